@@ -55,7 +55,6 @@ _MAX_SHARD_TOKENS = 2**31 - 1  # lengths in the document index are int32
 _MAX_DOCUMENT_BYTES = _MAX_SHARD_TOKENS  # a byte may be a token
 _MAX_COUNT = 2**63 - 1
 
-
 _Values = Mapping[str, Any]
 
 
@@ -113,7 +112,7 @@ _writable = must(
     "s3://bucket/folder",
 )
 _knows_length = must(
-    lambda rule, values: rule == "keep" or values.get("max_tokens", 0) is not None,
+    lambda too_long, values: too_long == "keep" or values.get("max_tokens", 0) is not None,
     " = {value!r}, but limits.max_tokens does not say what is too long; set it, as "
     "max_tokens = 2048, or leave too_long out",
 )

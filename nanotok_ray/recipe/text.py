@@ -69,7 +69,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
 
 
 def expand_variables(value: object, *, key: str, environment: Mapping[str, str]) -> object:
-    """Replace `${NAME}` and `${NAME:-default}` in every string of `value`, however deep.
+    """Replace `${NAME}` and `${NAME:-default}` in a string, and in every string of a list.
 
     `$${NAME}` stands for the literal text `${NAME}`.
 
@@ -83,13 +83,6 @@ def expand_variables(value: object, *, key: str, environment: Mapping[str, str])
         return _expand_string(value, key=key, environment=environment)
     if isinstance(value, list):
         return [expand_variables(item, key=key, environment=environment) for item in value]
-    if isinstance(value, dict):
-        return {
-            name: expand_variables(
-                item, key=f"{key}.{name}" if key else name, environment=environment
-            )
-            for name, item in value.items()
-        }
     return value
 
 
