@@ -292,10 +292,31 @@ def test_what_sentences_name_is_there(path):
             assert importlib.util.find_spec(rest[0]), text
 
 
-@pytest.mark.parametrize("path", PAGE_PATHS, ids=name_of)
+@pytest.mark.parametrize("path", [*PAGE_PATHS, ROOT / "DESIGN.md"], ids=name_of)
 def test_links_lead_somewhere(path):
     for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text("utf-8")):
         assert link.startswith("https://") or (path.parent / link).exists(), link
+
+
+def test_the_tests_of_the_guarantees_are_there():
+    page = (ROOT / "DESIGN.md").read_text("utf-8")
+    table = page.partition("\n| guarantee | tests |\n")[2].partition("\n\n")[0]
+    named = re.findall(r"`(\w+)/([\w*]+)`", table)
+    missing = [
+        f"{package}/{name}"
+        for package, name in named
+        if package != "rust" and not found([f"tests/{package}/test_{name}.py"])
+    ]
+    assert named
+    assert not missing
+
+
+def test_the_design_names_files_that_are_there():
+    page = (ROOT / "DESIGN.md").read_text("utf-8")
+    paths = re.findall(r"`((?!tests/)[\w/]+\.(?:py|rs))`", page)
+    assert paths
+    for path in paths:
+        assert (ROOT / path).exists() or (ROOT / "nanotok_ray" / path).exists(), path
 
 
 def test_the_readme_loads_and_is_short(tmp_path):
