@@ -26,11 +26,7 @@ from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from time_inside import TimeInside
 
-PROVING = (
-    "nanotok_ray.shards.verify",
-    "nanotok_ray.shards.sample_check",
-    "nanotok_ray.shards.document_check",
-)
+PROVING = ("nanotok_ray.shards.check",)
 """Modules whose work in a worker is verification, those of them that there are."""
 
 

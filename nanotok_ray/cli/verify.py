@@ -9,8 +9,7 @@ from nanotok_ray.cli.progress import Progress
 from nanotok_ray.errors import ExportError, VerificationError
 from nanotok_ray.export import EXPORT_NAME, EXPORTS
 from nanotok_ray.formats.manifest import MANIFEST_NAME
-from nanotok_ray.shards.verify import Verification
-from nanotok_ray.shards.verify.output import MAX_PRINTED_PROBLEMS
+from nanotok_ray.shards.verify import MAX_PRINTED_PROBLEMS, Verification
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import printable
 

@@ -14,16 +14,16 @@ from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import VerificationError
 from nanotok_ray.formats.document_images import images_of
 from nanotok_ray.formats.manifest import from_json
-from nanotok_ray.shards.output import settings_from
-from nanotok_ray.shards.verify import verify_output
-from nanotok_ray.shards.verify.masks import (
+from nanotok_ray.shards.check.masks import (
     OTHER_IMAGES,
     OTHER_MASK,
     OTHER_TEXT,
     PlainReading,
     compare_masks,
 )
-from nanotok_ray.shards.verify.reading import Run
+from nanotok_ray.shards.check.written import Run
+from nanotok_ray.shards.output import settings_from
+from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.sources.quarantine import SKIPPED
 from nanotok_ray.storage import Folder

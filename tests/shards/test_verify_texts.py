@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nanotok_ray.documents.batch import Documents
-from nanotok_ray.shards.verify.reading import TextComparison
+from nanotok_ray.shards.check.written import TextComparison
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.small_corpus import texts
 

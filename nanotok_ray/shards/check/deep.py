@@ -16,9 +16,8 @@ import numpy.typing as npt
 
 from nanotok_ray.documents.batch import Documents, offsets_of
 from nanotok_ray.formats.document_images import Images, images_of
-from nanotok_ray.shards.render import Renderer
-from nanotok_ray.shards.settings import ShardSettings
-from nanotok_ray.shards.verify.reading import (
+from nanotok_ray.shards.check.record import quarantine_name
+from nanotok_ray.shards.check.written import (
     Compared,
     Run,
     TextComparison,
@@ -27,7 +26,8 @@ from nanotok_ray.shards.verify.reading import (
     read_again,
     unequal,
 )
-from nanotok_ray.shards.verify.record import quarantine_name
+from nanotok_ray.shards.render import Renderer
+from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.writer import Rendered
 from nanotok_ray.sources import Batch, Slice
 from nanotok_ray.sources.quarantine import SKIPPED, Quarantined

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import SampleCheckError
-from nanotok_ray.shards.document_check import (
+from nanotok_ray.shards.check.document import (
     LONGEST_CONVERSATION,
     RenderedChecker,
     Sample,

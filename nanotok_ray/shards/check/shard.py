@@ -15,7 +15,7 @@ from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats.document_ids import DocumentIds
 from nanotok_ray.formats.document_images import DocumentImages
 from nanotok_ray.formats.document_index import check_sequences, unpack_index
-from nanotok_ray.shards.verify.files import (
+from nanotok_ray.shards.check.files import (
     IdScan,
     Lines,
     MaskScan,

@@ -10,8 +10,7 @@ import numpy.typing as npt
 from nanotok_ray.chat.reference import segments_of
 from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
 from nanotok_ray.documents.batch import Documents, offsets_of, to_utf8
-from nanotok_ray.shards.settings import ShardSettings
-from nanotok_ray.shards.verify.reading import (
+from nanotok_ray.shards.check.written import (
     Compared,
     Run,
     account_problems,
@@ -19,6 +18,7 @@ from nanotok_ray.shards.verify.reading import (
     read_again,
     unequal,
 )
+from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.sources import Batch, Slice
 from nanotok_ray.sources.quarantine import SKIPPED
 from nanotok_ray.sources.slices import SliceReading

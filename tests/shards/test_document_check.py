@@ -12,8 +12,9 @@ from nanotok_ray.errors import SampleCheckError
 from nanotok_ray.formats.document_ids import DocumentIds
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
-from nanotok_ray.shards import document_check, render, tokenize_slice
-from nanotok_ray.shards.document_check import (
+from nanotok_ray.shards import render, tokenize_slice
+from nanotok_ray.shards.check import document as document_check
+from nanotok_ray.shards.check.document import (
     LONG_CONVERSATION,
     LONG_SPAN,
     LONGEST_CONVERSATION,
@@ -21,7 +22,7 @@ from nanotok_ray.shards.document_check import (
     WINDOW_BYTES,
     Sample,
 )
-from nanotok_ray.shards.sample_check import DocumentChecker
+from nanotok_ray.shards.check.sample import DocumentChecker
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Model, Tokenizer

@@ -13,13 +13,13 @@ from typing import Any, Literal
 from nanotok_ray.errors import CorruptOutputError, NanotokError
 from nanotok_ray.formats.manifest import RECORD_FORMAT, TOKENIZER_FOLDER, from_json
 from nanotok_ray.formats.schema import check_record_shape
+from nanotok_ray.shards.check.chosen import compare_some
+from nanotok_ray.shards.check.deep import compare_all
+from nanotok_ray.shards.check.masks import compare_masks
+from nanotok_ray.shards.check.shard import check_files
 from nanotok_ray.shards.output import Expected
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import MASKED
-from nanotok_ray.shards.verify.deep import compare_all
-from nanotok_ray.shards.verify.masks import compare_masks
-from nanotok_ray.shards.verify.sample import compare_some
-from nanotok_ray.shards.verify.shard import check_files
 from nanotok_ray.sources import Slice
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import expected_tokenizer

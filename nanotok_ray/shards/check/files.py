@@ -12,7 +12,7 @@ import numpy.typing as npt
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats.document_images import DocumentImages
 from nanotok_ray.formats.paths import path_inside
-from nanotok_ray.shards.verify.record import size_problem
+from nanotok_ray.shards.check.record import size_problem
 from nanotok_ray.sources.quarantine import entry_of
 from nanotok_ray.storage import Folder, open_input
 

@@ -8,6 +8,23 @@ from typing import Any
 from nanotok_ray.errors import CorruptOutputError, VerificationError
 from nanotok_ray.formats.manifest import MANIFEST_NAME, RECORDS, SHARDS_INDEX_NAME
 from nanotok_ray.formats.schema import MAX_RECORD_BYTES, check_size
+from nanotok_ray.shards.check.chosen import choose
+from nanotok_ray.shards.check.record import listed_problems, record_problems
+from nanotok_ray.shards.check.slice import (
+    Result,
+    SliceWork,
+    Unchecked,
+    check_each,
+    in_order,
+    level_of,
+)
+from nanotok_ray.shards.inputs import (
+    Inputs,
+    fingerprint_problems,
+    read_inputs,
+    read_manifest,
+    source_folder_problems,
+)
 from nanotok_ray.shards.output import (
     READERS,
     Expected,
@@ -16,23 +33,6 @@ from nanotok_ray.shards.output import (
     assemble,
     expected_records,
     read_record,
-)
-from nanotok_ray.shards.verify.inputs import (
-    Inputs,
-    fingerprint_problems,
-    read_inputs,
-    read_manifest,
-    source_folder_problems,
-)
-from nanotok_ray.shards.verify.record import listed_problems, record_problems
-from nanotok_ray.shards.verify.sample import choose
-from nanotok_ray.shards.verify.work import (
-    Result,
-    SliceWork,
-    Unchecked,
-    check_each,
-    in_order,
-    level_of,
 )
 from nanotok_ray.sources.quarantine import QUARANTINE
 from nanotok_ray.storage import Folder

@@ -15,10 +15,10 @@ import numpy.typing as npt
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.formats.document_images import DocumentImages
 from nanotok_ray.formats.document_index import unpack_index
-from nanotok_ray.shards.sample_check import DocumentChecker
+from nanotok_ray.shards.check.sample import DocumentChecker
+from nanotok_ray.shards.check.written import Compared
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED
-from nanotok_ray.shards.verify.reading import Compared
 from nanotok_ray.shards.writer import mapped_rows
 from nanotok_ray.sources import Slice, read_piece
 from nanotok_ray.storage import Folder, open_input
