@@ -79,7 +79,7 @@ def _check(works: Sequence[SliceWork], *, cpus: int | None, on_event: OnEvent) -
 
 def _num_bytes(work: SliceWork) -> int:
     """Return the bytes of the slice's files, and the estimated bytes of its sources."""
-    return work.file_bytes + (work.slice.num_bytes if work.level in {"deep", "masks"} else 0)
+    return work.file_bytes + (work.slice.num_bytes if work.depth == "full" else 0)
 
 
 def _task(work: SliceWork) -> Task:
@@ -88,5 +88,5 @@ def _task(work: SliceWork) -> Task:
         work=check_slice,
         argument=work,
         num_bytes=_num_bytes(work),
-        inputs=tuple(file.url for file in work.slice.files) if work.level != "files" else (),
+        inputs=tuple(file.url for file in work.slice.files) if work.depth is not None else (),
     )

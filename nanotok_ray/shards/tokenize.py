@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from nanotok_ray.formats.manifest import RECORD_FORMAT
-from nanotok_ray.shards.check.sample import SampleCheck
+from nanotok_ray.shards.check import SampleCheck
 from nanotok_ray.shards.render import Account, Renderer
 from nanotok_ray.shards.settings import CheckedCount, ShardSettings
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED, NativeSink

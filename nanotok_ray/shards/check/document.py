@@ -1,10 +1,12 @@
-"""Whether ids belong to their document: decoded by a table and encoded again by tiktoken."""
+"""The check of a document: whether its ids, mask and images are those of what was read.
+
+Ids are decoded by a table and compared with tiktoken's; conversations and vision documents are read
+by the reference implementation of their dialect. The encoder and the renderer are not asked.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
-from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,178 +14,86 @@ import numpy.typing as npt
 from nanotok_ray import _core
 from nanotok_ray.chat.reference import segments_of
 from nanotok_ray.chat.segments import Segment, compose
-from nanotok_ray.dialects import Dialect
-from nanotok_ray.documents.batch import to_utf8
+from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
+from nanotok_ray.documents.batch import Documents, offsets_of, to_utf8
+from nanotok_ray.formats.document_images import Images
+from nanotok_ray.shards.check.cross_check import NoCrossCheckError, TiktokenCrossCheck
 from nanotok_ray.shards.settings import CheckedCount, ShardSettings
 from nanotok_ray.shards.sink import Ids
 from nanotok_ray.tokenizer import Tokenizer
 
-if TYPE_CHECKING:
-    import tiktoken
-
-
-LEAST_DOCUMENTS = 3
-LEAST_PER_MILLE = 3
-"""Of the bytes: whichever of the two is more."""
+Mask = npt.NDArray[np.uint8]
 
 WINDOW_BYTES = 64 << 10
-"""Of a longer document only a piece of so many bytes is checked and counted."""
+"""Of a longer text only a piece of so many bytes is checked and counted."""
+
+LONGEST_CONVERSATION = 1 << 20
+"""Characters of its texts; longer ones are decoded, but not encoded again."""
+
+LONG_SPAN = "a span above 64 KiB"
+LOOKS_FURTHER = "the pattern looks past the piece"
+LONG_CONVERSATION = "a conversation above 1 MiB"
+
+OTHER_TEXT = "its ids do not decode to it"
+OTHER_MASK = "its mask is another, or special tokens are where it has text"
+OTHER_IDS = "rendered with tiktoken it has other ids or another mask"
+
+_BLOCK = 1 << 16  # ids; a list of so many takes little memory
+_SEED_BYTES = 1 << 20  # of a long document, so many seed the window
+_MIDDLE = 4096
 
 
-class Sample:
-    """The sample of one slice, while its batches go by."""
+class DocumentParts:
+    """Ids, mask and images of each of some documents that stand back to back, by number."""
 
-    def __init__(self, seed: str) -> None:
-        """Start without documents."""
-        self._seed = seed
-        self._picks = 0
-        self._seen = 0
-        self.documents = 0
-        """Documents in the sample."""
-        self.bytes = 0
-        """Bytes of them that are checked."""
+    def __init__(
+        self,
+        ids: Ids,
+        lengths: npt.NDArray[np.int64],
+        mask: Mask | None,
+        images: Images | None,
+    ) -> None:
+        """Take arrays of all documents; images with the number of their document, in order."""
+        self._ids, self._mask, self._images = ids, mask, images
+        self._bounds = offsets_of(lengths)
+        self._first_image = (
+            None if images is None else np.searchsorted(images[:, 0], np.arange(len(self._bounds)))
+        )
 
-    def choose(self, sizes: npt.NDArray[np.int64]) -> Iterator[int]:
-        """Yield the documents of the next batch that belong to the sample.
-
-        >>> sample = Sample("seed")
-        >>> len(list(sample.choose(np.array([5, 0, 7, 1])))), sample.documents
-        (3, 3)
-        """
-        self._seen += int(sizes.sum())
-        taken: set[int] = set()
-        while self._wants_more() and len(taken) < len(sizes):
-            number = self._pick(len(sizes), taken)
-            taken.add(number)
-            self.documents += 1
-            self.bytes += min(int(sizes[number]), WINDOW_BYTES)
-            yield number
-
-    def _wants_more(self) -> bool:
-        return self.documents < LEAST_DOCUMENTS or self.bytes * 1000 < LEAST_PER_MILLE * self._seen
-
-    def _pick(self, count: int, taken: set[int]) -> int:
-        """Return the next free number after a pseudo-random one."""
-        self._picks += 1
-        number = _core.hash64(f"{self._seed} {self._picks}".encode()) % count
-        while number in taken:
-            number = (number + 1) % count
-        return number
-
-
-NO_PACKAGE = "tiktoken is not installed"
-SHARED_BYTES = "merges share bytes"
-NO_PATTERN = "tiktoken cannot compile the pattern"
-PANIC = "tiktoken panicked"
-GAPS = "the pattern leaves gaps"
-NOT_LEARNED = "no learner makes these merges"
-
-
-@dataclass(frozen=True, slots=True)
-class NoCrossCheck:
-    """The reason why a text is not cross-checked with tiktoken."""
-
-    reason: str
-
-
-class TiktokenCrossCheck:
-    """tiktoken with the merges of a tokenizer, or why there is none: `silence`."""
-
-    def __init__(self, encoding: "tiktoken.Encoding | None", silence: NoCrossCheck | None) -> None:
-        self._encoding = encoding
-        self.silence = silence
-        """Why no text can be cross-checked; None: texts can."""
-
-    @classmethod
-    def of(cls, tokenizer: Tokenizer) -> Self:
-        """Build tiktoken's tables; takes 0.1 s for 32,768 ids."""
-        if tokenizer.model.duplicates():
-            return cls(None, NoCrossCheck(SHARED_BYTES))
-        try:
-            return cls(tokenizer.to_tiktoken(), None)
-        except ImportError:
-            return cls(None, NoCrossCheck(NO_PACKAGE))
-        except ValueError:  # its regex engine knows less than ours
-            return cls(None, NoCrossCheck(NO_PATTERN))
-        except BaseException as error:
-            if not _is_panic(error):
-                raise
-            return cls(None, NoCrossCheck(PANIC))
-
-    def ids(self, text: str) -> list[int] | NoCrossCheck:
-        """Return tiktoken's ids of a text, special tokens in it being text."""
-        if self._encoding is None:
-            assert self.silence is not None
-            return self.silence
-        try:
-            ids = self._encoding.encode_ordinary(text)
-        except BaseException as error:
-            if not _is_panic(error):
-                raise
-            return NoCrossCheck(PANIC)
-        if self._encoding.decode_bytes(ids) != text.encode():
-            return NoCrossCheck(GAPS)  # it drops what the pattern does not match
-        return ids
-
-
-def disagreement(tokenizer: Tokenizer) -> NoCrossCheck | None:
-    """Return why tiktoken may correctly return other ids than ours; None: it may not.
-
-    It merges the two neighbours whose joined bytes have the lowest id, where our rule is the lowest
-    merge of two ids. That is the same if by tiktoken's rule, too, every token comes from the two
-    parts of its merge, as all that are learned do. Slow: only called where ids differ.
-    """
-    ranks = tokenizer.model.ranks()
-    tokens = tokenizer.model.tokens
-    for number, (left, right) in enumerate(tokenizer.model.merges, start=256):
-        if _parts(tokens[number], ranks, below=number) != [tokens[left], tokens[right]]:
-            return NoCrossCheck(NOT_LEARNED)
-    return None
-
-
-def _parts(token: bytes, ranks: dict[bytes, int], *, below: int) -> Sequence[bytes]:
-    """Merge the bytes of a token as tiktoken does, with the merges before its own alone."""
-    parts = [token[at : at + 1] for at in range(len(token))]
-    while len(parts) > 1:
-        joined = [ranks.get(a + b, below) for a, b in pairwise(parts)]
-        lowest = min(joined)
-        if lowest >= below:
-            break
-        at = joined.index(lowest)
-        parts[at : at + 2] = [parts[at] + parts[at + 1]]
-    return parts
-
-
-def _is_panic(error: BaseException) -> bool:
-    """Return whether it is a panic in native code; its class can be neither caught nor imported."""
-    return type(error).__name__ == "PanicException"
-
-
-_BLOCK = 1 << 20  # tokens
+    def __getitem__(self, number: int) -> tuple[Ids, Mask | None, npt.NDArray[np.integer] | None]:
+        tokens = slice(*self._bounds[number : number + 2].tolist())
+        mask = None if self._mask is None else self._mask[tokens]
+        if self._images is None or self._first_image is None:
+            return self._ids[tokens], mask, None
+        first, last = self._first_image[number : number + 2].tolist()
+        return self._ids[tokens], mask, self._images[first:last, 1:]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckTables:
-    """What comparing needs of a tokenizer."""
+    """What checking needs of a tokenizer."""
 
     num_tokens: int
     """Ids below it are those of text."""
     lengths: npt.NDArray[np.int32]
+    """Bytes that each id stands for; of special tokens, of their names."""
     spelling: dict[int, bytes]
     """Bytes of every id; of special tokens their names."""
     splitter: _core.Splitter
     cross_check: TiktokenCrossCheck
 
     def spelled(self, ids: Ids) -> bytes:
-        """Return the bytes that ids stand for."""
+        """Return the bytes that ids stand for.
+
+        Raises:
+            KeyError: One of them is no token.
+        """
         spelling = self.spelling.__getitem__
-        return b"".join(b"".join(map(spelling, block.tolist())) for block in blocks(ids))
+        return b"".join(b"".join(map(spelling, block.tolist())) for block in _blocks(ids))
 
-
-def blocks(ids: Ids) -> Iterator[Ids]:
-    """Yield ids in parts, so that what is worked out for each takes little memory."""
-    for start in range(0, len(ids), _BLOCK):
-        yield ids[start : start + _BLOCK]
+    def size(self, ids: Ids) -> int:
+        """Return the number of bytes that ids stand for."""
+        return sum(int(self.lengths[block].sum()) for block in _blocks(ids))
 
 
 @lru_cache(maxsize=2)
@@ -191,70 +101,131 @@ def check_tables(tokenizer: Tokenizer) -> CheckTables:
     """Build the tables, or return the cached ones of one of the last two tokenizers."""
     model = tokenizer.model
     special = {number: name.encode() for name, number in model.special_tokens.items()}
+    lengths = model.token_lengths()
+    for number, name in special.items():
+        lengths[number] = len(name)
     return CheckTables(
         num_tokens=len(model.tokens),
-        lengths=model.token_lengths(),
+        lengths=lengths,
         spelling=dict(enumerate(model.tokens)) | special,
         splitter=_core.Splitter(model.pattern),
-        cross_check=TiktokenCrossCheck.of(tokenizer),
+        cross_check=TiktokenCrossCheck(tokenizer),
     )
 
 
-LONG_SPAN = "a span above 64 KiB"
-LOOKS_FURTHER = "the pattern looks past the piece"
-
-_SEED_BYTES = 1 << 20  # of a long document, so many seed the window
-_MIDDLE = 4096
-
-
-class TextChecker:
-    """Compares texts with their ids, and counts how many."""
+class DocumentCheck:
+    """Compares documents of one kind with their ids; `count` says how many."""
 
     def __init__(
-        self, *, settings: ShardSettings, tokenizer: Tokenizer, count: CheckedCount
+        self,
+        *,
+        kind: str,
+        settings: ShardSettings,
+        tokenizer: Tokenizer,
+        longest_conversation: int = LONGEST_CONVERSATION,
     ) -> None:
-        """Build the tables, or take those of the last tokenizer."""
-        self._settings, self._tokenizer = settings, tokenizer
-        self._tables = check_tables(tokenizer)
-        self._count = count
+        """Build the tables, or take those of the last tokenizer.
 
-    def problem(self, document: bytes | npt.NDArray[np.uint8], ids: Ids) -> str | None:
-        """Return how ids differ from those of a text; None: they do not.
+        Conversations of more than `longest_conversation` characters are not encoded again.
+        """
+        self.kind, self.settings, self.tokenizer = kind, settings, tokenizer
+        self.count = CheckedCount()
+        self._longest = longest_conversation
+        self._tables = check_tables(tokenizer)
+        self._before = tuple(map(tokenizer.encode_special, settings.prepend))
+        self._after = tuple(map(tokenizer.encode_special, settings.append))
+        self._cut_at = settings.max_tokens if settings.too_long == "cut" else None
+
+    def problem(
+        self,
+        document: bytes | npt.NDArray[np.uint8],
+        ids: Ids,
+        mask: Mask | None = None,
+        images: npt.NDArray[np.integer] | None = None,
+        *,
+        dialect: str | None = None,
+    ) -> str | None:
+        """Return how ids, mask and images differ from those of a document; None: they do not.
 
         Args:
-            document: the text as UTF-8.
+            document: a text as UTF-8, or the JSON of a conversation or vision document.
             ids: all of its ids, special tokens before and after it included.
+            mask: as long as the ids; None: of a text.
+            images: (n, 2), where the tokens of each image begin and end; None: it can have none.
+            dialect: the name of the document's; None: it is a text.
         """
-        data = np.frombuffer(document, dtype=np.uint8)
-        self._count.documents += 1
-        self._count.bytes += min(len(data), WINDOW_BYTES)
-        return self._text_problem(data, ids)
+        self.count.documents += 1
+        try:
+            if dialect is None:
+                data = np.frombuffer(document, dtype=np.uint8)
+                self.count.bytes += min(len(data), WINDOW_BYTES)
+                problem = self._text_problem(data, ids)
+            else:
+                self.count.bytes += len(document)
+                read_as = self.settings.dialect(self.kind, dialect)
+                problem = self._rendered_problem(bytes(document), read_as, ids, mask, images)
+        except NoCrossCheckError as reason:  # which is no problem
+            self.count.not_encoded_again[str(reason)] += 1
+            return None
+        self.count.encoded_again += problem is None
+        return problem
+
+    def differing_texts(
+        self, texts: Documents, ids: Ids, lengths: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Return the numbers of texts whose ids do not decode to them; tiktoken is not asked."""
+        size = len(self._before) + len(self._after)
+        if (lengths < size).any():
+            return np.flatnonzero(lengths < size)
+        ends = np.cumsum(lengths)
+        wrong, is_text = self._surrounded(ids, ends - lengths, ends)
+        inner = ids[is_text] if size else ids
+        bounds = offsets_of(lengths - size)
+        # Decoded, the name of a special token and the token itself look the same.
+        special = np.flatnonzero(inner >= self._tables.num_tokens)
+        if len(special):
+            wrong[np.searchsorted(bounds, special, side="right") - 1] = True
+            inner = np.where(inner >= self._tables.num_tokens, inner.dtype.type(0), inner)
+        decoded = Documents.from_arrow(self.tokenizer.decode_batch(inner, bounds, as_bytes=True))
+        return np.flatnonzero(wrong | unequal(decoded, texts))
+
+    def _surrounded(
+        self, ids: Ids, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return which documents have other tokens around the text, and which ids are text."""
+        wrong = np.zeros(len(starts), dtype=bool)
+        is_text = np.ones(len(ids), dtype=bool)
+        for first, numbers in ((starts, self._before), (ends - len(self._after), self._after)):
+            for shift, number in enumerate(numbers):
+                wrong |= ids[first + shift] != number
+                is_text[first + shift] = False
+        return wrong, is_text
 
     def _text_problem(self, document: npt.NDArray[np.uint8], ids: Ids) -> str | None:
-        special = self._tokenizer.encode_special
-        prepended, appended = list(self._settings.prepend), list(self._settings.append)
-        before, after = [*map(special, prepended)], [*map(special, appended)]
-        end = len(ids) - len(after)
-        if ids[: len(before)].tolist() != before or ids[end:].tolist() != after:
+        first, end = len(self._before), len(ids) - len(self._after)
+        if (
+            *ids[:first].tolist(),
+            *ids[end:].tolist(),
+        ) != self._before + self._after or end < first:
+            prepended, appended = list(self.settings.prepend), list(self.settings.append)
             return f"its ids are not within {prepended} and {appended}"
-        text_ids = ids[len(before) : end]
+        text_ids = ids[first:end]
         if len(text_ids) and int(text_ids.max()) >= self._tables.num_tokens:
             return f"its ids hold {int(text_ids.max())}, which is no id of text"
-        found = sum(int(self._tables.lengths[block].sum()) for block in blocks(text_ids))
+        found = self._tables.size(text_ids)
         if found != len(document):
             return f"its ids stand for {found:,} bytes, it has {len(document):,}"
-        return self._piece_problem(document, text_ids)
+        return self._window_problem(document, text_ids)
 
-    def _piece_problem(self, document: npt.NDArray[np.uint8], text_ids: Ids) -> str | None:
+    def _window_problem(self, document: npt.NDArray[np.uint8], text_ids: Ids) -> str | None:
         """Compare all of a document, or as many whole spans of a long one as fit the window."""
         edges = np.array([0, len(document)], dtype=np.int64)
         if len(document) > WINDOW_BYTES:
-            edges = self._tables.splitter.boundaries(
-                document, _window_start(document), WINDOW_BYTES
-            )
+            start = _window_start(document)
+            edges = self._tables.splitter.boundaries(document, start, WINDOW_BYTES)
         start, stop = int(edges[0]), int(edges[-1])
         if start == stop and len(document):
-            return self._tokens_problem(document, text_ids)
+            return self._middle_problem(document, text_ids)
         first, last = (
             _token_at(self._tables.lengths, text_ids, position) for position in (start, stop)
         )
@@ -263,39 +234,123 @@ class TextChecker:
         piece, ids = document[start:stop].tobytes(), text_ids[first:last]
         if self._tables.spelled(ids) != piece:
             return f"bytes {start} to {stop} are not what its ids decode to"
-        answer = self._tables.cross_check.ids(piece.decode())
-        if isinstance(answer, NoCrossCheck):
-            self._silent(answer)
+        text = piece.decode()
+        if self._tables.cross_check.ids(text) == ids.tolist():
             return None
-        if answer != ids.tolist():
-            return self._explain(piece, edges, is_whole=len(piece) == len(document))
-        self._count.encoded_again += 1
-        return None
+        self._tables.cross_check.check_rule(text)
+        if len(piece) < len(document):
+            alone = self._tables.splitter.boundaries(np.frombuffer(piece, np.uint8), 0, len(piece))
+            if not np.array_equal(alone, edges - start):
+                raise NoCrossCheckError(LOOKS_FURTHER)
+        return f"tiktoken gives other ids for its bytes {start} to {stop}"
 
-    def _tokens_problem(self, document: npt.NDArray[np.uint8], text_ids: Ids) -> str | None:
+    def _middle_problem(self, document: npt.NDArray[np.uint8], text_ids: Ids) -> str:
         """Decode some tokens in the middle of a document that has no span short enough."""
         first = len(text_ids) // 2
-        start = sum(int(self._tables.lengths[block].sum()) for block in blocks(text_ids[:first]))
+        start = self._tables.size(text_ids[:first])
         spelled = self._tables.spelled(text_ids[first : first + _MIDDLE])
-        if spelled != document[start : start + len(spelled)].tobytes():
-            return f"bytes {start} to {start + len(spelled)} are not what its ids decode to"
-        self._silent(NoCrossCheck(LONG_SPAN))
+        if spelled == document[start : start + len(spelled)].tobytes():
+            raise NoCrossCheckError(LONG_SPAN)
+        return f"bytes {start} to {start + len(spelled)} are not what its ids decode to"
+
+    def _rendered_problem(
+        self,
+        document: bytes,
+        dialect: Dialect,
+        ids: Ids,
+        mask: Mask | None,
+        images: npt.NDArray[np.integer] | None,
+    ) -> str | None:
+        if mask is None or len(mask) != len(ids):
+            return "it has no mask of its length"
+        try:
+            segments = segments_of(document, dialect)
+        except MALFORMED as error:
+            return f"the plain reading refuses it: {reason_of(error)}"
+        spans = [] if images is None else [(start, end) for start, end in images.tolist()]
+        sizes = [segment.count for segment in segments if segment.role == "image"]
+        problem = self._decoded_problem(segments, ids, mask) or self._policy_problem(ids, mask)
+        if problem is not None:
+            return problem
+        if [end - start for start, end in spans] != sizes:
+            return f"its images are at {spans}, it has images of {sizes} tokens"
+        return self._composed_problem(segments, ids, mask, spans)
+
+    def _decoded_problem(self, segments: Sequence[Segment], ids: Ids, mask: Mask) -> str | None:
+        """Compare the bytes that ids stand for, and what is trained on of them, with segments."""
+        try:
+            decoded = self._tables.spelled(ids)
+        except KeyError:
+            return OTHER_TEXT
+        # One byte more than there is shows that a text continues, unless it was cut there.
+        limit = len(decoded) + (len(ids) != self._cut_at)
+        parts, sizes, size = [], [], 0
+        for segment in segments:
+            encoded = to_utf8(segment.text)
+            copies = min(segment.count, (limit - size) // max(len(encoded), 1) + 1)
+            parts.append((encoded * copies)[: limit - size])
+            sizes.append(len(parts[-1]))
+            size += sizes[-1]
+        if b"".join(parts) != decoded:
+            return OTHER_TEXT
+        expected = np.repeat(
+            np.array([segment.mask | segment.is_special << 1 for segment in segments], np.uint8),
+            np.array(sizes, np.int64),
+        )
+        special = (ids >= self._tables.num_tokens).astype(np.uint8) << np.uint8(1)
+        flags = np.repeat(special | mask, self._tables.lengths[ids])
+        return None if np.array_equal(flags, expected) else OTHER_MASK
+
+    def _policy_problem(self, ids: Ids, mask: Mask) -> str | None:
+        """Return why the document should be in no shard, or shorter."""
+        limit, rules = self.settings.max_tokens, self.settings
+        if limit is not None and len(ids) > limit and rules.too_long != "keep":
+            return f"it has {len(ids):,} tokens, limits.max_tokens = {limit:,}"
+        if rules.untrainable == "drop" and not mask.any():
+            return "it has no token to train on, limits.untrainable = 'drop'"
         return None
 
-    def _explain(self, piece: bytes, edges: npt.NDArray[np.int64], *, is_whole: bool) -> str | None:
-        """Count why tiktoken may return other ids; without a reason, return that as the problem."""
-        silence = disagreement(self._tokenizer)
-        if silence is None and not is_whole:
-            alone = self._tables.splitter.boundaries(np.frombuffer(piece, np.uint8), 0, len(piece))
-            if not np.array_equal(alone, edges - edges[0]):
-                silence = NoCrossCheck(LOOKS_FURTHER)
-        if silence is not None:
-            self._silent(silence)
+    def _composed_problem(
+        self, segments: Sequence[Segment], ids: Ids, mask: Mask, images: list[tuple[int, int]]
+    ) -> str | None:
+        """Compare ids, mask and images with those that tiktoken's ids of the segments make."""
+        texts = [to_utf8(part.text).decode() for part in segments if not part.is_special]
+        if sum(map(len, texts)) > self._longest:
+            raise NoCrossCheckError(LONG_CONVERSATION)
+        tiktoken, waiting = self._tables.cross_check, iter(texts)
+        expected = compose(
+            lambda _: tiktoken.ids(next(waiting)), self.tokenizer.encode_special, segments
+        )
+        limit = self._cut_at
+        is_equal = (ids.tolist(), mask.tolist()) == (expected.ids[:limit], expected.mask[:limit])
+        if is_equal and images == expected.images:
             return None
-        return f"tiktoken gives other ids for its bytes {edges[0]} to {edges[-1]}"
+        tiktoken.check_rule(*texts)
+        if is_equal:
+            return f"its images are at {images}, rendered with tiktoken at {expected.images}"
+        return OTHER_IDS
 
-    def _silent(self, silence: NoCrossCheck) -> None:
-        self._count.not_encoded_again[silence.reason] += 1
+
+def unequal(documents: Documents, other: Documents) -> npt.NDArray[np.bool_]:
+    """Return whether each document differs from that of the other batch."""
+    lengths, expected = np.diff(documents.offsets), np.diff(other.offsets)
+    if not np.array_equal(lengths, expected):
+        return np.array(
+            [documents[number] != other[number] for number in range(len(lengths))], dtype=bool
+        )
+    mine = documents.data[documents.offsets[0] : documents.offsets[-1]]
+    theirs = other.data[other.offsets[0] : other.offsets[-1]]
+    unequal = np.zeros(len(lengths), dtype=bool)
+    if not np.array_equal(mine, theirs):
+        positions = np.flatnonzero(mine != theirs) + documents.offsets[0]
+        unequal[np.searchsorted(documents.offsets, positions, side="right") - 1] = True
+    return unequal
+
+
+def _blocks(ids: Ids) -> Iterator[Ids]:
+    """Yield ids in parts, so that what is worked out for each takes little memory."""
+    for start in range(0, len(ids), _BLOCK):
+        yield ids[start : start + _BLOCK]
 
 
 def _window_start(document: npt.NDArray[np.uint8]) -> int:
@@ -311,7 +366,7 @@ def _token_at(lengths: npt.NDArray[np.int32], ids: Ids, position: int) -> int | 
     2
     """
     number = 0
-    for block in blocks(ids):
+    for block in _blocks(ids):
         if position == 0:
             break
         ends = np.cumsum(lengths[block], dtype=np.int64)
@@ -321,120 +376,3 @@ def _token_at(lengths: npt.NDArray[np.int32], ids: Ids, position: int) -> int | 
         position -= int(ends[-1])
         number += len(block)
     return number if position == 0 else None
-
-
-LONGEST_CONVERSATION = 1 << 20
-"""Characters of its texts; longer ones are decoded, but not encoded again."""
-
-LONG_CONVERSATION = "a conversation above 1 MiB"
-
-_DECODED_BLOCK = 1 << 16  # ids that are decoded at a time
-
-
-class RenderedChecker:
-    """Compares conversations and vision documents with their ids, and counts how many."""
-
-    def __init__(
-        self,
-        *,
-        settings: ShardSettings,
-        tokenizer: Tokenizer,
-        count: CheckedCount,
-        longest: int = LONGEST_CONVERSATION,
-    ) -> None:
-        """Build the tables, or take those of the last tokenizer.
-
-        Documents whose texts have more than `longest` characters are not encoded again.
-        """
-        self._longest = longest
-        self._tokenizer, self._count = tokenizer, count
-        self._tables = check_tables(tokenizer)
-        self._limit = settings.max_tokens if settings.too_long == "cut" else None
-
-    def problem(
-        self,
-        document: bytes,
-        dialect: Dialect,
-        ids: Ids,
-        mask: npt.NDArray[np.uint8] | None,
-        images: npt.NDArray[np.integer] | None,
-    ) -> str | None:
-        """Return how ids, mask and images differ from those of a document; None: they do not.
-
-        Args:
-            document: its JSON.
-            dialect: how that is read.
-            ids: all of its ids.
-            mask: as long as the ids.
-            images: (n, 2), where the tokens of each image begin and end; None: of no vision
-                document.
-        """
-        self._count.documents += 1
-        self._count.bytes += len(document)
-        if mask is None or len(mask) != len(ids):
-            return "it has no mask of its length"
-        segments = segments_of(document, dialect)
-        is_cut = self._limit is not None and len(ids) == self._limit
-        trained = [segment for segment in segments if segment.mask]
-        for part_ids, part in ((ids, segments), (ids[mask == 1], trained)):
-            if not self._decodes_to(_spelled(part), part_ids, is_cut=is_cut):
-                return "its ids, or those under mask 1, do not decode to its messages"
-        spans = [] if images is None else [(start, end) for start, end in images.tolist()]
-        return self._rendering_problem(segments, ids, mask, spans)
-
-    def _decodes_to(self, text: bytes, ids: Ids, *, is_cut: bool) -> bool:
-        """Return whether ids decode to a text, or to its start; a block of them at a time."""
-        position = 0
-        for start in range(0, len(ids), _DECODED_BLOCK):
-            decoded = self._tables.spelled(ids[start : start + _DECODED_BLOCK])
-            if decoded != text[position : position + len(decoded)]:
-                return False
-            position += len(decoded)
-        return is_cut or position == len(text)
-
-    def _rendering_problem(
-        self,
-        segments: Sequence[Segment],
-        ids: Ids,
-        mask: npt.NDArray[np.uint8],
-        images: list[tuple[int, int]],
-    ) -> str | None:
-        answers = self._answers(segments)
-        if isinstance(answers, NoCrossCheck):
-            self._silent(answers)
-            return None
-        given = iter(answers)
-        expected = compose(lambda _: next(given), self._tokenizer.encode_special, segments)
-        limit = self._limit
-        if images != expected.images:
-            return f"its images are at {images}, rendered with tiktoken at {expected.images}"
-        if (ids.tolist(), mask.tolist()) != (expected.ids[:limit], expected.mask[:limit]):
-            silence = disagreement(self._tokenizer)
-            if silence is None:
-                return "rendered with tiktoken it has other ids or another mask"
-            self._silent(silence)
-            return None
-        self._count.encoded_again += 1
-        return None
-
-    def _answers(self, segments: Sequence[Segment]) -> list[list[int]] | NoCrossCheck:
-        """Return tiktoken's ids of each text, or why it has none of one of them."""
-        texts = [segment.text for segment in segments if not segment.is_special]
-        if sum(map(len, texts)) > self._longest:
-            return NoCrossCheck(LONG_CONVERSATION)
-        answers: list[list[int]] = []
-        for text in texts:
-            answer = self._tables.cross_check.ids(to_utf8(text).decode())
-            if isinstance(answer, NoCrossCheck):
-                return answer
-            answers.append(answer)
-        return answers
-
-    def _silent(self, silence: NoCrossCheck) -> None:
-        """Count why there is no cross-check with tiktoken, which is no problem."""
-        self._count.not_encoded_again[silence.reason] += 1
-
-
-def _spelled(segments: Sequence[Segment]) -> bytes:
-    """Return what the ids of segments decode to."""
-    return b"".join(to_utf8(segment.text) * segment.count for segment in segments)

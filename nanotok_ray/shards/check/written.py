@@ -1,28 +1,22 @@
 """The documents of shards beside the documents of their sources."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.documents.batch import Documents, offsets_of
-from nanotok_ray.errors import SourceError, TransientIOError
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.formats.document_ids import DocumentIds
 from nanotok_ray.formats.document_images import DocumentImages, Images
 from nanotok_ray.formats.document_index import unpack_index
-from nanotok_ray.shards.settings import ShardSettings
-from nanotok_ray.shards.sink import ILLUSTRATED, MASKED
+from nanotok_ray.shards.sink import ILLUSTRATED, MASKED, Ids
 from nanotok_ray.shards.writer import mapped_rows
-from nanotok_ray.sources import Batch, Piece, Slice
-from nanotok_ray.sources.slices import SliceReading
+from nanotok_ray.sources import Piece
 from nanotok_ray.storage import Folder, open_input
-from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.model import NUM_BYTES
-from nanotok_ray.tokenizer.rendering import Ids
 
 SourceRange = tuple[str, int | None, tuple[int, int] | None]
 """File; row group of a parquet file, or the range in bytes of another."""
@@ -191,176 +185,3 @@ def _entry_range(entry: Mapping[str, Any]) -> SourceRange:
         return entry["file"], entry["row_group"], None
     start, stop = entry["range"]
     return entry["file"], None, (start, stop)
-
-
-MAX_PROBLEMS = 5
-"""Documents named of a slice; a changed source makes all of them differ."""
-
-
-@dataclass(slots=True)
-class Compared:
-    """The result of comparing documents: counts and problems."""
-
-    documents: int = 0
-    source_bytes: int = 0
-    problems: list[str] = field(default_factory=list)
-    more: int = 0
-    """Problems beyond the first few."""
-
-    def add(self, problem: str) -> None:
-        """Add a problem; beyond the limit, only count it."""
-        if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append(problem)
-        else:
-            self.more += 1
-
-    def end(self, source: str) -> None:
-        """Add a line with the number of problems beyond the limit."""
-        if self.more:
-            self.problems.append(f"{source}: and {self.more:,} more of this slice")
-
-
-OnBatch = Callable[[int, Batch, Iterator[Run]], None]
-"""Takes the number of a piece, a batch of it, and the runs of documents made of the batch."""
-
-
-def read_again(
-    folder: Folder,
-    reading: SliceReading,
-    values: Mapping[str, Any],
-    *,
-    item_bytes: int,
-    found: Compared,
-    on_batch: OnBatch,
-) -> bool:
-    """Read a slice again; return whether that succeeded. If not, `found` has the reason.
-
-    Raises:
-        TransientIOError: a remote store failed in a way that may pass.
-    """
-    slice_ = reading.slice
-    with WrittenDocuments(
-        folder,
-        values["shards"],
-        item_bytes=item_bytes,
-        kind=slice_.kind,
-        with_document_ids=reading.with_document_ids and slice_.id_column is not None,
-    ) as written:
-        try:
-            for piece, batch in reading:
-                source = source_range(slice_.pieces[piece], batch.group)
-                on_batch(piece, batch, written.take(source, last=int(batch.numbers[-1])))
-        except TransientIOError:
-            raise
-        except (SourceError, OSError) as error:
-            found.problems.insert(0, f"a source cannot be read again: {_naming(error, slice_)}")
-            return False
-        if written.left:
-            found.add(f"{slice_.source}: {written.left:,} documents are no longer in the source")
-    found.source_bytes = reading.bytes_in
-    return True
-
-
-def _naming(error: Exception, slice_: Slice) -> str:
-    message = str(error)
-    named = any(piece.url in message or piece.path in message for piece in slice_.pieces)
-    return (
-        message
-        if named
-        else f"{message} (of {', '.join(piece.path for piece in slice_.pieces[:3])})"
-    )
-
-
-def positions_in(batch: Batch, run: Run) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return each document's position in a batch, and the documents that are missing."""
-    at = np.searchsorted(batch.numbers, run.rows).astype(np.int64)
-    is_there = at < len(batch.numbers)
-    is_there[is_there] = batch.numbers[at[is_there]] == run.rows[is_there]
-    return at, np.flatnonzero(~is_there)
-
-
-def account_problems(values: Mapping[str, Any], reading: SliceReading) -> Iterator[str]:
-    """Compare what was read and counted again with the record."""
-    for old, new in zip(values["read"], reading.read, strict=False):
-        if (old["bytes"], old["sha256"]) != (new["bytes"], new["sha256"]):
-            yield (
-                f"{new['file']}, {new['start']} to {new['stop']}, has changed since it was read: "
-                f"it had {old['bytes']} bytes, sha256 {old['sha256'][:16]}, and now has "
-                f"{new['bytes']}, {new['sha256'][:16]}"
-            )
-    counted = {
-        "documents in": (values["documents"]["in"], reading.documents_in),
-        "bytes of documents in": (values["bytes"]["in"], reading.bytes_in),
-        "blank lines": (values["blank_lines"], reading.blank_lines),
-        "documents of the other split": (values["other_split"], reading.other_split),
-    }
-    for what, (then, now) in counted.items():
-        if then != now:
-            yield f"record {values['key'][:16]}: {then} {what}, the source has {now}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TextComparison:
-    """How a text becomes a document: special tokens before and after its ids."""
-
-    tokenizer: Tokenizer
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-
-    @classmethod
-    def of(cls, tokenizer: Tokenizer, settings: ShardSettings) -> Self:
-        """Return the special tokens that the settings prepend and append."""
-        special = tokenizer.encode_special
-        return cls(
-            tokenizer=tokenizer,
-            before=tuple(map(special, settings.prepend)),
-            after=tuple(map(special, settings.append)),
-        )
-
-    def differing(
-        self, ids: Ids, lengths: npt.NDArray[np.int64], documents: Documents
-    ) -> npt.NDArray[np.int64]:
-        """Return the numbers of documents whose ids are not the text between these tokens."""
-        size = len(self.before) + len(self.after)
-        if (lengths < size).any():
-            return np.flatnonzero(lengths < size)
-        ends = np.cumsum(lengths)
-        wrong, is_text = self._surrounded(ids, ends - lengths, ends)
-        inner = ids[is_text] if size else ids
-        bounds = offsets_of(lengths - size)
-        # Decoded, the name of a special token and the token itself look the same.
-        lowest = NUM_BYTES + len(self.tokenizer.model.merges)
-        special = np.flatnonzero(inner >= lowest)
-        if len(special):
-            wrong[np.searchsorted(bounds, special, side="right") - 1] = True
-            inner = np.where(inner >= lowest, inner.dtype.type(0), inner)
-        decoded = Documents.from_arrow(self.tokenizer.decode_batch(inner, bounds, as_bytes=True))
-        return np.flatnonzero(wrong | unequal(decoded, documents))
-
-    def _surrounded(
-        self, ids: Ids, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Return which documents have other tokens around the text, and which ids are text."""
-        wrong = np.zeros(len(starts), dtype=bool)
-        is_text = np.ones(len(ids), dtype=bool)
-        for first, numbers in ((starts, self.before), (ends - len(self.after), self.after)):
-            for shift, number in enumerate(numbers):
-                wrong |= ids[first + shift] != number
-                is_text[first + shift] = False
-        return wrong, is_text
-
-
-def unequal(documents: Documents, other: Documents) -> npt.NDArray[np.bool_]:
-    """Return whether each document differs from that of the other batch."""
-    lengths, expected = np.diff(documents.offsets), np.diff(other.offsets)
-    if not np.array_equal(lengths, expected):
-        return np.array(
-            [documents[number] != other[number] for number in range(len(lengths))], dtype=bool
-        )
-    mine = documents.data[documents.offsets[0] : documents.offsets[-1]]
-    theirs = other.data[other.offsets[0] : other.offsets[-1]]
-    unequal = np.zeros(len(lengths), dtype=bool)
-    if not np.array_equal(mine, theirs):
-        positions = np.flatnonzero(mine != theirs) + documents.offsets[0]
-        unequal[np.searchsorted(documents.offsets, positions, side="right") - 1] = True
-    return unequal
