@@ -125,7 +125,8 @@ def alone(corpus: JobCorpus, *, processes: int) -> Figures:
     shutil.rmtree(out, ignore_errors=True)
     seconds, told = side_by_side("one_tokenize_process.py", corpus.recipe, out, processes=processes)
     sums = {
-        name: sum(each[name] for each in told) for name in ("cpu", "proof", "records", "text_bytes")
+        name: sum(each[name] for each in told)
+        for name in ("cpu", "checks", "records", "text_bytes")
     }
     work = sum(each["seconds"] for each in told)
     peak = max(each["peak_bytes"] for each in told)

@@ -64,18 +64,18 @@ def _ratios(runs: Runs) -> dict[str, Any]:
 
 def _shares(runs: Runs) -> dict[str, Any]:
     """Show what part of the work is not tokenizing, in a worker and in the driver."""
-    proof = median([{"share": run["proof"] / run["work"]} for run in runs["alone"]], "share")
+    checks = median([{"share": run["checks"] / run["work"]} for run in runs["alone"]], "share")
     records = median([{"share": run["records"] / run["work"]} for run in runs["alone"]], "share")
-    print(f"in a worker: proof and read-back {proof:.1%}, records {records:.1%}")
-    row: dict[str, Any] = {"proof_share": round(proof, 4), "records_share": round(records, 4)}
+    print(f"in a worker: checks and read-back {checks:.1%}, records {records:.1%}")
+    row: dict[str, Any] = {"proof_share": round(checks, 4), "records_share": round(records, 4)}
     for name in ("job 1", "job 2"):
         verify = median([_driver(run, "verify") for run in runs[name]], "share")
         rest = median([_driver(run, "rest") for run in runs[name]], "share")
         run_stage = 1 - verify - rest
-        whole = verify + rest + run_stage * (proof + records)
+        whole = verify + rest + run_stage * (checks + records)
         print(
             f"{name}: verification by the driver {verify:.1%}, planning, tokenizer, manifest "
-            f"{rest:.1%}; with proof and records {whole:.1%} of all time (goal: under 10%); "
+            f"{rest:.1%}; with checks and records {whole:.1%} of all time (goal: under 10%); "
             f"Ray's start {median(runs[name], 'start_seconds'):.1f} s, not in it"
         )
         row[name] = {

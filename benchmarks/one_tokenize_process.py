@@ -3,8 +3,8 @@
     python benchmarks/one_tokenize_process.py RECIPE OUT NUMBER OF
 
 Tokenizes one slice into a folder that nobody reads, prints `ready`, waits for a line on stdin, then
-does what a worker does with each of its slices, proof and record included, and prints one line of
-JSON: seconds, those spent proving and reading back (`proof`), those spent on records, and memory.
+does what a worker does with each of its slices, checks and record included, and prints one line of
+JSON: seconds, those spent checking and reading back (`checks`), those spent on records, and memory.
 """
 
 import json
@@ -26,11 +26,7 @@ from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from time_inside import TimeInside
 
-PROVING = (
-    "nanotok_ray.shards.verify",
-    "nanotok_ray.shards.sample_check",
-    "nanotok_ray.shards.document_check",
-)
+CHECKING = ("nanotok_ray.shards.check",)
 """Modules whose work in a worker is verification, those of them that there are."""
 
 
@@ -38,14 +34,14 @@ def main() -> None:
     """Tokenize what the command line names."""
     path, out, number, of = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     works = list(islice(works_of(load_recipe(path), out), number, None, of))
-    proof, records = timers()
+    checks, records = timers()
     warm = f"{out}-warm-{number}"
     stages.tokenize_work(replace(works[0], out=warm))
     shutil.rmtree(warm)
     resident.reset_peak()
     print("ready", flush=True)
     sys.stdin.readline()
-    proof.seconds = records.seconds = 0.0
+    checks.seconds = records.seconds = 0.0
     start, begin = time.perf_counter(), time.process_time()
     sizes = [stages.tokenize_work(work) for work in works]
     text_bytes = sum(size for size in sizes if isinstance(size, int))
@@ -54,7 +50,7 @@ def main() -> None:
             {
                 "seconds": time.perf_counter() - start,
                 "cpu": time.process_time() - begin,
-                "proof": proof.seconds,
+                "checks": checks.seconds,
                 "records": records.seconds,
                 "text_bytes": text_bytes,
                 "peak_bytes": resident.peak(),
@@ -80,13 +76,13 @@ def works_of(recipe: Recipe, out: str) -> list[TokenizeWork]:
 
 
 def timers() -> tuple[TimeInside, TimeInside]:
-    """Time from now on what proves a slice, and what looks for, makes and writes its record."""
-    proof, records = TimeInside(), TimeInside()
-    proof.modules(*PROVING)
+    """Time from now on what checks a slice, and what looks for, makes and writes its record."""
+    checks, records = TimeInside(), TimeInside()
+    checks.modules(*CHECKING)
     records.function(finished_record)
     records.function(to_json)
     records.method(Folder, "write_whole")
-    return proof, records
+    return checks, records
 
 
 if __name__ == "__main__":

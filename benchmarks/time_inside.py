@@ -9,7 +9,7 @@ import functools
 import inspect
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
@@ -67,13 +67,13 @@ class TimeInside:
 
         return run
 
-    def _steps(self, iterator: Iterator[Any]) -> Iterator[Any]:
+    def _steps(self, iterator: Iterator[Any]) -> Generator[Any, None, Any]:
         while True:
             with self._inside():
                 try:
                     value = next(iterator)
-                except StopIteration:
-                    return
+                except StopIteration as end:
+                    return end.value
             yield value
 
     @contextmanager

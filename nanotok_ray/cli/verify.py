@@ -9,8 +9,7 @@ from nanotok_ray.cli.progress import Progress
 from nanotok_ray.errors import ExportError, VerificationError
 from nanotok_ray.exports import EXPORT_NAME, EXPORTS
 from nanotok_ray.formats.manifest import MANIFEST_NAME
-from nanotok_ray.shards.verify import Verification
-from nanotok_ray.shards.verify.output import MAX_PRINTED_PROBLEMS
+from nanotok_ray.shards.verify import MAX_PRINTED_PROBLEMS, Verification
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import printable
 
@@ -19,12 +18,14 @@ PROBLEMS, UNCHECKED = 4, 5
 _VERIFY = """\
 Check a finished output: sizes, sha256, indexes, masks, sums, and a sample against the source.
 
-All files are read, and some documents of some slices compared with their source: decoded, and
-encoded again with tiktoken. With --deep all sources are read again, all documents decoded and
-compared, and so are what was read, counted and quarantined, and the ids of an id_column. With
---masks every conversation and vision document is read again in plain Python, without what rendered
-it: all of its ids, and those that are trained on, must decode to what it says. Of texts the files
-alone are checked then.
+All files are read. The sources of some slices are read again, what was read and counted is
+compared, and a sample of their documents checked: decoded, and compared with the ids of tiktoken;
+conversations and vision documents are read in plain Python, and ids, masks and images compared.
+With --deep all slices are checked so, and not the sample alone: all texts are decoded, all
+conversations and vision documents checked, and what was quarantined and the ids of an id_column
+compared. With --masks the slices of conversations and vision documents are checked like that, and
+of texts the files alone. Neither the encoder nor the renderer of the job is asked about a document
+in a shard.
 
   nanotok verify /data/out
   nanotok verify /data/out --no-sample     (where the sources are not at hand)

@@ -172,7 +172,7 @@ def _corpus_lines(values: Mapping[str, Any]) -> list[str]:
     lines += [
         f"  quarantined {number:,}: {reason}" for reason, number in values["quarantined"].items()
     ]
-    lines.append(_proof_line(values["proof"]))
+    lines.append(_checked_line(values["proof"]))
     if values["special_text"]:
         lines.append(
             f"special     {values['special_text']:,} special tokens spelled out in the data, "
@@ -217,7 +217,7 @@ def _composed_lines(values: Mapping[str, Any]) -> Iterator[str]:
         yield f"untrainable {bare:,} documents without a token to train on: {done}"
 
 
-def _proof_line(proof: Mapping[str, Any]) -> str:
+def _checked_line(proof: Mapping[str, Any]) -> str:
     reasons = [f"{number:,}: {reason}" for reason, number in proof["not_encoded_again"].items()]
     left_out = f" (not {'; '.join(reasons)})" if reasons else ""
     return (

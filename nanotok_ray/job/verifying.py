@@ -10,15 +10,8 @@ from nanotok_ray.job.events import OnEvent, ignore
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.stage import format_failure, run_stage
 from nanotok_ray.job.task import Task, TaskResult
-from nanotok_ray.shards.verify import (
-    Result,
-    SliceCheck,
-    SliceWork,
-    Unchecked,
-    Verification,
-    check_slice,
-    verify_output,
-)
+from nanotok_ray.shards.check import Result, SliceCheck, SliceWork, Unchecked, check_slice
+from nanotok_ray.shards.verify import Verification, verify_output
 from nanotok_ray.storage import Folder
 
 STAGE = "verify"
@@ -86,7 +79,7 @@ def _check(works: Sequence[SliceWork], *, cpus: int | None, on_event: OnEvent) -
 
 def _num_bytes(work: SliceWork) -> int:
     """Return the bytes of the slice's files, and the estimated bytes of its sources."""
-    return work.file_bytes + (work.slice.num_bytes if work.level in {"deep", "masks"} else 0)
+    return work.file_bytes + (work.slice.num_bytes if work.depth == "full" else 0)
 
 
 def _task(work: SliceWork) -> Task:
@@ -95,5 +88,5 @@ def _task(work: SliceWork) -> Task:
         work=check_slice,
         argument=work,
         num_bytes=_num_bytes(work),
-        inputs=tuple(file.url for file in work.slice.files) if work.level != "files" else (),
+        inputs=tuple(file.url for file in work.slice.files) if work.depth is not None else (),
     )

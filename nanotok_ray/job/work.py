@@ -14,8 +14,8 @@ from nanotok_ray.errors import SampleCheckError, TransientIOError
 from nanotok_ray.exports import SamePass
 from nanotok_ray.formats.manifest import to_json
 from nanotok_ray.shards import ShardSettings, quarantine_name, tokenize_slices
+from nanotok_ray.shards.check import check_files, record_problems
 from nanotok_ray.shards.output import Expected, Record, finished_record, is_skipped
-from nanotok_ray.shards.verify import check_files, record_problems
 from nanotok_ray.sources import Slice
 from nanotok_ray.sources.quarantine import BY_CHOICE, COUNTED_SUFFIX, write_quarantine
 from nanotok_ray.sources.slices import AllBadError

@@ -21,7 +21,7 @@ from nanotok_ray.formats.manifest import (
     digest_of,
 )
 from nanotok_ray.shards.output import Record, expected_records, finished_slices, settings_from
-from nanotok_ray.shards.verify.inputs import read_manifest
+from nanotok_ray.shards.verify import read_manifest
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.sources.quarantine import QUARANTINE
 from nanotok_ray.storage import Folder

@@ -12,8 +12,8 @@ from dataclasses import asdict
 from typing import Any
 
 from nanotok_ray.formats.manifest import RECORD_FORMAT
+from nanotok_ray.shards.check import SampleCheck
 from nanotok_ray.shards.render import Account, Renderer
-from nanotok_ray.shards.sample_check import SampleCheck
 from nanotok_ray.shards.settings import CheckedCount, ShardSettings
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED, NativeSink
 from nanotok_ray.shards.writer import ShardWriter

@@ -8,6 +8,7 @@ import pytest
 
 from nanotok_ray.formats.schema import ROLES
 from nanotok_ray.loader import open_shards
+from nanotok_ray.shards.check.record import record_problems
 from nanotok_ray.shards.output import (
     COUNTED,
     expected_records,
@@ -16,7 +17,6 @@ from nanotok_ray.shards.output import (
     totals_of,
 )
 from nanotok_ray.shards.verify import verify_output
-from nanotok_ray.shards.verify.record import record_problems
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

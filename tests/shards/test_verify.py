@@ -136,6 +136,18 @@ def test_a_source_that_changed_afterwards_is_found_by_the_sample(out, tmp_path):
     assert not problems(out, sample=False)
 
 
+def test_a_source_that_changed_outside_the_sample_is_found_too(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    prepare(recipe(tmp_path / "in", tmp_path / "out", "limits.slice_bytes=1000000"))
+    path = tmp_path / "in/chats/1.jsonl"
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b": ", b" :", 1))  # the same document, spelled otherwise
+    assert path.read_bytes() != data
+    [problem] = problems(tmp_path / "out")
+    assert "1.jsonl" in problem
+    assert "has changed since it was read" in problem
+
+
 def test_a_missing_source_is_a_problem_unless_no_sample_is_asked_for(out, tmp_path):
     shutil.rmtree(tmp_path / "in")
     assert any("cannot be read again" in problem for problem in problems(out))

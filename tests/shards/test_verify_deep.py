@@ -13,6 +13,7 @@ from nanotok_ray.api import prepare
 from nanotok_ray.loader import open_shards
 from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
 from tests.support.finished_output import rewrite
 from tests.support.small_corpus import conversations, recipe, texts, write_corpus, write_parquet
 
@@ -41,7 +42,23 @@ def test_every_document_of_a_sound_output_is_compared(corpus, tmp_path):
     assert result.source_bytes > 0
 
 
-def test_share_splits_frames_cuts_and_bad_rows_come_out_the_same_again(corpus, tmp_path):
+@pytest.mark.parametrize("level", [{}, {"masks": True}, {"deep": True}])
+def test_documents_in_shards_are_checked_without_encoder_and_renderer(
+    corpus, tmp_path, monkeypatch, level
+):
+    out = made(corpus, tmp_path / "out")
+
+    def fail(*_, **__):
+        raise AssertionError("the check calls what it checks")
+
+    for name in ("encode", "encode_batch", "encode_documents", "batch_renderer"):
+        monkeypatch.setattr(Tokenizer, name, fail)
+    result = verify_output(Folder(str(out)), **level)
+    assert result.passed
+    assert result.sampled >= 30
+
+
+def test_share_splits_special_tokens_cuts_and_bad_rows_come_out_the_same_again(corpus, tmp_path):
     write_parquet(corpus / "text/shard_00001.parquet", ["a", None, "", "b" * 400, None, "c"])
     with (corpus / "chats/1.jsonl").open("a", encoding="utf-8") as file:
         file.write('{broken\n\n["not", "messages"]\n')
@@ -75,7 +92,7 @@ def test_one_id_among_all_is_found_and_its_document_named(corpus, tmp_path):
     assert "shard_0000" in problem
 
 
-def test_a_frame_in_another_place_is_found(corpus, tmp_path):
+def test_a_special_token_in_another_place_is_found(corpus, tmp_path):
     out = made(corpus, tmp_path / "out")
 
     def change(data):

@@ -10,26 +10,25 @@ from hypothesis import strategies as st
 
 from nanotok_ray.api import prepare
 from nanotok_ray.cli.main import main
-from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import VerificationError
 from nanotok_ray.formats.document_images import images_of
 from nanotok_ray.formats.manifest import from_json
-from nanotok_ray.shards.output import settings_from
-from nanotok_ray.shards.verify import verify_output
-from nanotok_ray.shards.verify.masks import (
-    OTHER_IMAGES,
+from nanotok_ray.shards.check.document import (
+    OTHER_IDS,
     OTHER_MASK,
     OTHER_TEXT,
-    PlainReading,
-    compare_masks,
+    DocumentCheck,
+    DocumentParts,
 )
-from nanotok_ray.shards.verify.reading import Run
+from nanotok_ray.shards.check.slice import compare_documents
+from nanotok_ray.shards.output import settings_from
+from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.sources.quarantine import SKIPPED
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.finished_output import rewrite
-from tests.support.small_corpus import conversations, recipe, write_corpus
+from tests.support.small_corpus import conversations, recipe, texts, write_corpus
 from tests.support.vision_shards import IMAGE, VisionShards, documents_with_images
 
 
@@ -117,6 +116,37 @@ def test_a_special_token_that_changed_places_with_its_own_name_is_found(corpus, 
     assert OTHER_MASK in problem
 
 
+def resplit(ids, tokens):
+    """Return ids of which two neighbours are split elsewhere: other tokens of the same bytes."""
+    for at in range(len(ids) - 1):
+        if max(ids[at : at + 2]) < len(tokens):
+            text = tokens[ids[at]] + tokens[ids[at + 1]]
+            for border in range(1, len(text)):
+                pair = text[:border], text[border:]
+                if border != len(tokens[ids[at]]) and set(pair) <= set(tokens):
+                    return [*ids[:at], *map(tokens.index, pair), *ids[at + 2 :]]
+    raise AssertionError("no two tokens can be split elsewhere")
+
+
+@pytest.mark.parametrize("level", ["masks", "deep"])
+def test_the_same_bytes_in_other_tokens_are_found(corpus, tmp_path, level):
+    messages = [
+        {"role": "user", "content": "the"},
+        {"role": "assistant", "content": texts(1, seed=1)[0]},
+    ]
+    (corpus / "chats/0.jsonl").write_text(json.dumps(messages) + "\n", encoding="utf-8")
+    prepare(recipe(corpus, tmp_path / "out"))
+    tokens = Tokenizer.load(tmp_path / "out/tokenizer").model.tokens
+
+    def change(data):
+        ids = resplit(np.frombuffer(data, dtype="<u2").tolist(), tokens)
+        return np.array(ids, dtype="<u2").tobytes()
+
+    rewrite(tmp_path / "out", "chats/train/0*.bin", change)
+    [problem] = verify_output(Folder(str(tmp_path / "out")), **{level: True}).problems
+    assert problem.endswith(f"document 0 is not row 0 of 0.jsonl: {OTHER_IDS}")
+
+
 def test_a_source_that_changed_is_named(out, corpus):
     path = corpus / "chats/1.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
@@ -152,7 +182,7 @@ def test_bad_lines_are_passed_over_and_lone_surrogates_are_replaced(corpus, tmp_
 
 
 def slices(out):
-    """Yield what `compare_masks` takes, of each slice of conversations."""
+    """Yield slice, record and settings of each slice of conversations."""
     manifest = json.loads((out / "manifest.json").read_text())
     settings = settings_from(manifest)["chats"]
     plan = plan_from_json((out / "plan.json").read_bytes())
@@ -163,6 +193,13 @@ def slices(out):
             yield each, from_json(data, name=name, expected_format="nanotok-record 1"), settings
 
 
+def compared_fully(out, slice_, values, settings):
+    """Return the result of comparing all documents of a slice with its source."""
+    tokenizer = Tokenizer.load(out / "tokenizer")
+    check = DocumentCheck(kind="chat", settings=settings, tokenizer=tokenizer)
+    return compare_documents(Folder(str(out)), slice_, values, check=check, depth="full")
+
+
 def test_a_conversation_that_was_cut_is_a_prefix_of_both_texts(corpus, tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     prepare(recipe(corpus, whole, "limits.slice_bytes=1000000"))
@@ -170,21 +207,21 @@ def test_a_conversation_that_was_cut_is_a_prefix_of_both_texts(corpus, tmp_path)
     prepare(recipe(corpus, cut, "limits.slice_bytes=1000000", *rules))
 
     def compared(out, **changed):
-        tokenizer = Tokenizer.load(out / "tokenizer")
         return [
-            compare_masks(
-                Folder(str(out)),
-                each,
-                values,
-                tokenizer=tokenizer,
-                settings=replace(settings, **changed),
-            )
+            compared_fully(out, each, values, replace(settings, **changed))
             for each, values, settings in slices(out)
         ]
 
     assert all(not each.problems for each in compared(cut, too_long="cut"))
     assert all(each.problems for each in compared(cut, too_long="keep", max_tokens=None))
-    assert all(not each.problems for each in compared(whole, too_long="cut", max_tokens=41))
+    assert all(not each.problems for each in compared(whole, too_long="cut", max_tokens=5000))
+    long = [
+        problem
+        for each in compared(whole, too_long="cut", max_tokens=41)
+        for problem in each.problems
+    ]
+    assert long
+    assert all("limits.max_tokens = 41" in problem or "more of this" in problem for problem in long)
 
     rewrite(cut, "chats/train/0*.mask", lambda data: data[:1] + bytes([1 - data[1]]) + data[2:])
     [changed] = compared(cut, too_long="cut")
@@ -227,20 +264,24 @@ def vision_problems(vision, *, first=0, **changed):
     """Return (document, why) of a run of vision documents, of which something was changed."""
     rendered = vision.rendered
     start = int(rendered.lengths[:first].sum())
-    run = Run(
-        name="a",
-        first=first,
-        rows=rendered.rows[first:],
-        lengths=rendered.lengths[first:],
-        ids=rendered.ids[start:],
-        mask=rendered.mask[start:],
-        images=images_of(rendered.images, slice(first, 20)),
-        document_ids=None,
-    )
-    plain = PlainReading.of(vision.tokenizer, vision.settings)
-    dialect = vision.settings.dialect("vision", "messages")
-    documents = Documents.from_bytes(vision.documents[first:])
-    return list(plain.problems(replace(run, **changed), documents, dialect))
+    written = {
+        "ids": rendered.ids[start:],
+        "lengths": rendered.lengths[first:],
+        "mask": rendered.mask[start:],
+        "images": images_of(rendered.images, slice(first, 20)),
+    }
+    return problems_of(vision, vision.tokenizer, vision.documents[first:], **written | changed)
+
+
+def problems_of(vision, tokenizer, documents, *, ids, lengths, mask, images):
+    """Return (document, why) of documents that are not those of these arrays."""
+    check = DocumentCheck(kind="vision", settings=vision.settings, tokenizer=tokenizer)
+    parts = DocumentParts(ids, lengths, mask, images)
+    found = [
+        (number, check.problem(document, *parts[number], dialect="messages"))
+        for number, document in enumerate(documents)
+    ]
+    return [(number, why) for number, why in found if why is not None]
 
 
 def test_an_output_with_vision_documents_is_verified_by_masks(tmp_path):
@@ -314,20 +355,15 @@ def test_an_id_between_special_tokens_is_found_and_no_error(vision):
     ids[ids == last] = last + 3
     ids[int(vision.rendered.lengths[0]) - 1] = last + 1
     rendered = vision.rendered
-    run = Run(
-        name="a",
-        first=0,
-        rows=rendered.rows,
-        lengths=rendered.lengths,
+    assert problems_of(
+        vision,
+        sparse,
+        vision.documents,
         ids=ids,
+        lengths=rendered.lengths,
         mask=rendered.mask,
         images=rendered.images,
-        document_ids=None,
-    )
-    plain = PlainReading.of(sparse, vision.settings)
-    dialect = vision.settings.dialect("vision", "messages")
-    documents = Documents.from_bytes(vision.documents)
-    assert list(plain.problems(run, documents, dialect)) == [(0, OTHER_TEXT)]
+    ) == [(0, OTHER_TEXT)]
 
 
 def test_images_that_share_their_tokens_otherwise_are_found(vision):
@@ -336,14 +372,52 @@ def test_images_that_share_their_tokens_otherwise_are_found(vision):
     assert images[place, 2] == images[place + 1, 1]
     images[place, 2] += 1
     images[place + 1, 1] += 1
-    assert vision_problems(vision, images=images) == [(2, OTHER_IMAGES)]
-    assert vision_problems(vision, images=images[:-1])[-1] == (19, OTHER_IMAGES)
+    [(document, why)] = vision_problems(vision, images=images)
+    assert document == 2
+    assert why.startswith("its images are at ")
+    document, why = vision_problems(vision, images=images[:-1])[-1]
+    assert document == 19
+    assert why.startswith("its images are at ")
 
 
-@pytest.mark.parametrize(("rule", "cut_at"), [("keep", None), ("drop", None), ("cut", 5)])
-def test_only_a_job_that_cuts_may_have_cut_a_document(vision, rule, cut_at):
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [("keep", OTHER_TEXT), ("drop", OTHER_TEXT), ("cut", None)],
+)
+def test_only_a_job_that_cuts_may_have_cut_a_document(vision, rule, why):
     settings = replace(vision.settings, max_tokens=5, too_long=rule)
-    assert PlainReading.of(vision.tokenizer, settings).cut_at == cut_at
+    check = DocumentCheck(kind="vision", settings=settings, tokenizer=vision.tokenizer)
+    rendered = vision.rendered
+    document = vision.documents[0]
+    arrays = rendered.ids[:5], rendered.mask[:5], rendered.images[:0, 1:]
+    assert check.problem(document, *arrays, dialect="messages") == why
+
+
+@pytest.mark.parametrize("rule", ["cut", "drop"])
+def test_a_document_longer_than_the_limit_is_found(vision, rule):
+    rendered = vision.rendered
+    size = int(rendered.lengths[0])
+    arrays = rendered.ids[:size], rendered.mask[:size], rendered.images[:0, 1:]
+    for limit, is_right in ((size - 1, False), (size, True)):
+        settings = replace(vision.settings, max_tokens=limit, too_long=rule)
+        check = DocumentCheck(kind="vision", settings=settings, tokenizer=vision.tokenizer)
+        problem = check.problem(vision.documents[0], *arrays, dialect="messages")
+        assert (problem is None) == is_right
+        if problem is not None:
+            assert problem == f"it has {size} tokens, limits.max_tokens = {limit}"
+
+
+def test_a_document_with_nothing_to_train_on_is_found_where_such_are_dropped(vision):
+    messages = [{"role": "user", "content": "a"}]
+    ids, mask, _ = vision.tokenizer.render_vision_conversation({"messages": messages})
+    arrays = np.array(ids, np.uint16), np.array(mask, np.uint8), np.zeros((0, 2), np.int64)
+    for rule, is_right in (("keep", True), ("drop", False)):
+        settings = replace(vision.settings, untrainable=rule)
+        check = DocumentCheck(kind="vision", settings=settings, tokenizer=vision.tokenizer)
+        problem = check.problem(json.dumps(messages).encode(), *arrays, dialect="messages")
+        assert (problem is None) == is_right
+        if problem is not None:
+            assert "limits.untrainable = 'drop'" in problem
 
 
 def test_an_unknown_id_is_not_taken_for_a_byte_that_is_0(vision):
@@ -352,21 +426,17 @@ def test_an_unknown_id_is_not_taken_for_a_byte_that_is_0(vision):
     sparse = Tokenizer(replace(model, special_tokens={**model.special_tokens, IMAGE: last + 3}))
     messages = [{"role": "user", "content": "\0"}]
     ids, mask, _ = sparse.render_vision_conversation({"messages": messages})
-    plain = PlainReading.of(sparse, vision.settings)
 
     def problems(ids):
-        run = Run(
-            name="a",
-            first=0,
-            rows=np.array([0]),
-            lengths=np.array([len(ids)]),
+        return problems_of(
+            vision,
+            sparse,
+            [json.dumps(messages).encode()],
             ids=np.array(ids, np.uint16),
+            lengths=np.array([len(ids)]),
             mask=np.array(mask, np.uint8),
             images=np.zeros((0, 3), np.int64),
-            document_ids=None,
         )
-        documents = Documents.from_bytes([json.dumps(messages).encode()])
-        return list(plain.problems(run, documents, vision.settings.dialect("vision", "messages")))
 
     assert ids[2] == 0
     assert problems(ids) == []
@@ -376,14 +446,7 @@ def test_an_unknown_id_is_not_taken_for_a_byte_that_is_0(vision):
 def test_a_slice_that_was_left_out_is_not_read(out, corpus):
     for path in corpus.glob("chats/*"):
         path.unlink()
-    tokenizer = Tokenizer.load(out / "tokenizer")
     for each, values, settings in slices(out):
         for reasons, is_sound in (({SKIPPED: 9}, True), ({}, False)):
-            found = compare_masks(
-                Folder(str(out)),
-                each,
-                {**values, "quarantined": reasons},
-                tokenizer=tokenizer,
-                settings=settings,
-            )
+            found = compared_fully(out, each, {**values, "quarantined": reasons}, settings)
             assert (not found.problems) == is_sound

@@ -10,7 +10,8 @@ from nanotok_ray.errors import TransientIOError
 from nanotok_ray.job.events import Advanced, StageEnded, StageStarted
 from nanotok_ray.job.executor import use_executor
 from nanotok_ray.job.local import LocalExecutor
-from nanotok_ray.shards.verify import check_slice, work
+from nanotok_ray.shards.check import check_slice
+from nanotok_ray.shards.check import slice as slice_check
 from nanotok_ray.storage import Folder
 from tests.support.executors import FailingFirst, InProcess, Replacing, backwards
 from tests.support.small_corpus import contents, recipe, write_corpus
@@ -82,7 +83,7 @@ def test_storage_that_fails_here_leaves_a_slice_unchecked(out, monkeypatch, caps
     def fail(*_, **__):
         raise TransientIOError("the store is away")
 
-    monkeypatch.setattr(work, "check_files", fail)
+    monkeypatch.setattr(slice_check, "check_files", fail)
     assert main(["verify", str(out)]) == 5
     values = json.loads(capsys.readouterr().out)
     assert len(values["unchecked"]) == values["slices"]
@@ -112,7 +113,7 @@ def test_an_interrupt_ends_it_with_its_exit_code_and_changes_nothing(out, monkey
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(work, "check_files", interrupt)
+    monkeypatch.setattr(slice_check, "check_files", interrupt)
     assert main(["verify", str(out)]) == 130
     assert contents(out) == before
     capsys.readouterr()

@@ -104,7 +104,7 @@ def kill_a_worker(rng: random.Random | None = None) -> bool:
     return True
 
 
-LEARN, PREPARE = "train_tokenizer", "prepare"
+LEARN, PREPARE = "train", "prepare"
 
 
 class Driver:

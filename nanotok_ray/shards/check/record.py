@@ -1,10 +1,12 @@
-"""One record by itself: its sums, the names of its files, their sizes, its source maps.
+"""What a record says, compared with itself, its slice, its files and its source read again.
 
-The types of the record's values were checked before. No file is opened. Every function yields the
-problems that it found.
+The types of the record's values were checked before. Every function yields the problems that it
+found.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from nanotok_ray.formats.document_images import images_bytes
@@ -13,7 +15,9 @@ from nanotok_ray.formats.paths import is_inner_name
 from nanotok_ray.formats.schema import MAX_SHARD_NUMBER
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED
 from nanotok_ray.sources import Slice
-from nanotok_ray.sources.quarantine import QUARANTINE, SKIPPED
+from nanotok_ray.sources.quarantine import QUARANTINE, SKIPPED, Quarantined
+from nanotok_ray.sources.slices import SliceReading
+from nanotok_ray.storage import Folder
 
 
 def record_problems(values: Mapping[str, Any], *, item_bytes: int, slice_: Slice) -> Iterator[str]:
@@ -53,10 +57,73 @@ def size_problem(file: Mapping[str, Any], size: int | None) -> Iterator[str]:
         yield f"{file['name']} has {size} bytes, its record says {file['size']}"
 
 
-def quarantine_name(values: Mapping[str, Any]) -> str | None:
-    """Return the name of a record's quarantine file, None if it has none."""
+@dataclass(slots=True)
+class Seen:
+    """What was counted in the files of all shards of a record."""
+
+    special_tokens: dict[str, int] | None = field(default_factory=dict)
+    """How often each special token is there; None: they were not counted."""
+    trained: int | None = None
+    """Tokens under mask 1; None: no shard has a mask."""
+    images: int = 0
+    image_tokens: int = 0
+
+
+def seen_problems(values: Mapping[str, Any], seen: Seen) -> Iterator[str]:
+    """Compare what was counted in all files of a record with its sums."""
+    prefix = f"record {values['key'][:16]}"
+    if seen.trained is not None and seen.trained != values["trainable_tokens"]:
+        yield (
+            f"{prefix}: its masks train on {seen.trained} tokens, it says "
+            f"{values['trainable_tokens']}"
+        )
+    if seen.images != values["images"]:
+        yield f"{prefix}: its shards have {seen.images} images, it says {values['images']}"
+    of_images = values["roles"].get("image", 0)
+    if seen.image_tokens != of_images:
+        yield f"{prefix}: its images have {seen.image_tokens} tokens, it says {of_images}"
+    if seen.special_tokens is None:
+        return
+    said = values["special_tokens"]
+    for name in sorted(said.keys() | seen.special_tokens.keys()):
+        count = seen.special_tokens.get(name, 0)
+        if said.get(name, 0) != count:
+            yield f"{prefix}: its shards hold {name!r} {count} times, it says {said.get(name, 0)}"
+
+
+def account_problems(values: Mapping[str, Any], reading: SliceReading) -> Iterator[str]:
+    """Compare what was read and counted again with the record."""
+    for old, new in zip(values["read"], reading.read, strict=False):
+        if (old["bytes"], old["sha256"]) != (new["bytes"], new["sha256"]):
+            yield (
+                f"{new['file']}, {new['start']} to {new['stop']}, has changed since it was read: "
+                f"it had {old['bytes']} bytes, sha256 {old['sha256'][:16]}, and now has "
+                f"{new['bytes']}, {new['sha256'][:16]}"
+            )
+    counted = {
+        "documents in": (values["documents"]["in"], reading.documents_in),
+        "bytes of documents in": (values["bytes"]["in"], reading.bytes_in),
+        "blank lines": (values["blank_lines"], reading.blank_lines),
+        "documents of the other split": (values["other_split"], reading.other_split),
+    }
+    for what, (then, now) in counted.items():
+        if then != now:
+            yield f"record {values['key'][:16]}: {then} {what}, the source has {now}"
+
+
+def quarantine_problems(
+    folder: Folder, values: Mapping[str, Any], quarantined: Quarantined
+) -> Iterator[str]:
+    """Compare the quarantine file of a record with the one that would be written now."""
     names = (file["name"] for file in values["files"])
-    return next((name for name in names if name.endswith(".jsonl")), None)
+    name = next((name for name in names if name.endswith(".jsonl")), None)
+    digest = hashlib.sha256()
+    for block in quarantined.blocks():
+        digest.update(block)
+    expected = digest.hexdigest() if len(quarantined) else None
+    if (None if name is None else folder.sha256(name)) != expected:
+        where = name or f"record {values['key'][:16]}"
+        yield f"{where}: what is quarantined is not what the source gives again"
 
 
 def _sums(values: Mapping[str, Any], prefix: str) -> Iterator[str]:

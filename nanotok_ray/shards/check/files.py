@@ -1,8 +1,9 @@
-"""The files of a shard, each read once: size, sha256, ids, masks and images."""
+"""The check of the files of a slice's shards, each read once, and of their sums with the record."""
 
 import hashlib
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.formats.document_ids import DocumentIds
 from nanotok_ray.formats.document_images import DocumentImages
+from nanotok_ray.formats.document_index import check_sequences, unpack_index
 from nanotok_ray.formats.paths import path_inside
-from nanotok_ray.shards.verify.record import size_problem
+from nanotok_ray.shards.check.record import Seen, seen_problems, size_problem
 from nanotok_ray.sources.quarantine import entry_of
 from nanotok_ray.storage import Folder, open_input
 
@@ -249,3 +252,184 @@ def _edges(images: DocumentImages, positions: npt.NDArray[np.int64]) -> npt.NDAr
     touches = np.flatnonzero(edges[1:-1:2] == edges[2::2])
     inner[2 * touches + 1] = inner[2 * touches + 2] = True
     return edges[~inner]
+
+
+def check_files(
+    folder: Folder,
+    values: Mapping[str, Any],
+    *,
+    item_bytes: int,
+    num_ids: int,
+    special_tokens: Mapping[str, int] | None = None,
+    image_token: str | None = None,
+) -> Iterator[str]:
+    """Compare the files of a record that is sound by itself with what it says of them.
+
+    Args:
+        folder: the output folder.
+        values: of the record.
+        item_bytes: of a token id.
+        num_ids: no id may be as high.
+        special_tokens: the tokenizer's, with their ids, which are counted; None: they are not.
+        image_token: the one of them that stands for a part of an image, and nowhere else.
+
+    Raises:
+        TransientIOError: a remote store failed in a way that may pass.
+    """
+    files = {file["name"]: file for file in values["files"]}
+    check = _Check(
+        folder=folder,
+        files=files,
+        item_bytes=item_bytes,
+        num_ids=num_ids,
+        special_tokens=special_tokens or {},
+        image_token=image_token,
+        seen=Seen(special_tokens=None if special_tokens is None else {}),
+    )
+    for shard in values["shards"]:
+        yield from check.shard(shard)
+    for name, file in files.items():
+        if name.endswith(".jsonl"):
+            yield from _check_quarantine(folder, file, values)
+    if check.is_sound:
+        yield from seen_problems(values, check.seen)
+
+
+@dataclass(kw_only=True, slots=True)
+class _Check:
+    """The files of one record, shard by shard, and sums over all of its shards."""
+
+    folder: Folder
+    files: Mapping[str, Mapping[str, Any]]
+    item_bytes: int
+    num_ids: int
+    special_tokens: Mapping[str, int]
+    image_token: str | None
+    seen: Seen
+    is_sound: bool = True
+    """Whether all files were read and had no problem, so that sums can be compared."""
+
+    def shard(self, shard: Mapping[str, Any]) -> Iterator[str]:
+        """Yield the problems of the files of a shard."""
+        for problem in self._problems(shard):
+            self.is_sound = False
+            yield problem
+
+    def _problems(self, shard: Mapping[str, Any]) -> Iterator[str]:
+        positions = yield from self._index(shard)
+        images = yield from self._images(shard, positions)
+        scan = yield from self._ids(shard, images)
+        yield from self._mask(shard)
+        if images is not None and positions is not None and scan is not None and scan.saw_images:
+            yield from image_problems(images, positions, scan.image_edges, name=shard["name"])
+        file = self.files.get(f"{shard['name']}.ids")
+        if file is not None:
+            yield from _check_document_ids(self.folder, file, shard)
+
+    def _index(
+        self, shard: Mapping[str, Any]
+    ) -> Generator[str, None, npt.NDArray[np.int64] | None]:
+        """Yield where the documents of a shard begin and the last ends, None after problems."""
+        name = f"{shard['name']}.idx"
+        data = yield from checked_bytes(self.folder, self.files[name])
+        if data is None:
+            return None
+        try:
+            positions, found_bytes = unpack_index(data, name=name)
+            check_sequences(data, name=name)
+        except CorruptOutputError as error:
+            yield str(error)
+            return None
+        if found_bytes != self.item_bytes or int(positions[-1]) != shard["tokens"]:
+            yield (
+                f"{name} ends at {positions[-1]} tokens of {found_bytes} bytes, "
+                f"the data at {shard['tokens']} of {self.item_bytes}"
+            )
+            return None
+        if len(positions) - 1 != shard["documents"]:
+            yield f"{name} has {len(positions) - 1} documents, the record says {shard['documents']}"
+            return None
+        return positions
+
+    def _images(
+        self, shard: Mapping[str, Any], positions: npt.NDArray[np.int64] | None
+    ) -> Generator[str, None, DocumentImages | None]:
+        """Yield the images of a shard, None after problems or if it has no file of them."""
+        file = self.files.get(f"{shard['name']}.images")
+        if file is None:
+            return None
+        data = yield from checked_bytes(self.folder, file)
+        if data is None:
+            return None
+        try:
+            images = DocumentImages(data, name=file["name"], documents=shard["documents"])
+            if positions is not None:
+                images.check_within(np.diff(positions))
+        except CorruptOutputError as error:
+            yield str(error)
+            return None
+        self.seen.images += images.num_images
+        self.seen.image_tokens += images.num_tokens
+        return images
+
+    def _ids(
+        self, shard: Mapping[str, Any], images: DocumentImages | None
+    ) -> Generator[str, None, IdScan | None]:
+        """Yield what was seen of the ids of a shard, None after problems."""
+        file = self.files[f"{shard['name']}.bin"]
+        by_id = sorted((number, name) for name, number in self.special_tokens.items())
+        scan = IdScan(
+            self.item_bytes,
+            special_ids=[number for number, _ in by_id],
+            image_id=None if images is None else self.special_tokens.get(self.image_token or ""),
+            max_images=0 if images is None else images.num_images,
+        )
+        if not (yield from is_whole(self.folder, file, scan)):
+            return None
+        if scan.largest >= self.num_ids:
+            yield f"{file['name']} holds {scan.largest}, values go up to {self.num_ids - 1}"
+            return None
+        counts = self.seen.special_tokens
+        if counts is not None:
+            for (_, name), count in zip(by_id, scan.special_counts.tolist(), strict=True):
+                counts[name] = counts.get(name, 0) + count
+        return scan
+
+    def _mask(self, shard: Mapping[str, Any]) -> Iterator[str]:
+        file = self.files.get(f"{shard['name']}.mask")
+        if file is None:
+            return
+        scan = MaskScan()
+        if not (yield from is_whole(self.folder, file, scan)):
+            return
+        if scan.largest > 1:
+            yield f"{file['name']} holds {scan.largest}, values go up to 1"
+        self.seen.trained = (self.seen.trained or 0) + scan.ones
+
+
+def _check_document_ids(
+    folder: Folder, file: Mapping[str, Any], shard: Mapping[str, Any]
+) -> Iterator[str]:
+    data = yield from checked_bytes(folder, file)
+    if data is None:
+        return
+    try:
+        DocumentIds(data, name=file["name"], documents=shard["documents"])
+    except CorruptOutputError as error:
+        yield str(error)
+
+
+def _check_quarantine(
+    folder: Folder, file: Mapping[str, Any], values: Mapping[str, Any]
+) -> Iterator[str]:
+    name, seen = file["name"], Lines()
+    if not (yield from is_whole(folder, file, seen)):
+        return
+    if seen.problem or seen.rest:
+        yield f"{name}: {seen.problem or 'its last line does not end'}"
+        return
+    if seen.kinds != values["quarantined"]:
+        yield f"{name} holds {dict(seen.kinds)}, its record says {values['quarantined']}"
+    recorded = values["bytes"]["quarantined"]
+    if seen.num_bytes != recorded:
+        yield f"{name} stands for {seen.num_bytes} bytes of documents, its record says {recorded}"

@@ -1,13 +1,51 @@
-"""Verification of a whole output, and its result."""
+"""Verification: whether an output is what its records say, and whether they cover the plan.
 
+Input is an output folder. Output is a list of problems. Nothing is repaired: the job does that when
+it runs again. Sizes are checked before a file is read.
+"""
+
+import functools
+import hashlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from nanotok_ray.errors import CorruptOutputError, VerificationError
-from nanotok_ray.formats.manifest import MANIFEST_NAME, RECORDS, SHARDS_INDEX_NAME
-from nanotok_ray.formats.schema import MAX_RECORD_BYTES, check_size
+from nanotok_ray.errors import (
+    CorruptOutputError,
+    NanotokError,
+    TokenizerError,
+    TransientIOError,
+    VerificationError,
+)
+from nanotok_ray.formats.manifest import (
+    MANIFEST_NAME,
+    PLAN_NAME,
+    RECORDS,
+    SHARDS_INDEX_NAME,
+    TOKENIZER_FOLDER,
+)
+from nanotok_ray.formats.paths import local_path
+from nanotok_ray.formats.schema import (
+    MAX_MANIFEST_BYTES,
+    MAX_PLAN_BYTES,
+    MAX_RECORD_BYTES,
+    check_size,
+    no_manifest,
+    parse_manifest,
+)
+from nanotok_ray.shards.check import (
+    Result,
+    SliceWork,
+    Unchecked,
+    check_slices,
+    choose_slices,
+    depth_of,
+    in_order,
+    listed_problems,
+    record_problems,
+)
 from nanotok_ray.shards.output import (
     READERS,
     Expected,
@@ -16,26 +54,19 @@ from nanotok_ray.shards.output import (
     assemble,
     expected_records,
     read_record,
+    settings_from,
 )
-from nanotok_ray.shards.verify.inputs import (
-    Inputs,
-    fingerprint_problems,
-    read_inputs,
-    read_manifest,
-    source_folder_problems,
-)
-from nanotok_ray.shards.verify.record import listed_problems, record_problems
-from nanotok_ray.shards.verify.sample import choose
-from nanotok_ray.shards.verify.work import (
-    Result,
-    SliceWork,
-    Unchecked,
-    check_each,
-    in_order,
-    level_of,
-)
+from nanotok_ray.shards.settings import ShardSettings
+from nanotok_ray.sources import Plan, plan_from_json
 from nanotok_ray.sources.quarantine import QUARANTINE
-from nanotok_ray.storage import Folder
+from nanotok_ray.storage import Folder, is_below
+from nanotok_ray.tokenizer import (
+    READABLE_NAME,
+    Model,
+    Tokenizer,
+    differing_files,
+    written_tokenizer,
+)
 
 MAX_PRINTED_PROBLEMS = 20
 
@@ -130,8 +161,116 @@ def verify_output(
         result.problems += _whole_problems(manifest, inputs, [r for _, r in sound], published)
     if read_files and _is_trusted(inputs):
         works = _works(folder, sound, inputs, sample=sample, deep=deep, masks=masks)
-        _check_slices(works, run or check_each, result)
+        _add_results(works, run or check_slices, result)
     return result
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inputs:
+    """What the records of an output are checked against."""
+
+    plan: Plan
+    plan_sha256: str
+    tokenizer: Tokenizer
+    settings: Mapping[str, ShardSettings]
+
+    @property
+    def model(self) -> Model:
+        """Of the tokenizer."""
+        return self.tokenizer.model
+
+
+def read_manifest(folder: Folder) -> dict[str, Any]:
+    """Read the manifest of an output folder, local or remote.
+
+    Raises:
+        IncompleteOutputError: there is none.
+        CorruptOutputError: it is not a manifest of this version.
+    """
+    name = folder.join(MANIFEST_NAME)
+    try:
+        check_size(folder.size(MANIFEST_NAME), limit=MAX_MANIFEST_BYTES, name=name)
+        data = folder.read_bytes(MANIFEST_NAME)
+    except FileNotFoundError as error:
+        raise no_manifest(name) from error
+    return parse_manifest(data, name=name)
+
+
+def read_inputs(folder: Folder, manifest: Mapping[str, Any]) -> Inputs:
+    """Read plan and tokenizer of an output folder, and the settings that its manifest states.
+
+    Raises:
+        CorruptOutputError: one of them cannot be read.
+    """
+    try:
+        check_size(folder.size(PLAN_NAME), limit=MAX_PLAN_BYTES, name=folder.join(PLAN_NAME))
+        data = folder.read_bytes(PLAN_NAME)
+        plan = plan_from_json(data)
+        tokenizer = written_tokenizer(folder.join(TOKENIZER_FOLDER))
+        settings = settings_from(manifest)
+    except (TransientIOError, CorruptOutputError):
+        raise
+    except FileNotFoundError as error:
+        raise CorruptOutputError(
+            f"{folder.join(PLAN_NAME)} is missing: the output is not whole; run its job again, "
+            "which writes what is missing"
+        ) from error
+    except NanotokError as error:
+        raise CorruptOutputError(f"plan or tokenizer cannot be read: {error}") from error
+    except (TypeError, ValueError, KeyError) as error:  # a setting that this version does not know
+        raise CorruptOutputError(f"{MANIFEST_NAME} has settings of no source: {error}") from error
+    missing = [source.name for source in plan.sources if source.name not in settings]
+    if missing:
+        raise CorruptOutputError(f"{MANIFEST_NAME} has no settings of {', '.join(missing)}")
+    sha256 = hashlib.sha256(data).hexdigest()
+    return Inputs(plan=plan, plan_sha256=sha256, tokenizer=tokenizer, settings=settings)
+
+
+def fingerprint_problems(folder: Folder, manifest: Mapping[str, Any], inputs: Inputs) -> list[str]:
+    """Compare plan and tokenizer, with all of its files, with what the manifest names."""
+    problems = []
+    if inputs.plan_sha256 != manifest["plan_sha256"]:
+        problems.append(f"{PLAN_NAME} is not the one that {MANIFEST_NAME} names")
+    if {settings.tokenizer_sha256 for settings in inputs.settings.values()} != {
+        inputs.tokenizer.sha256
+    }:
+        problems.append(
+            f"{TOKENIZER_FOLDER}/ does not hold the tokenizer that {MANIFEST_NAME} names"
+        )
+    tokenizer = folder.join(TOKENIZER_FOLDER)
+    try:
+        problems += [
+            f"{TOKENIZER_FOLDER}/{name} is not what {TOKENIZER_FOLDER}/{READABLE_NAME} gives"
+            for name in differing_files(inputs.model, tokenizer)
+        ]
+    except TokenizerError as error:  # two ids that stand for the same bytes
+        problems.append(str(error))
+    return problems
+
+
+def source_folder_problems(folder: Folder, plan: Plan) -> Iterator[str]:
+    """Yield a problem for each source of a plan that has files of the output itself."""
+    top = _canonical(folder.url)
+    real = functools.cache(_canonical)
+    for source in plan.sources:
+        inside = []
+        for file in source.files:
+            parent, _, name = file.url.rpartition("/")
+            if is_below(f"{real(parent)}/{name}", top):
+                inside.append(file.url)
+        if inside:
+            more = f" and {len(inside) - 1:,} more files" if len(inside) > 1 else ""
+            yield (
+                f"{PLAN_NAME}: source {source.name!r} holds {inside[0]}{more} of this very output: "
+                "its documents are files that the job wrote. Take them out of the source's paths, "
+                "and run the job into another folder"
+            )
+
+
+def _canonical(url: str) -> str:
+    """Return a local path with links resolved, or a URL as it is, without a slash at the end."""
+    path = local_path(url)
+    return url.rstrip("/") if path is None else os.path.realpath(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +399,7 @@ def _works(
     masks: bool,
 ) -> list[SliceWork]:
     filled = [item.key for item, read in sound if read.record.values["shards"]]
-    sampled = set(choose(filled)) if sample else set()
+    sampled = set(choose_slices(filled)) if sample else set()
     return [
         SliceWork(
             slice=item.slice,
@@ -273,13 +412,13 @@ def _works(
             item_bytes=inputs.model.id_bytes,
             num_ids=inputs.model.num_ids,
             special_tokens=inputs.model.special_tokens,
-            level=level_of(item.slice, deep=deep, masks=masks, sampled=item.key in sampled),
+            depth=depth_of(item.slice, deep=deep, masks=masks, sampled=item.key in sampled),
         )
         for item, read in sound
     ]
 
 
-def _check_slices(works: Sequence[SliceWork], run: Runner, result: Verification) -> None:
+def _add_results(works: Sequence[SliceWork], run: Runner, result: Verification) -> None:
     """Check the files of slices; add the problems to the result in the order of the plan."""
     for check in in_order(run(works), len(works)):
         if isinstance(check, Unchecked):

@@ -1,4 +1,4 @@
-"""The proof of a slice: what is wrong is found, what is right passes, and silence has a reason."""
+"""The check of a document: wrong ids are found, right ones pass, no cross-check has a reason."""
 
 import json
 import tracemalloc
@@ -12,16 +12,20 @@ from nanotok_ray.errors import SampleCheckError
 from nanotok_ray.formats.document_ids import DocumentIds
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
-from nanotok_ray.shards import document_check, render, tokenize_slice
-from nanotok_ray.shards.document_check import (
+from nanotok_ray.shards import render, tokenize_slice
+from nanotok_ray.shards.check import cross_check
+from nanotok_ray.shards.check.document import (
     LONG_CONVERSATION,
     LONG_SPAN,
     LONGEST_CONVERSATION,
     LOOKS_FURTHER,
+    OTHER_IDS,
+    OTHER_MASK,
+    OTHER_TEXT,
     WINDOW_BYTES,
-    Sample,
+    DocumentCheck,
 )
-from nanotok_ray.shards.sample_check import DocumentChecker
+from nanotok_ray.shards.check.sample import Sample
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Model, Tokenizer
@@ -46,18 +50,18 @@ def own_tokenizer(*merges, pattern=r"\p{L}+|\s+"):
     )
 
 
-def prove(text, *, tokenizer=LEARNED, change=lambda ids: ids):
-    """Return the problem of a text with its ids, changed, and the prover's count."""
-    prover = DocumentChecker(kind="text", settings=settings(tokenizer), tokenizer=tokenizer)
+def check_text(text, *, tokenizer=LEARNED, change=lambda ids: ids):
+    """Return the problem of a text with its ids, changed, and the count of the check."""
+    check = DocumentCheck(kind="text", settings=settings(tokenizer), tokenizer=tokenizer)
     special = tokenizer.encode_special
     ids = [special("<|bos|>"), *tokenizer.encode(text), special("<|user_end|>")]
-    problem = prover.problem(text.encode(), np.array(change(ids), dtype=np.uint16), None)
-    return problem, prover.count
+    problem = check.problem(text.encode(), np.array(change(ids), dtype=np.uint16), None)
+    return problem, check.count
 
 
 def test_the_ids_of_texts_are_their_own():
     for text in [*texts(40, seed=3), "", "a", "<|bos|>", LONG]:
-        problem, count = prove(text)
+        problem, count = check_text(text)
         assert problem is None
         assert count.to_dict() == {
             "documents": 1,
@@ -75,7 +79,7 @@ def swap(ids):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (lambda ids: ids[1:], "not within ['<|bos|>'] and ['<|user_end|>']"),
         (lambda ids: ids[:-1], "not within"),
@@ -86,47 +90,49 @@ def swap(ids):
     ],
     ids=["bos", "end", "last", "special", "narrow", "swapped"],
 )
-def test_ids_that_are_not_its_own_are_found(change, told):
-    problem, count = prove("".join(texts(30, seed=5)), change=change)
-    assert told in problem
+def test_ids_that_are_not_its_own_are_found(change, message):
+    problem, count = check_text("".join(texts(30, seed=5)), change=change)
+    assert message in problem
     assert count.encoded_again == 0
 
 
 def test_the_same_bytes_in_other_tokens_are_found():
-    problem, _ = prove("the the", change=lambda ids: [ids[0], *b"the the", ids[-1]])
+    problem, _ = check_text("the the", change=lambda ids: [ids[0], *b"the the", ids[-1]])
     assert problem == "tiktoken gives other ids for its bytes 0 to 7"
 
 
 def test_ids_of_a_long_document_lost_outside_the_piece_are_found():
-    problem, _ = prove(LONG, change=lambda ids: [*ids[:-3], ids[-1]])
+    problem, _ = check_text(LONG, change=lambda ids: [*ids[:-3], ids[-1]])
     assert "stand for" in problem
 
 
 def test_a_span_above_the_window_is_decoded_in_its_middle_alone():
     text = "ab" * WINDOW_BYTES
-    problem, count = prove(text)
+    problem, count = check_text(text)
     assert problem is None
     assert count.not_encoded_again == {LONG_SPAN: 1}
-    problem, _ = prove(text, change=lambda ids: [ids[0], *swap([*b"ab" * WINDOW_BYTES]), ids[-1]])
+    problem, _ = check_text(
+        text, change=lambda ids: [ids[0], *swap([*b"ab" * WINDOW_BYTES]), ids[-1]]
+    )
     assert "are not what its ids decode to" in problem
 
 
 @pytest.mark.parametrize(
     ("tokenizer", "text", "reason"),
     [
-        (own_tokenizer(pattern=r"\p{L}+"), "a 1", document_check.GAPS),
+        (own_tokenizer(pattern=r"\p{L}+"), "a 1", cross_check.GAPS),
         (
             own_tokenizer((97, 98), (98, 99), (256, 99), (97, 257)),
             "abc",
-            document_check.SHARED_BYTES,
+            cross_check.SHARED_BYTES,
         ),
-        (own_tokenizer((98, 99), (97, 98), (257, 99)), "abcd", document_check.NOT_LEARNED),
+        (own_tokenizer((98, 99), (97, 98), (257, 99)), "abcd", cross_check.NOT_LEARNED),
         (own_tokenizer((97, 98), pattern="ab(?=[ab]{99})|a|b"), "ab" * 50_000, LOOKS_FURTHER),
     ],
     ids=lambda value: value if isinstance(value, str) and len(value) < 99 else "",
 )
 def test_where_tiktoken_cannot_agree_the_reason_is_counted(tokenizer, text, reason):
-    problem, count = prove(text, tokenizer=tokenizer)
+    problem, count = check_text(text, tokenizer=tokenizer)
     assert problem is None
     assert count.not_encoded_again == {reason: 1}
     assert count.encoded_again == 0
@@ -140,66 +146,61 @@ def test_a_panic_a_refused_pattern_and_a_missing_package_are_reasons(monkeypatch
         raise PanicException
 
     monkeypatch.setattr("tiktoken.Encoding.encode_ordinary", panic)
-    assert prove("a")[1].not_encoded_again == {document_check.PANIC: 1}
+    assert check_text("a")[1].not_encoded_again == {cross_check.PANIC: 1}
 
-    reasons = {ImportError: document_check.NO_PACKAGE, ValueError: document_check.NO_PATTERN}
-    for error, reason in (reasons | {PanicException: document_check.PANIC}).items():
+    reasons = {ImportError: cross_check.NO_PACKAGE, ValueError: cross_check.NO_PATTERN}
+    for error, reason in (reasons | {PanicException: cross_check.PANIC}).items():
 
         def fail(self, error=error):
             raise error
 
         monkeypatch.setattr(Tokenizer, "to_tiktoken", fail)
-        assert document_check.TiktokenCrossCheck.of(LEARNED).ids(
-            "a"
-        ) == document_check.NoCrossCheck(reason)
+        with pytest.raises(cross_check.NoCrossCheckError, match=f"^{reason}$"):
+            cross_check.TiktokenCrossCheck(LEARNED).ids("a")
 
 
 @pytest.mark.parametrize("limit", [None, 20])
 def test_the_ids_and_masks_of_conversations_are_their_own(limit):
     own = settings(prepend=(), append=(), max_tokens=limit, too_long="cut" if limit else "keep")
-    prover = DocumentChecker(kind="chat", settings=own, tokenizer=LEARNED)
+    check = DocumentCheck(kind="chat", settings=own, tokenizer=LEARNED)
     made = conversations(9, seed=4)
     for messages in made:
         line = json.dumps(messages).encode()
         ids, mask = LEARNED.render_conversation({"messages": messages}, max_tokens=limit)
         arrays = np.array(ids, np.uint16), np.array(mask, np.uint8)
-        assert prover.problem(line, *arrays, dialect="messages") is None
-        assert "do not decode" in prover.problem(line, arrays[0], 1 - arrays[1], dialect="messages")
-        assert "do not decode" in prover.problem(
-            line, arrays[0][::-1].copy(), arrays[1], dialect="messages"
+        assert check.problem(line, *arrays, dialect="messages") is None
+        assert check.problem(line, arrays[0], 1 - arrays[1], dialect="messages") == OTHER_MASK
+        assert (
+            check.problem(line, arrays[0][::-1].copy(), arrays[1], dialect="messages") == OTHER_TEXT
         )
-        assert "no mask of its length" in prover.problem(
+        assert "no mask of its length" in check.problem(
             line, arrays[0], arrays[1][1:], dialect="messages"
         )
-    assert prover.count.encoded_again == len(made)
+    assert check.count.encoded_again == len(made)
 
 
 def test_a_long_conversation_is_compared_to_its_end_in_little_memory():
     messages = [{"role": "user", "content": ""}, {"role": "assistant", "content": "the " * 400_000}]
-    prover = DocumentChecker(
-        kind="chat", settings=settings(prepend=(), append=()), tokenizer=LEARNED
-    )
+    check = DocumentCheck(kind="chat", settings=settings(prepend=(), append=()), tokenizer=LEARNED)
     ids, mask = LEARNED.render_conversation({"messages": messages}, max_tokens=None)
     arrays = np.array(ids, np.uint16), np.array(mask, np.uint8)
     del ids, mask
     line = json.dumps(messages).encode()
     tracemalloc.start()
     try:
-        assert prover.problem(line, *arrays, dialect="messages") is None
+        assert check.problem(line, *arrays, dialect="messages") is None
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert most < 15 * len(line)  # as lists, all its ids alone take more
-    assert prover.count.not_encoded_again == {LONG_CONVERSATION: 1}
+    assert check.count.not_encoded_again == {LONG_CONVERSATION: 1}
     arrays[0][-2] = arrays[0][-3]
-    assert "do not decode" in prover.problem(line, *arrays, dialect="messages")
+    assert check.problem(line, *arrays, dialect="messages") == OTHER_TEXT
 
 
 def test_messages_of_the_same_bytes_in_other_tokens_are_found():
     messages = [{"role": "user", "content": "the the"}, {"role": "assistant", "content": "the"}]
-    prover = DocumentChecker(
-        kind="chat", settings=settings(prepend=(), append=()), tokenizer=LEARNED
-    )
+    check = DocumentCheck(kind="chat", settings=settings(prepend=(), append=()), tokenizer=LEARNED)
     ids, mask = LEARNED.render_conversation({"messages": messages}, max_tokens=None)
     tokens = LEARNED.model.tokens
     spelled = [tokens[n] if n < len(tokens) else b"?" for n in ids]
@@ -208,7 +209,7 @@ def test_messages_of_the_same_bytes_in_other_tokens_are_found():
     flags = [*mask[:at], *[mask[at]] * len(spelled[at]), *mask[at + 1 :]]
     arrays = np.array(other, np.uint16), np.array(flags, np.uint8)
     line = json.dumps(messages).encode()
-    assert "other ids or another mask" in prover.problem(line, *arrays, dialect="messages")
+    assert check.problem(line, *arrays, dialect="messages") == OTHER_IDS
 
 
 def with_every_token(*merges):
@@ -224,7 +225,7 @@ def with_every_token(*merges):
     )
 
 
-def prove_composed(
+def check_rendered(
     document,
     ids,
     mask,
@@ -235,25 +236,25 @@ def prove_composed(
     longest=LONGEST_CONVERSATION,
     **rules,
 ):
-    """Return the problem of a document with what was written of it, and the prover's count."""
+    """Return the problem of a document with what was written of it, and the count of the check."""
     own = settings(tokenizer, prepend=(), append=(), **rules)
-    prover = DocumentChecker(
+    check = DocumentCheck(
         kind=kind, settings=own, tokenizer=tokenizer, longest_conversation=longest
     )
     arrays = np.array(ids, np.uint16), np.array(mask, np.uint8), images and np.array(images)
     name = "messages" if kind == "chat" else "text"
-    return prover.problem(json.dumps(document).encode(), *arrays, dialect=name), prover.count
+    return check.problem(json.dumps(document).encode(), *arrays, dialect=name), check.count
 
 
 def test_a_mask_on_the_same_bytes_elsewhere_is_found():
     messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "a"}]
     ids, mask = LEARNED.render_conversation({"messages": messages})
-    assert prove_composed(messages, ids, mask)[0] is None
+    assert check_rendered(messages, ids, mask)[0] is None
     places = [place for place, number in enumerate(ids) if number == ids[2]]
     assert [mask[place] for place in places] == [0, 1]
     for place in places:
         mask[place] = 1 - mask[place]
-    assert "another mask" in prove_composed(messages, ids, mask)[0]
+    assert check_rendered(messages, ids, mask)[0] == OTHER_MASK
 
 
 def test_as_many_other_tokens_of_the_same_bytes_are_found():
@@ -261,9 +262,9 @@ def test_as_many_other_tokens_of_the_same_bytes_are_found():
     messages = [{"role": "user", "content": "abc"}]
     ids, mask = tokenizer.render_conversation({"messages": messages})
     assert ids[2:4] == [256, 99]
-    assert prove_composed(messages, ids, mask, tokenizer=tokenizer)[0] is None
+    assert check_rendered(messages, ids, mask, tokenizer=tokenizer)[0] is None
     other = [*ids[:2], 97, 257, *ids[4:]]
-    assert "other ids" in prove_composed(messages, other, mask, tokenizer=tokenizer)[0]
+    assert check_rendered(messages, other, mask, tokenizer=tokenizer)[0] == OTHER_IDS
 
 
 def test_images_elsewhere_are_found():
@@ -272,31 +273,31 @@ def test_images_elsewhere_are_found():
     ids, images = tokenizer.render_vision_pretraining(document["text"], None, [2, 1])
     mask = [0, 0, 0, 1, 0]
 
-    def told(places):
-        problem, _ = prove_composed(
+    def problem_of(places):
+        problem, _ = check_rendered(
             document, ids, mask, tokenizer=tokenizer, images=places,
             kind="vision", image_token="<image>",
         )  # fmt: skip
         return problem
 
     assert images == [(1, 3), (4, 5)]
-    assert told(images) is None
-    for other in ([(1, 3)], [(1, 2), (4, 5)], [(1, 3), (4, 6)], None):
-        assert told(other).startswith("its images are at ")
+    assert problem_of(images) is None
+    for other in ([(1, 3)], [(1, 2), (4, 5)], [(1, 3), (4, 6)], [(0, 2), (4, 5)], None):
+        assert problem_of(other).startswith("its images are at ")
 
 
 def test_a_long_conversation_is_decoded_but_not_encoded_again():
     for said, reasons in (("12345", {}), ("123456", {LONG_CONVERSATION: 1})):
         messages = [{"role": "user", "content": said}]
         ids, mask = LEARNED.render_conversation({"messages": messages})
-        problem, count = prove_composed(messages, ids, mask, longest=5)
+        problem, count = check_rendered(messages, ids, mask, longest=5)
         assert problem is None
         assert (count.not_encoded_again, count.encoded_again) == (reasons, not reasons)
-        assert "do not decode" in prove_composed(messages, ids[:-1], mask[:-1], longest=5)[0]
+        assert check_rendered(messages, ids[:-1], mask[:-1], longest=5)[0] == OTHER_TEXT
         # Only what is as long as the limit may have been cut there.
         for limit in (len(ids) - 1, len(ids), len(ids) + 1):
             rules = {"max_tokens": limit, "too_long": "cut", "longest": 5}
-            problem, _ = prove_composed(messages, ids[:-1], mask[:-1], **rules)
+            problem, _ = check_rendered(messages, ids[:-1], mask[:-1], **rules)
             assert (problem is None) == (limit == len(ids) - 1)
 
 
@@ -311,8 +312,8 @@ def test_a_sample_is_three_documents_or_three_per_mille(batches, seed):
         assert all(0 <= number < len(sizes) for number in chosen)
     sizes = [size for own in batches for size in own]
     assert sample.documents >= min(3, len(sizes))
-    looked = sum(min(size, WINDOW_BYTES) for size in sizes)
-    assert sample.bytes <= looked
+    checked = sum(min(size, WINDOW_BYTES) for size in sizes)
+    assert sample.bytes <= checked
     if sizes and sample.documents < len(batches[-1]):  # there were more to choose
         assert sample.bytes * 1000 >= 3 * sum(sizes)
 
@@ -325,12 +326,12 @@ def web(tmp_path):
     return next(each for each in plan.slices(split="train") if each.source == "web")
 
 
-def test_a_record_says_how_much_was_looked_at(web, tmp_path):
+def test_a_record_says_how_much_was_checked(web, tmp_path):
     record = tokenize_slice(web, settings(), tokenizer=LEARNED, out=Folder(str(tmp_path / "out")))
-    proof = record["proof"]
-    assert proof["documents"] == proof["encoded_again"] == 3
-    assert proof["not_encoded_again"] == {}
-    assert 0 < proof["bytes"] < record["text_bytes"] == record["shards"][0]["bytes"]
+    checked = record["proof"]
+    assert checked["documents"] == checked["encoded_again"] == 3
+    assert checked["not_encoded_again"] == {}
+    assert 0 < checked["bytes"] < record["text_bytes"] == record["shards"][0]["bytes"]
 
 
 def test_documents_after_one_that_is_left_out_are_compared_with_their_own(tmp_path, monkeypatch):

@@ -1,0 +1,38 @@
+"""The check of a slice: its record, its files, and its documents beside those of their sources.
+
+Input is a slice with its record and the output folder, or what was rendered of it while it is
+written. Output is a list of problems, or an error that names the first one. There are two depths: a
+sample of the documents, and all of them. No document is compared with what the encoder or the
+renderer makes of it again: ids are decoded, tiktoken is asked for its own, and conversations are
+read by the reference implementation. The package repairs nothing: the job does when it runs again.
+"""
+
+from nanotok_ray.shards.check.files import check_files
+from nanotok_ray.shards.check.record import listed_problems, record_problems
+from nanotok_ray.shards.check.sample import SampleCheck, choose_slices
+from nanotok_ray.shards.check.slice import (
+    Result,
+    SliceCheck,
+    SliceWork,
+    Unchecked,
+    check_slice,
+    check_slices,
+    depth_of,
+    in_order,
+)
+
+__all__ = [
+    "Result",
+    "SampleCheck",
+    "SliceCheck",
+    "SliceWork",
+    "Unchecked",
+    "check_files",
+    "check_slice",
+    "check_slices",
+    "choose_slices",
+    "depth_of",
+    "in_order",
+    "listed_problems",
+    "record_problems",
+]

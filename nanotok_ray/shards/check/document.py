@@ -1,0 +1,378 @@
+"""The check of a document: whether its ids, mask and images are those of what was read.
+
+Ids are decoded by a table and compared with tiktoken's; conversations and vision documents are read
+by the reference implementation of their dialect. The encoder and the renderer are not asked.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray import _core
+from nanotok_ray.chat.reference import segments_of
+from nanotok_ray.chat.segments import Segment, compose
+from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
+from nanotok_ray.documents.batch import Documents, offsets_of, to_utf8
+from nanotok_ray.formats.document_images import Images
+from nanotok_ray.shards.check.cross_check import NoCrossCheckError, TiktokenCrossCheck
+from nanotok_ray.shards.settings import CheckedCount, ShardSettings
+from nanotok_ray.shards.sink import Ids
+from nanotok_ray.tokenizer import Tokenizer
+
+Mask = npt.NDArray[np.uint8]
+
+WINDOW_BYTES = 64 << 10
+"""Of a longer text only a piece of so many bytes is checked and counted."""
+
+LONGEST_CONVERSATION = 1 << 20
+"""Characters of its texts; longer ones are decoded, but not encoded again."""
+
+LONG_SPAN = "a span above 64 KiB"
+LOOKS_FURTHER = "the pattern looks past the piece"
+LONG_CONVERSATION = "a conversation above 1 MiB"
+
+OTHER_TEXT = "its ids do not decode to it"
+OTHER_MASK = "its mask is another, or special tokens are where it has text"
+OTHER_IDS = "rendered with tiktoken it has other ids or another mask"
+
+_BLOCK = 1 << 16  # ids; a list of so many takes little memory
+_SEED_BYTES = 1 << 20  # of a long document, so many seed the window
+_MIDDLE = 4096
+
+
+class DocumentParts:
+    """Ids, mask and images of each of some documents that stand back to back, by number."""
+
+    def __init__(
+        self,
+        ids: Ids,
+        lengths: npt.NDArray[np.int64],
+        mask: Mask | None,
+        images: Images | None,
+    ) -> None:
+        """Take arrays of all documents; images with the number of their document, in order."""
+        self._ids, self._mask, self._images = ids, mask, images
+        self._bounds = offsets_of(lengths)
+        self._first_image = (
+            None if images is None else np.searchsorted(images[:, 0], np.arange(len(self._bounds)))
+        )
+
+    def __getitem__(self, number: int) -> tuple[Ids, Mask | None, npt.NDArray[np.integer] | None]:
+        tokens = slice(*self._bounds[number : number + 2].tolist())
+        mask = None if self._mask is None else self._mask[tokens]
+        if self._images is None or self._first_image is None:
+            return self._ids[tokens], mask, None
+        first, last = self._first_image[number : number + 2].tolist()
+        return self._ids[tokens], mask, self._images[first:last, 1:]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckTables:
+    """What checking needs of a tokenizer."""
+
+    num_tokens: int
+    """Ids below it are those of text."""
+    lengths: npt.NDArray[np.int32]
+    """Bytes that each id stands for; of special tokens, of their names."""
+    spelling: dict[int, bytes]
+    """Bytes of every id; of special tokens their names."""
+    splitter: _core.Splitter
+    cross_check: TiktokenCrossCheck
+
+    def spelled(self, ids: Ids) -> bytes:
+        """Return the bytes that ids stand for.
+
+        Raises:
+            KeyError: One of them is no token.
+        """
+        spelling = self.spelling.__getitem__
+        return b"".join(b"".join(map(spelling, block.tolist())) for block in _blocks(ids))
+
+    def size(self, ids: Ids) -> int:
+        """Return the number of bytes that ids stand for."""
+        return sum(int(self.lengths[block].sum()) for block in _blocks(ids))
+
+
+@lru_cache(maxsize=2)
+def check_tables(tokenizer: Tokenizer) -> CheckTables:
+    """Build the tables, or return the cached ones of one of the last two tokenizers."""
+    model = tokenizer.model
+    special = {number: name.encode() for name, number in model.special_tokens.items()}
+    lengths = model.token_lengths()
+    for number, name in special.items():
+        lengths[number] = len(name)
+    return CheckTables(
+        num_tokens=len(model.tokens),
+        lengths=lengths,
+        spelling=dict(enumerate(model.tokens)) | special,
+        splitter=_core.Splitter(model.pattern),
+        cross_check=TiktokenCrossCheck(tokenizer),
+    )
+
+
+class DocumentCheck:
+    """Compares documents of one kind with their ids; `count` says how many."""
+
+    def __init__(
+        self,
+        *,
+        kind: str,
+        settings: ShardSettings,
+        tokenizer: Tokenizer,
+        longest_conversation: int = LONGEST_CONVERSATION,
+    ) -> None:
+        """Build the tables, or take those of the last tokenizer.
+
+        Conversations of more than `longest_conversation` characters are not encoded again.
+        """
+        self.kind, self.settings, self.tokenizer = kind, settings, tokenizer
+        self.count = CheckedCount()
+        self._longest = longest_conversation
+        self._tables = check_tables(tokenizer)
+        self._before = tuple(map(tokenizer.encode_special, settings.prepend))
+        self._after = tuple(map(tokenizer.encode_special, settings.append))
+        self._cut_at = settings.max_tokens if settings.too_long == "cut" else None
+
+    def problem(
+        self,
+        document: bytes | npt.NDArray[np.uint8],
+        ids: Ids,
+        mask: Mask | None = None,
+        images: npt.NDArray[np.integer] | None = None,
+        *,
+        dialect: str | None = None,
+    ) -> str | None:
+        """Return how ids, mask and images differ from those of a document; None: they do not.
+
+        Args:
+            document: a text as UTF-8, or the JSON of a conversation or vision document.
+            ids: all of its ids, special tokens before and after it included.
+            mask: as long as the ids; None: of a text.
+            images: (n, 2), where the tokens of each image begin and end; None: it can have none.
+            dialect: the name of the document's; None: it is a text.
+        """
+        self.count.documents += 1
+        try:
+            if dialect is None:
+                data = np.frombuffer(document, dtype=np.uint8)
+                self.count.bytes += min(len(data), WINDOW_BYTES)
+                problem = self._text_problem(data, ids)
+            else:
+                self.count.bytes += len(document)
+                read_as = self.settings.dialect(self.kind, dialect)
+                problem = self._rendered_problem(bytes(document), read_as, ids, mask, images)
+        except NoCrossCheckError as reason:  # which is no problem
+            self.count.not_encoded_again[str(reason)] += 1
+            return None
+        self.count.encoded_again += problem is None
+        return problem
+
+    def differing_texts(
+        self, texts: Documents, ids: Ids, lengths: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Return the numbers of texts whose ids do not decode to them; tiktoken is not asked."""
+        size = len(self._before) + len(self._after)
+        if (lengths < size).any():
+            return np.flatnonzero(lengths < size)
+        ends = np.cumsum(lengths)
+        wrong, is_text = self._surrounded(ids, ends - lengths, ends)
+        inner = ids[is_text] if size else ids
+        bounds = offsets_of(lengths - size)
+        # Decoded, the name of a special token and the token itself look the same.
+        special = np.flatnonzero(inner >= self._tables.num_tokens)
+        if len(special):
+            wrong[np.searchsorted(bounds, special, side="right") - 1] = True
+            inner = np.where(inner >= self._tables.num_tokens, inner.dtype.type(0), inner)
+        decoded = Documents.from_arrow(self.tokenizer.decode_batch(inner, bounds, as_bytes=True))
+        return np.flatnonzero(wrong | unequal(decoded, texts))
+
+    def _surrounded(
+        self, ids: Ids, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return which documents have other tokens around the text, and which ids are text."""
+        wrong = np.zeros(len(starts), dtype=bool)
+        is_text = np.ones(len(ids), dtype=bool)
+        for first, numbers in ((starts, self._before), (ends - len(self._after), self._after)):
+            for shift, number in enumerate(numbers):
+                wrong |= ids[first + shift] != number
+                is_text[first + shift] = False
+        return wrong, is_text
+
+    def _text_problem(self, document: npt.NDArray[np.uint8], ids: Ids) -> str | None:
+        first, end = len(self._before), len(ids) - len(self._after)
+        if (
+            *ids[:first].tolist(),
+            *ids[end:].tolist(),
+        ) != self._before + self._after or end < first:
+            prepended, appended = list(self.settings.prepend), list(self.settings.append)
+            return f"its ids are not within {prepended} and {appended}"
+        text_ids = ids[first:end]
+        if len(text_ids) and int(text_ids.max()) >= self._tables.num_tokens:
+            return f"its ids hold {int(text_ids.max())}, which is no id of text"
+        found = self._tables.size(text_ids)
+        if found != len(document):
+            return f"its ids stand for {found:,} bytes, it has {len(document):,}"
+        return self._window_problem(document, text_ids)
+
+    def _window_problem(self, document: npt.NDArray[np.uint8], text_ids: Ids) -> str | None:
+        """Compare all of a document, or as many whole spans of a long one as fit the window."""
+        edges = np.array([0, len(document)], dtype=np.int64)
+        if len(document) > WINDOW_BYTES:
+            start = _window_start(document)
+            edges = self._tables.splitter.boundaries(document, start, WINDOW_BYTES)
+        start, stop = int(edges[0]), int(edges[-1])
+        if start == stop and len(document):
+            return self._middle_problem(document, text_ids)
+        first, last = (
+            _token_at(self._tables.lengths, text_ids, position) for position in (start, stop)
+        )
+        if first is None or last is None:
+            return f"a token crosses the border of a span, at byte {start} or {stop}"
+        piece, ids = document[start:stop].tobytes(), text_ids[first:last]
+        if self._tables.spelled(ids) != piece:
+            return f"bytes {start} to {stop} are not what its ids decode to"
+        text = piece.decode()
+        if self._tables.cross_check.ids(text) == ids.tolist():
+            return None
+        self._tables.cross_check.check_rule(text)
+        if len(piece) < len(document):
+            alone = self._tables.splitter.boundaries(np.frombuffer(piece, np.uint8), 0, len(piece))
+            if not np.array_equal(alone, edges - start):
+                raise NoCrossCheckError(LOOKS_FURTHER)
+        return f"tiktoken gives other ids for its bytes {start} to {stop}"
+
+    def _middle_problem(self, document: npt.NDArray[np.uint8], text_ids: Ids) -> str:
+        """Decode some tokens in the middle of a document that has no span short enough."""
+        first = len(text_ids) // 2
+        start = self._tables.size(text_ids[:first])
+        spelled = self._tables.spelled(text_ids[first : first + _MIDDLE])
+        if spelled == document[start : start + len(spelled)].tobytes():
+            raise NoCrossCheckError(LONG_SPAN)
+        return f"bytes {start} to {start + len(spelled)} are not what its ids decode to"
+
+    def _rendered_problem(
+        self,
+        document: bytes,
+        dialect: Dialect,
+        ids: Ids,
+        mask: Mask | None,
+        images: npt.NDArray[np.integer] | None,
+    ) -> str | None:
+        if mask is None or len(mask) != len(ids):
+            return "it has no mask of its length"
+        try:
+            segments = segments_of(document, dialect)
+        except MALFORMED as error:
+            return f"the plain reading refuses it: {reason_of(error)}"
+        spans = [] if images is None else [(start, end) for start, end in images.tolist()]
+        sizes = [segment.count for segment in segments if segment.role == "image"]
+        problem = self._decoded_problem(segments, ids, mask) or self._policy_problem(ids, mask)
+        if problem is not None:
+            return problem
+        if [end - start for start, end in spans] != sizes:
+            return f"its images are at {spans}, it has images of {sizes} tokens"
+        return self._composed_problem(segments, ids, mask, spans)
+
+    def _decoded_problem(self, segments: Sequence[Segment], ids: Ids, mask: Mask) -> str | None:
+        """Compare the bytes that ids stand for, and what is trained on of them, with segments."""
+        try:
+            decoded = self._tables.spelled(ids)
+        except KeyError:
+            return OTHER_TEXT
+        # One byte more than there is shows that a text continues, unless it was cut there.
+        limit = len(decoded) + (len(ids) != self._cut_at)
+        parts, sizes, size = [], [], 0
+        for segment in segments:
+            encoded = to_utf8(segment.text)
+            copies = min(segment.count, (limit - size) // max(len(encoded), 1) + 1)
+            parts.append((encoded * copies)[: limit - size])
+            sizes.append(len(parts[-1]))
+            size += sizes[-1]
+        if b"".join(parts) != decoded:
+            return OTHER_TEXT
+        expected = np.repeat(
+            np.array([segment.mask | segment.is_special << 1 for segment in segments], np.uint8),
+            np.array(sizes, np.int64),
+        )
+        special = (ids >= self._tables.num_tokens).astype(np.uint8) << np.uint8(1)
+        flags = np.repeat(special | mask, self._tables.lengths[ids])
+        return None if np.array_equal(flags, expected) else OTHER_MASK
+
+    def _policy_problem(self, ids: Ids, mask: Mask) -> str | None:
+        """Return why the document should be in no shard, or shorter."""
+        limit, rules = self.settings.max_tokens, self.settings
+        if limit is not None and len(ids) > limit and rules.too_long != "keep":
+            return f"it has {len(ids):,} tokens, limits.max_tokens = {limit:,}"
+        if rules.untrainable == "drop" and not mask.any():
+            return "it has no token to train on, limits.untrainable = 'drop'"
+        return None
+
+    def _composed_problem(
+        self, segments: Sequence[Segment], ids: Ids, mask: Mask, images: list[tuple[int, int]]
+    ) -> str | None:
+        """Compare ids, mask and images with those that tiktoken's ids of the segments make."""
+        texts = [to_utf8(part.text).decode() for part in segments if not part.is_special]
+        if sum(map(len, texts)) > self._longest:
+            raise NoCrossCheckError(LONG_CONVERSATION)
+        tiktoken, waiting = self._tables.cross_check, iter(texts)
+        expected = compose(
+            lambda _: tiktoken.ids(next(waiting)), self.tokenizer.encode_special, segments
+        )
+        limit = self._cut_at
+        is_equal = (ids.tolist(), mask.tolist()) == (expected.ids[:limit], expected.mask[:limit])
+        if is_equal and images == expected.images:
+            return None
+        tiktoken.check_rule(*texts)
+        if is_equal:
+            return f"its images are at {images}, rendered with tiktoken at {expected.images}"
+        return OTHER_IDS
+
+
+def unequal(documents: Documents, other: Documents) -> npt.NDArray[np.bool_]:
+    """Return whether each document differs from that of the other batch."""
+    lengths, expected = np.diff(documents.offsets), np.diff(other.offsets)
+    if not np.array_equal(lengths, expected):
+        return np.array(
+            [documents[number] != other[number] for number in range(len(lengths))], dtype=bool
+        )
+    mine = documents.data[documents.offsets[0] : documents.offsets[-1]]
+    theirs = other.data[other.offsets[0] : other.offsets[-1]]
+    unequal = np.zeros(len(lengths), dtype=bool)
+    if not np.array_equal(mine, theirs):
+        positions = np.flatnonzero(mine != theirs) + documents.offsets[0]
+        unequal[np.searchsorted(documents.offsets, positions, side="right") - 1] = True
+    return unequal
+
+
+def _blocks(ids: Ids) -> Iterator[Ids]:
+    """Yield ids in parts, so that what is worked out for each takes little memory."""
+    for start in range(0, len(ids), _BLOCK):
+        yield ids[start : start + _BLOCK]
+
+
+def _window_start(document: npt.NDArray[np.uint8]) -> int:
+    """Return where the window in a long document starts: pseudorandom, but always the same."""
+    seed = len(document).to_bytes(8, "little") + document[:_SEED_BYTES:97].tobytes()
+    return _core.hash64(seed) % (len(document) - WINDOW_BYTES + 1)
+
+
+def _token_at(lengths: npt.NDArray[np.int32], ids: Ids, position: int) -> int | None:
+    """Return which token begins at a byte, as many as there are at the end; None: none does.
+
+    >>> _token_at(np.array([1, 3]), np.array([0, 1, 0], np.uint16), 4)
+    2
+    """
+    number = 0
+    for block in _blocks(ids):
+        if position == 0:
+            break
+        ends = np.cumsum(lengths[block], dtype=np.int64)
+        inside = int(np.searchsorted(ends, position))
+        if inside < len(ends):
+            return number + inside + 1 if ends[inside] == position else None
+        position -= int(ends[-1])
+        number += len(block)
+    return number if position == 0 else None

@@ -1,0 +1,187 @@
+"""The documents of shards beside the documents of their sources."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray.documents.batch import Documents
+from nanotok_ray.formats.document_ids import DocumentIds
+from nanotok_ray.formats.document_images import DocumentImages, Images
+from nanotok_ray.formats.document_index import unpack_index
+from nanotok_ray.shards.sink import ILLUSTRATED, MASKED, Ids
+from nanotok_ray.shards.writer import mapped_rows
+from nanotok_ray.sources import Piece
+from nanotok_ray.storage import Folder, open_input
+
+SourceRange = tuple[str, int | None, tuple[int, int] | None]
+"""File; row group of a parquet file, or the range in bytes of another."""
+
+
+def source_range(piece: Piece, group: int | None) -> SourceRange:
+    """Return the source range of a piece, or of a row group in it."""
+    return piece.path, group, (piece.start, piece.stop) if group is None else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """Documents that follow each other in a shard and come from one source range."""
+
+    name: str
+    """Of the shard."""
+    first: int
+    """Number of the first in the shard."""
+    rows: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    ids: Ids
+    """Of all of them, back to back."""
+    mask: npt.NDArray[np.uint8] | None
+    images: Images | None
+    """Documents are numbered from the first of the run."""
+    document_ids: Documents | None
+    """What the source's `id_column` says of each, if the shards have that."""
+
+    def describe(self, document: int) -> str:
+        """Return the name of a document of the run, for messages."""
+        return f"{self.name}: document {self.first + document}"
+
+
+@dataclass(slots=True)
+class _Shard:
+    """A shard that is being read."""
+
+    name: str
+    positions: npt.NDArray[np.int64]
+    ids: BinaryIO
+    mask: BinaryIO | None
+    images: DocumentImages | None
+    document_ids: DocumentIds | None
+    entries: list[tuple[SourceRange, npt.NDArray[np.int64]]]
+    """What is left of the source map, the next last."""
+    next: int = 0
+    """Number of the next document."""
+
+
+class WrittenDocuments:
+    """The documents of shards, in order; a context manager, which closes the files."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        shards: Sequence[Mapping[str, Any]],
+        *,
+        item_bytes: int,
+        kind: str,
+        with_document_ids: bool,
+    ) -> None:
+        self._folder = folder
+        self._kind, self._with_document_ids = kind, with_document_ids
+        self._type = np.dtype(f"<u{item_bytes}")
+        self._left = [*reversed(shards)]
+        self._shard: _Shard | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def take(self, source: SourceRange, *, last: int) -> Iterator[Run]:
+        """Yield the next documents of a source range, up to the row `last`."""
+        while (shard := self._current()) is not None:
+            entry, rows = shard.entries[-1]
+            count = int(np.searchsorted(rows, last, side="right"))
+            if entry != source or count == 0:
+                return
+            shard.entries[-1] = entry, rows[count:]
+            yield self._read(shard, rows[:count])
+
+    @property
+    def left(self) -> int:
+        """The number of documents that were not taken."""
+        shard = self._current()
+        waiting = sum(int(shard_values["documents"]) for shard_values in self._left)
+        return waiting if shard is None else waiting + len(shard.positions) - 1 - shard.next
+
+    def _current(self) -> _Shard | None:
+        while True:
+            shard = self._shard
+            while shard is not None and shard.entries and not len(shard.entries[-1][1]):
+                shard.entries.pop()
+            if shard is not None and shard.entries:
+                return shard
+            if not self._left:
+                return None
+            self._stack.close()
+            self._shard = self._open(self._left.pop())
+
+    def _open(self, shard: Mapping[str, Any]) -> _Shard:
+        name = shard["name"]
+        positions, _ = unpack_index(self._bytes(f"{name}.idx"), name=name)
+        entries = [(_entry_range(entry), mapped_rows(entry)) for entry in shard["source_map"]]
+        return _Shard(
+            name=name,
+            positions=positions,
+            ids=self._stream(f"{name}.bin"),
+            mask=self._stream(f"{name}.mask") if self._kind in MASKED else None,
+            images=self._images(f"{name}.images", len(positions) - 1),
+            document_ids=self._ids(f"{name}.ids", len(positions) - 1),
+            entries=entries[::-1],
+        )
+
+    def _images(self, name: str, documents: int) -> DocumentImages | None:
+        if self._kind not in ILLUSTRATED:
+            return None
+        return DocumentImages(self._bytes(name), name=name, documents=documents)
+
+    def _ids(self, name: str, documents: int) -> DocumentIds | None:
+        if not self._with_document_ids:
+            return None
+        return DocumentIds(self._bytes(name), name=name, documents=documents)
+
+    def _bytes(self, name: str) -> npt.NDArray[np.uint8]:
+        return np.frombuffer(self._folder.read_bytes(name), dtype=np.uint8)
+
+    def _stream(self, name: str) -> BinaryIO:
+        return self._stack.enter_context(open_input(self._folder.join(name)))
+
+    def _read(self, shard: _Shard, rows: npt.NDArray[np.int64]) -> Run:
+        bounds = shard.positions[shard.next : shard.next + len(rows) + 1]
+        tokens = int(bounds[-1] - bounds[0])
+        data = shard.ids.read(tokens * self._type.itemsize)
+        stop = shard.next + len(rows)
+        document_ids = None
+        if shard.document_ids is not None:
+            text, offsets = shard.document_ids.part(shard.next, stop)
+            document_ids = Documents(data=text, offsets=offsets)
+        run = Run(
+            name=shard.name,
+            first=shard.next,
+            rows=rows,
+            lengths=np.diff(bounds),
+            ids=np.frombuffer(data, dtype=self._type),
+            mask=None
+            if shard.mask is None
+            else np.frombuffer(shard.mask.read(tokens), dtype=np.uint8),
+            images=None if shard.images is None else shard.images.part(shard.next, stop),
+            document_ids=document_ids,
+        )
+        shard.next = stop
+        return run
+
+
+def _entry_range(entry: Mapping[str, Any]) -> SourceRange:
+    if "row_group" in entry:
+        return entry["file"], entry["row_group"], None
+    start, stop = entry["range"]
+    return entry["file"], None, (start, stop)
