@@ -17,7 +17,7 @@ from nanotok_ray.tokenizer.learn import LearnedTokenizer, learn
 from nanotok_ray.tokenizer.model import NUM_BYTES
 from nanotok_ray.tokenizer.output import OR_FORCE, check_free, file_suffix
 from nanotok_ray.tokenizer.report import short_report, why_stopped
-from nanotok_ray.tokenizer.train import check_goal
+from nanotok_ray.tokenizer.train import train_settings
 
 
 class Goal(TypedDict):
@@ -78,7 +78,7 @@ def check(goal: Goal, *, also: Sequence[int]) -> None:
         TokenizerError: Another number is out of its range, or a special token comes twice.
     """
     _check_size("--vocab-size is", goal["vocab_size"], goal["special_tokens"])
-    check_goal(**goal)
+    train_settings(**goal)
     for size in also:
         _check_size("--also has", size, goal["special_tokens"])
         if size > goal["vocab_size"]:

@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nanotok_ray import _core
 from nanotok_ray.counts.count_file import (
@@ -18,7 +17,7 @@ from nanotok_ray.counts.count_file import (
     range_sizes,
 )
 from nanotok_ray.counts.reader import BUFFER_BYTES, CountRanges, provenances_of, reading_memory
-from nanotok_ray.counts.totals import SpanTotals
+from nanotok_ray.counts.totals import Reduced, SpanTotals
 from nanotok_ray.errors import CountsError
 from nanotok_ray.formats.manifest import RECORD_FORMAT, key_of
 from nanotok_ray.storage import Folder
@@ -57,20 +56,6 @@ class CountPart:
             raise CountsError(
                 f"the weight of {self.url} is {self.weight}: it must be 1 to 2**64 - 1"
             )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Reduced:
-    """All spans of count files, sorted by (hash64, span), and their weighted counts."""
-
-    data: NDArray[np.uint8]
-    """The bytes of the spans, back to back."""
-    offsets: NDArray[np.int64]
-    """[n + 1]: where each begins, and the end."""
-    counts: NDArray[np.uint64]
-    """[n]: how often each occurs, weighted: what is learned from."""
-    totals: SpanTotals
-    """How much was read, and how much of it was dropped: plain counts."""
 
 
 def reduce_counts(

@@ -5,14 +5,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 from operator import mul
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import SourceError
-from nanotok_ray.recipe import SourceRecipe
+
+if TYPE_CHECKING:
+    from nanotok_ray.counts.count_file import Run
+    from nanotok_ray.recipe import SourceRecipe
 
 SHARE_UNIT = 1024
 """Weights that come of shares are rounded to a whole number of so many parts of 1."""
@@ -22,6 +25,7 @@ SHARE_UNIT = 1024
 class Weights:
     """By what the counts of each source are multiplied.
 
+    >>> from nanotok_ray.recipe import SourceRecipe
     >>> sources = [SourceRecipe(name="en", kind="text", paths=("-",)),
     ...            SourceRecipe(name="fi", kind="text", paths=("-",), weight="2.5")]
     >>> weights = Weights.of(sources, text_bytes={"en": 900, "fi": 100})
@@ -35,7 +39,7 @@ class Weights:
     """What each count of a source is multiplied by: its weight in units."""
 
     @classmethod
-    def of(cls, sources: Sequence[SourceRecipe], *, text_bytes: Mapping[str, int]) -> "Weights":
+    def of(cls, sources: Sequence["SourceRecipe"], *, text_bytes: Mapping[str, int]) -> "Weights":
         """Find the multipliers of sources that are counted.
 
         A decimal is exact. A share is of the bytes of text that were counted: with `share:0.3` the
@@ -60,7 +64,7 @@ class Weights:
         return cls(unit=unit, multipliers=weights)
 
 
-def _of_shares(sources: Sequence[SourceRecipe], text_bytes: Mapping[str, int]) -> dict[str, int]:
+def _of_shares(sources: Sequence["SourceRecipe"], text_bytes: Mapping[str, int]) -> dict[str, int]:
     total = sum(text_bytes.get(source.name, 0) for source in sources)
     weights = {}
     for source in sources:
@@ -156,3 +160,23 @@ def _least_count(counts: NDArray[np.uint64], max_spans: int) -> int:
         return 0
     edge = len(counts) - max_spans
     return int(np.partition(counts, edge)[edge])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Reduced:
+    """All spans of count files, sorted by (hash64, span), and their weighted counts."""
+
+    data: NDArray[np.uint8]
+    """The bytes of the spans, back to back."""
+    offsets: NDArray[np.int64]
+    """[n + 1]: where each begins, and the end."""
+    counts: NDArray[np.uint64]
+    """[n]: how often each occurs, weighted: what is learned from."""
+    totals: SpanTotals
+    """How much was read, and how much of it was dropped: plain counts."""
+
+    @classmethod
+    def of_run(cls, run: "Run") -> Self:
+        """Take the spans of one run, of which nothing was dropped."""
+        _, data, offsets, counts = run
+        return cls(data=data, offsets=offsets, counts=counts, totals=SpanTotals.of(offsets, counts))

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nanotok_ray.counts.reduce import CountPart, Reduced, reduce_counts
-from nanotok_ray.counts.totals import SpanTotals, Weights
+from nanotok_ray.counts.reduce import CountPart, reduce_counts
+from nanotok_ray.counts.totals import Reduced, SpanTotals, Weights
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats.manifest import TOKENIZER_FOLDER, to_json
 from nanotok_ray.job.counting import CountedSlices
@@ -14,7 +14,7 @@ from nanotok_ray.job.events import Advanced, Note, OnEvent, StageEnded, StageSta
 from nanotok_ray.job.training import Training, counted_sources, notes_on_sizes, write_beside
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Model, Tokenizer, make_model
-from nanotok_ray.tokenizer.merges import REACHED, Learned, Made, learn_reduced
+from nanotok_ray.tokenizer.merges import REACHED, Learned, Made, TrainSettings, learn_merges
 from nanotok_ray.tokenizer.report import REPORT_NAME, Counted, training_report, why_stopped
 
 
@@ -100,14 +100,13 @@ def _learn(training: Training, summed: Summed, *, threads: int, on_event: OnEven
         made = done
         on_event(Advanced(stage="learn", done=done, todo=todo, num_bytes=0, last=last))
 
-    learned = learn_reduced(
-        summed.reduced,
+    settings = TrainSettings(
         num_merges=recipe.num_merges,
         min_pair_count=recipe.min_pair_count * summed.weights.unit,
         max_token_bytes=recipe.max_token_bytes,
         threads=threads,
-        on_progress=on_progress,
     )
+    learned = learn_merges(summed.reduced, settings, on_progress=on_progress)
     if made < len(learned.merges):  # learning ended before the number that was asked for
         on_progress(len(learned.merges), recipe.num_merges, None)
     size = summed.counted.sum("text_bytes")

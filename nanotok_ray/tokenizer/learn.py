@@ -3,27 +3,20 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
-from nanotok_ray.counts.patterns import default_threads
+from nanotok_ray.counts.totals import Reduced
 from nanotok_ray.formats.manifest import to_json
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer.merges import REACHED, Learned, MergeProgress, timed
-from nanotok_ray.tokenizer.model import Model
+from nanotok_ray.tokenizer.merges import REACHED, Learned, MergeProgress, TrainSettings, timed
+from nanotok_ray.tokenizer.model import NUM_BYTES, Model
 from nanotok_ray.tokenizer.report import REPORT_NAME, Counted, cut_report, training_report
 from nanotok_ray.tokenizer.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.train import learn_model_of
+from nanotok_ray.tokenizer.train import learn_model_of, train_settings
 
 if TYPE_CHECKING:
     from nanotok_ray.counts.span_counts import SpanCounts
-
-
-class _Limits(TypedDict):
-    """What may end learning before the vocabulary is full."""
-
-    min_pair_count: int
-    max_token_bytes: int | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,22 +101,26 @@ def learn(
         TokenizerError: Another number is out of its range, or a special token comes twice.
         CountOverflowError: A pair's count would pass 2**64 - 1.
     """
-    limits = _Limits(min_pair_count=min_pair_count, max_token_bytes=max_token_bytes)
+    settings = train_settings(
+        vocab_size,
+        special_tokens=special_tokens,
+        min_pair_count=min_pair_count,
+        max_token_bytes=max_token_bytes,
+        threads=threads,
+    )
     model, learned = learn_model_of(
-        counts.run(),
-        vocab_size=vocab_size,
+        Reduced.of_run(counts.run()),
+        settings,
         pattern=counts.pattern,
         special_tokens=special_tokens,
-        **limits,
-        threads=default_threads() if threads is None else threads,
         on_progress=None if on_progress is None else timed(on_progress),
     )
-    report = _report(counts, model, learned, vocab_size=vocab_size, limits=limits)
+    report = _report(counts, model, learned, settings)
     return LearnedTokenizer(tokenizer=Tokenizer(model), learned=learned, report=report)
 
 
 def _report(
-    counts: "SpanCounts", model: Model, learned: Learned, *, vocab_size: int, limits: "_Limits"
+    counts: "SpanCounts", model: Model, learned: Learned, settings: TrainSettings
 ) -> dict[str, Any]:
     counted = Counted(
         documents=None,
@@ -136,10 +133,11 @@ def _report(
     )
     return training_report(
         model,
-        vocab_size=vocab_size,
+        vocab_size=NUM_BYTES + settings.num_merges + len(model.special_tokens),
         counts=learned.counts,
         applied=learned.applied,
         stop_reason=learned.stop_reason,
         counted=counted,
-        **limits,
+        min_pair_count=settings.min_pair_count,
+        max_token_bytes=settings.max_token_bytes,
     )

@@ -13,8 +13,7 @@ from nanotok_ray.counts.totals import SpanTotals
 from nanotok_ray.errors import TokenizerError
 
 if TYPE_CHECKING:
-    from nanotok_ray.counts.count_file import Run
-    from nanotok_ray.counts.reduce import Reduced
+    from nanotok_ray.counts.totals import Reduced
 
 
 Made = tuple[tuple[int, int], bytes, int]
@@ -68,128 +67,75 @@ class Learned:
         return self.totals.distinct_spans
 
 
-def learn_reduced(
-    reduced: "Reduced",
-    *,
-    num_merges: int,
-    min_pair_count: int = 1,
-    max_token_bytes: int | None = None,
-    threads: int = 1,
-    on_progress: OnMerges | None = None,
-) -> Learned:
-    """Learn up to `num_merges` merges from the sums of count files, as `learn_run` does.
-
-    The result depends on the sums alone, so neither the order of the files nor how the corpus was
-    sliced can change it. That all were cut by one pattern is for the caller to see to.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainSettings:
+    """How far learning goes, and on how many threads.
 
     Raises:
-        CountOverflowError, TokenizerError: as for `learn_run`.
+        TokenizerError: a number is out of its range; names it and its range.
     """
-    check_limits(min_pair_count=min_pair_count, max_token_bytes=max_token_bytes, threads=threads)
-    return _learn(
-        reduced.data,
-        reduced.offsets,
-        reduced.counts,
-        totals=reduced.totals,
-        num_merges=num_merges,
-        min_pair_count=min_pair_count,
-        max_token_bytes=max_token_bytes,
-        threads=threads,
-        on_progress=on_progress,
-    )
+
+    num_merges: int
+    """The most merges to make."""
+    min_pair_count: int = 1
+    """Pairs that occur less often are not merged."""
+    max_token_bytes: int | None = None
+    """No merge makes a token of more bytes; None: of any number."""
+    threads: int = 1
+    """The most threads to use; the result does not depend on it."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.min_pair_count < 2**64:
+            raise TokenizerError(
+                f"min_pair_count is {self.min_pair_count}: it must be 1 (merge every pair) to "
+                "2**64 - 1"
+            )
+        if self.max_token_bytes is not None and not SHORTEST <= self.max_token_bytes < 2**64:
+            raise TokenizerError(
+                f"max_token_bytes is {self.max_token_bytes}: a merge makes a token of at least "
+                f"{SHORTEST} bytes; give a higher number, or none for no limit"
+            )
+        if self.threads < 1:
+            raise TokenizerError(f"threads is {self.threads}: it must be at least 1")
 
 
-def learn_run(
-    run: "Run",
-    *,
-    num_merges: int,
-    min_pair_count: int = 1,
-    max_token_bytes: int | None = None,
-    threads: int = 1,
-    on_progress: OnMerges | None = None,
+def learn_merges(
+    sums: "Reduced", settings: TrainSettings, *, on_progress: OnMerges | None = None
 ) -> Learned:
-    """Learn up to `num_merges` merges from one run.
+    """Learn merges from summed counts of spans.
 
-    Highest count first; among equals the smallest (left, right).
+    Highest count first; among equals the smallest (left, right). The result depends on the sums
+    alone, so neither the order of count files nor how the corpus was sliced can change it. That all
+    were cut by one pattern is for the caller to see to.
 
     Args:
-        run: hashes, bytes of the spans, their offsets, counts; the hashes are not read.
-        num_merges: make so many at most.
-        min_pair_count: do not merge a pair that occurs less often.
-        max_token_bytes: make no token of more bytes; None: of any number.
-        threads: use so many at most; the result does not depend on it.
+        sums: the spans and how often each occurs.
+        settings: when learning ends.
         on_progress: called about every 1%; what it raises ends the call.
 
     Raises:
         CountOverflowError: a pair's count would pass 2**64 - 1.
-        TokenizerError: a limit is out of its range.
     """
-    check_limits(min_pair_count=min_pair_count, max_token_bytes=max_token_bytes, threads=threads)
-    _, data, offsets, counts = run
-    return _learn(
-        data,
-        offsets,
-        counts,
-        totals=SpanTotals.of(offsets, counts),
-        num_merges=num_merges,
-        min_pair_count=min_pair_count,
-        max_token_bytes=max_token_bytes,
-        threads=threads,
-        on_progress=on_progress,
-    )
-
-
-def _learn(
-    data: npt.NDArray[np.uint8],
-    offsets: npt.NDArray[np.int64],
-    counts: npt.NDArray[np.uint64],
-    *,
-    totals: SpanTotals,
-    num_merges: int,
-    min_pair_count: int,
-    max_token_bytes: int | None,
-    threads: int,
-    on_progress: OnMerges | None,
-) -> Learned:
-    merges, merge_counts, applied, stop_reason = _core.learn(
-        data,
-        offsets,
-        counts,
-        num_merges=num_merges,
-        min_pair_count=min_pair_count,
-        max_token_bytes=max_token_bytes,
-        threads=threads,
+    merges, counts, applied, stop_reason = _core.learn(
+        sums.data,
+        sums.offsets,
+        sums.counts,
+        num_merges=settings.num_merges,
+        min_pair_count=settings.min_pair_count,
+        max_token_bytes=settings.max_token_bytes,
+        threads=settings.threads,
         on_progress=on_progress,
     )
     return Learned(
         merges=merges,
-        counts=merge_counts,
+        counts=counts,
         applied=applied,
         stop_reason=stop_reason,
-        span_data=data,
-        span_offsets=offsets,
-        span_counts=counts,
-        totals=totals,
+        span_data=sums.data,
+        span_offsets=sums.offsets,
+        span_counts=sums.counts,
+        totals=sums.totals,
     )
-
-
-def check_limits(*, min_pair_count: int, max_token_bytes: int | None, threads: int) -> None:
-    """Check that the limits of learning are in their ranges.
-
-    Raises:
-        TokenizerError: one is not; names it and its range.
-    """
-    if not 1 <= min_pair_count < 2**64:
-        raise TokenizerError(
-            f"min_pair_count is {min_pair_count}: it must be 1 (merge every pair) to 2**64 - 1"
-        )
-    if max_token_bytes is not None and not SHORTEST <= max_token_bytes < 2**64:
-        raise TokenizerError(
-            f"max_token_bytes is {max_token_bytes}: a merge makes a token of at least {SHORTEST} "
-            "bytes; give a higher number, or none for no limit"
-        )
-    if threads < 1:
-        raise TokenizerError(f"threads is {threads}: it must be at least 1")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

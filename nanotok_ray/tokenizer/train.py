@@ -6,10 +6,10 @@ disk is in `nanotok_ray.job`; this module is for texts of an iterator, and for c
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from nanotok_ray import _core
 from nanotok_ray.counts.patterns import default_threads, resolve_pattern
+from nanotok_ray.counts.totals import Reduced
 from nanotok_ray.documents.texts import text_batches
 from nanotok_ray.errors import TokenizerError, VocabularySizeError
 from nanotok_ray.tokenizer.merges import (
@@ -17,13 +17,10 @@ from nanotok_ray.tokenizer.merges import (
     REACHED,
     Learned,
     OnMerges,
-    check_limits,
-    learn_run,
+    TrainSettings,
+    learn_merges,
 )
 from nanotok_ray.tokenizer.model import MAX_ID, NUM_BYTES, Model, number_special_tokens
-
-if TYPE_CHECKING:
-    from nanotok_ray.counts.count_file import Run
 
 _log = logging.getLogger(__name__)
 
@@ -43,63 +40,39 @@ def learn_model(
         TokenizerError: `texts` is one string.
         TypeError: One of the texts is not a str.
     """
-    check_goal(vocab_size=vocab_size, special_tokens=special_tokens, threads=threads)
+    settings = train_settings(vocab_size, special_tokens=special_tokens, threads=threads)
     pattern = resolve_pattern(pattern)
-    num_threads = default_threads() if threads is None else threads
-    counts = count_spans(texts, pattern=pattern, threads=num_threads)
-    model, _ = learn_model_of(
-        counts.sorted_run(threads=num_threads),
-        vocab_size=vocab_size,
-        pattern=pattern,
-        special_tokens=special_tokens,
-        threads=num_threads,
-    )
-    return model
+    counts = count_spans(texts, pattern=pattern, threads=settings.threads)
+    sums = Reduced.of_run(counts.sorted_run(threads=settings.threads))
+    return learn_model_of(sums, settings, pattern=pattern, special_tokens=special_tokens)[0]
 
 
 def learn_model_of(
-    run: "Run",
+    sums: Reduced,
+    settings: TrainSettings,
     *,
-    vocab_size: int,
     pattern: str,
     special_tokens: Sequence[str],
-    min_pair_count: int = 1,
-    max_token_bytes: int | None = None,
-    threads: int = 1,
     on_progress: OnMerges | None = None,
 ) -> tuple[Model, Learned]:
     """Learn a model from counted spans; return it with the result of the learner.
 
-    Fewer ids than asked for are logged as a warning. Limits are those of `learn_run`.
+    Fewer merges than asked for are logged as a warning.
 
     Raises:
-        VocabularySizeError: There is no room for 256 bytes and the special tokens.
-        TokenizerError: A limit is out of its range, or a special token comes twice.
+        TokenizerError: A special token comes twice.
         CountOverflowError: A pair's count would pass 2**64 - 1.
     """
-    num_merges = check_goal(
-        vocab_size=vocab_size,
-        special_tokens=special_tokens,
-        min_pair_count=min_pair_count,
-        max_token_bytes=max_token_bytes,
-        threads=threads,
-    )
-    learned = learn_run(
-        run,
-        num_merges=num_merges,
-        min_pair_count=min_pair_count,
-        max_token_bytes=max_token_bytes,
-        threads=threads,
-        on_progress=on_progress,
-    )
+    learned = learn_merges(sums, settings, on_progress=on_progress)
     if learned.stop_reason != REACHED:
         why = "no pair of tokens is left to merge"
         if learned.stop_reason == BELOW_MIN_PAIR_COUNT:
-            why = f"no pair of tokens occurs {min_pair_count} times"
-        elif max_token_bytes is not None:
-            why += f" into at most {max_token_bytes} bytes"
-        size = vocab_size - num_merges + len(learned.merges)
-        _log.warning("%s: the vocabulary has %d ids, %d were asked for", why, size, vocab_size)
+            why = f"no pair of tokens occurs {settings.min_pair_count} times"
+        elif settings.max_token_bytes is not None:
+            why += f" into at most {settings.max_token_bytes} bytes"
+        others = NUM_BYTES + len(special_tokens)
+        size, asked = others + len(learned.merges), others + settings.num_merges
+        _log.warning("%s: the vocabulary has %d ids, %d were asked for", why, size, asked)
     pairs = learned.merges.tolist()
     return make_model(pairs, pattern=pattern, special_tokens=special_tokens), learned
 
@@ -122,15 +95,17 @@ def count_spans(texts: Iterable[str], *, pattern: str, threads: int | None) -> _
     return counts
 
 
-def check_goal(
-    *,
+def train_settings(
     vocab_size: int,
+    *,
     special_tokens: Sequence[str],
     min_pair_count: int = 1,
     max_token_bytes: int | None = None,
     threads: int | None = None,
-) -> int:
-    """Check the goal of learning before anything is counted; return the number of merges.
+) -> TrainSettings:
+    """Return the settings that lead to a vocabulary, before anything is counted.
+
+    Without a number of threads, all cores learn, and one inside a Ray worker.
 
     Raises:
         VocabularySizeError: There is no room for 256 bytes and the special tokens.
@@ -138,14 +113,14 @@ def check_goal(
     """
     if isinstance(special_tokens, str):
         raise TokenizerError(f"special_tokens is one name, {special_tokens!r}: put it into a list")
-    num_merges = num_merges_for(vocab_size, num_special_tokens=len(special_tokens))
-    check_limits(
+    settings = TrainSettings(
+        num_merges=num_merges_for(vocab_size, num_special_tokens=len(special_tokens)),
         min_pair_count=min_pair_count,
         max_token_bytes=max_token_bytes,
-        threads=1 if threads is None else threads,
+        threads=default_threads() if threads is None else threads,
     )
     number_special_tokens(special_tokens, num_merges=0)
-    return num_merges
+    return settings
 
 
 def num_merges_for(vocab_size: int, *, num_special_tokens: int) -> int:

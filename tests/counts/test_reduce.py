@@ -25,7 +25,7 @@ from nanotok_ray.counts.reader import MAX_OPEN, CountRanges
 from nanotok_ray.counts.reduce import CountPart, reduce_counts, reduce_memory, sum_run
 from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer.merges import learn_reduced
+from nanotok_ray.tokenizer.merges import TrainSettings, learn_merges
 
 ORIGIN = CountProvenance.nothing(pattern=".", gaps="spans")
 
@@ -324,10 +324,10 @@ def test_memory_is_the_sums_and_the_buffer():
 
 def test_learning_takes_weights_and_a_least_count(tmp_path):
     counters = [{b"abab": 3, b"rare": 1}, {b"cdcd": 2, b"abab": 1}]
-    plain = learn_reduced(reduce_counts(parts_of(tmp_path, counters)), num_merges=1)
+    plain = learn_merges(reduce_counts(parts_of(tmp_path, counters)), TrainSettings(num_merges=1))
     assert plain.merges.tolist() == [[97, 98]]
     parts = parts_of(tmp_path, counters, [1, 10])
-    learned = learn_reduced(reduce_counts(parts, min_count=2), num_merges=1)
+    learned = learn_merges(reduce_counts(parts, min_count=2), TrainSettings(num_merges=1))
     assert learned.merges.tolist() == [[99, 100]]
     assert learned.counts.tolist() == [40]
     assert spans_of(learned.span_data, learned.span_offsets, learned.span_counts) == {

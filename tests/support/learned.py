@@ -7,7 +7,7 @@ from nanotok_ray import Tokenizer, _core
 from nanotok_ray.counts.patterns import SPLIT_PATTERN
 from nanotok_ray.counts.reduce import CountPart, reduce_counts
 from nanotok_ray.documents.batch import Documents
-from nanotok_ray.tokenizer.merges import learn_reduced
+from nanotok_ray.tokenizer.merges import TrainSettings, learn_merges
 from tests.support import reference
 
 
@@ -18,9 +18,10 @@ def learn_all(counts, num_merges):
     return _core.learn(spans.data, spans.offsets, numbers, num_merges=num_merges)
 
 
-def learn_files(urls, **limits):
+def learn_files(urls, **settings):
     """What is learned from count files, weight 1."""
-    return learn_reduced(reduce_counts([CountPart(url=url) for url in urls]), **limits)
+    sums = reduce_counts([CountPart(url=url) for url in urls])
+    return learn_merges(sums, TrainSettings(**settings))
 
 
 def learn(counts, num_merges):
