@@ -6,9 +6,10 @@ use std::mem;
 use crate::Splitter;
 use crate::encode::long_memo::{LongMemo, MAX_LENGTH};
 use crate::encode::out::Out;
-use crate::encode::short_memo::ShortMemo;
 use crate::encode::span_ids::{Scratch, SpanIds};
-use crate::short::Short;
+use crate::encode::span_memo::{SpanMemo, value_in};
+use crate::hash64;
+use crate::short::{Middle, Short};
 use crate::split::Stuck;
 use crate::token_id::{Packing, TokenId};
 
@@ -41,18 +42,20 @@ struct Window {
 #[derive(Debug)]
 struct Memory {
     packing: Packing,
-    short: ShortMemo,
+    short: SpanMemo<1>,
+    middle: SpanMemo<2>,
     long: LongMemo,
     scratch: Scratch,
 }
 
 impl Worker {
-    /// A worker that remembers in at most `cache_bytes`.
+    /// A worker that remembers in at most `cache_bytes`; it begins with 2 MiB of them.
     pub(crate) fn new(splitter: Splitter, packing: Packing, cache_bytes: usize) -> Self {
         let memory = Memory {
             packing,
-            short: ShortMemo::new(cache_bytes / 2),
-            long: LongMemo::new(cache_bytes / 2, packing),
+            short: SpanMemo::new(cache_bytes / 2),
+            middle: SpanMemo::new(cache_bytes / 4),
+            long: LongMemo::new(cache_bytes / 4, packing),
             scratch: Scratch::default(),
         };
         Self { splitter, window: Window::default(), memory }
@@ -161,6 +164,8 @@ impl Memory {
         after_text: &mut impl FnMut(&mut Out<I>),
     ) {
         let ends = window.ends.as_slice();
+        self.short.make_room(|[key]| Short::of_number(key).mixed());
+        self.middle.make_room(Middle::mixed);
         let mut keys = Keys::default();
         let mut asked = window.start;
         for (at, &end) in ends.iter().take(AHEAD).enumerate() {
@@ -178,12 +183,13 @@ impl Memory {
                 let Some(&end) = ends.get(at) else { break };
                 let from = mem::replace(&mut start, end);
                 if short == Short::default() {
-                    self.encode_long(span_ids, &data[from..end], place as u64, out);
+                    self.encode_longer(span_ids, &data[from..end], place, out);
                     continue;
                 }
-                match self.short.get(place, short) {
-                    0 => self.encode_new(span_ids, &data[from..end], short, out),
-                    packed => out.push_packed(self.packing, packed),
+                let line = self.short.lines().get(place);
+                match line.and_then(|line| value_in(line, [short.number()])) {
+                    Some(packed) => out.push_packed(self.packing, packed),
+                    None => self.encode_short(span_ids, &data[from..end], (place, short), out),
                 }
             }
             done = stop;
@@ -198,49 +204,76 @@ impl Memory {
     #[expect(clippy::inline_always, reason = "a call at each span costs 3 to 7% of all encoding")]
     fn ask(&self, keys: &mut Keys, at: usize, data: &[u8], start: usize, end: usize) {
         let (short, place) = if let Some(short) = Short::within(data, start, end) {
-            let place = self.short.place(short);
+            let place = self.short.home(short.mixed());
             self.short.prefetch(place);
             (short, place)
         } else {
-            (Short::default(), self.long.ask(&data[start..end]))
+            (Short::default(), self.ask_longer(&data[start..end]))
         };
         (keys.shorts[at % AHEAD], keys.places[at % AHEAD]) = (short, place);
     }
 
+    /// The line of a middle span, the hash of a longer one.
     #[inline(never)]
-    fn encode_new<I: TokenId>(
+    #[expect(clippy::cast_possible_truncation, reason = "64 bits, or as good as any others")]
+    fn ask_longer(&self, span: &[u8]) -> usize {
+        if let Some(middle) = Middle::new(span) {
+            let home = self.middle.home(Middle::mixed(middle.words()));
+            self.middle.prefetch(home);
+            return home;
+        }
+        if span.len() > MAX_LENGTH { 0 } else { hash64(span) as usize }
+    }
+
+    /// A short span that is not in the first line it may be in.
+    #[inline(never)]
+    fn encode_short<I: TokenId>(
         &mut self,
         span_ids: &SpanIds,
         span: &[u8],
-        short: Short,
+        (home, short): (usize, Short),
         out: &mut Out<I>,
     ) {
+        let key = [short.number()];
+        if let Some(packed) = self.short.get(home, key) {
+            out.push_packed(self.packing, packed);
+            return;
+        }
         let ids = span_ids.encode(span, &mut self.scratch);
         if let Some(packed) = self.packing.pack(ids) {
-            self.short.put(self.short.place(short), short, packed);
+            self.short.put(home, key, packed);
         }
         out.push_all(ids.iter().copied());
     }
 
     #[inline(never)]
-    fn encode_long<I: TokenId>(
+    fn encode_longer<I: TokenId>(
         &mut self,
         span_ids: &SpanIds,
         span: &[u8],
-        hash: u64,
+        place: usize,
         out: &mut Out<I>,
     ) {
-        if span.len() > MAX_LENGTH {
-            out.push_all(span_ids.encode(span, &mut self.scratch).iter().copied());
+        let middle = Middle::new(span).map(Middle::words);
+        let known = middle.and_then(|key| self.middle.get(place, key));
+        if let Some(packed) = known {
+            out.push_packed(self.packing, packed);
             return;
         }
-        if let Some(ids) = self.long.get(span, hash) {
-            out.push_all(self.packing.ids_of(ids));
+        let hash = if middle.is_some() { hash64(span) } else { place as u64 };
+        if span.len() <= MAX_LENGTH
+            && let Some(ids) = self.long.get(span, hash)
+        {
+            out.push_all(ids);
             return;
         }
         let ids = span_ids.encode(span, &mut self.scratch);
         out.push_all(ids.iter().copied());
-        self.long.put(span, hash, ids);
+        match (middle, self.packing.pack(ids)) {
+            (Some(key), Some(packed)) => self.middle.put(place, key, packed),
+            _ if span.len() <= MAX_LENGTH => self.long.put(span, hash, ids),
+            _ => {}
+        }
     }
 }
 
