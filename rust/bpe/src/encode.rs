@@ -25,6 +25,7 @@ mod ranks;
 mod span_ids;
 mod span_memo;
 mod sweep;
+mod window;
 mod worker;
 
 pub use composed::{Composition, Encoded, Mark, Part, Stretch};

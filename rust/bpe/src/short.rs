@@ -5,6 +5,31 @@
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Short(u128);
 
+/// The number that `Short::number_within` has for all longer spans; no short one has it.
+pub(crate) const LONGER: u128 = u128::MAX << 120;
+
+/// By length, up to 16: the bits of a number that are bytes.
+static MASKS: [u128; 17] = {
+    let mut masks = [0; 17];
+    let mut length = 1;
+    while length < 16 {
+        masks[length] = u128::MAX >> (128 - 8 * length);
+        length += 1;
+    }
+    masks
+};
+
+/// By length, up to 16: the other bits.
+static TAGS: [u128; 17] = {
+    let mut tags = [LONGER; 17];
+    let mut length = 0;
+    while length < 16 {
+        tags[length] = (length as u128) << 120;
+        length += 1;
+    }
+    tags
+};
+
 impl Short {
     /// Bytes of the longest span that is short.
     pub(crate) const MAX_LENGTH: usize = 15;
@@ -62,9 +87,29 @@ impl Short {
         }
     }
 
+    /// The number of the short form of `data[start..end]`, without a branch for its length; `LONGER` for a
+    /// longer span.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "part of a kernel")]
+    pub(crate) fn number_within(data: &[u8], start: usize, end: usize) -> u128 {
+        let length = (end - start).min(Self::ROOM);
+        let bytes = match data.get(start..).and_then(|rest| rest.first_chunk()) {
+            Some(bytes) => u128::from_le_bytes(*bytes),
+            None => Self::last_bytes(&data[start..]),
+        };
+        bytes & MASKS[length] | TAGS[length]
+    }
+
+    #[cold]
+    fn last_bytes(rest: &[u8]) -> u128 {
+        let mut bytes = [0; Self::ROOM];
+        bytes[..rest.len()].copy_from_slice(rest);
+        u128::from_le_bytes(bytes)
+    }
+
     /// The span as a number: 0 for none.
-    #[inline]
-    pub(crate) fn number(self) -> u128 {
+    #[cfg(test)]
+    fn number(self) -> u128 {
         self.0
     }
 
@@ -169,6 +214,7 @@ mod tests {
                                       b in prop::collection::vec(0u8..2, 16..32)) {
             let [own, other] = [&a, &b].map(|span| Middle::new(span).unwrap().words());
             prop_assert_eq!(own == other, a == b);
+            prop_assert_eq!(Short::number_within(&a, 0, a.len()), LONGER);
             let bytes = own.map(u128::to_le_bytes).concat();
             prop_assert_eq!(&bytes[..a.len()], &a[..]);
             prop_assert_eq!(usize::from(bytes[31]), a.len());
@@ -187,6 +233,8 @@ mod tests {
             let both = [&b[..], &a[..], &[9; 16]].concat();
             for data in [&both[..], &both[..b.len() + a.len()]] {
                 prop_assert_eq!(Short::within(data, b.len(), b.len() + a.len()), Some(short));
+                let number = Short::number_within(data, b.len(), b.len() + a.len());
+                prop_assert_eq!(number, short.number());
             }
             prop_assert_eq!(Short::of_halves(short.halves()), short);
         }

@@ -43,6 +43,18 @@ impl<I: TokenId> Out<I> {
         self.length += packing.number(packed[K - 1]);
     }
 
+    /// The room after the ids, for the caller to write to.
+    #[inline]
+    pub(crate) fn room(&mut self) -> &mut [I] {
+        &mut self.ids[self.length..]
+    }
+
+    /// Says that `number` more ids are written.
+    #[inline]
+    pub(crate) fn advance(&mut self, number: usize) {
+        self.length += number;
+    }
+
     /// Appends `ids`.
     pub(crate) fn push_all(&mut self, ids: impl ExactSizeIterator<Item = u32>) {
         self.reserve(ids.len());

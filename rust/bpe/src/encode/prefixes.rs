@@ -143,6 +143,7 @@ impl Prefixes {
 
     /// Where `key` is, or where it would be, and what stands there.
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "a few bits are left")]
     fn find(&self, key: u64) -> (usize, u64) {
         let mask = self.slots.len() - 1;
         let mut place = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize & mask;

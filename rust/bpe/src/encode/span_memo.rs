@@ -49,7 +49,7 @@ impl<const K: usize> SpanMemo<K> {
         Self { bytes, mask: lines - 1, used: 0, max_lines, replaced: 0 }
     }
 
-    /// The lines, for `value_in`.
+    /// The lines; there is a power of two of them.
     #[inline]
     pub(crate) fn lines(&self) -> &[Line] {
         bytemuck::cast_slice(&self.bytes)
@@ -131,7 +131,7 @@ impl<const K: usize> SpanMemo<K> {
 
 /// The value of `key` in `line`.
 #[inline]
-pub(crate) fn value_in<const K: usize>(line: &Line, key: [u128; K]) -> Option<[u128; K]> {
+fn value_in<const K: usize>(line: &Line, key: [u128; K]) -> Option<[u128; K]> {
     let mut slots = (0..KEYS).step_by(K);
     slots.find_map(|at| (words(line, at) == key).then(|| words(line, KEYS + at)))
 }

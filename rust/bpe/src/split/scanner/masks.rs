@@ -1,8 +1,14 @@
 //! The masks of a block of text: ASCII by the classifier, other characters one by one. Does not know where
 //! spans start.
 
+#![expect(
+    clippy::inline_always,
+    reason = "kernels use the instructions of a level only if inlined"
+)]
+
 use super::Scan;
 use crate::cpu::planes::{AsciiSets, Block};
+use crate::cpu::simd::Simd;
 use crate::split::classes::Sets;
 use crate::split::lexer::{
     DIGIT, HARD, LETTER, LOWER, Lexer, NEWLINE, PREFIX, SIGN, SPACE, TAIL, UPPER,
@@ -47,9 +53,9 @@ pub(super) fn ascii_sets(lexer: &Lexer) -> AsciiSets {
 
 impl Scan<'_> {
     /// None if there is a hard character.
-    #[inline]
-    pub(super) fn masks(&mut self, block: &Block, valid: u64) -> Option<Masks> {
-        let planes = self.scanner.classifier.planes(block);
+    #[inline(always)]
+    pub(super) fn masks<S: Simd>(&mut self, simd: S, block: &Block, valid: u64) -> Option<Masks> {
+        let planes = simd.planes(&self.scanner.tables, block);
         let set = |bit: usize| planes.sets[bit] & valid;
         let (letter, digit, space) = (set(bit::LETTER), set(bit::DIGIT), set(bit::SPACE));
         let mut masks = Masks {
