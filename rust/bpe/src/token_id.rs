@@ -29,7 +29,7 @@ impl TokenId for u32 {
 }
 
 /// How ids are packed into words of 128 bits: by the size of the vocabulary, whatever the caller gets. The
-/// last lane says how many ids there are, so the last word is never 0.
+/// last lane says how many ids there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Packing {
     /// Lanes of 16 bits.

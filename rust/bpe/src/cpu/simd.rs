@@ -27,6 +27,9 @@ pub(crate) trait Simd: Copy {
     /// The masks of `block`.
     fn planes(self, tables: &Tables, block: &Block) -> Planes;
 
+    /// Bytes whose lower six bits choose a byte of `table` with its highest bit set; may be none of them.
+    fn marked(self, block: &Block, table: &[u8; 64]) -> u64;
+
     /// Writes `base` and the place of each bit of `mask` to the front of `places`; what follows means nothing.
     fn places(self, mask: u64, base: usize, places: &mut [usize; 64]);
 }
@@ -90,6 +93,11 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn marked(self, _: &Block, _: &[u8; 64]) -> u64 {
+        0
+    }
+
+    #[inline(always)]
     fn places(self, mask: u64, base: usize, places: &mut [usize; 64]) {
         portable_places(mask, base, places);
     }
@@ -125,8 +133,8 @@ mod x86 {
         _mm256_movemask_epi8, _mm256_set1_epi8, _mm256_setr_epi8, _mm256_setzero_si256,
         _mm256_shuffle_epi8, _mm256_srli_epi16, _mm512_add_epi64, _mm512_cmplt_epi8_mask,
         _mm512_cvtepu8_epi64, _mm512_loadu_si512, _mm512_maskz_compress_epi8,
-        _mm512_maskz_permutex2var_epi8, _mm512_movepi8_mask, _mm512_set1_epi8, _mm512_set1_epi64,
-        _mm512_storeu_si512, _mm512_test_epi8_mask,
+        _mm512_maskz_permutex2var_epi8, _mm512_movepi8_mask, _mm512_permutexvar_epi8,
+        _mm512_set1_epi8, _mm512_set1_epi64, _mm512_storeu_si512, _mm512_test_epi8_mask,
     };
 
     use super::{Kernel, Simd, Tables, portable_places};
@@ -162,6 +170,11 @@ mod x86 {
         }
 
         #[inline(always)]
+        fn marked(self, _: &Block, _: &[u8; 64]) -> u64 {
+            0
+        }
+
+        #[inline(always)]
         fn places(self, mask: u64, base: usize, places: &mut [usize; 64]) {
             portable_places(mask, base, places);
         }
@@ -172,6 +185,12 @@ mod x86 {
         fn planes(self, tables: &Tables, block: &Block) -> Planes {
             // SAFETY: `run_avx512`, which has all features of `avx512_planes`, alone makes a `Self`.
             unsafe { avx512_planes(&tables.sets, block) }
+        }
+
+        #[inline(always)]
+        fn marked(self, block: &Block, table: &[u8; 64]) -> u64 {
+            // SAFETY: `run_avx512`, which has all features of `avx512_marked`, alone makes a `Self`.
+            unsafe { avx512_marked(block, table) }
         }
 
         #[inline(always)]
@@ -203,6 +222,17 @@ mod x86 {
             planes.sets[bit] = _mm512_test_epi8_mask(own, set);
         }
         planes
+    }
+
+    /// One look-up of 64 bytes in a table of 64.
+    #[target_feature(enable = "avx512bw,avx512vbmi")]
+    #[inline]
+    fn avx512_marked(block: &Block, table: &[u8; 64]) -> u64 {
+        // SAFETY: each of the two loads reads the 64 bytes of a reference, at no alignment.
+        let (bytes, table) = unsafe {
+            (_mm512_loadu_si512(block.as_ptr().cast()), _mm512_loadu_si512(table.as_ptr().cast()))
+        };
+        _mm512_movepi8_mask(_mm512_permutexvar_epi8(bytes, table))
     }
 
     /// The numbers of the bits, packed, then widened eight at a time.
@@ -291,16 +321,18 @@ mod tests {
     use super::*;
 
     /// Everything that a level gives.
-    struct All<'a>(&'a Tables, &'a Block, u64);
+    struct All<'a>(&'a Tables, &'a Block, &'a [u8; 64], u64);
 
     impl Kernel for All<'_> {
-        type Output = (Planes, Vec<usize>);
+        type Output = (Planes, u64, Vec<usize>);
 
         #[inline(always)]
         fn run<S: Simd>(self, simd: S) -> Self::Output {
             let mut places = [0; 64];
-            simd.places(self.2, 7, &mut places);
-            (simd.planes(self.0, self.1), places[..self.2.count_ones() as usize].to_vec())
+            let Self(tables, block, marks, mask) = self;
+            simd.places(mask, 7, &mut places);
+            let places = places[..mask.count_ones() as usize].to_vec();
+            (simd.planes(tables, block), simd.marked(block, marks), places)
         }
     }
 
@@ -309,13 +341,20 @@ mod tests {
         fn every_level_gives_what_the_portable_twin_gives(
             sets in prop::array::uniform32(any::<[u8; 4]>()),
             block in prop::array::uniform32(any::<[u8; 2]>()),
+            marks in prop::array::uniform32(any::<[bool; 2]>()),
             mask in any::<u64>(),
         ) {
             let tables = Tables::new(sets.concat().try_into().unwrap());
             let block: Block = block.concat().try_into().unwrap();
+            let marks: [u8; 64] = marks.concat().iter().map(|&it| if it { 0xff } else { 0 }).collect::<Vec<_>>().try_into().unwrap();
+            let marked = (0..64).fold(0, |all, at| {
+                all | u64::from(marks[usize::from(block[at] & 63)] >> 7) << at
+            });
             let expected: Vec<usize> = (0..64).filter(|at| mask >> at & 1 == 1).map(|at| 7 + at).collect();
             for level in Level::ALL {
-                let (planes, places) = Cpu::new(level).run(All(&tables, &block, mask));
+                let (planes, found, places) = Cpu::new(level).run(All(&tables, &block, &marks, mask));
+                prop_assert_eq!(found & !marked, 0, "{}", level);
+                prop_assert!(found == marked || level != Level::Avx512 || !level.is_available());
                 prop_assert_eq!(planes, Planes::portable(&tables.sets, &block), "{}", level);
                 prop_assert_eq!(&places, &expected, "{}", level);
             }

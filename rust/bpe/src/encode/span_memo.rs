@@ -21,7 +21,7 @@ const FIRST_BYTES: usize = 1 << 20;
 /// Lines after its own that a span may lie in: a bound on the time of a search whatever the spans are.
 const MAX_STEPS: usize = 8;
 
-/// Values by the keys of spans. The last word of a key is never 0, and neither is that of a value.
+/// Values by the keys of spans. The last word of a key is never 0.
 #[derive(Debug)]
 pub(crate) struct SpanMemo<const K: usize> {
     bytes: Zeros,

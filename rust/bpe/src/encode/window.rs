@@ -75,7 +75,8 @@ impl Kernel for Ask<'_> {
     }
 }
 
-/// Copies the ids of short spans to the front of `room`, up to the first span that is not in its own line.
+/// Copies the ids of short spans to the front of `room`, up to the first span that is not in its own line or
+/// whose value holds no ids.
 pub(crate) struct Answer<'a, I> {
     pub(crate) lines: &'a [Line],
     pub(crate) shorts: &'a [u128],
@@ -113,11 +114,12 @@ impl<I: TokenId> Answer<'_, I> {
             else {
                 break;
             };
-            if is_unknown {
+            let number = packing.number(value);
+            if is_unknown || number == 0 {
                 break;
             }
             packing.unpack(value, place);
-            ids += packing.number(value);
+            ids += number;
             spans += 1;
         }
         (spans, ids)

@@ -16,6 +16,9 @@ use crate::token_id::{Packing, TokenId};
 /// Texts that may end in a window.
 const MOST_TEXTS: usize = 256;
 
+/// The value of a span whose ids do not fit the value and are remembered in the next table.
+const ELSEWHERE: u128 = 0;
+
 /// Splits and encodes; remembers what it found.
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -225,10 +228,10 @@ impl Memory {
         out: &mut Out<I>,
     ) {
         let (short, home) = (self.keys.shorts[number], self.keys.homes[number]);
-        if short == LONGER {
-            self.encode_longer(span_ids, span, home, out);
-        } else {
-            self.encode_short(span_ids, span, (home, short), out);
+        match Middle::new(span) {
+            _ if short != LONGER => self.encode_short(span_ids, span, (home, short), out),
+            Some(middle) => self.encode_longer(span_ids, span, (home, middle.words()), out),
+            None => self.encode_long(span_ids, span, out),
         }
     }
 
@@ -239,43 +242,54 @@ impl Memory {
         (home, short): (usize, u128),
         out: &mut Out<I>,
     ) {
-        let key = [short];
-        if let Some(packed) = self.short.get(home, key) {
-            out.push_packed(self.packing, packed);
-            return;
+        match self.short.get(home, [short]) {
+            Some(packed) if packed != [ELSEWHERE] => out.push_packed(self.packing, packed),
+            Some(_) => {
+                let key = [short, LONGER];
+                self.encode_longer(
+                    span_ids,
+                    span,
+                    (self.middle.home(Middle::mixed(key)), key),
+                    out,
+                );
+            }
+            None => {
+                let ids = span_ids.encode(span, &mut self.scratch);
+                self.short.put(home, [short], self.packing.pack(ids).unwrap_or([ELSEWHERE]));
+                out.push_all(ids.iter().copied());
+            }
         }
-        let ids = span_ids.encode(span, &mut self.scratch);
-        if let Some(packed) = self.packing.pack(ids) {
-            self.short.put(home, key, packed);
-        }
-        out.push_all(ids.iter().copied());
     }
 
+    /// A span that is looked up in the table of middle spans by a key, then in that of long ones.
     fn encode_longer<I: TokenId>(
         &mut self,
         span_ids: &SpanIds,
         span: &[u8],
-        home: usize,
+        (home, key): (usize, [u128; 2]),
         out: &mut Out<I>,
     ) {
-        let middle = Middle::new(span).map(Middle::words);
-        let known = middle.and_then(|key| self.middle.get(home, key));
-        if let Some(packed) = known {
-            out.push_packed(self.packing, packed);
-            return;
+        match self.middle.get(home, key) {
+            Some(packed) if packed != [ELSEWHERE; 2] => out.push_packed(self.packing, packed),
+            Some(_) => self.encode_long(span_ids, span, out),
+            None => {
+                let ids = span_ids.encode(span, &mut self.scratch);
+                self.middle.put(home, key, self.packing.pack(ids).unwrap_or([ELSEWHERE; 2]));
+                out.push_all(ids.iter().copied());
+            }
         }
-        let is_long = span.len() <= MAX_LENGTH;
-        let hash = if is_long { hash64(span) } else { 0 };
-        if is_long && let Some(ids) = self.long.get(span, hash) {
+    }
+
+    fn encode_long<I: TokenId>(&mut self, span_ids: &SpanIds, span: &[u8], out: &mut Out<I>) {
+        let hash = if span.len() > MAX_LENGTH { None } else { Some(hash64(span)) };
+        if let Some(ids) = hash.and_then(|hash| self.long.get(span, hash)) {
             out.push_all(ids);
             return;
         }
         let ids = span_ids.encode(span, &mut self.scratch);
         out.push_all(ids.iter().copied());
-        match (middle, self.packing.pack(ids)) {
-            (Some(key), Some(packed)) => self.middle.put(home, key, packed),
-            _ if is_long => self.long.put(span, hash, ids),
-            _ => {}
+        if let Some(hash) = hash {
+            self.long.put(span, hash, ids);
         }
     }
 }

@@ -26,6 +26,8 @@ mod masks;
 pub(crate) struct Scanner {
     lexer: Lexer,
     tables: Tables,
+    /// By the lower six bits of a first byte: 0xff where it says that its characters are letters, no upper ones.
+    letters: [u8; 64],
     cpu: Cpu,
 }
 
@@ -33,7 +35,8 @@ impl Scanner {
     /// A scanner that splits as `lexer` does; its family must be mostly easy.
     pub(crate) fn new(lexer: Lexer, level: Level) -> Self {
         let tables = Tables::new(masks::ascii_sets(&lexer));
-        Self { lexer, tables, cpu: Cpu::new(level) }
+        let letters = lexer.classes.leads(masks::is_plain_letter);
+        Self { lexer, tables, letters, cpu: Cpu::new(level) }
     }
 
     /// The level of the CPU that it uses.
