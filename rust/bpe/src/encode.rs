@@ -123,7 +123,7 @@ impl Encoder {
         block: Range<usize>,
     ) -> Result<Block<I>, Error> {
         let mut worker = self.take_worker();
-        let mut out = Out::with_room(documents.num_bytes(&block) / 3);
+        let mut out = Out::with_room(documents.num_bytes(&block) / 5 * 2);
         let mut lengths = Vec::with_capacity(block.len());
         for document in block {
             let begin = out.len();

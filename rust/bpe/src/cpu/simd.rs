@@ -124,6 +124,26 @@ pub(crate) fn prefetch<T>(slice: &[T], index: usize) {
     }
 }
 
+/// Asks for large pages for memory that was not written yet; a wish, which changes nothing but the time that
+/// writing takes.
+pub(crate) fn advise_large_pages<T>(memory: &[T]) {
+    #[cfg(target_os = "linux")]
+    {
+        const PAGE: usize = 1 << 12;
+        let range = memory.as_ptr_range();
+        let start = range.start.addr().next_multiple_of(PAGE);
+        let length = range.end.addr().saturating_sub(start) & !(PAGE - 1);
+        if length >= 1 << 21 {
+            let pages = std::ptr::without_provenance_mut(start);
+            // SAFETY: MADV_HUGEPAGE leaves what the pages hold as it is, and they are a part of `memory`; where
+            // pages are larger than 4 KiB the call may be refused.
+            unsafe { libc::madvise(pages, length, libc::MADV_HUGEPAGE) };
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = memory;
+}
+
 #[cfg(target_arch = "x86_64")]
 #[expect(clippy::cast_ptr_alignment, reason = "loads that ask for no alignment")]
 mod x86 {
