@@ -16,6 +16,7 @@ mod backtrack;
 mod chunks;
 mod composed;
 mod cuts;
+mod few;
 mod linked;
 mod long_memo;
 mod merge_table;
