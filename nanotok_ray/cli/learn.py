@@ -9,8 +9,7 @@ from typing import Any, TypedDict
 from nanotok_ray.cli.printing import print_json
 from nanotok_ray.cli.progress import merge_bar
 from nanotok_ray.counts.patterns import PATTERNS
-from nanotok_ray.counts.span_counts import SpanCounts
-from nanotok_ray.counts.stored import CountPaths, find_counts, load_counts
+from nanotok_ray.counts.span_counts import CountPaths, SpanCounts, find_counts, load_counts
 from nanotok_ray.errors import TokenizerError, VocabularySizeError
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.learn import LearnedTokenizer, learn

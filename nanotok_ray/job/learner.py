@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nanotok_ray.counts.reduce import CountPart, Reduced, reduce_counts
-from nanotok_ray.counts.totals import SpanTotals, Weights
+from nanotok_ray.counts.reduce import CountPart, Reduced, SpanTotals, Weights, reduce_counts
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats.manifest import TOKENIZER_FOLDER, to_json
 from nanotok_ray.job.counting import CountedSlices

@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray import _core
-from nanotok_ray.counts.totals import SpanTotals
 from nanotok_ray.errors import TokenizerError
 
 if TYPE_CHECKING:
     from nanotok_ray.counts.count_file import Run
-    from nanotok_ray.counts.reduce import Reduced
+    from nanotok_ray.counts.reduce import Reduced, SpanTotals
 
 
 Made = tuple[tuple[int, int], bytes, int]
@@ -49,7 +48,7 @@ class Learned:
     """[n + 1]: where each begins, and the end."""
     span_counts: npt.NDArray[np.uint64]
     """[n]: how often each occurs in all files together, weighted."""
-    totals: SpanTotals
+    totals: "SpanTotals"
     """What was counted, and what of it was dropped before learning: plain counts."""
 
     @property
@@ -125,6 +124,8 @@ def learn_run(
         TokenizerError: a limit is out of its range.
     """
     check_limits(min_pair_count=min_pair_count, max_token_bytes=max_token_bytes, threads=threads)
+    from nanotok_ray.counts.reduce import SpanTotals  # noqa: PLC0415 - needs pyarrow
+
     _, data, offsets, counts = run
     return _learn(
         data,
@@ -144,7 +145,7 @@ def _learn(
     offsets: npt.NDArray[np.int64],
     counts: npt.NDArray[np.uint64],
     *,
-    totals: SpanTotals,
+    totals: "SpanTotals",
     num_merges: int,
     min_pair_count: int,
     max_token_bytes: int | None,

@@ -12,10 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
-from nanotok_ray.counts.count_file import COUNTS_SCHEMA, NUM_RANGES, CountProvenance, pack_counts
+from nanotok_ray.counts.count_file import (
+    COUNTS_SCHEMA,
+    NUM_RANGES,
+    CountProvenance,
+    CountReader,
+    pack_counts,
+)
 from nanotok_ray.counts.count_slice import CountSettings, count_slice
 from nanotok_ray.counts.patterns import SPLIT_PATTERN, split
-from nanotok_ray.counts.reader import CountReader
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.recipe import parse_recipe

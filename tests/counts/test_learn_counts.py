@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray import SpanCounts, Tokenizer, _core, learn
 from nanotok_ray.counts.patterns import PATTERNS, SPLIT_PATTERN
-from nanotok_ray.counts.stored import find_counts, load_counts
+from nanotok_ray.counts.span_counts import find_counts, load_counts
 from nanotok_ray.errors import (
     CorruptOutputError,
     CountOverflowError,

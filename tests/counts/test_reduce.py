@@ -11,7 +11,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.counts import count_file, reader
+from nanotok_ray.counts import count_file, reduce
 from nanotok_ray.counts.count_file import (
     BATCH_ROWS,
     NUM_RANGES,
@@ -21,8 +21,14 @@ from nanotok_ray.counts.count_file import (
     pack_counts,
     range_sizes,
 )
-from nanotok_ray.counts.reader import MAX_OPEN, CountRanges
-from nanotok_ray.counts.reduce import CountPart, reduce_counts, reduce_memory, sum_run
+from nanotok_ray.counts.reduce import (
+    MAX_OPEN,
+    CountPart,
+    CountRanges,
+    reduce_counts,
+    reduce_memory,
+    sum_run,
+)
 from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer.merges import learn_reduced
@@ -126,13 +132,13 @@ def test_files_of_many_batches_are_read_once_in_any_buffer(tmp_path, monkeypatch
     counters = [many(rng, size) for size in sizes]
     parts = parts_of(tmp_path, counters, [1, 2, 3, 4])
     read = Counter()
-    batch = reader.CountReader.batch
+    batch = count_file.CountReader.batch
 
     def counted(self, number):
         read[self.name, number] += 1
         return batch(self, number)
 
-    monkeypatch.setattr(reader.CountReader, "batch", counted)
+    monkeypatch.setattr(count_file.CountReader, "batch", counted)
     reduced = reduce_counts(parts, min_count=2, buffer_bytes=buffer_bytes)
     check(reduced, counters, [1, 2, 3, 4], 2)
     assert set(read.values()) == {1}
@@ -151,9 +157,9 @@ def test_more_files_than_stay_open(tmp_path, monkeypatch):
     assert len(counters) > MAX_OPEN
     parts = parts_of(tmp_path, counters)
     check(reduce_counts(parts, buffer_bytes=40 << 20), counters, [1] * 300, 1)
-    monkeypatch.setattr(reader, "MAX_OPEN", 3)
+    monkeypatch.setattr(reduce, "MAX_OPEN", 3)
     opened = set()
-    start, close = reader.CountReader.__init__, reader.CountReader.close
+    start, close = count_file.CountReader.__init__, count_file.CountReader.close
 
     def noted(self, source, *, name):
         opened.add(name)
@@ -164,8 +170,8 @@ def test_more_files_than_stay_open(tmp_path, monkeypatch):
         opened.discard(self.name)
         close(self)
 
-    monkeypatch.setattr(reader.CountReader, "__init__", noted)
-    monkeypatch.setattr(reader.CountReader, "close", forgotten)
+    monkeypatch.setattr(count_file.CountReader, "__init__", noted)
+    monkeypatch.setattr(count_file.CountReader, "close", forgotten)
     check(reduce_counts(parts[:20], buffer_bytes=1 << 20), counters[:20], [1] * 20, 1)
     assert not opened
 

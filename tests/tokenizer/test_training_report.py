@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
-from nanotok_ray.counts.totals import SpanTotals
+from nanotok_ray.counts.reduce import SpanTotals
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.formats.manifest import to_json
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
