@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         get_tokenizer,
         open_tokenizer,
     )
-    from nanotok_ray.tokenizer.learn import learn
+    from nanotok_ray.tokenizer.train import learn
 
 __version__ = "0.1.0"
 
@@ -44,7 +44,7 @@ _HOMES = {
     "Tokenizer": "nanotok_ray.tokenizer",
     "get_token_bytes": "nanotok_ray.tokenizer",
     "get_tokenizer": "nanotok_ray.tokenizer",
-    "learn": "nanotok_ray.tokenizer.learn",
+    "learn": "nanotok_ray.tokenizer.train",
     "open_shards": "nanotok_ray.loader",
     "open_tokenizer": "nanotok_ray.tokenizer",
 }

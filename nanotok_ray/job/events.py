@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nanotok_ray.tokenizer.merges import Made
+from nanotok_ray.tokenizer.train import Made
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -24,7 +24,7 @@ from nanotok_ray.errors import (
     VocabularySizeError,
 )
 from nanotok_ray.formats.manifest import to_json
-from nanotok_ray.tokenizer.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
+from nanotok_ray.tokenizer.report import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
 from tests.support import reference
 from tests.support.small_corpus import texts
 

@@ -31,7 +31,7 @@ from nanotok_ray.counts.reduce import (
 )
 from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer.merges import learn_reduced
+from tests.support.learned import learn_reduced
 
 ORIGIN = CountProvenance.nothing(pattern=".", gaps="spans")
 
@@ -333,12 +333,14 @@ def test_learning_takes_weights_and_a_least_count(tmp_path):
     plain = learn_reduced(reduce_counts(parts_of(tmp_path, counters)), num_merges=1)
     assert plain.merges.tolist() == [[97, 98]]
     parts = parts_of(tmp_path, counters, [1, 10])
-    learned = learn_reduced(reduce_counts(parts, min_count=2), num_merges=1)
+    reduced = reduce_counts(parts, min_count=2)
+    learned = learn_reduced(reduced, num_merges=1)
     assert learned.merges.tolist() == [[99, 100]]
     assert learned.counts.tolist() == [40]
-    assert spans_of(learned.span_data, learned.span_offsets, learned.span_counts) == {
+    assert spans_of(reduced.data, reduced.offsets, reduced.counts) == {
         b"abab": 13,
         b"cdcd": 20,
     }
-    assert (learned.spans, learned.span_bytes, learned.distinct_spans) == (7, 28, 3)
-    assert learned.totals.dropped_distinct == learned.totals.dropped_spans == 1
+    totals = reduced.totals
+    assert (totals.spans, totals.span_bytes, totals.distinct_spans) == (7, 28, 3)
+    assert totals.dropped_distinct == totals.dropped_spans == 1

@@ -29,7 +29,7 @@ from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import VocabularySizeError
 from nanotok_ray.job.executor import use_executor
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer.merges import NO_PAIR_LEFT, REACHED
+from nanotok_ray.tokenizer.report import NO_PAIR_LEFT, REACHED
 from tests.support import reference
 from tests.support.executors import Twice
 from tests.support.learned import check, learn, learn_all, learn_files, rustbpes_tokens, spelled
