@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from itertools import chain, islice, pairwise
@@ -119,7 +119,9 @@ def _count(
             break
         texts, bounds = _texts(reading, settings, piece, batch)
         chosen = account.take(_capped(texts, settings.doc_cap))
-        _update(counter, chosen, bounds, reading=reading, piece=piece, batch=batch)
+        for lost in _update(counter, chosen, bounds, reading=reading, piece=piece, batch=batch):
+            account.texts -= len(lost)
+            account.text_bytes -= lost.num_bytes
         if account.is_spent:
             break
     return account
@@ -205,8 +207,8 @@ def _update(
     reading: SliceReading,
     piece: int,
     batch: Batch,
-) -> None:
-    """Count texts; a document that cannot be split is quarantined, the others still count.
+) -> Iterator[Documents]:
+    """Count texts; quarantine documents that cannot be split, and yield the texts of each.
 
     An update that fails counts nothing of its call, so a failed batch is counted document by
     document; the texts of one conversation count together or not at all.
@@ -221,6 +223,7 @@ def _update(
                 counter.update(document_texts.data, document_texts.offsets)
             except SplitError as error:
                 reading.quarantine(piece, batch, number, reason=error.reason)
+                yield document_texts
 
 
 def _capped(texts: Documents, doc_cap: int | None) -> Documents:

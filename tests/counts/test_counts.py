@@ -257,7 +257,7 @@ def test_a_budget_ends_counting_beside_a_text_that_cannot_be_split(tmp_path):
     lines = [talk("a!", "bc"), talk("de", "fg"), talk("hi"), talk("jk")]
     record, entries, found = counted(tmp_path, lines, budget=5)
     assert [row for row, _ in entries] == [0]
-    assert (record["texts"], record["code_points"]) == (3, 6)
+    assert (record["texts"], record["text_bytes"], record["code_points"]) == (1, 2, 6)
     assert found == {b"de": 1}
 
 
