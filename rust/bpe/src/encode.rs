@@ -2,7 +2,7 @@
 //! documents. Text is never a special token here: there are none.
 
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::thread;
 
 use crate::encode::out::Out;
@@ -96,8 +96,8 @@ impl Encoder {
     /// The ids of all documents back to back, each in its frame, and n + 1 offsets.
     ///
     /// Each of `threads` encodes a block of neighbouring documents; the result is the same for any
-    /// number of threads. Memory beside the result: up to [`CACHE_BYTES`] a thread, of which those of as
-    /// many threads as there are cores are kept for the next call.
+    /// number of threads. Memory beside the result: up to [`CACHE_BYTES`] a thread, and a quarter of that more while a
+    /// table doubles; those of as many threads as there are cores are kept for the next call.
     ///
     /// # Errors
     ///
@@ -149,7 +149,9 @@ impl Encoder {
     }
 
     fn put_back(&self, worker: Worker) {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
+        // To ask the system takes longer than to encode a word.
+        static CORES: OnceLock<usize> = OnceLock::new();
+        let cores = *CORES.get_or_init(|| thread::available_parallelism().map_or(1, usize::from));
         if let Ok(mut idle) = self.idle.try_lock()
             && idle.len() < cores
         {
