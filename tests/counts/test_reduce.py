@@ -11,7 +11,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.counts import count_file, reduce
+from nanotok_ray.counts import count_file, hash_ranges
 from nanotok_ray.counts.count_file import (
     BATCH_ROWS,
     NUM_RANGES,
@@ -21,10 +21,9 @@ from nanotok_ray.counts.count_file import (
     pack_counts,
     range_sizes,
 )
+from nanotok_ray.counts.hash_ranges import MAX_OPEN, CountRanges
 from nanotok_ray.counts.reduce import (
-    MAX_OPEN,
     CountPart,
-    CountRanges,
     reduce_counts,
     reduce_memory,
     sum_run,
@@ -157,7 +156,7 @@ def test_more_files_than_stay_open(tmp_path, monkeypatch):
     assert len(counters) > MAX_OPEN
     parts = parts_of(tmp_path, counters)
     check(reduce_counts(parts, buffer_bytes=40 << 20), counters, [1] * 300, 1)
-    monkeypatch.setattr(reduce, "MAX_OPEN", 3)
+    monkeypatch.setattr(hash_ranges, "MAX_OPEN", 3)
     opened = set()
     start, close = count_file.CountReader.__init__, count_file.CountReader.close
 
