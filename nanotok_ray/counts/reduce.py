@@ -1,7 +1,7 @@
 """Adding up count files: in groups first where there are many, then in bounded memory."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import lcm
@@ -18,13 +18,20 @@ from nanotok_ray.counts.count_file import (
     CountProvenance,
     CountWriter,
     Run,
+    pack_counts,
     provenances_of,
     range_sizes,
 )
-from nanotok_ray.counts.hash_ranges import BUFFER_BYTES, CountRanges, reading_memory
+from nanotok_ray.counts.hash_ranges import (
+    ALL_HASHES,
+    BUFFER_BYTES,
+    CountRanges,
+    HashPart,
+    reading_memory,
+)
 from nanotok_ray.errors import CountsError, SourceError
 from nanotok_ray.formats.manifest import RECORD_FORMAT, key_of
-from nanotok_ray.recipe import SourceRecipe
+from nanotok_ray.recipe import Gaps, SourceRecipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.storage.folder import arrow_sink
 
@@ -255,12 +262,14 @@ def _sums(
     on_progress: OnRead | None,
     *,
     hashes: bool,
+    part: HashPart = ALL_HASHES,
 ) -> _core.RunSums:
     if not 1 <= min_count <= _MAX_COUNT:
         raise CountsError(f"min_count is {min_count}: it must be 1 (keep all) to 2**64 - 1")
     sums = _core.RunSums(min_count=min_count, hashes=hashes)
-    weights = [part.weight for part in parts]
-    with CountRanges([part.url for part in parts], buffer_bytes=buffer_bytes) as ranges:
+    weights = [count_part.weight for count_part in parts]
+    urls = [count_part.url for count_part in parts]
+    with CountRanges(urls, buffer_bytes=buffer_bytes, part=part) as ranges:
         for number in range(ranges.num_ranges):
             ranges.add(sums, number, weights)
             if on_progress is not None:
@@ -279,6 +288,70 @@ def _totals(sums: _core.RunSums) -> SpanTotals:
         dropped_bytes=dropped_bytes,
         dropped_distinct=dropped_distinct,
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PartSettings:
+    """What the sum of a part of all hashes depends on besides its files."""
+
+    min_count: int
+    pattern: str
+    gaps: Gaps
+    part: HashPart
+
+
+def part_key(keys: Sequence[tuple[str, int]], settings: PartSettings) -> str:
+    """Return the key of a sum of count files with these keys and weights."""
+    return key_of({"counts": keys, "sum": asdict(settings), "format": COUNTS_FORMAT})
+
+
+def reduce_part(
+    parts: Sequence[CountPart], settings: PartSettings, *, folder: Folder, name: str, key: str
+) -> dict[str, Any]:
+    """Add up the spans of one part of all hashes, write `name`.arrow and return its record.
+
+    The file is a count file of weighted counts, without the spans that occur too rarely. The sum of
+    the files of all parts is what `reduce_counts` returns for all files.
+
+    Raises:
+        CorruptOutputError, CountOverflowError, FileNotFoundError: as for `reduce_counts`.
+    """
+    sums = _sums(parts, settings.min_count, BUFFER_BYTES, None, hashes=True, part=settings.part)
+    totals, run = _totals(sums), sums.take()
+    counts = run[3].tolist()
+    origin = CountProvenance(
+        pattern=settings.pattern,
+        gaps=settings.gaps,
+        texts=None,
+        text_bytes=int(run[2][-1] - run[2][0]),
+        spans=sum(counts),
+        num_gaps=None,
+    )
+    with folder.create(f"{name}.arrow") as file:
+        file.write(pack_counts(run, origin))
+    return {
+        "format": RECORD_FORMAT,
+        "stage": "reduce",
+        "key": key,
+        "count_files": len(parts),
+        "totals": asdict(totals),
+        "files": [{"name": f"{name}.arrow", "size": file.size, "sha256": file.sha256}],
+    }
+
+
+def join_parts(urls: Sequence[str], totals: Sequence[Mapping[str, int]]) -> Reduced:
+    """Read the sums of all parts, in memory of little more than the result.
+
+    Raises:
+        CorruptOutputError, FileNotFoundError: as for `reduce_counts`.
+    """
+    found = reduce_counts([CountPart(url=url) for url in urls], buffer_bytes=JOIN_BYTES)
+    summed = {name: sum(part[name] for part in totals) for name in asdict(found.totals)}
+    return replace(found, totals=SpanTotals(**summed))
+
+
+JOIN_BYTES = 32 << 20
+"""Read at once of the sums of parts."""
 
 
 TARGET = 64

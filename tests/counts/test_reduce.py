@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +22,15 @@ from nanotok_ray.counts.count_file import (
     pack_counts,
     range_sizes,
 )
-from nanotok_ray.counts.hash_ranges import MAX_OPEN, CountRanges
+from nanotok_ray.counts.hash_ranges import MAX_OPEN, CountRanges, HashPart
 from nanotok_ray.counts.reduce import (
     CountPart,
+    PartSettings,
+    join_parts,
+    part_key,
     reduce_counts,
     reduce_memory,
+    reduce_part,
     sum_run,
 )
 from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError
@@ -118,6 +123,81 @@ def test_sums_are_those_of_counters(tmp_path_factory, *, counters, weights, min_
     check(reduced, counters, weights, min_count)
     hashes = [xxhash.xxh3_64_intdigest(span) for span in found(reduced)]
     assert hashes == sorted(hashes)
+
+
+def reduced_by_parts(folder, parts, *, num_parts, min_count):
+    urls, totals = [], []
+    for number in range(num_parts):
+        part = HashPart(number=number, num_parts=num_parts)
+        settings = PartSettings(min_count=min_count, pattern=".", gaps="spans", part=part)
+        name = f"part-{number}"
+        record = reduce_part(parts, settings, folder=folder, name=name, key="k")
+        urls.append(folder.join(record["files"][0]["name"]))
+        totals.append(record["totals"])
+    return join_parts(urls, totals)
+
+
+@given(
+    counters=COUNTERS,
+    weights=st.lists(st.integers(1, 2**40), min_size=5, max_size=5),
+    min_count=st.integers(1, 20),
+    sizes=st.tuples(st.sampled_from([1, 2, 8, 16]), st.sampled_from([1, 2, 7])),
+)
+def test_the_sums_of_parts_are_the_sum(tmp_path_factory, *, counters, weights, min_count, sizes):
+    num_parts, batch_rows = sizes
+    weights = weights[: len(counters)]
+    folder = Folder(str(tmp_path_factory.mktemp("counts")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(count_file, "BATCH_ROWS", batch_rows)
+        parts = parts_of(Path(folder.url), counters, weights)
+    reduced = reduced_by_parts(folder, parts, num_parts=num_parts, min_count=min_count)
+    check(reduced, counters, weights, min_count)
+    plain = reduce_counts(parts, min_count=min_count)
+    assert reduced.data.tobytes() == plain.data.tobytes()
+    assert reduced.offsets.tolist() == plain.offsets.tolist()
+
+
+def test_a_part_reads_the_batches_that_have_its_rows(tmp_path, monkeypatch):
+    rng = random.Random(3)
+    sizes = [9 * BATCH_ROWS + 5, 20 * BATCH_ROWS]
+    counters = [many(rng, size) for size in sizes]
+    parts = parts_of(tmp_path, counters)
+    read = Counter()
+    batch = count_file.CountReader.batch
+
+    def note(reader, number):
+        read[reader.name, number] += 1
+        return batch(reader, number)
+
+    monkeypatch.setattr(count_file.CountReader, "batch", note)
+    part = HashPart(number=3, num_parts=8)
+    settings = PartSettings(min_count=1, pattern=".", gaps="spans", part=part)
+    record = reduce_part(parts, settings, folder=Folder(str(tmp_path)), name="part", key="k")
+    batches = sum(-(-len(counts) // BATCH_ROWS) for counts in counters)
+    assert len(read) <= batches / 8 + 2 * len(counters)
+    assert set(read.values()) == {1}
+    distinct = {span for counts in counters for span in counts}
+    wanted = [span for span in distinct if xxhash.xxh3_64_intdigest(span) >> 61 == 3]
+    assert record["totals"]["distinct_spans"] == len(wanted)
+
+
+def test_the_key_of_a_part_has_all_that_it_depends_on():
+    def key(keys, *, min_count=1, gaps="spans", number=0, num_parts=4):
+        part = HashPart(number=number, num_parts=num_parts)
+        settings = PartSettings(min_count=min_count, pattern=".", gaps=gaps, part=part)
+        return part_key(keys, settings)
+
+    keys = [
+        key([("a", 1)]),
+        key([("a", 2)]),
+        key([("b", 1)]),
+        key([("a", 1), ("b", 1)]),
+        key([("a", 1)], min_count=2),
+        key([("a", 1)], gaps="error"),
+        key([("a", 1)], number=1),
+        key([("a", 1)], num_parts=8),
+    ]
+    assert len(set(keys)) == len(keys)
 
 
 def many(rng, size):
