@@ -150,10 +150,11 @@ def test_storage_that_fails_once_is_tried_again_and_other_errors_are_not(tmp_pat
 
 
 def test_a_task_that_hangs_is_killed_at_its_deadline(tmp_path):
-    policy = RetryPolicy(deadline=scaled(0.5), missed_deadlines=1)
+    policy = RetryPolicy(deadline=scaled(1), missed_deadlines=1)
     executor = LocalExecutor()
     with executor.session(cpus=1):
-        list(executor.run(tasks_of(len, ["the worker starts"])))
+        # The worker starts and imports this module before the deadline is set.
+        list(executor.run(tasks_of(is_first, [str(tmp_path / "first")])))
         [ended] = executor.run(tasks_of(hang, [str(tmp_path / "pid")]), retry_policy=policy)
     assert "its limit by limits.slice_deadline" in ended.error
     until(lambda: has_ended((tmp_path / "pid").read_text()))
