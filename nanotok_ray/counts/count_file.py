@@ -3,6 +3,7 @@
 Writing one, and reading it by batches and hash ranges.
 """
 
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -271,6 +272,10 @@ def _joined(runs: Sequence[Run]) -> Run:
 REMOTE_BLOCK_BYTES = 256 << 10
 """Fetched of a remote count file at a time: hundreds are open side by side."""
 
+REMOTE_WHOLE_BYTES = 3 * REMOTE_BLOCK_BYTES
+"""A remote count file of up to so many bytes is fetched by one request: its end, its head and its
+rows would take one each."""
+
 
 class CountReader:
     """An open count file; errors name it."""
@@ -386,7 +391,13 @@ class CountReader:
 
 
 def _remote(url: str) -> pa.NativeFile:
-    return pa.PythonFile(open_input(url, block_bytes=REMOTE_BLOCK_BYTES), mode="r")
+    opened = open_input(url, block_bytes=REMOTE_BLOCK_BYTES)
+    size = opened.seek(0, io.SEEK_END)
+    opened.seek(0)
+    if size > REMOTE_WHOLE_BYTES:
+        return pa.PythonFile(opened, mode="r")
+    with opened:
+        return pa.BufferReader(opened.read())
 
 
 def provenances_of(urls: Sequence[str]) -> dict[str, CountProvenance]:

@@ -17,6 +17,8 @@ from nanotok_ray.storage.tree import Entry
 CONNECT_SECONDS = 10
 READ_SECONDS = 20
 """Longest silence of a server, not the longest transfer."""
+MAX_CONNECTIONS = 64
+"""Of a process to a store; as many threads may read small files at a time."""
 _REQUEST_TRIES = 4  # by S3's client, waiting up to 1, 2 and 4 s; parts of an upload have no other
 
 _SCHEME = re.compile(r"(?:^|::)([A-Za-z][A-Za-z0-9+.-]*)(?=://|::)")
@@ -49,7 +51,11 @@ def extra_for(url: str) -> str | None:
 
 
 def _s3_options() -> dict[str, Any]:
-    config: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, "read_timeout": READ_SECONDS}
+    config: dict[str, Any] = {
+        "connect_timeout": CONNECT_SECONDS,
+        "read_timeout": READ_SECONDS,
+        "max_pool_connections": MAX_CONNECTIONS,
+    }
     if not {"AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"} & os.environ.keys():
         config["retries"] = {"mode": "standard", "total_max_attempts": _REQUEST_TRIES}
     return {"config_kwargs": config | _configured("s3", "s3a").get("config_kwargs", {})}

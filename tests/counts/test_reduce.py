@@ -36,6 +36,8 @@ from nanotok_ray.counts.reduce import (
 from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError
 from nanotok_ray.storage import Folder
 from tests.support.learned import learn_reduced
+from tests.support.machine_speed import scaled
+from tests.support.s3_server import BUCKET, s3_behind_a_proxy
 
 ORIGIN = CountProvenance.nothing(pattern=".", gaps="spans")
 
@@ -423,3 +425,25 @@ def test_learning_takes_weights_and_a_least_count(tmp_path):
     totals = reduced.totals
     assert (totals.spans, totals.span_bytes, totals.distinct_spans) == (7, 28, 3)
     assert totals.dropped_distinct == totals.dropped_spans == 1
+
+
+@pytest.fixture(scope="module")
+def proxy():
+    with s3_behind_a_proxy() as running:
+        yield running
+
+
+def test_remote_files_are_read_side_by_side_with_two_requests_each(tmp_path, proxy):
+    rng = random.Random(5)
+    counters = [many(rng, 40) for _ in range(40)]
+    folder = Folder(f"s3://{BUCKET}/counts")
+    urls = []
+    for number, path in enumerate(files_of(tmp_path, counters)):
+        folder.write_whole(f"{number}.arrow", Path(path).read_bytes())
+        urls.append(folder.join(f"{number}.arrow"))
+    proxy.clear()
+    proxy.delay = scaled(0.05)
+    reduced = reduce_counts([CountPart(url=url) for url in urls])
+    check(reduced, counters, [1] * len(counters), 1)
+    assert len(proxy.requests) == 2 * len(counters)
+    assert proxy.most_at_once >= 8

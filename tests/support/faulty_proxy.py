@@ -66,6 +66,11 @@ class FaultyProxy:
         self._clients: set[socket.socket] = set()
         self.requests: list[tuple[str, str, Fault | None]] = []
         """Method, path and fault of every request since `clear`."""
+        self.delay = 0.0
+        """Seconds that each request waits before it is passed on."""
+        self.most_at_once = 0
+        """The most requests that waited at the same time since `clear`."""
+        self._waiting = 0
 
     def fail(
         self, *faults: Fault, method: str | None = None, path: str = "", period: int = 1
@@ -91,6 +96,7 @@ class FaultyProxy:
         with self._lock:
             self._rules.clear()
             self.requests.clear()
+            self.delay, self.most_at_once = 0.0, 0
 
     @property
     def faults(self) -> list[Fault]:
@@ -143,6 +149,8 @@ class FaultyProxy:
     def _answer(self, client: socket.socket, request: Request) -> bool:
         """Answer a request, in a faulty way if its turn has come; tell whether to go on."""
         fault = self._fault(request)
+        if self.delay:
+            self._wait()
         if fault is Fault.STALL:
             _wait_for_end(client, self._released)
         elif fault is Fault.RESET:
@@ -165,6 +173,15 @@ class FaultyProxy:
             fault = next(filter(None, (_next_fault(rule, request) for rule in self._rules)), None)
             self.requests.append((request.method, request.path, fault))
         return fault
+
+    def _wait(self) -> None:
+        """Wait for the delay; note how many requests do."""
+        with self._lock:
+            self._waiting += 1
+            self.most_at_once = max(self.most_at_once, self._waiting)
+        self._released.wait(self.delay)
+        with self._lock:
+            self._waiting -= 1
 
     def _ask_server(self, request: Request) -> tuple[bytes, bytes]:
         """Return head and body of the server's answer; requests with a condition take turns.
