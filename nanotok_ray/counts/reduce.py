@@ -1,7 +1,7 @@
 """Adding up count files: in groups first where there are many, then in bounded memory."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import lcm
@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from nanotok_ray import _core
 from nanotok_ray.counts.count_file import (
     COUNTS_FORMAT,
+    FAST_COMPRESSION,
     NUM_RANGES,
     CountProvenance,
+    CountReader,
     CountWriter,
     Run,
     pack_counts,
@@ -29,7 +31,7 @@ from nanotok_ray.counts.hash_ranges import (
     HashPart,
     reading_memory,
 )
-from nanotok_ray.errors import CountsError, SourceError
+from nanotok_ray.errors import CorruptOutputError, CountsError, SourceError
 from nanotok_ray.formats.manifest import RECORD_FORMAT, key_of
 from nanotok_ray.recipe import Gaps, SourceRecipe
 from nanotok_ray.storage import Folder
@@ -316,7 +318,9 @@ def reduce_part(
     Raises:
         CorruptOutputError, CountOverflowError, FileNotFoundError: as for `reduce_counts`.
     """
-    sums = _sums(parts, settings.min_count, BUFFER_BYTES, None, hashes=True, part=settings.part)
+    sums = _sums(
+        parts, settings.min_count, PART_BUFFER_BYTES, None, hashes=True, part=settings.part
+    )
     totals, run = _totals(sums), sums.take()
     counts = run[3].tolist()
     origin = CountProvenance(
@@ -328,7 +332,7 @@ def reduce_part(
         num_gaps=None,
     )
     with folder.create(f"{name}.arrow") as file:
-        file.write(pack_counts(run, origin))
+        file.write(pack_counts(run, origin, compression=FAST_COMPRESSION))
     return {
         "format": RECORD_FORMAT,
         "stage": "reduce",
@@ -340,18 +344,51 @@ def reduce_part(
 
 
 def join_parts(urls: Sequence[str], totals: Sequence[Mapping[str, int]]) -> Reduced:
-    """Read the sums of all parts, in memory of little more than the result.
+    """Read the sums of all parts, in order, in memory of little more than the result.
 
     Raises:
-        CorruptOutputError, FileNotFoundError: as for `reduce_counts`.
+        CorruptOutputError: a file is not a count file of this version, or is damaged; names it.
+        FileNotFoundError: there is no such file.
     """
-    found = reduce_counts([CountPart(url=url) for url in urls], buffer_bytes=JOIN_BYTES)
-    summed = {name: sum(part[name] for part in totals) for name in asdict(found.totals)}
-    return replace(found, totals=SpanTotals(**summed))
+    summed = SpanTotals(**{name: sum(part[name] for part in totals) for name in totals[0]})
+    size = summed.distinct_spans - summed.dropped_distinct
+    num_bytes = sum(origin.text_bytes for origin in provenances_of(urls).values())
+    data = np.empty(num_bytes, dtype=np.uint8)
+    offsets = np.zeros(size + 1, dtype=np.int64)
+    counts = np.empty(size, dtype=np.uint64)
+    rows = end = last = 0
+    for url in urls:
+        for hashes, spans, ends, numbers in _file_runs(url):
+            stop, length = rows + len(numbers), int(ends[-1] - ends[0])
+            is_sorted = int(hashes[0]) >= last and bool(np.all(hashes[1:] >= hashes[:-1]))
+            if stop > size or end + length > num_bytes or not is_sorted:
+                raise _not_as_recorded(url)
+            data[end : end + length] = spans[ends[0] : ends[-1]]
+            offsets[rows + 1 : stop + 1] = ends[1:] - ends[0] + end
+            counts[rows:stop] = numbers
+            rows, end, last = stop, end + length, int(hashes[-1])
+    if (rows, end) != (size, num_bytes):
+        raise _not_as_recorded(urls[-1])
+    return Reduced(data=data, offsets=offsets, counts=counts, totals=summed)
 
 
-JOIN_BYTES = 32 << 20
-"""Read at once of the sums of parts."""
+def _file_runs(url: str) -> Iterator[Run]:
+    reader = CountReader.open(url)
+    try:
+        for number in range(reader.num_batches):
+            yield reader.run(reader.batch(number))
+    finally:
+        reader.close()
+
+
+def _not_as_recorded(url: str) -> CorruptOutputError:
+    return CorruptOutputError(
+        f"{url} holds other spans than its record says: remove it, and run the job again"
+    )
+
+
+PART_BUFFER_BYTES = 128 << 20
+"""Read at once of all files for a part."""
 
 
 TARGET = 64

@@ -96,7 +96,7 @@ def merge_works(work: str, counted: CountedSlices) -> list[MergeWork]:
     return works
 
 
-PART_BYTES = 64 << 20
+PART_BYTES = 256 << 20
 """Bytes of count files that are summed into one file; they are a few times larger in memory."""
 
 MAX_PARTS = 256
