@@ -18,8 +18,8 @@ from nanotok_ray import _core
 from nanotok_ray.chat.batches import BatchRenderer
 from nanotok_ray.counts.patterns import SPLIT_PATTERN
 from nanotok_ray.dialects import Dialect
+from nanotok_ray.documents.arrow_texts import ArrowTexts
 from nanotok_ray.documents.batch import Documents, Nulls, as_documents, to_utf8
-from nanotok_ray.documents.texts import ArrowTexts
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.folder import load_model, save_model

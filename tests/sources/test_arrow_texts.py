@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.documents import texts as arrow_texts
-from nanotok_ray.documents.texts import ArrowTexts, take_rows
+from nanotok_ray.documents import arrow_texts
+from nanotok_ray.documents.arrow_texts import ArrowTexts, take_rows
 from nanotok_ray.errors import SourceError, SplitError, TokenizerError
 from nanotok_ray.tokenizer import Tokenizer
 
