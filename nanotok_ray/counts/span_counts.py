@@ -243,24 +243,25 @@ class SpanCounts(CountedSpans):
         origin.check_unicode(urls[0])
         return cls._of(origin, sum_run(urls))
 
-    def update(self, texts: "Texts", *, nulls: Nulls = "error") -> None:
+    def update(self, texts: "Texts", *, nulls: Nulls = "error", column: str | None = None) -> None:
         """Count the spans of texts, each on its own.
 
-        `texts` is any iterable of str or of bytes, Documents, or an Arrow array of strings or
-        bytes of any kind, or a dictionary of these. Bytes that are not UTF-8 are spans, each on its
-        own. A missing text is an error, or, with `nulls="empty"`, one without spans. Texts are
-        counted batch by batch: after an error those of the batches before it stay counted.
+        `texts` and `column` are as for `Tokenizer.encode_batch`; Arrow columns are not copied.
+        Bytes that are not UTF-8 are spans, each on its own. A missing text is an error, or, with
+        `nulls="empty"`, one without spans. Texts are counted batch by batch: after an error those
+        of the batches before it stay counted.
 
         Raises:
-            TypeError: A text is neither str nor bytes, or of the other type than the first; or
-                `texts` is one text.
+            TypeError: A text is neither str nor bytes, is of the other type than the first, or is
+                missing; or `texts` is one text, or nothing that texts come from, or lacks the
+                column.
             SourceError: The array holds something else than texts, or a null (and its first row);
                 or `nulls` is neither "error" nor "empty".
             SplitError: A text cannot be split, or has a gap and must not; names its number.
             CountOverflowError: A count would pass 2**64 - 1.
         """
         before = 0
-        for batch in batches_of(texts, nulls=nulls):
+        for batch in batches_of(texts, nulls=nulls, column=column):
             try:
                 self._counter.update(batch.data, batch.offsets, threads=self._num_threads)
             except SplitError as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from nanotok_ray.documents.batch import Documents, Nulls
+from nanotok_ray.documents.batch import Documents, Nulls, offsets_of
 from nanotok_ray.errors import SourceError, SplitError
 
 if TYPE_CHECKING:
@@ -44,18 +44,20 @@ class ArrowTexts:
     """For each row, the number of its document; None: the rows are the documents, in order."""
 
     @classmethod
-    def from_arrow(cls, array: "pa.Array | pa.ChunkedArray", *, nulls: Nulls = "error") -> Self:
-        """Return the texts of an array without a copy of its bytes.
+    def from_arrow(
+        cls, array: "pa.Array | pa.ChunkedArray", *, nulls: Nulls = "error", name: str = "texts"
+    ) -> Self:
+        """Return the texts of an array without a copy of its bytes; messages call it `name`.
 
         Copied are views, a dictionary of which not all is used, and text that hides below nulls.
 
         Raises:
             SourceError: It holds a null that is not to be empty, or something else than texts.
         """
-        chunks, kind = _chunks_of(array)
-        _check_kind(kind)
+        chunks, kind = array.chunks if hasattr(array, "chunks") else [array], array.type
+        _check_kind(kind, name)
         if nulls == "error":
-            _refuse_nulls(chunks)
+            _refuse_nulls(chunks, name)
         if _is_dictionary(kind):
             return cls._from_dictionaries(chunks)
         documents = map(_documents, chunks) if chunks else [Documents.from_bytes([])]
@@ -69,17 +71,14 @@ class ArrowTexts:
         """
         if len(self.chunks) == 1 and self.picks is None:
             return encode(self.chunks[0])
-        ids, offsets, end = [], [np.zeros(1, dtype=np.int64)], 0
+        parts: list[Rows] = []
         for documents in self.parts():
             try:
-                part, ends = encode(documents)
+                parts.append(encode(documents))
             except SplitError as error:
-                first = sum(map(len, offsets)) - 1
+                first = sum(len(offsets) - 1 for _, offsets in parts)
                 raise SplitError(f"after {first} texts of the Arrow array, {error}") from None
-            ids.append(part)
-            offsets.append(ends[1:] + end)
-            end += len(part)
-        rows = (np.concatenate(ids), np.concatenate(offsets))
+        rows = joined_rows(parts)
         return rows if self.picks is None else take_rows(*rows, self.picks)
 
     def parts(self) -> Iterator[Documents]:
@@ -93,6 +92,22 @@ class ArrowTexts:
             small.append(chunk)
             size += chunk.num_bytes
         yield _joined(small)
+
+    def batches(self, *, max_bytes: int, max_texts: int) -> Iterator[Documents]:
+        """Yield every row; those of a dictionary are copied, in batches of limited size."""
+        if self.picks is None:
+            yield from self.parts()
+            return
+        values = Documents.joined(self.chunks)
+        array = values.to_arrow(as_bytes=True)
+        ends = np.cumsum(np.diff(values.offsets)[self.picks])
+        start = 0
+        while start < len(ends):
+            done = int(ends[start - 1]) if start else 0
+            fitting = int(np.searchsorted(ends, done + max_bytes))
+            stop = min(max(fitting, start + 1), start + max_texts)
+            yield Documents.from_arrow(array.take(self.picks[start:stop]))
+            start = stop
 
     @classmethod
     def _from_dictionaries(cls, chunks: "Sequence[pa.Array]") -> Self:
@@ -108,6 +123,19 @@ class ArrowTexts:
             number += int(np.count_nonzero(used))
         none = Documents.from_bytes([])
         return cls(chunks=tuple(values or [none]), picks=np.concatenate(picks))
+
+
+def joined_rows(parts: Sequence[Rows]) -> Rows:
+    """Return the rows of all parts, of which there is at least one, one after the other.
+
+    >>> ids, offsets = joined_rows([(np.array([7, 8]), np.array([0, 2]))] * 2)
+    >>> ids.tolist(), offsets.tolist()
+    ([7, 8, 7, 8], [0, 2, 4])
+    """
+    if len(parts) == 1:
+        return parts[0]
+    lengths = np.concatenate([np.diff(offsets) for _, offsets in parts])
+    return np.concatenate([ids for ids, _ in parts]), offsets_of(lengths)
 
 
 def take_rows(ids: NDArray[Any], offsets: NDArray[np.int64], picks: NDArray[np.int64]) -> Rows:
@@ -131,23 +159,17 @@ def _joined(chunks: Sequence[Documents]) -> Documents:
     return chunks[0] if len(chunks) == 1 else Documents.joined(chunks)
 
 
-def _chunks_of(array: "pa.Array | pa.ChunkedArray") -> "tuple[list[pa.Array], pa.DataType]":
-    if not (hasattr(array, "type") and hasattr(array, "null_count")):
-        raise SourceError(f"expected an Arrow array of {_KINDS}, got {type(array)}")
-    return array.chunks if hasattr(array, "chunks") else [array], array.type
-
-
-def _check_kind(kind: "pa.DataType") -> None:
+def _check_kind(kind: "pa.DataType", name: str) -> None:
     plain = kind.value_type if _is_dictionary(kind) else kind
     if str(plain) not in _PLAIN + _VIEWS:
-        raise SourceError(f"expected an Arrow array of {_KINDS}, got {kind}")
+        raise SourceError(f"{name}: expected an Arrow array of {_KINDS}, got {kind}")
 
 
 def _is_dictionary(kind: "pa.DataType") -> bool:
     return str(kind).startswith("dictionary<")
 
 
-def _refuse_nulls(chunks: "Sequence[pa.Array]") -> None:
+def _refuse_nulls(chunks: "Sequence[pa.Array]", name: str) -> None:
     """Refuse nulls; a row of a dictionary is null also where the value it names is."""
     start = 0
     for chunk in chunks:
@@ -155,8 +177,8 @@ def _refuse_nulls(chunks: "Sequence[pa.Array]") -> None:
             row = chunk.is_null().index(True).as_py()
             if row >= 0:
                 raise SourceError(
-                    f"row {start + row} of the Arrow array is null: drop the nulls first, or give "
-                    'nulls="empty"'
+                    f"{name}: row {start + row} of the Arrow array is null: drop the nulls first, "
+                    'or give nulls="empty"'
                 )
         start += len(chunk)
 

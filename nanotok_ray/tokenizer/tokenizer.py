@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, Self, get_args, overload
+from typing import TYPE_CHECKING, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,8 @@ from nanotok_ray import _core
 from nanotok_ray.chat.batches import BatchRenderer
 from nanotok_ray.counts.patterns import SPLIT_PATTERN
 from nanotok_ray.dialects import Dialect
-from nanotok_ray.documents.arrow_texts import ArrowTexts
-from nanotok_ray.documents.batch import Documents, Nulls, as_documents, to_utf8
+from nanotok_ray.documents.batch import Documents, Nulls, to_utf8
+from nanotok_ray.documents.texts import batches_of, encode_texts
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.folder import load_model, save_model
@@ -34,6 +34,8 @@ from nanotok_ray.tokenizer.train import learn_model
 if TYPE_CHECKING:
     import pyarrow as pa
     import tiktoken
+
+    from nanotok_ray.documents.texts import Texts
 
 CACHE_BYTES = 32 * 1024 * 1024
 """Default bytes of the cache of spans of each thread that encodes."""
@@ -86,14 +88,18 @@ class Tokenizer(Rendering):
     @classmethod
     def train_from_iterator(
         cls,
-        iterator: Iterable[str],
+        iterator: "Texts",
         vocab_size: int,
         *,
+        column: str | None = None,
         threads: int | None = None,
         pattern: str = SPLIT_PATTERN,
         special_tokens: Sequence[str] = SPECIAL_TOKENS,
     ) -> Self:
         """Learn from texts; `vocab_size` includes the special tokens.
+
+        `iterator` and `column` are as `texts` and `column` of `encode_batch`: batches of texts,
+        columns and data sets are accepted too.
 
         The vocabulary is smaller if no pair is left to merge (logged as a warning). `threads`:
         None takes all cores, and one inside a Ray worker; the result never depends on it. For
@@ -103,11 +109,12 @@ class Tokenizer(Rendering):
         Raises:
             VocabularySizeError: There is no room for 256 bytes and the special tokens.
             PatternError: The pattern cannot be compiled.
-            TokenizerError: `iterator` is one string.
-            TypeError: One of the texts is not a str.
+            TypeError: `iterator` is one text, or one of the texts is none, or of the other type
+                than the first, or there is no such column.
+            SourceError: An array holds something else than texts, or a null.
         """
         model = learn_model(
-            iterator,
+            batches_of(iterator, name="iterator", column=column),
             vocab_size=vocab_size,
             pattern=pattern,
             special_tokens=special_tokens,
@@ -314,19 +321,26 @@ class Tokenizer(Rendering):
 
     def encode_batch(
         self,
-        texts: "Sequence[str] | Sequence[bytes] | Documents | pa.Array | pa.ChunkedArray",
+        texts: "Texts",
         *,
         threads: int = 1,
         nulls: Nulls = "error",
+        column: str | None = None,
     ) -> tuple[Ids, Offsets]:
         """Return all ids back to back, and n + 1 offsets; invalid UTF-8 is encoded as bytes.
 
-        Texts in an Arrow array (string, large_string, binary, large_binary) are not copied, but for
-        chunks below 4 MiB, of which 16 MiB are joined at a time; string_view and binary_view are. A
-        value of a dictionary is encoded once. A missing text is an error, or, with `nulls="empty"`,
-        a row of no ids.
-
         The ids are uint16 if every id of the tokenizer, special tokens included, fits, else uint32.
+        Texts in an Arrow column (string, large_string, binary, large_binary) are not copied, except
+        for chunks below 4 MiB, of which 16 MiB are joined at a time; string_view and binary_view
+        are. A value of a dictionary is encoded once.
+
+        Args:
+            texts: a list, tuple or iterator of str or of bytes, or of batches of them; a column of
+                numpy, pandas, polars, Arrow (or what has the Arrow PyCapsule interface) or Hugging
+                Face; or, with `column`, a table, a data set, a mapping of columns, or rows.
+            threads: how many encode; the ids do not depend on it.
+            nulls: whether a missing text is an error, or, with "empty", a row of no ids.
+            column: the name of the column of a table, of a data set or of rows.
 
         >>> tokenizer = Tokenizer.train_from_iterator([], vocab_size=265)
         >>> ids, offsets = tokenizer.encode_batch(["ab", "", "c"])
@@ -334,17 +348,19 @@ class Tokenizer(Rendering):
         ([97, 98, 99], [0, 2, 2, 3])
 
         Raises:
-            TypeError: One of a list of texts is not a str, or not bytes as the first is.
-            SourceError: The array holds something else than texts, or a null (and its first row).
+            TypeError: A text is neither str nor bytes, is of the other type than the first, or is
+                missing; or `texts` is one text, or nothing that texts come from, or lacks the
+                column.
+            SourceError: The array holds something else than texts, or a null (and its first row);
+                or `nulls` is neither "error" nor "empty".
             SplitError: The regex engine gave up on a text.
-            TokenizerError: `nulls` is neither "error" nor "empty".
         """
-        if nulls not in get_args(Nulls):
-            raise TokenizerError(f'nulls is {nulls!r}: it must be "error" or "empty"')
-        if isinstance(texts, Documents | list | tuple):
-            return self.encode_documents(as_documents(texts, nulls=nulls), threads=threads)
-        arrow = ArrowTexts.from_arrow(texts, nulls=nulls)
-        return arrow.encode(lambda documents: self.encode_documents(documents, threads=threads))
+        return encode_texts(
+            texts,
+            lambda documents: self.encode_documents(documents, threads=threads),
+            nulls=nulls,
+            column=column,
+        )
 
     def encode_documents(
         self,

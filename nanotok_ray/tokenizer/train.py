@@ -6,11 +6,12 @@ disk is in `nanotok_ray.job`; this module is for texts of an iterator, and for c
 
 import logging
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from nanotok_ray import _core
 from nanotok_ray.counts.patterns import default_threads, resolve_pattern
 from nanotok_ray.counts.totals import Reduced
-from nanotok_ray.documents.texts import text_batches
+from nanotok_ray.documents.texts import batches_of
 from nanotok_ray.errors import TokenizerError, VocabularySizeError
 from nanotok_ray.tokenizer.merges import (
     BELOW_MIN_PAIR_COUNT,
@@ -22,11 +23,14 @@ from nanotok_ray.tokenizer.merges import (
 )
 from nanotok_ray.tokenizer.model import MAX_ID, NUM_BYTES, Model, number_special_tokens
 
+if TYPE_CHECKING:
+    from nanotok_ray.documents.texts import Texts
+
 _log = logging.getLogger(__name__)
 
 
 def learn_model(
-    texts: Iterable[str],
+    texts: "Texts",
     *,
     vocab_size: int,
     pattern: str,
@@ -37,8 +41,7 @@ def learn_model(
 
     Raises:
         VocabularySizeError: There is no room for 256 bytes and the special tokens.
-        TokenizerError: `texts` is one string.
-        TypeError: One of the texts is not a str.
+        TypeError: `texts` is one text, or one of them is none.
     """
     settings = train_settings(vocab_size, special_tokens=special_tokens, threads=threads)
     pattern = resolve_pattern(pattern)
@@ -77,20 +80,17 @@ def learn_model_of(
     return make_model(pairs, pattern=pattern, special_tokens=special_tokens), learned
 
 
-def count_spans(texts: Iterable[str], *, pattern: str, threads: int | None) -> _core.SpanCounts:
+def count_spans(texts: "Texts", *, pattern: str, threads: int | None) -> _core.SpanCounts:
     """Count the spans of texts; `pattern` is a regular expression.
 
     Raises:
         PatternError: The pattern cannot be compiled.
         SplitError: The regex engine gave up on a text.
-        TokenizerError: `texts` is one string.
-        TypeError: One of the texts is not a str.
+        TypeError: `texts` is one text, or one of them is none.
     """
-    if isinstance(texts, str | bytes):
-        raise TokenizerError("expected an iterator of texts, got one text: put it into a list")
     counts = _core.SpanCounts(pattern)
     num_threads = default_threads() if threads is None else threads
-    for batch in text_batches(texts):
+    for batch in batches_of(texts):
         counts.update(batch.data, batch.offsets, threads=num_threads)
     return counts
 
