@@ -47,7 +47,9 @@ def test_it_cuts_texts_as_the_core_does(text):
 @given(st.lists(texts, min_size=1, max_size=4), st.integers(0, MOST), texts)
 def test_merges_and_ids_are_those_of_the_core(documents, num_merges, unseen):
     plain = RegexTokenizer(train(spans_of(documents), num_merges))
-    core = Tokenizer.train_from_iterator(documents, 256 + num_merges, special_tokens=(), threads=1)
+    core = Tokenizer.train_from_iterator(
+        documents, 256 + num_merges, special_tokens=(), num_threads=1
+    )
     assert list(plain.new_ids) == core.merges
     for text in (*documents, unseen):
         assert plain.encode(text) == core.encode(text)

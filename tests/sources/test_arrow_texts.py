@@ -69,10 +69,10 @@ def test_a_slice_of_any_kind_has_the_ids_of_its_texts(tokenizer, texts, kind, da
 def test_chunks_have_the_ids_of_their_texts(tokenizer, chunks, kind, threads):
     array = pa.chunked_array([array_of(chunk, kind) for chunk in chunks], kind)
     wanted = expected(tokenizer, [text for chunk in chunks for text in chunk])
-    same(tokenizer.encode_batch(array, threads=threads, nulls="empty"), wanted)
+    same(tokenizer.encode_batch(array, num_threads=threads, nulls="empty"), wanted)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrow_texts, "SMALL_BYTES", 0)
-        same(tokenizer.encode_batch(array, threads=threads, nulls="empty"), wanted)
+        same(tokenizer.encode_batch(array, num_threads=threads, nulls="empty"), wanted)
 
 
 @given(rows, st.sampled_from(KINDS), st.sampled_from([pa.int8(), pa.uint64()]), st.data())

@@ -21,7 +21,7 @@ NANOCHATS = ["token_bytes.pt", "tokenizer.pkl"]
 
 
 def learned(*texts, vocab_size=270, **options):
-    return Tokenizer.train_from_iterator(texts, vocab_size, threads=1, **options)
+    return Tokenizer.train_from_iterator(texts, vocab_size, num_threads=1, **options)
 
 
 @pytest.fixture
