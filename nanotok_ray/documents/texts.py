@@ -62,6 +62,31 @@ def parts_of(texts: "Texts", *, name: str = "texts", column: str | None = None) 
     return _items_parts(texts, name=name)
 
 
+def arrow_parts_of(
+    texts: "Texts", *, name: str = "texts", column: str | None = None
+) -> "list[pa.Array | pa.ChunkedArray]":
+    """Return the texts of any source as Arrow arrays; missing texts of Python are nulls.
+
+    Raises:
+        TypeError: As `batches_of`.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - only who wants Arrow comes here
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    reader = _Reader(name=name, nulls="empty")
+    arrays = []
+    for part in parts_of(texts, name=name, column=column):
+        if isinstance(part, Documents):
+            arrays.append(part.to_arrow(as_bytes=True))
+        elif isinstance(part, pa.Array | pa.ChunkedArray):
+            arrays.append(part.cast("string") if pa.types.is_null(part.type) else part)
+        else:
+            whole = reader.documents(part).to_arrow(as_bytes=True)
+            missing = pa.array([is_missing(text) for text in part], pa.bool_())
+            arrays.append(pc.if_else(missing, pa.scalar(None, whole.type), whole))
+    return arrays
+
+
 def batches_of(
     texts: "Texts", *, nulls: Nulls = "error", name: str = "texts", column: str | None = None
 ) -> Iterator[Documents]:
