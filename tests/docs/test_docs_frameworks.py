@@ -73,7 +73,8 @@ def test_ray_data(run, tokenizer, tmp_path, number, monkeypatch):
     finally:
         ray.shutdown()
     found = [(row["text"], None if row["ids"] is None else list(row["ids"])) for row in rows]
-    assert found == list(zip(TEXTS, expected(tokenizer), strict=True))
+    wanted = zip(TEXTS, expected(tokenizer), strict=True)
+    assert sorted(found, key=repr) == sorted(wanted, key=repr)  # files come in any order
 
 
 def test_spark(run, tokenizer):
