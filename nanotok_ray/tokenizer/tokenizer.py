@@ -25,7 +25,7 @@ from nanotok_ray.tokenizer.folder import load_model, save_model
 from nanotok_ray.tokenizer.foreign import from_encoding
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.nanochat_files import ENCODING_NAME
-from nanotok_ray.tokenizer.output import check_folder
+from nanotok_ray.tokenizer.output import check_folder, remove_foreign_files
 from nanotok_ray.tokenizer.pieces import EncodedText, Piece, Special, SpecialRules, offsets_in
 from nanotok_ray.tokenizer.readable import sha256_of
 from nanotok_ray.tokenizer.rendering import Ids, Offsets, Rendering
@@ -165,15 +165,19 @@ class Tokenizer(Vocabulary, Rendering):
         tokenizer_config.json (with the chat template, where all special tokens of it are there).
         If special tokens leave ids unused, the two of Hugging Face, which cannot say so, are left
         out. The training report of another tokenizer is removed. Saving the same tokenizer again
-        is no conflict; another one is replaced only with `overwrite=True`.
+        is no conflict; another one is replaced only with `overwrite=True`, and what Hugging Face
+        had beside it (vocab.json, merges.txt, special_tokens_map.json, added_tokens.json,
+        chat_template.jinja) is removed.
 
         Raises:
             TokenizerError: The folder holds another tokenizer, or is the name of a file; two ids
                 stand for the same bytes, special tokens leave too many ids unused, or a file of
                 Hugging Face that was not saved here stands where none can be written.
         """
-        check_folder(self.model, os.fspath(folder), overwrite=overwrite)
+        replaces = check_folder(self.model, os.fspath(folder), overwrite=overwrite)
         save_model(self.model, folder)
+        if replaces:
+            remove_foreign_files(os.fspath(folder))
 
     def truncated(self, vocab_size: int) -> Self:
         """Return the tokenizer of the first merges: equal to one learned at that size.

@@ -40,5 +40,5 @@ class Reencoded:
 
     def __getitem__(self, number):
         text = self._shards.text(number)
-        again = self._tokenizer.encode(text, allowed_special="all")
+        again = self._tokenizer.encode(text.removeprefix("<|bos|>"), "<|bos|>")
         return self._shards[number].tolist(), again
