@@ -11,7 +11,7 @@ from nanotok_ray.tokenizer.folder import (
     differing_files,
     save_for_nanochat,
 )
-from nanotok_ray.tokenizer.model import Model
+from nanotok_ray.tokenizer.model import Model, make_model
 from nanotok_ray.tokenizer.opened import (
     expected_tokenizer,
     get_token_bytes,
@@ -20,7 +20,6 @@ from nanotok_ray.tokenizer.opened import (
     written_tokenizer,
 )
 from nanotok_ray.tokenizer.tokenizer import RustBPETokenizer, Tokenizer
-from nanotok_ray.tokenizer.train import make_model
 
 __all__ = [
     "FILE_NAMES",

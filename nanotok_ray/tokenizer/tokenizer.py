@@ -15,7 +15,7 @@ import numpy as np
 
 from nanotok_ray import _core
 from nanotok_ray.chat.batches import BatchRenderer
-from nanotok_ray.counts.patterns import SPLIT_PATTERN
+from nanotok_ray.counts.patterns import SPLIT_PATTERN, resolve_pattern
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents.batch import Documents, Nulls, to_utf8
 from nanotok_ray.documents.texts import batches_of, encode_texts
@@ -29,7 +29,6 @@ from nanotok_ray.tokenizer.output import check_folder, remove_foreign_files
 from nanotok_ray.tokenizer.pieces import EncodedText, Piece, Special, SpecialRules, offsets_in
 from nanotok_ray.tokenizer.readable import sha256_of
 from nanotok_ray.tokenizer.rendering import Ids, Offsets, Rendering
-from nanotok_ray.tokenizer.train import learn_model
 from nanotok_ray.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -110,14 +109,18 @@ class Tokenizer(Vocabulary, Rendering):
                 than the first, or there is no such column.
             SourceError: An array holds something else than texts, or a null.
         """
-        model = learn_model(
-            batches_of(iterator, name="iterator", column=column),
-            vocab_size=vocab_size,
-            pattern=pattern,
-            special_tokens=special_tokens,
-            threads=num_threads,
+        from nanotok_ray.tokenizer.train import (  # noqa: PLC0415 - it imports this module
+            TrainSettings,
+            learn_model,
         )
-        return cls(model)
+
+        settings = TrainSettings(
+            vocab_size=vocab_size,
+            pattern=resolve_pattern(pattern),
+            special_tokens=special_tokens,
+        )
+        texts = batches_of(iterator, name="iterator", column=column)
+        return cls(learn_model(texts, settings, threads=num_threads))
 
     @classmethod
     def load(

@@ -69,7 +69,7 @@ def test_tokens_are_those_of_rustbpe(documents, num_merges):
 def test_of_a_text_that_is_not_cut_too(text, num_merges):
     counts = SpanCounts(r"(?s:.+)")
     counts.update([text])
-    core = learn(counts, 256 + num_merges, special_tokens=(), threads=1).tokenizer
+    core = learn(counts, 256 + num_merges, special_tokens=(), num_threads=1).tokenizer
     plain = BasicTokenizer(train(BasicTokenizer.split(text), num_merges))
     assert list(plain.new_ids) == core.merges
     assert plain.encode(text) == core.encode(text)

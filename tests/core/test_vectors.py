@@ -16,7 +16,7 @@ from nanotok_ray.errors import ConversationError, SourceError, UnknownTokenError
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.nanochat_files import to_pickle
 from nanotok_ray.tokenizer.readable import to_tiktoken_file
-from nanotok_ray.tokenizer.train import num_merges_for
+from nanotok_ray.tokenizer.train import TrainSettings
 
 
 def read(name):
@@ -102,7 +102,10 @@ def test_special_tokens_get_the_ids_after_the_last_merge(case):
     if "raises" in case:
         with pytest.raises(ERRORS[case["raises"]]) as caught:
             Tokenizer.train_from_iterator([], case["vocab_size_asked"])
-        assert str(caught.value) == case["message"]
+        explained = (
+            f": vocab_size is {case['vocab_size_asked']}, and 9 ids of it are special tokens"
+        )
+        assert str(caught.value) == case["message"] + explained
         return
     trained = Tokenizer.train_from_iterator(texts_of(case), case["vocab_size_asked"])
     assert trained.get_vocab_size() == case["n_vocab"]
@@ -113,7 +116,7 @@ def test_special_tokens_get_the_ids_after_the_last_merge(case):
 @pytest.mark.parametrize("asked", [32768, 65536])
 def test_a_full_vocabulary_has_room_for_upstreams_number_of_merges(asked):
     expected = TRAINING["full_vocabulary"][str(asked)]
-    assert num_merges_for(asked, num_special_tokens=9) == expected["merges"]
+    assert TrainSettings(vocab_size=asked).num_merges == expected["merges"]
 
 
 def test_texts_encode_to_upstreams_ids(tokenizer):
