@@ -6,7 +6,7 @@ polars, Arrow and Hugging Face, and, with the name of a column, tables, data set
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 import numpy as np
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 BATCH_BYTES = 8 * 1024 * 1024
 BATCH_TEXTS = 8192
+_GROUP = 32
+"""Texts of which the sizes are added at a time: one by one takes as long as the copy."""
 
 ACCEPTED = (
     "a list, tuple or iterator of str or of bytes, or of batches of them; a column of numpy, "
@@ -326,15 +328,23 @@ def _is_batch(item: object) -> bool:
 
 def _gathered(texts: Iterable[Any]) -> Iterator[list[Any]]:
     """Yield lists of texts, large enough that a call of the core has work for all its threads."""
+    rest = iter(texts)
     batch: list[Any] = []
     size = 0
-    for text in texts:
-        batch.append(text)
-        size += len(text) if isinstance(text, str | bytes) else 0
+    while group := list(islice(rest, min(_GROUP, BATCH_TEXTS))):
+        batch += group
+        size += _size(group)
         if size >= BATCH_BYTES or len(batch) >= BATCH_TEXTS:
             yield batch
             batch, size = [], 0
     yield batch
+
+
+def _size(texts: list[Any]) -> int:
+    try:
+        return sum(map(len, texts))
+    except TypeError:  # one is missing, or no text
+        return sum(len(text) for text in texts if isinstance(text, str | bytes))
 
 
 @dataclass(slots=True, kw_only=True)
