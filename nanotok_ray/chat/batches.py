@@ -101,7 +101,7 @@ class BatchRenderer:
         self._special = dict(special_tokens)
         self._core_dialect = core_dialect(dialect)
 
-    def render(self, documents: Documents, *, threads: int = 1) -> RenderedBatch:
+    def render(self, documents: Documents, *, num_threads: int = 1) -> RenderedBatch:
         """Render documents; a document that cannot be used has a problem and is no error."""
         try:
             ids, labels, offsets, fallback, images, sizes = self._encoder.render(
@@ -109,7 +109,7 @@ class BatchRenderer:
                 list(self._special.items()),
                 documents.data,
                 documents.offsets,
-                threads=threads,
+                threads=num_threads,
                 wide=self._wide,
             )
         except SplitError as error:
@@ -118,7 +118,9 @@ class BatchRenderer:
             halves = (0, len(documents) // 2, len(documents))
             return RenderedBatch.joined(
                 [
-                    self.render(documents.part(halves[half], halves[half + 1]), threads=threads)
+                    self.render(
+                        documents.part(halves[half], halves[half + 1]), num_threads=num_threads
+                    )
                     for half in range(2)
                 ]
             )

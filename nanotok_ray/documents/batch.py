@@ -166,6 +166,19 @@ def as_documents(
     return Documents.from_bytes(given) if is_bytes else Documents.from_strings(given)
 
 
+def is_missing(text: object) -> bool:
+    """Return whether it is what Python, numpy and pandas have for a missing text.
+
+    >>> [is_missing(value) for value in (None, float("nan"), "", 0)]
+    [True, True, False, False]
+    """
+    return (
+        text is None
+        or (isinstance(text, float) and text != text)  # noqa: PLR0124 - NaN
+        or type(text).__name__ in {"NAType", "NaTType"}
+    )
+
+
 def to_utf8(text: str) -> bytes:
     r"""Encode a text; a surrogate pair is its character, a lone surrogate U+FFFD.
 

@@ -128,6 +128,10 @@ class NanochatLoader:
             epoch=self._position.epoch - 1,
         )
 
+    def __repr__(self) -> str:
+        length = self._of_rows["length"]
+        return f"<NanochatLoader: batches of {self._batch_size} x {length}, {self._shards!r}>"
+
     def skip_batches(self, count: int) -> int:
         """Skip so many batches, of whose documents only lengths are read; return `count`."""
         self._skip(count * self._batch_size)

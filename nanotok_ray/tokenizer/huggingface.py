@@ -54,7 +54,7 @@ def to_huggingface_file(model: Model) -> bytes:
     Raises:
         TokenizerError: Two ids stand for the same bytes, or special tokens leave ids unused.
     """
-    names = [_spell(token) for token in model.ranks()]
+    names = [spell(token) for token in model.ranks()]
     contents = {
         "version": "1.0",
         "truncation": None,
@@ -118,7 +118,12 @@ def _alphabet() -> list[str]:
 _CHARACTERS = _alphabet()
 
 
-def _spell(token: bytes) -> str:
+def spell(token: bytes) -> str:
+    """Return how a token is spelled where tokens are text, one character for each byte.
+
+    >>> spell(b" the")
+    'Ġthe'
+    """
     return "".join([_CHARACTERS[value] for value in token])
 
 

@@ -6,6 +6,7 @@ from itertools import islice, zip_longest
 import numpy as np
 import pytest
 
+from nanotok_ray.api import prepare
 from nanotok_ray.errors import PackingError
 from nanotok_ray.loader import Loader, open_shards
 from nanotok_ray.loader.nanochat import NanochatLoader
@@ -13,6 +14,8 @@ from nanotok_ray.tokenizer import Tokenizer
 from tests.support.finished_output import finished_output
 from tests.support.made_output import BOS
 from tests.support.planned_output import files_of, planned_output
+from tests.support.process_work import Reencoded
+from tests.support.small_corpus import recipe, write_corpus
 
 torch = pytest.importorskip("torch")
 
@@ -121,11 +124,29 @@ def ranks_rows(shards, packing, workers, rank, world_size, *, state=None):
 
 
 @pytest.mark.slow
-def test_spawned_workers_change_nothing(shards):
+@pytest.mark.parametrize("packing", ["best-fit", "nanochat"])
+def test_spawned_workers_change_nothing(shards, packing):
     loader = DataLoader(
-        dataset(shards, "nanochat"), batch_size=None, num_workers=2, multiprocessing_context="spawn"
+        dataset(shards, packing), batch_size=None, num_workers=2, multiprocessing_context="spawn"
     )
-    assert taken(loader, COUNT) == plain(shards, "nanochat", COUNT)
+    assert taken(loader, COUNT) == plain(shards, packing, COUNT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_workers_read_shards_and_encode(tmp_path, in_process, context):
+    write_corpus(tmp_path / "in")
+    prepare(recipe(tmp_path / "in", tmp_path / "out"))
+    shards = open_shards(tmp_path / "out", source="web")
+    tokenizer = shards.tokenizer
+    tokenizer.encode_batch([shards.text(0)] * 9, num_threads=2)  # it has been in use
+    loader = DataLoader(
+        Reencoded(tokenizer, shards),
+        batch_size=None,
+        num_workers=2,
+        multiprocessing_context=context,
+    )
+    assert list(map(list, loader)) == [[ids.tolist()] * 2 for ids in shards]
 
 
 @pytest.mark.parametrize("packing", PACKINGS)
