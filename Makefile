@@ -97,7 +97,7 @@ peers: build $(PEERS)/.installed $(DEMO)/corpus/.made  ## Read exports of a real
 fuzz:  ## Fuzz the core on nightly Rust, FUZZ_SECONDS (60) for each target
 	sh rust/fuzz/run.sh $(FUZZ_SECONDS)
 
-wheel: $(INSTALLED) $(ZIG)/.installed  ## Build the wheel (Python 3.11 and later, old glibc too) and the source distribution into dist/
+wheel: $(INSTALLED) $(ZIG)/.installed  ## Build the wheel (Python 3.10 and later, old glibc too) and the source distribution into dist/
 	rm -rf dist
 	PATH="$(abspath $(ZIG)/bin):$$PATH" $(BIN)/maturin build --release --locked --zig --compatibility $(MANYLINUX) --target-dir rust/target/wheel --out dist
 	$(BIN)/maturin sdist --out dist

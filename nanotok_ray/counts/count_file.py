@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Self, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,9 @@ from nanotok_ray import _core
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import CountsError
 from nanotok_ray.recipe import Gaps
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _HOW = ("pattern", "gaps", "unicode")
 """The fields that decide which spans there are."""
@@ -45,12 +48,12 @@ class CountProvenance:
     """How many of them were gaps; None: unknown."""
 
     @classmethod
-    def nothing(cls, *, pattern: str, gaps: Gaps) -> Self:
+    def nothing(cls, *, pattern: str, gaps: Gaps) -> "Self":
         """Return the origin of no counts at all."""
         return cls(pattern=pattern, gaps=gaps, texts=0, text_bytes=0, spans=0, num_gaps=0)
 
     @classmethod
-    def from_json(cls, data: str | bytes, *, name: str) -> Self:
+    def from_json(cls, data: str | bytes, *, name: str) -> "Self":
         """Read what `to_json` wrote.
 
         Raises:
@@ -94,7 +97,7 @@ class CountProvenance:
             )
 
     @classmethod
-    def joined(cls, origins: "Mapping[str, CountProvenance]") -> Self:
+    def joined(cls, origins: "Mapping[str, CountProvenance]") -> "Self":
         """Return the origin of the sum of counts, each of which has a name; there is at least one.
 
         Raises:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,9 @@ from nanotok_ray.errors import (
 from nanotok_ray.formats.paths import local_path
 from nanotok_ray.storage import open_input
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 REMOTE_BLOCK_BYTES = 256 << 10
 """Fetched of a remote count file at a time: hundreds are open side by side."""
 
@@ -56,7 +59,7 @@ class CountReader:
         self.num_batches: int = self._reader.num_record_batches
 
     @classmethod
-    def open(cls, url: str) -> Self:
+    def open(cls, url: str) -> "Self":
         """Open a path or URL.
 
         Raises:
@@ -307,7 +310,7 @@ class CountRanges:
                 f"a count file is damaged: {error}; remove it and count its texts again"
             ) from error
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Self":
         return self
 
     def __exit__(self, *_: object) -> None:

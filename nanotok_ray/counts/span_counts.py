@@ -3,7 +3,7 @@
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from nanotok_ray import _core
 from nanotok_ray.counts.columns import Column, checked_run, columns_of
@@ -19,6 +19,8 @@ from nanotok_ray.recipe import Gaps
 from nanotok_ray.storage import Folder
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from nanotok_ray.documents.texts import Texts
 
 
@@ -185,7 +187,7 @@ class SpanCounts(CountedSpans):
         *,
         pattern: str,
         gaps: Gaps = "spans",
-    ) -> Self:
+    ) -> "Self":
         """Take spans and counts that were made elsewhere; those of a span that comes twice add.
 
         `pattern` is what cut the texts, which the counts alone cannot say.
@@ -204,7 +206,7 @@ class SpanCounts(CountedSpans):
     @classmethod
     def from_arrow(
         cls, spans: Column, counts: Column, *, pattern: str, gaps: Gaps = "spans"
-    ) -> Self:
+    ) -> "Self":
         """Take two Arrow columns [n] that were made elsewhere; as `from_counts`.
 
         `spans` are strings or bytes of any kind, or a dictionary of these; `counts` are of any
@@ -224,7 +226,7 @@ class SpanCounts(CountedSpans):
         return made
 
     @classmethod
-    def load(cls, *files: str | os.PathLike[str]) -> Self:
+    def load(cls, *files: str | os.PathLike[str]) -> "Self":
         """Read count files, paths or URLs, at least one, and add them up.
 
         Held in memory are the sums, and of the files 256 MiB at a time.
@@ -332,7 +334,7 @@ class SpanCounts(CountedSpans):
         return self._of, (self.origin, self.run(), self._threads)
 
     @classmethod
-    def _of(cls, origin: CountProvenance, run: Run, threads: int | None = None) -> Self:
+    def _of(cls, origin: CountProvenance, run: Run, threads: int | None = None) -> "Self":
         made = cls(origin.pattern, gaps=origin.gaps, threads=threads)
         made._take(origin, run)
         return made

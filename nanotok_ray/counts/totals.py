@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 from operator import mul
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import SourceError
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from nanotok_ray.counts.count_file import Run
     from nanotok_ray.recipe import SourceRecipe
 
@@ -111,7 +113,7 @@ class SpanTotals:
     """How many different ones were dropped."""
 
     @classmethod
-    def of(cls, offsets: NDArray[np.int64], counts: NDArray[np.uint64]) -> Self:
+    def of(cls, offsets: NDArray[np.int64], counts: NDArray[np.uint64]) -> "Self":
         """Add up spans that begin at `offsets` [n + 1] and occur `counts` [n] times."""
         spans = span_bytes = 0
         for start in range(0, len(counts), _BLOCK):
@@ -176,7 +178,7 @@ class Reduced:
     """How much was read, and how much of it was dropped: plain counts."""
 
     @classmethod
-    def of_run(cls, run: "Run") -> Self:
+    def of_run(cls, run: "Run") -> "Self":
         """Take the spans of one run, of which nothing was dropped."""
         _, data, offsets, counts = run
         return cls(data=data, offsets=offsets, counts=counts, totals=SpanTotals.of(offsets, counts))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from nanotok_ray.errors import SourceError, SplitError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import Self
 
 
 Rows = tuple[NDArray[Any], NDArray[np.int64]]
@@ -45,7 +46,7 @@ class ArrowTexts:
     """For each row, the number of its document; None: the rows are the documents, in order."""
 
     @classmethod
-    def from_arrow(cls, array: "pa.Array | pa.ChunkedArray", *, nulls: Nulls = "error") -> Self:
+    def from_arrow(cls, array: "pa.Array | pa.ChunkedArray", *, nulls: Nulls = "error") -> "Self":
         """Return the texts of an array without a copy of its bytes.
 
         Copied are views, a dictionary of which not all is used, and text that hides below nulls.
@@ -96,7 +97,7 @@ class ArrowTexts:
         yield _joined(small)
 
     @classmethod
-    def _from_dictionaries(cls, chunks: "Sequence[pa.Array]") -> Self:
+    def _from_dictionaries(cls, chunks: "Sequence[pa.Array]") -> "Self":
         """Return each value that a row uses once, and one empty document for all nulls."""
         values, picks, number = [], [np.zeros(0, dtype=np.int64)], 0
         for dictionary, indices in _by_dictionary(chunks):

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, Self, get_args, overload
+from typing import TYPE_CHECKING, Literal, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ from nanotok_ray.tokenizer.train import learn_model
 if TYPE_CHECKING:
     import pyarrow as pa
     import tiktoken
+    from typing_extensions import Self
 
 CACHE_BYTES = 32 * 1024 * 1024
 """Default bytes of the cache of spans of each thread that encodes."""
@@ -92,7 +93,7 @@ class Tokenizer(Rendering):
         threads: int | None = None,
         pattern: str = SPLIT_PATTERN,
         special_tokens: Sequence[str] = SPECIAL_TOKENS,
-    ) -> Self:
+    ) -> "Self":
         """Learn from texts; `vocab_size` includes the special tokens.
 
         The vocabulary is smaller if no pair is left to merge (logged as a warning). `threads`:
@@ -121,7 +122,7 @@ class Tokenizer(Rendering):
         folder: str | os.PathLike[str],
         *,
         cache_bytes: int = CACHE_BYTES,
-    ) -> Self:
+    ) -> "Self":
         """Read a tokenizer that `save` wrote; `folder` is a path or a URL.
 
         Without tokenizer.txt there, tokenizer.json of Hugging Face or nanochat's tokenizer.pkl is
@@ -138,7 +139,7 @@ class Tokenizer(Rendering):
     from_directory = load
 
     @classmethod
-    def from_tiktoken(cls, encoding: object, *, cache_bytes: int = CACHE_BYTES) -> Self:
+    def from_tiktoken(cls, encoding: object, *, cache_bytes: int = CACHE_BYTES) -> "Self":
         """Convert a `tiktoken.Encoding`: texts get the ids of its `encode_ordinary`.
 
         Text that its pattern does not match is dropped there, and encoded here.
@@ -171,7 +172,7 @@ class Tokenizer(Rendering):
         check_folder(self.model, os.fspath(folder), overwrite=overwrite)
         save_model(self.model, folder)
 
-    def truncated(self, vocab_size: int) -> Self:
+    def truncated(self, vocab_size: int) -> "Self":
         """Return the tokenizer of the first merges: equal to one learned at that size.
 
         Special tokens keep their order and follow the last merge.
@@ -186,7 +187,7 @@ class Tokenizer(Rendering):
         """
         return type(self)(self.model.truncated(vocab_size), cache_bytes=self._cache_bytes)
 
-    def extended(self, names: Sequence[str]) -> Self:
+    def extended(self, names: Sequence[str]) -> "Self":
         """Return the tokenizer with more special tokens; no id moves, and texts keep their ids.
 
         Names that it lacks get the ids after the last, in their order; those that it has stay as
@@ -469,7 +470,7 @@ class Tokenizer(Rendering):
     def __hash__(self) -> int:
         return hash(self.model)
 
-    def __reduce__(self) -> tuple[type[Self], tuple[Model]]:
+    def __reduce__(self) -> "tuple[type[Self], tuple[Model]]":
         return type(self), (self.model,)
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -124,7 +125,9 @@ def test_texts_encode_to_upstreams_ids(tokenizer):
             text = case["text"]
         else:
             raw = bytes.fromhex(case["text_utf16be_hex"])
-            text = "".join(chr(int.from_bytes(raw[at : at + 2])) for at in range(0, len(raw), 2))
+            text = "".join(
+                chr(int.from_bytes(raw[at : at + 2], "big")) for at in range(0, len(raw), 2)
+            )
         assert tokenizer.encode(text) == case["ids"], text
         assert tokenizer.decode(case["ids"]) == case.get("decoded", text)
 
@@ -144,7 +147,10 @@ def test_wrong_arguments_raise_upstreams_errors(tokenizer, case):
     with pytest.raises(ERRORS[case["raises"]]) as caught:
         call(tokenizer, case["call"])
     assert type(caught.value) is ERRORS[case["raises"]]
-    assert str(caught.value) == case["message"]
+    message = case["message"]
+    if sys.version_info < (3, 11):  # Python's own message is shorter
+        message = message.replace("string indices must be integers, not 'str'", NO_INDEX)
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("case", ENCODE["encode_special"], ids=lambda case: case["call"])
@@ -194,13 +200,19 @@ def test_conversations_render_as_upstream_renders_them(tokenizer, case):
     assert "".join(map(str, mask)) == case["mask"]
 
 
+NO_INDEX = "string indices must be integers"
+
+
 @pytest.mark.parametrize("case", named(CHAT["render_errors"]))
 def test_malformed_conversations_raise_upstreams_errors(tokenizer, case):
     conversation = case.get("conversation", {"messages": case.get("messages")})
     with pytest.raises(ERRORS[case["raises"]]) as caught:
         tokenizer.render_conversation(conversation)
     assert type(caught.value) is ERRORS[case["raises"]]
-    assert str(caught.value) == case["message"]
+    message = case["message"]
+    if sys.version_info < (3, 11):  # Python's own message is shorter
+        message = message.replace("string indices must be integers, not 'str'", NO_INDEX)
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("case", named(CHAT["completion"]))
