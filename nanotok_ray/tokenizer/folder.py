@@ -264,7 +264,8 @@ def load_model(folder: str | os.PathLike[str], *, check_pickle: bool = False) ->
             return model
     raise TokenizerError(
         f"no tokenizer in {folder} ({', '.join(_READERS)} are missing): learn one and save it "
-        "there, or set NANOCHAT_BASE_DIR to the folder above the one that holds it"
+        "there, or set NANOCHAT_BASE_DIR to the folder above the one that holds it (with "
+        "NANOCHAT_EXPERIMENT, to the folder above `experiments`)"
     )
 
 
@@ -295,6 +296,18 @@ def checked_bytes(folder: Folder, name: str, *, size: int) -> bytes:
 
 
 def default_folder() -> str:
-    """Return the folder that nanochat uses: $NANOCHAT_BASE_DIR/tokenizer."""
+    """Return the folder that nanochat uses for its tokenizer, as its environment variables say.
+
+    With NANOCHAT_EXPERIMENT or NANOCHAT_EXPERIMENTS_DIR that is the folder `tokenizer` of the
+    experiment, as in nanochat's branch `experiment_refactor`. Without them it is
+    $NANOCHAT_BASE_DIR/tokenizer, or that of the experiment `default` if there is only this.
+    """
     base = os.environ.get("NANOCHAT_BASE_DIR") or str(Path.home() / ".cache" / "nanochat")
-    return f"{base.rstrip('/')}/tokenizer"
+    root = os.environ.get("NANOCHAT_EXPERIMENTS_DIR")
+    name = os.environ.get("NANOCHAT_EXPERIMENT")
+    today = f"{base.rstrip('/')}/tokenizer"
+    experiments = (root or f"{base.rstrip('/')}/experiments").rstrip("/")
+    of_experiment = f"{experiments}/{name or 'default'}/tokenizer"
+    if root or name or (Path(of_experiment).is_dir() and not Path(today).is_dir()):
+        return of_experiment
+    return today

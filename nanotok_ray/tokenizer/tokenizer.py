@@ -1,4 +1,4 @@
-"""The tokenizer that people use, with the methods of nanochat's RustBPETokenizer.
+"""The tokenizer that people use.
 
 Text never becomes a special token: those come from `prepend`, `append`, `encode_special` and the
 rendering of documents alone (see `rendering`). tiktoken and torch are imported when a method needs
@@ -516,7 +516,3 @@ class Tokenizer(Rendering):
 
     def _number(self, token: int | str) -> int:
         return token if isinstance(token, int) else self.encode_special(token)
-
-
-RustBPETokenizer = Tokenizer
-"""nanochat's name for it."""

@@ -153,7 +153,7 @@ def test_no_committed_file_names_a_registry():
     assert [path.name for path, text in texts.items() if hosts.search(text)] == []
 
 
-@pytest.mark.parametrize("name", ["demo", "nanochat"])
+@pytest.mark.parametrize("name", ["demo", "nanochat", "nanochat-experiment"])
 def test_a_shipped_recipe_is_valid(name, monkeypatch, tmp_path):
     monkeypatch.setenv("NANOTOK_DEMO_DIR", str(tmp_path))
     monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path))
@@ -162,8 +162,18 @@ def test_a_shipped_recipe_is_valid(name, monkeypatch, tmp_path):
     assert all(path.startswith(f"{tmp_path}/") for path in [*paths, recipe.output.path])
 
 
-def test_the_nanochat_recipe_has_the_limits_of_nanochat():
-    recipe = load_recipe(str(ROOT / "jobs" / "recipes" / "nanochat.toml"))
+def test_the_recipe_of_an_experiment_reads_its_data_set(monkeypatch, tmp_path):
+    monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path))
+    monkeypatch.setenv("NANOCHAT_DATASET", "mine")
+    monkeypatch.setenv("NANOCHAT_EXPERIMENT", "wide")
+    recipe = load_recipe(str(ROOT / "jobs" / "recipes" / "nanochat-experiment.toml"))
+    assert recipe.sources[0].paths == [f"{tmp_path}/datasets/mine/*.parquet"]
+    assert recipe.output.path == f"{tmp_path}/experiments/wide/nanotok"
+
+
+@pytest.mark.parametrize("name", ["nanochat", "nanochat-experiment"])
+def test_the_nanochat_recipes_have_the_limits_of_nanochat(name):
+    recipe = load_recipe(str(ROOT / "jobs" / "recipes" / f"{name}.toml"))
     assert recipe.tokenizer.vocab_size == 32768
     assert recipe.limits.doc_cap == 10_000
     assert recipe.limits.max_chars == 2_000_000_000
