@@ -167,7 +167,7 @@ def test_the_recipe_of_an_experiment_reads_its_data_set(monkeypatch, tmp_path):
     monkeypatch.setenv("NANOCHAT_DATASET", "mine")
     monkeypatch.setenv("NANOCHAT_EXPERIMENT", "wide")
     recipe = load_recipe(str(ROOT / "jobs" / "recipes" / "nanochat-experiment.toml"))
-    assert recipe.sources[0].paths == [f"{tmp_path}/datasets/mine/*.parquet"]
+    assert recipe.sources[0].paths == (f"{tmp_path}/datasets/mine/*.parquet",)
     assert recipe.output.path == f"{tmp_path}/experiments/wide/nanotok"
 
 
