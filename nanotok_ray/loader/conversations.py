@@ -30,7 +30,7 @@ class StoredConversations(Sequence[Conversation]):
             PackingError: One is not.
         """
         kinds = shards.manifest["kinds"]
-        if others := [name for name in shards.sources if kinds[name] != "chat"]:
+        if others := [name for name in shards.ranges() if kinds[name] != "chat"]:
             raise PackingError(
                 f"source {others[0]!r} is of kind {kinds[others[0]]}, conversations are of kind "
                 "chat: open these by `source=`"

@@ -372,8 +372,9 @@ def test_no_loss_is_nan_though_most_conversations_are_longer_than_a_row(chat_tok
 
 
 def test_stored_conversations_replace_the_data_sets_of_the_script(tmp_path, monkeypatch):
-    tokenizer, folder = job_with_chats(tmp_path)
-    monkeypatch.setenv("NANOTOK_CHAT_SHARDS", folder)
+    out = finished_output(tmp_path)
+    tokenizer = Tokenizer.load(out / "tokenizer")
+    monkeypatch.setenv("NANOTOK_CHAT_SHARDS", str(out))
     script = script_of(tokenizer, length=120)
     del script["train_dataset"]
     inputs, targets = next(sft_data_generator_bos_bestfit("train", script=script))
