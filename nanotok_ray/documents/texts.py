@@ -149,12 +149,19 @@ def _is_dictionary(kind: "pa.DataType") -> bool:
     return str(kind).startswith("dictionary<")
 
 
+def _null_rows(chunk: "pa.Array") -> "pa.Array":
+    """Return which rows are null; pyarrow before 26 does not look at values of a dictionary."""
+    if not _is_dictionary(chunk.type):
+        return chunk.is_null()
+    return chunk.dictionary.is_null().take(chunk.indices).fill_null(True)
+
+
 def _refuse_nulls(chunks: "Sequence[pa.Array]") -> None:
     """Refuse nulls; a row of a dictionary is null also where the value it names is."""
     start = 0
     for chunk in chunks:
         if chunk.null_count or (_is_dictionary(chunk.type) and chunk.dictionary.null_count):
-            row = chunk.is_null().index(True).as_py()
+            row = _null_rows(chunk).index(True).as_py()
             if row >= 0:
                 raise SourceError(
                     f"row {start + row} of the Arrow array is null: drop the nulls first, or give "
