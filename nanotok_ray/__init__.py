@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         get_tokenizer,
         open_tokenizer,
     )
-    from nanotok_ray.tokenizer.learn import learn
+    from nanotok_ray.tokenizer.train import learn
 
 __version__ = "0.1.0"
 
@@ -64,7 +64,7 @@ _HOMES = {
     "export": "nanotok_ray.api",
     "get_token_bytes": "nanotok_ray.tokenizer",
     "get_tokenizer": "nanotok_ray.tokenizer",
-    "learn": "nanotok_ray.tokenizer.learn",
+    "learn": "nanotok_ray.tokenizer.train",
     "load_recipe": "nanotok_ray.recipe",
     "open_shards": "nanotok_ray.loader",
     "open_tokenizer": "nanotok_ray.tokenizer",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 from tqdm import tqdm
 
 from nanotok_ray.cli.progress import Progress
-from nanotok_ray.counts.corpus import CorpusCounts, count_corpus
+from nanotok_ray.counts.count_slice import CorpusCounts, count_corpus
 from nanotok_ray.errors import NanotokError, RecipeError, SourceError
 from nanotok_ray.job.events import Advanced, Note, StageEnded, StageStarted
 from nanotok_ray.recipe import LimitsRecipe

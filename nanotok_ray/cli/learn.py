@@ -3,31 +3,24 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from nanotok_ray.cli.printing import print_json
 from nanotok_ray.cli.progress import merge_bar
 from nanotok_ray.counts.patterns import PATTERNS
-from nanotok_ray.counts.span_counts import SpanCounts
-from nanotok_ray.counts.stored import CountPaths, find_counts, load_counts
+from nanotok_ray.counts.span_counts import CountPaths, SpanCounts, find_counts, load_counts
 from nanotok_ray.errors import TokenizerError, VocabularySizeError
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
-from nanotok_ray.tokenizer.learn import LearnedTokenizer, learn
 from nanotok_ray.tokenizer.model import NUM_BYTES
-from nanotok_ray.tokenizer.output import OR_FORCE, check_free, file_suffix
+from nanotok_ray.tokenizer.output import OR_FORCE, check_free, file_suffix, sized_output, write_file
 from nanotok_ray.tokenizer.report import short_report, why_stopped
-from nanotok_ray.tokenizer.train import train_settings
-
-
-class Goal(TypedDict):
-    """What is to be learned, as `learn` takes it."""
-
-    vocab_size: int
-    special_tokens: list[str]
-    min_pair_count: int
-    max_token_bytes: int | None
-    threads: int | None
+from nanotok_ray.tokenizer.train import (
+    LearnedTokenizer,
+    TrainSettings,
+    checked_threads,
+    learn_counts,
+)
 
 
 def add_limits(group: "argparse._ActionsContainer") -> None:
@@ -46,18 +39,6 @@ def add_limits(group: "argparse._ActionsContainer") -> None:
     )
 
 
-def goal_of(arguments: argparse.Namespace, *, special_tokens: Sequence[str]) -> Goal:
-    """Return the goal; `arguments` have --vocab-size too."""
-    least = arguments.min_pair_count
-    return Goal(
-        vocab_size=arguments.vocab_size,
-        special_tokens=list(special_tokens),
-        min_pair_count=1 if least is None else least,
-        max_token_bytes=arguments.max_token_bytes,
-        threads=arguments.threads,
-    )
-
-
 def sizes(text: str) -> list[int]:
     """Read --also, as argparse wants it.
 
@@ -70,22 +51,34 @@ def sizes(text: str) -> list[int]:
     return sorted(set(map(int, numbers)))
 
 
-def check(goal: Goal, *, also: Sequence[int]) -> None:
-    """Check that a goal can be reached, before hours of reading and not after.
+def settings_of(
+    arguments: argparse.Namespace, *, special_tokens: Sequence[str], also: Sequence[int]
+) -> TrainSettings:
+    """Return what is to be learned; `arguments` have --vocab-size and the limits.
+
+    So what cannot be reached is refused before hours of reading and not after.
 
     Raises:
         VocabularySizeError: There is no room for 256 bytes and the special tokens.
         TokenizerError: Another number is out of its range, or a special token comes twice.
     """
-    _check_size("--vocab-size is", goal["vocab_size"], goal["special_tokens"])
-    train_settings(**goal)
+    _check_size("--vocab-size is", arguments.vocab_size, special_tokens)
+    least = arguments.min_pair_count
+    settings = TrainSettings(
+        vocab_size=arguments.vocab_size,
+        special_tokens=special_tokens,
+        min_pair_count=1 if least is None else least,
+        max_token_bytes=arguments.max_token_bytes,
+    )
+    checked_threads(arguments.threads)
     for size in also:
-        _check_size("--also has", size, goal["special_tokens"])
-        if size > goal["vocab_size"]:
+        _check_size("--also has", size, special_tokens)
+        if size > settings.vocab_size:
             raise TokenizerError(
-                f"--also has {size}, and a tokenizer of --vocab-size {goal['vocab_size']} holds "
+                f"--also has {size}, and a tokenizer of --vocab-size {settings.vocab_size} holds "
                 "smaller ones alone: learn the largest, and name the others"
             )
+    return settings
 
 
 def _check_size(text: str, size: int, special_tokens: Sequence[str]) -> None:
@@ -97,34 +90,49 @@ def _check_size(text: str, size: int, special_tokens: Sequence[str]) -> None:
         )
 
 
-def with_smaller(
-    learned: LearnedTokenizer, output: str, *, also: Sequence[int], name: Callable[[int], str]
-) -> dict[str, LearnedTokenizer]:
-    """Return what goes to each output: the tokenizer, and the smaller ones that were reached."""
-    outputs = {output: learned}
-    for size in also:
-        if size > learned.tokenizer.get_vocab_size():
-            print(f"note: {size:,} ids were not reached; no {name(size)}", file=sys.stderr)
-        else:
-            outputs[name(size)] = learned.truncated(size)
-    return outputs
-
-
-def summary(
-    counts: SpanCounts, learned: LearnedTokenizer, *, asked: int, had: str, seconds: float
-) -> str:
-    """Return lines on what was counted, how, and what was learned in how many seconds."""
-    size = learned.tokenizer.get_vocab_size()
+def learn_timed(
+    counts: SpanCounts, settings: TrainSettings, *, threads: int | None, had: str
+) -> tuple[LearnedTokenizer, float]:
+    """Learn with a bar, print what was counted, how, and what was learned; return the seconds."""
+    start = time.perf_counter()
+    with merge_bar(sys.stderr) as on_progress:
+        learned = learn_counts(counts, settings, threads=threads, on_progress=on_progress)
+    seconds = time.perf_counter() - start
+    size, asked = learned.tokenizer.get_vocab_size(), settings.vocab_size
     ids = f"{size:,} ids" if size == asked else f"{size:,} ids of the {asked:,} asked for"
     texts = "" if counts.texts is None else f" in {counts.texts:,} texts"
     counted = f"{counts.total:,} spans{texts}, {counts.num_distinct:,} distinct"
     why = why_stopped(learned.report)
-    return "\n".join(
-        (
-            f"counts      {counted}; {had}",
-            f"tokenizer   {ids}, learned in {seconds:.1f} s: {why}",
-        )
-    )
+    print(f"counts      {counted}; {had}", file=sys.stderr)
+    print(f"tokenizer   {ids}, learned in {seconds:.1f} s: {why}", file=sys.stderr)
+    return learned, seconds
+
+
+def write(learned: LearnedTokenizer, output: str, *, also: Sequence[int], force: bool) -> list[str]:
+    """Write the tokenizer and the smaller ones that were reached; return what was written.
+
+    Raises:
+        TokenizerError: An output holds something else, and `force` is not set; then none is
+            written.
+    """
+    outputs = {output: learned}
+    for size in also:
+        name = sized_output(output, size)
+        if size > learned.tokenizer.get_vocab_size():
+            print(f"note: {size:,} ids were not reached; no {name}", file=sys.stderr)
+        else:
+            outputs[name] = learned.truncated(size)
+    if not force:
+        for path, result in outputs.items():
+            check_free(result.tokenizer.model, path, advice=OR_FORCE)
+    for path, result in outputs.items():
+        if file_suffix(path) is None:
+            result.save(path, overwrite=True)
+        else:
+            write_file(result.tokenizer.model, path)
+    for path in outputs:
+        print(f"wrote       {path}", file=sys.stderr)
+    return list(outputs)
 
 
 def values(
@@ -229,8 +237,7 @@ def _run_learn(arguments: argparse.Namespace) -> int:
             f"--output is {arguments.output}: all files of a tokenizer and its report are written, "
             "so name a folder; it will have tokenizer.tiktoken and tokenizer.json in it"
         )
-    goal = goal_of(arguments, special_tokens=arguments.special_tokens)
-    check(goal, also=arguments.also)
+    settings = settings_of(arguments, special_tokens=arguments.special_tokens, also=arguments.also)
     start = time.perf_counter()
     paths = find_counts(arguments.counts)
     print(f"reading     {_message(paths)}", file=sys.stderr)
@@ -240,33 +247,13 @@ def _run_learn(arguments: argparse.Namespace) -> int:
         span_column=arguments.span_column,
         count_column=arguments.count_column,
     )
-    read = time.perf_counter()
-    with merge_bar(sys.stderr) as on_progress:
-        learned = learn(counts, **goal, on_progress=on_progress)
-    done = time.perf_counter()
-    written = _save(learned, arguments)
-    seconds = {"read": round(read - start, 3), "learn": round(done - read, 3)}
-    text = f"read in {seconds['read']:.1f} s"
-    asked = goal["vocab_size"]
-    print(summary(counts, learned, asked=asked, had=text, seconds=done - read), file=sys.stderr)
-    for folder in written:
-        print(f"wrote       {folder}", file=sys.stderr)
-    print_json(values(learned, output=arguments.output, wrote=written, seconds=seconds))
+    read = time.perf_counter() - start
+    had = f"read in {read:.1f} s"
+    learned, taken = learn_timed(counts, settings, threads=arguments.threads, had=had)
+    wrote = write(learned, arguments.output, also=arguments.also, force=arguments.force)
+    seconds = {"read": round(read, 3), "learn": round(taken, 3)}
+    print_json(values(learned, output=arguments.output, wrote=wrote, seconds=seconds))
     return 0
-
-
-def _save(learned: LearnedTokenizer, arguments: argparse.Namespace) -> list[str]:
-    """Write the tokenizer, and the smaller ones that were reached; give their folders."""
-    stem = arguments.output.rstrip("/")
-    outputs = with_smaller(
-        learned, arguments.output, also=arguments.also, name=lambda size: f"{stem}-{size}"
-    )
-    if not arguments.force:
-        for folder, result in outputs.items():
-            check_free(result.tokenizer.model, folder, advice=OR_FORCE)
-    for folder, result in outputs.items():
-        result.save(folder, overwrite=True)
-    return list(outputs)
 
 
 def _message(paths: CountPaths) -> str:

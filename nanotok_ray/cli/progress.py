@@ -20,7 +20,7 @@ from nanotok_ray.job.events import (
     StageStarted,
 )
 from nanotok_ray.job.plan_text import duration
-from nanotok_ray.tokenizer.merges import Made, MergeProgress
+from nanotok_ray.tokenizer.train import Made, MergeProgress
 from nanotok_ray.units import printable
 
 if TYPE_CHECKING:

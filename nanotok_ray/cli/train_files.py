@@ -12,33 +12,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from nanotok_ray.cli.corpora import TEXT_FILES_HELP, add_corpus, count_named, find_corpus
-from nanotok_ray.cli.learn import (
-    Goal,
-    add_limits,
-    check,
-    goal_of,
-    sizes,
-    summary,
-    values,
-    with_smaller,
-)
-from nanotok_ray.cli.progress import merge_bar
-from nanotok_ray.counts.corpus import CorpusCounts
+from nanotok_ray.cli.learn import add_limits, learn_timed, settings_of, sizes, values, write
 from nanotok_ray.counts.patterns import PATTERNS, SPLIT_PATTERN
 from nanotok_ray.counts.span_counts import SpanCounts
 from nanotok_ray.errors import RecipeError, TokenizerError
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.sources.named_files import suffix_format
-from nanotok_ray.tokenizer.learn import LearnedTokenizer, learn
 from nanotok_ray.tokenizer.output import (
-    OR_FORCE,
     WITHOUT_SPECIAL_TOKENS,
-    check_free,
     file_suffix,
     files_there,
     sized_output,
-    write_file,
 )
+from nanotok_ray.tokenizer.train import TrainSettings
 
 HELP: Final = f"""\
 Without a recipe, with --output, it learns from the files that are named, in this process alone:
@@ -168,7 +154,7 @@ def train_files(arguments: argparse.Namespace) -> dict[str, Any]:
         NanotokError: As `find_corpus`, `count_named` and `learn`; or the output holds something
             else.
     """
-    goal, also = _goal(arguments)
+    settings, also = _settings(arguments)
     pattern = SPLIT_PATTERN if arguments.pattern is None else arguments.pattern
     SpanCounts(pattern)  # one that cannot be compiled is refused before files are opened
     outputs = {arguments.output} | {sized_output(arguments.output, size) for size in also}
@@ -176,22 +162,19 @@ def train_files(arguments: argparse.Namespace) -> dict[str, Any]:
         _note_existing(sorted(outputs))
     start = time.perf_counter()
     named = find_corpus(arguments.inputs, arguments, output=arguments.output)
-    found = count_named(named, arguments, pattern=pattern, threads=goal["threads"])
-    counted = time.perf_counter()
-    with merge_bar(sys.stderr) as on_progress:
-        learned = learn(found.counts, **goal, on_progress=on_progress)
-    done = time.perf_counter()
-    learned = _with_documents(learned, found)
-    wrote = _write(learned, arguments, also=also)
-    seconds = {"count": round(counted - start, 3), "learn": round(done - counted, 3)}
-    had, asked = f"counted in {seconds['count']:.1f} s", goal["vocab_size"]
-    text = summary(found.counts, learned, asked=asked, had=had, seconds=done - counted)
-    print(text, *(f"wrote       {path}" for path in wrote), sep="\n", file=sys.stderr)
+    found = count_named(named, arguments, pattern=pattern, threads=arguments.threads)
+    counting = time.perf_counter() - start
+    had = f"counted in {counting:.1f} s"
+    learned, taken = learn_timed(found.counts, settings, threads=arguments.threads, had=had)
+    more = {"documents": found.documents, "quarantined": dict(found.quarantined)}
+    learned = replace(learned, report={**learned.report, **more})
+    wrote = write(learned, arguments.output, also=also, force=bool(arguments.force))
+    seconds = {"count": round(counting, 3), "learn": round(taken, 3)}
     results = values(learned, output=arguments.output, wrote=wrote, seconds=seconds)
     return results | {"files": len(named.files)}
 
 
-def _goal(arguments: argparse.Namespace) -> tuple[Goal, list[int]]:
+def _settings(arguments: argparse.Namespace) -> tuple[TrainSettings, list[int]]:
     if not arguments.inputs:
         raise RecipeError("no file to learn from: name some after the flags")
     if arguments.vocab_size is None:
@@ -200,9 +183,8 @@ def _goal(arguments: argparse.Namespace) -> tuple[Goal, list[int]]:
         also = [] if arguments.also is None else sizes(arguments.also)
     except argparse.ArgumentTypeError as error:
         raise RecipeError(f"--also: {error}") from None
-    goal = goal_of(arguments, special_tokens=_special_tokens(arguments))
-    check(goal, also=also)
-    return goal, also
+    names = _special_tokens(arguments)
+    return settings_of(arguments, special_tokens=names, also=also), also
 
 
 def _special_tokens(arguments: argparse.Namespace) -> Sequence[str]:
@@ -227,29 +209,3 @@ def _note_existing(outputs: Sequence[str]) -> None:
                 "again, it stays as it is and this fails; --force overwrites it",
                 file=sys.stderr,
             )
-
-
-def _with_documents(learned: LearnedTokenizer, found: CorpusCounts) -> LearnedTokenizer:
-    more = {"documents": found.documents, "quarantined": dict(found.quarantined)}
-    return replace(learned, report={**learned.report, **more})
-
-
-def _write(
-    learned: LearnedTokenizer, arguments: argparse.Namespace, *, also: Sequence[int]
-) -> list[str]:
-    """Write to every output, or, if one of them holds something else, to none.
-
-    Raises:
-        TokenizerError: One does, and --force was not given.
-    """
-    output = arguments.output
-    outputs = with_smaller(learned, output, also=also, name=lambda size: sized_output(output, size))
-    for path, result in outputs.items():
-        if not arguments.force:
-            check_free(result.tokenizer.model, path, advice=OR_FORCE)
-    for path, result in outputs.items():
-        if file_suffix(path) is None:
-            result.save(path, overwrite=True)
-        else:
-            write_file(result.tokenizer.model, path)
-    return list(outputs)

@@ -11,10 +11,9 @@ from typing import Any
 
 from nanotok_ray.errors import NanotokError, SliceError
 from nanotok_ray.formats.manifest import TOKENIZER_FOLDER
-from nanotok_ray.job.counting import CountedSlices
+from nanotok_ray.job.counting import CountedSlices, Training
 from nanotok_ray.job.events import Event, Note, OnEvent
-from nanotok_ray.job.learner import learn_tokenizer
-from nanotok_ray.job.training import Training
+from nanotok_ray.job.training import learn_tokenizer
 from nanotok_ray.recipe import LearnerRecipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, written_tokenizer

@@ -1,8 +1,13 @@
-"""Counting: a slice of documents to a count file and its record, with quarantined documents."""
+"""Counting the documents of slices: to a count file and its record, or to counts in memory."""
 
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
-from itertools import pairwise
-from typing import Any
+from itertools import chain, islice, pairwise
+from queue import SimpleQueue
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +18,20 @@ from nanotok_ray import _core
 from nanotok_ray.chat import PLACEHOLDER
 from nanotok_ray.chat.batches import texts_of
 from nanotok_ray.counts.count_file import COUNTS_FORMAT, CountProvenance, pack_counts
+from nanotok_ray.counts.patterns import default_threads, resolve_pattern
+from nanotok_ray.counts.span_counts import SpanCounts
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents.batch import Documents
-from nanotok_ray.errors import SplitError
+from nanotok_ray.errors import CountsError, SplitError
 from nanotok_ray.formats.manifest import RECORD_FORMAT, key_of
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES, Gaps
 from nanotok_ray.sources import Batch, Slice
-from nanotok_ray.sources.quarantine import COUNTED_SUFFIX, write_quarantine
+from nanotok_ray.sources.quarantine import COUNTED_SUFFIX, QuarantineEntry, write_quarantine
 from nanotok_ray.sources.slices import SliceReading
 from nanotok_ray.storage import Folder
+
+MAX_ENTRIES: Final = 20
+"""`count_corpus` returns so many of the documents that could not be used."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,21 +85,8 @@ def count_slice(
         give_up_after=give_up_after,
     )
     counter = _core.SpanCounts(settings.pattern, gaps=settings.gaps)
-    account = _Account(budget=settings.budget)
-    for piece, batch in reading:
-        texts, bounds = _texts(reading, settings, piece, batch)
-        chosen = account.take(_capped(texts, settings.doc_cap))
-        _update(counter, chosen, bounds, reading=reading, piece=piece, batch=batch)
-        if account.is_spent:
-            break
-    origin = CountProvenance(
-        pattern=settings.pattern,
-        gaps=settings.gaps,
-        texts=account.texts,
-        text_bytes=account.text_bytes,
-        spans=counter.total(),
-        num_gaps=counter.num_gaps(),
-    )
+    account = _count(reading, settings, counter)
+    origin = _provenance(settings, [counter], [account])
     data = pack_counts(counter.sorted_run(), origin)
     return {
         "format": RECORD_FORMAT,
@@ -107,6 +104,40 @@ def count_slice(
         "gaps": counter.num_gaps(),
         "files": _write_files(data, reading, folder=folder, name=name),
     }
+
+
+def _count(
+    reading: SliceReading,
+    settings: CountSettings,
+    counter: _core.SpanCounts,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> "_Account":
+    """Count the documents of a slice, up to the budget, or until it is cancelled."""
+    account = _Account(budget=settings.budget)
+    for piece, batch in reading:
+        if is_cancelled():
+            break
+        texts, bounds = _texts(reading, settings, piece, batch)
+        chosen = account.take(_capped(texts, settings.doc_cap))
+        for lost in _update(counter, chosen, bounds, reading=reading, piece=piece, batch=batch):
+            account.texts -= len(lost)
+            account.text_bytes -= lost.num_bytes
+        if account.is_spent:
+            break
+    return account
+
+
+def _provenance(
+    settings: CountSettings, counters: Sequence[_core.SpanCounts], accounts: Sequence["_Account"]
+) -> CountProvenance:
+    return CountProvenance(
+        pattern=settings.pattern,
+        gaps=settings.gaps,
+        texts=sum(account.texts for account in accounts),
+        text_bytes=sum(account.text_bytes for account in accounts),
+        spans=sum(counter.total() for counter in counters),
+        num_gaps=sum(counter.num_gaps() for counter in counters),
+    )
 
 
 def _write_files(
@@ -176,8 +207,8 @@ def _update(
     reading: SliceReading,
     piece: int,
     batch: Batch,
-) -> None:
-    """Count texts; a document that cannot be split is quarantined, the others still count.
+) -> Iterator[Documents]:
+    """Count texts; quarantine documents that cannot be split, and yield the texts of each.
 
     An update that fails counts nothing of its call, so a failed batch is counted document by
     document; the texts of one conversation count together or not at all.
@@ -192,6 +223,7 @@ def _update(
                 counter.update(document_texts.data, document_texts.offsets)
             except SplitError as error:
                 reading.quarantine(piece, batch, number, reason=error.reason)
+                yield document_texts
 
 
 def _capped(texts: Documents, doc_cap: int | None) -> Documents:
@@ -202,3 +234,112 @@ def _capped(texts: Documents, doc_cap: int | None) -> Documents:
 
 def _code_points(texts: Documents) -> npt.NDArray[np.int64]:
     return np.asarray(pc.utf8_length(texts.to_arrow()), dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CorpusCounts:
+    """What was counted of a corpus, and what was not."""
+
+    counts: SpanCounts
+    documents: int
+    """How many came in, quarantined ones included."""
+    quarantined: Mapping[str, int]
+    """How many could not be used, for each kind of reason."""
+    entries: tuple[QuarantineEntry, ...]
+    """The first `MAX_ENTRIES` of these, in the order of the slices."""
+
+
+@dataclass(frozen=True, slots=True)
+class _CountedSlice:
+    """What was seen of one slice."""
+
+    account: _Account
+    documents: int
+    reasons: Mapping[str, int]
+    entries: tuple[QuarantineEntry, ...]
+
+
+def count_corpus(
+    slices: Sequence[Slice],
+    *,
+    pattern: str,
+    threads: int | None = None,
+    on_slice: Callable[[int, int], None] | None = None,
+) -> CorpusCounts:
+    """Count the spans of slices in this process, by threads, in bounded memory.
+
+    Each thread counts slices in a table of its own; the tables are added at the end, so the counts
+    depend neither on the number of threads nor on the order of the slices.
+
+    Args:
+        slices: of kind text.
+        pattern: a regular expression or a name.
+        threads: how many read and count; None: all cores.
+        on_slice: called in the caller's thread with the number of slices done and their bytes.
+
+    Raises:
+        PatternError: The pattern is unknown or cannot be compiled.
+        CountsError: `threads` is less than 1.
+        SourceError: A file is gone, or is not as it was when it was found.
+        TransientIOError: A remote store failed in a way that may pass.
+        CountOverflowError: A count would pass 2**64 - 1.
+    """
+    num_threads = default_threads() if threads is None else threads
+    if num_threads < 1:
+        raise CountsError(f"threads is {threads}: it must be at least 1, or None for all cores")
+    settings = CountSettings(pattern=resolve_pattern(pattern), gaps="spans")
+    counters = [
+        _core.SpanCounts(settings.pattern, gaps=settings.gaps)
+        for _ in range(max(1, min(num_threads, len(slices))))
+    ]
+    idle: SimpleQueue[_core.SpanCounts] = SimpleQueue()
+    for counter in counters:
+        idle.put(counter)
+    stop = threading.Event()
+
+    def count(slice_: Slice) -> _CountedSlice:
+        reading, counter = SliceReading(slice_, with_document_ids=False), idle.get()
+        try:
+            account = _count(reading, settings, counter, stop.is_set)
+        finally:
+            idle.put(counter)
+        entries = tuple(islice(reading.quarantined, MAX_ENTRIES))
+        return _CountedSlice(account, reading.documents_in, reading.reasons, entries)
+
+    with ThreadPoolExecutor(max_workers=len(counters)) as pool:
+        works = {pool.submit(count, slice_): slice_ for slice_ in slices}
+        try:
+            _wait(works, on_slice)
+        except BaseException:
+            stop.set()  # a slice may be one large file
+            pool.shutdown(cancel_futures=True)
+            raise
+        counted = [work.result() for work in works]
+        origin = _provenance(settings, counters, [ended.account for ended in counted])
+        runs = list(pool.map(_core.SpanCounts.sorted_run, counters))
+    reasons: Counter[str] = Counter()
+    for ended in counted:
+        reasons.update(ended.reasons)
+    entries = chain.from_iterable(ended.entries for ended in counted)
+    return CorpusCounts(
+        counts=SpanCounts.of_runs(origin, *runs, threads=num_threads),
+        documents=sum(ended.documents for ended in counted),
+        quarantined=dict(sorted(reasons.items())),
+        entries=tuple(islice(entries, MAX_ENTRIES)),
+    )
+
+
+def _wait(
+    works: Mapping["Future[_CountedSlice]", Slice], on_slice: Callable[[int, int], None] | None
+) -> None:
+    """Wait for all slices.
+
+    Raises:
+        NanotokError: One of them failed.
+    """
+    num_bytes = 0
+    for done, work in enumerate(as_completed(works), start=1):
+        work.result()
+        num_bytes += works[work].num_bytes
+        if on_slice is not None:
+            on_slice(done, num_bytes)

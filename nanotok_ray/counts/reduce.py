@@ -1,27 +1,320 @@
 """Adding up count files: in groups first where there are many, then in bounded memory."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
-from typing import Any
+from math import lcm
+from operator import mul
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from nanotok_ray import _core
 from nanotok_ray.counts.count_file import (
+    BATCH_ROWS,
     COUNTS_FORMAT,
     NUM_RANGES,
+    ROW_BYTES,
     CountProvenance,
+    CountReader,
     CountWriter,
     Run,
+    provenances_of,
     range_sizes,
 )
-from nanotok_ray.counts.reader import BUFFER_BYTES, CountRanges, provenances_of, reading_memory
-from nanotok_ray.counts.totals import Reduced, SpanTotals
-from nanotok_ray.errors import CountsError
+from nanotok_ray.errors import CorruptOutputError, CountsError, SourceError, TokenizerError
 from nanotok_ray.formats.manifest import RECORD_FORMAT, key_of
+from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.storage.folder import arrow_sink
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+BUFFER_BYTES = 256 << 20
+"""What is read of all files at once by default."""
+
+MAX_OPEN = 256
+"""Files that stay open; further ones are opened for each range that is read."""
+
+BATCHES_PER_FILE = 2
+"""Held of each file when a range ends in its middle: the batch that it began in, and the next."""
+
+OPEN_BYTES, CLOSED_BYTES = 120_000, 33_000
+"""Held besides of a file that stays open and of one that does not: the head, row offsets. Of a
+remote file that stays open about 3 blocks (`count_reader`) are held as well, which is not in it."""
+
+_LEAST_SHARE = 8
+"""At least an eighth of the buffer is for a range, even if batches of all files fill it."""
+
+
+class CountCursor:
+    """One count file, read from its start to its end."""
+
+    def __init__(self, url: str, *, stays_open: bool) -> None:
+        """Open it, and close it again unless it stays open."""
+        self.url = url
+        self._stays_open = stays_open
+        self._reader: CountReader | None = None
+        self._starts = np.zeros(0, dtype=np.int64)
+        self._batch: pa.RecordBatch | None = None
+        self._next = self._used = self._row = 0
+        """The next batch; rows given of the one that is held; rows given of all."""
+        reader = self._open()
+        self.num_bytes = reader.num_bytes
+        self.batch_bytes = self.num_bytes // max(1, reader.num_batches)
+        self._rest()
+
+    def read(self, number: int, num_ranges: int) -> list[Run]:
+        """Return the rows of the next range, which is `number`.
+
+        Raises:
+            CorruptOutputError: the file is damaged.
+        """
+        reader = self._open()
+        if not len(self._starts):
+            self._starts = reader.starts(num_ranges)
+        runs = []
+        while self._row < self._starts[number + 1]:
+            run = self._take(reader, int(self._starts[number + 1]) - self._row)
+            _check_range(run[0], number, num_ranges, name=self.url)
+            runs.append(run)
+        self._rest()
+        return runs
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._reader is not None:
+            self._reader.close()
+        self._reader = self._batch = None
+
+    def _take(self, reader: CountReader, max_rows: int) -> Run:
+        """Return rows of one batch."""
+        if self._batch is None:
+            self._batch, self._used = reader.batch(self._next), 0
+            self._next += 1
+        rows = self._batch.slice(self._used, max_rows)
+        self._used += len(rows)
+        self._row += len(rows)
+        if self._used == len(self._batch):
+            self._batch = None
+        return reader.run(rows)
+
+    def _open(self) -> CountReader:
+        if self._reader is None:
+            self._reader = CountReader.open(self.url)
+        return self._reader
+
+    def _rest(self) -> None:
+        if not self._stays_open and self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+
+class CountRanges:
+    """The hash ranges of count files; close it, or use it in `with`."""
+
+    def __init__(self, urls: Sequence[str], *, buffer_bytes: int = BUFFER_BYTES) -> None:
+        """Open all files, and choose how many ranges there are by their size.
+
+        Raises:
+            CorruptOutputError: one is not a count file of this version.
+            FileNotFoundError: there is no such file.
+        """
+        with ExitStack() as opened:
+            self._cursors = []
+            for number, url in enumerate(urls):
+                self._cursors.append(CountCursor(url, stays_open=number < MAX_OPEN))
+                opened.callback(self._cursors[-1].close)
+            self._opened = opened.pop_all()
+        self.num_bytes = sum(cursor.num_bytes for cursor in self._cursors)
+        self.num_ranges = _num_ranges(
+            self.num_bytes,
+            held_bytes=BATCHES_PER_FILE * sum(cursor.batch_bytes for cursor in self._cursors),
+            buffer_bytes=buffer_bytes,
+        )
+
+    def add(self, sums: _core.RunSums, number: int, weights: Sequence[int]) -> None:
+        """Read the range `number`, which must be the next, and add it to sums.
+
+        `weights` are what the counts of each file are multiplied by.
+
+        Raises:
+            CorruptOutputError: a file is damaged, or its rows are not sorted; names it.
+            CountOverflowError: a sum would pass 2**64 - 1; names the span.
+        """
+        self._add(sums, number, weights)
+        pa.default_memory_pool().release_unused()  # else Arrow keeps for long what it has freed
+
+    def _add(self, sums: _core.RunSums, number: int, weights: Sequence[int]) -> None:
+        runs, names, run_weights = [], [], []
+        for cursor, weight in zip(self._cursors, weights, strict=True):
+            for run in cursor.read(number, self.num_ranges):
+                runs.append(run)
+                names.append(cursor.url)
+                run_weights.append(weight)
+        try:
+            sums.add(runs, names, run_weights)
+        except TokenizerError as error:
+            raise CorruptOutputError(
+                f"a count file is damaged: {error}; remove it and count its texts again"
+            ) from error
+
+    def __enter__(self) -> "Self":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+        pa.default_memory_pool().release_unused()
+
+
+def reading_memory(
+    *, num_files: int, buffer_bytes: int = BUFFER_BYTES, span_bytes: int = 10
+) -> int:
+    """Return the most bytes that reading so many files holds, for spans of so many bytes.
+
+    Two batches of each file are held, as ranges end in their middle; what is left of the buffer,
+    and an eighth of it at least, is for the rows of a range.
+    """
+    batches = BATCHES_PER_FILE * num_files * BATCH_ROWS * (ROW_BYTES + span_bytes)
+    opened = min(num_files, MAX_OPEN)
+    heads = opened * OPEN_BYTES + (num_files - opened) * CLOSED_BYTES
+    return max(buffer_bytes, batches + buffer_bytes // _LEAST_SHARE) + heads
+
+
+def _num_ranges(num_bytes: int, *, held_bytes: int, buffer_bytes: int) -> int:
+    """Return the fewest ranges, a power of two, of which one fits beside the batches."""
+    room = max(buffer_bytes - held_bytes, buffer_bytes // _LEAST_SHARE, 1)
+    fitting = -(-num_bytes // room)
+    return min(NUM_RANGES, 1 << max(0, fitting - 1).bit_length())
+
+
+def _check_range(hashes: NDArray[np.uint64], number: int, num_ranges: int, *, name: str) -> None:
+    """Check that sorted rows lie in a range, as ranges are added up one by one."""
+    if not len(hashes):
+        return
+    ends = (int(hashes[0]) * num_ranges >> 64, int(hashes[-1]) * num_ranges >> 64)
+    if ends != (number, number):
+        raise CorruptOutputError(
+            f"{name} cannot be read as a count file: rows lie in another hash range than its head "
+            "says"
+        )
+
+
+SHARE_UNIT = 1024
+"""Weights that come of shares are rounded to a whole number of so many parts of 1."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Weights:
+    """By what the counts of each source are multiplied.
+
+    >>> sources = [SourceRecipe(name="en", kind="text", paths=("-",)),
+    ...            SourceRecipe(name="fi", kind="text", paths=("-",), weight="2.5")]
+    >>> weights = Weights.of(sources, text_bytes={"en": 900, "fi": 100})
+    >>> weights.unit, weights.multipliers
+    (2, {'en': 2, 'fi': 5})
+    """
+
+    unit: int
+    """What a count of weight 1 is multiplied by."""
+    multipliers: Mapping[str, int]
+    """What each count of a source is multiplied by: its weight in units."""
+
+    @classmethod
+    def of(cls, sources: Sequence[SourceRecipe], *, text_bytes: Mapping[str, int]) -> "Weights":
+        """Find the multipliers of sources that are counted.
+
+        A decimal is exact. A share is of the bytes of text that were counted: with `share:0.3` the
+        weighted text of the source is 0.3 of all, but for rounding. Weights that are all equal
+        change nothing and give multipliers of 1.
+
+        Args:
+            sources: those that are counted; all of them have shares, or none.
+            text_bytes: by name, the bytes of text that were counted.
+
+        Raises:
+            SourceError: a source is to be a share of what is learned from, and has no text.
+        """
+        if sources[0].learned_share is not None:
+            unit, weights = SHARE_UNIT, _of_shares(sources, text_bytes)
+        else:
+            exact = {source.name: Fraction(source.weight) for source in sources}
+            unit = lcm(*(weight.denominator for weight in exact.values()))
+            weights = {name: int(weight * unit) for name, weight in exact.items()}
+        if len(set(weights.values())) == 1:
+            unit, weights = 1, dict.fromkeys(weights, 1)
+        return cls(unit=unit, multipliers=weights)
+
+
+def _of_shares(sources: Sequence[SourceRecipe], text_bytes: Mapping[str, int]) -> dict[str, int]:
+    total = sum(text_bytes.get(source.name, 0) for source in sources)
+    weights = {}
+    for source in sources:
+        size = text_bytes.get(source.name, 0)
+        if not size:
+            raise SourceError(
+                f"source {source.name!r} has weight = {source.weight!r} and no text at all in its "
+                "train split; give it texts, or a weight that is no share"
+            )
+        assert source.learned_share is not None
+        weight = Fraction(source.learned_share) * total / size
+        weights[source.name] = max(1, round(weight * SHARE_UNIT))
+    return weights
+
+
+_BLOCK = 2**20
+"""So many counts are added up at a time."""
+
+_SAFE = 2.0**62
+"""A sum below this, to some digits, is one of 64 bits."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SpanTotals:
+    """Sums over spans: each as often as it occurs, weights left out.
+
+    >>> offsets, counts = np.array([0, 3, 4]), np.array([2**63, 1], dtype=np.uint64)
+    >>> totals = SpanTotals.of(offsets, counts)
+    >>> totals.spans == 2**63 + 1, totals.span_bytes == 3 * 2**63 + 1, totals.distinct_spans
+    (True, True, 2)
+    """
+
+    spans: int
+    """How many spans there are, dropped ones included."""
+    span_bytes: int
+    """The bytes of these."""
+    distinct_spans: int
+    """How many different ones they are."""
+    dropped_spans: int = 0
+    """How many of the spans were dropped, as they occur too rarely."""
+    dropped_bytes: int = 0
+    """The bytes of these."""
+    dropped_distinct: int = 0
+    """How many different ones were dropped."""
+
+    @classmethod
+    def of(cls, offsets: NDArray[np.int64], counts: NDArray[np.uint64]) -> "Self":
+        """Add up spans that begin at `offsets` [n + 1] and occur `counts` [n] times."""
+        spans = span_bytes = 0
+        for start in range(0, len(counts), _BLOCK):
+            block = counts[start : start + _BLOCK]
+            lengths = np.diff(offsets[start : start + _BLOCK + 1]).astype(np.uint64)
+            spans += _product(block, np.ones_like(block))
+            span_bytes += _product(block, lengths)
+        return cls(spans=spans, span_bytes=span_bytes, distinct_spans=len(counts))
+
+
+def _product(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> int:
+    """Return the sum of products, without a limit."""
+    if left.astype(np.float64) @ right.astype(np.float64) < _SAFE:
+        return int(left @ right)
+    return sum(map(mul, left.tolist(), right.tolist()))
+
 
 OnRead = Callable[[int, int], None]
 """Called as (bytes of rows read, bytes of all rows), as in memory, after each hash range."""
@@ -56,6 +349,20 @@ class CountPart:
             raise CountsError(
                 f"the weight of {self.url} is {self.weight}: it must be 1 to 2**64 - 1"
             )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Reduced:
+    """All spans of count files, sorted by (hash64, span), and their weighted counts."""
+
+    data: NDArray[np.uint8]
+    """The bytes of the spans, back to back."""
+    offsets: NDArray[np.int64]
+    """[n + 1]: where each begins, and the end."""
+    counts: NDArray[np.uint64]
+    """[n]: how often each occurs, weighted: what is learned from."""
+    totals: SpanTotals
+    """How much was read, and how much of it was dropped: plain counts."""
 
 
 def reduce_counts(

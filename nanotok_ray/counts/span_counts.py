@@ -1,22 +1,34 @@
-"""`SpanCounts`: counts of spans that can be added to, merged, saved and learned from."""
+"""`SpanCounts`: counts of spans that can be added to, merged, saved, loaded and learned from."""
 
 import os
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
 from nanotok_ray import _core
-from nanotok_ray.counts.columns import Column, checked_run, columns_of
-from nanotok_ray.counts.count_file import CountProvenance, Run, check_same_spans, pack_counts
-from nanotok_ray.counts.patterns import SPLIT_PATTERN, default_threads, resolve_pattern
-from nanotok_ray.counts.reader import provenances_of
+from nanotok_ray.counts.columns import Column, checked_run, columns_of, read_parquet
+from nanotok_ray.counts.count_file import (
+    CountProvenance,
+    Run,
+    check_same_spans,
+    pack_counts,
+    provenances_of,
+)
+from nanotok_ray.counts.patterns import PATTERNS, SPLIT_PATTERN, default_threads, resolve_pattern
 from nanotok_ray.counts.reduce import sum_run
-from nanotok_ray.counts.totals import most_frequent_rows
 from nanotok_ray.documents.batch import Documents, Nulls
 from nanotok_ray.documents.texts import batches_of
-from nanotok_ray.errors import CountsError, SplitError
+from nanotok_ray.errors import CountsError, SourceError, SplitError
 from nanotok_ray.recipe import Gaps
-from nanotok_ray.storage import Folder
+from nanotok_ray.storage import Folder, FoundFiles, find_files, open_input
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -243,7 +255,18 @@ class SpanCounts(CountedSpans):
         urls = [os.fspath(file) for file in files]
         origin = CountProvenance.joined(provenances_of(urls))
         origin.check_unicode(urls[0])
-        return cls._of(origin, sum_run(urls))
+        return cls.of_runs(origin, sum_run(urls))
+
+    @classmethod
+    def of_runs(cls, origin: CountProvenance, *runs: Run, threads: int | None = None) -> "Self":
+        """Add up sorted runs; `origin` says what all of them were made from.
+
+        Raises:
+            CountOverflowError: A sum would pass 2**64 - 1.
+        """
+        made = cls(origin.pattern, gaps=origin.gaps, threads=threads)
+        made._take(origin, *runs)
+        return made
 
     def update(self, texts: "Texts", *, nulls: Nulls = "error") -> None:
         """Count the spans of texts, each on its own.
@@ -331,16 +354,155 @@ class SpanCounts(CountedSpans):
         return default_threads() if self._threads is None else self._threads
 
     def __reduce__(self) -> "tuple[Any, ...]":
-        return self._of, (self.origin, self.run(), self._threads)
-
-    @classmethod
-    def _of(cls, origin: CountProvenance, run: Run, threads: int | None = None) -> "Self":
-        made = cls(origin.pattern, gaps=origin.gaps, threads=threads)
-        made._take(origin, run)
-        return made
+        return partial(self.of_runs, threads=self._threads), (self.origin, self.run())
 
     def _take(self, origin: CountProvenance, *runs: Run) -> None:
         """Put what is counted, and more, among the sums; the counter is empty again."""
         self._sums.run(self._counter.sorted_run(threads=self._num_threads), *runs)
         self._origin = origin
         self._counter = _core.SpanCounts(origin.pattern, gaps=origin.gaps)
+
+
+def most_frequent_rows(
+    spans: Documents, counts: NDArray[np.uint64], *, max_spans: int
+) -> NDArray[np.int64]:
+    """Return the rows of up to `max_spans` spans, the highest count first.
+
+    Among spans of one count those with the smallest bytes come first.
+
+    >>> spans = Documents.from_strings(["a", "c", "b", "rare"])
+    >>> counts = np.array([2, 5, 5, 1], dtype=np.uint64)
+    >>> most_frequent_rows(spans, counts, max_spans=3).tolist()
+    [2, 1, 0]
+    """
+    if max_spans <= 0 or not len(counts):
+        return np.zeros(0, dtype=np.int64)
+    candidates = np.flatnonzero(counts >= _least_count(counts, max_spans))
+    chosen = spans.to_arrow(as_bytes=True).take(candidates)
+    table = pa.table({"count": counts[candidates], "span": chosen})
+    keys = [("count", "descending"), ("span", "ascending")]
+    order = pc.sort_indices(table, sort_keys=keys)[:max_spans]
+    return np.asarray(candidates[order.to_numpy()], dtype=np.int64)
+
+
+def _least_count(counts: NDArray[np.uint64], max_spans: int) -> int:
+    """Return the lowest count that can be among the highest `max_spans`."""
+    if len(counts) <= max_spans:
+        return 0
+    edge = len(counts) - max_spans
+    return int(np.partition(counts, edge)[edge])
+
+
+_ARROW, _PARQUET = b"ARROW1", b"PAR1"
+_SUFFIXES = (".arrow", ".parquet")
+_KEYED_NAME = re.compile(r"(.*)-[0-9a-f]{16}\.arrow")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountPaths:
+    """Files of counts, by kind; each once, sorted by path."""
+
+    count_files: tuple[str, ...]
+    parquet: tuple[str, ...]
+
+
+def find_counts(paths: Iterable[str]) -> CountPaths:
+    """Find files of counts: those named, those that globs match, and those below folders.
+
+    Below a folder only `.arrow` and `.parquet` count, so that a job's records, quarantine lists and
+    `_SUCCESS` are left out.
+
+    Raises:
+        SourceError: A path matches nothing, a folder holds no counts, or a file is neither kind.
+        CountsError: A job's folder holds counts of one slice twice.
+        TransientIOError: A remote store failed in a way that may pass.
+    """
+    files = sorted({file for path in paths for file in _chosen(find_files(path), path=path)})
+    starts = {file: _start(file) for file in files}
+    for file, start in starts.items():
+        if not start.startswith((_ARROW, _PARQUET)):
+            raise SourceError(
+                f"{file} is neither a count file nor parquet: it begins with {start!r}"
+            )
+    count_files = tuple(file for file in files if starts[file].startswith(_ARROW))
+    _check_slices(count_files)
+    return CountPaths(
+        count_files=count_files, parquet=tuple(file for file in files if file not in count_files)
+    )
+
+
+def load_counts(
+    paths: CountPaths,
+    *,
+    pattern: str | None = None,
+    span_column: str = "span",
+    count_column: str = "count",
+) -> SpanCounts:
+    """Add up all files, in bounded memory beside the sums.
+
+    Args:
+        paths: what `find_counts` found.
+        pattern: a name or a regular expression; a parquet file does not say what cut its spans, so
+            it is needed for one. Count files say it, and must say the same.
+        span_column: of parquet files: strings, bytes, or a dictionary of these.
+        count_column: of parquet files: any integer type.
+
+    Raises:
+        CountsError: The pattern is missing or contradicts a count file, or count files each other;
+            a span or a count is none (names file, row and value).
+        CorruptOutputError: A count file is damaged, or of another version.
+        CountOverflowError: A sum would pass 2**64 - 1.
+        PatternError: The pattern is unknown or cannot be compiled.
+        SourceError: A parquet file cannot be read, or has not these columns.
+    """
+    asked = None if pattern is None else resolve_pattern(pattern)
+    if asked is None and paths.parquet:
+        raise CountsError(
+            f"{paths.parquet[0]} is parquet, which does not say what pattern cut its spans: give "
+            f"the pattern (--pattern), one of {', '.join(PATTERNS)} or a regular expression"
+        )
+    if paths.count_files:
+        counts = SpanCounts.load(*paths.count_files)
+        if asked not in {None, counts.pattern}:
+            raise CountsError(
+                f"the pattern is {asked!r}, and {paths.count_files[0]} was made with "
+                f"{counts.pattern!r}: leave the pattern out, or count the texts again"
+            )
+    else:
+        counts = SpanCounts() if asked is None else SpanCounts(asked)
+    for url in paths.parquet:
+        for row, spans, numbers in read_parquet(
+            url, span_column=span_column, count_column=count_column
+        ):
+            counts.add(spans, numbers, name=url, first_row=row)
+    return counts
+
+
+def _chosen(found: FoundFiles, *, path: str) -> list[str]:
+    files = [file.path for file in found.files]
+    if not found.is_folder:
+        return files
+    chosen = [file for file in files if file.endswith(_SUFFIXES)]
+    if not chosen:
+        raise SourceError(
+            f"{path} holds no counts: none of its {len(files)} files ends in "
+            f"{' or '.join(_SUFFIXES)}; name a file itself if it is called otherwise"
+        )
+    return chosen
+
+
+def _start(file: str) -> bytes:
+    with open_input(file) as opened:
+        return opened.read(len(_ARROW))
+
+
+def _check_slices(files: Sequence[str]) -> None:
+    """Refuse counts of one slice under two keys: a job's folder keeps those of earlier runs."""
+    seen: dict[str, str] = {}
+    for file in files:
+        match = _KEYED_NAME.fullmatch(file)
+        if match and (other := seen.setdefault(match[1], file)) != file:
+            raise CountsError(
+                f"{other} and {file} are counts of one slice, made by runs that counted in "
+                "different ways, and its texts would count twice: name the files that you mean"
+            )

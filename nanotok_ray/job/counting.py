@@ -1,21 +1,128 @@
-"""The counting stage: which slices are counted, up to which character, and merged in groups."""
+"""The counting stage: what is counted to learn from, up to which character, merged in groups."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Any
 
+from nanotok_ray import _core
+from nanotok_ray.counts.count_slice import CountSettings
+from nanotok_ray.counts.patterns import resolve_pattern
 from nanotok_ray.counts.reduce import merge_groups
-from nanotok_ray.errors import CorruptOutputError, SourceError
+from nanotok_ray.errors import CorruptOutputError, PlanError, SourceError
+from nanotok_ray.formats.manifest import key_of
 from nanotok_ray.job.events import OnEvent
 from nanotok_ray.job.existing import plan_for
 from nanotok_ray.job.probes import work_folder
 from nanotok_ray.job.stage import GivingUp, give_up_after, run_stage
 from nanotok_ray.job.task import Task, TaskResult
-from nanotok_ray.job.training import Training, training_of
 from nanotok_ray.job.work import CountWork, MergeWork, count_work, merge_work
-from nanotok_ray.recipe import Recipe
+from nanotok_ray.recipe import Recipe, SourceRecipe
+from nanotok_ray.recipe.special_tokens import GROUNDING
 from nanotok_ray.shards.output import Record, finished_records
+from nanotok_ray.sources import Plan, Slice
 from nanotok_ray.storage import Folder
+
+LEARN_FORMAT = "nanotok-learn 3"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Training:
+    """What is to be learned: from which slices, how counted, how large."""
+
+    recipe: Recipe
+    slices: tuple[Slice, ...]
+    settings: CountSettings
+    """Of sources whose texts hold no special tokens."""
+    reused_key: str | None = None
+    """The key of a tokenizer that was learned by these rules from other inputs, and is to stay;
+    None: what is to be learned is learned from these."""
+
+    @property
+    def key(self) -> str:
+        """Everything that is learned depends on; special tokens added to it are not among that."""
+        return self._current_key if self.reused_key is None else self.reused_key
+
+    @property
+    def is_of_other_inputs(self) -> bool:
+        """Whether what is kept was learned before inputs were added, changed or removed."""
+        return self.key != self._current_key
+
+    @property
+    def rules_key(self) -> str:
+        """Everything that is learned depends on but the inputs themselves."""
+        read = {
+            (slice_.source, slice_.kind, slice_.column, slice_.share): self.settings_of(
+                slice_
+            ).to_dict()
+            for slice_ in self.slices
+        }
+        return key_of(
+            {**self._rules, "read": [[*how, settings] for how, settings in sorted(read.items())]}
+        )
+
+    @property
+    def _current_key(self) -> str:
+        counts = [self.settings_of(slice_).key(slice_) for slice_ in self.slices]
+        return key_of({**self._rules, "counts": counts})
+
+    @property
+    def _rules(self) -> dict[str, Any]:
+        recipe = self.recipe.tokenizer
+        return {
+            "format": LEARN_FORMAT,
+            "max_chars": self.recipe.limits.max_chars,
+            "vocab_size": recipe.vocab_size,
+            "special_tokens": list(recipe.learned_special_tokens),
+            "min_pair_count": recipe.min_pair_count,
+            "max_token_bytes": recipe.max_token_bytes,
+            "min_count": recipe.min_count,
+            "weights": {source.name: source.weight for source in counted_sources(self.recipe)},
+        }
+
+    def settings_of(self, slice_: Slice) -> CountSettings:
+        """Return how a slice is counted: the texts that will be encoded, special tokens cut out."""
+        source = next(
+            candidate for candidate in self.recipe.sources if candidate.name == slice_.source
+        )
+        return replace(self.settings, grounding=GROUNDING) if source.grounding else self.settings
+
+    def work(self, slice_: Slice, *, budget: int | None = None) -> CountWork:
+        """Return the counting of one slice, with a budget of code points if it has one."""
+        settings = self.settings_of(slice_)
+        if budget is not None:
+            settings = replace(settings, budget=budget)
+        return CountWork(slice=slice_, settings=settings, work=self.recipe.output.work)
+
+
+def counted_sources(recipe: Recipe) -> list[SourceRecipe]:
+    """Return the sources that the tokenizer is learned from, in order."""
+    return [source for source in recipe.sources if source.count]
+
+
+def training_of(recipe: Recipe, plan: Plan) -> Training:
+    """Return what is to be learned from a plan.
+
+    Raises:
+        PlanError: nothing is to be counted.
+        PatternError: the pattern cannot be compiled.
+    """
+    counted = {source.name for source in counted_sources(recipe)}
+    slices = tuple(slice_ for slice_ in plan.slices(split="train") if slice_.source in counted)
+    if not slices:
+        raise PlanError(
+            "no train split to learn a tokenizer from: name a source of kind text (or with "
+            "count = true) that has train files, or an existing tokenizer as tokenizer.path"
+        )
+    pattern = resolve_pattern(recipe.tokenizer.pattern)
+    _core.Splitter(pattern)  # compiled here once, so that a bad one is not found by every task
+    settings = CountSettings(
+        pattern=pattern,
+        gaps=recipe.tokenizer.gaps,
+        doc_cap=recipe.limits.doc_cap,
+        max_document_bytes=recipe.limits.max_document_bytes,
+    )
+    return Training(recipe=recipe, slices=slices, settings=settings)
 
 
 def next_round(

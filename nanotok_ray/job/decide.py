@@ -6,7 +6,7 @@ from typing import Any
 
 from nanotok_ray.errors import IncompleteOutputError, TokenizerError
 from nanotok_ray.formats.manifest import MANIFEST_NAME, SHARDS_INDEX_NAME, TOKENIZER_FOLDER
-from nanotok_ray.job.counting import finished_counts, next_round
+from nanotok_ray.job.counting import Training, finished_counts, next_round, training_of
 from nanotok_ray.job.existing import (
     check_losses,
     existing_tokenizer,
@@ -19,15 +19,7 @@ from nanotok_ray.job.existing import (
 from nanotok_ray.job.exporting import Exporting, exportings, layouts_of
 from nanotok_ray.job.plan_text import change_lines, plan_text
 from nanotok_ray.job.tokenize import Tokenizing, check_special_tokens, tokenizing_of
-from nanotok_ray.job.train import current_tokenizer
-from nanotok_ray.job.training import (
-    Training,
-    lacks_extension,
-    lacks_smaller,
-    missing_sizes,
-    notes_on_sizes,
-    training_of,
-)
+from nanotok_ray.job.training import LearnedOutput, current_tokenizer, notes_on_sizes
 from nanotok_ray.job.work import CountWork
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards.output import Output, Record
@@ -246,16 +238,17 @@ def decide(
 def _training(recipe: Recipe, plan: Plan, out: Folder, *, relearn: bool) -> TrainingPlan:
     training, tokenizer = current_tokenizer(training_of(recipe, plan), out, relearn=relearn)
     works = tuple(training.work(slice_) for slice_ in training.slices)
+    output = None if tokenizer is None else LearnedOutput.of(training, tokenizer, out)
     asked = len(recipe.tokenizer.also)
     # Of a tokenizer that is not learned yet, any size may yet be reached.
-    missing = asked if tokenizer is None else len(missing_sizes(training, tokenizer, out))
+    missing = asked if output is None else len(output.missing_sizes)
     return TrainingPlan(
         training=training,
         tokenizer=tokenizer,
         works=works,
         known=finished_counts(works),
-        replaces_extension=tokenizer is not None and lacks_extension(training, tokenizer, out),
-        adds_smaller=tokenizer is not None and lacks_smaller(training, tokenizer, out),
+        replaces_extension=output is not None and output.lacks_extension,
+        adds_smaller=output is not None and output.lacks_smaller,
         also=(missing, asked - missing),
     )
 

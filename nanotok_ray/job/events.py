@@ -6,7 +6,7 @@ Rows of the journal have their fields in the order in which they are here.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nanotok_ray.tokenizer.merges import Made
+from nanotok_ray.tokenizer.train import Made
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

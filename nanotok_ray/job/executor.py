@@ -16,8 +16,7 @@ from nanotok_ray.job.worker_pool import WorkerPool
 from nanotok_ray.storage import Folder
 
 if TYPE_CHECKING:
-    from nanotok_ray.job.counting import CountedSlices
-    from nanotok_ray.job.training import Training
+    from nanotok_ray.job.counting import CountedSlices, Training
     from nanotok_ray.tokenizer import Tokenizer
 
 

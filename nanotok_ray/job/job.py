@@ -16,6 +16,7 @@ from nanotok_ray.formats.manifest import (
     TOKENIZER_FOLDER,
     to_json,
 )
+from nanotok_ray.job.counting import Training
 from nanotok_ray.job.decide import JobPlan, TrainingPlan, decide
 from nanotok_ray.job.events import Note, StageEnded, StageStarted
 from nanotok_ray.job.executor import current_executor
@@ -27,15 +28,7 @@ from nanotok_ray.job.run import OutdatedError, OutputLock, Start, retried_when_o
 from nanotok_ray.job.stage import first_quarantined
 from nanotok_ray.job.summary import Summary, summarise
 from nanotok_ray.job.tokenize import Tokenizing, tokenize
-from nanotok_ray.job.train import train
-from nanotok_ray.job.training import (
-    Training,
-    add_smaller,
-    finished_learning,
-    lacks_smaller,
-    learn_record,
-    replace_extension,
-)
+from nanotok_ray.job.training import LearnedOutput, finished_learning, learn_record, train
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards.output import Output, Record
 from nanotok_ray.shards.verify import Verification, verify_output
@@ -145,13 +138,14 @@ class _Job:
         assert tokenizer is not None
         if part.replaces_extension:
             self._begin_changes()
-            replace_extension(training, tokenizer, self.out)
+            LearnedOutput.of(training, tokenizer, self.out).replace_extension()
             self.has_changed = True
             self.start.note(
                 "the special tokens added to the tokenizer are others now: it was not learned again"
             )
-        if lacks_smaller(training, tokenizer, self.out):
-            self.has_changed |= bool(add_smaller(training, tokenizer, self.out))
+        output = LearnedOutput.of(training, tokenizer, self.out)
+        if output.lacks_smaller:
+            self.has_changed |= bool(output.add_smaller())
 
     def _adopt(self, tokenizer: Tokenizer | None) -> None:
         """Write a tokenizer from elsewhere into the output folder."""

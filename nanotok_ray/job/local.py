@@ -12,15 +12,14 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 
 from nanotok_ray.counts.patterns import default_threads
-from nanotok_ray.job.counting import CountedSlices
+from nanotok_ray.job.counting import CountedSlices, Training
 from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.executor import Executor
-from nanotok_ray.job.learner import learn_tokenizer
 from nanotok_ray.job.local_worker import command
 from nanotok_ray.job.probes import Probe
 from nanotok_ray.job.task import AttemptResult, Cause, Failure, SharedFolder
 from nanotok_ray.job.termination import terminable
-from nanotok_ray.job.training import Training
+from nanotok_ray.job.training import learn_tokenizer
 from nanotok_ray.job.worker_pool import (
     ClusterResources,
     Reference,

@@ -10,7 +10,6 @@ from typing import Any
 
 from nanotok_ray.counts.patterns import resolve_pattern
 from nanotok_ray.counts.span_counts import SpanCounts
-from nanotok_ray.counts.totals import Reduced
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import SplitError
 from nanotok_ray.formats.manifest import PLAN_NAME
@@ -23,8 +22,9 @@ from nanotok_ray.recipe import Recipe
 from nanotok_ray.sources import Slice
 from nanotok_ray.sources.slices import SliceReading
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Tokenizer, make_model
-from nanotok_ray.tokenizer.merges import TrainSettings, learn_merges
+from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer.model import NUM_BYTES
+from nanotok_ray.tokenizer.train import TrainSettings, learn_merges
 
 STAGES = ("count", "tokenize")
 
@@ -103,10 +103,11 @@ def measured_rates(
     counts = SpanCounts(pattern, threads=1)
     counting = _timed(counts.update, batches)
     if tokenizer is None:
-        merges = learn_merges(
-            Reduced.of_run(counts.run()), TrainSettings(num_merges=_SAMPLE_MERGES)
-        ).merges
-        tokenizer = Tokenizer(make_model(merges, pattern=pattern, special_tokens=()))
+        settings = TrainSettings(
+            vocab_size=NUM_BYTES + _SAMPLE_MERGES, pattern=pattern, special_tokens=()
+        )
+        _, data, offsets, numbers = counts.run()
+        tokenizer = Tokenizer(settings.model(learn_merges((data, offsets, numbers), settings)))
     times = {"count": counting, "tokenize": _timed(tokenizer.encode_documents, batches)}
     basis = f"measured on this machine with {size / 1e6:,.2f} MB of its texts"
     return {

@@ -1,148 +1,285 @@
-"""What is to be learned, its key and record, smaller tokenizers, added special tokens."""
+"""The training stage: counts to the tokenizer of an output, smaller ones, and their record.
 
+A tokenizer whose record matches is not learned again.
+"""
+
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from nanotok_ray import _core
-from nanotok_ray.counts.count_slice import CountSettings
-from nanotok_ray.counts.patterns import resolve_pattern
-from nanotok_ray.errors import CorruptOutputError, PlanError
+from nanotok_ray.counts.patterns import default_threads
+from nanotok_ray.counts.reduce import CountPart, Reduced, SpanTotals, Weights, reduce_counts
+from nanotok_ray.errors import CorruptOutputError, SourceError
 from nanotok_ray.formats.manifest import RECORD_FORMAT, TOKENIZER_FOLDER, from_json, key_of, to_json
-from nanotok_ray.job.work import CountWork
-from nanotok_ray.recipe import Recipe, SourceRecipe
-from nanotok_ray.recipe.special_tokens import GROUNDING
+from nanotok_ray.job.counting import CountedSlices, Training, count, counted_sources, merge_first
+from nanotok_ray.job.events import Advanced, Note, OnEvent, StageEnded, StageStarted
+from nanotok_ray.job.executor import current_executor
+from nanotok_ray.job.stage import first_quarantined, format_failure
 from nanotok_ray.shards.output import Record, finished_record, read_record
-from nanotok_ray.sources import Plan, Slice
+from nanotok_ray.sources.quarantine import check_limits
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import FILE_NAMES, READABLE_NAME, Tokenizer
-from nanotok_ray.tokenizer.report import REPORT_FORMAT, REPORT_NAME, cut_report, short_report
+from nanotok_ray.tokenizer import FILE_NAMES, READABLE_NAME, Tokenizer, written_tokenizer
+from nanotok_ray.tokenizer.report import (
+    REACHED,
+    REPORT_FORMAT,
+    REPORT_NAME,
+    Counted,
+    short_report,
+    why_stopped,
+)
+from nanotok_ray.tokenizer.train import LearnedTokenizer, Made, TrainSettings, train_tokenizer
 
-LEARN_FORMAT = "nanotok-learn 3"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Training:
-    """What is to be learned: from which slices, how counted, how large."""
-
-    recipe: Recipe
-    slices: tuple[Slice, ...]
-    settings: CountSettings
-    """Of sources whose texts hold no special tokens."""
-    reused_key: str | None = None
-    """The key of a tokenizer that was learned by these rules from other inputs, and is to stay;
-    None: what is to be learned is learned from these."""
-
-    @property
-    def key(self) -> str:
-        """Everything that is learned depends on; special tokens added to it are not among that."""
-        return self._current_key if self.reused_key is None else self.reused_key
-
-    @property
-    def is_of_other_inputs(self) -> bool:
-        """Whether what is kept was learned before inputs were added, changed or removed."""
-        return self.key != self._current_key
-
-    @property
-    def rules_key(self) -> str:
-        """Everything that is learned depends on but the inputs themselves."""
-        read = {
-            (slice_.source, slice_.kind, slice_.column, slice_.share): self.settings_of(
-                slice_
-            ).to_dict()
-            for slice_ in self.slices
-        }
-        return key_of(
-            {**self._rules, "read": [[*how, settings] for how, settings in sorted(read.items())]}
-        )
-
-    @property
-    def _current_key(self) -> str:
-        counts = [self.settings_of(slice_).key(slice_) for slice_ in self.slices]
-        return key_of({**self._rules, "counts": counts})
-
-    @property
-    def _rules(self) -> dict[str, Any]:
-        recipe = self.recipe.tokenizer
-        return {
-            "format": LEARN_FORMAT,
-            "max_chars": self.recipe.limits.max_chars,
-            "vocab_size": recipe.vocab_size,
-            "special_tokens": list(recipe.learned_special_tokens),
-            "min_pair_count": recipe.min_pair_count,
-            "max_token_bytes": recipe.max_token_bytes,
-            "min_count": recipe.min_count,
-            "weights": {source.name: source.weight for source in counted_sources(self.recipe)},
-        }
-
-    def settings_of(self, slice_: Slice) -> CountSettings:
-        """Return how a slice is counted: the texts that will be encoded, special tokens cut out."""
-        source = next(
-            candidate for candidate in self.recipe.sources if candidate.name == slice_.source
-        )
-        return replace(self.settings, grounding=GROUNDING) if source.grounding else self.settings
-
-    def work(self, slice_: Slice, *, budget: int | None = None) -> CountWork:
-        """Return the counting of one slice, with a budget of code points if it has one."""
-        settings = self.settings_of(slice_)
-        if budget is not None:
-            settings = replace(settings, budget=budget)
-        return CountWork(slice=slice_, settings=settings, work=self.recipe.output.work)
-
-
-def counted_sources(recipe: Recipe) -> list[SourceRecipe]:
-    """Return the sources that the tokenizer is learned from, in order."""
-    return [source for source in recipe.sources if source.count]
-
-
-def training_of(recipe: Recipe, plan: Plan) -> Training:
-    """Return what is to be learned from a plan.
-
-    Raises:
-        PlanError: nothing is to be counted.
-        PatternError: the pattern cannot be compiled.
-    """
-    counted = {source.name for source in counted_sources(recipe)}
-    slices = tuple(slice_ for slice_ in plan.slices(split="train") if slice_.source in counted)
-    if not slices:
-        raise PlanError(
-            "no train split to learn a tokenizer from: name a source of kind text (or with "
-            "count = true) that has train files, or an existing tokenizer as tokenizer.path"
-        )
-    pattern = resolve_pattern(recipe.tokenizer.pattern)
-    _core.Splitter(pattern)  # compiled here once, so that a bad one is not found by every task
-    settings = CountSettings(
-        pattern=pattern,
-        gaps=recipe.tokenizer.gaps,
-        doc_cap=recipe.limits.doc_cap,
-        max_document_bytes=recipe.limits.max_document_bytes,
-    )
-    return Training(recipe=recipe, slices=slices, settings=settings)
-
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 LEARN_RECORD = "records/learn.json"
 
 
-def files_of(folder: str) -> list[str]:
-    """Return the paths in the output of the files of a learned tokenizer."""
-    return [f"{folder}/{name}" for name in (*FILE_NAMES, REPORT_NAME)]
+def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
+    """Count, merge, learn and save, inside a session.
 
-
-def smaller_folder(vocab_size: int) -> str:
-    """Return the folder in the output of a smaller tokenizer.
-
-    >>> smaller_folder(8192)
-    'tokenizer-8192'
+    Raises:
+        SliceError: slices failed for good.
+        QuarantineLimitError: too many documents could not be used.
+        SourceError: there was no text at all.
     """
-    return f"{TOKENIZER_FOLDER}-{vocab_size}"
+    counted = count(training, on_event=on_event)
+    _check(training, counted)
+    for ended in counted.skipped:
+        on_event(Note(text=f"left out of learning:{format_failure(ended)}"))
+    counted = merge_first(training.recipe.output.work, counted, on_event=on_event)
+    if training.recipe.learner.memory is None:
+        threads = default_threads()
+        return learn_tokenizer(training, counted, out, threads=threads, on_event=on_event)
+    return current_executor().learn(training, counted, out, on_event=on_event)
 
 
-def finished_learning(training: Training, out: Folder) -> Record | None:
-    """Return the record if it is of this training, and the tokenizer's own files are there."""
-    return finished_record(out, LEARN_RECORD, key=training.key, below=f"{TOKENIZER_FOLDER}/")
+def _check(training: Training, counted: CountedSlices) -> None:
+    work = Folder(training.recipe.output.work)
+    slices = [count_work.slice for count_work in counted.works]
+    check_limits(
+        documents=sum(record.values["documents"]["in"] for record in counted.records),
+        quarantined=counted.reasons,
+        limits=training.recipe.limits,
+        where=work.join("counts"),
+        first=lambda tails: first_quarantined(
+            work, zip(slices, counted.records, strict=True), tails=tails
+        ),
+    )
+    if not counted.sum("texts"):
+        files = [piece.path for slice_ in training.slices for piece in slice_.pieces]
+        raise SourceError(
+            f"no documents at all in {len(files)} files, the first of them {files[0]}"
+        )
 
 
-def reusable_training(training: Training, out: Folder) -> Training:
+# Learning
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Summed:
+    """What was counted, by what it was multiplied, and the sum."""
+
+    counted: CountedSlices
+    weights: Weights
+    reduced: Reduced
+
+
+def learn_tokenizer(
+    training: Training, counted: CountedSlices, out: Folder, *, threads: int, on_event: OnEvent
+) -> Tokenizer:
+    """Learn from the count files, and write all that comes of it; the record is written last.
+
+    Raises:
+        CorruptOutputError: a count file is damaged, or the sum is not that of the records.
+        CountOverflowError: a sum would pass 2**64 - 1.
+        SourceError: a source is to have a share, and has no text.
+    """
+    summed = _sum_counts(training, counted, on_event=on_event)
+    learned = _learn(training, summed, threads=threads, on_event=on_event)
+    learned = learned.extended_with(training.recipe.tokenizer.extend)
+    learned.save(out.join(TOKENIZER_FOLDER), overwrite=True)
+    write_beside(training, learned, out)
+    for text in (*_notes(learned.report), *notes_on_sizes(training, learned.tokenizer, out)):
+        on_event(Note(text=text))
+    return learned.tokenizer
+
+
+def _sum_counts(training: Training, counted: CountedSlices, *, on_event: OnEvent) -> Summed:
+    sources = counted_sources(training.recipe)
+    weights = Weights.of(sources, text_bytes=counted.by_source("text_bytes"))
+    folder = Folder(training.recipe.output.work)
+    parts = [
+        CountPart(url=folder.join(name), weight=weights.multipliers[source])
+        for source, name in counted.files
+    ]
+    on_event(StageStarted(stage="reduce", todo=len(parts), num_done=0, num_bytes=0))
+    start = time.perf_counter()
+
+    def on_progress(done: int, total: int) -> None:
+        files = len(parts) * done // max(total, 1)
+        on_event(Advanced(stage="reduce", done=files, todo=len(parts), num_bytes=done))
+
+    reduced = reduce_counts(
+        parts, min_count=training.recipe.tokenizer.min_count, on_progress=on_progress
+    )
+    found, expected = reduced.totals.spans, counted.sum("spans")
+    if found != expected:
+        raise CorruptOutputError(
+            f"the count files in {folder.join('counts')} hold {found:,} spans, their records say "
+            f"{expected:,}: remove the folder and run the job again"
+        )
+    size = sum(record.values["files"][0]["size"] for record in counted.records)
+    on_event(StageEnded(stage="reduce", seconds=time.perf_counter() - start, num_bytes=size))
+    return Summed(counted=counted, weights=weights, reduced=reduced)
+
+
+def _learn(
+    training: Training, summed: Summed, *, threads: int, on_event: OnEvent
+) -> LearnedTokenizer:
+    recipe = training.recipe.tokenizer
+    settings = TrainSettings(
+        vocab_size=recipe.vocab_size,
+        pattern=training.settings.pattern,
+        special_tokens=recipe.learned_special_tokens,
+        min_pair_count=recipe.min_pair_count,
+        max_token_bytes=recipe.max_token_bytes,
+    )
+    on_event(StageStarted(stage="learn", todo=settings.num_merges, num_done=0, num_bytes=0))
+    start = time.perf_counter()
+    made = 0
+
+    def on_progress(done: int, todo: int, last: Made | None) -> None:
+        nonlocal made
+        made = done
+        on_event(Advanced(stage="learn", done=done, todo=todo, num_bytes=0, last=last))
+
+    reduced = summed.reduced
+    learned = train_tokenizer(
+        (reduced.data, reduced.offsets, reduced.counts),
+        settings,
+        _counted(training, summed),
+        threads=threads,
+        on_progress=on_progress,
+    )
+    num_merges = len(learned.tokenizer.merges)
+    if made < num_merges:  # learning ended before the number that was asked for
+        on_progress(num_merges, settings.num_merges, None)
+    size = summed.counted.sum("text_bytes")
+    on_event(StageEnded(stage="learn", seconds=time.perf_counter() - start, num_bytes=size))
+    return learned
+
+
+def _counted(training: Training, summed: Summed) -> Counted:
+    """Return what the report says of the counts."""
+    counted, totals = summed.counted, summed.reduced.totals
+    return Counted(
+        documents=_documents(training, counted),
+        texts=counted.sum("texts"),
+        text_bytes=counted.sum("text_bytes"),
+        spans=totals.spans,
+        distinct_spans=totals.distinct_spans,
+        span_bytes=SpanTotals.of(summed.reduced.offsets, summed.reduced.counts).span_bytes,
+        gaps=counted.sum("gaps"),
+        code_points=counted.sum("code_points"),
+        quarantined=counted.reasons,
+        sources=_sources(training, summed),
+        weight_unit=summed.weights.unit,
+        min_count=training.recipe.tokenizer.min_count,
+        dropped={
+            "distinct_spans": totals.dropped_distinct,
+            "spans": totals.dropped_spans,
+            "bytes": totals.dropped_bytes,
+        },
+        skipped_slices=[ended.task.name for ended in counted.skipped],
+    )
+
+
+def _sources(training: Training, summed: Summed) -> dict[str, Any]:
+    """Return for each source what was counted, without its weight, and the weight."""
+    sums = {name: summed.counted.by_source(name) for name in ("texts", "text_bytes", "spans")}
+    return {
+        source.name: {
+            "weight": source.weight,
+            "multiplier": summed.weights.multipliers[source.name],
+            **{name: sums[name].get(source.name, 0) for name in sums},
+        }
+        for source in counted_sources(training.recipe)
+    }
+
+
+def _documents(training: Training, counted: CountedSlices) -> int | None:
+    """Count the documents; with max_chars more are read than counted, how many is chance."""
+    if training.recipe.limits.max_chars is not None:
+        return None
+    documents = [record.values["documents"] for record in counted.records]
+    return sum(int(count["in"]) - int(count["quarantined"]) for count in documents)
+
+
+def _notes(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield notes on what of the result was perhaps not meant."""
+    if report["stop_reason"] != REACHED:
+        yield (
+            f"learning stopped: {why_stopped(report)}; the tokenizer has "
+            f"{report['vocab_size_reached']:,} ids, {report['vocab_size_asked']:,} were asked for"
+        )
+    if report["dropped"]["spans"]:
+        yield (
+            f"min_count = {report['min_count']:,} left out {report['dropped']['spans']:,} of "
+            f"{report['spans']:,} spans, {report['dropped']['distinct_spans']:,} different ones"
+        )
+    if report["differs_from_rustbpe"]:
+        yield (
+            f"the merges are not those that rustbpe learns from the same documents, because of "
+            f"{', '.join(report['differs_from_rustbpe'])}"
+        )
+    if report["gaps"]:
+        yield (
+            f"the pattern left {report['gaps']:,} gaps in the texts; each is kept as a span of its "
+            "own"
+        )
+
+
+# The tokenizer that an output has
+
+
+def current_tokenizer(
+    training: Training, out: Folder, *, relearn: bool
+) -> tuple[Training, Tokenizer | None]:
+    """Return the tokenizer that the output has and that is to be used, and the training it is of.
+
+    Unless it is to be learned again, one that was learned by the same rules stays, whatever inputs
+    have come since. If there is none to use, the training is what is to be learned.
+    """
+    if not relearn:
+        reusable = _reusable_training(training, out)
+        tokenizer = _finished_tokenizer(reusable, out)
+        if tokenizer is not None:
+            return reusable, tokenizer
+    return training, _finished_tokenizer(training, out)
+
+
+def _finished_tokenizer(training: Training, out: Folder) -> Tokenizer | None:
+    """Return the tokenizer of the output folder if it is the one to be learned.
+
+    If the recipe adds other special tokens to it than were added, it is returned with those.
+    """
+    record = finished_learning(training, out)
+    if record is None:
+        return None
+    tokenizer = written_tokenizer(out.join(TOKENIZER_FOLDER))
+    # Another one may have been put there since, as by a recipe with tokenizer.path.
+    if tokenizer.sha256 != record.values.get("tokenizer_sha256"):
+        return None
+    added = list(record.values.get("special_tokens", {}).get("extended", ()))
+    if added == list(training.recipe.tokenizer.extend):
+        return tokenizer
+    learned = tokenizer.model.without(added)
+    return Tokenizer(learned.extended(training.recipe.tokenizer.extend))
+
+
+def _reusable_training(training: Training, out: Folder) -> Training:
     """Return the training of the tokenizer that the output has, if its rules are the same.
 
     So a corpus may grow without a new tokenizer, under which every shard would be made again. One
@@ -159,46 +296,9 @@ def reusable_training(training: Training, out: Folder) -> Training:
     return replace(training, reused_key=record.values["key"])
 
 
-def recorded_sizes(out: Folder) -> list[int]:
-    """Return the sizes of the smaller tokenizers that a former run wrote."""
-    try:
-        record = read_record(out, LEARN_RECORD)
-    except CorruptOutputError:
-        return []
-    return [] if record is None else list(record.values.get("also", []))
-
-
-def write_learn_record(
-    training: Training,
-    out: Folder,
-    *,
-    tokenizer: Tokenizer,
-    report: Mapping[str, Any],
-    also: Sequence[int],
-) -> None:
-    """Write the record, once its files are there: of the tokenizer and of smaller ones.
-
-    Where slices were left out, the key is another one, so that the next run learns again.
-    """
-    folders = [TOKENIZER_FOLDER, *map(smaller_folder, also)]
-    names = [name for folder in folders for name in files_of(folder)]
-    record = {
-        "format": RECORD_FORMAT,
-        "stage": "learn",
-        "key": _key(training, report["skipped_slices"]),
-        "rules": training.rules_key,
-        "tokenizer_sha256": tokenizer.sha256,
-        "special_tokens": {
-            "learned": list(training.recipe.tokenizer.learned_special_tokens),
-            "extended": list(training.recipe.tokenizer.extend),
-        },
-        "also": list(also),
-        "report": short_report(report),
-        "files": [
-            {"name": name, "size": out.size(name), "sha256": out.sha256(name)} for name in names
-        ],
-    }
-    out.write_whole(LEARN_RECORD, to_json(record))
+def finished_learning(training: Training, out: Folder) -> Record | None:
+    """Return the record if it is of this training, and the tokenizer's own files are there."""
+    return finished_record(out, LEARN_RECORD, key=training.key, below=f"{TOKENIZER_FOLDER}/")
 
 
 def learn_record(out: Folder) -> Record | None:
@@ -206,14 +306,13 @@ def learn_record(out: Folder) -> Record | None:
     return read_record(out, LEARN_RECORD)
 
 
-def _key(training: Training, skipped: Sequence[str]) -> str:
-    return key_of({"training": training.key, "skipped": list(skipped)}) if skipped else training.key
+def smaller_folder(vocab_size: int) -> str:
+    """Return the folder in the output of a smaller tokenizer.
 
-
-def reached_sizes(training: Training, tokenizer: Tokenizer) -> list[int]:
-    """Return the sizes asked for that the tokenizer holds, the smallest first."""
-    learned = _learned_size(training, tokenizer)
-    return sorted(size for size in training.recipe.tokenizer.also if size <= learned)
+    >>> smaller_folder(8192)
+    'tokenizer-8192'
+    """
+    return f"{TOKENIZER_FOLDER}-{vocab_size}"
 
 
 def notes_on_sizes(training: Training, tokenizer: Tokenizer, out: Folder) -> Iterator[str]:
@@ -227,84 +326,149 @@ def notes_on_sizes(training: Training, tokenizer: Tokenizer, out: Folder) -> Ite
             )
 
 
-def missing_sizes(training: Training, tokenizer: Tokenizer, out: Folder) -> list[int]:
-    """Return the sizes whose folders are not there as the learn record says."""
-    record = finished_learning(training, out)
-    files = [] if record is None else record.values["files"]
-    expected = {file["name"]: file["size"] for file in files}
-    return [
-        size for size in reached_sizes(training, tokenizer) if not _is_there(size, expected, out)
-    ]
-
-
-def write_beside(
-    training: Training, tokenizer: Tokenizer, report: Mapping[str, Any], out: Folder
-) -> None:
+def write_beside(training: Training, learned: LearnedTokenizer, out: Folder) -> None:
     """Write all that goes with a tokenizer that was just saved: smaller ones, and the record.
 
     What smaller tokenizers a former run left and this one does not write again goes.
     """
-    sizes = reached_sizes(training, tokenizer)
-    _write_smaller(training, tokenizer, report, out, sizes=sizes)
-    _remove_other_sizes(out, sizes=sizes)
-    write_learn_record(training, out, tokenizer=tokenizer, report=report, also=sizes)
+    sizes = _reached_sizes(training, learned.tokenizer)
+    _write_smaller(learned, out, sizes=sizes)
+    for size in set(_recorded_sizes(out)) - set(sizes):
+        for name in _files_of(smaller_folder(size)):
+            out.remove(name)
+    _write_record(training, learned, out, also=sizes)
 
 
-def _write_smaller(
-    training: Training,
-    tokenizer: Tokenizer,
-    report: Mapping[str, Any],
-    out: Folder,
-    *,
-    sizes: Sequence[int],
-) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LearnedOutput:
+    """A tokenizer that an output has, and what is to go with it."""
+
+    training: Training
+    tokenizer: Tokenizer
+    """With the special tokens that are to be added to it."""
+    out: Folder
+    record: Record | None
+    """The record, if it is of this training."""
+
+    @classmethod
+    def of(cls, training: Training, tokenizer: Tokenizer, out: Folder) -> "Self":
+        """Read the record."""
+        record = finished_learning(training, out)
+        return cls(training=training, tokenizer=tokenizer, out=out, record=record)
+
+    @property
+    def lacks_extension(self) -> bool:
+        """Whether the folder's tokenizer has other special tokens added to it than this."""
+        sha256 = self.tokenizer.sha256
+        return self.record is not None and self.record.values.get("tokenizer_sha256") != sha256
+
+    @property
+    def missing_sizes(self) -> list[int]:
+        """The sizes whose folders are not there as the record says."""
+        sizes = _reached_sizes(self.training, self.tokenizer)
+        return [size for size in sizes if not self._is_there(size)]
+
+    @property
+    def lacks_smaller(self) -> bool:
+        """Whether `add_smaller` has something to write."""
+        return self.record is not None and (
+            bool(self.missing_sizes) or self._sizes_to_record() != self.record.values["also"]
+        )
+
+    def add_smaller(self) -> list[int]:
+        """Write the smaller tokenizers that are missing, and the record; return their sizes.
+
+        Those of sizes no longer asked for stay, and stay in the record.
+
+        Raises:
+            CorruptOutputError: the report beside the tokenizer is damaged.
+        """
+        sizes, also, learned = self.missing_sizes, self._sizes_to_record(), self._learned()
+        _write_smaller(learned, self.out, sizes=sizes)
+        _write_record(self.training, learned, self.out, also=also)
+        return sizes
+
+    def replace_extension(self) -> None:
+        """Write the tokenizer with the special tokens of now, and all that goes with it.
+
+        Should this run end in between, the next one finds no tokenizer of the record, and learns
+        again.
+
+        Raises:
+            CorruptOutputError: the report beside the tokenizer is damaged.
+        """
+        learned = self._learned()
+        self.out.remove(f"{TOKENIZER_FOLDER}/{READABLE_NAME}")
+        self.tokenizer.save(self.out.join(TOKENIZER_FOLDER), overwrite=True)
+        write_beside(self.training, learned, self.out)
+
+    def _learned(self) -> LearnedTokenizer:
+        name = f"{TOKENIZER_FOLDER}/{REPORT_NAME}"
+        data, path = self.out.read_bytes(name), self.out.join(name)
+        report = from_json(data, name=path, expected_format=REPORT_FORMAT)
+        extended = self.training.recipe.tokenizer.extend
+        return LearnedTokenizer(tokenizer=self.tokenizer, report=report, extended=extended)
+
+    def _sizes_to_record(self) -> list[int]:
+        assert self.record is not None
+        remaining = [size for size in self.record.values["also"] if self._is_there(size)]
+        return sorted({*_reached_sizes(self.training, self.tokenizer), *remaining})
+
+    def _is_there(self, size: int) -> bool:
+        files = [] if self.record is None else self.record.values["files"]
+        expected = {file["name"]: file["size"] for file in files}
+        names = _files_of(smaller_folder(size))
+        return all(name in expected and self.out.size(name) == expected[name] for name in names)
+
+
+def _write_smaller(learned: LearnedTokenizer, out: Folder, *, sizes: Sequence[int]) -> None:
     """Write tokenizers of these sizes, with their reports, as if learned at these sizes."""
-    added = training.recipe.tokenizer.extend
-    learned = tokenizer.model.without(added)
     for size in sizes:
-        smaller = learned.truncated(size)
-        folder = smaller_folder(size)
-        Tokenizer(smaller.extended(added)).save(out.join(folder), overwrite=True)
-        out.write_whole(f"{folder}/{REPORT_NAME}", to_json(cut_report(report, smaller)))
+        learned.truncated(size).save(out.join(smaller_folder(size)), overwrite=True)
 
 
-def lacks_smaller(training: Training, tokenizer: Tokenizer, out: Folder) -> bool:
-    """Return whether `add_smaller` has something to write."""
-    record = finished_learning(training, out)
-    return record is not None and (
-        bool(missing_sizes(training, tokenizer, out))
-        or _sizes_to_record(training, tokenizer, out, record) != record.values["also"]
-    )
+def _write_record(
+    training: Training, learned: LearnedTokenizer, out: Folder, *, also: Sequence[int]
+) -> None:
+    """Write the record, once its files are there: of the tokenizer and of smaller ones.
 
-
-def add_smaller(training: Training, tokenizer: Tokenizer, out: Folder) -> list[int]:
-    """Write the missing ones of a tokenizer that was learned before; return their sizes.
-
-    Those of sizes no longer asked for stay, and stay in the record.
-
-    Raises:
-        CorruptOutputError: the report beside the tokenizer is damaged.
+    Where slices were left out, the key is another one, so that the next run learns again.
     """
-    record = finished_learning(training, out)
-    assert record is not None
-    sizes = missing_sizes(training, tokenizer, out)
-    also = _sizes_to_record(training, tokenizer, out, record)
-    if also == record.values["also"] and not sizes:
+    skipped = list(learned.report["skipped_slices"])
+    folders = [TOKENIZER_FOLDER, *map(smaller_folder, also)]
+    names = [name for folder in folders for name in _files_of(folder)]
+    record = {
+        "format": RECORD_FORMAT,
+        "stage": "learn",
+        "key": key_of({"training": training.key, "skipped": skipped}) if skipped else training.key,
+        "rules": training.rules_key,
+        "tokenizer_sha256": learned.tokenizer.sha256,
+        "special_tokens": {
+            "learned": list(training.recipe.tokenizer.learned_special_tokens),
+            "extended": list(training.recipe.tokenizer.extend),
+        },
+        "also": list(also),
+        "report": short_report(learned.report),
+        "files": [
+            {"name": name, "size": out.size(name), "sha256": out.sha256(name)} for name in names
+        ],
+    }
+    out.write_whole(LEARN_RECORD, to_json(record))
+
+
+def _recorded_sizes(out: Folder) -> list[int]:
+    """Return the sizes of the smaller tokenizers that a former run wrote."""
+    try:
+        record = learn_record(out)
+    except CorruptOutputError:
         return []
-    report = read_report(out)
-    _write_smaller(training, tokenizer, report, out, sizes=sizes)
-    write_learn_record(training, out, tokenizer=tokenizer, report=report, also=also)
-    return sizes
+    return [] if record is None else list(record.values.get("also", []))
 
 
-def read_report(out: Folder) -> dict[str, Any]:
-    """Return the report beside the learned tokenizer.
-
-    Raises:
-        CorruptOutputError: it is damaged.
-    """
-    name = f"{TOKENIZER_FOLDER}/{REPORT_NAME}"
-    return from_json(out.read_bytes(name), name=out.join(name), expected_format=REPORT_FORMAT)
+def _reached_sizes(training: Training, tokenizer: Tokenizer) -> list[int]:
+    """Return the sizes asked for that the tokenizer holds, the smallest first."""
+    learned = _learned_size(training, tokenizer)
+    return sorted(size for size in training.recipe.tokenizer.also if size <= learned)
 
 
 def _learned_size(training: Training, tokenizer: Tokenizer) -> int:
@@ -312,50 +476,6 @@ def _learned_size(training: Training, tokenizer: Tokenizer) -> int:
     return tokenizer.get_vocab_size() - len(training.recipe.tokenizer.extend)
 
 
-def _remove_other_sizes(out: Folder, *, sizes: Sequence[int]) -> None:
-    """Remove what a former run cut from another tokenizer, but for sizes written since."""
-    for size in set(recorded_sizes(out)) - set(sizes):
-        folder = smaller_folder(size)
-        for name in files_of(folder):
-            out.remove(name)
-
-
-def _sizes_to_record(
-    training: Training, tokenizer: Tokenizer, out: Folder, record: Record
-) -> list[int]:
-    expected = {file["name"]: file["size"] for file in record.values["files"]}
-    remaining = [size for size in record.values["also"] if _is_there(size, expected, out)]
-    return sorted({*reached_sizes(training, tokenizer), *remaining})
-
-
-def _is_there(size: int, expected: Mapping[str, int], out: Folder) -> bool:
-    names = files_of(smaller_folder(size))
-    return all(name in expected and out.size(name) == expected[name] for name in names)
-
-
-def with_extension(tokenizer: Tokenizer, record: Record, names: Sequence[str]) -> Tokenizer:
-    """Return the recorded tokenizer with these special tokens in the place of those added to it."""
-    added = list(record.values.get("special_tokens", {}).get("extended", ()))
-    if added == list(names):
-        return tokenizer
-    return Tokenizer(tokenizer.model.without(added).extended(names))
-
-
-def lacks_extension(training: Training, tokenizer: Tokenizer, out: Folder) -> bool:
-    """Return whether the tokenizer in the folder has other special tokens added to it than this."""
-    record = finished_learning(training, out)
-    return record is not None and record.values.get("tokenizer_sha256") != tokenizer.sha256
-
-
-def replace_extension(training: Training, tokenizer: Tokenizer, out: Folder) -> None:
-    """Write what `with_extension` gave, and all that goes with it.
-
-    Should this run end in between, the next one finds no tokenizer of the record, and learns again.
-
-    Raises:
-        CorruptOutputError: the report beside the tokenizer is damaged.
-    """
-    report = read_report(out)
-    out.remove(f"{TOKENIZER_FOLDER}/{READABLE_NAME}")
-    tokenizer.save(out.join(TOKENIZER_FOLDER), overwrite=True)
-    write_beside(training, tokenizer, report, out)
+def _files_of(folder: str) -> list[str]:
+    """Return the paths in the output of the files of a learned tokenizer."""
+    return [f"{folder}/{name}" for name in (*FILE_NAMES, REPORT_NAME)]

@@ -12,11 +12,10 @@ from nanotok_ray.tokenizer.folder import (
     differing_files,
     save_for_nanochat,
 )
-from nanotok_ray.tokenizer.model import Model
+from nanotok_ray.tokenizer.model import Model, make_model
 from nanotok_ray.tokenizer.opened import expected_tokenizer, open_tokenizer, written_tokenizer
 from nanotok_ray.tokenizer.rustbpe import RustBPETokenizer, get_token_bytes, get_tokenizer
 from nanotok_ray.tokenizer.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.train import make_model
 
 __all__ = [
     "FILE_NAMES",

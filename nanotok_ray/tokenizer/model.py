@@ -5,13 +5,15 @@ tokens have the ids above. A model is checked when it is made.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nanotok_ray import _core
+from nanotok_ray.counts.patterns import resolve_pattern
 from nanotok_ray.errors import TokenizerError
 
 NUM_BYTES = 256
@@ -255,3 +257,20 @@ def number_special_tokens(names: Sequence[str], *, num_merges: int) -> dict[str,
         twice = next(name for name in names if names.count(name) > 1)
         raise TokenizerError(f"the special token {twice!r} is given twice")
     return numbered
+
+
+def make_model(
+    merges: Iterable[Sequence[int]], *, pattern: str, special_tokens: Sequence[str]
+) -> Model:
+    """Build a model of learned merges and the names of special tokens.
+
+    Raises:
+        TokenizerError: A merge or a special token is impossible.
+    """
+    pairs = tuple((int(left), int(right)) for left, right in merges)
+    return Model(
+        pattern=resolve_pattern(pattern),
+        unicode_version=_core.UNICODE_VERSION,
+        merges=pairs,
+        special_tokens=number_special_tokens(special_tokens, num_merges=len(pairs)),
+    )

@@ -3,15 +3,24 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer import folder
-from nanotok_ray.tokenizer.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
 from nanotok_ray.tokenizer.model import NUM_BYTES, Model
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from nanotok_ray.counts.span_counts import SpanCounts
+    from nanotok_ray.tokenizer.train import TrainSettings
+
+REACHED = "vocabulary size reached"
+NO_PAIR_LEFT = "no pair left"
+BELOW_MIN_PAIR_COUNT = "below min_pair_count"
 
 FIRST_STEP = 1000
 """Merges of the first row after the start; every row after it has twice as many."""
@@ -67,7 +76,19 @@ _RULES = {
     "stop_reasons": [REACHED, NO_PAIR_LEFT, BELOW_MIN_PAIR_COUNT],
 }
 
-Numbers = Sequence[int] | NDArray[np.uint64]
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Learned:
+    """What the learner found."""
+
+    merges: NDArray[np.uint32]
+    """[m, 2]: the pair of each merge, in order; merge k makes id 256 + k."""
+    counts: NDArray[np.uint64]
+    """[m]: how often the pair of each merge occurred when it was merged."""
+    applied: NDArray[np.uint64]
+    """[m]: how often each pair was merged; by so much the number of tokens fell."""
+    stop_reason: str
+    """Why learning ended."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,6 +125,22 @@ class Counted:
     skipped_slices: Sequence[str] = ()
     """Slices that could not be counted and were left out, as the recipe allows."""
 
+    @classmethod
+    def of(cls, counts: "SpanCounts") -> "Self":
+        """Return what is known of counts without weights."""
+        from nanotok_ray.counts.reduce import SpanTotals  # noqa: PLC0415 - needs pyarrow
+
+        _, _, offsets, numbers = counts.run()
+        return cls(
+            documents=None,
+            texts=counts.texts,
+            text_bytes=counts.text_bytes,
+            spans=counts.total,
+            distinct_spans=len(numbers),
+            span_bytes=SpanTotals.of(offsets, numbers).span_bytes,
+            gaps=counts.gaps,
+        )
+
     @property
     def has_weights(self) -> bool:
         """Whether some source counts more than another."""
@@ -111,69 +148,36 @@ class Counted:
 
 
 def training_report(
-    model: Model,
-    *,
-    vocab_size: int,
-    counts: Numbers,
-    applied: Numbers,
-    stop_reason: str,
-    counted: Counted,
-    min_pair_count: int = 1,
-    max_token_bytes: int | None = None,
+    model: Model, settings: "TrainSettings", learned: Learned, counted: Counted
 ) -> dict[str, Any]:
     r"""Build the report of a tokenizer from what the learner found.
 
-    >>> model = Model(pattern=r"\w+", unicode_version="16.0.0", merges=((97, 98),),
-    ...               special_tokens={"<|bos|>": 257})
+    >>> from nanotok_ray.tokenizer.train import TrainSettings
+    >>> settings = TrainSettings(vocab_size=258, pattern=r"\w+", special_tokens=["<|bos|>"])
+    >>> found = Learned(merges=np.array([[97, 98]]), counts=np.array([3]), applied=np.array([3]),
+    ...                 stop_reason=REACHED)
     >>> counted = Counted(documents=1, texts=1, text_bytes=9, spans=3, distinct_spans=1,
     ...                   span_bytes=9, gaps=0)
-    >>> report = training_report(model, vocab_size=258, counts=[3], applied=[3],
-    ...                          stop_reason=REACHED, counted=counted)
+    >>> report = training_report(settings.model(found), settings, found, counted)
     >>> report["merges"]["token"], report["curve"][-1]["tokens"]
     (['ab'], 6)
 
     Args:
         model: the tokenizer.
-        vocab_size: ids that were asked for, special tokens included.
-        counts: [m], how often the pair of each merge occurred when it was merged.
-        applied: [m], how often it was merged.
-        stop_reason: why there are no more merges, as the learner says it.
+        settings: what was asked for.
+        learned: the counts of the model's merges, and why there are no more.
         counted: what it was learned from.
-        min_pair_count: pairs that occur less often were not merged.
-        max_token_bytes: pairs of more bytes were not merged; None: of any number.
 
     Raises:
         TokenizerError: There are not as many numbers as merges.
     """
-    _check_lengths(model, counts=counts, applied=applied)
-    curve = size_curve(
-        _integers(applied),
-        span_bytes=counted.span_bytes,
-        num_special_tokens=len(model.special_tokens),
-    )
-    return {
-        "format": REPORT_FORMAT,
-        "pattern": model.pattern,
-        "unicode_version": model.unicode_version,
-        "special_tokens": list(model.special_tokens),
-        "vocab_size_asked": vocab_size,
-        "vocab_size_reached": model.num_ids,
-        "stop_reason": stop_reason,
-        "min_pair_count": min_pair_count,
-        "max_token_bytes": max_token_bytes,
-        "rules": _RULES,
-        **asdict(counted),
-        "differs_from_rustbpe": _differences(counted, max_token_bytes=max_token_bytes),
-        "duplicate_tokens": [list(pair) for pair in model.duplicates()],
-        "curve": curve,
-        "merges": {
-            "left": [left for left, _ in model.merges],
-            "right": [right for _, right in model.merges],
-            "token": [token_text(token) for token in model.tokens[NUM_BYTES:]],
-            "count": _integers(counts),
-            "applied": _integers(applied),
-        },
-    }
+    counts = {"count": learned.counts.tolist(), "applied": learned.applied.tolist()}
+    limits = {name: getattr(settings, name) for name in _LIMITS}
+    goal = {"vocab_size_asked": settings.vocab_size, "stop_reason": learned.stop_reason, **limits}
+    return _report(model, goal, counts, counted)
+
+
+_LIMITS = ("min_pair_count", "max_token_bytes")
 
 
 def cut_report(report: Mapping[str, Any], model: Model) -> dict[str, Any]:
@@ -184,17 +188,49 @@ def cut_report(report: Mapping[str, Any], model: Model) -> dict[str, Any]:
     Raises:
         TokenizerError: `report` has fewer merges than the model.
     """
-    size, merges = len(model.merges), report["merges"]
-    return training_report(
-        model,
-        vocab_size=model.num_ids,
-        counts=merges["count"][:size],
-        applied=merges["applied"][:size],
-        stop_reason=REACHED,
-        counted=Counted(**{field.name: report[field.name] for field in fields(Counted)}),
-        min_pair_count=report["min_pair_count"],
-        max_token_bytes=report["max_token_bytes"],
+    size = len(model.merges)
+    counts = {name: report["merges"][name][:size] for name in ("count", "applied")}
+    limits = {name: report[name] for name in _LIMITS}
+    goal = {"vocab_size_asked": model.num_ids, "stop_reason": REACHED, **limits}
+    counted = Counted(**{field.name: report[field.name] for field in fields(Counted)})
+    return _report(model, goal, counts, counted)
+
+
+def _report(
+    model: Model, goal: Mapping[str, Any], counts: Mapping[str, list[int]], counted: Counted
+) -> dict[str, Any]:
+    for name, column in counts.items():
+        if len(column) != len(model.merges):
+            raise TokenizerError(
+                f"{name} has {len(column)} numbers for {len(model.merges)} merges: give what the "
+                "learner gave beside them"
+            )
+    curve = size_curve(
+        counts["applied"],
+        span_bytes=counted.span_bytes,
+        num_special_tokens=len(model.special_tokens),
     )
+    return {
+        "format": REPORT_FORMAT,
+        "pattern": model.pattern,
+        "unicode_version": model.unicode_version,
+        "special_tokens": list(model.special_tokens),
+        "vocab_size_asked": goal["vocab_size_asked"],
+        "vocab_size_reached": model.num_ids,
+        "stop_reason": goal["stop_reason"],
+        **{name: goal[name] for name in _LIMITS},
+        "rules": _RULES,
+        **asdict(counted),
+        "differs_from_rustbpe": _differences(counted, max_token_bytes=goal["max_token_bytes"]),
+        "duplicate_tokens": [list(pair) for pair in model.duplicates()],
+        "curve": curve,
+        "merges": {
+            "left": [left for left, _ in model.merges],
+            "right": [right for _, right in model.merges],
+            "token": [token_text(token) for token in model.tokens[NUM_BYTES:]],
+            **counts,
+        },
+    }
 
 
 def short_report(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,17 +272,3 @@ def _differences(counted: Counted, *, max_token_bytes: int | None) -> list[str]:
         "gaps": bool(counted.gaps),  # rustbpe loses them
     }
     return [name for name, makes_others in settings.items() if makes_others]
-
-
-def _check_lengths(model: Model, **columns: Numbers) -> None:
-    for name, column in columns.items():
-        if len(column) != len(model.merges):
-            raise TokenizerError(
-                f"{name} has {len(column)} numbers for {len(model.merges)} merges: give what the "
-                "learner gave beside them"
-            )
-
-
-def _integers(numbers: Numbers) -> list[int]:
-    """Return Python's integers, which JSON can hold and whose sums have no limit."""
-    return numbers.tolist() if isinstance(numbers, np.ndarray) else list(numbers)

@@ -12,7 +12,6 @@ from nanotok_ray.tokenizer.folder import default_folder, load_model, save_for_na
 from nanotok_ray.tokenizer.foreign import from_encoding
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.tokenizer import CACHE_BYTES, Tokenizer
-from nanotok_ray.tokenizer.train import learn_model
 
 if TYPE_CHECKING:
     import tiktoken
@@ -79,14 +78,12 @@ class RustBPETokenizer(Tokenizer):
             TokenizerError: `text_iterator` is one string.
             TypeError: One of the texts is not a str.
         """
-        return cls(
-            learn_model(
-                text_iterator,
-                vocab_size=vocab_size,
-                pattern=pattern,
-                special_tokens=special_tokens,
-                threads=threads,
-            )
+        return super().train_from_iterator(
+            text_iterator,
+            vocab_size,
+            threads=threads,
+            pattern=pattern,
+            special_tokens=special_tokens,
         )
 
     @classmethod

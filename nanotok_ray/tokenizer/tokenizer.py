@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nanotok_ray import _core
 from nanotok_ray.chat.batches import BatchRenderer
-from nanotok_ray.counts.patterns import SPLIT_PATTERN
+from nanotok_ray.counts.patterns import SPLIT_PATTERN, resolve_pattern
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents.batch import Documents, Nulls, as_documents, to_utf8
 from nanotok_ray.documents.texts import ArrowTexts
@@ -29,7 +29,6 @@ from nanotok_ray.tokenizer.nanochat_files import ENCODING_NAME
 from nanotok_ray.tokenizer.output import check_folder
 from nanotok_ray.tokenizer.readable import sha256_of
 from nanotok_ray.tokenizer.rendering import Ids, Offsets, Rendering, is_plain, required
-from nanotok_ray.tokenizer.train import learn_model
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -107,14 +106,17 @@ class Tokenizer(Rendering):
             TokenizerError: `iterator` is one string.
             TypeError: One of the texts is not a str.
         """
-        model = learn_model(
-            iterator,
-            vocab_size=vocab_size,
-            pattern=pattern,
-            special_tokens=special_tokens,
-            threads=threads,
+        from nanotok_ray.tokenizer.train import (  # noqa: PLC0415 - it imports this module
+            TrainSettings,
+            learn_model,
         )
-        return cls(model)
+
+        settings = TrainSettings(
+            vocab_size=vocab_size,
+            pattern=resolve_pattern(pattern),
+            special_tokens=special_tokens,
+        )
+        return cls(learn_model(iterator, settings, threads=threads))
 
     @classmethod
     def load(

@@ -11,7 +11,7 @@ from nanotok_ray import SpanCounts, Tokenizer
 from nanotok_ray.cli import main
 from nanotok_ray.cli.progress import merge_bar
 from nanotok_ray.counts.patterns import PATTERNS
-from nanotok_ray.tokenizer.merges import MergeProgress
+from nanotok_ray.tokenizer.train import MergeProgress
 from tests.support.small_corpus import RECIPE, texts, write_corpus
 
 DOCUMENTS = texts(150, seed=7)

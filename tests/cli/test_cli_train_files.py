@@ -17,7 +17,7 @@ from tokenizers import Tokenizer as HuggingFaceTokenizer
 from nanotok_ray import SpanCounts, Tokenizer
 from nanotok_ray.cli import main
 from nanotok_ray.cli.main import parser
-from nanotok_ray.counts.corpus import count_corpus
+from nanotok_ray.counts.count_slice import count_corpus
 from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.sources.named_files import ReadingRules, find_named

@@ -9,7 +9,7 @@ from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.train import make_model
+from nanotok_ray.tokenizer.model import make_model
 from tests.support import reference
 
 texts = st.text(

@@ -17,7 +17,7 @@ from nanotok_ray.errors import SourceError
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.nanochat_files import to_pickle
 from nanotok_ray.tokenizer.readable import to_tiktoken_file
-from nanotok_ray.tokenizer.train import num_merges_for
+from nanotok_ray.tokenizer.train import TrainSettings
 
 
 def read(name):
@@ -114,7 +114,7 @@ def test_special_tokens_get_the_ids_after_the_last_merge(case):
 @pytest.mark.parametrize("asked", [32768, 65536])
 def test_a_full_vocabulary_has_room_for_upstreams_number_of_merges(asked):
     expected = TRAINING["full_vocabulary"][str(asked)]
-    assert num_merges_for(asked, num_special_tokens=9) == expected["merges"]
+    assert TrainSettings(vocab_size=asked).num_merges == expected["merges"]
 
 
 def test_texts_encode_to_upstreams_ids(tokenizer):

@@ -12,18 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
-from nanotok_ray.counts.count_file import COUNTS_SCHEMA, NUM_RANGES, CountProvenance, pack_counts
+from nanotok_ray.counts.count_file import (
+    COUNTS_SCHEMA,
+    NUM_RANGES,
+    CountProvenance,
+    CountReader,
+    pack_counts,
+)
 from nanotok_ray.counts.count_slice import CountSettings, count_slice
 from nanotok_ray.counts.patterns import SPLIT_PATTERN, split
-from nanotok_ray.counts.reader import CountReader
+from nanotok_ray.counts.reduce import CountPart, reduce_counts
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.merges import NO_PAIR_LEFT, REACHED
-from tests.support.learned import learn_files
+from nanotok_ray.tokenizer.report import NO_PAIR_LEFT, REACHED
+from tests.support.learned import learn_files, learn_reduced
 from tests.support.reference import learn_merges as learn_plainly
 from tests.support.small_corpus import recipe, texts, write_corpus
 
@@ -150,15 +156,17 @@ def count_files(folder, parts):
 
 @given(st.lists(TEXTS, min_size=1, max_size=4), st.randoms(use_true_random=False))
 def test_merges_of_all_files_are_those_of_all_documents_in_any_order(parts, rng):
+    everything = [text for documents in parts for text in documents]
     urls = [f"memory://counts-{rng.random()}/{number}.arrow" for number in range(len(parts))]
     for url, documents in zip(urls, parts, strict=True):
         folder, _, name = url.rpartition("/")
         Folder(folder).write_whole(name, pack_counts(run_of(documents), ORIGIN))
-    learned = learn_files(rng.sample(urls, len(urls)), num_merges=30)
-    everything = [text for documents in parts for text in documents]
+    parts = [CountPart(url=url) for url in rng.sample(urls, len(urls))]
+    reduced = reduce_counts(parts)
+    learned = learn_reduced(reduced, num_merges=30)
     expected = learn_plainly(encoded(plain_counts(everything)), num_merges=30)
     assert [tuple(pair) for pair in learned.merges.tolist()] == [tuple(pair) for pair in expected]
-    assert learned.spans == plain_counts(everything).total()
+    assert reduced.totals.spans == plain_counts(everything).total()
     assert learned.stop_reason == (REACHED if len(expected) == 30 else NO_PAIR_LEFT)
 
 
@@ -249,7 +257,7 @@ def test_a_budget_ends_counting_beside_a_text_that_cannot_be_split(tmp_path):
     lines = [talk("a!", "bc"), talk("de", "fg"), talk("hi"), talk("jk")]
     record, entries, found = counted(tmp_path, lines, budget=5)
     assert [row for row, _ in entries] == [0]
-    assert (record["texts"], record["code_points"]) == (3, 6)
+    assert (record["texts"], record["text_bytes"], record["code_points"]) == (1, 2, 6)
     assert found == {b"de": 1}
 
 

@@ -11,8 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.counts import count_file
-from nanotok_ray.counts.count_file import BATCH_ROWS, COUNTS_FORMAT, CountProvenance, pack_counts
-from nanotok_ray.counts.reader import provenances_of
+from nanotok_ray.counts.count_file import (
+    BATCH_ROWS,
+    COUNTS_FORMAT,
+    CountProvenance,
+    pack_counts,
+    provenances_of,
+)
 from nanotok_ray.counts.reduce import (
     CountPart,
     merge_count_files,

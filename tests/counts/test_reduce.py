@@ -11,7 +11,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.counts import count_file, reader
+from nanotok_ray.counts import count_file, reduce
 from nanotok_ray.counts.count_file import (
     BATCH_ROWS,
     NUM_RANGES,
@@ -21,11 +21,17 @@ from nanotok_ray.counts.count_file import (
     pack_counts,
     range_sizes,
 )
-from nanotok_ray.counts.reader import MAX_OPEN, CountRanges
-from nanotok_ray.counts.reduce import CountPart, reduce_counts, reduce_memory, sum_run
+from nanotok_ray.counts.reduce import (
+    MAX_OPEN,
+    CountPart,
+    CountRanges,
+    reduce_counts,
+    reduce_memory,
+    sum_run,
+)
 from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer.merges import TrainSettings, learn_merges
+from tests.support.learned import learn_reduced
 
 ORIGIN = CountProvenance.nothing(pattern=".", gaps="spans")
 
@@ -126,13 +132,13 @@ def test_files_of_many_batches_are_read_once_in_any_buffer(tmp_path, monkeypatch
     counters = [many(rng, size) for size in sizes]
     parts = parts_of(tmp_path, counters, [1, 2, 3, 4])
     read = Counter()
-    batch = reader.CountReader.batch
+    batch = count_file.CountReader.batch
 
     def counted(self, number):
         read[self.name, number] += 1
         return batch(self, number)
 
-    monkeypatch.setattr(reader.CountReader, "batch", counted)
+    monkeypatch.setattr(count_file.CountReader, "batch", counted)
     reduced = reduce_counts(parts, min_count=2, buffer_bytes=buffer_bytes)
     check(reduced, counters, [1, 2, 3, 4], 2)
     assert set(read.values()) == {1}
@@ -151,9 +157,9 @@ def test_more_files_than_stay_open(tmp_path, monkeypatch):
     assert len(counters) > MAX_OPEN
     parts = parts_of(tmp_path, counters)
     check(reduce_counts(parts, buffer_bytes=40 << 20), counters, [1] * 300, 1)
-    monkeypatch.setattr(reader, "MAX_OPEN", 3)
+    monkeypatch.setattr(reduce, "MAX_OPEN", 3)
     opened = set()
-    start, close = reader.CountReader.__init__, reader.CountReader.close
+    start, close = count_file.CountReader.__init__, count_file.CountReader.close
 
     def noted(self, source, *, name):
         opened.add(name)
@@ -164,8 +170,8 @@ def test_more_files_than_stay_open(tmp_path, monkeypatch):
         opened.discard(self.name)
         close(self)
 
-    monkeypatch.setattr(reader.CountReader, "__init__", noted)
-    monkeypatch.setattr(reader.CountReader, "close", forgotten)
+    monkeypatch.setattr(count_file.CountReader, "__init__", noted)
+    monkeypatch.setattr(count_file.CountReader, "close", forgotten)
     check(reduce_counts(parts[:20], buffer_bytes=1 << 20), counters[:20], [1] * 20, 1)
     assert not opened
 
@@ -324,15 +330,17 @@ def test_memory_is_the_sums_and_the_buffer():
 
 def test_learning_takes_weights_and_a_least_count(tmp_path):
     counters = [{b"abab": 3, b"rare": 1}, {b"cdcd": 2, b"abab": 1}]
-    plain = learn_merges(reduce_counts(parts_of(tmp_path, counters)), TrainSettings(num_merges=1))
+    plain = learn_reduced(reduce_counts(parts_of(tmp_path, counters)), num_merges=1)
     assert plain.merges.tolist() == [[97, 98]]
     parts = parts_of(tmp_path, counters, [1, 10])
-    learned = learn_merges(reduce_counts(parts, min_count=2), TrainSettings(num_merges=1))
+    reduced = reduce_counts(parts, min_count=2)
+    learned = learn_reduced(reduced, num_merges=1)
     assert learned.merges.tolist() == [[99, 100]]
     assert learned.counts.tolist() == [40]
-    assert spans_of(learned.span_data, learned.span_offsets, learned.span_counts) == {
+    assert spans_of(reduced.data, reduced.offsets, reduced.counts) == {
         b"abab": 13,
         b"cdcd": 20,
     }
-    assert (learned.spans, learned.span_bytes, learned.distinct_spans) == (7, 28, 3)
-    assert learned.totals.dropped_distinct == learned.totals.dropped_spans == 1
+    totals = reduced.totals
+    assert (totals.spans, totals.span_bytes, totals.distinct_spans) == (7, 28, 3)
+    assert totals.dropped_distinct == totals.dropped_spans == 1

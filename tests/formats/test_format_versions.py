@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.counts.count_file import COUNTS_FORMAT
-from nanotok_ray.counts.reader import CountReader
+from nanotok_ray.counts.count_file import COUNTS_FORMAT, CountReader
 from nanotok_ray.errors import (
     DAMAGED,
     NEWER,

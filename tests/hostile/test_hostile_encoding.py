@@ -41,7 +41,7 @@ from nanotok_ray.counts.patterns import PATTERNS, SPLIT_PATTERN, split
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer import Model
-from nanotok_ray.tokenizer.train import make_model
+from nanotok_ray.tokenizer.model import make_model
 from tests.support import reference
 
 RUN = 100_000

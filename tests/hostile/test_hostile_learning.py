@@ -25,11 +25,12 @@ from nanotok_ray import Tokenizer, _core
 from nanotok_ray.api import prepare
 from nanotok_ray.counts.count_file import CountProvenance, pack_counts
 from nanotok_ray.counts.patterns import SPLIT_PATTERN, split
+from nanotok_ray.counts.reduce import CountPart, reduce_counts
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import VocabularySizeError
 from nanotok_ray.job.executor import use_executor
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer.merges import NO_PAIR_LEFT, REACHED
+from nanotok_ray.tokenizer.report import NO_PAIR_LEFT, REACHED
 from tests.support import reference
 from tests.support.executors import Twice
 from tests.support.learned import check, learn, learn_all, learn_files, rustbpes_tokens, spelled
@@ -286,10 +287,12 @@ def test_a_count_file_that_is_summed_twice_counts_twice(tmp_path):
     folder = Folder(str(tmp_path))
     origin = CountProvenance.nothing(pattern=SPLIT_PATTERN, gaps="spans")
     folder.write_whole("a.arrow", pack_counts(counter.sorted_run(), origin))
-    once, twice = (learn_files([folder.join("a.arrow")] * n, num_merges=10**6) for n in (1, 2))
+    files = [[folder.join("a.arrow")] * n for n in (1, 2)]
+    once, twice = (learn_files(urls, num_merges=10**6) for urls in files)
     assert twice.merges.tolist() == once.merges.tolist()
     assert twice.counts.tolist() == (once.counts * 2).tolist()
-    assert (twice.spans, twice.distinct_spans) == (2 * counter.total(), once.distinct_spans)
+    total = reduce_counts([CountPart(url=url) for url in files[1]]).totals
+    assert (total.spans, total.distinct_spans) == (2 * counter.total(), counter.num_distinct())
     assert once.stop_reason == twice.stop_reason == NO_PAIR_LEFT
 
 

@@ -13,7 +13,7 @@ from nanotok_ray.cli import main
 from nanotok_ray.counts.span_counts import SpanCounts
 from nanotok_ray.job import termination
 from nanotok_ray.job.termination import Terminated, interruptible, terminable
-from nanotok_ray.tokenizer.learn import learn
+from nanotok_ray.tokenizer.train import learn
 from tests.support.small_corpus import texts
 
 

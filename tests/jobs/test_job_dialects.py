@@ -13,9 +13,9 @@ from nanotok_ray.chat.reference import message_texts, segments_of
 from nanotok_ray.chat.segments import compose
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.errors import QuarantineLimitError, RecipeError
+from nanotok_ray.job.counting import training_of
 from nanotok_ray.job.planning import plan_job
 from nanotok_ray.job.tokenize import check_special_tokens
-from nanotok_ray.job.training import training_of
 from nanotok_ray.job.work import count_work
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import parse_recipe

@@ -7,8 +7,8 @@ from dataclasses import replace
 from nanotok_ray.cluster.ray_executor import RayExecutor
 from nanotok_ray.errors import NanotokError
 from nanotok_ray.job.executor import Executor
-from nanotok_ray.job.learner import learn_tokenizer
 from nanotok_ray.job.task import TaskResult
+from nanotok_ray.job.training import learn_tokenizer
 
 
 def do_nothing(**_):

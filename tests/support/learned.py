@@ -7,7 +7,7 @@ from nanotok_ray import Tokenizer, _core
 from nanotok_ray.counts.patterns import SPLIT_PATTERN
 from nanotok_ray.counts.reduce import CountPart, reduce_counts
 from nanotok_ray.documents.batch import Documents
-from nanotok_ray.tokenizer.merges import TrainSettings, learn_merges
+from nanotok_ray.tokenizer.train import TrainSettings, learn_merges
 from tests.support import reference
 
 
@@ -18,10 +18,15 @@ def learn_all(counts, num_merges):
     return _core.learn(spans.data, spans.offsets, numbers, num_merges=num_merges)
 
 
-def learn_files(urls, **settings):
+def learn_files(urls, *, num_merges):
     """What is learned from count files, weight 1."""
-    sums = reduce_counts([CountPart(url=url) for url in urls])
-    return learn_merges(sums, TrainSettings(**settings))
+    return learn_reduced(reduce_counts([CountPart(url=url) for url in urls]), num_merges=num_merges)
+
+
+def learn_reduced(reduced, *, num_merges):
+    """What is learned from the sums of count files."""
+    settings = TrainSettings(vocab_size=256 + num_merges, special_tokens=())
+    return learn_merges((reduced.data, reduced.offsets, reduced.counts), settings)
 
 
 def learn(counts, num_merges):

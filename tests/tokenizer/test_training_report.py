@@ -9,37 +9,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray import _core
-from nanotok_ray.counts.totals import SpanTotals
+from nanotok_ray.counts.patterns import resolve_pattern
+from nanotok_ray.counts.reduce import SpanTotals
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.formats.manifest import to_json
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
-from nanotok_ray.tokenizer import Tokenizer, make_model
+from nanotok_ray.tokenizer import make_model
 from nanotok_ray.tokenizer import report as size_curve
-from nanotok_ray.tokenizer.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
 from nanotok_ray.tokenizer.report import (
+    BELOW_MIN_PAIR_COUNT,
+    NO_PAIR_LEFT,
+    REACHED,
     Counted,
+    Learned,
     cut_report,
     short_report,
     token_text,
     training_report,
     why_stopped,
 )
-from nanotok_ray.tokenizer.train import count_spans
+from nanotok_ray.tokenizer.train import TrainSettings, count_spans, train_tokenizer
 from tests.support.small_corpus import texts
 
+ONE_SPAN = Counted(
+    documents=1, texts=1, text_bytes=1, spans=1, distinct_spans=1, span_bytes=9, gaps=0
+)
 SMALLEST = 256 + len(SPECIAL_TOKENS)
 
 
 def learn(documents, *, vocab_size, pattern="nanochat", **limits):
     """Learn from documents; give the tokenizer and its report."""
-    model = make_model([], pattern=pattern, special_tokens=SPECIAL_TOKENS)
-    counter = count_spans(documents, pattern=model.pattern, threads=1)
+    settings = TrainSettings(vocab_size=vocab_size, pattern=resolve_pattern(pattern), **limits)
+    counter = count_spans(documents, pattern=settings.pattern, threads=1)
     _, data, offsets, span_counts = counter.sorted_run()
-    merges, counts, applied, stop_reason = _core.learn(
-        data, offsets, span_counts, num_merges=vocab_size - SMALLEST, **limits
-    )
-    model = make_model(merges.tolist(), pattern=pattern, special_tokens=SPECIAL_TOKENS)
     counted = Counted(
         documents=len(documents),
         texts=len(documents),
@@ -49,16 +51,20 @@ def learn(documents, *, vocab_size, pattern="nanochat", **limits):
         span_bytes=SpanTotals.of(offsets, span_counts).span_bytes,
         gaps=counter.num_gaps(),
     )
-    report = training_report(
-        model,
-        vocab_size=vocab_size,
-        counts=counts,
-        applied=applied,
-        stop_reason=stop_reason,
-        counted=counted,
-        **limits,
+    learned = train_tokenizer((data, offsets, span_counts), settings, counted, threads=1)
+    return learned.tokenizer, learned.report
+
+
+def report_of(model, *, vocab_size, counts, applied, counted=ONE_SPAN, **limits):
+    """The report of a model whose merges have these numbers."""
+    learned = Learned(
+        merges=model.merge_array,
+        counts=np.array(counts, dtype=np.uint64),
+        applied=np.array(applied, dtype=np.uint64),
+        stop_reason=REACHED,
     )
-    return Tokenizer(model), report
+    settings = TrainSettings(vocab_size=vocab_size, special_tokens=(), **limits)
+    return training_report(model, settings, learned, counted)
 
 
 def check_curve(tokenizer, report, documents):
@@ -94,15 +100,12 @@ def test_the_curve_holds_for_texts_of_few_letters(documents, vocab_size):
 def test_rows_are_at_a_thousand_and_its_doubles_and_at_the_last():
     merges = [(left, right) for left in range(30) for right in range(100)]
     model = make_model(merges, pattern="nanochat", special_tokens=["<|bos|>"])
-    counted = Counted(
-        documents=1, texts=1, text_bytes=1, spans=1, distinct_spans=1, span_bytes=2**70, gaps=0
-    )
-    report = training_report(
+    counted = replace(ONE_SPAN, span_bytes=2**70)
+    report = report_of(
         model,
         vocab_size=3257,
         counts=[2**63] * 3000,
         applied=[2**50] * 3000,
-        stop_reason=REACHED,
         counted=counted,
     )
     rows = {row["merges"]: row for row in report["curve"]}
@@ -184,34 +187,14 @@ def test_two_ids_of_the_same_bytes_are_listed():
     model = make_model(
         [(97, 98), (98, 99), (256, 99), (97, 257)], pattern="nanochat", special_tokens=[]
     )
-    counted = Counted(
-        documents=None, texts=None, text_bytes=None, spans=1, distinct_spans=1, span_bytes=9, gaps=0
-    )
-    report = training_report(
-        model,
-        vocab_size=260,
-        counts=[1] * 4,
-        applied=[1] * 4,
-        stop_reason=REACHED,
-        counted=counted,
-    )
+    report = report_of(model, vocab_size=260, counts=[1] * 4, applied=[1] * 4)
     assert report["duplicate_tokens"] == [[258, 259]]
 
 
 def test_numbers_that_do_not_fit_the_merges_are_refused():
     model = make_model([(97, 98)], pattern="nanochat", special_tokens=[])
-    counted = Counted(
-        documents=1, texts=1, text_bytes=1, spans=1, distinct_spans=1, span_bytes=9, gaps=0
-    )
     with pytest.raises(TokenizerError, match="applied has 2 numbers for 1 merges"):
-        training_report(
-            model,
-            vocab_size=257,
-            counts=[1],
-            applied=np.array([1, 1], dtype=np.uint64),
-            stop_reason=REACHED,
-            counted=counted,
-        )
+        report_of(model, vocab_size=257, counts=[1], applied=[1, 1])
 
 
 @pytest.mark.parametrize(
@@ -226,17 +209,7 @@ def test_numbers_that_do_not_fit_the_merges_are_refused():
     ],
 )
 def test_what_makes_other_merges_than_rustbpes_is_named(changes, limits, named):
-    counted = Counted(
-        documents=1, texts=1, text_bytes=1, spans=1, distinct_spans=1, span_bytes=9, gaps=0
-    )
     model = make_model([], pattern="nanochat", special_tokens=())
-    report = training_report(
-        model,
-        vocab_size=256,
-        counts=[],
-        applied=[],
-        stop_reason=REACHED,
-        counted=replace(counted, **changes),
-        **limits,
-    )
+    counted = replace(ONE_SPAN, **changes)
+    report = report_of(model, vocab_size=256, counts=[], applied=[], counted=counted, **limits)
     assert report["differs_from_rustbpe"] == named
