@@ -169,17 +169,6 @@ def test_long_texts_make_short_batches(tmp_path):
     assert max(batch.documents.num_bytes for batch in result.batches) <= 16 << 20
 
 
-@pytest.mark.parametrize("dictionary", [True, False])
-def test_a_row_group_without_rows_has_no_documents(tmp_path, dictionary):
-    """Without a dictionary its column chunk has no page at all, and no offset of one."""
-    schema = pa.schema([("text", pa.string())])
-    with pq.ParquetWriter(tmp_path / "a", schema, use_dictionary=dictionary) as writer:
-        for texts in (["ab", "c"], [], ["d"]):
-            writer.write_table(pa.table({"text": pa.array(texts, pa.string())}))
-    assert Result(tmp_path / "a", 0, 3).documents == [b"ab", b"c", b"d"]
-    assert Result(tmp_path / "a", 1, 2).documents == []
-
-
 def test_a_file_without_rows_has_no_documents(tmp_path):
     write(tmp_path / "a", [])
     assert Result(tmp_path / "a", 0, 0).batches == []
