@@ -6,7 +6,7 @@ which renders them, or raises the error that names the problem.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from nanotok_ray.chat.segments import Segment
 from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
 from nanotok_ray.documents.batch import Documents, offsets_of, to_utf8
 from nanotok_ray.errors import SplitError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 
@@ -60,7 +63,7 @@ class RenderedBatch:
         )
 
     @classmethod
-    def joined(cls, batches: "Sequence[RenderedBatch]") -> Self:
+    def joined(cls, batches: "Sequence[RenderedBatch]") -> "Self":
         """Return the documents of all batches, one after the other; there is at least one batch."""
         firsts = offsets_of(np.array([len(batch) for batch in batches]))
         shifted = [

@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Self, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ from nanotok_ray.errors import (
 from nanotok_ray.formats.paths import local_path
 from nanotok_ray.recipe import Gaps
 from nanotok_ray.storage import open_input
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _HOW = ("pattern", "gaps", "unicode")
 """The fields that decide which spans there are."""
@@ -56,12 +59,12 @@ class CountProvenance:
     """How many of them were gaps; None: unknown."""
 
     @classmethod
-    def nothing(cls, *, pattern: str, gaps: Gaps) -> Self:
+    def nothing(cls, *, pattern: str, gaps: Gaps) -> "Self":
         """Return the origin of no counts at all."""
         return cls(pattern=pattern, gaps=gaps, texts=0, text_bytes=0, spans=0, num_gaps=0)
 
     @classmethod
-    def from_json(cls, data: str | bytes, *, name: str) -> Self:
+    def from_json(cls, data: str | bytes, *, name: str) -> "Self":
         """Read what `to_json` wrote.
 
         Raises:
@@ -105,7 +108,7 @@ class CountProvenance:
             )
 
     @classmethod
-    def joined(cls, origins: "Mapping[str, CountProvenance]") -> Self:
+    def joined(cls, origins: "Mapping[str, CountProvenance]") -> "Self":
         """Return the origin of the sum of counts, each of which has a name; there is at least one.
 
         Raises:
@@ -304,7 +307,7 @@ class CountReader:
         self.num_batches: int = self._reader.num_record_batches
 
     @classmethod
-    def open(cls, url: str) -> Self:
+    def open(cls, url: str) -> "Self":
         """Open a path or URL.
 
         Raises:

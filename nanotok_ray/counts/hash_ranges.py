@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,10 @@ from nanotok_ray import _core
 from nanotok_ray.counts.count_file import BATCH_ROWS, NUM_RANGES, ROW_BYTES, CountReader, Run
 from nanotok_ray.errors import CorruptOutputError, TokenizerError
 from nanotok_ray.formats.paths import local_path
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 
 BUFFER_BYTES = 256 << 20
 """What is read of all files at once by default."""
@@ -187,7 +191,7 @@ class CountRanges:
                 f"a count file is damaged: {error}; remove it and count its texts again"
             ) from error
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Self":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import pairwise
 from math import lcm
 from operator import mul
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,10 @@ from nanotok_ray.formats.manifest import RECORD_FORMAT, key_of
 from nanotok_ray.recipe import Gaps, SourceRecipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.storage.folder import arrow_sink
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 
 SHARE_UNIT = 1024
 """Weights that come of shares are rounded to a whole number of so many parts of 1."""
@@ -130,7 +134,7 @@ class SpanTotals:
     """How many different ones were dropped."""
 
     @classmethod
-    def of(cls, offsets: NDArray[np.int64], counts: NDArray[np.uint64]) -> Self:
+    def of(cls, offsets: NDArray[np.int64], counts: NDArray[np.uint64]) -> "Self":
         """Add up spans that begin at `offsets` [n + 1] and occur `counts` [n] times."""
         spans = span_bytes = 0
         for start in range(0, len(counts), _BLOCK):

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,8 @@ from nanotok_ray.recipe import Gaps
 from nanotok_ray.storage import Folder, FoundFiles, find_files, open_input
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from nanotok_ray.documents.texts import Texts
 
 
@@ -199,7 +201,7 @@ class SpanCounts(CountedSpans):
         *,
         pattern: str,
         gaps: Gaps = "spans",
-    ) -> Self:
+    ) -> "Self":
         """Take spans and counts that were made elsewhere; those of a span that comes twice add.
 
         `pattern` is what cut the texts, which the counts alone cannot say.
@@ -218,7 +220,7 @@ class SpanCounts(CountedSpans):
     @classmethod
     def from_arrow(
         cls, spans: Column, counts: Column, *, pattern: str, gaps: Gaps = "spans"
-    ) -> Self:
+    ) -> "Self":
         """Take two Arrow columns [n] that were made elsewhere; as `from_counts`.
 
         `spans` are strings or bytes of any kind, or a dictionary of these; `counts` are of any
@@ -238,7 +240,7 @@ class SpanCounts(CountedSpans):
         return made
 
     @classmethod
-    def load(cls, *files: str | os.PathLike[str]) -> Self:
+    def load(cls, *files: str | os.PathLike[str]) -> "Self":
         """Read count files, paths or URLs, at least one, and add them up.
 
         Held in memory are the sums, and of the files 256 MiB at a time.
@@ -258,7 +260,7 @@ class SpanCounts(CountedSpans):
         return cls.of_runs(origin, sum_run(urls))
 
     @classmethod
-    def of_runs(cls, origin: CountProvenance, *runs: Run, num_threads: int | None = None) -> Self:
+    def of_runs(cls, origin: CountProvenance, *runs: Run, num_threads: int | None = None) -> "Self":
         """Add up sorted runs; `origin` says what all of them were made from.
 
         Raises:

@@ -7,7 +7,7 @@ what an earlier one wrote. Neither changes a sum.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from nanotok_ray.counts.hash_ranges import HashPart
 from nanotok_ray.counts.reduce import (
@@ -41,6 +41,10 @@ from nanotok_ray.job.work import CountWork, MergeWork, ReduceWork, merge_work, r
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards.output import Record, finished_records
 from nanotok_ray.storage import Folder
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 
 _Work = TypeVar("_Work", MergeWork, ReduceWork)
 
@@ -115,7 +119,7 @@ class Summed:
     """Of the sums of the parts of all hashes; none where the count files are small."""
 
     @classmethod
-    def of(cls, training: Training, counted: CountedSlices) -> Self:
+    def of(cls, training: Training, counted: CountedSlices) -> "Self":
         """Find the weights.
 
         Raises:

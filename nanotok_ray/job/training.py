@@ -6,7 +6,7 @@ A tokenizer whose record matches is not learned again.
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from nanotok_ray.counts.patterns import default_threads
 from nanotok_ray.counts.reduce import Reduced, SpanTotals
@@ -30,6 +30,9 @@ from nanotok_ray.tokenizer.report import (
     why_stopped,
 )
 from nanotok_ray.tokenizer.train import LearnedTokenizer, Made, TrainSettings, train_tokenizer
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 LEARN_RECORD = "records/learn.json"
 
@@ -328,7 +331,7 @@ class LearnedOutput:
     """The record, if it is of this training."""
 
     @classmethod
-    def of(cls, training: Training, tokenizer: Tokenizer, out: Folder) -> Self:
+    def of(cls, training: Training, tokenizer: Tokenizer, out: Folder) -> "Self":
         """Read the record."""
         record = finished_learning(training, out)
         return cls(training=training, tokenizer=tokenizer, out=out, record=record)

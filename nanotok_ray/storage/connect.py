@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import fsspec.config
@@ -13,6 +13,7 @@ from fsspec.core import url_to_fs
 from nanotok_ray.errors import SourceError, how_to_install
 from nanotok_ray.storage.retries import attempt
 from nanotok_ray.storage.tree import Entry
+from nanotok_ray.units import parse_time
 
 CONNECT_SECONDS = 10
 READ_SECONDS = 20
@@ -99,7 +100,7 @@ def _aiohttp_limits() -> object:
     return ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS)
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _ETAG_KEYS = ("ETag", "etag", "md5Hash")
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "created")
 VERSION_KEYS = {*_ETAG_KEYS, *_TIME_KEYS}
@@ -189,11 +190,11 @@ def _nanoseconds(moment: object) -> int | None:
     """
     if isinstance(moment, str):
         try:
-            moment = datetime.fromisoformat(moment)
+            moment = parse_time(moment)
         except ValueError:
             return None
     if isinstance(moment, datetime):
-        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
         return (aware - _EPOCH) // timedelta(microseconds=1) * 1000
     if isinstance(moment, int | float):
         return round(moment * 1e6) * 1000

@@ -1,17 +1,15 @@
-"""Opening a tokenizer by its path or URL, by a worker's arguments, or in nanochat's folder."""
+"""Opening a tokenizer by its path or URL, or by a worker's arguments."""
 
-import importlib
 import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from nanotok_ray.counts.patterns import PATTERNS, resolve_pattern
 from nanotok_ray.errors import CorruptOutputError, TokenizerError
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer.folder import READABLE_NAME, checked_bytes, default_folder, load_model
+from nanotok_ray.tokenizer.folder import READABLE_NAME, checked_bytes, load_model
 from nanotok_ray.tokenizer.foreign import from_huggingface_file, from_pickle, from_rank_file
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.readable import from_readable
@@ -185,22 +183,3 @@ def written_tokenizer(folder: str) -> Tokenizer:
             "which writes what is missing"
         )
     return Tokenizer(load_model(folder))
-
-
-def get_tokenizer() -> Tokenizer:
-    """Load the tokenizer in $NANOCHAT_BASE_DIR/tokenizer (~/.cache/nanochat if unset).
-
-    Raises:
-        TokenizerError: There is none; the message says what to do.
-    """
-    return Tokenizer.load(default_folder())
-
-
-def get_token_bytes(device: str = "cpu") -> Any:  # noqa: ANN401 - a torch.Tensor; torch is not ours
-    """Return the number of bytes of each id as an int32 torch tensor, 0 for special tokens.
-
-    Raises:
-        TokenizerError: There is no tokenizer; the message says what to do.
-    """
-    torch = importlib.import_module("torch")
-    return torch.from_numpy(get_tokenizer().token_bytes()).to(device)

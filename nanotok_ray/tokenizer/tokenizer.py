@@ -1,4 +1,4 @@
-"""The tokenizer that people use, with the methods of nanochat's RustBPETokenizer.
+"""The tokenizer that people use.
 
 Text never becomes a special token: those come from `prepend`, `append`, `encode_special` and the
 rendering of documents alone (see `rendering`). tiktoken and torch are imported when a method needs
@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Literal, Self, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from nanotok_ray.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import tiktoken
+    from typing_extensions import Self
 
     from nanotok_ray.documents.texts import Texts
 
@@ -91,7 +92,7 @@ class Tokenizer(Vocabulary, Rendering):
         num_threads: int | None = None,
         pattern: str = SPLIT_PATTERN,
         special_tokens: Sequence[str] = SPECIAL_TOKENS,
-    ) -> Self:
+    ) -> "Self":
         """Learn from texts; `vocab_size` includes the special tokens.
 
         `iterator` and `column` are as `texts` and `column` of `encode_batch`: batches of texts,
@@ -128,7 +129,7 @@ class Tokenizer(Vocabulary, Rendering):
         folder: str | os.PathLike[str],
         *,
         cache_bytes: int = CACHE_BYTES,
-    ) -> Self:
+    ) -> "Self":
         """Read a tokenizer that `save` wrote; `folder` is a path or a URL.
 
         Without tokenizer.txt there, tokenizer.json of Hugging Face or nanochat's tokenizer.pkl is
@@ -145,7 +146,7 @@ class Tokenizer(Vocabulary, Rendering):
     from_directory = load
 
     @classmethod
-    def from_tiktoken(cls, encoding: object, *, cache_bytes: int = CACHE_BYTES) -> Self:
+    def from_tiktoken(cls, encoding: object, *, cache_bytes: int = CACHE_BYTES) -> "Self":
         """Convert a `tiktoken.Encoding`: texts get the ids of its `encode_ordinary`.
 
         Text that its pattern does not match is dropped there, and encoded here.
@@ -182,7 +183,7 @@ class Tokenizer(Vocabulary, Rendering):
         if replaces:
             remove_foreign_files(os.fspath(folder))
 
-    def truncated(self, vocab_size: int) -> Self:
+    def truncated(self, vocab_size: int) -> "Self":
         """Return the tokenizer of the first merges: equal to one learned at that size.
 
         Special tokens keep their order and follow the last merge.
@@ -197,7 +198,7 @@ class Tokenizer(Vocabulary, Rendering):
         """
         return type(self)(self.model.truncated(vocab_size), cache_bytes=self._cache_bytes)
 
-    def extended(self, names: Sequence[str]) -> Self:
+    def extended(self, names: Sequence[str]) -> "Self":
         """Return the tokenizer with more special tokens; no id moves, and texts keep their ids.
 
         Names that it lacks get the ids after the last, in their order; those that it has stay as
@@ -444,7 +445,7 @@ class Tokenizer(Vocabulary, Rendering):
     def __hash__(self) -> int:
         return hash(self.model)
 
-    def __reduce__(self) -> tuple[type[Self], tuple[Model]]:
+    def __reduce__(self) -> "tuple[type[Self], tuple[Model]]":
         return type(self), (self.model,)
 
     def __repr__(self) -> str:
@@ -500,7 +501,3 @@ class Tokenizer(Vocabulary, Rendering):
 
     def _number(self, token: int | str) -> int:
         return token if isinstance(token, int) else self.encode_special(token)
-
-
-RustBPETokenizer = Tokenizer
-"""nanochat's name for it."""

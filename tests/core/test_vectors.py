@@ -127,7 +127,9 @@ def test_texts_encode_to_upstreams_ids(tokenizer):
             text = case["text"]
         else:
             raw = bytes.fromhex(case["text_utf16be_hex"])
-            text = "".join(chr(int.from_bytes(raw[at : at + 2])) for at in range(0, len(raw), 2))
+            text = "".join(
+                chr(int.from_bytes(raw[at : at + 2], "big")) for at in range(0, len(raw), 2)
+            )
         assert tokenizer.encode(text) == case["ids"], text
         assert tokenizer.decode(case["ids"]) == case.get("decoded", text)
 

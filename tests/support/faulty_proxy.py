@@ -14,7 +14,10 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import BinaryIO, Self
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _PASSED_ON = {"connection", "expect", "keep-alive", "transfer-encoding", "content-length"}
 _CONDITIONS = {"if-match", "if-none-match"}
@@ -103,7 +106,7 @@ class FaultyProxy:
         """The faults that happened since `clear`."""
         return [fault for _, _, fault in self.requests if fault is not None]
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Self":
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._thread = threading.Thread(target=self._accept, daemon=True)

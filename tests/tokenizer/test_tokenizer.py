@@ -19,7 +19,7 @@ from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.documents import texts as text_batches
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import PatternError, SplitError, TokenizerError, VocabularySizeError
-from nanotok_ray.tokenizer import Model, RustBPETokenizer, Tokenizer, make_model
+from nanotok_ray.tokenizer import Model, Tokenizer, make_model
 
 CORPUS = [
     "the cat sat on the mat",
@@ -299,7 +299,6 @@ def test_tokenizers_are_equal_by_model(tokenizer):
     assert Tokenizer.train_from_iterator(CORPUS, 299) != tokenizer
     assert tokenizer != "tokenizer"
     assert tokenizer.sha256[:16] in repr(tokenizer)
-    assert RustBPETokenizer is Tokenizer
 
 
 def test_other_unicode_tables_are_refused():
