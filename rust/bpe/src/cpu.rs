@@ -17,9 +17,9 @@ pub(crate) const VARIABLE: &str = "NANOTOK_CPU";
 pub enum Level {
     /// No vector instructions beyond those of every CPU of its kind.
     Portable,
-    /// AVX2.
+    /// AVX2 with BMI: Haswell, Zen, and later.
     Avx2,
-    /// AVX-512 with BW and VBMI: Ice Lake, Zen 4, and later.
+    /// AVX-512 with BW, VL, VBMI and VBMI2: Ice Lake, Zen 4, and later.
     Avx512,
 }
 
@@ -32,10 +32,20 @@ impl Level {
         match self {
             Self::Portable => true,
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => is_x86_feature_detected!("avx2"),
+            Self::Avx2 => {
+                is_x86_feature_detected!("avx2")
+                    && is_x86_feature_detected!("bmi1")
+                    && is_x86_feature_detected!("bmi2")
+                    && is_x86_feature_detected!("lzcnt")
+                    && is_x86_feature_detected!("popcnt")
+            }
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => {
-                is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vbmi")
+                Self::Avx2.is_available()
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512vl")
+                    && is_x86_feature_detected!("avx512vbmi")
+                    && is_x86_feature_detected!("avx512vbmi2")
             }
             #[cfg(not(target_arch = "x86_64"))]
             Self::Avx2 | Self::Avx512 => false,

@@ -22,15 +22,17 @@ mod merge_table;
 mod out;
 mod prefixes;
 mod ranks;
-mod short_memo;
 mod span_ids;
+mod span_memo;
 mod sweep;
+mod window;
 mod worker;
 
 pub use composed::{Composition, Encoded, Mark, Part, Stretch};
 pub use ranks::merges_of_tokens;
 
-/// Bytes in which a thread remembers spans, unless told otherwise.
+/// Bytes in which a thread remembers spans at most, unless told otherwise. It begins with 2 MiB, and doubles
+/// them while spans are new; while a table doubles, the old one is there too.
 pub const CACHE_BYTES: usize = 32 << 20;
 
 /// Turns documents into ids. Can be shared between threads.
@@ -67,7 +69,7 @@ impl Encoder {
         Self { splitter, span_ids, cache_bytes: CACHE_BYTES, idle: Mutex::default() }
     }
 
-    /// Remembers spans in about `bytes` a thread instead of [`CACHE_BYTES`]; a few kilobytes at least.
+    /// Remembers spans in up to `bytes` a thread instead of [`CACHE_BYTES`].
     #[must_use]
     pub fn with_cache_bytes(self, bytes: usize) -> Self {
         Self { cache_bytes: bytes, ..self }

@@ -5,6 +5,31 @@
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Short(u128);
 
+/// The number that `Short::number_within` has for all longer spans; no short one has it.
+pub(crate) const LONGER: u128 = u128::MAX << 120;
+
+/// By length, up to 16: the bits of a number that are bytes.
+static MASKS: [u128; 17] = {
+    let mut masks = [0; 17];
+    let mut length = 1;
+    while length < 16 {
+        masks[length] = u128::MAX >> (128 - 8 * length);
+        length += 1;
+    }
+    masks
+};
+
+/// By length, up to 16: the other bits.
+static TAGS: [u128; 17] = {
+    let mut tags = [LONGER; 17];
+    let mut length = 0;
+    while length < 16 {
+        tags[length] = (length as u128) << 120;
+        length += 1;
+    }
+    tags
+};
+
 impl Short {
     /// Bytes of the longest span that is short.
     pub(crate) const MAX_LENGTH: usize = 15;
@@ -62,10 +87,36 @@ impl Short {
         }
     }
 
+    /// The number of the short form of `data[start..end]`, without a branch for its length; `LONGER` for a
+    /// longer span.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "part of a kernel")]
+    pub(crate) fn number_within(data: &[u8], start: usize, end: usize) -> u128 {
+        let length = (end - start).min(Self::ROOM);
+        let bytes = match data.get(start..).and_then(|rest| rest.first_chunk()) {
+            Some(bytes) => u128::from_le_bytes(*bytes),
+            None => Self::last_bytes(&data[start..]),
+        };
+        bytes & MASKS[length] | TAGS[length]
+    }
+
+    #[cold]
+    fn last_bytes(rest: &[u8]) -> u128 {
+        let mut bytes = [0; Self::ROOM];
+        bytes[..rest.len()].copy_from_slice(rest);
+        u128::from_le_bytes(bytes)
+    }
+
     /// The span as a number: 0 for none.
-    #[inline]
-    pub(crate) fn number(self) -> u128 {
+    #[cfg(test)]
+    fn number(self) -> u128 {
         self.0
+    }
+
+    /// The span whose number this is.
+    #[inline]
+    pub(crate) fn of_number(number: u128) -> Self {
+        Self(number)
     }
 
     /// The number's lower and upper half; the upper one is 0 for none alone.
@@ -90,12 +141,52 @@ impl Short {
     /// A number that spreads over a power of two.
     #[inline]
     pub(crate) fn mixed(self) -> usize {
-        const FIRST: u64 = 0x9e37_79b9_7f4a_7c15;
-        const SECOND: u64 = 0xd1b5_4a32_d192_ed03;
-        let [low, high] = self.halves();
-        let product = u128::from(low ^ FIRST) * u128::from(high ^ SECOND);
-        (product ^ product >> 64) as usize
+        mixed(self.halves(), 0)
     }
+}
+
+/// A span of 16 to 31 bytes; its length in the top byte of the second word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Middle([u128; 2]);
+
+impl Middle {
+    /// Bytes of the longest span of this kind.
+    pub(crate) const MAX_LENGTH: usize = 31;
+
+    /// The form of `span`, if it has 16 to 31 bytes.
+    #[inline]
+    pub(crate) fn new(span: &[u8]) -> Option<Self> {
+        let length = span.len();
+        if length > Self::MAX_LENGTH {
+            return None;
+        }
+        let (first, last) = (span.first_chunk()?, span.last_chunk()?);
+        // Two steps: of 16 bytes, none is left.
+        let rest = u128::from_le_bytes(*last) >> (8 * (31 - length)) >> 8;
+        Some(Self([u128::from_le_bytes(*first), rest | (length as u128) << 120]))
+    }
+
+    /// The form as words, of which the last is never 0.
+    #[inline]
+    pub(crate) fn words(self) -> [u128; 2] {
+        self.0
+    }
+
+    /// A number that spreads over a power of two.
+    #[inline]
+    pub(crate) fn mixed([first, second]: [u128; 2]) -> usize {
+        let first = mixed(Short(first).halves(), 0);
+        mixed(Short(second).halves(), first as u64)
+    }
+}
+
+/// Two numbers and a third as one that spreads over a power of two.
+#[inline]
+fn mixed([low, high]: [u64; 2], seed: u64) -> usize {
+    const FIRST: u64 = 0x9e37_79b9_7f4a_7c15;
+    const SECOND: u64 = 0xd1b5_4a32_d192_ed03;
+    let product = u128::from(low ^ FIRST ^ seed) * u128::from(high ^ SECOND);
+    (product ^ product >> 64) as usize
 }
 
 #[cfg(test)]
@@ -105,6 +196,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_16_to_31_bytes_are_middle() {
+        assert_eq!(Middle::new(&[0; 15]), None);
+        assert_eq!(Middle::new(&[0; 32]), None);
+    }
+
+    #[test]
     fn only_1_to_15_bytes_are_short() {
         assert_eq!(Short::new(b""), None);
         assert_eq!(Short::new(&[0; 16]), None);
@@ -112,6 +209,17 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_middle_span_is_its_bytes(a in prop::collection::vec(0u8..2, 16..32),
+                                      b in prop::collection::vec(0u8..2, 16..32)) {
+            let [own, other] = [&a, &b].map(|span| Middle::new(span).unwrap().words());
+            prop_assert_eq!(own == other, a == b);
+            prop_assert_eq!(Short::number_within(&a, 0, a.len()), LONGER);
+            let bytes = own.map(u128::to_le_bytes).concat();
+            prop_assert_eq!(&bytes[..a.len()], &a[..]);
+            prop_assert_eq!(usize::from(bytes[31]), a.len());
+        }
+
         #[test]
         fn a_short_span_is_its_bytes(a in prop::collection::vec(0u8..3, 1..16),
                                      b in prop::collection::vec(0u8..3, 1..16)) {
@@ -125,6 +233,8 @@ mod tests {
             let both = [&b[..], &a[..], &[9; 16]].concat();
             for data in [&both[..], &both[..b.len() + a.len()]] {
                 prop_assert_eq!(Short::within(data, b.len(), b.len() + a.len()), Some(short));
+                let number = Short::number_within(data, b.len(), b.len() + a.len());
+                prop_assert_eq!(number, short.number());
             }
             prop_assert_eq!(Short::of_halves(short.halves()), short);
         }

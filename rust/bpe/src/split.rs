@@ -2,8 +2,11 @@
 //! Does not count, and knows no ids.
 
 use crate::Error;
+use crate::cpu::Level;
+use crate::cpu::simd::Cpu;
 use crate::error::GaveUp;
 use crate::split::engine::Engine;
+pub(crate) use crate::split::scanner::{Ends, Scan};
 
 mod automaton;
 mod classes;
@@ -127,6 +130,21 @@ impl Splitter {
         }
         self.visit_ends(document, visit).map_err(|stuck| stuck.in_document(0))?;
         Ok(found)
+    }
+
+    /// The level of the CPU that the splitter uses; where it uses none, the portable one.
+    pub(crate) fn cpu(&self) -> Cpu {
+        match &self.engine {
+            Engine::Scanner(scanner) => scanner.cpu(),
+            _ => Cpu::new(Level::Portable),
+        }
+    }
+
+    /// The spans of `document`, which begins at `offset` in some data, as many at a time as are wanted: if they
+    /// can be found so.
+    pub(crate) fn scan<'a>(&'a self, document: &'a [u8], offset: usize) -> Option<Scan<'a>> {
+        let Engine::Scanner(scanner) = &self.engine else { return None };
+        Some(scanner.scan(simdutf8::basic::from_utf8(document).ok()?, offset))
     }
 
     /// Calls `visit` with where each span ends, and says how many are gaps. For who needs no more this is

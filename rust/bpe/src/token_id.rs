@@ -28,16 +28,17 @@ impl TokenId for u32 {
     }
 }
 
-/// How ids are packed: by the size of the vocabulary, whatever the caller gets.
+/// How ids are packed into words of 128 bits: by the size of the vocabulary, whatever the caller gets. The
+/// last lane says how many ids there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Packing {
-    /// Up to seven ids of 16 bits.
+    /// Lanes of 16 bits.
     Narrow,
-    /// Up to three ids of 32 bits.
+    /// Lanes of 32 bits.
     Wide,
 }
 
-/// Ids that `Packing::unpack` writes, of which the first few count.
+/// Ids that `Packing::unpack` writes for a word, of which the first few count.
 pub(crate) const UNPACKED: usize = 8;
 
 impl Packing {
@@ -47,6 +48,7 @@ impl Packing {
     }
 
     /// Bytes of an id.
+    #[inline]
     pub(crate) fn id_bytes(self) -> usize {
         match self {
             Self::Narrow => 2,
@@ -54,14 +56,26 @@ impl Packing {
         }
     }
 
-    /// `ids` as one number, never 0, if they are few enough; there is at least one.
+    /// Lanes of a word.
     #[inline]
-    pub(crate) fn pack(self, ids: &[u32]) -> Option<u128> {
-        let bits = 8 * self.id_bytes();
-        let most = 128 / bits - 1;
-        let packed = |packed, &id| packed << bits | u128::from(id);
-        (ids.len() <= most)
-            .then(|| ids.iter().rev().fold(0, packed) | (ids.len() as u128) << (bits * most))
+    pub(crate) fn lanes(self) -> usize {
+        16 / self.id_bytes()
+    }
+
+    /// `ids`, at least one, as `K` words, if they are few enough.
+    #[inline]
+    pub(crate) fn pack<const K: usize>(self, ids: &[u32]) -> Option<[u128; K]> {
+        let mut words = [[0; 16]; K];
+        let (number, size) = (u32::try_from(ids.len()).ok()?, self.id_bytes());
+        let (lanes, last) = words.as_flattened_mut().split_at_mut(16 * K - size);
+        if ids.len() > lanes.len() / size {
+            return None;
+        }
+        last.copy_from_slice(&number.to_le_bytes()[..size]);
+        for (lane, id) in lanes.chunks_exact_mut(size).zip(ids) {
+            lane.copy_from_slice(&id.to_le_bytes()[..size]);
+        }
+        Some(words.map(u128::from_le_bytes))
     }
 
     /// The ids whose bytes, little-endian, these are.
@@ -73,22 +87,25 @@ impl Packing {
         })
     }
 
-    /// Writes packed ids to the front of `out`, and says how many they are; what it writes after them
-    /// means nothing.
+    /// How many ids the last word of some says there are.
     #[inline]
-    pub(crate) fn unpack<I: TokenId>(self, packed: u128, out: &mut [I; UNPACKED]) -> usize {
+    pub(crate) fn number(self, last: u128) -> usize {
+        (last >> (128 - 8 * self.id_bytes())) as usize
+    }
+
+    /// Writes the lanes of a word to the front of `out`; what follows the ids means nothing.
+    #[inline]
+    pub(crate) fn unpack<I: TokenId>(self, word: u128, out: &mut [I; UNPACKED]) {
         match self {
             Self::Narrow => {
-                let lanes: [u16; 8] = bytemuck::cast(packed.to_le());
+                let lanes: [u16; 8] = bytemuck::cast(word.to_le());
                 *out = lanes.map(|lane| I::narrow(u32::from(u16::from_le(lane))));
-                usize::from(u16::from_le(lanes[7]))
             }
             Self::Wide => {
-                let lanes: [u32; 4] = bytemuck::cast(packed.to_le());
+                let lanes: [u32; 4] = bytemuck::cast(word.to_le());
                 for (id, lane) in out.iter_mut().zip(lanes) {
                     *id = I::narrow(u32::from_le(lane));
                 }
-                u32::from_le(lanes[3]) as usize
             }
         }
     }
@@ -98,19 +115,29 @@ impl Packing {
 mod tests {
     use super::*;
 
+    fn check<const K: usize>(packing: Packing, most: u32, id: u32) {
+        for number in 1..=most {
+            let ids: Vec<u32> = (0..number).map(|lane| id - lane).collect();
+            let packed: [u128; K] = packing.pack(&ids).unwrap();
+            let mut out = Vec::new();
+            for word in packed {
+                let mut lanes = [0_u32; UNPACKED];
+                packing.unpack(word, &mut lanes);
+                out.extend_from_slice(&lanes[..packing.lanes()]);
+            }
+            assert_eq!(packing.number(packed[K - 1]), ids.len());
+            assert_eq!(out[..ids.len()], ids);
+        }
+        let too_many: Vec<u32> = (0..=most).collect();
+        assert_eq!(packing.pack::<K>(&too_many), None);
+    }
+
     #[test]
     fn few_ids_are_packed_and_unpacked() {
-        for (packing, most, id) in [(Packing::Narrow, 7, 0xffff), (Packing::Wide, 3, 0x00ab_cdef)] {
-            for number in 1..=most {
-                let ids: Vec<u32> = (0..number).map(|lane| id - lane).collect();
-                let packed = packing.pack(&ids).unwrap();
-                let mut out = [0_u32; UNPACKED];
-                let length = packing.unpack(packed, &mut out);
-                assert_eq!(out[..length], ids);
-            }
-            let too_many: Vec<u32> = (0..=most).collect();
-            assert_eq!(packing.pack(&too_many), None);
-        }
+        check::<1>(Packing::Narrow, 7, 0xffff);
+        check::<2>(Packing::Narrow, 15, 0xffff);
+        check::<1>(Packing::Wide, 3, 0x00ab_cdef);
+        check::<2>(Packing::Wide, 7, 0x00ab_cdef);
     }
 
     #[test]

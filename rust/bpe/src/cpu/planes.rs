@@ -17,6 +17,8 @@ pub(crate) struct Planes {
     pub(crate) sets: [u64; NUM_SETS],
     /// Bytes from 0x80 on.
     pub(crate) wide: u64,
+    /// Those of them below 0xc0: the bytes of a character but its first.
+    pub(crate) rest: u64,
 }
 
 const ONES: u64 = 0x0101_0101_0101_0101;
@@ -35,6 +37,7 @@ impl Planes {
                 *plane |= gathered(own >> bit) << (8 * number);
             }
             planes.wide |= gathered(wide) << (8 * number);
+            planes.rest |= gathered(wide & !(bytes >> 6)) << (8 * number);
         }
         planes
     }
@@ -54,12 +57,12 @@ mod tests {
         let mut sets = [0; 128];
         (sets[0], sets[usize::from(b'a')], sets[127]) = (1, 0x82, 0xff);
         let mut block = [b' '; 64];
-        (block[0], block[9], block[10], block[62], block[63]) = (0, b'a', 0x80, 127, 0xff);
+        (block[0], block[9], block[10], block[62], block[63]) = (0, b'a', 0xbf, 127, 0xff);
         let planes = Planes::portable(&sets, &block);
         assert_eq!(planes.sets[0], 1 | 1 << 62);
         assert_eq!(planes.sets[1], 1 << 9 | 1 << 62);
         assert_eq!(planes.sets[2], 1 << 62);
         assert_eq!(planes.sets[7], 1 << 9 | 1 << 62);
-        assert_eq!(planes.wide, 1 << 10 | 1 << 63);
+        assert_eq!((planes.wide, planes.rest), (1 << 10 | 1 << 63, 1 << 10));
     }
 }

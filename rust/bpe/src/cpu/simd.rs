@@ -1,7 +1,11 @@
-//! `Planes` by vector instructions: the only unsafe code of the core. Takes the same tables and blocks as
-//! the portable twin and gives the same masks.
+//! Work that is compiled once for each level of the CPU, and the instructions it is made of: the only unsafe
+//! code of the core. A portable twin gives the same results.
 
 #![expect(unsafe_code, reason = "instructions that not every CPU has")]
+#![expect(
+    clippy::inline_always,
+    reason = "kernels use the instructions of a level only if inlined"
+)]
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -9,44 +13,104 @@ use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use crate::cpu::Level;
 use crate::cpu::planes::{AsciiSets, Block, NUM_SETS, Planes};
 
+/// Work that `Cpu::run` compiles for each level. Its `run` and what that calls must be inlined: only then do
+/// they use the instructions of the level.
+pub(crate) trait Kernel {
+    type Output;
+
+    fn run<S: Simd>(self, simd: S) -> Self::Output;
+}
+
+/// What differs between the levels. A value of another level than the portable one is proof that the CPU has
+/// its instructions: `Cpu::run` alone makes one.
+pub(crate) trait Simd: Copy {
+    /// The masks of `block`.
+    fn planes(self, tables: &Tables, block: &Block) -> Planes;
+
+    /// Bytes whose lower six bits choose a byte of `table` with its highest bit set; may be none of them.
+    fn marked(self, block: &Block, table: &[u8; 64]) -> u64;
+
+    /// Writes `base` and the place of each bit of `mask` to the front of `places`; what follows means nothing.
+    fn places(self, mask: u64, base: usize, places: &mut [usize; 64]);
+}
+
 /// Tables of the sets in the forms that the levels want.
 #[derive(Debug)]
-pub(crate) struct Classifier {
-    /// Only ever a level that this CPU was found to have: `new` is the one place that sets it.
-    level: Level,
+pub(crate) struct Tables {
     sets: AsciiSets,
     /// For each set, by the low half of a byte: the high halves with which it is in the set, a bit each.
-    #[cfg(target_arch = "x86_64")]
     halves: [[u8; 16]; NUM_SETS],
 }
 
-impl Classifier {
-    /// Tables for `level`, or for the portable twin if this CPU lacks it.
-    pub(crate) fn new(sets: AsciiSets, level: Level) -> Self {
-        let level = if level.is_available() { level } else { Level::Portable };
-        #[cfg(target_arch = "x86_64")]
-        let halves = halves(&sets);
-        Self {
-            level,
-            sets,
-            #[cfg(target_arch = "x86_64")]
-            halves,
+impl Tables {
+    pub(crate) fn new(sets: AsciiSets) -> Self {
+        let mut halves = [[0; 16]; NUM_SETS];
+        for (byte, own) in sets.iter().enumerate() {
+            for (bit, half) in halves.iter_mut().enumerate() {
+                half[byte & 15] |= (own >> bit & 1) << (byte >> 4);
+            }
         }
+        Self { sets, halves }
+    }
+}
+
+/// A level that this CPU has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cpu {
+    level: Level,
+}
+
+impl Cpu {
+    /// `level`, or the portable twin if this CPU lacks it.
+    pub(crate) fn new(level: Level) -> Self {
+        Self { level: if level.is_available() { level } else { Level::Portable } }
     }
 
-    /// The masks of `block`.
+    /// Does the work by the instructions of the level.
     #[inline]
-    pub(crate) fn planes(&self, block: &Block) -> Planes {
+    pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
         match self.level {
-            // SAFETY: `new` took this level only after `is_available` had found avx512bw (which implies
-            // avx512f) and avx512vbmi.
+            // SAFETY: `new` took this level only after `is_available` had found all features of `run_avx512`
+            // (avx512bw implies avx512f).
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => unsafe { x86::avx512(&self.sets, block) },
-            // SAFETY: `new` took this level only after `is_available` had found avx2.
+            Level::Avx512 => unsafe { x86::run_avx512(kernel) },
+            // SAFETY: `new` took this level only after `is_available` had found all features of `run_avx2`.
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => unsafe { x86::avx2(&self.halves, block) },
-            _ => Planes::portable(&self.sets, block),
+            Level::Avx2 => unsafe { x86::run_avx2(kernel) },
+            _ => kernel.run(Portable),
         }
+    }
+}
+
+/// Code for every CPU.
+#[derive(Debug, Clone, Copy)]
+struct Portable;
+
+impl Simd for Portable {
+    #[inline(always)]
+    fn planes(self, tables: &Tables, block: &Block) -> Planes {
+        Planes::portable(&tables.sets, block)
+    }
+
+    #[inline(always)]
+    fn marked(self, _: &Block, _: &[u8; 64]) -> u64 {
+        0
+    }
+
+    #[inline(always)]
+    fn places(self, mask: u64, base: usize, places: &mut [usize; 64]) {
+        portable_places(mask, base, places);
+    }
+}
+
+#[inline(always)]
+fn portable_places(mut mask: u64, base: usize, places: &mut [usize; 64]) {
+    for place in places {
+        if mask == 0 {
+            break;
+        }
+        *place = base + mask.trailing_zeros() as usize;
+        mask &= mask - 1;
     }
 }
 
@@ -61,32 +125,85 @@ pub(crate) fn prefetch<T>(slice: &[T], index: usize) {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn halves(sets: &AsciiSets) -> [[u8; 16]; NUM_SETS] {
-    let mut halves = [[0; 16]; NUM_SETS];
-    for (byte, own) in sets.iter().enumerate() {
-        for (bit, half) in halves.iter_mut().enumerate() {
-            half[byte & 15] |= (own >> bit & 1) << (byte >> 4);
-        }
-    }
-    halves
-}
-
-#[cfg(target_arch = "x86_64")]
 #[expect(clippy::cast_ptr_alignment, reason = "loads that ask for no alignment")]
 mod x86 {
     use std::arch::x86_64::{
-        __m128i, __m256i, __m512i, _mm_loadu_si128, _mm256_and_si256, _mm256_broadcastsi128_si256,
-        _mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_set1_epi8,
-        _mm256_setr_epi8, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi16,
-        _mm512_loadu_si512, _mm512_maskz_permutex2var_epi8, _mm512_movepi8_mask, _mm512_set1_epi8,
-        _mm512_test_epi8_mask,
+        __m128i, __m256i, __m512i, _mm_loadu_si64, _mm_loadu_si128, _mm256_and_si256,
+        _mm256_broadcastsi128_si256, _mm256_cmpeq_epi8, _mm256_cmpgt_epi8, _mm256_loadu_si256,
+        _mm256_movemask_epi8, _mm256_set1_epi8, _mm256_setr_epi8, _mm256_setzero_si256,
+        _mm256_shuffle_epi8, _mm256_srli_epi16, _mm512_add_epi64, _mm512_cmplt_epi8_mask,
+        _mm512_cvtepu8_epi64, _mm512_loadu_si512, _mm512_maskz_compress_epi8,
+        _mm512_maskz_permutex2var_epi8, _mm512_movepi8_mask, _mm512_permutexvar_epi8,
+        _mm512_set1_epi8, _mm512_set1_epi64, _mm512_storeu_si512, _mm512_test_epi8_mask,
     };
 
+    use super::{Kernel, Simd, Tables, portable_places};
     use crate::cpu::planes::{AsciiSets, Block, NUM_SETS, Planes};
+
+    /// Bytes from 0x80 to below 0xc0 are, with a sign, below this.
+    const FIRST: i8 = -64;
+
+    /// Proof of AVX2 and BMI.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) struct Avx2(());
+
+    /// Proof of AVX-512 with BW, VL, VBMI, VBMI2, and of what `Avx2` proves.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) struct Avx512(());
+
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    pub(super) fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
+        kernel.run(Avx2(()))
+    }
+
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2")]
+    pub(super) fn run_avx512<K: Kernel>(kernel: K) -> K::Output {
+        kernel.run(Avx512(()))
+    }
+
+    impl Simd for Avx2 {
+        #[inline(always)]
+        fn planes(self, tables: &Tables, block: &Block) -> Planes {
+            // SAFETY: `run_avx2`, which has all features of `avx2_planes`, alone makes a `Self`.
+            unsafe { avx2_planes(&tables.halves, block) }
+        }
+
+        #[inline(always)]
+        fn marked(self, _: &Block, _: &[u8; 64]) -> u64 {
+            0
+        }
+
+        #[inline(always)]
+        fn places(self, mask: u64, base: usize, places: &mut [usize; 64]) {
+            portable_places(mask, base, places);
+        }
+    }
+
+    impl Simd for Avx512 {
+        #[inline(always)]
+        fn planes(self, tables: &Tables, block: &Block) -> Planes {
+            // SAFETY: `run_avx512`, which has all features of `avx512_planes`, alone makes a `Self`.
+            unsafe { avx512_planes(&tables.sets, block) }
+        }
+
+        #[inline(always)]
+        fn marked(self, block: &Block, table: &[u8; 64]) -> u64 {
+            // SAFETY: `run_avx512`, which has all features of `avx512_marked`, alone makes a `Self`.
+            unsafe { avx512_marked(block, table) }
+        }
+
+        #[inline(always)]
+        fn places(self, mask: u64, base: usize, places: &mut [usize; 64]) {
+            // SAFETY: `run_avx512`, which has all features of `avx512_places`, alone makes a `Self`.
+            unsafe { avx512_places(mask, base, places) }
+        }
+    }
 
     /// One look-up of 64 bytes in a table of 128.
     #[target_feature(enable = "avx512bw,avx512vbmi")]
-    pub(super) fn avx512(sets: &AsciiSets, block: &Block) -> Planes {
+    #[inline]
+    fn avx512_planes(sets: &AsciiSets, block: &Block) -> Planes {
         // SAFETY: each of the three loads reads 64 bytes from a reference to at least 64, at no alignment.
         let (low, high, bytes) = unsafe {
             let table = sets.as_ptr().cast::<__m512i>();
@@ -97,8 +214,9 @@ mod x86 {
             )
         };
         let wide = _mm512_movepi8_mask(bytes);
+        let rest = _mm512_cmplt_epi8_mask(bytes, _mm512_set1_epi8(FIRST));
         let own = _mm512_maskz_permutex2var_epi8(!wide, low, bytes, high);
-        let mut planes = Planes { wide, ..Planes::default() };
+        let mut planes = Planes { wide, rest, ..Planes::default() };
         for bit in 0..NUM_SETS {
             let set = _mm512_set1_epi8((1_u8 << bit).cast_signed());
             planes.sets[bit] = _mm512_test_epi8_mask(own, set);
@@ -106,10 +224,54 @@ mod x86 {
         planes
     }
 
+    /// One look-up of 64 bytes in a table of 64.
+    #[target_feature(enable = "avx512bw,avx512vbmi")]
+    #[inline]
+    fn avx512_marked(block: &Block, table: &[u8; 64]) -> u64 {
+        // SAFETY: each of the two loads reads the 64 bytes of a reference, at no alignment.
+        let (bytes, table) = unsafe {
+            (_mm512_loadu_si512(block.as_ptr().cast()), _mm512_loadu_si512(table.as_ptr().cast()))
+        };
+        _mm512_movepi8_mask(_mm512_permutexvar_epi8(bytes, table))
+    }
+
+    /// The numbers of the bits, packed, then widened eight at a time.
+    #[target_feature(enable = "avx512bw,avx512vbmi2,popcnt")]
+    #[inline]
+    fn avx512_places(mask: u64, base: usize, places: &mut [usize; 64]) {
+        const NUMBERS: [u8; 64] = {
+            let mut numbers = [0; 64];
+            let mut number = 0;
+            while number < 64 {
+                numbers[number as usize] = number;
+                number += 1;
+            }
+            numbers
+        };
+        let mut packed = [0_u8; 64];
+        // SAFETY: the load reads the 64 bytes of `NUMBERS`, the store writes those of `packed`, at no alignment.
+        unsafe {
+            let numbers = _mm512_loadu_si512(NUMBERS.as_ptr().cast());
+            let numbers = _mm512_maskz_compress_epi8(mask, numbers);
+            _mm512_storeu_si512(packed.as_mut_ptr().cast(), numbers);
+        }
+        let base = _mm512_set1_epi64(base.cast_signed() as i64);
+        let number = mask.count_ones() as usize;
+        let eights = packed.chunks_exact(8).zip(places.chunks_exact_mut(8));
+        for (from, to) in eights.take(number.div_ceil(8)) {
+            // SAFETY: the load reads 8 bytes of a slice of 8, the store writes 64 bytes, which are a slice of 8
+            // numbers of 64 bits, as x86-64 has them.
+            unsafe {
+                let eight = _mm512_cvtepu8_epi64(_mm_loadu_si64(from.as_ptr()));
+                _mm512_storeu_si512(to.as_mut_ptr().cast(), _mm512_add_epi64(eight, base));
+            }
+        }
+    }
+
     /// For each set a look-up by the low half of each byte; its high half chooses the bit.
     #[target_feature(enable = "avx2")]
-    #[inline(never)]
-    pub(super) fn avx2(halves: &[[u8; 16]; NUM_SETS], block: &Block) -> Planes {
+    #[inline]
+    fn avx2_planes(halves: &[[u8; 16]; NUM_SETS], block: &Block) -> Planes {
         // SAFETY: the loads read bytes 0 to 32 and 32 to 64 of a reference to 64, at no alignment.
         let bytes = unsafe {
             let start = block.as_ptr().cast::<__m256i>();
@@ -127,7 +289,9 @@ mod x86 {
                 let absent = _mm256_cmpeq_epi8(_mm256_and_si256(row, bit), _mm256_setzero_si256());
                 *plane |= u64::from(!mask(absent)) << (32 * number);
             }
+            let rest = _mm256_cmpgt_epi8(_mm256_set1_epi8(FIRST), bytes);
             planes.wide |= u64::from(mask(bytes)) << (32 * number);
+            planes.rest |= u64::from(mask(rest)) << (32 * number);
         }
         planes
     }
@@ -156,16 +320,43 @@ mod tests {
 
     use super::*;
 
+    /// Everything that a level gives.
+    struct All<'a>(&'a Tables, &'a Block, &'a [u8; 64], u64);
+
+    impl Kernel for All<'_> {
+        type Output = (Planes, u64, Vec<usize>);
+
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) -> Self::Output {
+            let mut places = [0; 64];
+            let Self(tables, block, marks, mask) = self;
+            simd.places(mask, 7, &mut places);
+            let places = places[..mask.count_ones() as usize].to_vec();
+            (simd.planes(tables, block), simd.marked(block, marks), places)
+        }
+    }
+
     proptest! {
         #[test]
-        fn every_level_gives_the_masks_of_the_portable_twin(
-            sets in prop::array::uniform32(any::<[u8; 4]>()), block in prop::array::uniform32(any::<[u8; 2]>()),
+        fn every_level_gives_what_the_portable_twin_gives(
+            sets in prop::array::uniform32(any::<[u8; 4]>()),
+            block in prop::array::uniform32(any::<[u8; 2]>()),
+            marks in prop::array::uniform32(any::<[bool; 2]>()),
+            mask in any::<u64>(),
         ) {
-            let sets: AsciiSets = sets.concat().try_into().unwrap();
+            let tables = Tables::new(sets.concat().try_into().unwrap());
             let block: Block = block.concat().try_into().unwrap();
+            let marks: [u8; 64] = marks.concat().iter().map(|&it| if it { 0xff } else { 0 }).collect::<Vec<_>>().try_into().unwrap();
+            let marked = (0..64).fold(0, |all, at| {
+                all | u64::from(marks[usize::from(block[at] & 63)] >> 7) << at
+            });
+            let expected: Vec<usize> = (0..64).filter(|at| mask >> at & 1 == 1).map(|at| 7 + at).collect();
             for level in Level::ALL {
-                let planes = Classifier::new(sets, level).planes(&block);
-                prop_assert_eq!(planes, Planes::portable(&sets, &block), "{}", level);
+                let (planes, found, places) = Cpu::new(level).run(All(&tables, &block, &marks, mask));
+                prop_assert_eq!(found & !marked, 0, "{}", level);
+                prop_assert!(found == marked || level != Level::Avx512 || !level.is_available());
+                prop_assert_eq!(planes, Planes::portable(&tables.sets, &block), "{}", level);
+                prop_assert_eq!(&places, &expected, "{}", level);
             }
         }
     }

@@ -37,34 +37,29 @@ const FREE_STEPS: usize = 128;
 #[derive(Debug)]
 pub(crate) struct Backtrack {
     prefixes: Prefixes,
-    tokens: Vec<Token>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Token {
-    length: u32,
-    /// The longest reachable token that is a prefix.
-    shorter: u32,
+    /// Bytes of each token.
+    lengths: Vec<u16>,
+    /// The longest reachable token that is a prefix of each; seldom asked for.
+    shorter: Vec<u32>,
 }
 
 impl Backtrack {
     /// The tables, unless a token is too long or they are too many. Time: the bytes of all tokens.
-    pub(crate) fn new(vocabulary: &Vocabulary, merges: &MergeTable) -> Option<Self> {
+    pub(crate) fn new(vocabulary: &Vocabulary, reachable: &[bool]) -> Option<Self> {
         let (bytes, offsets) = vocabulary.parts();
         if offsets.windows(2).any(|window| window[1] - window[0] > MAX_LENGTH) {
             return None;
         }
-        let reachable = merges.reachable();
         let tokens: Vec<u32> = (256..).take(vocabulary.len() - 256).collect();
         let tokens: Vec<u32> = tokens.into_iter().filter(|&id| reachable[id as usize]).collect();
         let prefixes = Prefixes::new(vocabulary, &tokens)?;
-        let token = |window: &[usize]| {
-            let bytes = &bytes[window[0]..window[1]];
-            let shorter = bytes.split_last().filter(|(_, rest)| !rest.is_empty());
-            let shorter = shorter.map_or(NONE, |(_, rest)| prefixes.longest(rest));
-            Token { length: u32::try_from(bytes.len()).unwrap_or(NONE), shorter }
+        let shorter = |window: &[usize]| match &bytes[window[0]..window[1]] {
+            [rest @ .., _] if !rest.is_empty() => prefixes.longest(rest),
+            _ => NONE,
         };
-        Some(Self { tokens: offsets.windows(2).map(token).collect(), prefixes })
+        let shorter = offsets.windows(2).map(shorter).collect();
+        let lengths = offsets.windows(2).map(|window| u16::try_from(window[1] - window[0]).ok());
+        Some(Self { lengths: lengths.collect::<Option<_>>()?, shorter, prefixes })
     }
 
     /// Adds to `ids` what the bytes of `part` merge to, or nothing and says so: that takes too many steps.
@@ -98,8 +93,7 @@ impl Backtrack {
             } else {
                 left[at / 64] |= 1 << (at % 64);
                 let last = ids.pop().expect("the start of a part is never left");
-                let last = self.tokens[last as usize];
-                (at, next) = (at - last.length as usize, last.shorter);
+                (at, next) = (at - self.length(last), self.shorter[last as usize]);
             }
         }
     }
@@ -117,14 +111,18 @@ impl Backtrack {
     ) -> Option<(u32, usize)> {
         while next != NONE && *steps > 0 {
             *steps -= 1;
-            let token = self.tokens[next as usize];
-            let end = at + token.length as usize;
+            let end = at + self.length(next);
             let was_left = left[end / 64] >> (end % 64) & 1 == 1;
             if !was_left && last.is_none_or(|last| merges.stay_apart(last, next, NONE)) {
                 return Some((next, end));
             }
-            next = token.shorter;
+            next = self.shorter[next as usize];
         }
         None
+    }
+
+    #[inline]
+    fn length(&self, token: u32) -> usize {
+        usize::from(self.lengths[token as usize])
     }
 }

@@ -3,6 +3,8 @@
 //! An id is above the ids it is made of. So to merge "the lowest first, the leftmost of equals" is to
 //! take the merges in their order, each from left to right, once.
 
+use std::hint::select_unpredictable;
+
 use rustc_hash::FxHashMap;
 
 use crate::{Error, Merge};
@@ -76,16 +78,16 @@ impl MergeTable {
             if self.get(left, right) < limit {
                 return false;
             }
-            if left.max(right) < 256 {
+            let later = left.max(right);
+            if later < 256 {
                 return true;
             }
-            if left > right {
-                limit = left;
-                left = self.parts[left as usize - 256].1;
-            } else {
-                limit = right + 1;
-                right = self.parts[right as usize - 256].0;
-            }
+            // Which of the two was made later cannot be foreseen.
+            let (first, second) = self.parts[later as usize - 256];
+            let is_left = left > right;
+            limit = select_unpredictable(is_left, left, right.wrapping_add(1));
+            right = select_unpredictable(is_left, right, first);
+            left = select_unpredictable(is_left, second, left);
         }
     }
 

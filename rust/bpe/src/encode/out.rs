@@ -2,6 +2,9 @@
 
 use crate::token_id::{Packing, TokenId, UNPACKED};
 
+/// Ids that may be written past those that count.
+const ROOM: usize = 2 * UNPACKED;
+
 /// Ids, and room after them.
 #[derive(Debug)]
 pub(crate) struct Out<I> {
@@ -12,7 +15,7 @@ pub(crate) struct Out<I> {
 impl<I: TokenId> Out<I> {
     /// With room for about `number` ids; memory that is not written is not taken from the system.
     pub(crate) fn with_room(number: usize) -> Self {
-        Self { ids: vec![I::default(); number + UNPACKED], length: 0 }
+        Self { ids: vec![I::default(); number + ROOM], length: 0 }
     }
 
     /// Ids so far.
@@ -22,7 +25,7 @@ impl<I: TokenId> Out<I> {
 
     /// Makes room for `number` more.
     pub(crate) fn reserve(&mut self, number: usize) {
-        let wanted = self.length + number + UNPACKED;
+        let wanted = self.length + number + ROOM;
         if wanted > self.ids.len() {
             self.ids.resize(wanted.max(self.ids.len() / 2 * 3), I::default());
         }
@@ -30,11 +33,26 @@ impl<I: TokenId> Out<I> {
 
     /// Appends packed ids; there must be room.
     #[inline]
-    pub(crate) fn push_packed(&mut self, packing: Packing, packed: u128) {
-        let room = self.ids.get_mut(self.length..).and_then(|ids| ids.first_chunk_mut());
-        if let Some(room) = room {
-            self.length += packing.unpack(packed, room);
+    pub(crate) fn push_packed<const K: usize>(&mut self, packing: Packing, packed: [u128; K]) {
+        for (number, word) in packed.into_iter().enumerate() {
+            let at = self.length + number * packing.lanes();
+            if let Some(room) = self.ids.get_mut(at..).and_then(|ids| ids.first_chunk_mut()) {
+                packing.unpack(word, room);
+            }
         }
+        self.length += packing.number(packed[K - 1]);
+    }
+
+    /// The room after the ids, for the caller to write to.
+    #[inline]
+    pub(crate) fn room(&mut self) -> &mut [I] {
+        &mut self.ids[self.length..]
+    }
+
+    /// Says that `number` more ids are written.
+    #[inline]
+    pub(crate) fn advance(&mut self, number: usize) {
+        self.length += number;
     }
 
     /// Appends `ids`.
@@ -72,10 +90,11 @@ mod tests {
         let mut out = Out::<u16>::with_room(0);
         let mut expected = Vec::new();
         for number in 1..500_u32 {
-            let ids: Vec<u32> = (0..=number % 6).map(|lane| number + lane).collect();
+            let ids: Vec<u32> = (0..=number % 9).map(|lane| number + lane).collect();
             out.reserve(ids.len());
-            match Packing::Narrow.pack(&ids) {
-                Some(packed) if number % 2 == 0 => out.push_packed(Packing::Narrow, packed),
+            match (Packing::Narrow.pack::<1>(&ids), Packing::Narrow.pack::<2>(&ids)) {
+                (Some(packed), _) if number % 3 == 0 => out.push_packed(Packing::Narrow, packed),
+                (_, Some(packed)) if number % 3 == 1 => out.push_packed(Packing::Narrow, packed),
                 _ => out.push_all(ids.iter().copied()),
             }
             expected.extend(ids.into_iter().map(u16::narrow));

@@ -1,51 +1,56 @@
 //! The longest token that some bytes begin with. Takes tokens of the vocabulary, answers for bytes.
 //! Does not know merges.
 //!
-//! A tree of all tokens, kept as one table: a node is named by its place there, its key is the node
-//! before and a byte. The first two bytes need no search.
+//! A tree of all tokens whose steps are two bytes each, kept as one table: a node is named by its place
+//! there, its key is the node before and two bytes. A token of an odd number of bytes is a node of its own
+//! without children. The first two bytes need no search.
 
 use crate::Vocabulary;
 
-/// The place of no node.
-const EMPTY: u32 = u32::MAX;
+/// No node.
+const EMPTY: u64 = u64::MAX;
 
-/// Set in a first node that no longer token begins with.
-const LAST: u32 = 1 << 31;
+/// Set in the token of a node that has no children.
+const LEAF: u32 = 1 << 23;
 
-/// Most nodes: names of twice as many, after those of the first two bytes, take 24 bits.
-const MAX_NODES: usize = 1 << 22;
+/// Set in the key of a step of one byte.
+const ODD: u64 = 1 << 39;
+
+/// Bits of a slot below its key: a token and `LEAF`.
+const TOKEN_BITS: u32 = 24;
+
+/// Names of first nodes: their two bytes.
+const NUM_FIRSTS: usize = 1 << 16;
+
+/// Most nodes: names of twice as many and those of the first take 23 bits.
+const MAX_NODES: usize = (1 << 22) - NUM_FIRSTS;
 
 /// A tree of tokens.
 #[derive(Debug)]
 pub(crate) struct Prefixes {
+    /// The longest token of the first two bytes.
     firsts: Vec<u32>,
-    nodes: Vec<Node>,
+    /// Keys, and the longest token that ends at the node or before it.
+    slots: Vec<u64>,
     shift: u32,
-}
-
-/// `token` is the longest that ends here or before.
-#[derive(Debug, Clone, Copy)]
-struct Node {
-    key: u32,
-    token: u32,
 }
 
 impl Prefixes {
     /// The tree of `tokens`, to which every byte belongs unasked; none if it has too many nodes.
-    /// Time: sorting them. Memory: 16 to 32 bytes a node, and 256 KiB.
+    /// Time: sorting them. Memory: 13 to 26 bytes a node, and 256 KiB.
     pub(crate) fn new(vocabulary: &Vocabulary, tokens: &[u32]) -> Option<Self> {
         let bytes = |id: u32| vocabulary.get(id).unwrap_or_default();
         let mut tokens = tokens.to_vec();
         tokens.sort_unstable_by_key(|&id| bytes(id));
         let num_nodes = num_nodes(tokens.iter().map(|&id| bytes(id)));
-        if num_nodes > MAX_NODES {
+        if num_nodes > MAX_NODES || tokens.iter().any(|&id| id >= LEAF) {
             return None;
         }
-        let places = (num_nodes * 5 / 4 + 1).next_power_of_two().max(2);
+        let places = (num_nodes * 5 / 3 + 1).next_power_of_two().max(2);
         let mut tree = Self {
-            firsts: (0..1 << 16).map(|pair| pair >> 8 | LAST).collect(),
-            nodes: vec![Node { key: EMPTY, token: 0 }; places],
-            shift: 32 - places.trailing_zeros(),
+            firsts: (0..1 << 16).map(|pair| pair >> 8 | LEAF).collect(),
+            slots: vec![EMPTY; places],
+            shift: 64 - places.trailing_zeros(),
         };
         tokens.sort_by_key(|&id| bytes(id).len());
         for id in tokens {
@@ -60,75 +65,125 @@ impl Prefixes {
         let &[first, second, ref rest @ ..] = bytes else {
             return u32::from(bytes[0]);
         };
-        let mut node = u32::from(first) << 8 | u32::from(second);
-        let mut token = self.firsts[node as usize];
-        if token & LAST != 0 {
-            return token ^ LAST;
-        }
-        for &byte in rest {
-            let place = self.place(node << 8 | u32::from(byte));
-            if self.nodes[place].key == EMPTY {
-                break;
+        let mut node = usize::from(first) << 8 | usize::from(second);
+        let mut token = self.firsts[node];
+        let mut pairs = rest.chunks_exact(2);
+        let mut last = pairs.remainder();
+        while token & LEAF == 0 {
+            let Some(pair) = pairs.next() else {
+                return last.first().map_or(token, |&byte| self.odd(node, byte).unwrap_or(token));
+            };
+            let (place, slot) = self.find(even_key(node, pair[0], pair[1]));
+            if slot == EMPTY {
+                last = &pair[..1];
+                return self.odd(node, last[0]).unwrap_or(token);
             }
-            token = self.nodes[place].token;
-            node = name(place);
+            token = token_of(slot);
+            node = place + NUM_FIRSTS;
         }
-        token
+        token ^ LEAF
+    }
+
+    /// The token of the tree's node `node` and one byte more.
+    #[inline]
+    fn odd(&self, node: usize, byte: u8) -> Option<u32> {
+        let (_, slot) = self.find(odd_key(node, byte));
+        (slot != EMPTY).then(|| token_of(slot))
     }
 
     /// Tokens must come by length, so that what a new node inherits is final.
     fn insert(&mut self, bytes: &[u8], id: u32) {
         let &[first, second, ref rest @ ..] = bytes else { return };
-        let mut node = u32::from(first) << 8 | u32::from(second);
-        let start = &mut self.firsts[node as usize];
+        let mut node = usize::from(first) << 8 | usize::from(second);
         if rest.is_empty() {
-            *start = id | LAST;
+            self.firsts[node] = id | LEAF;
             return;
         }
-        *start &= !LAST;
-        let mut longest = *start;
-        for &byte in rest {
-            let key = node << 8 | u32::from(byte);
-            let place = self.place(key);
-            let found = &mut self.nodes[place];
-            if found.key == EMPTY {
-                *found = Node { key, token: longest };
-            }
-            longest = found.token;
-            node = name(place);
+        let mut pairs = rest.chunks_exact(2);
+        for pair in &mut pairs {
+            let inherited = self.odd(node, pair[0]).unwrap_or(self.token_at(node));
+            node =
+                NUM_FIRSTS + self.child(node, even_key(node, pair[0], pair[1]), inherited | LEAF);
         }
-        self.nodes[(node - (1 << 16)) as usize].token = id;
+        match pairs.remainder() {
+            [] => self.set(node - NUM_FIRSTS, id | LEAF),
+            last => {
+                let place = self.child(node, odd_key(node, last[0]), id);
+                self.set(place, id);
+            }
+        }
     }
 
-    /// Where `key` is, or where it would be.
-    #[inline]
-    fn place(&self, key: u32) -> usize {
-        let mask = self.nodes.len() - 1;
-        let mut place = (key.wrapping_mul(0x9e37_79b1) >> self.shift) as usize;
-        while self.nodes[place].key != key && self.nodes[place].key != EMPTY {
-            place = (place + 1) & mask;
+    /// The place of the child of `node` with this key; `token` is that of a new one.
+    fn child(&mut self, node: usize, key: u64, token: u32) -> usize {
+        let own = self.token_at(node);
+        match node.checked_sub(NUM_FIRSTS) {
+            Some(place) => self.set(place, own),
+            None => self.firsts[node] = own,
+        }
+        let (place, slot) = self.find(key);
+        if slot == EMPTY {
+            self.slots[place] = key << TOKEN_BITS | u64::from(token);
         }
         place
     }
+
+    fn token_at(&self, node: usize) -> u32 {
+        let token = match node.checked_sub(NUM_FIRSTS) {
+            Some(place) => token_of(self.slots[place]),
+            None => self.firsts[node],
+        };
+        token & !LEAF
+    }
+
+    fn set(&mut self, place: usize, token: u32) {
+        let key = self.slots[place] >> TOKEN_BITS;
+        self.slots[place] = key << TOKEN_BITS | u64::from(token);
+    }
+
+    /// Where `key` is, or where it would be, and what stands there.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "a few bits are left")]
+    fn find(&self, key: u64) -> (usize, u64) {
+        let mask = self.slots.len() - 1;
+        let mut place = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize & mask;
+        loop {
+            let slot = self.slots[place];
+            if slot >> TOKEN_BITS == key || slot == EMPTY {
+                return (place, slot);
+            }
+            place = (place + 1) & mask;
+        }
+    }
 }
 
-/// Different prefixes of three bytes or more of sorted `tokens`.
+#[inline]
+fn even_key(node: usize, first: u8, second: u8) -> u64 {
+    (node as u64) << 16 | u64::from(first) << 8 | u64::from(second)
+}
+
+#[inline]
+fn odd_key(node: usize, byte: u8) -> u64 {
+    ODD | (node as u64) << 16 | u64::from(byte)
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the lower bits of a slot")]
+fn token_of(slot: u64) -> u32 {
+    slot as u32 & ((1 << TOKEN_BITS) - 1)
+}
+
+/// Different prefixes, of sorted `tokens`, of an even number of bytes from four on, and tokens of an odd
+/// number.
 fn num_nodes<'t>(tokens: impl Iterator<Item = &'t [u8]>) -> usize {
     let mut before: &[u8] = &[];
     let mut number = 0;
     for token in tokens {
         let common = token.iter().zip(before).take_while(|(one, other)| one == other).count();
-        number += token.len().saturating_sub(common.max(2));
+        number += (token.len() / 2).saturating_sub((common / 2).max(1)) + token.len() % 2;
         before = token;
     }
     number
-}
-
-/// Names follow those of the first two bytes.
-#[expect(clippy::cast_possible_truncation, reason = "at most 2 * MAX_NODES places")]
-#[inline]
-fn name(place: usize) -> u32 {
-    place as u32 + (1 << 16)
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use crate::encode::merge_table::{MergeTable, NO_MERGE};
 use crate::encode::sweep::{is_poor, merge_by_sweeps};
 use crate::{ByteOrder, Error, Merge, Vocabulary, hash64};
 
-/// From this many bytes on a span is cut into parts: shorter ones are sooner scanned as they are.
+/// From this many bytes on a span is cut into parts: shorter ones are sooner merged as they are.
 const LONG_SPAN: usize = 16;
 
 /// With so many cuts in 32 bytes merges are few, and scanning finds them sooner.
@@ -40,6 +40,8 @@ pub(crate) struct SpanIds {
     whole: HashTable<u32>,
     merges: MergeTable,
     backtrack: Option<Backtrack>,
+    /// Whether merging finds whole spans: every token is what its own bytes merge to.
+    finds_whole: bool,
     cuts: Cuts,
     byte_order: Option<ByteOrder>,
 }
@@ -63,10 +65,12 @@ impl SpanIds {
     pub(crate) fn new(merges: &[Merge]) -> Result<Self, Error> {
         let vocabulary = Vocabulary::new(merges)?;
         let merges = MergeTable::new(merges)?;
-        let backtrack = Backtrack::new(&vocabulary, &merges);
+        let reachable = merges.reachable();
+        let backtrack = Backtrack::new(&vocabulary, &reachable);
+        let finds_whole = reachable.iter().all(|&it| it);
         let cuts = Cuts::new(&vocabulary);
         let (whole, byte_order) = (whole_spans(&vocabulary), None);
-        Ok(Self { vocabulary, whole, merges, backtrack, cuts, byte_order })
+        Ok(Self { vocabulary, whole, merges, backtrack, finds_whole, cuts, byte_order })
     }
 
     /// The same for merges of ids of which 0 to 255 are the bytes in the order `order`.
@@ -83,12 +87,11 @@ impl SpanIds {
     /// The ids of `span`, which is not empty.
     pub(crate) fn encode<'s>(&self, span: &[u8], scratch: &'s mut Scratch) -> &'s [u32] {
         scratch.ids.clear();
-        if let Some(id) = self.whole_span(span) {
+        let whole = if self.finds_whole { None } else { self.whole_span(span) };
+        if let Some(id) = whole {
             scratch.ids.push(id);
         } else if span.len() < LONG_SPAN {
-            let Scratch { ids, room } = scratch;
-            ids.extend(span.iter().map(|&byte| u32::from(byte)));
-            self.merge_by_scan(ids, &mut room.merged);
+            self.merge_chunk(span, &mut scratch.ids, &mut scratch.room);
         } else {
             self.encode_long(span, scratch);
         }

@@ -1,22 +1,23 @@
 //! One thread's part of encoding: documents to ids, with a memory of its own for the spans it met, which
 //! is kept from call to call. Knows neither blocks nor threads.
 
-use std::mem;
-
 use crate::Splitter;
+use crate::cpu::simd::Cpu;
 use crate::encode::long_memo::{LongMemo, MAX_LENGTH};
 use crate::encode::out::Out;
-use crate::encode::short_memo::ShortMemo;
 use crate::encode::span_ids::{Scratch, SpanIds};
-use crate::short::Short;
-use crate::split::Stuck;
+use crate::encode::span_memo::SpanMemo;
+use crate::encode::window::{Answer, Ask, Keys};
+use crate::hash64;
+use crate::short::{LONGER, Middle, Short};
+use crate::split::{Ends, Stuck};
 use crate::token_id::{Packing, TokenId};
 
-/// Spans are found, then encoded, so many at a time: two short loops instead of a long one.
-const WINDOW: usize = 256;
+/// Texts that may end in a window.
+const MOST_TEXTS: usize = 256;
 
-/// So many spans before it is looked up, a span's place is asked for from memory.
-const AHEAD: usize = 32;
+/// The value of a span whose ids do not fit the value and are remembered in the next table.
+const ELSEWHERE: u128 = 0;
 
 /// Splits and encodes; remembers what it found.
 #[derive(Debug)]
@@ -27,12 +28,12 @@ pub(crate) struct Worker {
 }
 
 /// Neighbouring spans that were found and wait to be encoded.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Window {
     /// Where the first begins.
     start: usize,
     /// Where each ends.
-    ends: Vec<usize>,
+    ends: Ends,
     /// For each text that ended among them, how many they were then.
     texts: Vec<usize>,
 }
@@ -40,19 +41,25 @@ struct Window {
 /// What is remembered, and room to work in.
 #[derive(Debug)]
 struct Memory {
+    cpu: Cpu,
     packing: Packing,
-    short: ShortMemo,
+    short: SpanMemo<1>,
+    middle: SpanMemo<2>,
     long: LongMemo,
+    keys: Box<Keys>,
     scratch: Scratch,
 }
 
 impl Worker {
-    /// A worker that remembers in at most `cache_bytes`.
+    /// A worker that remembers in at most `cache_bytes`; it begins with 2 MiB of them.
     pub(crate) fn new(splitter: Splitter, packing: Packing, cache_bytes: usize) -> Self {
         let memory = Memory {
+            cpu: splitter.cpu(),
             packing,
-            short: ShortMemo::new(cache_bytes / 2),
-            long: LongMemo::new(cache_bytes / 2, packing),
+            short: SpanMemo::new(cache_bytes / 2),
+            middle: SpanMemo::new(cache_bytes / 4),
+            long: LongMemo::new(cache_bytes / 4, packing),
+            keys: Box::default(),
             scratch: Scratch::default(),
         };
         Self { splitter, window: Window::default(), memory }
@@ -103,15 +110,25 @@ impl<I: TokenId, A: FnMut(&mut Out<I>)> Encoding<'_, I, A> {
         }
         let Self { worker: Worker { splitter, window, memory }, span_ids, data, out, after_text } =
             self;
-        splitter.visit_ends(&data[start..end], |end| {
-            window.ends.push(start + end);
-            if window.ends.len() == WINDOW {
-                memory.encode_window(span_ids, data, window, out, after_text);
-                window.clear(start + end);
+        let document = &data[start..end];
+        if let Some(mut scan) = splitter.scan(document, start) {
+            while scan.fill(&mut window.ends) {
+                if window.ends.is_full() {
+                    memory.encode_window(span_ids, data, window, out, after_text);
+                    window.clear(window.end());
+                }
             }
-        })?;
-        window.texts.push(window.ends.len());
-        if window.texts.len() == WINDOW {
+        } else {
+            splitter.visit_ends(document, |end| {
+                window.ends.push(start + end);
+                if window.ends.is_full() {
+                    memory.encode_window(span_ids, data, window, out, after_text);
+                    window.clear(start + end);
+                }
+            })?;
+        }
+        window.texts.push(window.ends.all().len());
+        if window.texts.len() == MOST_TEXTS {
             self.flush(end);
         }
         Ok(())
@@ -130,16 +147,15 @@ impl<I: TokenId, A: FnMut(&mut Out<I>)> Encoding<'_, I, A> {
     }
 }
 
-impl Default for Window {
-    fn default() -> Self {
-        Self { start: 0, ends: Vec::with_capacity(WINDOW), texts: Vec::new() }
-    }
-}
-
 impl Window {
     /// Where the last span ends.
     fn end(&self) -> usize {
-        self.ends.last().copied().unwrap_or(self.start)
+        self.ends.all().last().copied().unwrap_or(self.start)
+    }
+
+    /// Where span `number` starts.
+    fn start_of(&self, number: usize) -> usize {
+        number.checked_sub(1).map_or(self.start, |before| self.ends.all()[before])
     }
 
     fn clear(&mut self, start: usize) {
@@ -160,96 +176,120 @@ impl Memory {
         out: &mut Out<I>,
         after_text: &mut impl FnMut(&mut Out<I>),
     ) {
-        let ends = window.ends.as_slice();
-        let mut keys = Keys::default();
-        let mut asked = window.start;
-        for (at, &end) in ends.iter().take(AHEAD).enumerate() {
-            self.ask(&mut keys, at, data, mem::replace(&mut asked, end), end);
-        }
-        let (mut start, mut done) = (window.start, 0);
+        let ends = window.ends.all();
+        self.ask(data, window);
+        let mut done = 0;
         let stops = window.texts.iter().map(|&text| (text, true));
         for (stop, is_text) in stops.chain([(ends.len(), false)]) {
-            out.reserve(window.end() - start);
-            for at in done..stop {
-                let (short, place) = (keys.shorts[at % AHEAD], keys.places[at % AHEAD]);
-                if let Some(&end) = ends.get(at + AHEAD) {
-                    self.ask(&mut keys, at + AHEAD, data, mem::replace(&mut asked, end), end);
-                }
-                let Some(&end) = ends.get(at) else { break };
-                let from = mem::replace(&mut start, end);
-                if short == Short::default() {
-                    self.encode_long(span_ids, &data[from..end], place as u64, out);
-                    continue;
-                }
-                match self.short.get(place, short) {
-                    0 => self.encode_new(span_ids, &data[from..end], short, out),
-                    packed => out.push_packed(self.packing, packed),
+            out.reserve(window.end() - window.start_of(done));
+            while done < stop {
+                let (lines, packing, room) = (self.short.lines(), self.packing, out.room());
+                let (shorts, homes) = (&self.keys.shorts[done..stop], &self.keys.homes[done..stop]);
+                let answer = Answer { lines, shorts, homes, packing, room };
+                let (spans, ids) = self.cpu.run(answer);
+                out.advance(ids);
+                done += spans;
+                if done < stop {
+                    let span = &data[window.start_of(done)..ends[done]];
+                    self.encode_other(span_ids, span, done, out);
+                    done += 1;
                 }
             }
-            done = stop;
             if is_text {
                 after_text(out);
             }
         }
     }
 
-    /// Finds what the span `data[start..end]` is looked up by, and asks for that from memory.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "a call at each span costs 3 to 7% of all encoding")]
-    fn ask(&self, keys: &mut Keys, at: usize, data: &[u8], start: usize, end: usize) {
-        let (short, place) = if let Some(short) = Short::within(data, start, end) {
-            let place = self.short.place(short);
-            self.short.prefetch(place);
-            (short, place)
-        } else {
-            (Short::default(), self.long.ask(&data[start..end]))
-        };
-        (keys.shorts[at % AHEAD], keys.places[at % AHEAD]) = (short, place);
+    /// Finds what the spans are looked up by, and asks for that from memory.
+    fn ask(&mut self, data: &[u8], window: &Window) {
+        self.short.make_room(|[key]| Short::of_number(key).mixed());
+        self.middle.make_room(Middle::mixed);
+        let Self { keys, middle, short: memo, .. } = self;
+        let (start, ends) = (window.start, window.ends.all());
+        self.cpu.run(Ask { data, start, ends, memo, keys: &mut *keys });
+        let mut at = 0;
+        while let Some(number) = keys.longer(at) {
+            at += 1;
+            if let Some(span) = Middle::new(&data[window.start_of(number)..ends[number]]) {
+                keys.homes[number] = middle.home(Middle::mixed(span.words()));
+                middle.prefetch(keys.homes[number]);
+            }
+        }
     }
 
+    /// Span `number` of the window, which is longer, new, or not in the first line it may be in.
     #[inline(never)]
-    fn encode_new<I: TokenId>(
+    fn encode_other<I: TokenId>(
         &mut self,
         span_ids: &SpanIds,
         span: &[u8],
-        short: Short,
+        number: usize,
         out: &mut Out<I>,
     ) {
-        let ids = span_ids.encode(span, &mut self.scratch);
-        if let Some(packed) = self.packing.pack(ids) {
-            self.short.put(self.short.place(short), short, packed);
+        let (short, home) = (self.keys.shorts[number], self.keys.homes[number]);
+        match Middle::new(span) {
+            _ if short != LONGER => self.encode_short(span_ids, span, (home, short), out),
+            Some(middle) => self.encode_longer(span_ids, span, (home, middle.words()), out),
+            None => self.encode_long(span_ids, span, out),
         }
-        out.push_all(ids.iter().copied());
     }
 
-    #[inline(never)]
-    fn encode_long<I: TokenId>(
+    fn encode_short<I: TokenId>(
         &mut self,
         span_ids: &SpanIds,
         span: &[u8],
-        hash: u64,
+        (home, short): (usize, u128),
         out: &mut Out<I>,
     ) {
-        if span.len() > MAX_LENGTH {
-            out.push_all(span_ids.encode(span, &mut self.scratch).iter().copied());
-            return;
+        match self.short.get(home, [short]) {
+            Some(packed) if packed != [ELSEWHERE] => out.push_packed(self.packing, packed),
+            Some(_) => {
+                let key = [short, LONGER];
+                self.encode_longer(
+                    span_ids,
+                    span,
+                    (self.middle.home(Middle::mixed(key)), key),
+                    out,
+                );
+            }
+            None => {
+                let ids = span_ids.encode(span, &mut self.scratch);
+                self.short.put(home, [short], self.packing.pack(ids).unwrap_or([ELSEWHERE]));
+                out.push_all(ids.iter().copied());
+            }
         }
-        if let Some(ids) = self.long.get(span, hash) {
-            out.push_all(self.packing.ids_of(ids));
+    }
+
+    /// A span that is looked up in the table of middle spans by a key, then in that of long ones.
+    fn encode_longer<I: TokenId>(
+        &mut self,
+        span_ids: &SpanIds,
+        span: &[u8],
+        (home, key): (usize, [u128; 2]),
+        out: &mut Out<I>,
+    ) {
+        match self.middle.get(home, key) {
+            Some(packed) if packed != [ELSEWHERE; 2] => out.push_packed(self.packing, packed),
+            Some(_) => self.encode_long(span_ids, span, out),
+            None => {
+                let ids = span_ids.encode(span, &mut self.scratch);
+                self.middle.put(home, key, self.packing.pack(ids).unwrap_or([ELSEWHERE; 2]));
+                out.push_all(ids.iter().copied());
+            }
+        }
+    }
+
+    fn encode_long<I: TokenId>(&mut self, span_ids: &SpanIds, span: &[u8], out: &mut Out<I>) {
+        let hash = if span.len() > MAX_LENGTH { None } else { Some(hash64(span)) };
+        if let Some(ids) = hash.and_then(|hash| self.long.get(span, hash)) {
+            out.push_all(ids);
             return;
         }
         let ids = span_ids.encode(span, &mut self.scratch);
         out.push_all(ids.iter().copied());
-        self.long.put(span, hash, ids);
+        if let Some(hash) = hash {
+            self.long.put(span, hash, ids);
+        }
     }
-}
-
-/// What the next spans are looked up by, each in turn. Two arrays, because a pair of such numbers is
-/// copied in other pieces than it was written in, for which the CPU would wait.
-#[derive(Debug, Default)]
-struct Keys {
-    /// The short form, none for longer spans.
-    shorts: [Short; AHEAD],
-    /// The line of a short span, the hash of a longer one.
-    places: [usize; AHEAD],
 }

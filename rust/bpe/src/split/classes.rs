@@ -71,6 +71,12 @@ impl Classes {
         }
     }
 
+    /// By the lower six bits of the first byte of a character of several: 0xff where that byte says that
+    /// `is_wanted` is true of its sets, else 0.
+    pub(crate) fn leads(&self, is_wanted: impl Fn(Sets) -> bool) -> [u8; 64] {
+        self.leads.map(|classes| if classes != WIDE && is_wanted(classes) { 0xff } else { 0 })
+    }
+
     /// The sets of the character of several bytes at `at`, and how many they are. Looks at its first byte
     /// alone if that says all, as in Cyrillic, Chinese, or Korean.
     #[inline]

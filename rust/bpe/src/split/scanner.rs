@@ -7,9 +7,14 @@
 //! begin anew. Starts in blocks before stay right: of what follows, they depend on no more than was
 //! looked at.
 
+#![expect(
+    clippy::inline_always,
+    reason = "kernels use the instructions of a level only if inlined"
+)]
+
 use crate::cpu::Level;
 use crate::cpu::planes::Block;
-use crate::cpu::simd::Classifier;
+use crate::cpu::simd::{Cpu, Kernel, Simd, Tables};
 use crate::split::classes::Sets;
 use crate::split::lexer::{LETTER, Lexer, NEWLINE, SPACE};
 use crate::split::starts::{Before, Starts, starts};
@@ -20,20 +25,29 @@ mod masks;
 #[derive(Debug)]
 pub(crate) struct Scanner {
     lexer: Lexer,
-    classifier: Classifier,
+    tables: Tables,
+    /// By the lower six bits of a first byte: 0xff where it says that its characters are letters, no upper ones.
+    letters: [u8; 64],
+    cpu: Cpu,
 }
 
 impl Scanner {
     /// A scanner that splits as `lexer` does; its family must be mostly easy.
     pub(crate) fn new(lexer: Lexer, level: Level) -> Self {
-        let classifier = Classifier::new(masks::ascii_sets(&lexer), level);
-        Self { lexer, classifier }
+        let tables = Tables::new(masks::ascii_sets(&lexer));
+        let letters = lexer.classes.leads(masks::is_plain_letter);
+        Self { lexer, tables, letters, cpu: Cpu::new(level) }
     }
 
-    /// The starts of all spans of `text`, block after block.
-    #[inline]
-    pub(crate) fn scan<'a>(&'a self, text: &'a str) -> Scan<'a> {
-        Scan { scanner: self, text: text.as_bytes(), base: 0, newest: 0, carry: Carry::default() }
+    /// The level of the CPU that it uses.
+    pub(crate) fn cpu(&self) -> Cpu {
+        self.cpu
+    }
+
+    /// The spans of `text`, which begins at `offset` in some data.
+    pub(crate) fn scan<'a>(&'a self, text: &'a str, offset: usize) -> Scan<'a> {
+        let (text, carry) = (text.as_bytes(), Carry::default());
+        Scan { scanner: self, text, offset, base: 0, newest: 0, is_first: true, carry }
     }
 
     /// Calls `visit` with each span of `text`; joined they are the text.
@@ -48,29 +62,75 @@ impl Scanner {
     /// Calls `visit` with where each span of `text` ends.
     #[inline]
     pub(crate) fn visit_ends(&self, text: &str, mut visit: impl FnMut(usize)) {
-        let mut blocks = self.scan(text);
-        // The first start of all ends nothing.
-        let first = blocks.next().map(|(base, starts)| (base, starts & starts.wrapping_sub(1)));
-        for (base, mut starts) in first.into_iter().chain(blocks) {
-            while starts != 0 {
-                visit(base + starts.trailing_zeros() as usize);
-                starts &= starts - 1;
-            }
-        }
-        if !text.is_empty() {
-            visit(text.len());
+        let (mut scan, mut ends) = (self.scan(text, 0), Ends::default());
+        while scan.fill(&mut ends) {
+            ends.all().iter().for_each(|&end| visit(end));
+            ends.clear();
         }
     }
 }
 
-/// The blocks of a text: where each begins, and which of its bytes start a span. Blocks do not overlap;
-/// between two there may be a span that starts in the first.
+/// Where spans end, as many as are worked on at a time.
+#[derive(Debug, Clone)]
+pub(crate) struct Ends {
+    places: [usize; Self::MOST],
+    number: usize,
+}
+
+impl Ends {
+    /// Most of them.
+    pub(crate) const MOST: usize = 320;
+
+    pub(crate) fn all(&self) -> &[usize] {
+        &self.places[..self.number]
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.number = 0;
+    }
+
+    /// Whether those of one more block may find no room.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.number + 65 > Self::MOST
+    }
+
+    /// Adds one; it must not be full.
+    #[inline]
+    pub(crate) fn push(&mut self, end: usize) {
+        self.places[self.number] = end;
+        self.number += 1;
+    }
+
+    /// Adds `base` and the place of each bit of `starts`; it must not be full.
+    #[inline(always)]
+    fn push_all<S: Simd>(&mut self, simd: S, starts: u64, base: usize) {
+        let room = self.places.get_mut(self.number..).and_then(|room| room.first_chunk_mut());
+        if let Some(room) = room {
+            simd.places(starts, base, room);
+            self.number += starts.count_ones() as usize;
+        }
+    }
+}
+
+impl Default for Ends {
+    fn default() -> Self {
+        Self { places: [0; Self::MOST], number: 0 }
+    }
+}
+
+/// The spans of a text, block after block. Blocks do not overlap; between two there may be a span that starts
+/// in the first.
 pub(crate) struct Scan<'a> {
     scanner: &'a Scanner,
     text: &'a [u8],
+    /// Where the text begins.
+    offset: usize,
     base: usize,
     /// The last start that is known.
     newest: usize,
+    /// Whether no block was looked at.
+    is_first: bool,
     carry: Carry,
 }
 
@@ -92,18 +152,50 @@ struct Carry {
     word_end: usize,
 }
 
-impl Iterator for Scan<'_> {
-    type Item = (usize, u64);
+/// The part of a text whose spans fill `ends`.
+struct Fill<'s, 'a> {
+    scan: &'s mut Scan<'a>,
+    ends: &'s mut Ends,
+}
 
-    #[inline]
-    fn next(&mut self) -> Option<(usize, u64)> {
+impl Kernel for Fill<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { scan, ends } = self;
+        while !ends.is_full() {
+            let Some((base, starts)) = scan.next(simd) else { return };
+            // The first start of all ends nothing.
+            let first = if scan.is_first { starts & starts.wrapping_neg() } else { 0 };
+            scan.is_first = false;
+            ends.push_all(simd, starts ^ first, scan.offset + base);
+            if scan.base >= scan.text.len() {
+                ends.push(scan.offset + scan.text.len());
+            }
+        }
+    }
+}
+
+impl Scan<'_> {
+    /// Adds where the next spans end, until there is no room for those of another block; says whether there
+    /// are any.
+    pub(crate) fn fill(&mut self, ends: &mut Ends) -> bool {
+        let before = ends.number;
+        self.scanner.cpu.run(Fill { scan: self, ends });
+        ends.number > before
+    }
+
+    /// Where the next block begins, and which of its bytes start a span.
+    #[inline(always)]
+    fn next<S: Simd>(&mut self, simd: S) -> Option<(usize, u64)> {
         let rest = self.text.get(self.base..).filter(|rest| !rest.is_empty())?;
         let starts = if let Some(block) = rest.first_chunk() {
-            self.block(block, u64::MAX)
+            self.block(simd, block, u64::MAX)
         } else {
             let mut block = [0; 64];
             block[..rest.len()].copy_from_slice(rest);
-            self.block(&block, (1 << rest.len()) - 1)
+            self.block(simd, &block, (1 << rest.len()) - 1)
         };
         let Some(starts) = starts else { return Some(self.hard_block()) };
         let item = (self.base, starts);
@@ -113,9 +205,7 @@ impl Iterator for Scan<'_> {
         self.base += 64;
         Some(item)
     }
-}
 
-impl Scan<'_> {
     /// The block as the lexer has it. The next one begins at the first start after it.
     #[cold]
     fn hard_block(&mut self) -> (usize, u64) {
@@ -132,9 +222,9 @@ impl Scan<'_> {
     }
 
     /// The starts among `block`, of which the bytes in `valid` are text; none if it is hard.
-    #[inline]
-    fn block(&mut self, block: &Block, valid: u64) -> Option<u64> {
-        let masks = self.masks(block, valid)?;
+    #[inline(always)]
+    fn block<S: Simd>(&mut self, simd: S, block: &Block, valid: u64) -> Option<u64> {
+        let masks = self.masks(simd, block, valid)?;
         let last = valid & !(valid >> 1) & !(1 << 63);
         let found = starts(&masks, self.scanner.lexer.rules, &mut self.carry.before, last);
         let mut all = found.sure & !self.carry.taken | self.carry.after;

@@ -76,7 +76,8 @@ pub(crate) struct Starts {
 }
 
 /// Starts among the bytes of `masks`. `last` is the last byte of the text, if it is here.
-#[inline]
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "kernels use the instructions of a level only if inlined")]
 pub(crate) fn starts(masks: &Masks, rules: Rules, before: &mut Before, last: u64) -> Starts {
     let tail = tails(masks, before);
     let first = !masks.rest;
@@ -137,7 +138,7 @@ fn tails(masks: &Masks, before: &Before) -> u64 {
 
 /// First bytes of characters to all their bytes.
 #[inline]
-fn spread(mut mask: u64, rest: u64) -> u64 {
+pub(crate) fn spread(mut mask: u64, rest: u64) -> u64 {
     if rest != 0 {
         for _ in 0..3 {
             mask |= mask << 1 & rest;

@@ -1,13 +1,19 @@
-//! The masks of a block of text: ASCII by the classifier, other characters one by one. Does not know where
-//! spans start.
+//! The masks of a block of text: ASCII and letters that their first byte tells by instructions of the level,
+//! other characters one by one. Does not know where spans start.
+
+#![expect(
+    clippy::inline_always,
+    reason = "kernels use the instructions of a level only if inlined"
+)]
 
 use super::Scan;
-use crate::cpu::planes::{AsciiSets, Block};
+use crate::cpu::planes::{AsciiSets, Block, Planes};
+use crate::cpu::simd::Simd;
 use crate::split::classes::Sets;
 use crate::split::lexer::{
     DIGIT, HARD, LETTER, LOWER, Lexer, NEWLINE, PREFIX, SIGN, SPACE, TAIL, UPPER,
 };
-use crate::split::starts::Masks;
+use crate::split::starts::{Masks, spread};
 
 /// Bits of the classifier's sets. The space alone is both letter and space; signs are what is none of
 /// letter, digit and space.
@@ -47,9 +53,9 @@ pub(super) fn ascii_sets(lexer: &Lexer) -> AsciiSets {
 
 impl Scan<'_> {
     /// None if there is a hard character.
-    #[inline]
-    pub(super) fn masks(&mut self, block: &Block, valid: u64) -> Option<Masks> {
-        let planes = self.scanner.classifier.planes(block);
+    #[inline(always)]
+    pub(super) fn masks<S: Simd>(&mut self, simd: S, block: &Block, valid: u64) -> Option<Masks> {
+        let planes = simd.planes(&self.scanner.tables, block);
         let set = |bit: usize| planes.sets[bit] & valid;
         let (letter, digit, space) = (set(bit::LETTER), set(bit::DIGIT), set(bit::SPACE));
         let mut masks = Masks {
@@ -65,41 +71,81 @@ impl Scan<'_> {
             quote: set(bit::QUOTE),
             rest: 0,
         };
-        let easy = planes.wide == 0 || self.widen(&mut masks, planes.wide);
+        let easy = planes.wide == 0 || self.widen(simd, &mut masks, block, &planes);
         easy.then_some(masks)
     }
 
-    /// Adds the classes of the characters that are not ASCII, unless one is hard.
-    fn widen(&mut self, masks: &mut Masks, mut wide: u64) -> bool {
-        if self.carry.open_bytes > 0 {
-            let bytes = (1 << self.carry.open_bytes) - 1;
-            add(masks, self.carry.open, bytes);
-            masks.rest |= bytes;
-            wide &= !bytes;
-            self.carry.open_bytes = 0;
-        }
-        while wide != 0 {
-            let at = wide.trailing_zeros() as usize;
-            let (classes, length) = self.scanner.lexer.classes.wide_at(self.text, self.base + at);
-            if classes & HARD != 0 {
+    /// Adds the classes of the characters that are not ASCII, unless one is hard: first of their first bytes,
+    /// then of what follows these.
+    #[inline(always)]
+    fn widen<S: Simd>(
+        &mut self,
+        simd: S,
+        masks: &mut Masks,
+        block: &Block,
+        planes: &Planes,
+    ) -> bool {
+        let classes = &self.scanner.lexer.classes;
+        let first = planes.wide & !planes.rest;
+        let mut letter = first & simd.marked(block, &self.scanner.letters);
+        let mut others = Masks::default();
+        let (mut left, mut is_other) = (first & !letter, false);
+        while left != 0 {
+            let bit = left & left.wrapping_neg();
+            let (own, _) = classes.wide_at(self.text, self.base + left.trailing_zeros() as usize);
+            left ^= bit;
+            if own & HARD != 0 {
                 return false;
             }
-            let bytes = ((1 << length) - 1) << at;
-            add(masks, classes, bytes);
-            masks.rest |= bytes & (bytes << 1);
-            wide &= !bytes;
-            if at + length > 64 {
-                (self.carry.open, self.carry.open_bytes) = (classes, at + length - 64);
+            if is_plain_letter(own) {
+                letter |= bit;
+            } else {
+                add(&mut others, own, bit);
+                is_other = true;
             }
         }
+        masks.rest = planes.rest;
+        masks.letter |= spread(letter, planes.rest);
+        if is_other {
+            masks.add_spread(&others);
+        }
+        if self.carry.open_bytes > 0 {
+            add(masks, self.carry.open, (1 << self.carry.open_bytes) - 1);
+            self.carry.open_bytes = 0;
+        }
+        if planes.wide >> 63 == 1 {
+            let at = 63 - first.leading_zeros() as usize;
+            let (own, length) = classes.wide_at(self.text, self.base + at);
+            (self.carry.open, self.carry.open_bytes) = (own, at + length - 64);
+        }
         true
+    }
+}
+
+/// Whether a character of these classes is a letter and neither an upper one nor anything else.
+pub(super) fn is_plain_letter(classes: Sets) -> bool {
+    classes & !LOWER == LETTER
+}
+
+impl Masks {
+    /// Adds `first`, which has the first bytes of characters, and what follows these.
+    fn add_spread(&mut self, first: &Self) {
+        let rest = self.rest;
+        self.letter |= spread(first.letter, rest);
+        self.upper |= spread(first.upper, rest);
+        self.digit |= spread(first.digit, rest);
+        self.sign |= spread(first.sign, rest);
+        self.space |= spread(first.space, rest);
+        self.newline |= spread(first.newline, rest);
+        self.prefix |= spread(first.prefix, rest);
+        self.tail |= spread(first.tail, rest);
     }
 }
 
 /// Puts `bytes` into the masks of `classes`.
 #[inline]
 fn add(masks: &mut Masks, classes: Sets, bytes: u64) {
-    if classes & !LOWER == LETTER {
+    if is_plain_letter(classes) {
         masks.letter |= bytes;
         return;
     }
