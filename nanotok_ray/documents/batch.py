@@ -180,6 +180,16 @@ def is_missing(text: object) -> bool:
     )
 
 
+def type_of(value: object) -> str:
+    """Return the name of the type of a value, with its article.
+
+    >>> type_of(7), type_of([])
+    ('an int', 'a list')
+    """
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+
+
 def to_utf8(text: str) -> bytes:
     r"""Encode a text; a surrogate pair is its character, a lone surrogate U+FFFD.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 import numpy as np
 
 from nanotok_ray.documents.arrow_texts import ArrowTexts, Rows, joined_rows
-from nanotok_ray.documents.batch import Documents, Nulls, is_missing
+from nanotok_ray.documents.batch import Documents, Nulls, is_missing, type_of
 from nanotok_ray.errors import SourceError, SplitError
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _check_source(texts: object, *, name: str) -> None:
     if isinstance(texts, str | bytes | bytearray):
         raise TypeError(f"{name}: expected texts, got one text: put it into a list")
     if hasattr(texts, "collect") and not hasattr(texts, "__arrow_c_stream__"):
-        raise TypeError(f"{name} is a {type(texts).__name__}, which is not run yet: collect it")
+        raise TypeError(f"{name} is {type_of(texts)}, which is not run yet: collect it")
 
 
 def _is_array(texts: object) -> bool:
@@ -234,7 +234,7 @@ def _column_parts(texts: Any, column: str, *, name: str) -> "Iterator[Part]":  #
     """Yield the parts of a column of a table, a data set, or an iterable of rows or of tables."""
     names = _column_names(texts)
     if names is not None and column not in names:
-        found = f"a {type(texts).__name__} with the columns {', '.join(map(str, names))}"
+        found = f"{type_of(texts)} with the columns {', '.join(map(str, names))}"
         raise TypeError(f"{name} has no column {column!r}: it is {found}")
     if _is_dataset(texts):
         return _dataset_parts(texts, column, name=name)
@@ -253,12 +253,12 @@ def _column_parts(texts: Any, column: str, *, name: str) -> "Iterator[Part]":  #
 
 
 def _names_missing(texts: object, names: Sequence[Any], *, name: str) -> str:
-    found = f"{name} is a {type(texts).__name__} with the columns {', '.join(map(str, names))}"
+    found = f"{name} is {type_of(texts)} with the columns {', '.join(map(str, names))}"
     return f"{found}: name one of them with column="
 
 
 def _without_columns(texts: object, *, name: str) -> str:
-    return f"{name} is a {type(texts).__name__}, which has no columns: leave out column="
+    return f"{name} is {type_of(texts)}, which has no columns: leave out column="
 
 
 def _stream_parts(texts: object, column: str, *, name: str) -> "Iterator[Part]":
@@ -270,7 +270,7 @@ def _stream_parts(texts: object, column: str, *, name: str) -> "Iterator[Part]":
         raise TypeError(_without_columns(texts, name=name)) from None
     if column not in reader.schema.names:
         raise TypeError(
-            f"{name} has no column {column!r}: it is a {type(texts).__name__} with the columns "
+            f"{name} has no column {column!r}: it is {type_of(texts)} with the columns "
             f"{', '.join(reader.schema.names)}"
         )
     return (batch.column(column) for batch in reader)
@@ -315,7 +315,7 @@ def _check_items(items: object, *, name: str) -> None:
     if names is not None:
         raise TypeError(_names_missing(items, names, name=name))
     if not isinstance(items, Iterable):
-        raise TypeError(f"{name} is a {type(items).__name__}: expected {ACCEPTED}")
+        raise TypeError(f"{name} is {type_of(items)}: expected {ACCEPTED}")
 
 
 def _is_batch(item: object) -> bool:

@@ -178,6 +178,9 @@ class LearnedTokenizer:
             stop_reason=self.stop_reason,
         )
 
+    def __repr__(self) -> str:
+        return f"<LearnedTokenizer {self.tokenizer!r}: {self.stop_reason}>"
+
     @property
     def stop_reason(self) -> str:
         """Why learning ended: vocabulary size reached, no pair left or below min_pair_count."""

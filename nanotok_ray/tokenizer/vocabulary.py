@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray import _core
-from nanotok_ray.documents.batch import Documents, to_utf8
+from nanotok_ray.documents.batch import Documents, to_utf8, type_of
 from nanotok_ray.errors import UnknownTokenError
 from nanotok_ray.tokenizer.huggingface import spell
 from nanotok_ray.tokenizer.rendering import Ids, Offsets, is_plain, required
@@ -220,7 +220,7 @@ def _row_of(ids: Any) -> "NDArray[Any] | list[int]":  # noqa: ANN401 - what was 
     if not isinstance(ids, np.ndarray):
         if isinstance(ids, str | bytes) or not (isinstance(ids, Iterable) or _is_exported(ids)):
             raise TypeError(
-                f"ids is a {type(ids).__name__}: expected a list, or an array of numpy or Arrow"
+                f"ids is {type_of(ids)}: expected a list, or an array of numpy or Arrow"
             )
         if not _is_exported(ids):
             return [*(ids.tolist() if hasattr(ids, "tolist") else ids)]

@@ -187,7 +187,7 @@ def test_an_id_that_is_no_token_is_named_whatever_holds_it(own, kind):
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        (7, "ids is a int: expected a list"),
+        (7, "ids is an int: expected a list"),
         ("abc", "ids is a str"),
         (np.array([[1, 2]]), "a 2-d array of int64: .* decode_batch decodes many rows"),
         (np.array([1.0]), "a 1-d array of float64: expected one row of integers"),
