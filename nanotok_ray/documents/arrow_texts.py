@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,8 @@ from nanotok_ray.documents.batch import Documents, Nulls, offsets_of
 from nanotok_ray.errors import SourceError, SplitError
 
 if TYPE_CHECKING:
+    from typing import Self
+
     import pyarrow as pa
 
 
@@ -46,7 +48,7 @@ class ArrowTexts:
     @classmethod
     def from_arrow(
         cls, array: "pa.Array | pa.ChunkedArray", *, nulls: Nulls = "error", name: str = "texts"
-    ) -> Self:
+    ) -> "Self":
         """Return the texts of an array without a copy of its bytes; messages call it `name`.
 
         Copied are views, a dictionary of which not all is used, and text that hides below nulls.
@@ -110,7 +112,7 @@ class ArrowTexts:
             start = stop
 
     @classmethod
-    def _from_dictionaries(cls, chunks: "Sequence[pa.Array]") -> Self:
+    def _from_dictionaries(cls, chunks: "Sequence[pa.Array]") -> "Self":
         """Return each value that a row uses once, and one empty document for all nulls."""
         values, picks, number = [], [np.zeros(0, dtype=np.int64)], 0
         for dictionary, indices in _by_dictionary(chunks):
@@ -169,12 +171,25 @@ def _is_dictionary(kind: "pa.DataType") -> bool:
     return str(kind).startswith("dictionary<")
 
 
+def null_rows(chunk: "pa.Array") -> "pa.Array":
+    """Return which rows are null; pyarrow before 26 does not look at values of a dictionary.
+
+    >>> import pyarrow as pa
+    >>> indices, values = pa.array([0, 1, None]), pa.array(["a", None])
+    >>> null_rows(pa.DictionaryArray.from_arrays(indices, values)).to_pylist()
+    [False, True, True]
+    """
+    if not _is_dictionary(chunk.type):
+        return chunk.is_null()
+    return chunk.dictionary.is_null().take(chunk.indices).fill_null(True)
+
+
 def _refuse_nulls(chunks: "Sequence[pa.Array]", name: str) -> None:
     """Refuse nulls; a row of a dictionary is null also where the value it names is."""
     start = 0
     for chunk in chunks:
         if chunk.null_count or (_is_dictionary(chunk.type) and chunk.dictionary.null_count):
-            row = chunk.is_null().index(True).as_py()
+            row = null_rows(chunk).index(True).as_py()
             if row >= 0:
                 raise SourceError(
                     f"{name}: row {start + row} of the Arrow array is null: drop the nulls first, "
