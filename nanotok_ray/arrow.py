@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nanotok_ray.dialects import Dialect
+from nanotok_ray.documents.arrow_texts import null_rows
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.documents.texts import arrow_parts_of, batches_of, encode_texts
 from nanotok_ray.errors import TokenizerError
@@ -175,7 +176,8 @@ def _encoded(
 
 
 def _missing(parts: "list[pa.Array | pa.ChunkedArray]") -> npt.NDArray[np.bool_]:
-    return np.concatenate([np.zeros(0, bool), *(np.asarray(part.is_null()) for part in parts)])
+    chunks = (chunk for part in parts for chunk in getattr(part, "chunks", [part]))
+    return np.concatenate([np.zeros(0, bool), *(np.asarray(null_rows(c)) for c in chunks)])
 
 
 def _ids_of(token: int | str | None, tokenizer: "Tokenizer") -> list[int]:

@@ -170,8 +170,14 @@ def _is_dictionary(kind: "pa.DataType") -> bool:
     return str(kind).startswith("dictionary<")
 
 
-def _null_rows(chunk: "pa.Array") -> "pa.Array":
-    """Return which rows are null; pyarrow before 26 does not look at values of a dictionary."""
+def null_rows(chunk: "pa.Array") -> "pa.Array":
+    """Return which rows are null; pyarrow before 26 does not look at values of a dictionary.
+
+    >>> import pyarrow as pa
+    >>> indices, values = pa.array([0, 1, None]), pa.array(["a", None])
+    >>> null_rows(pa.DictionaryArray.from_arrays(indices, values)).to_pylist()
+    [False, True, True]
+    """
     if not _is_dictionary(chunk.type):
         return chunk.is_null()
     return chunk.dictionary.is_null().take(chunk.indices).fill_null(True)
@@ -182,7 +188,7 @@ def _refuse_nulls(chunks: "Sequence[pa.Array]", name: str) -> None:
     start = 0
     for chunk in chunks:
         if chunk.null_count or (_is_dictionary(chunk.type) and chunk.dictionary.null_count):
-            row = _null_rows(chunk).index(True).as_py()
+            row = null_rows(chunk).index(True).as_py()
             if row >= 0:
                 raise SourceError(
                     f"{name}: row {start + row} of the Arrow array is null: drop the nulls first, "
