@@ -280,7 +280,7 @@ def test_empty_texts_have_no_ids_and_an_empty_batch_has_no_rows(tokenizer, kind)
 def test_a_missing_text_is_refused_or_a_row_of_no_ids(tokenizer):
     found = tokenizer.encode_batch([None, "the", None], nulls="empty")
     assert rows(found) == [[], tokenizer.encode("the"), []]
-    with pytest.raises(TypeError, match="'None' is not an instance of 'str'"):
+    with pytest.raises(TypeError, match="row 1: None is not an instance of 'str'"):
         tokenizer.encode_batch(["the", None])
 
 
