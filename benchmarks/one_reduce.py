@@ -85,8 +85,7 @@ def in_processes(files: Sequence[CountPart], min_count: int, processes: int) -> 
         folder = Folder(name)
         work = partial(one_part, files, folder, min_count, num_parts)
         records = list(pool.map(work, range(num_parts)))
-        urls = [folder.join(record["files"][0]["name"]) for record in records]
-        return join_parts(urls, [record["totals"] for record in records])
+        return join_parts(folder, records)
 
 
 def one_part(
@@ -94,7 +93,7 @@ def one_part(
 ) -> dict[str, Any]:
     """Sum one part, as a task of a job."""
     part = HashPart(number=number, num_parts=num_parts)
-    settings = PartSettings(min_count=min_count, pattern="benchmark", gaps="spans", part=part)
+    settings = PartSettings(min_count=min_count, part=part)
     return reduce_part(files, settings, folder=folder, name=f"{number:03}", key="benchmark")
 
 

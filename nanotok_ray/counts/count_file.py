@@ -181,9 +181,6 @@ ROW_BYTES = 24
 COMPRESSION = "zstd"
 """Of batches; less than half the bytes for a few percent of the time of counting."""
 
-FAST_COMPRESSION = "lz4"
-"""Of files that are read soon, and once."""
-
 Run = tuple[
     npt.NDArray[np.uint64], npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.uint64]
 ]
@@ -205,7 +202,6 @@ class CountWriter:
         origin: CountProvenance,
         *,
         span_bytes: int,
-        compression: str = COMPRESSION,
     ) -> None:
         """Write the head.
 
@@ -218,7 +214,7 @@ class CountWriter:
             "bytes": str(ROW_BYTES * int(sizes.sum()) + span_bytes),
             "origin": origin.to_json(),
         }
-        options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)
+        options = pa.ipc.IpcWriteOptions(compression=COMPRESSION, use_threads=False)
         schema = COUNTS_SCHEMA.with_metadata(metadata)
         self._writer = pa.ipc.new_file(sink, schema, options=options)
         self._rest: list[Run] = []
@@ -250,12 +246,10 @@ class CountWriter:
         self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=COUNTS_SCHEMA))
 
 
-def pack_counts(run: Run, origin: CountProvenance, *, compression: str = COMPRESSION) -> pa.Buffer:
+def pack_counts(run: Run, origin: CountProvenance) -> pa.Buffer:
     """Write a sorted run as the bytes of a count file."""
     sink = pa.BufferOutputStream()
-    size = int(run[2][-1] - run[2][0])
-    sizes = range_sizes(run[0])
-    writer = CountWriter(sink, sizes, origin, span_bytes=size, compression=compression)
+    writer = CountWriter(sink, range_sizes(run[0]), origin, span_bytes=int(run[2][-1] - run[2][0]))
     writer.write(run)
     writer.close()
     return sink.getvalue()

@@ -9,18 +9,16 @@ from operator import mul
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from nanotok_ray import _core
 from nanotok_ray.counts.count_file import (
     COUNTS_FORMAT,
-    FAST_COMPRESSION,
     NUM_RANGES,
     CountProvenance,
-    CountReader,
     CountWriter,
     Run,
-    pack_counts,
     provenances_of,
     range_sizes,
 )
@@ -31,10 +29,12 @@ from nanotok_ray.counts.hash_ranges import (
     HashPart,
     reading_memory,
 )
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import CorruptOutputError, CountsError, SourceError
 from nanotok_ray.formats.manifest import RECORD_FORMAT, key_of
-from nanotok_ray.recipe import Gaps, SourceRecipe
-from nanotok_ray.storage import Folder
+from nanotok_ray.formats.paths import local_path
+from nanotok_ray.recipe import SourceRecipe
+from nanotok_ray.storage import Folder, open_input
 from nanotok_ray.storage.folder import arrow_sink
 
 if TYPE_CHECKING:
@@ -296,19 +296,27 @@ def _totals(sums: _core.RunSums) -> SpanTotals:
     )
 
 
+SUMS_FORMAT = "nanotok-sums 1"
+"""Belongs to the key of the sum of a part."""
+
+SUMS_SCHEMA = pa.schema(
+    [("span", pa.large_binary()), ("count", pa.uint64())], metadata={"format": SUMS_FORMAT}
+)
+SUMS_ROWS = 1 << 18
+"""Rows of a batch of such a file."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PartSettings:
     """What the sum of a part of all hashes depends on besides its files."""
 
     min_count: int
-    pattern: str
-    gaps: Gaps
     part: HashPart
 
 
 def part_key(keys: Sequence[tuple[str, int]], settings: PartSettings) -> str:
     """Return the key of a sum of count files with these keys and weights."""
-    return key_of({"counts": keys, "sum": asdict(settings), "format": COUNTS_FORMAT})
+    return key_of({"counts": keys, "sum": asdict(settings), "format": SUMS_FORMAT})
 
 
 def reduce_part(
@@ -316,83 +324,95 @@ def reduce_part(
 ) -> dict[str, Any]:
     """Add up the spans of one part of all hashes, write `name`.arrow and return its record.
 
-    The file is a count file of weighted counts, without the spans that occur too rarely. The sum of
-    the files of all parts is what `reduce_counts` returns for all files.
+    The file holds spans and their weighted counts as Arrow IPC, in the order of their hashes,
+    without the spans that occur too rarely. Those of all parts, one after the other, are what
+    `reduce_counts` returns for all files. They are read soon, and once, so they are not compressed.
 
     Raises:
         CorruptOutputError, CountOverflowError, FileNotFoundError: as for `reduce_counts`.
     """
-    sums = _sums(
-        parts, settings.min_count, PART_BUFFER_BYTES, None, hashes=True, part=settings.part
-    )
-    totals, run = _totals(sums), sums.take()
-    counts = run[3].tolist()
-    origin = CountProvenance(
-        pattern=settings.pattern,
-        gaps=settings.gaps,
-        texts=None,
-        text_bytes=int(run[2][-1] - run[2][0]),
-        spans=sum(counts),
-        num_gaps=None,
-    )
-    with folder.create(f"{name}.arrow") as file:
-        file.write(pack_counts(run, origin, compression=FAST_COMPRESSION))
+    sums = _sums(parts, settings.min_count, BUFFER_BYTES, None, hashes=False, part=settings.part)
+    totals = _totals(sums)
+    _, data, offsets, counts = sums.take()
+    with folder.create(f"{name}.arrow") as file, arrow_sink(file) as sink:
+        _write_sums(sink, data, offsets, counts)
     return {
         "format": RECORD_FORMAT,
         "stage": "reduce",
         "key": key,
         "count_files": len(parts),
         "totals": asdict(totals),
+        "sum": {"spans": len(counts), "bytes": len(data)},
         "files": [{"name": f"{name}.arrow", "size": file.size, "sha256": file.sha256}],
     }
 
 
-def join_parts(urls: Sequence[str], totals: Sequence[Mapping[str, int]]) -> Reduced:
-    """Read the sums of all parts, in order, in memory of little more than the result.
+def _write_sums(
+    sink: pa.NativeFile,
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    counts: NDArray[np.uint64],
+) -> None:
+    with pa.ipc.new_file(sink, SUMS_SCHEMA) as writer:
+        for start in range(0, len(counts), SUMS_ROWS):
+            stop = min(start + SUMS_ROWS, len(counts))
+            first, end = int(offsets[start]), int(offsets[stop])
+            spans = Documents(data=data[first:end], offsets=offsets[start : stop + 1] - first)
+            columns = [spans.to_arrow(as_bytes=True), pa.array(counts[start:stop])]
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=SUMS_SCHEMA))
+
+
+def join_parts(folder: Folder, records: Sequence[Mapping[str, Any]]) -> Reduced:
+    """Read the sums of all parts, in their order, in memory of little more than the result.
 
     Raises:
-        CorruptOutputError: a file is not a count file of this version, or is damaged; names it.
+        CorruptOutputError: a file is damaged, or is not what its record says; names it.
         FileNotFoundError: there is no such file.
     """
-    summed = SpanTotals(**{name: sum(part[name] for part in totals) for name in totals[0]})
-    size = summed.distinct_spans - summed.dropped_distinct
-    num_bytes = sum(origin.text_bytes for origin in provenances_of(urls).values())
-    data = np.empty(num_bytes, dtype=np.uint8)
+    size = sum(record["sum"]["spans"] for record in records)
+    data = np.empty(sum(record["sum"]["bytes"] for record in records), dtype=np.uint8)
     offsets = np.zeros(size + 1, dtype=np.int64)
     counts = np.empty(size, dtype=np.uint64)
-    rows = end = last = 0
-    for url in urls:
-        for hashes, spans, ends, numbers in _file_runs(url):
-            stop, length = rows + len(numbers), int(ends[-1] - ends[0])
-            is_sorted = int(hashes[0]) >= last and bool(np.all(hashes[1:] >= hashes[:-1]))
-            if stop > size or end + length > num_bytes or not is_sorted:
-                raise _not_as_recorded(url)
-            data[end : end + length] = spans[ends[0] : ends[-1]]
-            offsets[rows + 1 : stop + 1] = ends[1:] - ends[0] + end
-            counts[rows:stop] = numbers
-            rows, end, last = stop, end + length, int(hashes[-1])
-    if (rows, end) != (size, num_bytes):
-        raise _not_as_recorded(urls[-1])
-    return Reduced(data=data, offsets=offsets, counts=counts, totals=summed)
+    row = end = 0
+    for record in records:
+        url = folder.join(record["files"][0]["name"])
+        last_row, last_end = row + record["sum"]["spans"], end + record["sum"]["bytes"]
+        for spans, numbers in _read_sums(url):
+            stop, length = row + len(numbers), spans.num_bytes
+            if stop > last_row or end + length > last_end:
+                raise _damaged(url, "it holds more spans than its record says")
+            first = int(spans.offsets[0])
+            data[end : end + length] = spans.data[first : first + length]
+            offsets[row + 1 : stop + 1] = spans.offsets[1:] + (end - first)
+            counts[row:stop] = numbers
+            row, end = stop, end + length
+        if (row, end) != (last_row, last_end):
+            raise _damaged(url, "it holds fewer spans than its record says")
+    parts = [record["totals"] for record in records]
+    totals = SpanTotals(**{name: sum(part[name] for part in parts) for name in parts[0]})
+    return Reduced(data=data, offsets=offsets, counts=counts, totals=totals)
 
 
-def _file_runs(url: str) -> Iterator[Run]:
-    reader = CountReader.open(url)
-    try:
-        for number in range(reader.num_batches):
-            yield reader.run(reader.batch(number))
-    finally:
-        reader.close()
+def _read_sums(url: str) -> Iterator[tuple[Documents, NDArray[np.uint64]]]:
+    path = local_path(url)
+    source = pa.memory_map(path) if path is not None else pa.PythonFile(open_input(url), mode="r")
+    with source:
+        try:
+            reader = pa.ipc.open_file(source)
+            if not reader.schema.equals(SUMS_SCHEMA, check_metadata=True):
+                raise _damaged(url, "it is of another version")
+            for number in range(reader.num_record_batches):
+                batch = reader.get_batch(number)
+                batch.validate(full=True)
+                yield Documents.from_arrow(batch.column(0)), batch.column(1).to_numpy()
+        except (pa.ArrowInvalid, SourceError) as error:
+            raise _damaged(url, error) from error
 
 
-def _not_as_recorded(url: str) -> CorruptOutputError:
+def _damaged(url: str, why: object) -> CorruptOutputError:
     return CorruptOutputError(
-        f"{url} holds other spans than its record says: remove it, and run the job again"
+        f"{url} cannot be read as sums of counts: {why}; remove it, and run the job again"
     )
-
-
-PART_BUFFER_BYTES = 128 << 20
-"""Read at once of all files for a part."""
 
 
 TARGET = 64

@@ -258,7 +258,8 @@ _OTHER_RECORDS: dict[str, dict[str, Shape]] = {
             "dropped_spans": natural,
             "dropped_bytes": natural,
             "dropped_distinct": number,
-        }
+        },
+        "sum": {"spans": number, "bytes": number},
     },
     "learn": {
         "rules": text,

@@ -147,8 +147,7 @@ class Summed:
         """
         folder = Folder(self.work)
         if self.parts:
-            urls = [folder.join(part.values["files"][0]["name"]) for part in self.parts]
-            reduced = join_parts(urls, [part.values["totals"] for part in self.parts])
+            reduced = join_parts(folder, [part.values for part in self.parts])
         else:
             files = [
                 CountPart(url=folder.join(name), weight=self.weights.multipliers[source])
@@ -164,19 +163,19 @@ class Summed:
         return reduced
 
 
-def sum_parts(training: Training, summed: Summed, *, on_event: OnEvent) -> Summed:
+def sum_parts(summed: Summed, *, on_event: OnEvent) -> Summed:
     """Return the same sums in files, if there is much to sum. Needs a session.
 
     Raises:
         SliceError: a part could not be summed.
     """
-    works = reduce_works(training, summed)
+    works = reduce_works(summed)
     if not works:
         return summed
     return replace(summed, parts=_run("reduce", works, reduce_work, on_event))
 
 
-def reduce_works(training: Training, summed: Summed) -> list[ReduceWork]:
+def reduce_works(summed: Summed) -> list[ReduceWork]:
     """Return the parts that are to be summed; none where the count files are small.
 
     Parts are as many as the files are large, a power of two, whatever machines there are: so the
@@ -192,8 +191,6 @@ def reduce_works(training: Training, summed: Summed) -> list[ReduceWork]:
     for number in range(num_parts):
         settings = PartSettings(
             min_count=summed.min_count,
-            pattern=training.settings.pattern,
-            gaps=training.settings.gaps,
             part=HashPart(number=number, num_parts=num_parts),
         )
         works.append(
@@ -265,7 +262,7 @@ def names_in_use(recipe: Recipe) -> frozenset[str]:
             if groups := merge_works(recipe.output.work, counted):
                 later += groups
                 counted = _merged(counted, groups)
-            later += reduce_works(training, Summed.of(training, counted))
+            later += reduce_works(Summed.of(training, counted))
     return frozenset(work.name for work in (*works, *(summed or ()), *later))
 
 

@@ -50,7 +50,7 @@ def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
     for ended in counted.skipped:
         on_event(Note(text=f"left out of learning:{format_failure(ended)}"))
     counted = merge_first(training.recipe.output.work, counted, on_event=on_event)
-    summed = sum_parts(training, Summed.of(training, counted), on_event=on_event)
+    summed = sum_parts(Summed.of(training, counted), on_event=on_event)
     if training.recipe.learner.memory is None:
         threads = default_threads()
         return learn_tokenizer(training, summed, out, threads=threads, on_event=on_event)

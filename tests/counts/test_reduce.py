@@ -128,15 +128,13 @@ def test_sums_are_those_of_counters(tmp_path_factory, *, counters, weights, min_
 
 
 def reduced_by_parts(folder, parts, *, num_parts, min_count):
-    urls, totals = [], []
+    records = []
     for number in range(num_parts):
         part = HashPart(number=number, num_parts=num_parts)
-        settings = PartSettings(min_count=min_count, pattern=".", gaps="spans", part=part)
+        settings = PartSettings(min_count=min_count, part=part)
         name = f"part-{number}"
-        record = reduce_part(parts, settings, folder=folder, name=name, key="k")
-        urls.append(folder.join(record["files"][0]["name"]))
-        totals.append(record["totals"])
-    return join_parts(urls, totals)
+        records.append(reduce_part(parts, settings, folder=folder, name=name, key="k"))
+    return join_parts(folder, records)
 
 
 @given(
@@ -173,7 +171,7 @@ def test_a_part_reads_the_batches_that_have_its_rows(tmp_path, monkeypatch):
 
     monkeypatch.setattr(count_file.CountReader, "batch", note)
     part = HashPart(number=3, num_parts=8)
-    settings = PartSettings(min_count=1, pattern=".", gaps="spans", part=part)
+    settings = PartSettings(min_count=1, part=part)
     record = reduce_part(parts, settings, folder=Folder(str(tmp_path)), name="part", key="k")
     batches = sum(-(-len(counts) // BATCH_ROWS) for counts in counters)
     assert len(read) <= batches / 8 + 2 * len(counters)
@@ -183,10 +181,34 @@ def test_a_part_reads_the_batches_that_have_its_rows(tmp_path, monkeypatch):
     assert record["totals"]["distinct_spans"] == len(wanted)
 
 
+@pytest.mark.parametrize("damage", ["cut", "empty", "other", "more", "fewer", "gone"])
+def test_a_damaged_sum_of_a_part_is_named(tmp_path, damage):
+    folder = Folder(str(tmp_path))
+    parts = parts_of(tmp_path, [many(random.Random(4), 500)])
+    settings = PartSettings(min_count=1, part=HashPart())
+    record = reduce_part(parts, settings, folder=folder, name="part", key="k")
+    path = tmp_path / "part.arrow"
+    data = path.read_bytes()
+    match damage:
+        case "cut":
+            path.write_bytes(data[:-100])
+        case "empty":
+            path.write_bytes(b"")
+        case "other":
+            path.write_bytes((tmp_path / "0.arrow").read_bytes())
+        case "more" | "fewer":
+            record["sum"]["spans"] += 1 if damage == "fewer" else -1
+        case "gone":
+            path.unlink()
+    expected = FileNotFoundError if damage == "gone" else CorruptOutputError
+    with pytest.raises(expected, match=r"part\.arrow"):
+        join_parts(folder, [record])
+
+
 def test_the_key_of_a_part_has_all_that_it_depends_on():
-    def key(keys, *, min_count=1, gaps="spans", number=0, num_parts=4):
+    def key(keys, *, min_count=1, number=0, num_parts=4):
         part = HashPart(number=number, num_parts=num_parts)
-        settings = PartSettings(min_count=min_count, pattern=".", gaps=gaps, part=part)
+        settings = PartSettings(min_count=min_count, part=part)
         return part_key(keys, settings)
 
     keys = [
@@ -195,7 +217,6 @@ def test_the_key_of_a_part_has_all_that_it_depends_on():
         key([("b", 1)]),
         key([("a", 1), ("b", 1)]),
         key([("a", 1)], min_count=2),
-        key([("a", 1)], gaps="error"),
         key([("a", 1)], number=1),
         key([("a", 1)], num_parts=8),
     ]
