@@ -16,6 +16,7 @@ mod backtrack;
 mod chunks;
 mod composed;
 mod cuts;
+mod few;
 mod linked;
 mod long_memo;
 mod merge_table;
@@ -123,7 +124,7 @@ impl Encoder {
         block: Range<usize>,
     ) -> Result<Block<I>, Error> {
         let mut worker = self.take_worker();
-        let mut out = Out::with_room(documents.num_bytes(&block) / 3);
+        let mut out = Out::with_room(documents.num_bytes(&block) / 5 * 2);
         let mut lengths = Vec::with_capacity(block.len());
         for document in block {
             let begin = out.len();

@@ -24,6 +24,17 @@ pub(crate) trait Kernel {
 /// What differs between the levels. A value of another level than the portable one is proof that the CPU has
 /// its instructions: `Cpu::run` alone makes one.
 pub(crate) trait Simd: Copy {
+    /// Sixteen numbers.
+    type Sixteen: Copy;
+
+    fn sixteen(self, numbers: &[u32; 16]) -> Self::Sixteen;
+
+    /// The numbers with `value` in `lane`, if there is such a lane.
+    fn with(self, numbers: Self::Sixteen, lane: u32, value: u32) -> Self::Sixteen;
+
+    /// The least of the numbers.
+    fn least(self, numbers: Self::Sixteen) -> u32;
+
     /// The masks of `block`.
     fn planes(self, tables: &Tables, block: &Block) -> Planes;
 
@@ -87,6 +98,26 @@ impl Cpu {
 struct Portable;
 
 impl Simd for Portable {
+    type Sixteen = [u32; 16];
+
+    #[inline(always)]
+    fn sixteen(self, numbers: &[u32; 16]) -> [u32; 16] {
+        *numbers
+    }
+
+    #[inline(always)]
+    fn with(self, mut numbers: [u32; 16], lane: u32, value: u32) -> [u32; 16] {
+        if let Some(number) = numbers.get_mut(lane as usize) {
+            *number = value;
+        }
+        numbers
+    }
+
+    #[inline(always)]
+    fn least(self, numbers: [u32; 16]) -> u32 {
+        numbers.into_iter().fold(u32::MAX, u32::min)
+    }
+
     #[inline(always)]
     fn planes(self, tables: &Tables, block: &Block) -> Planes {
         Planes::portable(&tables.sets, block)
@@ -124,6 +155,26 @@ pub(crate) fn prefetch<T>(slice: &[T], index: usize) {
     }
 }
 
+/// Asks for large pages for memory that was not written yet; a wish, which changes nothing but the time that
+/// writing takes.
+pub(crate) fn advise_large_pages<T>(memory: &[T]) {
+    #[cfg(target_os = "linux")]
+    {
+        const PAGE: usize = 1 << 12;
+        let range = memory.as_ptr_range();
+        let start = range.start.addr().next_multiple_of(PAGE);
+        let length = range.end.addr().saturating_sub(start) & !(PAGE - 1);
+        if length >= 1 << 21 {
+            let pages = std::ptr::without_provenance_mut(start);
+            // SAFETY: MADV_HUGEPAGE leaves what the pages hold as it is, and they are a part of `memory`; where
+            // pages are larger than 4 KiB the call may be refused.
+            unsafe { libc::madvise(pages, length, libc::MADV_HUGEPAGE) };
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = memory;
+}
+
 #[cfg(target_arch = "x86_64")]
 #[expect(clippy::cast_ptr_alignment, reason = "loads that ask for no alignment")]
 mod x86 {
@@ -132,9 +183,10 @@ mod x86 {
         _mm256_broadcastsi128_si256, _mm256_cmpeq_epi8, _mm256_cmpgt_epi8, _mm256_loadu_si256,
         _mm256_movemask_epi8, _mm256_set1_epi8, _mm256_setr_epi8, _mm256_setzero_si256,
         _mm256_shuffle_epi8, _mm256_srli_epi16, _mm512_add_epi64, _mm512_cmplt_epi8_mask,
-        _mm512_cvtepu8_epi64, _mm512_loadu_si512, _mm512_maskz_compress_epi8,
-        _mm512_maskz_permutex2var_epi8, _mm512_movepi8_mask, _mm512_permutexvar_epi8,
-        _mm512_set1_epi8, _mm512_set1_epi64, _mm512_storeu_si512, _mm512_test_epi8_mask,
+        _mm512_cvtepu8_epi64, _mm512_loadu_si512, _mm512_mask_set1_epi32,
+        _mm512_maskz_compress_epi8, _mm512_maskz_permutex2var_epi8, _mm512_movepi8_mask,
+        _mm512_permutexvar_epi8, _mm512_reduce_min_epu32, _mm512_set1_epi8, _mm512_set1_epi64,
+        _mm512_storeu_si512, _mm512_test_epi8_mask,
     };
 
     use super::{Kernel, Simd, Tables, portable_places};
@@ -163,6 +215,26 @@ mod x86 {
     }
 
     impl Simd for Avx2 {
+        type Sixteen = [u32; 16];
+
+        #[inline(always)]
+        fn sixteen(self, numbers: &[u32; 16]) -> [u32; 16] {
+            *numbers
+        }
+
+        #[inline(always)]
+        fn with(self, mut numbers: [u32; 16], lane: u32, value: u32) -> [u32; 16] {
+            if let Some(number) = numbers.get_mut(lane as usize) {
+                *number = value;
+            }
+            numbers
+        }
+
+        #[inline(always)]
+        fn least(self, numbers: [u32; 16]) -> u32 {
+            numbers.into_iter().fold(u32::MAX, u32::min)
+        }
+
         #[inline(always)]
         fn planes(self, tables: &Tables, block: &Block) -> Planes {
             // SAFETY: `run_avx2`, which has all features of `avx2_planes`, alone makes a `Self`.
@@ -181,6 +253,28 @@ mod x86 {
     }
 
     impl Simd for Avx512 {
+        type Sixteen = __m512i;
+
+        #[inline(always)]
+        fn sixteen(self, numbers: &[u32; 16]) -> __m512i {
+            // SAFETY: `run_avx512`, which has avx512f, alone makes a `Self`; the load reads the 64 bytes of a
+            // reference, at no alignment.
+            unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) }
+        }
+
+        #[inline(always)]
+        fn with(self, numbers: __m512i, lane: u32, value: u32) -> __m512i {
+            let mask = 1_u16.checked_shl(lane).unwrap_or(0);
+            // SAFETY: `run_avx512`, which has avx512f, alone makes a `Self`.
+            unsafe { _mm512_mask_set1_epi32(numbers, mask, value.cast_signed()) }
+        }
+
+        #[inline(always)]
+        fn least(self, numbers: __m512i) -> u32 {
+            // SAFETY: `run_avx512`, which has avx512f, alone makes a `Self`.
+            unsafe { _mm512_reduce_min_epu32(numbers) }
+        }
+
         #[inline(always)]
         fn planes(self, tables: &Tables, block: &Block) -> Planes {
             // SAFETY: `run_avx512`, which has all features of `avx512_planes`, alone makes a `Self`.

@@ -3,6 +3,11 @@
 //! An id is above the ids it is made of. So to merge "the lowest first, the leftmost of equals" is to
 //! take the merges in their order, each from left to right, once.
 
+#![expect(
+    clippy::inline_always,
+    reason = "kernels use the instructions of a level only if inlined"
+)]
+
 use std::hint::select_unpredictable;
 
 use rustc_hash::FxHashMap;
@@ -11,6 +16,9 @@ use crate::{Error, Merge};
 
 /// "These two do not merge", greater than every id.
 pub(crate) const NO_MERGE: u32 = u32::MAX;
+
+/// An id that no pair has, if all are below it.
+pub(crate) const NO_ID: u32 = (1 << ID_BITS) - 1;
 
 /// Ids by the pair they are made of, and the other way round.
 #[derive(Debug)]
@@ -58,6 +66,21 @@ impl MergeTable {
         if left < 256 && right < 256 {
             return self.of_bytes[(left << 8 | right) as usize];
         }
+        match &self.others {
+            Others::Packed(packed) => packed.get(left, right),
+            Others::Wide(map) => map.get(&(left, right)).copied().unwrap_or(NO_MERGE),
+        }
+    }
+
+    /// What two bytes merge to, or `NO_MERGE`.
+    #[inline(always)]
+    pub(crate) fn of_bytes(&self, left: u8, right: u8) -> u32 {
+        self.of_bytes[usize::from(left) << 8 | usize::from(right)]
+    }
+
+    /// What two merge to of which one is no byte, or `NO_MERGE`.
+    #[inline(always)]
+    pub(crate) fn of_new(&self, left: u32, right: u32) -> u32 {
         match &self.others {
             Others::Packed(packed) => packed.get(left, right),
             Others::Wide(map) => map.get(&(left, right)).copied().unwrap_or(NO_MERGE),

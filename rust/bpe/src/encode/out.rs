@@ -1,5 +1,6 @@
 //! Ids back to back, as they are found: a buffer that is written in steps of a fixed size. Knows no spans.
 
+use crate::cpu::simd::advise_large_pages;
 use crate::token_id::{Packing, TokenId, UNPACKED};
 
 /// Ids that may be written past those that count.
@@ -15,7 +16,9 @@ pub(crate) struct Out<I> {
 impl<I: TokenId> Out<I> {
     /// With room for about `number` ids; memory that is not written is not taken from the system.
     pub(crate) fn with_room(number: usize) -> Self {
-        Self { ids: vec![I::default(); number + ROOM], length: 0 }
+        let ids = vec![I::default(); number + ROOM];
+        advise_large_pages(&ids);
+        Self { ids, length: 0 }
     }
 
     /// Ids so far.

@@ -16,16 +16,16 @@ use std::collections::BinaryHeap;
 
 use hashbrown::HashTable;
 
+use crate::cpu::Level;
+use crate::cpu::simd::Cpu;
 use crate::encode::backtrack::Backtrack;
 use crate::encode::chunks::merge_in_chunks;
 use crate::encode::cuts::Cuts;
+use crate::encode::few::{self, MergeFew};
 use crate::encode::linked::Linked;
-use crate::encode::merge_table::{MergeTable, NO_MERGE};
+use crate::encode::merge_table::{MergeTable, NO_ID, NO_MERGE};
 use crate::encode::sweep::{is_poor, merge_by_sweeps};
 use crate::{ByteOrder, Error, Merge, Vocabulary, hash64};
-
-/// From this many bytes on a span is cut into parts: shorter ones are sooner merged as they are.
-const LONG_SPAN: usize = 16;
 
 /// With so many cuts in 32 bytes merges are few, and scanning finds them sooner.
 const MANY_CUTS: u32 = 8;
@@ -43,6 +43,9 @@ pub(crate) struct SpanIds {
     /// Whether merging finds whole spans: every token is what its own bytes merge to.
     finds_whole: bool,
     cuts: Cuts,
+    cpu: Cpu,
+    /// Up to so many bytes are merged by `few`; none if there are too many ids for it.
+    most_few: usize,
     byte_order: Option<ByteOrder>,
 }
 
@@ -69,8 +72,20 @@ impl SpanIds {
         let backtrack = Backtrack::new(&vocabulary, &reachable);
         let finds_whole = reachable.iter().all(|&it| it);
         let cuts = Cuts::new(&vocabulary);
+        let cpu = Cpu::new(Level::in_use()?);
+        let most_few = if vocabulary.len() <= NO_ID as usize { few::MOST } else { 0 };
         let (whole, byte_order) = (whole_spans(&vocabulary), None);
-        Ok(Self { vocabulary, whole, merges, backtrack, finds_whole, cuts, byte_order })
+        Ok(Self {
+            vocabulary,
+            whole,
+            merges,
+            backtrack,
+            finds_whole,
+            cuts,
+            cpu,
+            most_few,
+            byte_order,
+        })
     }
 
     /// The same for merges of ids of which 0 to 255 are the bytes in the order `order`.
@@ -90,8 +105,9 @@ impl SpanIds {
         let whole = if self.finds_whole { None } else { self.whole_span(span) };
         if let Some(id) = whole {
             scratch.ids.push(id);
-        } else if span.len() < LONG_SPAN {
-            self.merge_chunk(span, &mut scratch.ids, &mut scratch.room);
+        } else if span.len() <= self.most_few {
+            let (merges, ids) = (&self.merges, &mut scratch.ids);
+            self.cpu.run(MergeFew { merges, bytes: span, ids });
         } else {
             self.encode_long(span, scratch);
         }

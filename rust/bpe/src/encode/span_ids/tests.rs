@@ -145,6 +145,19 @@ proptest! {
     }
 
     #[test]
+    fn a_few_bytes_merge_alike_at_every_level(
+        merges in prop_oneof![any_merges(), learned_merges()], span in spans(few::MOST + 1), length in 1..=few::MOST,
+    ) {
+        let tables = SpanIds::new(&merges).unwrap();
+        let bytes = &span[..span.len().min(length)];
+        for level in Level::ALL {
+            let mut ids = vec![7];
+            Cpu::new(level).run(MergeFew { merges: &tables.merges, bytes, ids: &mut ids });
+            prop_assert_eq!(&ids[1..], tables.by_heap(bytes), "{}", level);
+        }
+    }
+
+    #[test]
     fn all_rungs_of_the_ladder_agree(
         merges in prop_oneof![any_merges(), learned_merges()],
         span in prop_oneof![4 => spans(150), 1 => spans(3000)],
