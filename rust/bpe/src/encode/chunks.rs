@@ -8,22 +8,25 @@
 //! the chunks A and B, the ids of A before it and those of B from there on are E of both together: each
 //! two neighbours are neighbours in A or in B.
 
-/// Bytes of a chunk.
-const CHUNK: usize = 2048;
+/// Bytes of a chunk. What is worked on stays in the cache of a core, and a chunk that is merged by a heap or in
+/// passes is long enough for them.
+pub(crate) const CHUNK: usize = 1 << 16;
 
 /// So many bytes before its end the next chunk begins.
 const OVERLAP: usize = 256;
 
-/// Adds to `ids` what `bytes` merge to, or nothing and says so: two chunks do not agree.
+/// Adds to `ids` what `bytes` merge to, in chunks of `chunk` bytes, or nothing and says so: two chunks do not
+/// agree.
 pub(crate) fn merge_in_chunks(
     bytes: &[u8],
+    chunk: usize,
     ids: &mut Vec<u32>,
     mut merge: impl FnMut(&[u8], &mut Vec<u32>),
     length: impl Fn(u32) -> usize,
 ) -> bool {
     let (before, mut next) = (ids.len(), Vec::new());
     // Ids from `known` on are those of the newest chunk, which ends at `end`.
-    let (mut known, mut start, mut end) = (before, 0, CHUNK.min(bytes.len()));
+    let (mut known, mut start, mut end) = (before, 0, chunk.min(bytes.len()));
     merge(&bytes[..end], ids);
     while end < bytes.len() {
         let mut place = start;
@@ -33,7 +36,7 @@ pub(crate) fn merge_in_chunks(
         });
         let Some(border) = border.map(|at| known + at).filter(|&at| at > known) else { break };
         place -= length(ids[border]);
-        let next_end = (place + CHUNK).min(bytes.len());
+        let next_end = (place + chunk).min(bytes.len());
         next.clear();
         merge(&bytes[place..next_end], &mut next);
         let Some((old, new, met)) = meeting(&ids[border..], &next, place, &length) else { break };

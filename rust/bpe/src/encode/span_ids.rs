@@ -19,7 +19,7 @@ use hashbrown::HashTable;
 use crate::cpu::Level;
 use crate::cpu::simd::Cpu;
 use crate::encode::backtrack::Backtrack;
-use crate::encode::chunks::merge_in_chunks;
+use crate::encode::chunks::{CHUNK, merge_in_chunks};
 use crate::encode::cuts::Cuts;
 use crate::encode::few::{self, MergeFew};
 use crate::encode::linked::Linked;
@@ -143,7 +143,7 @@ impl SpanIds {
     fn merge_part(&self, bytes: &[u8], ids: &mut Vec<u32>, room: &mut Room) {
         let merge = |bytes: &[u8], ids: &mut Vec<u32>| self.merge_chunk(bytes, ids, room);
         let length = |id| self.vocabulary.get(id).map_or(0, <[u8]>::len);
-        if !merge_in_chunks(bytes, ids, merge, length) {
+        if !merge_in_chunks(bytes, CHUNK, ids, merge, length) {
             self.merge_chunk(bytes, ids, room);
         }
     }

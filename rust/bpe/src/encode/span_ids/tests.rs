@@ -184,7 +184,7 @@ proptest! {
         let mut ids = Vec::new();
         let merge = |bytes: &[u8], ids: &mut Vec<u32>| ids.extend(tables.by_heap(bytes));
         let length = |id| tables.vocabulary.get(id).unwrap().len();
-        if merge_in_chunks(&span, &mut ids, merge, length) {
+        if merge_in_chunks(&span, 2048, &mut ids, merge, length) {
             prop_assert!(ids == expected);
         } else {
             prop_assert!(ids.is_empty());
