@@ -13,6 +13,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := .venv-peers
 TORCH := .venv-torch
 ZIG := .venv-zig
+VERSIONS := .venv-versions
 MANYLINUX ?= manylinux_2_28
 CORE := nanotok_ray/_core.abi3.so
 MANIFEST := --manifest-path rust/Cargo.toml
@@ -27,7 +28,7 @@ export NANOTOK_DEMO_DIR := $(DEMO)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo test test-python test-plain test-ray test-rust test-torch lint types layers format bench peers fuzz wheel lock check check-long clean
+.PHONY: help setup build demo test test-python test-plain test-ray test-rust test-torch lint types layers format bench peers fuzz wheel lock check check-long check-versions clean
 
 help:  ## Say what each verb does
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -97,7 +98,7 @@ peers: build $(PEERS)/.installed $(DEMO)/corpus/.made  ## Read exports of a real
 fuzz:  ## Fuzz the core on nightly Rust, FUZZ_SECONDS (60) for each target
 	sh rust/fuzz/run.sh $(FUZZ_SECONDS)
 
-wheel: $(INSTALLED) $(ZIG)/.installed  ## Build the wheel (Python 3.11 and later, old glibc too) and the source distribution into dist/
+wheel: $(INSTALLED) $(ZIG)/.installed  ## Build the wheel (Python 3.10 and later, old glibc too) and the source distribution into dist/
 	rm -rf dist
 	PATH="$(abspath $(ZIG)/bin):$$PATH" $(BIN)/maturin build --release --locked --zig --compatibility $(MANYLINUX) --target-dir rust/target/wheel --out dist
 	$(BIN)/maturin sdist --out dist
@@ -111,9 +112,13 @@ lock: $(INSTALLED)  ## Make requirements/ anew from pyproject.toml (LOCK_FLAGS=-
 
 check: lint types layers test  ## Everything that CI does
 
-check-long: build  ## Run the tests with 500 random examples of each property, and 20 rounds of chaos: hours
+check-long: build  ## Run the tests with 500 random examples of each property, 20 rounds of chaos, and check-versions: hours
 	HYPOTHESIS_PROFILE=long $(MAKE) test
 	$(BIN)/python -m tests.jobs.chaos --rounds 20
+	$(MAKE) check-versions
+
+check-versions: build  ## Run the fast tests on the other Pythons that are here, with the oldest and newest ray, pyarrow and numpy
+	$(BIN)/python -m tests.support.versions --folder $(VERSIONS)
 
 clean:  ## Remove what was built; .venv, .venv-peers, .venv-torch and .venv-zig stay
 	rm -rf build dist rust/target $(CORE) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -101,7 +101,7 @@ def strings(count: int, *, seed: int) -> list[str]:
 def learned(pattern: str, *, seed: int, count: int = LEARNED_FROM) -> Tokenizer:
     """Learn a tokenizer from strings that are not compared."""
     texts = strings(count, seed=seed + 2**32)
-    return Tokenizer.train_from_iterator(texts, VOCAB_SIZE, pattern=pattern, threads=1)
+    return Tokenizer.train_from_iterator(texts, VOCAB_SIZE, pattern=pattern, num_threads=1)
 
 
 def differing(tokenizer: Tokenizer, texts: list[str]) -> Iterator[tuple[str, list[int], list[int]]]:

@@ -65,7 +65,9 @@ def prepare_public(array: pa.Array, ranks: int, threads: int) -> Work:
     texts = array.to_pylist()
 
     def work() -> Figures:
-        learned = Tokenizer.train_from_iterator(texts, ranks, special_tokens=(), threads=threads)
+        learned = Tokenizer.train_from_iterator(
+            texts, ranks, special_tokens=(), num_threads=threads
+        )
         return {"stages": {}, "distinct": None, "tokens": lambda: list(learned.model.tokens)}
 
     return work

@@ -1,20 +1,36 @@
 """The reduce alone in this process: count files to sums, its time and its memory.
 
-    python benchmarks/one_reduce.py FOLDER BUFFER_BYTES MIN_COUNT
+    python benchmarks/one_reduce.py FOLDER BUFFER_BYTES MIN_COUNT [--processes N]
 
-Memory is how much the peak of `reduce_counts` lies above what is resident before it, when all is
-imported. Prints one line of JSON.
+With processes, these sum parts as a job's tasks do, and this process reads their sums. Memory is
+how much this process grows at most. Prints one line of JSON.
 """
 
 import argparse
 import json
+import tempfile
 import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import resident
-from nanotok_ray.counts.reduce import CountPart, reduce_counts, reduce_memory
+from nanotok_ray.counts.hash_ranges import HashPart
+from nanotok_ray.counts.reduce import (
+    CountPart,
+    PartSettings,
+    Reduced,
+    join_parts,
+    reduce_counts,
+    reduce_memory,
+    reduce_part,
+)
+from nanotok_ray.job.reducing import PART_BYTES
+from nanotok_ray.storage import Folder
 
 
 def main() -> None:
@@ -23,6 +39,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("buffer_bytes", type=int)
     parser.add_argument("min_count", type=int)
+    parser.add_argument("--processes", type=int, default=0)
     print(json.dumps(measure(parser.parse_args())))
 
 
@@ -31,7 +48,12 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     parts = [CountPart(url=str(path)) for path in sorted(options.folder.glob("*.arrow"))]
     before = resident.reset_peak()
     start = time.perf_counter()
-    reduced = reduce_counts(parts, min_count=options.min_count, buffer_bytes=options.buffer_bytes)
+    if options.processes:
+        reduced = in_processes(parts, options.min_count, options.processes)
+    else:
+        reduced = reduce_counts(
+            parts, min_count=options.min_count, buffer_bytes=options.buffer_bytes
+        )
     seconds = time.perf_counter() - start
     peak, after = resident.peak() - before, resident.now() - before
     return {
@@ -49,6 +71,30 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "counts_sum": int(reduced.counts.sum()),
         **asdict(reduced.totals),
     }
+
+
+def in_processes(files: Sequence[CountPart], min_count: int, processes: int) -> Reduced:
+    """Sum parts in processes of their own, and read the sums."""
+    size = sum(Path(file.url).stat().st_size for file in files)
+    num_parts = 1 << ((size - 1) // PART_BYTES).bit_length()
+    context = get_context("spawn")
+    with (
+        tempfile.TemporaryDirectory() as name,
+        ProcessPoolExecutor(processes, mp_context=context) as pool,
+    ):
+        folder = Folder(name)
+        work = partial(one_part, files, folder, min_count, num_parts)
+        records = list(pool.map(work, range(num_parts)))
+        return join_parts(folder, records)
+
+
+def one_part(
+    files: Sequence[CountPart], folder: Folder, min_count: int, num_parts: int, number: int
+) -> dict[str, Any]:
+    """Sum one part, as a task of a job."""
+    part = HashPart(number=number, num_parts=num_parts)
+    settings = PartSettings(min_count=min_count, part=part)
+    return reduce_part(files, settings, folder=folder, name=f"{number:03}", key="benchmark")
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def compare_learning(
         return [bytes(token) for token, _ in peer.get_mergeable_ranks()]
 
     def with_ours() -> Tokenizer:
-        return Tokenizer.train_from_iterator(texts, options.vocab_size, threads=options.threads)
+        return Tokenizer.train_from_iterator(texts, options.vocab_size, num_threads=options.threads)
 
     (peer_seconds, expected), (seconds, learned) = in_turn(with_peer, with_ours, options.repeats)
     assert list(learned.model.tokens) == expected, "the merges differ from rustbpe's"

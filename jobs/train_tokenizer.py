@@ -6,14 +6,31 @@ Without a recipe it reads nanochat's own data folder. The options, exit codes an
 last line are those of `nanotok train`.
 """
 
+import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import nanotok_ray
 from nanotok_ray.cli import main
 
-NANOCHAT_RECIPE = Path(__file__).parent / "recipes" / "nanochat.toml"
+RECIPES = Path(__file__).parent / "recipes"
+_OF_EXPERIMENTS = ("NANOCHAT_EXPERIMENT", "NANOCHAT_EXPERIMENTS_DIR", "NANOCHAT_DATASET")
+
+
+def nanochat_recipe(environment: Mapping[str, str]) -> Path:
+    """Return the recipe for nanochat's folders: today's, or those of its experiments.
+
+    >>> nanochat_recipe({"NANOCHAT_DATASET": "climbmix"}).name
+    'nanochat-experiment.toml'
+    """
+    base = environment.get("NANOCHAT_BASE_DIR") or Path.home() / ".cache" / "nanochat"
+    has_today = (Path(base) / "base_data_climbmix").is_dir()
+    has_datasets = (Path(base) / "datasets").is_dir()
+    if any(map(environment.get, _OF_EXPERIMENTS)) or (has_datasets and not has_today):
+        return RECIPES / "nanochat-experiment.toml"
+    return RECIPES / "nanochat.toml"
 
 
 def train(recipe: nanotok_ray.Recipe, **options: Any) -> nanotok_ray.Summary:  # noqa: ANN401
@@ -26,4 +43,6 @@ def train(recipe: nanotok_ray.Recipe, **options: Any) -> nanotok_ray.Summary:  #
 
 
 if __name__ == "__main__":
-    sys.exit(main(["train", *sys.argv[1:]], job=train, default_recipe=str(NANOCHAT_RECIPE)))
+    sys.exit(
+        main(["train", *sys.argv[1:]], job=train, default_recipe=str(nanochat_recipe(os.environ)))
+    )

@@ -42,6 +42,24 @@ class VocabularySizeError(TokenizerError, AssertionError):
     """
 
 
+class UnknownTokenError(TokenizerError, KeyError):
+    """A name is neither a special token of the tokenizer nor one of its tokens.
+
+    Also a KeyError, because that is what nanochat and tiktoken raise here.
+    """
+
+    __str__ = Exception.__str__  # that of KeyError quotes the message
+
+
+class ConversationError(TokenizerError, KeyError, IndexError, TypeError):
+    """A conversation is not {"messages": [{"role": ..., "content": ...}, ...]}.
+
+    Also the errors that nanochat raises here.
+    """
+
+    __str__ = Exception.__str__
+
+
 class CountsError(NanotokError, ValueError):
     """Counts hold what is no count, or were cut in another way than those they are added to."""
 

@@ -1,20 +1,29 @@
 """nanochat's data loaders under nanochat's names, fed from shards: one changed import.
 
     from nanotok_ray.nanochat import tokenizing_distributed_data_loader_with_state_bos_bestfit
+    from nanotok_ray.nanochat import sft_data_generator_bos_bestfit
 
-Arguments are those of nanochat's functions, and the path of the shards. The functions yield the
-same tensors, and a state that is resumed from exactly. The tokenizer is only compared with the one
-that made the shards.
+Arguments are those of nanochat's functions, and the path of the shards. The functions of
+pretraining yield the same tensors, and a state that is resumed from exactly. The tokenizer is only
+compared with the one that made the shards. That of `chat_sft` yields no row without targets.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from nanotok_ray.errors import PackingError, TokenizerError
 from nanotok_ray.formats.manifest import SPLITS
 from nanotok_ray.loader import Shards, open_shards
+from nanotok_ray.loader.conversations import (
+    Conversation,
+    ConversationLoader,
+    ConversationSettings,
+    StoredConversations,
+)
 from nanotok_ray.loader.nanochat import NanochatLoader
+from nanotok_ray.loader.settings import TooLong, padding_id
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.torch import Staging, this_rank  # says what to do without torch
@@ -22,6 +31,7 @@ from nanotok_ray.torch import Staging, this_rank  # says what to do without torc
 import torch  # isort: skip
 
 SHARDS_VARIABLE = "NANOTOK_SHARDS"
+CHAT_SHARDS_VARIABLE = "NANOTOK_CHAT_SHARDS"
 
 _BOS = SPECIAL_TOKENS[0]
 
@@ -97,21 +107,143 @@ def _batches(
         yield inputs, targets, batch.state
 
 
-def _opened(shards: str | os.PathLike[str] | Shards | None, split: str) -> Shards:
-    """Open a split, of all sources that are text."""
+def sft_data_generator_bos_bestfit(
+    split: str,
+    buffer_size: int = 100,
+    *,
+    too_long: TooLong = "crop",
+    script: MutableMapping[str, Any] | None = None,
+    shards: str | os.PathLike[str] | Shards | None = None,
+) -> Iterator[Tensors]:
+    """Yield the batches of nanochat's `chat_sft`, of which every row has targets, without end.
+
+    Conversations are packed by nanochat's rule. In nanochat one that is longer than a row stays in
+    the buffer, which in the end holds nothing else: the loss is NaN from then on (nanochat#590).
+    Here it is cropped to max_seq_len + 1 tokens, and what has nothing to be learned then, or never
+    had, is left out. Without such conversations the batches are nanochat's.
+
+    Import it in `scripts/chat_sft.py` below nanochat's own function. As that one it reads `args`,
+    `tokenizer`, `train_dataset`, `val_dataset`, `ddp_rank`, `ddp_world_size`, `device` and
+    `device_type` of the script, and sets `last_step`, `approx_progress` and `current_epoch`.
+
+    Args:
+        split: train or val.
+        buffer_size: conversations to choose from.
+        too_long: crop, or drop: conversations longer than a row are left out.
+        script: variables of the script; None: the global ones of the caller.
+        shards: path or URL of an output folder, or conversations of the split, to read in place of
+            the data sets of the script; None: what the environment variable NANOTOK_CHAT_SHARDS
+            says, or the data sets.
+
+    Yields:
+        Inputs, int32, and targets, int64, (device_batch_size, max_seq_len) on the device; -1 where
+        nothing is to be learned.
+
+    Raises:
+        PackingError: The script lacks a variable, the shards are of another tokenizer or no
+            conversations, or no conversation has anything to be learned.
+    """
+    _check_split(split)
+    variables = sys._getframe(1).f_globals if script is None else script  # noqa: SLF001 - or six arguments
+    tokenizer, args = _variable(variables, "tokenizer"), _variable(variables, "args")
+    settings = ConversationSettings(
+        batch_size=args.device_batch_size,
+        length=args.max_seq_len,
+        buffer_size=buffer_size,
+        too_long=too_long,
+        rank=_variable(variables, "ddp_rank"),
+        world_size=_variable(variables, "ddp_world_size"),
+    )
+    conversations: Sequence[Conversation]
+    if shards is None and not os.environ.get(CHAT_SHARDS_VARIABLE):
+        dataset = _variable(variables, f"{split}_dataset")
+        conversations = _Rendered(dataset, tokenizer, settings)
+        pad = tokenizer.get_bos_token_id()
+    else:
+        opened = _opened(shards, split, variable=CHAT_SHARDS_VARIABLE, kind="chat")
+        _check_tokenizer(tokenizer, opened)
+        conversations, pad = StoredConversations(opened), padding_id(opened)
+    loader = ConversationLoader(conversations, settings, pad=pad)
+    return _sft_batches(loader, variables, total=len(conversations), is_train=split == "train")
+
+
+class _Rendered(Sequence[Conversation]):
+    """The conversations of a data set of nanochat's, rendered when they are read."""
+
+    def __init__(
+        self,
+        dataset: Any,  # noqa: ANN401 - nanochat's
+        tokenizer: Any,  # noqa: ANN401 - nanochat's, or ours
+        settings: ConversationSettings,
+    ) -> None:
+        self._dataset = dataset
+        self._render = tokenizer.render_conversation
+        self._max_tokens = settings.limit + 1  # one more tells that it is too long
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401 - as Sequence has it
+        return self._render(self._dataset[index], max_tokens=self._max_tokens)
+
+
+def _sft_batches(
+    loader: ConversationLoader, script: MutableMapping[str, Any], *, total: int, is_train: bool
+) -> Iterator[Tensors]:
+    device = _variable(script, "device")
+    is_cuda = _variable(script, "device_type") == "cuda"
+    steps = script["args"].num_iterations if is_train else 0
+    for arrays in loader:
+        if is_train:
+            by_steps = steps > 0
+            script["current_epoch"] = loader.epoch
+            script["approx_progress"] = (
+                loader.batches / steps if by_steps else loader.consumed / total
+            )
+            if (by_steps and loader.batches >= steps) or loader.consumed >= total:
+                script["last_step"] = True
+        inputs, targets = map(torch.from_numpy, arrays)
+        if is_cuda:
+            inputs, targets = inputs.pin_memory(), targets.pin_memory()
+        yield (
+            inputs.to(device=device, dtype=torch.int32, non_blocking=is_cuda).contiguous(),
+            targets.to(device=device, dtype=torch.int64, non_blocking=is_cuda).contiguous(),
+        )
+
+
+def _variable(script: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - as it is there
+    if name not in script:
+        raise PackingError(
+            f"the caller has no variable {name!r}, as nanochat's scripts/chat_sft.py has: call the "
+            "function there, or pass script={...} with its variables"
+        )
+    return script[name]
+
+
+def _check_split(split: str) -> None:
     if split not in SPLITS:
         raise PackingError(f"split is {split!r}, it must be train or val")
+
+
+def _opened(
+    shards: str | os.PathLike[str] | Shards | None,
+    split: str,
+    *,
+    variable: str = SHARDS_VARIABLE,
+    kind: str = "text",
+) -> Shards:
+    """Open a split, of all sources that are of a kind."""
+    _check_split(split)
     if isinstance(shards, Shards):
         return shards
-    folder = shards or os.environ.get(SHARDS_VARIABLE)
+    folder = shards or os.environ.get(variable)
     if not folder:
         raise PackingError(
-            f"where are the shards? Set {SHARDS_VARIABLE} to the output folder of the job, or pass "
-            "shards="
+            f"where are the shards? Set {variable} to the output folder of the job, or pass shards="
         )
     kinds = (found := open_shards(folder, split=split)).manifest["kinds"]
-    texts = [name for name in found.sources if kinds[name] == "text"]
-    return open_shards(folder, split=split, source=texts) if texts else found
+    wanted = [name for name in found.sources if kinds[name] == kind]
+    return open_shards(folder, split=split, source=wanted) if wanted else found
 
 
 def _check_tokenizer(tokenizer: Any, shards: Shards) -> None:  # noqa: ANN401 - nanochat's, or ours

@@ -4,7 +4,7 @@ import math
 import os
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Final
 
 
@@ -122,13 +122,26 @@ def format_time(at: float) -> str:
     '2027-01-15 08:00:00 UTC'
     """
     try:
-        return f"{datetime.fromtimestamp(math.floor(at), tz=UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return f"{datetime.fromtimestamp(math.floor(at), tz=timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
     except (OverflowError, OSError, ValueError):
         return _DASH
 
 
 MAX_NAMES = 3
 """So many names of a list are shown."""
+
+
+def parse_time(text: str) -> datetime:
+    """Return a time that is written as in ISO 8601; Python 3.10 reads few of its forms.
+
+    >>> parse_time("2026-11-22T10:00:00.5Z").isoformat()
+    '2026-11-22T10:00:00.500000+00:00'
+
+    Raises:
+        ValueError: It is no time.
+    """
+    six_digits = re.sub(r"\.(\d+)", lambda found: f".{found[1][:6]:0<6}", text)
+    return datetime.fromisoformat(re.sub("Z$", "+00:00", six_digits))
 
 
 def printable(text: str, *, lines: bool = False) -> str:

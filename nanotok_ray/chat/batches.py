@@ -6,7 +6,7 @@ which renders them, or raises the error that names the problem.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from nanotok_ray.chat.segments import Segment
 from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
 from nanotok_ray.documents.batch import Documents, offsets_of, to_utf8
 from nanotok_ray.errors import SplitError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 
@@ -60,7 +63,7 @@ class RenderedBatch:
         )
 
     @classmethod
-    def joined(cls, batches: "Sequence[RenderedBatch]") -> Self:
+    def joined(cls, batches: "Sequence[RenderedBatch]") -> "Self":
         """Return the documents of all batches, one after the other; there is at least one batch."""
         firsts = offsets_of(np.array([len(batch) for batch in batches]))
         shifted = [
@@ -101,7 +104,7 @@ class BatchRenderer:
         self._special = dict(special_tokens)
         self._core_dialect = core_dialect(dialect)
 
-    def render(self, documents: Documents, *, threads: int = 1) -> RenderedBatch:
+    def render(self, documents: Documents, *, num_threads: int = 1) -> RenderedBatch:
         """Render documents; a document that cannot be used has a problem and is no error."""
         try:
             ids, labels, offsets, fallback, images, sizes = self._encoder.render(
@@ -109,7 +112,7 @@ class BatchRenderer:
                 list(self._special.items()),
                 documents.data,
                 documents.offsets,
-                threads=threads,
+                threads=num_threads,
                 wide=self._wide,
             )
         except SplitError as error:
@@ -118,7 +121,9 @@ class BatchRenderer:
             halves = (0, len(documents) // 2, len(documents))
             return RenderedBatch.joined(
                 [
-                    self.render(documents.part(halves[half], halves[half + 1]), threads=threads)
+                    self.render(
+                        documents.part(halves[half], halves[half + 1]), num_threads=num_threads
+                    )
                     for half in range(2)
                 ]
             )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from nanotok_ray.chat.segments import Segment, compose
+from nanotok_ray.documents.batch import type_of
 
 _PARTS: dict[str, tuple[str, str, int] | None] = {
     "text": None,
@@ -82,6 +83,45 @@ def render_for_completion(
     prompt = {"messages": messages[:-1]}
     ids, _ = render(encode, special_id, prompt, max_tokens=max_tokens)
     return [*ids, special_id("<|assistant_start|>")]
+
+
+def shape_fault(conversation: object) -> str | None:
+    """Return what is wrong with the shape of a conversation, None if nothing is.
+
+    >>> shape_fault([{"role": "user", "content": "hi"}])
+    'it is a list: expected {"messages": [{"role": ..., "content": ...}, ...]}'
+    >>> shape_fault({"messages": [{"role": "user"}]})
+    "message 0 has no 'content', only role"
+    """
+    if not isinstance(conversation, Mapping) or "messages" not in conversation:
+        kind = f"it is {type_of(conversation)}"
+        if isinstance(conversation, Mapping):
+            kind = f"it has no 'messages', only {', '.join(map(str, conversation)) or 'nothing'}"
+        return f'{kind}: expected {{"messages": [{{"role": ..., "content": ...}}, ...]}}'
+    messages = conversation["messages"]
+    if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
+        return f"its messages are {type_of(messages)}: expected a list"
+    faults = (_message_fault(number, message) for number, message in enumerate(messages))
+    found = next(filter(None, faults), None)
+    if found is None and [message["role"] for message in messages] in ([], ["system"]):
+        return "a system message alone is not answered" if messages else "it has no messages"
+    return found
+
+
+def _message_fault(number: int, message: object) -> str | None:
+    if not isinstance(message, Mapping):
+        return f"message {number} is {type_of(message)}: expected a dict"
+    missing = [name for name in ("role", "content") if name not in message]
+    if missing:
+        keys = ", ".join(map(str, message)) or "nothing"
+        return f"message {number} has no {missing[0]!r}, only {keys}"
+    role, content = message["role"], message["content"]
+    if role in {"system", "user"} and not isinstance(content, str):
+        return f"the content of message {number}, from the {role}, is {type_of(content)}"
+    for part in content if isinstance(content, list) else ():
+        if not isinstance(part, Mapping) or not {"type", "text"} <= part.keys():
+            return f'message {number} has a part that is not {{"type": ..., "text": ...}}'
+    return None
 
 
 def _merge_system(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:

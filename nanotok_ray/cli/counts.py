@@ -123,7 +123,7 @@ def _folder(location: str) -> WorkFolder:
 
 
 def _in_use(recipe: Recipe) -> Collection[str]:
-    from nanotok_ray.job.counting import names_in_use  # noqa: PLC0415 - slow to import
+    from nanotok_ray.job.reducing import names_in_use  # noqa: PLC0415 - slow to import
 
     return names_in_use(recipe)
 

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,7 @@ from nanotok_ray.cli.arguments import (
 from nanotok_ray.cli.printing import print_json
 from nanotok_ray.cli.progress import Progress
 from nanotok_ray.recipe import Recipe, load_recipe
-from nanotok_ray.tokenizer import Tokenizer, save_for_nanochat
+from nanotok_ray.tokenizer import Tokenizer, default_folder, save_for_nanochat
 
 _PREPARE = """\
 Learn a tokenizer from every train document, tokenize the corpus, verify.
@@ -136,7 +135,8 @@ def _add_nanochat(parser: argparse.ArgumentParser) -> None:
         "--to-nanochat",
         action="store_true",
         help="also write tokenizer.pkl and token_bytes.pt to $NANOCHAT_BASE_DIR/tokenizer "
-        "(~/.cache/nanochat if unset), over those that are there",
+        "(~/.cache/nanochat if unset), or to that of $NANOCHAT_EXPERIMENT, over those that are "
+        "there",
     )
 
 
@@ -219,8 +219,7 @@ def _dry_run(arguments: argparse.Namespace, recipe: Recipe) -> int:
 def _copy_to_nanochat(arguments: argparse.Namespace, recipe: Recipe) -> None:
     if not arguments.to_nanochat:
         return
-    base = os.environ.get("NANOCHAT_BASE_DIR") or "~/.cache/nanochat"
-    folder = Path(base).expanduser() / "tokenizer"
+    folder = Path(default_folder()).expanduser()
     learned = f"{recipe.output.path}/tokenizer"
     save_for_nanochat(Tokenizer.load(learned).model, folder)
     print(f"wrote       {folder}", file=sys.stderr)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tqdm import tqdm
 
@@ -22,6 +22,9 @@ from nanotok_ray.job.events import (
 from nanotok_ray.job.plan_text import duration
 from nanotok_ray.tokenizer.train import Made, MergeProgress
 from nanotok_ray.units import printable
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 UNITS = {"reduce": "count files", "learn": "merges"}
 
@@ -219,7 +222,7 @@ class Progress:
         self._stop = threading.Event()
         self._ticker = threading.Thread(target=self._tick_on, name="progress", daemon=True)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Self":
         """Print nothing yet."""
         self._ticker.start()
         return self

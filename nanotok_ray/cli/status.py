@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Any
 
 from nanotok_ray.cli.printing import BAD_OUTPUT, print_json
@@ -129,7 +129,7 @@ def _clock(at: float) -> str:
     '16:00:00'
     """
     try:
-        return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S")
+        return datetime.fromtimestamp(at, timezone.utc).strftime("%H:%M:%S")
     except (ValueError, OverflowError, OSError):
         return "?"
 

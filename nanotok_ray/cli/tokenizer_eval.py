@@ -21,7 +21,7 @@ from nanotok_ray.cli.tokenizers import (
     write_plot,
 )
 from nanotok_ray.documents.batch import Documents, to_utf8
-from nanotok_ray.documents.texts import text_batches
+from nanotok_ray.documents.texts import batches_of
 from nanotok_ray.formats.manifest import SPLITS, TOKENIZER_FOLDER
 from nanotok_ray.loader import open_shards
 from nanotok_ray.report.figures import ratio_figure
@@ -54,7 +54,7 @@ def output_texts(folder: str, *, split: str, max_bytes: int) -> Iterator[Documen
             if left <= 0:
                 return
 
-    return text_batches(texts())
+    return batches_of(texts())
 
 
 MAX_BYTES: Final = "1MB"

@@ -102,9 +102,10 @@ def _aws_action(text: str, now: float) -> Notice:
     """Read `{"action": "stop", "time": "2026-11-22T10:00:00Z"}`; other text is a notice too."""
     try:
         message = json.loads(text)
-        seconds = max(0.0, datetime.fromisoformat(message["time"]).timestamp() - now)
+        moment = datetime.fromisoformat(message["time"].replace("Z", "+00:00"))  # for Python 3.10
+        seconds = max(0.0, moment.timestamp() - now)
         return Notice(reason=f"AWS: {message['action']} at {message['time']}", seconds=seconds)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return Notice(reason=f"AWS: {text[:100]!r}", seconds=None)
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from nanotok_ray.errors import NanotokError, SliceError
 from nanotok_ray.formats.manifest import TOKENIZER_FOLDER
-from nanotok_ray.job.counting import CountedSlices, Training
+from nanotok_ray.job.counting import Training
 from nanotok_ray.job.events import Event, Note, OnEvent
+from nanotok_ray.job.reducing import Summed
 from nanotok_ray.job.training import learn_tokenizer
 from nanotok_ray.recipe import LearnerRecipe
 from nanotok_ray.storage import Folder
@@ -22,7 +23,7 @@ ATTEMPTS = 3
 
 
 def learn_in_task(
-    training: Training, counted: CountedSlices, out: Folder, *, on_event: OnEvent
+    training: Training, summed: Summed, out: Folder, *, on_event: OnEvent
 ) -> Tokenizer:
     """Run the learner as a task of its own, as `[learner]` of the recipe says.
 
@@ -44,7 +45,7 @@ def learn_in_task(
     )(learning_events)
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            for reference in remote.options(name="learn").remote(training, counted, out):
+            for reference in remote.options(name="learn").remote(training, summed, out):
                 on_event(ray.get(reference))
             break
         except ray.exceptions.RayTaskError as error:
@@ -60,14 +61,14 @@ def learn_in_task(
     return written_tokenizer(out.join(TOKENIZER_FOLDER))
 
 
-def learning_events(training: Training, counted: CountedSlices, out: Folder) -> Iterator[Event]:
+def learning_events(training: Training, summed: Summed, out: Folder) -> Iterator[Event]:
     """Learn, and yield the events as they come: what runs in the task."""
     events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
 
     def learn() -> None:
         try:
             threads = training.recipe.learner.cpus
-            learn_tokenizer(training, counted, out, threads=threads, on_event=events.put)
+            learn_tokenizer(training, summed, out, threads=threads, on_event=events.put)
         except BaseException as error:
             events.put(error)
         else:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from nanotok_ray.cluster.learner_task import learn_in_task
 from nanotok_ray.cluster.metrics import Metrics
 from nanotok_ray.cluster.session import check_address, ray_session
-from nanotok_ray.job.counting import CountedSlices, Training
+from nanotok_ray.job.counting import Training
 from nanotok_ray.job.events import OnEvent
 from nanotok_ray.job.executor import Executor
 from nanotok_ray.job.probes import Probe
+from nanotok_ray.job.reducing import Summed
 from nanotok_ray.job.task import AttemptResult, Cause, Failure, SharedFolder
 from nanotok_ray.job.worker_pool import (
     ClusterResources,
@@ -203,10 +204,10 @@ class RayExecutor(Executor):
         return RayWorkerPool(probes)
 
     def learn(
-        self, training: Training, counted: CountedSlices, out: Folder, *, on_event: OnEvent
+        self, training: Training, summed: Summed, out: Folder, *, on_event: OnEvent
     ) -> Tokenizer:
         """Run the learner as a task of its own; see `learner_task.learn_in_task`."""
-        return learn_in_task(training, counted, out, on_event=on_event)
+        return learn_in_task(training, summed, out, on_event=on_event)
 
     def metrics(self) -> OnEvent:
         """Return a new listener that hands the metrics of one run to Ray."""

@@ -12,8 +12,10 @@ from nanotok_ray.sources.quarantine import COUNTED_SUFFIX
 from nanotok_ray.storage import Folder
 
 COUNTS_FOLDER = "counts"
-_MERGED_FOLDER = "merged"
-_STAGES = {COUNTS_FOLDER: "count", _MERGED_FOLDER: "merge"}
+_REDUCED_FOLDER = "reduced"
+_STAGES = {COUNTS_FOLDER: "count", "merged": "merge", _REDUCED_FOLDER: "reduce"}
+_ALL_SOURCES = "all sources"
+"""The source of a sum of count files, in the place of a name."""
 
 _RECORD = ".json"
 _SUFFIXES = (COUNTED_SUFFIX, ".arrow", _RECORD)
@@ -40,7 +42,7 @@ class CountsCache:
     @property
     def is_merged(self) -> bool:
         """Whether these are counts of several slices, which have their own."""
-        return self.name.startswith(f"{_MERGED_FOLDER}/")
+        return not self.name.startswith(f"{COUNTS_FOLDER}/")
 
     def number(self, field: str) -> int:
         """Return a number of the record, such as `texts`; 0 without one, and for merged counts."""
@@ -115,6 +117,8 @@ def _read(folder: Folder, stem: str, files: Mapping[str, int]) -> CountsCache:
     stage, source, _ = stem.split("/")
     if record is not None and record.get("stage") != _STAGES[stage]:
         record = None
+    if stage == _REDUCED_FOLDER:
+        source = _ALL_SOURCES
     return CountsCache(name=stem, source=source, files=files, record=record)
 
 

@@ -3,10 +3,11 @@
 Writing one, and reading it by batches and hash ranges.
 """
 
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Self, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,9 @@ from nanotok_ray.errors import (
 from nanotok_ray.formats.paths import local_path
 from nanotok_ray.recipe import Gaps
 from nanotok_ray.storage import open_input
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _HOW = ("pattern", "gaps", "unicode")
 """The fields that decide which spans there are."""
@@ -55,12 +59,12 @@ class CountProvenance:
     """How many of them were gaps; None: unknown."""
 
     @classmethod
-    def nothing(cls, *, pattern: str, gaps: Gaps) -> Self:
+    def nothing(cls, *, pattern: str, gaps: Gaps) -> "Self":
         """Return the origin of no counts at all."""
         return cls(pattern=pattern, gaps=gaps, texts=0, text_bytes=0, spans=0, num_gaps=0)
 
     @classmethod
-    def from_json(cls, data: str | bytes, *, name: str) -> Self:
+    def from_json(cls, data: str | bytes, *, name: str) -> "Self":
         """Read what `to_json` wrote.
 
         Raises:
@@ -104,7 +108,7 @@ class CountProvenance:
             )
 
     @classmethod
-    def joined(cls, origins: "Mapping[str, CountProvenance]") -> Self:
+    def joined(cls, origins: "Mapping[str, CountProvenance]") -> "Self":
         """Return the origin of the sum of counts, each of which has a name; there is at least one.
 
         Raises:
@@ -271,6 +275,10 @@ def _joined(runs: Sequence[Run]) -> Run:
 REMOTE_BLOCK_BYTES = 256 << 10
 """Fetched of a remote count file at a time: hundreds are open side by side."""
 
+REMOTE_WHOLE_BYTES = 3 * REMOTE_BLOCK_BYTES
+"""A remote count file of up to so many bytes is fetched by one request: its end, its head and its
+rows would take one each."""
+
 
 class CountReader:
     """An open count file; errors name it."""
@@ -293,7 +301,7 @@ class CountReader:
         self.num_batches: int = self._reader.num_record_batches
 
     @classmethod
-    def open(cls, url: str) -> Self:
+    def open(cls, url: str) -> "Self":
         """Open a path or URL.
 
         Raises:
@@ -386,7 +394,13 @@ class CountReader:
 
 
 def _remote(url: str) -> pa.NativeFile:
-    return pa.PythonFile(open_input(url, block_bytes=REMOTE_BLOCK_BYTES), mode="r")
+    opened = open_input(url, block_bytes=REMOTE_BLOCK_BYTES)
+    size = opened.seek(0, io.SEEK_END)
+    opened.seek(0)
+    if size > REMOTE_WHOLE_BYTES:
+        return pa.PythonFile(opened, mode="r")
+    with opened:
+        return pa.BufferReader(opened.read())
 
 
 def provenances_of(urls: Sequence[str]) -> dict[str, CountProvenance]:

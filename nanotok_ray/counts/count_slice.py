@@ -322,7 +322,7 @@ def count_corpus(
         reasons.update(ended.reasons)
     entries = chain.from_iterable(ended.entries for ended in counted)
     return CorpusCounts(
-        counts=SpanCounts.of_runs(origin, *runs, threads=num_threads),
+        counts=SpanCounts.of_runs(origin, *runs, num_threads=num_threads),
         documents=sum(ended.documents for ended in counted),
         quarantined=dict(sorted(reasons.items())),
         entries=tuple(islice(entries, MAX_ENTRIES)),

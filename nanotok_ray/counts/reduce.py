@@ -1,13 +1,12 @@
 """Adding up count files: in groups first where there are many, then in bounded memory."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import lcm
 from operator import mul
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,191 +14,31 @@ from numpy.typing import NDArray
 
 from nanotok_ray import _core
 from nanotok_ray.counts.count_file import (
-    BATCH_ROWS,
     COUNTS_FORMAT,
     NUM_RANGES,
-    ROW_BYTES,
     CountProvenance,
-    CountReader,
     CountWriter,
     Run,
     provenances_of,
     range_sizes,
 )
-from nanotok_ray.errors import CorruptOutputError, CountsError, SourceError, TokenizerError
+from nanotok_ray.counts.hash_ranges import (
+    ALL_HASHES,
+    BUFFER_BYTES,
+    CountRanges,
+    HashPart,
+    reading_memory,
+)
+from nanotok_ray.documents.batch import Documents
+from nanotok_ray.errors import CorruptOutputError, CountsError, SourceError
 from nanotok_ray.formats.manifest import RECORD_FORMAT, key_of
+from nanotok_ray.formats.paths import local_path
 from nanotok_ray.recipe import SourceRecipe
-from nanotok_ray.storage import Folder
+from nanotok_ray.storage import Folder, open_input
 from nanotok_ray.storage.folder import arrow_sink
 
-BUFFER_BYTES = 256 << 20
-"""What is read of all files at once by default."""
-
-MAX_OPEN = 256
-"""Files that stay open; further ones are opened for each range that is read."""
-
-BATCHES_PER_FILE = 2
-"""Held of each file when a range ends in its middle: the batch that it began in, and the next."""
-
-OPEN_BYTES, CLOSED_BYTES = 120_000, 33_000
-"""Held besides of a file that stays open and of one that does not: the head, row offsets. Of a
-remote file that stays open about 3 blocks (`count_reader`) are held as well, which is not in it."""
-
-_LEAST_SHARE = 8
-"""At least an eighth of the buffer is for a range, even if batches of all files fill it."""
-
-
-class CountCursor:
-    """One count file, read from its start to its end."""
-
-    def __init__(self, url: str, *, stays_open: bool) -> None:
-        """Open it, and close it again unless it stays open."""
-        self.url = url
-        self._stays_open = stays_open
-        self._reader: CountReader | None = None
-        self._starts = np.zeros(0, dtype=np.int64)
-        self._batch: pa.RecordBatch | None = None
-        self._next = self._used = self._row = 0
-        """The next batch; rows given of the one that is held; rows given of all."""
-        reader = self._open()
-        self.num_bytes = reader.num_bytes
-        self.batch_bytes = self.num_bytes // max(1, reader.num_batches)
-        self._rest()
-
-    def read(self, number: int, num_ranges: int) -> list[Run]:
-        """Return the rows of the next range, which is `number`.
-
-        Raises:
-            CorruptOutputError: the file is damaged.
-        """
-        reader = self._open()
-        if not len(self._starts):
-            self._starts = reader.starts(num_ranges)
-        runs = []
-        while self._row < self._starts[number + 1]:
-            run = self._take(reader, int(self._starts[number + 1]) - self._row)
-            _check_range(run[0], number, num_ranges, name=self.url)
-            runs.append(run)
-        self._rest()
-        return runs
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._reader is not None:
-            self._reader.close()
-        self._reader = self._batch = None
-
-    def _take(self, reader: CountReader, max_rows: int) -> Run:
-        """Return rows of one batch."""
-        if self._batch is None:
-            self._batch, self._used = reader.batch(self._next), 0
-            self._next += 1
-        rows = self._batch.slice(self._used, max_rows)
-        self._used += len(rows)
-        self._row += len(rows)
-        if self._used == len(self._batch):
-            self._batch = None
-        return reader.run(rows)
-
-    def _open(self) -> CountReader:
-        if self._reader is None:
-            self._reader = CountReader.open(self.url)
-        return self._reader
-
-    def _rest(self) -> None:
-        if not self._stays_open and self._reader is not None:
-            self._reader.close()
-            self._reader = None
-
-
-class CountRanges:
-    """The hash ranges of count files; close it, or use it in `with`."""
-
-    def __init__(self, urls: Sequence[str], *, buffer_bytes: int = BUFFER_BYTES) -> None:
-        """Open all files, and choose how many ranges there are by their size.
-
-        Raises:
-            CorruptOutputError: one is not a count file of this version.
-            FileNotFoundError: there is no such file.
-        """
-        with ExitStack() as opened:
-            self._cursors = []
-            for number, url in enumerate(urls):
-                self._cursors.append(CountCursor(url, stays_open=number < MAX_OPEN))
-                opened.callback(self._cursors[-1].close)
-            self._opened = opened.pop_all()
-        self.num_bytes = sum(cursor.num_bytes for cursor in self._cursors)
-        self.num_ranges = _num_ranges(
-            self.num_bytes,
-            held_bytes=BATCHES_PER_FILE * sum(cursor.batch_bytes for cursor in self._cursors),
-            buffer_bytes=buffer_bytes,
-        )
-
-    def add(self, sums: _core.RunSums, number: int, weights: Sequence[int]) -> None:
-        """Read the range `number`, which must be the next, and add it to sums.
-
-        `weights` are what the counts of each file are multiplied by.
-
-        Raises:
-            CorruptOutputError: a file is damaged, or its rows are not sorted; names it.
-            CountOverflowError: a sum would pass 2**64 - 1; names the span.
-        """
-        self._add(sums, number, weights)
-        pa.default_memory_pool().release_unused()  # else Arrow keeps for long what it has freed
-
-    def _add(self, sums: _core.RunSums, number: int, weights: Sequence[int]) -> None:
-        runs, names, run_weights = [], [], []
-        for cursor, weight in zip(self._cursors, weights, strict=True):
-            for run in cursor.read(number, self.num_ranges):
-                runs.append(run)
-                names.append(cursor.url)
-                run_weights.append(weight)
-        try:
-            sums.add(runs, names, run_weights)
-        except TokenizerError as error:
-            raise CorruptOutputError(
-                f"a count file is damaged: {error}; remove it and count its texts again"
-            ) from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._opened.close()
-        pa.default_memory_pool().release_unused()
-
-
-def reading_memory(
-    *, num_files: int, buffer_bytes: int = BUFFER_BYTES, span_bytes: int = 10
-) -> int:
-    """Return the most bytes that reading so many files holds, for spans of so many bytes.
-
-    Two batches of each file are held, as ranges end in their middle; what is left of the buffer,
-    and an eighth of it at least, is for the rows of a range.
-    """
-    batches = BATCHES_PER_FILE * num_files * BATCH_ROWS * (ROW_BYTES + span_bytes)
-    opened = min(num_files, MAX_OPEN)
-    heads = opened * OPEN_BYTES + (num_files - opened) * CLOSED_BYTES
-    return max(buffer_bytes, batches + buffer_bytes // _LEAST_SHARE) + heads
-
-
-def _num_ranges(num_bytes: int, *, held_bytes: int, buffer_bytes: int) -> int:
-    """Return the fewest ranges, a power of two, of which one fits beside the batches."""
-    room = max(buffer_bytes - held_bytes, buffer_bytes // _LEAST_SHARE, 1)
-    fitting = -(-num_bytes // room)
-    return min(NUM_RANGES, 1 << max(0, fitting - 1).bit_length())
-
-
-def _check_range(hashes: NDArray[np.uint64], number: int, num_ranges: int, *, name: str) -> None:
-    """Check that sorted rows lie in a range, as ranges are added up one by one."""
-    if not len(hashes):
-        return
-    ends = (int(hashes[0]) * num_ranges >> 64, int(hashes[-1]) * num_ranges >> 64)
-    if ends != (number, number):
-        raise CorruptOutputError(
-            f"{name} cannot be read as a count file: rows lie in another hash range than its head "
-            "says"
-        )
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 SHARE_UNIT = 1024
@@ -295,7 +134,7 @@ class SpanTotals:
     """How many different ones were dropped."""
 
     @classmethod
-    def of(cls, offsets: NDArray[np.int64], counts: NDArray[np.uint64]) -> Self:
+    def of(cls, offsets: NDArray[np.int64], counts: NDArray[np.uint64]) -> "Self":
         """Add up spans that begin at `offsets` [n + 1] and occur `counts` [n] times."""
         spans = span_bytes = 0
         for start in range(0, len(counts), _BLOCK):
@@ -429,12 +268,14 @@ def _sums(
     on_progress: OnRead | None,
     *,
     hashes: bool,
+    part: HashPart = ALL_HASHES,
 ) -> _core.RunSums:
     if not 1 <= min_count <= _MAX_COUNT:
         raise CountsError(f"min_count is {min_count}: it must be 1 (keep all) to 2**64 - 1")
     sums = _core.RunSums(min_count=min_count, hashes=hashes)
-    weights = [part.weight for part in parts]
-    with CountRanges([part.url for part in parts], buffer_bytes=buffer_bytes) as ranges:
+    weights = [count_part.weight for count_part in parts]
+    urls = [count_part.url for count_part in parts]
+    with CountRanges(urls, buffer_bytes=buffer_bytes, part=part) as ranges:
         for number in range(ranges.num_ranges):
             ranges.add(sums, number, weights)
             if on_progress is not None:
@@ -452,6 +293,125 @@ def _totals(sums: _core.RunSums) -> SpanTotals:
         dropped_spans=dropped,
         dropped_bytes=dropped_bytes,
         dropped_distinct=dropped_distinct,
+    )
+
+
+SUMS_FORMAT = "nanotok-sums 1"
+"""Belongs to the key of the sum of a part."""
+
+SUMS_SCHEMA = pa.schema(
+    [("span", pa.large_binary()), ("count", pa.uint64())], metadata={"format": SUMS_FORMAT}
+)
+SUMS_ROWS = 1 << 18
+"""Rows of a batch of such a file."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PartSettings:
+    """What the sum of a part of all hashes depends on besides its files."""
+
+    min_count: int
+    part: HashPart
+
+
+def part_key(keys: Sequence[tuple[str, int]], settings: PartSettings) -> str:
+    """Return the key of a sum of count files with these keys and weights."""
+    return key_of({"counts": keys, "sum": asdict(settings), "format": SUMS_FORMAT})
+
+
+def reduce_part(
+    parts: Sequence[CountPart], settings: PartSettings, *, folder: Folder, name: str, key: str
+) -> dict[str, Any]:
+    """Add up the spans of one part of all hashes, write `name`.arrow and return its record.
+
+    The file holds spans and their weighted counts as Arrow IPC, in the order of their hashes,
+    without the spans that occur too rarely. Those of all parts, one after the other, are what
+    `reduce_counts` returns for all files. They are read soon, and once, so they are not compressed.
+
+    Raises:
+        CorruptOutputError, CountOverflowError, FileNotFoundError: as for `reduce_counts`.
+    """
+    sums = _sums(parts, settings.min_count, BUFFER_BYTES, None, hashes=False, part=settings.part)
+    totals = _totals(sums)
+    _, data, offsets, counts = sums.take()
+    with folder.create(f"{name}.arrow") as file, arrow_sink(file) as sink:
+        _write_sums(sink, data, offsets, counts)
+    return {
+        "format": RECORD_FORMAT,
+        "stage": "reduce",
+        "key": key,
+        "count_files": len(parts),
+        "totals": asdict(totals),
+        "sum": {"spans": len(counts), "bytes": len(data)},
+        "files": [{"name": f"{name}.arrow", "size": file.size, "sha256": file.sha256}],
+    }
+
+
+def _write_sums(
+    sink: pa.NativeFile,
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    counts: NDArray[np.uint64],
+) -> None:
+    with pa.ipc.new_file(sink, SUMS_SCHEMA) as writer:
+        for start in range(0, len(counts), SUMS_ROWS):
+            stop = min(start + SUMS_ROWS, len(counts))
+            first, end = int(offsets[start]), int(offsets[stop])
+            spans = Documents(data=data[first:end], offsets=offsets[start : stop + 1] - first)
+            columns = [spans.to_arrow(as_bytes=True), pa.array(counts[start:stop])]
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=SUMS_SCHEMA))
+
+
+def join_parts(folder: Folder, records: Sequence[Mapping[str, Any]]) -> Reduced:
+    """Read the sums of all parts, in their order, in memory of little more than the result.
+
+    Raises:
+        CorruptOutputError: a file is damaged, or is not what its record says; names it.
+        FileNotFoundError: there is no such file.
+    """
+    size = sum(record["sum"]["spans"] for record in records)
+    data = np.empty(sum(record["sum"]["bytes"] for record in records), dtype=np.uint8)
+    offsets = np.zeros(size + 1, dtype=np.int64)
+    counts = np.empty(size, dtype=np.uint64)
+    row = end = 0
+    for record in records:
+        url = folder.join(record["files"][0]["name"])
+        last_row, last_end = row + record["sum"]["spans"], end + record["sum"]["bytes"]
+        for spans, numbers in _read_sums(url):
+            stop, length = row + len(numbers), spans.num_bytes
+            if stop > last_row or end + length > last_end:
+                raise _damaged(url, "it holds more spans than its record says")
+            first = int(spans.offsets[0])
+            data[end : end + length] = spans.data[first : first + length]
+            offsets[row + 1 : stop + 1] = spans.offsets[1:] + (end - first)
+            counts[row:stop] = numbers
+            row, end = stop, end + length
+        if (row, end) != (last_row, last_end):
+            raise _damaged(url, "it holds fewer spans than its record says")
+    parts = [record["totals"] for record in records]
+    totals = SpanTotals(**{name: sum(part[name] for part in parts) for name in parts[0]})
+    return Reduced(data=data, offsets=offsets, counts=counts, totals=totals)
+
+
+def _read_sums(url: str) -> Iterator[tuple[Documents, NDArray[np.uint64]]]:
+    path = local_path(url)
+    source = pa.memory_map(path) if path is not None else pa.PythonFile(open_input(url), mode="r")
+    with source:
+        try:
+            reader = pa.ipc.open_file(source)
+            if not reader.schema.equals(SUMS_SCHEMA, check_metadata=True):
+                raise _damaged(url, "it is of another version")
+            for number in range(reader.num_record_batches):
+                batch = reader.get_batch(number)
+                batch.validate(full=True)
+                yield Documents.from_arrow(batch.column(0)), batch.column(1).to_numpy()
+        except (pa.ArrowInvalid, SourceError) as error:
+            raise _damaged(url, error) from error
+
+
+def _damaged(url: str, why: object) -> CorruptOutputError:
+    return CorruptOutputError(
+        f"{url} cannot be read as sums of counts: {why}; remove it, and run the job again"
     )
 
 

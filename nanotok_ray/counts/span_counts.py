@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,8 @@ from nanotok_ray.recipe import Gaps
 from nanotok_ray.storage import Folder, FoundFiles, find_files, open_input
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from nanotok_ray.documents.texts import Texts
 
 
@@ -166,7 +168,7 @@ class SpanCounts(CountedSpans):
     """
 
     def __init__(
-        self, pattern: str = SPLIT_PATTERN, *, gaps: Gaps = "spans", threads: int | None = None
+        self, pattern: str = SPLIT_PATTERN, *, gaps: Gaps = "spans", num_threads: int | None = None
     ) -> None:
         """Start empty.
 
@@ -174,17 +176,19 @@ class SpanCounts(CountedSpans):
             pattern: a regular expression, or a name as "gpt4"; it cuts the texts into spans.
             gaps: text that the pattern does not match is a span of its own, or, with "error", a
                 SplitError.
-            threads: how many count; None: all cores, and one inside a Ray worker. The counts do not
-                depend on it.
+            num_threads: how many count; None: all cores, and one inside a Ray worker. The counts do
+                not depend on it.
 
         Raises:
             PatternError: The pattern is unknown or cannot be compiled.
             TokenizerError: `gaps` is neither "spans" nor "error".
-            CountsError: `threads` is less than 1.
+            CountsError: `num_threads` is less than 1.
         """
-        if threads is not None and threads < 1:
-            raise CountsError(f"threads is {threads}: it must be at least 1, or None for all cores")
-        self._threads = threads
+        if num_threads is not None and num_threads < 1:
+            raise CountsError(
+                f"num_threads is {num_threads}: it must be at least 1, or None for all cores"
+            )
+        self._threads = num_threads
         self._origin = CountProvenance.nothing(pattern=resolve_pattern(pattern), gaps=gaps)
         self._counter = _core.SpanCounts(self._origin.pattern, gaps=gaps)
         self._sums = SummedRuns()
@@ -197,7 +201,7 @@ class SpanCounts(CountedSpans):
         *,
         pattern: str,
         gaps: Gaps = "spans",
-    ) -> Self:
+    ) -> "Self":
         """Take spans and counts that were made elsewhere; those of a span that comes twice add.
 
         `pattern` is what cut the texts, which the counts alone cannot say.
@@ -216,7 +220,7 @@ class SpanCounts(CountedSpans):
     @classmethod
     def from_arrow(
         cls, spans: Column, counts: Column, *, pattern: str, gaps: Gaps = "spans"
-    ) -> Self:
+    ) -> "Self":
         """Take two Arrow columns [n] that were made elsewhere; as `from_counts`.
 
         `spans` are strings or bytes of any kind, or a dictionary of these; `counts` are of any
@@ -236,7 +240,7 @@ class SpanCounts(CountedSpans):
         return made
 
     @classmethod
-    def load(cls, *files: str | os.PathLike[str]) -> Self:
+    def load(cls, *files: str | os.PathLike[str]) -> "Self":
         """Read count files, paths or URLs, at least one, and add them up.
 
         Held in memory are the sums, and of the files 256 MiB at a time.
@@ -256,34 +260,35 @@ class SpanCounts(CountedSpans):
         return cls.of_runs(origin, sum_run(urls))
 
     @classmethod
-    def of_runs(cls, origin: CountProvenance, *runs: Run, threads: int | None = None) -> Self:
+    def of_runs(cls, origin: CountProvenance, *runs: Run, num_threads: int | None = None) -> "Self":
         """Add up sorted runs; `origin` says what all of them were made from.
 
         Raises:
             CountOverflowError: A sum would pass 2**64 - 1.
         """
-        made = cls(origin.pattern, gaps=origin.gaps, threads=threads)
+        made = cls(origin.pattern, gaps=origin.gaps, num_threads=num_threads)
         made._take(origin, *runs)
         return made
 
-    def update(self, texts: "Texts", *, nulls: Nulls = "error") -> None:
+    def update(self, texts: "Texts", *, nulls: Nulls = "error", column: str | None = None) -> None:
         """Count the spans of texts, each on its own.
 
-        `texts` is any iterable of str or of bytes, Documents, or an Arrow array of strings or
-        bytes of any kind, or a dictionary of these. Bytes that are not UTF-8 are spans, each on its
-        own. A missing text is an error, or, with `nulls="empty"`, one without spans. Texts are
-        counted batch by batch: after an error those of the batches before it stay counted.
+        `texts` and `column` are as for `Tokenizer.encode_batch`; Arrow columns are not copied.
+        Bytes that are not UTF-8 are spans, each on its own. A missing text is an error, or, with
+        `nulls="empty"`, one without spans. Texts are counted batch by batch: after an error those
+        of the batches before it stay counted.
 
         Raises:
-            TypeError: A text is neither str nor bytes, or of the other type than the first; or
-                `texts` is one text.
+            TypeError: A text is neither str nor bytes, is of the other type than the first, or is
+                missing; or `texts` is one text, or nothing that texts come from, or lacks the
+                column.
             SourceError: The array holds something else than texts, or a null (and its first row);
                 or `nulls` is neither "error" nor "empty".
             SplitError: A text cannot be split, or has a gap and must not; names its number.
             CountOverflowError: A count would pass 2**64 - 1.
         """
         before = 0
-        for batch in batches_of(texts, nulls=nulls):
+        for batch in batches_of(texts, nulls=nulls, column=column):
             try:
                 self._counter.update(batch.data, batch.offsets, threads=self._num_threads)
             except SplitError as error:
@@ -352,7 +357,7 @@ class SpanCounts(CountedSpans):
         return default_threads() if self._threads is None else self._threads
 
     def __reduce__(self) -> "tuple[Any, ...]":
-        return partial(self.of_runs, threads=self._threads), (self.origin, self.run())
+        return partial(self.of_runs, num_threads=self._threads), (self.origin, self.run())
 
     def _take(self, origin: CountProvenance, *runs: Run) -> None:
         """Put what is counted, and more, among the sums; the counter is empty again."""

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from nanotok_ray.errors import SourceError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _Alternatives = tuple[str, ...]
 _Known = dict[str, tuple[_Alternatives, ...]]
@@ -126,6 +129,6 @@ class Dialect:
         return asdict(self) | {"grounding": list(self.grounding)}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Mapping[str, Any]) -> "Self":
         """Build the dialect that `to_dict` returned."""
         return cls(**{**values, "grounding": tuple(values["grounding"])})

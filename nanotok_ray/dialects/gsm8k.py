@@ -9,7 +9,7 @@ from typing import Any
 
 from nanotok_ray.dialects.fields import object_of, string_of
 
-_RUN = re.compile(r"([^>]++)(>>)?")
+_RUN = re.compile(r"([^>]+)(>>)?")
 _ANSWER = re.compile(r"#### (\-?[0-9\.\,]+)")
 
 

@@ -5,7 +5,7 @@ Batches are made of strings, bytes or an Arrow array. Their bytes need not be va
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from nanotok_ray.errors import SourceError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import Self
 
 Nulls = Literal["error", "empty"]
 """What to do with a missing text: refuse it, or take it as one without characters."""
@@ -41,7 +42,7 @@ class Documents:
     """n + 1 positions in `data`, never falling; the first need not be 0."""
 
     @classmethod
-    def from_strings(cls, texts: Sequence[str]) -> Self:
+    def from_strings(cls, texts: Sequence[str]) -> "Self":
         """Return strings as a batch of UTF-8, lone surrogates replaced as by `to_utf8`.
 
         Raises:
@@ -50,7 +51,7 @@ class Documents:
         return cls.from_bytes([to_utf8(text) for text in texts])
 
     @classmethod
-    def from_bytes(cls, documents: Sequence[bytes | bytearray]) -> Self:
+    def from_bytes(cls, documents: Sequence[bytes | bytearray]) -> "Self":
         """Return byte strings as a batch; a single one is not copied."""
         joined = documents[0] if len(documents) == 1 else b"".join(documents)
         data = np.frombuffer(joined, dtype=np.uint8)
@@ -58,7 +59,7 @@ class Documents:
         return cls(data=data, offsets=offsets_of(lengths))
 
     @classmethod
-    def joined(cls, batches: "Sequence[Documents]") -> Self:
+    def joined(cls, batches: "Sequence[Documents]") -> "Self":
         """Return the documents of all batches, copied one after the other.
 
         >>> batch = Documents.from_strings(["a", "b"])
@@ -70,7 +71,7 @@ class Documents:
         return cls(data=np.concatenate(data), offsets=offsets_of(np.concatenate(lengths)))
 
     @classmethod
-    def from_arrow(cls, array: "pa.Array | pa.ChunkedArray") -> Self:
+    def from_arrow(cls, array: "pa.Array | pa.ChunkedArray") -> "Self":
         """Return a pyarrow string or binary array as a batch without copying its bytes.
 
         Only an array of several chunks is copied, into one.
@@ -164,6 +165,29 @@ def as_documents(
     if nulls == "empty":
         given = [missing if text is None else text for text in texts]
     return Documents.from_bytes(given) if is_bytes else Documents.from_strings(given)
+
+
+def is_missing(text: object) -> bool:
+    """Return whether it is what Python, numpy and pandas have for a missing text.
+
+    >>> [is_missing(value) for value in (None, float("nan"), "", 0)]
+    [True, True, False, False]
+    """
+    return (
+        text is None
+        or (isinstance(text, float) and text != text)  # noqa: PLR0124 - NaN
+        or type(text).__name__ in {"NAType", "NaTType"}
+    )
+
+
+def type_of(value: object) -> str:
+    """Return the name of the type of a value, with its article.
+
+    >>> type_of(7), type_of([])
+    ('an int', 'a list')
+    """
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
 def to_utf8(text: str) -> bytes:

@@ -1,286 +1,407 @@
-"""Texts of Python and Arrow as batches of documents, without a copy where the source is Arrow."""
+"""Texts of any source as what the core reads, without a copy where the source is Arrow.
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+Accepted are sequences and iterators of texts or of batches of texts, columns of numpy, pandas,
+polars, Arrow and Hugging Face, and, with the name of a column, tables, data sets and rows.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, get_args
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nanotok_ray.documents.batch import Documents, Nulls, to_utf8
+from nanotok_ray.documents.arrow_texts import ArrowTexts, Rows, joined_rows
+from nanotok_ray.documents.batch import Documents, Nulls, is_missing, type_of
 from nanotok_ray.errors import SourceError, SplitError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
-Rows = tuple[NDArray[Any], NDArray[np.int64]]
-"""Ids back to back, and n + 1 offsets."""
-
-SMALL_BYTES = 1 << 22
-"""A call has a cost of its own, and a small one no work for two threads: such chunks share one."""
-JOINED_BYTES = 1 << 24
-"""So much of them is copied at a time."""
-
-_PLAIN = ("string", "large_string", "binary", "large_binary")
-_VIEWS = ("string_view", "binary_view")
-_KINDS = f"{', '.join(_PLAIN + _VIEWS)}, or a dictionary of these"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class ArrowTexts:
-    """The rows of an Arrow array, each text held once.
-
-    >>> import pyarrow as pa
-    >>> array = pa.array(["yes", "no", None, "yes"]).dictionary_encode()
-    >>> texts = ArrowTexts.from_arrow(array, nulls="empty")
-    >>> [list(documents) for documents in texts.chunks], texts.picks.tolist()
-    ([[b'yes', b'no'], [b'']], [0, 1, 2, 0])
-    """
-
-    chunks: tuple[Documents, ...]
-    """At least one; the documents of all of them are numbered through."""
-    picks: NDArray[np.int64] | None
-    """For each row, the number of its document; None: the rows are the documents, in order."""
-
-    @classmethod
-    def from_arrow(cls, array: "pa.Array | pa.ChunkedArray", *, nulls: Nulls = "error") -> Self:
-        """Return the texts of an array without a copy of its bytes.
-
-        Copied are views, a dictionary of which not all is used, and text that hides below nulls.
-
-        Raises:
-            SourceError: It holds a null that is not to be empty, or something else than texts.
-        """
-        chunks, kind = _chunks_of(array)
-        _check_kind(kind)
-        if nulls == "error":
-            _refuse_nulls(chunks)
-        if _is_dictionary(kind):
-            return cls._from_dictionaries(chunks)
-        documents = map(_documents, chunks) if chunks else [Documents.from_bytes([])]
-        return cls(chunks=tuple(documents), picks=None)
-
-    def encode(self, encode: Callable[[Documents], Rows]) -> Rows:
-        """Encode part by part and return the ids of every row; a large chunk is one part.
-
-        Raises:
-            SplitError: `encode` raised it; the message says how many texts were before that part.
-        """
-        if len(self.chunks) == 1 and self.picks is None:
-            return encode(self.chunks[0])
-        ids, offsets, end = [], [np.zeros(1, dtype=np.int64)], 0
-        for documents in self.parts():
-            try:
-                part, ends = encode(documents)
-            except SplitError as error:
-                first = sum(map(len, offsets)) - 1
-                raise SplitError(f"after {first} texts of the Arrow array, {error}") from None
-            ids.append(part)
-            offsets.append(ends[1:] + end)
-            end += len(part)
-        rows = (np.concatenate(ids), np.concatenate(offsets))
-        return rows if self.picks is None else take_rows(*rows, self.picks)
-
-    def parts(self) -> Iterator[Documents]:
-        """Yield the chunks one after the other, small neighbours joined."""
-        small: list[Documents] = []
-        size = 0
-        for chunk in self.chunks:
-            if small and chunk.num_bytes > min(SMALL_BYTES, JOINED_BYTES - size):
-                yield _joined(small)
-                small, size = [], 0
-            small.append(chunk)
-            size += chunk.num_bytes
-        yield _joined(small)
-
-    @classmethod
-    def _from_dictionaries(cls, chunks: "Sequence[pa.Array]") -> Self:
-        """Return each value that a row uses once, and one empty document for all nulls."""
-        values, picks, number = [], [np.zeros(0, dtype=np.int64)], 0
-        for dictionary, indices in _by_dictionary(chunks):
-            rows = indices.cast("int64").fill_null(len(dictionary)).to_numpy()
-            used = np.zeros(len(dictionary) + 1, dtype=bool)
-            used[rows] = True
-            picks.append((number + np.cumsum(used) - 1)[rows])
-            values += [_documents(_chosen(dictionary, used[:-1]))]
-            values += [Documents.from_bytes([b""])] if used[-1] else []
-            number += int(np.count_nonzero(used))
-        none = Documents.from_bytes([])
-        return cls(chunks=tuple(values or [none]), picks=np.concatenate(picks))
-
-
-def take_rows(ids: NDArray[Any], offsets: NDArray[np.int64], picks: NDArray[np.int64]) -> Rows:
-    """Return the chosen rows of ids, back to back, and their offsets.
-
-    `offsets` are n + 1 positions in `ids`, int64; `picks` are numbers of rows, int64.
-
-    >>> ids, offsets = take_rows(np.array([7, 8, 9]), np.array([0, 2, 2, 3]), np.array([2, 1, 0]))
-    >>> ids.tolist(), offsets.tolist()
-    ([9, 7, 8], [0, 1, 1, 3])
-    """
-    import pyarrow as pa  # noqa: PLC0415 - only who brings an Arrow array comes here
-
-    buffers = [None, pa.py_buffer(offsets * ids.itemsize), pa.py_buffer(np.ascontiguousarray(ids))]
-    rows = pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
-    taken = Documents.from_arrow(rows.take(pa.array(picks)))
-    return taken.data[: taken.offsets[-1]].view(ids.dtype), taken.offsets // ids.itemsize
-
-
-def _joined(chunks: Sequence[Documents]) -> Documents:
-    return chunks[0] if len(chunks) == 1 else Documents.joined(chunks)
-
-
-def _chunks_of(array: "pa.Array | pa.ChunkedArray") -> "tuple[list[pa.Array], pa.DataType]":
-    if not (hasattr(array, "type") and hasattr(array, "null_count")):
-        raise SourceError(f"expected an Arrow array of {_KINDS}, got {type(array)}")
-    return array.chunks if hasattr(array, "chunks") else [array], array.type
-
-
-def _check_kind(kind: "pa.DataType") -> None:
-    plain = kind.value_type if _is_dictionary(kind) else kind
-    if str(plain) not in _PLAIN + _VIEWS:
-        raise SourceError(f"expected an Arrow array of {_KINDS}, got {kind}")
-
-
-def _is_dictionary(kind: "pa.DataType") -> bool:
-    return str(kind).startswith("dictionary<")
-
-
-def _refuse_nulls(chunks: "Sequence[pa.Array]") -> None:
-    """Refuse nulls; a row of a dictionary is null also where the value it names is."""
-    start = 0
-    for chunk in chunks:
-        if chunk.null_count or (_is_dictionary(chunk.type) and chunk.dictionary.null_count):
-            row = chunk.is_null().index(True).as_py()
-            if row >= 0:
-                raise SourceError(
-                    f"row {start + row} of the Arrow array is null: drop the nulls first, or give "
-                    'nulls="empty"'
-                )
-        start += len(chunk)
-
-
-def _by_dictionary(chunks: "Sequence[pa.Array]") -> "list[tuple[pa.Array, pa.Array]]":
-    """Return each dictionary and the indices into it: one pair if the chunks' can be made one."""
-    import pyarrow as pa  # noqa: PLC0415 - only who brings an Arrow array comes here
-
-    try:
-        chunks = pa.chunked_array(chunks).unify_dictionaries().chunks if len(chunks) > 1 else chunks
-    except pa.ArrowException:  # there is a null among the values, or there are too many of them
-        return [(chunk.dictionary, chunk.indices) for chunk in chunks]
-    indices = [chunk.indices for chunk in chunks]
-    return [(chunks[0].dictionary, pa.concat_arrays(indices))] if chunks else []
-
-
-def _chosen(dictionary: "pa.Array", used: NDArray[np.bool_]) -> "pa.Array":
-    return dictionary if used.all() else _plain(dictionary).take(np.flatnonzero(used))
-
-
-def _documents(array: "pa.Array") -> Documents:
-    """Return one chunk as a batch without a copy; its nulls are empty."""
-    array = _plain(array)
-    return Documents.from_arrow(_without_nulls(array) if array.null_count else array)
-
-
-def _plain(array: "pa.Array") -> "pa.Array":
-    """Copy views into one buffer."""
-    return array.cast("large_binary") if str(array.type) in _VIEWS else array
-
-
-def _without_nulls(array: "pa.Array") -> "pa.Array":
-    """Return an array without its validity bitmap, unless there are bytes below its nulls."""
-    import pyarrow as pa  # noqa: PLC0415 - only who brings an Arrow array comes here
-
-    _, starts, data = array.buffers()
-    whole = pa.Array.from_buffers(
-        array.type, len(array), [None, starts, data], null_count=0, offset=array.offset
-    )
-    lengths = np.diff(Documents.from_arrow(whole).offsets)
-    hidden = lengths[array.is_null().to_numpy(zero_copy_only=False)].any()
-    return array.fill_null(b"") if hidden else whole
-
-
-if TYPE_CHECKING:
-    Texts: TypeAlias = (
-        Iterable[str | None] | Iterable[bytes | None] | Documents | pa.Array | pa.ChunkedArray
-    )
+    Part: TypeAlias = Documents | Sequence[Any] | pa.Array | pa.ChunkedArray
+    """Texts that are one after the other in memory."""
+    Texts: TypeAlias = Iterable[Any] | Documents | pa.Array | pa.ChunkedArray
+    """What `parts_of` takes."""
 
 BATCH_BYTES = 8 * 1024 * 1024
 BATCH_TEXTS = 8192
+_GROUP = 32
+"""Texts of which the sizes are added at a time: one by one takes as long as the copy."""
+
+ACCEPTED = (
+    "a list, tuple or iterator of str or of bytes, or of batches of them; a column of numpy, "
+    "pandas, polars, Arrow or Hugging Face; or, with column=, a table or a data set"
+)
 
 
-def batches_of(texts: "Texts", *, nulls: Nulls = "error") -> Iterator[Documents]:
-    """Return texts of any kind in batches; what is in one buffer already is not copied.
+def parts_of(texts: "Texts", *, name: str = "texts", column: str | None = None) -> "Iterator[Part]":
+    """Yield the texts of any source in parts; an Arrow column is not copied.
+
+    A list stays one part. The first item of an iterable that is not None decides whether it holds
+    texts or batches of texts.
+
+    >>> [list(part) for part in parts_of(["a", "b"])], [*parts_of(iter([["a"], ("b", "c")]))]
+    ([['a', 'b']], [['a'], ('b', 'c')])
+    >>> [*parts_of({"id": [1], "text": ["a"]}, column="text")]
+    [['a']]
+
+    Raises:
+        TypeError: It is one text or nothing that texts come from, or a table without `column`; or
+            there is no such column.
+    """
+    _check_source(texts, name=name)
+    if column is not None:
+        return _column_parts(texts, column, name=name)
+    if isinstance(texts, Documents) or _is_arrow(texts):
+        return iter([texts])
+    if _is_array(texts):
+        return iter([_array(texts, name=name)])
+    if hasattr(texts, "__arrow_c_stream__") or hasattr(texts, "__arrow_c_array__"):
+        return iter([_imported(texts, name=name)])
+    source, source_column = getattr(texts, "source", None), getattr(texts, "column_name", None)
+    if source_column is not None and _is_dataset(source):
+        return _dataset_parts(source, source_column, name=name)
+    return _items_parts(texts, name=name)
+
+
+def arrow_parts_of(
+    texts: "Texts", *, name: str = "texts", column: str | None = None
+) -> "list[pa.Array | pa.ChunkedArray]":
+    """Return the texts of any source as Arrow arrays; missing texts of Python are nulls.
+
+    Raises:
+        TypeError: As `batches_of`.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - only who wants Arrow comes here
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    reader = _Reader(name=name, nulls="empty")
+    arrays = []
+    for part in parts_of(texts, name=name, column=column):
+        if isinstance(part, Documents):
+            arrays.append(part.to_arrow(as_bytes=True))
+        elif isinstance(part, pa.Array | pa.ChunkedArray):
+            arrays.append(part.cast("string") if pa.types.is_null(part.type) else part)
+        else:
+            whole = reader.documents(part).to_arrow(as_bytes=True)
+            missing = pa.array([is_missing(text) for text in part], pa.bool_())
+            arrays.append(pc.if_else(missing, pa.scalar(None, whole.type), whole))
+    return arrays
+
+
+def batches_of(
+    texts: "Texts", *, nulls: Nulls = "error", name: str = "texts", column: str | None = None
+) -> Iterator[Documents]:
+    """Return texts of any source in batches; what is in one buffer already is not copied.
 
     >>> [list(batch) for batch in batches_of(iter([b"a", None]), nulls="empty")]
     [[b'a', b'']]
 
     Raises:
-        TypeError: `texts` is one text; or a text is neither str nor bytes, is of the other type
-            than the first, or is None that is not to be empty.
+        TypeError: As `parts_of`; or a text is neither str nor bytes, is of the other type than the
+            first, or is missing and must not be (and its row).
         SourceError: An array holds something else than texts, or a null (and its first row); or
             `nulls` is neither "error" nor "empty".
     """
+    check_nulls(nulls)
+    reader = _Reader(name=name, nulls=nulls)
+    return chain.from_iterable(map(reader.batches, parts_of(texts, name=name, column=column)))
+
+
+def encode_texts(
+    texts: "Texts",
+    encode: Callable[[Documents], Rows],
+    *,
+    nulls: Nulls = "error",
+    column: str | None = None,
+) -> Rows:
+    """Encode texts of any source part by part, and return the ids of every text.
+
+    Raises:
+        TypeError, SourceError: As `batches_of`.
+        SplitError: `encode` raised it; the message says how many texts were before that part.
+    """
+    check_nulls(nulls)
+    reader = _Reader(name="texts", nulls=nulls)
+    rows: list[Rows] = []
+    for part in parts_of(texts, column=column):
+        try:
+            if isinstance(part, Documents):
+                rows.append(encode(part))
+            elif _is_arrow(part):
+                rows.append(ArrowTexts.from_arrow(part, nulls=nulls).encode(encode))
+            else:
+                rows.append(encode(reader.documents(part)))
+        except SplitError as error:
+            before = sum(len(offsets) - 1 for _, offsets in rows)
+            raise SplitError(f"after {before} texts, {error}" if before else str(error)) from None
+    return joined_rows(rows) if rows else encode(Documents.from_bytes([]))
+
+
+def check_nulls(nulls: str) -> None:
+    """Check the name of a rule for missing texts.
+
+    Raises:
+        SourceError: There is no such rule.
+    """
     if nulls not in get_args(Nulls):
         raise SourceError(f'nulls is {nulls!r}: it must be "error" or "empty"')
-    if isinstance(texts, str | bytes):
-        raise TypeError("expected texts, got one text: put it into a list")
-    if isinstance(texts, Documents):
-        return iter([texts])
-    if hasattr(texts, "null_count"):
-        return _arrow_batches(ArrowTexts.from_arrow(texts, nulls=nulls))
-    given, kind = _first_of(iter(texts))
-    if nulls == "empty":
-        given = (kind() if text is None else text for text in given)
-    return text_batches(given, encode=_as_bytes if kind is bytes else to_utf8)
 
 
-def text_batches(
-    texts: Iterable[str], *, encode: Callable[[Any], bytes] = to_utf8
-) -> Iterator[Documents]:
-    """Yield batches of texts, large enough that a call of the core has work for all its threads."""
-    batch: list[bytes] = []
-    num_bytes = 0
-    for text in texts:
-        batch.append(encode(text))
-        num_bytes += len(batch[-1])
-        if num_bytes >= BATCH_BYTES or len(batch) >= BATCH_TEXTS:
-            yield Documents.from_bytes(batch)
-            batch, num_bytes = [], 0
-    yield Documents.from_bytes(batch)
+def _is_arrow(texts: object) -> bool:
+    """Return whether it is an array of pyarrow (a polars Series has no `type`)."""
+    return hasattr(texts, "type") and hasattr(texts, "null_count")
 
 
-def _first_of(texts: Iterator[Any]) -> tuple[Iterator[Any], type[str] | type[bytes]]:
-    """Return the texts again, and bytes if the first that is not missing is of that type."""
-    seen = []
-    for text in texts:
-        seen.append(text)
-        if text is not None:
+def _check_source(texts: object, *, name: str) -> None:
+    """Refuse what is easily taken for texts.
+
+    Raises:
+        TypeError: It is one text, or a query that was not run.
+    """
+    if isinstance(texts, str | bytes | bytearray):
+        raise TypeError(f"{name}: expected texts, got one text: put it into a list")
+    if hasattr(texts, "collect") and not hasattr(texts, "__arrow_c_stream__"):
+        raise TypeError(f"{name} is {type_of(texts)}, which is not run yet: collect it")
+
+
+def _is_array(texts: object) -> bool:
+    """Return whether it is an array of numpy, or a column of pandas that is not Arrow's."""
+    if isinstance(texts, np.ndarray):
+        return True
+    is_pandas = all(hasattr(texts, name) for name in ("array", "dtype", "tolist"))
+    return is_pandas and (
+        str(getattr(texts, "dtype", "")) == "object" or not hasattr(texts, "__arrow_c_stream__")
+    )
+
+
+def _array(texts: Any, *, name: str) -> "Part":  # noqa: ANN401 - neither package may be imported
+    if texts.ndim != 1:
+        raise TypeError(f"{name} is an array of {texts.ndim} dimensions: expected one")
+    if isinstance(texts, np.ndarray) and texts.dtype.kind not in "OSTU":
+        raise TypeError(f"{name} is an array of {texts.dtype}: expected one of strings or objects")
+    if hasattr(getattr(texts, "array", None), "__arrow_array__"):
+        import pyarrow as pa  # noqa: PLC0415 - only who brings such a column comes here
+
+        return pa.array(texts.array)
+    part: list[Any] = texts.tolist()
+    return part
+
+
+def _imported(texts: object, *, name: str) -> "pa.Array | pa.ChunkedArray":
+    """Return what an object exports by the Arrow PyCapsule interface; of a table the one column."""
+    import pyarrow as pa  # noqa: PLC0415 - only who brings Arrow comes here
+
+    found = pa.array(texts) if not hasattr(texts, "__arrow_c_stream__") else pa.chunked_array(texts)
+    if not pa.types.is_struct(found.type):
+        return found
+    names = [field.name for field in found.type]
+    if len(names) != 1:
+        raise TypeError(_names_missing(texts, names, name=name))
+    fields = [chunk.field(0) for chunk in getattr(found, "chunks", [found])]
+    return pa.chunked_array(fields, found.type[0].type)
+
+
+def _is_dataset(texts: object) -> bool:
+    """Return whether it is a data set of Hugging Face's `datasets`."""
+    return all(hasattr(texts, name) for name in ("select_columns", "with_format", "iter"))
+
+
+def _dataset_parts(dataset: Any, column: str, *, name: str) -> "Iterator[Part]":  # noqa: ANN401
+    """Yield a column of a data set as it is stored, or what its transform makes of it."""
+    if (getattr(dataset, "format", None) or {}).get("type") == "custom":
+        return _rows_parts(dataset.iter(batch_size=BATCH_TEXTS), column, name=name)
+    chosen = dataset.select_columns([column]).with_format("arrow")
+    return (table.column(column) for table in chosen.iter(batch_size=BATCH_TEXTS))
+
+
+def _column_names(texts: object) -> "list[Any] | None":
+    """Return the columns of a table or data set; None: it is none, or they are unknown."""
+    if isinstance(texts, Mapping):
+        return list(texts)
+    schema = getattr(texts, "schema", None)
+    for names in (
+        getattr(texts, "column_names", None),
+        getattr(schema, "names", None),
+        getattr(texts, "columns", None),
+    ):
+        if names is not None and not callable(names):
+            return list(names)
+    return None
+
+
+def _column_parts(texts: Any, column: str, *, name: str) -> "Iterator[Part]":  # noqa: ANN401
+    """Yield the parts of a column of a table, a data set, or an iterable of rows or of tables."""
+    names = _column_names(texts)
+    if names is not None and column not in names:
+        found = f"{type_of(texts)} with the columns {', '.join(map(str, names))}"
+        raise TypeError(f"{name} has no column {column!r}: it is {found}")
+    if _is_dataset(texts):
+        return _dataset_parts(texts, column, name=name)
+    if hasattr(texts, "scanner"):  # a data set of pyarrow
+        return (batch.column(column) for batch in texts.to_batches(columns=[column]))
+    is_frame = names is not None and type(texts).__module__.startswith(("pandas", "polars"))
+    if isinstance(texts, Mapping) or is_frame:
+        return parts_of(texts[column], name=f"{name}[{column!r}]")
+    if hasattr(texts, "column") and hasattr(texts, "schema"):
+        return iter([texts.column(column)])
+    if hasattr(texts, "__arrow_c_stream__"):
+        return _stream_parts(texts, column, name=name)
+    if names is None and _is_batch(texts) and not _is_array(texts):
+        return _rows_parts(texts, column, name=name)
+    raise TypeError(_without_columns(texts, name=name))
+
+
+def _names_missing(texts: object, names: Sequence[Any], *, name: str) -> str:
+    found = f"{name} is {type_of(texts)} with the columns {', '.join(map(str, names))}"
+    return f"{found}: name one of them with column="
+
+
+def _without_columns(texts: object, *, name: str) -> str:
+    return f"{name} is {type_of(texts)}, which has no columns: leave out column="
+
+
+def _stream_parts(texts: object, column: str, *, name: str) -> "Iterator[Part]":
+    import pyarrow as pa  # noqa: PLC0415 - only who brings Arrow comes here
+
+    try:
+        reader = pa.RecordBatchReader.from_stream(texts)
+    except pa.ArrowInvalid:
+        raise TypeError(_without_columns(texts, name=name)) from None
+    if column not in reader.schema.names:
+        raise TypeError(
+            f"{name} has no column {column!r}: it is {type_of(texts)} with the columns "
+            f"{', '.join(reader.schema.names)}"
+        )
+    return (batch.column(column) for batch in reader)
+
+
+def _rows_parts(rows: Iterable[Any], column: str, *, name: str) -> "Iterator[Part]":
+    """Yield the column of rows, each a mapping, or of tables."""
+
+    def values() -> Iterator[Any]:
+        for number, row in enumerate(rows):
+            if not isinstance(row, Mapping):
+                yield list(_column_parts(row, column, name=f"{name}, item {number}"))
+            elif column in row:
+                yield row[column]
+            else:
+                found = ", ".join(map(str, row))
+                raise TypeError(f"{name}, item {number}: no {column!r} among its keys {found}")
+
+    return _items_parts(values(), name=f"{name}[{column!r}]")
+
+
+def _items_parts(items: Any, *, name: str) -> "Iterator[Part]":  # noqa: ANN401 - what was given
+    """Yield the parts of an iterable of texts, or of batches of texts."""
+    _check_items(items, name=name)
+    rest, seen = iter(items), []
+    for item in rest:
+        seen.append(item)
+        if item is not None:
             break
-    is_bytes = bool(seen) and isinstance(seen[-1], bytes)
-    return chain(seen, texts), bytes if is_bytes else str
+    if seen and _is_batch(seen[-1]):
+        for number, batch in enumerate(chain(seen, rest)):
+            if batch is not None:
+                yield from parts_of(batch, name=f"{name}, item {number}")
+    elif isinstance(items, list | tuple):
+        yield items
+    else:
+        yield from _gathered(chain(seen, rest))
 
 
-def _as_bytes(text: Any) -> bytes:  # noqa: ANN401 - what an iterable of bytes turns out to give
-    if not isinstance(text, bytes):
-        raise TypeError(f"{type(text).__name__!r} object is not bytes, as the texts before it are")
-    return text
+def _check_items(items: object, *, name: str) -> None:
+    names = _column_names(items)
+    if names is not None:
+        raise TypeError(_names_missing(items, names, name=name))
+    if not isinstance(items, Iterable):
+        raise TypeError(f"{name} is {type_of(items)}: expected {ACCEPTED}")
 
 
-def _arrow_batches(texts: ArrowTexts) -> Iterator[Documents]:
-    """Yield every row; those of a dictionary are copied, a batch at a time."""
-    if texts.picks is None:
-        yield from texts.parts()
-        return
-    values = Documents.joined(texts.chunks)
-    array = values.to_arrow(as_bytes=True)
-    ends = np.cumsum(np.diff(values.offsets)[texts.picks])
-    start = 0
-    while start < len(ends):
-        done = int(ends[start - 1]) if start else 0
-        fitting = int(np.searchsorted(ends, done + BATCH_BYTES))
-        stop = min(max(fitting, start + 1), start + BATCH_TEXTS)
-        yield Documents.from_arrow(array.take(texts.picks[start:stop]))
-        start = stop
+def _is_batch(item: object) -> bool:
+    return not isinstance(item, str | bytes | bytearray) and (
+        isinstance(item, Iterable)
+        or hasattr(item, "__arrow_c_array__")
+        or hasattr(item, "__arrow_c_stream__")
+    )
+
+
+def _gathered(texts: Iterable[Any]) -> Iterator[list[Any]]:
+    """Yield lists of texts, large enough that a call of the core has work for all its threads."""
+    rest = iter(texts)
+    batch: list[Any] = []
+    size = 0
+    while group := list(islice(rest, min(_GROUP, BATCH_TEXTS))):
+        batch += group
+        size += _size(group)
+        if size >= BATCH_BYTES or len(batch) >= BATCH_TEXTS:
+            yield batch
+            batch, size = [], 0
+    yield batch
+
+
+def _size(texts: list[Any]) -> int:
+    try:
+        return sum(map(len, texts))
+    except TypeError:  # one is missing, or no text
+        return sum(len(text) for text in texts if isinstance(text, str | bytes))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reader:
+    """Makes batches of parts, and knows what was read before: its type and its number of texts."""
+
+    name: str
+    nulls: Nulls
+    kind: type[str] | type[bytes] | None = None
+    """Of the first text that is not missing."""
+    rows: int = 0
+
+    def batches(self, part: "Part") -> Iterator[Documents]:
+        """Yield the texts of a part, Python's copied in batches."""
+        if isinstance(part, Documents):
+            yield part
+        elif _is_arrow(part):
+            yield from ArrowTexts.from_arrow(part, nulls=self.nulls, name=self.name).batches(
+                max_bytes=BATCH_BYTES, max_texts=BATCH_TEXTS
+            )
+        else:
+            yield from map(self.documents, _gathered(part))
+
+    def documents(self, texts: Sequence[Any]) -> Documents:
+        """Return a sequence of texts as one batch.
+
+        Raises:
+            TypeError: One is no text or of another type than the first, or is missing.
+        """
+        if self.kind is None:
+            first = next((text for text in texts if not is_missing(text)), None)
+            self.kind = bytes if isinstance(first, bytes | bytearray) else str
+        kind, given = self.kind, texts
+        if self.nulls == "empty":
+            given = [kind() if is_missing(text) else text for text in texts]
+        try:
+            made = (Documents.from_bytes if kind is bytes else Documents.from_strings)(given)
+        except TypeError:
+            row = next(row for row, text in enumerate(given) if not _is_text(text, kind))
+            raise TypeError(
+                f"{self.name}, row {self.rows + row}: {_wrong(given[row], kind)}"
+            ) from None
+        self.rows += len(made)
+        return made
+
+
+def _is_text(value: object, kind: type) -> bool:
+    return isinstance(value, (kind, bytearray) if kind is bytes else kind)
+
+
+def _wrong(value: object, kind: type) -> str:
+    if is_missing(value):
+        return f'{value!r} is not an instance of {kind.__name__!r}; drop it, or give nulls="empty"'
+    found = f"{type(value).__name__!r} object is not"
+    is_other = kind is bytes and isinstance(value, str)
+    return (
+        f"{found} bytes, as the texts before it are"
+        if is_other
+        else (f"{found} an instance of {kind.__name__!r}")
+    )

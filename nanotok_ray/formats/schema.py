@@ -39,6 +39,11 @@ def number(value: object) -> TypeGuard[int]:
     return type(value) is int and 0 <= value < 1 << 63
 
 
+def natural(value: object) -> bool:
+    """Return whether it is a whole number from 0 on, of any size."""
+    return type(value) is int and value >= 0
+
+
 def text(value: object) -> bool:
     """Return whether it is a text."""
     return type(value) is str
@@ -229,6 +234,44 @@ _TOKENIZE: Shape = {
 }
 
 
+_COUNTED: dict[str, Shape] = {
+    "spans": natural,
+    "distinct_spans": number,
+}
+
+_OTHER_RECORDS: dict[str, dict[str, Shape]] = {
+    "count": _COUNTED
+    | {
+        "documents": {"in": number, "quarantined": number},
+        "quarantined": numbers_by_name,
+        "texts": number,
+        "text_bytes": number,
+        "code_points": number,
+        "gaps": natural,
+    },
+    "merge": _COUNTED,
+    "reduce": {
+        "totals": {
+            "spans": natural,
+            "span_bytes": natural,
+            "distinct_spans": number,
+            "dropped_spans": natural,
+            "dropped_bytes": natural,
+            "dropped_distinct": number,
+        },
+        "sum": {"spans": number, "bytes": number},
+    },
+    "learn": {
+        "rules": text,
+        "tokenizer_sha256": hexadecimal,
+        "special_tokens?": {"learned": [text], "extended": [text]},
+        "also?": [number],
+        "report": {"skipped_slices": [text]},
+    },
+}
+"""By stage, what a record has besides its key and files, and is used of it."""
+
+
 def parse_manifest(data: bytes, *, name: str) -> dict[str, Any]:
     """Parse a manifest, whoever wrote it; `name` is what errors call it.
 
@@ -269,7 +312,9 @@ def check_record_shape(values: Mapping[str, Any], *, name: str, of_shards: bool)
         CorruptOutputError: naming the file and the field.
     """
     if not of_shards:
-        check_shape(values, {"key": text, "files": _FILES}, name=name)
+        stage = values.get("stage")
+        shape = _OTHER_RECORDS.get(stage, {}) if isinstance(stage, str) else {}
+        check_shape(values, {"key": text, "files": _FILES} | shape, name=name)
         return
     check_shape(values, _TOKENIZE, name=name)
     if len(values["proof"]) > len(_PROOF):

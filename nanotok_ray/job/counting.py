@@ -1,22 +1,19 @@
-"""The counting stage: what is counted to learn from, up to which character, merged in groups."""
+"""The counting stage: what is counted to learn from, and up to which character."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Any
 
 from nanotok_ray import _core
 from nanotok_ray.counts.count_slice import CountSettings
 from nanotok_ray.counts.patterns import resolve_pattern
-from nanotok_ray.counts.reduce import merge_groups
-from nanotok_ray.errors import CorruptOutputError, PlanError, SourceError
+from nanotok_ray.errors import PlanError, SourceError
 from nanotok_ray.formats.manifest import key_of
 from nanotok_ray.job.events import OnEvent
-from nanotok_ray.job.existing import plan_for
 from nanotok_ray.job.probes import work_folder
 from nanotok_ray.job.stage import GivingUp, give_up_after, run_stage
 from nanotok_ray.job.task import Task, TaskResult
-from nanotok_ray.job.work import CountWork, MergeWork, count_work, merge_work
+from nanotok_ray.job.work import CountWork, count_work
 from nanotok_ray.recipe import Recipe, SourceRecipe
 from nanotok_ray.recipe.special_tokens import GROUNDING
 from nanotok_ray.shards.output import Record, finished_records
@@ -201,6 +198,8 @@ class CountedSlices:
     """Of each work."""
     files: tuple[tuple[str, str], ...]
     """Source and path in the work folder of every file that is to be summed."""
+    keys: tuple[str, ...]
+    """Of each of the files."""
     skipped: tuple[TaskResult, ...] = ()
     """Slices that could not be counted, no more than the recipe lets be."""
 
@@ -318,6 +317,7 @@ def counted_of(
         works=tuple(works),
         records=tuple(records[work.name] for work in works),
         files=tuple((work.slice.source, f"{work.name}.arrow") for work in works),
+        keys=tuple(records[work.name].values["key"] for work in works),
         skipped=tuple(skipped),
     )
 
@@ -333,103 +333,3 @@ def _counted(works: Sequence[CountWork], skipped: Sequence[TaskResult]) -> Count
                 f"the count file {work.name} was made and is gone; who else writes to {work.work}?"
             )
     return counted_of(chosen, records, skipped)
-
-
-MERGE_ABOVE = 2048
-"""Count files that are summed as they are."""
-
-
-def merge_first(work: str, counted: CountedSlices, *, on_event: OnEvent) -> CountedSlices:
-    """Return the same counts in fewer files, if they are very many. Needs a Ray session.
-
-    Args:
-        work: URL of the work folder.
-        counted: the slices, their records, and the files.
-        on_event: called with the events of the stage `merge`.
-
-    Raises:
-        SliceError: a group could not be merged.
-    """
-    if not (works := merge_works(work, counted)):
-        return counted
-    todo = [group for group, record in zip(works, _finished(works), strict=True) if record is None]
-    shared = work_folder(work)
-    tasks = [
-        Task(
-            name=f"merge {group.name.removeprefix('merged/')}",
-            work=merge_work,
-            argument=group,
-            num_bytes=group.num_bytes,
-            shared=shared,
-        )
-        for group in todo
-    ]
-    run_stage("merge", tasks, num_done=len(works) - len(todo), on_event=on_event)
-    for group, record in zip(works, _finished(works), strict=True):
-        if record is None:
-            raise CorruptOutputError(
-                f"{group.name} was merged and is gone; who else writes to {work}?"
-            )
-    return replace(counted, files=tuple((group.source, f"{group.name}.arrow") for group in works))
-
-
-def merge_works(work: str, counted: CountedSlices) -> list[MergeWork]:
-    """Return the groups that are to be merged; none where the files are not very many."""
-    if len(counted.files) <= MERGE_ABOVE:
-        return []
-    works: list[MergeWork] = []
-    named = zip(counted.files, counted.records, strict=True)
-    for source, group in groupby(named, key=lambda item: item[0][0]):
-        members = [(name, record) for (_, name), record in group]
-        for first, end in merge_groups([record.values["key"] for _, record in members]):
-            records = [record for _, record in members[first:end]]
-            works.append(
-                MergeWork(
-                    source=source,
-                    files=tuple(name for name, _ in members[first:end]),
-                    keys=tuple(record.values["key"] for record in records),
-                    num_bytes=sum(record.values["files"][0]["size"] for record in records),
-                    work=work,
-                )
-            )
-    return works
-
-
-def _finished(works: Sequence[MergeWork]) -> list[Record | None]:
-    below = sorted({f"merged/{work.source}/" for work in works})
-    wanted = [(f"{work.name}.json", work.key) for work in works]
-    return finished_records(Folder(works[0].work), wanted, below=below)
-
-
-def names_in_use(recipe: Recipe) -> frozenset[str]:
-    """Return the names of the counts that `prepare` would use, whether they are there or not.
-
-    Raises:
-        SourceError, PlanError: the plan cannot be made, or nothing of it is counted.
-    """
-    training = training_of(recipe, plan_for(recipe, Folder(recipe.output.path), with_sample=False))
-    works = [training.work(slice_) for slice_ in training.slices]
-    known = finished_counts(works)
-    summed = _summed(training, works, known)
-    merged: list[MergeWork] = []
-    if summed is not None:
-        records = known | finished_counts([work for work in summed if work.name not in known])
-        if all(work.name in records for work in summed):
-            merged = merge_works(recipe.output.work, counted_of(summed, records))
-    return frozenset(work.name for work in (*works, *(summed or ()), *merged))
-
-
-def _summed(
-    training: Training, works: Sequence[CountWork], known: Mapping[str, Record]
-) -> list[CountWork] | None:
-    """Return what is summed, with max_chars up to the cut slice; None if it is not known."""
-    limit = training.recipe.limits.max_chars
-    if limit is None:
-        return list(works)
-    if next_round(works, known, passed_over=(), limit=limit):
-        return None
-    whole, cut = cut_of(works, known, passed_over=(), limit=limit)
-    if cut is not None:
-        work, budget = cut
-        whole.append(training.work(work.slice, budget=budget))
-    return whole

@@ -16,7 +16,8 @@ from nanotok_ray.job.worker_pool import WorkerPool
 from nanotok_ray.storage import Folder
 
 if TYPE_CHECKING:
-    from nanotok_ray.job.counting import CountedSlices, Training
+    from nanotok_ray.job.counting import Training
+    from nanotok_ray.job.reducing import Summed
     from nanotok_ray.tokenizer import Tokenizer
 
 
@@ -89,7 +90,7 @@ class Executor(ABC):
 
     @abstractmethod
     def learn(
-        self, training: "Training", counted: "CountedSlices", out: Folder, *, on_event: OnEvent
+        self, training: "Training", summed: "Summed", out: Folder, *, on_event: OnEvent
     ) -> "Tokenizer":
         """Run the learner where `[learner]` of the recipe asks for it, and return its tokenizer.
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nanotok_ray.errors import (
     CorruptOutputError,
@@ -44,6 +44,9 @@ from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.tokenize import Tokenizing
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.storage import Folder
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -138,7 +141,7 @@ class Exporting:
     """Whether export.json is there, and of this layout, these options and this output."""
 
     @classmethod
-    def of(cls, out: Folder, layout: Layout, *, folder: Folder | None = None) -> Self:
+    def of(cls, out: Folder, layout: Layout, *, folder: Folder | None = None) -> "Self":
         """Read an output and what was exported of it."""
         corpus, shards = read_corpus(out)
         layout.check(corpus)

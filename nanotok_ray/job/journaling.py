@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Any
 
 import nanotok_ray
@@ -124,7 +124,7 @@ def head_row(recipe: Recipe, command: str, *, run: int, began: float, at: float)
 
 def iso(at: float) -> str:
     """Return a time in seconds since 1970 as ISO has it, UTC."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+    return datetime.fromtimestamp(at, timezone.utc).isoformat(timespec="seconds")
 
 
 def _ray() -> dict[str, Any]:

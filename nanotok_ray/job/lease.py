@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from nanotok_ray.errors import (
     CorruptOutputError,
@@ -25,6 +25,9 @@ from nanotok_ray.formats.manifest import from_json, to_json
 from nanotok_ray.job.events import Event, Note, OnEvent, StageEnded, StageStarted
 from nanotok_ray.job.executor import executor_in_use
 from nanotok_ray.storage import Folder
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _FIRST_NAMESPACE = "pid:[4026531836]"
 """Of processes that are in no container: Linux always assigns this number."""
@@ -51,7 +54,7 @@ class Holder:
     ray_job: str = ""
 
     @classmethod
-    def this_process(cls) -> Self:
+    def this_process(cls) -> "Self":
         """Describe the process that asks."""
         executor = executor_in_use()
         cluster, job = ("", "") if executor is None else executor.driver()
@@ -67,7 +70,7 @@ class Holder:
         )
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Self:
+    def from_values(cls, values: Mapping[str, Any]) -> "Self":
         """Read what `to_values` gave, by this version or another."""
         default = cls()
         known = {field.name: getattr(default, field.name) for field in fields(cls)}
@@ -78,28 +81,28 @@ class Holder:
         """Return the fields as JSON-able values."""
         return asdict(self)
 
-    def is_dead(self, me: Self) -> bool:
+    def is_dead(self, me: "Self") -> bool:
         """Return whether the process is gone for sure, as seen from the process `me`."""
         return self._has_ended(me) or self._was_before_a_restart(me) or self._job_is_dead(me)
 
-    def lives(self, me: Self) -> bool:
+    def lives(self, me: "Self") -> bool:
         """Return whether the process is there for sure, as seen from the process `me`."""
         return self._is_beside(me) and not self._has_ended(me)
 
-    def _is_beside(self, me: Self) -> bool:
+    def _is_beside(self, me: "Self") -> bool:
         """Return whether both would have the same number for the process, and it is known."""
         identity = (self.host, self.boot, self.pid_namespace)
         is_same = all(identity) and identity == (me.host, me.boot, me.pid_namespace)
         return is_same and bool(self.pid) and bool(self.started)
 
-    def _has_ended(self, me: Self) -> bool:
+    def _has_ended(self, me: "Self") -> bool:
         """Return whether both would have the same number for the process, and there is none."""
         if not self._is_beside(me):
             return False
         state, started = _process(self.pid)
         return state in {"", "Z", "X"} or started != self.started
 
-    def _was_before_a_restart(self, me: Self) -> bool:
+    def _was_before_a_restart(self, me: "Self") -> bool:
         """Return whether this very host was started anew since.
 
         Containers of one name may run on several hosts, so nothing is said of them.
@@ -109,7 +112,7 @@ class Holder:
         is_outside = me.pid_namespace == _FIRST_NAMESPACE
         return is_same and is_outside and bool(self.boot) and bool(me.boot) and self.boot != me.boot
 
-    def _job_is_dead(self, me: Self) -> bool:
+    def _job_is_dead(self, me: "Self") -> bool:
         """Return whether Ray says that the driver has gone, on the cluster that both are of."""
         if not self.ray_job or not self.ray_cluster or self.ray_cluster != me.ray_cluster:
             return False
@@ -429,7 +432,7 @@ def _waited(clock: Clock) -> float:
 
 
 def _time() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def _waiting(out: Folder, seen: Seen) -> str:

@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 
 from nanotok_ray.counts.patterns import default_threads
-from nanotok_ray.job.counting import CountedSlices, Training
+from nanotok_ray.job.counting import Training
 from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.executor import Executor
 from nanotok_ray.job.local_worker import command
 from nanotok_ray.job.probes import Probe
+from nanotok_ray.job.reducing import Summed
 from nanotok_ray.job.task import AttemptResult, Cause, Failure, SharedFolder
 from nanotok_ray.job.termination import terminable
 from nanotok_ray.job.training import learn_tokenizer
@@ -313,8 +314,8 @@ class LocalExecutor(Executor):
         return LocalWorkerPool(self._workers, probes)
 
     def learn(
-        self, training: Training, counted: CountedSlices, out: Folder, *, on_event: OnEvent
+        self, training: Training, summed: Summed, out: Folder, *, on_event: OnEvent
     ) -> Tokenizer:
         """Run the learner in this process, whatever `[learner]` of the recipe asks for."""
         on_event(Note(text="the learner runs on this machine: [learner] is for Ray clusters"))
-        return learn_tokenizer(training, counted, out, threads=default_threads(), on_event=on_event)
+        return learn_tokenizer(training, summed, out, threads=default_threads(), on_event=on_event)

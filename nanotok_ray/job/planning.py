@@ -100,7 +100,7 @@ def measured_rates(
     size = sum(batch.num_bytes for batch in batches)
     if not size:
         return {}
-    counts = SpanCounts(pattern, threads=1)
+    counts = SpanCounts(pattern, num_threads=1)
     counting = _timed(counts.update, batches)
     if tokenizer is None:
         settings = TrainSettings(

@@ -6,15 +6,16 @@ A tokenizer whose record matches is not learned again.
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from nanotok_ray.counts.patterns import default_threads
-from nanotok_ray.counts.reduce import CountPart, Reduced, SpanTotals, Weights, reduce_counts
+from nanotok_ray.counts.reduce import Reduced, SpanTotals
 from nanotok_ray.errors import CorruptOutputError, SourceError
 from nanotok_ray.formats.manifest import RECORD_FORMAT, TOKENIZER_FOLDER, from_json, key_of, to_json
-from nanotok_ray.job.counting import CountedSlices, Training, count, counted_sources, merge_first
+from nanotok_ray.job.counting import CountedSlices, Training, count, counted_sources
 from nanotok_ray.job.events import Advanced, Note, OnEvent, StageEnded, StageStarted
 from nanotok_ray.job.executor import current_executor
+from nanotok_ray.job.reducing import Summed, merge_first, sum_parts
 from nanotok_ray.job.stage import first_quarantined, format_failure
 from nanotok_ray.shards.output import Record, finished_record, read_record
 from nanotok_ray.sources.quarantine import check_limits
@@ -29,6 +30,9 @@ from nanotok_ray.tokenizer.report import (
     why_stopped,
 )
 from nanotok_ray.tokenizer.train import LearnedTokenizer, Made, TrainSettings, train_tokenizer
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 LEARN_RECORD = "records/learn.json"
 
@@ -46,10 +50,11 @@ def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
     for ended in counted.skipped:
         on_event(Note(text=f"left out of learning:{format_failure(ended)}"))
     counted = merge_first(training.recipe.output.work, counted, on_event=on_event)
+    summed = sum_parts(Summed.of(training, counted), on_event=on_event)
     if training.recipe.learner.memory is None:
         threads = default_threads()
-        return learn_tokenizer(training, counted, out, threads=threads, on_event=on_event)
-    return current_executor().learn(training, counted, out, on_event=on_event)
+        return learn_tokenizer(training, summed, out, threads=threads, on_event=on_event)
+    return current_executor().learn(training, summed, out, on_event=on_event)
 
 
 def _check(training: Training, counted: CountedSlices) -> None:
@@ -74,27 +79,17 @@ def _check(training: Training, counted: CountedSlices) -> None:
 # Learning
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Summed:
-    """What was counted, by what it was multiplied, and the sum."""
-
-    counted: CountedSlices
-    weights: Weights
-    reduced: Reduced
-
-
 def learn_tokenizer(
-    training: Training, counted: CountedSlices, out: Folder, *, threads: int, on_event: OnEvent
+    training: Training, summed: Summed, out: Folder, *, threads: int, on_event: OnEvent
 ) -> Tokenizer:
     """Learn from the count files, and write all that comes of it; the record is written last.
 
     Raises:
         CorruptOutputError: a count file is damaged, or the sum is not that of the records.
         CountOverflowError: a sum would pass 2**64 - 1.
-        SourceError: a source is to have a share, and has no text.
     """
-    summed = _sum_counts(training, counted, on_event=on_event)
-    learned = _learn(training, summed, threads=threads, on_event=on_event)
+    reduced = _reduced(summed, on_event=on_event)
+    learned = _learn(training, summed, reduced, threads=threads, on_event=on_event)
     learned = learned.extended_with(training.recipe.tokenizer.extend)
     learned.save(out.join(TOKENIZER_FOLDER), overwrite=True)
     write_beside(training, learned, out)
@@ -103,37 +98,26 @@ def learn_tokenizer(
     return learned.tokenizer
 
 
-def _sum_counts(training: Training, counted: CountedSlices, *, on_event: OnEvent) -> Summed:
-    sources = counted_sources(training.recipe)
-    weights = Weights.of(sources, text_bytes=counted.by_source("text_bytes"))
-    folder = Folder(training.recipe.output.work)
-    parts = [
-        CountPart(url=folder.join(name), weight=weights.multipliers[source])
-        for source, name in counted.files
-    ]
-    on_event(StageStarted(stage="reduce", todo=len(parts), num_done=0, num_bytes=0))
+def _reduced(summed: Summed, *, on_event: OnEvent) -> Reduced:
+    """Sum the count files, or read the sums that tasks have written."""
+    if summed.parts:
+        return summed.reduced()
+    num_files = len(summed.counted.files)
+    on_event(StageStarted(stage="reduce", todo=num_files, num_done=0, num_bytes=0))
     start = time.perf_counter()
 
     def on_progress(done: int, total: int) -> None:
-        files = len(parts) * done // max(total, 1)
-        on_event(Advanced(stage="reduce", done=files, todo=len(parts), num_bytes=done))
+        files = num_files * done // max(total, 1)
+        on_event(Advanced(stage="reduce", done=files, todo=num_files, num_bytes=done))
 
-    reduced = reduce_counts(
-        parts, min_count=training.recipe.tokenizer.min_count, on_progress=on_progress
-    )
-    found, expected = reduced.totals.spans, counted.sum("spans")
-    if found != expected:
-        raise CorruptOutputError(
-            f"the count files in {folder.join('counts')} hold {found:,} spans, their records say "
-            f"{expected:,}: remove the folder and run the job again"
-        )
-    size = sum(record.values["files"][0]["size"] for record in counted.records)
-    on_event(StageEnded(stage="reduce", seconds=time.perf_counter() - start, num_bytes=size))
-    return Summed(counted=counted, weights=weights, reduced=reduced)
+    reduced = summed.reduced(on_progress)
+    seconds = time.perf_counter() - start
+    on_event(StageEnded(stage="reduce", seconds=seconds, num_bytes=summed.num_bytes))
+    return reduced
 
 
 def _learn(
-    training: Training, summed: Summed, *, threads: int, on_event: OnEvent
+    training: Training, summed: Summed, reduced: Reduced, *, threads: int, on_event: OnEvent
 ) -> LearnedTokenizer:
     recipe = training.recipe.tokenizer
     settings = TrainSettings(
@@ -152,11 +136,10 @@ def _learn(
         made = done
         on_event(Advanced(stage="learn", done=done, todo=todo, num_bytes=0, last=last))
 
-    reduced = summed.reduced
     learned = train_tokenizer(
         (reduced.data, reduced.offsets, reduced.counts),
         settings,
-        _counted(training, summed),
+        _counted(training, summed, reduced),
         threads=threads,
         on_progress=on_progress,
     )
@@ -168,22 +151,22 @@ def _learn(
     return learned
 
 
-def _counted(training: Training, summed: Summed) -> Counted:
+def _counted(training: Training, summed: Summed, reduced: Reduced) -> Counted:
     """Return what the report says of the counts."""
-    counted, totals = summed.counted, summed.reduced.totals
+    counted, totals = summed.counted, reduced.totals
     return Counted(
         documents=_documents(training, counted),
         texts=counted.sum("texts"),
         text_bytes=counted.sum("text_bytes"),
         spans=totals.spans,
         distinct_spans=totals.distinct_spans,
-        span_bytes=SpanTotals.of(summed.reduced.offsets, summed.reduced.counts).span_bytes,
+        span_bytes=SpanTotals.of(reduced.offsets, reduced.counts).span_bytes,
         gaps=counted.sum("gaps"),
         code_points=counted.sum("code_points"),
         quarantined=counted.reasons,
         sources=_sources(training, summed),
         weight_unit=summed.weights.unit,
-        min_count=training.recipe.tokenizer.min_count,
+        min_count=summed.min_count,
         dropped={
             "distinct_spans": totals.dropped_distinct,
             "spans": totals.dropped_spans,
@@ -348,7 +331,7 @@ class LearnedOutput:
     """The record, if it is of this training."""
 
     @classmethod
-    def of(cls, training: Training, tokenizer: Tokenizer, out: Folder) -> Self:
+    def of(cls, training: Training, tokenizer: Tokenizer, out: Folder) -> "Self":
         """Read the record."""
         record = finished_learning(training, out)
         return cls(training=training, tokenizer=tokenizer, out=out, record=record)

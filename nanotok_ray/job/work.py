@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from nanotok_ray.counts.count_slice import CountSettings, count_slice
-from nanotok_ray.counts.reduce import merge_count_files, merged_key
+from nanotok_ray.counts.reduce import (
+    CountPart,
+    PartSettings,
+    merge_count_files,
+    merged_key,
+    reduce_part,
+)
 from nanotok_ray.errors import SampleCheckError, TransientIOError
 from nanotok_ray.exports import SamePass
 from nanotok_ray.formats.manifest import to_json
@@ -63,6 +69,29 @@ class MergeWork:
     def name(self) -> str:
         """Path of the merged file in the work folder, without suffix."""
         return f"merged/{self.source}/{self.key[:16]}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReduceWork:
+    """Sum one part of all hashes of count files into one, in the same work folder."""
+
+    files: tuple[str, ...]
+    """Paths in the work folder."""
+    weights: tuple[int, ...]
+    """What the counts of each are multiplied by."""
+    settings: PartSettings
+    key: str
+    """Everything the sum depends on."""
+    num_bytes: int
+    """About the bytes of the part in all of them."""
+    work: str
+    """URL of the work folder."""
+
+    @property
+    def name(self) -> str:
+        """Path of the sum in the work folder, without suffix."""
+        part = self.settings.part
+        return f"reduced/{part.num_parts:03}/{part.number:03}-{self.key[:16]}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,6 +175,20 @@ def merge_work(work: MergeWork) -> int:
         return work.num_bytes
     urls = [folder.join(name) for name in work.files]
     record = merge_count_files(urls, keys=work.keys, folder=folder, name=work.name)
+    folder.write_whole(f"{work.name}.json", to_json(record))
+    return work.num_bytes
+
+
+def reduce_work(work: ReduceWork) -> int:
+    """Sum a part of count files, write the record and return the bytes of the part."""
+    folder = Folder(work.work)
+    if finished_record(folder, f"{work.name}.json", key=work.key) is not None:
+        return work.num_bytes
+    files = [
+        CountPart(url=folder.join(name), weight=weight)
+        for name, weight in zip(work.files, work.weights, strict=True)
+    ]
+    record = reduce_part(files, work.settings, folder=folder, name=work.name, key=work.key)
     folder.write_whole(f"{work.name}.json", to_json(record))
     return work.num_bytes
 

@@ -277,6 +277,13 @@ class Loader:
         """Return what packing cost, of all groups of which a row was taken or which have none."""
         return self._position.totals
 
+    def __repr__(self) -> str:
+        dealt, rows = self._dealt, self._settings
+        return (
+            f"<Loader, {rows.packing}: batches of {dealt.batch_size} x {rows.length}, rank "
+            f"{dealt.rank} of {dealt.world_size}, {self._shards!r}>"
+        )
+
     def _next(self) -> tuple[list[Stretch], Position]:
         """Return the next rows of all ranks and the position after them; no rows at the end."""
         wanted = self._dealt.global_rows

@@ -128,6 +128,10 @@ class NanochatLoader:
             epoch=self._position.epoch - 1,
         )
 
+    def __repr__(self) -> str:
+        length = self._of_rows["length"]
+        return f"<NanochatLoader: batches of {self._batch_size} x {length}, {self._shards!r}>"
+
     def skip_batches(self, count: int) -> int:
         """Skip so many batches, of whose documents only lengths are read; return `count`."""
         self._skip(count * self._batch_size)
@@ -153,23 +157,37 @@ class NanochatLoader:
 
         A state of `state_dict` is gone on from exactly: the plan of rows is made again from its
         start on, for which lengths are read and no ids. One of a loader with other settings or
-        ranks, and one of nanochat (`pq_idx`, `rg_idx`, `epoch`), is gone on from as nanochat does:
-        behind the row groups that were read last; what was buffered then is lost.
+        ranks, or of other documents, and one of nanochat (`pq_idx`, `rg_idx`, `epoch`), is resumed
+        from as nanochat does: behind the row groups that were read last; what was buffered then is
+        lost.
+
+        So a run resumes after files were added. `pq_idx` is the number of the file, in the order of
+        their names, of which the last is val: files whose names follow those read so far are read
+        in this pass. As in nanochat, a file whose name comes before moves the numbers of those
+        behind it, so that some documents come twice. From then on batches depend on that position
+        and the documents alone, on every rank, and later states are resumed from exactly.
 
         Warns:
-            ApproximateResumeWarning: The state is of a loader with other settings.
+            ApproximateResumeWarning: The state is of a loader with other settings, or of other
+                documents.
 
         Raises:
-            PackingError: It is no state, or one of other documents.
+            PackingError: It is no state, or is at a row group that these documents do not have.
         """
         if not _names_format(state):
             self._begin(self._checked(Position.from_dict(state)))
             return
         self._check_state(state)
         position = self._checked(Position.from_dict(state))
-        differing = [name for name, value in self._of_rows.items() if state[name] != value]
+        differing = [
+            f"with {name} {state[name]}, here {value}"
+            for name, value in self._of_rows.items()
+            if state[name] != value
+        ]
+        if state["fingerprint"] != self._fingerprint:
+            differing.append("of other documents, as after files were added")
         if differing:
-            _warn(differing, state, self._of_rows)
+            _warn(differing)
             self._begin(position)
             return
         start = state["start"]
@@ -263,13 +281,6 @@ class NanochatLoader:
             raise PackingError(
                 f"the state lacks {', '.join(sorted(missing)) or 'whole numbers'}: it is damaged"
             )
-        if state["fingerprint"] != self._fingerprint:
-            raise PackingError(
-                "the state is of other documents (fingerprint "
-                f"{format_value(state['fingerprint'])}, these shards have "
-                f"{self._fingerprint!r}): open those it was made with, or leave out everything "
-                "but pq_idx, rg_idx and epoch to go on about there"
-            )
 
     def _check_rows(self, rows: int, start: Position, end: Position) -> None:
         """Refuse more rows than there are tokens for: their plan would take for ever."""
@@ -314,10 +325,9 @@ def _names_format(state: object) -> bool:
     return isinstance(state, Mapping) and "format" in state
 
 
-def _warn(differing: list[str], state: Mapping[str, Any], current: Mapping[str, int]) -> None:
-    differences = ", ".join(f"{name} {state[name]}, here {current[name]}" for name in differing)
+def _warn(differing: list[str]) -> None:
     warnings.warn(
-        f"the state is of a loader with {differences}: going on as nanochat does, behind the "
+        f"the state is of a loader {', '.join(differing)}: going on as nanochat does, behind the "
         "row groups that were read last; up to a buffer of documents is lost, and "
         "some may come twice",
         ApproximateResumeWarning,

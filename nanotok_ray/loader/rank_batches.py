@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from nanotok_ray.formats.schema import (
 )
 from nanotok_ray.loader.shards import Shards
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Numbers = npt.NDArray[np.int64]
 
@@ -220,7 +223,7 @@ class Position:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Mapping[str, Any]) -> "Self":
         """Take nanochat's state; one of its older versions has no epoch.
 
         >>> Position.from_dict({"pq_idx": 3, "rg_idx": 1})

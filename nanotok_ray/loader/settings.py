@@ -150,7 +150,7 @@ class RowSettings:
         """
         _check_choice("packing", self.packing, get_args(Packing))
         _check_choice("shuffle", self.shuffle, (None, *get_args(Shuffle)))
-        _check_choice("too_long", self.too_long, get_args(TooLong))
+        check_too_long(self.too_long)
         limits = {
             "length": (1, MAX_LENGTH),
             "seed": (0, MAX_SEED),
@@ -202,6 +202,15 @@ class BatchSettings:
     def global_rows(self) -> int:
         """Rows that all ranks together take at a time."""
         return self.batch_size * self.world_size
+
+
+def check_too_long(value: object) -> None:
+    """Refuse what is no rule for conversations that are too long.
+
+    Raises:
+        PackingError: it is none.
+    """
+    _check_choice("too_long", value, get_args(TooLong))
 
 
 def _check_choice(name: str, value: object, known: tuple[object, ...]) -> None:

@@ -9,13 +9,19 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError, PackingError
-from nanotok_ray.formats.manifest import RECORD_FORMAT, SHARDS_INDEX_NAME, ShardsIndex, from_json
+from nanotok_ray.formats.manifest import (
+    RECORD_FORMAT,
+    SHARDS_INDEX_NAME,
+    TOKENIZER_FOLDER,
+    ShardsIndex,
+    from_json,
+)
 from nanotok_ray.formats.schema import MAX_RECORD_BYTES, check_record_shape, record_name, shard_name
 from nanotok_ray.loader.files import Files, Stored
 from nanotok_ray.loader.order import DocumentOrder
@@ -30,6 +36,9 @@ from nanotok_ray.loader.shard import (
     open_shard,
     stored_files,
 )
+
+if TYPE_CHECKING:
+    from nanotok_ray.tokenizer import Tokenizer
 
 MAX_FILES = 40_000
 """Files that are mapped at a time, of all shards of one object; Linux maps 65,530 in a process."""
@@ -139,12 +148,17 @@ def _next_step(files: Files) -> str:
 MAX_VIEWED = 64
 """Shards of which pieces are views, which keep the file open; of more they are copies."""
 
+_NAMES = 3  # of sources in a repr
 _DOCUMENTS = 4096  # of which the order is asked at a time
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Shards:
-    """The documents of chosen shards, by global index."""
+    """The documents of chosen shards, by global index.
+
+    `shards[3]` is the ids of a document, `shards[-1]` of the last, `shards[:10]` a list of the
+    first ten, `shards.text(3)` is its text; `len` counts documents, and iterating yields their ids.
+    """
 
     files: Files
     index: ShardsIndex
@@ -211,18 +225,59 @@ class Shards:
         """Return the number of documents."""
         return self._start_list[-1]
 
-    def __getitem__(self, document: int) -> Ids:
+    @overload
+    def __getitem__(self, document: int) -> Ids: ...
+
+    @overload
+    def __getitem__(self, document: slice) -> list[Ids]: ...
+
+    def __getitem__(self, document: int | slice) -> Ids | list[Ids]:
         """Return the ids of a document (uint16 or uint32), of a local file as a view of it.
+
+        Of a slice, return a list of the ids of each document.
 
         Raises:
             IndexError: there is no such document.
         """
+        if isinstance(document, slice):
+            return [self[number] for number in range(*document.indices(len(self)))]
         shard, number = self._find(document)
         return shard.ids_between(*shard.bounds(number))
 
     def __iter__(self) -> Iterator[Ids]:
         """Return the ids of each document in order."""
         return (self[document] for document in range(len(self)))
+
+    def text(self, document: int) -> str:
+        """Return the text of a document, with special tokens by name.
+
+        Raises:
+            IndexError: there is no such document.
+            CorruptOutputError: as `tokenizer`.
+        """
+        return self.tokenizer.decode(np.asarray(self[document]))
+
+    @property
+    def tokenizer(self) -> "Tokenizer":
+        """The tokenizer that made the shards, read from the output folder.
+
+        It needs the compiled core, which reading ids does not. Raises CorruptOutputError if the
+        folder has no tokenizer, or another one.
+        """
+        from nanotok_ray.tokenizer.opened import (  # noqa: PLC0415 - reading ids needs numpy alone
+            expected_tokenizer,
+        )
+
+        folder = f"{self.files.url}/{TOKENIZER_FOLDER}"
+        return expected_tokenizer(folder, str(self.manifest["tokenizer_sha256"]))
+
+    def __repr__(self) -> str:
+        sources = list(self.ranges())
+        names = ", ".join(sources[:_NAMES]) + (", ..." if len(sources) > _NAMES else "")
+        return (
+            f"<Shards of {self.files.url}: {len(self):,} documents, {self.num_tokens:,} tokens"
+            f"{f' of {names}' if names else ''}>"
+        )
 
     def mask(self, document: int) -> Mask | None:
         """Return the mask of a document (1 = train on this token), None if its source has none."""

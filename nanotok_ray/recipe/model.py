@@ -1,7 +1,7 @@
 """The recipe: all tables but that of a source, and what they must say together."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -39,6 +39,9 @@ from nanotok_ray.recipe.table import (
     repeated,
     rule,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Gaps = Literal["spans", "error"]
 TooLong = Literal["keep", "cut", "drop"]
@@ -338,9 +341,9 @@ class Recipe(Table):
     def _check_together(
         cls,
         values: Any,  # noqa: ANN401 - not checked yet
-        handler: Callable[[Any], Self],
+        handler: "Callable[[Any], Self]",
         info: ValidationInfo,
-    ) -> Self:
+    ) -> "Self":
         recipe: Self | None = None
         try:
             recipe = handler(values)

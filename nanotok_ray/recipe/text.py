@@ -4,13 +4,18 @@ import difflib
 import json
 import os
 import re
-import tomllib
+import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from nanotok_ray.errors import RecipeError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 
 def read_recipe(path: str) -> bytes:

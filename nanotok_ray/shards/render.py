@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ from nanotok_ray.sources import Batch
 from nanotok_ray.sources.quarantine import DROPPED
 from nanotok_ray.sources.slices import SliceReading
 from nanotok_ray.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -44,7 +47,7 @@ class LengthPolicy:
     """Documents without a token to train on, whatever became of them."""
 
     @classmethod
-    def of(cls, rendered: RenderedBatch, settings: ShardSettings) -> Self:
+    def of(cls, rendered: RenderedBatch, settings: ShardSettings) -> "Self":
         """Apply the rules to a batch."""
         reasons = dict(rendered.problems)
         lengths = np.diff(rendered.offsets)

@@ -3,12 +3,15 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.formats.manifest import key_of
 from nanotok_ray.recipe import Gaps
 from nanotok_ray.sources import Slice
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 SHARD_FORMAT = "nanotok-shard 3"
 
@@ -48,7 +51,7 @@ class ShardSettings:
         return asdict(self) | {name: list(getattr(self, name)) for name in _LISTS}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Mapping[str, Any]) -> "Self":
         """Build the settings that `to_dict` returned."""
         return cls(**{**values, **{name: tuple(values[name]) for name in _LISTS}})
 

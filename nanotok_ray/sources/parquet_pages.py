@@ -323,6 +323,7 @@ class ChunkFile(SeekableFile):
         return len(data)
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file; Python closes also an object whose file could not be opened."""
+        if hasattr(self, "_file"):
+            self._file.close()
         super().close()

@@ -3,7 +3,7 @@
 import codecs
 import hashlib
 import io
-from typing import TYPE_CHECKING, BinaryIO, Self
+from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from nanotok_ray.storage import InputFile, open_input, version_of
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
+    from typing_extensions import Self
 
 
 BLOCK_BYTES = 1 << 18
@@ -71,7 +72,7 @@ class StoredFile:
     def close(self) -> None:
         """Do nothing: Arrow calls this when it releases the file, which is read on after that."""
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Self":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import fsspec.config
@@ -13,10 +13,13 @@ from fsspec.core import url_to_fs
 from nanotok_ray.errors import SourceError, how_to_install
 from nanotok_ray.storage.retries import attempt
 from nanotok_ray.storage.tree import Entry
+from nanotok_ray.units import parse_time
 
 CONNECT_SECONDS = 10
 READ_SECONDS = 20
 """Longest silence of a server, not the longest transfer."""
+MAX_CONNECTIONS = 64
+"""Of a process to a store; as many threads may read small files at a time."""
 _REQUEST_TRIES = 4  # by S3's client, waiting up to 1, 2 and 4 s; parts of an upload have no other
 
 _SCHEME = re.compile(r"(?:^|::)([A-Za-z][A-Za-z0-9+.-]*)(?=://|::)")
@@ -49,7 +52,11 @@ def extra_for(url: str) -> str | None:
 
 
 def _s3_options() -> dict[str, Any]:
-    config: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, "read_timeout": READ_SECONDS}
+    config: dict[str, Any] = {
+        "connect_timeout": CONNECT_SECONDS,
+        "read_timeout": READ_SECONDS,
+        "max_pool_connections": MAX_CONNECTIONS,
+    }
     if not {"AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"} & os.environ.keys():
         config["retries"] = {"mode": "standard", "total_max_attempts": _REQUEST_TRIES}
     return {"config_kwargs": config | _configured("s3", "s3a").get("config_kwargs", {})}
@@ -93,7 +100,7 @@ def _aiohttp_limits() -> object:
     return ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS)
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _ETAG_KEYS = ("ETag", "etag", "md5Hash")
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "created")
 VERSION_KEYS = {*_ETAG_KEYS, *_TIME_KEYS}
@@ -183,11 +190,11 @@ def _nanoseconds(moment: object) -> int | None:
     """
     if isinstance(moment, str):
         try:
-            moment = datetime.fromisoformat(moment)
+            moment = parse_time(moment)
         except ValueError:
             return None
     if isinstance(moment, datetime):
-        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
         return (aware - _EPOCH) // timedelta(microseconds=1) * 1000
     if isinstance(moment, int | float):
         return round(moment * 1e6) * 1000

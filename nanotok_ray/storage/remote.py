@@ -67,7 +67,10 @@ class RemoteStore:
     def read_bytes(self, name: str) -> bytes:
         """Return all bytes of a file."""
         path = self._path(name)
-        return bytes(self._attempt("read", name, lambda: self._file_system.cat_file(path)))
+        # In parts, S3's file system would ask for the size first.
+        options = {"max_concurrency": 1} if "s3" in self._file_system.protocol else {}
+        read = partial(self._file_system.cat_file, path, **options)
+        return bytes(self._attempt("read", name, read))
 
     def read_start(self, name: str, length: int) -> bytes:
         """Return the first bytes of a file."""

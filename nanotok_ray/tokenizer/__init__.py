@@ -8,18 +8,14 @@ from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.folder import (
     FILE_NAMES,
     READABLE_NAME,
+    default_folder,
     differing_files,
     save_for_nanochat,
 )
 from nanotok_ray.tokenizer.model import Model, make_model
-from nanotok_ray.tokenizer.opened import (
-    expected_tokenizer,
-    get_token_bytes,
-    get_tokenizer,
-    open_tokenizer,
-    written_tokenizer,
-)
-from nanotok_ray.tokenizer.tokenizer import RustBPETokenizer, Tokenizer
+from nanotok_ray.tokenizer.opened import expected_tokenizer, open_tokenizer, written_tokenizer
+from nanotok_ray.tokenizer.rustbpe import RustBPETokenizer, get_token_bytes, get_tokenizer
+from nanotok_ray.tokenizer.tokenizer import Tokenizer
 
 __all__ = [
     "FILE_NAMES",
@@ -28,6 +24,7 @@ __all__ = [
     "Model",
     "RustBPETokenizer",
     "Tokenizer",
+    "default_folder",
     "differing_files",
     "expected_tokenizer",
     "get_token_bytes",

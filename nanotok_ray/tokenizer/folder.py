@@ -16,6 +16,7 @@ from nanotok_ray.tokenizer.foreign import (
 )
 from nanotok_ray.tokenizer.huggingface import (
     spelled_bytes,
+    to_former_huggingface_file,
     to_huggingface_config,
     to_huggingface_file,
 )
@@ -78,6 +79,9 @@ _WRITERS = {
     "tokenizer_config.json": to_huggingface_config,
     READABLE_NAME: to_readable,
 }
+
+_FORMER_WRITERS = {"tokenizer.json": to_former_huggingface_file}
+"""How a file was written before, which says the same: it counts as written, and stays."""
 
 FILE_NAMES = tuple(_WRITERS)
 """Every file of the folder, in the order in which they are written."""
@@ -157,7 +161,8 @@ def _remove_foreign_report(target: Folder, model: Model) -> None:
 def differing_files(model: Model, folder: str | os.PathLike[str]) -> list[str]:
     """Return the names of the files that are not as `save_model` leaves them, missing or there.
 
-    Of no file is more read than it should have.
+    A file as a former version wrote it counts as one that `save_model` wrote. Of no file is more
+    read than it should have.
 
     Raises:
         TokenizerError: `save_model` cannot write this model.
@@ -167,8 +172,8 @@ def differing_files(model: Model, folder: str | os.PathLike[str]) -> list[str]:
     left_out = left_out_files(model)
     return [
         name
-        for name, write in _WRITERS.items()
-        if (target.exists(name) if name in left_out else not _holds(target, name, write(model)))
+        for name in _WRITERS
+        if (target.exists(name) if name in left_out else not _is_written(target, name, model))
     ]
 
 
@@ -213,6 +218,12 @@ def _remove_left_out(names: Sequence[str], target: Folder, *, why: str | None) -
         _log.warning("left out %s: %s", ", ".join(names), why)
 
 
+def _is_written(folder: Folder, name: str, model: Model) -> bool:
+    """Return whether a file is as it is written now, or was written before."""
+    writers = [_WRITERS[name], *filter(None, [_FORMER_WRITERS.get(name)])]
+    return any(_holds(folder, name, write(model)) for write in writers)
+
+
 def _holds(folder: Folder, name: str, data: bytes) -> bool:
     try:
         return folder.read_start(name, len(data) + 1) == data
@@ -253,7 +264,8 @@ def load_model(folder: str | os.PathLike[str], *, check_pickle: bool = False) ->
             return model
     raise TokenizerError(
         f"no tokenizer in {folder} ({', '.join(_READERS)} are missing): learn one and save it "
-        "there, or set NANOCHAT_BASE_DIR to the folder above the one that holds it"
+        "there, or set NANOCHAT_BASE_DIR to the folder above the one that holds it (with "
+        "NANOCHAT_EXPERIMENT, to the folder above `experiments`)"
     )
 
 
@@ -284,6 +296,18 @@ def checked_bytes(folder: Folder, name: str, *, size: int) -> bytes:
 
 
 def default_folder() -> str:
-    """Return the folder that nanochat uses: $NANOCHAT_BASE_DIR/tokenizer."""
+    """Return the folder that nanochat uses for its tokenizer, as its environment variables say.
+
+    With NANOCHAT_EXPERIMENT or NANOCHAT_EXPERIMENTS_DIR that is the folder `tokenizer` of the
+    experiment, as in nanochat's branch `experiment_refactor`. Without them it is
+    $NANOCHAT_BASE_DIR/tokenizer, or that of the experiment `default` if there is only this.
+    """
     base = os.environ.get("NANOCHAT_BASE_DIR") or str(Path.home() / ".cache" / "nanochat")
-    return f"{base.rstrip('/')}/tokenizer"
+    root = os.environ.get("NANOCHAT_EXPERIMENTS_DIR")
+    name = os.environ.get("NANOCHAT_EXPERIMENT")
+    today = f"{base.rstrip('/')}/tokenizer"
+    experiments = (root or f"{base.rstrip('/')}/experiments").rstrip("/")
+    of_experiment = f"{experiments}/{name or 'default'}/tokenizer"
+    if root or name or (Path(of_experiment).is_dir() and not Path(today).is_dir()):
+        return of_experiment
+    return today

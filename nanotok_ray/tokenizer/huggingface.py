@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.model import Model
@@ -21,10 +22,46 @@ _PARTS: Final = re.compile(
 _INTERVAL: Final = re.compile(r"\{\d.*\}\+?")
 
 
-def to_huggingface_pattern(pattern: str) -> str:
+PUBLISHED_PATTERNS: Final[Mapping[str, str]] = {
+    "gpt4": (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+        r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    ),
+    "r50k": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+}
+"""Named patterns, as Llama 3 and GPT-2 spell patterns that cut every text alike.
+
+tokenizers 1.0.0rc3 has splitters for a few published spellings, and encodes with no other. o200k is
+such a spelling itself. cl100k has none: white space at the end of a text is one span there, in
+Llama 3's pattern it may be two. nanochat has one, with two digits in place of three, but rc3 takes
+it and cuts after three: its refusal of the spelling here is better than other ids.
+"""
+
+PATTERN_NAME: Final = "nanotok_pattern"
+"""Key of a Split that names the pattern here; `tokenizers` passes over it."""
+
+
+def to_huggingface_split(pattern: str) -> dict[str, Any]:
+    """Return the Split by a pattern as `tokenizers` is to read it.
+
+    >>> to_huggingface_split(PATTERNS["r50k"])["nanotok_pattern"]
+    'r50k'
+    """
+    name = next((name for name in PUBLISHED_PATTERNS if PATTERNS[name] == pattern), None)
+    if name is None:
+        return _split_by(with_atomic_intervals(pattern))
+    return {**_split_by(PUBLISHED_PATTERNS[name]), PATTERN_NAME: name}
+
+
+def _split_by(regex: str) -> dict[str, Any]:
+    pattern = {"Regex": regex}
+    return {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
+
+
+def with_atomic_intervals(pattern: str) -> str:
     r"""Return the pattern with each possessive interval as an atomic group.
 
-    >>> to_huggingface_pattern(r"(b[\]}]{2}+){1,3}+|\p{N}{1,2}")
+    >>> with_atomic_intervals(r"(b[\]}]{2}+){1,3}+|\p{N}{1,2}")
     '(?>(b(?>[\\]}]{2})){1,3})|\\p{N}{1,2}'
     """
     parts: list[str] = []
@@ -54,7 +91,20 @@ def to_huggingface_file(model: Model) -> bytes:
     Raises:
         TokenizerError: Two ids stand for the same bytes, or special tokens leave ids unused.
     """
-    names = [_spell(token) for token in model.ranks()]
+    return _file_of(model, to_huggingface_split(model.pattern))
+
+
+def to_former_huggingface_file(model: Model) -> bytes:
+    """Return the file as it was written before named patterns got their published spelling.
+
+    Raises:
+        TokenizerError: Two ids stand for the same bytes, or special tokens leave ids unused.
+    """
+    return _file_of(model, _split_by(with_atomic_intervals(model.pattern)))
+
+
+def _file_of(model: Model, split: Mapping[str, Any]) -> bytes:
+    names = [spell(token) for token in model.ranks()]
     contents = {
         "version": "1.0",
         "truncation": None,
@@ -63,15 +113,7 @@ def to_huggingface_file(model: Model) -> bytes:
         "normalizer": None,
         "pre_tokenizer": {
             "type": "Sequence",
-            "pretokenizers": [
-                {
-                    "type": "Split",
-                    "pattern": {"Regex": to_huggingface_pattern(model.pattern)},
-                    "behavior": "Isolated",
-                    "invert": False,
-                },
-                {**_BYTE_LEVEL, "use_regex": False},
-            ],
+            "pretokenizers": [split, {**_BYTE_LEVEL, "use_regex": False}],
         },
         "post_processor": None,
         "decoder": {**_BYTE_LEVEL, "use_regex": True},
@@ -118,7 +160,12 @@ def _alphabet() -> list[str]:
 _CHARACTERS = _alphabet()
 
 
-def _spell(token: bytes) -> str:
+def spell(token: bytes) -> str:
+    """Return how a token is spelled where tokens are text, one character for each byte.
+
+    >>> spell(b" the")
+    'Ġthe'
+    """
     return "".join([_CHARACTERS[value] for value in token])
 
 

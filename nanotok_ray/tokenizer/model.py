@@ -25,7 +25,7 @@ MAX_VOCABULARY_BYTES = 2**28
 """Bytes of all tokens together: merges that double each other reach any length in a few lines."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Model:
     r"""A tokenizer as a value.
 
@@ -46,10 +46,16 @@ class Model:
     """The pair of each merge, in order of priority."""
     special_tokens: Mapping[str, int] = field(hash=False)
     """Id of each special token by name, in order of ids."""
-    byte_order: bytes = field(default=IN_ORDER, repr=False)
+    byte_order: bytes = field(default=IN_ORDER)
     """The bytes of ids 0..255: a tokenizer from elsewhere may number them in another way."""
-    tokens: tuple[bytes, ...] = field(init=False, repr=False, compare=False)
+    tokens: tuple[bytes, ...] = field(init=False, compare=False)
     """The bytes of every id that is not a special token."""
+
+    def __repr__(self) -> str:
+        return (
+            f"<Model: {len(self.merges):,} merges, {len(self.special_tokens):,} special tokens, "
+            f"pattern {self.pattern[:40]!r}>"
+        )
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"\d+\.\d+\.\d+", self.unicode_version, re.ASCII):

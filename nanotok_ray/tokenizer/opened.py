@@ -1,16 +1,15 @@
-"""Opening a tokenizer by its path or URL, by a worker's arguments, or in nanochat's folder."""
+"""Opening a tokenizer by its path or URL, or by a worker's arguments."""
 
-import importlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from nanotok_ray.counts.patterns import PATTERNS, resolve_pattern
 from nanotok_ray.errors import CorruptOutputError, TokenizerError
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer.folder import READABLE_NAME, checked_bytes, default_folder, load_model
+from nanotok_ray.tokenizer.folder import READABLE_NAME, checked_bytes, load_model
 from nanotok_ray.tokenizer.foreign import from_huggingface_file, from_pickle, from_rank_file
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.readable import from_readable
@@ -33,16 +32,21 @@ def open_tokenizer(
     Args:
         spec: a folder with tokenizer.txt, tokenizer.json or tokenizer.pkl, of which the first that
             is there is read; or a file that ends in .txt, .json, .pkl or .tiktoken, the latter also
-            with its pattern, as ranks.tiktoken:gpt4.
+            with its pattern, as ranks.tiktoken:gpt4; or, where there is no such file or folder, the
+            name of an encoding of tiktoken, as "cl100k_base" or "gpt2", which tiktoken reads from
+            its cache, $TIKTOKEN_CACHE_DIR, or downloads.
         pattern: of a .tiktoken file: a name of `nanotok_ray.counts.patterns.PATTERNS`, or an
             expression.
         special_tokens: of a .tiktoken file: their ids; names alone get the ids after the last rank.
 
     Raises:
         TokenizerError: There is none, or it is damaged, or not byte-level BPE, or lacks a pattern,
-            or has its own; the message says what to do.
+            or has its own, or cannot be downloaded; the message says what to do.
         PatternError: The pattern is unknown or cannot be compiled here.
     """
+    if isinstance(spec, str) and is_tiktoken_name(spec):
+        _check_given(spec, pattern=pattern, special_tokens=special_tokens)
+        return _tiktoken_encoding(spec)
     path, path_pattern = path_and_pattern(os.fspath(spec))
     if path_pattern is not None:
         _check_given(os.fspath(spec), pattern=pattern)
@@ -70,6 +74,42 @@ def is_file(spec: str) -> bool:
     if path.endswith(RANKS):
         return True
     return Path(path).suffix in _WHOLE and not Path(path).is_dir()
+
+
+def is_tiktoken_name(spec: str) -> bool:
+    """Return whether it is the name of an encoding of tiktoken, and no file or folder is there.
+
+    >>> is_tiktoken_name("cl100k_base"), is_tiktoken_name("a/cl100k_base")
+    (True, False)
+    """
+    if not re.fullmatch(r"\w+", spec) or Path(spec).exists():
+        return False
+    import tiktoken  # noqa: PLC0415 - 0.1 s, and not every user needs it
+
+    return spec in tiktoken.list_encoding_names()
+
+
+def _tiktoken_encoding(name: str) -> Tokenizer:
+    """Return an encoding of tiktoken.
+
+    Raises:
+        TokenizerError: tiktoken has not got its files and cannot download them, or it cannot be
+            held here.
+    """
+    import tiktoken  # noqa: PLC0415 - 0.1 s, and not every user needs it
+
+    try:
+        encoding = tiktoken.get_encoding(name)
+    except Exception as error:  # of requests, of the file system, or what a plugin raises
+        folder = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
+        raise TokenizerError(
+            f"tiktoken has not got the files of {name!r} in its cache "
+            f"({folder or 'TIKTOKEN_CACHE_DIR is not set'}) and cannot download them "
+            f'({type(error).__name__}). Without a network: run `python -c "import tiktoken; '
+            f"tiktoken.get_encoding('{name}')\"` with TIKTOKEN_CACHE_DIR=FOLDER where there is "
+            "one, copy FOLDER here, and set TIKTOKEN_CACHE_DIR to it"
+        ) from error
+    return Tokenizer.from_tiktoken(encoding)
 
 
 def path_and_pattern(spec: str) -> tuple[str, str | None]:
@@ -143,22 +183,3 @@ def written_tokenizer(folder: str) -> Tokenizer:
             "which writes what is missing"
         )
     return Tokenizer(load_model(folder))
-
-
-def get_tokenizer() -> Tokenizer:
-    """Load the tokenizer in $NANOCHAT_BASE_DIR/tokenizer (~/.cache/nanochat if unset).
-
-    Raises:
-        TokenizerError: There is none; the message says what to do.
-    """
-    return Tokenizer.load(default_folder())
-
-
-def get_token_bytes(device: str = "cpu") -> Any:  # noqa: ANN401 - a torch.Tensor; torch is not ours
-    """Return the number of bytes of each id as an int32 torch tensor, 0 for special tokens.
-
-    Raises:
-        TokenizerError: There is no tokenizer; the message says what to do.
-    """
-    torch = importlib.import_module("torch")
-    return torch.from_numpy(get_tokenizer().token_bytes()).to(device)

@@ -16,7 +16,7 @@ from nanotok_ray.tokenizer.folder import (
     save_model,
     why_left_out,
 )
-from nanotok_ray.tokenizer.huggingface import to_huggingface_file
+from nanotok_ray.tokenizer.huggingface import to_former_huggingface_file, to_huggingface_file
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.readable import to_readable, to_tiktoken_file
 
@@ -35,8 +35,13 @@ _WRITERS: Final[dict[str, Callable[[Model], bytes]]] = {
     ".json": _huggingface_file,
     ".txt": to_readable,
 }
+_FORMER_WRITERS: Final = {".json": to_former_huggingface_file}
 _NAMES_OF_FILES = (*_WRITERS, ".pkl")
 """What the name of a folder hardly ends in."""
+_BESIDE_HUGGING_FACE: Final = (
+    *("added_tokens.json", "chat_template.jinja", "merges.txt", "special_tokens_map.json"),
+    "vocab.json",
+)
 _ONLY_IN_FOLDERS = (".pkl", ".pt", ".bin", ".model", ".toml", ".parquet", ".jsonl")
 
 OR_FORCE: Final = "name another --output, or say --force"
@@ -89,11 +94,13 @@ def files_of_others(model: Model, output: str) -> list[str]:
     suffix = file_suffix(output)
     if suffix is None:
         return _differing_in(model, output)
-    data = _WRITERS[suffix](model)
+    writers = [_WRITERS[suffix], *filter(None, [_FORMER_WRITERS.get(suffix)])]
+    written = [write(model) for write in writers]
+    limit = max(map(len, written)) + 1
     return [
         name
         for name in names
-        if folder.exists(name) and folder.read_start(name, len(data) + 1) != data
+        if folder.exists(name) and folder.read_start(name, limit) not in written
     ]
 
 
@@ -111,8 +118,8 @@ def check_free(model: Model, output: str, *, advice: str = "name another --outpu
         )
 
 
-def check_folder(model: Model, folder: str, *, overwrite: bool) -> None:
-    """Check that all files of a tokenizer may be written into a folder.
+def check_folder(model: Model, folder: str, *, overwrite: bool) -> bool:
+    """Check that all files of a tokenizer may be written; return whether another is replaced.
 
     Raises:
         TokenizerError: It is the name of a file; or, unless `overwrite`, another tokenizer or
@@ -124,12 +131,23 @@ def check_folder(model: Model, folder: str, *, overwrite: bool) -> None:
             f"{folder} is the name of a file, and `save` writes all files of a tokenizer: name a "
             f"folder, as {folder.removesuffix(suffix)}, which will have tokenizer{suffix} in it"
         )
-    others = [] if overwrite else _differing_in(model, folder)
-    if others:
+    others = _differing_in(model, folder)
+    if others and not overwrite:
         raise TokenizerError(
             f"{folder} holds {_describe_folder(folder)} ({', '.join(others)}): it is not "
             "overwritten; save into another folder, or pass overwrite=True"
         )
+    return bool(others)
+
+
+def remove_foreign_files(folder: str) -> None:
+    """Remove the files of a tokenizer of Hugging Face that it reads beside tokenizer.json.
+
+    They were those of the tokenizer that was replaced, and say other special tokens than it has.
+    """
+    there = Folder(folder)
+    for name in _BESIDE_HUGGING_FACE:
+        there.remove(name)
 
 
 def _has_files(folder: str) -> bool:

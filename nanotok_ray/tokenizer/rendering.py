@@ -1,7 +1,8 @@
 """What a tokenizer renders, and arrays of token ids."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, TypedDict, TypeGuard
 
 import numpy as np
@@ -10,14 +11,20 @@ from numpy.typing import NDArray
 from nanotok_ray import chat as vision
 from nanotok_ray.chat import conversation as chat
 from nanotok_ray.chat.batches import BatchRenderer, RenderedBatch
+from nanotok_ray.chat.conversation import shape_fault
 from nanotok_ray.chat.segments import Composed, Segment, compose
-from nanotok_ray.dialects import Dialect
+from nanotok_ray.dialects import Dialect, reason_of
 from nanotok_ray.documents.batch import Documents, as_documents
-from nanotok_ray.errors import TokenizerError
+from nanotok_ray.errors import ConversationError, NanotokError, TokenizerError
 from nanotok_ray.recipe.special_tokens import IMAGE_TOKENS, image_token_of
+from nanotok_ray.tokenizer.chat_template import (
+    ChatTemplate,
+    is_batch_of_conversations,
+    without_nulls,
+)
 
-MAX_TOKENS = 2048
-"""Where nanochat cuts a conversation by default."""
+NANOCHAT_MAX_TOKENS = 2048
+"""Where nanochat cuts a conversation by default; jobs cut none."""
 
 _GREEN, _RED, _GRAY, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[90m", "\x1b[0m"
 
@@ -62,31 +69,128 @@ class Rendering(ABC):
         """Return the text of ids."""
 
     def render_conversation(
-        self, conversation: chat.Conversation, max_tokens: int | None = MAX_TOKENS
+        self, conversation: chat.Conversation, max_tokens: int | None = NANOCHAT_MAX_TOKENS
     ) -> tuple[list[int], list[int]]:
         """Return the ids of a conversation and their mask: 1 where the assistant learns.
 
+        Args:
+            conversation: {"messages": [{"role": ..., "content": ...}, ...]}.
+            max_tokens: cut ids and mask to the first so many, without a warning, as nanochat does:
+                2,048 if it is not given. None cuts nothing, as jobs and `render_batch`.
+
         Raises:
-            AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how.
+            ConversationError: It is not of that shape.
+            AssertionError, ValueError: Roles or contents are not as they must be, and how.
+            UnknownTokenError: The tokenizer lacks a special token of conversations.
         """
-        return chat.render(self.encode, self.encode_special, conversation, max_tokens=max_tokens)
+        with _conversation_errors(conversation):
+            return chat.render(
+                self.encode, self.encode_special, conversation, max_tokens=max_tokens
+            )
 
     def render_for_completion(self, conversation: chat.Conversation) -> list[int]:
         """Return the ids that ask for the last message, which must be the assistant's.
 
+        As in nanochat, of a longer conversation only the first 2,048 ids are there, before the
+        special token that asks; `apply_chat_template` cuts nothing.
+
         Raises:
-            AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how.
+            ConversationError, AssertionError, ValueError, UnknownTokenError: As
+                `render_conversation`.
         """
-        return chat.render_for_completion(
-            self.encode, self.encode_special, conversation, max_tokens=MAX_TOKENS
+        with _conversation_errors(conversation):
+            return chat.render_for_completion(
+                self.encode, self.encode_special, conversation, max_tokens=NANOCHAT_MAX_TOKENS
+            )
+
+    def apply_chat_template(
+        self,
+        conversation: Sequence[Any] | chat.Conversation,
+        *,
+        add_generation_prompt: bool = False,
+        continue_final_message: bool = False,
+        tokenize: bool = True,
+        truncation: bool = False,
+        max_length: int | None = None,
+        return_dict: bool = True,
+        return_assistant_tokens_mask: bool = False,
+        **unsupported: object,
+    ) -> Any:  # noqa: ANN401 - as Hugging Face's: text, ids or a dict of lists
+        """Render messages with the signature and the results of Hugging Face's method.
+
+        The ids are those of `render_conversation`, whole, for which the template in
+        tokenizer_config.json stands: a text never becomes a special token, and each part of an
+        answer is encoded by itself, while Hugging Face encodes the joined text.
+
+        Args:
+            conversation: a list of messages, {"messages": [...]}, or a list of these.
+            add_generation_prompt: end with the token that asks for the assistant.
+            continue_final_message: leave out the end of the assistant's last message.
+            tokenize: return ids; False: the text, with special tokens by name.
+            truncation: cut to `max_length` ids.
+            max_length: how many ids, with `truncation`.
+            return_dict: return {"input_ids", "attention_mask"} and not the ids alone, as
+                transformers 5 does.
+            return_assistant_tokens_mask: also return "assistant_masks": 1 where the assistant
+                learns.
+            unsupported: other arguments of Hugging Face, which must be None or False.
+
+        >>> from nanotok_ray.tokenizer import Tokenizer
+        >>> tokenizer = Tokenizer.train_from_iterator([], vocab_size=265)
+        >>> messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+        >>> tokenizer.apply_chat_template(messages, tokenize=False)
+        '<|bos|><|user_start|>a<|user_end|><|assistant_start|>b<|assistant_end|>'
+        >>> tokenizer.apply_chat_template(messages, return_assistant_tokens_mask=True)
+        {'input_ids': [256, 257, 97, 258, 259, 98, 260], 'attention_mask': [1, 1, 1, 1, 1, 1, 1],
+        'assistant_masks': [0, 0, 0, 0, 0, 1, 1]}
+
+        Raises:
+            TokenizerError: An argument is not supported, or does not go with another.
+            ConversationError, AssertionError, ValueError, UnknownTokenError: As
+                `render_conversation`.
+        """
+        form = ChatTemplate(
+            add_generation_prompt=add_generation_prompt,
+            continue_final_message=continue_final_message,
+            tokenize=tokenize,
+            max_length=max_length if truncation else None,
+            return_dict=return_dict and tokenize,
+            return_assistant_tokens_mask=return_assistant_tokens_mask,
         )
+        form.check(unsupported)
+        if is_batch_of_conversations(conversation):
+            return form.joined([self._templated(item, form) for item in conversation])
+        return self._templated(conversation, form)
+
+    def _templated(
+        self, conversation: Sequence[Any] | chat.Conversation, form: ChatTemplate
+    ) -> dict[str, list[int]] | list[int] | str:
+        whole = conversation if isinstance(conversation, Mapping) else {"messages": conversation}
+        if isinstance(conversation, Sequence):
+            whole = {"messages": without_nulls(conversation)}
+        ids, mask = self.render_conversation(whole, max_tokens=None)
+        role = whole["messages"][-1]["role"]
+        if form.add_generation_prompt:
+            if role == "assistant":
+                raise ConversationError(
+                    "add_generation_prompt: the last message must be from the user to ask for the "
+                    "assistant"
+                )
+            ids, mask = [*ids, self.encode_special("<|assistant_start|>")], [*mask, 0]
+        if form.continue_final_message:
+            if role != "assistant":
+                raise ConversationError(
+                    f"continue_final_message: the last message is from {role!r}, not the assistant"
+                )
+            ids, mask = ids[:-1], mask[:-1]
+        return form.result(ids, mask, decode=self.decode)
 
     def render_batch(
         self,
         documents: Sequence[str] | Sequence[bytes] | Documents,
         dialect: Dialect | str = "messages",
         *,
-        threads: int = 1,
+        num_threads: int = 1,
     ) -> RenderedBatch:
         """Render many documents at once: ids, mask, offsets, images, and what was wrong with which.
 
@@ -109,12 +213,12 @@ class Rendering(ABC):
         if isinstance(first, dict | list):
             name = type(first).__name__
             raise TypeError(f"a document is JSON as str or bytes, got a {name}: json.dumps it")
-        return self.batch_renderer(dialect).render(as_documents(documents), threads=threads)
+        return self.batch_renderer(dialect).render(as_documents(documents), num_threads=num_threads)
 
     def render_vision_pretraining(
         self,
         text: str,
-        max_tokens: int | None = MAX_TOKENS,
+        max_tokens: int | None = NANOCHAT_MAX_TOKENS,
         image_token_counts: ImageTokenCounts = None,
         *,
         grounding: bool = False,
@@ -137,7 +241,7 @@ class Rendering(ABC):
         self,
         prompt: str,
         response: str,
-        max_tokens: int | None = MAX_TOKENS,
+        max_tokens: int | None = NANOCHAT_MAX_TOKENS,
         image_token_counts: ImageTokenCounts = None,
         *,
         grounding: bool = False,
@@ -165,7 +269,7 @@ class Rendering(ABC):
     def render_vision_conversation(
         self,
         conversation: chat.Conversation,
-        max_tokens: int | None = MAX_TOKENS,
+        max_tokens: int | None = NANOCHAT_MAX_TOKENS,
         image_token_counts: ImageTokenCounts | int = None,
         *,
         grounding: bool = False,
@@ -175,14 +279,15 @@ class Rendering(ABC):
         An int for `image_token_counts` is the number of every image.
 
         Raises:
-            AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how;
-                or, as `render_vision`.
+            ConversationError, AssertionError, ValueError: It is malformed, and how; or, as
+                `render_vision`.
         """
         settings = self._vision_settings(image_token_counts, grounding=grounding)
         if isinstance(image_token_counts, int) and not isinstance(image_token_counts, bool):
             settings |= {"counts": None, "image_tokens": image_token_counts}
-        segments = vision.message_segments(conversation, **settings)
-        composed = self._composed(segments, max_tokens)
+        with _conversation_errors(conversation):
+            segments = vision.message_segments(conversation, **settings)
+            composed = self._composed(segments, max_tokens)
         return composed.ids, composed.mask, composed.images
 
     def visualize_tokenization(
@@ -217,6 +322,24 @@ class Rendering(ABC):
             image_tokens=None,
             grounding=vision.GROUNDING if grounding else (),
         )
+
+
+@contextmanager
+def _conversation_errors(conversation: object) -> Iterator[None]:
+    """Word the bare errors of a malformed conversation.
+
+    Raises:
+        ConversationError: Where a KeyError, an IndexError or a TypeError was raised.
+    """
+    try:
+        yield
+    except NanotokError:
+        raise
+    except (LookupError, TypeError) as error:
+        problem = shape_fault(conversation) or reason_of(error)
+        if problem.startswith("IndexError"):
+            problem = "a message is missing before the last"
+        raise ConversationError(f"the conversation cannot be rendered: {problem}") from error
 
 
 def _check_texts(*texts: object) -> None:

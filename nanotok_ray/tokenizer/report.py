@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from nanotok_ray.tokenizer import folder
 from nanotok_ray.tokenizer.model import NUM_BYTES, Model
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from nanotok_ray.counts.span_counts import SpanCounts
     from nanotok_ray.tokenizer.train import TrainSettings
 
@@ -124,7 +126,7 @@ class Counted:
     """Slices that could not be counted and were left out, as the recipe allows."""
 
     @classmethod
-    def of(cls, counts: "SpanCounts") -> Self:
+    def of(cls, counts: "SpanCounts") -> "Self":
         """Return what is known of counts without weights."""
         from nanotok_ray.counts.reduce import SpanTotals  # noqa: PLC0415 - needs pyarrow
 

@@ -1,4 +1,4 @@
-"""The tokenizer that people use, with the methods of nanochat's RustBPETokenizer.
+"""The tokenizer that people use.
 
 Text never becomes a special token: those come from `prepend`, `append`, `encode_special` and the
 rendering of documents alone (see `rendering`). tiktoken and torch are imported when a method needs
@@ -6,44 +6,44 @@ them; ray is not imported.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, Self, get_args, overload
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nanotok_ray import _core
 from nanotok_ray.chat.batches import BatchRenderer
 from nanotok_ray.counts.patterns import SPLIT_PATTERN, resolve_pattern
 from nanotok_ray.dialects import Dialect
-from nanotok_ray.documents.batch import Documents, Nulls, as_documents, to_utf8
-from nanotok_ray.documents.texts import ArrowTexts
+from nanotok_ray.documents.batch import Documents, Nulls, to_utf8
+from nanotok_ray.documents.texts import batches_of, encode_texts
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.folder import load_model, save_model
 from nanotok_ray.tokenizer.foreign import from_encoding
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.nanochat_files import ENCODING_NAME
-from nanotok_ray.tokenizer.output import check_folder
+from nanotok_ray.tokenizer.output import check_folder, remove_foreign_files
+from nanotok_ray.tokenizer.pieces import EncodedText, Piece, Special, SpecialRules, offsets_in
 from nanotok_ray.tokenizer.readable import sha256_of
-from nanotok_ray.tokenizer.rendering import Ids, Offsets, Rendering, is_plain, required
+from nanotok_ray.tokenizer.rendering import Ids, Offsets, Rendering
+from nanotok_ray.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     import tiktoken
+    from typing_extensions import Self
+
+    from nanotok_ray.documents.texts import Texts
 
 CACHE_BYTES = 32 * 1024 * 1024
 """Default bytes of the cache of spans of each thread that encodes."""
 
 Gaps = Literal["spans", "error"]
 
-_MANY_IDS = 8
-"""Fewer are spelled out sooner in Python than the core is called."""
 
-
-class Tokenizer(Rendering):
+class Tokenizer(Vocabulary, Rendering):
     """Encodes and decodes with one model. Pickles as its model.
 
     >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
@@ -85,16 +85,20 @@ class Tokenizer(Rendering):
     @classmethod
     def train_from_iterator(
         cls,
-        iterator: Iterable[str],
+        iterator: "Texts",
         vocab_size: int,
         *,
-        threads: int | None = None,
+        column: str | None = None,
+        num_threads: int | None = None,
         pattern: str = SPLIT_PATTERN,
         special_tokens: Sequence[str] = SPECIAL_TOKENS,
-    ) -> Self:
+    ) -> "Self":
         """Learn from texts; `vocab_size` includes the special tokens.
 
-        The vocabulary is smaller if no pair is left to merge (logged as a warning). `threads`:
+        `iterator` and `column` are as `texts` and `column` of `encode_batch`: batches of texts,
+        columns and data sets are accepted too.
+
+        The vocabulary is smaller if no pair is left to merge (logged as a warning). `num_threads`:
         None takes all cores, and one inside a Ray worker; the result never depends on it. For
         limits, progress and a training report, count with `nanotok_ray.SpanCounts` and learn with
         `nanotok_ray.learn`: the merges are the same.
@@ -102,8 +106,9 @@ class Tokenizer(Rendering):
         Raises:
             VocabularySizeError: There is no room for 256 bytes and the special tokens.
             PatternError: The pattern cannot be compiled.
-            TokenizerError: `iterator` is one string.
-            TypeError: One of the texts is not a str.
+            TypeError: `iterator` is one text, or one of the texts is none, or of the other type
+                than the first, or there is no such column.
+            SourceError: An array holds something else than texts, or a null.
         """
         from nanotok_ray.tokenizer.train import (  # noqa: PLC0415 - it imports this module
             TrainSettings,
@@ -115,7 +120,8 @@ class Tokenizer(Rendering):
             pattern=resolve_pattern(pattern),
             special_tokens=special_tokens,
         )
-        return cls(learn_model(iterator, settings, threads=threads))
+        texts = batches_of(iterator, name="iterator", column=column)
+        return cls(learn_model(texts, settings, threads=num_threads))
 
     @classmethod
     def load(
@@ -123,7 +129,7 @@ class Tokenizer(Rendering):
         folder: str | os.PathLike[str],
         *,
         cache_bytes: int = CACHE_BYTES,
-    ) -> Self:
+    ) -> "Self":
         """Read a tokenizer that `save` wrote; `folder` is a path or a URL.
 
         Without tokenizer.txt there, tokenizer.json of Hugging Face or nanochat's tokenizer.pkl is
@@ -140,7 +146,7 @@ class Tokenizer(Rendering):
     from_directory = load
 
     @classmethod
-    def from_tiktoken(cls, encoding: object, *, cache_bytes: int = CACHE_BYTES) -> Self:
+    def from_tiktoken(cls, encoding: object, *, cache_bytes: int = CACHE_BYTES) -> "Self":
         """Convert a `tiktoken.Encoding`: texts get the ids of its `encode_ordinary`.
 
         Text that its pattern does not match is dropped there, and encoded here.
@@ -163,17 +169,21 @@ class Tokenizer(Rendering):
         tokenizer_config.json (with the chat template, where all special tokens of it are there).
         If special tokens leave ids unused, the two of Hugging Face, which cannot say so, are left
         out. The training report of another tokenizer is removed. Saving the same tokenizer again
-        is no conflict; another one is replaced only with `overwrite=True`.
+        is no conflict; another one is replaced only with `overwrite=True`, and what Hugging Face
+        had beside it (vocab.json, merges.txt, special_tokens_map.json, added_tokens.json,
+        chat_template.jinja) is removed.
 
         Raises:
             TokenizerError: The folder holds another tokenizer, or is the name of a file; two ids
                 stand for the same bytes, special tokens leave too many ids unused, or a file of
                 Hugging Face that was not saved here stands where none can be written.
         """
-        check_folder(self.model, os.fspath(folder), overwrite=overwrite)
+        replaces = check_folder(self.model, os.fspath(folder), overwrite=overwrite)
         save_model(self.model, folder)
+        if replaces:
+            remove_foreign_files(os.fspath(folder))
 
-    def truncated(self, vocab_size: int) -> Self:
+    def truncated(self, vocab_size: int) -> "Self":
         """Return the tokenizer of the first merges: equal to one learned at that size.
 
         Special tokens keep their order and follow the last merge.
@@ -188,7 +198,7 @@ class Tokenizer(Rendering):
         """
         return type(self)(self.model.truncated(vocab_size), cache_bytes=self._cache_bytes)
 
-    def extended(self, names: Sequence[str]) -> Self:
+    def extended(self, names: Sequence[str]) -> "Self":
         """Return the tokenizer with more special tokens; no id moves, and texts keep their ids.
 
         Names that it lacks get the ids after the last, in their order; those that it has stay as
@@ -214,41 +224,10 @@ class Tokenizer(Rendering):
         """What finds the pattern's matches, from the fastest to the slowest; ids are the same."""
         return _core.Splitter(self.pattern).engine
 
-    @property
-    def merges(self) -> list[tuple[int, int]]:
-        """The pair of each merge, in order; merge k makes id 256 + k."""
-        return list(self.model.merges)
-
-    @property
-    def special_tokens(self) -> dict[str, int]:
-        """Id of each special token by name."""
-        return dict(self.model.special_tokens)
-
     @cached_property
     def sha256(self) -> str:
         """The name of this tokenizer: sha256 of its readable file, in hex."""
         return sha256_of(self.model)
-
-    @property
-    def num_text_ids(self) -> int:
-        """How many ids texts are made of, 256 bytes and the merges; special tokens follow."""
-        return 256 + len(self.model.merges)
-
-    def get_vocab_size(self) -> int:
-        """Return the highest id + 1, special tokens included."""
-        return self.model.num_ids
-
-    def get_special_tokens(self) -> set[str]:
-        """Return the names of the special tokens."""
-        return set(self.model.special_tokens)
-
-    def get_bos_token_id(self) -> int:
-        """Return the id that every document starts with."""
-        return self.encode_special("<|bos|>")
-
-    def token_bytes(self) -> NDArray[np.int32]:
-        """Return the number of bytes of each id, 0 for special tokens, as in token_bytes.pt."""
-        return self.model.token_lengths()
 
     def to_tiktoken(self) -> "tiktoken.Encoding":
         """Return the same tokenizer as tiktoken's class.
@@ -272,6 +251,9 @@ class Tokenizer(Rendering):
         prepend: int | str | None = None,
         append: int | str | None = None,
         num_threads: int = 8,
+        *,
+        allowed_special: Special | None = None,
+        disallowed_special: Special | None = None,
     ) -> list[int]: ...
 
     @overload
@@ -281,6 +263,9 @@ class Tokenizer(Rendering):
         prepend: int | str | None = None,
         append: int | str | None = None,
         num_threads: int = 8,
+        *,
+        allowed_special: Special | None = None,
+        disallowed_special: Special | None = None,
     ) -> list[list[int]]: ...
 
     def encode(
@@ -289,46 +274,109 @@ class Tokenizer(Rendering):
         prepend: int | str | None = None,
         append: int | str | None = None,
         num_threads: int = 8,
+        *,
+        allowed_special: Special | None = None,
+        disallowed_special: Special | None = None,
     ) -> list[int] | list[list[int]]:
         """Return the ids of a text, or one list of ids for each of a list of texts.
 
-        `prepend` and `append` are ids or names of special tokens; names in `text` stay text.
+        Args:
+            text: a text, or a list of texts.
+            prepend: an id, or the name of a special token, before the ids of each text.
+            append: an id, or the name of a special token, after the ids of each text.
+            num_threads: how many encode a list; the ids do not depend on it.
+            allowed_special: names of special tokens, or "all", that become the special token where
+                a text spells them, as in tiktoken. None: names in a text stay text.
+            disallowed_special: names that are an error where a text spells them; "all" are those
+                that are not allowed, which is the default if `allowed_special` is given, as in
+                tiktoken.
+
+        >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
+        >>> len(tokenizer.encode("<|bos|>hello")), tokenizer.encode("hello", prepend="<|bos|>")
+        (10, [258, 257, 108, 111])
+        >>> tokenizer.encode("<|bos|>hello", allowed_special={"<|bos|>"})
+        [258, 257, 108, 111]
 
         Raises:
-            KeyError: `prepend` or `append` is not a token.
+            UnknownTokenError: `prepend` or `append` is not a token.
+            TokenizerError: A text spells a special token that is disallowed.
             ValueError: `text` is neither a str nor a list.
             TypeError: One of a list of texts is not a str.
             SplitError: The regex engine gave up on a text.
         """
-        if prepend is append is None and isinstance(text, str):
+        is_plain = prepend is append is allowed_special is disallowed_special is None
+        if is_plain and isinstance(text, str):
             return self._encode_text(text)
         before = [] if prepend is None else [self._number(prepend)]
         after = [] if append is None else [self._number(append)]
+        rules = None
+        if allowed_special is not None or disallowed_special is not None:
+            rules = self._rules(allowed_special, disallowed_special)
         if isinstance(text, str):
-            return before + self._encode_text(text) + after
+            ids = self._encode_text(text) if rules is None else self._encode_pieces(text, rules)
+            return before + ids + after
         if not isinstance(text, list):
             raise ValueError(f"Invalid input type: {type(text)}")  # noqa: TRY004 - nanochat's
-        ids, offsets = self.encode_documents(Documents.from_strings(text), threads=num_threads)
-        flat, bounds = ids.tolist(), offsets.tolist()
-        return [[*before, *flat[start:stop], *after] for start, stop in pairwise(bounds)]
+        if rules is None:
+            rows = self._encode_texts(text, num_threads)
+        else:
+            rows = self._encode_lists([[*rules.pieces(one)] for one in text], num_threads)
+        return [before + row + after for row in rows]
 
     __call__ = encode
 
+    def encode_ordinary(self, text: str) -> list[int]:
+        """Return the ids of a text, in which names of special tokens are text; as `encode`."""
+        return self.encode(text)
+
+    def encode_with_offsets(
+        self,
+        text: str,
+        *,
+        allowed_special: Special | None = None,
+        disallowed_special: Special | None = None,
+    ) -> EncodedText:
+        """Return the ids of a text, and of each where it begins and ends in bytes and characters.
+
+        An id of some bytes of a character has the whole character, as in Hugging Face's offsets. A
+        surrogate pair counts as the one character that it stands for. The arguments are those of
+        `encode`.
+
+        >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
+        >>> tokenizer.encode_with_offsets("hellé")
+        EncodedText(ids=[257, 108, 195, 169], byte_offsets=[(0, 3), (3, 4), (4, 5), (5, 6)],
+        char_offsets=[(0, 3), (3, 4), (4, 5), (4, 5)])
+        """
+        ids = self.encode(
+            text, allowed_special=allowed_special, disallowed_special=disallowed_special
+        )
+        lengths = [len(self._spelling[number]) for number in ids]
+        in_bytes, in_chars = offsets_in(to_utf8(text), lengths)
+        pairs = [[(start, end) for start, end in part.tolist()] for part in (in_bytes, in_chars)]
+        return EncodedText(ids, *pairs)
+
     def encode_batch(
         self,
-        texts: "Sequence[str] | Sequence[bytes] | Documents | pa.Array | pa.ChunkedArray",
+        texts: "Texts",
         *,
-        threads: int = 1,
+        num_threads: int = 1,
         nulls: Nulls = "error",
+        column: str | None = None,
     ) -> tuple[Ids, Offsets]:
         """Return all ids back to back, and n + 1 offsets; invalid UTF-8 is encoded as bytes.
 
-        Texts in an Arrow array (string, large_string, binary, large_binary) are not copied, but for
-        chunks below 4 MiB, of which 16 MiB are joined at a time; string_view and binary_view are. A
-        value of a dictionary is encoded once. A missing text is an error, or, with `nulls="empty"`,
-        a row of no ids.
-
         The ids are uint16 if every id of the tokenizer, special tokens included, fits, else uint32.
+        Texts in an Arrow column (string, large_string, binary, large_binary) are not copied, except
+        for chunks below 4 MiB, of which 16 MiB are joined at a time; string_view and binary_view
+        are. A value of a dictionary is encoded once.
+
+        Args:
+            texts: a list, tuple or iterator of str or of bytes, or of batches of them; a column of
+                numpy, pandas, polars, Arrow (or what has the Arrow PyCapsule interface) or Hugging
+                Face; or, with `column`, a table, a data set, a mapping of columns, or rows.
+            num_threads: how many encode; the ids do not depend on it.
+            nulls: whether a missing text is an error, or, with "empty", a row of no ids.
+            column: the name of the column of a table, of a data set or of rows.
 
         >>> tokenizer = Tokenizer.train_from_iterator([], vocab_size=265)
         >>> ids, offsets = tokenizer.encode_batch(["ab", "", "c"])
@@ -336,17 +384,19 @@ class Tokenizer(Rendering):
         ([97, 98, 99], [0, 2, 2, 3])
 
         Raises:
-            TypeError: One of a list of texts is not a str, or not bytes as the first is.
-            SourceError: The array holds something else than texts, or a null (and its first row).
+            TypeError: A text is neither str nor bytes, is of the other type than the first, or is
+                missing; or `texts` is one text, or nothing that texts come from, or lacks the
+                column.
+            SourceError: The array holds something else than texts, or a null (and its first row);
+                or `nulls` is neither "error" nor "empty".
             SplitError: The regex engine gave up on a text.
-            TokenizerError: `nulls` is neither "error" nor "empty".
         """
-        if nulls not in get_args(Nulls):
-            raise TokenizerError(f'nulls is {nulls!r}: it must be "error" or "empty"')
-        if isinstance(texts, Documents | list | tuple):
-            return self.encode_documents(as_documents(texts, nulls=nulls), threads=threads)
-        arrow = ArrowTexts.from_arrow(texts, nulls=nulls)
-        return arrow.encode(lambda documents: self.encode_documents(documents, threads=threads))
+        return encode_texts(
+            texts,
+            lambda documents: self.encode_documents(documents, num_threads=num_threads),
+            nulls=nulls,
+            column=column,
+        )
 
     def encode_documents(
         self,
@@ -354,7 +404,7 @@ class Tokenizer(Rendering):
         *,
         before: Sequence[int] = (),
         after: Sequence[int] = (),
-        threads: int = 1,
+        num_threads: int = 1,
         gaps: Gaps = "spans",
     ) -> tuple[Ids, Offsets]:
         """Return all ids of a batch as `encode_batch` does; invalid UTF-8 is encoded as bytes.
@@ -372,7 +422,7 @@ class Tokenizer(Rendering):
             documents.offsets,
             before=before,
             after=after,
-            threads=threads,
+            threads=num_threads,
             wide=wide,
         )
 
@@ -389,96 +439,47 @@ class Tokenizer(Rendering):
             wide=self.model.id_bytes > np.dtype(np.uint16).itemsize,
         )
 
-    def encode_special(self, text: str) -> int:
-        """Return the id of a special token, or of a text that is exactly one token.
-
-        Raises:
-            KeyError: It is neither.
-        """
-        number = self.model.special_tokens.get(text)
-        if number is None:
-            number = self._numbers.get(to_utf8(text))
-        if number is None:
-            raise KeyError(to_utf8(text))
-        return number
-
-    def decode(self, ids: Iterable[int] | NDArray[np.integer]) -> str:
-        """Return the text of ids; special tokens by name, invalid UTF-8 as U+FFFD.
-
-        Raises:
-            KeyError: An id is not a token.
-        """
-        return self.decode_bytes(ids).decode(errors="replace")
-
-    def decode_bytes(self, ids: Iterable[int] | NDArray[np.integer]) -> bytes:
-        """Return the bytes of ids; special tokens by name.
-
-        Raises:
-            KeyError: An id is not a token.
-        """
-        if isinstance(ids, np.ndarray):
-            if ids.size >= _MANY_IDS and is_plain(ids):
-                return self._decoder.decode(ids)
-            ids = ids.tolist()
-        try:
-            return b"".join([self._spelling[number] for number in ids])
-        except KeyError as error:
-            raise KeyError(f"Invalid token for decoding: {error.args[0]}") from None
-
-    def decode_batch(
-        self, ids: Ids, offsets: Offsets, *, as_bytes: bool = False
-    ) -> "pa.LargeStringArray | pa.LargeBinaryArray":
-        """Return the text of each row of ids as `decode` does, or its bytes, in one Arrow array.
-
-        `ids` is a uint16 or uint32 array and `offsets` n + 1 positions in it, int64, never falling,
-        the first not necessarily 0: what `encode_batch` returns.
-
-        >>> tokenizer = Tokenizer.train_from_iterator([], vocab_size=265)
-        >>> tokenizer.decode_batch(*tokenizer.encode_batch(["ab", "", "c"])).to_pylist()
-        ['ab', '', 'c']
-
-        Raises:
-            KeyError: An id is not a token; the message names it and its row.
-            TypeError: `ids` or `offsets` are not arrays of these types.
-            TokenizerError: `offsets` fall or leave the ids, or are empty.
-        """
-        ids, offsets = required(ids, offsets)
-        data, ends = self._decoder.decode_batch(ids, offsets, replace=not as_bytes)
-        return Documents(data=data, offsets=ends).to_arrow(as_bytes=as_bytes)
-
-    def decode_single_token_bytes(self, token_id: int) -> bytes:
-        """Return the bytes of an id; the name of a special token.
-
-        Raises:
-            KeyError: The id is not a token.
-        """
-        try:
-            return self._spelling[token_id]
-        except KeyError:
-            raise KeyError(str(token_id)) from None
-
-    def id_to_token(self, token_id: int) -> str:
-        """Return the text of one id.
-
-        Raises:
-            KeyError: The id is not a token.
-        """
-        return self.decode([token_id])
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tokenizer) and self.model == other.model
 
     def __hash__(self) -> int:
         return hash(self.model)
 
-    def __reduce__(self) -> tuple[type[Self], tuple[Model]]:
+    def __reduce__(self) -> "tuple[type[Self], tuple[Model]]":
         return type(self), (self.model,)
 
     def __repr__(self) -> str:
         return (
-            f"<Tokenizer {self.sha256[:16]}: {len(self.model.merges)} merges, "
-            f"{len(self.model.special_tokens)} special tokens, {self.get_vocab_size()} ids>"
+            f"<Tokenizer {self.sha256[:16]}: {len(self.model.merges):,} merges, "
+            f"{len(self.model.special_tokens):,} special tokens, {len(self):,} ids>"
         )
+
+    def _rules(self, allowed: Special | None, disallowed: Special | None) -> SpecialRules:
+        return SpecialRules(self.model.special_tokens, allowed=allowed, disallowed=disallowed)
+
+    def _encode_pieces(self, text: str, rules: SpecialRules) -> list[int]:
+        """Return the ids of a text in which allowed special tokens are taken as such."""
+        special = self.model.special_tokens
+        parts = (
+            [special[piece]] if is_special else self._encode_text(piece)
+            for piece, is_special in rules.pieces(text)
+        )
+        return [*chain.from_iterable(parts)]
+
+    def _encode_lists(self, texts: list[list[Piece]], num_threads: int) -> Iterator[list[int]]:
+        """Yield the ids of each text by its pieces."""
+        special = self.model.special_tokens
+        ordinary = [piece for pieces in texts for piece, is_special in pieces if not is_special]
+        rows = self._encode_texts(ordinary, num_threads)
+        for pieces in texts:
+            parts = ([special[piece]] if is_special else next(rows) for piece, is_special in pieces)
+            yield [*chain.from_iterable(parts)]
+
+    def _encode_texts(self, texts: list[str], num_threads: int) -> Iterator[list[int]]:
+        documents = Documents.from_strings(texts)
+        ids, offsets = self.encode_documents(documents, num_threads=num_threads)
+        flat = ids.tolist()
+        return (flat[start:stop] for start, stop in pairwise(offsets.tolist()))
 
     def _encode_text(self, text: str) -> list[int]:
         try:
@@ -486,12 +487,6 @@ class Tokenizer(Rendering):
         except UnicodeEncodeError:  # a lone surrogate
             ids: list[int] = self._encoder.encode(to_utf8(text)).tolist()
             return ids
-
-    @cached_property
-    def _decoder(self) -> _core.Decoder:
-        """The table of spellings; made only where many ids are decoded."""
-        names = [(number, name) for name, number in self.model.special_tokens.items()]
-        return _core.Decoder(self.model.merge_array, names, byte_order=self.model.core_byte_order)
 
     @cached_property
     def _strict_encoder(self) -> _core.Encoder:
@@ -504,20 +499,5 @@ class Tokenizer(Rendering):
             cache_bytes=self._cache_bytes,
         )
 
-    @cached_property
-    def _numbers(self) -> Mapping[bytes, int]:
-        """Id of each token by its bytes, the lowest where two have the same."""
-        return {token: number for number, token in reversed([*enumerate(self.model.tokens)])}
-
-    @cached_property
-    def _spelling(self) -> Mapping[int, bytes]:
-        """Bytes of every id; a special token's are its name."""
-        names = {number: name.encode() for name, number in self.model.special_tokens.items()}
-        return dict(enumerate(self.model.tokens)) | names
-
     def _number(self, token: int | str) -> int:
         return token if isinstance(token, int) else self.encode_special(token)
-
-
-RustBPETokenizer = Tokenizer
-"""nanochat's name for it."""

@@ -6,7 +6,7 @@ The merges equal those of nanochat's training, bit for bit.
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from nanotok_ray import _core
 from nanotok_ray.counts.patterns import SPLIT_PATTERN, default_threads
-from nanotok_ray.documents.texts import text_batches
+from nanotok_ray.documents.texts import batches_of
 from nanotok_ray.errors import TokenizerError, VocabularySizeError
 from nanotok_ray.formats.manifest import to_json
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
@@ -40,6 +40,7 @@ from nanotok_ray.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from nanotok_ray.counts.span_counts import SpanCounts
+    from nanotok_ray.documents.texts import Texts
 
 _log = logging.getLogger(__name__)
 
@@ -90,7 +91,8 @@ class TrainSettings:
         room = self.vocab_size - len(self.special_tokens)
         if room < NUM_BYTES:
             raise VocabularySizeError(
-                f"vocab_size_no_special must be at least {NUM_BYTES}, got {room}"
+                f"vocab_size_no_special must be at least {NUM_BYTES}, got {room}: vocab_size is "
+                f"{self.vocab_size}, and {len(self.special_tokens)} ids of it are special tokens"
             )
         if self.vocab_size - 1 > MAX_ID:
             raise VocabularySizeError(
@@ -176,6 +178,9 @@ class LearnedTokenizer:
             stop_reason=self.stop_reason,
         )
 
+    def __repr__(self) -> str:
+        return f"<LearnedTokenizer {self.tokenizer!r}: {self.stop_reason}>"
+
     @property
     def stop_reason(self) -> str:
         """Why learning ended: vocabulary size reached, no pair left or below min_pair_count."""
@@ -245,7 +250,7 @@ def learn(
     special_tokens: Sequence[str] = SPECIAL_TOKENS,
     min_pair_count: int = 1,
     max_token_bytes: int | None = None,
-    threads: int | None = None,
+    num_threads: int | None = None,
     on_progress: "Callable[[MergeProgress], None] | None" = None,
 ) -> LearnedTokenizer:
     """Learn a tokenizer from counts: what `Tokenizer.train_from_iterator` learns from the texts.
@@ -258,8 +263,8 @@ def learn(
         special_tokens: names of ids that text does not produce.
         min_pair_count: do not merge a pair that occurs less often.
         max_token_bytes: make no token of more bytes; None: of any number.
-        threads: how many learn; None: all cores, and one inside a Ray worker. The tokenizer does
-            not depend on it.
+        num_threads: how many learn; None: all cores, and one inside a Ray worker. The tokenizer
+            does not depend on it.
         on_progress: called about every 1%; what it raises ends the call.
 
     >>> from nanotok_ray.counts.span_counts import SpanCounts
@@ -280,7 +285,7 @@ def learn(
         min_pair_count=min_pair_count,
         max_token_bytes=max_token_bytes,
     )
-    return learn_counts(counts, settings, threads=threads, on_progress=on_progress)
+    return learn_counts(counts, settings, threads=num_threads, on_progress=on_progress)
 
 
 def learn_counts(
@@ -304,13 +309,13 @@ def learn_counts(
     return learned
 
 
-def learn_model(texts: Iterable[str], settings: TrainSettings, *, threads: int | None) -> Model:
+def learn_model(texts: "Texts", settings: TrainSettings, *, threads: int | None) -> Model:
     """Learn a model of `vocab_size` ids from texts, or of fewer ids if pairs run out.
 
     Raises:
         PatternError: The pattern cannot be compiled.
-        TokenizerError: `texts` is one string, or `threads` is less than 1.
-        TypeError: One of the texts is not a str.
+        TokenizerError: `threads` is less than 1.
+        TypeError: `texts` is one text, or one of them is none.
     """
     num_threads = checked_threads(threads)
     counts = count_spans(texts, pattern=settings.pattern, threads=num_threads)
@@ -321,19 +326,16 @@ def learn_model(texts: Iterable[str], settings: TrainSettings, *, threads: int |
     return model
 
 
-def count_spans(texts: Iterable[str], *, pattern: str, threads: int) -> _core.SpanCounts:
+def count_spans(texts: "Texts", *, pattern: str, threads: int) -> _core.SpanCounts:
     """Count the spans of texts; `pattern` is a regular expression.
 
     Raises:
         PatternError: The pattern cannot be compiled.
         SplitError: The regex engine gave up on a text.
-        TokenizerError: `texts` is one string.
-        TypeError: One of the texts is not a str.
+        TypeError: `texts` is one text, or one of them is none.
     """
-    if isinstance(texts, str | bytes):
-        raise TokenizerError("expected an iterator of texts, got one text: put it into a list")
     counts = _core.SpanCounts(pattern)
-    for batch in text_batches(texts):
+    for batch in batches_of(texts):
         counts.update(batch.data, batch.offsets, threads=threads)
     return counts
 

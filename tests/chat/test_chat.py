@@ -1,4 +1,5 @@
 import copy
+import sys
 from itertools import pairwise
 
 import pytest
@@ -108,6 +109,9 @@ def test_a_completion_prompt_ends_where_the_assistant_starts():
 
 
 USER = {"role": "user", "content": "hi"}
+NO_INDEX = "string indices must be integers" + (
+    ", not 'str'" if sys.version_info >= (3, 11) else ""
+)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +119,7 @@ USER = {"role": "user", "content": "hi"}
     [
         ([{"text": "x"}], "KeyError: 'type'"),
         ([{"type": "text"}], "KeyError: 'text'"),
-        (["x"], "TypeError: string indices must be integers, not 'str'"),
+        (["x"], f"TypeError: {NO_INDEX}"),
         ([{"type": "image", "text": "x"}], "Unknown part type: image"),
         ([{"type": ["text"], "text": "x"}], "Unknown part type: ['text']"),
         ([{"type": "text", "text": None}], "Invalid input type: <class 'NoneType'>"),

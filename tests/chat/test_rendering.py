@@ -114,7 +114,7 @@ def check(documents, dialect, *, encoder=ENCODER, special_tokens=NARROW):
         for document in documents
     ]
     for threads in (1, 3):
-        batch = renderer.render(Documents.from_bytes(documents), threads=threads)
+        batch = renderer.render(Documents.from_bytes(documents), num_threads=threads)
         assert batch.ids.dtype == (np.uint32 if wide else np.uint16)
         assert batch.labels.dtype == np.uint8
         assert each_of(batch) == expected

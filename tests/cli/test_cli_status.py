@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -56,7 +56,7 @@ def hold(out, *, at, me=ELSEWHERE, state="held"):
     """Let somebody hold the lease who wrote it at a given time."""
     lease = take(out, command="prepare", on_event=ignore, me=me)
     values = json.loads(out.read_bytes(lease_name(lease.number)))
-    values |= {"renewed": datetime.fromtimestamp(at, UTC).isoformat(), "state": state}
+    values |= {"renewed": datetime.fromtimestamp(at, timezone.utc).isoformat(), "state": state}
     out.write_whole(lease_name(lease.number), json.dumps(values).encode())
 
 

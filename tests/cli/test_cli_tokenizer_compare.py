@@ -21,10 +21,10 @@ LANGUAGES = ["en" if number % 3 else "ko" for number in range(30)]
 def root(tmp_path_factory):
     """Three tokenizers, of which two are called alike, and two corpora."""
     folder = tmp_path_factory.mktemp("compare")
-    tokenizer = Tokenizer.train_from_iterator(MADE, 380, threads=1)
+    tokenizer = Tokenizer.train_from_iterator(MADE, 380, num_threads=1)
     tokenizer.save(folder / "a/tokenizer")
     tokenizer.truncated(300).save(folder / "b/tokenizer")
-    Tokenizer.train_from_iterator(texts(60, seed=8), 330, threads=1).save(folder / "other")
+    Tokenizer.train_from_iterator(texts(60, seed=8), 330, num_threads=1).save(folder / "other")
     table = pa.table({"text": MADE[:30], "language": LANGUAGES})
     pq.write_table(table, folder / "web.parquet")
     for number in range(2):

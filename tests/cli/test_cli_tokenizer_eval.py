@@ -23,7 +23,7 @@ def out(tmp_path_factory):
 @pytest.fixture(scope="module")
 def other(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tokenizers") / "other"
-    Tokenizer.train_from_iterator(texts(60, seed=8), 300, threads=1).save(folder)
+    Tokenizer.train_from_iterator(texts(60, seed=8), 300, num_threads=1).save(folder)
     return folder
 
 

@@ -21,7 +21,7 @@ MADE = texts(60, seed=7)
 def folder(tmp_path_factory):
     """A tokenizer's folder with a corpus beside it."""
     root = tmp_path_factory.mktemp("show")
-    tokenizer = Tokenizer.train_from_iterator(MADE, 380, threads=1)
+    tokenizer = Tokenizer.train_from_iterator(MADE, 380, num_threads=1)
     tokenizer.save(root / "tokenizer")
     write_parquet(root / "a.parquet", MADE[:40])
     return root

@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import tomllib
 
 import pytest
 
@@ -12,6 +11,7 @@ from nanotok_ray.cli.submit import MAX_NOTES, SubmitLines, address_of
 from nanotok_ray.cluster.submit.shipping import check_id, ship, variables_of
 from nanotok_ray.cluster.submit.submission import JobState, ending_of
 from nanotok_ray.errors import RecipeError
+from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 from nanotok_ray.storage import Folder
 
 RECIPE = """

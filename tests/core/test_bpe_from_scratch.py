@@ -47,7 +47,9 @@ def test_it_cuts_texts_as_the_core_does(text):
 @given(st.lists(texts, min_size=1, max_size=4), st.integers(0, MOST), texts)
 def test_merges_and_ids_are_those_of_the_core(documents, num_merges, unseen):
     plain = RegexTokenizer(train(spans_of(documents), num_merges))
-    core = Tokenizer.train_from_iterator(documents, 256 + num_merges, special_tokens=(), threads=1)
+    core = Tokenizer.train_from_iterator(
+        documents, 256 + num_merges, special_tokens=(), num_threads=1
+    )
     assert list(plain.new_ids) == core.merges
     for text in (*documents, unseen):
         assert plain.encode(text) == core.encode(text)
@@ -67,7 +69,7 @@ def test_tokens_are_those_of_rustbpe(documents, num_merges):
 def test_of_a_text_that_is_not_cut_too(text, num_merges):
     counts = SpanCounts(r"(?s:.+)")
     counts.update([text])
-    core = learn(counts, 256 + num_merges, special_tokens=(), threads=1).tokenizer
+    core = learn(counts, 256 + num_merges, special_tokens=(), num_threads=1).tokenizer
     plain = BasicTokenizer(train(BasicTokenizer.split(text), num_merges))
     assert list(plain.new_ids) == core.merges
     assert plain.encode(text) == core.encode(text)

@@ -1,7 +1,6 @@
 """Extras: no page and no message sends anybody to a package index for nanotok_ray."""
 
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from nanotok_ray.cli.overview import overview
 from nanotok_ray.errors import how_to_install
 from nanotok_ray.job.doctor.software import PACKAGES
+from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]

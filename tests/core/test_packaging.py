@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-import tomllib
 import zipfile
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 import nanotok_ray
 from nanotok_ray.recipe import load_recipe
+from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,7 +45,8 @@ def pins(name):
 
 
 def names(requirements):
-    """Return the package names of requirement strings, our own left out."""
+    """Return the package names of requirement strings, but ours and those of old Pythons."""
+    requirements = [text for text in requirements if "python_version <" not in text]
     found = {normal(re.match(r"[A-Za-z0-9._-]+", text)[0]) for text in requirements}
     return found - {"nanotok-ray"}
 
@@ -152,7 +153,7 @@ def test_no_committed_file_names_a_registry():
     assert [path.name for path, text in texts.items() if hosts.search(text)] == []
 
 
-@pytest.mark.parametrize("name", ["demo", "nanochat"])
+@pytest.mark.parametrize("name", ["demo", "nanochat", "nanochat-experiment"])
 def test_a_shipped_recipe_is_valid(name, monkeypatch, tmp_path):
     monkeypatch.setenv("NANOTOK_DEMO_DIR", str(tmp_path))
     monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path))
@@ -161,8 +162,18 @@ def test_a_shipped_recipe_is_valid(name, monkeypatch, tmp_path):
     assert all(path.startswith(f"{tmp_path}/") for path in [*paths, recipe.output.path])
 
 
-def test_the_nanochat_recipe_has_the_limits_of_nanochat():
-    recipe = load_recipe(str(ROOT / "jobs" / "recipes" / "nanochat.toml"))
+def test_the_recipe_of_an_experiment_reads_its_data_set(monkeypatch, tmp_path):
+    monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path))
+    monkeypatch.setenv("NANOCHAT_DATASET", "mine")
+    monkeypatch.setenv("NANOCHAT_EXPERIMENT", "wide")
+    recipe = load_recipe(str(ROOT / "jobs" / "recipes" / "nanochat-experiment.toml"))
+    assert recipe.sources[0].paths == (f"{tmp_path}/datasets/mine/*.parquet",)
+    assert recipe.output.path == f"{tmp_path}/experiments/wide/nanotok"
+
+
+@pytest.mark.parametrize("name", ["nanochat", "nanochat-experiment"])
+def test_the_nanochat_recipes_have_the_limits_of_nanochat(name):
+    recipe = load_recipe(str(ROOT / "jobs" / "recipes" / f"{name}.toml"))
     assert recipe.tokenizer.vocab_size == 32768
     assert recipe.limits.doc_cap == 10_000
     assert recipe.limits.max_chars == 2_000_000_000
@@ -175,7 +186,7 @@ def test_the_wheel_holds_both_packages_and_nothing_else(tmp_path):
     command = [maturin, "build", "--release", "--locked", "--quiet", "--out", tmp_path]
     subprocess.run(command, cwd=ROOT, check=True)
     (wheel,) = tmp_path.iterdir()
-    assert re.search(r"-cp311-abi3-manylinux_\d+_\d+_[a-z0-9_]+\.whl$", wheel.name)
+    assert re.search(r"-cp310-abi3-manylinux_\d+_\d+_[a-z0-9_]+\.whl$", wheel.name)
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     kept = [path for package in ("nanotok_ray", "jobs") for path in (ROOT / package).rglob("*.*")]
     source = {path.relative_to(ROOT).as_posix() for path in kept if path.suffix in SHIPPED}

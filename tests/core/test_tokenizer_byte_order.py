@@ -34,7 +34,7 @@ def test_ids_are_the_same_but_for_those_of_bytes(byte_order, some):
         assert ids == renamed(PLAIN.encode(text), byte_order)
         assert own.decode(ids) == text
         assert own.decode_bytes(np.array(ids * 8, np.uint16)) == text.encode() * 8
-    ids, offsets = own.encode_batch(some, threads=2)
+    ids, offsets = own.encode_batch(some, num_threads=2)
     assert ids.tolist() == renamed(PLAIN.encode_batch(some)[0].tolist(), byte_order)
     assert own.decode_batch(ids, offsets).to_pylist() == some
 

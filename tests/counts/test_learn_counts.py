@@ -98,7 +98,7 @@ def test_a_pair_may_reach_the_top_and_not_pass_it():
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
 def test_threads_do_not_change_the_merges(threads):
-    own = learn(counted(DOCUMENTS), 400, threads=threads).tokenizer
+    own = learn(counted(DOCUMENTS), 400, num_threads=threads).tokenizer
     assert own == learn(counted(DOCUMENTS), 400).tokenizer
 
 
@@ -165,7 +165,7 @@ def test_long_tokens_are_not_made_if_asked(caplog):
         ({"min_pair_count": 0}, TokenizerError, "min_pair_count is 0: it must be 1"),
         ({"min_pair_count": 2**64}, TokenizerError, f"min_pair_count is {2**64}"),
         ({"max_token_bytes": 1}, TokenizerError, "max_token_bytes is 1: .* at least 2 bytes"),
-        ({"threads": 0}, TokenizerError, "threads is 0: it must be at least 1"),
+        ({"num_threads": 0}, TokenizerError, "threads is 0: it must be at least 1"),
         ({"special_tokens": ("<x>", "<x>")}, TokenizerError, "'<x>' is given twice"),
         ({"special_tokens": "<x>"}, TokenizerError, "one name, '<x>': put it into a list"),
     ],

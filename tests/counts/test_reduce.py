@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.counts import count_file, reduce
+from nanotok_ray.counts import count_file, hash_ranges
 from nanotok_ray.counts.count_file import (
     BATCH_ROWS,
     NUM_RANGES,
@@ -21,17 +22,22 @@ from nanotok_ray.counts.count_file import (
     pack_counts,
     range_sizes,
 )
+from nanotok_ray.counts.hash_ranges import MAX_OPEN, CountRanges, HashPart
 from nanotok_ray.counts.reduce import (
-    MAX_OPEN,
     CountPart,
-    CountRanges,
+    PartSettings,
+    join_parts,
+    part_key,
     reduce_counts,
     reduce_memory,
+    reduce_part,
     sum_run,
 )
 from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError
 from nanotok_ray.storage import Folder
 from tests.support.learned import learn_reduced
+from tests.support.machine_speed import scaled
+from tests.support.s3_server import BUCKET, s3_behind_a_proxy
 
 ORIGIN = CountProvenance.nothing(pattern=".", gaps="spans")
 
@@ -121,6 +127,102 @@ def test_sums_are_those_of_counters(tmp_path_factory, *, counters, weights, min_
     assert hashes == sorted(hashes)
 
 
+def reduced_by_parts(folder, parts, *, num_parts, min_count):
+    records = []
+    for number in range(num_parts):
+        part = HashPart(number=number, num_parts=num_parts)
+        settings = PartSettings(min_count=min_count, part=part)
+        name = f"part-{number}"
+        records.append(reduce_part(parts, settings, folder=folder, name=name, key="k"))
+    return join_parts(folder, records)
+
+
+@given(
+    counters=COUNTERS,
+    weights=st.lists(st.integers(1, 2**40), min_size=5, max_size=5),
+    min_count=st.integers(1, 20),
+    sizes=st.tuples(st.sampled_from([1, 2, 8, 16]), st.sampled_from([1, 2, 7])),
+)
+def test_the_sums_of_parts_are_the_sum(tmp_path_factory, *, counters, weights, min_count, sizes):
+    num_parts, batch_rows = sizes
+    weights = weights[: len(counters)]
+    folder = Folder(str(tmp_path_factory.mktemp("counts")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(count_file, "BATCH_ROWS", batch_rows)
+        parts = parts_of(Path(folder.url), counters, weights)
+    reduced = reduced_by_parts(folder, parts, num_parts=num_parts, min_count=min_count)
+    check(reduced, counters, weights, min_count)
+    plain = reduce_counts(parts, min_count=min_count)
+    assert reduced.data.tobytes() == plain.data.tobytes()
+    assert reduced.offsets.tolist() == plain.offsets.tolist()
+
+
+def test_a_part_reads_the_batches_that_have_its_rows(tmp_path, monkeypatch):
+    rng = random.Random(3)
+    sizes = [9 * BATCH_ROWS + 5, 20 * BATCH_ROWS]
+    counters = [many(rng, size) for size in sizes]
+    parts = parts_of(tmp_path, counters)
+    read = Counter()
+    batch = count_file.CountReader.batch
+
+    def note(reader, number):
+        read[reader.name, number] += 1
+        return batch(reader, number)
+
+    monkeypatch.setattr(count_file.CountReader, "batch", note)
+    part = HashPart(number=3, num_parts=8)
+    settings = PartSettings(min_count=1, part=part)
+    record = reduce_part(parts, settings, folder=Folder(str(tmp_path)), name="part", key="k")
+    batches = sum(-(-len(counts) // BATCH_ROWS) for counts in counters)
+    assert len(read) <= batches / 8 + 2 * len(counters)
+    assert set(read.values()) == {1}
+    distinct = {span for counts in counters for span in counts}
+    wanted = [span for span in distinct if xxhash.xxh3_64_intdigest(span) >> 61 == 3]
+    assert record["totals"]["distinct_spans"] == len(wanted)
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "other", "more", "fewer", "gone"])
+def test_a_damaged_sum_of_a_part_is_named(tmp_path, damage):
+    folder = Folder(str(tmp_path))
+    parts = parts_of(tmp_path, [many(random.Random(4), 500)])
+    settings = PartSettings(min_count=1, part=HashPart())
+    record = reduce_part(parts, settings, folder=folder, name="part", key="k")
+    path = tmp_path / "part.arrow"
+    data = path.read_bytes()
+    match damage:
+        case "cut":
+            path.write_bytes(data[:-100])
+        case "empty":
+            path.write_bytes(b"")
+        case "other":
+            path.write_bytes((tmp_path / "0.arrow").read_bytes())
+        case "more" | "fewer":
+            record["sum"]["spans"] += 1 if damage == "fewer" else -1
+        case "gone":
+            path.unlink()
+    expected = FileNotFoundError if damage == "gone" else CorruptOutputError
+    with pytest.raises(expected, match=r"part\.arrow"):
+        join_parts(folder, [record])
+
+
+def test_the_key_of_a_part_has_all_that_it_depends_on():
+    def key(keys, *, min_count=1, number=0, num_parts=4):
+        part = HashPart(number=number, num_parts=num_parts)
+        settings = PartSettings(min_count=min_count, part=part)
+        return part_key(keys, settings)
+
+    keys = [
+        key([("a", 1)]),
+        key([("a", 2)]),
+        key([("b", 1)]),
+        key([("a", 1), ("b", 1)]),
+        key([("a", 1)], min_count=2),
+        key([("a", 1)], number=1),
+        key([("a", 1)], num_parts=8),
+    ]
+    assert len(set(keys)) == len(keys)
+
+
 def many(rng, size):
     return Counter(str(rng.randrange(3 * size)).encode() for _ in range(size))
 
@@ -157,7 +259,7 @@ def test_more_files_than_stay_open(tmp_path, monkeypatch):
     assert len(counters) > MAX_OPEN
     parts = parts_of(tmp_path, counters)
     check(reduce_counts(parts, buffer_bytes=40 << 20), counters, [1] * 300, 1)
-    monkeypatch.setattr(reduce, "MAX_OPEN", 3)
+    monkeypatch.setattr(hash_ranges, "MAX_OPEN", 3)
     opened = set()
     start, close = count_file.CountReader.__init__, count_file.CountReader.close
 
@@ -344,3 +446,25 @@ def test_learning_takes_weights_and_a_least_count(tmp_path):
     totals = reduced.totals
     assert (totals.spans, totals.span_bytes, totals.distinct_spans) == (7, 28, 3)
     assert totals.dropped_distinct == totals.dropped_spans == 1
+
+
+@pytest.fixture(scope="module")
+def proxy():
+    with s3_behind_a_proxy() as running:
+        yield running
+
+
+def test_remote_files_are_read_side_by_side_with_two_requests_each(tmp_path, proxy):
+    rng = random.Random(5)
+    counters = [many(rng, 40) for _ in range(40)]
+    folder = Folder(f"s3://{BUCKET}/counts")
+    urls = []
+    for number, path in enumerate(files_of(tmp_path, counters)):
+        folder.write_whole(f"{number}.arrow", Path(path).read_bytes())
+        urls.append(folder.join(f"{number}.arrow"))
+    proxy.clear()
+    proxy.delay = scaled(0.05)
+    reduced = reduce_counts([CountPart(url=url) for url in urls])
+    check(reduced, counters, [1] * len(counters), 1)
+    assert len(proxy.requests) == 2 * len(counters)
+    assert proxy.most_at_once >= 8

@@ -62,7 +62,7 @@ def summed(pairs):
 
 @given(st.lists(TEXTS, max_size=3), st.sampled_from(sorted(PATTERNS)), st.integers(1, 2))
 def test_updates_hold_what_a_counter_holds(parts, pattern, threads):
-    counts = SpanCounts(pattern, threads=threads)
+    counts = SpanCounts(pattern, num_threads=threads)
     for documents in parts:
         counts.update(iter(documents))
     everything = [text for documents in parts for text in documents]
@@ -184,7 +184,7 @@ def test_gaps_are_counted_and_can_be_refused():
 @pytest.mark.parametrize("threads", [0, -1])
 def test_threads_are_one_or_more(threads):
     with pytest.raises(CountsError, match=f"threads is {threads}"):
-        SpanCounts(threads=threads)
+        SpanCounts(num_threads=threads)
 
 
 def test_a_pattern_is_a_name_or_an_expression():
@@ -513,7 +513,7 @@ def test_the_most_common_are_in_an_order_of_their_own(counts, n):
 
 
 def test_counts_pickle_as_they_are_and_go_on():
-    counts = counted(["a b"], threads=1)
+    counts = counted(["a b"], num_threads=1)
     again = pickle.loads(pickle.dumps(counts))
     again.update(["a"])
     again.merge(SpanCounts.from_counts({"c": 1}, pattern="nanochat"))

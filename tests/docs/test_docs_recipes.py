@@ -1,7 +1,6 @@
 """docs/recipes.md: every key of the model is there, its default and limits are true, TOML loads."""
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Annotated, Literal, get_args, get_origin
 
@@ -19,6 +18,7 @@ from nanotok_ray.recipe import (
     parse_recipe,
 )
 from nanotok_ray.recipe.special_tokens import PRESETS, SPECIAL_TOKENS
+from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/recipes.md").read_text("utf-8")

@@ -270,9 +270,9 @@ def test_surrogates_have_the_ids_that_tiktoken_gives_them(tokenizer, encoding, t
 def test_empty_texts_have_no_ids_and_an_empty_batch_has_no_rows(tokenizer, kind):
     the = tokenizer.encode("the")
     assert rows(tokenizer.encode_batch(kind(["", "the", "", ""]))) == [[], the, [], []]
-    assert rows(tokenizer.encode_batch(kind([""]), threads=8)) == [[]]
+    assert rows(tokenizer.encode_batch(kind([""]), num_threads=8)) == [[]]
     empty = kind([]) if kind is list else pa.array([], pa.string())
-    ids, offsets = tokenizer.encode_batch(empty, threads=8)
+    ids, offsets = tokenizer.encode_batch(empty, num_threads=8)
     assert (ids.tolist(), offsets.tolist()) == ([], [0])
     assert tokenizer.encode("") == tokenizer.encode([]) == []
 
@@ -280,7 +280,7 @@ def test_empty_texts_have_no_ids_and_an_empty_batch_has_no_rows(tokenizer, kind)
 def test_a_missing_text_is_refused_or_a_row_of_no_ids(tokenizer):
     found = tokenizer.encode_batch([None, "the", None], nulls="empty")
     assert rows(found) == [[], tokenizer.encode("the"), []]
-    with pytest.raises(TypeError, match="'None' is not an instance of 'str'"):
+    with pytest.raises(TypeError, match="row 1: None is not an instance of 'str'"):
         tokenizer.encode_batch(["the", None])
 
 
@@ -555,7 +555,7 @@ def test_many_tiny_documents_have_the_ids_of_one_large_one(tokenizer, encoding):
     ]
     documents = random.Random(12).choices(parts, k=200_000)
     expected = {each: encoding.encode_ordinary(each) for each in parts}
-    found = tokenizer.encode_batch(documents, threads=2)
+    found = tokenizer.encode_batch(documents, num_threads=2)
     assert rows(found) == [expected[each] for each in documents]
     text = "".join(documents)
     assert found[0].tolist() == tokenizer.encode(text) == encoding.encode_ordinary(text)
@@ -595,14 +595,14 @@ def test_more_spans_than_can_be_remembered_change_no_ids(tokenizer, encoding):
 @forks
 def test_a_child_encodes_after_a_fork(tokenizer, encoding, texts):
     expected = [encoding.encode_ordinary(text) for text in texts]
-    assert rows(tokenizer.encode_batch(texts, threads=2)) == expected
+    assert rows(tokenizer.encode_batch(texts, num_threads=2)) == expected
 
     def encode():
-        assert rows(tokenizer.encode_batch(texts, threads=2)) == expected
+        assert rows(tokenizer.encode_batch(texts, num_threads=2)) == expected
         assert tokenizer.encode(texts[0]) == expected[0]
 
     assert status_of_child(encode) == 0
-    assert rows(tokenizer.encode_batch(texts, threads=2)) == expected
+    assert rows(tokenizer.encode_batch(texts, num_threads=2)) == expected
 
 
 @forks
@@ -612,7 +612,7 @@ def test_a_child_encodes_after_a_fork_in_the_middle_of_encoding(tokenizer, encod
 
     def encode():
         while not stop.is_set():
-            tokenizer.encode_batch(texts, threads=2)
+            tokenizer.encode_batch(texts, num_threads=2)
 
     def encode_one():
         assert tokenizer.encode(texts[0]) == expected
@@ -633,7 +633,7 @@ def test_a_child_encodes_after_a_fork_in_the_middle_of_encoding(tokenizer, encod
 def test_any_number_of_threads_gives_the_same_ids(tokenizer, encoding, texts, number):
     documents = [line for text in texts for line in text.splitlines(keepends=True)]
     expected = [encoding.encode_ordinary(document) for document in documents]
-    assert rows(tokenizer.encode_batch(documents, threads=number)) == expected
+    assert rows(tokenizer.encode_batch(documents, num_threads=number)) == expected
 
 
 def test_two_tokenizers_used_in_turn_do_not_meet(tokenizer, encoding, texts):
@@ -654,7 +654,7 @@ def test_many_python_threads_share_one_tokenizer(tokenizer, encoding, texts):
         barrier.wait()
         order = random.Random(number).sample(range(len(parts)), len(parts))
         found = {each: tokenizer.encode(parts[each]) for each in order}
-        batch = rows(tokenizer.encode_batch([parts[each] for each in order], threads=2))
+        batch = rows(tokenizer.encode_batch([parts[each] for each in order], num_threads=2))
         return [found[each] for each in range(len(parts))], [
             batch[order.index(each)] for each in range(len(parts))
         ]
@@ -678,7 +678,7 @@ def test_an_interrupt_ends_encoding_and_leaves_the_tokenizer_right(
             with pytest.raises(KeyboardInterrupt):
                 encode_forever(tokenizer, texts, threads=number, started=started)
             interrupter.join()
-            assert rows(tokenizer.encode_batch(texts, threads=number)) == expected
+            assert rows(tokenizer.encode_batch(texts, num_threads=number)) == expected
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -686,7 +686,7 @@ def test_an_interrupt_ends_encoding_and_leaves_the_tokenizer_right(
 def encode_forever(tokenizer, texts, *, threads, started):
     while True:
         started.set()
-        tokenizer.encode_batch(texts, threads=threads)
+        tokenizer.encode_batch(texts, num_threads=threads)
 
 
 def interrupt_after(event):

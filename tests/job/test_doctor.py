@@ -2,7 +2,6 @@
 
 import json
 import os
-import tomllib
 from importlib import metadata, util
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +20,7 @@ from nanotok_ray.job.doctor.ray_settings import (
     check_ray_settings,
     check_token,
 )
+from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 from nanotok_ray.units import without_secrets
 from tests.support.small_corpus import write_corpus
 
@@ -188,8 +188,8 @@ def test_the_compiled_core_says_what_it_is():
 
 
 def test_an_old_python_fails(monkeypatch):
-    monkeypatch.setattr(software.sys, "version_info", (3, 10, 1))
-    assert "3.11" in software.check_python().advice
+    monkeypatch.setattr(software.sys, "version_info", (3, 9, 1))
+    assert "3.10" in software.check_python().advice
 
 
 def test_a_missing_extra_is_named(monkeypatch):

@@ -1,4 +1,4 @@
-"""Very many count files are merged in groups first: the same tokenizer, and the groups are kept."""
+"""Very many count files are merged, and large ones summed by tasks: the tokenizer is the same."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import pytest
 from nanotok_ray.api import train
 from nanotok_ray.cli import main
 from nanotok_ray.counts.reduce import merge_groups
-from nanotok_ray.job import counting as merging_module
+from nanotok_ray.job import reducing
 from nanotok_ray.job.events import StageStarted
 from tests.support.small_corpus import RECIPE, contents, recipe, texts, write_corpus, write_parquet
 
@@ -25,8 +25,14 @@ def corpus(tmp_path, in_process):
 @pytest.fixture
 def merging(monkeypatch):
     """Merge from 4 count files on, about 3 of them to one."""
-    monkeypatch.setattr(merging_module, "MERGE_ABOVE", 3)
-    monkeypatch.setattr(merging_module, "merge_groups", partial(merge_groups, target=3))
+    monkeypatch.setattr(reducing, "MERGE_ABOVE", 3)
+    monkeypatch.setattr(reducing, "merge_groups", partial(merge_groups, target=3))
+
+
+@pytest.fixture
+def in_parts(monkeypatch):
+    """Sum about 1,000 bytes of count files to one file."""
+    monkeypatch.setattr(reducing, "PART_BYTES", 1000)
 
 
 def run(job):
@@ -82,3 +88,44 @@ def test_merged_files_are_listed_and_stale_ones_removed(corpus, tmp_path, mergin
     assert (removed["slices"], removed["merged"]) == (0, listed["total"]["merged"])
     again = run(recipe(corpus, tmp_path / "out", *OVERRIDES))
     assert (again["count"][0], again["merge"][1]) == (1, 0)
+
+
+@pytest.mark.parametrize("and_merge", [False, True])
+def test_summing_by_tasks_changes_no_byte_of_the_tokenizer(corpus, tmp_path, request, and_merge):
+    run(recipe(corpus, tmp_path / "plain", *OVERRIDES))
+    request.getfixturevalue("in_parts")
+    if and_merge:
+        request.getfixturevalue("merging")
+    stages = run(recipe(corpus, tmp_path / "parts", *OVERRIDES))
+    num_parts = stages["reduce"][0]
+    assert num_parts >= 8
+    assert ("merge" in stages) == and_merge
+    assert contents(tmp_path / "parts/tokenizer") == contents(tmp_path / "plain/tokenizer")
+    files = contents(tmp_path / "parts-work")
+    assert sum(name.startswith("reduced/") for name in files) == 2 * num_parts
+
+
+def test_parts_that_are_there_are_not_summed_again(corpus, tmp_path, in_parts):
+    job = recipe(corpus, tmp_path / "out", *OVERRIDES, "tokenizer.vocab_size=340")
+    num_parts = run(recipe(corpus, tmp_path / "out", *OVERRIDES))["reduce"][0]
+    [lost, damaged, *_] = sorted((tmp_path / "out-work/reduced").rglob("*.json"))
+    lost.unlink()
+    damaged.with_suffix(".arrow").write_bytes(b"")
+    assert run(job)["reduce"] == (2, num_parts - 2)
+    other = recipe(corpus, tmp_path / "out", *OVERRIDES, "tokenizer.min_count=3")
+    assert run(other)["reduce"] == (num_parts, 0)
+
+
+def test_sums_are_listed_and_stale_ones_removed(corpus, tmp_path, in_parts, capsys):
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE.format(root=corpus, out=tmp_path / "out"))
+    sets = [f"--set={override}" for override in OVERRIDES]
+    num_parts = run(recipe(corpus, tmp_path / "out", *OVERRIDES))["reduce"][0]
+    assert main(["counts", "ls", str(path), *sets]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    sums = [source for source in listed["sources"] if source["name"] == "all sources"]
+    assert [(source["merged"], source["stale"]) for source in sums] == [(num_parts, 0)]
+    assert main(["counts", "rm", str(path), *sets, "--set=tokenizer.min_count=3"]) == 0
+    removed = json.loads(capsys.readouterr().out)["removed"]
+    assert (removed["slices"], removed["merged"]) == (0, num_parts)
+    assert not list((tmp_path / "out-work/reduced").rglob("*.*"))

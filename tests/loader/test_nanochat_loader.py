@@ -218,11 +218,49 @@ def test_a_state_of_other_settings_resumes_about_there_and_says_so(shards, chang
     )
 
 
-def test_a_state_of_other_documents_is_refused(shards, tmp_path):
-    others = planned_output(tmp_path / "others", {"web": files_of([[4], [5]], seed=6)})
-    state = small(shards).next_batch().state
-    with pytest.raises(PackingError, match="the state is of other documents"):
+def test_a_state_of_documents_without_its_row_group_is_refused(shards, tmp_path):
+    others = planned_output(tmp_path / "others", {"web": files_of([[4]], seed=6)})
+    loader = small(shards)
+    while (state := loader.next_batch().state)["pq_idx"] == 0:
+        pass
+    with pytest.raises(PackingError, match="of file 1; these shards have 1 files"):
         small(open_shards(others), state=state)
+
+
+@FEWER
+@given(
+    corpus=st.tuples(
+        st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=5), min_size=1, max_size=4),
+        st.lists(st.lists(st.integers(0, 4), max_size=5), min_size=1, max_size=3),
+    ),
+    settings=SETTINGS,
+    world=WORLDS,
+    stop_and_seed=st.tuples(st.integers(1, 6), st.integers(0, 999)),
+)
+def test_after_files_were_added_a_state_resumes_as_nanochats_does(
+    tmp_path_factory, corpus, settings, world, stop_and_seed
+):
+    (counts, added), (rank, world_size), (stop, seed) = corpus, world, stop_and_seed
+    ends = [[[BOS, 1, number]] for number in range(world_size)]
+    before = [*files_of(counts, seed=seed), ends]
+    after = [*before, *files_of(added, seed=seed + 1), ends]
+    former, current = (
+        open_shards(planned_output(tmp_path_factory.mktemp("out"), {"web": files}))
+        for files in (before, after)
+    )
+    loader = NanochatLoader(former, rank=rank, world_size=world_size, **settings)
+    state = json.loads(json.dumps([loader.next_batch().state for _ in range(stop)][-1]))
+    with pytest.warns(ApproximateResumeWarning, match="of other documents, as after files were"):
+        again = NanochatLoader(current, rank=rank, world_size=world_size, state=state, **settings)
+    expected = plain(after, settings, rank=rank, world_size=world_size, state=plain_state(state))
+    batches = [again.next_batch() for _ in range(6)]
+    assert [as_lists(batch) for batch in batches] == list(islice(expected, 6))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exact = NanochatLoader(
+            current, rank=rank, world_size=world_size, state=batches[2].state, **settings
+        )
+    assert [as_lists(exact.next_batch()) for _ in range(3)] == list(map(as_lists, batches[3:]))
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
-from nanotok_ray.loader import open_shards
-from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.loader import Loader, NanochatLoader, open_shards
+from nanotok_ray.tokenizer import Tokenizer, expected_tokenizer
 from tests.support.small_corpus import conversations, recipe, texts, write_corpus
 
 
@@ -48,6 +48,46 @@ def test_sources_follow_each_other_and_texts_have_no_mask(out):
     assert shards.mask(0) is None
     assert shards.mask(80) is not None
     assert shards[-1].tolist() == shards[len(shards) - 1].tolist()
+
+
+@pytest.mark.parametrize(
+    "part", [slice(0, 3), slice(None), slice(-2, None), slice(9, 2, -3), slice(200, 300)], ids=str
+)
+def test_a_slice_is_a_list_of_documents(out, part):
+    shards = open_shards(out)
+    expected = [ids.tolist() for ids in shards][part]
+    assert [ids.tolist() for ids in shards[part]] == expected
+
+
+def test_the_text_of_a_document_is_that_of_its_source(out):
+    shards = open_shards(out, source="web")
+    assert shards.tokenizer == Tokenizer.load(out / "tokenizer")
+    assert [shards.text(number) for number in range(3)] == [
+        f"<|bos|>{text}" for text in texts(40, seed=0)[:3]
+    ]
+    assert shards.text(-1) == f"<|bos|>{texts(40, seed=1)[-1]}"
+    with pytest.raises(IndexError, match="document 80 of 80"):
+        shards.text(80)
+
+
+def test_texts_of_another_tokenizer_are_refused(out):
+    other = Tokenizer.train_from_iterator(["ab ab"], 266)
+    other.save(out / "tokenizer", overwrite=True)
+    expected_tokenizer.cache_clear()  # the job has the right one in memory
+    shards = open_shards(out)
+    with pytest.raises(CorruptOutputError, match=f"{other.sha256[:16]}, .* was expected"):
+        shards.text(0)
+    assert len(shards[0])
+
+
+def test_what_is_printed_of_shards_and_loaders_is_one_line(out):
+    shards = open_shards(out)
+    numbers = f"110 documents, {shards.num_tokens:,} tokens of web, chats"
+    assert repr(shards) == f"<Shards of {out}: {numbers}>"
+    loader = Loader(shards, batch_size=2, length=16)
+    assert repr(loader) == f"<Loader, best-fit: batches of 2 x 16, rank 0 of 1, {shards!r}>"
+    nanochat = NanochatLoader(open_shards(out, source="web"), batch_size=2, length=16)
+    assert repr(nanochat).startswith("<NanochatLoader: batches of 2 x 16, <Shards of ")
 
 
 def test_a_document_is_a_view_of_the_mapped_file(out):

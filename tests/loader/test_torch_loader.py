@@ -2,23 +2,29 @@
 
 import json
 from itertools import islice, zip_longest
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from nanotok_ray.api import prepare
 from nanotok_ray.errors import PackingError
 from nanotok_ray.loader import Loader, open_shards
 from nanotok_ray.loader.nanochat import NanochatLoader
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.finished_output import finished_output
 from tests.support.made_output import BOS
+from tests.support.plain_nanochat import plain_sft_batches
 from tests.support.planned_output import files_of, planned_output
+from tests.support.process_work import Reencoded
+from tests.support.small_corpus import recipe, write_corpus
 
 torch = pytest.importorskip("torch")
 
 from torch.utils.data import DataLoader  # noqa: E402 - only where torch is
 
 from nanotok_ray.nanochat import (  # noqa: E402
+    sft_data_generator_bos_bestfit,
     tokenizing_distributed_data_loader_bos_bestfit,
     tokenizing_distributed_data_loader_with_state_bos_bestfit,
 )
@@ -32,7 +38,7 @@ OWN = {"batch_size": 2, "length": 10, "group_documents": 7, "shuffle": "document
 
 @pytest.fixture(autouse=True)
 def _one_process(monkeypatch):
-    for name in ("RANK", "WORLD_SIZE", "NANOTOK_SHARDS"):
+    for name in ("RANK", "WORLD_SIZE", "NANOTOK_SHARDS", "NANOTOK_CHAT_SHARDS"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -121,11 +127,29 @@ def ranks_rows(shards, packing, workers, rank, world_size, *, state=None):
 
 
 @pytest.mark.slow
-def test_spawned_workers_change_nothing(shards):
+@pytest.mark.parametrize("packing", ["best-fit", "nanochat"])
+def test_spawned_workers_change_nothing(shards, packing):
     loader = DataLoader(
-        dataset(shards, "nanochat"), batch_size=None, num_workers=2, multiprocessing_context="spawn"
+        dataset(shards, packing), batch_size=None, num_workers=2, multiprocessing_context="spawn"
     )
-    assert taken(loader, COUNT) == plain(shards, "nanochat", COUNT)
+    assert taken(loader, COUNT) == plain(shards, packing, COUNT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_workers_read_shards_and_encode(tmp_path, in_process, context):
+    write_corpus(tmp_path / "in")
+    prepare(recipe(tmp_path / "in", tmp_path / "out"))
+    shards = open_shards(tmp_path / "out", source="web")
+    tokenizer = shards.tokenizer
+    tokenizer.encode_batch([shards.text(0)] * 9, num_threads=2)  # it has been in use
+    loader = DataLoader(
+        Reencoded(tokenizer, shards),
+        batch_size=None,
+        num_workers=2,
+        multiprocessing_context=context,
+    )
+    assert list(map(list, loader)) == [[ids.tolist()] * 2 for ids in shards]
 
 
 @pytest.mark.parametrize("packing", PACKINGS)
@@ -293,3 +317,90 @@ def test_of_a_job_with_chats_too_the_text_is_taken_with_the_tokenizer_that_made_
     theirs.enc = other.to_tiktoken()
     with pytest.raises(PackingError, match="another sha256"):
         drop_in(str(out), tokenizer=theirs)
+
+
+CHATS = [
+    {
+        "messages": [
+            {"role": "user", "content": "the cat " * (number % 5)},
+            {"role": "assistant", "content": "sat on the mat " * (number % 4 + 1)},
+        ]
+    }
+    for number in range(23)
+]
+
+
+def script_of(tokenizer, *, length, num_iterations=-1, **others):
+    """The variables of nanochat's scripts/chat_sft.py."""
+    args = SimpleNamespace(device_batch_size=2, max_seq_len=length, num_iterations=num_iterations)
+    ranks = {"ddp_rank": 0, "ddp_world_size": 1, "device": "cpu", "device_type": "cpu"}
+    state = {"last_step": False, "approx_progress": 0.0, "current_epoch": 1}
+    data = {"train_dataset": CHATS, "val_dataset": CHATS[:5]}
+    return {"args": args, "tokenizer": tokenizer, **ranks, **data, **state} | others
+
+
+@pytest.fixture(scope="module")
+def chat_tokenizer():
+    return Tokenizer.train_from_iterator(["the cat sat on the mat"], 280)
+
+
+@pytest.mark.parametrize("split", ["train", "val"])
+def test_batches_for_fine_tuning_are_those_of_nanochats_rule(chat_tokenizer, split):
+    script = script_of(chat_tokenizer, length=120)
+    chats = [chat_tokenizer.render_conversation(chat) for chat in script[f"{split}_dataset"]]
+    plain = plain_sft_batches(
+        chats, batch_size=2, length=120, buffer_size=6, pad=chat_tokenizer.get_bos_token_id()
+    )
+    batches = sft_data_generator_bos_bestfit(split, buffer_size=6, script=script)
+    for inputs, targets, consumed, epoch in islice(plain, 8):
+        found = next(batches)
+        assert [each.tolist() for each in found] == [inputs, targets]
+        assert [each.dtype for each in found] == [torch.int32, torch.int64]
+        if split == "train":
+            assert script["current_epoch"] == epoch
+            assert script["approx_progress"] == consumed / len(CHATS)
+            assert script["last_step"] == (consumed >= len(CHATS))
+    assert split == "train" or not script["last_step"]
+
+
+def test_the_number_of_steps_of_the_script_ends_fine_tuning(chat_tokenizer):
+    script = script_of(chat_tokenizer, length=120, num_iterations=2)
+    batches = sft_data_generator_bos_bestfit("train", script=script)
+    next(batches)
+    assert (script["approx_progress"], script["last_step"]) == (0.5, False)
+    next(batches)
+    assert (script["approx_progress"], script["last_step"]) == (1.0, True)
+
+
+def test_the_variables_are_those_of_the_caller(chat_tokenizer):
+    script = script_of(chat_tokenizer, length=120, make=sft_data_generator_bos_bestfit)
+    exec("loader = (lambda: make('train'))()", script)
+    next(script["loader"])
+    assert script["approx_progress"] > 0
+    with pytest.raises(PackingError, match="the caller has no variable 'tokenizer'"):
+        sft_data_generator_bos_bestfit("train")
+
+
+@pytest.mark.parametrize("too_long", ["crop", "drop"])
+def test_no_loss_is_nan_though_most_conversations_are_longer_than_a_row(chat_tokenizer, too_long):
+    script = script_of(chat_tokenizer, length=25)
+    batches = sft_data_generator_bos_bestfit("train", 4, too_long=too_long, script=script)
+    logits = torch.zeros(50, chat_tokenizer.get_vocab_size())
+    for _, targets in islice(batches, 200):
+        assert (targets != -1).any(dim=1).all()
+        loss = torch.nn.functional.cross_entropy(logits, targets.view(-1), ignore_index=-1)
+        assert loss.isfinite()
+
+
+def test_stored_conversations_replace_the_data_sets_of_the_script(tmp_path, monkeypatch):
+    out = finished_output(tmp_path)
+    tokenizer = Tokenizer.load(out / "tokenizer")
+    monkeypatch.setenv("NANOTOK_CHAT_SHARDS", str(out))
+    script = script_of(tokenizer, length=120)
+    del script["train_dataset"]
+    inputs, targets = next(sft_data_generator_bos_bestfit("train", script=script))
+    assert inputs[0, 0] == tokenizer.get_bos_token_id()
+    assert (targets != -1).any(dim=1).all()
+    other = Tokenizer.train_from_iterator(["other"], 270)
+    with pytest.raises(PackingError, match="the tokenizer has another id of"):
+        sft_data_generator_bos_bestfit("train", script=script_of(other, length=120))

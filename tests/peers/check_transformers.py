@@ -30,7 +30,7 @@ from nanotok_ray.chat.reference import conversation_of
 from nanotok_ray.counts.patterns import resolve_pattern, split
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.huggingface import to_huggingface_pattern
+from nanotok_ray.tokenizer.huggingface import to_huggingface_split
 from tests.peers.native_output import tell
 
 BATCH = 256
@@ -154,7 +154,7 @@ def compare_chat(own: Tokenizer, peers: Peers, messages: list, totals: Counter) 
 def cut_differently(pattern: str) -> set[str]:
     """Return what tokenizers cuts in other places: each code point in each of the contexts."""
     pattern = resolve_pattern(pattern)
-    regex = Regex(to_huggingface_pattern(pattern))
+    regex = Regex(to_huggingface_split(pattern)["pattern"]["Regex"])
     peer = pre_tokenizers.Split(regex, "isolated")
 
     def differs(text: str) -> bool:

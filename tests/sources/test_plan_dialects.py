@@ -203,7 +203,7 @@ def test_a_column_that_is_not_what_a_dialect_needs_is_told_before_anything_runs(
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl", "jsonl.gz", "jsonl.zst"])
 @pytest.mark.parametrize("share", [False, True])
 def test_a_slice_gives_the_same_conversations_however_they_are_stored(tmp_path, suffix, share):
-    rows = [{"messages": [{"role": "user", "content": f"{n} é\n"}]} for n in range(40)]
+    rows = [{"messages": [{"content": f"{n} é\n", "role": "user"}]} for n in range(40)]
     encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
     lines = "".join(encoder.encode(row) + "\n" for row in rows)
     path = tmp_path / f"in/chats/a.{suffix}"

@@ -194,9 +194,8 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch, url, extra):
 def test_every_kind_of_store_has_limits_that_the_user_can_change(monkeypatch):
     limits = ClientTimeout(total=None, sock_connect=10, sock_read=20)
     monkeypatch.setenv("AWS_RETRY_MODE", "adaptive")
-    assert store_options("s3://b/a") == {
-        "s3": {"config_kwargs": {"connect_timeout": 10, "read_timeout": 20}}
-    }
+    config = {"connect_timeout": 10, "read_timeout": 20, "max_pool_connections": 64}
+    assert store_options("s3://b/a") == {"s3": {"config_kwargs": config}}
     assert store_options("gs://b/a") == {"gs": {"requests_timeout": limits}}
     assert store_options("https://h/a") == {"https": {"client_kwargs": {"timeout": limits}}}
     monkeypatch.setitem(fsspec.config.conf, "gcs", {"requests_timeout": 5})

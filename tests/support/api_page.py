@@ -34,6 +34,7 @@ SECTIONS = {
     "Tokenizers": {
         "nanotok_ray": ("Tokenizer", "open_tokenizer", "learn", "SpanCounts", "RustBPETokenizer")
     },
+    "Arrow columns": {"nanotok_ray.arrow": ("encode", "count", "render", "decode")},
     "Data": {
         "nanotok_ray.loader": ("open_shards", "Shards", "Loader", "Batch", "NanochatLoader"),
     },
@@ -46,14 +47,20 @@ _HEAD = re.compile(r"(Args|Returns|Raises|Yields|Attributes):")
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the page; a class under a second name is not described again."""
     parts = [INTRODUCTION]
+    titles: dict[object, str] = {}
     for title, modules in SECTIONS.items():
         parts.append(f"## {title}\n")
         for module, names in modules.items():
             home = importlib.import_module(module)
             for name in names:
-                parts += _entry(f"{module}.{name}", getattr(home, name), level=3)
+                item, entry = getattr(home, name), f"{module}.{name}"
+                if item in titles:
+                    parts.append(f"### {entry}\n\nThe same class as {titles[item]}.\n")
+                else:
+                    parts += _entry(entry, item, level=3)
+                titles.setdefault(item, entry)
     return "\n".join(parts)
 
 
@@ -65,7 +72,7 @@ def _entry(title: str, item: object, *, level: int) -> Iterator[str]:
     yield from _blocks(inspect.getdoc(item) or "")
     if not inspect.isclass(item):
         return
-    for name, member in vars(item).items():
+    for name, member in _members(item).items():
         function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
         if (
             name == "__init__"
@@ -80,6 +87,15 @@ def _entry(title: str, item: object, *, level: int) -> Iterator[str]:
             yield from _blocks(inspect.getdoc(member) or "")
 
 
+def _members(item: type) -> dict[str, object]:
+    """Return what a class and its bases in this project define, the class first."""
+    members: dict[str, object] = {}
+    for base in item.__mro__:
+        if base.__module__.startswith("nanotok_ray"):
+            members = {**members, **{k: v for k, v in vars(base).items() if k not in members}}
+    return members
+
+
 def _signature(name: str, item: object) -> str:
     """Return a signature, one parameter a line if it is long."""
     try:
@@ -90,11 +106,24 @@ def _signature(name: str, item: object) -> str:
     text = re.sub(r"nanotok_ray(\.\w+)+\.(\w+)", r"\2", f"{name}{text}").replace("'", "")
     text = re.sub(r"<function (\w+) at 0x\w+>", r"\1", text).replace("<factory>", "...")
     text = re.sub(r"(collections\.abc|typing)\.", "", text)
+    text = re.sub(r"Union\[Literal\[all\], Collection\[str\], NoneType\]", "Special | None", text)
     if len(text) <= 100:
         return text
     inner = text[len(name) + 1 : -1]
-    pieces = re.split(r", (?![^\[\(]*[\]\)])", inner)
+    pieces = _split(inner)
     return "\n".join([f"{name}(", *(f"    {piece}," for piece in pieces), ")"])
+
+
+def _split(text: str) -> list[str]:
+    """Split at commas that are in no brackets."""
+    pieces, depth = [""], 0
+    for part in re.split(r"([\[\](){}]|, )", text):
+        depth += (part in {"[", "(", "{"}) - (part in {"]", ")", "}"})
+        if part == ", " and not depth:
+            pieces.append("")
+        else:
+            pieces[-1] += part
+    return pieces
 
 
 def _blocks(text: str) -> Iterator[str]:

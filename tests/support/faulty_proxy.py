@@ -14,7 +14,10 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import BinaryIO, Self
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _PASSED_ON = {"connection", "expect", "keep-alive", "transfer-encoding", "content-length"}
 _CONDITIONS = {"if-match", "if-none-match"}
@@ -66,6 +69,11 @@ class FaultyProxy:
         self._clients: set[socket.socket] = set()
         self.requests: list[tuple[str, str, Fault | None]] = []
         """Method, path and fault of every request since `clear`."""
+        self.delay = 0.0
+        """Seconds that each request waits before it is passed on."""
+        self.most_at_once = 0
+        """The most requests that waited at the same time since `clear`."""
+        self._waiting = 0
 
     def fail(
         self, *faults: Fault, method: str | None = None, path: str = "", period: int = 1
@@ -91,13 +99,14 @@ class FaultyProxy:
         with self._lock:
             self._rules.clear()
             self.requests.clear()
+            self.delay, self.most_at_once = 0.0, 0
 
     @property
     def faults(self) -> list[Fault]:
         """The faults that happened since `clear`."""
         return [fault for _, _, fault in self.requests if fault is not None]
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Self":
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._thread = threading.Thread(target=self._accept, daemon=True)
@@ -143,6 +152,8 @@ class FaultyProxy:
     def _answer(self, client: socket.socket, request: Request) -> bool:
         """Answer a request, in a faulty way if its turn has come; tell whether to go on."""
         fault = self._fault(request)
+        if self.delay:
+            self._wait()
         if fault is Fault.STALL:
             _wait_for_end(client, self._released)
         elif fault is Fault.RESET:
@@ -165,6 +176,15 @@ class FaultyProxy:
             fault = next(filter(None, (_next_fault(rule, request) for rule in self._rules)), None)
             self.requests.append((request.method, request.path, fault))
         return fault
+
+    def _wait(self) -> None:
+        """Wait for the delay; note how many requests do."""
+        with self._lock:
+            self._waiting += 1
+            self.most_at_once = max(self.most_at_once, self._waiting)
+        self._released.wait(self.delay)
+        with self._lock:
+            self._waiting -= 1
 
     def _ask_server(self, request: Request) -> tuple[bytes, bytes]:
         """Return head and body of the server's answer; requests with a condition take turns.

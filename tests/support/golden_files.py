@@ -37,7 +37,7 @@ CHAT = MadeSource(
 def write_golden_files(root: Path) -> None:
     """Write all of them below a folder; the same bytes wherever and whenever."""
     _write_tokenizer(root / "tokenizer")
-    counts = SpanCounts("nanochat", threads=1)
+    counts = SpanCounts("nanochat", num_threads=1)
     counts.update(TEXTS)
     counts.save(str(root / "counts/counts.arrow"))
     made_output(root / "output", *WEB, CHAT)

@@ -1,4 +1,4 @@
-"""The rule of nanochat's loader, said again in few lines over lists: what loaders must equal.
+"""The rules of nanochat's loaders, said again in few lines over lists: what loaders must equal.
 
 Files are lists of row groups, those lists of documents, those lists of ids. Row groups without
 documents give none, as quarantined rows are not there.
@@ -52,3 +52,34 @@ def _next_piece(buffer, room):
     wanted = max(fitting) if fitting else min(map(len, buffer))
     at = next(at for at, document in enumerate(buffer) if len(document) == wanted)
     return buffer.pop(at)[:room]
+
+
+def plain_sft_batches(
+    conversations, *, batch_size, length, buffer_size, pad, rank=0, world_size=1
+) -> Iterator:
+    """Yield inputs, targets, conversations consumed and epoch, as nanochat's `chat_sft`, no end.
+
+    Conversations are pairs of ids and masks; those that fit into no row stay in the buffer.
+    """
+    buffer, cursor, consumed, epoch = [], rank, rank, 1
+    while True:
+        rows = []
+        for _ in range(batch_size):
+            row = []
+            while len(row) < length + 1:
+                while len(buffer) < buffer_size:
+                    buffer.append(conversations[cursor])
+                    cursor += world_size
+                    if cursor >= len(conversations):
+                        cursor, epoch = cursor % len(conversations), epoch + 1
+                fitting = [len(ids) for ids, _ in buffer if len(ids) <= length + 1 - len(row)]
+                if not fitting:
+                    row += [(pad, 0)] * (length + 1 - len(row))
+                    break
+                at = next(at for at, (ids, _) in enumerate(buffer) if len(ids) == max(fitting))
+                row += zip(*buffer.pop(at), strict=True)
+                consumed += world_size
+            rows.append(row)
+        inputs = [[number for number, _ in row[:-1]] for row in rows]
+        targets = [[number if mask else -1 for number, mask in row[1:]] for row in rows]
+        yield inputs, targets, consumed, epoch

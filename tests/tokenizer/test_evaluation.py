@@ -46,7 +46,7 @@ ALL_BYTES = 10**9
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return Tokenizer.train_from_iterator(MADE, 380, threads=1)
+    return Tokenizer.train_from_iterator(MADE, 380, num_threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +186,7 @@ def test_a_spelled_token_is_read_back(token):
 
 
 def test_overlap_is_that_of_sets_and_of_a_loop_over_merges(tokenizer, small):
-    other = Tokenizer.train_from_iterator(texts(60, seed=8), 370, threads=1)
+    other = Tokenizer.train_from_iterator(texts(60, seed=8), 370, num_threads=1)
     left, right = Vocabulary.of(tokenizer), Vocabulary.of(other)
     found = overlap_of(left, right)
     own, theirs = set(left.tokens), set(right.tokens)

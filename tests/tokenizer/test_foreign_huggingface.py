@@ -17,8 +17,9 @@ from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.foreign import from_huggingface_file
 from nanotok_ray.tokenizer.foreign.huggingface import pattern_of
 from nanotok_ray.tokenizer.huggingface import (
+    to_former_huggingface_file,
     to_huggingface_file,
-    to_huggingface_pattern,
+    to_huggingface_split,
     token_bytes,
 )
 from tests.support.foreign_models import CORPUS, in_order, texts
@@ -170,9 +171,22 @@ def test_what_we_write_is_read_back():
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_a_named_pattern_is_read_back_as_it_was(pattern):
+@pytest.mark.parametrize("write", [to_huggingface_file, to_former_huggingface_file])
+def test_a_named_pattern_is_read_back_as_it_was(pattern, write):
     model = in_order(pattern=PATTERNS[pattern])
+    assert from_huggingface_file(write(model), name="f") == model
+
+
+def test_a_published_pattern_of_others_is_read_back_as_it_was():
+    """The sha256 of a tokenizer depends on the text of its pattern: it must not become gpt4's."""
+    model = in_order(pattern=LLAMA3)
     assert from_huggingface_file(to_huggingface_file(model), name="f") == model
+
+
+@pytest.mark.parametrize("named", ["gpt4", "nanochat", "cl100k", "x", 1, ["gpt4"], None])
+def test_a_name_beside_another_pattern_says_nothing(named):
+    split = split_of(pattern={"Regex": LLAMA3.replace("{1,3}", "{1,4}")}, nanotok_pattern=named)
+    assert pattern_of(split, name="f") == LLAMA3.replace("{1,3}", "{1,4}")
 
 
 def split_of(**values):
@@ -260,7 +274,7 @@ def test_what_cuts_texts_otherwise_is_refused(step, message):
 
 @pytest.mark.parametrize("pattern", [*FULL, *PATTERNS.values(), LLAMA3])
 def test_patterns_that_are_read_cut_alike(pattern):
-    theirs = to_huggingface_pattern(pattern)
+    theirs = to_huggingface_split(pattern)["pattern"]["Regex"]
     own = Splitter(pattern_of(split_of(pattern={"Regex": theirs}), name="f"))
     peer = pre_tokenizers.Split(Regex(theirs), "isolated")
 

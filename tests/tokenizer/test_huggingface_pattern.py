@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import Regex, pre_tokenizers
 
 from nanotok_ray.counts.patterns import PATTERNS, split
-from nanotok_ray.tokenizer.huggingface import to_huggingface_pattern
+from nanotok_ray.tokenizer.huggingface import to_huggingface_split, with_atomic_intervals
 
 # tiktoken's o200k_base, which tells cases apart.
 _CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
@@ -20,6 +20,11 @@ O200K = (
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 KNOWN = {"o200k": O200K} | PATTERNS
+
+
+def regex_of(pattern):
+    """What tokenizer.json says of a pattern."""
+    return to_huggingface_split(pattern)["pattern"]["Regex"]
 
 
 def peer_split(text, pattern):
@@ -46,21 +51,21 @@ def test_no_code_point_is_cut_differently(name):
     for start in range(0, len(points), 256):
         some = points[start : start + 256]
         text = "\nx\n".join(f"a{each}A12{each}3 {each}'{each} {each}" for each in some)
-        assert peer_split(text, to_huggingface_pattern(pattern)) == split(text, pattern=pattern)
+        assert peer_split(text, regex_of(pattern)) == split(text, pattern=pattern)
 
 
 @pytest.mark.parametrize("name", KNOWN)
 @given(text=st.text(st.sampled_from("aAbsS'\u017f1٣ \n\r\t\u00a0\u0301é你🙂.,-/\x00")))
 def test_spans_are_ours(name, text):
     pattern = KNOWN[name]
-    assert peer_split(text, to_huggingface_pattern(pattern)) == split(text, pattern=pattern)
+    assert peer_split(text, regex_of(pattern)) == split(text, pattern=pattern)
 
 
 def test_a_possessive_interval_would_take_every_digit():
     """Why the pattern is rewritten: cl100k cuts numbers after three digits."""
     pattern = PATTERNS["cl100k"]
     assert peer_split("1234567", pattern) == ["1234567"]
-    assert peer_split("1234567", to_huggingface_pattern(pattern)) == ["123", "456", "7"]
+    assert peer_split("1234567", regex_of(pattern)) == ["123", "456", "7"]
     assert split("1234567", pattern=pattern) == ["123", "456", "7"]
 
 
@@ -82,16 +87,37 @@ def test_a_possessive_interval_would_take_every_digit():
     ],
 )
 def test_only_possessive_intervals_are_rewritten(pattern, rewritten):
-    assert to_huggingface_pattern(pattern) == rewritten
+    assert with_atomic_intervals(pattern) == rewritten
 
 
-@pytest.mark.parametrize("name", ["nanochat", "gpt4", "r50k"])
-def test_patterns_without_one_stay_as_they_are(name):
-    assert to_huggingface_pattern(PATTERNS[name]) == PATTERNS[name]
+LLAMA_3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+GPT_2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+PUBLISHED = {"gpt4": LLAMA_3, "r50k": GPT_2, "o200k": O200K}
+"""Spellings for which tokenizers 1.0.0rc3 has a splitter that cuts as they say."""
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_named_patterns_are_spelled_as_published_tokenizers_spell_them(name):
+    assert regex_of(PATTERNS[name]) == PUBLISHED[name]
+
+
+def test_the_pattern_of_nanochat_stays_as_it_is():
+    """tokenizers 1.0.0rc3 takes Llama 3's pattern with two digits and cuts after three."""
+    assert regex_of(PATTERNS["nanochat"]) == PATTERNS["nanochat"]
+
+
+def test_cl100k_has_no_published_spelling_that_cuts_the_end_of_a_text_alike():
+    text, pattern = "a \n  ", PATTERNS["cl100k"]
+    assert split(text, pattern=pattern) == ["a", " \n  "]
+    assert peer_split(text, regex_of(pattern)) == ["a", " \n  "]
+    assert peer_split(text, LLAMA_3) == ["a", " \n", "  "]
 
 
 def test_a_pattern_of_ones_own_may_mean_something_else():
     """`$` is the end of the text for us, of a line for Oniguruma; so is `^`."""
     pattern = r"a$|[ab]\n?"
     assert split("a\nb", pattern=pattern) == ["a\n", "b"]
-    assert peer_split("a\nb", to_huggingface_pattern(pattern)) == ["a", "\n", "b"]
+    assert peer_split("a\nb", regex_of(pattern)) == ["a", "\n", "b"]

@@ -25,7 +25,7 @@ MIX = json.loads((VECTORS / "training.json").read_text())["corpora"]["mix"]
 
 @pytest.fixture(scope="module")
 def base():
-    return Tokenizer.train_from_iterator(MIX, 565, threads=1)
+    return Tokenizer.train_from_iterator(MIX, 565, num_threads=1)
 
 
 def test_ids_are_those_that_the_fork_gives_when_it_loads_a_tokenizer(base):
@@ -40,7 +40,7 @@ def test_a_token_that_is_there_when_learning_moves_all_special_tokens(base):
     expected = FORK["trained_with_the_token"]
     names = [*SPECIAL_TOKENS, "<|image|>"]
     learned = Tokenizer.train_from_iterator(
-        MIX, expected["vocab_size_asked"], special_tokens=names, threads=1
+        MIX, expected["vocab_size_asked"], special_tokens=names, num_threads=1
     )
     assert learned.get_vocab_size() == expected["n_vocab"]
     assert learned.get_bos_token_id() == expected["bos"]

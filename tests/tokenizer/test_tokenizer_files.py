@@ -27,9 +27,9 @@ from nanotok_ray.tokenizer import (
     make_model,
 )
 from nanotok_ray.tokenizer import nanochat_files as nanochat
-from nanotok_ray.tokenizer.huggingface import to_huggingface_file
+from nanotok_ray.tokenizer.huggingface import to_former_huggingface_file, to_huggingface_file
 from nanotok_ray.tokenizer.nanochat_files import pickle_instance
-from nanotok_ray.tokenizer.output import write_file
+from nanotok_ray.tokenizer.output import files_of_others, write_file
 from nanotok_ray.tokenizer.readable import from_readable, sha256_of, to_readable, to_tiktoken_file
 
 FILES = ["token_bytes.pt", "tokenizer.json", "tokenizer.pkl", "tokenizer.tiktoken", "tokenizer.txt"]
@@ -288,6 +288,21 @@ def test_where_a_special_token_is_spelled_as_a_token_of_text_tokenizer_json_is_l
         write_file(own.model, str(tmp_path / "alone.json"))
     assert Tokenizer.load(tmp_path) == own
     assert folder.differing_files(own.model, tmp_path) == []
+
+
+def test_a_tokenizer_json_of_the_former_spelling_counts_as_written(tmp_path):
+    tokenizer = Tokenizer.train_from_iterator(["the the cat"] * 3, 270, pattern="gpt4")
+    tokenizer.save(tmp_path)
+    file = tmp_path / "tokenizer.json"
+    former = to_former_huggingface_file(tokenizer.model)
+    assert file.read_bytes() != former
+    file.write_bytes(former)
+    assert folder.differing_files(tokenizer.model, tmp_path) == []
+    assert files_of_others(tokenizer.model, str(file)) == []
+    tokenizer.save(tmp_path)
+    file.write_bytes(former.replace(b"Isolated", b"Removed"))
+    assert folder.differing_files(tokenizer.model, tmp_path) == ["tokenizer.json"]
+    assert files_of_others(tokenizer.model, str(file)) == ["tokenizer.json"]
 
 
 def test_a_tokenizer_json_that_was_saved_here_goes_and_that_of_others_stays(tokenizer, tmp_path):

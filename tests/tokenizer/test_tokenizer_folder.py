@@ -21,7 +21,7 @@ NANOCHATS = ["token_bytes.pt", "tokenizer.pkl"]
 
 
 def learned(*texts, vocab_size=270, **options):
-    return Tokenizer.train_from_iterator(texts, vocab_size, threads=1, **options)
+    return Tokenizer.train_from_iterator(texts, vocab_size, num_threads=1, **options)
 
 
 @pytest.fixture
@@ -53,6 +53,21 @@ def test_another_tokenizer_is_not_overwritten_unless_asked(one, other, tmp_path)
         assert words in str(caught.value)
     assert found(tmp_path) == before
     other.save(tmp_path, overwrite=True)
+    assert Tokenizer.load(tmp_path) == other
+
+
+def test_what_hugging_face_had_beside_a_tokenizer_goes_with_it(one, other, tmp_path):
+    names = ["added_tokens.json", "chat_template.jinja", "merges.txt", "special_tokens_map.json"]
+    beside = [tmp_path / name for name in (*names, "vocab.json", "config.json")]
+    one.save(tmp_path)
+    for path in beside:
+        path.write_text("{}")
+    one.save(tmp_path, overwrite=True)
+    with pytest.raises(TokenizerError, match="overwrite=True"):
+        other.save(tmp_path)
+    assert all(path.exists() for path in beside)
+    other.save(tmp_path, overwrite=True)
+    assert [path.name for path in beside if path.exists()] == ["config.json"]
     assert Tokenizer.load(tmp_path) == other
 
 

@@ -20,7 +20,7 @@ OLDEST_RAY = (2, 59)
 OLDEST_SAFE_RAY = (2, 56)
 """Earlier ones have published holes in the dashboard, through which anybody may run code."""
 
-OLDEST_PYTHON = (3, 11)
+OLDEST_PYTHON = (3, 10)
 
 PACKAGES = {
     "s3": "s3fs",

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from nanotok_ray.shards.sink import ILLUSTRATED, MASKED, Ids
 from nanotok_ray.shards.writer import mapped_rows
 from nanotok_ray.sources import Piece
 from nanotok_ray.storage import Folder, open_input
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 SourceRange = tuple[str, int | None, tuple[int, int] | None]
 """File; row group of a parquet file, or the range in bytes of another."""
@@ -85,7 +88,7 @@ class WrittenDocuments:
         self._shard: _Shard | None = None
         self._stack = ExitStack()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Self":
         return self
 
     def __exit__(

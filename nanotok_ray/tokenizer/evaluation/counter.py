@@ -61,7 +61,7 @@ class TokenizerCounter:
             SplitError: The regex engine gave up on a text.
             VerificationError: A text is another one after it was decoded.
         """
-        ids, offsets = self.tokenizer.encode_documents(texts, threads=self._threads)
+        ids, offsets = self.tokenizer.encode_documents(texts, num_threads=self._threads)
         decoded = Documents.from_arrow(self.tokenizer.decode_batch(ids, offsets, as_bytes=True))
         if not _are_same(texts, decoded):
             pairs = enumerate(zip(texts, decoded, strict=True))

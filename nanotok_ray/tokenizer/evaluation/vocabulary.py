@@ -4,11 +4,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self
+from typing import TYPE_CHECKING
 
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer.model import NUM_BYTES
 from nanotok_ray.tokenizer.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _BYTE_ESCAPE = re.compile(rb"\\(\\|x[0-9A-Fa-f]{2})")
 
@@ -47,7 +50,7 @@ class Vocabulary:
     special_tokens: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer) -> Self:
+    def of(cls, tokenizer: Tokenizer) -> "Self":
         """Return the vocabulary of a tokenizer."""
         return cls(
             tokens=tokenizer.model.tokens,

@@ -10,7 +10,13 @@ from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer.foreign.oniguruma import check_reads_alike
 from nanotok_ray.tokenizer.foreign.tiktoken import model_of_ranks
-from nanotok_ray.tokenizer.huggingface import spelled_bytes, to_huggingface_pattern, token_bytes
+from nanotok_ray.tokenizer.huggingface import (
+    PATTERN_NAME,
+    PUBLISHED_PATTERNS,
+    spelled_bytes,
+    token_bytes,
+    with_atomic_intervals,
+)
 from nanotok_ray.tokenizer.model import NUM_BYTES, Model
 
 MAX_OPENED = 1 << 22
@@ -112,7 +118,7 @@ _KNOWN = (
     "use_regex"
 )
 
-_WRITTEN_HERE = {to_huggingface_pattern(pattern): pattern for pattern in PATTERNS.values()}
+_SPELLED_HERE = {with_atomic_intervals(pattern): pattern for pattern in PATTERNS.values()}
 """Named patterns, by how our own tokenizer.json spells them: read back they are the same text."""
 
 
@@ -152,8 +158,11 @@ def _pattern_of_split(split: dict[str, Any], *, name: str) -> str:
     match split:
         case {"pattern": {"Regex": str(pattern)}, "behavior": "Isolated"}:
             if split.get("invert", False) is False:
-                if pattern in _WRITTEN_HERE:
-                    return _WRITTEN_HERE[pattern]
+                named = split.get(PATTERN_NAME)
+                if isinstance(named, str) and PUBLISHED_PATTERNS.get(named) == pattern:
+                    return PATTERNS[named]
+                if pattern in _SPELLED_HERE:
+                    return _SPELLED_HERE[pattern]
                 check_reads_alike(pattern, name=name)
                 return pattern
     options = {key: value for key, value in split.items() if key != "type"}

@@ -1,7 +1,7 @@
 //! What matches a pattern: the fastest way that is known to find the same spans. Keeps what is built for
 //! the next splitter of the same pattern. Does not split.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::Error;
 use crate::cpu::Level;
@@ -34,16 +34,19 @@ impl Engine {
     ///
     /// The level of the CPU that the environment asks for is not there.
     pub(crate) fn of(pattern: &str) -> Result<Self, Error> {
-        let kept = || KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, engine)) = kept().iter().find(|(known, _)| known == pattern) {
+        // Nobody waits for the lock: in a process that was forked while it was held it stays held.
+        if let Ok(kept) = KEPT.try_lock()
+            && let Some((_, engine)) = kept.iter().find(|(known, _)| known == pattern)
+        {
             return Ok(engine.clone());
         }
         let engine = Self::new(pattern, Level::in_use()?);
-        let mut kept = kept();
-        if kept.len() == MAX_KEPT {
-            kept.remove(0);
+        if let Ok(mut kept) = KEPT.try_lock() {
+            if kept.len() == MAX_KEPT {
+                kept.remove(0);
+            }
+            kept.push((pattern.to_owned(), engine.clone()));
         }
-        kept.push((pattern.to_owned(), engine.clone()));
         Ok(engine)
     }
 

@@ -1,0 +1,237 @@
+"""Reading count files side by side, one range of hashes after the other, in bounded memory."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from nanotok_ray import _core
+from nanotok_ray.counts.count_file import BATCH_ROWS, NUM_RANGES, ROW_BYTES, CountReader, Run
+from nanotok_ray.errors import CorruptOutputError, TokenizerError
+from nanotok_ray.formats.paths import local_path
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+BUFFER_BYTES = 256 << 20
+"""What is read of all files at once by default."""
+
+REMOTE_READERS = 64
+"""Threads that read remote files: with 30 ms a request, 1,000 files are opened in about 1 s."""
+
+MAX_OPEN = 256
+"""Files that stay open; further ones are opened for each range that is read."""
+
+BATCHES_PER_FILE = 2
+"""Held of each file when a range ends in its middle: the batch that it began in, and the next."""
+
+OPEN_BYTES, CLOSED_BYTES = 120_000, 33_000
+"""Held besides of a file that stays open and of one that does not: the head, row offsets. Of a
+remote file that stays open about 3 blocks (`count_reader`) are held as well, which is not in it."""
+
+_LEAST_SHARE = 8
+"""At least an eighth of the buffer is for a range, even if batches of all files fill it."""
+
+
+class CountCursor:
+    """One count file, read from its start to its end."""
+
+    def __init__(self, url: str, *, stays_open: bool) -> None:
+        """Open it, and close it again unless it stays open."""
+        self.url = url
+        self._stays_open = stays_open
+        self._reader: CountReader | None = None
+        self._starts = np.zeros(0, dtype=np.int64)
+        self._batch: pa.RecordBatch | None = None
+        self._next = self._used = self._row = 0
+        """The next batch; rows used of the one that is held; the row that is read next."""
+        reader = self._open()
+        self.num_bytes = reader.num_bytes
+        self.batch_bytes = self.num_bytes // max(1, reader.num_batches)
+        self._rest()
+
+    def read(self, number: int, num_ranges: int) -> list[Run]:
+        """Return the rows of the next range, which is `number`.
+
+        Raises:
+            CorruptOutputError: the file is damaged.
+        """
+        reader = self._open()
+        if not len(self._starts):
+            self._starts = reader.starts(num_ranges)
+            self._skip(reader, int(self._starts[number]))
+        runs = []
+        while self._row < self._starts[number + 1]:
+            run = self._take(reader, int(self._starts[number + 1]) - self._row)
+            _check_range(run[0], number, num_ranges, name=self.url)
+            runs.append(run)
+        self._rest()
+        return runs
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._reader is not None:
+            self._reader.close()
+        self._reader = self._batch = None
+
+    def _skip(self, reader: CountReader, num_rows: int) -> None:
+        """Skip rows; batches are passed over unread where all have the size that is written."""
+        if reader.num_batches == -(-int(self._starts[-1]) // BATCH_ROWS):
+            self._next = num_rows // BATCH_ROWS
+            self._row = self._next * BATCH_ROWS
+        while self._row < num_rows:
+            self._take(reader, num_rows - self._row)
+
+    def _take(self, reader: CountReader, max_rows: int) -> Run:
+        """Return rows of one batch."""
+        if self._batch is None:
+            self._batch, self._used = reader.batch(self._next), 0
+            self._next += 1
+        rows = self._batch.slice(self._used, max_rows)
+        self._used += len(rows)
+        self._row += len(rows)
+        if self._used == len(self._batch):
+            self._batch = None
+        return reader.run(rows)
+
+    def _open(self) -> CountReader:
+        if self._reader is None:
+            self._reader = CountReader.open(self.url)
+        return self._reader
+
+    def _rest(self) -> None:
+        if not self._stays_open and self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HashPart:
+    """One of so many equal parts of all hashes; a power of two, up to 4,096."""
+
+    number: int = 0
+    num_parts: int = 1
+
+
+ALL_HASHES = HashPart()
+
+
+class CountRanges:
+    """The hash ranges of count files; close it, or use it in `with`."""
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        *,
+        buffer_bytes: int = BUFFER_BYTES,
+        part: HashPart = ALL_HASHES,
+    ) -> None:
+        """Open all files, and choose by their size into how many ranges the part is divided.
+
+        Raises:
+            CorruptOutputError: one is not a count file of this version.
+            FileNotFoundError: there is no such file.
+        """
+        with ExitStack() as opened:
+            is_remote = any(local_path(url) is None for url in urls)
+            self._map = map
+            if is_remote:  # reading is waiting
+                pool = opened.enter_context(ThreadPoolExecutor(max_workers=REMOTE_READERS))
+                self._map = pool.map  # type: ignore[assignment]
+            self._cursors: list[CountCursor] = []
+            for cursor in self._map(_cursor, enumerate(urls)):
+                self._cursors.append(cursor)
+                opened.callback(cursor.close)
+            self._opened = opened.pop_all()
+        self._part = part
+        self.num_bytes = sum(cursor.num_bytes for cursor in self._cursors) // part.num_parts
+        ranges = _num_ranges(
+            self.num_bytes,
+            held_bytes=BATCHES_PER_FILE * sum(cursor.batch_bytes for cursor in self._cursors),
+            buffer_bytes=buffer_bytes,
+        )
+        self.num_ranges = min(ranges, NUM_RANGES // part.num_parts)
+
+    def add(self, sums: _core.RunSums, number: int, weights: Sequence[int]) -> None:
+        """Read the range `number`, which must be the next, and add it to sums.
+
+        `weights` are what the counts of each file are multiplied by.
+
+        Raises:
+            CorruptOutputError: a file is damaged, or its rows are not sorted; names it.
+            CountOverflowError: a sum would pass 2**64 - 1; names the span.
+        """
+        self._add(sums, number, weights)
+        pa.default_memory_pool().release_unused()  # else Arrow keeps for long what it has freed
+
+    def _add(self, sums: _core.RunSums, number: int, weights: Sequence[int]) -> None:
+        all_ranges = self.num_ranges * self._part.num_parts
+        hash_range = self._part.number * self.num_ranges + number
+
+        def read(cursor: CountCursor) -> list[Run]:
+            return cursor.read(hash_range, all_ranges)
+
+        runs, names, run_weights = [], [], []
+        found = self._map(read, self._cursors)
+        for cursor, weight, cursor_runs in zip(self._cursors, weights, found, strict=True):
+            for run in cursor_runs:
+                runs.append(run)
+                names.append(cursor.url)
+                run_weights.append(weight)
+        try:
+            sums.add(runs, names, run_weights)
+        except TokenizerError as error:
+            raise CorruptOutputError(
+                f"a count file is damaged: {error}; remove it and count its texts again"
+            ) from error
+
+    def __enter__(self) -> "Self":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+        pa.default_memory_pool().release_unused()
+
+
+def _cursor(numbered: tuple[int, str]) -> CountCursor:
+    number, url = numbered
+    return CountCursor(url, stays_open=number < MAX_OPEN)
+
+
+def reading_memory(
+    *, num_files: int, buffer_bytes: int = BUFFER_BYTES, span_bytes: int = 10
+) -> int:
+    """Return the most bytes that reading so many files holds, for spans of so many bytes.
+
+    Two batches of each file are held, as ranges end in their middle; what is left of the buffer,
+    and an eighth of it at least, is for the rows of a range.
+    """
+    batches = BATCHES_PER_FILE * num_files * BATCH_ROWS * (ROW_BYTES + span_bytes)
+    opened = min(num_files, MAX_OPEN)
+    heads = opened * OPEN_BYTES + (num_files - opened) * CLOSED_BYTES
+    return max(buffer_bytes, batches + buffer_bytes // _LEAST_SHARE) + heads
+
+
+def _num_ranges(num_bytes: int, *, held_bytes: int, buffer_bytes: int) -> int:
+    """Return the fewest ranges, a power of two, of which one fits beside the batches."""
+    room = max(buffer_bytes - held_bytes, buffer_bytes // _LEAST_SHARE, 1)
+    fitting = -(-num_bytes // room)
+    return min(NUM_RANGES, 1 << max(0, fitting - 1).bit_length())
+
+
+def _check_range(hashes: NDArray[np.uint64], number: int, num_ranges: int, *, name: str) -> None:
+    """Check that sorted rows lie in a range, as ranges are added up one by one."""
+    if not len(hashes):
+        return
+    ends = (int(hashes[0]) * num_ranges >> 64, int(hashes[-1]) * num_ranges >> 64)
+    if ends != (number, number):
+        raise CorruptOutputError(
+            f"{name} cannot be read as a count file: rows lie in another hash range than its head "
+            "says"
+        )

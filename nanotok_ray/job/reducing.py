@@ -1,0 +1,282 @@
+"""Between counting and learning: merging very many count files, and summing large ones by tasks.
+
+Both write count files to the work folder, each with a record, so that a run that is repeated uses
+what an earlier one wrote. Neither changes a sum.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, TypeVar
+
+from nanotok_ray.counts.hash_ranges import HashPart
+from nanotok_ray.counts.reduce import (
+    CountPart,
+    OnRead,
+    PartSettings,
+    Reduced,
+    Weights,
+    join_parts,
+    merge_groups,
+    part_key,
+    reduce_counts,
+)
+from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.job.counting import (
+    CountedSlices,
+    Training,
+    counted_of,
+    counted_sources,
+    cut_of,
+    finished_counts,
+    next_round,
+    training_of,
+)
+from nanotok_ray.job.events import OnEvent
+from nanotok_ray.job.existing import plan_for
+from nanotok_ray.job.probes import work_folder
+from nanotok_ray.job.stage import run_stage
+from nanotok_ray.job.task import Task
+from nanotok_ray.job.work import CountWork, MergeWork, ReduceWork, merge_work, reduce_work
+from nanotok_ray.recipe import Recipe
+from nanotok_ray.shards.output import Record, finished_records
+from nanotok_ray.storage import Folder
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+_Work = TypeVar("_Work", MergeWork, ReduceWork)
+
+MERGE_ABOVE = 2048
+"""Count files that are summed as they are."""
+
+
+def merge_first(work: str, counted: CountedSlices, *, on_event: OnEvent) -> CountedSlices:
+    """Return the same counts in fewer files, if they are very many. Needs a Ray session.
+
+    Args:
+        work: URL of the work folder.
+        counted: the slices, their records, and the files.
+        on_event: called with the events of the stage `merge`.
+
+    Raises:
+        SliceError: a group could not be merged.
+    """
+    if not (works := merge_works(work, counted)):
+        return counted
+    _run("merge", works, merge_work, on_event)
+    return _merged(counted, works)
+
+
+def _merged(counted: CountedSlices, works: Sequence[MergeWork]) -> CountedSlices:
+    """Return the counts with the files of the groups in the place of those of the slices."""
+    return replace(
+        counted,
+        files=tuple((group.source, f"{group.name}.arrow") for group in works),
+        keys=tuple(group.key for group in works),
+    )
+
+
+def merge_works(work: str, counted: CountedSlices) -> list[MergeWork]:
+    """Return the groups that are to be merged; none where the files are not very many."""
+    if len(counted.files) <= MERGE_ABOVE:
+        return []
+    works: list[MergeWork] = []
+    named = zip(counted.files, counted.records, strict=True)
+    for source, group in groupby(named, key=lambda item: item[0][0]):
+        members = [(name, record) for (_, name), record in group]
+        for first, end in merge_groups([record.values["key"] for _, record in members]):
+            records = [record for _, record in members[first:end]]
+            works.append(
+                MergeWork(
+                    source=source,
+                    files=tuple(name for name, _ in members[first:end]),
+                    keys=tuple(record.values["key"] for record in records),
+                    num_bytes=sum(record.values["files"][0]["size"] for record in records),
+                    work=work,
+                )
+            )
+    return works
+
+
+PART_BYTES = 256 << 20
+"""Bytes of count files that are summed into one file; they are a few times larger in memory."""
+
+MAX_PARTS = 256
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Summed:
+    """What was counted, by what it is multiplied, and the files of its sums."""
+
+    counted: CountedSlices
+    weights: Weights
+    min_count: int
+    work: str
+    """URL of the work folder."""
+    parts: tuple[Record, ...] = ()
+    """Of the sums of the parts of all hashes; none where the count files are small."""
+
+    @classmethod
+    def of(cls, training: Training, counted: CountedSlices) -> "Self":
+        """Find the weights.
+
+        Raises:
+            SourceError: a source is to have a share, and has no text.
+        """
+        text_bytes = counted.by_source("text_bytes")
+        return cls(
+            counted=counted,
+            weights=Weights.of(counted_sources(training.recipe), text_bytes=text_bytes),
+            min_count=training.recipe.tokenizer.min_count,
+            work=training.recipe.output.work,
+        )
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the count files of the slices."""
+        return sum(record.values["files"][0]["size"] for record in self.counted.records)
+
+    def reduced(self, on_progress: OnRead | None = None) -> Reduced:
+        """Return the sum of all files.
+
+        Raises:
+            CorruptOutputError: a file is damaged, or the sum is not that of the records.
+            CountOverflowError: a sum would pass 2**64 - 1.
+        """
+        folder = Folder(self.work)
+        if self.parts:
+            reduced = join_parts(folder, [part.values for part in self.parts])
+        else:
+            files = [
+                CountPart(url=folder.join(name), weight=self.weights.multipliers[source])
+                for source, name in self.counted.files
+            ]
+            reduced = reduce_counts(files, min_count=self.min_count, on_progress=on_progress)
+        found, expected = reduced.totals.spans, self.counted.sum("spans")
+        if found != expected:
+            raise CorruptOutputError(
+                f"the count files in {folder.join('counts')} hold {found:,} spans, their records "
+                f"say {expected:,}: remove the folder and run the job again"
+            )
+        return reduced
+
+
+def sum_parts(summed: Summed, *, on_event: OnEvent) -> Summed:
+    """Return the same sums in files, if there is much to sum. Needs a session.
+
+    Raises:
+        SliceError: a part could not be summed.
+    """
+    works = reduce_works(summed)
+    if not works:
+        return summed
+    return replace(summed, parts=_run("reduce", works, reduce_work, on_event))
+
+
+def reduce_works(summed: Summed) -> list[ReduceWork]:
+    """Return the parts that are to be summed; none where the count files are small.
+
+    Parts are as many as the files are large, a power of two, whatever machines there are: so the
+    files of another run are those of this one.
+    """
+    num_parts = min(MAX_PARTS, 1 << ((summed.num_bytes - 1) // PART_BYTES).bit_length())
+    if num_parts == 1:
+        return []
+    names = tuple(name for _, name in summed.counted.files)
+    weights = tuple(summed.weights.multipliers[source] for source, _ in summed.counted.files)
+    keys = list(zip(summed.counted.keys, weights, strict=True))
+    works = []
+    for number in range(num_parts):
+        settings = PartSettings(
+            min_count=summed.min_count,
+            part=HashPart(number=number, num_parts=num_parts),
+        )
+        works.append(
+            ReduceWork(
+                files=names,
+                weights=weights,
+                settings=settings,
+                key=part_key(keys, settings),
+                num_bytes=summed.num_bytes // num_parts,
+                work=summed.work,
+            )
+        )
+    return works
+
+
+def _run(
+    stage: str,
+    works: Sequence[_Work],
+    work_of: Callable[[_Work], int],
+    on_event: OnEvent,
+) -> tuple[Record, ...]:
+    """Run what is not done yet, and return the records of all."""
+    folder = works[0].work
+    found = _finished(works)
+    todo = [work for work, record in zip(works, found, strict=True) if record is None]
+    shared = work_folder(folder)
+    tasks = [
+        Task(
+            name=f"{stage} {work.name.partition('/')[2]}",
+            work=work_of,
+            argument=work,
+            num_bytes=work.num_bytes,
+            shared=shared,
+        )
+        for work in todo
+    ]
+    run_stage(stage, tasks, num_done=len(works) - len(todo), on_event=on_event)
+    records = []
+    for work, record in zip(works, _finished(works), strict=True):
+        if record is None:
+            raise CorruptOutputError(
+                f"{work.name} was written and is gone; who else writes to {folder}?"
+            )
+        records.append(record)
+    return tuple(records)
+
+
+def _finished(works: Sequence[MergeWork] | Sequence[ReduceWork]) -> list[Record | None]:
+    below = sorted({f"{work.name.rpartition('/')[0]}/" for work in works})
+    wanted = [(f"{work.name}.json", work.key) for work in works]
+    return finished_records(Folder(works[0].work), wanted, below=below)
+
+
+def names_in_use(recipe: Recipe) -> frozenset[str]:
+    """Return the names of the counts that `prepare` would use, whether they are there or not.
+
+    Raises:
+        SourceError, PlanError: the plan cannot be made, or nothing of it is counted.
+    """
+    training = training_of(recipe, plan_for(recipe, Folder(recipe.output.path), with_sample=False))
+    works = [training.work(slice_) for slice_ in training.slices]
+    known = finished_counts(works)
+    summed = _summed(training, works, known)
+    later: list[MergeWork | ReduceWork] = []
+    if summed is not None:
+        records = known | finished_counts([work for work in summed if work.name not in known])
+        if all(work.name in records for work in summed):
+            counted = counted_of(summed, records)
+            if groups := merge_works(recipe.output.work, counted):
+                later += groups
+                counted = _merged(counted, groups)
+            later += reduce_works(Summed.of(training, counted))
+    return frozenset(work.name for work in (*works, *(summed or ()), *later))
+
+
+def _summed(
+    training: Training, works: Sequence[CountWork], known: Mapping[str, Record]
+) -> list[CountWork] | None:
+    """Return what is summed, with max_chars up to the cut slice; None if it is not known."""
+    limit = training.recipe.limits.max_chars
+    if limit is None:
+        return list(works)
+    if next_round(works, known, passed_over=(), limit=limit):
+        return None
+    whole, cut = cut_of(works, known, passed_over=(), limit=limit)
+    if cut is not None:
+        work, budget = cut
+        whole.append(training.work(work.slice, budget=budget))
+    return whole

@@ -1,0 +1,202 @@
+"""Batches for fine-tuning, packed by the rule of nanochat's `chat_sft`; every row has targets.
+
+Input is conversations as ids and masks, rendered by a tokenizer or stored in shards.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray.errors import PackingError
+from nanotok_ray.loader.settings import MAX_LENGTH, TooLong, check_too_long, whole
+from nanotok_ray.loader.shards import Shards
+
+Conversation = tuple[Sequence[int], Sequence[int]]
+"""Ids and their mask: 1 where a token is to be learned."""
+IGNORED = -1
+"""The target where nothing is to be learned."""
+
+
+class StoredConversations(Sequence[Conversation]):
+    """The conversations of shards, in their order."""
+
+    def __init__(self, shards: Shards) -> None:
+        """Take shards whose sources all are chats.
+
+        Raises:
+            PackingError: One is not.
+        """
+        kinds = shards.manifest["kinds"]
+        if others := [name for name in shards.ranges() if kinds[name] != "chat"]:
+            raise PackingError(
+                f"source {others[0]!r} is of kind {kinds[others[0]]}, conversations are of kind "
+                "chat: open these by `source=`"
+            )
+        self._shards = shards
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._shards)
+
+    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401 - as Sequence has it
+        """Return ids and mask of one."""
+        mask = self._shards.mask(index)
+        assert mask is not None, "chats have masks"
+        return self._shards[index].tolist(), mask.tolist()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConversationSettings:
+    """What decides which conversation stands in which row."""
+
+    batch_size: int
+    """Rows of a batch of one rank; nanochat's device_batch_size."""
+    length: int
+    """Inputs of a row, in tokens; nanochat's max_seq_len."""
+    buffer_size: int = 100
+    """Conversations to choose from."""
+    max_tokens: int = 2048
+    """Longer ones are too long even where a row has room, as in nanochat."""
+    too_long: TooLong = "crop"
+    """Whether a conversation with more than `max_tokens` or length + 1 tokens is cropped to these
+    or left out."""
+    rank: int = 0
+    world_size: int = 1
+
+    def __post_init__(self) -> None:
+        """Check all of them.
+
+        Raises:
+            PackingError: One is out of range.
+        """
+        for name in ("batch_size", "buffer_size", "max_tokens", "world_size"):
+            whole(name, getattr(self, name), minimum=1)
+        whole("length", self.length, minimum=1, maximum=MAX_LENGTH)
+        whole("rank", self.rank, minimum=0, maximum=self.world_size - 1)
+        check_too_long(self.too_long)
+
+    @property
+    def capacity(self) -> int:
+        """Tokens of a row: its inputs, and the target of the last one."""
+        return self.length + 1
+
+    @property
+    def limit(self) -> int:
+        """Tokens of a conversation that is not too long."""
+        return min(self.max_tokens, self.capacity)
+
+
+class ConversationLoader:
+    """Batches of whole conversations, without end.
+
+    The rule is nanochat's: for each place in a row the largest buffered conversation that fits is
+    taken, the first of equals; where none fits, the row ends in padding without targets. Two things
+    differ, so that no row is without targets, of which the mean loss is NaN:
+
+    - A conversation that fits into no row is cropped, or left out (`too_long`). In nanochat it
+      stays in the buffer for ever, until only such are there and all rows are padding.
+    - A conversation that has nothing to be learned, from the start or once it is cropped, is left
+      out.
+
+    Both count as consumed. Where neither occurs, rows are those of nanochat.
+    """
+
+    def __init__(
+        self, conversations: Sequence[Conversation], settings: ConversationSettings, *, pad: int
+    ) -> None:
+        """Start at the first conversation of the rank; `pad` is the id that fills rows.
+
+        Raises:
+            PackingError: There is no conversation.
+        """
+        if not len(conversations):
+            raise PackingError("there is no conversation to pack")
+        self._conversations = conversations
+        self._settings = settings
+        self._pad = pad
+        self._buffer: list[Conversation] = []
+        self._cursor = settings.rank % len(conversations)
+        self._left_out_in_turn = 0
+        self.consumed = settings.rank
+        """Conversations that stand in rows or were left out, of all ranks, as nanochat counts."""
+        self.epoch = 1
+        """The pass over all conversations that the buffer is filled from."""
+        self.batches = 0
+        """Batches so far."""
+        self.cropped = 0
+        """Conversations so far that were cropped."""
+        self.left_out = 0
+        """Conversations so far that were left out."""
+
+    def __iter__(self) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+        """Yield batches without end."""
+        while True:
+            yield self.next_batch()
+
+    def next_batch(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return inputs and targets, (batch_size, length) int64; -1 where nothing is to be learned.
+
+        Raises:
+            PackingError: A whole pass has no conversation with anything to be learned.
+        """
+        rows, capacity = self._settings.batch_size, self._settings.capacity
+        ids = np.full((rows, capacity), self._pad, dtype=np.int64)
+        masks = np.zeros((rows, capacity), dtype=np.bool_)
+        for row in range(rows):
+            end = 0
+            while (found := self._next_that_fits(capacity - end)) is not None:
+                tokens, mask = found
+                ids[row, end : end + len(tokens)] = tokens
+                masks[row, end : end + len(tokens)] = mask
+                end += len(tokens)
+        self.batches += 1
+        return ids[:, :-1], np.where(masks[:, 1:], ids[:, 1:], IGNORED)
+
+    def _next_that_fits(self, room: int) -> Conversation | None:
+        """Take the largest that fits from the buffer; None: there is none."""
+        if not room:
+            return None
+        self._refill()
+        lengths = [len(ids) if len(ids) <= room else 0 for ids, _ in self._buffer]
+        longest = max(lengths)
+        if not longest:
+            return None
+        self.consumed += self._settings.world_size
+        return self._buffer.pop(lengths.index(longest))
+
+    def _refill(self) -> None:
+        while len(self._buffer) < self._settings.buffer_size:
+            found = self._read()
+            if found is None:
+                self._leave_out()
+            else:
+                self._left_out_in_turn = 0
+                self._buffer.append(found)
+
+    def _read(self) -> Conversation | None:
+        """Return the next conversation as it will stand in a row; None: it is left out."""
+        ids, mask = self._conversations[self._cursor]
+        self._cursor += self._settings.world_size
+        if self._cursor >= len(self._conversations):
+            self._cursor %= len(self._conversations)
+            self.epoch += 1
+        if len(ids) > self._settings.limit:
+            if self._settings.too_long == "drop":
+                return None
+            ids, mask = ids[: self._settings.limit], mask[: self._settings.limit]
+            self.cropped += any(mask[1:])
+        return (ids, mask) if any(mask[1:]) else None
+
+    def _leave_out(self) -> None:
+        self.left_out += 1
+        self.consumed += self._settings.world_size
+        self._left_out_in_turn += 1
+        if self._left_out_in_turn > len(self._conversations):
+            raise PackingError(
+                f"none of {len(self._conversations)} conversations has anything to be learned in "
+                f"its first {self._settings.limit} tokens: use longer rows, or look at their masks "
+                "by `nanotok inspect`"
+            )

@@ -1,0 +1,106 @@
+"""Special tokens that are spelled out in a text, by tiktoken's rules, and offsets of ids."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nanotok_ray.errors import TokenizerError
+
+Special = Literal["all"] | Collection[str]
+"""Names of special tokens, or all that the tokenizer has."""
+
+Piece = tuple[str, bool]
+"""A part of a text, and whether it is the name of a special token that is taken as the token."""
+
+
+class EncodedText(NamedTuple):
+    """The ids of a text and where in the text the bytes of each of them are."""
+
+    ids: list[int]
+    byte_offsets: list[tuple[int, int]]
+    """Begin and end of each id in the UTF-8 bytes of the text."""
+    char_offsets: list[tuple[int, int]]
+    """The characters that have bytes of each id; one character may be of several ids."""
+
+
+class SpecialRules:
+    """Which special tokens of a tokenizer are taken as tokens where a text spells them.
+
+    >>> rules = SpecialRules({"<|bos|>": 256, "<|end|>": 257}, allowed={"<|bos|>"}, disallowed=())
+    >>> list(rules.pieces("a<|bos|><|end|>"))
+    [('a', False), ('<|bos|>', True), ('<|end|>', False)]
+    """
+
+    def __init__(
+        self,
+        special_tokens: Mapping[str, int],
+        *,
+        allowed: Special | None,
+        disallowed: Special | None,
+    ) -> None:
+        """Resolve the names; None for both takes every name as text.
+
+        Raises:
+            TokenizerError: One of them is a name and not a set of names.
+        """
+        for name, value in (("allowed_special", allowed), ("disallowed_special", disallowed)):
+            if isinstance(value, str) and value != "all":
+                raise TokenizerError(
+                    f'{name} is one name, {value!r}: give a set of names, or "all"'
+                )
+        known = frozenset(special_tokens)
+        chosen = known if allowed == "all" else frozenset(allowed or ())
+        self._allowed = chosen & known
+        if disallowed == "all" or (disallowed is None and allowed is not None):
+            self._disallowed = known - chosen
+        else:
+            self._disallowed = frozenset(disallowed or ())
+
+    def pieces(self, text: str) -> Iterator[Piece]:
+        """Yield the parts of a text, those between special tokens and those.
+
+        Where the name of one special token begins that of another, the longest is taken.
+
+        Raises:
+            TokenizerError: The text spells a special token that is disallowed.
+        """
+        if self._disallowed and (found := _finder(self._disallowed).search(text)):
+            name = found.group()
+            raise TokenizerError(
+                f"the text spells the special token {name!r} at character {found.start()}, which "
+                f"is disallowed: pass allowed_special={{{name!r}}} to encode it as the token, or "
+                "disallowed_special=() to encode it as text"
+            )
+        start = 0
+        for found in _finder(self._allowed).finditer(text) if self._allowed else ():
+            if start < found.start():
+                yield text[start : found.start()], False
+            yield found.group(), True
+            start = found.end()
+        if start < len(text):
+            yield text[start:], False
+
+
+@lru_cache(maxsize=32)
+def _finder(names: frozenset[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
+
+
+def offsets_in(data: bytes, lengths: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return begin and end of stretches of UTF-8 of these lengths, in bytes and in characters.
+
+    >>> for offsets in offsets_in("aé!".encode(), [2, 1, 1]):
+    ...     print(offsets.tolist())
+    [[0, 2], [2, 3], [3, 4]]
+    [[0, 2], [1, 2], [2, 3]]
+    """
+    ends = np.cumsum(np.asarray(lengths, dtype=np.int64))
+    starts = ends - np.asarray(lengths, dtype=np.int64)
+    is_first = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80  # noqa: PLR2004 - UTF-8
+    number = np.cumsum(is_first)
+    byte_offsets = np.stack([starts, ends], axis=1)
+    return byte_offsets, np.stack([number[starts] - 1, number[ends - 1]], axis=1)

@@ -1,0 +1,159 @@
+"""nanochat's tokenizer class by its name and signatures, and the functions that load it."""
+
+import importlib
+import os
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from nanotok_ray.counts.patterns import SPLIT_PATTERN
+from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.tokenizer.folder import default_folder, load_model, save_for_nanochat
+from nanotok_ray.tokenizer.foreign import from_encoding
+from nanotok_ray.tokenizer.model import Model
+from nanotok_ray.tokenizer.tokenizer import CACHE_BYTES, Tokenizer
+
+if TYPE_CHECKING:
+    import tiktoken
+    from typing_extensions import Self
+
+_BOS = SPECIAL_TOKENS[0]
+_END_OF_TEXT = "<|endoftext|>"
+
+
+class RustBPETokenizer(Tokenizer):
+    """A `Tokenizer` with the constructor, parameters and attributes of nanochat's class.
+
+    In nanochat's scripts `from nanotok_ray import RustBPETokenizer` replaces its import.
+
+    >>> tokenizer = RustBPETokenizer.train_from_iterator(["hello hello"], 267)
+    >>> tokenizer.bos_token_id == tokenizer.enc.encode_single_token("<|bos|>")
+    True
+    >>> RustBPETokenizer(tokenizer.enc, "<|bos|>") == tokenizer
+    True
+    """
+
+    def __init__(
+        self,
+        enc: "tiktoken.Encoding | Model",
+        bos_token: str | None = None,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        """Convert tiktoken's class, or take a model.
+
+        Args:
+            enc: the encoding; texts get the ids of its `encode_ordinary`.
+            bos_token: the special token that documents start with; None: `<|bos|>`, or
+                `<|endoftext|>` where the encoding has only this.
+            cache_bytes: as of `Tokenizer`.
+
+        Raises:
+            KeyError: The encoding lacks the token.
+            TokenizerError: It is no tiktoken encoding, or cannot be encoded with here.
+            PatternError: Its pattern cannot be compiled here.
+        """
+        model = enc if isinstance(enc, Model) else from_encoding(enc)
+        super().__init__(model, cache_bytes=cache_bytes)
+        if bos_token is None:
+            has_other = _BOS not in model.special_tokens and _END_OF_TEXT in model.special_tokens
+            bos_token = _END_OF_TEXT if has_other else _BOS
+        self.bos_token_id = self.encode_special(bos_token)
+
+    @classmethod
+    def train_from_iterator(  # type: ignore[override] # nanochat's name for the texts
+        cls,
+        text_iterator: Iterable[str],
+        vocab_size: int,
+        *,
+        num_threads: int | None = None,
+        pattern: str = SPLIT_PATTERN,
+        special_tokens: Sequence[str] = SPECIAL_TOKENS,
+    ) -> "Self":
+        """Learn from texts as `Tokenizer.train_from_iterator` does; the merges are rustbpe's.
+
+        Raises:
+            VocabularySizeError: There is no room for 256 bytes and the special tokens.
+            PatternError: The pattern cannot be compiled.
+            TokenizerError: `text_iterator` is one string.
+            TypeError: One of the texts is not a str.
+        """
+        return super().train_from_iterator(
+            text_iterator,
+            vocab_size,
+            num_threads=num_threads,
+            pattern=pattern,
+            special_tokens=special_tokens,
+        )
+
+    @classmethod
+    def from_directory(cls, tokenizer_dir: str | os.PathLike[str]) -> "Self":  # type: ignore[override]
+        """Read the tokenizer in a folder of nanochat, or one that `Tokenizer.save` wrote.
+
+        Raises:
+            TokenizerError: There is none, or it is damaged; the message says what to do.
+        """
+        return cls(load_model(tokenizer_dir, check_pickle=True))
+
+    @classmethod
+    def from_pretrained(cls, tiktoken_name: str) -> "Self":
+        """Convert an encoding that tiktoken knows by name, as gpt2; it may download it.
+
+        Raises:
+            ValueError: tiktoken knows no such encoding.
+        """
+        import tiktoken  # noqa: PLC0415 - 0.1 s, and not every user needs it
+
+        return cls(tiktoken.get_encoding(tiktoken_name), _END_OF_TEXT)
+
+    @cached_property
+    def enc(self) -> "tiktoken.Encoding":
+        """The same tokenizer as tiktoken's class."""
+        return self.to_tiktoken()
+
+    def get_bos_token_id(self) -> int:
+        """Return the id that every document starts with."""
+        return self.bos_token_id
+
+    def id_to_token(self, id: int) -> str:
+        """Return the text of one id.
+
+        Raises:
+            KeyError: The id is not a token.
+        """
+        return self.decode([id])
+
+    def save(  # type: ignore[override] # nanochat's name for the folder
+        self, tokenizer_dir: str | os.PathLike[str]
+    ) -> None:
+        """Write tokenizer.pkl and token_bytes.pt, over older ones, as nanochat's tok_train does.
+
+        Other files of a tokenizer in that folder are removed, so that nobody reads a stale one.
+        `Tokenizer(tokenizer.model).save` writes the files of all formats.
+
+        Raises:
+            TokenizerError: Two ids stand for the same bytes, or too many ids are unused.
+        """
+        save_for_nanochat(self.model, tokenizer_dir)
+
+
+def get_tokenizer() -> RustBPETokenizer:
+    """Load the tokenizer in nanochat's folder.
+
+    That is $NANOCHAT_BASE_DIR/tokenizer (~/.cache/nanochat if unset), or the folder of the
+    experiment that NANOCHAT_EXPERIMENT and NANOCHAT_EXPERIMENTS_DIR name.
+
+    Raises:
+        TokenizerError: There is none; the message says what to do.
+    """
+    return RustBPETokenizer.from_directory(default_folder())
+
+
+def get_token_bytes(device: str = "cpu") -> Any:  # noqa: ANN401 - a torch.Tensor; torch is not ours
+    """Return the number of bytes of each id as an int32 torch tensor, 0 for special tokens.
+
+    Raises:
+        TokenizerError: There is no tokenizer; the message says what to do.
+    """
+    torch = importlib.import_module("torch")
+    return torch.from_numpy(get_tokenizer().token_bytes()).to(device)

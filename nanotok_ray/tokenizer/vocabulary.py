@@ -1,0 +1,249 @@
+"""The tokens of a tokenizer: their ids, bytes and names, and ids back to text."""
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nanotok_ray import _core
+from nanotok_ray.documents.batch import Documents, to_utf8, type_of
+from nanotok_ray.errors import UnknownTokenError
+from nanotok_ray.tokenizer.huggingface import spell
+from nanotok_ray.tokenizer.rendering import Ids, Offsets, is_plain, required
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from nanotok_ray.tokenizer.model import Model
+
+_MANY_IDS = 8
+"""Fewer are spelled out sooner in Python than the core is called."""
+
+_NAMES = 20
+"""Special tokens that an error names."""
+
+
+class Vocabulary:
+    """What the model alone decides: tokens by id, ids by token."""
+
+    model: "Model"
+
+    @property
+    def merges(self) -> list[tuple[int, int]]:
+        """The pair of each merge, in order; merge k makes id 256 + k."""
+        return list(self.model.merges)
+
+    @property
+    def special_tokens(self) -> dict[str, int]:
+        """Id of each special token by name."""
+        return dict(self.model.special_tokens)
+
+    @property
+    def num_text_ids(self) -> int:
+        """How many ids texts are made of, 256 bytes and the merges; special tokens follow."""
+        return 256 + len(self.model.merges)
+
+    def get_vocab_size(self) -> int:
+        """Return the highest id + 1, special tokens included."""
+        return self.model.num_ids
+
+    def __len__(self) -> int:
+        """Return the highest id + 1, as `get_vocab_size`."""
+        return self.model.num_ids
+
+    @property
+    def vocab_size(self) -> int:
+        """The highest id + 1, as `get_vocab_size`."""
+        return self.model.num_ids
+
+    @property
+    def n_vocab(self) -> int:
+        """The highest id + 1, as `get_vocab_size`; tiktoken's name for it."""
+        return self.model.num_ids
+
+    def get_vocab(self) -> dict[str, int]:
+        """Return the id of every token by its name, as Hugging Face's `get_vocab` does.
+
+        The names are those of tokenizer.json: a token of text is spelled with one character for
+        each byte ("Ġthe" is " the"), a special token has its own name. Of two ids of the same
+        bytes the lower one is there.
+
+        >>> from nanotok_ray import Tokenizer
+        >>> vocab = Tokenizer.train_from_iterator([" the the"], vocab_size=268).get_vocab()
+        >>> vocab["Ġthe"], vocab["a"], vocab["<|bos|>"]
+        (258, 97, 259)
+        """
+        tokens = reversed([*enumerate(self.model.tokens)])
+        return {spell(token): number for number, token in tokens} | self.special_tokens
+
+    def token_to_id(self, token: str) -> int | None:
+        """Return the id of a token by its name in `get_vocab`, None if there is no such token.
+
+        For a text, use `encode_special`, which returns the id of " the" and not of "Ġthe".
+        """
+        return self._ids_of_names.get(token)
+
+    def get_special_tokens(self) -> set[str]:
+        """Return the names of the special tokens."""
+        return set(self.model.special_tokens)
+
+    def get_bos_token_id(self) -> int:
+        """Return the id that every document starts with."""
+        return self.encode_special("<|bos|>")
+
+    def token_bytes(self) -> NDArray[np.int32]:
+        """Return the number of bytes of each id, 0 for special tokens, as in token_bytes.pt."""
+        return self.model.token_lengths()
+
+    def encode_special(self, text: str) -> int:
+        """Return the id of a special token, or of a text that is exactly one token.
+
+        Raises:
+            UnknownTokenError: It is neither (also a KeyError, which nanochat raises here).
+        """
+        number = self.model.special_tokens.get(text)
+        if number is None:
+            number = self._numbers.get(to_utf8(text))
+        if number is None:
+            names = ", ".join([*self.model.special_tokens][:_NAMES]) or "none"
+            more = ", ..." if len(self.model.special_tokens) > _NAMES else ""
+            raise UnknownTokenError(
+                f"{text!r} is neither a special token of the tokenizer ({names}{more}) nor one "
+                "token of text; Tokenizer.extended adds special tokens"
+            )
+        return number
+
+    def decode(self, ids: "Iterable[int] | NDArray[np.integer] | pa.Array") -> str:
+        """Return the text of ids; special tokens by name, invalid UTF-8 as U+FFFD.
+
+        `ids` are a list, or an integer array or tensor of one dimension: of numpy, Arrow, or what
+        has the Arrow PyCapsule interface or `tolist`.
+
+        Raises:
+            KeyError: An id is not a token.
+            TypeError: `ids` are not integers in one row.
+        """
+        return self.decode_bytes(ids).decode(errors="replace")
+
+    def decode_bytes(self, ids: "Iterable[int] | NDArray[np.integer] | pa.Array") -> bytes:
+        """Return the bytes of ids; special tokens by name.
+
+        Raises:
+            KeyError, TypeError: As `decode`.
+        """
+        row = _row_of(ids)
+        if isinstance(row, np.ndarray):
+            if row.size >= _MANY_IDS and is_plain(row):
+                return self._decoder.decode(row)
+            row = row.tolist()
+        try:
+            return b"".join([self._spelling[number] for number in row])
+        except KeyError as error:
+            raise KeyError(f"Invalid token for decoding: {error.args[0]}") from None
+
+    def decode_batch(
+        self, ids: Ids, offsets: Offsets, *, as_bytes: bool = False
+    ) -> "pa.LargeStringArray | pa.LargeBinaryArray":
+        """Return the text of each row of ids as `decode` does, or its bytes, in one Arrow array.
+
+        `ids` is a uint16 or uint32 array and `offsets` n + 1 positions in it, int64, never falling,
+        the first not necessarily 0: what `encode_batch` returns.
+
+        >>> from nanotok_ray import Tokenizer
+        >>> tokenizer = Tokenizer.train_from_iterator([], vocab_size=265)
+        >>> tokenizer.decode_batch(*tokenizer.encode_batch(["ab", "", "c"])).to_pylist()
+        ['ab', '', 'c']
+
+        Raises:
+            KeyError: An id is not a token; the message names it and its row.
+            TypeError: `ids` or `offsets` are not arrays of these types.
+            TokenizerError: `offsets` fall or leave the ids, or are empty.
+        """
+        ids, offsets = required(ids, offsets)
+        data, ends = self._decoder.decode_batch(ids, offsets, replace=not as_bytes)
+        return Documents(data=data, offsets=ends).to_arrow(as_bytes=as_bytes)
+
+    def decode_single_token_bytes(self, token_id: int) -> bytes:
+        """Return the bytes of an id; the name of a special token.
+
+        Raises:
+            KeyError: The id is not a token.
+        """
+        try:
+            return self._spelling[token_id]
+        except KeyError:
+            raise KeyError(str(token_id)) from None
+
+    def id_to_token(self, token_id: int) -> str:
+        """Return the text of one id.
+
+        Raises:
+            KeyError: The id is not a token.
+        """
+        return self.decode([token_id])
+
+    @cached_property
+    def _decoder(self) -> _core.Decoder:
+        """The table of spellings; made only where many ids are decoded."""
+        names = [(number, name) for name, number in self.model.special_tokens.items()]
+        return _core.Decoder(self.model.merge_array, names, byte_order=self.model.core_byte_order)
+
+    @cached_property
+    def _ids_of_names(self) -> Mapping[str, int]:
+        return self.get_vocab()
+
+    @cached_property
+    def _numbers(self) -> Mapping[bytes, int]:
+        """Id of each token by its bytes, the lowest where two have the same."""
+        return {token: number for number, token in reversed([*enumerate(self.model.tokens)])}
+
+    @cached_property
+    def _spelling(self) -> Mapping[int, bytes]:
+        """Bytes of every id; a special token's are its name."""
+        names = {number: name.encode() for name, number in self.model.special_tokens.items()}
+        return dict(enumerate(self.model.tokens)) | names
+
+
+def _row_of(ids: Any) -> "NDArray[Any] | list[int]":  # noqa: ANN401 - what was given
+    """Return ids of one row as a list, or as an array, without a copy where it can be avoided.
+
+    Raises:
+        TypeError: They are not integers, or in several rows.
+    """
+    if isinstance(ids, list):
+        return ids
+    values = getattr(ids, "values", None)
+    if hasattr(ids, "as_py") and values is not None:  # a row of an Arrow array of lists
+        ids = values
+    if not isinstance(ids, np.ndarray):
+        if isinstance(ids, str | bytes) or not (isinstance(ids, Iterable) or _is_exported(ids)):
+            raise TypeError(
+                f"ids is {type_of(ids)}: expected a list, or an array of numpy or Arrow"
+            )
+        if not _is_exported(ids):
+            return [*(ids.tolist() if hasattr(ids, "tolist") else ids)]
+        ids = _imported(ids)
+    if ids.ndim != 1 or (ids.dtype.kind not in "iu" and ids.size):
+        raise TypeError(
+            f"ids is a {ids.ndim}-d array of {ids.dtype}: expected one row of integers; "
+            "decode_batch decodes many rows"
+        )
+    row: NDArray[Any] = ids
+    narrow = row.size and not is_plain(row) and row.min() >= 0 and row.max() < 1 << 32
+    return row.astype(np.uint32) if narrow else row
+
+
+def _is_exported(ids: object) -> bool:
+    return hasattr(ids, "__arrow_c_array__") or hasattr(ids, "__arrow_c_stream__")
+
+
+def _imported(ids: object) -> NDArray[Any]:
+    import pyarrow as pa  # noqa: PLC0415 - only who brings Arrow comes here
+
+    found = pa.chunked_array(ids) if hasattr(ids, "__arrow_c_stream__") else pa.array(ids)
+    if found.null_count:
+        raise TypeError("ids holds nulls: expected one row of integers")
+    row: NDArray[Any] = np.asarray(found)
+    return row

@@ -1,0 +1,85 @@
+"""Tokenizer, shards and loader in other processes and threads: the results stay what they are."""
+
+import multiprocessing
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from nanotok_ray.api import prepare
+from nanotok_ray.loader import Loader, open_shards
+from tests.support.process_work import put_results, results
+from tests.support.small_corpus import recipe, write_corpus
+
+CONTEXTS = ["fork", "spawn", "forkserver"]
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+@pytest.fixture
+def things(tmp_path, in_process):
+    """Return a tokenizer, shards and a loader that has given one batch."""
+    write_corpus(tmp_path / "in")
+    prepare(recipe(tmp_path / "in", tmp_path / "out"))
+    shards = open_shards(tmp_path / "out")
+    return shards.tokenizer, shards, started(shards)
+
+
+def started(shards):
+    loader = Loader(shards, batch_size=2, length=16, shuffle="document")
+    loader.next_batch()
+    return loader
+
+
+def in_process_of(context, *things):
+    """Return what a process gives, or what went wrong there."""
+    queue = context.SimpleQueue()
+    process = context.Process(target=put_results, args=(queue, *things))
+    process.start()
+    process.join(40)
+    alive = process.is_alive()
+    process.kill()
+    assert not alive, "the process hangs"
+    assert process.exitcode == 0, queue.get()
+    return queue.get()
+
+
+@pytest.mark.parametrize("name", CONTEXTS)
+def test_a_process_has_the_same_results(things, name):
+    tokenizer, shards, _ = things
+    expected = results(tokenizer, shards, started(shards))
+    assert in_process_of(multiprocessing.get_context(name), *things) == expected
+    assert results(*things) == expected  # the loader of this process did not move
+
+
+def test_a_copy_goes_on_where_the_original_is(things):
+    expected = results(things[0], things[1], started(things[1]))
+    assert results(*pickle.loads(pickle.dumps(things))) == expected
+
+
+def test_a_fork_in_the_middle_of_the_work_of_threads_has_them_too(things):
+    tokenizer, shards, _ = things
+    expected = results(tokenizer, shards, started(shards))
+    stop = threading.Event()
+
+    def work():
+        while not stop.is_set():
+            assert results(tokenizer, shards, started(shards)) == expected
+
+    with ThreadPoolExecutor(3) as pool:
+        working = [pool.submit(work) for _ in range(3)]
+        try:
+            context = multiprocessing.get_context("fork")
+            for _ in range(25):
+                assert in_process_of(context, tokenizer, shards, started(shards)) == expected
+        finally:
+            stop.set()
+        assert [future.result() for future in working] == [None] * 3
+
+
+def test_threads_share_a_tokenizer_and_shards(things):
+    tokenizer, shards, _ = things
+    expected = results(tokenizer, shards, started(shards))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: results(tokenizer, shards, started(shards)), range(12)))
+    assert found == [expected] * 12

@@ -1,0 +1,264 @@
+"""Texts of every source: what is counted, learned and encoded is what a list of them has."""
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray import SpanCounts, Tokenizer
+from nanotok_ray.documents import texts as texts_module
+from nanotok_ray.documents.batch import Documents
+from nanotok_ray.documents.texts import batches_of, parts_of
+
+TEXTS = st.lists(st.text(st.sampled_from("ab é🙂\n"), max_size=6), max_size=9)
+STRINGS = np.dtypes.StringDType() if hasattr(np.dtypes, "StringDType") else np.dtype(object)
+
+
+class Exported:
+    """A column or table of another library, that only exports Arrow."""
+
+    def __init__(self, values):
+        self._values = values
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._values.__arrow_c_stream__(requested_schema)
+
+
+class ExportedArray:
+    def __init__(self, values):
+        self._values = values
+
+    def __arrow_c_array__(self, requested_schema=None):
+        return self._values.__arrow_c_array__(requested_schema)
+
+
+class DataSet:
+    """The methods of a data set of `datasets` that are needed."""
+
+    def __init__(self, table, form=None):
+        self._table, self.format = table, {"type": form}
+        self.column_names = table.column_names
+
+    def select_columns(self, names):
+        return DataSet(self._table.select(names))
+
+    def with_format(self, form):
+        assert form == "arrow"
+        return self
+
+    def iter(self, batch_size):
+        assert batch_size
+        if self.format["type"] == "custom":
+            return iter([{"text": [text.as_py().upper() for text in self._table.column("text")]}])
+        return (pa.Table.from_batches([batch]) for batch in self._table.to_batches(2))
+
+
+class Column:
+    """A column of a data set; it is not read by itself, which would be slow."""
+
+    def __init__(self, source):
+        self.source, self.column_name = source, "text"
+
+
+def chunked(texts):
+    return pa.chunked_array([texts[:2], texts[2:]], pa.string())
+
+
+def table(texts):
+    return pa.table({"id": pa.array(range(len(texts)), pa.int64()), "text": chunked(texts)})
+
+
+def objects(texts):
+    return np.array([*texts, None], dtype=object)[:-1]
+
+
+COLUMNS = {
+    "list": list,
+    "tuple": tuple,
+    "generator": lambda texts: (text for text in texts),
+    "bytes": lambda texts: [text.encode() for text in texts],
+    "iterator of bytes": lambda texts: (text.encode() for text in texts),
+    "documents": Documents.from_strings,
+    "numpy objects": objects,
+    "numpy strings": lambda texts: np.array(texts, STRINGS),
+    "a part of numpy": lambda texts: np.repeat(objects(texts), 2)[::2],
+    "array": lambda texts: pa.array(texts, pa.large_string()),
+    "chunked array": chunked,
+    "view": lambda texts: pa.array(texts, pa.string_view()),
+    "exported array": lambda texts: ExportedArray(pa.array(texts, pa.string())),
+    "exported stream": lambda texts: Exported(chunked(texts)),
+    "exported dictionary": lambda texts: Exported(chunked(texts).dictionary_encode()),
+    "table of one column": lambda texts: Exported(table(texts).select(["text"])),
+    "lists": lambda texts: [texts[:1], [], texts[1:]],
+    "iterator of lists": lambda texts: iter([texts[:1], None, tuple(texts[1:])]),
+    "iterator of arrays": lambda texts: iter(chunked(texts).chunks),
+    "iterator of columns": lambda texts: (Exported(chunked(texts)) for _ in range(1)),
+    "iterator of iterators": lambda texts: (iter([text]) for text in texts),
+    "iterator of numpy": lambda texts: iter([objects(texts[:1]), np.array(texts[1:], STRINGS)]),
+    "column of a data set": lambda texts: Column(DataSet(table(texts))),
+}
+TABLES = {
+    "table": table,
+    "batches": lambda texts: iter(table(texts).to_batches()),
+    "reader": lambda texts: table(texts).to_reader(),
+    "tables": lambda texts: [table(texts)],
+    "exported table": lambda texts: Exported(table(texts)),
+    "mapping": lambda texts: {"id": [], "text": objects(texts)},
+    "rows": lambda texts: [{"text": text} for text in texts],
+    "iterator of rows": lambda texts: ({"text": text} for text in texts),
+    "iterator of mappings": lambda texts: iter([{"text": texts[:2]}, {"text": chunked(texts[2:])}]),
+    "data set": lambda texts: DataSet(table(texts)),
+}
+SOURCES = [(make, None) for make in COLUMNS.values()] + [(make, "text") for make in TABLES.values()]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.train_from_iterator(["ab ab é é", "ba ba\n\n🙂🙂"], 280)
+
+
+@pytest.mark.parametrize(("make", "column"), SOURCES, ids=[*COLUMNS, *TABLES])
+@given(texts=TEXTS)
+def test_ids_and_counts_are_those_of_a_list(tokenizer, make, column, texts):
+    ids, offsets = tokenizer.encode_batch(make(texts), column=column)
+    wanted = [tokenizer.encode(text) for text in texts]
+    assert [ids[a:b].tolist() for a, b in pairwise(offsets)] == wanted
+    assert ids.dtype == np.uint16
+    batches = batches_of(make(texts), column=column)
+    assert b"|".join(text for batch in batches for text in batch) == "|".join(texts).encode()
+
+
+@pytest.mark.parametrize(("make", "column"), SOURCES, ids=[*COLUMNS, *TABLES])
+@pytest.mark.parametrize("limit", [1, 10_000])
+def test_a_tokenizer_is_learned_from_any_source(make, column, limit, monkeypatch):
+    monkeypatch.setattr(texts_module, "BATCH_TEXTS", limit)
+    texts = ["ab ab ab", "é", "", "abab\n\n🙂"]
+    wanted = Tokenizer.train_from_iterator(texts, 275)
+    assert Tokenizer.train_from_iterator(make(texts), 275, column=column) == wanted
+    counts, same = SpanCounts(), SpanCounts()
+    counts.update(make(texts), column=column)
+    same.update(texts)
+    assert Counter(dict(counts.most_common())) == Counter(dict(same.most_common()))
+    assert (counts.texts, counts.text_bytes) == (same.texts, same.text_bytes)
+
+
+@pytest.mark.parametrize(
+    "export",
+    [
+        lambda array: array,
+        lambda array: Exported(pa.chunked_array([array])),
+        ExportedArray,
+        lambda array: iter([array]),
+    ],
+    ids=["array", "stream", "exported array", "iterator"],
+)
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.large_binary()], ids=str)
+def test_an_arrow_column_is_not_copied(export, kind):
+    array = pa.array(["abc", "de"], kind)
+    (batch,) = batches_of(export(array))
+    assert batch.data.ctypes.data == array.buffers()[2].address
+
+
+def test_the_columns_of_a_table_and_a_data_set_are_not_copied():
+    chunk = pa.array(["abc", "de"])
+    whole = pa.table({"text": chunk})
+    for source in (whole, Exported(whole), DataSet(whole), {"text": chunk}, whole.to_reader()):
+        (batch,) = batches_of(source, column="text")
+        assert batch.data.ctypes.data == chunk.buffers()[2].address
+
+
+def test_a_list_is_one_part_and_is_not_copied_before_it_is_encoded():
+    texts = ["a", "b"]
+    (part,) = parts_of(texts)
+    assert part is texts
+
+
+def test_a_stream_is_read_as_it_is_used():
+    schema = pa.schema({"text": pa.string()})
+
+    def batches():
+        yield pa.record_batch([["a"]], schema=schema)
+        pytest.fail("a batch was read before it was needed")
+
+    reader = pa.RecordBatchReader.from_batches(schema, batches())
+    assert list(next(batches_of(reader, column="text"))) == [b"a"]
+
+
+def test_a_data_set_with_a_transform_is_read_through_it():
+    source = DataSet(table(["stored"]), form="custom")
+    for texts, column in ((Column(source), None), (source, "text")):
+        assert [list(batch) for batch in batches_of(texts, column=column)] == [[b"STORED"]]
+
+
+MISSING = [
+    [None, "a"],
+    np.array([float("nan"), "a"], dtype=object),
+    pa.array([None, "a"]),
+    np.array([None, "a"], type(STRINGS)(na_object=None) if STRINGS.kind == "T" else object),
+]
+
+
+class NAType:
+    """What pandas has for a missing text."""
+
+
+@pytest.mark.parametrize("texts", [*MISSING, [NAType(), "a"]], ids=range(5))
+def test_a_missing_text_is_empty_or_an_error(tokenizer, texts):
+    _, offsets = tokenizer.encode_batch(texts, nulls="empty")
+    assert offsets.tolist() == [0, 0, 1]
+    with pytest.raises((TypeError, ValueError), match=r"^texts.*row 0.*nulls=\"empty\""):
+        tokenizer.encode_batch(texts)
+
+
+@pytest.mark.parametrize(
+    ("texts", "column", "message"),
+    [
+        ("a", None, "expected texts, got one text: put it into a list"),
+        (b"a", None, "got one text"),
+        (7, None, "texts is an int: expected a list, tuple or iterator of str .* with column="),
+        (None, None, "texts is a NoneType: expected"),
+        (pa.scalar("a"), None, "texts is a StringScalar: expected"),
+        (["a", 7], None, "texts, row 1: 'int' object is not an instance of 'str'"),
+        (["a", b"b"], None, "row 1: 'bytes' object is not an instance of 'str'"),
+        ([b"a", "b"], None, "row 1: 'str' object is not bytes, as the texts before it are"),
+        (["a", ["b"]], None, "row 1: 'list' object is not an instance"),
+        ([["a", "b"], ["c", 7]], None, "row 3: 'int' object"),
+        ([["a"], [b"b"]], None, "row 1: 'bytes' object"),
+        ([["a"], "b"], None, "texts, item 1: expected texts, got one text"),
+        (iter([["a"], 7]), None, "texts, item 1 is an int"),
+        (np.array([1]), None, "texts is an array of int64: expected one of strings or objects"),
+        (np.array([["a"]]), None, "texts is an array of 2 dimensions: expected one"),
+        ({"id": [], "text": []}, None, "a dict with the columns id, text: name one .* column="),
+        (table([]), None, "texts is a Table with the columns id, text: name one"),
+        (Exported(table([])), None, "texts is an Exported with the columns id, text: name one"),
+        (DataSet(table([])), None, "texts is a DataSet with the columns id, text: name one"),
+        ({"id": []}, "text", "texts has no column 'text': it is a dict with the columns id"),
+        (table([]), "body", "texts has no column 'body': it is a Table with the columns id, text"),
+        (
+            Exported(table([])),
+            "body",
+            "no column 'body': it is an Exported with the columns id, te",
+        ),
+        (DataSet(table([])), "body", "no column 'body': it is a DataSet with the columns id, text"),
+        ([{"id": 1}], "text", "texts, item 0: no 'text' among its keys id"),
+        (np.array(["a"]), "text", "texts is a ndarray, which has no columns: leave out column="),
+        (7, "text", "texts is an int, which has no columns"),
+        (Exported(chunked(["a"])), "text", "texts is an Exported, which has no columns"),
+        (["a"], "text", "texts, item 0 is a str, which has no columns"),
+        ("a", "text", "got one text"),
+    ],
+)
+def test_the_argument_is_named_with_what_it_is_and_what_is_accepted(
+    tokenizer, texts, column, message
+):
+    with pytest.raises(TypeError, match=message):
+        tokenizer.encode_batch(texts, column=column)
+
+
+def test_what_comes_from_a_source_is_named_too(tokenizer):
+    with pytest.raises(ValueError, match=r"^texts: expected an Arrow array of .*, got int64"):
+        tokenizer.encode_batch(Exported(table(["a"])), column="id")
