@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -207,8 +208,20 @@ def recipe_of(arguments: Arguments) -> "Recipe":
     Raises:
         RecipeError: It cannot be read, or is wrong.
     """
+    from nanotok_ray.errors import RecipeError
     from nanotok_ray.recipe import load_recipe
+    from nanotok_ray.sources.named_files import suffix_format
 
+    path = arguments.recipe
+    if Path(path).is_dir():
+        raise RecipeError(
+            f"{path} is a folder, not a recipe; give the TOML file that describes the job"
+        )
+    if suffix_format(path) is not None:
+        raise RecipeError(
+            f"{path} is not a recipe, which is a TOML file; to learn from files without one, use "
+            "`nanotok tokenizer train`"
+        )
     overrides = overrides_of(arguments)
     if (sizes := vars(arguments).get("also")) is not None:
         overrides.append(f"tokenizer.also={sizes}")
@@ -217,8 +230,6 @@ def recipe_of(arguments: Arguments) -> "Recipe":
 
 def is_recipe(location: str) -> bool:
     """Return whether an argument names a recipe, and not a folder."""
-    from pathlib import Path
-
     return location.endswith(".toml") or Path(location).is_file()
 
 

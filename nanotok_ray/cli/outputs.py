@@ -46,7 +46,7 @@ def status(arguments: Arguments) -> int:
       finished     the output is published, and no error is known
       trained      `nanotok train` is done
       failed, interrupted, terminated
-                   the last run ended like this; an earlier output may be published
+                   the last run ended so; an earlier output may be published
       unfinished   there was a run, and how it ended is not known
       never run    there is only a plan
       nothing      there is no file of nanotok_ray
