@@ -1,7 +1,7 @@
 """The classes that commands are made of: groups that load commands late, help, completion."""
 
 import importlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -148,8 +148,17 @@ class Group(click.Group):
         name = args[0]
         if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
             known = self.list_commands(ctx)
-            raise click.UsageError(f"there is no command {name!r}; {nearest(name, known)}", ctx)
+            inner = [path for path in self._inner_commands(ctx) if path.endswith(f" {name}")]
+            hint = f"did you mean {inner[0]!r}?" if inner else nearest(name, known)
+            raise click.UsageError(f"there is no command {name!r}; {hint}", ctx)
         return super().resolve_command(ctx, args)
+
+    def _inner_commands(self, ctx: click.Context) -> Iterator[str]:
+        """Yield the paths of the commands in groups, as "tokenizer learn"."""
+        for name in self.list_commands(ctx):
+            group = self.get_command(ctx, name)
+            if isinstance(group, click.Group):
+                yield from (f"{name} {inner}" for inner in group.list_commands(ctx))
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the description and the examples."""
