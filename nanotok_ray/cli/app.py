@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from nanotok_ray.errors import IncompleteOutputError
 from nanotok_ray.units import did_you_mean
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> int:
         """Call the function."""
+        from nanotok_ray.cli.options import note_ignored, running_message
+
         console: Console = ctx.obj
         values = dict(ctx.params)
         console.adjust(
@@ -58,7 +61,14 @@ class Command(click.Command):
             verbose=values.pop("verbose"),
         )
         assert self.callback is not None
-        return int(self.callback(Arguments(console=console, **values)))
+        arguments = Arguments(console=console, **values)
+        note_ignored(arguments)
+        try:
+            return int(self.callback(arguments))
+        except IncompleteOutputError as error:
+            if message := running_message(values.get("location")):
+                raise IncompleteOutputError(message) from error
+            raise
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the description and the examples."""

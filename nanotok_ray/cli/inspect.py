@@ -147,7 +147,7 @@ def run_inspect(arguments: "Arguments") -> int:
     """
     arguments.console.has_json = arguments.packing is not None
     _check(arguments)
-    folder = output_of(arguments.output)
+    folder = output_of(arguments.location)
     if arguments.packing is not None:
         return _preview(folder, arguments)
     inspected = output_at(folder, split=arguments.split, source=arguments.source)

@@ -37,7 +37,7 @@ def test_a_plan_freezes_the_inputs_and_writes_nothing_else(job, capsys, tmp_path
     assert [name.name for name in out.iterdir()] == [PLAN_NAME]
     assert not (tmp_path / "out-work").exists()
     assert values["frozen"] == {"status": "frozen", "path": f"{out}/plan.json"}
-    assert "a file added from now on is train" in told
+    assert "files added later go to the train split" in told
     write_parquet(tmp_path / "in/text/shard_00009.parquet", texts(5, seed=9))
     values, told = planned(capsys, path)
     assert values["sources"][0]["val"] == {"files": 1, "first": ["shard_00002.parquet"]}
@@ -95,7 +95,7 @@ def test_a_finished_output_keeps_its_plan_and_still_verifies(job, capsys, tmp_pa
     write_parquet(tmp_path / "in/text/shard_00000b.parquet", texts(5, seed=9))
     values, told = planned(capsys, path)
     assert values["frozen"]["status"] == "not frozen"
-    assert "not frozen" in told
+    assert "not saved" in told
     assert contents(out) == before
     assert main(["verify", str(out)]) == 0
     assert (values["count"]["todo"], values["learn"]["todo"]) == (0, 0)
