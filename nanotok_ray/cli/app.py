@@ -48,6 +48,19 @@ class Command(click.Command):
         self.has_json = has_json
         self.params += _common_options(has_json=has_json)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; an error names this command, and not the group around it.
+
+        Raises:
+            click.UsageError: An argument is wrong.
+        """
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            ctx.obj.has_json = self.has_json
+            raise
+
     def invoke(self, ctx: click.Context) -> int:
         """Call the function."""
         from nanotok_ray.cli.options import note_ignored, running_message
