@@ -112,8 +112,7 @@ def _common_options(*, has_json: bool) -> list[click.Parameter]:
     as_json = click.Option(
         ["--json", "as_json"],
         is_flag=True,
-        help="Print the result as JSON on stdout instead of text on stderr. This is the default "
-        "for the JSON, in addition to the text, if stdout is not a terminal.",
+        help="Print the result as JSON on stdout, and not as text on stderr.",
     )
     quiet = click.Option(["-q", "--quiet"], is_flag=True, help="Print errors only.")
     verbose = click.Option(
@@ -175,6 +174,12 @@ class Group(click.Group):
             hint = f"did you mean {inner[0]!r}?" if inner else nearest(name, known)
             raise click.UsageError(f"there is no command {name!r}; {hint}", ctx)
         return super().resolve_command(ctx, args)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the epilog as it is."""
+        del ctx
+        if self.epilog:
+            formatter.write(f"\n{self.epilog}")
 
     def _inner_commands(self, ctx: click.Context) -> Iterator[str]:
         """Yield the paths of the commands in groups, as "tokenizer learn"."""

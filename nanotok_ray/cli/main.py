@@ -80,8 +80,10 @@ nanotok = Group(
     context_settings=SETTINGS,
     help="Turn a text corpus into a BPE tokenizer and verified token shards, on Ray.\n\n"
     "A recipe describes the job: docs/recipes.md explains it, and jobs/recipes/ has examples. "
-    "`nanotok COMMAND --help` describes each command.",
-    epilog=f"\b\nExit codes:\n{EXIT_CODES}",
+    "`nanotok COMMAND --help` describes each command.\n\n"
+    "Text for people goes to stderr. If stdout is not a terminal, its last line is the result as "
+    "one JSON document.",
+    epilog=f"Exit codes:\n{EXIT_CODES}",
     params=[
         click.Option(
             ["--version"],
