@@ -1,7 +1,6 @@
 """The commands that plan and run a job: plan, prepare, train, tokenize, submit."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -199,6 +198,8 @@ def _run_job(name: str, arguments: Arguments, job: Callable[..., Any], **options
 
 
 def _copy_to_nanochat(arguments: Arguments, recipe: "Recipe") -> None:
+    from pathlib import Path
+
     from nanotok_ray.tokenizer import Tokenizer, default_folder, save_for_nanochat
 
     folder = Path(default_folder()).expanduser()

@@ -4,7 +4,6 @@ import math
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -210,6 +209,8 @@ def recipe_of(arguments: Arguments) -> "Recipe":
     Raises:
         RecipeError: It cannot be read, or is wrong.
     """
+    from pathlib import Path
+
     from nanotok_ray.errors import RecipeError
     from nanotok_ray.recipe import load_recipe
     from nanotok_ray.sources.named_files import suffix_format
@@ -232,6 +233,8 @@ def recipe_of(arguments: Arguments) -> "Recipe":
 
 def is_recipe(location: str) -> bool:
     """Return whether an argument names a recipe, and not a folder."""
+    from pathlib import Path
+
     return location.endswith(".toml") or Path(location).is_file()
 
 

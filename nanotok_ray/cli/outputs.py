@@ -1,7 +1,6 @@
 """The commands that read an output: status, report, verify, inspect, export."""
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -83,6 +82,8 @@ def report(arguments: Arguments) -> int:
     and example tokens and documents. A job writes it when it ends. This command writes it again,
     also for a run that failed or is not finished. It only reads files of the output.
     """
+    from pathlib import Path
+
     from nanotok_ray.errors import RecipeError
     from nanotok_ray.formats.manifest import REPORT_PAGE_NAME
     from nanotok_ray.report import is_output, report_page, write_report

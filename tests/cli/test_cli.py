@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -291,3 +292,19 @@ def test_progress_in_a_terminal_is_a_bar():
     play(log)
     assert "| 0/4 [" in log.text
     assert "\r" in log.text
+
+
+@pytest.mark.parametrize("flag", ["--quiet", "--verbose"])
+def test_progress_is_less_or_more_if_asked(job, capsys, flag):
+    path, out = job
+    assert main(["prepare", path, flag]) == 0
+    captured = capsys.readouterr()
+    assert last_json(captured)["status"] == "done"
+    if flag == "--quiet":
+        assert captured.err == ""
+    else:
+        assert len(re.findall(r"^note: .*web/.*: done in ", captured.err, re.MULTILINE)) >= 20
+    assert main(["verify", str(out / "nowhere"), flag]) == 4
+    error = capsys.readouterr().err
+    assert "nanotok: error: " in error
+    assert ("Traceback" in error) == (flag == "--verbose")
