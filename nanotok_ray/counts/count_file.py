@@ -394,7 +394,7 @@ class CountReader:
 
 
 def _remote(url: str) -> pa.NativeFile:
-    opened = open_input(url, block_bytes=REMOTE_BLOCK_BYTES)
+    opened = open_input(url, block_bytes=REMOTE_BLOCK_BYTES, at=-1)
     size = opened.seek(0, io.SEEK_END)
     opened.seek(0)
     if size > REMOTE_WHOLE_BYTES:
