@@ -77,6 +77,7 @@ def _command(name: str, recipe: str, bucket: Folder, options: argparse.Namespace
         cwd=options.checkout,
         env=environment,
         capture_output=True,
+        check=False,
         text=True,
     )
     path.unlink()
