@@ -2,7 +2,7 @@
 
 Run: `.venv/bin/python benchmarks/simulate.py [--quick] [--save] [--seed N]`. A few minutes. Prints
 a table: time over the ideal, idle and wasted CPU seconds, second attempts, the driver's time.
-What it does not model, docs/running.md says.
+What it does not model, docs/sizing.md says.
 """
 
 import argparse

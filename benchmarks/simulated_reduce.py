@@ -37,7 +37,7 @@ ROW_BYTES = 15
 """Of a count file, for each of its distinct spans."""
 
 GROWTH = 0.55
-"""Distinct spans grow with this power of the text (docs/running.md)."""
+"""Distinct spans grow with this power of the text (docs/sizing.md)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
