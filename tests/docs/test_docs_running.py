@@ -1,4 +1,4 @@
-"""docs/running.md and sizing.md: quoted messages are in the code; the estimate is what it prints."""
+"""docs/running.md and sizing.md: what they quote is said; the estimate is what its code prints."""
 
 import ast
 import errno
