@@ -24,9 +24,14 @@ def s3_details(file_system: AbstractFileSystem, path: str) -> dict[str, Any]:
     Raises:
         FileNotFoundError: there is none.
     """
-    bucket, key, _ = file_system.split_path(path)
-    found = file_system.call_s3("head_object", Bucket=bucket, Key=key, **file_system.req_kw)
+    found = file_system.call_s3("head_object", **_target(file_system, path))
     return _details(path, found, size=found["ContentLength"])
+
+
+def _target(file_system: AbstractFileSystem, path: str) -> dict[str, Any]:
+    bucket, key, version = file_system.split_path(path)
+    named = {"VersionId": version} if version else {}
+    return {"Bucket": bucket, "Key": key, **named, **file_system.req_kw}
 
 
 def _details(path: str, answer: Mapping[str, Any], *, size: int) -> dict[str, Any]:
@@ -105,10 +110,9 @@ class S3Object:
         return found
 
     async def _get(self, wanted: str) -> tuple[bytes, dict[str, Any]]:
-        bucket, key, _ = self._file_system.split_path(self._path)
-        options = self._file_system.req_kw | self._condition
+        options = _target(self._file_system, self._path) | self._condition
         answer = await self._file_system._call_s3(  # noqa: SLF001 - for those who await
-            "get_object", Bucket=bucket, Key=key, Range=f"bytes={wanted}", **options
+            "get_object", Range=f"bytes={wanted}", **options
         )
         try:
             return await answer["Body"].read(), answer
