@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timezone
 from typing import Final
 
@@ -174,6 +174,18 @@ def few(names: Sequence[str], total: int | None = None) -> str:
     left = (len(names) if total is None else total) - len(listed)
     more = f" and {left:,} more" if left > 0 else ""
     return f"{', '.join(map(printable, listed))}{more}"
+
+
+def did_you_mean(value: str, choices: Collection[str]) -> str:
+    """Return a question for the nearest of the choices; empty: none is near.
+
+    >>> did_you_mean("trian", ["train", "val"])
+    "did you mean 'train'?"
+    """
+    import difflib  # noqa: PLC0415 - for wrong words alone
+
+    near = difflib.get_close_matches(value, choices, n=1)
+    return f"did you mean {near[0]!r}?" if near else ""
 
 
 _NAMES = re.compile(

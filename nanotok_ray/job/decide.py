@@ -200,7 +200,7 @@ def decide(
     frozen = frozen_bytes(out)
     plan = plan_for(recipe, out, resplit=resplit)
     check_losses(recipe.output, out, None if frozen is None else plan_from_json(frozen), plan)
-    notes = list(plan.notes)
+    notes = [*plan.notes, *_setting_notes(recipe, command)]
     training = None
     if command == "train" or (command == "prepare" and recipe.tokenizer.path is None):
         training = _training(recipe, plan, out, relearn=relearn or command == "train")
@@ -253,11 +253,33 @@ def _training(recipe: Recipe, plan: Plan, out: Folder, *, relearn: bool) -> Trai
     )
 
 
+def _setting_notes(recipe: Recipe, command: str) -> Iterator[str]:
+    """Yield what is set and has no effect."""
+    settings = recipe.tokenizer
+    if (
+        command != "train"
+        and settings.path is not None
+        and "vocab_size" in settings.model_fields_set
+    ):
+        yield (
+            f"tokenizer.vocab_size = {settings.vocab_size:,} has no effect: the tokenizer is that "
+            f"of tokenizer.path, {settings.path}"
+        )
+
+
 def _training_notes(plan: TrainingPlan, out: Folder) -> Iterator[str]:
     if plan.tokenizer is not None:
         yield from notes_on_sizes(plan.training, plan.tokenizer, out)
     if plan.training.is_of_other_inputs:
         yield STALE_TOKENIZER
+    settings = plan.training.recipe.tokenizer
+    if plan.also[0] and settings.extend:
+        added = len(settings.extend)
+        sizes = ", ".join(f"{size + added:,}" for size in sorted(settings.also))
+        yield (
+            f"tokenizer.extend adds {added} special tokens to every size of tokenizer.also: the "
+            f"smaller tokenizers have {sizes} ids"
+        )
     if plan.training.recipe.limits.max_chars is not None and plan.count:
         yield (
             f"limits.max_chars ends counting: {len(plan.count):,} slices are counted first, then "
@@ -304,8 +326,8 @@ def _pending_notes(
     largest = recipe.tokenizer.vocab_size + len(recipe.tokenizer.extend)
     if former.get_vocab_size() <= largest and todo < slices:
         yield (
-            f"the tokenizer is learned again: if it comes out as it is, {todo:,} of {slices:,} "
-            "slices are tokenized, else all"
+            f"the tokenizer will be relearned; if the result is identical, {todo:,} of {slices:,} "
+            "slices are tokenized, otherwise all of them"
         )
 
 

@@ -1,5 +1,6 @@
 """The recipe: all tables but that of a source, and what they must say together."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeVar
 
@@ -15,7 +16,6 @@ from pydantic import (
 from nanotok_ray.recipe.problems import (
     Problem,
     SeveralProblemsError,
-    did_you_mean,
     key_of,
     problems_of,
     sources_of,
@@ -39,6 +39,7 @@ from nanotok_ray.recipe.table import (
     repeated,
     rule,
 )
+from nanotok_ray.units import did_you_mean
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -420,8 +421,8 @@ def _unknown_tokens(source: SourceRecipe, index: int, known: tuple[str, ...]) ->
                 near = did_you_mean(name, known)
                 message = (
                     f"source.{source.name}.{key} has {name!r}, which is not among "
-                    f"tokenizer.special_tokens {list(known)}; {near and f'{near} Or '}add it "
-                    f"there, or set {key} = []"
+                    f"tokenizer.special_tokens {list(known)}; {near and f'{near} Or '}add "
+                    f"the line `extend = {json.dumps([name])}` under [tokenizer], or set {key} = []"
                 )
                 yield Problem(("source", index, key), message)
 

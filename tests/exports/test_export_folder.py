@@ -214,7 +214,7 @@ def test_commands_that_are_wrong_or_too_early(tmp_path, capsys):
     assert "--to megatron is given twice" in capsys.readouterr().err
     assert not (tmp_path / "out/export").exists()
     assert main(["export", out, "--to", "raw"]) == 0
-    for argument in (["--deep"], ["--masks"], ["--no-sample"], ["--workers", "2"]):
+    for argument in (["--deep"], ["--masks"], ["--no-sample"], ["--cpus", "2"]):
         assert main(["verify", f"{out}/export/raw", *argument]) == 2
     (tmp_path / "out/export/raw/export.json").unlink()
     capsys.readouterr()
@@ -223,7 +223,7 @@ def test_commands_that_are_wrong_or_too_early(tmp_path, capsys):
     assert main(["export", out, "--to", "raw"]) == 0
     next((tmp_path / "out/export/raw").rglob("*.offsets.npy")).write_bytes(b"?")
     assert main(["verify", f"{out}/export/raw"]) == 4
-    assert "delete what is named and export again" in capsys.readouterr().err
+    assert "delete the files above and export again" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["raw", "mds", "megatron"])

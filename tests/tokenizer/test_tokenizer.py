@@ -165,7 +165,8 @@ def test_lone_surrogates_encode_as_the_replacement_character(tokenizer):
     assert tokenizer.encode("a\ud83d") == tokenizer.encode("a\ufffd")
     assert tokenizer.encode(["\ud83d\ude42"]) == [tokenizer.encode("🙂")]
     ids, offsets = tokenizer.encode_batch(["a", "a\ud83d"])
-    assert (ids.tolist(), offsets.tolist()) == ([97, *tokenizer.encode("a\ufffd")], [0, 1, len(ids)])
+    assert ids.tolist() == [97, *tokenizer.encode("a\ufffd")]
+    assert offsets.tolist() == [0, 1, len(ids)]
 
 
 @given(texts | st.text())

@@ -432,9 +432,12 @@ def test_get_token_bytes_gives_a_tensor_on_the_device(tokenizer, tmp_path, monke
     assert device == "cuda"
 
 
-def test_a_folder_without_a_tokenizer_says_what_to_do(tmp_path):
-    with pytest.raises(TokenizerError, match=r"tokenizer\.txt, .* are missing.*NANOCHAT_BASE_DIR"):
+def test_a_folder_without_a_tokenizer_says_what_to_do(tmp_path, monkeypatch):
+    with pytest.raises(TokenizerError, match=r"tokenizer\.txt, .* are missing\); check the path"):
         Tokenizer.load(tmp_path)
+    monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path))
+    with pytest.raises(TokenizerError, match=r"tokenizer\.txt, .* are missing.*NANOCHAT_BASE_DIR"):
+        Tokenizer.load(tmp_path / "tokenizer")
 
 
 def test_a_foreign_pickle_is_read_and_never_run(tmp_path):
