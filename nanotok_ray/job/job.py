@@ -76,6 +76,8 @@ class _Job:
         self.recipe, self.start, self.write_page = recipe, start, write_page
         self.out = Folder(recipe.output.path)
         self.lock = OutputLock.of(self.out, command=start.command)
+        if not self.out.exists(MANIFEST_NAME):  # else there may be nothing to do
+            self.lock.refuse_if_held()
         self.plan = decide(recipe, start.command, resplit=start.resplit, relearn=start.relearn)
         self.frozen = self.plan.frozen
         self.learned: Record | None = None
@@ -98,6 +100,7 @@ class _Job:
         if plan.is_done:
             assert plan.tokenizer is not None
             return self._summary(plan.tokenizer, plan.output, exports=self._export(plan.exports))
+        self.lock.refuse_if_held()
         with (
             self._session() if plan.has_tasks else nullcontext(),
             self.lock.taken(self.watch, on_end=self._write_page),
