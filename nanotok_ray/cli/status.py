@@ -15,11 +15,10 @@ from nanotok_ray.cli.progress import UNITS, unit_of
 from nanotok_ray.errors import NanotokError, TransientIOError
 from nanotok_ray.formats.manifest import MANIFEST_NAME, REPORT_PAGE_NAME
 from nanotok_ray.job.journal import FailedAttempt, JournalledSlice, RunJournal, Stage
-from nanotok_ray.job.plan_text import duration
 from nanotok_ray.job.status import FINISHED, RUNNING, RunStatus
 from nanotok_ray.recipe import Recipe, load_recipe
 from nanotok_ray.storage import Folder
-from nanotok_ray.units import printable
+from nanotok_ray.units import format_estimate, printable
 
 _NEXT = {
     "nothing": "is the path right? no job has written anything there",
@@ -99,7 +98,7 @@ def _stage(values: Mapping[str, Any]) -> str:
     elif values["state"] == "stopped":
         parts.append("stopped there")
     elif values["seconds_left"] is not None:
-        parts.append(f"{duration(values['seconds_left'])} left")
+        parts.append(f"{format_estimate(values['seconds_left'])} left")
     return ", ".join(parts)
 
 

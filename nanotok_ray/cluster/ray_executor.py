@@ -179,6 +179,7 @@ class RayExecutor(Executor):
     """Runs tasks on Ray."""
 
     name = "ray"
+    starting = "starting or joining Ray"
 
     def __init__(self, *, address: str | None = None) -> None:
         """Choose the cluster.

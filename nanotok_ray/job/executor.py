@@ -29,6 +29,8 @@ class Executor(ABC):
 
     name: ClassVar[str]
     """What the journal and the tests call it."""
+    starting: ClassVar[str] = "starting workers"
+    """What opening a session is, for people."""
 
     def check(self) -> None:  # noqa: B027 - most have nothing to check
         """Check, before anything is planned, that a session can be opened.
