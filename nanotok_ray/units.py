@@ -1,9 +1,10 @@
 """Numbers with units, and text from elsewhere, as they may be shown: printable, without secrets."""
 
+import difflib
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timezone
 from typing import Final
 
@@ -191,6 +192,16 @@ def few(names: Sequence[str], total: int | None = None) -> str:
     left = (len(names) if total is None else total) - len(listed)
     more = f" and {left:,} more" if left > 0 else ""
     return f"{', '.join(map(printable, listed))}{more}"
+
+
+def did_you_mean(value: str, choices: Collection[str]) -> str:
+    """Return a question for the nearest of the choices; empty: none is near.
+
+    >>> did_you_mean("trian", ["train", "val"])
+    "did you mean 'train'?"
+    """
+    near = difflib.get_close_matches(value, choices, n=1)
+    return f"did you mean {near[0]!r}?" if near else ""
 
 
 _NAMES = re.compile(

@@ -1,7 +1,6 @@
-"""The command line: `nanotok plan | prepare | train | tokenize | learn | counts | verify | ...`.
+"""The command line, `nanotok`: parses arguments, calls the library, prints.
 
-Parses arguments, calls the job, prints. People read stderr; stdout carries data, and the last line
-of a job's stdout is one JSON document.
+Modules that define commands import click alone at the top, so that help and completion are fast.
 """
 
 from nanotok_ray.cli.main import main

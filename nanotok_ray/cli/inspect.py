@@ -1,33 +1,28 @@
-"""The command that shows documents: inspect. It changes nothing but its own page."""
+"""What `nanotok inspect` does: shows documents, or previews packing methods."""
 
-import argparse
 import os
 import re
 import sys
 import tempfile
 import webbrowser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from nanotok_ray.errors import RecipeError
-from nanotok_ray.formats.manifest import SPLITS, TOKENIZER_FOLDER
+from nanotok_ray.cli.options import output_of
+from nanotok_ray.cli.printing import table_lines
+from nanotok_ray.errors import PackingError, RecipeError
+from nanotok_ray.formats.manifest import TOKENIZER_FOLDER
 from nanotok_ray.loader import open_shards
-from nanotok_ray.report import (
-    MAX_TOKENS,
-    Document,
-    Image,
-    Item,
-    Spelling,
-    items_of,
-    page_of,
-    totals_of,
-    turns_of,
-)
+from nanotok_ray.loader.preview import PreviewSettings, preview_packing
+from nanotok_ray.report import MAX_TOKENS, Document, Spelling, page_of
+from nanotok_ray.report.document import first_items
+from nanotok_ray.report.terminal import colored_lines, heading_of, plain_lines
 from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
-from nanotok_ray.units import printable
+
+if TYPE_CHECKING:
+    from nanotok_ray.cli.app import Arguments
 
 MAX_DOCUMENTS: Final = 1000
 """Documents shown at once; a page of more is of no use."""
@@ -39,14 +34,17 @@ _RANGE: Final = re.compile(r"(-?\d{1,18})(?:-(-?\d{1,18}))?", re.ASCII)
 
 
 def document_range(text: str) -> Range:
-    """Read a number or a range, as argparse wants it.
+    """Return the first and the last document of a number or a range.
 
     >>> document_range("7"), document_range("-1"), document_range("0-9")
     ((7, 7), (-1, -1), (0, 9))
+
+    Raises:
+        RecipeError: It is neither.
     """
     found = _RANGE.fullmatch(text)
     if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no document: give a number (7), or 0-9")
+        raise RecipeError(f"--doc {text} is not a document; give a number (7), or a range (0-9)")
     first, last = found.groups()
     return int(first), int(first if last is None else last)
 
@@ -107,7 +105,7 @@ class Inspected:
         return f"tokenizer {self.tokenizer.sha256[:16]}, {size:,} ids"
 
 
-def output_at(folder: str, *, split: str, source: str | None) -> Inspected:
+def output_at(folder: str, *, split: str, source: list[str] | None) -> Inspected:
     """Return the documents of a finished output.
 
     Raises:
@@ -127,174 +125,33 @@ def output_at(folder: str, *, split: str, source: str | None) -> Inspected:
             document_id=shards.document_id(number),
         )
 
+    names = ", ".join(source or [])
     return Inspected(
-        title=f"{folder}, split {split}" + (f", source {source}" if source else ""),
-        where=f"split {split}" + (f" of source {source}" if source else ""),
+        title=f"{folder}, split {split}" + (f", source {names}" if names else ""),
+        where=f"split {split}" + (f" of source {names}" if names else ""),
         count=len(shards),
         document=document,
         tokenizer=written_tokenizer(f"{folder}/{TOKENIZER_FOLDER}"),
     )
 
 
-_GREEN, _RED, _GRAY, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[90m", "\x1b[0m"
-_IMAGE: Final = "\x1b[95m"
-_TINTS: Final = ("\x1b[48;5;24m\x1b[97m", "\x1b[48;5;58m\x1b[97m")
-"""Two backgrounds, in turn, for the tokens of a text."""
-
-_MAX_ID_CHARS = 200
+TERMINAL_TOKENS: Final = 2_000
+"""Tokens of a document that are shown without --all."""
 
 
-def heading_of(document: Document, spelling: Spelling) -> list[str]:
-    """Return what is said of a document: which it is, and its totals.
+def run_inspect(arguments: "Arguments") -> int:
+    """Show documents, or a preview of packing, and return the exit code.
 
     Raises:
-        CorruptOutputError: An id is no token.
+        RecipeError: Options contradict each other, or there is no such document.
     """
-    document_id, totals = document.document_id, totals_of(document, spelling)
-    text = "" if document_id is None else f", id {document_id[:_MAX_ID_CHARS]!r}"
-    lines = [f"{document.title}, {document.location}{text}"]
-    text = (
-        f"{totals.tokens} tokens, {totals.num_bytes} bytes, "
-        f"{totals.bytes_per_token:.2f} bytes per token"
-    )
-    if totals.trained is not None:
-        text += f", {totals.trained} tokens under mask 1"
-    if totals.images:
-        text += (
-            f", {totals.image_tokens} tokens of {totals.images} image{'s'[: totals.images != 1]}"
-        )
-    return [*map(printable, [*lines, text])]
-
-
-def plain_lines(document: Document, spelling: Spelling, *, with_ids: bool) -> Iterator[str]:
-    """Yield the tokens without colour; a run of them under mask 1 is in [[ ]]."""
-    items = [*items_of(document, spelling)]
-    flags = [False, *map(_is_trained, items), False]
-    parts = []
-    for item, (before, flag), (_, after) in zip(
-        items, pairwise(flags[:-1]), pairwise(flags[1:]), strict=True
-    ):
-        text = _text(item) + (f"({_number(item)})" if with_ids else "")
-        opens, closes = flag and not before, flag and not after
-        parts.append(f"{'[[' if opens else ''}{text}{']]' if closes else ''}")
-    yield "|".join(parts)
-
-
-def colored_lines(document: Document, spelling: Spelling, *, with_ids: bool) -> Iterator[str]:
-    """Yield the tokens in colour, each turn from a line of its own, and what the colours mean."""
-    masked = document.mask is not None
-    for turn in turns_of(items_of(document, spelling)):
-        for block in turn.blocks:
-            yield _masked(block.items, with_ids) if masked else _tinted(block.items, with_ids)
-    legend = [f"{_GREEN}trained on{_RESET} {_RED}not trained on{_RESET}"] if masked else []
-    if document.image_rows():
-        legend.append(f"{_IMAGE}image{_RESET}")
-    if legend:
-        yield " ".join(legend)
-
-
-def _masked(items: Sequence[Item], with_ids: bool) -> str:
-    parts = []
-    for item in items:
-        parts.append(f"{_colour(item)}{_text(item)}{_RESET}")
-        if with_ids:
-            parts.append(f"{_GRAY}({_number(item)}){_RESET}")
-    return "|".join(parts)
-
-
-def _tinted(items: Sequence[Item], with_ids: bool) -> str:
-    parts = []
-    for number, item in enumerate(items):
-        text = _text(item) + (f"({_number(item)})" if with_ids else "")
-        # A background must not run on over the end of a line.
-        tint = _IMAGE if isinstance(item, Image) else _TINTS[number % 2]
-        parts.append(tint + text.replace("\n", f"↵{_RESET}\n{tint}") + _RESET)
-    return "".join(parts)
-
-
-def _colour(item: Item) -> str:
-    if isinstance(item, Image):
-        return _IMAGE
-    return _GREEN if item.mask else _RED
-
-
-def _is_trained(item: Item) -> bool:
-    return not isinstance(item, Image) and bool(item.mask)
-
-
-def _number(item: Item) -> int | None:
-    return item.token if isinstance(item, Image) else item.number
-
-
-def _text(item: Item) -> str:
-    if isinstance(item, Image):
-        return f"[image {item.number + 1}: {item.count} token{'s'[: item.count != 1]}]"
-    if item.is_part:
-        return "".join(f"\\x{byte:02x}" for byte in item.data)
-    return printable(item.text, lines=True)
-
-
-_INSPECT = """\
-Show documents: their tokens in turn in two colours; with a mask, green is trained on, red is not.
-
-  nanotok inspect /data/out --doc 0
-  nanotok inspect /data/out --source chats --doc 12 --ids
-  nanotok inspect /data/out --source chats --doc 0-9 --html chats.html
-  nanotok inspect /data/out --source scans --doc -1 --open
-  nanotok inspect /data/out --doc 0 --text
-"""
-
-
-def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to a parser."""
-    inspect = commands.add_parser(
-        "inspect",
-        help=_INSPECT.partition("\n")[0],
-        description=_INSPECT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    inspect.add_argument("folder", metavar="DIR", help="the output folder of a job")
-    inspect.add_argument(
-        "--doc",
-        type=document_range,
-        action="append",
-        metavar="N",
-        dest="documents",
-        help="number of a document, or 0-9; repeatable (default: 0)",
-    )
-    inspect.add_argument(
-        "--split", choices=SPLITS, default="train", help="the split (default: train)"
-    )
-    inspect.add_argument("--source", metavar="NAME", help="one source (default: all, in order)")
-    inspect.add_argument("--ids", action="store_true", help="show the id of each token")
-    text = inspect.add_mutually_exclusive_group()
-    text.add_argument("--text", action="store_true", help="show the decoded text alone")
-    text.add_argument(
-        "--html",
-        metavar="FILE",
-        help="write a page that needs no network; - is stdout (default: none)",
-    )
-    inspect.add_argument(
-        "--open", action="store_true", help="show the page in a browser (as a temporary file)"
-    )
-    inspect.add_argument(
-        "--all",
-        action="store_true",
-        help=f"put all tokens of a document on the page, not its first {MAX_TOKENS:,}",
-    )
-    inspect.add_argument(
-        "--color",
-        choices=("auto", "always", "never"),
-        default="auto",
-        help="auto, if stdout is a terminal (default: auto)",
-    )
-    inspect.set_defaults(run=_run_inspect)
-
-
-def _run_inspect(arguments: argparse.Namespace) -> int:
     _check(arguments)
-    inspected = output_at(arguments.folder, split=arguments.split, source=arguments.source)
-    asked = arguments.documents or [(0, 0)]
+    folder = output_of(arguments.output)
+    if arguments.packing is not None:
+        return _preview(folder, arguments)
+    arguments.console.has_json = False
+    inspected = output_at(folder, split=arguments.split, source=arguments.source)
+    asked = [document_range(text) for text in arguments.documents or ["0"]]
     numbers = numbers_of(asked, count=inspected.count, where=inspected.where)
     documents = map(inspected.document, numbers)
     if arguments.html or arguments.open:
@@ -308,54 +165,80 @@ def _run_inspect(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check(arguments: argparse.Namespace) -> None:
-    if arguments.open and arguments.text:
-        raise RecipeError("--open shows a page and --text has none: leave one of them out")
+def _check(arguments: "Arguments") -> None:
+    of_packing = arguments.packing is not None
+    others = _OF_DOCUMENTS if of_packing else _OF_PACKING
+    given = [flag for name, flag in others.items() if getattr(arguments, name) not in {None, ()}]
+    if given and of_packing:
+        raise RecipeError(f"{given[0]} shows documents, and --packing does not; omit one of them")
+    if given:
+        raise RecipeError(f"{given[0]} is for a preview of packing; add --packing all")
+    if arguments.console.as_json and not of_packing:
+        raise RecipeError("--json is for a preview of packing; omit it, or add --packing all")
+    if arguments.text and (arguments.open or arguments.html):
+        raise RecipeError("--open and --html write a page, and --text does not; omit one of them")
     if arguments.open and arguments.html == "-":
-        raise RecipeError("--open with --html -: name a file, or leave --html out")
-    if arguments.all and not (arguments.html or arguments.open):
-        raise RecipeError("--all is for pages; a terminal shows all tokens: add --html FILE")
+        raise RecipeError("--open cannot show stdout; name a file with --html, or omit it")
 
 
-def _visible(
-    document: Document, inspected: Inspected, arguments: argparse.Namespace
-) -> Iterator[str]:
-    spelling = inspected.spelling
+_OF_DOCUMENTS: Final = {
+    "documents": "--doc",
+    "ids": "--ids",
+    "text": "--text",
+    "html": "--html",
+    "open": "--open",
+    "all": "--all",
+    "color": "--color",
+}
+_OF_PACKING: Final = {
+    "length": "--length",
+    "shuffle": "--shuffle",
+    "seed": "--seed",
+    "group_documents": "--group-documents",
+    "weights": "--weights",
+    "tokens": "--tokens",
+    "too_long": "--too-long",
+}
+
+
+def _visible(document: Document, inspected: Inspected, arguments: "Arguments") -> Iterator[str]:
+    spelling, limit = inspected.spelling, None if arguments.all else TERMINAL_TOKENS
+    items, left = first_items(document, spelling, limit=limit)
     yield from heading_of(document, spelling)
     yield ""
     if arguments.text:
-        yield inspected.tokenizer.decode(document.ids)
+        yield inspected.tokenizer.decode(document.ids[:limit])
     elif _wants_color(arguments.color):
-        yield from colored_lines(document, spelling, with_ids=arguments.ids)
+        yield from colored_lines(document, items, with_ids=bool(arguments.ids))
     else:
-        yield from plain_lines(document, spelling, with_ids=arguments.ids)
+        yield from plain_lines(items, with_ids=bool(arguments.ids))
+    if left:
+        yield f"... {left:,} more tokens; --all shows them"
 
 
-def _wants_color(choice: str) -> bool:
-    if choice == "auto":
+def _wants_color(choice: str | None) -> bool:
+    if choice in {None, "auto"}:
         return sys.stdout.isatty() and "NO_COLOR" not in os.environ
     return choice == "always"
 
 
-def _show_page(
-    documents: list[Document], inspected: Inspected, arguments: argparse.Namespace
-) -> None:
+def _show_page(documents: list[Document], inspected: Inspected, arguments: "Arguments") -> None:
     page = page_of(
         documents,
         inspected.spelling,
         title=inspected.title,
         note=inspected.note,
         limit=None if arguments.all else MAX_TOKENS,
-        with_ids=arguments.ids,
+        with_ids=bool(arguments.ids),
     ).encode()
     if arguments.html == "-":
         sys.stdout.buffer.write(page)
         return
     path = _written(page, arguments.html)
     text = f"{len(documents)} document{'s'[: len(documents) != 1]}"
-    print(f"{text}, {len(page):,} bytes: {path}", file=sys.stderr)
+    arguments.console.text(f"{text}, {len(page):,} bytes: {path}")
     if arguments.open and not webbrowser.open(path.as_uri()):
-        print(f"no browser was found here; open {path} in one", file=sys.stderr)
+        arguments.console.note(f"no browser was found here; open {path} in one")
 
 
 def _written(page: bytes, name: str | None) -> Path:
@@ -366,3 +249,84 @@ def _written(page: bytes, name: str | None) -> Path:
     path = Path(name).absolute()
     path.write_bytes(page)
     return path
+
+
+_HEAD = (
+    *("length", "packing", "rows", "tokens", "kept", "used", "cropped", "cut", "dropped"),
+    "seconds",
+)
+_SOURCES_HEAD = ("source", "weight", "documents", "tokens", "share", "epochs")
+
+
+def _preview(folder: str, arguments: "Arguments") -> int:
+    shards = open_shards(folder, split=arguments.split, source=arguments.source)
+    where = f"split {arguments.split}" + (
+        f" of {', '.join(arguments.source)}" if arguments.source else ""
+    )
+    if not shards.num_tokens:
+        raise PackingError(
+            f"there is nothing to pack: {where} of {folder} has {len(shards)} documents and no "
+            "token; choose another --split or --source"
+        )
+    names = ("shuffle", "seed", "group_documents", "weights", "tokens", "too_long")
+    given = {name: getattr(arguments, name) for name in names}
+    settings = PreviewSettings(
+        lengths=arguments.length or (2048,),
+        packings=arguments.packing,
+        **{name: value for name, value in given.items() if value is not None},
+    )
+    plans = list(preview_packing(shards, settings))
+    problems = dict.fromkeys(plan["problem"] for plan in plans if "problem" in plan)
+    if not any("rows" in plan for plan in plans):
+        raise PackingError(next(iter(problems)))
+    arguments.console.result(
+        {
+            "status": "done",
+            "output": folder,
+            "split": arguments.split,
+            "source": arguments.source,
+            "documents": len(shards),
+            "tokens": shards.num_tokens,
+            "plans": plans,
+        },
+        f"{folder}, {where}: {len(shards):,} documents, {shards.num_tokens:,} tokens",
+        "",
+        *plan_lines([plan for plan in plans if "problem" not in plan]),
+        *problems,
+    )
+    return 0
+
+
+def plan_lines(plans: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a line for each plan, then, if there are weights, one for each source."""
+    yield from table_lines([_HEAD, *map(_cells, plans)], left=(1,))
+    sources = next((plan["sources"] for plan in plans if "sources" in plan), None)
+    if sources is not None:
+        yield ""
+        rows = [_source_cells(name, value) for name, value in sources.items()]
+        yield from table_lines([_SOURCES_HEAD, *rows])
+
+
+def _cells(plan: Mapping[str, Any]) -> tuple[str, ...]:
+    numbers = ("cropped_tokens", "cut_documents", "dropped_documents")
+    return (
+        f"{plan['length']:,}",
+        str(plan["packing"]),
+        f"{plan['rows']:,}",
+        f"{plan['tokens']:,}",
+        f"{plan['kept']:.1%}",
+        f"{plan['utilisation']:.1%}",
+        *(f"{plan[name]:,}" for name in numbers),
+        f"{plan['seconds']:.2f}",
+    )
+
+
+def _source_cells(name: str, values: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        name,
+        f"{values['weight']:g}",
+        f"{values['documents']:,}",
+        f"{values['tokens']:,}",
+        f"{values['share']:.1%}",
+        f"{values['epochs']:.2f}",
+    )

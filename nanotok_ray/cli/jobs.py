@@ -1,225 +1,307 @@
-"""The commands that run the job: prepare, train, tokenize; train also learns without one."""
+"""The commands that plan and run a job: plan, prepare, train, tokenize, submit."""
 
-import argparse
-import json
-import sys
-from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from nanotok_ray.cli import train_files
-from nanotok_ray.cli.arguments import (
-    add_executor,
-    add_overrides,
-    add_relearn,
-    add_removed,
-    add_resplit,
+import click
+
+from nanotok_ray.cli.app import Arguments, Choice, command
+from nanotok_ray.cli.options import (
+    COUNT,
+    also_option,
+    change_options,
+    dry_run_option,
+    execution_options,
+    number,
+    options,
+    override_option,
+    recipe_argument,
+    recipe_of,
+    relearn_option,
 )
-from nanotok_ray.cli.printing import print_json
-from nanotok_ray.cli.progress import Progress
-from nanotok_ray.recipe import Recipe, load_recipe
-from nanotok_ray.tokenizer import Tokenizer, default_folder, save_for_nanochat
 
-_PREPARE = """\
-Learn a tokenizer from every train document, tokenize the corpus, verify.
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-  nanotok prepare recipe.toml
-  nanotok prepare recipe.toml --set tokenizer.vocab_size=65536 --set output.path=/data/out
-  nanotok prepare recipe.toml --also 8192,16384     (writes OUT/tokenizer-8192 ... too)
-  nanotok prepare recipe.toml --dry-run
+    from nanotok_ray.job.events import OnEvent
+    from nanotok_ray.recipe import Recipe
 
-Without RAY_ADDRESS a local Ray is started. The same command again resumes where it stopped, and
-takes in what was added since: the tokenizer and the splits stay as they are, unless --relearn and
---resplit ask for others, so that all that was made stays too.
+
+@command(
+    examples="""
+nanotok plan recipe.toml
+nanotok plan recipe.toml --cpus 96      # how long on 96 CPUs?
+nanotok plan recipe.toml --rate 12      # if one CPU does 12 MB of text per second
+nanotok plan recipe.toml --set source.web.split=val --resplit
 """
+)
+@recipe_argument
+@override_option
+@change_options
+@relearn_option
+@click.option(
+    "--cpus",
+    type=COUNT,
+    metavar="N",
+    help="CPUs to estimate for.  [default: all of this machine]",
+)
+@click.option(
+    "--rate",
+    type=number(0, is_above=True),
+    metavar="MB/S",
+    help="Text that one CPU counts or tokenizes per second.  [default: as measured]",
+)
+def plan(arguments: Arguments) -> int:
+    """Save the plan of a recipe, and show what a job would do and how long it may take.
 
-_TRAIN = f"""\
-Learn the tokenizer of a recipe and write OUT/tokenizer, or one of files without a recipe.
+    The plan, OUT/plan.json, lists the files, the split of each (train or val), and how they are cut
+    into slices. Files that are added later go to the train split. If there is a plan already, the
+    command shows which files were added, removed or changed since: slices with added or changed
+    files are tokenized again, and all others stay. A finished output keeps its plan until a job
+    changes it, so give --resplit and --relearn to that job too. While a job runs, no plan is saved.
+    `nanotok prepare --dry-run` shows the same and saves nothing.
 
-  nanotok train recipe.toml --vocab-size 65536 --also 16384,32768
-  python -m jobs.train_tokenizer --max-chars 2000000000 --doc-cap 10000 --to-nanochat
+    Every input is opened. Of each source up to 20 documents of up to five files are read by the
+    rules of the job: the plan is refused if none of them can be used, for instance because of a
+    wrong column, kind, dialect or format, and a note names the first if some cannot. Ray is not
+    started.
 
-`python -m jobs.train_tokenizer` without a recipe takes nanochat's own data folder.
+    The time is an estimate. It is based on --rate, on the last run of this output, or on a
+    measurement with the first texts. The time to learn is known from the last run only.
+    """
+    with _reading(arguments) as on_event:
+        from nanotok_ray.api import plan as plan_job
 
-{train_files.HELP}"""
-
-_TOKENIZE = """\
-Tokenize the corpus of a recipe with the tokenizer that is there, and verify.
-
-  nanotok tokenize recipe.toml
-  nanotok tokenize recipe.toml --set tokenizer.path=/data/tokenizer
-"""
-
-
-_RECIPE = "the TOML file that says all of the job"
-
-
-def add_commands(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", *, default_recipe: str | None
-) -> None:
-    """Add the three commands to a parser."""
-    for name, text, run in (
-        ("prepare", _PREPARE, _run_prepare),
-        ("train", _TRAIN, _run_train),
-        ("tokenize", _TOKENIZE, _run_tokenize),
-    ):
-        parser = commands.add_parser(
-            name,
-            help=text.partition("\n")[0],
-            description=text,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        if name == "train":
-            _add_inputs(parser, default_recipe=default_recipe)
-        else:
-            parser.add_argument("recipe", metavar="RECIPE", help=_RECIPE)
-        _add_common(parser)
-        if name == "prepare":
-            add_relearn(parser)
-        if name != "tokenize":
-            parser.add_argument(
-                "--also",
-                metavar="IDS,...",
-                help="write tokenizers of these smaller sizes too, cut from the learned one "
-                "(default: tokenizer.also of the recipe, which is none)",
-            )
-        if name == "train":
-            _add_nanochat(parser)
-            train_files.add_arguments(parser)
-        parser.set_defaults(run=run)
-
-
-def _add_inputs(parser: argparse.ArgumentParser, *, default_recipe: str | None) -> None:
-    """Add the recipe, or files."""
-    parser.add_argument(
-        "inputs",
-        metavar="RECIPE|FILE",
-        nargs="*" if default_recipe else "+",
-        help=f"{_RECIPE}; with --output: files of text, folders, globs",
-    )
-    parser.set_defaults(default_recipe=default_recipe)
-
-
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    add_overrides(parser)
-    add_executor(parser)
-    add_resplit(parser)
-    add_removed(parser)
-    parser.add_argument(
-        "--dry-run", action="store_true", help="say what would be done, and start nothing"
-    )
-
-
-def _add_nanochat(parser: argparse.ArgumentParser) -> None:
-    """Add nanochat's own flags, which it has spelled both ways."""
-    parser.add_argument(
-        "--vocab-size",
-        "--vocab_size",
-        type=int,
-        help="ids of the tokenizer, special tokens included "
-        "(default: the recipe's; needed without one)",
-    )
-    parser.add_argument(
-        "--max-chars",
-        "--max_chars",
-        type=int,
-        help="count up to the document that passes this many code points (default: the recipe's)",
-    )
-    parser.add_argument(
-        "--doc-cap",
-        "--doc_cap",
-        type=int,
-        help="count this many code points of a document (default: the recipe's)",
-    )
-    parser.add_argument(
-        "--to-nanochat",
-        action="store_true",
-        help="also write tokenizer.pkl and token_bytes.pt to $NANOCHAT_BASE_DIR/tokenizer "
-        "(~/.cache/nanochat if unset), or to that of $NANOCHAT_EXPERIMENT, over those that are "
-        "there",
-    )
-
-
-def _run_prepare(arguments: argparse.Namespace) -> int:
-    from nanotok_ray.api import prepare  # noqa: PLC0415 - Ray, where it is needed
-
-    _override_also(arguments)
-    return _run_job(arguments, prepare, relearn=arguments.relearn)
-
-
-def _run_tokenize(arguments: argparse.Namespace) -> int:
-    from nanotok_ray.api import tokenize  # noqa: PLC0415 - as above
-
-    return _run_job(arguments, tokenize)
-
-
-def _run_train(arguments: argparse.Namespace) -> int:
-    if train_files.is_meant(arguments):
-        print_json(train_files.train_files(arguments))
-        return 0
-    from nanotok_ray.api import train  # noqa: PLC0415 - as above
-
-    arguments.recipe = arguments.inputs[0] if arguments.inputs else arguments.default_recipe
-    flags = {
-        "tokenizer.vocab_size": arguments.vocab_size,
-        "limits.max_chars": arguments.max_chars,
-        "limits.doc_cap": arguments.doc_cap,
-    }
-    arguments.overrides += [f"{key}={value}" for key, value in flags.items() if value is not None]
-    _override_also(arguments)
-    return _run_job(arguments, train, after=_copy_to_nanochat)
-
-
-def _override_also(arguments: argparse.Namespace) -> None:
-    if arguments.also is not None:
-        sizes = [size.strip() for size in arguments.also.split(",")]
-        arguments.overrides.append(f"tokenizer.also={json.dumps(sizes)}")
-
-
-def _run_job(
-    arguments: argparse.Namespace,
-    job: Callable[..., Any],
-    *,
-    after: Callable[[argparse.Namespace, Recipe], None] | None = None,
-    **options: bool,
-) -> int:
-    recipe = load_recipe(arguments.recipe, overrides=arguments.overrides)
-    if arguments.dry_run:
-        return _dry_run(arguments, recipe)
-    with Progress(sys.stderr) as progress:
-        summary = (arguments.job or job)(
-            recipe,
-            executor=arguments.executor,
-            cpus=arguments.workers,
+        planned = plan_job(
+            recipe_of(arguments),
             resplit=arguments.resplit,
-            on_event=progress,
+            relearn=arguments.relearn,
+            cpus=arguments.cpus,
+            rate=arguments.rate,
+            on_event=on_event,
+        )
+    arguments.console.result(planned.values, planned.text())
+    return 0
+
+
+job_options = options(override_option, execution_options, change_options, dry_run_option)
+
+
+@command(
+    examples="""
+nanotok prepare recipe.toml
+nanotok prepare recipe.toml --set tokenizer.vocab_size=65536 --set output.path=/data/out
+nanotok prepare recipe.toml --also 8192,16384      # also writes OUT/tokenizer-8192, ...
+nanotok prepare recipe.toml --local --cpus 4       # without Ray
+nanotok prepare recipe.toml --dry-run
+"""
+)
+@recipe_argument
+@job_options
+@relearn_option
+@also_option
+def prepare(arguments: Arguments) -> int:
+    """Learn a tokenizer from every train document, tokenize the corpus, and verify the output.
+
+    The same command resumes a job where it stopped, and processes only what was added since. The
+    tokenizer and the splits stay the same unless --relearn or --resplit ask for new ones.
+
+    The job runs on the Ray cluster of --address or RAY_ADDRESS. Without one it starts a local Ray.
+    """
+    return _run_job("prepare", arguments, relearn=arguments.relearn)
+
+
+@command(
+    examples="""
+nanotok train recipe.toml --vocab-size 65536 --also 16384,32768
+python -m jobs.train_tokenizer --max-chars 2000000000 --doc-cap 10000 --to-nanochat
+""",
+    context_settings={"token_normalize_func": lambda name: name.replace("_", "-")},
+)
+@recipe_argument
+@job_options
+@also_option
+@click.option(
+    "--vocab-size",
+    type=int,
+    metavar="N",
+    help="Vocabulary size, which includes bytes and special tokens.  [default: that of the recipe]",
+)
+@click.option(
+    "--max-chars",
+    type=int,
+    metavar="N",
+    help="Count up to the document that passes "
+    "this many code points.  [default: that of the recipe]",
+)
+@click.option(
+    "--doc-cap",
+    type=int,
+    metavar="N",
+    help="Count this many code points of a document.  [default: that of the recipe]",
+)
+@click.option(
+    "--to-nanochat",
+    is_flag=True,
+    help="Also write tokenizer.pkl and token_bytes.pt to the tokenizer folder of nanochat, over "
+    "those that are there: $NANOCHAT_BASE_DIR/tokenizer (~/.cache/nanochat/tokenizer if unset), or "
+    "that of $NANOCHAT_EXPERIMENT.",
+)
+def train(arguments: Arguments) -> int:
+    """Learn the tokenizer of a recipe and write OUT/tokenizer.
+
+    `python -m jobs.train_tokenizer` is the same command, and without a recipe it reads nanochat's
+    data folder. To learn from files without a recipe, see `nanotok tokenizer train`.
+    """
+    return _run_job("train", arguments)
+
+
+@command(
+    examples="""
+nanotok tokenize recipe.toml
+nanotok tokenize recipe.toml --set tokenizer.path=/data/tokenizer
+"""
+)
+@recipe_argument
+@job_options
+def tokenize(arguments: Arguments) -> int:
+    """Tokenize the corpus of a recipe with an existing tokenizer, and verify the output.
+
+    The tokenizer is that of tokenizer.path in the recipe, else OUT/tokenizer.
+    """
+    return _run_job("tokenize", arguments)
+
+
+@contextmanager
+def _reading(arguments: Arguments) -> "Iterator[OnEvent]":
+    """Show at once that the recipe is read, then yield what to call with the events of a job."""
+    from nanotok_ray.job.events import Activity
+
+    with arguments.console.progress() as on_event:
+        on_event(Activity(text=f"reading {arguments.recipe}"))
+        yield on_event
+
+
+def _run_job(name: str, arguments: Arguments, **options: bool) -> int:
+    with _reading(arguments) as on_event:
+        recipe = recipe_of(arguments)
+        if arguments.dry_run:
+            return _dry_run(name, arguments, recipe, on_event)
+        from nanotok_ray import api
+
+        summary = (arguments.console.job or getattr(api, name))(
+            recipe,
+            executor="local" if arguments.local else None,
+            address=arguments.address,
+            cpus=arguments.cpus,
+            resplit=arguments.resplit,
+            on_event=on_event,
             **options,
         )
-    if after is not None:
-        after(arguments, recipe)
-    print(summary.text(), file=sys.stderr)
-    print_json(summary.values)
+    if vars(arguments).get("to_nanochat"):
+        _copy_to_nanochat(arguments, recipe)
+    arguments.console.result(summary.values, summary.text())
     return 0
 
 
-def _dry_run(arguments: argparse.Namespace, recipe: Recipe) -> int:
-    from nanotok_ray.job.decide import decide  # noqa: PLC0415 - as above
+def _dry_run(name: str, arguments: Arguments, recipe: "Recipe", on_event: "OnEvent") -> int:
+    from nanotok_ray.job.decide import decide
 
-    announced = decide(
+    planned = decide(
         recipe,
-        arguments.command,
+        name,
         resplit=arguments.resplit,
-        relearn=getattr(arguments, "relearn", False),
+        relearn=vars(arguments).get("relearn", False),
+        on_event=on_event,
     )
-    print(announced.text(), file=sys.stderr)
-    print_json(announced.values)
+    arguments.console.result(planned.values, planned.text())
     return 0
 
 
-def _copy_to_nanochat(arguments: argparse.Namespace, recipe: Recipe) -> None:
-    if not arguments.to_nanochat:
-        return
+def _copy_to_nanochat(arguments: Arguments, recipe: "Recipe") -> None:
+    from nanotok_ray.tokenizer import Tokenizer, default_folder, save_for_nanochat
+
     folder = Path(default_folder()).expanduser()
     learned = f"{recipe.output.path}/tokenizer"
     save_for_nanochat(Tokenizer.load(learned).model, folder)
-    print(f"wrote       {folder}", file=sys.stderr)
+    arguments.console.text(f"wrote       {folder}")
+
+
+@command(
+    examples="""
+export RAY_AUTH_MODE=token     # and the token of the cluster in ~/.ray/auth_token
+nanotok submit recipe.toml --address http://127.0.0.1:8265
+nanotok submit recipe.toml --job train --also 8192,16384
+nanotok submit recipe.toml --env DATA=s3://bucket/data --set output.path=s3://bucket/out
+nanotok submit recipe.toml --no-wait
+nanotok submit recipe.toml --dry-run
+
+# In a crontab, where % is written \\%, once per day:
+30 2 * * *  nanotok submit /etc/nanotok/web.toml --submission-id web-$(date +\\%F)
+"""
+)
+@recipe_argument
+@click.option(
+    "--address",
+    metavar="ADDRESS",
+    help="URL of the dashboard.  [default: RAY_API_SERVER_ADDRESS, or RAY_ADDRESS if it is a URL]",
+)
+@click.option(
+    "--job",
+    type=Choice(("prepare", "train", "tokenize")),
+    default="prepare",
+    show_default=True,
+    help="The job to run.",
+)
+@override_option
+@change_options
+@relearn_option
+@also_option
+@click.option(
+    "--env",
+    metavar="NAME[=VALUE]",
+    multiple=True,
+    help="Pass an environment variable to the job, for instance for ${NAME} in the recipe. Do not "
+    "pass secrets: everyone who sees the dashboard sees them. Repeatable.",
+)
+@click.option(
+    "--submission-id",
+    metavar="ID",
+    help="Run the job of this id at most once.  [default: made from the recipe]",
+)
+@click.option(
+    "--no-wait", is_flag=True, help="Print the id and exit as soon as the job is submitted."
+)
+@click.option(
+    "--timeout",
+    type=number(0),
+    metavar="SECONDS",
+    help="Follow the job for this long.  [default: until it ends]",
+)
+@click.option(
+    "--patience",
+    type=number(0),
+    metavar="SECONDS",
+    help="Wait this long for a job server that does not answer.  [default: 20, and 300 once it has "
+    "answered]",
+)
+@dry_run_option
+def submit(arguments: Arguments) -> int:
+    """Submit a recipe to a Ray cluster, follow the job, and exit with its real result.
+
+    Only the recipe is sent, so its paths must be absolute, or URLs, and mean the same on the
+    cluster.
+
+    The same command finds its job again: it follows a job that is running, and starts an ended one
+    anew as NAME-2, NAME-3, and so on. A job with a --submission-id runs once; when it is submitted
+    again, the command follows it or reports how it ended.
+
+    The command exits with 0 if the job succeeded and its output is complete, with 4 if it succeeded
+    and the output is incomplete, with the exit code of a job that failed, with 5 if the job cannot
+    be reached or --timeout has passed, and with 7 if the job was stopped. The job goes on when this
+    command ends. To stop it, run `ray job stop ID --address URL`.
+    """
+    from nanotok_ray.cli.submit import run_submit
+
+    return run_submit(arguments)

@@ -1,13 +1,14 @@
-"""The entry point: arguments to a command, its errors to an exit code."""
+"""The entry point: all commands by purpose, and the exit code of every error."""
 
-import argparse
-import importlib
 import io
+import os
 import sys
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
-from nanotok_ray.cli.overview import COMMANDS, overview
+import click
+
+from nanotok_ray.cli.app import SETTINGS, Arguments, Choice, Group, command, nearest
 from nanotok_ray.cli.printing import (
     BAD_DATA,
     BAD_OUTPUT,
@@ -18,7 +19,7 @@ from nanotok_ray.cli.printing import (
     INTERRUPTED,
     TERMINATED,
     USAGE,
-    print_json,
+    Console,
 )
 from nanotok_ray.errors import (
     CorruptOutputError,
@@ -36,37 +37,80 @@ from nanotok_ray.errors import (
     os_error_message,
 )
 from nanotok_ray.job.termination import Terminated, interruptible, terminable
-from nanotok_ray.units import printable
 
-_SEVERAL = {"*", "+"}
+SECTIONS: Final = {
+    "Before a job": {"doctor": "doctor", "plan": "jobs"},
+    "The job": {"prepare": "jobs", "train": "jobs", "tokenize": "jobs", "submit": "jobs"},
+    "Its output": {
+        "status": "outputs",
+        "report": "outputs",
+        "verify": "outputs",
+        "inspect": "outputs",
+        "export": "outputs",
+    },
+    "Tokenizers": {"tokenizer": "tokenizer"},
+    "Maintenance": {"cache": "cache", "gc": "cache"},
+    "Shell": {"completion": "main"},
+}
+"""The commands by purpose, and the module of each."""
 
+COMPLETION_VARIABLE: Final = "_NANOTOK_COMPLETE"
 
-class CommandParser(argparse.ArgumentParser):
-    """As argparse's own, which takes `FILE --flag` and `--flag FILE`, but not both in one line."""
-
-    _is_second_try = False
-
-    def parse_known_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
-    ) -> tuple[argparse.Namespace, list[str]]:
-        """Parse; inputs that are left over are taken together with those before the options."""
-        known, left = super().parse_known_args(args, namespace)
-        if self._is_second_try or not self._takes_several or not any(map(_is_input, left)):
-            return known, left
-        self._is_second_try = True  # what is called here calls this method
-        try:
-            return self.parse_known_intermixed_args(args)
-        finally:
-            self._is_second_try = False
-
-    @property
-    def _takes_several(self) -> bool:
-        positionals = self._get_positional_actions()
-        return any(action.nargs in _SEVERAL for action in positionals)
+_EXAMPLES = """
+nanotok doctor recipe.toml     # is this machine ready, can all inputs be read?
+nanotok plan recipe.toml       # what is there to do, how long may it take?
+nanotok prepare recipe.toml    # the job; the same command resumes it
+"""
 
 
-def _is_input(argument: str) -> bool:
-    return not argument.startswith("-")
+def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    del param
+    if value and not ctx.resilient_parsing:
+        from nanotok_ray.job.doctor.software import versions
+
+        click.echo(versions())
+        ctx.exit()
+
+
+nanotok = Group(
+    "nanotok",
+    sections=SECTIONS,
+    examples=_EXAMPLES,
+    context_settings=SETTINGS,
+    help="Turn a text corpus into a BPE tokenizer and verified token shards, on Ray.\n\n"
+    "A recipe describes the job: docs/recipes.md explains it, and jobs/recipes/ has examples. "
+    "`nanotok COMMAND --help` describes each command.",
+    epilog=f"\b\nExit codes:\n{EXIT_CODES}",
+    params=[
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_version,
+            help="Show the versions of nanotok_ray, its core, Ray and Python.",
+        )
+    ],
+)
+
+
+@command(
+    examples="""
+eval "$(nanotok completion bash)"                          # in ~/.bashrc
+eval "$(nanotok completion zsh)"                           # in ~/.zshrc
+nanotok completion fish > ~/.config/fish/completions/nanotok.fish
+""",
+    has_json=False,
+)
+@click.argument("shell", type=Choice(("bash", "zsh", "fish")), metavar="bash|zsh|fish")
+def completion(arguments: Arguments) -> int:
+    """Print the script that completes commands, options and paths in a shell."""
+    from click.shell_completion import get_completion_class
+
+    shell = get_completion_class(arguments.shell)
+    assert shell is not None
+    click.echo(shell(nanotok, {}, "nanotok", COMPLETION_VARIABLE).source())
+    return 0
 
 
 def main(
@@ -84,29 +128,44 @@ def main(
             arguments, by the command of that name; None: they are called.
     """
     _print_anything()
-    words = sys.argv[1:] if argv is None else argv
+    words = sys.argv[1:] if argv is None else list(argv)
+    _complete()
+    console = Console(default_recipe=default_recipe, job=job, as_json="--json" in words)
     with interruptible():
-        whole = parser(default_recipe=default_recipe, only=words[:1])
-        return _run(whole.parse_args(words, argparse.Namespace(job=job)))
+        return _run(words, console)
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _complete() -> None:
+    """Answer a shell that completes a command, and end the process."""
+    if instruction := os.environ.get(COMPLETION_VARIABLE):
+        from click.shell_completion import shell_complete
+
+        sys.exit(shell_complete(nanotok, {}, "nanotok", COMPLETION_VARIABLE, instruction))
+
+
+def _run(words: list[str], console: Console) -> int:  # noqa: PLR0911 - one for each error
+    """Run a command; print what it raises."""
     try:
-        with terminable():
-            return int(arguments.run(arguments))
+        with terminable(), nanotok.make_context("nanotok", words, obj=console) as context:
+            return int(nanotok.invoke(context) or 0)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.UsageError as error:
+        console.failure("failed", f"error: {usage_message(error)}")
+        return USAGE
     except NanotokError as error:
-        _print_failure(arguments, "failed", f"error: {error}")
+        console.failure("failed", f"error: {error}")
         return exit_code(error)
     except KeyboardInterrupt:
-        _print_failure(arguments, "interrupted", "interrupted; the same command resumes from here")
+        console.failure("interrupted", "interrupted; the same command resumes from here")
         return INTERRUPTED
     except Terminated:
-        _print_failure(arguments, "terminated", "terminated; the same command resumes from here")
+        console.failure("terminated", "terminated; the same command resumes from here")
         return TERMINATED
     except BrokenPipeError:
         return FAILED
-    except OSError as error:  # a full disk, a folder that may not be written: no place in our code
-        _print_failure(arguments, "failed", f"error: {os_error_message(error)}")
+    except OSError as error:  # a full disk, a folder that may not be written: nobody else saw it
+        console.failure("failed", f"error: {os_error_message(error)}")
         return INFRASTRUCTURE
 
 
@@ -117,10 +176,18 @@ def _print_anything() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _print_failure(arguments: argparse.Namespace, status: str, message: str) -> None:
-    print(f"nanotok: {printable(message, lines=True)}", file=sys.stderr)
-    if COMMANDS[arguments.command].has_json:
-        print_json({"status": status, "error": message.removeprefix("error: ")})
+def usage_message(error: click.UsageError) -> str:
+    """Return one line for a wrong argument: what is wrong, and the next step."""
+    path = "nanotok" if error.ctx is None else error.ctx.command_path
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+        known = [name for param in error.ctx.command.params for name in param.opts]
+        options = [name for name in known if name.startswith("--")]
+        near = nearest(error.option_name, options).partition("choose from")[0]
+        message = f"there is no option {error.option_name}" + (f"; {near}" if near else "")
+    else:
+        text = " ".join(error.format_message().split()).rstrip(".")
+        message = text[:1].lower() + text[1:]
+    return f"{message}; see `{path} --help`" if "did you mean" not in message else message
 
 
 def exit_code(error: NanotokError) -> int:
@@ -135,49 +202,3 @@ def exit_code(error: NanotokError) -> int:
         ),
     )
     return next((code for kinds, code in codes if isinstance(error, kinds)), USAGE)
-
-
-def parser(
-    *, default_recipe: str | None = None, only: Collection[str] | None = None
-) -> argparse.ArgumentParser:
-    """Build the parser of all commands.
-
-    Args:
-        default_recipe: the recipe of a job that may be called without one.
-        only: the commands whose modules are imported; of others there is but the name. None: all.
-    """
-    whole = CommandParser(
-        prog="nanotok",
-        usage="nanotok [-h] [--version] COMMAND ...",
-        description=overview(),
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    whole.add_argument(
-        "--version", action=_Version, help="show versions of nanotok_ray, its core and Ray"
-    )
-    commands = whole.add_subparsers(
-        dest="command", required=True, metavar="COMMAND", prog="nanotok", help=argparse.SUPPRESS
-    )
-    wanted = {command.module for name, command in COMMANDS.items() if only is None or name in only}
-    for module in sorted(wanted):
-        imported = importlib.import_module(f"nanotok_ray.cli.{module}")
-        of_jobs = {"default_recipe": default_recipe} if module == "jobs" else {}
-        imported.add_commands(commands, **of_jobs)
-    for name, command in COMMANDS.items():
-        if command.module not in wanted:
-            commands.add_parser(name, help=command.summary)
-    return whole
-
-
-class _Version(argparse.Action):
-    """Prints versions and ends; Ray is not imported."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
-        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from nanotok_ray.job.doctor.software import versions  # noqa: PLC0415 - where it is needed
-
-        print(versions())
-        parser.exit()

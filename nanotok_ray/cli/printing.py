@@ -1,47 +1,140 @@
-"""What commands print: a line of JSON, tables, and the meaning of exit codes."""
+"""What commands print: text on stderr, one JSON document on stdout; and exit codes."""
 
+import io
 import json
+import sys
+import traceback
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from nanotok_ray.job.termination import EXIT_CODE as TERMINATED
+from nanotok_ray.units import printable
 
-
-def print_json(values: Mapping[str, Any]) -> None:
-    """Print one JSON document on one line of stdout."""
-    print(json.dumps(values, sort_keys=True), flush=True)
-
-
-__all__ = [
-    "BAD_DATA",
-    "BAD_OUTPUT",
-    "EXIT_CODES",
-    "FAILED",
-    "INFRASTRUCTURE",
-    "INTERRUPTED",
-    "IN_USE",
-    "TERMINATED",
-    "USAGE",
-]
+if TYPE_CHECKING:
+    from nanotok_ray.job.events import Event, OnEvent
 
 FAILED, USAGE, BAD_DATA, BAD_OUTPUT, INFRASTRUCTURE = 1, 2, 3, 4, 5
-IN_USE, INTERRUPTED = 6, 130
-"""7, of a job that was stopped, is said by `cluster/submitting/ending.py`."""
+IN_USE, INTERRUPTED, TERMINATED = 6, 130, 143
 
 EXIT_CODES = """\
-exit codes:
-  0  done, or nothing to do
-  1  a failure with no code of its own
-  2  the recipe, an input or an argument is wrong
-  3  more documents were quarantined than the recipe allows
-  4  the output is unfinished or not what it should be
-  5  slices failed for good, or storage, the disk or a job server did
-  6  another run has this output
-  7  the submitted job was stopped
-  130  interrupted (Ctrl-C): the same command resumes from there
-  143  terminated (SIGTERM): the same command resumes from there
+  0    success, or nothing to do
+  1    unexpected error
+  2    the recipe, an input or an argument is wrong
+  3    more documents were quarantined than the recipe allows
+  4    the output is incomplete or failed verification
+  5    storage, the disk, the cluster or some slices failed
+  6    another run has locked this output
+  7    the submitted job was stopped
+  130  interrupted (Ctrl-C); the same command resumes
+  143  terminated (SIGTERM); the same command resumes
 """
+
+
+class Console:
+    """The streams of a command, as its options ask.
+
+    People read stderr: the result as text, notes, progress and errors. Programs read stdout: one
+    JSON document on the last line, with `--json` or if stdout is not a terminal.
+    """
+
+    def __init__(
+        self,
+        *,
+        default_recipe: str | None = None,
+        job: Callable[..., Any] | None = None,
+        as_json: bool = False,
+    ) -> None:
+        """Set what `main` was called with; `as_json` is a guess until the options are read."""
+        self.default_recipe = default_recipe
+        self.job = job
+        self.has_json = True
+        """Whether the command prints JSON at all."""
+        self.as_json = as_json
+        """Whether `--json` was given."""
+        self._quiet = False
+        self.verbose = False
+
+    def adjust(self, *, has_json: bool, as_json: bool, quiet: bool, verbose: bool) -> None:
+        """Take the options of the command."""
+        self.has_json = has_json
+        self.as_json = as_json
+        self._quiet = quiet
+        self.verbose = verbose
+
+    @property
+    def stream(self) -> TextIO:
+        """The stream of notes and progress: stderr, or with `--quiet` one that nobody reads."""
+        return cast("TextIO", _Nowhere()) if self._quiet else sys.stderr
+
+    def text(self, *lines: str) -> None:
+        """Print lines of the result for people, unless only JSON or nothing is wanted."""
+        if not self.as_json:
+            for line in lines:
+                print(printable(line, lines=True), file=self.stream, flush=True)
+
+    def note(self, text: str) -> None:
+        """Print a note."""
+        print(f"note: {printable(text, lines=True)}", file=self.stream, flush=True)
+
+    def result(self, values: Mapping[str, Any], *lines: str) -> None:
+        """Print the result: lines for people, and values for programs."""
+        self.text(*lines)
+        self._print_json(values)
+
+    def failure(self, status: str, message: str) -> None:
+        """Print an error, on a terminal once: as text, or with `--json` as JSON."""
+        if self.verbose:
+            traceback.print_exc()
+        if not (self.as_json and self.has_json and _is_terminal(sys.stdout)):
+            print(f"nanotok: {printable(message, lines=True)}", file=sys.stderr, flush=True)
+        self._print_json({"status": status, "error": message.removeprefix("error: ")})
+
+    def _print_json(self, values: Mapping[str, Any]) -> None:
+        if self.has_json and (self.as_json or not _is_terminal(sys.stdout)):
+            print(json.dumps(values, sort_keys=True), flush=True)
+
+    @contextmanager
+    def progress(self) -> "Iterator[OnEvent]":
+        """Yield what to call with the events of a job: it prints bars or lines."""
+        from nanotok_ray.cli.progress import Progress
+
+        with Progress(self.stream) as progress:
+
+            def show(event: "Event") -> None:
+                progress(event)
+                if self.verbose and (line := _details(event)):
+                    print(printable(line), file=self.stream, flush=True)
+
+            yield show
+
+
+class _Nowhere(io.TextIOBase):
+    """A stream that drops what is written to it."""
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+    def flush(self) -> None: ...
+
+    def isatty(self) -> bool:
+        return False
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    return not stream.closed and stream.isatty()
+
+
+def _details(event: "Event") -> str | None:
+    """Return the line of an event for `--verbose`; None: there is none."""
+    from nanotok_ray.job.events import AttemptFailed, SliceEnded
+
+    if isinstance(event, SliceEnded):
+        end = f"failed: {event.error}" if event.error else f"done in {event.seconds:.1f} s"
+        return f"{event.stage}: {event.name} {end} ({event.worker})"
+    if isinstance(event, AttemptFailed):
+        return f"{event.stage}: an attempt at {event.name} failed, {event.cause}: {event.text}"
+    return None
 
 
 def table_lines(rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> Iterator[str]:

@@ -80,7 +80,7 @@ def token_label(token: bytes) -> str:
 def time_text(stage: StageProgress, forecast: Forecast, now: float) -> str:
     """Return what is left of a stage and of the whole job; empty while nothing is known."""
     left = stage.left(now)
-    if left is None:
+    if left is None or stage.done >= stage.started.todo:
         return ""
     whole = forecast.left(left, stage.rate(now))
     return f"{format_estimate(left)} left{f' (whole job: {whole.text()})' if whole else ''}"
@@ -100,11 +100,11 @@ def details(stage: StageProgress, now: float) -> list[str]:
         parts.append(f"{rate / 1e6:,.1f} MB/s")
     if stage.started.stage == "learn" and last.done and now > stage.since:
         parts.append(f"{last.done / (now - stage.since):,.0f} merges/s")
-    if last.running and last.done < last.todo:
-        parts.append(f"{last.running:,} task{'s' if last.running != 1 else ''} running")
     if last.last is not None:
         _, token, count = last.last
         parts.append(f"{token_label(token)} {count:,} times")
+    if last.running and last.done < last.todo:
+        parts.append(f"{last.running:,} task{'s' if last.running != 1 else ''} running")
     return parts
 
 
@@ -328,9 +328,9 @@ def _bars_for(stream: TextIO) -> "type[tqdm[Any]] | None":
         return None
     try:
         if stream.isatty():
-            from tqdm import tqdm  # noqa: PLC0415 - logs and pipes need none
+            from tqdm import tqdm
         else:
-            from tqdm.auto import tqdm  # noqa: PLC0415 - as above
+            from tqdm.auto import tqdm
     except ImportError:
         return None
     return tqdm

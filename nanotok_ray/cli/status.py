@@ -1,6 +1,5 @@
-"""The command that reports the status of the last run of an output: status."""
+"""What `nanotok status` does: shows the state of the last run of an output."""
 
-import argparse
 import json
 import sys
 import time
@@ -8,17 +7,24 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from nanotok_ray.cli.printing import BAD_OUTPUT, print_json
+from nanotok_ray.cli.options import is_recipe
+from nanotok_ray.cli.printing import BAD_OUTPUT
 from nanotok_ray.cli.progress import UNITS, unit_of
 from nanotok_ray.errors import NanotokError, TransientIOError
 from nanotok_ray.formats.manifest import MANIFEST_NAME, REPORT_PAGE_NAME
+from nanotok_ray.job.decide import decide
 from nanotok_ray.job.journal import FailedAttempt, JournalledSlice, RunJournal, Stage
-from nanotok_ray.job.status import FINISHED, RUNNING, RunStatus
+from nanotok_ray.job.plan_text import STAGES, stage_line
+from nanotok_ray.job.status import FINISHED, RUNNING, WELL, RunStatus
+from nanotok_ray.job.status import run_status as read_run_status
 from nanotok_ray.recipe import Recipe, load_recipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import format_estimate, printable
+
+if TYPE_CHECKING:
+    from nanotok_ray.cli.app import Arguments
 
 _NEXT = {
     "nothing": "is the path right? no job has written anything there",
@@ -270,36 +276,6 @@ def _counts(values: object) -> dict[str, int]:
 
 WATCH_SECONDS = 10.0
 
-_STATUS = """\
-Say how the last run of an output stands: running, dead, finished, failed; from its files alone.
-
-  nanotok status /data/out
-  nanotok status /data/out --watch                  (every 10 s, until the run has ended)
-  nanotok status s3://bucket/out --json             (JSON alone, as for jq .state)
-  nanotok status recipe.toml                        (and what `nanotok prepare` has left to do)
-
-Read are the lease and the journal of the run (OUT/run/lease and OUT/run/journal), from any machine
-that sees the output, while the run goes on or long after. The journal is written when a
-stage begins, then after 2, 4, 8 and 16 s, then every 30 s, and less often in a run of more than
-two hours. The last line on stdout is JSON. With a recipe the inputs are read too, as by
-`nanotok prepare --dry-run`, and compared with what the output holds.
-
-states:
-  running      its process is there, or it was heard of within 60 s by this machine's clock
-  dead         its process is gone for sure, or it was silent for longer
-  finished     the output is published, and nothing is known to be wrong
-  trained      `nanotok train` is done
-  failed, interrupted, terminated    so the last run ended; an earlier output may be published
-  unfinished   a run was there, and how it ended is not known
-  never run    there is a plan and nothing else
-  nothing      there is nothing of ours
-
-exit codes:
-  0  running, finished or trained
-  4  any other state
-  5  storage does not answer
-"""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Clock:
@@ -309,54 +285,27 @@ class Clock:
     sleep: Callable[[float], None] = time.sleep
 
 
-def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to a parser."""
-    parser = commands.add_parser(
-        "status",
-        help=_STATUS.partition("\n")[0],
-        description=_STATUS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "output", metavar="DIR|RECIPE", help="folder or URL of the output, or a recipe (.toml)"
-    )
-    parser.add_argument(
-        "--watch", action="store_true", help="look again every 10 s until the run has ended"
-    )
-    parser.add_argument("--json", action="store_true", help="the line of JSON alone, no text")
-    parser.set_defaults(run=_run_status)
-
-
-def _run_status(arguments: argparse.Namespace) -> int:
-    show = (lambda _: None) if arguments.json else _print_text
-    if not arguments.output.endswith(".toml"):
-        values = read_status(arguments.output, watch=arguments.watch, show=show)
-    else:
+def run_status(arguments: "Arguments") -> int:
+    """Show the status and return the exit code."""
+    console, recipe = arguments.console, None
+    if is_recipe(arguments.output):
         recipe = load_recipe(arguments.output)
-        values = read_status(recipe.output.path, watch=arguments.watch, show=show)
-        values["plan"] = _plan(recipe, is_shown=not arguments.json)
-    print_json(values)
-    return exit_code(values)
-
-
-def _plan(recipe: Recipe, *, is_shown: bool) -> dict[str, Any]:
-    """Return what `prepare` has done and has left to do, by stage."""
-    from nanotok_ray.job.decide import decide  # noqa: PLC0415 - slow to import
-    from nanotok_ray.job.plan_text import STAGES, stage_line  # noqa: PLC0415 - as above
-
-    values = decide(recipe).values
-    stages = {stage: values[stage] for stage in STAGES if stage in values}
-    if is_shown:
-        for stage, numbers in stages.items():
-            print(stage_line(stage, numbers), file=sys.stderr)
-    return stages
-
-
-def exit_code(values: dict[str, Any]) -> int:
-    """Return the exit code of a state."""
-    from nanotok_ray.job.status import WELL  # noqa: PLC0415 - slow to import
-
+    output = arguments.output if recipe is None else recipe.output.path
+    space = [""] if arguments.watch else []
+    values = read_status(
+        output, watch=arguments.watch, show=lambda look: console.text(*status_lines(look), *space)
+    )
+    if recipe is not None:
+        values["plan"] = stages = _plan(recipe)
+        console.text(*(stage_line(stage, numbers) for stage, numbers in stages.items()))
+    console.result(values)
     return 0 if values["state"] in WELL else BAD_OUTPUT
+
+
+def _plan(recipe: Recipe) -> dict[str, Any]:
+    """Return what `prepare` has done and has left to do, by stage."""
+    values = decide(recipe).values
+    return {stage: values[stage] for stage in STAGES if stage in values}
 
 
 def read_status(
@@ -395,16 +344,5 @@ def read_status(
 
 
 def _read_once(output: str, now: float) -> dict[str, Any]:
-    from nanotok_ray.job.status import run_status  # noqa: PLC0415 - as above
-    from nanotok_ray.storage import Folder  # noqa: PLC0415 - as above
-
     out = Folder(output)
-    return status_values(out, run_status(out, now=now), now=now)
-
-
-def _print_text(values: dict[str, Any]) -> None:
-
-    for line in status_lines(values):
-        print(printable(line, lines=True), file=sys.stderr)
-    if values["state"] == "running":
-        print(file=sys.stderr)
+    return status_values(out, read_run_status(out, now=now), now=now)

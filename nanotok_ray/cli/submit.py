@@ -1,23 +1,23 @@
-"""The command that runs a recipe on a cluster and returns its exit code: submit."""
+"""What `nanotok submit` does: runs a recipe on a cluster and follows the job."""
 
-import argparse
-import math
 import os
 import shutil
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
-from nanotok_ray.cli.arguments import add_overrides, add_relearn, add_removed, add_resplit
-from nanotok_ray.cli.printing import INFRASTRUCTURE, INTERRUPTED, TERMINATED, print_json
+from nanotok_ray.cli.options import overrides_of
+from nanotok_ray.cli.printing import INFRASTRUCTURE, INTERRUPTED, TERMINATED, Console
 from nanotok_ray.cluster.submit.ray_jobs import RayJobs
+from nanotok_ray.cluster.submit.shipping import Shipped, check_id, ship, variables_of
 from nanotok_ray.cluster.submit.submission import (
     Followed,
     Follower,
     JobLog,
     JobState,
+    Started,
+    Starter,
     WallClock,
     ending_of,
 )
@@ -27,8 +27,7 @@ from nanotok_ray.job.termination import Terminated
 from nanotok_ray.units import printable
 
 if TYPE_CHECKING:
-    from nanotok_ray.cluster.submit.shipping import Shipped
-    from nanotok_ray.cluster.submit.submission import Started
+    from nanotok_ray.cli.app import Arguments
 
 
 LINE_SECONDS = 10.0
@@ -108,6 +107,7 @@ class Submitted:
     """Its output folder, as far as that is known here."""
     jobs: RayJobs
     lines: SubmitLines
+    console: Console
 
     def follow(self, *, patience: float, timeout: float | None) -> int:
         """Follow the job and print how it ended; give the exit code. Times are in seconds."""
@@ -163,7 +163,7 @@ class Submitted:
     def _print(self, status: str, state: JobState | None, values: dict[str, object]) -> None:
         job_status = None if state is None else state.status
         facts = {"status": status, "submission_id": self.submission_id, "job_status": job_status}
-        print_json({**facts, **values})
+        self.console.result({**facts, **values})
 
     def _goes_on(self, verb: str = "goes") -> str:
         return (
@@ -174,107 +174,6 @@ class Submitted:
 
 FIRST_PATIENCE, PATIENCE = 20.0, 300.0
 """Seconds that a job server may be away: one that has never answered is perhaps another address."""
-
-_SUBMIT = """\
-Run a recipe on a Ray cluster by its job server, follow it, and say truly how it ended.
-
-  export RAY_AUTH_MODE=token             (and the cluster's token in ~/.ray/auth_token)
-  nanotok submit recipe.toml --address http://127.0.0.1:8265
-  nanotok submit recipe.toml --job train --also 8192,16384
-  nanotok submit recipe.toml --env DATA=s3://bucket/data --set output.path=s3://bucket/out
-  nanotok submit recipe.toml --no-wait              (the same command again follows it)
-  nanotok submit recipe.toml --dry-run              (prints the job, and contacts nothing)
-
-The recipe travels alone, so its paths must be whole (or URLs), and mean the same on the cluster.
-
-The same command finds its job again: one that runs is followed and not run a second time, and one
-that has ended is run anew, as NAME-2, NAME-3 and so on. A job with an id of --submission-id is
-run once: submitted again it is followed, or its end is told. So for cron, which knows % as \\%:
-
-  30 2 * * *  nanotok submit /etc/nanotok/web.toml --submission-id web-$(date +\\%F)
-
-Exit codes: 0 if the job succeeded and its output is complete (the last file is there; or, where
-this machine cannot see the output, the job says so itself); a failed job's own code; 4 if it
-succeeded and the output is not complete; 5 if it cannot be reached, or --timeout has passed; 7 if
-it was stopped; 130 after Ctrl-C. A job goes on whatever becomes of this command, until it is
-stopped: ray job stop ID --address URL
-"""
-
-
-def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to a parser."""
-    parser = commands.add_parser(
-        "submit",
-        help=_SUBMIT.partition("\n")[0],
-        description=_SUBMIT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("recipe", metavar="RECIPE", help="the TOML file that says all of the job")
-    parser.add_argument(
-        "--address",
-        metavar="URL",
-        help="of the dashboard (default: $RAY_API_SERVER_ADDRESS, or $RAY_ADDRESS if it is a URL)",
-    )
-    parser.add_argument(
-        "--job",
-        choices=("prepare", "train", "tokenize"),
-        default="prepare",
-        help="what to run (default: prepare)",
-    )
-    add_overrides(parser)
-    parser.add_argument(
-        "--also",
-        metavar="IDS,...",
-        help="tokenizers of smaller sizes (default: those of the recipe)",
-    )
-    add_relearn(parser)
-    add_resplit(parser)
-    add_removed(parser)
-    _add_environment(parser)
-    _add_following(parser)
-    parser.set_defaults(run=_run_submit)
-
-
-def _add_environment(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--env",
-        metavar="NAME[=VALUE]",
-        action="append",
-        default=[],
-        help="give the job an environment variable, e.g. for ${NAME} in the recipe; repeatable; "
-        "no secrets: all who see the dashboard see it (default: none)",
-    )
-    parser.add_argument(
-        "--submission-id", metavar="ID", help="run at most once (default: of the recipe's content)"
-    )
-
-
-def _add_following(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--no-wait", action="store_true", help="print the id once the job is submitted, and exit 0"
-    )
-    parser.add_argument(
-        "--timeout", type=_seconds, metavar="S", help="follow for so long (default: to the end)"
-    )
-    parser.add_argument(
-        "--patience",
-        type=_seconds,
-        metavar="S",
-        help="how long the job server may be away (default: 20 until it has answered, then 300)",
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="say what would be submitted, and contact nothing"
-    )
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 <= seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0 on")
-    return seconds
 
 
 def address_of(argument: str | None, environment: Mapping[str, str]) -> str:
@@ -297,54 +196,52 @@ def address_of(argument: str | None, environment: Mapping[str, str]) -> str:
     return address.rstrip("/")
 
 
-def _run_submit(arguments: argparse.Namespace) -> int:
+def run_submit(arguments: "Arguments") -> int:
+    """Submit, follow, and return the exit code."""
     shipped = _shipped(arguments)
     for note in shipped.notes:
-        print(f"nanotok: note: {note}", file=sys.stderr)
+        arguments.console.note(note)
     address = address_of(arguments.address, os.environ)
     if arguments.dry_run:
         return _dry_run(arguments, shipped, address)
-    from nanotok_ray.cluster.submit.ray_jobs import RayJobs  # noqa: PLC0415 - it imports Ray
-
     jobs = RayJobs(address)
-    lines = SubmitLines(sys.stderr)
+    lines = SubmitLines(arguments.console.stream)
     started = _start(arguments, shipped, jobs, lines)
     if arguments.no_wait:
-        return _leave(started)
+        return _leave(started, arguments.console)
     submitted = Submitted(
         submission_id=started.submission_id,
         job=arguments.job,
         output=shipped.output,
         jobs=jobs,
         lines=lines,
+        console=arguments.console,
     )
     patience = PATIENCE if arguments.patience is None else arguments.patience
     return submitted.follow(patience=patience, timeout=arguments.timeout)
 
 
-def _shipped(arguments: argparse.Namespace) -> "Shipped":
-    from nanotok_ray.cluster.submit.shipping import check_id, ship, variables_of  # noqa: PLC0415 - for this command alone
-
+def _shipped(arguments: "Arguments") -> Shipped:
     if arguments.submission_id is not None:
         check_id(arguments.submission_id)
     if arguments.job == "tokenize" and (arguments.also is not None or arguments.relearn):
-        raise RecipeError("--job tokenize learns nothing: leave out --also and --relearn")
+        raise RecipeError("--job tokenize learns nothing; omit --also and --relearn")
     asks = arguments.relearn and arguments.job == "prepare"  # `train` learns unasked
     named = (("--relearn", asks), ("--resplit", arguments.resplit))
     return ship(
         arguments.recipe,
         job=arguments.job,
-        overrides=arguments.overrides,
-        also=arguments.also,
+        overrides=overrides_of(arguments),
+        also=None if arguments.also is None else ",".join(map(str, arguments.also)),
         flags=[flag for flag, is_given in named if is_given],
         variables=variables_of(arguments.env, os.environ),
         environment=os.environ,
     )
 
 
-def _dry_run(arguments: argparse.Namespace, shipped: "Shipped", address: str) -> int:
+def _dry_run(arguments: "Arguments", shipped: Shipped, address: str) -> int:
     submission = shipped.submission
-    print_json(
+    arguments.console.result(
         {
             "status": "dry run",
             "submission_id": arguments.submission_id or submission.base_id,
@@ -352,19 +249,16 @@ def _dry_run(arguments: argparse.Namespace, shipped: "Shipped", address: str) ->
             "entrypoint": submission.entrypoint,
             "env": sorted(submission.variables),
             "output": shipped.output,
-        }
+        },
+        f"would submit {arguments.submission_id or submission.base_id} to {address}",
+        f"entrypoint   {submission.entrypoint}",
+        f"environment  {', '.join(sorted(submission.variables)) or 'none'}",
+        f"output       {shipped.output}",
     )
     return 0
 
 
-def _start(
-    arguments: argparse.Namespace, shipped: "Shipped", jobs: "RayJobs", lines: SubmitLines
-) -> "Started":
-    from nanotok_ray.cluster.submit.submission import (  # noqa: PLC0415 - as above
-        Starter,
-        WallClock,
-    )
-
+def _start(arguments: "Arguments", shipped: Shipped, jobs: RayJobs, lines: SubmitLines) -> Started:
     started = Starter(
         jobs=jobs,
         submission=shipped.submission,
@@ -389,9 +283,9 @@ def _start(
     return started
 
 
-def _leave(started: "Started") -> int:
+def _leave(started: Started, console: Console) -> int:
     status = "PENDING" if started.was_there is None else started.was_there.status
-    print_json(
+    console.result(
         {
             "status": "submitted",
             "submission_id": started.submission_id,

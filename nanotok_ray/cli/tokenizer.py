@@ -1,129 +1,425 @@
-"""The commands about a tokenizer that is there: tokenizer extend, and those of other files."""
+"""The commands about tokenizers: tokenizer train, learn, show, compare, eval, extend, convert."""
 
-import argparse
-import sys
+from collections.abc import Callable
+from inspect import cleandoc
 from typing import Any
 
-from nanotok_ray.cli import tokenizer_compare, tokenizer_eval, tokenizer_show
-from nanotok_ray.cli.printing import print_json
-from nanotok_ray.cli.tokenizers import TOKENIZERS_HELP, add_pattern, opened
-from nanotok_ray.errors import TokenizerError
-from nanotok_ray.recipe.special_tokens import PRESETS
-from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.output import WITHOUT_SPECIAL_TOKENS, file_suffix, write_new
+import click
 
-_TOKENIZER = """\
-Do something with a tokenizer that is there.
-
-  nanotok tokenizer extend /data/out/tokenizer --preset seed --output /data/vision-tokenizer
-  nanotok tokenizer show /data/out/tokenizer corpus/*.parquet
-  nanotok tokenizer compare /data/out/tokenizer /data/old/tokenizer --corpus corpus/*.parquet
-  nanotok tokenizer eval /data/out/tokenizer --against /data/old/tokenizer
-"""
-
-_PRESETS = "\n".join(
-    f"  {name + ':':<19}{' '.join(preset.special_tokens)}" for name, preset in PRESETS.items()
+from nanotok_ray.cli.app import Arguments, Choice, Group, command
+from nanotok_ray.cli.options import (
+    COUNT,
+    PATH,
+    also_option,
+    cpus_option,
+    number,
+    options,
+    vocab_size_option,
+    whole,
 )
 
-_EXTEND = f"""\
-Add special tokens to a tokenizer. No id moves, so a model goes on with it once its embedding has
-more rows, and text that was tokenized stays right.
+PATTERN_NAMES = "nanochat, gpt4, cl100k, r50k, o200k"
+TOKENIZERS_HELP = """
+A tokenizer is a folder, a tokenizer.txt, tokenizer.json or tokenizer.pkl, a file of ranks with its
+pattern, as ranks.tiktoken:gpt4, or the name of an encoding of tiktoken, as cl100k_base or gpt2.
+The names cl100k and o200k need the package bpe-openai.
+"""
+FILES_HELP = """
+Files are parquet (a document per row), .jsonl and .ndjson (a JSON object per line) or .txt (a
+document per line; blank lines are skipped), the latter two also as .gz or .zst. Paths, URLs,
+globs, and folders of one format are accepted.
+"""
+BAD_DOCUMENTS_HELP = """
+Documents that cannot be used (invalid UTF-8, invalid JSON, no text) are skipped, counted, and
+listed with their reasons. If they are too many, or if a file cannot be read to its end, the command
+exits with 3 and writes nothing.
+"""
 
-  nanotok tokenizer extend /data/out/tokenizer --preset seed --output /data/vision-tokenizer
-  nanotok tokenizer extend s3://bucket/tokenizer --tokens '<|pad|>' '<|image|>' \\
-      --output s3://bucket/padded
-  nanotok tokenizer extend ranks.tiktoken:gpt4 --tokens '<|bos|>' --output /data/with-bos
+tokenizer = Group(
+    "tokenizer",
+    sections={
+        "Make a tokenizer": dict.fromkeys(("train", "learn", "extend", "convert"), "tokenizer"),
+        "Look at tokenizers": {
+            "show": "tokenizer",
+            "compare": "tokenizer",
+            "eval": "tokenizer:evaluate",
+        },
+    },
+    examples="""
+nanotok tokenizer train --vocab-size 8000 --output my_tokenizer corpus.txt
+nanotok tokenizer show /data/out/tokenizer
+nanotok tokenizer eval /data/out/tokenizer --against /data/old/tokenizer
+""",
+    help="Train a tokenizer from files or counts, and show, compare and extend tokenizers.",
+)
 
-Names that the tokenizer lacks get the ids after its last, in their order; those it has stay as they
-are. A preset is a list of names, and may be given with others, which follow it:
 
-{_PRESETS}
+def describe(*parts: str) -> Callable[[Callable[[Arguments], int]], Callable[[Arguments], int]]:
+    """Return a decorator that adds paragraphs to a docstring."""
 
-The new folder has all files of a tokenizer, with the names in each that holds special tokens.
-OUTPUT may also be one file, *.json or *.txt, as for nanotok train. What holds another tokenizer is
-refused.
+    def decorate(function: Callable[[Arguments], int]) -> Callable[[Arguments], int]:
+        texts = [cleandoc(text) for text in (function.__doc__ or "", *parts)]
+        function.__doc__ = "\n\n".join(texts)
+        return function
 
-A job does the same by itself: tokenizer.extend = ["preset:seed"] in its recipe.
-
-{TOKENIZERS_HELP}"""
+    return decorate
 
 
-def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to a parser."""
-    all_of_them = _parser(commands, "tokenizer", _TOKENIZER)
-    actions = all_of_them.add_subparsers(dest="action", required=True, metavar="ACTION")
-    parser = _parser(actions, "extend", _EXTEND)
-    parser.add_argument(
-        "tokenizer", metavar="TOKENIZER", help="folder, file or URL of the tokenizer"
-    )
-    parser.add_argument(
-        "--tokens",
-        nargs="+",
+training_options = options(
+    vocab_size_option,
+    click.option(
+        "--output", type=PATH, required=True, metavar="FILE|FOLDER", help="Where to write it."
+    ),
+    also_option,
+    click.option(
+        "--pattern",
+        metavar="NAME|REGEX",
+        help=f"Split pattern: {PATTERN_NAMES}, or a regular expression.  [default: nanochat; "
+        "learn: the pattern in the count files]",
+    ),
+    click.option(
+        "--special-token",
+        "special_tokens",
         metavar="NAME",
-        default=[],
-        help="names of special tokens, in order (default: those of --preset)",
+        multiple=True,
+        help="Special token. Repeatable.  [default: nanochat's nine; none for *.tiktoken]",
+    ),
+    click.option("--no-special-tokens", is_flag=True, help="Have no special tokens."),
+    click.option(
+        "--min-pair-count",
+        type=COUNT,
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Stop when no remaining pair occurs at least N times.",
+    ),
+    click.option(
+        "--max-token-bytes",
+        type=whole(2),
+        metavar="N",
+        help="Make no token longer than N bytes.",
+    ),
+    cpus_option,
+    click.option("--force", is_flag=True, help="Overwrite existing files, also another tokenizer."),
+)
+
+file_options = options(
+    click.option(
+        "--input-format",
+        type=Choice(("parquet", "jsonl", "lines", "document")),
+        help="Format of all files.  [default: by suffix]",
+    ),
+    click.option(
+        "--document-per-file",
+        is_flag=True,
+        help="Read a .txt, or a file of no known suffix, as one document.",
+    ),
+    click.option(
+        "--column",
+        metavar="NAME",
+        help="Parquet column or JSON field of the text.  [default: text]",
+    ),
+)
+
+corpus_options = options(
+    click.option(
+        "--kind",
+        type=Choice(("text", "chat")),
+        default="text",
+        show_default=True,
+        help="What a document is: a text, or a conversation, of which all messages are read.",
+    ),
+    file_options,
+)
+
+pattern_option = click.option(
+    "--pattern",
+    metavar="NAME|REGEX",
+    help="Split pattern of tokenizers that are .tiktoken files, which do not store it.",
+)
+
+open_options = options(
+    pattern_option,
+    click.option("--plot", type=PATH, metavar="FILE", help="Also draw a picture: *.svg or *.png."),
+)
+
+
+def max_bytes_option(default: str) -> Callable[[Any], Any]:
+    """Return `--max-bytes` with its default."""
+    return click.option(
+        "--max-bytes",
+        default=default,
+        show_default=True,
+        metavar="SIZE",
+        help="Read this much text of each source, from its beginning.",
     )
-    parser.add_argument(
-        "--preset", choices=tuple(PRESETS), help="names that belong together (default: none)"
-    )
-    parser.add_argument(
-        "--output", required=True, metavar="OUTPUT", help="folder, *.json or *.txt; path or URL"
-    )
-    add_pattern(parser)
-    parser.set_defaults(run=_run_extend)
-    for item in (tokenizer_show, tokenizer_compare, tokenizer_eval):
-        item.add_action(actions)
 
 
-def _parser(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
-) -> argparse.ArgumentParser:
-    return commands.add_parser(
-        name,
-        help=text.partition("\n")[0],
-        description=text,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+@command(
+    examples="""
+nanotok tokenizer train --vocab-size 8000 --output my_tokenizer.tiktoken corpus.txt
+nanotok tokenizer train --vocab-size 32768 --output my_tokenizer --document-per-file books/*.txt
+nanotok tokenizer train --vocab-size 50000 --output tokenizer.json --column body --pattern gpt4 \\
+    --special-token '<|bos|>' --special-token '<|eos|>' a.jsonl.gz s3://bucket/b.jsonl
+"""
+)
+@click.argument("files", type=PATH, nargs=-1, required=True, metavar="FILES...")
+@training_options
+@file_options
+@click.option(
+    "--max-quarantined-share",
+    type=number(0, 1),
+    metavar="SHARE",
+    help="Share of the documents that may be unusable.  [default: 0.001]",
+)
+@click.option(
+    "--max-tails",
+    type=whole(0),
+    metavar="N",
+    help="How many files may be truncated or damaged.  [default: 0]",
+)
+@describe(FILES_HELP, BAD_DOCUMENTS_HELP)
+def train(arguments: Arguments) -> int:
+    """Train a tokenizer from files, in this process and without a recipe.
+
+    All documents are used; there is no val split. The merges equal those of a job over the same
+    documents, and those of rustbpe.
+
+    --output is a folder for all files of a tokenizer and its report.json, or a single file:
+    *.tiktoken (ranks, without the pattern and special tokens), *.json (tokenizer.json of Hugging
+    Face) or *.txt (readable, the format of nanotok_ray). --also writes smaller tokenizers beside
+    it, such as my_tokenizer-4096. Files of another tokenizer are not overwritten without --force.
+    """
+    from nanotok_ray.cli.tokenizer_train import run_train
+
+    return run_train(arguments)
 
 
-def _run_extend(arguments: argparse.Namespace) -> int:
-    preset = () if arguments.preset is None else PRESETS[arguments.preset].special_tokens
-    names = [*preset, *arguments.tokens]
-    if not names:
-        raise TokenizerError(
-            "no special token to add: name some with --tokens, or a list of them with --preset "
-            f"({', '.join(PRESETS)})"
-        )
-    if file_suffix(arguments.output) == WITHOUT_SPECIAL_TOKENS:
-        raise TokenizerError(
-            f"{arguments.output}: a {WITHOUT_SPECIAL_TOKENS} file has no place for special tokens; "
-            "name a folder, *.json or *.txt as --output"
-        )
-    before = opened(arguments.tokenizer, arguments)
-    tokenizer = before.extended(names)
-    write_new(tokenizer.model, arguments.output)
-    known = before.special_tokens
-    added = {name: value for name, value in tokenizer.special_tokens.items() if name not in known}
-    there = {name: known[name] for name in names if name in known}
-    _print_tokens(tokenizer, arguments.output, added=added, there=there)
-    print_json(_values(tokenizer, arguments.output) | {"added": added, "there": there})
-    return 0
+@command(
+    examples="""
+nanotok tokenizer learn WORK/counts --vocab-size 65536 --output /data/tokenizer
+nanotok tokenizer learn WORK/counts --vocab-size 65536 --also 16384,32768 --output /data/tokenizer
+nanotok tokenizer learn a.arrow s3://bucket/b.arrow --vocab-size 32768 --output s3://bucket/t
+nanotok tokenizer learn counts.parquet --span-column token --count-column n --pattern gpt4 \\
+    --vocab-size 50000 --special-token '<|bos|>' --output /data/tokenizer
+"""
+)
+@click.argument("counts", type=PATH, nargs=-1, required=True, metavar="COUNTS...")
+@training_options
+@click.option(
+    "--span-column",
+    default="span",
+    show_default=True,
+    metavar="NAME",
+    help="Column of spans in parquet files.",
+)
+@click.option(
+    "--count-column",
+    default="count",
+    show_default=True,
+    metavar="NAME",
+    help="Column of counts in parquet files.",
+)
+def learn(arguments: Arguments) -> int:
+    """Learn a tokenizer from counts of spans, without reading any text.
+
+    COUNTS are count files (WORK/counts/**/*.arrow of a job, or what SpanCounts.save writes),
+    parquet files with a row per span (from Spark, SQL or other tools), or folders of them. They are
+    added up. A count file stores the pattern that split the texts. Parquet files do not, so give it
+    with --pattern; the tokenizer is only right if the texts were split by that pattern.
+
+    A job keeps the counts of earlier runs and, with max_chars, those of slices past the limit. If
+    the corpus or the recipe has changed since, or if it has max_chars, name the files to use.
+
+    --output is a folder. --also writes smaller tokenizers beside it, such as /data/tokenizer-16384;
+    nothing is learned twice, since the first merges of a tokenizer are the smaller one. Files of
+    another tokenizer are not overwritten without --force.
+    """
+    from nanotok_ray.cli.tokenizer_train import run_learn
+
+    return run_learn(arguments)
 
 
-def _print_tokens(
-    tokenizer: Tokenizer, output: str, *, added: dict[str, int], there: dict[str, int]
-) -> None:
-    for title, tokens in (("added", added), ("there", there)):
-        for name, number in tokens.items():
-            print(f"{title:<12}{number:>9,}  {name}", file=sys.stderr)
-    print(f"tokenizer   {tokenizer.get_vocab_size():>9,} ids", file=sys.stderr)
-    print(f"wrote       {output}", file=sys.stderr)
+@command(
+    examples="""
+nanotok tokenizer show /data/out/tokenizer
+nanotok tokenizer show /data/out/tokenizer /data/web/*.parquet --plot tokenizer.svg
+nanotok tokenizer show /data/out/tokenizer --id 300 --id 301 --token ' the'
+nanotok tokenizer show ranks.tiktoken:gpt4 corpus.txt.gz --top 50
+"""
+)
+@click.argument("tokenizer", type=PATH, metavar="TOKENIZER")
+@click.argument("files", type=PATH, nargs=-1, metavar="[FILES]...")
+@click.option("--id", "ids", type=int, multiple=True, metavar="N", help="Show this id. Repeatable.")
+@click.option(
+    "--token", "tokens", multiple=True, metavar="TEXT", help="Show this token. Repeatable."
+)
+@click.option(
+    "--top", type=COUNT, default=20, show_default=True, metavar="N", help="Length of each list."
+)
+@open_options
+@corpus_options
+@max_bytes_option("100MB")
+@describe(TOKENIZERS_HELP, FILES_HELP)
+def show(arguments: Arguments) -> int:
+    """Show a tokenizer: sizes, merges, special tokens, longest tokens; with files, their use.
+
+    Tokens are shown as Python literals. In JSON, and for --token, a byte that is not UTF-8 is \\xNN
+    and a backslash is \\\\. Unused tokens are those that occur in no text of the files. Every text
+    is decoded again and compared.
+    """
+    from nanotok_ray.cli.tokenizer_show import run_show
+
+    return run_show(arguments)
 
 
-def _values(tokenizer: Tokenizer, output: str) -> dict[str, Any]:
-    return {
-        "status": "done",
-        "output": output,
-        "tokenizer_sha256": tokenizer.sha256,
-        "vocab_size": tokenizer.get_vocab_size(),
-    }
+@command(
+    examples="""
+nanotok tokenizer compare /data/a/tokenizer /data/b/tokenizer --corpus 'web/*.parquet'
+nanotok tokenizer compare ours=/data/out/tokenizer cl100k o200k \\
+    --corpus 'english=en/*.parquet' --corpus 'code=code/*.parquet' --plot compare.svg
+nanotok tokenizer compare A B --corpus pages.jsonl --by language --max-bytes 1GB
+"""
+)
+@click.argument("tokenizers", type=PATH, nargs=-1, required=True, metavar="[NAME=]TOKENIZER...")
+@click.option(
+    "--corpus",
+    type=PATH,
+    required=True,
+    multiple=True,
+    metavar="[NAME=]FILES",
+    help="Files, folder or glob (quote it), optionally with the name of a source. Repeatable.",
+)
+@open_options
+@corpus_options
+@click.option(
+    "--by",
+    metavar="COLUMN",
+    help="Parquet column or JSON field to group documents by, such as their language.",
+)
+@max_bytes_option("100MB")
+@describe(TOKENIZERS_HELP, FILES_HELP)
+def compare(arguments: Arguments) -> int:
+    """Compare tokenizers on corpora: bytes per token by source and language, and shared tokens.
+
+    The first tokenizer is compared with each of the others: "diff" is how many percent fewer tokens
+    it makes. The column "code point" is the bytes per token of a tokenizer with one token per code
+    point. Every text is decoded again and compared. Then the vocabularies are compared: the tokens
+    that both have, and the first merge that differs.
+    """
+    from nanotok_ray.cli.tokenizer_compare import run_compare
+
+    return run_compare(arguments)
+
+
+@command(
+    "eval",
+    examples="""
+nanotok tokenizer eval /data/out/tokenizer
+nanotok tokenizer eval /data/out/tokenizer --against cl100k --against o200k --plot eval.png
+nanotok tokenizer eval /data/out/tokenizer --against /data/old/tokenizer --splits-of /data/out
+""",
+)
+@click.argument("tokenizer", type=PATH, metavar="[NAME=]TOKENIZER")
+@click.option(
+    "--against",
+    type=PATH,
+    multiple=True,
+    metavar="[NAME=]TOKENIZER",
+    help="Another tokenizer. Repeatable.",
+)
+@click.option(
+    "--splits-of",
+    type=PATH,
+    metavar="OUTPUT|RECIPE",
+    help="Also use the first train and val documents of this finished output.",
+)
+@open_options
+@max_bytes_option("1MB")
+@describe(TOKENIZERS_HELP)
+def evaluate(arguments: Arguments) -> int:
+    """Evaluate a tokenizer on sample texts: news, Korean, code, math, science.
+
+    The table is that of nanochat's tok_eval, but the texts are different ones, so compare the
+    numbers with each other and not with published ones. "diff" is how many percent fewer tokens the
+    first tokenizer makes. Special tokens are left out, and every text is decoded again and
+    compared.
+    """
+    from nanotok_ray.cli.tokenizer_compare import run_eval
+
+    return run_eval(arguments)
+
+
+@command(
+    examples="""
+nanotok tokenizer extend /data/out/tokenizer --preset seed --output /data/vision-tokenizer
+nanotok tokenizer extend s3://bucket/tokenizer --special-token '<|pad|>' \\
+    --special-token '<|image|>' --output s3://bucket/padded
+nanotok tokenizer extend ranks.tiktoken:gpt4 --special-token '<|bos|>' --output /data/with-bos
+"""
+)
+@click.argument("tokenizer", type=PATH, metavar="TOKENIZER")
+@click.option(
+    "--preset",
+    type=Choice(("seed", "nano-deepseek-ocr")),
+    help="Special tokens that belong together; those of --special-token follow them.",
+)
+@click.option(
+    "--special-token",
+    "special_tokens",
+    metavar="NAME",
+    multiple=True,
+    help="Special token to add. Repeatable.",
+)
+@click.option(
+    "--output", type=PATH, required=True, metavar="FILE|FOLDER", help="Folder, *.json or *.txt."
+)
+@pattern_option
+@describe(TOKENIZERS_HELP)
+def extend(arguments: Arguments) -> int:
+    """Add special tokens to a tokenizer, without changing any id.
+
+    A model can use the new tokenizer as soon as its embedding has more rows, and text that was
+    tokenized before stays valid. New names get the ids after the last one, in their order; existing
+    names stay as they are. A job does the same with tokenizer.extend = ["preset:seed"] in its
+    recipe.
+
+    \b
+    Presets:
+      seed               <image> <|grounding|> <|ref|> <|/ref|> <|det|> <|/det|>
+      nano-deepseek-ocr  <|image|>
+
+    Files of another tokenizer are not overwritten.
+    """
+    from nanotok_ray.cli.tokenizer_train import run_extend
+
+    return run_extend(arguments)
+
+
+@command(
+    examples="""
+nanotok tokenizer convert /data/out/tokenizer --output tokenizer.json
+nanotok tokenizer convert tokenizer.json --output /data/tokenizer
+nanotok tokenizer convert ranks.tiktoken:gpt4 --output tokenizer.txt
+"""
+)
+@click.argument("tokenizer", type=PATH, metavar="TOKENIZER")
+@click.option(
+    "--output",
+    type=PATH,
+    required=True,
+    metavar="FILE|FOLDER",
+    help="Folder, *.tiktoken, *.json or *.txt.",
+)
+@pattern_option
+@describe(TOKENIZERS_HELP)
+def convert(arguments: Arguments) -> int:
+    """Write a tokenizer in another format, with the same ids.
+
+    --output is a folder for the files of all formats, or a single file: *.tiktoken (ranks, without
+    the pattern and special tokens), *.json (tokenizer.json of Hugging Face) or *.txt (readable, the
+    format of nanotok_ray). Files of another tokenizer are not overwritten.
+    """
+    from nanotok_ray.cli.tokenizer_train import run_convert
+
+    return run_convert(arguments)

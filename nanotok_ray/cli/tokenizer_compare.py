@@ -1,46 +1,46 @@
-"""The command that compares tokenizers on corpora: tokenizer compare.
+"""What `nanotok tokenizer compare` and `eval` do: measure tokenizers on corpora and samples."""
 
-It prints a table on stderr and one line of JSON on stdout.
-"""
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-import argparse
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
-from typing import Any, Final
+import numpy as np
 
-from nanotok_ray.cli.corpora import (
-    MEASURED_FILES_HELP,
-    add_corpus_flags,
-    byte_bar,
-    print_left_out,
-    readers_of,
-)
-from nanotok_ray.cli.printing import print_json, ratio, signed_percent, table_lines
-from nanotok_ray.cli.progress import token_label
-from nanotok_ray.cli.tokenizers import (
-    NAMES_HELP,
-    TOKENIZERS_HELP,
+from nanotok_ray.cli.inputs import (
     about,
-    add_pattern,
-    add_plot,
+    byte_bar,
     check_plot_of,
     counters_of,
+    max_bytes_of,
+    print_skipped,
+    readers_of,
     write_plot,
 )
+from nanotok_ray.cli.options import output_of
+from nanotok_ray.cli.printing import ratio, signed_percent, table_lines
+from nanotok_ray.cli.progress import token_label
+from nanotok_ray.documents.batch import Documents, to_utf8
+from nanotok_ray.documents.texts import batches_of
+from nanotok_ray.formats.manifest import SPLITS, TOKENIZER_FOLDER
+from nanotok_ray.loader import open_shards
 from nanotok_ray.report.figures import ratio_figure
+from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.evaluation import (
+    SAMPLE_TEXTS,
     CorpusReader,
     Measured,
     Overlap,
+    SampleRow,
     Tally,
     TokenizerCounter,
     diff_percent,
     measure,
     overlap_of,
+    sample_rows,
 )
 from nanotok_ray.tokenizer.report import token_text
-from nanotok_ray.units import printable
+
+if TYPE_CHECKING:
+    from nanotok_ray.cli.app import Arguments
 
 ALL: Final = "all"
 """The row of all sources together."""
@@ -48,72 +48,30 @@ ALL: Final = "all"
 MAX_BARS: Final = 60
 """Rows of a picture."""
 
-_COMPARE: Final = f"""\
-Compare tokenizers on corpora: bytes per token by source and language, and what tokens they share.
 
-  nanotok tokenizer compare /data/a/tokenizer /data/b/tokenizer --corpus web/*.parquet
-  nanotok tokenizer compare ours=/data/out/tokenizer cl100k o200k \\
-      --corpus 'english=en/*.parquet' 'code=code/*.parquet' --plot compare.svg
-  nanotok tokenizer compare A B --corpus pages.jsonl --by language --max-bytes 1GB
-
-Each NAME= of --corpus is a source; files without one are a source together. The first tokenizer is
-set against each other one: "diff" says how many percent fewer tokens it makes. A tokenizer of one
-token a byte has 1 byte per token, one of a token a code point what stands under "code point". Every
-text is decoded again and compared. Then the vocabularies are: tokens that both have, and the first
-merge that differs.
-
-{TOKENIZERS_HELP}{NAMES_HELP}
-{MEASURED_FILES_HELP}"""
-
-
-def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the action to `nanotok tokenizer`."""
-    parser = actions.add_parser(
-        "compare",
-        help=_COMPARE.partition("\n")[0],
-        description=_COMPARE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "tokenizers", metavar="TOKENIZER", nargs="+", help="folders, files or URLs of tokenizers"
-    )
-    parser.add_argument(
-        "--corpus",
-        metavar="[NAME=]FILES",
-        nargs="+",
-        action="extend",
-        required=True,
-        help="files, folders, globs of texts, with the name of a source",
-    )
-    add_pattern(parser)
-    add_corpus_flags(parser, with_labels=True)
-    add_plot(parser, what="bytes per token by source")
-    parser.set_defaults(run=_run_compare)
-
-
-def _run_compare(arguments: argparse.Namespace) -> int:
-    check_plot_of(arguments)
-    counters = counters_of(arguments.tokenizers, arguments)
+def run_compare(arguments: "Arguments") -> int:
+    """Compare tokenizers and return the exit code."""
+    check_plot_of(arguments.plot)
+    counters = counters_of(arguments.tokenizers, arguments.pattern)
     readers = readers_of(arguments.corpus, arguments)
-    rows = _rows(_measured(counters, readers))
+    rows = _rows(_measured(counters, readers, arguments))
     overlaps = [overlap_of(counters[0].vocabulary, counter.vocabulary) for counter in counters[1:]]
-    for line in chain(_table(counters, rows), _overlap_lines(counters, overlaps)):
-        print(printable(line), file=sys.stderr)
+    arguments.console.text(*_table(counters, rows), *_overlap_lines(counters, overlaps))
     if arguments.plot is not None:
         _plot(counters, rows, arguments)
-    print_json(_values(counters, rows, overlaps))
+    arguments.console.result(_values(counters, rows, overlaps))
     return 0
 
 
 def _measured(
-    counters: Sequence[TokenizerCounter], readers: Sequence[CorpusReader]
+    counters: Sequence[TokenizerCounter], readers: Sequence[CorpusReader], arguments: "Arguments"
 ) -> dict[str, Measured]:
     total = sum(reader.estimated_bytes for reader in readers)
-    with byte_bar(sys.stderr, total=total) as done:
+    with byte_bar(arguments.console.stream, total=total) as done:
         measured = {
             reader.corpus.name: measure(counters, reader, on_bytes=done) for reader in readers
         }
-    print_left_out(readers)
+    print_skipped(readers, arguments)
     return measured
 
 
@@ -229,7 +187,7 @@ def tally_values(tally: Tally, names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _plot(counters: Sequence[TokenizerCounter], rows: _Rows, arguments: argparse.Namespace) -> None:
+def _plot(counters: Sequence[TokenizerCounter], rows: _Rows, arguments: "Arguments") -> None:
     indexes, chosen = range(len(counters)), _largest(rows)
     bars = {
         (name if label is None else f"{name}: {label}"): [
@@ -256,3 +214,111 @@ def _largest(rows: _Rows) -> _Rows:
     order = sorted(rows, key=lambda key: -rows[key].num_bytes)
     remaining = set(order[:MAX_BARS])
     return {key: tally for key, tally in rows.items() if key in remaining}
+
+
+def run_eval(arguments: "Arguments") -> int:
+    """Evaluate a tokenizer on the samples and return the exit code."""
+    check_plot_of(arguments.plot)
+    counters = counters_of([arguments.tokenizer, *arguments.against], arguments.pattern)
+    rows = [*sample_rows(counters, _texts(arguments))]
+    arguments.console.text(*_sample_lines(counters, rows))
+    if arguments.plot is not None:
+        _plot_samples(counters, rows, arguments)
+    names = [counter.name for counter in counters]
+    values: dict[str, Any] = {row.name: tally_values(row.tally, names) for row in rows}
+    text = [about(counter) for counter in counters]
+    arguments.console.result({"status": "evaluated", "tokenizers": text, "texts": values})
+    return 0
+
+
+def _texts(arguments: "Arguments") -> dict[str, Iterable[Documents]]:
+    limit = max_bytes_of(arguments)
+    texts: dict[str, Iterable[Documents]] = {
+        name: [Documents.from_strings([text])] for name, text in SAMPLE_TEXTS.items()
+    }
+    if arguments.splits_of is not None:
+        folder = output_of(arguments.splits_of)
+        for split in SPLITS:
+            texts[split] = output_texts(folder, split=split, max_bytes=limit)
+    return texts
+
+
+def _sample_lines(counters: Sequence[TokenizerCounter], rows: Sequence[SampleRow]) -> Iterator[str]:
+    first = counters[0]
+    yield f"tokenizer   {first.name}, {first.num_ids:,} ids"
+    for index, other in enumerate(counters[1:], 1):
+        yield ""
+        yield f"against {other.name}, {other.num_ids:,} ids"
+        yield from table_lines(
+            [_sample_head(first, other), *(_sample_cells(row, index) for row in rows)]
+        )
+    if len(counters) == 1:
+        yield ""
+        head = ["text", "bytes", "code points", "tokens", "bytes per token"]
+        yield from table_lines([head, *map(_tokenizer_cells, rows)])
+
+
+def _sample_head(tokenizer_counter: TokenizerCounter, other: TokenizerCounter) -> list[str]:
+    return ["text", "bytes", other.name, "ratio", tokenizer_counter.name, "ratio", "diff"]
+
+
+def _tokenizer_cells(row: SampleRow) -> list[str]:
+    tally = row.tally
+    numbers = (tally.num_bytes, tally.characters, tally.tokens[0])
+    return [row.name, *(f"{number:,}" for number in numbers), ratio(tally.bytes_per_token(0))]
+
+
+def _sample_cells(row: SampleRow, position: int) -> list[str]:
+    tally = row.tally
+    return [
+        row.name,
+        f"{tally.num_bytes:,}",
+        f"{tally.tokens[position]:,}",
+        ratio(tally.bytes_per_token(position)),
+        f"{tally.tokens[0]:,}",
+        ratio(tally.bytes_per_token(0)),
+        signed_percent(row.diff_percent(position)),
+    ]
+
+
+def _plot_samples(
+    counters: Sequence[TokenizerCounter], rows: Sequence[SampleRow], arguments: "Arguments"
+) -> None:
+    indexes = range(len(counters))
+    bars = {row.name: [row.tally.bytes_per_token(position) for position in indexes] for row in rows}
+    figure = ratio_figure(
+        bars,
+        [counter.name for counter in counters],
+        title="Bytes per token of sample texts",
+        note="More is better; a token a byte would have 1.",
+        marks=[row.tally.bytes_per_character for row in rows],
+        marks_name="a token a code point",
+    )
+    write_plot(arguments, figure)
+
+
+def output_texts(folder: str, *, split: str, max_bytes: int) -> Iterator[Documents]:
+    """Return the texts of a split's first documents, until they reach `max_bytes`.
+
+    A conversation is one text: all that is said in it.
+
+    Raises:
+        CorruptOutputError: A file is not what the manifest says.
+        IncompleteOutputError: The folder has no manifest.
+        SourceError: There is no such split.
+        TokenizerError: The output's tokenizer cannot be read.
+    """
+    shards = open_shards(folder, split=split)
+    tokenizer = Tokenizer.load(f"{folder}/{TOKENIZER_FOLDER}")
+    special = np.array([*tokenizer.special_tokens.values()], dtype=np.uint32)
+
+    def texts() -> Iterator[str]:
+        left = max_bytes
+        for ids in shards:
+            text = tokenizer.decode(ids[~np.isin(ids, special)])
+            yield text
+            left -= len(to_utf8(text))
+            if left <= 0:
+                return
+
+    return batches_of(texts())

@@ -1,35 +1,27 @@
-"""The command that shows one tokenizer, and how a corpus uses it: tokenizer show."""
+"""What `nanotok tokenizer show` does: describes a tokenizer, and how a corpus uses it."""
 
-import argparse
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
-from nanotok_ray.cli.arguments import positive
-from nanotok_ray.cli.corpora import (
-    MEASURED_FILES_HELP,
-    add_corpus_flags,
+from nanotok_ray.cli.inputs import (
     byte_bar,
-    print_left_out,
-    readers_of,
-)
-from nanotok_ray.cli.printing import print_json, ratio, table_lines
-from nanotok_ray.cli.progress import token_label
-from nanotok_ray.cli.tokenizers import (
-    TOKENIZERS_HELP,
-    add_pattern,
-    add_plot,
     check_plot_of,
     opened,
+    print_skipped,
+    readers_of,
     write_plot,
 )
+from nanotok_ray.cli.printing import ratio, table_lines
+from nanotok_ray.cli.progress import token_label
 from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.report.figures import vocabulary_figure
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.evaluation import TokenizerCounter, TokenView, Usage, Vocabulary
 from nanotok_ray.tokenizer.report import token_text
-from nanotok_ray.units import printable
+
+if TYPE_CHECKING:
+    from nanotok_ray.cli.app import Arguments
 
 _SINGLE_LENGTHS = 16
 """Longer tokens are counted by ranges that double."""
@@ -223,76 +215,14 @@ def _token_value(view: TokenView, usage: Usage | None) -> dict[str, Any]:
     }
 
 
-DEFAULT_LIMIT: Final = 20
-
-_SHOW: Final = f"""\
-Show a tokenizer: its sizes, merges, special tokens, longest tokens; with a corpus, which it uses.
-
-  nanotok tokenizer show /data/out/tokenizer
-  nanotok tokenizer show /data/out/tokenizer /data/web/*.parquet --plot tokenizer.svg
-  nanotok tokenizer show /data/out/tokenizer --id 300 --id 301 --token ' the'
-  nanotok tokenizer show ranks.tiktoken:gpt4 corpus.txt.gz --most 50
-
-Tokens are shown as Python literals; in the JSON line a byte that is not UTF-8 is \\xNN and a
-backslash \\\\, and --token takes these too. Unused tokens of a corpus are those that no text of it
-is made of; special tokens never are. Every text is decoded again and compared.
-
-{TOKENIZERS_HELP}
-{MEASURED_FILES_HELP}"""
-
-
-def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the action to `nanotok tokenizer`."""
-    parser = actions.add_parser(
-        "show",
-        help=_SHOW.partition("\n")[0],
-        description=_SHOW,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "tokenizer", metavar="TOKENIZER", help="folder, file or URL of the tokenizer"
-    )
-    parser.add_argument(
-        "corpus",
-        metavar="CORPUS",
-        nargs="*",
-        help="files, folders, globs of texts",
-    )
-    parser.add_argument(
-        "--id",
-        type=int,
-        action="append",
-        default=[],
-        metavar="N",
-        help="show this id; repeatable (default: none)",
-    )
-    parser.add_argument(
-        "--token",
-        action="append",
-        default=[],
-        metavar="TEXT",
-        help="show this token; repeatable (default: none)",
-    )
-    parser.add_argument(
-        "--most",
-        type=positive,
-        default=DEFAULT_LIMIT,
-        metavar="N",
-        help=f"of a list (default: {DEFAULT_LIMIT})",
-    )
-    add_pattern(parser)
-    add_corpus_flags(parser)
-    add_plot(parser, what="lengths of tokens, and use by rank,")
-    parser.set_defaults(run=_run_show)
-
-
-def _run_show(arguments: argparse.Namespace) -> int:
-    check_plot_of(arguments)
-    tokenizer = opened(arguments.tokenizer, arguments)
-    vocabulary, limit = Vocabulary.of(tokenizer), arguments.most
-    numbers = [*arguments.id, *map(vocabulary.number_of, arguments.token)]
+def run_show(arguments: "Arguments") -> int:
+    """Show a tokenizer and return the exit code."""
+    check_plot_of(arguments.plot)
+    tokenizer = opened(arguments.tokenizer, arguments.pattern)
+    vocabulary, limit = Vocabulary.of(tokenizer), arguments.top
+    numbers = [*arguments.ids, *map(vocabulary.number_of, arguments.tokens)]
     views = [vocabulary.view(number) for number in numbers]
-    usage = _measured(tokenizer, vocabulary, arguments) if arguments.corpus else None
+    usage = _measured(tokenizer, vocabulary, arguments) if arguments.files else None
     if views:
         lines = token_lines(views, vocabulary, usage, limit=limit)
         values = token_values(views, usage)
@@ -300,24 +230,23 @@ def _run_show(arguments: argparse.Namespace) -> int:
         lines = _lines(tokenizer, vocabulary, usage, arguments)
         values = tokenizer_values(tokenizer, vocabulary, limit=limit)
         values |= {} if usage is None else usage_values(usage, limit=limit)
-    for line in lines:
-        print(printable(line), file=sys.stderr)
+    arguments.console.text(*lines)
     if arguments.plot is not None:
         _plot(tokenizer, vocabulary, usage, arguments)
-    print_json({"status": "shown", "tokenizer": arguments.tokenizer} | values)
+    arguments.console.result({"status": "shown", "tokenizer": arguments.tokenizer} | values)
     return 0
 
 
-def _measured(tokenizer: Tokenizer, vocabulary: Vocabulary, arguments: argparse.Namespace) -> Usage:
-    readers = readers_of(arguments.corpus, arguments)
+def _measured(tokenizer: Tokenizer, vocabulary: Vocabulary, arguments: "Arguments") -> Usage:
+    readers = readers_of(arguments.files, arguments)
     counter = TokenizerCounter(arguments.tokenizer, tokenizer)
     usage = Usage(vocabulary)
     total = sum(reader.estimated_bytes for reader in readers)
-    with byte_bar(sys.stderr, total=total) as done:
+    with byte_bar(arguments.console.stream, total=total) as done:
         for batch in chain.from_iterable(readers):
             usage.add(counter.encode(batch.documents)[0], batch.documents)
             done(batch.documents.num_bytes)
-    print_left_out(readers)
+    print_skipped(readers, arguments)
     return usage
 
 
@@ -325,19 +254,19 @@ def _lines(
     tokenizer: Tokenizer,
     vocabulary: Vocabulary,
     usage: Usage | None,
-    arguments: argparse.Namespace,
+    arguments: "Arguments",
 ) -> Iterator[str]:
     yield from tokenizer_lines(arguments.tokenizer, tokenizer, vocabulary)
-    yield from vocabulary_lines(vocabulary, limit=arguments.most)
+    yield from vocabulary_lines(vocabulary, limit=arguments.top)
     if usage is not None:
-        yield from usage_lines(usage, limit=arguments.most)
+        yield from usage_lines(usage, limit=arguments.top)
 
 
 def _plot(
     tokenizer: Tokenizer,
     vocabulary: Vocabulary,
     usage: Usage | None,
-    arguments: argparse.Namespace,
+    arguments: "Arguments",
 ) -> None:
     note = f"{tokenizer.get_vocab_size():,} ids, sha256 {tokenizer.sha256[:16]}"
     if usage is not None:

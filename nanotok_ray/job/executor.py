@@ -29,8 +29,6 @@ class Executor(ABC):
 
     name: ClassVar[str]
     """What the journal and the tests call it."""
-    starting: ClassVar[str] = "starting workers"
-    """What opening a session is, for people."""
 
     def check(self) -> None:  # noqa: B027 - most have nothing to check
         """Check, before anything is planned, that a session can be opened.
@@ -38,6 +36,10 @@ class Executor(ABC):
         Raises:
             NanotokError: The session cannot be opened; see `session.check_address`.
         """
+
+    def starting(self) -> str:
+        """Return what opening a session does, for people."""
+        return "starting workers"
 
     @abstractmethod
     def session(

@@ -199,7 +199,7 @@ class _Job:
         """Open a session, once there is something to do: its nodes must share the folders."""
         shared = shared_folders(self.out.url, self.recipe.output.work)
         executor = current_executor()
-        self.watch(Activity(text=executor.starting))
+        self.watch(Activity(text=executor.starting()))
         with executor.session(cpus=self.start.cpus, shared=shared):
             yield
             self.watch(Activity(text="closing the session"))

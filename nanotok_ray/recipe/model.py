@@ -15,7 +15,6 @@ from pydantic import (
 from nanotok_ray.recipe.problems import (
     Problem,
     SeveralProblemsError,
-    did_you_mean,
     key_of,
     problems_of,
     sources_of,
@@ -39,6 +38,7 @@ from nanotok_ray.recipe.table import (
     repeated,
     rule,
 )
+from nanotok_ray.units import did_you_mean
 
 if TYPE_CHECKING:
     from typing_extensions import Self

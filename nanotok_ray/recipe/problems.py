@@ -1,6 +1,5 @@
 """What is wrong in a recipe: a line for each problem, in the order of the file."""
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -10,6 +9,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from nanotok_ray.errors import RecipeError
+from nanotok_ray.units import did_you_mean
 
 Location = tuple[int | str, ...]
 """Where a value is in the tables, as ("source", 0, "split")."""
@@ -118,16 +118,6 @@ def sources_of(tables: Any) -> Sequence[Any]:  # noqa: ANN401 - unchecked tables
         if isinstance(tables, Mapping) and isinstance(tables.get(name), list | tuple):
             return tables[name]  # type: ignore[no-any-return]
     return ()
-
-
-def did_you_mean(value: str, choices: Collection[str]) -> str:
-    """Return a question for the nearest of the choices; empty: none is near.
-
-    >>> did_you_mean("trian", ["train", "val"])
-    "did you mean 'train'?"
-    """
-    near = difflib.get_close_matches(value, choices, n=1)
-    return f"did you mean {near[0]!r}?" if near else ""
 
 
 def no_choice(value: object, choices: Collection[str]) -> str:

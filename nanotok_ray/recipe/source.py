@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from nanotok_ray.dialects.detect import DIALECTS
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.recipe.problems import NAME_OF_SOURCE, did_you_mean, no_choice
+from nanotok_ray.recipe.problems import NAME_OF_SOURCE, no_choice
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.recipe.table import (
     Flag,
@@ -25,6 +25,7 @@ from nanotok_ray.recipe.table import (
     one_of,
     rule,
 )
+from nanotok_ray.units import did_you_mean
 
 KINDS: Final = ("text", "chat", "vision")
 FORMATS: Final = ("parquet", "jsonl", "lines", "document")

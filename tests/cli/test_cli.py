@@ -169,7 +169,7 @@ def test_a_folder_that_cannot_be_written_exits_5_without_a_traceback(job, capsys
 def test_workers_are_one_or_more(job, capsys, workers):
     path, _ = job
     with pytest.raises(SystemExit) as caught:
-        main(["prepare", path, "--workers", workers])
+        main(["prepare", path, "--cpus", workers])
     assert caught.value.code == 2
     assert repr(workers) in capsys.readouterr().err
 

@@ -10,10 +10,10 @@ import subprocess
 import sys
 
 import pytest
+from nanotok_ray.cli.overview import COMMANDS, GROUPS
 
 from nanotok_ray.cli import main
 from nanotok_ray.cli.main import parser
-from nanotok_ray.cli.overview import COMMANDS, GROUPS
 
 JOBS = {"prepare": "prepare", "train_tokenizer": "train", "tokenize_corpus": "tokenize"}
 """Modules that are run by `python -m jobs.NAME`, and the commands they are."""

@@ -248,7 +248,8 @@ def test_progress_in_a_log_is_a_line_at_the_begin_and_one_every_ten_seconds():
     assert log.getvalue().splitlines() == ["learn: 200 merges"]
 
 
-def test_progress_in_a_terminal_is_a_bar_with_the_last_token_that_is_closed():
+def test_progress_in_a_terminal_is_a_bar_with_the_last_token_that_is_closed(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     terminal = Terminal()
     with merge_bar(terminal) as show:
         for done in (0, 100, 200):

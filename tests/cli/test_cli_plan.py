@@ -113,14 +113,14 @@ def test_nothing_to_do_takes_no_time(job, capsys):
 
 
 def test_a_given_rate_gives_the_time_of_the_bytes_or_of_the_largest_slice(job, capsys):
-    values, told = planned(capsys, job[0], "--rate", "0.001", "--workers", "2")
+    values, told = planned(capsys, job[0], "--rate", "0.001", "--cpus", "2")
     count = values["estimate"]["stages"]["count"]
     assert count["seconds"] == round(values["count"]["bytes"] / 2000, 1)
     assert (count["per_cpu"], count["megabytes_per_second"]) == (True, 0.001)
     assert values["estimate"]["stages"]["learn"]["seconds"] is None
     assert "on 2 CPUs: count about" in told
     assert "learn not estimated" in told
-    many = planned(capsys, job[0], "--rate", "0.001", "--workers", "1000")[0]
+    many = planned(capsys, job[0], "--rate", "0.001", "--cpus", "1000")[0]
     slices = [many[stage]["largest_slice"] / 1000 for stage in ("count", "tokenize")]
     assert many["estimate"]["seconds"] == pytest.approx(sum(slices), abs=0.2)
 
@@ -143,7 +143,7 @@ def test_the_rate_of_the_last_run_is_taken_if_it_took_some_time(job, capsys):
     assert stages["learn"]["seconds"] == round(summary["stages"]["learn"]["seconds"], 1)
     assert "not estimated" not in told
     # How many CPUs the last run had is not known, so it says nothing of four.
-    stages = planned(capsys, path, *other, "--workers", "4")[0]["estimate"]["stages"]
+    stages = planned(capsys, path, *other, "--cpus", "4")[0]["estimate"]["stages"]
     assert "measured" in stages["count"]["from"]
     (out / "run/summary.json").write_text("half a")
     assert "measured" in planned(capsys, path, *other)[0]["estimate"]["stages"]["count"]["from"]
@@ -184,7 +184,7 @@ def test_an_existing_tokenizer_leaves_nothing_to_count(job, capsys, tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "word"),
-    [(["--rate", "0"], "'0'"), (["--rate", "fast"], "'fast'"), (["--workers", "0"], "'0'")],
+    [(["--rate", "0"], "'0'"), (["--rate", "fast"], "'fast'"), (["--cpus", "0"], "'0'")],
     ids=["no speed", "no number", "no worker"],
 )
 def test_wrong_numbers_are_refused(job, capsys, arguments, word):

@@ -256,7 +256,7 @@ def test_progress_in_a_log_is_a_line_every_ten_seconds():
     lines = [line for line in log.text.splitlines() if " of " in line]
     assert lines == [
         "count: 2 of 4 slices (50%), about 12 s left, 0.3 MB/s",
-        "count: 4 of 4 slices (100%), under 1 s left, 0.3 MB/s",
+        "count: 4 of 4 slices (100%), 24 s so far, 0.3 MB/s",
     ]
 
 
@@ -291,6 +291,7 @@ def test_learning_in_a_log_is_a_line_every_ten_seconds_however_often_it_is_told(
 
 def test_learning_in_a_terminal_is_a_bar_with_the_last_token_and_its_count(monkeypatch):
     monkeypatch.setattr("tqdm.std.tqdm.monitor_interval", 0)
+    monkeypatch.setenv("COLUMNS", "120")
     log = Log(terminal=True)
     play_learning(log, calls=[0, 200, 20_000], total=20_000)
     assert "' the' 1,214,567 times" in log.text

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-
 from nanotok_ray.cli.overview import overview
+
 from nanotok_ray.errors import how_to_install
 from nanotok_ray.job.doctor.software import PACKAGES
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10

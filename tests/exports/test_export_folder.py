@@ -214,7 +214,7 @@ def test_commands_that_are_wrong_or_too_early(tmp_path, capsys):
     assert "--to megatron is given twice" in capsys.readouterr().err
     assert not (tmp_path / "out/export").exists()
     assert main(["export", out, "--to", "raw"]) == 0
-    for argument in (["--deep"], ["--masks"], ["--no-sample"], ["--workers", "2"]):
+    for argument in (["--deep"], ["--masks"], ["--no-sample"], ["--cpus", "2"]):
         assert main(["verify", f"{out}/export/raw", *argument]) == 2
     (tmp_path / "out/export/raw/export.json").unlink()
     capsys.readouterr()

@@ -50,9 +50,9 @@ def test_every_command_with_tasks_runs_them_on_the_executor(tmp_path, monkeypatc
 
     with use_executor(InProcess(order=order, on_session=note)):
         for command in (
-            ["prepare", str(path), "--workers", "3"],
-            ["verify", str(out), "--workers", "4"],
-            ["export", str(out), "--to", "raw", "--workers", "5"],
+            ["prepare", str(path), "--cpus", "3"],
+            ["verify", str(out), "--cpus", "4"],
+            ["export", str(out), "--to", "raw", "--cpus", "5"],
         ):
             assert main(command) == 0, capsys.readouterr().err
     capsys.readouterr()

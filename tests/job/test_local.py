@@ -214,7 +214,7 @@ def test_whole_jobs_run_where_ray_cannot_be_imported_and_write_the_same_bytes(tm
     prepare(recipe(tmp_path / "in", tmp_path / "quiet", layouts))
     (tmp_path / "recipe.toml").write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))
     for command in (
-        ["prepare", "recipe.toml", "--local", "--workers", "2", "--set", layouts],
+        ["prepare", "recipe.toml", "--local", "--cpus", "2", "--set", layouts],
         ["verify", "out"],
         ["export", "out", "--to", "mds"],
         ["status", "out"],

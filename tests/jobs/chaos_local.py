@@ -32,7 +32,7 @@ class LocalDriver:
     def __init__(self, recipe: Path, log: Path) -> None:
         with log.open("a") as sink:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "jobs.prepare", recipe, "--local", "--workers", "2"],
+                [sys.executable, "-m", "jobs.prepare", recipe, "--local", "--cpus", "2"],
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=sink,

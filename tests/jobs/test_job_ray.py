@@ -92,7 +92,7 @@ def test_verification_on_ray_finds_what_it_finds_here(tmp_path, capsys):
     path.write_bytes(path.read_bytes()[:-1] + b"\x7f")
     assert main(["verify", str(out), "--deep"]) == 4
     here = json.loads(capsys.readouterr().out)
-    assert main(["verify", str(out), "--deep", "--workers", "2"]) == 4
+    assert main(["verify", str(out), "--deep", "--cpus", "2"]) == 4
     assert json.loads(capsys.readouterr().out) == here
     assert [path.name in problem for problem in here["problems"]] == [True]
     assert 0 < here["sampled"] < here["documents"] == 150
@@ -102,7 +102,7 @@ def test_verification_on_ray_finds_what_it_finds_here(tmp_path, capsys):
 def test_a_worker_killed_while_it_exports_changes_no_byte(tmp_path, capsys):
     out, mark = Folder(str(finished_output(tmp_path))), tmp_path / "export-died"
     export(out, parse_layout("raw"), folder=Folder(str(tmp_path / "quiet")))
-    arguments = ["export", out.url, "--to", "raw", "--workers", "2"]
+    arguments = ["export", out.url, "--to", "raw", "--cpus", "2"]
     with use_executor(on_ray_with({export_unit: dying_once(export_unit, str(mark))})):
         assert main([*arguments, "--output", str(tmp_path / "disturbed")]) == 0
     assert mark.exists()

@@ -37,7 +37,7 @@ def made_by_a_job(demo: Path, folder: Path) -> Made:
     write_named(docs, folder / "corpus/named/part-0.parquet")
     write_pages(docs[:PAGES], folder / "corpus/pages/part-0.jsonl")
     subprocess.run(
-        [sys.executable, "-m", "jobs.prepare", str(RECIPE), "--workers", "2"],
+        [sys.executable, "-m", "jobs.prepare", str(RECIPE), "--cpus", "2"],
         check=True,
         env=os.environ | {"NANOTOK_DEMO_DIR": str(demo), "NANOTOK_PEERS_DIR": str(folder)},
         stdout=subprocess.DEVNULL,  # one line of JSON; people read stderr

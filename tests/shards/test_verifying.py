@@ -70,7 +70,7 @@ def test_masks_are_compared_by_tasks_too(out, on_ray):
 
 def test_a_slice_that_could_not_be_checked_is_told_and_the_exit_code_says_so(out, capsys):
     with use_executor(FailingFirst("its worker died 3 times", order=backwards)):
-        assert main(["verify", str(out), "--workers", "2"]) == 5
+        assert main(["verify", str(out), "--cpus", "2"]) == 5
     captured = capsys.readouterr()
     values = json.loads(captured.out)
     assert values["status"] == "failed"

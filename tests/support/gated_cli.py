@@ -16,4 +16,4 @@ from tests.support.gated_driver import stand_still
 if __name__ == "__main__":
     path, after, *options = sys.argv[1:]
     stand_still(load_recipe(path), gate=Path(os.devnull, "never"), after=int(after))
-    sys.exit(main(["prepare", path, "--workers", "1", *options]))
+    sys.exit(main(["prepare", path, "--cpus", "1", *options]))

@@ -1,31 +1,37 @@
-"""Corpora that are named on the command line: flags, finding files, reading and counting them."""
+"""Corpora and tokenizers that are named on the command line: finding, reading and counting them."""
 
-import argparse
 import re
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from tqdm import tqdm
 
-from nanotok_ray.cli.progress import Progress
 from nanotok_ray.counts.count_slice import CorpusCounts, count_corpus
-from nanotok_ray.errors import NanotokError, RecipeError, SourceError
+from nanotok_ray.errors import NanotokError, RecipeError, SourceError, TokenizerError
 from nanotok_ray.job.events import Advanced, Note, StageEnded, StageStarted
 from nanotok_ray.recipe import LimitsRecipe
-from nanotok_ray.recipe.source import FORMATS
 from nanotok_ray.recipe.text import parse_size
+from nanotok_ray.report.figures import check_plot, plot_bytes
 from nanotok_ray.sources.named_files import NamedFiles, ReadingRules, find_named, suffix_format
 from nanotok_ray.sources.quarantine import TAIL, FirstBad, check_limits, locations_of, reason_of
-from nanotok_ray.tokenizer.evaluation import KINDS, Corpus, CorpusReader
+from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer.evaluation import (
+    PUBLISHED,
+    Corpus,
+    CorpusReader,
+    TokenizerCounter,
+    published_tokenizer,
+)
+from nanotok_ray.tokenizer.opened import RANKS, open_tokenizer, path_and_pattern
 from nanotok_ray.tokenizer.output import file_suffix
-from nanotok_ray.units import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from matplotlib.figure import Figure
 
+    from nanotok_ray.cli.app import Arguments
 
 _AS_FLAGS = {
     "set id_column in the recipe to": "set --by to",
@@ -37,37 +43,18 @@ _KEYS = re.compile(r"source\.[A-Za-z0-9_.-]+\.(id_column|column|format)\b")
 _FLAGS = {"id_column": "--by", "column": "--column", "format": "--input-format"}
 
 
-def add_file_flags(group: "argparse._ActionsContainer") -> None:
-    """Add them; all are None where they are not given."""
-    group.add_argument(
-        "--input-format",
-        choices=FORMATS,
-        help="of all files: a document a row, a JSON object a line, a line, or a file "
-        "(default: by suffix)",
-    )
-    group.add_argument(
-        "--document-per-file",
-        action="store_true",
-        default=None,
-        help="a .txt, or a file of no known suffix, is one document and not one a line",
-    )
-    group.add_argument(
-        "--column", metavar="NAME", help="parquet column or JSON field of the text (default: text)"
-    )
-
-
-def rules_of(arguments: argparse.Namespace) -> ReadingRules:
+def rules_of(arguments: "Arguments") -> ReadingRules:
     """Return the rules; `arguments` may have --kind and --by too.
 
     Raises:
         SourceError: They contradict each other.
     """
     return ReadingRules(
-        kind=getattr(arguments, "kind", "text"),
+        kind=vars(arguments).get("kind", "text"),
         format=arguments.input_format,
-        document_per_file=bool(arguments.document_per_file),
+        document_per_file=arguments.document_per_file,
         column=arguments.column,
-        id_column=getattr(arguments, "by", None),
+        id_column=vars(arguments).get("by"),
     )
 
 
@@ -79,41 +66,13 @@ def with_flags(error: NanotokError) -> NanotokError:
     return type(error)(_KEYS.sub(lambda found: _FLAGS[found[1]], text))
 
 
-MAX_BYTES: Final = "100MB"
 LINE_SECONDS: Final = 10.0
 """At most one line in this time, where there is no terminal."""
 
 UNNAMED: Final = "corpus"
 """The name of files that are given none."""
 
-MEASURED_FILES_HELP: Final = """\
-Files are parquet (a document a row), .jsonl and .ndjson (a JSON object a line) or .txt (a line),
-the latter two also as .gz or .zst; paths, URLs, globs, and folders of one format. --kind chat takes
-the texts of all messages. Documents that cannot be used are left out and counted.
-"""
-
 _NAMED = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)=(.+)", re.DOTALL)
-
-
-def add_corpus_flags(parser: argparse.ArgumentParser, *, with_labels: bool = False) -> None:
-    """Add how files are read, and how much of them."""
-    parser.add_argument(
-        "--kind", choices=KINDS, default="text", help="what a line is (default: text)"
-    )
-    add_file_flags(parser)
-    if with_labels:
-        parser.add_argument(
-            "--by",
-            metavar="COLUMN",
-            help="parquet column or JSON field that tells documents apart, as their language "
-            "(default: by source alone)",
-        )
-    parser.add_argument(
-        "--max-bytes",
-        default=MAX_BYTES,
-        metavar="SIZE",
-        help=f"read so much text of each source, from its beginning (default: {MAX_BYTES})",
-    )
 
 
 def named(argument: str) -> tuple[str | None, str]:
@@ -126,7 +85,7 @@ def named(argument: str) -> tuple[str | None, str]:
     return (None, argument) if found is None else (found[1], found[2])
 
 
-def readers_of(items: Sequence[str], arguments: argparse.Namespace) -> list[CorpusReader]:
+def readers_of(items: Sequence[str], arguments: "Arguments") -> list[CorpusReader]:
     """Find the files; those of one name are one source, in the order of the names.
 
     Raises:
@@ -141,11 +100,11 @@ def readers_of(items: Sequence[str], arguments: argparse.Namespace) -> list[Corp
     readers = [_reader(name, value, arguments, limit=limit) for name, value in paths.items()]
     for reader in readers:
         for note in reader.notes:
-            print(f"note: {printable(note)}", file=sys.stderr)
+            arguments.console.note(note)
     return readers
 
 
-def max_bytes_of(arguments: argparse.Namespace) -> int:
+def max_bytes_of(arguments: "Arguments") -> int:
     """Return --max-bytes.
 
     Raises:
@@ -157,9 +116,7 @@ def max_bytes_of(arguments: argparse.Namespace) -> int:
     return limit
 
 
-def _reader(
-    name: str, paths: list[str], arguments: argparse.Namespace, *, limit: int
-) -> CorpusReader:
+def _reader(name: str, paths: list[str], arguments: "Arguments", *, limit: int) -> CorpusReader:
     corpus = Corpus(name=name, paths=tuple(paths), rules=rules_of(arguments))
     try:
         return CorpusReader(corpus, max_bytes=limit)
@@ -167,15 +124,15 @@ def _reader(
         raise with_flags(error) from error
 
 
-def print_left_out(readers: Sequence[CorpusReader]) -> None:
-    """Write what was not read of the corpora."""
+def print_skipped(readers: Sequence[CorpusReader], arguments: "Arguments") -> None:
+    """Print what was not read of the corpora."""
     for reader in readers:
         name = reader.corpus.name
         if reader.is_cut:
-            print(f"note: {name}: cut at --max-bytes, more text follows", file=sys.stderr)
+            arguments.console.note(f"{name}: cut at --max-bytes, more text follows")
         if reader.set_aside:
             text = ", ".join(f"{kind} ({n:,})" for kind, n in sorted(reader.set_aside.items()))
-            print(f"note: {name}: left out: {printable(text)}", file=sys.stderr)
+            arguments.console.note(f"{name}: skipped: {text}")
 
 
 @contextmanager
@@ -211,66 +168,32 @@ class _Lines:
 
 _NOTES: Final = "the notes above"
 
-TEXT_FILES_HELP: Final = """\
-Files are parquet (a document a row), .jsonl and .ndjson (a JSON object a line) or .txt (a line;
-blank lines are none), the latter two also as .gz or .zst; paths, URLs, globs, and folders of one
-format. --input-format says what a name does not. A file that is named twice is read once.
 
-Documents that cannot be used (invalid UTF-8, bad JSON, no text) are left out, counted and named
-with their reasons; more than 0.1% of them, or a file that cannot be read to its end, is a failure
-with exit code 3, and nothing is written. Files that cannot be opened are all named before anything
-is counted.
-"""
+def find_corpus(arguments: "Arguments") -> NamedFiles:
+    """Find and open the files, and print how many there are.
 
-
-def add_corpus(group: "argparse._ActionsContainer") -> None:
-    """Add how files are read and how much of them may be bad; all None where not given."""
-    add_file_flags(group)
-    group.add_argument(
-        "--max-quarantined-share",
-        type=float,
-        metavar="SHARE",
-        help="of the documents, how many may be bad (default: 0.001)",
-    )
-    group.add_argument(
-        "--max-tails",
-        type=int,
-        metavar="N",
-        help="files of which the rest may be unreadable (default: 0)",
-    )
-
-
-def find_corpus(
-    paths: list[str], arguments: argparse.Namespace, *, output: str | None = None
-) -> NamedFiles:
-    """Find and open the files; tell how many there are.
-
-    Files and folders that reach `output` are refused, if what lies there would be read as text.
+    Files and folders that reach --output are refused, if what lies there would be read as text.
 
     Raises:
         SourceError: As `find_named`.
-        RecipeError: A limit is out of its range.
     """
-    _limits(arguments)
-    rules, written = rules_of(arguments), {}
-    if output is not None and (file_suffix(output) is None or suffix_format(output) is not None):
+    output, written = arguments.output, {}
+    if file_suffix(output) is None or suffix_format(output) is not None:
         written = {"--output": output}
     try:
-        named = find_named(paths, rules, written=written)
+        named = find_named(list(arguments.files), rules_of(arguments), written=written)
     except SourceError as error:
         raise with_flags(error) from error
     for note in named.notes:
-        print(f"note: {printable(note)}", file=sys.stderr)
+        arguments.console.note(note)
     size = sum(file.size for file in named.files)
     word = "file" if len(named.files) == 1 else "files"
-    print(f"reading     {len(named.files):,} {word}, {size / 1e6:,.1f} MB", file=sys.stderr)
+    arguments.console.text(f"reading     {len(named.files):,} {word}, {size / 1e6:,.1f} MB")
     return named
 
 
-def count_named(
-    named: NamedFiles, arguments: argparse.Namespace, *, pattern: str, threads: int | None
-) -> CorpusCounts:
-    """Count the spans of all files, with progress; tell what could not be used.
+def count_named(named: NamedFiles, arguments: "Arguments", *, pattern: str) -> CorpusCounts:
+    """Count the spans of all files, with progress; print what could not be used.
 
     Raises:
         QuarantineLimitError: That was too much.
@@ -278,12 +201,12 @@ def count_named(
     """
     todo, start = len(named.slices), time.perf_counter()
     size = sum(slice_.num_bytes for slice_ in named.slices)
-    with Progress(sys.stderr) as show:
+    with arguments.console.progress() as show:
         show(StageStarted(stage="count", todo=todo, num_done=0, num_bytes=size))
         found = count_corpus(
             named.slices,
             pattern=pattern,
-            threads=threads,
+            threads=arguments.cpus,
             on_slice=lambda done, num_bytes: show(
                 Advanced(stage="count", done=done, todo=todo, num_bytes=num_bytes)
             ),
@@ -309,7 +232,7 @@ def count_named(
     return found
 
 
-def _limits(arguments: argparse.Namespace) -> LimitsRecipe:
+def _limits(arguments: "Arguments") -> LimitsRecipe:
     flags: Mapping[str, float | None] = {
         "max_quarantined_share": arguments.max_quarantined_share,
         "max_tails": arguments.max_tails,
@@ -332,9 +255,92 @@ def _quarantine_lines(found: CorpusCounts, locations: "Sequence[str]") -> list[s
     if not total:
         return []
     counted = ", ".join(f"{kind} ({number:,})" for kind, number in found.quarantined.items())
-    lines = [f"{total:,} of {found.documents:,} documents were left out: {counted}"]
+    lines = [f"{total:,} of {found.documents:,} documents were skipped: {counted}"]
     for entry, position in zip(found.entries, locations, strict=True):
-        lines.append(f"left out: {position}: {reason_of(entry)}")
+        lines.append(f"skipped: {position}: {reason_of(entry)}")
     if total > len(found.entries):
-        lines.append(f"left out: and {total - len(found.entries):,} more")
+        lines.append(f"skipped: and {total - len(found.entries):,} more")
     return lines
+
+
+def counters_of(specs: Sequence[str], pattern: str | None) -> list[TokenizerCounter]:
+    """Open tokenizers; those without a NAME= are called by the end of their path.
+
+    Raises:
+        TokenizerError: One cannot be opened, or two have the same name.
+    """
+    pairs = [named(spec) for spec in specs]
+    names = _names(pairs)
+    tokenizers = _opened([spec for _, spec in pairs], pattern)
+    return [TokenizerCounter(name, value) for name, value in zip(names, tokenizers, strict=True)]
+
+
+def opened(spec: str, pattern: str | None) -> Tokenizer:
+    """Open the tokenizer that a command is about.
+
+    Raises:
+        TokenizerError: It cannot be opened, or has a pattern and was given another.
+    """
+    return next(_opened([spec], pattern))
+
+
+def _opened(specs: Sequence[str], pattern: str | None) -> Iterator[Tokenizer]:
+    if pattern is not None and not any(spec.endswith(RANKS) for spec in specs):
+        raise TokenizerError(
+            f"--pattern is {pattern!r}, and {', '.join(specs)} has its own: only {RANKS} files "
+            "lack it; omit --pattern"
+        )
+    for spec in specs:
+        if spec in PUBLISHED:
+            yield published_tokenizer(spec)
+        else:
+            yield open_tokenizer(spec, pattern=pattern if spec.endswith(RANKS) else None)
+
+
+def about(counter: TokenizerCounter) -> dict[str, Any]:
+    """Return what says which tokenizer it is, as JSON values."""
+    sha256 = counter.tokenizer.sha256
+    return {"name": counter.name, "vocab_size": counter.num_ids, "sha256": sha256}
+
+
+def _names(pairs: Sequence[tuple[str | None, str]]) -> list[str]:
+    """Return the name of each, or as much of the end of its path as distinguishes all.
+
+    >>> _names([(None, "a/tokenizer"), ("mine", "b/tokenizer"), (None, "c/tokenizer")])
+    ['a/tokenizer', 'mine', 'c/tokenizer']
+    """
+    parts = [PurePosixPath(path_and_pattern(spec)[0]).parts for _, spec in pairs]
+    names: list[str] = []
+    for length in range(1, max(map(len, parts), default=1) + 1):
+        names = [
+            name or "/".join(part[-length:]).lstrip("/")
+            for (name, _), part in zip(pairs, parts, strict=True)
+        ]
+        if len(set(names)) == len(names):
+            return names
+    twice = next(name for name in names if names.count(name) > 1)
+    raise TokenizerError(
+        f"two tokenizers are called {twice}: leave one out, or give it a name, as other={twice}"
+    )
+
+
+def check_plot_of(path: str | None) -> None:
+    """Refuse, before anything is measured, a picture that cannot be drawn.
+
+    Raises:
+        RecipeError: There is no such folder.
+        TokenizerError: The file's name does not say what is wanted, or matplotlib is missing.
+    """
+    if path is None:
+        return
+    check_plot(path)
+    folder = Path(path).absolute().parent
+    if not folder.is_dir():
+        raise RecipeError(f"--plot {path}: there is no folder {folder}; make it first")
+
+
+def write_plot(arguments: "Arguments", figure: "Figure") -> None:
+    """Write the picture and print its path."""
+    path = Path(arguments.plot)
+    path.write_bytes(plot_bytes(figure, name=path.name))
+    arguments.console.text(f"wrote       {path}")

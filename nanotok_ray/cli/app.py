@@ -1,0 +1,203 @@
+"""The classes that commands are made of: groups that load commands late, help, completion."""
+
+import importlib
+from collections.abc import Callable, Collection, Mapping
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from nanotok_ray.units import did_you_mean
+
+if TYPE_CHECKING:
+    from nanotok_ray.cli.printing import Console
+
+SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+"""Settings of the program; those of all commands follow them."""
+
+Run = Callable[["Arguments"], int]
+
+
+class Arguments(SimpleNamespace):
+    """The values of a command's arguments and options, and `console`, to which it prints."""
+
+    console: "Console"
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...  # noqa: ANN401
+
+
+class Command(click.Command):
+    """A command: a function of its `Arguments` that returns an exit code.
+
+    Its help is the docstring of the function, then the examples as they are written.
+    """
+
+    def __init__(
+        self,
+        *args: Any,  # noqa: ANN401
+        examples: str = "",
+        has_json: bool = True,
+        **options: Any,  # noqa: ANN401
+    ) -> None:
+        """Add the options that all commands have, `--json` only to those that print JSON."""
+        super().__init__(*args, **options)
+        self.examples = examples.strip("\n")
+        self.has_json = has_json
+        self.params += _common_options(has_json=has_json)
+
+    def invoke(self, ctx: click.Context) -> int:
+        """Call the function."""
+        console: Console = ctx.obj
+        values = dict(ctx.params)
+        console.adjust(
+            has_json=self.has_json,
+            as_json=values.pop("as_json", False),
+            quiet=values.pop("quiet"),
+            verbose=values.pop("verbose"),
+        )
+        assert self.callback is not None
+        return int(self.callback(Arguments(console=console, **values)))
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the description and the examples."""
+        super().format_help_text(ctx, formatter)
+        write_examples(formatter, self.examples)
+
+
+def write_examples(formatter: click.HelpFormatter, examples: str) -> None:
+    """Write a section of lines that are not wrapped."""
+    if examples:
+        with formatter.section("Examples"):
+            lines = [f"  {line}".rstrip() for line in examples.split("\n")]
+            formatter.write("\n".join([*lines, ""]))
+
+
+def command(
+    name: str | None = None,
+    *,
+    examples: str,
+    has_json: bool = True,
+    **options: Any,  # noqa: ANN401
+) -> Callable[[Run], Command]:
+    """Return a decorator that makes a command of a function; see `Command`."""
+    return click.command(name, cls=Command, examples=examples, has_json=has_json, **options)
+
+
+def _common_options(*, has_json: bool) -> list[click.Parameter]:
+    as_json = click.Option(
+        ["--json", "as_json"],
+        is_flag=True,
+        help="Print the result as JSON on stdout instead of text on stderr. This is the default "
+        "for the JSON, in addition to the text, if stdout is not a terminal.",
+    )
+    quiet = click.Option(["-q", "--quiet"], is_flag=True, help="Print errors only.")
+    verbose = click.Option(
+        ["-v", "--verbose"],
+        is_flag=True,
+        help="Print a line for every slice that ends, and the traceback of an error.",
+    )
+    return [as_json, quiet, verbose] if has_json else [quiet, verbose]
+
+
+class Group(click.Group):
+    """Commands in sections, which are loaded when they are used or listed.
+
+    `sections` has for each title the names of commands, and where each is in this package: its
+    module, or MODULE:ATTRIBUTE if that has another name.
+    Without a command the help is printed.
+    """
+
+    def __init__(
+        self,
+        *args: Any,  # noqa: ANN401
+        sections: Mapping[str, Mapping[str, str]],
+        examples: str = "",
+        **options: Any,  # noqa: ANN401
+    ) -> None:
+        options |= {"invoke_without_command": True, "callback": _print_help}
+        super().__init__(*args, **options)
+        self.sections = sections
+        self.examples = examples.strip("\n")
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the sections."""
+        del ctx
+        return [name for names in self.sections.values() for name in names]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load a command; None: there is none of this name."""
+        del ctx
+        for modules in self.sections.values():
+            if cmd_name in modules:
+                module, _, attribute = modules[cmd_name].partition(":")
+                loaded = importlib.import_module(f"nanotok_ray.cli.{module}")
+                found: click.Command = getattr(loaded, attribute or cmd_name)
+                return found
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the first argument names.
+
+        Raises:
+            click.UsageError: There is none.
+        """
+        name = args[0]
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
+            known = self.list_commands(ctx)
+            raise click.UsageError(f"there is no command {name!r}; {nearest(name, known)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the description and the examples."""
+        super().format_help_text(ctx, formatter)
+        write_examples(formatter, self.examples)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the summaries of all commands by section."""
+        width = max(map(len, self.list_commands(ctx)))
+        for title, modules in self.sections.items():
+            rows = []
+            for name in modules:
+                loaded = self.get_command(ctx, name)
+                assert loaded is not None
+                rows.append((name.ljust(width), loaded.get_short_help_str(limit=200)))
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+@click.pass_context
+def _print_help(ctx: click.Context) -> None:
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def nearest(value: str, known: Collection[str]) -> str:
+    """Return the choice that may be meant, or all of them.
+
+    >>> nearest("prepar", ["plan", "prepare"]), nearest("x", ["a", "b"])
+    ("did you mean 'prepare'?", 'choose from a, b')
+    """
+    return did_you_mean(value, known) or f"choose from {', '.join(known)}"
+
+
+class Choice(click.Choice):  # type: ignore[type-arg] # generic in newer versions alone
+    """One of several words; another is answered with the nearest of them."""
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:  # noqa: ANN401
+        """Return the word.
+
+        Raises:
+            click.BadParameter: It is none of them.
+        """
+        if value in self.choices:
+            return value
+        return self.fail(f"{value!r} is unknown; {nearest(str(value), self.choices)}", param, ctx)

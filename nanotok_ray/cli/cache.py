@@ -1,0 +1,341 @@
+"""The commands that free space: cache ls, cache rm, gc."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nanotok_ray.cli.app import Arguments, Group, command
+from nanotok_ray.cli.options import (
+    PATH,
+    dry_run_option,
+    is_recipe,
+    output_argument,
+    output_of,
+    override_option,
+    recipe_argument,
+    recipe_of,
+)
+
+if TYPE_CHECKING:
+    from nanotok_ray.counts.cache import CountsCache, WorkFolder
+    from nanotok_ray.job.events import Event
+    from nanotok_ray.recipe import Recipe
+    from nanotok_ray.shards.garbage import Garbage
+    from nanotok_ray.storage import Folder
+
+cache = Group(
+    "cache",
+    sections={"Commands": {"ls": "cache", "rm": "cache"}},
+    examples="""
+nanotok cache ls recipe.toml
+nanotok cache ls /data/out/work --files
+nanotok cache rm recipe.toml --dry-run
+nanotok cache rm recipe.toml
+""",
+    help="List or remove the counts that runs keep in the work folder.",
+)
+
+
+@command(
+    examples="""
+nanotok cache ls recipe.toml             # which are in use, which are stale?
+nanotok cache ls recipe.toml --files     # each count file too
+nanotok cache ls /data/out/work
+"""
+)
+@click.argument("location", type=PATH, metavar="RECIPE|OUTPUT|WORK")
+@override_option
+@click.option("--files", is_flag=True, help="List each count file.")
+def ls(arguments: Arguments) -> int:
+    """List the cached counts: slices, texts, spans and bytes on disk by source.
+
+    Counts are in use if `nanotok prepare` with this recipe would not make them again. All others
+    are stale: their file was changed or removed, they were made with another pattern, doc_cap,
+    slice_bytes or version, or a process was killed before it wrote their record. A folder alone
+    does not say which counts are in use. Distinct spans are those of each slice, added up.
+
+    A work folder can serve several recipes, so counts that are stale to one may be in use by
+    another. With max_chars, counts of the slice that is cut are in use only while those of all
+    slices before it exist. Merged files hold the counts of many slices once more.
+    """
+    from nanotok_ray.counts.cache import cached_counts
+
+    in_use: Collection[str] | None = None
+    if is_recipe(arguments.location):
+        recipe = recipe_of(Arguments(recipe=arguments.location, overrides=arguments.overrides))
+        work = cached_counts(recipe.output.work)
+        in_use = _in_use(recipe)
+    else:
+        work = _work_folder(arguments.location)
+    values = _listing(work, in_use)
+    lines = list(_listing_lines(values))
+    if arguments.files:
+        values["files"] = [_file(count, in_use) for count in work.counts]
+        lines += [
+            f"{file['state']:<9}   {file['bytes']:>15,}  {file['name']}" for file in values["files"]
+        ]
+    arguments.console.result(values, *lines)
+    return 0
+
+
+def _work_folder(location: str) -> "WorkFolder":
+    from nanotok_ray.counts.cache import COUNTS_FOLDER, cached_counts
+    from nanotok_ray.errors import SourceError
+
+    folder = location.rstrip("/")
+    for candidate in (folder, f"{folder}/work", folder.removesuffix(f"/{COUNTS_FOLDER}")):
+        if (work := cached_counts(candidate)).counts:
+            return work
+    raise SourceError(
+        f"{location} has no counts; give a recipe (.toml), or its work folder, which has "
+        f"{COUNTS_FOLDER}/SOURCE/NAME.arrow"
+    )
+
+
+def _in_use(recipe: "Recipe") -> Collection[str]:
+    from nanotok_ray.job.reducing import names_in_use
+
+    return names_in_use(recipe)
+
+
+@command(
+    examples="""
+nanotok cache rm recipe.toml --dry-run
+nanotok cache rm recipe.toml
+nanotok cache rm recipe.toml --all       # also those in use; the next job counts again
+"""
+)
+@recipe_argument
+@override_option
+@click.option("--all", "everything", is_flag=True, help="Remove all counts, also those in use.")
+@dry_run_option
+def rm(arguments: Arguments) -> int:
+    """Remove the counts that are stale to a recipe, and report the space freed.
+
+    `nanotok cache ls --help` says which counts are stale. Other files of the work folder, temporary
+    files and the output are not touched. Another recipe with the same work folder may have to count
+    again.
+
+    The output is locked meanwhile, so the command fails with exit code 6 while a job of this output
+    runs. It does not see a job of another output with the same work folder.
+    """
+    recipe = recipe_of(arguments)
+    removal = _Removal.of(recipe, of_all=arguments.everything)
+    if removal.chosen and not arguments.dry_run:
+        removal = _remove_counts(recipe, arguments)
+    lines = [f"{entry.num_bytes:>15,}  {entry.name}" for entry in removal.chosen]
+    values = removal.values("planned" if arguments.dry_run else "removed")
+    arguments.console.result(values, *lines, *_removal_lines(values))
+    return 0
+
+
+def _remove_counts(recipe: "Recipe", arguments: Arguments) -> "_Removal":
+    """Remove counts under the lease of the output: a job needs those that are in use."""
+    from nanotok_ray.counts.cache import remove_counts
+    from nanotok_ray.job.lease import leased
+    from nanotok_ray.storage import Folder
+
+    out, on_event = Folder(recipe.output.path), _note_printer(arguments)
+    with leased(out, command="cache rm", on_event=on_event) as lease:
+        lease.check()
+        removal = _Removal.of(recipe, of_all=arguments.everything)
+        for entry in removal.chosen:
+            lease.glance()
+            remove_counts(removal.work.url, entry)
+    return removal
+
+
+def _note_printer(arguments: Arguments) -> "Callable[[Event], None]":
+    from nanotok_ray.job.events import Note
+
+    def print_note(event: "Event") -> None:
+        if isinstance(event, Note):
+            arguments.console.note(event.text)
+
+    return print_note
+
+
+@dataclass(frozen=True, slots=True)
+class _Removal:
+    """Counts in a work folder, and which of them are to be removed."""
+
+    work: "WorkFolder"
+    chosen: "Sequence[CountsCache]"
+
+    @classmethod
+    def of(cls, recipe: "Recipe", *, of_all: bool) -> "_Removal":
+        from nanotok_ray.counts.cache import cached_counts
+
+        work = cached_counts(recipe.output.work)
+        in_use = () if of_all else _in_use(recipe)
+        return cls(work, [count for count in work.counts if count.name not in in_use])
+
+    def values(self, status: str) -> dict[str, Any]:
+        chosen = {entry.name for entry in self.chosen}
+        return {
+            "status": status,
+            "work": self.work.url,
+            "removed": _totals(self.chosen),
+            "kept": _totals([entry for entry in self.work.counts if entry.name not in chosen]),
+            "files": [name for entry in self.chosen for name in entry.files],
+        }
+
+
+def _removal_lines(values: dict[str, Any]) -> Iterator[str]:
+    yield f"work        {values['work']}"
+    word = "would free " if values["status"] == "planned" else "removed    "
+    yield f"{word} {_message(values['removed'])}"
+    yield f"kept        {_message(values['kept'])}"
+
+
+def _message(totals: dict[str, int]) -> str:
+    merged = f", {totals['merged']:,} merged files" if totals["merged"] else ""
+    return f"counts of {totals['slices']:,} slices{merged}, {totals['bytes']:,} bytes"
+
+
+def _listing(work: "WorkFolder", in_use: Collection[str] | None) -> dict[str, Any]:
+    by_source: dict[str, list[CountsCache]] = {}
+    for count in work.counts:
+        by_source.setdefault(count.source, []).append(count)
+    return {
+        "status": "listed",
+        "work": work.url,
+        "sources": [
+            {"name": name, **_totals(value), **_use(value, in_use)}
+            for name, value in by_source.items()
+        ],
+        "total": {**_totals(work.counts), **_use(work.counts, in_use)},
+        "other": {"files": len(work.other), "bytes": sum(work.other.values())},
+        "temporaries": len(work.temporaries),
+    }
+
+
+def _totals(counts: "Sequence[CountsCache]") -> dict[str, int]:
+    numbers = ("texts", "text_bytes", "distinct_spans")
+    return {
+        "slices": sum(not count.is_merged for count in counts),
+        "merged": sum(count.is_merged for count in counts),
+        **{field: sum(count.number(field) for count in counts) for field in numbers},
+        "bytes": sum(count.num_bytes for count in counts),
+        "without_record": sum(count.record is None for count in counts),
+    }
+
+
+def _use(counts: "Iterable[CountsCache]", in_use: Collection[str] | None) -> dict[str, int | None]:
+    """Return how many are in use; null where no recipe is named."""
+    if in_use is None:
+        return dict.fromkeys(("in_use", "stale", "stale_bytes"))
+    counts = list(counts)
+    stale = [count for count in counts if count.name not in in_use]
+    return {
+        "in_use": len(counts) - len(stale),
+        "stale": len(stale),
+        "stale_bytes": sum(count.num_bytes for count in stale),
+    }
+
+
+def _file(counts: "CountsCache", in_use: Collection[str] | None) -> dict[str, Any]:
+    state = "kept" if in_use is None else "in use" if counts.name in in_use else "stale"
+    return {
+        "name": counts.name,
+        "state": "no record" if counts.record is None else state,
+        "bytes": counts.num_bytes,
+        "texts": counts.number("texts"),
+        "text_bytes": counts.number("text_bytes"),
+        "distinct_spans": counts.number("distinct_spans"),
+    }
+
+
+def _listing_lines(values: dict[str, Any]) -> Iterator[str]:
+    yield f"work        {values['work']}"
+    for source in values["sources"]:
+        yield f"counts      {source['name']}: {_listed(source)}"
+    if not values["sources"]:
+        yield "counts      none"
+    if len(values["sources"]) > 1:
+        yield f"total       {_listed(values['total'])}"
+    if values["other"]["files"]:
+        yield f"other       {values['other']['files']:,} files, {values['other']['bytes']:,} bytes"
+    if values["temporaries"]:
+        yield f"temporary   {values['temporaries']:,} files, being written or left over"
+
+
+def _listed(values: dict[str, Any]) -> str:
+    parts = [
+        f"{values['slices']:,} slices, {values['texts']:,} texts of {values['text_bytes']:,} bytes",
+        f"{values['distinct_spans']:,} distinct spans",
+        f"{values['bytes']:,} bytes on disk",
+    ]
+    if values["merged"]:
+        parts.append(f"{values['merged']:,} merged files")
+    if values["without_record"]:
+        parts.append(f"{values['without_record']:,} without a record")
+    if values["in_use"] is not None:
+        parts.append(f"{values['in_use']:,} in use, {values['stale']:,} stale")
+    return "; ".join(parts)
+
+
+@command(
+    examples="""
+nanotok gc /data/out --dry-run
+nanotok gc /data/out
+"""
+)
+@output_argument
+@dry_run_option
+def gc(arguments: Arguments) -> int:
+    """Delete files that a finished output no longer uses, and report the space freed.
+
+    These are what earlier runs left: shards, the files beside them, records and quarantine files of
+    inputs, recipes or tokenizers that have changed, temporary files and probes of processes that
+    were killed, old leases, and span_table.bin, which earlier versions wrote beside a tokenizer.
+    Tokenizers, the work folder and files that a job did not write are not touched. An output
+    without a manifest is refused with exit code 4: a job resumes from its files, so finish it
+    first.
+
+    The output is locked meanwhile, so no job writes to it. Unfinished uploads of an object store
+    are not listed; a lifecycle rule of the bucket removes them.
+    """
+    from nanotok_ray.job.lease import leased
+    from nanotok_ray.shards.garbage import find_garbage
+    from nanotok_ray.storage import Folder
+
+    out = Folder(output_of(arguments.output))
+    garbage = find_garbage(out)  # also: a folder that is no output gets no lease
+    if garbage.all and not arguments.dry_run:
+        with leased(out, command="gc", on_event=_note_printer(arguments)) as lease:
+            lease.check()
+            garbage = find_garbage(out)
+            for name in garbage.all:
+                lease.glance()
+                out.remove(name)
+    values = _garbage_values(out, garbage, is_dry=arguments.dry_run)
+    arguments.console.result(values, *_garbage_lines(values))
+    return 0
+
+
+def _garbage_values(out: "Folder", garbage: "Garbage", *, is_dry: bool) -> dict[str, Any]:
+    return {
+        "status": "planned" if is_dry else "removed",
+        "output": out.url,
+        "removed": {
+            "records": len(garbage.records) + len(garbage.last),
+            "files": len(garbage.files),
+            "bytes": garbage.num_bytes,
+        },
+        "kept": {"bytes": garbage.named_bytes},
+        "files": list(garbage.all),
+    }
+
+
+def _garbage_lines(values: Mapping[str, Any]) -> Iterator[str]:
+    yield from values["files"]
+    removed = values["removed"]
+    word = "would free " if values["status"] == "planned" else "removed    "
+    yield f"output      {values['output']}"
+    yield (
+        f"{word} {removed['records']:,} records, {removed['files']:,} other files, "
+        f"{removed['bytes']:,} bytes"
+    )

@@ -1,0 +1,233 @@
+"""Options and arguments that several commands take, spelled and explained once."""
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from nanotok_ray.cli.app import Arguments, Choice
+
+if TYPE_CHECKING:
+    from nanotok_ray.recipe import Recipe
+
+F = TypeVar("F", bound=Callable[..., Any])
+Decorator = Callable[[F], F]
+
+PATH = click.Path()
+"""A path or URL; shells complete it."""
+
+
+def whole(least: int) -> Callable[[Any], int]:
+    """Return what reads a whole number from some least one on.
+
+    >>> whole(1)("12")
+    12
+    """
+
+    def read(value: object) -> int:
+        text = str(value)
+        if not (text.isascii() and text.isdecimal()) or int(text) < least:
+            raise click.BadParameter(f"{text!r} is not a whole number of {least} or more")
+        return int(text)
+
+    return read
+
+
+COUNT = whole(1)
+
+
+def options(*decorators: Decorator[Any]) -> Decorator[Any]:
+    """Return one decorator for several, in the order of the help."""
+
+    def decorate(function: F) -> F:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
+def sizes(text: str) -> list[int]:
+    """Read vocabulary sizes, separated by commas.
+
+    >>> sizes("300, 280,300")
+    [280, 300]
+
+    Raises:
+        click.BadParameter: They are no numbers.
+    """
+    numbers = text.replace(" ", "").split(",")
+    if not all(map(str.isdecimal, numbers)):
+        raise click.BadParameter(f"{text!r} is not a list of sizes like 8192,16384")
+    return sorted(set(map(int, numbers)))
+
+
+def names(text: str) -> list[str]:
+    """Read names, separated by commas, each once.
+
+    >>> names("web, code,web")
+    ['web', 'code']
+    """
+    return list(dict.fromkeys(map(str.strip, text.split(","))))
+
+
+def number(
+    least: float, most: float = math.inf, *, is_above: bool = False
+) -> Callable[[str], float]:
+    """Return what reads a finite number in a range; `is_above`: the least is not in it."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not (least <= value <= most and math.isfinite(value)) or (is_above and value == least):
+            limits = f"more than {least:g}" if is_above else f"{least:g} or more"
+            limits += "" if math.isinf(most) else f" and at most {most:g}"
+            raise click.BadParameter(f"{text!r} is not a number of {limits}")
+        return value
+
+    return read
+
+
+def _default_recipe(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is None and not ctx.resilient_parsing:
+        value = ctx.obj.default_recipe
+        if value is None:
+            raise click.MissingParameter(ctx=ctx, param=param)
+    return value
+
+
+recipe_argument = click.argument(
+    "recipe", type=PATH, required=False, default=None, metavar="RECIPE", callback=_default_recipe
+)
+"""The TOML file that describes the job."""
+
+output_argument = click.argument("output", type=PATH, metavar="OUTPUT|RECIPE")
+"""A finished or unfinished output: its folder or URL, or the recipe that names it."""
+
+override_option = click.option(
+    "--set",
+    "overrides",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Override a key of the recipe, as in limits.slice_bytes=64MiB or source.NAME.split=train. "
+    "Repeatable.",
+)
+
+change_options = options(
+    click.option(
+        "--resplit",
+        is_flag=True,
+        help="Assign train and val anew. By default files keep the split that the first plan gave "
+        "them.",
+    ),
+    click.option(
+        "--allow-removed",
+        is_flag=True,
+        help="Accept that a source, or more than a tenth of its files or bytes, is gone, and "
+        "remove its documents from the output.",
+    ),
+    click.option(
+        "--replace",
+        is_flag=True,
+        help="Accept that no source of the output remains, and replace the output.",
+    ),
+)
+
+relearn_option = click.option(
+    "--relearn",
+    is_flag=True,
+    help="Relearn the tokenizer from the current inputs. By default it is kept when only the "
+    "inputs have changed.",
+)
+
+also_option = click.option(
+    "--also",
+    type=sizes,
+    metavar="SIZE,...",
+    help="Also write tokenizers of these smaller vocabulary sizes.",
+)
+
+cpus_option = click.option(
+    "--cpus", type=COUNT, metavar="N", help="CPUs of this machine to use.  [default: all]"
+)
+
+execution_options = options(
+    cpus_option,
+    click.option("--local", is_flag=True, help="Run in processes of this machine, without Ray."),
+    click.option(
+        "--address",
+        metavar="ADDRESS",
+        help="Ray cluster to run on: HOST:PORT, or auto.  [default: RAY_ADDRESS, else a local Ray]",
+    ),
+)
+
+dry_run_option = click.option(
+    "--dry-run", is_flag=True, help="Print what would be done, and change nothing."
+)
+
+split_option = click.option(
+    "--split", type=Choice(("train", "val")), default="train", show_default=True, help="The split."
+)
+
+vocab_size_option = click.option(
+    "--vocab-size",
+    type=int,
+    metavar="N",
+    required=True,
+    help="Vocabulary size, which includes bytes and special tokens.",
+)
+
+
+def overrides_of(arguments: Arguments) -> list[str]:
+    """Return the overrides of a recipe: those of `--set`, and what other options stand for."""
+    values = vars(arguments)
+    given = {key: values.get(name) for name, key in _KEYS.items()}
+    return [
+        *arguments.overrides,
+        *(f"{key}={str(value).lower()}" for key, value in given.items() if value),
+    ]
+
+
+_KEYS = {
+    "allow_removed": "output.allow_removed",
+    "replace": "output.replace",
+    "vocab_size": "tokenizer.vocab_size",
+    "max_chars": "limits.max_chars",
+    "doc_cap": "limits.doc_cap",
+}
+"""Options that override keys of a recipe."""
+
+
+def recipe_of(arguments: Arguments) -> "Recipe":
+    """Return the recipe with its overrides.
+
+    Raises:
+        RecipeError: It cannot be read, or is wrong.
+    """
+    from nanotok_ray.recipe import load_recipe
+
+    overrides = overrides_of(arguments)
+    if (sizes := vars(arguments).get("also")) is not None:
+        overrides.append(f"tokenizer.also={sizes}")
+    return load_recipe(arguments.recipe, overrides=overrides)
+
+
+def is_recipe(location: str) -> bool:
+    """Return whether an argument names a recipe, and not a folder."""
+    from pathlib import Path
+
+    return location.endswith(".toml") or Path(location).is_file()
+
+
+def output_of(location: str) -> str:
+    """Return the output folder that an argument names, by itself or as a recipe.
+
+    Raises:
+        RecipeError: The recipe cannot be read, or is wrong.
+    """
+    from nanotok_ray.recipe import load_recipe
+
+    return load_recipe(location).output.path if is_recipe(location) else location

@@ -1,0 +1,405 @@
+"""The commands that read an output: status, report, verify, inspect, export."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nanotok_ray.cli.app import Arguments, Choice, command
+from nanotok_ray.cli.options import (
+    COUNT,
+    PATH,
+    execution_options,
+    names,
+    options,
+    output_argument,
+    output_of,
+    split_option,
+)
+
+PACKINGS = ("best-fit", "windows", "conversations", "nanochat")
+
+
+@command(
+    examples="""
+nanotok status /data/out
+nanotok status /data/out --watch      # every 10 s until the run has ended
+nanotok status s3://bucket/out --json | jq .state
+nanotok status recipe.toml            # and what `nanotok prepare` has left to do
+"""
+)
+@output_argument
+@click.option("--watch", is_flag=True, help="Show the state every 10 s until the run has ended.")
+def status(arguments: Arguments) -> int:
+    """Show the state of an output's last run. Reads only files in the output folder.
+
+    The command works from any machine that sees the output, during the run and after it. It reads
+    the lock (OUT/run/lease) and the journal (OUT/run/journal). A job writes its journal when a
+    stage begins, then after 2, 4, 8 and 16 s, then every 30 s, and less often in a run of more than
+    two hours. With a recipe the inputs are read too, as by `nanotok prepare --dry-run`.
+
+    \b
+    States:
+      running      the process is there, or it was heard of within the last 60 s
+      dead         the process is gone, or it was silent for longer
+      finished     the output is published, and no error is known
+      trained      `nanotok train` is done
+      failed, interrupted, terminated
+                   the last run ended like this; an earlier output may be published
+      unfinished   there was a run, and how it ended is not known
+      never run    there is only a plan
+      nothing      there is no file of nanotok_ray
+
+    The command exits with 0 if the state is running, finished or trained, with 5 if the storage
+    does not answer, and with 4 otherwise.
+    """
+    from nanotok_ray.cli.status import run_status
+
+    return run_status(arguments)
+
+
+@command(
+    examples="""
+nanotok report /data/out                          # writes /data/out/run/report.html
+nanotok report s3://bucket/out --output out.html
+nanotok report /data/out --output - > out.html
+""",
+    has_json=False,
+)
+@output_argument
+@click.option(
+    "--output",
+    "target",
+    type=PATH,
+    metavar="FILE",
+    help="File to write, or - for stdout.  [default: OUT/run/report.html]",
+)
+def report(arguments: Arguments) -> int:
+    """Write the report of an output: one HTML file that opens in any browser, without a network.
+
+    The report shows what ran, how fast each stage and slice was, bytes per token by source, how the
+    vocabulary grew, the lengths of documents and tokens, what was quarantined, what is trained on,
+    and example tokens and documents. A job writes it when it ends. This command writes it again,
+    also for a run that failed or is not finished. It only reads files of the output.
+    """
+    from nanotok_ray.errors import RecipeError
+    from nanotok_ray.formats.manifest import REPORT_PAGE_NAME
+    from nanotok_ray.report import is_output, report_page, write_report
+    from nanotok_ray.storage import Folder
+
+    console, out = arguments.console, Folder(output_of(arguments.output))
+    if not is_output(out):
+        raise RecipeError(
+            f"{out.url} is not an output of a job: it has no manifest, plan, tokenizer or journal; "
+            "give the `path` under [output] in the recipe, or the recipe"
+        )
+    if arguments.target is None:
+        size = write_report(out)
+        console.text(f"report      {size:,} bytes: {out.join(REPORT_PAGE_NAME)}")
+        return 0
+    page = report_page(out).encode("utf-8", "replace")
+    if arguments.target == "-":
+        sys.stdout.buffer.write(page)
+        return 0
+    path = Path(arguments.target).absolute()
+    path.write_bytes(page)
+    console.text(f"report      {len(page):,} bytes: {path}")
+    return 0
+
+
+@command(
+    examples="""
+nanotok verify /data/out
+nanotok verify /data/out --no-sample      # if the sources are not here
+nanotok verify /data/out --deep           # every document against its source
+nanotok verify /data/out --masks          # every loss mask against its source
+nanotok verify s3://bucket/out --deep --cpus 16
+nanotok verify /data/out/export/llmc      # an export against the native shards
+"""
+)
+@output_argument
+@click.option("--no-sample", is_flag=True, help="Do not compare documents with their source.")
+@click.option(
+    "--masks",
+    is_flag=True,
+    help="Also compare every conversation and vision document with its source.",
+)
+@click.option("--deep", is_flag=True, help="Also compare every document with its source.")
+@click.option(
+    "--of",
+    type=PATH,
+    metavar="OUTPUT",
+    help="The output that an export was made of.  [default: the folder above export/]",
+)
+@execution_options
+def verify(arguments: Arguments) -> int:
+    """Verify a finished output, or an export, and change nothing.
+
+    All files are read, and sizes, sha256, indexes, masks and sums are checked. In addition a sample
+    of the documents is compared with its source: texts are decoded and compared with the ids of
+    tiktoken; conversations and vision documents are rendered by a second implementation, and ids,
+    masks and images are compared. --masks does this for all conversations and vision documents,
+    and --deep for all documents, including those that were quarantined. No document is checked by
+    the code that encoded it.
+
+    Slices are checked in threads of this process. With --cpus or --address they are checked on Ray,
+    and with --local in processes of this machine.
+
+    The command exits with 4 if there is a problem, and with 5 if a slice could not be checked.
+    """
+    from nanotok_ray.cli.verify import run_verify
+
+    return run_verify(arguments)
+
+
+def weights(text: str) -> dict[str, float]:
+    """Read weights by source.
+
+    >>> weights("web=0.7,code=0.3")
+    {'web': 0.7, 'code': 0.3}
+
+    Raises:
+        click.BadParameter: One is not of the form NAME=NUMBER.
+    """
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = part.rpartition("=")
+        try:
+            found[name] = float(value)
+        except ValueError:
+            name = ""
+        if not name:
+            raise click.BadParameter(f"{part!r} is not NAME=NUMBER, as in web=0.7")
+    return found
+
+
+def lengths(text: str) -> list[int]:
+    """Read row lengths, separated by commas.
+
+    >>> lengths("1024,2048,1024")
+    [1024, 2048]
+    """
+    return list(dict.fromkeys(map(COUNT, text.split(","))))
+
+
+def packings(text: str) -> list[str]:
+    """Read packing methods, or all, in their order.
+
+    >>> packings("windows,best-fit")
+    ['best-fit', 'windows']
+
+    Raises:
+        click.BadParameter: One is unknown.
+    """
+    choice = Choice((*PACKINGS, "all"))
+    found = [choice.convert(name, None, None) for name in names(text)]
+    return [name for name in PACKINGS if name in found or "all" in found]
+
+
+document_options = options(
+    click.option(
+        "--doc",
+        "documents",
+        metavar="N|N-M",
+        multiple=True,
+        help="Number of a document, or a range like 0-9; -1 is the last. Repeatable.  [default: 0]",
+    ),
+    click.option("--ids", is_flag=True, default=None, help="Show the id of each token."),
+    click.option("--text", is_flag=True, default=None, help="Show only the decoded text."),
+    click.option(
+        "--html",
+        type=PATH,
+        metavar="FILE",
+        help="Write a page that needs no network, or - for stdout.",
+    ),
+    click.option("--open", is_flag=True, default=None, help="Show the page in a browser."),
+    click.option("--all", is_flag=True, default=None, help="Show all tokens of long documents."),
+    click.option(
+        "--color",
+        type=Choice(("auto", "always", "never")),
+        help="When to use colors.  [default: auto, if stdout is a terminal]",
+    ),
+)
+"""Options of `inspect` for documents; None where they are not given."""
+
+packing_options = options(
+    click.option(
+        "--packing",
+        type=packings,
+        metavar="NAME,...",
+        help="Preview these packing methods, or all, instead of showing documents.",
+    ),
+    click.option(
+        "--length", type=lengths, metavar="T,...", help="Inputs of a row.  [default: 2048]"
+    ),
+    click.option(
+        "--shuffle",
+        type=Choice(("document", "block")),
+        help="Order of the documents.  [default: as written]",
+    ),
+    click.option("--seed", type=int, metavar="N", help="Seed of the order.  [default: 0]"),
+    click.option(
+        "--group-documents",
+        type=COUNT,
+        metavar="N",
+        help="Documents that are packed together.  [default: 4096]",
+    ),
+    click.option(
+        "--weights",
+        type=weights,
+        metavar="NAME=W,...",
+        help="Shares of the tokens by source.  [default: all tokens once]",
+    ),
+    click.option(
+        "--tokens",
+        type=COUNT,
+        metavar="N",
+        help="Tokens to plan with --weights.  [default: as many as the output has]",
+    ),
+    click.option(
+        "--too-long",
+        type=Choice(("crop", "drop")),
+        help="What becomes of a conversation longer than a row.  [default: crop]",
+    ),
+)
+"""Options of `inspect --packing`; None where they are not given."""
+
+
+@command(
+    examples="""
+nanotok inspect /data/out --doc 0
+nanotok inspect /data/out --source chats --doc 12 --ids
+nanotok inspect /data/out --source chats --doc 0-9 --html chats.html
+nanotok inspect /data/out --source scans --doc -1 --open
+nanotok inspect /data/out --packing all
+nanotok inspect /data/out --packing best-fit,windows --length 2048,4096,8192
+nanotok inspect /data/out --packing best-fit --weights web=0.7,code=0.3 --tokens 1000000000
+"""
+)
+@output_argument
+@split_option
+@click.option("--source", type=names, metavar="NAME,...", help="Sources.  [default: all]")
+@document_options
+@packing_options
+def inspect(arguments: Arguments) -> int:
+    """Show documents of a finished output token by token, or preview packing methods.
+
+    Tokens alternate between two colors. In documents with a loss mask, green tokens are trained on
+    and red ones are not; without colors, [[ ]] encloses those that are trained on. At most 2,000
+    tokens of a document are shown unless --all is given.
+
+    With --packing nothing is shown of the documents; only their lengths are read. For each packing
+    method and row length a table shows the rows, their padding ("used": the share of row positions
+    that hold a token), and the tokens that are cut or lost ("kept": the share of tokens in rows).
+
+    \b
+    Packing methods:
+      best-fit       whole documents where they fit, the rest of longer ones in
+                     other rows; hardly any padding, no token is lost
+      windows        documents one after another, cut at every row; no padding,
+                     no token is lost
+      conversations  whole documents only; the rest of a row is padding
+      nanochat       the rows of nanochat's loader: no padding; what does not
+                     fit, and what is in its buffer at the end, is lost
+
+    One epoch is planned. A mixture (--weights) has no end, so as many tokens are planned as the
+    output has, or --tokens. A second table shows how often each source is repeated: 0.5 epochs are
+    half of its documents once. docs/training.md describes how to feed a trainer.
+    """
+    from nanotok_ray.cli.inspect import run_inspect
+
+    return run_inspect(arguments)
+
+
+@command(
+    examples="""
+nanotok export /data/out --to datatrove      # into /data/out/export/datatrove
+nanotok export /data/out --to llmc --to megatron:datasets=4
+nanotok export s3://bucket/out --to parquet --output s3://bucket/parquet --cpus 32
+"""
+)
+@output_argument
+@click.option(
+    "--to",
+    required=True,
+    multiple=True,
+    metavar="LAYOUT",
+    help="Layout, optionally with options as NAME:KEY=VALUE,KEY=VALUE. Repeatable.",
+)
+@click.option(
+    "--output",
+    "target",
+    type=PATH,
+    metavar="FOLDER",
+    help="Folder to write, for a single layout.  [default: OUT/export/LAYOUT]",
+)
+@execution_options
+def export(arguments: Arguments) -> int:
+    """Write a finished output in the layouts of other trainers.
+
+    \b
+    Layouts, and what reads them:
+      llmc       llm.c, modded-nanogpt, nemo-automodel's NanogptDataset
+      megatron   Megatron's IndexedDataset, gpt-neox's MMapIndexedDataset
+      datatrove  datatrove's DatatroveFolderDataset, DocumentTokenizerMerger
+      olmo       ai2-olmo-core's NumpyFSLDataset, NumpyPackedFSLDataset
+      parquet    datasets.load_dataset("parquet"), pyarrow, TRL's SFTTrainer
+      mds        mosaicml-streaming's StreamingDataset
+      litdata    litdata's StreamingDataset with TokensLoader
+      raw        numpy.memmap and numpy.load, as in nanoGPT and torchtitan
+
+    Nothing is tokenized again. A file with the same bytes as a native one is a hard link to it, so
+    it needs no space on the same disk. Every file is read back, and every document is compared,
+    before it counts as done. The same command resumes where it stopped, exports only what is new
+    after the output has grown, and removes what the output no longer has. `nanotok verify
+    OUT/export/LAYOUT` compares the whole export again. While the command writes into the output, no
+    job and no gc can run on it.
+
+    Units are exported in threads of this process. With --cpus or --address they are exported on
+    Ray, and with --local in processes of this machine.
+    """
+    from nanotok_ray.api import export as export_layout
+    from nanotok_ray.errors import ExportError
+    from nanotok_ray.exports import format_options, parse_layout
+    from nanotok_ray.storage import Folder
+
+    layouts = [parse_layout(text) for text in arguments.to]
+    if arguments.target is not None and len(layouts) > 1:
+        raise ExportError("--output is for a single layout; export one at a time, or omit it")
+    names = [layout.name for layout in layouts]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ExportError(
+            f"--to {twice[0]} is given twice, and both would be written to one folder; export one "
+            "at a time, with different folders as --output"
+        )
+    out, results = Folder(output_of(arguments.output)), []
+    for layout in layouts:
+        with arguments.console.progress() as on_event:
+            result = export_layout(
+                out,
+                layout,
+                folder=None if arguments.target is None else Folder(arguments.target),
+                executor="local" if arguments.local else None,
+                address=arguments.address,
+                cpus=arguments.cpus,
+                on_event=on_event,
+            )
+        title = f"{format_options(layout)}: {result.folder}"
+        arguments.console.text(
+            title + (" (nothing to do)" if result.unchanged else ""), *_export_lines(result.values)
+        )
+        results.append({"output": result.folder, "units_done": result.units_done, **result.values})
+    arguments.console.result({"status": "done", "exports": results})
+    return 0
+
+
+def _export_lines(values: dict[str, Any]) -> list[str]:
+    size = f"{values['files']:,} files, {values['bytes'] / 1e6:,.1f} MB"
+    lines = [f"  {size}, {values['documents']:,} documents, {values['tokens']:,} tokens"]
+    lines += [f"  skipped: {number:,} {why}" for why, number in values["left_out"].items()]
+    if unread := sum(values["unread_tokens"].values()):
+        lines.append(f"  {unread:,} tokens at the ends of sources fill no block and are not read")
+    lines.append(f"  loss masks: {values['masks'] or 'not stored by this layout'}")
+    lines.append(f"  read by {values['reader']}")
+    return lines

@@ -1,0 +1,292 @@
+"""What `nanotok tokenizer train | learn | extend | convert` do: make and write tokenizers."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from nanotok_ray.cli.inputs import count_named, find_corpus, opened
+from nanotok_ray.cli.progress import merge_bar
+from nanotok_ray.counts.patterns import SPLIT_PATTERN, resolve_pattern
+from nanotok_ray.counts.span_counts import CountPaths, SpanCounts, find_counts, load_counts
+from nanotok_ray.errors import NanotokError, TokenizerError, VocabularySizeError
+from nanotok_ray.recipe.special_tokens import PRESETS, SPECIAL_TOKENS
+from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer.model import NUM_BYTES
+from nanotok_ray.tokenizer.opened import open_tokenizer
+from nanotok_ray.tokenizer.output import (
+    OR_FORCE,
+    WITHOUT_SPECIAL_TOKENS,
+    check_free,
+    file_suffix,
+    files_there,
+    sized_output,
+    write_file,
+    write_new,
+)
+from nanotok_ray.tokenizer.report import short_report, why_stopped
+from nanotok_ray.tokenizer.train import LearnedTokenizer, TrainSettings, learn_counts
+
+if TYPE_CHECKING:
+    from nanotok_ray.cli.app import Arguments
+
+
+def run_train(arguments: "Arguments") -> int:
+    """Learn from files, write the tokenizer, and return the exit code.
+
+    Raises:
+        NanotokError: As `find_corpus`, `count_named` and `learn`; or the output holds something
+            else.
+    """
+    settings = _settings(arguments)
+    pattern = SPLIT_PATTERN if arguments.pattern is None else arguments.pattern
+    SpanCounts(pattern)  # one that cannot be compiled is refused before files are opened
+    _check_existing(arguments, settings, pattern)
+    start = time.perf_counter()
+    named = find_corpus(arguments)
+    found = count_named(named, arguments, pattern=pattern)
+    counting = time.perf_counter() - start
+    learned, taken = _learn(found.counts, settings, arguments, had=f"counted in {counting:.1f} s")
+    more = {"documents": found.documents, "quarantined": dict(found.quarantined)}
+    learned = replace(learned, report={**learned.report, **more})
+    wrote = _write(learned, arguments)
+    seconds = {"count": round(counting, 3), "learn": round(taken, 3)}
+    values = _values(learned, arguments, wrote=wrote, seconds=seconds)
+    arguments.console.result(values | {"files": len(named.files)})
+    return 0
+
+
+def run_learn(arguments: "Arguments") -> int:
+    """Learn from counts, write the tokenizer, and return the exit code."""
+    if file_suffix(arguments.output) is not None:
+        raise TokenizerError(
+            f"--output is {arguments.output}: all files of a tokenizer and its report are written, "
+            "so name a folder; it will have tokenizer.tiktoken and tokenizer.json in it"
+        )
+    settings = _settings(arguments)
+    _check_existing(arguments, settings, arguments.pattern)
+    start = time.perf_counter()
+    paths = find_counts(arguments.counts)
+    arguments.console.text(f"reading     {_files(paths)}")
+    counts = load_counts(
+        paths,
+        pattern=arguments.pattern,
+        span_column=arguments.span_column,
+        count_column=arguments.count_column,
+    )
+    read = time.perf_counter() - start
+    learned, taken = _learn(counts, settings, arguments, had=f"read in {read:.1f} s")
+    wrote = _write(learned, arguments)
+    seconds = {"read": round(read, 3), "learn": round(taken, 3)}
+    arguments.console.result(_values(learned, arguments, wrote=wrote, seconds=seconds))
+    return 0
+
+
+def run_extend(arguments: "Arguments") -> int:
+    """Write a tokenizer with more special tokens, and return the exit code."""
+    preset = () if arguments.preset is None else PRESETS[arguments.preset].special_tokens
+    names = [*preset, *arguments.special_tokens]
+    if not names:
+        raise TokenizerError(
+            "no special token to add; name one with --special-token, or several with --preset "
+            f"({', '.join(PRESETS)})"
+        )
+    if file_suffix(arguments.output) == WITHOUT_SPECIAL_TOKENS:
+        raise TokenizerError(
+            f"{arguments.output}: a {WITHOUT_SPECIAL_TOKENS} file has no place for special tokens; "
+            "name a folder, *.json or *.txt as --output"
+        )
+    before = opened(arguments.tokenizer, arguments.pattern)
+    tokenizer = before.extended(names)
+    write_new(tokenizer.model, arguments.output)
+    known = before.special_tokens
+    added = {name: value for name, value in tokenizer.special_tokens.items() if name not in known}
+    there = {name: known[name] for name in names if name in known}
+    lines = [
+        f"{title:<12}{number:>9,}  {name}"
+        for title, tokens in (("added", added), ("there", there))
+        for name, number in tokens.items()
+    ]
+    _print_written(tokenizer, arguments, lines, more={"added": added, "there": there})
+    return 0
+
+
+def run_convert(arguments: "Arguments") -> int:
+    """Write a tokenizer in another format, and return the exit code."""
+    tokenizer = opened(arguments.tokenizer, arguments.pattern)
+    write_new(tokenizer.model, arguments.output)
+    _print_written(tokenizer, arguments, [], more={})
+    return 0
+
+
+def _print_written(
+    tokenizer: Tokenizer, arguments: "Arguments", lines: Sequence[str], *, more: Mapping[str, Any]
+) -> None:
+    size = tokenizer.get_vocab_size()
+    values = {
+        "status": "done",
+        "output": arguments.output,
+        "tokenizer_sha256": tokenizer.sha256,
+        "vocab_size": size,
+    }
+    arguments.console.result(
+        values | dict(more),
+        *lines,
+        f"tokenizer   {size:>9,} ids",
+        f"wrote       {arguments.output}",
+    )
+
+
+def _settings(arguments: "Arguments") -> TrainSettings:
+    """Return what is to be learned, checked, so that nothing is read in vain.
+
+    Raises:
+        VocabularySizeError: There is no room for 256 bytes and the special tokens.
+        TokenizerError: A special token comes twice, or the output cannot hold one.
+    """
+    special_tokens = _special_tokens(arguments)
+    _check_size("--vocab-size is", arguments.vocab_size, special_tokens)
+    settings = TrainSettings(
+        vocab_size=arguments.vocab_size,
+        special_tokens=special_tokens,
+        min_pair_count=arguments.min_pair_count,
+        max_token_bytes=arguments.max_token_bytes,
+    )
+    for size in arguments.also or ():
+        _check_size("--also has", size, special_tokens)
+        if size > settings.vocab_size:
+            raise TokenizerError(
+                f"--also has {size}, which is more than --vocab-size {settings.vocab_size}; learn "
+                "the largest tokenizer, and name smaller ones with --also"
+            )
+    return settings
+
+
+def _special_tokens(arguments: "Arguments") -> Sequence[str]:
+    """Return the names: those asked for, or what the output has by itself."""
+    names: Sequence[str] = arguments.special_tokens
+    if names and arguments.no_special_tokens:
+        raise TokenizerError(
+            "--special-token and --no-special-tokens contradict each other; omit one of them"
+        )
+    if file_suffix(arguments.output) == WITHOUT_SPECIAL_TOKENS:
+        if names:
+            raise TokenizerError(
+                f"--special-token names {', '.join(names)}, and a {WITHOUT_SPECIAL_TOKENS} file "
+                "has no place for special tokens; name a folder as --output, or omit them"
+            )
+        return ()
+    return names or (() if arguments.no_special_tokens else SPECIAL_TOKENS)
+
+
+def _check_size(text: str, size: int, special_tokens: Sequence[str]) -> None:
+    least = NUM_BYTES + len(special_tokens)
+    if size < least:
+        raise VocabularySizeError(
+            f"{text} {size}: {NUM_BYTES} bytes and {len(special_tokens)} special tokens are "
+            f"{least} ids, so name {least} or more"
+        )
+
+
+def _check_existing(arguments: "Arguments", settings: TrainSettings, pattern: str | None) -> None:
+    """Refuse an output that holds anything that this command cannot be about to write again.
+
+    Raises:
+        TokenizerError: It does, and there is no --force.
+    """
+    outputs = {arguments.output: settings.vocab_size}
+    outputs |= {sized_output(arguments.output, size): size for size in arguments.also or ()}
+    for output, size in () if arguments.force else outputs.items():
+        names = files_there(output)
+        if not names:
+            continue
+        spec_pattern = pattern if output.endswith(WITHOUT_SPECIAL_TOKENS) else None
+        try:
+            existing = open_tokenizer(output, pattern=spec_pattern)
+        except NanotokError:
+            existing = None
+        if (
+            existing is None
+            or existing.get_vocab_size() != size
+            or set(existing.special_tokens) != set(settings.special_tokens)
+            or (pattern is not None and existing.pattern != resolve_pattern(pattern))
+        ):
+            raise TokenizerError(
+                f"{output} exists already and holds another tokenizer, or something else "
+                f"({', '.join(names)}); {OR_FORCE}"
+            )
+        arguments.console.note(
+            f"{output} exists already; if another tokenizer is learned, this command will fail and "
+            "leave it; --force overwrites it"
+        )
+
+
+def _learn(
+    counts: SpanCounts, settings: TrainSettings, arguments: "Arguments", *, had: str
+) -> tuple[LearnedTokenizer, float]:
+    """Learn with a bar, print what was counted, how, and what was learned; return the seconds."""
+    start = time.perf_counter()
+    with merge_bar(arguments.console.stream) as on_progress:
+        learned = learn_counts(counts, settings, threads=arguments.cpus, on_progress=on_progress)
+    seconds = time.perf_counter() - start
+    size, asked = learned.tokenizer.get_vocab_size(), settings.vocab_size
+    ids = f"{size:,} ids" if size == asked else f"{size:,} ids of the {asked:,} asked for"
+    texts = "" if counts.texts is None else f" in {counts.texts:,} texts"
+    arguments.console.text(
+        f"counts      {counts.total:,} spans{texts}, {counts.num_distinct:,} distinct; {had}",
+        f"tokenizer   {ids}, learned in {seconds:.1f} s: {why_stopped(learned.report)}",
+    )
+    return learned, seconds
+
+
+def _write(learned: LearnedTokenizer, arguments: "Arguments") -> list[str]:
+    """Write the tokenizer and the smaller ones that were reached; return what was written.
+
+    Raises:
+        TokenizerError: An output holds something else, and there is no --force; then none is
+            written.
+    """
+    outputs = {arguments.output: learned}
+    for size in arguments.also or ():
+        name = sized_output(arguments.output, size)
+        if size > learned.tokenizer.get_vocab_size():
+            arguments.console.note(f"{size:,} ids were not reached; {name} is not written")
+        else:
+            outputs[name] = learned.truncated(size)
+    if not arguments.force:
+        for path, result in outputs.items():
+            check_free(result.tokenizer.model, path, advice=OR_FORCE)
+    for path, result in outputs.items():
+        if file_suffix(path) is None:
+            result.save(path, overwrite=True)
+        else:
+            write_file(result.tokenizer.model, path)
+        arguments.console.text(f"wrote       {path}")
+    return list(outputs)
+
+
+def _values(
+    learned: LearnedTokenizer,
+    arguments: "Arguments",
+    *,
+    wrote: Sequence[str],
+    seconds: Mapping[str, float],
+) -> dict[str, Any]:
+    return {
+        "status": "done",
+        "output": arguments.output,
+        "tokenizer_sha256": learned.tokenizer.sha256,
+        "vocab_size": learned.tokenizer.get_vocab_size(),
+        "seconds": seconds,
+        **short_report(learned.report),
+        "wrote": list(wrote),
+    }
+
+
+def _files(paths: CountPaths) -> str:
+    kinds = [("count", paths.count_files), ("parquet", paths.parquet)]
+    return " and ".join(
+        f"{len(files):,} {kind} {'file' if len(files) == 1 else 'files'}"
+        for kind, files in kinds
+        if files
+    )

@@ -1,0 +1,118 @@
+"""Previews of packing: rows, padding, and tokens that are cut or lost. Reads lengths only."""
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Literal
+
+from nanotok_ray.errors import PackingError
+from nanotok_ray.loader.batch import PackingReport
+from nanotok_ray.loader.loader import Loader
+from nanotok_ray.loader.nanochat import NanochatLoader
+from nanotok_ray.loader.order import Shuffle
+from nanotok_ray.loader.settings import Packing, TooLong
+from nanotok_ray.loader.shards import Shards
+
+ROWS_AT_ONCE = 4096
+"""Rows that are planned at a time."""
+
+BUFFER = 1000
+"""Documents that nanochat's loader chooses from."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreviewSettings:
+    """What is planned; see `Loader`."""
+
+    lengths: Sequence[int] = (2048,)
+    packings: Sequence[Packing | Literal["nanochat"]] = ()
+    shuffle: Shuffle | None = None
+    seed: int = 0
+    group_documents: int = 4096
+    weights: Mapping[str, float] | None = None
+    tokens: int | None = None
+    """Tokens of a mixture; None: as many as the shards have."""
+    too_long: TooLong = "crop"
+
+
+def preview_packing(shards: Shards, settings: PreviewSettings) -> Iterator[dict[str, Any]]:
+    """Yield the plan of an epoch for each length and packing; one that is impossible says why.
+
+    Raises:
+        PackingError: There are tokens without weights, or no token to pack.
+    """
+    if settings.tokens is not None and settings.weights is None:
+        raise PackingError("tokens go with weights; without them, one epoch is planned")
+    for length, packing in product(settings.lengths, settings.packings):
+        start = time.perf_counter()
+        plan: dict[str, Any] = {"length": length, "packing": packing}
+        try:
+            if packing == "nanochat":
+                values = _nanochat_values(shards, length, settings)
+            else:
+                values = _loader_values(shards, packing, length, settings)
+        except PackingError as error:
+            yield plan | {"problem": str(error)}
+        else:
+            yield plan | values | {"seconds": round(time.perf_counter() - start, 3)}
+
+
+def _loader_values(
+    shards: Shards, packing: Packing, length: int, settings: PreviewSettings
+) -> dict[str, Any]:
+    loader = Loader(
+        shards,
+        batch_size=min(ROWS_AT_ONCE, -(-shards.num_tokens // length)),
+        length=length,
+        packing=packing,
+        shuffle=settings.shuffle,
+        seed=settings.seed,
+        weights=settings.weights,
+        group_documents=settings.group_documents,
+        epochs=None if settings.weights else 1,
+        too_long=settings.too_long,
+    )
+    if settings.weights is None:
+        loader.skip_batches(sys.maxsize)
+        return _values(loader.report(), of=shards.num_tokens)
+    report, uses = loader.plan(settings.tokens or shards.num_tokens)
+    total = sum(value.tokens for value in uses)
+    sources = {
+        value.name: {
+            "weight": settings.weights[value.name],
+            "documents": value.documents,
+            "tokens": value.tokens,
+            "share": value.tokens / total,
+            "epochs": value.epochs,
+        }
+        for value in uses
+    }
+    return _values(report, of=total) | {"sources": sources}
+
+
+def _values(report: PackingReport, *, of: int) -> dict[str, Any]:
+    return report.to_dict() | {"kept": report.tokens / of}
+
+
+def _nanochat_values(shards: Shards, length: int, settings: PreviewSettings) -> dict[str, Any]:
+    """Plan until documents of the second epoch are read."""
+    if settings.weights or settings.shuffle:
+        raise PackingError("nanochat has its own order; omit the weights and the shuffling")
+    kinds = shards.manifest["kinds"]
+    texts = [name for name in shards.ranges() if kinds[name] == "text"]
+    if 0 < len(texts) < len(shards.ranges()):
+        raise PackingError(
+            f"nanochat's loader reads text alone; choose the source {','.join(texts)}"
+        )
+    if len(shards) <= BUFFER:
+        raise PackingError(
+            f"nanochat's loader chooses among {BUFFER:,} documents, and these are {len(shards):,}: "
+            "its first row already has some of several epochs"
+        )
+    rows = min(ROWS_AT_ONCE, 1 + len(shards) // 10_000)
+    loader = NanochatLoader(shards, batch_size=rows, length=length, buffer_size=BUFFER)
+    while loader.state_dict()["epoch"] == 1:
+        loader.skip_batches(1)
+    return _values(loader.report(), of=shards.num_tokens)
