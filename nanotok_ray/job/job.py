@@ -29,7 +29,13 @@ from nanotok_ray.job.run import OutdatedError, OutputLock, Start, retried_when_o
 from nanotok_ray.job.stage import first_quarantined
 from nanotok_ray.job.summary import Summary, summarise
 from nanotok_ray.job.tokenize import Tokenizing, tokenize
-from nanotok_ray.job.training import LearnedOutput, finished_learning, learn_record, train
+from nanotok_ray.job.training import (
+    LearnedOutput,
+    finished_learning,
+    learn_record,
+    sizes_not_reached,
+    train,
+)
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards.output import Output, Record
 from nanotok_ray.shards.verify import Verification, verify_output
@@ -246,6 +252,7 @@ class _Job:
             manifest=None if output is None else output.manifest,
             verification=check,
             exports=[{"folder": result.folder, **result.values} for result in exports],
+            not_reached=() if training is None else sizes_not_reached(self.recipe, tokenizer),
             unchanged=not self.has_changed,
         )
 
