@@ -1,12 +1,13 @@
 """The classes that commands are made of: groups that load commands late, help, completion."""
 
 import importlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from nanotok_ray.errors import IncompleteOutputError
 from nanotok_ray.units import did_you_mean
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> int:
         """Call the function."""
+        from nanotok_ray.cli.options import note_ignored, running_message
+
         console: Console = ctx.obj
         values = dict(ctx.params)
         console.adjust(
@@ -58,7 +61,14 @@ class Command(click.Command):
             verbose=values.pop("verbose"),
         )
         assert self.callback is not None
-        return int(self.callback(Arguments(console=console, **values)))
+        arguments = Arguments(console=console, **values)
+        note_ignored(arguments)
+        try:
+            return int(self.callback(arguments))
+        except IncompleteOutputError as error:
+            if message := running_message(values.get("location")):
+                raise IncompleteOutputError(message) from error
+            raise
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the description and the examples."""
@@ -148,8 +158,17 @@ class Group(click.Group):
         name = args[0]
         if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
             known = self.list_commands(ctx)
-            raise click.UsageError(f"there is no command {name!r}; {nearest(name, known)}", ctx)
+            inner = [path for path in self._inner_commands(ctx) if path.endswith(f" {name}")]
+            hint = f"did you mean {inner[0]!r}?" if inner else nearest(name, known)
+            raise click.UsageError(f"there is no command {name!r}; {hint}", ctx)
         return super().resolve_command(ctx, args)
+
+    def _inner_commands(self, ctx: click.Context) -> Iterator[str]:
+        """Yield the paths of the commands in groups, as "tokenizer learn"."""
+        for name in self.list_commands(ctx):
+            group = self.get_command(ctx, name)
+            if isinstance(group, click.Group):
+                yield from (f"{name} {inner}" for inner in group.list_commands(ctx))
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the description and the examples."""

@@ -302,7 +302,7 @@ def gc(arguments: Arguments) -> int:
     from nanotok_ray.shards.garbage import find_garbage
     from nanotok_ray.storage import Folder
 
-    out = Folder(output_of(arguments.output))
+    out = Folder(output_of(arguments.location))
     garbage = find_garbage(out)  # also: a folder that is no output gets no lease
     if garbage.all and not arguments.dry_run:
         with leased(out, command="gc", on_event=_note_printer(arguments)) as lease:

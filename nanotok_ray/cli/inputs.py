@@ -175,13 +175,21 @@ def find_corpus(arguments: "Arguments") -> NamedFiles:
     Files and folders that reach --output are refused, if what lies there would be read as text.
 
     Raises:
+        RecipeError: One is a recipe.
         SourceError: As `find_named`.
     """
     output, written = arguments.output, {}
+    rules = rules_of(arguments)
+    recipes = [path for path in arguments.files if path.endswith(".toml")]
+    if recipes and rules.format is None and not rules.document_per_file:
+        raise RecipeError(
+            f"{recipes[0]} is a recipe; use `nanotok train {recipes[0]}`, or, to learn from the "
+            "text of this very file, add --document-per-file"
+        )
     if file_suffix(output) is None or suffix_format(output) is not None:
         written = {"--output": output}
     try:
-        named = find_named(list(arguments.files), rules_of(arguments), written=written)
+        named = find_named(list(arguments.files), rules, written=written)
     except SourceError as error:
         raise with_flags(error) from error
     for note in named.notes:

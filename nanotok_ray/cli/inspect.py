@@ -145,11 +145,11 @@ def run_inspect(arguments: "Arguments") -> int:
     Raises:
         RecipeError: Options contradict each other, or there is no such document.
     """
+    arguments.console.has_json = arguments.packing is not None
     _check(arguments)
-    folder = output_of(arguments.output)
+    folder = output_of(arguments.location)
     if arguments.packing is not None:
         return _preview(folder, arguments)
-    arguments.console.has_json = False
     inspected = output_at(folder, split=arguments.split, source=arguments.source)
     asked = [document_range(text) for text in arguments.documents or ["0"]]
     numbers = numbers_of(asked, count=inspected.count, where=inspected.where)
@@ -168,11 +168,14 @@ def run_inspect(arguments: "Arguments") -> int:
 def _check(arguments: "Arguments") -> None:
     of_packing = arguments.packing is not None
     others = _OF_DOCUMENTS if of_packing else _OF_PACKING
-    given = [flag for name, flag in others.items() if getattr(arguments, name) not in {None, ()}]
+    values = vars(arguments)
+    given = [flag for name, flag in others.items() if values[name] not in (None, ())]
     if given and of_packing:
         raise RecipeError(f"{given[0]} shows documents, and --packing does not; omit one of them")
     if given:
         raise RecipeError(f"{given[0]} is for a preview of packing; add --packing all")
+    if arguments.tokens is not None and arguments.weights is None:
+        raise RecipeError("--tokens goes with --weights; without them, one epoch is planned")
     if arguments.console.as_json and not of_packing:
         raise RecipeError("--json is for a preview of packing; omit it, or add --packing all")
     if arguments.text and (arguments.open or arguments.html):

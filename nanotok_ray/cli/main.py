@@ -57,8 +57,8 @@ SECTIONS: Final = {
 COMPLETION_VARIABLE: Final = "_NANOTOK_COMPLETE"
 
 _EXAMPLES = """
-nanotok doctor recipe.toml     # is this machine ready, can all inputs be read?
-nanotok plan recipe.toml       # what is there to do, how long may it take?
+nanotok doctor recipe.toml     # is this machine ready for the job?
+nanotok plan recipe.toml       # what is to be done, and how long may it take?
 nanotok prepare recipe.toml    # the job; the same command resumes it
 """
 

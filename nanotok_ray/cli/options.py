@@ -1,7 +1,10 @@
 """Options and arguments that several commands take, spelled and explained once."""
 
 import math
+import os
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -104,7 +107,7 @@ recipe_argument = click.argument(
 )
 """The TOML file that describes the job."""
 
-output_argument = click.argument("output", type=PATH, metavar="OUTPUT|RECIPE")
+output_argument = click.argument("location", type=PATH, metavar="OUTPUT|RECIPE")
 """A finished or unfinished output: its folder or URL, or the recipe that names it."""
 
 override_option = click.option(
@@ -207,8 +210,20 @@ def recipe_of(arguments: Arguments) -> "Recipe":
     Raises:
         RecipeError: It cannot be read, or is wrong.
     """
+    from nanotok_ray.errors import RecipeError
     from nanotok_ray.recipe import load_recipe
+    from nanotok_ray.sources.named_files import suffix_format
 
+    path = arguments.recipe
+    if Path(path).is_dir():
+        raise RecipeError(
+            f"{path} is a folder, not a recipe; give the TOML file that describes the job"
+        )
+    if suffix_format(path) is not None:
+        raise RecipeError(
+            f"{path} is not a recipe, which is a TOML file; to learn from files without one, use "
+            "`nanotok tokenizer train`"
+        )
     overrides = overrides_of(arguments)
     if (sizes := vars(arguments).get("also")) is not None:
         overrides.append(f"tokenizer.also={sizes}")
@@ -217,8 +232,6 @@ def recipe_of(arguments: Arguments) -> "Recipe":
 
 def is_recipe(location: str) -> bool:
     """Return whether an argument names a recipe, and not a folder."""
-    from pathlib import Path
-
     return location.endswith(".toml") or Path(location).is_file()
 
 
@@ -231,3 +244,35 @@ def output_of(location: str) -> str:
     from nanotok_ray.recipe import load_recipe
 
     return load_recipe(location).output.path if is_recipe(location) else location
+
+
+def note_ignored(arguments: Arguments) -> None:
+    """Print a note if `--cpus` has no effect, because a Ray cluster runs the job."""
+    values = vars(arguments)
+    address = values.get("address") or os.environ.get("RAY_ADDRESS")
+    if "local" not in values or values["local"] or not values["cpus"] or address in {None, "local"}:
+        return
+    arguments.console.note(
+        f"--cpus has no effect on the Ray cluster {address}, of which all CPUs are used; give "
+        "--local to use this machine alone"
+    )
+
+
+def running_message(location: str | None) -> str | None:
+    """Return what to say of an output that is not finished because its job is running; else None.
+
+    Raises:
+        TransientIOError: The storage does not answer.
+    """
+    if location is None:
+        return None
+    from nanotok_ray.job.status import RUNNING, run_status
+    from nanotok_ray.storage import Folder
+
+    output = output_of(location)
+    if run_status(Folder(output), now=time.time()).state != RUNNING:
+        return None
+    return (
+        f"{output} is not finished yet: its job is running; wait until it has ended, or follow it "
+        f"with `nanotok status {output} --watch`"
+    )

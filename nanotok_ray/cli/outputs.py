@@ -46,7 +46,7 @@ def status(arguments: Arguments) -> int:
       finished     the output is published, and no error is known
       trained      `nanotok train` is done
       failed, interrupted, terminated
-                   the last run ended like this; an earlier output may be published
+                   the last run ended so; an earlier output may be published
       unfinished   there was a run, and how it ended is not known
       never run    there is only a plan
       nothing      there is no file of nanotok_ray
@@ -88,7 +88,7 @@ def report(arguments: Arguments) -> int:
     from nanotok_ray.report import is_output, report_page, write_report
     from nanotok_ray.storage import Folder
 
-    console, out = arguments.console, Folder(output_of(arguments.output))
+    console, out = arguments.console, Folder(output_of(arguments.location))
     if not is_output(out):
         raise RecipeError(
             f"{out.url} is not an output of a job: it has no manifest, plan, tokenizer or journal; "
@@ -373,7 +373,7 @@ def export(arguments: Arguments) -> int:
             f"--to {twice[0]} is given twice, and both would be written to one folder; export one "
             "at a time, with different folders as --output"
         )
-    out, results = Folder(output_of(arguments.output)), []
+    out, results = Folder(output_of(arguments.location)), []
     for layout in layouts:
         with arguments.console.progress() as on_event:
             result = export_layout(

@@ -288,9 +288,9 @@ class Clock:
 def run_status(arguments: "Arguments") -> int:
     """Show the status and return the exit code."""
     console, recipe = arguments.console, None
-    if is_recipe(arguments.output):
-        recipe = load_recipe(arguments.output)
-    output = arguments.output if recipe is None else recipe.output.path
+    if is_recipe(arguments.location):
+        recipe = load_recipe(arguments.location)
+    output = arguments.location if recipe is None else recipe.output.path
     space = [""] if arguments.watch else []
     values = read_status(
         output, watch=arguments.watch, show=lambda look: console.text(*status_lines(look), *space)

@@ -25,7 +25,7 @@ def run_verify(arguments: "Arguments") -> int:
     if len(levels) > 1:
         flags = " and ".join(f"--{name.replace('_', '-')}" for name in levels)
         raise RecipeError(f"{flags} exclude one another; give one of them")
-    folder = Folder(output_of(arguments.output))
+    folder = Folder(output_of(arguments.location))
     if _is_export(folder, arguments):
         return _verify_export(folder, arguments)
     with arguments.console.progress() as on_event:

@@ -208,7 +208,7 @@ def decide(
     plan = plan_for(recipe, out, resplit=resplit, on_event=on_event)
     on_event(Activity(text="comparing with the results that are there"))
     check_losses(recipe.output, out, None if frozen is None else plan_from_json(frozen), plan)
-    notes = list(plan.notes)
+    notes = [*plan.notes, *_setting_notes(recipe, command)]
     training = None
     if command == "train" or (command == "prepare" and recipe.tokenizer.path is None):
         training = _training(recipe, plan, out, relearn=relearn or command == "train")
@@ -259,6 +259,27 @@ def _training(recipe: Recipe, plan: Plan, out: Folder, *, relearn: bool) -> Trai
         adds_smaller=output is not None and output.lacks_smaller,
         also=(missing, asked - missing),
     )
+
+
+def _setting_notes(recipe: Recipe, command: str) -> Iterator[str]:
+    """Yield what is set and has no effect, or another than its name says."""
+    settings = recipe.tokenizer
+    if (
+        command != "train"
+        and settings.path is not None
+        and "vocab_size" in settings.model_fields_set
+    ):
+        yield (
+            f"tokenizer.vocab_size = {settings.vocab_size:,} has no effect: the tokenizer is that "
+            f"of tokenizer.path, {settings.path}"
+        )
+    if command != "tokenize" and settings.path is None and settings.also and settings.extend:
+        added = len(settings.extend)
+        sizes = ", ".join(f"{size + added:,} ids" for size in sorted(settings.also))
+        yield (
+            f"tokenizer.extend adds {added} special tokens to every size of tokenizer.also: the "
+            f"smaller tokenizers have {sizes}"
+        )
 
 
 def _training_notes(plan: TrainingPlan, out: Folder) -> Iterator[str]:
@@ -312,8 +333,8 @@ def _pending_notes(
     largest = recipe.tokenizer.vocab_size + len(recipe.tokenizer.extend)
     if former.get_vocab_size() <= largest and todo < slices:
         yield (
-            f"the tokenizer is learned again: if it comes out as it is, {todo:,} of {slices:,} "
-            "slices are tokenized, else all"
+            f"the tokenizer will be relearned; if the result is identical, {todo:,} of {slices:,} "
+            "slices are tokenized, otherwise all of them"
         )
 
 

@@ -1,6 +1,7 @@
 """The plan of a job as the lines that a person reads."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from nanotok_ray.job.doctor.machine import Space
@@ -14,7 +15,7 @@ STAGES = ("count", "learn", "also", "tokenize")
 
 def plan_text(values: Mapping[str, Any]) -> str:
     """Return the lines: output, sources, notes, changes, what is to do, how long it may take."""
-    lines = [f"output      {values['output']}"]
+    lines = [f"output      {resolved(values['output'])}"]
     for source in values["sources"]:
         lines += _source_lines(source)
     lines += [f"note        {note}" for note in values["notes"]]
@@ -29,6 +30,17 @@ def plan_text(values: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def resolved(location: str) -> str:
+    """Return a folder as it was named, and as an absolute path if it is a relative one.
+
+    >>> resolved("s3://bucket/out"), resolved("/data/out")
+    ('s3://bucket/out', '/data/out')
+    """
+    if "://" in location or Path(location).is_absolute():
+        return location
+    return f"{location} ({Path(location).absolute()})"
+
+
 def _source_lines(source: Mapping[str, Any]) -> Iterator[str]:
     documents = source["documents"]
     files = "file" if source["files"] == 1 else "files"
@@ -39,7 +51,7 @@ def _source_lines(source: Mapping[str, Any]) -> Iterator[str]:
         f"{decoded} of text, {count}"
     )
     read_as = f"{source['format']}{_dialects(source['dialects'])}"
-    yield f"{_INDENT}{read_as} in {source['root']}, split {source['split']}"
+    yield f"{_INDENT}{read_as} in {resolved(source['root'])}, split {source['split']}"
     splits = ", ".join(f"{number:,} {split}" for split, number in source["slices"].items())
     groups = source["groups"]
     word = "group" if groups["groups"] == 1 else "groups"
@@ -129,10 +141,10 @@ def _estimate_lines(estimate: Mapping[str, Any]) -> Iterator[str]:
 def _frozen_line(frozen: Mapping[str, str]) -> str:
     if frozen["status"] == "not frozen":
         return (
-            f"not frozen  the output is finished and verifies with the {frozen['path']} it has, "
-            "which stays until a job replaces it"
+            f"not saved   the output is finished, and keeps its {frozen['path']} until a job "
+            "changes it"
         )
     if frozen["status"] == "in use":
-        return f"not frozen  another run has this output, and {frozen['path']} is its plan"
+        return f"not saved   another run has locked this output; {frozen['path']} is its plan"
     before = ", as before" if frozen["status"] == "as before" else ""
-    return f"frozen      {frozen['path']}{before}: a file added from now on is train"
+    return f"saved       {frozen['path']}{before}; files added later go to the train split"

@@ -93,7 +93,7 @@ def _check_around(source: SourceRecipe, known: Collection[str]) -> None:
                 raise RecipeError(
                     f"source.{source.name}.{key} has {name!r}, which is not among the special "
                     f"tokens of the tokenizer, {list(known)}; set {key} to one of these or to [], "
-                    f"or tokenizer.extend = [{json.dumps(name)}]"
+                    f"or add the line `extend = [{json.dumps(name)}]` under [tokenizer]"
                 )
 
 
@@ -102,8 +102,8 @@ def _check(names: tuple[str, ...], source: SourceRecipe, known: Collection[str])
     if missing:
         raise RecipeError(
             f"source {source.name!r} is of kind {source.kind}, which is rendered with "
-            f"{missing[0]}, and the tokenizer has no such special token; add it to "
-            "tokenizer.special_tokens or tokenizer.extend"
+            f"{missing[0]}, and the tokenizer has no such special token; add the line `extend = "
+            f"{json.dumps(missing)}` under [tokenizer]"
         )
 
 
@@ -115,8 +115,8 @@ def _image_token(source: SourceRecipe, known: Collection[str]) -> str:
     if found is None:
         raise RecipeError(
             f"source {source.name!r} has images, and the tokenizer has none of the special tokens "
-            f'{", ".join(IMAGE_TOKENS)}; set tokenizer.extend = ["preset:seed"], or name another '
-            f"as source.{source.name}.image_token"
+            f'{", ".join(IMAGE_TOKENS)}; add the line `extend = ["preset:seed"]` under '
+            f"[tokenizer], or name another as source.{source.name}.image_token"
         )
     return found
 

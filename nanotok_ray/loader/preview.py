@@ -41,10 +41,8 @@ def preview_packing(shards: Shards, settings: PreviewSettings) -> Iterator[dict[
     """Yield the plan of an epoch for each length and packing; one that is impossible says why.
 
     Raises:
-        PackingError: There are tokens without weights, or no token to pack.
+        PackingError: There is no token to pack.
     """
-    if settings.tokens is not None and settings.weights is None:
-        raise PackingError("tokens go with weights; without them, one epoch is planned")
     for length, packing in product(settings.lengths, settings.packings):
         start = time.perf_counter()
         plan: dict[str, Any] = {"length": length, "packing": packing}

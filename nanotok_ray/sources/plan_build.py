@@ -146,8 +146,8 @@ def _note_lost_val(frozen: PlannedSource, splits: Sequence[str], notes: list[str
     if "val" in frozen.splits and "val" not in splits:
         lost = frozen.files[frozen.splits.index("val")].path
         notes.append(
-            f"source {frozen.name!r} has no val split any more: {lost} is gone; pass --resplit "
-            "once it is back, or now to choose another file"
+            f"source {frozen.name!r} has no val split, because its validation file {lost} is "
+            "gone; restore it, or pass --resplit to choose another"
         )
 
 

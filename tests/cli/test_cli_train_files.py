@@ -1,4 +1,4 @@
-"""`nanotok train` without a recipe: what it reads, learns, writes, and tells."""
+"""`nanotok tokenizer train`: what it reads, learns, writes, and tells."""
 
 import gzip
 import json
@@ -16,7 +16,6 @@ from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from nanotok_ray import SpanCounts, Tokenizer
 from nanotok_ray.cli import main
-from nanotok_ray.cli.main import parser
 from nanotok_ray.counts.count_slice import count_corpus
 from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
@@ -39,7 +38,7 @@ def _no_fsync(monkeypatch):
 
 def run(capsys, *arguments):
     """Return the exit code, the JSON line and what people read."""
-    code = main(["train", *map(str, arguments)])
+    code = main(["tokenizer", "train", *map(str, arguments)])
     captured = capsys.readouterr()
     assert captured.out.count("\n") == 1
     return code, json.loads(captured.out), captured.err
@@ -95,7 +94,7 @@ def test_files_of_several_formats_add_up_and_none_is_val_or_counts_twice(tmp_pat
         write(tmp_path / "in/c.jsonl", DOCUMENTS[2 * third :], field="body"),
     ]
     out = tmp_path / "own.tiktoken"
-    flags = ["--vocab-size", 360, "--output", out, "--column", "body", "--threads", 3]
+    flags = ["--vocab-size", 360, "--output", out, "--column", "body", "--cpus", 3]
     code, values, _ = run(capsys, *flags, *paths, tmp_path / "in/*.parquet", paths[0])
     assert (code, values["files"], values["texts"]) == (0, 3, len(DOCUMENTS))
     assert tokens_of(out) == rustbpes_tokens(DOCUMENTS, 104)
@@ -150,7 +149,7 @@ def test_the_report_is_that_of_learning_from_the_same_counts(tmp_path, capsys):
     counts.save(tmp_path / "counts.arrow")
     run(capsys, "--vocab-size", 350, "--output", tmp_path / "a", path)
     out = ["--vocab-size=350", f"--output={tmp_path}/b"]
-    assert main(["learn", str(tmp_path / "counts.arrow"), *out]) == 0
+    assert main(["tokenizer", "learn", str(tmp_path / "counts.arrow"), *out]) == 0
     reports = [json.loads((tmp_path / name / "report.json").read_text()) for name in "ab"]
     assert reports[0] == reports[1] | {"documents": len(DOCUMENTS)}
 
@@ -158,8 +157,9 @@ def test_the_report_is_that_of_learning_from_the_same_counts(tmp_path, capsys):
 @pytest.mark.parametrize("suffix", [".json", ".txt"])
 def test_other_files_by_themselves_hold_special_tokens(tmp_path, capsys, suffix):
     path, out = write(tmp_path / "c.jsonl", DOCUMENTS), tmp_path / f"own{suffix}"
-    flags = ["--vocab-size", 350, "--output", out, "--also=300", "--special-tokens", "<a>", "<b>"]
-    code, values, _ = run(capsys, *flags, "--", path)
+    flags = ["--vocab-size", 350, "--output", out, "--also=300"]
+    flags += ["--special-token=<a>", "--special-token=<b>"]
+    code, values, _ = run(capsys, *flags, path)
     assert (code, values["wrote"]) == (0, [str(out), f"{tmp_path}/own-300{suffix}"])
     expected = Tokenizer.train_from_iterator(DOCUMENTS, 350, special_tokens=["<a>", "<b>"])
     expected.save(tmp_path / "folder")
@@ -174,7 +174,7 @@ def test_other_files_by_themselves_hold_special_tokens(tmp_path, capsys, suffix)
 def test_every_flag_says_what_it_should(tmp_path, capsys):
     path, out = write(tmp_path / "c.jsonl", ["abcdef " * 9, "xy xy"]), tmp_path / "t"
     flags = ["--pattern=r50k", "--vocab-size=999", "--min-pair-count=3", "--max-token-bytes=4"]
-    code, values, told = run(capsys, *flags, "--output", out, path, "--special-tokens")
+    code, values, told = run(capsys, *flags, "--output", out, path, "--no-special-tokens")
     own = Tokenizer.load(out)
     assert code == 0
     assert (own.pattern, own.special_tokens) == (PATTERNS["r50k"], {})
@@ -243,13 +243,13 @@ def test_the_same_again_is_no_conflict_and_another_needs_force(tmp_path, capsys)
     for out in (tmp_path / "own.tiktoken", tmp_path / "folder"):
         assert run(capsys, "--vocab-size=300", "--output", out, path)[0] == 0
         _, same, told = run(capsys, "--vocab-size=300", "--output", out, path)
-        assert (same["status"], f"note: {out} is there already" in told) == ("done", True)
+        assert (same["status"], f"note: {out} exists already" in told) == ("done", True)
         state = {each: each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()}
         code, values, _ = run(capsys, "--vocab-size=310", "--output", out, path)
         assert (code, "--force" in values["error"]) == (2, True)
         assert state == {each: each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()}
         code, values, told = run(capsys, "--vocab-size=310", "--output", out, "--force", path)
-        assert (code, values["vocab_size"], "is there already" in told) == (0, 310, False)
+        assert (code, values["vocab_size"], "exists already" in told) == (0, 310, False)
     assert len(tokens_of(tmp_path / "own.tiktoken")) == 310
     assert Tokenizer.load(tmp_path / "folder").get_vocab_size() == 310
 
@@ -268,7 +268,8 @@ def test_it_starts_no_ray(tmp_path):
     path = write(tmp_path / "c.jsonl", DOCUMENTS)
     code = (
         "import sys; from nanotok_ray.cli import main; "
-        f"code = main(['train', '--vocab-size=300', '--output={tmp_path}/t', {str(path)!r}]); "
+        f"flags = ['--vocab-size=300', '--output={tmp_path}/t', {str(path)!r}]; "
+        "code = main(['tokenizer', 'train', *flags]); "
         "sys.exit(code or ('ray' in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -310,17 +311,3 @@ def test_counts_are_those_of_the_texts_whatever_the_files_and_threads(
     assert (found.documents, found.quarantined) == (2 * len(rows), {})
     assert [done for done, _ in seen] == [*range(1, len(named.slices) + 1)]
     assert seen[-1][1] == sum(each.num_bytes for each in named.slices)
-
-
-def test_examples_of_the_help_can_be_parsed(capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(["train", "--help"])
-    assert caught.value.code == 0
-    shown = capsys.readouterr().out.replace("\\\n", " ")
-    examples = [line.split() for line in shown.splitlines() if line.startswith("  nanotok train ")]
-    assert len(examples) == 5
-    for words in examples:
-        arguments = parser().parse_args([word.strip("'") for word in words[1:]])
-        assert arguments.inputs
-    for words in ("--document-per-file", "7,744 merges", "exit code 3", *PATTERNS):
-        assert words in shown

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from nanotok_ray.cli.overview import overview
 
 from nanotok_ray.errors import how_to_install
 from nanotok_ray.job.doctor.software import PACKAGES
@@ -33,9 +32,3 @@ def test_a_checkout_and_a_wheel_are_named():
     assert "pip install '.[gcs]' in a checkout" in told
     assert ".whl[gcs]'" in told
     assert "whl[gcs]'" in (ROOT / "docs/storage.md").read_text()
-
-
-def test_the_help_says_which_commands_come_before_the_job():
-    first = overview().partition("before a job")[0]
-    assert "three first" not in first
-    assert first.index("nanotok doctor") < first.index("nanotok plan") < first.index("nanotok prep")

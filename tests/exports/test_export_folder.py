@@ -223,7 +223,7 @@ def test_commands_that_are_wrong_or_too_early(tmp_path, capsys):
     assert main(["export", out, "--to", "raw"]) == 0
     next((tmp_path / "out/export/raw").rglob("*.offsets.npy")).write_bytes(b"?")
     assert main(["verify", f"{out}/export/raw"]) == 4
-    assert "delete what is named and export again" in capsys.readouterr().err
+    assert "delete the files above and export again" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["raw", "mds", "megatron"])

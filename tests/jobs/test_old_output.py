@@ -4,7 +4,7 @@
 Ray of two CPUs. It was made in the folder `OLD_ROOT`, in a checkout of that commit:
 
     python -m tests.support.old_corpus /tmp/nanotok-old        # `old_corpus.py` of this checkout
-    python -m jobs.prepare /tmp/nanotok-old/recipe.toml --workers 2
+    python -m jobs.prepare /tmp/nanotok-old/recipe.toml --cpus 2
 
 Two things differ from what the job left. `out/run` is missing: it holds hosts and times, for
 people. The count files are compressed by gzip, as each of them has 33 kB of offsets.

@@ -80,7 +80,7 @@ def test_a_changed_file_is_noticed_and_it_alone_is_done_again(corpus, tmp_path, 
     assert f"changed     web: 1 changed (1.jsonl: {why})" in announced.text()
     assert [each.files[0].path for each in announced.todo["count"]] == ["1.jsonl"]
     assert announced.values["tokenize"]["todo"] == 7  # it is not known what will be learned
-    assert "if it comes out as it is, 1 of 7 slices are tokenized, else all" in announced.text()
+    assert "identical, 1 of 7 slices are tokenized, otherwise all" in announced.text()
     assert run(job, relearn=True)["count"] == (1, 2)
     assert decide(job, command="prepare").values["changes"]["sources"] == []
 
@@ -158,7 +158,7 @@ def test_a_val_file_that_is_gone_gets_a_note_until_another_is_chosen(corpus, tmp
     before = make_plan(job)
     (corpus / "text/shard_00002.parquet").unlink()
     (note,) = make_plan(job, previous=before).notes
-    assert "'web' has no val split any more: shard_00002.parquet is gone" in note
+    assert "'web' has no val split, because its validation file shard_00002.parquet is" in note
     assert make_plan(job, previous=before, resplit=True).notes == ()
 
 

@@ -143,7 +143,7 @@ def run(capsys, *arguments):
 
 def test_the_command_writes_what_extended_saves(base, tmp_path, capsys):
     base.save(tmp_path / "base")
-    arguments = ["--preset", "seed", "--tokens", "<|pad|>", "<|bos|>"]
+    arguments = ["--preset", "seed", "--special-token=<|pad|>", "--special-token=<|bos|>"]
     code, values, told = run(
         capsys, tmp_path / "base", *arguments, "--output", tmp_path / "extended"
     )
@@ -172,17 +172,20 @@ def test_the_command_overwrites_its_own_answer_and_no_other_tokenizer(base, tmp_
     base.save(tmp_path / "base")
     before = contents(tmp_path)
     code, values, told = run(
-        capsys, tmp_path / "base", "--tokens", "<a>", "--output", tmp_path / "base"
+        capsys, tmp_path / "base", "--special-token", "<a>", "--output", tmp_path / "base"
     )
     assert (code, values["status"]) == (2, "failed")
     assert "holds another tokenizer, or something else (tokenizer.pkl, " in told
     assert contents(tmp_path) == before
-    first = run(capsys, tmp_path / "base", "--tokens", "<a>", "--output", tmp_path / "a")
-    assert run(capsys, tmp_path / "base", "--tokens", "<a>", "--output", tmp_path / "a") == first
+    first = run(capsys, tmp_path / "base", "--special-token", "<a>", "--output", tmp_path / "a")
+    assert (
+        run(capsys, tmp_path / "base", "--special-token", "<a>", "--output", tmp_path / "a")
+        == first
+    )
     (tmp_path / "nanochats").mkdir()
     (tmp_path / "nanochats/tokenizer.pkl").write_bytes(b"of another")
     code, _, told = run(
-        capsys, tmp_path / "base", "--tokens", "<a>", "--output", tmp_path / "nanochats"
+        capsys, tmp_path / "base", "--special-token", "<a>", "--output", tmp_path / "nanochats"
     )
     assert (code, "(tokenizer.pkl): it is not overwritten" in told) == (2, True)
 
@@ -196,11 +199,11 @@ def test_the_command_takes_and_gives_files_too(base, tmp_path, capsys):
         (ranks, ["--pattern", "nanochat"], Tokenizer(base.model.without(SPECIAL_TOKENS))),
     ):
         output = tmp_path / f"{len(list(tmp_path.iterdir()))}.json"
-        code, values, _ = run(capsys, spec, "--tokens", "<a>", "--output", output, *more)
+        code, values, _ = run(capsys, spec, "--special-token", "<a>", "--output", output, *more)
         assert (code, values["output"]) == (0, str(output))
         assert open_tokenizer(output) == expected.extended(["<a>"])
     bare = tmp_path / "a.tiktoken"
-    code, values, _ = run(capsys, tmp_path / "base", "--tokens", "<a>", "--output", bare)
+    code, values, _ = run(capsys, tmp_path / "base", "--special-token", "<a>", "--output", bare)
     assert (code, "has no place for special tokens" in values["error"]) == (2, True)
 
 

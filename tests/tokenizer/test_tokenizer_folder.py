@@ -126,7 +126,7 @@ def test_learn_refuses_as_train_does(one, tmp_path, capsys):
     counts.update(["world worlds word"])
     counts.save(tmp_path / "counts.arrow")
     one.save(tmp_path / "own")
-    asked = ["learn", str(tmp_path / "counts.arrow"), "--vocab-size", "270", "--output"]
+    asked = ["tokenizer", "learn", f"{tmp_path}/counts.arrow", "--vocab-size=270", "--output"]
     assert main([*asked, str(tmp_path / "own")]) == 2
     assert "--force" in capsys.readouterr().err
     assert Tokenizer.load(tmp_path / "own") == one
@@ -219,13 +219,16 @@ def test_an_output_whose_pickle_was_changed_is_still_verified_by_name(tmp_path):
 def test_to_nanochat_writes_what_nanochat_has_and_removes_what_we_left(
     one, other, nanochat, tmp_path
 ):
-    from nanotok_ray.cli import jobs  # noqa: PLC0415 - imports much
-
     one.save(nanochat)
     (nanochat / "notes.md").write_text("mine")
     other.save(tmp_path / "out/tokenizer")
-    recipe = SimpleNamespace(output=SimpleNamespace(path=str(tmp_path / "out")))
-    jobs._copy_to_nanochat(SimpleNamespace(to_nanochat=True), recipe)
+    source = 'name = "web"\nkind = "text"\npaths = ["x.txt"]\nformat = "lines"'
+    (tmp_path / "recipe.toml").write_text(
+        f'[[source]]\n{source}\n[output]\npath = "{tmp_path}/out"\n'
+    )
+    summary = SimpleNamespace(values={}, text=str)
+    command = ["train", str(tmp_path / "recipe.toml"), "--to-nanochat"]
+    assert main(command, job=lambda *_, **__: summary) == 0
     assert sorted(found(nanochat)) == ["notes.md", *NANOCHATS]
     assert (nanochat / "tokenizer.pkl").read_bytes() == nanochats_pickle(other)
     assert get_tokenizer() == other

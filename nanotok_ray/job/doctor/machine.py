@@ -119,7 +119,7 @@ def check_cpus(root: Path = Path("/")) -> CheckResult:
             name=name,
             status="warn",
             found=f"{found}, and the container's limit is the time of {limit:g}",
-            advice=f"give --workers {max(1, int(limit))}, or raise the limit",
+            advice=f"give --cpus {max(1, int(limit))}, or raise the limit",
         )
     return CheckResult(name=name, status="ok", found=found)
 

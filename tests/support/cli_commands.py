@@ -1,0 +1,58 @@
+"""The commands of `nanotok`, as the tests of help and of pages walk and parse them.
+
+    python -m tests.support.cli_commands
+
+writes the help of all commands to tests/cli/golden/help.txt.
+"""
+
+from pathlib import Path
+
+import click
+
+from nanotok_ray.cli.main import nanotok
+from nanotok_ray.cli.printing import Console
+
+GOLDEN = Path(__file__).parents[1] / "cli/golden/help.txt"
+COLUMNS = 80
+
+
+def parse(words, *, default_recipe=None):
+    """Parse a command as `main` does, and return the context of the innermost command.
+
+    Raises:
+        click.UsageError: It is wrong.
+    """
+    console = Console(default_recipe=default_recipe)
+    command, rest = nanotok, list(words)
+    context = nanotok.make_context("nanotok", rest, obj=console)
+    while isinstance(command, click.Group):
+        rest = [*context._protected_args, *context.args]
+        if not rest:
+            break
+        name, command, rest = command.resolve_command(context, rest)
+        context = command.make_context(name, rest, parent=context)
+    return context
+
+
+def walk(command=nanotok, parent=None):
+    """Yield the context of every command, groups before what is in them."""
+    context = click.Context(
+        command, parent=parent, info_name=command.name, terminal_width=COLUMNS,
+        **(command.context_settings if parent is None else {}),
+    )  # fmt: skip
+    yield context
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            yield from walk(command.get_command(context, name), context)
+
+
+def whole_help():
+    """Return the help of all commands."""
+    return "\n\n".join(
+        f"$ {context.command_path} --help\n{context.get_help()}" for context in walk()
+    )
+
+
+if __name__ == "__main__":
+    GOLDEN.parent.mkdir(exist_ok=True)
+    GOLDEN.write_text(f"{whole_help()}\n", "utf-8")
