@@ -9,6 +9,7 @@ import click
 from nanotok_ray.cli.app import Arguments, Choice, command
 from nanotok_ray.cli.options import (
     COUNT,
+    PATH,
     also_option,
     change_options,
     dry_run_option,
@@ -95,9 +96,24 @@ nanotok prepare recipe.toml --set tokenizer.vocab_size=65536 --set output.path=/
 nanotok prepare recipe.toml --also 8192,16384      # also writes OUT/tokenizer-8192, ...
 nanotok prepare recipe.toml --local --cpus 4       # without Ray
 nanotok prepare recipe.toml --dry-run
+nanotok prepare /data/web /data/chats/*.jsonl --output /data/out --vocab-size 32768
 """
 )
-@recipe_argument
+@click.argument("files", type=PATH, metavar="RECIPE|FILE...", nargs=-1)
+@click.option(
+    "--output",
+    type=PATH,
+    metavar="DIR",
+    help="Prepare files without a recipe, into this folder or URL. The recipe that `nanotok init` "
+    "would write is saved there as recipe.toml.",
+)
+@click.option(
+    "--vocab-size",
+    type=int,
+    metavar="N",
+    help="Vocabulary size, which includes bytes and special tokens.  [default: that of the recipe, "
+    "32768 without one]",
+)
 @job_options
 @relearn_option
 @also_option
@@ -109,6 +125,7 @@ def prepare(arguments: Arguments) -> int:
 
     The job runs on the Ray cluster of --address or RAY_ADDRESS. Without one it starts a local Ray.
     """
+    arguments.recipe = _recipe_or_files(arguments)
     return _run_job("prepare", arguments, relearn=arguments.relearn)
 
 
@@ -179,13 +196,40 @@ def _reading(arguments: Arguments) -> "Iterator[OnEvent]":
     from nanotok_ray.job.events import Activity
 
     with arguments.console.progress() as on_event:
-        on_event(Activity(text=f"reading {arguments.recipe}"))
+        what = arguments.recipe or ", ".join(arguments.files)
+        on_event(Activity(text=f"reading {what}"))
         yield on_event
+
+
+def _recipe_or_files(arguments: Arguments) -> str | None:
+    """Return the recipe that `prepare` was called with; None: with files and their output.
+
+    Raises:
+        click.UsageError: It was called with neither.
+    """
+    if arguments.output is not None and arguments.files:
+        return None
+    named = arguments.files or [arguments.console.default_recipe]
+    if arguments.output is not None or named[0] is None:
+        raise click.UsageError("name a recipe, or files with --output DIR")
+    if len(named) > 1 or Path(named[0]).is_dir():
+        raise click.UsageError(
+            f"{named[-1]} is not a recipe; to prepare files without one, add --output DIR"
+        )
+    return str(named[0])
+
+
+def _recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
+    if arguments.recipe is not None:
+        return recipe_of(arguments)
+    from nanotok_ray.cli.init import drafted_recipe
+
+    return drafted_recipe(arguments, on_event)
 
 
 def _run_job(name: str, arguments: Arguments, **options: bool) -> int:
     with _reading(arguments) as on_event:
-        recipe = recipe_of(arguments)
+        recipe = _recipe(arguments, on_event)
         if arguments.dry_run:
             return _dry_run(name, arguments, recipe, on_event)
         from nanotok_ray import api

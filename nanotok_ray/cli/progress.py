@@ -38,6 +38,9 @@ TICK_SECONDS = 1.0
 
 UNITS = {"reduce": "count files", "learn": "merges"}
 
+FEW_MERGES = 50
+"""So few have a line each in a log."""
+
 _BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 _ACTIVITY_BAR = "{desc} [{elapsed}]"
 _BAR_COLUMNS = 10
@@ -111,11 +114,19 @@ def details(stage: StageProgress, now: float) -> list[str]:
 def stage_line(stage: StageProgress, forecast: Forecast, now: float) -> str:
     """Return the line of a log."""
     name, todo = stage.started.stage, stage.started.todo
-    times = time_text(stage, forecast, now)
-    elapsed = format_estimate(now - stage.since).removeprefix("about ")
-    parts = [times or f"{elapsed} so far", *details(stage, now)]
+    if stage.last is not None and stage.last.last is not None and todo <= FEW_MERGES:
+        pair, token, count = stage.last.last
+        parts = [f"{token_label(token)} {pair} {count:,} times"]
+    else:
+        parts = _times_and_details(stage, forecast, now)
     head = f"{_title(name, forecast)}: {stage.done:,} of {counted(todo, name)}"
     return ", ".join([f"{head} ({100 * stage.done // max(todo, 1)}%)", *parts])
+
+
+def _times_and_details(stage: StageProgress, forecast: Forecast, now: float) -> list[str]:
+    times = time_text(stage, forecast, now)
+    elapsed = format_estimate(now - stage.since).removeprefix("about ")
+    return [times or f"{elapsed} so far", *details(stage, now)]
 
 
 def _title(stage: str, forecast: Forecast) -> str:
@@ -256,7 +267,7 @@ class Progress:
             self._bar.update(event.done - self._bar.n)
             if event.done == event.todo:
                 self._bar.refresh()
-        elif self._is_due():
+        elif self._is_due() or (event.last is not None and event.todo <= FEW_MERGES):
             self._print(stage_line(stage, self._forecast, self._clock()))
 
     def _end(self, event: StageEnded) -> None:

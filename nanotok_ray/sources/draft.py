@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from nanotok_ray.errors import RecipeError, SourceError
 from nanotok_ray.formats.manifest import RESERVED_NAMES
@@ -22,8 +22,6 @@ from nanotok_ray.sources.sample import check_sample
 from nanotok_ray.sources.shape import SeenFile, Shape, look_at, split_suffix
 from nanotok_ray.storage import InputFile, find_files
 from nanotok_ray.units import few, format_bytes, printable
-
-DEFAULT_VOCAB_SIZE: Final = 32768
 
 _TOLD = {".parquet", ".jsonl", ".ndjson"}
 """Suffixes that tell a recipe the format."""
@@ -54,7 +52,7 @@ def draft_recipe(
     paths: Sequence[str],
     *,
     output: str,
-    vocab_size: int = DEFAULT_VOCAB_SIZE,
+    vocab_size: int,
     on_look: OnLook = ignore_looks,
 ) -> Draft:
     """Look into files and draft a recipe for them.

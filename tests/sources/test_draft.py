@@ -114,7 +114,7 @@ def test_the_draft_says_what_it_found_and_what_it_left_out(tmp_path):
     write(tmp_path / "in/talk/a.jsonl", "messages", "jsonl")
     write(tmp_path / "in/talk/b.jsonl", "gsm8k", "jsonl")
     (tmp_path / "in/scan.pdf").write_bytes(b"%PDF")
-    draft = draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out"))
+    draft = draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out"), vocab_size=32768)
     size = sum(path.stat().st_size for path in (tmp_path / "in/talk").iterdir())
     assert (
         draft.found[0] == f"talk: 2 files of jsonl, {size} bytes, conversations (gsm8k, messages)"
@@ -133,9 +133,12 @@ def test_the_draft_says_what_it_found_and_what_it_left_out(tmp_path):
 def test_files_that_are_added_are_read_by_the_same_recipe(tmp_path):
     for number in range(2):
         write(tmp_path / f"in/{number}.jsonl", "text", "jsonl")
-    first = draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out"))
+    first = draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out"), vocab_size=32768)
     write(tmp_path / "in/9.jsonl", "text", "jsonl")
-    assert draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out")).text == first.text
+    assert (
+        draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out"), vocab_size=32768).text
+        == first.text
+    )
     _, plan = planned(first)
     assert [file.path for file in plan.plan.sources[0].files] == ["0.jsonl", "1.jsonl", "9.jsonl"]
 
@@ -143,7 +146,9 @@ def test_files_that_are_added_are_read_by_the_same_recipe(tmp_path):
 def test_files_of_another_shape_in_one_folder_are_named_one_by_one(tmp_path):
     write(tmp_path / "in/a.jsonl", "text", "jsonl")
     write(tmp_path / "in/b.jsonl", "messages", "jsonl")
-    recipe, _ = planned(draft_recipe([f"{tmp_path}/in/*.jsonl"], output=str(tmp_path / "out")))
+    recipe, _ = planned(
+        draft_recipe([f"{tmp_path}/in/*.jsonl"], output=str(tmp_path / "out"), vocab_size=32768)
+    )
     assert [source.paths for source in recipe.sources] == [
         (f"{tmp_path}/in/a.jsonl",),
         (f"{tmp_path}/in/b.jsonl",),
@@ -153,7 +158,9 @@ def test_files_of_another_shape_in_one_folder_are_named_one_by_one(tmp_path):
 
 def test_conversations_alone_teach_the_tokenizer(tmp_path):
     write(tmp_path / "in/a.jsonl", "messages", "jsonl")
-    recipe, plan = planned(draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out")))
+    recipe, plan = planned(
+        draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out"), vocab_size=32768)
+    )
     assert recipe.sources[0].count
     assert plan.values["count"]["todo"] == 1
 
@@ -161,20 +168,24 @@ def test_conversations_alone_teach_the_tokenizer(tmp_path):
 def test_large_files_of_text_have_a_document_a_line(tmp_path, monkeypatch):
     monkeypatch.setattr("nanotok_ray.sources.draft._LINES_BYTES", 10)
     write(tmp_path / "a.txt", "plain", "txt")
-    recipe, _ = planned(draft_recipe([str(tmp_path / "a.txt")], output=str(tmp_path / "out")))
+    recipe, _ = planned(
+        draft_recipe([str(tmp_path / "a.txt")], output=str(tmp_path / "out"), vocab_size=32768)
+    )
     assert recipe.sources[0].format == "lines"
 
 
 def test_a_readme_that_is_named_is_read(tmp_path):
     write(tmp_path / "README.md", "plain", "md")
-    recipe, _ = planned(draft_recipe([str(tmp_path / "README.md")], output=str(tmp_path / "out")))
+    recipe, _ = planned(
+        draft_recipe([str(tmp_path / "README.md")], output=str(tmp_path / "out"), vocab_size=32768)
+    )
     assert recipe.sources[0].paths == (str(tmp_path / "README.md"),)
 
 
 def test_nothing_that_can_be_used_is_no_recipe(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in/a.png").write_bytes(b"\x89PNG")
-    draft = draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out"))
+    draft = draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out"), vocab_size=32768)
     assert (draft.text, draft.found) == ("", ())
     assert draft.unread == ("a.png: no known format",)
 
@@ -182,4 +193,4 @@ def test_nothing_that_can_be_used_is_no_recipe(tmp_path):
 def test_a_folder_in_which_the_output_lies_is_refused(tmp_path):
     write(tmp_path / "a.txt", "plain", "txt")
     with pytest.raises(SourceError, match=r"output\.path"):
-        draft_recipe([str(tmp_path)], output=str(tmp_path / "out"))
+        draft_recipe([str(tmp_path)], output=str(tmp_path / "out"), vocab_size=32768)
