@@ -35,7 +35,7 @@ def counted(capsys, path, *overrides):
     capsys.readouterr()
     assert main(["train", path, *overrides]) == 0
     lines = capsys.readouterr().err.splitlines()
-    (line,) = [line for line in lines if re.match(r"count \(1 of \d\): \d+ slice", line)]
+    (line,) = [line for line in lines if re.match(r"count( \(1 of \d\))?: \d+ slice", line)]
     return int(line.partition(": ")[2].split()[0])
 
 
