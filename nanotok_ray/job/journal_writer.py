@@ -148,6 +148,7 @@ class Journal:
             number = len(self._rows)
             rows = self._rows[:number]
             self._is_urgent = False
+        now = self._now()
         if number == self._num_written:
             return
         data = ("\n".join(rows) + "\n").encode()
@@ -155,16 +156,15 @@ class Journal:
             return
         self._num_written = number
         self._problem = None
-        if self._is_over(len(data)):
+        if self._is_over(len(data), now=now):
             self._segment += 1
-            self._num_written, self._segment_began = 0, self._now()
+            self._num_written, self._segment_began = 0, now
             with self._changed:
                 del self._rows[:number]
                 self._held -= len(data)
 
-    def _is_over(self, num_bytes: int) -> bool:
+    def _is_over(self, num_bytes: int, *, now: float) -> bool:
         """Return whether the next rows go to another segment."""
-        now = self._now()
         seconds = max(SEGMENT_SECONDS, (now - self._began) / SEGMENTS)
         return num_bytes >= SEGMENT_BYTES or now - self._segment_began >= seconds
 
