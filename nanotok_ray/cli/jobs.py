@@ -86,6 +86,17 @@ def plan(arguments: Arguments) -> int:
     return 0
 
 
+def _named_or_default(
+    ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the arguments; without any, the recipe of a job that may be called without one."""
+    if value or ctx.resilient_parsing:
+        return value
+    if ctx.obj.default_recipe is None:
+        raise click.MissingParameter(ctx=ctx, param=param)
+    return (ctx.obj.default_recipe,)
+
+
 job_options = options(override_option, execution_options, change_options, dry_run_option)
 
 
@@ -99,7 +110,7 @@ nanotok prepare recipe.toml --dry-run
 nanotok prepare /data/web /data/chats/*.jsonl --output /data/out --vocab-size 32768
 """
 )
-@click.argument("files", type=PATH, metavar="RECIPE|FILE...", nargs=-1)
+@click.argument("files", type=PATH, metavar="RECIPE|FILE...", nargs=-1, callback=_named_or_default)
 @click.option(
     "--output",
     type=PATH,
@@ -205,18 +216,15 @@ def _recipe_or_files(arguments: Arguments) -> str | None:
     """Return the recipe that `prepare` was called with; None: with files and their output.
 
     Raises:
-        click.UsageError: It was called with neither.
+        click.UsageError: It was called with files alone.
     """
-    if arguments.output is not None and arguments.files:
+    if arguments.output is not None:
         return None
-    named = arguments.files or [arguments.console.default_recipe]
-    if arguments.output is not None or named[0] is None:
-        raise click.UsageError("name a recipe, or files with --output DIR")
-    if len(named) > 1 or Path(named[0]).is_dir():
+    if len(arguments.files) > 1 or Path(arguments.files[0]).is_dir():
         raise click.UsageError(
-            f"{named[-1]} is not a recipe; to prepare files without one, add --output DIR"
+            f"{arguments.files[-1]} is not a recipe; to prepare files without one, add --output DIR"
         )
-    return str(named[0])
+    return str(arguments.files[0])
 
 
 def _recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":

@@ -136,8 +136,13 @@ def _title(stage: str, forecast: Forecast) -> str:
 class Progress:
     """Prints the events of a job; use it as a context manager, so that a bar is always closed.
 
-    A terminal and a notebook show bars, anything else has a line every ten seconds and at each end
-    of a stage.
+    A terminal and a notebook with ipywidgets show bars; anything else has a line every ten seconds
+    and at each end of a stage.
+
+    ```python
+    with nanotok_ray.Progress() as progress:
+        summary = nanotok_ray.prepare(recipe, on_event=progress)
+    ```
     """
 
     def __init__(

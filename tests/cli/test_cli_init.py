@@ -122,8 +122,8 @@ def test_a_dry_run_of_files_writes_nothing(corpus, tmp_path, capsys):
     [
         (["{data}"], "is not a recipe; to prepare files without one, add --output DIR"),
         (["a.toml", "b.toml"], "b.toml is not a recipe"),
-        (["--output", "{data}/out"], "name a recipe, or files with --output DIR"),
-        ([], "name a recipe, or files with --output DIR"),
+        (["--output", "{data}/out"], "missing argument 'RECIPE|FILE...'"),
+        ([], "missing argument 'RECIPE|FILE...'"),
         (["{data}", "--output", "{data}/out"], "output.path"),
     ],
 )
