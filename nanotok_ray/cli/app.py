@@ -48,6 +48,19 @@ class Command(click.Command):
         self.has_json = has_json
         self.params += _common_options(has_json=has_json)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; an error names this command, and not the group around it.
+
+        Raises:
+            click.UsageError: An argument is wrong.
+        """
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            ctx.obj.has_json = self.has_json
+            raise
+
     def invoke(self, ctx: click.Context) -> int:
         """Call the function."""
         from nanotok_ray.cli.options import note_ignored, running_message
@@ -99,8 +112,7 @@ def _common_options(*, has_json: bool) -> list[click.Parameter]:
     as_json = click.Option(
         ["--json", "as_json"],
         is_flag=True,
-        help="Print the result as JSON on stdout instead of text on stderr. This is the default "
-        "for the JSON, in addition to the text, if stdout is not a terminal.",
+        help="Print the result as JSON on stdout, and not as text on stderr.",
     )
     quiet = click.Option(["-q", "--quiet"], is_flag=True, help="Print errors only.")
     verbose = click.Option(
@@ -162,6 +174,12 @@ class Group(click.Group):
             hint = f"did you mean {inner[0]!r}?" if inner else nearest(name, known)
             raise click.UsageError(f"there is no command {name!r}; {hint}", ctx)
         return super().resolve_command(ctx, args)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the epilog as it is."""
+        del ctx
+        if self.epilog:
+            formatter.write(f"\n{self.epilog}")
 
     def _inner_commands(self, ctx: click.Context) -> Iterator[str]:
         """Yield the paths of the commands in groups, as "tokenizer learn"."""

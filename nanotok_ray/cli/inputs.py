@@ -299,6 +299,11 @@ def _opened(specs: Sequence[str], pattern: str | None) -> Iterator[Tokenizer]:
             "lack it; omit --pattern"
         )
     for spec in specs:
+        if suffix_format(spec) in {"parquet", "jsonl"}:
+            raise TokenizerError(
+                f"{spec} is a file of texts, not a tokenizer; give it with --corpus, and quote a "
+                "glob there, so that the shell leaves it alone"
+            )
         if spec in PUBLISHED:
             yield published_tokenizer(spec)
         else:

@@ -28,6 +28,7 @@ from nanotok_ray.errors import (
     LeaseLostError,
     NanotokError,
     OutputInUseError,
+    PatternError,
     QuarantineLimitError,
     SharedFolderError,
     SliceError,
@@ -80,8 +81,10 @@ nanotok = Group(
     context_settings=SETTINGS,
     help="Turn a text corpus into a BPE tokenizer and verified token shards, on Ray.\n\n"
     "A recipe describes the job: docs/recipes.md explains it, and jobs/recipes/ has examples. "
-    "`nanotok COMMAND --help` describes each command.",
-    epilog=f"\b\nExit codes:\n{EXIT_CODES}",
+    "`nanotok COMMAND --help` describes each command.\n\n"
+    "Text for people goes to stderr. If stdout is not a terminal, its last line is the result as "
+    "one JSON document.",
+    epilog=f"Exit codes:\n{EXIT_CODES}",
     params=[
         click.Option(
             ["--version"],
@@ -155,7 +158,7 @@ def _run(words: list[str], console: Console) -> int:  # noqa: PLR0911 - one for 
         console.failure("failed", f"error: {usage_message(error)}")
         return USAGE
     except NanotokError as error:
-        console.failure("failed", f"error: {error}")
+        console.failure("failed", f"error: {_with_step(error)}")
         return exit_code(error)
     except KeyboardInterrupt:
         console.failure("interrupted", "interrupted; the same command resumes from here")
@@ -188,7 +191,14 @@ def usage_message(error: click.UsageError) -> str:
     else:
         text = " ".join(error.format_message().split()).rstrip(".")
         message = text[:1].lower() + text[1:]
-    return f"{message}; see `{path} --help`" if "did you mean" not in message else message
+    return message if "; " in message else f"{message}; see `{path} --help`"
+
+
+def _with_step(error: NanotokError) -> str:
+    """Return the message of an error; those of the core's regex engine have no next step."""
+    if isinstance(error, PatternError) and str(error).startswith("cannot compile"):
+        return f"{error}; correct the expression, or name a pattern, as nanochat or gpt4"
+    return str(error)
 
 
 def exit_code(error: NanotokError) -> int:

@@ -247,9 +247,17 @@ def output_of(location: str) -> str:
 
 
 def note_ignored(arguments: Arguments) -> None:
-    """Print a note if `--cpus` has no effect, because a Ray cluster runs the job."""
+    """Print a note if `--cpus` has no effect, because a Ray cluster runs the job.
+
+    Raises:
+        RecipeError: There are `--local` and `--address`.
+    """
+    from nanotok_ray.errors import RecipeError
+
     values = vars(arguments)
     address = values.get("address") or os.environ.get("RAY_ADDRESS")
+    if values.get("local") and values["address"]:
+        raise RecipeError("--local and --address exclude one another; omit one of them")
     if "local" not in values or values["local"] or not values["cpus"] or address in {None, "local"}:
         return
     arguments.console.note(

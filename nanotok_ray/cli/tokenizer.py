@@ -65,18 +65,21 @@ def describe(*parts: str) -> Callable[[Callable[[Arguments], int]], Callable[[Ar
     return decorate
 
 
+def split_pattern_option(default: str) -> Callable[[Any], Any]:
+    """Return `--pattern` of the commands that learn, with its default."""
+    return click.option(
+        "--pattern",
+        metavar="NAME|REGEX",
+        help=f"Split pattern: {PATTERN_NAMES}, or a regular expression.  [default: {default}]",
+    )
+
+
 training_options = options(
     vocab_size_option,
     click.option(
         "--output", type=PATH, required=True, metavar="FILE|FOLDER", help="Where to write it."
     ),
     also_option,
-    click.option(
-        "--pattern",
-        metavar="NAME|REGEX",
-        help=f"Split pattern: {PATTERN_NAMES}, or a regular expression.  [default: nanochat; "
-        "learn: the pattern in the count files]",
-    ),
     click.option(
         "--special-token",
         "special_tokens",
@@ -165,6 +168,7 @@ nanotok tokenizer train --vocab-size 50000 --output tokenizer.json --column body
 )
 @click.argument("files", type=PATH, nargs=-1, required=True, metavar="FILES...")
 @training_options
+@split_pattern_option("nanochat")
 @file_options
 @click.option(
     "--max-quarantined-share",
@@ -206,6 +210,7 @@ nanotok tokenizer learn counts.parquet --span-column token --count-column n --pa
 )
 @click.argument("counts", type=PATH, nargs=-1, required=True, metavar="COUNTS...")
 @training_options
+@split_pattern_option("the one that count files store")
 @click.option(
     "--span-column",
     default="span",
@@ -342,8 +347,8 @@ def evaluate(arguments: Arguments) -> int:
 
     The table is that of nanochat's tok_eval, but the texts are different ones, so compare the
     numbers with each other and not with published ones. "diff" is how many percent fewer tokens the
-    first tokenizer makes. Special tokens are left out, and every text is decoded again and
-    compared.
+    first tokenizer makes. Every text is decoded again and compared. The texts of --splits-of are
+    used without special tokens.
     """
     from nanotok_ray.cli.tokenizer_compare import run_eval
 
@@ -381,15 +386,13 @@ def extend(arguments: Arguments) -> int:
 
     A model can use the new tokenizer as soon as its embedding has more rows, and text that was
     tokenized before stays valid. New names get the ids after the last one, in their order; existing
-    names stay as they are. A job does the same with tokenizer.extend = ["preset:seed"] in its
-    recipe.
+    names stay as they are. Files of another tokenizer are not overwritten. A job does the same with
+    tokenizer.extend = ["preset:seed"] in its recipe.
 
     \b
     Presets:
       seed               <image> <|grounding|> <|ref|> <|/ref|> <|det|> <|/det|>
       nano-deepseek-ocr  <|image|>
-
-    Files of another tokenizer are not overwritten.
     """
     from nanotok_ray.cli.tokenizer_train import run_extend
 

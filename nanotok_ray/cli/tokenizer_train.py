@@ -115,6 +115,11 @@ def run_convert(arguments: "Arguments") -> int:
     """Write a tokenizer in another format, and return the exit code."""
     tokenizer = opened(arguments.tokenizer, arguments.pattern)
     write_new(tokenizer.model, arguments.output)
+    if file_suffix(arguments.output) == WITHOUT_SPECIAL_TOKENS:
+        arguments.console.note(
+            f"{arguments.output} has ranks alone, without the split pattern and "
+            f"{len(tokenizer.special_tokens)} special tokens"
+        )
     _print_written(tokenizer, arguments, [], more={})
     return 0
 

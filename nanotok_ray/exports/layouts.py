@@ -13,6 +13,7 @@ from nanotok_ray.exports.megatron import Megatron
 from nanotok_ray.exports.olmo import Olmo
 from nanotok_ray.exports.parquet import Parquet
 from nanotok_ray.exports.raw import Raw
+from nanotok_ray.units import did_you_mean
 
 LAYOUTS: Final[dict[str, type[Layout]]] = {
     layout.name: layout for layout in (Llmc, Megatron, Datatrove, Olmo, Parquet, Mds, Litdata, Raw)
@@ -31,7 +32,9 @@ def parse_layout(text: str) -> Layout:
     name, colon, options = text.partition(":")
     layout = LAYOUTS.get(name)
     if layout is None:
-        raise ExportError(f"no layout {name!r}; there are {', '.join(LAYOUTS)}")
+        near = did_you_mean(name, LAYOUTS)
+        hint = f"{near} " if near else ""
+        raise ExportError(f"no layout {name!r}; {hint}there are {', '.join(LAYOUTS)}")
     return layout(**_options(layout, options) if colon else {})
 
 
@@ -46,7 +49,7 @@ def _options(layout: type[Layout], text: str) -> dict[str, Any]:
                 f"layout {layout.name!r} has no option {part!r}; there are: {options}"
             )
         if key in found:
-            raise ExportError(f"layout {layout.name!r}: {key} is given twice")
+            raise ExportError(f"layout {layout.name!r}: {key} is given twice; give it once")
         found[key] = _value(layout, key, value, kind=known[key])
     return found
 

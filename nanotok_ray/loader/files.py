@@ -121,7 +121,7 @@ class LocalFiles:
         if status.st_size != num_bytes:
             raise CorruptOutputError(
                 f"{self._root}/{name} has {status.st_size} bytes, {SHARDS_INDEX_NAME} says "
-                f"{num_bytes}"
+                f"{num_bytes}; `nanotok verify {self._root}` says more"
             )
 
     def _open(self, name: str) -> int:

@@ -1,5 +1,6 @@
 """The recipe: all tables but that of a source, and what they must say together."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeVar
 
@@ -420,8 +421,8 @@ def _unknown_tokens(source: SourceRecipe, index: int, known: tuple[str, ...]) ->
                 near = did_you_mean(name, known)
                 message = (
                     f"source.{source.name}.{key} has {name!r}, which is not among "
-                    f"tokenizer.special_tokens {list(known)}; {near and f'{near} Or '}add it "
-                    f"there, or set {key} = []"
+                    f"tokenizer.special_tokens {list(known)}; {near and f'{near} Or '}add "
+                    f"the line `extend = {json.dumps([name])}` under [tokenizer], or set {key} = []"
                 )
                 yield Problem(("source", index, key), message)
 

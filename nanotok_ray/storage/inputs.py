@@ -121,9 +121,9 @@ def find_files(path: str, *, written: Mapping[str, str] = MappingProxyType({})) 
 
 
 def _base_folder(path: str) -> str:
-    """Return where a relative path begins; empty: it is absolute, or a URL."""
+    """Return where relative paths begin, if it may have been one; recipes make them absolute."""
     local = local_path(path)
-    if local is None or Path(local).is_absolute():
+    if local is None or not Path(local).absolute().is_relative_to(Path.cwd()):
         return ""
     return f"; relative paths begin at the working directory, {printable(str(Path.cwd()))}"
 

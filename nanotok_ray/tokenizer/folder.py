@@ -262,11 +262,13 @@ def load_model(folder: str | os.PathLike[str], *, check_pickle: bool = False) ->
             if check_pickle and name != _PICKLE:
                 _check_pickle(source, model, name)
             return model
-    raise TokenizerError(
-        f"no tokenizer in {folder} ({', '.join(_READERS)} are missing): learn one and save it "
-        "there, or set NANOCHAT_BASE_DIR to the folder above the one that holds it (with "
-        "NANOCHAT_EXPERIMENT, to the folder above `experiments`)"
-    )
+    step = "check the path, or learn one there"
+    if os.fspath(folder) == default_folder():
+        step = (
+            "learn one and save it there, or set NANOCHAT_BASE_DIR to the folder above the one "
+            "that holds it (with NANOCHAT_EXPERIMENT, to the folder above `experiments`)"
+        )
+    raise TokenizerError(f"no tokenizer in {folder} ({', '.join(_READERS)} are missing); {step}")
 
 
 def _check_pickle(source: Folder, model: Model, name: str) -> None:

@@ -261,7 +261,7 @@ def number_special_tokens(names: Sequence[str], *, num_merges: int) -> dict[str,
     numbered = dict(zip(names, numbers, strict=False))
     if len(numbered) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise TokenizerError(f"the special token {twice!r} is given twice")
+        raise TokenizerError(f"the special token {twice!r} is given twice; name it once")
     return numbered
 
 

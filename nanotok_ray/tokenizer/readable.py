@@ -133,7 +133,10 @@ class _Lines:
         raise self._error(f"expected {expected}")
 
     def _error(self, problem: str) -> TokenizerError:
-        return TokenizerError(f"{self._name}, line {self._position}: {problem}")
+        return TokenizerError(
+            f"{self._name}, line {self._position}: {problem}; give a tokenizer.txt as nanotok_ray "
+            "writes it"
+        )
 
 
 def to_tiktoken_file(model: Model) -> bytes:

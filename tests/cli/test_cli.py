@@ -76,27 +76,6 @@ def test_train_without_a_recipe_reads_and_writes_nanochats_folders(
     assert str(tmp_path / "tokenizer") in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (["--set", "limits.slice_byte=1"], 2, ["slice_byte", "slice_bytes"]),
-        (["--set", "source.web.paths=/no/such/place"], 2, ["/no/such/place"]),
-        (["--set", "tokenizer.vocab_size=100"], 2, ["vocab_size", "265"]),
-        (["--set", "tokenizer.pattern=(a"], 2, ["pattern"]),
-    ],
-    ids=["unknown key", "no input", "too few ids", "bad pattern"],
-)
-def test_a_wrong_recipe_exits_2_and_names_value_limit_and_next_step(
-    job, capsys, arguments, code, words
-):
-    path, _ = job
-    assert main(["prepare", path, *arguments]) == code
-    captured = capsys.readouterr()
-    assert last_json(captured)["status"] == "failed"
-    assert all(word in captured.err for word in words)
-    assert "Traceback" not in captured.err
-
-
 def test_bad_data_exits_3_and_a_damaged_output_4(job, capsys, tmp_path):
     path, out = job
     assert main(["prepare", path]) == 0
@@ -155,22 +134,6 @@ def test_inspect_shows_the_id_of_a_document(job, capsys):
     assert r"id 'a\x1b'" in capsys.readouterr().out.splitlines()[0]
     assert main(["inspect", str(out), "--source", "chats", "--doc", "1"]) == 0
     assert ", id" not in capsys.readouterr().out.splitlines()[0]
-
-
-def test_a_folder_that_cannot_be_written_exits_5_without_a_traceback(job, capsys, tmp_path):
-    path, _ = job
-    (tmp_path / "file").write_text("in the way")
-    assert main(["prepare", path, "--set", f"output.path={tmp_path}/file/out"]) == 5
-    captured = capsys.readouterr()
-    assert "Not a directory" in captured.err
-    assert "Traceback" not in captured.err
-
-
-@pytest.mark.parametrize("cpus", ["0", "-1", "two"])
-def test_cpus_are_one_or_more(job, capsys, cpus):
-    path, _ = job
-    assert main(["prepare", path, "--cpus", cpus]) == 2
-    assert f"{cpus!r} is not a whole number of 1 or more" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -46,59 +46,6 @@ def told(capsys, *arguments):
     return code, capsys.readouterr().err.splitlines()[-1].replace("nanotok: error: ", "")
 
 
-@pytest.mark.parametrize(
-    ("override", "refused"),
-    [
-        ("tokenizer.vocab_sise=300", (2, ["'vocab_sise'", "did you mean 'vocab_size'"])),
-        ("tokenizer.vocab_size=100", (2, ["= 100", "256 bytes and 9 special tokens", "265"])),
-        ("source.web.split=trian", (2, ["'trian'", "'last-file'"])),
-        ("source.web.column=body", (2, ["no column 'body'", "'text'", "set column"])),
-        ("source.web.paths={root}/gone/*", (2, ["{root}/gone/*", "check the path"])),
-        ("source.web.paths=s4://bucket/a", (2, ["s4://bucket/a", "s3://", "docs/storage.md"])),
-        ("source.web.paths={root}/broken.parquet", (2, ["broken.parquet", "write it anew"])),
-        ("output.layouts=llmx", (2, ["output.layouts", "'llmx'", "there are llmc"])),
-        ("output.path={root}/file/out", (5, ["Not a directory", "check the path"])),
-        ("limits.slice_bytes=12XB", (2, ["'12XB'", "256MiB"])),
-        ("tokenizer.path={root}/absent", (2, ["{root}/absent", "learn one"])),
-        ("foo", (2, ["'foo'", "TABLE.KEY=VALUE", "output.path=/data/out"])),
-    ],
-)
-def test_a_wrong_setting_names_the_value_and_the_next_step(
-    recipe, tmp_path, capsys, override, refused
-):
-    override = override.format(root=tmp_path)
-    code, parts = refused
-    found = told(capsys, "plan", str(recipe), "--set", override)
-    assert found[0] == code, found
-    for part in parts:
-        assert part.format(root=tmp_path) in found[1]
-    assert not (tmp_path / "out" / "plan.json").exists()
-
-
-def test_a_recipe_that_is_not_there_or_no_toml(tmp_path, capsys):
-    code, line = told(capsys, "prepare", str(tmp_path / "absent.toml"))
-    assert (code, "absent.toml" in line, "give the path of a local TOML file" in line) == (
-        2,
-        True,
-        True,
-    )
-    (tmp_path / "bad.toml").write_text("a = [\n1 2\n")
-    code, line = told(capsys, "plan", str(tmp_path / "bad.toml"))
-    assert (code, "at line 2" in line, "fix that line" in line) == (2, True, True)
-
-
-@pytest.mark.parametrize("command", ["plan", "submit"])
-@pytest.mark.parametrize("text", ['{"output": {"path": "/out"}}', '\n[{"source": []}]'])
-def test_a_recipe_of_json_is_told_that_recipes_are_toml(tmp_path, capsys, command, text):
-    (tmp_path / "recipe.json").write_text(text)
-    more = ["--address", "http://127.0.0.1:1"] if command == "submit" else []
-    code, line = told(capsys, command, str(tmp_path / "recipe.json"), *more)
-    assert code == 2
-    for words in ("recipe.json is JSON", "recipes are TOML", "docs/recipes.md"):
-        assert words in line
-    assert "fix that line" not in line
-
-
 def test_a_recipe_may_begin_with_a_byte_order_mark(recipe, tmp_path):
     plain = load_recipe(str(recipe))
     recipe.write_bytes(b"\xef\xbb\xbf" + recipe.read_bytes())
@@ -153,13 +100,6 @@ def test_verify_names_the_file_of_an_output_that_is_missing(tmp_path, capsys, go
     assert "run its job again" in line
     for words in ("Errno", "NANOCHAT", "learn one"):
         assert words not in line
-
-
-def test_inspect_without_a_tokenizer_says_what_to_do(tmp_path, capsys):
-    out = finished_output(tmp_path)
-    (out / "tokenizer/tokenizer.txt").unlink()
-    code, line = told(capsys, "inspect", str(out), "--doc", "0")
-    assert (code, line.startswith(f"{out}/tokenizer/tokenizer.txt is missing: ")) == (4, True)
 
 
 @pytest.mark.parametrize(

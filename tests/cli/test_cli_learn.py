@@ -130,51 +130,6 @@ def test_no_special_tokens_are_asked_for_by_a_flag(counts, tmp_path, capsys):
     assert Tokenizer.load(tmp_path / "t").special_tokens == {}
 
 
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (["--vocab-size=264"], ["265 or more"]),
-        (["--also=280,301"], ["--also has 301", "--vocab-size 300"]),
-        (["--also=264"], ["265 or more"]),
-        (["--min-pair-count=0"], ["'0' is not a whole number of 1 or more"]),
-        (["--max-token-bytes=1"], ["'1' is not a whole number of 2 or more"]),
-        (["--cpus=0"], ["'0' is not a whole number of 1 or more"]),
-        (["--special-token=<a>"] * 2, ["'<a>' is given twice"]),
-        (["--pattern=gpt4"], ["a.arrow was made with", "leave the pattern out"]),
-        (["--pattern=gpt5"], ["'gpt5'", "nanochat, gpt4, cl100k, r50k"]),
-    ],
-    ids=str,
-)
-def test_what_cannot_be_learned_exits_2_and_writes_nothing(counts, tmp_path, capsys, flags, words):
-    arguments = ["--vocab-size=300", "--output", tmp_path / "t", *flags]
-    code, values, told = run(capsys, counts, *arguments)
-    assert (code, values["status"]) == (2, "failed")
-    assert all(word in values["error"] for word in words)
-    assert all(word in told for word in words)
-    assert "Traceback" not in told
-    assert not (tmp_path / "t").exists()
-
-
-def test_one_file_is_no_place_for_all_files(counts, tmp_path, capsys):
-    path = tmp_path / "t.tiktoken"
-    code, values, _ = run(capsys, counts, "--vocab-size=300", "--output", path)
-    assert (code, "so name a folder" in values["error"], path.exists()) == (2, True, False)
-
-
-@pytest.mark.parametrize("sizes", ["", "280,", "many", "-1"])
-def test_sizes_are_numbers(counts, tmp_path, capsys, sizes):
-    flags = ["--vocab-size=300", "--output", str(tmp_path / "t"), f"--also={sizes}"]
-    assert main(["tokenizer", "learn", counts, *flags]) == 2
-    assert f"'{sizes}' is not a list of sizes like 8192,16384" in capsys.readouterr().err
-
-
-def test_a_goal_that_cannot_be_is_refused_before_anything_is_read(tmp_path, capsys):
-    goal = ["--vocab-size=264", "--output", tmp_path / "t"]
-    code, values, _ = run(capsys, tmp_path / "nowhere", *goal)
-    assert code == 2
-    assert "265 or more" in values["error"]
-
-
 def test_files_of_both_kinds_are_told_and_added(counts, tmp_path, capsys):
     for name in ("a", "b"):
         pq.write_table(pa.table({"span": ["a"], "count": [1]}), tmp_path / f"{name}.parquet")
@@ -207,14 +162,6 @@ def test_a_damaged_count_file_exits_4_and_a_full_disk_5(counts, tmp_path, capsys
     (tmp_path / "b.arrow").write_bytes(b"ARROW1 and nothing else")
     code, values, _ = run(capsys, tmp_path / "b.arrow", *goal)
     assert (code, "b.arrow" in values["error"]) == (4, True)
-
-
-@pytest.mark.parametrize("missing", ["--vocab-size", "--output", "COUNTS"])
-def test_what_must_be_said_is_named(counts, capsys, missing):
-    given = {"--vocab-size": ["--vocab-size=300"], "--output": ["--output=x"], "COUNTS": [counts]}
-    arguments = [word for name, words in given.items() if name != missing for word in words]
-    assert main(["tokenizer", "learn", *arguments]) == 2
-    assert missing in capsys.readouterr().err
 
 
 class Terminal(io.StringIO):

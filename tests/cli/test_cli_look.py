@@ -161,41 +161,6 @@ def test_a_page_is_opened_in_a_browser_or_says_where_it_lies(inspect, monkeypatc
     assert ShownPage(path.read_text(encoding="utf-8")).tokens
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--doc", "110"], ["--doc 110", "there are 110 documents in split train"]),
-        (["--doc", "0-110"], ["--doc 0-110", "there are 110"]),
-        (["--doc", "-111"], ["--doc -111", "there are 110"]),
-        (["--doc", "7-3"], ["--doc 7-3", "swap"]),
-        (["--source", "chats", "--doc", "30"], ["30 documents in split train of source chats"]),
-        (["--source", "wab"], ["there are web, chats"]),
-        (["--open", "--text"], ["--open", "--text"]),
-        (["--open", "--html", "-"], ["--open", "name a file"]),
-        (["--length", "9"], ["--length", "add --packing all"]),
-        (["--json"], ["--json", "add --packing all"]),
-        (["--doc", "0-9"] * 101, [f"more than {MAX_DOCUMENTS} documents"]),
-    ],
-    ids=lambda value: " ".join(value)[:20],
-)
-def test_wrong_arguments_exit_2_and_say_what_to_do(inspect, arguments, words):
-    code, shown, told = inspect(*arguments)
-    assert (code, shown) == (2, "")
-    assert all(word in told for word in words)
-
-
-@pytest.mark.parametrize("number", ["x", "1-", "0-9-", "1.5", "", "9" * 30])
-def test_what_is_no_number_of_a_document_is_refused_by_name(out, capsys, number):
-    assert main(["inspect", str(out), "--doc", number]) == 2
-    assert f"--doc {number} is not a document" in capsys.readouterr().err
-
-
-def test_a_page_that_cannot_be_written_exits_5(inspect, tmp_path):
-    code, _, told = inspect("--html", str(tmp_path / "none" / "page.html"))
-    assert code == 5
-    assert "No such file" in told
-
-
 def test_an_id_that_is_no_token_exits_4(inspect, monkeypatch):
     monkeypatch.setattr(Shards, "__getitem__", lambda *_: np.array([9999], dtype=np.uint16))
     monkeypatch.setattr(Shards, "mask", lambda *_: None)
@@ -213,3 +178,9 @@ def test_a_terminal_gets_the_first_tokens_of_a_long_document(inspect, monkeypatc
     assert shown.endswith(f"... {count - 5:,} more tokens; --all shows them\n")
     assert shown.count("(") == 5 + whole.splitlines()[0].count("(")
     assert "more tokens" not in whole
+
+
+def test_at_most_a_thousand_documents_are_shown_at_once(inspect):
+    code, shown, told = inspect(*["--doc", "0-9"] * 101)
+    assert (code, shown) == (2, "")
+    assert f"more than {MAX_DOCUMENTS} documents at once; show them a part at a time" in told

@@ -204,17 +204,6 @@ def test_weights_of_no_source_and_tokens_without_weights_are_refused(mixed, pack
     assert (code, "none made a row" in told["error"]) == (2, True)
 
 
-@pytest.mark.parametrize("asked", [("--length", "0"), ("--length", "5,"), ("--packing", "tight")])
-def test_lengths_and_packings_are_checked(out, asked, capsys):
-    assert main(["inspect", str(out), *all_packings(asked)]) == 2
-    assert asked[1].strip("5,") in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("weights", ["web", "web=", "=1", "web=x", "web=1,,"])
-def test_weights_are_names_and_numbers(out, weights):
-    assert main(["inspect", str(out), *all_packings(["--weights", weights])]) == 2
-
-
 def test_an_output_without_documents_or_manifest_is_an_error(tmp_path, pack):
     code, told, _ = pack(folder=tmp_path)
     assert (code, told["status"]) == (4, "failed")

@@ -182,17 +182,6 @@ def test_an_existing_tokenizer_leaves_nothing_to_count(job, capsys, tmp_path):
     assert list(values["estimate"]["stages"]) == ["tokenize"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "word"),
-    [(["--rate", "0"], "'0'"), (["--rate", "fast"], "'fast'"), (["--cpus", "0"], "'0'")],
-    ids=["no speed", "no number", "no worker"],
-)
-def test_wrong_numbers_are_refused(job, capsys, arguments, word):
-    assert main(["plan", job[0], *arguments]) == 2
-    assert word in capsys.readouterr().err
-    assert not job[1].exists()
-
-
 def test_errors_exit_as_those_of_a_job_and_freeze_nothing(job, capsys, tmp_path):
     path, out = job
     (tmp_path / "in/text/bad.parquet").write_bytes(b"")

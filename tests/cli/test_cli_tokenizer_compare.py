@@ -168,26 +168,6 @@ def test_a_picture_shows_the_largest_rows(compare, tmp_path):
     assert f">corpus: {labels[0]}<" not in page
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (["other", "other", "--corpus", "more"], "two tokenizers are called other: leave one"),
-        (["x=other", "x=a/tokenizer", "--corpus", "more"], "two tokenizers are called x: "),
-        (["nowhere", "--corpus", "more"], "nowhere"),
-        (["other", "--corpus", "more", "--by", "lang"], "columns are 'text'; set --by to one"),
-        (["other", "--corpus", "more", "--column", "t"], "set --column to one of them"),
-        (["other", "--corpus", "x=gone/*"], "gone/* matches no file"),
-        (["other", "--corpus", "other/tokenizer.pkl"], "say it with --input-format"),
-        (["other", "--corpus", "more", "--kind", "chat", "--column", "t"], "--column = 't' has no"),
-        (["other", "--corpus", "a.txt", "--kind", "chat"], "a.txt matches no file"),
-    ],
-)
-def test_what_is_wrong_is_named_with_what_to_do(compare, arguments, expected):
-    code, values, _ = compare(*arguments)
-    assert (code, values["status"]) == (2, "failed")
-    assert expected in values["error"]
-
-
 def test_a_source_may_have_files_of_several_formats(compare, tmp_path):
     write_parquet(tmp_path / "a.parquet", ["hallo"])
     (tmp_path / "a.txt").write_text("ja\nnein\n")
@@ -205,12 +185,6 @@ def test_chats_are_read_of_folders_that_hold_other_files_too(compare, tmp_path):
     assert values["rows"][0]["texts"] == 2
     _, values, _ = compare("other", "--corpus", str(tmp_path / "*"), "--kind", "chat")
     assert "--input-format = 'lines', but a chat source is read from" in values["error"]
-
-
-def test_labels_of_texts_without_columns_are_refused(compare, tmp_path):
-    (tmp_path / "a.txt").write_text("x")
-    _, values, _ = compare("other", "--corpus", str(tmp_path / "a.txt"), "--by", "language")
-    assert "--by = 'language', but the format 'lines' has text alone" in values["error"]
 
 
 def test_published_ranks_are_asked_for(compare, monkeypatch):

@@ -162,33 +162,9 @@ def test_a_picture_is_written(show, folder, tmp_path, name):
     assert f"wrote       {path}\n" in told
 
 
-@pytest.mark.parametrize(
-    ("flags", "expected"),
-    [
-        (["--id", "380"], "there is no id 380: the ids are 0 to 379"),
-        (["--token", "no such"], "no token is spelled 'no such'"),
-        (["--plot", "x.pdf"], "its name must end in .svg"),
-        (["--plot", "no/such/x.svg"], "make it first"),
-        (["missing.txt"], "missing.txt matches no file"),
-        (["a.foo", "--max-bytes", "much"], "--max-bytes = 'much' is not a whole number"),
-        (["a.foo", "--max-bytes", "0"], "--max-bytes is 0: it must be 1 or more"),
-    ],
-)
-def test_what_is_wrong_is_named_with_what_to_do(show, flags, expected):
-    code, values, told = show(*flags)
-    assert (code, values["status"]) == (2, "failed")
-    assert expected in values["error"]
-    assert told.startswith("nanotok: error: ")
-
-
 def test_a_suffix_that_says_no_format_names_the_flag(show, tmp_path):
     (tmp_path / "a.foo").write_text("x")
     _, values, _ = show(str(tmp_path / "a.foo"))
     assert "say it with --input-format" in values["error"]
     code, values, _ = show(str(tmp_path / "a.foo"), "--document-per-file")
     assert (code, values["text_bytes"]) == (0, 1)
-
-
-def test_a_tokenizer_that_is_not_there_is_refused(capsys):
-    assert main(["tokenizer", "show", "no/such"]) == 2
-    assert "no/such" in json.loads(capsys.readouterr().out)["error"]

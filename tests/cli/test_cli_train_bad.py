@@ -3,8 +3,6 @@
 import json
 import re
 
-import pytest
-
 from tests.cli.test_cli_train_files import DOCUMENTS, LINES, run, write
 
 
@@ -97,44 +95,6 @@ def test_files_that_cannot_be_used_are_all_named_before_anything_is_counted(tmp_
     assert "count:" not in told
 
 
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (["--vocab-size=255"], ["--vocab-size is 255", "256 or more"]),
-        (["--also=301"], ["--also has 301", "--vocab-size 300"]),
-        (["--also=many"], ["'--also'", "'many' is not a list"]),
-        (["--min-pair-count=0"], ["'--min-pair-count'", "'0'"]),
-        (["--max-token-bytes=1"], ["'--max-token-bytes'", "'1'"]),
-        (["--cpus=0"], ["'--cpus'", "'0'"]),
-        (["--pattern=gpt5"], ["'gpt5'", "nanochat, gpt4"]),
-        (["--pattern=(a"], ["pattern", "position 2"]),
-        (["--special-token=<a>"], ["<a>", "no place", "folder"]),
-        (["--output=x.pkl"], ["x.pkl", "folder", ".tiktoken"]),
-        (["--input-format=lines", "--column=body"], ["'body'", "columns"]),
-        (["--input-format=jsonl", "--document-per-file"], ["'jsonl'", "contradict"]),
-        (["--max-quarantined-share=2"], ["'--max-quarantined-share'", "'2'"]),
-        (["--max-tails=-1"], ["'--max-tails'", "'-1'"]),
-        (["--set", "tokenizer.vocab_size=300"], ["no option --set"]),
-        (["recipe.toml"], ["recipe.toml is a recipe", "nanotok train recipe.toml"]),
-    ],
-    ids=str,
-)
-def test_what_cannot_be_is_refused_and_nothing_is_written(tmp_path, capsys, flags, words):
-    path = write(tmp_path / "c.jsonl", DOCUMENTS)
-    before = sorted(tmp_path.rglob("*"))
-    code, values, told = run(capsys, *goal(tmp_path), *flags, path)
-    assert (code, values["status"]) == (2, "failed")
-    assert all(word in values["error"] for word in words)
-    assert "Traceback" not in told
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_a_column_that_is_not_there_is_told_with_the_flag_for_it(tmp_path, capsys):
-    path = write(tmp_path / "c.parquet", DOCUMENTS)
-    code, values, _ = run(capsys, *goal(tmp_path), "--column=body", path)
-    assert (code, "set --column to one of them" in values["error"]) == (2, True)
-
-
 def test_toml_files_are_text_if_it_is_said(tmp_path, capsys):
     for number, text in enumerate(DOCUMENTS[:9]):
         (tmp_path / f"{number}.toml").write_text(text, encoding="utf-8")
@@ -154,12 +114,6 @@ def test_folders_of_several_formats_or_of_none_are_refused(tmp_path, capsys):
     assert (code, "several formats (jsonl, lines)" in values["error"]) == (2, True)
     code, values, _ = run(capsys, *goal(tmp_path, "--input-format=jsonl"), tmp_path / "in")
     assert (code, values["files"]) == (0, 1)
-
-
-def test_a_corpus_without_a_document_is_refused(tmp_path, capsys):
-    (tmp_path / "c.txt").write_text("\n\n")
-    code, values, _ = run(capsys, *goal(tmp_path), tmp_path / "c.txt")
-    assert (code, "no document" in values["error"]) == (2, True)
 
 
 def test_an_output_that_cannot_be_written_exits_5(tmp_path, capsys):

@@ -138,7 +138,7 @@ def _numbered(names: Sequence[str], *, first: int) -> dict[str, int]:
     numbered = {text: number for number, text in enumerate(names, first)}
     if len(numbered) != len(names):
         twice = next(text for text in names if list(names).count(text) > 1)
-        raise TokenizerError(f"the special token {twice!r} is given twice")
+        raise TokenizerError(f"the special token {twice!r} is given twice; name it once")
     return numbered
 
 
