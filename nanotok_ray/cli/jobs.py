@@ -136,7 +136,6 @@ def prepare(arguments: Arguments) -> int:
 
     The job runs on the Ray cluster of --address or RAY_ADDRESS. Without one it starts a local Ray.
     """
-    arguments.recipe = _recipe_or_files(arguments)
     return _run_job("prepare", arguments, relearn=arguments.relearn)
 
 
@@ -207,32 +206,30 @@ def _reading(arguments: Arguments) -> "Iterator[OnEvent]":
     from nanotok_ray.job.events import Activity
 
     with arguments.console.progress() as on_event:
-        what = arguments.recipe or ", ".join(arguments.files)
+        what = vars(arguments).get("recipe") or ", ".join(arguments.files)
         on_event(Activity(text=f"reading {what}"))
         yield on_event
 
 
-def _recipe_or_files(arguments: Arguments) -> str | None:
-    """Return the recipe that `prepare` was called with; None: with files and their output.
+def _recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
+    """Return the recipe that a job was called with, or that is drafted for files.
 
     Raises:
-        click.UsageError: It was called with files alone.
+        click.UsageError: It was called with files, and without an output.
     """
-    if arguments.output is not None:
-        return None
-    if len(arguments.files) > 1 or Path(arguments.files[0]).is_dir():
-        raise click.UsageError(
-            f"{arguments.files[-1]} is not a recipe; to prepare files without one, add --output DIR"
-        )
-    return str(arguments.files[0])
-
-
-def _recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
-    if arguments.recipe is not None:
-        return recipe_of(arguments)
     from nanotok_ray.cli.init import drafted_recipe
+    from nanotok_ray.sources.named_files import suffix_format
 
-    return drafted_recipe(arguments, on_event)
+    if "files" in vars(arguments):
+        if arguments.output is not None:
+            return drafted_recipe(arguments, on_event)
+        first, last = arguments.files[0], arguments.files[-1]
+        if first != last or Path(first).is_dir() or suffix_format(first) is not None:
+            raise click.UsageError(
+                f"{last} is not a recipe; to prepare files without one, add --output DIR"
+            )
+        arguments.recipe = first
+    return recipe_of(arguments)
 
 
 def _run_job(name: str, arguments: Arguments, **options: bool) -> int:
