@@ -80,13 +80,13 @@ def token_label(token: bytes) -> str:
     return f"{start}... ({len(token):,} bytes)" if len(token) > _MAX_TOKEN_CHARS else start
 
 
-def time_text(stage: StageProgress, forecast: Forecast, now: float) -> str:
-    """Return what is left of a stage and of the whole job; empty while nothing is known."""
+def times_left(stage: StageProgress, forecast: Forecast, now: float) -> list[str]:
+    """Return what is left of a stage and of the whole job; none while nothing is known."""
     left = stage.left(now)
     if left is None or stage.done >= stage.started.todo:
-        return ""
+        return []
     whole = forecast.left(left, stage.rate(now))
-    return f"{format_estimate(left)} left{f' (whole job: {whole.text()})' if whole else ''}"
+    return [format_estimate(left), *([] if whole is None else [whole.text()])]
 
 
 def details(stage: StageProgress, now: float) -> list[str]:
@@ -124,9 +124,11 @@ def stage_line(stage: StageProgress, forecast: Forecast, now: float) -> str:
 
 
 def _times_and_details(stage: StageProgress, forecast: Forecast, now: float) -> list[str]:
-    times = time_text(stage, forecast, now)
+    times = times_left(stage, forecast, now)
+    whole = f" (whole job: {times[1]})" if len(times) > 1 else ""
     elapsed = format_estimate(now - stage.since).removeprefix("about ")
-    return [times or f"{elapsed} so far", *details(stage, now)]
+    left = f"{times[0]} left{whole}" if times else f"{elapsed} so far"
+    return [left, *details(stage, now)]
 
 
 def _title(stage: str, forecast: Forecast) -> str:
@@ -308,9 +310,10 @@ class Progress:
         if self._stream.isatty():
             digits = 2 * len(str(stage.started.todo))
             room = shutil.get_terminal_size().columns - len(bar.desc) - digits - _BAR_COLUMNS - 22
-        times = time_text(stage, self._forecast, now)
+        times = [time.removeprefix("about ") for time in times_left(stage, self._forecast, now)]
+        left = [text.format(time) for text, time in zip(("{} left", "job {}"), times, strict=False)]
         text = ""
-        for part in [*([times] if times else []), *details(stage, now)]:
+        for part in [*left, *details(stage, now)]:
             longer = f"{text}, {part}".removeprefix(", ")
             if len(longer) > room:
                 break
