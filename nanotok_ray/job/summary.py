@@ -10,7 +10,7 @@ from nanotok_ray.job.forecast import TEXT_STAGES
 from nanotok_ray.shards.output import Record
 from nanotok_ray.shards.verify import Verification
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.report import why_stopped
+from nanotok_ray.tokenizer.report import REACHED, why_stopped
 from nanotok_ray.units import few
 
 DONE = "done"
@@ -116,7 +116,8 @@ def _tokenizer_text(values: Mapping[str, Any]) -> str:
     if "learned" not in values:
         return text
     learned = values["learned"]
-    text += f"; {learned['merges']:,} merges: {learned['end']}"
+    end = "" if learned["end"] == REACHED else f": {learned['end']}"
+    text += f"; {learned['merges']:,} merges{end}"
     if learned["also"]:
         text += f"; also {', '.join(f'{size:,}' for size in learned['also'])} ids"
     return text
@@ -249,7 +250,7 @@ def _sources(values: Mapping[str, Any], room: int) -> list[str]:
 
 def _source_line(name: str, source: Mapping[str, Any]) -> str:
     line = (
-        f"  {name:<20} {source['documents']:>10,} documents {source['tokens']:>14,} tokens "
+        f"  {name:<14} {source['documents']:>9,} documents {source['tokens']:>13,} tokens "
         f"{source['bytes_per_token'] or 0:>6.3f} bytes per token"
     )
     if source["trainable_tokens"] is not None:
