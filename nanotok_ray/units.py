@@ -1,6 +1,5 @@
 """Numbers with units, and text from elsewhere, as they may be shown: printable, without secrets."""
 
-import difflib
 import math
 import os
 import re
@@ -200,6 +199,8 @@ def did_you_mean(value: str, choices: Collection[str]) -> str:
     >>> did_you_mean("trian", ["train", "val"])
     "did you mean 'train'?"
     """
+    import difflib  # noqa: PLC0415 - for wrong words alone
+
     near = difflib.get_close_matches(value, choices, n=1)
     return f"did you mean {near[0]!r}?" if near else ""
 

@@ -58,7 +58,8 @@ class Command(click.Command):
             return super().parse_args(ctx, args)
         except click.UsageError as error:
             error.ctx = error.ctx or ctx
-            ctx.obj.has_json = self.has_json
+            if ctx.obj is not None:  # None while a shell completes
+                ctx.obj.has_json = self.has_json
             raise
 
     def invoke(self, ctx: click.Context) -> int:

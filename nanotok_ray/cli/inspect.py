@@ -254,10 +254,7 @@ def _written(page: bytes, name: str | None) -> Path:
     return path
 
 
-_HEAD = (
-    *("length", "packing", "rows", "tokens", "kept", "used", "cropped", "cut", "dropped"),
-    "seconds",
-)
+_HEAD = ("length", "packing", "rows", "tokens", "kept", "used", "cropped", "cut", "dropped")
 _SOURCES_HEAD = ("source", "weight", "documents", "tokens", "share", "epochs")
 
 
@@ -320,7 +317,6 @@ def _cells(plan: Mapping[str, Any]) -> tuple[str, ...]:
         f"{plan['kept']:.1%}",
         f"{plan['utilisation']:.1%}",
         *(f"{plan[name]:,}" for name in numbers),
-        f"{plan['seconds']:.2f}",
     )
 
 

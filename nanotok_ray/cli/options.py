@@ -4,7 +4,6 @@ import math
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -92,6 +91,53 @@ def number(
         return value
 
     return read
+
+
+PACKINGS = ("best-fit", "windows", "conversations", "nanochat")
+
+
+def weights(text: str) -> dict[str, float]:
+    """Read weights by source.
+
+    >>> weights("web=0.7,code=0.3")
+    {'web': 0.7, 'code': 0.3}
+
+    Raises:
+        click.BadParameter: One is not of the form NAME=NUMBER.
+    """
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = part.rpartition("=")
+        try:
+            found[name] = float(value)
+        except ValueError:
+            name = ""
+        if not name:
+            raise click.BadParameter(f"{part!r} is not NAME=NUMBER, as in web=0.7")
+    return found
+
+
+def lengths(text: str) -> list[int]:
+    """Read row lengths, separated by commas.
+
+    >>> lengths("1024,2048,1024")
+    [1024, 2048]
+    """
+    return list(dict.fromkeys(map(COUNT, text.split(","))))
+
+
+def packings(text: str) -> list[str]:
+    """Read packing methods, or all, in their order.
+
+    >>> packings("windows,best-fit")
+    ['best-fit', 'windows']
+
+    Raises:
+        click.BadParameter: One is unknown.
+    """
+    choice = Choice((*PACKINGS, "all"))
+    found = [choice.convert(name, None, None) for name in names(text)]
+    return [name for name in PACKINGS if name in found or "all" in found]
 
 
 def _default_recipe(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -184,6 +230,47 @@ vocab_size_option = click.option(
 )
 
 
+file_options = options(
+    click.option(
+        "--input-format",
+        type=Choice(("parquet", "jsonl", "lines", "document")),
+        help="Format of all files.  [default: by suffix]",
+    ),
+    click.option(
+        "--document-per-file",
+        is_flag=True,
+        help="Read a .txt, or a file of no known suffix, as one document.",
+    ),
+    click.option(
+        "--column",
+        metavar="NAME",
+        help="Parquet column or JSON field of the text.  [default: text]",
+    ),
+)
+
+corpus_options = options(
+    click.option(
+        "--kind",
+        type=Choice(("text", "chat")),
+        default="text",
+        show_default=True,
+        help="What a document is: a text, or a conversation, of which all messages are read.",
+    ),
+    file_options,
+)
+
+
+def max_bytes_option(default: str) -> Callable[[Any], Any]:
+    """Return `--max-bytes` with its default."""
+    return click.option(
+        "--max-bytes",
+        default=default,
+        show_default=True,
+        metavar="SIZE",
+        help="Read this much text of each source, from its beginning.",
+    )
+
+
 def overrides_of(arguments: Arguments) -> list[str]:
     """Return the overrides of a recipe: those of `--set`, and what other options stand for."""
     values = vars(arguments)
@@ -211,6 +298,8 @@ def recipe_of(arguments: Arguments) -> "Recipe":
     Raises:
         RecipeError: It cannot be read, or is wrong.
     """
+    from pathlib import Path
+
     from nanotok_ray.errors import RecipeError
     from nanotok_ray.recipe import load_recipe
     from nanotok_ray.sources.named_files import suffix_format
@@ -230,6 +319,8 @@ def recipe_of(arguments: Arguments) -> "Recipe":
 
 def is_recipe(location: str) -> bool:
     """Return whether an argument names a recipe, and not a folder."""
+    from pathlib import Path
+
     return location.endswith(".toml") or Path(location).is_file()
 
 

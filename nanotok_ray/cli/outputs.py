@@ -1,7 +1,6 @@
 """The commands that read an output: status, report, verify, inspect, export."""
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -11,14 +10,15 @@ from nanotok_ray.cli.options import (
     COUNT,
     PATH,
     execution_options,
+    lengths,
     names,
     options,
     output_argument,
     output_of,
+    packings,
     split_option,
+    weights,
 )
-
-PACKINGS = ("best-fit", "windows", "conversations", "nanochat")
 
 
 @command(
@@ -83,6 +83,8 @@ def report(arguments: Arguments) -> int:
     and example tokens and documents. A job writes it when it ends. This command writes it again,
     also for a run that failed or is not finished. It only reads files of the output.
     """
+    from pathlib import Path
+
     from nanotok_ray.errors import RecipeError
     from nanotok_ray.formats.manifest import REPORT_PAGE_NAME
     from nanotok_ray.report import is_output, report_page, write_report
@@ -151,50 +153,6 @@ def verify(arguments: Arguments) -> int:
     from nanotok_ray.cli.verify import run_verify
 
     return run_verify(arguments)
-
-
-def weights(text: str) -> dict[str, float]:
-    """Read weights by source.
-
-    >>> weights("web=0.7,code=0.3")
-    {'web': 0.7, 'code': 0.3}
-
-    Raises:
-        click.BadParameter: One is not of the form NAME=NUMBER.
-    """
-    found: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, value = part.rpartition("=")
-        try:
-            found[name] = float(value)
-        except ValueError:
-            name = ""
-        if not name:
-            raise click.BadParameter(f"{part!r} is not NAME=NUMBER, as in web=0.7")
-    return found
-
-
-def lengths(text: str) -> list[int]:
-    """Read row lengths, separated by commas.
-
-    >>> lengths("1024,2048,1024")
-    [1024, 2048]
-    """
-    return list(dict.fromkeys(map(COUNT, text.split(","))))
-
-
-def packings(text: str) -> list[str]:
-    """Read packing methods, or all, in their order.
-
-    >>> packings("windows,best-fit")
-    ['best-fit', 'windows']
-
-    Raises:
-        click.BadParameter: One is unknown.
-    """
-    choice = Choice((*PACKINGS, "all"))
-    found = [choice.convert(name, None, None) for name in names(text)]
-    return [name for name in PACKINGS if name in found or "all" in found]
 
 
 document_options = options(

@@ -3,7 +3,6 @@
 import io
 import json
 import sys
-import traceback
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -85,6 +84,8 @@ class Console:
     def failure(self, status: str, message: str) -> None:
         """Print an error, on a terminal once: as text, or with `--json` as JSON."""
         if self.verbose:
+            import traceback
+
             traceback.print_exc()
         if not (self.as_json and self.has_json and _is_terminal(sys.stdout)):
             print(f"nanotok: {printable(message, lines=True)}", file=sys.stderr, flush=True)
@@ -98,13 +99,14 @@ class Console:
     def progress(self) -> "Iterator[OnEvent]":
         """Yield what to call with the events of a job: it prints bars or lines."""
         from nanotok_ray.cli.progress import Progress
+        from nanotok_ray.job.events import Note
 
         with Progress(self.stream) as progress:
 
             def show(event: "Event") -> None:
                 progress(event)
                 if self.verbose and (line := _details(event)):
-                    print(printable(line), file=self.stream, flush=True)
+                    progress(Note(text=line))
 
             yield show
 
@@ -131,9 +133,9 @@ def _details(event: "Event") -> str | None:
 
     if isinstance(event, SliceEnded):
         end = f"failed: {event.error}" if event.error else f"done in {event.seconds:.1f} s"
-        return f"{event.stage}: {event.name} {end} ({event.worker})"
+        return f"{event.name}: {end} ({event.worker})"
     if isinstance(event, AttemptFailed):
-        return f"{event.stage}: an attempt at {event.name} failed, {event.cause}: {event.text}"
+        return f"{event.name}: an attempt failed, {event.cause}: {event.text}"
     return None
 
 

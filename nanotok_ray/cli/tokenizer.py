@@ -11,7 +11,10 @@ from nanotok_ray.cli.options import (
     COUNT,
     PATH,
     also_option,
+    corpus_options,
     cpus_option,
+    file_options,
+    max_bytes_option,
     number,
     options,
     vocab_size_option,
@@ -106,35 +109,6 @@ training_options = options(
     click.option("--force", is_flag=True, help="Overwrite existing files, also another tokenizer."),
 )
 
-file_options = options(
-    click.option(
-        "--input-format",
-        type=Choice(("parquet", "jsonl", "lines", "document")),
-        help="Format of all files.  [default: by suffix]",
-    ),
-    click.option(
-        "--document-per-file",
-        is_flag=True,
-        help="Read a .txt, or a file of no known suffix, as one document.",
-    ),
-    click.option(
-        "--column",
-        metavar="NAME",
-        help="Parquet column or JSON field of the text.  [default: text]",
-    ),
-)
-
-corpus_options = options(
-    click.option(
-        "--kind",
-        type=Choice(("text", "chat")),
-        default="text",
-        show_default=True,
-        help="What a document is: a text, or a conversation, of which all messages are read.",
-    ),
-    file_options,
-)
-
 pattern_option = click.option(
     "--pattern",
     metavar="NAME|REGEX",
@@ -145,17 +119,6 @@ open_options = options(
     pattern_option,
     click.option("--plot", type=PATH, metavar="FILE", help="Also draw a picture: *.svg or *.png."),
 )
-
-
-def max_bytes_option(default: str) -> Callable[[Any], Any]:
-    """Return `--max-bytes` with its default."""
-    return click.option(
-        "--max-bytes",
-        default=default,
-        show_default=True,
-        metavar="SIZE",
-        help="Read this much text of each source, from its beginning.",
-    )
 
 
 @command(

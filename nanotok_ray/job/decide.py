@@ -262,7 +262,7 @@ def _training(recipe: Recipe, plan: Plan, out: Folder, *, relearn: bool) -> Trai
 
 
 def _setting_notes(recipe: Recipe, command: str) -> Iterator[str]:
-    """Yield what is set and has no effect, or another than its name says."""
+    """Yield what is set and has no effect."""
     settings = recipe.tokenizer
     if (
         command != "train"
@@ -273,13 +273,6 @@ def _setting_notes(recipe: Recipe, command: str) -> Iterator[str]:
             f"tokenizer.vocab_size = {settings.vocab_size:,} has no effect: the tokenizer is that "
             f"of tokenizer.path, {settings.path}"
         )
-    if command != "tokenize" and settings.path is None and settings.also and settings.extend:
-        added = len(settings.extend)
-        sizes = ", ".join(f"{size + added:,} ids" for size in sorted(settings.also))
-        yield (
-            f"tokenizer.extend adds {added} special tokens to every size of tokenizer.also: the "
-            f"smaller tokenizers have {sizes}"
-        )
 
 
 def _training_notes(plan: TrainingPlan, out: Folder) -> Iterator[str]:
@@ -287,6 +280,14 @@ def _training_notes(plan: TrainingPlan, out: Folder) -> Iterator[str]:
         yield from notes_on_sizes(plan.training, plan.tokenizer, out)
     if plan.training.is_of_other_inputs:
         yield STALE_TOKENIZER
+    settings = plan.training.recipe.tokenizer
+    if plan.also[0] and settings.extend:
+        added = len(settings.extend)
+        sizes = ", ".join(f"{size + added:,}" for size in sorted(settings.also))
+        yield (
+            f"tokenizer.extend adds {added} special tokens to every size of tokenizer.also: the "
+            f"smaller tokenizers have {sizes} ids"
+        )
     if plan.training.recipe.limits.max_chars is not None and plan.count:
         yield (
             f"limits.max_chars ends counting: {len(plan.count):,} slices are counted first, then "

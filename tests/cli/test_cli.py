@@ -1,6 +1,7 @@
 """The command line: exit codes, what goes to stdout and stderr, and what people see."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -185,3 +186,19 @@ def test_also_writes_smaller_tokenizers(job, capsys, command):
     for wrong, word in (("351", "351"), ("", "'' is not a list of sizes")):
         assert main([command, path, "--also", wrong]) == 2
         assert word in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flag", ["--quiet", "--verbose"])
+def test_progress_is_less_or_more_if_asked(job, capsys, flag):
+    path, out = job
+    assert main(["prepare", path, flag]) == 0
+    captured = capsys.readouterr()
+    assert last_json(captured)["status"] == "done"
+    if flag == "--quiet":
+        assert captured.err == ""
+    else:
+        assert len(re.findall(r"^note: .*web/.*: done in ", captured.err, re.MULTILINE)) >= 20
+    assert main(["verify", str(out / "nowhere"), flag]) == 4
+    error = capsys.readouterr().err
+    assert "nanotok: error: " in error
+    assert ("Traceback" in error) == (flag == "--verbose")

@@ -42,7 +42,7 @@ def test_an_output_in_use_is_not_touched(job, tmp_path, held, command):
 def test_a_plan_is_not_frozen_under_a_run_that_is_at_work(job, out, held):
     announced = plan_job(job, rate=1.0)
     assert announced.values["frozen"]["status"] == "in use"
-    assert "another run has this output" in announced.text()
+    assert "another run has locked this output" in announced.text()
     assert not out.exists("plan.json")
 
 

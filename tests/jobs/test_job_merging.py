@@ -78,12 +78,12 @@ def test_merged_files_are_listed_and_stale_ones_removed(corpus, tmp_path, mergin
     path.write_text(RECIPE.format(root=corpus, out=tmp_path / "out"))
     sets = [f"--set={override}" for override in OVERRIDES]
     run(recipe(corpus, tmp_path / "out", *OVERRIDES))
-    assert main(["counts", "ls", str(path), *sets]) == 0
+    assert main(["cache", "ls", str(path), *sets]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert listed["total"]["merged"] > 1
     assert listed["total"]["stale"] == 0
     write_parquet(corpus / "text/shard_00000b.parquet", texts(8, seed=8))
-    assert main(["counts", "rm", str(path), *sets]) == 0
+    assert main(["cache", "rm", str(path), *sets]) == 0
     removed = json.loads(capsys.readouterr().out)["removed"]
     assert (removed["slices"], removed["merged"]) == (0, listed["total"]["merged"])
     again = run(recipe(corpus, tmp_path / "out", *OVERRIDES))
@@ -121,11 +121,11 @@ def test_sums_are_listed_and_stale_ones_removed(corpus, tmp_path, in_parts, caps
     path.write_text(RECIPE.format(root=corpus, out=tmp_path / "out"))
     sets = [f"--set={override}" for override in OVERRIDES]
     num_parts = run(recipe(corpus, tmp_path / "out", *OVERRIDES))["reduce"][0]
-    assert main(["counts", "ls", str(path), *sets]) == 0
+    assert main(["cache", "ls", str(path), *sets]) == 0
     listed = json.loads(capsys.readouterr().out)
     sums = [source for source in listed["sources"] if source["name"] == "all sources"]
     assert [(source["merged"], source["stale"]) for source in sums] == [(num_parts, 0)]
-    assert main(["counts", "rm", str(path), *sets, "--set=tokenizer.min_count=3"]) == 0
+    assert main(["cache", "rm", str(path), *sets, "--set=tokenizer.min_count=3"]) == 0
     removed = json.loads(capsys.readouterr().out)["removed"]
     assert (removed["slices"], removed["merged"]) == (0, num_parts)
     assert not list((tmp_path / "out-work/reduced").rglob("*.*"))

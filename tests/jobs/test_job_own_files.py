@@ -168,7 +168,7 @@ def test_the_command_line_refuses_in_one_line_and_the_doctor_tells_it(tmp_path, 
 
 def test_training_on_files_refuses_a_folder_that_holds_the_tokenizer(tmp_path, capsys):
     lines(tmp_path / "mix/a.jsonl")
-    command = ["train", "--vocab-size", "300", "--output", str(tmp_path / "mix/tok")]
+    command = ["tokenizer", "train", "--vocab-size=300", f"--output={tmp_path}/mix/tok"]
     assert main([*command, str(tmp_path / "mix")]) == 2
     assert str(tmp_path / "mix/tok") in capsys.readouterr().err
     assert main([*command, str(tmp_path / "mix/*.jsonl")]) == 0

@@ -243,7 +243,7 @@ def test_a_page_holds_no_script_and_names_nothing_to_fetch(out):
 
 def test_the_template_engine_is_imported_when_a_page_is_written_and_not_before(tmp_path):
     program = (
-        "import sys, nanotok_ray.api, nanotok_ray.cli, nanotok_ray.cli.report\n"
+        "import sys, nanotok_ray.api, nanotok_ray.cli, nanotok_ray.cli.outputs\n"
         "from nanotok_ray.report import report_page\n"
         "from nanotok_ray.storage import Folder\n"
         "assert 'jinja2' not in sys.modules\n"
@@ -447,7 +447,7 @@ def test_an_empty_folder_gives_a_page_and_the_command_refuses_it(tmp_path, capsy
     page = page_of(tmp_path)
     assert "There is no output here" in page.text
     assert main(["report", str(tmp_path / "none")]) == 2
-    assert "holds no output" in capsys.readouterr().err
+    assert "is not an output of a job" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
 
 
