@@ -83,7 +83,7 @@ def drafted_recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
     """Return the recipe that is drafted for files, saved as OUT/recipe.toml.
 
     Raises:
-        RecipeError: another recipe is there.
+        RecipeError: another recipe is there, or keys are to be overridden.
         SourceError: no file can be used.
     """
     from nanotok_ray.errors import RecipeError
@@ -91,6 +91,11 @@ def drafted_recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
     from nanotok_ray.recipe import parse_recipe
     from nanotok_ray.storage import Folder
 
+    if arguments.overrides:
+        raise RecipeError(
+            "--set needs a recipe: write one with `nanotok init`, or run the one that is saved in "
+            "the output"
+        )
     out = Folder(arguments.output)
     draft = _draft(arguments, arguments.output, on_event)
     for line in draft.found:
@@ -98,8 +103,7 @@ def drafted_recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
     for line in draft.unread:
         on_event(Note(text=f"left out {line}"))
     name = out.join(RECIPE_NAME)
-    recipe = parse_recipe(draft.text, overrides=overrides_of(arguments), name=name)
-    data = recipe.text.encode()
+    data = draft.text.encode()
     if out.exists(RECIPE_NAME) and out.read_bytes(RECIPE_NAME) != data:
         raise RecipeError(
             f"{name} is not the recipe of these files and options: it was edited, or made for "
@@ -107,7 +111,8 @@ def drafted_recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
         )
     if not arguments.dry_run:
         out.write_whole(RECIPE_NAME, data)
-    return recipe
+    arguments.vocab_size = None  # the draft has it
+    return parse_recipe(draft.text, overrides=overrides_of(arguments), name=name)
 
 
 def _draft(arguments: Arguments, output: str, on_event: "OnEvent") -> "Draft":

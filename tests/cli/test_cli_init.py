@@ -87,6 +87,7 @@ def test_prepare_takes_files_and_saves_its_recipe(corpus, tmp_path, in_process, 
     assert "note: found chats: 2 files of jsonl" in told
     assert len(open_shards(str(out), split="val")) == 40
     assert run(capsys, *words)[1]["status"] == "unchanged"
+    assert "# --set" not in (out / "recipe.toml").read_text()
     code, values, _ = run(capsys, "prepare", out / "recipe.toml")
     assert (code, values["status"]) == (0, "unchanged")
 
@@ -125,6 +126,7 @@ def test_a_dry_run_of_files_writes_nothing(corpus, tmp_path, capsys):
         (["--output", "{data}/out"], "missing argument 'RECIPE|FILE...'"),
         ([], "missing argument 'RECIPE|FILE...'"),
         (["{data}", "--output", "{data}/out"], "output.path"),
+        (["{data}", "--output", "x", "--set", "limits.max_tails=1"], "--set needs a recipe"),
     ],
 )
 def test_what_cannot_be_meant_exits_2(corpus, capsys, words, error):
