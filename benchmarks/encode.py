@@ -1,19 +1,22 @@
-"""Encoding in fresh processes, beside tiktoken and gigatoken: one thread, answers compared.
+"""Encoding in fresh processes beside peers: one thread, answers compared.
 
     python benchmarks/encode.py --corpus NAME:LEARN_GLOB:TIME_GLOB --corpus ... [--save]
 
-For each corpus, tokenizers are made from the first files (nanochat's pattern, and cl100k for
-gigatoken, which calls it gpt4 and has no way to take the other) and the second files are timed.
-Three tables: nanochat's pattern, the first call of a process, beside tiktoken's `encode_ordinary`;
-cl100k, the first call and the sixth, beside gigatoken's `encode_batch` of one buffer; splitting
-alone at every CPU level, by `Splitter.count_gaps` on all texts as one document. Each measurement is
-a process of its own, engines take turns, and medians are shown. The ids of all engines with one
-pattern must be equal. gigatoken is left out, with a word, where it is not installed. The last line
-of stdout is one JSON document, which --save adds to results/encode.jsonl.
+For each corpus, tokenizers are learned from the first files and the second files are timed. The
+pattern of a row is one that the peer takes: nanochat's for tiktoken's `encode_ordinary`, cl100k's
+for gigatoken's `encode_batch` of one buffer, Llama 3's (`gpt4`) for `encode` of tokenizers
+1.0.0rc3, which refuses the two others. Timed are the first call of a process, the second half of
+the texts after the first half, and the sixth call on the same texts; ours also with caches of 128
+MiB a thread and from a list of str. The last table is splitting alone at every CPU level, by
+`Splitter.count_gaps` on all texts as one document. Each measurement is a process of its own,
+engines take turns, and medians are shown; a ratio is the median over rounds. The ids of all
+engines with one pattern must be equal. Peers that are not installed are left out, with a word.
+The last line of stdout is one JSON document, which --save adds to results/encode.jsonl.
 """
 
 import argparse
 import importlib.util
+import statistics
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -21,13 +24,17 @@ from typing import Any
 
 from about import about, finish
 from corpus import Corpus, make_folder, parse_corpus
-from fresh import assert_same, fresh, in_turn, median
+from fresh import Figures, assert_same, fresh, in_turn, median
 from nanotok_ray import _core
 
 OURS = "nanotok_ray"
-PEERS = {"nanochat": "tiktoken", "cl100k": "gigatoken"}
-CALLS = {"nanochat": ("cold",), "cl100k": ("cold", "warm")}
-NUM_CALLS = {"nanochat": 1, "cl100k": 6}
+LARGE, AS_LIST = f"{OURS}, 128 MiB", f"{OURS}, list"
+PEERS = {"nanochat": "tiktoken", "cl100k": "gigatoken", "gpt4": "tokenizers"}
+ENGINES = {"nanochat": [OURS, AS_LIST], "cl100k": [OURS, LARGE], "gpt4": [OURS]}
+"""Ours, of each pattern."""
+PASSES = {"nanochat": ["first"], "cl100k": ["six", "halves"], "gpt4": ["first"]}
+FIGURES = {"first": ["first"], "six": ["first", "sixth"], "halves": ["half"]}
+"""What is timed in a process of these passes."""
 SPLITTING_CALLS = 5
 
 
@@ -66,7 +73,7 @@ def measure(corpus: Corpus, options: argparse.Namespace) -> list[dict[str, Any]]
             {"corpus": corpus.name, "vocab_size": options.vocab_size, **facts}
         ]
         for pattern in PEERS:
-            rows += encoding(corpus.name, pattern, folder, facts["timed_bytes"], options.repeats)
+            rows += encoding(corpus.name, pattern, folder, options.repeats)
         return rows + splitting(corpus.name, folder, options.repeats)
 
 
@@ -80,40 +87,42 @@ def tell_facts(corpus: Corpus, facts: dict[str, Any]) -> None:
     )
 
 
-def encoding(
-    corpus: str, pattern: str, folder: Path, size: int, repeats: int
-) -> list[dict[str, Any]]:
+def encoding(corpus: str, pattern: str, folder: Path, repeats: int) -> list[dict[str, Any]]:
     """Run the engines of a pattern in turn; stop if their ids differ."""
-    engines = [OURS, PEERS[pattern]]
+    engines = [*ENGINES[pattern], PEERS[pattern]]
     if importlib.util.find_spec(PEERS[pattern]) is None:
         print(f"{corpus}, {pattern}: {engines.pop()} is not installed: no comparison")
-    works = {
-        engine: partial(fresh, "engines.py", engine, pattern, NUM_CALLS[pattern], folder)
-        for engine in engines
-    }
-    runs = in_turn(works, repeats)
-    assert_same(runs, "ids", f"{corpus}, {pattern}")
     rows = []
-    for call in CALLS[pattern]:
-        rates = {name: size / 1e6 / median(each, call) for name, each in runs.items()}
-        rows += [row_of((corpus, pattern, call), name, rates, PEERS[pattern]) for name in rates]
+    for passes in PASSES[pattern]:
+        works = {
+            engine: partial(fresh, "engines.py", engine, pattern, passes, folder)
+            for engine in engines
+        }
+        runs = in_turn(works, repeats)
+        assert_same(runs, "ids", f"{corpus}, {pattern}")
+        for figure in FIGURES[passes]:
+            key = (corpus, pattern, figure)
+            rows += [row_of(key, name, runs, PEERS[pattern]) for name in runs]
     return rows
 
 
 def row_of(
-    key: tuple[str, str, str], engine: str, rates: dict[str, float], base: str
+    key: tuple[str, str, str], engine: str, runs: dict[str, list[Figures]], base: str
 ) -> dict[str, Any]:
-    """Print and give one row of a table; its ratio is to the engine called `base`, if it ran."""
-    corpus, pattern, call = key
-    ratio = round(rates[engine] / rates[base], 2) if base in rates else None
+    """Print and return one row of a table; its ratio is to the engine called `base`, if it ran."""
+    corpus, pattern, figure = key
+    rate = runs[engine][0]["bytes"] / 1e6 / median(runs[engine], figure)
+    pairs = zip(runs.get(base, []), runs[engine], strict=False)
+    ratios = [below[figure] / above[figure] for below, above in pairs]
+    ratio = round(statistics.median(ratios), 2) if ratios else None
     beside = f"{ratio:6.2f} x {base}" if ratio and engine != base else ""
-    print(f"{corpus:<13}{pattern:<10}{call:<6}{engine:<25}{rates[engine]:7.1f} MB/s{beside}")
+    print(f"{corpus:<13}{pattern:<10}{figure:<8}{engine:<23}{rate:7.1f} MB/s{beside}", flush=True)
     return {
         "corpus": corpus,
         "pattern": pattern,
-        "call": call,
+        "call": figure,
         "engine": engine,
-        "megabytes_per_second": round(rates[engine], 1),
+        "megabytes_per_second": round(rate, 1),
         f"ratio_to_{base}": ratio,
     }
 
@@ -128,8 +137,8 @@ def splitting(corpus: str, folder: Path, repeats: int) -> list[dict[str, Any]]:
     runs = in_turn(works, repeats)
     assert_same(runs, "answers", f"{corpus}, splitting")
     assert all(run["level"] == level for level, each in runs.items() for run in each)
-    rates = {name: each[0]["bytes"] / 1e6 / median(each, "seconds") for name, each in runs.items()}
-    return [row_of((corpus, "nanochat", "split"), level, rates, levels[0]) for level in levels]
+    key = (corpus, "nanochat", "seconds")
+    return [row_of(key, level, runs, levels[0]) for level in levels]
 
 
 if __name__ == "__main__":

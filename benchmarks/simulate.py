@@ -2,7 +2,7 @@
 
 Run: `.venv/bin/python benchmarks/simulate.py [--quick] [--save] [--seed N]`. A few minutes. Prints
 a table: time over the ideal, idle and wasted CPU seconds, second attempts, the driver's time.
-What it does not model, docs/running.md says.
+What it does not model, docs/sizing.md says.
 """
 
 import argparse
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import resident
 from about import about, finish
+from simulated_reduce import ReduceFigures, run_reduce
 from simulated_run import Figures, run
 from simulated_scenarios import Scenario, scenarios
 
@@ -28,6 +29,24 @@ def line_of(own: Figures) -> str:
         f"{own.seconds_made:6}:{own.seconds_helped:<6}  {own.nodes_lost:10}  "
         f"{own.failed:6}:{own.poison:<6} {1000 * own.driver_per_thousand:16.1f}  "
         f"{own.driver_seconds / own.seconds:6.2%}"
+    )
+
+
+REDUCED = ("calm", "all")
+"""Weathers in which the sum is run, too."""
+
+REDUCE_HEAD = (
+    "sum of counts           slices  CPUs    files   merge  parts  tasks    join  one thread  plan"
+)
+
+
+def reduce_line_of(own: ReduceFigures) -> str:
+    """Return a row of the table of sums."""
+    return (
+        f"{own.scenario:22} {own.slices:7,} {own.cpus:5,} {own.files:8,} "
+        f"{own.merge_seconds:6,.0f}s {own.parts:6,} {own.reduce_seconds:5,.0f}s "
+        f"{own.join_seconds:6,.1f}s "
+        f"{own.one_thread_seconds:10,.0f}s {own.plan_bytes / 1e6:5,.1f} MB"
     )
 
 
@@ -78,7 +97,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"{held['driver_bytes_per_slice']:.0f} B each; the process, with tasks and simulation, "
         f"{peak / 1e6:.0f} MB at its peak above {before / 1e6:.0f} MB"
     )
+    print(REDUCE_HEAD)
+    reduces = [run_reduce(scenario) for scenario in chosen if scenario.weather in REDUCED]
+    for reduced in reduces:
+        print(reduce_line_of(reduced), flush=True)
     row = about("simulate", ["simulated"]) | {"seed": options.seed, "quick": options.quick}
+    row |= {"reduces": [reduced.as_row() for reduced in reduces]}
     row |= {"rows": rows, "peak_bytes": peak, "baseline_bytes": before} | held
     finish(row, save=options.save)
 

@@ -314,6 +314,20 @@ class Encoder:
             SplitError: A document cannot be split (names its number and the byte offset).
         """
 
+    def encode_strings(
+        self, texts: Sequence[str], *, threads: int = 1, wide: bool = False
+    ) -> tuple[NDArray[np.uint16] | NDArray[np.uint32], NDArray[np.int64]]:
+        """Return all ids back to back, uint16 (uint32 if `wide`), and n + 1 offsets.
+
+        ASCII is read where it is. Python keeps the UTF-8 of other texts with the str.
+
+        Raises:
+            TypeError: One of them is not a str.
+            UnicodeEncodeError: One of them holds a lone surrogate.
+            TokenizerError: `wide` is False and there are more than 65,536 ids.
+            SplitError: A text cannot be split (names its number and the byte offset).
+        """
+
     def render(
         self,
         dialect: Dialect,

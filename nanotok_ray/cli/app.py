@@ -140,6 +140,7 @@ class Group(click.Group):
         **options: Any,  # noqa: ANN401
     ) -> None:
         options |= {"invoke_without_command": True, "callback": _print_help}
+        options["subcommand_metavar"] = "[COMMAND] [ARGS]..."
         super().__init__(*args, **options)
         self.sections = sections
         self.examples = examples.strip("\n")

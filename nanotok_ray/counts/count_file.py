@@ -273,7 +273,20 @@ def _joined(runs: Sequence[Run]) -> Run:
 
 
 REMOTE_BLOCK_BYTES = 256 << 10
-"""Fetched of a remote count file at a time: hundreds are open side by side."""
+"""Fetched of a remote count file at a time where hundreds are open side by side."""
+
+_LARGEST_BLOCK = 1 << 20
+_ALL_BLOCKS = 64 << 20
+
+
+def remote_block_bytes(num_files: int) -> int:
+    """Return how much is fetched at a time of each of so many remote count files.
+
+    >>> remote_block_bytes(10) >> 10, remote_block_bytes(100) >> 10, remote_block_bytes(1000) >> 10
+    (1024, 655, 256)
+    """
+    return max(REMOTE_BLOCK_BYTES, min(_LARGEST_BLOCK, _ALL_BLOCKS // max(1, num_files)))
+
 
 REMOTE_WHOLE_BYTES = 3 * REMOTE_BLOCK_BYTES
 """A remote count file of up to so many bytes is fetched by one request: its end, its head and its
@@ -301,15 +314,15 @@ class CountReader:
         self.num_batches: int = self._reader.num_record_batches
 
     @classmethod
-    def open(cls, url: str) -> "Self":
-        """Open a path or URL.
+    def open(cls, url: str, *, block_bytes: int = REMOTE_BLOCK_BYTES) -> "Self":
+        """Open a path or URL, of which so much is fetched at a time.
 
         Raises:
             CorruptOutputError: not a count file of this version.
             FileNotFoundError: there is no such file.
         """
         path = local_path(url)
-        source = pa.OSFile(path) if path is not None else _remote(url)
+        source = pa.OSFile(path) if path is not None else _remote(url, block_bytes)
         try:
             return cls(source, name=url)
         except BaseException:
@@ -393,8 +406,8 @@ class CountReader:
         return CorruptOutputError(f"{self.name} cannot be read as a count file: {why}")
 
 
-def _remote(url: str) -> pa.NativeFile:
-    opened = open_input(url, block_bytes=REMOTE_BLOCK_BYTES)
+def _remote(url: str, block_bytes: int) -> pa.NativeFile:
+    opened = open_input(url, block_bytes=block_bytes, at=-1)
     size = opened.seek(0, io.SEEK_END)
     opened.seek(0)
     if size > REMOTE_WHOLE_BYTES:

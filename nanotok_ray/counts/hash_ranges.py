@@ -11,7 +11,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from nanotok_ray import _core
-from nanotok_ray.counts.count_file import BATCH_ROWS, NUM_RANGES, ROW_BYTES, CountReader, Run
+from nanotok_ray.counts.count_file import (
+    BATCH_ROWS,
+    NUM_RANGES,
+    ROW_BYTES,
+    CountReader,
+    Run,
+    remote_block_bytes,
+)
 from nanotok_ray.errors import CorruptOutputError, TokenizerError
 from nanotok_ray.formats.paths import local_path
 
@@ -42,9 +49,9 @@ _LEAST_SHARE = 8
 class CountCursor:
     """One count file, read from its start to its end."""
 
-    def __init__(self, url: str, *, stays_open: bool) -> None:
+    def __init__(self, url: str, *, stays_open: bool, block_bytes: int) -> None:
         """Open it, and close it again unless it stays open."""
-        self.url = url
+        self.url, self._block_bytes = url, block_bytes
         self._stays_open = stays_open
         self._reader: CountReader | None = None
         self._starts = np.zeros(0, dtype=np.int64)
@@ -102,7 +109,7 @@ class CountCursor:
 
     def _open(self) -> CountReader:
         if self._reader is None:
-            self._reader = CountReader.open(self.url)
+            self._reader = CountReader.open(self.url, block_bytes=self._block_bytes)
         return self._reader
 
     def _rest(self) -> None:
@@ -145,7 +152,13 @@ class CountRanges:
                 pool = opened.enter_context(ThreadPoolExecutor(max_workers=REMOTE_READERS))
                 self._map = pool.map  # type: ignore[assignment]
             self._cursors: list[CountCursor] = []
-            for cursor in self._map(_cursor, enumerate(urls)):
+            block_bytes = remote_block_bytes(len(urls))
+
+            def cursor_of(numbered: tuple[int, str]) -> CountCursor:
+                number, url = numbered
+                return CountCursor(url, stays_open=number < MAX_OPEN, block_bytes=block_bytes)
+
+            for cursor in self._map(cursor_of, enumerate(urls)):
                 self._cursors.append(cursor)
                 opened.callback(cursor.close)
             self._opened = opened.pop_all()
@@ -197,11 +210,6 @@ class CountRanges:
     def __exit__(self, *_: object) -> None:
         self._opened.close()
         pa.default_memory_pool().release_unused()
-
-
-def _cursor(numbered: tuple[int, str]) -> CountCursor:
-    number, url = numbered
-    return CountCursor(url, stays_open=number < MAX_OPEN)
 
 
 def reading_memory(

@@ -305,6 +305,9 @@ SUMS_SCHEMA = pa.schema(
 SUMS_ROWS = 1 << 18
 """Rows of a batch of such a file."""
 
+PART_BUFFER_BYTES = 128 << 20
+"""What a task reads at once: half as much memory as of `BUFFER_BYTES` is used again sooner."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PartSettings:
@@ -331,7 +334,9 @@ def reduce_part(
     Raises:
         CorruptOutputError, CountOverflowError, FileNotFoundError: as for `reduce_counts`.
     """
-    sums = _sums(parts, settings.min_count, BUFFER_BYTES, None, hashes=False, part=settings.part)
+    sums = _sums(
+        parts, settings.min_count, PART_BUFFER_BYTES, None, hashes=False, part=settings.part
+    )
     totals = _totals(sums)
     _, data, offsets, counts = sums.take()
     with folder.create(f"{name}.arrow") as file, arrow_sink(file) as sink:

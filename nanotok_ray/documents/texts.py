@@ -111,11 +111,15 @@ def batches_of(
 def encode_texts(
     texts: "Texts",
     encode: Callable[[Documents], Rows],
+    encode_strings: Callable[[Sequence[str]], Rows] | None = None,
     *,
     nulls: Nulls = "error",
     column: str | None = None,
 ) -> Rows:
     """Encode texts of any source part by part, and return the ids of every text.
+
+    `encode_strings` is for sequences that are str throughout. It may raise TypeError for others and
+    UnicodeEncodeError for lone surrogates; `encode` gets those.
 
     Raises:
         TypeError, SourceError: As `batches_of`.
@@ -131,7 +135,7 @@ def encode_texts(
             elif _is_arrow(part):
                 rows.append(ArrowTexts.from_arrow(part, nulls=nulls).encode(encode))
             else:
-                rows.append(encode(reader.documents(part)))
+                rows.append(reader.encoded(part, encode, encode_strings))
         except SplitError as error:
             before = sum(len(offsets) - 1 for _, offsets in rows)
             raise SplitError(f"after {before} texts, {error}" if before else str(error)) from None
@@ -367,6 +371,27 @@ class _Reader:
             )
         else:
             yield from map(self.documents, _gathered(part))
+
+    def encoded(
+        self,
+        texts: Sequence[Any],
+        encode: Callable[[Documents], Rows],
+        encode_strings: Callable[[Sequence[str]], Rows] | None,
+    ) -> Rows:
+        """Encode a sequence of texts; str need not be copied.
+
+        Raises:
+            TypeError: As `documents`.
+        """
+        if encode_strings is not None and self.kind is not bytes:
+            try:
+                rows = encode_strings(texts)
+            except (TypeError, UnicodeEncodeError):  # bytes, missing texts, surrogates, or an error
+                return encode(self.documents(texts))
+            self.kind = str if len(texts) else self.kind
+            self.rows += len(texts)
+            return rows
+        return encode(self.documents(texts))
 
     def documents(self, texts: Sequence[Any]) -> Documents:
         """Return a sequence of texts as one batch.

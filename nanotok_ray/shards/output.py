@@ -82,8 +82,8 @@ def _add_numbers(total: dict[str, Any], values: Mapping[str, Any]) -> None:
             total[name] = total.get(name, 0) + number
 
 
-READERS = 16
-"""Records that are read at a time: opening a remote file is waiting."""
+READERS = 64
+"""Records that are read at a time, over as many connections: a remote file is waiting."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -236,7 +236,7 @@ class ChunkFile(SeekableFile):
     """
 
     def __init__(self, url: str, *, block_bytes: int | None = None) -> None:
-        self._file = open_input(url, block_bytes=block_bytes)
+        self._file = open_input(url, block_bytes=block_bytes, at=-1)
         super().__init__(size=self._file.seek(0, io.SEEK_END))
         self._spare: list[bytearray] = []
         self._cached: list[_CachedChunk] = []

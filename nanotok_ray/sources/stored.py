@@ -157,7 +157,7 @@ def open_piece(piece: Piece) -> BinaryIO:
     Raises:
         SourceError: it is not as it was when the plan was made.
     """
-    file = open_input(piece.url)
+    file = open_input(piece.url, at=max(0, piece.start - 1))
     try:
         check_unchanged(piece, version_of(file))
     except BaseException:

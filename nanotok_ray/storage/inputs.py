@@ -128,11 +128,13 @@ def _base_folder(path: str) -> str:
     return f"; relative paths begin at the working directory, {printable(str(Path.cwd()))}"
 
 
-def open_input(path: str, *, block_bytes: int | None = None) -> BinaryIO:
+def open_input(path: str, *, block_bytes: int | None = None, at: int = 0) -> BinaryIO:
     """Open a file or URL for reading; seekable and buffered.
 
     Of a remote file `block_bytes` are fetched at a time, and about three times as much is held;
-    None: as much as the store's package finds good for one large file, 50 MB of S3.
+    None: as much as the store's package finds good for one large file, 50 MB of S3. The position is
+    0; `at` is where reading will begin, if negative so many bytes before the end: S3 answers
+    opening with up to 1 MiB of that, so that a small file is one request.
 
     Raises:
         FileNotFoundError: there is none.
@@ -142,7 +144,7 @@ def open_input(path: str, *, block_bytes: int | None = None) -> BinaryIO:
     local = local_path(path)
     if local is None:
         buffer_bytes = min(BUFFER_BYTES, block_bytes or BUFFER_BYTES)
-        file = RemoteInput(path, block_bytes=block_bytes)
+        file = RemoteInput(path, block_bytes=block_bytes, at=at)
         return io.BufferedReader(file, buffer_size=buffer_bytes)
     return Path(local).open("rb", buffering=BUFFER_BYTES)
 

@@ -4,18 +4,20 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
+from http import HTTPStatus
 from typing import IO, TypeVar
 
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.storage.connect import RemoteTree, connect
+from nanotok_ray.storage.inputs import open_input, version_of
 from nanotok_ray.storage.local import WholeFile
-from nanotok_ray.storage.retries import attempt, transient_errors
+from nanotok_ray.storage.retries import attempt, causes, has_status, transient_errors
+from nanotok_ray.storage.s3_object import s3_details
 from nanotok_ray.storage.tree import check_name, walk
 
 _CONDITIONAL = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "adl", "az"}
-_PRECONDITION_FAILED = 412
 
 
 def supports_conditions(file_system: AbstractFileSystem) -> bool:
@@ -34,21 +36,8 @@ def is_precondition_conflict(error: BaseException | None) -> bool:
     >>> [is_precondition_conflict(e) for e in (FileExistsError(), FileNotFoundError(), None)]
     [True, False, False]
     """
-    seen: list[BaseException] = []
-    while error is not None and not any(error is other for other in seen):
-        if isinstance(error, FileExistsError) or _status(error) == _PRECONDITION_FAILED:
-            return True
-        seen.append(error)
-        error = error.__cause__
-    return False
-
-
-def _status(error: BaseException) -> object:
-    """Return the HTTP status that an exception of botocore carries."""
-    response = getattr(error, "response", None)
-    if not isinstance(response, dict):
-        return getattr(error, "status_code", None)
-    return response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    taken = any(isinstance(cause, FileExistsError) for cause in causes(error))
+    return taken or has_status(error, HTTPStatus.PRECONDITION_FAILED)
 
 
 T = TypeVar("T")
@@ -137,15 +126,16 @@ class RemoteStore:
             if not is_precondition_conflict(error):
                 raise
             with suppress(FileNotFoundError):  # removed meanwhile
-                return self.size(name) == len(data) and self.read_bytes(name) == data
+                return self.read_start(name, len(data) + 1) == data
             return False
         return True
 
     def size(self, name: str) -> int | None:
         """Return the bytes of a file, None if there is none."""
         path = self._path(name)
+        look = s3_details if "s3" in self._file_system.protocol else type(self._file_system).info
         try:
-            details = self._attempt("look at", name, lambda: self._file_system.info(path))
+            details = self._attempt("look at", name, lambda: look(self._file_system, path))
         except FileNotFoundError:
             return None
         return int(details["size"]) if details["type"] == "file" else None
@@ -190,7 +180,7 @@ class RemoteStore:
     def _settle(self, name: str, file: WholeFile, error: Exception) -> None:
         """Take a name that is taken by these bytes for published; free it from any other."""
         with suppress(FileNotFoundError):  # removed meanwhile
-            if self.size(name) == file.size and self._sha256(name) == file.sha256:
+            if self._holds(name, file):
                 return
         self.remove(name)
         raise TransientIOError(
@@ -198,14 +188,14 @@ class RemoteStore:
             "its name and were removed; try again"
         ) from error
 
-    def _sha256(self, name: str) -> str:
+    def _holds(self, name: str, file: WholeFile) -> bool:
         digest = hashlib.sha256()
-        path, size = self._path(name), self.size(name) or 0
-        for start in range(0, size, _BLOCK_BYTES):
-            end = min(start + _BLOCK_BYTES, size)
-            read = partial(self._file_system.cat_file, path, start=start, end=end)
-            digest.update(self._attempt("read", name, read))
-        return digest.hexdigest()
+        with open_input(f"{self.url}/{name}") as stored:
+            if version_of(stored).size != file.size:
+                return False
+            while block := stored.read(_BLOCK_BYTES):
+                digest.update(block)
+        return digest.hexdigest() == file.sha256
 
     def _open_sink(self, name: str, mode: str = "wb") -> IO[bytes]:
         sink: IO[bytes] = self._file_system.open(self._path(name), mode)

@@ -2,13 +2,15 @@
 
 import io
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any
+from http import HTTPStatus
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from fsspec import AbstractFileSystem
 
 from nanotok_ray.errors import SourceError
 from nanotok_ray.storage.connect import VERSION_KEYS, RemoteTree, connect
-from nanotok_ray.storage.retries import attempt
+from nanotok_ray.storage.retries import attempt, has_status
+from nanotok_ray.storage.s3_object import S3Object
 from nanotok_ray.storage.tree import Entry
 
 if TYPE_CHECKING:
@@ -51,13 +53,18 @@ class RemoteInput(SeekableFile):
     opened at first, by size, and by etag and time where the store reports them.
     """
 
-    def __init__(self, url: str, *, block_bytes: int | None = None) -> None:
-        """Open it; so much is fetched at a time, None: as the store's package has it."""
+    def __init__(self, url: str, *, block_bytes: int | None = None, at: int = 0) -> None:
+        """Open it; so much is fetched at a time, None: as the store's package has it.
+
+        Of S3 the bytes at `at` are fetched with opening, or if negative so many before the end.
+        """
         self._url = url
         self._block_bytes = block_bytes
+        self._at = at
         self._is_stream = False
         self._file: Any = None
         self._file_system, self._path = connect(url)
+        self._is_s3 = "s3" in self._file_system.protocol
         self._opened = attempt("open", url, self._open)
         if self._opened.size is None:
             self._let_go()
@@ -84,7 +91,7 @@ class RemoteInput(SeekableFile):
 
         What is read of S3 is asked for by its etag, so there nothing is asked again.
         """
-        if not again or "s3" in self._file_system.protocol:
+        if not again or self._is_s3:
             return self._opened
         return attempt(
             "look at",
@@ -105,7 +112,7 @@ class RemoteInput(SeekableFile):
             self._read_into(view)
         except BaseException as error:
             self._let_go()  # what it keeps of the failed read is not to be trusted
-            if _is_expired(error):
+            if self._is_s3 and has_status(error, HTTPStatus.PRECONDITION_FAILED):
                 raise self._changed() from None
             raise
 
@@ -142,6 +149,11 @@ class RemoteInput(SeekableFile):
 
     def _open(self) -> Entry:
         """Open a handle; return the listing entry of its file."""
+        if self._is_s3:
+            self._file = S3Object(
+                self._file_system, self._path, block_bytes=self._block_bytes, at=self._at
+            )
+            return cast("Entry", self._file.entry)
         block_bytes = 0 if self._is_stream else self._block_bytes
         options = {} if block_bytes is None else {"block_size": block_bytes}
         self._file = self._file_system.open(self._path, "rb", **options)
@@ -154,6 +166,7 @@ class RemoteInput(SeekableFile):
         return entry
 
     def _open_again(self) -> None:
+        self._at = self._position
         if self._open() != self._opened:
             raise self._changed()
 
@@ -177,8 +190,3 @@ def _entry_of(file: IO[bytes], file_system: AbstractFileSystem, path: str) -> En
 
 def _is_http(file_system: AbstractFileSystem) -> bool:
     return "http" in file_system.protocol
-
-
-def _is_expired(error: BaseException) -> bool:
-    """Return whether a store refused to read on in a file that was replaced (s3fs)."""
-    return type(error).__name__ == "FileExpired"

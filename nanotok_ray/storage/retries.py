@@ -96,16 +96,26 @@ def is_transient(error: BaseException) -> bool:
     >>> is_transient(TimeoutError()), is_transient(FileNotFoundError(2, "no such key"))
     (True, False)
     """
-    seen: list[BaseException] = []
-    current: BaseException | None = error
-    while current is not None and not any(current is other for other in seen):
-        if isinstance(current, NanotokError):
-            return isinstance(current, TransientIOError)
-        if _looks_transient(current):
+    for cause in causes(error):
+        if isinstance(cause, NanotokError):
+            return isinstance(cause, TransientIOError)
+        if _looks_transient(cause):
             return True
-        seen.append(current)
-        current = current.__cause__
     return False
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception, what caused it, and so on."""
+    seen: list[BaseException] = []
+    while error is not None and not any(error is other for other in seen):
+        yield error
+        seen.append(error)
+        error = error.__cause__
+
+
+def has_status(error: BaseException | None, status: HTTPStatus) -> bool:
+    """Return whether an exception, or what caused it, carries an HTTP status."""
+    return any(_status(cause) == status for cause in causes(error))
 
 
 def _looks_transient(error: BaseException) -> bool:

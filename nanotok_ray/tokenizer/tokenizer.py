@@ -394,6 +394,7 @@ class Tokenizer(Vocabulary, Rendering):
         return encode_texts(
             texts,
             lambda documents: self.encode_documents(documents, num_threads=num_threads),
+            lambda strings: self._encode_strings(strings, num_threads),
             nulls=nulls,
             column=column,
         )
@@ -415,7 +416,6 @@ class Tokenizer(Vocabulary, Rendering):
         Raises:
             SplitError: The regex engine gave up on a document, or it has a gap and must not.
         """
-        wide = self.model.id_bytes > np.dtype(np.uint16).itemsize
         encoder = self._encoder if gaps == "spans" else self._strict_encoder
         return encoder.encode_batch(
             documents.data,
@@ -423,7 +423,7 @@ class Tokenizer(Vocabulary, Rendering):
             before=before,
             after=after,
             threads=num_threads,
-            wide=wide,
+            wide=self._is_wide,
         )
 
     def batch_renderer(self, dialect: Dialect, *, gaps: Gaps = "spans") -> BatchRenderer:
@@ -476,10 +476,21 @@ class Tokenizer(Vocabulary, Rendering):
             yield [*chain.from_iterable(parts)]
 
     def _encode_texts(self, texts: list[str], num_threads: int) -> Iterator[list[int]]:
-        documents = Documents.from_strings(texts)
-        ids, offsets = self.encode_documents(documents, num_threads=num_threads)
+        try:
+            ids, offsets = self._encode_strings(texts, num_threads)
+        except (TypeError, UnicodeEncodeError):  # no str, or a lone surrogate
+            documents = Documents.from_strings(texts)
+            ids, offsets = self.encode_documents(documents, num_threads=num_threads)
         flat = ids.tolist()
         return (flat[start:stop] for start, stop in pairwise(offsets.tolist()))
+
+    def _encode_strings(self, texts: Sequence[str], num_threads: int) -> tuple[Ids, Offsets]:
+        return self._encoder.encode_strings(texts, threads=num_threads, wide=self._is_wide)
+
+    @property
+    def _is_wide(self) -> bool:
+        """Whether ids need more than 16 bits."""
+        return self.model.id_bytes > np.dtype(np.uint16).itemsize
 
     def _encode_text(self, text: str) -> list[int]:
         try:

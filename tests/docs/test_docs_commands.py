@@ -30,7 +30,7 @@ THEIRS = ("scripts.",)
 """Modules of nanochat that a page names."""
 
 RUN_PYTHON = ("README.md", "docs/tokenizers.md", "docs/from-*.md")
-"""Pages whose Python runs here. That of training.md, tokenization.md and running.md runs in tests
+"""Pages whose Python runs here. That of training.md, tokenization.md and sizing.md runs in tests
 of theirs; of others it is read, since it needs packages or texts that are not here."""
 
 IN_NANOCHAT = re.compile(r"^from (tasks|nanotok_ray\.nanochat)\b", re.MULTILINE)

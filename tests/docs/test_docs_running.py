@@ -1,4 +1,4 @@
-"""docs/running.md: its estimate is what its code prints; every message it quotes is in the code."""
+"""docs/running.md and sizing.md: what they quote is said; the estimate is what its code prints."""
 
 import ast
 import errno
@@ -18,7 +18,8 @@ from nanotok_ray.sources.quarantine import DROPPED, SKIPPED, TAIL
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/running.md").read_text("utf-8")
-FAILURES = PAGE.partition("\n## Failures, and what to do\n")[2].partition("\n## Sizing\n")[0]
+SIZING = (ROOT / "docs/sizing.md").read_text("utf-8")
+FAILURES = PAGE.partition("\n## Failures, and what to do\n")[2]
 FROM_ELSEWHERE = (
     os.strerror(errno.ENOSPC),
     "TooManyRequests",  # HTTP 429
@@ -131,15 +132,15 @@ def test_every_reason_of_a_source_is_there(messages):
 
 
 def test_the_estimate_is_what_its_code_prints():
-    code = re.search(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[1]
+    code = re.search(r"^```python\n(.*?)^```", SIZING, re.MULTILINE | re.DOTALL)[1]
     told = io.StringIO()
     with redirect_stdout(told):
-        exec(compile(code, "docs/running.md", "exec"), {"__name__": "docs"})
-    shown = re.search(r"((?:^\| [\d,]+ GB \|.*\n)+)", PAGE, re.MULTILINE)[1]
+        exec(compile(code, "docs/sizing.md", "exec"), {"__name__": "docs"})
+    shown = re.search(r"((?:^\| [\d,]+ GB \|.*\n)+)", SIZING, re.MULTILINE)[1]
     assert shown == told.getvalue()
     assert len(shown.splitlines()) == 8
 
 
 def test_links_lead_somewhere():
-    for link in re.findall(r"\]\(([^)#]+)\)", PAGE):
+    for link in re.findall(r"\]\(([^)#]+)\)", PAGE + SIZING):
         assert (ROOT / "docs" / link).exists(), link

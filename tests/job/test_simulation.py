@@ -17,6 +17,7 @@ from nanotok_ray.job.engine import run_tasks
 from nanotok_ray.job.task import RetryPolicy
 from simulated_cluster import SimulatedCluster
 from simulated_faults import ALL, CALM, Faults
+from simulated_reduce import run_reduce
 from simulated_run import assert_once, run
 from simulated_scenarios import Scenario
 from simulated_slices import tasks_of
@@ -110,12 +111,24 @@ def test_the_driver_takes_a_bounded_time_for_each_slice():
     assert large.driver_per_thousand < 4 * small.driver_per_thousand
 
 
+@pytest.mark.parametrize(("slices", "is_merged"), [(1000, False), (3000, True)])
+def test_the_sum_of_a_large_job_takes_tasks_and_a_part_of_the_time(slices, is_merged):
+    own = run_reduce(Scenario(weather="all", slices=slices, cpus=320))
+    assert (own.files < slices) == (own.merge_seconds > 0) == is_merged
+    assert 1 < own.parts <= 256
+    assert own.reduce_seconds + own.join_seconds < own.one_thread_seconds
+    assert 0 < own.plan_bytes < 10_000_000
+
+
 def test_the_script_prints_a_row_for_each_scenario(monkeypatch, capsys):
     monkeypatch.setattr(simulated_scenarios, "QUICK_SIZES", ((200, 96),))
     simulate.main(["--quick", "--seed", "3"])
-    head, *rows, memory, last = capsys.readouterr().out.splitlines()
+    head, *rows, last = capsys.readouterr().out.splitlines()
+    (memory,) = (row for row in rows if row.startswith("the engine holds"))
+    sums = rows[rows.index(memory) + 1 :]
     assert head.startswith("weather")
     assert [row.split("  ")[0] for row in rows[:4]] == ["calm", "stragglers", "spot storm", "all"]
     assert "B each" in memory
+    assert [row.split("  ")[0] for row in sums[1:3]] == ["calm", "all"]
     assert last.startswith('{"benchmark": "simulate"')
     assert ALL.poison == 5

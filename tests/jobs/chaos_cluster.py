@@ -29,6 +29,10 @@ KINDS = ("worker", "node", "driver", "several")
 SINGLE = KINDS[:3]
 MOST_DEATHS = 4
 SLICE_BYTES = 25_000
+PART_BYTES = 16 << 10
+"""Of count files that one task sums: small, so that the sum is a stage of several tasks."""
+
+STAGES = ("count", "reduce", "tokenize")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +77,7 @@ def cluster_rounds(root: Path, seeds: Iterator[tuple[str, int]]) -> Iterator[Rou
     with fleet(NODES) as nodes:
         quiet = Job(root, "quiet", nodes)
         quiet.start().finish()
-        total = {stage: quiet.num_files(stage) for stage in ("count", "tokenize")}
+        total = quiet.totals()
         for kind, seed in seeds:
             yield _play(root, nodes, quiet, total, kind=kind, seed=seed)
 
@@ -89,7 +93,9 @@ class Job:
         self._recipe.write_text(text.replace("3000", str(SLICE_BYTES)))
 
     def start(self) -> Driver:
-        return Driver(self._recipe, address=self._nodes.address, log=self._log)
+        return Driver(
+            self._recipe, address=self._nodes.address, log=self._log, part_bytes=PART_BYTES
+        )
 
     def executors(self) -> set[str]:
         """Return the names of the executors that ran it, as its journals say."""
@@ -98,12 +104,20 @@ class Job:
 
     def num_files(self, stage: str) -> int:
         """Return how many files of a stage there are, half-written ones included."""
-        places = (
-            [self.work / "counts"]
-            if stage == "count"
-            else [self.out / name for name in ("web", "chats", "records/tokenize", "quarantine")]
-        )
-        return sum(len(names) for place in places for _, _, names in os.walk(place))
+        folders = {
+            "count": [self.work / "counts"],
+            "reduce": [self.work / "reduced"],
+            "tokenize": [
+                self.out / name for name in ("web", "chats", "records/tokenize", "quarantine")
+            ],
+        }[stage]
+        return sum(len(names) for folder in folders for _, _, names in os.walk(folder))
+
+    def totals(self) -> dict[str, int]:
+        """Return how many files all stages have written; none is without."""
+        total = {stage: self.num_files(stage) for stage in STAGES}
+        assert all(total.values()), total
+        return total
 
     def remove(self) -> None:
         for path in (self.out, self.work):
@@ -140,7 +154,7 @@ def deaths_of(
     count = rng.randint(2, MOST_DEATHS) if kind == "several" else 1
     deaths = []
     for _ in range(count):
-        stage = rng.choice(["count", "tokenize", "tokenize"])
+        stage = rng.choice(STAGES)
         what = rng.choice(single) if kind == "several" else kind
         deaths.append(Death(what=what, stage=stage, files=rng.randrange(total[stage])))
     return sorted(deaths, key=lambda death: (death.stage, death.files))

@@ -32,7 +32,7 @@ class LocalDriver:
     def __init__(self, recipe: Path, log: Path) -> None:
         with log.open("a") as sink:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "jobs.prepare", recipe, "--local", "--cpus", "2"],
+                [sys.executable, "-m", "tests.jobs.chaos_prepare", recipe],
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=sink,
@@ -84,7 +84,7 @@ def local_rounds(root: Path, seeds: Iterator[tuple[str, int]]) -> Iterator[Round
     write_corpus(root / "in")
     quiet = LocalJob(root, "quiet")
     assert quiet.start().wait(seconds=120) == 0, quiet.log.read_text()
-    total = {stage: quiet.num_files(stage) for stage in ("count", "tokenize")}
+    total = quiet.totals()
     for kind, seed in seeds:
         yield _play(root, quiet, total, kind=kind, seed=seed)
 

@@ -21,11 +21,12 @@ import fsspec.config
 from nanotok_ray.api import prepare
 from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.errors import NanotokError
-from nanotok_ray.job import scheduler
 from nanotok_ray.recipe import Recipe, parse_recipe
 from nanotok_ray.storage import Folder
-from tests.jobs.chaos_cluster import Round
+from tests.jobs.chaos_cluster import MOST_DEATHS, PART_BYTES, Round
 from tests.support.faulty_proxy import Fault, FaultyProxy
+from tests.support.fleet import kill_a_worker
+from tests.support.gated_driver import make_tasks_small
 from tests.support.s3_server import BUCKET, s3_behind_a_proxy
 from tests.support.small_corpus import RECIPE, write_corpus
 
@@ -42,8 +43,9 @@ FAULTS = {
         *(Fault.STALL, Fault.INCOMPLETE_BODY, Fault.THROTTLED),
     ),
 }
+FAULTS["S3 and workers"] = FAULTS["all of S3"]
 KINDS = tuple(FAULTS)
-PERIODS = {"stall": (150, 400), "all of S3": (40, 120)}
+PERIODS = {"stall": (150, 400), "all of S3": (40, 120), "S3 and workers": (40, 120)}
 """Every how manieth request fails, at least and at most; a stall costs a second or more."""
 
 CLIENT = {"config_kwargs": {"connect_timeout": 2, "read_timeout": 1}}
@@ -53,7 +55,7 @@ def s3_rounds(root: Path, seeds: Iterator[tuple[str, int]]) -> Iterator[Round]:
     """Play rounds against one server, on one local Ray."""
     os.environ["FSSPEC_S3"] = json.dumps(CLIENT)  # of the workers
     fsspec.config.conf["s3"] = CLIENT
-    scheduler.SLICE_BYTES = scheduler.LEAST_BYTES
+    make_tasks_small(PART_BYTES)
     write_corpus(root / "in")
     with s3_behind_a_proxy() as proxy, ray_session(cpus=2):
         bucket = Folder(f"s3://{BUCKET}/chaos")
@@ -62,6 +64,7 @@ def s3_rounds(root: Path, seeds: Iterator[tuple[str, int]]) -> Iterator[Round]:
         proxy.clear()
         prepare(_recipe(bucket, "quiet"))
         requests, quiet = len(proxy.requests), objects(bucket, "quiet")
+        assert any(name.startswith("-work/reduced/") for name in quiet), "no sum by tasks"
         for kind, seed in seeds:
             yield _play(bucket, proxy, quiet, requests, kind=kind, seed=seed)
 
@@ -95,7 +98,11 @@ def _play(
     if FAULTS[kind]:
         _arrange(proxy, FAULTS[kind], PERIODS.get(kind, (30, 90)), rng)
     moment, seconds = rng.randrange(requests), rng.uniform(0.5, 4.0)
-    if kind in {"paused", "all of S3"}:
+    if kind == "S3 and workers":
+        with worker_deaths(proxy, requests, rng) as told:
+            _submit(bucket, name, played)
+        played.died += told
+    elif kind in {"paused", "all of S3"}:
         with paused(proxy, at=moment, seconds=seconds) as told:
             _submit(bucket, name, played)
         played.died += told
@@ -151,6 +158,28 @@ def paused(proxy: FaultyProxy, *, at: int, seconds: float) -> Iterator[list[str]
         told.append(f"paused for {seconds:.1f} s at request {at}")
 
     thread = threading.Thread(target=pause)
+    thread.start()
+    try:
+        yield told
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def worker_deaths(proxy: FaultyProxy, requests: int, rng: random.Random) -> Iterator[list[str]]:
+    """Kill one to four workers while the body runs, at moments of a number of requests."""
+    over, told = threading.Event(), []
+    moments = sorted(rng.randrange(requests) for _ in range(rng.randint(1, MOST_DEATHS)))
+
+    def kill() -> None:
+        for moment in moments:
+            while len(proxy.requests) < moment or not kill_a_worker(rng):
+                if over.wait(0.001):
+                    return
+            told.append(f"worker at request {moment}")
+
+    thread = threading.Thread(target=kill)
     thread.start()
     try:
         yield told

@@ -4,19 +4,27 @@ import asyncio
 import gzip
 import hashlib
 import json
+import random
 import time
 import uuid
 
 import fsspec
 import pyarrow as pa
 import pytest
-from s3fs.core import S3File
+from s3fs import S3FileSystem
 
 from nanotok_ray.api import prepare
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.exports import parse_layout
 from nanotok_ray.sources import Piece, read_piece
-from nanotok_ray.storage import Folder, find_files, inputs, list_files, open_input
+from nanotok_ray.storage import (
+    Folder,
+    find_files,
+    inputs,
+    list_files,
+    open_input,
+    version_of,
+)
 from nanotok_ray.storage.connect import connect
 from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from tests.support.faulty_proxy import Fault
@@ -384,23 +392,74 @@ def test_a_whole_job_on_s3_gives_what_it_gives_on_a_disk(
     )
 
 
+@pytest.fixture
+def fetched(monkeypatch) -> list[int]:
+    """Return a list to which every read of an object adds how many bytes it asks for."""
+    sizes: list[int] = []
+    call = S3FileSystem._call_s3
+
+    async def counted(self, method, *settings, **options):
+        answer = await call(self, method, *settings, **options)
+        if method == "get_object":
+            sizes.append(answer["ContentLength"])
+        return answer
+
+    monkeypatch.setattr(S3FileSystem, "_call_s3", counted)
+    return sizes
+
+
 def test_of_a_count_file_small_blocks_are_fetched_however_large_those_of_the_store(
-    folder, proxy, monkeypatch
+    folder, proxy, fetched, monkeypatch
 ):
     monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": CLIENT})
     folder.write_whole("a", bytes(4 * READ_BYTES))
-    fetched = []
-    fetch = S3File._fetch_range
-    monkeypatch.setattr(
-        S3File, "_fetch_range", lambda self, *ends: fetched.append(ends) or fetch(self, *ends)
-    )
     with open_input(folder.join("a"), block_bytes=READ_BYTES // 4) as file:
         assert file.read(10) == bytes(10)
-    assert sum(end - start for start, end in fetched) <= READ_BYTES
+    assert sum(fetched) <= READ_BYTES
     fetched.clear()
     with open_input(folder.join("a")) as file:
         file.read(10)
-    assert sum(end - start for start, end in fetched) == 4 * READ_BYTES
+    assert fetched == [4 * READ_BYTES]
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("at", [0, -1, 2 * MIB + 5, 3 * MIB, 4 * MIB])
+def test_opening_fetches_the_bytes_that_are_read_first(folder, fetched, proxy, at):
+    data = random.Random(at).randbytes(3 * MIB)
+    folder.write_whole("a", data)
+    proxy.clear()
+    with open_input(folder.join("a"), at=at) as file:
+        assert version_of(file).size == len(data)
+        begin = 2 * MIB if at < 0 else min(at, len(data))
+        file.seek(begin)
+        assert file.read(MIB) == data[begin : begin + MIB]
+        first = len(proxy.requests)
+        assert sum(fetched) <= MIB
+        file.seek(0)
+        assert file.read() == data
+    assert first == (1 if at < len(data) else 2)  # behind the end nothing can be fetched
+
+
+def test_a_small_file_is_one_request_and_an_empty_one_two(folder, proxy):
+    folder.write_whole("a", b"abc")
+    folder.write_whole("b", b"")
+    proxy.clear()
+    with open_input(folder.join("a"), at=-1) as file:
+        assert (file.seek(0, 2), file.seek(0), file.read()) == (3, 0, b"abc")
+    assert [method for method, _, _ in proxy.requests] == ["GET"]
+    proxy.clear()
+    with open_input(folder.join("b")) as file:
+        assert (version_of(file).size, file.read()) == (0, b"")
+    assert [method for method, _, _ in proxy.requests] == ["GET", "HEAD"]
+
+
+def test_looking_for_a_file_is_one_request_whether_it_is_there_or_not(folder, proxy):
+    folder.write_whole("a/b", b"abc")
+    proxy.clear()
+    assert (folder.size("a/b"), folder.size("a"), folder.size("c")) == (3, None, None)
+    assert [method for method, _, _ in proxy.requests] == ["HEAD"] * 3
 
 
 @pytest.mark.parametrize("name", ["raw", "mds"])

@@ -22,16 +22,14 @@ def parse(words, *, default_recipe=None):
     Raises:
         click.UsageError: It is wrong.
     """
-    console = Console(default_recipe=default_recipe)
     command, rest = nanotok, list(words)
-    context = nanotok.make_context("nanotok", rest, obj=console)
-    while isinstance(command, click.Group):
-        rest = [*context._protected_args, *context.args]
-        if not rest:
-            break
+    console = Console(default_recipe=default_recipe)
+    context = click.Context(nanotok, info_name="nanotok", obj=console, **nanotok.context_settings)
+    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
         name, command, rest = command.resolve_command(context, rest)
-        context = command.make_context(name, rest, parent=context)
-    return context
+        if isinstance(command, click.Group):
+            context = click.Context(command, info_name=name, parent=context)
+    return command.make_context(command.name, rest, parent=context)
 
 
 def walk(command=nanotok, parent=None):

@@ -32,7 +32,7 @@ HEAD = "127.0.0.2"
 
 POLL_SECONDS = 0.005
 
-WORKING = ("ray::count", "ray::merge", "ray::tokenize")
+WORKING = ("ray::count", "ray::merge", "ray::reduce", "ray::tokenize")
 """How the titles of workers begin that have slices."""
 
 _SERVER = multiprocessing.get_context("forkserver")
@@ -119,9 +119,11 @@ class Driver:
         gate: Path | None = None,
         after: int = 0,
         job: str = PREPARE,
+        part_bytes: int | None = None,
     ) -> None:
         self.log = log
-        arguments = (job, str(recipe), address, HEAD, str(log), gate and str(gate), after)
+        waits = (gate and str(gate), after)
+        arguments = (job, str(recipe), address, HEAD, str(log), *waits, part_bytes)
         self.process = _SERVER.Process(target=run_driver, args=arguments)
         self.process.start()
 

@@ -13,14 +13,21 @@ from pathlib import Path
 from typing import Any
 
 import nanotok_ray.api as jobs
-from nanotok_ray.job import counting, scheduler, tokenize
+from nanotok_ray.job import counting, reducing, scheduler, tokenize
 from nanotok_ray.job import work as stages
 from nanotok_ray.job.events import Event
 from nanotok_ray.recipe import Recipe, load_recipe
 
 
 def run_driver(  # noqa: PLR0917 - travels to a process as it is
-    job: str, path: str, address: str, own_address: str, log: str, gate: str | None, after: int
+    job: str,
+    path: str,
+    address: str,
+    own_address: str,
+    log: str,
+    gate: str | None,
+    after: int,
+    part_bytes: int | None,
 ) -> None:
     """Run the job of `nanotok_ray.api` of that name; the log gets all it says."""
     sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -29,11 +36,18 @@ def run_driver(  # noqa: PLR0917 - travels to a process as it is
     recipe = load_recipe(path)
     if gate is not None:
         stand_still(recipe, gate=Path(gate), after=after)
-    scheduler.SLICE_BYTES = scheduler.LEAST_BYTES
+    make_tasks_small(part_bytes)
     import ray  # noqa: PLC0415 - the local executor runs without
 
     ray.init(address=address, _node_ip_address=own_address, log_to_driver=False)
     getattr(jobs, job)(recipe, on_event=tell)
+
+
+def make_tasks_small(part_bytes: int | None = None) -> None:
+    """Make each slice a task of its own, and parts of sums of so many bytes of count files."""
+    scheduler.SLICE_BYTES = scheduler.LEAST_BYTES
+    if part_bytes is not None:
+        reducing.PART_BYTES = part_bytes
 
 
 def stand_still(recipe: Recipe, *, gate: Path, after: int) -> None:

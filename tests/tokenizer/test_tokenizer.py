@@ -164,6 +164,8 @@ def test_a_pattern_that_cannot_be_compiled_is_an_error():
 def test_lone_surrogates_encode_as_the_replacement_character(tokenizer):
     assert tokenizer.encode("a\ud83d") == tokenizer.encode("a\ufffd")
     assert tokenizer.encode(["\ud83d\ude42"]) == [tokenizer.encode("🙂")]
+    ids, offsets = tokenizer.encode_batch(["a", "a\ud83d"])
+    assert (ids.tolist(), offsets.tolist()) == ([97, *tokenizer.encode("a\ufffd")], [0, 1, len(ids)])
 
 
 @given(texts | st.text())

@@ -3,6 +3,7 @@
 use nanotok_bpe::{Frame, TokenId};
 use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyList, PyString};
 
 use crate::arrays::{Array, byte_order, documents, merges, splitter};
@@ -72,6 +73,19 @@ impl Encoder {
         encode(self, py, &data, &offsets, frame, threads)
     }
 
+    /// Return all ids of texts back to back, as `encode_batch`; a text that holds lone surrogates is an error.
+    #[pyo3(signature = (texts, *, threads = 1, wide = false))]
+    fn encode_strings<'py>(
+        &self,
+        py: Python<'py>,
+        texts: Vec<PyBackedStr>,
+        threads: usize,
+        wide: bool,
+    ) -> PyResult<(Bound<'py, PyAny>, Array<'py, i64>)> {
+        let encode = if wide { Self::strings::<u32> } else { Self::strings::<u16> };
+        encode(self, py, &texts, threads)
+    }
+
     /// Return ids, labels, offsets, declined documents, images and sizes of a dialect's documents.
     #[pyo3(signature = (dialect, special_tokens, data, offsets, *, threads = 1, wide = false))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
@@ -120,6 +134,18 @@ impl Encoder {
         let documents = documents(data, offsets)?;
         let (ids, offsets) = py
             .detach(|| self.0.encode_batch::<I>(documents, frame, threads))
+            .map_err(|error| to_python(&error))?;
+        Ok((ids.into_pyarray(py).into_any(), offsets.into_pyarray(py)))
+    }
+    fn strings<'py, I: TokenId + Element>(
+        &self,
+        py: Python<'py>,
+        texts: &[PyBackedStr],
+        threads: usize,
+    ) -> PyResult<(Bound<'py, PyAny>, Array<'py, i64>)> {
+        let documents: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
+        let (ids, offsets) = py
+            .detach(|| self.0.encode_slices::<I>(&documents, Frame::default(), threads))
             .map_err(|error| to_python(&error))?;
         Ok((ids.into_pyarray(py).into_any(), offsets.into_pyarray(py)))
     }

@@ -57,33 +57,44 @@ impl<'a> Documents<'a> {
         self.position(range.end) - self.position(range.start)
     }
 
-    /// At most `number` ranges of neighbouring documents, of about equally many bytes, that
-    /// together are the batch. A document is never cut; no range is empty.
+    /// As [`blocks`] of the offsets.
     pub fn blocks(&self, number: usize) -> Vec<Range<usize>> {
-        let number = number.clamp(1, self.len().max(1));
-        let first = self.position(0);
-        let total = self.position(self.len()) - first;
-        let mut blocks = Vec::with_capacity(number);
-        let mut start = 0;
-        for block in 1..=number {
-            let target = first + share(total, block, number);
-            let stop = if block == number {
-                self.len()
-            } else {
-                let count = self.offsets[1..].partition_point(|&end| as_position(end) <= target);
-                count.max(start)
-            };
-            if stop > start {
-                blocks.push(start..stop);
-                start = stop;
-            }
-        }
-        blocks
+        blocks(self.offsets, number)
+    }
+
+    /// Where each document begins in the data, and the last ends.
+    pub(crate) fn offsets(&self) -> &'a [i64] {
+        self.offsets
     }
 
     fn position(&self, index: usize) -> usize {
         as_position(self.offsets[index])
     }
+}
+
+/// At most `number` ranges of neighbouring documents, of about equally many bytes, that
+/// together are the batch. A document is never cut; no range is empty.
+pub(crate) fn blocks(offsets: &[i64], number: usize) -> Vec<Range<usize>> {
+    let length = offsets.len() - 1;
+    let number = number.clamp(1, length.max(1));
+    let first = as_position(offsets[0]);
+    let total = as_position(offsets[length]) - first;
+    let mut blocks = Vec::with_capacity(number);
+    let mut start = 0;
+    for block in 1..=number {
+        let target = first + share(total, block, number);
+        let stop = if block == number {
+            length
+        } else {
+            let count = offsets[1..].partition_point(|&end| as_position(end) <= target);
+            count.max(start)
+        };
+        if stop > start {
+            blocks.push(start..stop);
+            start = stop;
+        }
+    }
+    blocks
 }
 
 /// Checks that `offsets` never fall and stay within `length` things; the first need not be 0.

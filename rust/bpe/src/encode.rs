@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::{Mutex, OnceLock};
 use std::thread;
 
+use crate::documents::blocks;
 use crate::encode::out::Out;
 use crate::encode::span_ids::SpanIds;
 use crate::encode::worker::Worker;
@@ -87,9 +88,9 @@ impl Encoder {
     ///
     /// A document that cannot be split; it is called document 0.
     pub fn encode(&self, document: &[u8]) -> Result<Vec<u32>, Error> {
-        let offsets = [0, i64::try_from(document.len()).unwrap_or(i64::MAX)];
-        let documents = Documents::new(document, &offsets)?;
-        let (ids, _) = self.encode_block(documents, Frame::default(), 0..1)?;
+        let length = document.len();
+        let (ids, _) =
+            self.encode_block(length, 0..1, |_| (document, (0, length)), Frame::default())?;
         Ok(ids)
     }
 
@@ -108,31 +109,64 @@ impl Encoder {
         frame: Frame<'_>,
         threads: usize,
     ) -> Result<(Vec<I>, Vec<i64>), Error> {
+        let place = |number| (documents.start(number), documents.start(number + 1));
+        let document = |number| (documents.data(), place(number));
+        self.encode_all(documents.offsets(), document, frame, threads)
+    }
+
+    /// The same for documents that lie anywhere in memory.
+    ///
+    /// # Errors
+    ///
+    /// As `encode_batch`.
+    pub fn encode_slices<I: TokenId>(
+        &self,
+        documents: &[&[u8]],
+        frame: Frame<'_>,
+        threads: usize,
+    ) -> Result<(Vec<I>, Vec<i64>), Error> {
+        let document = |number: usize| (documents[number], (0, documents[number].len()));
+        self.encode_all(&offsets(documents.iter().map(|one| one.len())), document, frame, threads)
+    }
+
+    /// The ids of all documents; `document` says in which bytes one lies, and where. Those before it have
+    /// as many bytes as `offsets` says.
+    fn encode_all<'a, I: TokenId>(
+        &self,
+        offsets: &[i64],
+        document: impl Fn(usize) -> (&'a [u8], (usize, usize)) + Sync,
+        frame: Frame<'_>,
+        threads: usize,
+    ) -> Result<(Vec<I>, Vec<i64>), Error> {
         let number = self.vocabulary().len().max(frame.num_ids());
         if number > I::LIMIT {
             return Err(Error::TooManyTokens { number, limit: I::LIMIT });
         }
-        let encode = |block| self.encode_block(documents, frame, block);
-        let blocks = in_threads(documents.blocks(threads), encode);
-        Ok(join(blocks.into_iter().collect::<Result<_, _>>()?))
+        let encode = |block: Range<usize>| {
+            let bytes = offsets[block.end] - offsets[block.start];
+            self.encode_block(usize::try_from(bytes).unwrap_or(0), block, &document, frame)
+        };
+        let encoded = in_threads(blocks(offsets, threads), encode);
+        Ok(join(encoded.into_iter().collect::<Result<_, _>>()?))
     }
 
-    fn encode_block<I: TokenId>(
+    fn encode_block<'a, I: TokenId>(
         &self,
-        documents: Documents<'_>,
-        frame: Frame<'_>,
+        num_bytes: usize,
         block: Range<usize>,
+        document: impl Fn(usize) -> (&'a [u8], (usize, usize)),
+        frame: Frame<'_>,
     ) -> Result<Block<I>, Error> {
         let mut worker = self.take_worker();
-        let mut out = Out::with_room(documents.num_bytes(&block) / 5 * 2);
+        let mut out = Out::with_room(num_bytes / 5 * 2);
         let mut lengths = Vec::with_capacity(block.len());
-        for document in block {
+        for number in block {
             let begin = out.len();
             out.push_all(frame.before.iter().copied());
-            let place = (documents.start(document), documents.start(document + 1));
+            let (data, place) = document(number);
             worker
-                .encode(&self.span_ids, documents.data(), place, &mut out)
-                .map_err(|stuck| stuck.in_document(document))?;
+                .encode(&self.span_ids, data, place, &mut out)
+                .map_err(|stuck| stuck.in_document(number))?;
             out.push_all(frame.after.iter().copied());
             lengths.push(out.len() - begin);
         }
@@ -180,16 +214,21 @@ impl Frame<'_> {
 type Block<I> = (Vec<I>, Vec<usize>);
 
 fn join<I: TokenId>(blocks: Vec<Block<I>>) -> (Vec<I>, Vec<i64>) {
-    let mut offsets = vec![0];
-    let mut end = 0;
-    for length in blocks.iter().flat_map(|(_, lengths)| lengths) {
-        end += i64::try_from(*length).expect("memory is below 2**63 bytes");
-        offsets.push(end);
-    }
+    let offsets = offsets(blocks.iter().flat_map(|(_, lengths)| lengths.iter().copied()));
     let mut blocks = blocks.into_iter().map(|(ids, _)| ids);
     let mut ids = blocks.next().unwrap_or_default();
     blocks.for_each(|block| ids.extend_from_slice(&block));
     (ids, offsets)
+}
+
+/// Where things of these lengths begin when they are one after the other, and where the last ends.
+fn offsets(lengths: impl Iterator<Item = usize>) -> Vec<i64> {
+    let mut end = 0;
+    let ends = lengths.map(|length| {
+        end += i64::try_from(length).expect("memory is below 2**63 bytes");
+        end
+    });
+    std::iter::once(0).chain(ends).collect()
 }
 
 #[cfg(test)]

@@ -44,7 +44,11 @@ fn batch(
         offsets.push(offsets[offsets.len() - 1] + i64::try_from(document.len()).unwrap());
     }
     let data = documents.concat();
-    encoder(GapRule::Refuse).encode_batch(Documents::new(&data, &offsets)?, frame, threads)
+    let slices: Vec<&[u8]> = documents.iter().map(Vec::as_slice).collect();
+    let encoder = encoder(GapRule::Refuse);
+    let encoded = encoder.encode_batch(Documents::new(&data, &offsets)?, frame, threads);
+    assert_eq!(encoder.encode_slices(&slices, frame, threads).as_ref().ok(), encoded.as_ref().ok());
+    encoded
 }
 
 fn check(document: &[u8], expected: &[u32]) {

@@ -1,0 +1,76 @@
+"""How many requests to S3 a slice costs, by command: most of what a store is paid for a job."""
+
+from collections import Counter
+from urllib.parse import unquote
+
+import pytest
+
+from nanotok_ray.api import prepare, tokenize, train, verify
+from nanotok_ray.recipe import parse_recipe
+from nanotok_ray.storage import Folder
+from tests.support.counted_requests import KINDS, corpus_of, kind_of
+from tests.support.executors import InProcess
+from tests.support.s3_server import BUCKET, s3_behind_a_proxy
+
+SMALL, LARGE = 8, 24
+
+LIMITS = {
+    "train": {"GET": 4.5, "HEAD": 0, "LIST": 0, "PUT": 2, "DELETE": 0},
+    "tokenize": {"GET": 7.5, "HEAD": 0, "LIST": 0, "PUT": 3, "DELETE": 0},
+    "verify": {"GET": 7, "HEAD": 0, "LIST": 0, "PUT": 0, "DELETE": 0},
+    "nothing to do": {"GET": 2.5, "HEAD": 0, "LIST": 0, "PUT": 0, "DELETE": 0},
+    "resume": {"GET": 8.5, "HEAD": 0, "LIST": 0, "PUT": 1.5, "DELETE": 0},
+}
+"""Of a slice; a file of the source has four. The page of a job reads one file of the first shards,
+which is why tokenizing, measured on few slices, has one GET more than on many."""
+
+ANY_JOB = 100
+"""Of each kind, that do not depend on the number of slices."""
+
+
+@pytest.fixture(scope="module")
+def counted():
+    with s3_behind_a_proxy() as proxy:
+        return {slices: requests_of(proxy, slices) for slices in (SMALL, LARGE)}
+
+
+def requests_of(proxy, slices):
+    bucket = Folder(f"s3://{BUCKET}/{slices}")
+    recipe = parse_recipe(corpus_of(bucket, slices))
+    commands = {
+        "train": lambda: train(recipe, executor=InProcess()),
+        "tokenize": lambda: tokenize(recipe, executor=InProcess()),
+        "verify": lambda: verify(bucket.join("out")),
+        "nothing to do": lambda: prepare(recipe, executor=InProcess()),
+        "resume": lambda: prepare(recipe, executor=InProcess()),
+    }
+    found = {}
+    for name, command in commands.items():
+        if name == "resume":
+            remove_half(bucket)
+        proxy.clear()
+        command()
+        found[name] = Counter(
+            kind_of(method, path)
+            for method, path, _ in proxy.requests
+            if "/run/" not in unquote(path)  # lease and journal, which are written as time passes
+        )
+    return found
+
+
+def remove_half(bucket):
+    """Remove the manifest, and every other record with its files."""
+    bucket.remove("out/manifest.json")
+    for record in bucket.list("out/records/tokenize/")[::2]:
+        stem = record.removeprefix("out/records/tokenize/").removesuffix(".json")
+        for name in (record, *bucket.list(f"out/{stem}")):
+            bucket.remove(name)
+
+
+@pytest.mark.parametrize("command", LIMITS)
+def test_a_slice_costs_no_more_requests_than_it_must(counted, command):
+    few, many = counted[SMALL][command], counted[LARGE][command]
+    of_a_slice = {kind: (many[kind] - few[kind]) / (LARGE - SMALL) for kind in KINDS}
+    above = {kind: found for kind, found in of_a_slice.items() if found > LIMITS[command][kind]}
+    assert not above
+    assert max(few[kind] - SMALL * of_a_slice[kind] for kind in KINDS) < ANY_JOB
