@@ -254,7 +254,7 @@ class Progress:
         title = _title(event.stage, self._forecast)
         size = f", about {format_bytes(event.num_bytes)}" if event.num_bytes else ""
         done = f" ({event.num_done:,} more are done already)" if event.num_done else ""
-        if self._bars is None or not event.todo:
+        if self._bars is None or not event.todo or event.num_done:
             self._print(f"{title}: {counted(event.todo, event.stage)}{size}{done}")
         if not event.todo:
             return
