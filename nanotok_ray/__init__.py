@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nanotok_ray.api import export, plan, prepare, tokenize, train, verify
+    from nanotok_ray.cli.progress import Progress
     from nanotok_ray.counts.patterns import SPLIT_PATTERN
     from nanotok_ray.counts.span_counts import SpanCounts
     from nanotok_ray.job.decide import JobPlan
@@ -31,6 +32,7 @@ __all__ = [
     "SPLIT_PATTERN",
     "JobPlan",
     "Loader",
+    "Progress",
     "Recipe",
     "RustBPETokenizer",
     "SpanCounts",
@@ -54,6 +56,7 @@ __all__ = [
 _HOMES = {
     "JobPlan": "nanotok_ray.job.decide",
     "Loader": "nanotok_ray.loader",
+    "Progress": "nanotok_ray.cli.progress",
     "Recipe": "nanotok_ray.recipe",
     "RustBPETokenizer": "nanotok_ray.tokenizer",
     "SPECIAL_TOKENS": "nanotok_ray.recipe.special_tokens",

@@ -42,6 +42,7 @@ def plan(
     rate: float | None = None,
     resplit: bool = False,
     relearn: bool = False,
+    on_event: OnEvent = ignore,
 ) -> JobPlan:
     """Decide what `prepare` would do, estimate how long it takes, and freeze the splits.
 
@@ -54,6 +55,7 @@ def plan(
             last run of this output, else measured.
         resplit: As in `prepare`.
         relearn: As in `prepare`.
+        on_event: As in `prepare`.
 
     Returns:
         The plan; `text()` is for people, `values` is JSON-able.
@@ -61,7 +63,9 @@ def plan(
     Raises:
         NanotokError: What `prepare` would raise before it starts; nothing is frozen then.
     """
-    return plan_job(recipe, cpus=cpus, rate=rate, resplit=resplit, relearn=relearn)
+    return plan_job(
+        recipe, cpus=cpus, rate=rate, resplit=resplit, relearn=relearn, on_event=on_event
+    )
 
 
 def prepare(

@@ -69,6 +69,23 @@ def format_duration(seconds: float) -> str:
     return f"{whole // _DAY} d {whole % _DAY // _HOUR} h"
 
 
+def format_estimate(seconds: float) -> str:
+    """Return an estimated time in words, to two units.
+
+    >>> [format_estimate(seconds) for seconds in (0.2, 59.6, 125, 7500, 200_000)]
+    ['under 1 s', 'about 1 min', 'about 2 min 5 s', 'about 2 h 5 min', 'about 2 d 7 h']
+    """
+    if seconds < 1:
+        return "under 1 s"
+    left = round(seconds)
+    parts: list[str] = []
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        number, left = divmod(left, size)
+        if number or parts:
+            parts.append(f"{number} {unit}" if number else "")
+    return f"about {' '.join(part for part in parts[:2] if part)}"
+
+
 def format_duration_tick(seconds: float) -> str:
     """Return a round duration as the label of a tick.
 

@@ -1,13 +1,15 @@
 """The commands that plan and run a job: plan, prepare, train, tokenize, submit."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from nanotok_ray.cli.app import Arguments, Choice, command
 from nanotok_ray.cli.options import (
     COUNT,
+    PATH,
     also_option,
     change_options,
     dry_run_option,
@@ -21,6 +23,9 @@ from nanotok_ray.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nanotok_ray.job.events import OnEvent
     from nanotok_ray.recipe import Recipe
 
 
@@ -66,17 +71,30 @@ def plan(arguments: Arguments) -> int:
     The time is an estimate. It is based on --rate, on the last run of this output, or on a
     measurement with the first texts. The time to learn is known from the last run only.
     """
-    from nanotok_ray.api import plan as plan_job
+    with _reading(arguments) as on_event:
+        from nanotok_ray.api import plan as plan_job
 
-    planned = plan_job(
-        recipe_of(arguments),
-        resplit=arguments.resplit,
-        relearn=arguments.relearn,
-        cpus=arguments.cpus,
-        rate=arguments.rate,
-    )
+        planned = plan_job(
+            recipe_of(arguments),
+            resplit=arguments.resplit,
+            relearn=arguments.relearn,
+            cpus=arguments.cpus,
+            rate=arguments.rate,
+            on_event=on_event,
+        )
     arguments.console.result(planned.values, planned.text())
     return 0
+
+
+def _named_or_default(
+    ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the arguments; without any, the recipe of a job that may be called without one."""
+    if value or ctx.resilient_parsing:
+        return value
+    if ctx.obj.default_recipe is None:
+        raise click.MissingParameter(ctx=ctx, param=param)
+    return (ctx.obj.default_recipe,)
 
 
 job_options = options(override_option, execution_options, change_options, dry_run_option)
@@ -89,9 +107,24 @@ nanotok prepare recipe.toml --set tokenizer.vocab_size=65536 --set output.path=/
 nanotok prepare recipe.toml --also 8192,16384      # also writes OUT/tokenizer-8192, ...
 nanotok prepare recipe.toml --local --cpus 4       # without Ray
 nanotok prepare recipe.toml --dry-run
+nanotok prepare /data/web /data/chats/*.jsonl --output /data/out --vocab-size 32768
 """
 )
-@recipe_argument
+@click.argument("files", type=PATH, metavar="RECIPE|FILE...", nargs=-1, callback=_named_or_default)
+@click.option(
+    "--output",
+    type=PATH,
+    metavar="DIR",
+    help="Prepare files without a recipe, into this folder or URL. The recipe that `nanotok init` "
+    "would write is saved there as recipe.toml.",
+)
+@click.option(
+    "--vocab-size",
+    type=int,
+    metavar="N",
+    help="Vocabulary size, which includes bytes and special tokens.  [default: that of the recipe, "
+    "32768 without one]",
+)
 @job_options
 @relearn_option
 @also_option
@@ -103,9 +136,7 @@ def prepare(arguments: Arguments) -> int:
 
     The job runs on the Ray cluster of --address or RAY_ADDRESS. Without one it starts a local Ray.
     """
-    from nanotok_ray.api import prepare as job
-
-    return _run_job("prepare", arguments, job, relearn=arguments.relearn)
+    return _run_job("prepare", arguments, relearn=arguments.relearn)
 
 
 @command(
@@ -150,9 +181,7 @@ def train(arguments: Arguments) -> int:
     `python -m jobs.train_tokenizer` is the same command, and without a recipe it reads nanochat's
     data folder. To learn from files without a recipe, see `nanotok tokenizer train`.
     """
-    from nanotok_ray.api import train as job
-
-    return _run_job("train", arguments, job)
+    return _run_job("train", arguments)
 
 
 @command(
@@ -168,21 +197,49 @@ def tokenize(arguments: Arguments) -> int:
 
     The tokenizer is that of tokenizer.path in the recipe, else OUT/tokenizer.
     """
-    from nanotok_ray.api import tokenize as job
-
-    return _run_job("tokenize", arguments, job)
+    return _run_job("tokenize", arguments)
 
 
-def _run_job(name: str, arguments: Arguments, job: Callable[..., Any], **options: bool) -> int:
-    recipe = recipe_of(arguments)
-    if arguments.dry_run:
-        from nanotok_ray.job.decide import decide
+@contextmanager
+def _reading(arguments: Arguments) -> "Iterator[OnEvent]":
+    """Show at once that the recipe is read, then yield what to call with the events of a job."""
+    from nanotok_ray.job.events import Activity
 
-        planned = decide(recipe, name, resplit=arguments.resplit, **options)
-        arguments.console.result(planned.values, planned.text())
-        return 0
     with arguments.console.progress() as on_event:
-        summary = (arguments.console.job or job)(
+        what = vars(arguments).get("recipe") or ", ".join(arguments.files)
+        on_event(Activity(text=f"reading {what}"))
+        yield on_event
+
+
+def _recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
+    """Return the recipe that a job was called with, or that is drafted for files.
+
+    Raises:
+        click.UsageError: It was called with files, and without an output.
+    """
+    from nanotok_ray.cli.init import drafted_recipe
+    from nanotok_ray.sources.named_files import suffix_format
+
+    if "files" in vars(arguments):
+        if arguments.output is not None:
+            return drafted_recipe(arguments, on_event)
+        first, last = arguments.files[0], arguments.files[-1]
+        if first != last or Path(first).is_dir() or suffix_format(first) is not None:
+            raise click.UsageError(
+                f"{last} is not a recipe; to prepare files without one, add --output DIR"
+            )
+        arguments.recipe = first
+    return recipe_of(arguments)
+
+
+def _run_job(name: str, arguments: Arguments, **options: bool) -> int:
+    with _reading(arguments) as on_event:
+        recipe = _recipe(arguments, on_event)
+        if arguments.dry_run:
+            return _dry_run(name, arguments, recipe, on_event)
+        from nanotok_ray import api
+
+        summary = (arguments.console.job or getattr(api, name))(
             recipe,
             executor="local" if arguments.local else None,
             address=arguments.address,
@@ -197,9 +254,21 @@ def _run_job(name: str, arguments: Arguments, job: Callable[..., Any], **options
     return 0
 
 
-def _copy_to_nanochat(arguments: Arguments, recipe: "Recipe") -> None:
-    from pathlib import Path
+def _dry_run(name: str, arguments: Arguments, recipe: "Recipe", on_event: "OnEvent") -> int:
+    from nanotok_ray.job.decide import decide
 
+    planned = decide(
+        recipe,
+        name,
+        resplit=arguments.resplit,
+        relearn=vars(arguments).get("relearn", False),
+        on_event=on_event,
+    )
+    arguments.console.result(planned.values, planned.text())
+    return 0
+
+
+def _copy_to_nanochat(arguments: Arguments, recipe: "Recipe") -> None:
     from nanotok_ray.tokenizer import Tokenizer, default_folder, save_for_nanochat
 
     folder = Path(default_folder()).expanduser()

@@ -40,7 +40,7 @@ from nanotok_ray.errors import (
 from nanotok_ray.job.termination import Terminated, interruptible, terminable
 
 SECTIONS: Final = {
-    "Before a job": {"doctor": "doctor", "plan": "jobs"},
+    "Before a job": {"init": "init", "doctor": "doctor", "plan": "jobs"},
     "The job": {"prepare": "jobs", "train": "jobs", "tokenize": "jobs", "submit": "jobs"},
     "Its output": {
         "status": "outputs",
@@ -58,6 +58,7 @@ SECTIONS: Final = {
 COMPLETION_VARIABLE: Final = "_NANOTOK_COMPLETE"
 
 _EXAMPLES = """
+nanotok init /data/web         # look into a folder and write /data/recipe.toml
 nanotok doctor recipe.toml     # is this machine ready for the job?
 nanotok plan recipe.toml       # what is to be done, and how long may it take?
 nanotok prepare recipe.toml    # the job; the same command resumes it

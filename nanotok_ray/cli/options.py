@@ -278,6 +278,7 @@ def overrides_of(arguments: Arguments) -> list[str]:
     return [
         *arguments.overrides,
         *(f"{key}={str(value).lower()}" for key, value in given.items() if value),
+        *(f"tokenizer.also={sizes}" for sizes in (values.get("also"),) if sizes is not None),
     ]
 
 
@@ -313,10 +314,7 @@ def recipe_of(arguments: Arguments) -> "Recipe":
             f"{path} is not a recipe, which is a TOML file; to learn from files without one, use "
             "`nanotok tokenizer train`"
         )
-    overrides = overrides_of(arguments)
-    if (sizes := vars(arguments).get("also")) is not None:
-        overrides.append(f"tokenizer.also={sizes}")
-    return load_recipe(arguments.recipe, overrides=overrides)
+    return load_recipe(arguments.recipe, overrides=overrides_of(arguments))
 
 
 def is_recipe(location: str) -> bool:

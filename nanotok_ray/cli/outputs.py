@@ -36,8 +36,8 @@ def status(arguments: Arguments) -> int:
 
     The command works from any machine that sees the output, during the run and after it. It reads
     the lock (OUT/run/lease) and the journal (OUT/run/journal). A job writes its journal when a
-    stage begins, then after 2, 4, 8 and 16 s, then every 30 s, and less often in a run of more than
-    two hours. With a recipe the inputs are read too, as by `nanotok prepare --dry-run`.
+    stage begins and every 3 s. With a recipe the inputs are read too, as by `nanotok prepare
+    --dry-run`.
 
     \b
     States:

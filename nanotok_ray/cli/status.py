@@ -5,7 +5,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,15 @@ from nanotok_ray.cli.progress import UNITS, unit_of
 from nanotok_ray.errors import NanotokError, TransientIOError
 from nanotok_ray.formats.manifest import MANIFEST_NAME, REPORT_PAGE_NAME
 from nanotok_ray.job.decide import decide
+from nanotok_ray.job.events import StageEnded
+from nanotok_ray.job.forecast import Forecast, TimeLeft
 from nanotok_ray.job.journal import FailedAttempt, JournalledSlice, RunJournal, Stage
-from nanotok_ray.job.plan_text import STAGES, duration, stage_line
+from nanotok_ray.job.plan_text import STAGES, stage_line
 from nanotok_ray.job.status import FINISHED, RUNNING, WELL, RunStatus
 from nanotok_ray.job.status import run_status as read_run_status
 from nanotok_ray.recipe import Recipe, load_recipe
 from nanotok_ray.storage import Folder
-from nanotok_ray.units import printable
+from nanotok_ray.units import format_estimate, printable
 
 if TYPE_CHECKING:
     from nanotok_ray.cli.app import Arguments
@@ -85,11 +87,14 @@ def _run(values: Mapping[str, Any]) -> str:
 def _stage(values: Mapping[str, Any]) -> str:
     """Return how far a stage is, as a line.
 
-    >>> _stage({"name": "count", "state": "running", "todo": 96, "kept": 4, "done": 12, "failed": 1,
-    ...     "bytes": 5_000_000, "seconds": 10.0, "megabytes_per_second": 0.5, "seconds_left": 70.2})
-    '12 of 96 slices (4 more done before), 5.0 MB, 0.5 MB/s, 1 failed, about 1 min 10 s left'
+    >>> print(_stage({"name": "count", "state": "stopped", "todo": 96, "kept": 4, "done": 12,
+    ...     "failed": 1, "bytes": 5_000_000, "seconds": 10.0, "megabytes_per_second": 0.5,
+    ...     "seconds_left": None, "position": "1 of 5", "whole_job": None}))
+    12 of 96 slices (4 more done before), 5.0 MB, 0.5 MB/s, 1 failed, stopped there
     """
     parts = [f"{values['done']:,} of {values['todo']:,} {unit_of(values['name'])}"]
+    if values["position"] and values["state"] == "running":
+        parts[0] = f"stage {values['position']}: {parts[0]}"
     if values["kept"]:
         parts[0] += f" ({values['kept']:,} more done before)"
     is_text = values["name"] not in UNITS
@@ -99,13 +104,19 @@ def _stage(values: Mapping[str, Any]) -> str:
         parts.append(f"{values['megabytes_per_second']:,.1f} MB/s")
     if values["failed"]:
         parts.append(f"{values['failed']:,} failed")
+    return ", ".join([*parts, *_time(values)])
+
+
+def _time(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how long a stage took, or about how long it and the whole job take yet."""
     if values["state"] == "done" and values["seconds"] is not None:
-        parts.append(f"done in {values['seconds']:,.1f} s")
+        yield f"done in {values['seconds']:,.1f} s"
     elif values["state"] == "stopped":
-        parts.append("stopped there")
+        yield "stopped there"
     elif values["seconds_left"] is not None:
-        parts.append(f"{duration(values['seconds_left'])} left")
-    return ", ".join(parts)
+        whole = values["whole_job"]
+        job = f" (whole job: {TimeLeft(**whole).text()})" if whole else ""
+        yield f"{format_estimate(values['seconds_left'])} left{job}"
 
 
 def _failures(values: Mapping[str, Any]) -> Iterator[str]:
@@ -206,11 +217,18 @@ def _of_journal(journal: RunJournal, *, now: float, is_running: bool) -> dict[st
 
 
 def _stages(journal: RunJournal, *, now: float, is_running: bool) -> Iterator[dict[str, Any]]:
+    forecast = Forecast(list(journal.planned))
     for number, stage in enumerate(journal.stages):
+        forecast.begin(stage)
         has_ended = stage.seconds is not None or stage.todo == 0
         is_last = number == len(journal.stages) - 1
         seconds = stage.seconds if has_ended else max(0.0, journal.last_at - stage.at)
         goes_on = is_last and is_running and not has_ended
+        left = _left(journal, stage, now=now) if goes_on else None
+        if has_ended and seconds:
+            forecast.end(StageEnded(stage=stage.name, seconds=seconds, num_bytes=stage.done_bytes))
+        rate = stage.done_bytes / seconds if seconds and stage.done_bytes else None
+        whole = forecast.left(left, rate)
         yield {
             "name": stage.name,
             "state": "done" if has_ended else "running" if goes_on else "stopped",
@@ -221,7 +239,9 @@ def _stages(journal: RunJournal, *, now: float, is_running: bool) -> Iterator[di
             "bytes": stage.done_bytes,
             "seconds": None if seconds is None else round(seconds, 1),
             "megabytes_per_second": _rate(stage.done_bytes, seconds),
-            "seconds_left": _left(journal, stage, now=now) if goes_on else None,
+            "seconds_left": left,
+            "position": forecast.position,
+            "whole_job": None if whole is None else asdict(whole),
         }
 
 

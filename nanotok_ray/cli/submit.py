@@ -3,9 +3,10 @@
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from nanotok_ray.cli.options import overrides_of
 from nanotok_ray.cli.printing import INFRASTRUCTURE, INTERRUPTED, TERMINATED, Console
@@ -23,6 +24,7 @@ from nanotok_ray.cluster.submit.submission import (
 )
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.job.doctor.ray_settings import host_and_port
+from nanotok_ray.job.summary import Summary
 from nanotok_ray.job.termination import Terminated
 from nanotok_ray.units import printable
 
@@ -79,6 +81,18 @@ class SubmitLines:
             self._print(self._newest)
             self._last_line = self._now()
         self._newest = None
+
+    def finish(self, summary: Sequence[str]) -> None:
+        """Print the summary of the job; without one its newest line if that was kept back."""
+        if not summary:
+            self.flush()
+            return
+        self._newest = None
+        if self._is_open:
+            print("\r\x1b[K", end="", file=self._stream)
+        self._is_open = False
+        for line in summary:
+            self._print(line)
 
     def print_line(self, text: str) -> None:
         """Print a line of its own, which stays."""
@@ -155,7 +169,7 @@ class Submitted:
             for line in log.last or state.message.splitlines():
                 self.lines.print_line(f"  | {line}")
         else:
-            self.lines.flush()
+            self.lines.finish(_summary_lines(summary))
         self.lines.print_line(f"nanotok: {ending.message}")
         self._print(ending.status, state, values)
         return ending.exit_code
@@ -170,6 +184,13 @@ class Submitted:
             f"the job {verb} on. The same command follows it again; to stop it: "
             f"ray job stop {self.submission_id} --address {self.jobs.address}"
         )
+
+
+def _summary_lines(values: Mapping[str, Any] | None) -> list[str]:
+    """Return the summary of a job as it prints it itself; none of one of another version."""
+    with suppress(KeyError, TypeError, ValueError, AttributeError):
+        return [] if values is None else Summary(dict(values)).text().splitlines()
+    return []
 
 
 FIRST_PATIENCE, PATIENCE = 20.0, 300.0

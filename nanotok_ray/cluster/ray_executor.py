@@ -1,5 +1,6 @@
 """Jobs on Ray: the executor, its batches as tasks, and the cause of each of Ray's errors."""
 
+import os
 import sys
 import time
 from collections.abc import Collection, Sequence
@@ -192,6 +193,11 @@ class RayExecutor(Executor):
     def check(self) -> None:
         """Check that the cluster can be joined; see `session.check_address`."""
         check_address(self._address)
+
+    def starting(self) -> str:
+        """Return whether a session starts Ray or joins a cluster."""
+        address = self._address or os.environ.get("RAY_ADDRESS") or "local"
+        return "starting Ray" if address == "local" else f"joining the Ray cluster at {address}"
 
     def session(
         self, *, cpus: int | None = None, shared: Collection[SharedFolder] = ()

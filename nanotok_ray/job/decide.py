@@ -7,6 +7,7 @@ from typing import Any
 from nanotok_ray.errors import IncompleteOutputError, TokenizerError
 from nanotok_ray.formats.manifest import MANIFEST_NAME, SHARDS_INDEX_NAME, TOKENIZER_FOLDER
 from nanotok_ray.job.counting import Training, finished_counts, next_round, training_of
+from nanotok_ray.job.events import Activity, OnEvent, ignore
 from nanotok_ray.job.existing import (
     check_losses,
     existing_tokenizer,
@@ -180,7 +181,12 @@ class JobPlan:
 
 
 def decide(
-    recipe: Recipe, command: str = "prepare", *, resplit: bool = False, relearn: bool = False
+    recipe: Recipe,
+    command: str = "prepare",
+    *,
+    resplit: bool = False,
+    relearn: bool = False,
+    on_event: OnEvent = ignore,
 ) -> JobPlan:
     """Decide what a command does with the output of a recipe; write nothing.
 
@@ -189,6 +195,7 @@ def decide(
         command: prepare, train or tokenize.
         resplit: assign train and val anew instead of keeping what an earlier plan froze.
         relearn: learn the tokenizer from what there is now, whether or not it was learned before.
+        on_event: called as files are opened.
 
     Raises:
         NanotokError: what the job itself would raise before it starts.
@@ -198,7 +205,8 @@ def decide(
         layouts_of(recipe)
     out = Folder(recipe.output.path)
     frozen = frozen_bytes(out)
-    plan = plan_for(recipe, out, resplit=resplit)
+    plan = plan_for(recipe, out, resplit=resplit, on_event=on_event)
+    on_event(Activity(text="comparing with the results that are there"))
     check_losses(recipe.output, out, None if frozen is None else plan_from_json(frozen), plan)
     notes = [*plan.notes, *_setting_notes(recipe, command)]
     training = None

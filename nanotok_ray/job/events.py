@@ -5,8 +5,10 @@ Rows of the journal have their fields in the order in which they are here.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from nanotok_ray.tokenizer.train import Made
+if TYPE_CHECKING:
+    from nanotok_ray.tokenizer.train import Made
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -14,6 +16,34 @@ class Note:
     """Something a person should know."""
 
     text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Activity:
+    """What the run does before, between and after the stages, for example "starting Ray"."""
+
+    text: str
+    done: int = 0
+    todo: int = 0
+    """How many files are looked at, for example; 0 where there is nothing to count."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedStage:
+    """A stage that a run has before it."""
+
+    name: str
+    num_bytes: int = 0
+    """Estimated bytes to do, as in `StageStarted`."""
+    seconds: float | None = None
+    """What it may take, by the last run of this output; None: not known."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Planned:
+    """The run has decided which stages there will be; others may come between them."""
+
+    stages: tuple[PlannedStage, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +71,7 @@ class Advanced:
     failed: int = 0
     running: int = 0
     """Calls that seem to run; 0 where that is not known."""
-    last: Made | None = None
+    last: "Made | None" = None
     """Learning: the last merge; its pair, the bytes of its token, how often the pair occurred."""
 
 
@@ -90,7 +120,9 @@ class AttemptFailed:
     text: str
 
 
-Event = Note | StageStarted | Advanced | SliceEnded | AttemptFailed | StageEnded
+Event = (
+    Note | Activity | Planned | StageStarted | Advanced | SliceEnded | AttemptFailed | StageEnded
+)
 OnEvent = Callable[[Event], None]
 
 

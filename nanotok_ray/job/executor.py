@@ -37,6 +37,10 @@ class Executor(ABC):
             NanotokError: The session cannot be opened; see `session.check_address`.
         """
 
+    def starting(self) -> str:
+        """Return what opening a session does, for people."""
+        return "starting workers"
+
     @abstractmethod
     def session(
         self, *, cpus: int | None = None, shared: Collection[SharedFolder] = ()

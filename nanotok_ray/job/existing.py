@@ -11,6 +11,7 @@ from nanotok_ray.formats.manifest import (
     TOKENIZER_FOLDER,
     from_json,
 )
+from nanotok_ray.job.events import Activity, OnEvent, ignore
 from nanotok_ray.job.lease import free_number
 from nanotok_ray.recipe import OutputRecipe, Recipe
 from nanotok_ray.shards import ShardSettings
@@ -47,15 +48,26 @@ def frozen_plan(out: Folder) -> Plan | None:
 
 
 def plan_for(
-    recipe: Recipe, out: Folder, *, resplit: bool = False, with_sample: bool = True
+    recipe: Recipe,
+    out: Folder,
+    *,
+    resplit: bool = False,
+    with_sample: bool = True,
+    on_event: OnEvent = ignore,
 ) -> Plan:
     """Make the plan of a recipe, under the splits that an earlier plan in the output folder froze.
 
     With a sample the first documents of each source are read, to see that some can be used.
+    `on_event` is called as files are opened.
 
     Raises:
         SourceError, PlanError: as `make_plan`.
     """
+
+    def on_look(name: str, done: int, todo: int) -> None:
+        text = f"opening the files of {name}" if todo else f"listing the files of {name}"
+        on_event(Activity(text=text, done=done, todo=todo))
+
     previous = frozen_plan(out)
     return make_plan(
         recipe,
@@ -63,6 +75,7 @@ def plan_for(
         resplit=resplit,
         is_finished=previous is not None and out.exists(MANIFEST_NAME),
         with_sample=with_sample,
+        on_look=on_look,
     )
 
 

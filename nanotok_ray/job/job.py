@@ -5,8 +5,8 @@ there is nothing to do. The manifest is removed before anything changes and writ
 """
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 
 from nanotok_ray.errors import SourceError, VerificationError
 from nanotok_ray.formats.manifest import (
@@ -18,17 +18,24 @@ from nanotok_ray.formats.manifest import (
 )
 from nanotok_ray.job.counting import Training
 from nanotok_ray.job.decide import JobPlan, TrainingPlan, decide
-from nanotok_ray.job.events import Note, StageEnded, StageStarted
+from nanotok_ray.job.events import Activity, Note, Planned, StageEnded, StageStarted
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.existing import frozen_bytes, setting_changes
 from nanotok_ray.job.exporting import Exporting, ExportResult, exportings, same_pass
-from nanotok_ray.job.journaling import StageTimes
+from nanotok_ray.job.forecast import planned_stages
+from nanotok_ray.job.journaling import StageTimes, stages_of_last_run
 from nanotok_ray.job.probes import shared_folders
 from nanotok_ray.job.run import OutdatedError, OutputLock, Start, retried_when_outdated
 from nanotok_ray.job.stage import first_quarantined
 from nanotok_ray.job.summary import Summary, summarise
 from nanotok_ray.job.tokenize import Tokenizing, tokenize
-from nanotok_ray.job.training import LearnedOutput, finished_learning, learn_record, train
+from nanotok_ray.job.training import (
+    LearnedOutput,
+    finished_learning,
+    learn_record,
+    sizes_not_reached,
+    train,
+)
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards.output import Output, Record
 from nanotok_ray.shards.verify import Verification, verify_output
@@ -76,7 +83,15 @@ class _Job:
         self.recipe, self.start, self.write_page = recipe, start, write_page
         self.out = Folder(recipe.output.path)
         self.lock = OutputLock.of(self.out, command=start.command)
-        self.plan = decide(recipe, start.command, resplit=start.resplit, relearn=start.relearn)
+        if not self.out.exists(MANIFEST_NAME):  # else there may be nothing to do
+            self.lock.refuse_if_held()
+        self.plan = decide(
+            recipe,
+            start.command,
+            resplit=start.resplit,
+            relearn=start.relearn,
+            on_event=self.watch,
+        )
         self.frozen = self.plan.frozen
         self.learned: Record | None = None
         self.has_changed = False
@@ -98,6 +113,9 @@ class _Job:
         if plan.is_done:
             assert plan.tokenizer is not None
             return self._summary(plan.tokenizer, plan.output, exports=self._export(plan.exports))
+        stages = planned_stages(plan, stages_of_last_run(self.out))
+        self.watch(Planned(stages=tuple(stages)))
+        self.lock.refuse_if_held()
         with (
             self._session() if plan.has_tasks else nullcontext(),
             self.lock.taken(self.watch, on_end=self._write_page),
@@ -172,6 +190,7 @@ class _Job:
         self._check(output, tokenizing, records)
         verification = self._verify(output)
         self.lock.check()
+        self.watch(Activity(text="publishing the manifest"))
         output.publish(self.out)
         self.lock.check()
         self.has_changed = True
@@ -181,10 +200,15 @@ class _Job:
         self.out.write_whole(SUMMARY_NAME, to_json(summary.values))
         return summary
 
-    def _session(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def _session(self) -> Iterator[None]:
         """Open a session, once there is something to do: its nodes must share the folders."""
         shared = shared_folders(self.out.url, self.recipe.output.work)
-        return current_executor().session(cpus=self.start.cpus, shared=shared)
+        executor = current_executor()
+        self.watch(Activity(text=executor.starting()))
+        with executor.session(cpus=self.start.cpus, shared=shared):
+            yield
+            self.watch(Activity(text="closing the session"))
 
     def _begin_changes(self) -> None:
         """Take the manifest away, then freeze the plan."""
@@ -228,11 +252,13 @@ class _Job:
             manifest=None if output is None else output.manifest,
             verification=check,
             exports=[{"folder": result.folder, **result.values} for result in exports],
+            not_reached=() if training is None else sizes_not_reached(self.recipe, tokenizer),
             unchanged=not self.has_changed,
         )
 
     def _write_page(self) -> None:
         """Write the report page; a note says why it could not be."""
+        self.watch.on_event(Activity(text="writing the report page"))
         try:
             self.write_page(self.out)
         except Exception as error:  # whatever it is, the run has ended as it has

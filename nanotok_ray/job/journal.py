@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
-from nanotok_ray.job.events import AttemptFailed, Note, SliceEnded, StageStarted
+from nanotok_ray.job.events import AttemptFailed, Note, PlannedStage, SliceEnded, StageStarted
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import without_secrets
 
@@ -74,6 +74,8 @@ class RunJournal:
     last_at: float
     """When the last event was written down."""
     notes: tuple[Happened, ...] = ()
+    planned: tuple[PlannedStage, ...] = ()
+    """The stages that the run had before it; empty in journals of earlier versions."""
     stages: tuple[Stage, ...] = ()
     slices: tuple[JournalledSlice, ...] = ()
     failed_attempts: tuple[FailedAttempt, ...] = ()
@@ -211,6 +213,7 @@ class _Reading:
         self._last_at = 0.0
         self._missing = missing
         self._notes: list[Happened] = []
+        self._planned: tuple[PlannedStage, ...] = ()
         self._stages: list[Stage] = []
         self._points: list[list[tuple[float, int, int]]] = []
         self._slices: list[JournalledSlice] = []
@@ -239,6 +242,7 @@ class _Reading:
             head=self._head,
             last_at=self._last_at,
             notes=tuple(self._notes),
+            planned=self._planned,
             stages=tuple(self._counted_stages()),
             slices=tuple(self._slices),
             failed_attempts=tuple(self._failed),
@@ -254,6 +258,8 @@ class _Reading:
                 self._end = event
             case "note":
                 self._notes.append(_row(Happened, event))
+            case "plan":
+                self._planned = tuple(_planned(stage) for stage in event["stages"])
             case "slice":
                 self._slices.append(_row(JournalledSlice, event))
             case "attempt":
@@ -304,6 +310,16 @@ def _row(kind: type[_Row], event: dict[str, Any]) -> _Row:
     """
     given = [(name, own, wanted) for name, own, wanted in _FIELDS[kind] if name in event]
     return kind(**{own: _checked(name, event[name], wanted) for name, own, wanted in given})
+
+
+def _planned(values: Mapping[str, Any]) -> PlannedStage:
+    """Return a planned stage; raises as `_row`."""
+    seconds = values["seconds"]
+    return PlannedStage(
+        name=_checked("name", values["name"], str),
+        num_bytes=_checked("num_bytes", values["num_bytes"], int),
+        seconds=None if seconds is None else float(_checked("seconds", seconds, float)),
+    )
 
 
 def _checked(name: str, value: Any, wanted: Any) -> Any:  # noqa: ANN401 - as JSON gives it

@@ -1,9 +1,10 @@
 """A journal as it grows: rows are taken at once, and written in segments by a thread of its own.
 
-The first segment is written at once, and one with each row that is asked for soon; the next ones
-follow after 2, 4, 8 ... seconds, further ones now and then, the last when it is closed. Storage
-that refuses or hangs never fails the caller nor lets it wait: rows are kept for the next segment,
-up to a limit. When a journal begins, those of all but the last `MAX_RUNS` runs are removed.
+The first segment is written at once. It is written again, with the rows that came since, every
+`WRITE_SECONDS` and with each row that is asked for soon, until its time is over and the next one
+begins: so a reader is a few seconds behind, and there are few files. Storage that refuses or hangs
+never fails the caller nor lets it wait: rows are kept for the next attempt, up to a limit. When a
+journal begins, those of all but the last `MAX_RUNS` runs are removed.
 """
 
 import json
@@ -16,19 +17,17 @@ from typing import Any
 from nanotok_ray.job.journal import JOURNAL_FOLDER, runs_in, segment_name
 from nanotok_ray.storage import Folder
 
+WRITE_SECONDS = 3.0
+"""So often rows that have come are written."""
+
 SEGMENT_SECONDS = 30.0
-"""Between segments, in the first two hours; later a `SEGMENTS`th of the time so far, so that the
+"""Of a segment, in the first two hours; later a `SEGMENTS`th of the time so far, so that the
 journal of a run of days is hundreds of segments and not ten thousands."""
 
-SOON_SECONDS = 2.0
-"""After the first segment, and after one that was asked for soon; doubles with each further one, so
-that a reader is never behind by much more than what it looks at has taken."""
-
 SEGMENTS = 240
-"""With so many segments, none is written sooner than others any more."""
 
-SEGMENT_BYTES = 10_000_000
-"""So much is written at once, without waiting for the time."""
+SEGMENT_BYTES = 2_000_000
+"""So much is written at once, without waiting for the time, and ends a segment."""
 
 MAX_PENDING_BYTES = 64_000_000
 """Bytes that are kept while storage refuses; what comes then is left out."""
@@ -53,14 +52,15 @@ class Journal:
         """
         self.run = run
         self._out, self._now = out, now
-        self._began = now()
+        self._began = self._segment_began = now()
         self._rows: list[str] = []
         self._held = 0
         self._left_out = 0
         self._last_files: dict[str, bytes] = {}
         self._problem: str | None = None
         self._segment = 0
-        self._soon = SOON_SECONDS
+        self._num_written = 0
+        """Rows of the segment that are written."""
         self._is_urgent = False
         self._is_closing = False
         self._is_written = threading.Event()
@@ -77,7 +77,7 @@ class Journal:
 
         Args:
             row: the row.
-            soon: whether it is to be written at once, and those that follow it sooner than others.
+            soon: whether it is to be written at once.
         """
         try:
             text = _ROW(row)
@@ -90,8 +90,7 @@ class Journal:
                 return
             self._rows.append(text)
             self._held += len(text) + 1
-            if soon and self._segment < SEGMENTS:
-                self._is_urgent, self._soon = True, SOON_SECONDS
+            self._is_urgent |= soon
             if self._is_due():
                 self._changed.notify()
 
@@ -130,7 +129,7 @@ class Journal:
         is_tidy = self._remove_old_ones()
         while not self._is_closing:
             with self._changed:
-                self._changed.wait_for(self._is_due, self._pause())
+                self._changed.wait_for(self._is_due, WRITE_SECONDS)
             self._write()
         self._write()
         for name, data in self._last_files.items():
@@ -143,29 +142,31 @@ class Journal:
         is_wanted = self._is_urgent or self._held >= SEGMENT_BYTES
         return self._is_closing or (is_wanted and self._problem is None)
 
-    def _pause(self) -> float:
-        """Return the seconds to the next segment, more with each."""
-        seconds = self._soon
-        if seconds < SEGMENT_SECONDS:
-            self._soon = 2 * seconds
-            return seconds
-        return max(SEGMENT_SECONDS, (self._now() - self._began) / SEGMENTS)
-
     def _write(self) -> None:
-        """Write the rows as the next segment; they are kept if that fails."""
+        """Write the segment if rows have come; they are kept if that fails."""
         with self._changed:
             number = len(self._rows)
             rows = self._rows[:number]
             self._is_urgent = False
-        if not rows:
+        now = self._now()
+        if number == self._num_written:
             return
         data = ("\n".join(rows) + "\n").encode()
-        if self._attempt(segment_name(self.run, self._segment), data):
+        if not self._attempt(segment_name(self.run, self._segment), data):
+            return
+        self._num_written = number
+        self._problem = None
+        if self._is_over(len(data), now=now):
             self._segment += 1
-            self._problem = None
+            self._num_written, self._segment_began = 0, now
             with self._changed:
                 del self._rows[:number]
                 self._held -= len(data)
+
+    def _is_over(self, num_bytes: int, *, now: float) -> bool:
+        """Return whether the next rows go to another segment."""
+        seconds = max(SEGMENT_SECONDS, (now - self._began) / SEGMENTS)
+        return num_bytes >= SEGMENT_BYTES or now - self._segment_began >= seconds
 
     def _attempt(self, name: str, data: bytes) -> bool:
         """Return whether a file could be written, and keep why it could not."""

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
@@ -24,6 +24,7 @@ from nanotok_ray.job.events import (
     Event,
     Note,
     OnEvent,
+    Planned,
     SliceEnded,
     StageEnded,
     StageStarted,
@@ -61,26 +62,32 @@ class JournalRows:
 
     def of(self, event: Event, at: float) -> dict[str, Any] | None:
         """Return the row of an event, None if it is left out."""
+        row: dict[str, Any] | None = None
         match event:
             case SliceEnded():
                 self._sliced.add(event.stage)
-                return row_of("slice", event, at)
+                row = row_of("slice", event, at)
             case Note():
-                return row_of("note", event, at)
+                row = row_of("note", event, at)
+            case Planned():
+                stages = [asdict(stage) for stage in event.stages]
+                row = {"event": "plan", "at": at, "stages": stages}
             case StageStarted():
                 self._percents.pop(event.stage, None)
                 self._done.pop(event.stage, None)
-                return row_of("stage", event, at)
+                row = row_of("stage", event, at)
             case StageEnded():
-                row = {"event": "stage end", "at": at, "seconds": round(event.seconds, 3)}
-                done = self._done.get(event.stage)
-                return (
-                    row | {"num_bytes": event.num_bytes} | ({} if done is None else {"done": done})
-                )
+                row = self._stage_end(event, at)
             case Advanced():
-                return self._progress(event, at)
+                row = self._progress(event, at)
             case AttemptFailed():
-                return self._attempt(event, at)
+                row = self._attempt(event, at)
+        return row
+
+    def _stage_end(self, event: StageEnded, at: float) -> dict[str, Any]:
+        row = {"event": "stage end", "at": at, "seconds": round(event.seconds, 3)}
+        done = self._done.get(event.stage)
+        return row | {"num_bytes": event.num_bytes} | ({} if done is None else {"done": done})
 
     def _progress(self, event: Advanced, at: float) -> dict[str, Any] | None:
         """Return how far a stage without slices is, at most once a percent."""

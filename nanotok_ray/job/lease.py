@@ -196,6 +196,24 @@ class Seen:
         """Return whether nobody holds it for sure: it was released, or its holder is dead."""
         return self.is_released or self.holder.is_dead(me)
 
+    def is_held(self, me: Holder, *, now: float) -> bool:
+        """Return whether a live process of this host, not `me`, holds it and still renews it.
+
+        Both read the same clock. A lease that is not renewed any more may expire, as that of a
+        process that was stopped, or that could not release it.
+        """
+        if self.is_released or self.holder.pid == me.pid or not self.holder.lives(me):
+            return False
+        return abs(now - self.renewed_at) < EXPIRY_SECONDS
+
+    @property
+    def renewed_at(self) -> float:
+        """When it was last written, in seconds since 1970 by its holder's clock; 0: not known."""
+        try:
+            return datetime.fromisoformat(self.values["renewed"]).timestamp()
+        except (KeyError, TypeError, ValueError, OverflowError):
+            return 0.0
+
     def describe(self) -> str:
         """Return the text of who holds it, since when."""
         holder, command = self.holder, self.values.get("command", "a run")
@@ -214,6 +232,17 @@ def lease_in_force(out: Folder) -> Seen | None:
     except FileNotFoundError:  # a higher one was taken meanwhile
         data = b""
     return Seen(max(numbers), data)
+
+
+def refuse_if_held(out: Folder) -> None:
+    """Refuse an output that a live process of this host holds.
+
+    Raises:
+        OutputInUseError: it does.
+    """
+    seen = lease_in_force(out)
+    if seen is not None and seen.is_held(Holder.this_process(), now=time.time()):
+        raise OutputInUseError(_in_use(out, seen))
 
 
 def free_number(out: Folder) -> int | None:
@@ -240,6 +269,8 @@ class Clock:
     now: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME)
     """Goes on while the machine sleeps."""
     sleep: Callable[[float], None] = time.sleep
+    wall: Callable[[], float] = time.time
+    """Seconds since 1970: another process of this host reads the same."""
 
 
 class Lease:
@@ -252,7 +283,7 @@ class Lease:
         self.number = number
         self._out, self._command, self._me, self._clock = out, command, me, clock or Clock()
         self._token = secrets.token_hex(16)
-        self._taken = _time()
+        self._taken = self._time()
         self._renewals = 0
         self._renewed_at = self._clock.now()
         self._is_lost = False
@@ -340,10 +371,14 @@ class Lease:
                 "command": self._command,
                 "holder": self._me.to_values(),
                 "taken": self._taken,
-                "renewed": _time(),
+                "renewed": self._time(),
                 "renewals": self._renewals,
             }
         )
+
+    def _time(self) -> str:
+        now = datetime.fromtimestamp(self._clock.wall(), timezone.utc)
+        return now.isoformat(timespec="seconds")
 
 
 def take(
@@ -357,7 +392,8 @@ def take(
     """Take the lease of an output: at once, or after its holder was silent for `EXPIRY_SECONDS`.
 
     Raises:
-        OutputInUseError: another run holds it, and lives.
+        OutputInUseError: another run holds it, and lives; of a process of this host that is known
+            at once.
         TransientIOError: storage failed in a way that may pass.
     """
     me, clock = me or Holder.this_process(), clock or Clock()
@@ -366,7 +402,7 @@ def take(
     while True:
         seen = lease_in_force(out)
         if seen is not None and not seen.is_free(me):
-            if before is not None and before != seen:
+            if (before is not None and before != seen) or seen.is_held(me, now=clock.wall()):
                 raise OutputInUseError(_in_use(out, seen))
             if silent < EXPIRY_SECONDS:
                 if before is None:
@@ -431,14 +467,10 @@ def _waited(clock: Clock) -> float:
     return min(clock.now() - start, 2 * LOOK_SECONDS)
 
 
-def _time() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
-
-
 def _waiting(out: Folder, seen: Seen) -> str:
     return (
-        f"{out.url} is in use by {seen.describe()}; looking for up to {EXPIRY_SECONDS:.0f} s "
-        "whether that run lives"
+        f"{out.url} is locked by another run ({seen.describe()}). Waiting up to "
+        f"{EXPIRY_SECONDS:.0f} s to see whether it is still alive."
     )
 
 

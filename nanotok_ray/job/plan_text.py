@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from nanotok_ray.job.doctor.machine import Space
-from nanotok_ray.units import few, format_bytes
+from nanotok_ray.units import few, format_bytes, format_estimate
 
 _INDENT = " " * 12
 
@@ -122,11 +122,12 @@ def _estimate_lines(estimate: Mapping[str, Any]) -> Iterator[str]:
         yield "estimate    nothing to count, learn or tokenize"
         return
     known = {name: stage for name, stage in stages.items() if stage["seconds"] is not None}
-    parts = ", ".join(f"{name} {duration(stage['seconds'])}" for name, stage in known.items())
+    times = (f"{name} {format_estimate(stage['seconds'])}" for name, stage in known.items())
+    parts = ", ".join(times)
     cpus = f"{estimate['cpus']:,} CPU{'s' if estimate['cpus'] != 1 else ''}"
     left_out = [name for name, stage in stages.items() if stage["seconds"] is None]
     without = f", {' and '.join(left_out)} not estimated" if left_out else ""
-    yield f"estimate    {duration(estimate['seconds'])} on {cpus}: {parts}{without}"
+    yield f"estimate    {format_estimate(estimate['seconds'])} on {cpus}: {parts}{without}"
     for name, stage in known.items():
         rate = stage["megabytes_per_second"]
         if rate is not None:
@@ -147,20 +148,3 @@ def _frozen_line(frozen: Mapping[str, str]) -> str:
         return f"not saved   another run has locked this output; {frozen['path']} is its plan"
     before = ", as before" if frozen["status"] == "as before" else ""
     return f"saved       {frozen['path']}{before}; files added later go to the train split"
-
-
-def duration(seconds: float) -> str:
-    """Return a time in words, to two units.
-
-    >>> duration(0.2), duration(59.6), duration(125), duration(7500), duration(200_000)
-    ('under 1 s', 'about 1 min', 'about 2 min 5 s', 'about 2 h 5 min', 'about 2 d 7 h')
-    """
-    if seconds < 1:
-        return "under 1 s"
-    left = round(seconds)
-    parts: list[str] = []
-    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
-        number, left = divmod(left, size)
-        if number or parts:
-            parts.append(f"{number} {unit}" if number else "")
-    return f"about {' '.join(part for part in parts[:2] if part)}"

@@ -15,7 +15,9 @@ from nanotok_ray.errors import SplitError
 from nanotok_ray.formats.manifest import PLAN_NAME
 from nanotok_ray.job.decide import JobPlan, decide
 from nanotok_ray.job.doctor.machine import space_for
+from nanotok_ray.job.events import Activity, OnEvent, ignore
 from nanotok_ray.job.existing import freeze
+from nanotok_ray.job.forecast import LEAST_SECONDS
 from nanotok_ray.job.journaling import stages_of_last_run
 from nanotok_ray.job.scheduler import num_batches
 from nanotok_ray.recipe import Recipe
@@ -31,9 +33,6 @@ STAGES = ("count", "tokenize")
 SAMPLE_BYTES = 8 << 20
 SAMPLE_SECONDS = 1.0
 """Reading the sample ends when it is so large, or has taken so long."""
-
-LEAST_SECONDS = 5.0
-"""A stage of the last run that was over sooner says more of its start than of its speed."""
 
 _SAMPLE_SLICES = 16  # of so many at most: those before may hold no text
 _SAMPLE_MERGES = 4096
@@ -144,6 +143,7 @@ def plan_job(
     relearn: bool = False,
     cpus: int | None = None,
     rate: float | None = None,
+    on_event: OnEvent = ignore,
 ) -> JobPlan:
     """Return what `prepare` would do with a recipe and how long it may take, and freeze its plan.
 
@@ -154,12 +154,14 @@ def plan_job(
         cpus: CPUs to estimate for; None: those of this machine.
         rate: text that one CPU counts or tokenizes, in MB/s; None: as in the last run of this
             output (unless `cpus` is given: how many CPUs it had is not known), else measured.
+        on_event: called as files are opened.
 
     Raises:
         NanotokError: what the job itself would raise before it starts; nothing is frozen then.
     """
     out = Folder(recipe.output.path)
-    announced = decide(recipe, resplit=resplit, relearn=relearn)
+    announced = decide(recipe, resplit=resplit, relearn=relearn, on_event=on_event)
+    on_event(Activity(text="estimating the time"))
     last = {"stages": stages_of_last_run(out)}
     rates = _rates(announced, recipe, last=last if cpus is None else {}, rate=rate)
     cpus = cpus or len(os.sched_getaffinity(0))

@@ -8,7 +8,7 @@ from typing import TypeVar
 from nanotok_ray.errors import LeaseLostError, NanotokError, OutputInUseError
 from nanotok_ray.job.events import Note, ignore
 from nanotok_ray.job.journaling import StageTimes
-from nanotok_ray.job.lease import Lease, free_number, leased
+from nanotok_ray.job.lease import Lease, free_number, leased, refuse_if_held
 from nanotok_ray.storage import Folder
 
 T = TypeVar("T")
@@ -34,6 +34,15 @@ class OutputLock:
     def of(cls, out: Folder, *, command: str) -> "OutputLock":
         """Read who holds the lease, and take nothing."""
         return cls(out=out, command=command, seen=free_number(out))
+
+    def refuse_if_held(self) -> None:
+        """Refuse an output that a live process of this host holds, before anything is started.
+
+        Raises:
+            OutputInUseError: it does.
+        """
+        if self.seen is None:
+            refuse_if_held(self.out)
 
     @contextmanager
     def taken(self, watch: StageTimes, *, on_end: Callable[[], None]) -> Iterator[None]:

@@ -6,7 +6,6 @@ clock is marked as such. Whatever is in the files, nothing is raised but what st
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from nanotok_ray.formats.manifest import MANIFEST_NAME, PLAN_NAME
@@ -132,9 +131,4 @@ def _of_end(journal: RunJournal, end: Mapping[str, Any], *, is_published: bool) 
 
 def _renewed(lease: Seen | None) -> float:
     """Return when the lease was last written, by its holder's clock; 0: let go, or not known."""
-    if lease is None or lease.is_released:
-        return 0.0
-    try:
-        return datetime.fromisoformat(lease.values["renewed"]).timestamp()
-    except (KeyError, TypeError, ValueError, OverflowError):
-        return 0.0
+    return 0.0 if lease is None or lease.is_released else lease.renewed_at

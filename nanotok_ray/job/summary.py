@@ -2,12 +2,16 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Any
 
+from nanotok_ray.formats.manifest import REPORT_PAGE_NAME, TOKENIZER_FOLDER
+from nanotok_ray.job.forecast import TEXT_STAGES
 from nanotok_ray.shards.output import Record
 from nanotok_ray.shards.verify import Verification
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.report import why_stopped
+from nanotok_ray.tokenizer.report import REACHED, why_stopped
+from nanotok_ray.units import few
 
 DONE = "done"
 UNCHANGED = "unchanged"
@@ -20,28 +24,20 @@ class Summary:
     values: dict[str, Any]
 
     def text(self) -> str:
-        """Return the lines that a person reads."""
+        """Return the lines that a person reads: at most `MAX_LINES`."""
         values = self.values
-        lines = []
-        if values["status"] == UNCHANGED:
-            lines.append("Nothing to do: everything is there and matches the recipe.")
-        lines.append(f"output      {values['output']}")
-        lines.append(
-            f"tokenizer   {values['vocab_size']:,} ids, sha256 {values['tokenizer_sha256'][:16]}"
-        )
-        if "learned" in values:
-            lines += _learned_lines(values["learned"])
-        if "documents" in values:
-            lines += _corpus_lines(values)
-        lines += [_stage_line(name, stage) for name, stage in values["stages"].items()]
-        if "verified" in values:
-            verified = values["verified"]
-            lines.append(
-                f"verified    {verified['slices']:,} slices, {verified['shards']:,} shards, "
-                f"{verified['documents']:,} documents"
-            )
-        lines += [_export_line(export) for export in values.get("exports", [])]
-        return "\n".join(lines)
+        head, tail = list(_head(values)), list(_tail(values))
+        room = MAX_LINES - len(head) - len(tail)
+        remarks = list(_remarks(values))
+        sources = list(_sources(values, room - len(remarks)))
+        return "\n".join([*head, *sources, *remarks[: room - len(sources)], *tail])
+
+
+MAX_LINES = 15
+"""The report page has all that is left out."""
+
+MIN_SOURCES, MAX_SOURCES = 2, 4
+"""Lines on sources: the most and, before remarks are left out, the fewest."""
 
 
 def summarise(
@@ -54,6 +50,7 @@ def summarise(
     manifest: Mapping[str, Any] | None = None,
     verification: Verification | None = None,
     exports: Sequence[Mapping[str, Any]] = (),
+    not_reached: Sequence[int] = (),
     unchanged: bool = False,
 ) -> Summary:
     """Build the summary of a run.
@@ -67,6 +64,7 @@ def summarise(
         manifest: of a tokenized corpus; None after training alone.
         verification: of what was just written.
         exports: what export.json says of each, and its folder.
+        not_reached: the vocabulary sizes that were asked for and that learning did not reach.
         unchanged: there was nothing to do.
     """
     values: dict[str, Any] = {
@@ -80,6 +78,7 @@ def summarise(
         values["learned"] = {
             "merges": len(tokenizer.model.merges),
             "end": why_stopped(learned.values["report"]),
+            "not_reached": list(not_reached),
             "of_other_inputs": of_other_inputs,
             "also": learned.values["also"],
             "differs_from_rustbpe": learned.values["report"]["differs_from_rustbpe"],
@@ -98,15 +97,93 @@ def summarise(
     return Summary(values)
 
 
+def _head(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines on the output, its tokenizer and its documents."""
+    if values["status"] == UNCHANGED:
+        yield "Nothing to do: everything is there and matches the recipe."
+    yield f"output      {values['output']}"
+    yield f"tokenizer   {_tokenizer_text(values)}"
+    if "documents" in values:
+        documents = values["documents"]
+        yield (
+            f"documents   {documents['out']:,} of {documents['in']:,}, {values['tokens']:,} "
+            f"tokens, {values['bytes_per_token'] or 0:.3f} bytes per token"
+        )
+
+
+def _tokenizer_text(values: Mapping[str, Any]) -> str:
+    text = f"{values['vocab_size']:,} ids, sha256 {values['tokenizer_sha256'][:16]}"
+    if "learned" not in values:
+        return text
+    learned = values["learned"]
+    end = "" if learned["end"] == REACHED else f": {learned['end']}"
+    text += f"; {learned['merges']:,} merges{end}"
+    if learned["also"]:
+        text += f"; also {', '.join(f'{size:,}' for size in learned['also'])} ids"
+    return text
+
+
+def _remarks(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a person should know, the most important first."""
+    if "learned" in values:
+        yield from _learned_lines(values["learned"])
+    if "documents" not in values:
+        return
+    yield from _composed_lines(values)
+    if values["special_text"]:
+        yield (
+            f"special     {values['special_text']:,} special tokens spelled out in the data, "
+            "kept as plain text"
+        )
+
+
 def _learned_lines(learned: Mapping[str, Any]) -> Iterator[str]:
-    other = learned["differs_from_rustbpe"]
-    difference = f"; not those of rustbpe, because of {', '.join(other)}" if other else ""
-    yield f"learned     {learned['merges']:,} merges: {learned['end']}{difference}"
-    if learned["of_other_inputs"]:
-        yield "kept        learned before inputs were added, changed or removed (--relearn)"
     if learned["skipped_slices"]:
         yield f"left out    {len(learned['skipped_slices']):,} slices that could not be counted"
-    yield from (f"also        {size:,} ids" for size in learned["also"])
+    if other := learned["differs_from_rustbpe"]:
+        yield f"merges      not those of rustbpe, because of {', '.join(other)}"
+    if learned["of_other_inputs"]:
+        yield "kept        learned before inputs were added, changed or removed (--relearn)"
+
+
+def _tail(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines on what is in quarantine, what was checked, and what to do next."""
+    output = values["output"]
+    if values.get("quarantined"):
+        number = sum(values["quarantined"].values())
+        reasons = few([f"{number:,}: {why}" for why, number in values["quarantined"].items()])
+        yield f"quarantine  {number:,} documents ({reasons}), listed in {output}/quarantine"
+    if "verified" in values:
+        yield f"verified    {_verified_text(values)}"
+    if exports := values.get("exports", []):
+        yield _export_line(exports)
+    if values["stages"]:
+        yield f"time        {', '.join(starmap(_stage_text, values['stages'].items()))}"
+    yield f"report      {output}/{REPORT_PAGE_NAME}"
+    if sizes := values.get("learned", {}).get("not_reached"):
+        listed = " and ".join(f"{size:,}" for size in sizes)
+        yield (
+            f"not reached a vocabulary of {listed} ids: learning ended at "
+            f"{values['vocab_size']:,}, {values['learned']['end']}"
+        )
+    if "documents" in values:
+        yield f"next        nanotok verify {output}"
+        yield f"            nanotok inspect {output} --doc 0"
+    else:
+        yield f"next        nanotok tokenizer show {output}/{TOKENIZER_FOLDER}"
+        yield "            nanotok tokenize RECIPE"
+
+
+def _verified_text(values: Mapping[str, Any]) -> str:
+    verified, proof = values["verified"], values["proof"]
+    reasons = [f"{number:,}: {reason}" for reason, number in proof["not_encoded_again"].items()]
+    left_out = f" ({'; '.join(reasons)})" if reasons else ""
+    encoded = proof["encoded_again"]
+    compared = "" if encoded == proof["documents"] else f"{encoded:,} "
+    return (
+        f"{verified['shards']:,} shards; spot check: {proof['documents']:,} documents decoded and "
+        f"compared with their source, and {compared}with tiktoken{left_out}; no difference"
+    )
 
 
 def _corpus(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,30 +237,20 @@ def _ratio(above: float, below: float) -> float | None:
     return round(above / below, 3) if below else None
 
 
-def _corpus_lines(values: Mapping[str, Any]) -> list[str]:
-    documents = values["documents"]
-    counted = [f"{documents[name]:,} {name}" for name in ("in", "out", "quarantined")]
-    lines = [
-        f"documents   {', '.join(counted)}",
-        f"text        {values['text_bytes']:,} bytes",
-        f"tokens      {values['tokens']:,}, {values['bytes_per_token'] or 0:.3f} bytes per token",
-    ]
-    lines += [_source_line(name, source) for name, source in values["sources"].items()]
-    lines += [
-        f"  quarantined {number:,}: {reason}" for reason, number in values["quarantined"].items()
-    ]
-    lines.append(_checked_line(values["proof"]))
-    if values["special_text"]:
-        lines.append(
-            f"special     {values['special_text']:,} special tokens spelled out in the data, "
-            "kept as plain text"
-        )
-    return [*lines, *_composed_lines(values)]
+def _sources(values: Mapping[str, Any], room: int) -> list[str]:
+    """Return the lines on the largest sources, as many as there is room for."""
+    sources = values.get("sources", {})
+    room = min(MAX_SOURCES, max(MIN_SOURCES, room))
+    if len(sources) <= room:
+        return [_source_line(name, source) for name, source in sources.items()]
+    largest = sorted(sources, key=lambda name: -sources[name]["tokens"])[: room - 1]
+    lines = [_source_line(name, source) for name, source in sources.items() if name in largest]
+    return [*lines, f"  and {len(sources) - len(largest):,} more, in the report"]
 
 
 def _source_line(name: str, source: Mapping[str, Any]) -> str:
     line = (
-        f"  {name:<20} {source['documents']:>10,} documents {source['tokens']:>14,} tokens "
+        f"  {name:<14} {source['documents']:>9,} documents {source['tokens']:>13,} tokens "
         f"{source['bytes_per_token'] or 0:>6.3f} bytes per token"
     )
     if source["trainable_tokens"] is not None:
@@ -196,13 +263,6 @@ def _source_line(name: str, source: Mapping[str, Any]) -> str:
 def _composed_lines(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield lines on what became of conversations and documents with images."""
     roles, rules = values["roles"], values["rules"]
-    if roles:
-        yield (
-            f"trained on  {values['trainable_tokens']:,} of {sum(roles.values()):,} tokens of "
-            "conversations and documents with images"
-        )
-    if values["images"]:
-        yield f"images      {values['images']:,}, {roles['image']:,} tokens"
     if long := values["over_max_tokens"]:
         cut = values["truncated"]
         why = "a cut would take an image or a part of one"
@@ -215,27 +275,27 @@ def _composed_lines(values: Mapping[str, Any]) -> Iterator[str]:
         hint = 'kept; limits.untrainable = "drop" leaves them out'
         done = "dropped" if rules["untrainable"] == "drop" else hint
         yield f"untrainable {bare:,} documents without a token to train on: {done}"
+    if roles:
+        yield (
+            f"trained on  {values['trainable_tokens']:,} of {sum(roles.values()):,} tokens of "
+            "conversations and documents with images"
+        )
+    if values["images"]:
+        yield f"images      {values['images']:,}, {roles['image']:,} tokens"
 
 
-def _checked_line(proof: Mapping[str, Any]) -> str:
-    reasons = [f"{number:,}: {reason}" for reason, number in proof["not_encoded_again"].items()]
-    left_out = f" (not {'; '.join(reasons)})" if reasons else ""
-    return (
-        f"sample      {proof['documents']:,} documents equal their source when decoded, "
-        f"{proof['encoded_again']:,} have tiktoken's ids{left_out}"
-    )
+def _export_line(exports: Sequence[Mapping[str, Any]]) -> str:
+    texts = []
+    for export in exports:
+        left_out = "".join(f", {number:,} {why}" for why, number in export["left_out"].items())
+        masks = "" if export["masks"] else ", without loss masks"
+        texts.append(
+            f"{export['layout']}: {export['documents']:,} documents in {export['files']:,} files"
+            f"{left_out}{masks}, in {export['folder']}"
+        )
+    return f"export      {'; '.join(texts)}"
 
 
-def _export_line(export: Mapping[str, Any]) -> str:
-    left_out = "".join(f", {number:,} {why}" for why, number in export["left_out"].items())
-    masks = "" if export["masks"] else ", without loss masks"
-    return (
-        f"export      {export['layout']}: {export['files']:,} files, {export['documents']:,} "
-        f"documents{left_out}{masks}, in {export['folder']}"
-    )
-
-
-def _stage_line(name: str, stage: Mapping[str, Any]) -> str:
-    rate = stage["megabytes_per_second"]
-    speed = f"{rate:,.1f} MB/s" if rate else ""
-    return f"{name:<11} {stage['seconds']:.1f} s  {speed}".rstrip()
+def _stage_text(name: str, stage: Mapping[str, Any]) -> str:
+    rate = stage["megabytes_per_second"] if name in TEXT_STAGES else None
+    return f"{name} {stage['seconds']:.1f} s{f' ({rate:,.1f} MB/s)' if rate else ''}"

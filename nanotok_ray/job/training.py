@@ -17,6 +17,7 @@ from nanotok_ray.job.events import Advanced, Note, OnEvent, StageEnded, StageSta
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.reducing import Summed, merge_first, sum_parts
 from nanotok_ray.job.stage import first_quarantined, format_failure
+from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards.output import Record, finished_record, read_record
 from nanotok_ray.sources.quarantine import check_limits
 from nanotok_ray.storage import Folder
@@ -219,6 +220,13 @@ def _notes(report: Mapping[str, Any]) -> Iterator[str]:
             f"the pattern left {report['gaps']:,} gaps in the texts; each is kept as a span of its "
             "own"
         )
+
+
+def sizes_not_reached(recipe: Recipe, tokenizer: Tokenizer) -> list[int]:
+    """Return the vocabulary sizes of a recipe that are above that of the learned tokenizer."""
+    settings = recipe.tokenizer
+    reached = tokenizer.get_vocab_size() - len(settings.extend)
+    return sorted(size for size in (settings.vocab_size, *settings.also) if size > reached)
 
 
 # The tokenizer that an output has

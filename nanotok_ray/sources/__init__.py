@@ -5,6 +5,7 @@ slices) and, slice by slice, batches of documents with an account of what was qu
 """
 
 from nanotok_ray.sources.batch import BadDocument, Batch
+from nanotok_ray.sources.draft import Draft, draft_recipe
 from nanotok_ray.sources.files import Piece, ResolvedSource, RowGroup, SourceFile
 from nanotok_ray.sources.piece_reader import PieceReader, read_piece
 from nanotok_ray.sources.plan import (
@@ -34,6 +35,7 @@ from nanotok_ray.sources.sample import check_sample
 __all__ = [
     "BadDocument",
     "Batch",
+    "Draft",
     "Piece",
     "PieceReader",
     "Plan",
@@ -49,6 +51,7 @@ __all__ = [
     "changes",
     "check_sample",
     "decoded_bytes",
+    "draft_recipe",
     "estimated_bytes",
     "losses",
     "make_plan",

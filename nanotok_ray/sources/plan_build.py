@@ -14,7 +14,7 @@ from nanotok_ray.formats.paths import local_path
 from nanotok_ray.recipe import LimitsRecipe, Recipe, SourceRecipe
 from nanotok_ray.sources.files import Piece, ResolvedSource, SourceFile
 from nanotok_ray.sources.plan import Plan, PlannedSource, Slice, clean_stem, estimated_bytes
-from nanotok_ray.sources.resolve import resolve
+from nanotok_ray.sources.resolve import OnLook, ignore_looks, resolve
 from nanotok_ray.sources.sample import check_sample
 
 FILE_COST_BYTES = 64 * 1024
@@ -298,6 +298,7 @@ def make_plan(
     resplit: bool = False,
     is_finished: bool = False,
     with_sample: bool = True,
+    on_look: OnLook = ignore_looks,
 ) -> Plan:
     """Resolve the inputs of a recipe and cut them into slices.
 
@@ -309,6 +310,7 @@ def make_plan(
             it was is not refused for its first documents.
         with_sample: whether the first documents of each source are read, to see that some can be
             used.
+        on_look: called as the files of each source are opened; see `resolve`.
 
     Raises:
         SourceError: inputs are missing, unreadable or not what the recipe says; of all sources.
@@ -330,7 +332,7 @@ def make_plan(
     for source in recipe.sources:
         known = frozen.get(source.name)
         try:
-            resolved = resolve(source, written=recipe.output.folders)
+            resolved = resolve(source, written=recipe.output.folders, on_look=on_look)
             sources.append(
                 _plan_source(source, resolved, known, slice_bytes=slice_bytes, notes=notes)
             )

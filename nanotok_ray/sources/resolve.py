@@ -4,7 +4,7 @@ Every file is opened, so that one that cannot be read is found before the job st
 their formats and dialects, and parquet files their row groups.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 
@@ -20,8 +20,19 @@ _THREADS = 16  # opening a remote file is waiting; the parsing itself is short
 MAX_LISTED_FILES = 5
 
 
+OnLook = Callable[[str, int, int], None]
+"""Called with the name of a source, how many of its files were opened, and how many there are."""
+
+
+def ignore_looks(name: str, done: int, todo: int) -> None:
+    """Ignore how many files were opened."""
+
+
 def resolve(
-    source: SourceRecipe, *, written: Mapping[str, str] = MappingProxyType({})
+    source: SourceRecipe,
+    *,
+    written: Mapping[str, str] = MappingProxyType({}),
+    on_look: OnLook = ignore_looks,
 ) -> ResolvedSource:
     """List the files of a source, sorted bytewise by their path relative to its root.
 
@@ -31,6 +42,7 @@ def resolve(
     Args:
         source: Source of a recipe.
         written: Folders that must not be reached, as in `find_files`.
+        on_look: Called before the files are listed, and with each file that was opened.
 
     Raises:
         SourceError: a path matches nothing or reaches a folder of `written`, a file is not what the
@@ -38,6 +50,7 @@ def resolve(
             known dialect; names the first five.
         TransientIOError: a remote store failed in a way that may pass.
     """
+    on_look(source.name, 0, 0)
     found = {path: _find(path, source=source, written=written) for path in source.paths}
     root = _common_folder([found_files.folder for found_files in found.values()], source=source)
     chosen = {
@@ -52,7 +65,7 @@ def resolve(
         _source_file(chosen[relative[name]], name=name, format_name=formats[relative[name]])
         for name in sorted(relative, key=str.encode)
     ]
-    looks = _look_into(ordered, source=source)
+    looks = _look_into(ordered, source=source, on_look=on_look)
     return ResolvedSource(
         root=root,
         files=tuple(result.file for result in looks),
@@ -161,15 +174,18 @@ def _source_file(file: InputFile, *, name: str, format_name: str) -> SourceFile:
     )
 
 
-def _look_into(files: Sequence[SourceFile], *, source: SourceRecipe) -> list[Look]:
+def _look_into(files: Sequence[SourceFile], *, source: SourceRecipe, on_look: OnLook) -> list[Look]:
     """Open every file.
 
     Raises:
         SourceError: naming the files that cannot be read.
     """
+    looks: list[Look] = []
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         try:
-            looks = list(pool.map(lambda file: look(file, source=source), files))
+            for found in pool.map(lambda file: look(file, source=source), files):
+                looks.append(found)
+                on_look(source.name, len(looks), len(files))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise

@@ -1,6 +1,5 @@
 """The command line: exit codes, what goes to stdout and stderr, and what people see."""
 
-import itertools
 import json
 import re
 import subprocess
@@ -11,8 +10,6 @@ import pytest
 
 from nanotok_ray import errors
 from nanotok_ray.cli import main
-from nanotok_ray.cli.progress import Progress
-from nanotok_ray.job.events import Advanced, Note, StageEnded, StageStarted
 from nanotok_ray.job.executor import use_executor
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.executors import InProcess
@@ -42,12 +39,13 @@ def test_prepare_prints_for_people_and_one_json_line_last(job, capsys):
     assert captured.out.count("\n") == 1
     assert (values["status"], values["documents"]["in"]) == ("done", 150)
     assert values["output"] == str(out)
-    for word in ("count: ", "learn: ", "tokenize: ", "bytes per token", "verified"):
+    stages = ("count (1 of 5): ", "learn (3 of 5): ", "tokenize (4 of 5): ")
+    for word in (*stages, "bytes per token", "verified"):
         assert word in captured.err
     assert main(["prepare", path]) == 0
     captured = capsys.readouterr()
     assert last_json(captured)["status"] == "unchanged"
-    assert captured.err.startswith("Nothing to do")
+    assert captured.err.splitlines()[1].startswith("Nothing to do")
 
 
 def test_train_takes_nanochats_flags_in_both_spellings(job, capsys):
@@ -178,103 +176,6 @@ def test_every_job_runs_as_a_module(job_name):
     assert "--set KEY=VALUE" in done.stdout
 
 
-class Log:
-    """A stream that is not a terminal, or says it is."""
-
-    def __init__(self, *, terminal):
-        self.text = ""
-        self.terminal = terminal
-
-    def write(self, text):
-        self.text += text
-
-    def flush(self):
-        pass
-
-    def isatty(self):
-        return self.terminal
-
-
-def play(stream, **options):
-    with Progress(stream, **options) as progress:
-        progress(Note(text="one file"))
-        progress(StageStarted(stage="count", todo=4, num_done=2, num_bytes=8_000_000))
-        for done in range(1, 5):
-            progress(Advanced(stage="count", done=done, todo=4, num_bytes=done * 2_000_000))
-        progress(StageEnded(stage="count", seconds=2.0, num_bytes=8_000_000))
-
-
-def test_progress_in_a_log_is_a_few_plain_lines():
-    log = Log(terminal=False)
-    play(log)
-    assert log.text.splitlines() == [
-        "note: one file",
-        "count: 4 slices, about 8.0 MB (2 more are done already)",
-        "count: done in 2.0 s, 4.0 MB/s",
-    ]
-
-
-def test_progress_in_a_log_is_a_line_every_ten_seconds():
-    times = iter(range(0, 1000, 6))
-    log = Log(terminal=False)
-    play(log, clock=lambda: float(next(times)))
-    lines = [line for line in log.text.splitlines() if " of " in line]
-    assert lines == [
-        "count: 2 of 4 slices, 0.3 MB/s, about 12 s left",
-        "count: 4 of 4 slices, 0.3 MB/s, under 1 s left",
-    ]
-
-
-def play_learning(stream, *, calls, total, **options):
-    with Progress(stream, **options) as progress:
-        progress(StageStarted(stage="learn", todo=total, num_done=0, num_bytes=0))
-        for done in calls:
-            last = ((256, 257), b" the", 1_234_567 - done) if done else None
-            progress(Advanced(stage="learn", done=done, todo=total, num_bytes=0, last=last))
-        progress(StageEnded(stage="learn", seconds=2.0, num_bytes=8_000_000))
-
-
-def test_learning_in_a_log_is_a_line_per_percent_and_second_however_often_it_is_told():
-    times = iter([0.0, 7.0, 7.0, 7.1, 7.2, 7.5, 7.5, 8.4, 8.5, 9.0])
-    log = Log(terminal=False)
-    calls = [0, 10, 199, 200, 201, 5000, 6000, 20_000]
-    play_learning(log, calls=calls, total=20_000, clock=lambda: next(times))
-    assert log.text.splitlines() == [
-        "learn: 20,000 merges",
-        "learn: 200 of 20,000 merges (1%), ' the' (256, 257) 1,234,367 times, 400 merges/s",
-        "learn: 6,000 of 20,000 merges (30%), ' the' (256, 257) 1,228,567 times, 4,000 merges/s",
-        "learn: 20,000 of 20,000 merges (100%), ' the' (256, 257) 1,214,567 times, 10,000 merges/s",
-        "learn: done in 2.0 s, 4.0 MB/s",
-    ]
-
-
-@pytest.mark.parametrize(("seconds_a_call", "lines"), [(0.0, 1), (2.0, 100)])
-def test_learning_that_is_quick_or_slow_has_lines_to_read(seconds_a_call, lines):
-    times = itertools.count(9.0, seconds_a_call)
-    log = Log(terminal=False)
-    play_learning(log, calls=range(0, 20_001, 20), total=20_000, clock=lambda: next(times))
-    assert sum(" of " in line for line in log.text.splitlines()) == lines
-    assert "learn: 20,000 of 20,000 merges (100%), " in log.text
-
-
-def test_learning_in_a_terminal_is_a_bar_with_the_last_token_and_its_count(monkeypatch):
-    monkeypatch.setattr("tqdm.std.tqdm.monitor_interval", 0)
-    log = Log(terminal=True)
-    play_learning(log, calls=[0, 200, 20_000], total=20_000)
-    assert "' the' 1,234,367 times" in log.text
-    assert "(1%)" not in log.text
-
-
-def test_a_job_passes_on_what_the_learner_tells(job, capsys):
-    path, out = job
-    assert main(["train", path]) == 0
-    lines = [line for line in capsys.readouterr().err.splitlines() if "merges/s" in line]
-    report = json.loads((out / "tokenizer/report.json").read_text())["merges"]
-    assert lines[-1].startswith("learn: 85 of 85 merges (100%), ")
-    pair = f"({report['left'][-1]}, {report['right'][-1]}) {report['count'][-1]:,} times"
-    assert pair in lines[-1]
-
-
 @pytest.mark.parametrize("command", ["prepare", "train"])
 def test_also_writes_smaller_tokenizers(job, capsys, command):
     path, out = job
@@ -285,13 +186,6 @@ def test_also_writes_smaller_tokenizers(job, capsys, command):
     for wrong, word in (("351", "351"), ("", "'' is not a list of sizes")):
         assert main([command, path, "--also", wrong]) == 2
         assert word in capsys.readouterr().err
-
-
-def test_progress_in_a_terminal_is_a_bar():
-    log = Log(terminal=True)
-    play(log)
-    assert "| 0/4 [" in log.text
-    assert "\r" in log.text
 
 
 @pytest.mark.parametrize("flag", ["--quiet", "--verbose"])

@@ -20,7 +20,7 @@ from tests.support.small_corpus import RECIPE, texts
 MISTAKES = """
 # commands and options
 2 | prepar recipe.toml | no command 'prepar' | did you mean 'prepare'?
-2 | do it | no command 'do' | choose from doctor, plan, prepare
+2 | do it | no command 'do' | choose from init, doctor, plan, prepare
 2 | learn counts | no command 'learn' | did you mean 'tokenizer learn'?
 2 | tokenizer trian a.txt | no command 'trian' | did you mean 'train'?
 2 | cache show recipe.toml | no command 'show' | choose from ls, rm
@@ -29,7 +29,7 @@ MISTAKES = """
 2 | prepare recipe.toml --workers 2 | no option --workers | see `nanotok prepare --help`
 2 | verify out --deep-check | no option --deep-check | did you mean '--deep'?
 2 | inspect out --sourc web | no option --sourc | did you mean '--source'?
-2 | prepare | missing argument 'RECIPE' | see `nanotok prepare --help`
+2 | prepare | missing argument 'RECIPE|FILE...' | see `nanotok prepare --help`
 2 | verify | missing argument 'OUTPUT|RECIPE' | see `nanotok verify --help`
 2 | tokenizer show | missing argument 'TOKENIZER' | see `nanotok tokenizer show --help`
 2 | tokenizer train --vocab-size 300 --output t | missing argument 'FILES...' | --help
@@ -37,7 +37,7 @@ MISTAKES = """
 2 | tokenizer train words.txt --vocab-size 300 | missing option '--output' | --help
 2 | tokenizer compare tok | missing option '--corpus' | see `nanotok tokenizer compare --help`
 2 | export out | missing option '--to' | see `nanotok export --help`
-2 | prepare recipe.toml other.toml | unexpected extra argument (other.toml) | --help
+2 | prepare recipe.toml other.toml | other.toml is not a recipe | add --output DIR
 2 | verify out fresh | unexpected extra argument (fresh) | see `nanotok verify --help`
 2 | prepare recipe.toml --set | requires an argument | see `nanotok prepare --help`
 2 | prepare recipe.toml --local=yes | does not take a value | see `nanotok prepare --help`
@@ -100,7 +100,8 @@ MISTAKES = """
 
 # recipes
 2 | prepare nowhere.toml | cannot read the recipe nowhere.toml | give the path of a local TOML file
-2 | prepare in | in is a folder, not a recipe | give the TOML file that describes the job
+2 | prepare in | in is not a recipe | to prepare files without one, add --output DIR
+2 | train in | in is a folder, not a recipe | give the TOML file that describes the job
 2 | train words.txt | words.txt is not a recipe | use `nanotok tokenizer train`
 2 | prepare broken.toml | broken.toml | fix that line
 2 | prepare recipe.json | recipe.json is JSON | recipes are TOML

@@ -170,6 +170,23 @@ def test_a_run_tells_how_far_it_is(out, capsys):
         assert word in text
 
 
+def test_a_run_tells_which_stage_it_is_in_and_what_is_left_of_the_job(out, capsys):
+    hold(out, at=NOW)
+    sizes = {"count": 4000, "learn": 0, "tokenize": 20_000, "verify": 0}
+    stages = [{"name": name, "num_bytes": size, "seconds": None} for name, size in sizes.items()]
+    plan = {"event": "plan", "at": NOW - 91, "stages": stages}
+    rows = [{**ONE, "name": str(number), "at": NOW - 60 + 30 * number} for number in range(2)]
+    journal(out, {**HEAD, "cpus": 2}, plan, COUNT, *rows)
+    stage = seen(out)["stages"][0]
+    assert stage["position"] == "1 of 4"
+    rate = stage["bytes"] / 60
+    left = stage["seconds_left"] + 20_000 / rate
+    assert stage["whole_job"] == {"seconds": pytest.approx(left), "is_least": True}
+    _, _, text = shown(out, capsys)
+    assert "count       stage 1 of 4: 2 of 4 slices (1 more done before), " in text
+    assert "(whole job: over " in text
+
+
 def test_nothing_is_foretold_without_a_basis(out):
     hold(out, at=NOW)
     journal(out, {**HEAD, "cpus": 64}, COUNT, {**ONE, "name": "a", "at": NOW - 80})

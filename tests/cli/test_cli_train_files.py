@@ -138,7 +138,7 @@ def test_a_folder_holds_what_training_in_memory_gives_and_a_report(tmp_path, cap
     }
     assert (values["status"], values["tokenizer_sha256"]) == ("done", expected.sha256)
     assert set(values["seconds"]) == {"count", "learn"}
-    for words in ("reading     1 file", "count: 1 slice", "learn: 85 of 85", f"wrote       {out}"):
+    for words in ("reading     1 file", "count: 1 slice", "learn: 85 merges", f"wrote       {out}"):
         assert words in told
 
 

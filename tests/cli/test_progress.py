@@ -1,18 +1,32 @@
 """Progress: what is said of a stage at any time, and that something is said at all."""
 
 import io
+import json
 import threading
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nanotok_ray import train
 from nanotok_ray.cli import progress as progresses
-from nanotok_ray.cli.progress import Progress, StageProgress
+from nanotok_ray.cli.progress import Progress, stage_line
 from nanotok_ray.job import stage as fan_outs
-from nanotok_ray.job.events import Advanced, AttemptFailed, SliceEnded, StageEnded, StageStarted
+from nanotok_ray.job.events import (
+    Activity,
+    Advanced,
+    AttemptFailed,
+    Note,
+    Planned,
+    PlannedStage,
+    SliceEnded,
+    StageEnded,
+    StageStarted,
+)
+from nanotok_ray.job.forecast import Forecast, StageProgress
 from nanotok_ray.job.task import Task, TaskResult
 from tests.support.executors import InProcess
+from tests.support.small_corpus import recipe, write_corpus
 
 MB = 10**6
 
@@ -20,6 +34,17 @@ MB = 10**6
 class Terminal(io.StringIO):
     def isatty(self):
         return True
+
+
+NO_PLAN = Forecast()
+PLAN = Planned(
+    stages=(
+        PlannedStage(name="count", num_bytes=96 * 10**6),
+        PlannedStage(name="learn"),
+        PlannedStage(name="tokenize", num_bytes=192 * 10**6),
+        PlannedStage(name="verify", seconds=0.0),
+    )
+)
 
 
 @pytest.fixture
@@ -56,8 +81,8 @@ def stage_of(done, *, running=0, estimate=MB, **more):
 
 
 def test_a_stage_of_which_nothing_has_ended_says_that_it_lives():
-    assert stage_of(0, running=96).line(80.0) == (
-        "count: 0 of 96 slices, 96 tasks running, 1 min 20 s so far"
+    assert stage_line(stage_of(0, running=96), NO_PLAN, 80.0) == (
+        "count: 0 of 96 slices (0%), 1 min 20 s so far, 96 tasks running"
     )
 
 
@@ -65,9 +90,9 @@ def test_a_stage_says_rate_time_left_and_failures():
     stage = stage_of(24, running=8)
     stage.take(AttemptFailed(stage="count", name="a", slices=3, cause="slow", text=""))
     stage.take(advanced(24, running=8, failed=1))
-    assert stage.line(60.0) == (
-        "count: 24 of 96 slices, 8 tasks running, 0.8 MB/s, about 3 min left, 1 failed, "
-        "3 attempts failed and tried again"
+    assert stage_line(stage, NO_PLAN, 60.0) == (
+        "count: 24 of 96 slices (25%), about 3 min left, 1 failed, "
+        "3 attempts failed and tried again, 0.8 MB/s, 8 tasks running"
     )
 
 
@@ -94,7 +119,7 @@ def test_time_left_is_never_below_zero(done, running, estimate, seconds):
     stage.take(advanced(done, todo=9, running=running))
     left = stage.left(seconds)
     assert left is None or left >= 0
-    assert stage.line(seconds).startswith(f"count: {done} of 9 slices")
+    assert stage_line(stage, NO_PLAN, seconds).startswith(f"count: {done} of 9 slices")
 
 
 def test_a_log_gets_a_line_every_ten_seconds_though_nothing_ends(now):
@@ -106,7 +131,8 @@ def test_a_log_gets_a_line_every_ten_seconds_though_nothing_ends(now):
         progress(advanced(0, running=96))
         progress.tick()
     assert stream.getvalue().splitlines()[1:] == [
-        f"count: 0 of 96 slices, 96 tasks running, {seconds} s so far" for seconds in (10, 20, 30)
+        f"count: 0 of 96 slices (0%), {seconds} s so far, 96 tasks running"
+        for seconds in (10, 20, 30)
     ]
 
 
@@ -118,7 +144,7 @@ def test_the_thread_looks_by_itself(now, monkeypatch):
         now.append(now[-1] + 80)
         while " of " not in stream.getvalue():
             threading.Event().wait(0.001)
-    assert "count: 0 of 96 slices, 1 min 20 s so far" in stream.getvalue()
+    assert "count: 0 of 96 slices (0%), 1 min 20 s so far" in stream.getvalue()
 
 
 def test_a_fan_out_says_every_second_how_many_tasks_run(monkeypatch):
@@ -165,7 +191,7 @@ def test_a_bar_says_the_same_beside_it(now):
     progress.tick()
     progress(StageEnded(stage="count", seconds=60.0, num_bytes=MB))
     assert "48/96" in stream.getvalue()
-    assert "8 tasks running, 1.6 MB/s, about 1 min left" in stream.getvalue()
+    assert "1 min left, 1.6 MB/s" in stream.getvalue()
 
 
 def test_a_stream_that_nobody_reads_ends_the_thread_alone(now, monkeypatch):
@@ -181,3 +207,238 @@ def test_a_stream_that_nobody_reads_ends_the_thread_alone(now, monkeypatch):
         now.append(now[-1] + 80)
         progress._ticker.join(10)
         assert not progress._ticker.is_alive()
+
+
+class Log:
+    """A stream that is not a terminal, or says it is."""
+
+    def __init__(self, *, terminal):
+        self.text = ""
+        self.terminal = terminal
+
+    def write(self, text):
+        self.text += text
+
+    def flush(self):
+        pass
+
+    def isatty(self):
+        return self.terminal
+
+
+def play(stream, **options):
+    with Progress(stream, **options) as progress:
+        progress(Note(text="one file"))
+        progress(StageStarted(stage="count", todo=4, num_done=2, num_bytes=8_000_000))
+        for done in range(1, 5):
+            progress(Advanced(stage="count", done=done, todo=4, num_bytes=done * 2_000_000))
+        progress(StageEnded(stage="count", seconds=2.0, num_bytes=8_000_000))
+
+
+def test_progress_in_a_log_is_a_few_plain_lines():
+    log = Log(terminal=False)
+    play(log)
+    assert log.text.splitlines() == [
+        "note: one file",
+        "count: 4 slices, about 8.0 MB (2 more are done already)",
+        "count: done in 2.0 s, 4.0 MB/s",
+    ]
+
+
+def test_progress_in_a_log_is_a_line_every_ten_seconds():
+    now = [0.0]
+    log = Log(terminal=False)
+    with Progress(log, clock=lambda: now[0]) as progress:
+        progress(StageStarted(stage="count", todo=4, num_done=2, num_bytes=8_000_000))
+        for done in range(1, 5):
+            now[0] += 6
+            progress(advanced(done, todo=4))
+    lines = [line for line in log.text.splitlines() if " of " in line]
+    assert lines == [
+        "count: 2 of 4 slices (50%), about 12 s left, 0.3 MB/s",
+        "count: 4 of 4 slices (100%), 24 s so far, 0.3 MB/s",
+    ]
+
+
+def play_learning(stream, *, calls, total, **options):
+    with Progress(stream, **options) as progress:
+        progress(StageStarted(stage="learn", todo=total, num_done=0, num_bytes=0))
+        for done in calls:
+            last = ((256, 257), b" the", 1_234_567 - done) if done else None
+            progress(Advanced(stage="learn", done=done, todo=total, num_bytes=0, last=last))
+        progress(StageEnded(stage="learn", seconds=2.0, num_bytes=8_000_000))
+
+
+def test_learning_in_a_log_is_a_line_every_ten_seconds_however_often_it_is_told():
+    now = [0.0]
+    log = Log(terminal=False)
+
+    def calls():
+        for done in range(0, 20_001, 20):
+            yield done
+            now[0] += 0.03125
+
+    play_learning(log, calls=calls(), total=20_000, clock=lambda: now[0])
+    the, rate = "' the'", ", 640 merges/s"
+    assert [line.replace(rate, "") for line in log.text.splitlines()] == [
+        "learn: 20,000 merges",
+        f"learn: 6,400 of 20,000 merges (32%), about 21 s left, {the} 1,228,167 times",
+        f"learn: 12,800 of 20,000 merges (64%), about 11 s left, {the} 1,221,767 times",
+        f"learn: 19,200 of 20,000 merges (96%), about 1 s left, {the} 1,215,367 times",
+        "learn: done in 2.0 s, 20,000 of 20,000 merges",
+    ]
+
+
+def test_learning_in_a_terminal_is_a_bar_with_the_last_token_and_its_count(monkeypatch):
+    monkeypatch.setattr("tqdm.std.tqdm.monitor_interval", 0)
+    monkeypatch.setenv("COLUMNS", "120")
+    log = Log(terminal=True)
+    play_learning(log, calls=[0, 200, 20_000], total=20_000)
+    assert "' the' 1,214,567 times" in log.text
+    assert "(1%)" not in log.text
+
+
+def test_progress_in_a_terminal_is_a_bar():
+    log = Log(terminal=True)
+    play(log)
+    assert "| 0/4 [" in log.text
+    assert "\r" in log.text
+
+
+def test_a_job_passes_on_what_the_learner_reports(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    events = []
+    train(recipe(tmp_path / "in", tmp_path / "out"), on_event=events.append)
+    report = json.loads((tmp_path / "out/tokenizer/report.json").read_text())["merges"]
+    made = [event.last for event in events if isinstance(event, Advanced) and event.last]
+    pair, _, count = made[-1]
+    assert pair == (report["left"][-1], report["right"][-1])
+    assert count == report["count"][-1]
+
+
+def test_a_stage_says_which_it_is_and_what_is_left_of_the_whole_job(now):
+    stream = io.StringIO()
+    progress = progress_at(now, stream)
+    progress(PLAN)
+    progress(started())
+    for _ in range(48):
+        progress(ended())
+    now.append(now[-1] + 48)
+    progress(advanced(48, num_bytes=48 * MB))
+    progress(StageEnded(stage="count", seconds=96.0, num_bytes=96 * MB))
+    progress(StageStarted(stage="learn", todo=100, num_done=0, num_bytes=0))
+    now.append(now[-1] + 20)
+    progress(Advanced(stage="learn", done=50, todo=100, num_bytes=0))
+    whole = "whole job: about 3 min 32 s"
+    assert stream.getvalue().splitlines() == [
+        "count (1 of 4): 96 slices, about 96.0 MB",
+        # 192 MB at 1 MB/s are to be tokenized yet, and how long learning takes is not known
+        "count (1 of 4): 48 of 96 slices (50%), about 48 s left (whole job: over 4 min), 1.0 MB/s",
+        "count (1 of 4): done in 96.0 s, 1.0 MB/s",
+        "learn (2 of 4): 100 merges",
+        f"learn (2 of 4): 50 of 100 merges (50%), about 20 s left ({whole}), 2 merges/s",
+    ]
+
+
+def test_no_time_of_the_job_is_shown_while_none_of_the_stage_is_known(now):
+    stream = io.StringIO()
+    progress = progress_at(now, stream)
+    progress(PLAN)
+    progress(started())
+    now.append(now[-1] + 60)
+    progress(advanced(0, running=8))
+    assert "left" not in stream.getvalue()
+    assert "(1 of 4)" in stream.getvalue()
+
+
+def stage_begin(name, todo=3):
+    return StageStarted(stage=name, todo=todo, num_done=0, num_bytes=0)
+
+
+def positions(planned, begun):
+    forecast = Forecast([PlannedStage(name=name) for name in planned])
+    for name in begun:
+        forecast.begin(stage_begin(name))
+        yield forecast.position
+
+
+def test_stages_that_nobody_planned_and_rounds_of_one_are_counted():
+    planned = ["count", "reduce", "learn", "tokenize"]
+    begun = ["count", "count", "merge", "reduce", "learn", "tokenize", "verify"]
+    assert list(positions(planned, begun)) == [
+        *("1 of 4", "1 of 4", "2 of 5", "3 of 5", "4 of 5", "5 of 5", "6 of 6"),
+    ]
+    assert list(positions(planned, ["count", "tokenize"])) == ["1 of 4", "2 of 2"]
+    assert list(positions(["export", "export"], ["export"] * 3)) == ["1 of 2", "2 of 2", "2 of 2"]
+    assert list(positions([], ["verify"])) == [""]
+
+
+@given(
+    st.lists(st.sampled_from("abc"), max_size=5),
+    st.lists(st.sampled_from("abcd"), max_size=8),
+)
+def test_a_stage_is_never_beyond_the_last(planned, begun):
+    forecast = Forecast([PlannedStage(name=name) for name in planned])
+    for name in begun:
+        forecast.begin(stage_begin(name))
+        assert 0 < forecast.number <= len(forecast.planned)
+        assert forecast.planned[forecast.number - 1].name == name
+
+
+def test_the_first_activity_has_a_line_at_once_and_later_ones_if_they_last(now):
+    stream = io.StringIO()
+    progress = progress_at(now, stream)
+    progress(Activity(text="reading recipe.toml"))
+    assert stream.getvalue() == "reading recipe.toml\n"
+    progress(Activity(text="listing the files of web"))
+    for done in range(1, 26):
+        now.append(now[-1] + 1)
+        progress(Activity(text="opening the files of web", done=done, todo=40))
+        progress.tick()
+    progress(Activity(text="starting Ray"))
+    now.append(now[-1] + 1)
+    progress.tick()
+    progress(started())
+    assert stream.getvalue().splitlines()[1:] == [
+        "opening the files of web: 1 of 40",
+        "opening the files of web: 11 of 40, 10 s so far",
+        "opening the files of web: 21 of 40, 20 s so far",
+        "starting Ray",
+        "count: 96 slices, about 96.0 MB",
+    ]
+
+
+def test_an_activity_in_a_terminal_is_a_line_that_is_written_over(now):
+    stream = Terminal()
+    with progress_at(now, stream) as progress:
+        progress(Activity(text="opening the files of web", done=0, todo=40))
+        assert "opening the files of web: 0 of 40 [00:00]" in stream.getvalue()
+        progress(Activity(text="starting Ray"))
+        assert "starting Ray [00:00]" in stream.getvalue()
+    assert "\n" not in stream.getvalue()
+    assert stream.getvalue().endswith("\r")
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120, 200])
+def test_a_bar_has_room_for_itself_in_any_terminal(now, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("LINES", "24")
+    monkeypatch.setattr("tqdm.std._screen_shape_wrapper", lambda: lambda _: (columns, 24))
+    stream = Terminal()
+    progress = progress_at(now, stream)
+    progress(PLAN)
+    progress(started())
+    for _ in range(48):
+        progress(ended())
+    progress(AttemptFailed(stage="count", name="a", slices=3, cause="slow", text=""))
+    progress(advanced(48, running=8))
+    now.append(now[-1] + 60)
+    progress.tick()
+    last = stream.getvalue().rpartition("\r")[2].partition("\x1b")[0]
+    assert len(last) <= columns
+    assert last.endswith("]")
+    assert "#" in last or "█" in last
+    assert "1 min left" in last
+    assert ("1 min left, job over 3 min" in last) == (columns >= 80)
+    assert ("8 tasks running" in last) == (columns >= 200)
+    progress(StageEnded(stage="count", seconds=60.0, num_bytes=MB))

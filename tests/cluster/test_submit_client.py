@@ -12,6 +12,7 @@ from nanotok_ray.cluster.submit import ray_jobs, submission
 from nanotok_ray.cluster.submit.ray_jobs import RayJobs
 from nanotok_ray.cluster.submit.submission import JobState, Submission
 from nanotok_ray.errors import RefusedError, UnreachableError
+from nanotok_ray.job.summary import Summary
 from tests.support.job_server import job_server
 
 SUBMISSION = Submission(
@@ -125,6 +126,19 @@ def test_a_success_counts_if_its_output_is_there(server, submit, tmp_path):
     code, told, err = submit("--submission-id", "web")
     assert (code, told["status"], told["summary"]) == (0, "done", {"status": "done"})
     assert server.submitted == []
+
+
+def test_a_success_ends_with_the_summary_of_the_job_and_not_with_a_line_of_its_log(
+    server, submit, tmp_path
+):
+    values = {"status": "done", "output": str(tmp_path / "out"), "vocab_size": 300, "stages": {}}
+    values["tokenizer_sha256"] = "0" * 64
+    log = f"count: 1 of 2 slices\nan arbitrary line\n{json.dumps(values)}\n"
+    server.add("web", "SUCCEEDED", exit_code=0, log=log)
+    code, told, err = submit("--submission-id", "web")
+    assert (code, told["summary"]) == (0, values)
+    assert f"{Summary(values).text()}\nnanotok: the job succeeded" in err
+    assert "an arbitrary line" not in err
 
 
 def test_a_stopped_job_is_7_and_a_failed_one_its_drivers_code(server, submit):

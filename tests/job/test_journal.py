@@ -274,41 +274,58 @@ def test_many_rows_are_written_before_their_time(out, monkeypatch):
     journal.close()
 
 
-def test_segments_come_less_often_in_a_long_run(out):
-    times = iter([0.0, 60.0, 7200.0, 72_000.0])
-    journal = Journal(out, 1, now=lambda: next(times))
-    assert [journal._pause() for _ in range(7)] == [2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 300.0]
+def note(text):
+    return {"event": "note", "at": 1.0, "text": text}
 
 
-def test_a_row_that_is_wanted_soon_is_there_at_once_and_those_after_it_soon(out, monkeypatch):
-    journal = Journal(out, 1, now=lambda: 0.0)
-    journal.add({"event": "run", "at": 1.0})
-    for _ in range(9):
-        journal._pause()
+def notes_of(out):
+    journal = read_journal(out) if runs_in(out) else None
+    return [] if journal is None else [each.text for each in journal.notes]
+
+
+def wait_for(is_so):
+    while not is_so():
+        threading.Event().wait(0.001)
+
+
+def test_a_reader_is_a_few_seconds_behind_and_there_are_few_files(out, monkeypatch):
+    monkeypatch.setattr(journal_writer, "WRITE_SECONDS", 0.001)
+    journal = Journal(out, 1, now=lambda: 29.0)
     journal.begin()
-    while not runs_in(out):
-        threading.Event().wait(0.001)
-    journal.add({"event": "note", "at": 2.0, "text": "a"}, soon=True)
-    while len(runs_in(out)[1]) < 2:
-        threading.Event().wait(0.001)
-    assert [each.text for each in read_journal(out).notes] == ["a"]
-    journal.close()
-    journal.add({"event": "note", "at": 3.0, "text": "b"}, soon=True)
-    assert journal._pause() == 2.0
+    for number in range(1, 6):
+        journal.add(note(str(number)))
+        wait_for(lambda: len(notes_of(out)) == number)  # noqa: B023 - waited for at once
+    assert runs_in(out) == {1: [0]}
+    assert journal.close() is None
+    assert notes_of(out) == list("12345")
 
 
-def test_rows_that_are_wanted_soon_make_no_segments_without_end(out, monkeypatch):
-    monkeypatch.setattr(journal_writer, "SEGMENTS", 3)
-    monkeypatch.setattr(journal_writer, "SOON_SECONDS", 60.0)
+def test_a_segment_ends_after_half_a_minute_and_later_in_a_long_run(out, monkeypatch):
+    monkeypatch.setattr(journal_writer, "WRITE_SECONDS", 0.001)
+    now = [0.0]
+    journal = Journal(out, 1, now=lambda: now[0])
+    journal.begin()
+    segments = []
+    times = [0.0, 29.0, 30.0, 31.0, 72_000.0, 72_100.0, 72_301.0, 72_302.0, 72_303.0]
+    for number, now[0] in enumerate(times, 1):
+        journal.add(note(str(number)))
+        wait_for(lambda: len(notes_of(out)) == number)  # noqa: B023 - as above
+        segments.append(len(runs_in(out)[1]))
+    # Segments end at 30 s, at 72,000 s, and 302 s later: a 240th of the time so far.
+    assert segments == [1, 1, 1, 2, 2, 3, 3, 3, 4]
+    assert journal.close() is None
+    assert notes_of(out) == list("123456789")
+
+
+def test_a_row_that_is_wanted_soon_is_there_at_once(out, monkeypatch):
+    monkeypatch.setattr(journal_writer, "WRITE_SECONDS", 1000.0)
     journal = Journal(out, 1)
     journal.begin()
     for number in range(1, 10):
-        journal.add({"event": "note", "at": 1.0, "text": str(number)}, soon=True)
-        while number <= 3 and len(runs_in(out).get(1, [])) < number:
-            threading.Event().wait(0.001)
+        journal.add(note(str(number)), soon=True)
+        wait_for(lambda: len(notes_of(out)) == number)  # noqa: B023 - as above
     assert journal.close() is None
-    assert len(read_journal(out).notes) == 9
-    assert runs_in(out) == {1: [0, 1, 2, 3]}
+    assert runs_in(out) == {1: [0]}
 
 
 def test_journals_of_the_last_runs_stay(out):

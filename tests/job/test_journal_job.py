@@ -50,7 +50,7 @@ def summary_of(out):
 
 
 def test_a_stage_is_in_the_journal_as_soon_as_it_begins(job, out, monkeypatch):
-    monkeypatch.setattr(journal_writer, "SOON_SECONDS", 1000.0)
+    monkeypatch.setattr(journal_writer, "WRITE_SECONDS", 1000.0)
     seen = []
 
     def listen(event):

@@ -53,8 +53,21 @@ def test_a_job_learns_tokenizes_verifies_and_says_so(corpus, tmp_path):
     written += sum(len(ids) for ids in open_shards(str(tmp_path / "out"), split="val"))
     assert values["tokens"] == written
     assert values["special_text"] > 0
-    for word in ("150 in, 150 out, 0 quarantined", "tokenizer   350 ids", "verified"):
-        assert word in summary.text()
+    text = summary.text()
+    for word in (
+        "documents   150 of 150, ",
+        "tokenizer   350 ids",
+        "verified",
+        "; no difference\n",
+    ):
+        assert word in text
+    assert f"report      {tmp_path}/out/run/report.html\n" in text
+    assert (tmp_path / "out/run/report.html").exists()
+    assert text.endswith(
+        f"nanotok verify {tmp_path}/out\n            nanotok inspect {tmp_path}/out --doc 0"
+    )
+    assert "quarantine" not in text
+    assert "not reached" not in text
 
 
 def test_merges_are_those_of_the_train_texts_alone(corpus, tmp_path):

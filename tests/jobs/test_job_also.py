@@ -50,7 +50,7 @@ def test_other_sizes_are_written_without_learning_and_the_manifest_stays(corpus,
     assert (stages, notes) == ([], [])
     assert summary.values["status"] == "done"
     assert summary.values["learned"]["also"] == [300, 330]
-    assert "also        300 ids" in summary.text()
+    assert "; also 300, 330 ids\n" in summary.text()
     after = contents(tmp_path / "out")
     assert {name: after[name] for name in before if name != "records/learn.json"} == {
         name: sha256 for name, sha256 in before.items() if name != "records/learn.json"
@@ -107,6 +107,11 @@ def test_a_size_that_learning_does_not_reach_is_told_and_has_no_folder(corpus, t
     assert [path.parent.name for path in tokenizers(tmp_path / "out")] == ["tokenizer-300"]
     assert summary.values["learned"]["also"] == [300]
     assert f"{reached - 265} merges: below min_pair_count = 82" in summary.text()
+    assert summary.values["learned"]["not_reached"] == [330, 350]
+    assert (
+        f"not reached a vocabulary of 330 and 350 ids: learning ended at {reached}, below "
+        "min_pair_count = 82\n" in summary.text()
+    )
     again, stages, notes = run(job)
     assert (again.values["status"], stages) == ("unchanged", [])
     assert notes == [note]

@@ -42,7 +42,8 @@ def test_the_workers_export_what_a_later_export_writes(corpus, tmp_path, most):
     exports = summary.values["exports"]
     assert [own["layout"] for own in exports] == ["raw", "datatrove"]
     assert {own["documents"] for own in exports} == {summary.values["documents"]["out"]}
-    assert "export      datatrove: " in summary.text()
+    assert "export      raw: " in summary.text()
+    assert "; datatrove: " in summary.text()
     run(recipe(corpus, tmp_path / "later", limit))
     for name in ("raw", "datatrove"):
         result = export(Folder(str(tmp_path / "later")), parse_layout(name))

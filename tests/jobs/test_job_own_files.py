@@ -157,7 +157,8 @@ def test_the_command_line_refuses_in_one_line_and_the_doctor_tells_it(tmp_path, 
     for command in (["prepare"], ["plan"], ["prepare", "--dry-run"]):
         assert main([*command, str(path)]) == 2
         error = capsys.readouterr().err
-        assert error.count("\n") == 1
+        assert error.startswith("reading ")
+        assert error.count("\n") == 2
         assert str(tmp_path / "mix/out") in error
     assert main(["doctor", str(path)]) != 0
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "source web" in line]

@@ -115,7 +115,8 @@ def test_the_loss_of_a_source_is_told_in_documents_and_tokens(tmp_path, corpus, 
     totals = json.loads((tmp_path / "out/manifest.json").read_text())["totals"]
     assert main(["plan", str(path)]) == 2
     error = capsys.readouterr().err
-    assert error.count("\n") == 1
+    assert error.startswith("reading ")
+    assert error.count("\n") == 2
     tokens = totals["chats/train"]["tokens"]
     for words in ("source 'chats'", "10 documents", f"{tokens:,} tokens", "--allow-removed"):
         assert words in error

@@ -28,7 +28,7 @@ SECTIONS = {
     "Jobs": {
         "nanotok_ray": (
             *("load_recipe", "Recipe", "plan", "JobPlan", "prepare", "train", "tokenize"),
-            *("verify", "export", "Summary"),
+            *("verify", "export", "Summary", "Progress"),
         )
     },
     "Tokenizers": {

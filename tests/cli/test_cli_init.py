@@ -1,0 +1,135 @@
+"""`nanotok init`, and `nanotok prepare` with files: a recipe is drafted, written and run."""
+
+import json
+
+import pytest
+
+from nanotok_ray.cli import main
+from nanotok_ray.loader import open_shards
+from nanotok_ray.recipe import load_recipe
+from tests.support.small_corpus import texts, write_corpus, write_parquet
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    write_corpus(tmp_path / "data")
+    return tmp_path / "data"
+
+
+def run(capsys, *words):
+    """Return the exit code, the JSON line and what people read."""
+    code = main([*map(str, words)])
+    captured = capsys.readouterr()
+    return code, json.loads(captured.out.splitlines()[-1]), captured.err
+
+
+def test_init_writes_a_recipe_beside_the_folder_that_plan_accepts(corpus, capsys):
+    code, values, told = run(capsys, "init", corpus)
+    path = corpus.parent / "recipe.toml"
+    assert (code, values["recipe"], values["unread"]) == (0, str(path), [])
+    assert [line.partition(":")[0] for line in values["found"]] == ["chats", "text"]
+    recipe = load_recipe(str(path))
+    assert {source.name: source.kind for source in recipe.sources} == {
+        "chats": "chat",
+        "text": "text",
+    }
+    assert recipe.output.path == f"{corpus}-tokens"
+    assert recipe.tokenizer.vocab_size == 32768
+    assert told.startswith(f"looking at {corpus}\n")
+    assert told.endswith(f"next        nanotok plan {path}\n            nanotok prepare {path}\n")
+    code, values, _ = run(capsys, "plan", path)
+    assert (code, values["status"]) == (0, "planned")
+
+
+def test_init_says_what_it_left_out_and_takes_a_size(corpus, tmp_path, capsys):
+    (corpus / "scan.pdf").write_bytes(b"%PDF")
+    flags = ["--output", tmp_path / "a.toml", "--vocab-size", "300"]
+    code, values, told = run(capsys, "init", corpus, *flags)
+    assert (code, values["unread"]) == (0, ["scan.pdf: no known format"])
+    assert "left out    scan.pdf: no known format\n" in told
+    assert load_recipe(str(tmp_path / "a.toml")).tokenizer.vocab_size == 300
+
+
+def test_init_replaces_a_recipe_only_with_force(corpus, capsys):
+    path = corpus.parent / "recipe.toml"
+    path.write_text("mine")
+    code, values, _ = run(capsys, "init", corpus)
+    assert (code, path.read_text()) == (2, "mine")
+    assert "is there already" in values["error"]
+    assert "--force" in values["error"]
+    assert run(capsys, "init", corpus, "--force")[0] == 0
+    assert load_recipe(str(path)).sources
+
+
+def test_init_of_files_that_cannot_be_used_says_why(tmp_path, capsys):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.json").write_text('[{"text": "a"},\n{"text": "b"}]\n')
+    code, values, _ = run(capsys, "init", tmp_path / "in")
+    assert code == 2
+    assert "a.json: one JSON array; write each element on one line" in values["error"]
+    assert not (tmp_path / "recipe.toml").exists()
+    code, values, _ = run(capsys, "init", tmp_path / "nowhere")
+    assert (code, "matches no file" in values["error"]) == (2, True)
+
+
+def test_a_url_needs_the_name_of_the_recipe(capsys):
+    code, values, _ = run(capsys, "init", "memory://nobody/data")
+    assert (code, "--output FILE" in values["error"]) == (2, True)
+
+
+def test_prepare_takes_files_and_saves_its_recipe(corpus, tmp_path, in_process, capsys):
+    out = tmp_path / "out"
+    words = ["prepare", corpus, "--output", out, "--vocab-size", "350"]
+    code, values, told = run(capsys, *words)
+    assert (code, values["status"], values["vocab_size"]) == (0, "done", 350)
+    assert values["documents"]["in"] == 150
+    assert f"reading {corpus}\n" in told
+    assert "note: found chats: 2 files of jsonl" in told
+    assert len(open_shards(str(out), split="val")) == 40
+    assert run(capsys, *words)[1]["status"] == "unchanged"
+    assert "# --set" not in (out / "recipe.toml").read_text()
+    code, values, _ = run(capsys, "prepare", out / "recipe.toml")
+    assert (code, values["status"]) == (0, "unchanged")
+
+
+def test_files_that_are_added_later_are_taken_in(corpus, tmp_path, in_process, capsys):
+    words = ["prepare", corpus, "--output", tmp_path / "out", "--vocab-size", "350"]
+    assert run(capsys, *words)[0] == 0
+    write_parquet(corpus / "text/shard_00003.parquet", texts(40, seed=9))
+    code, values, _ = run(capsys, *words)
+    assert (code, values["documents"]["in"]) == (0, 190)
+
+
+def test_a_recipe_that_was_edited_is_not_replaced(corpus, tmp_path, in_process, capsys):
+    words = ["prepare", corpus, "--output", tmp_path / "out", "--vocab-size", "350"]
+    assert run(capsys, *words)[0] == 0
+    path = tmp_path / "out/recipe.toml"
+    path.write_text(path.read_text() + "[limits]\nmax_tails = 1\n")
+    code, values, _ = run(capsys, *words)
+    assert code == 2
+    assert f"nanotok prepare {path}" in values["error"]
+    assert "max_tails" in path.read_text()
+
+
+def test_a_dry_run_of_files_writes_nothing(corpus, tmp_path, capsys):
+    flags = ["--output", tmp_path / "out", "--vocab-size", "350", "--dry-run"]
+    code, values, _ = run(capsys, "prepare", corpus, *flags)
+    assert (code, values["status"], values["learn"]["todo"]) == (0, "planned", 1)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["{data}"], "is not a recipe; to prepare files without one, add --output DIR"),
+        (["a.toml", "b.toml"], "b.toml is not a recipe"),
+        (["--output", "{data}/out"], "missing argument 'RECIPE|FILE...'"),
+        ([], "missing argument 'RECIPE|FILE...'"),
+        (["{data}", "--output", "{data}/out"], "output.path"),
+        (["{data}", "--output", "x", "--set", "limits.max_tails=1"], "--set needs a recipe"),
+    ],
+)
+def test_what_cannot_be_meant_exits_2(corpus, capsys, words, error):
+    code, values, _ = run(capsys, "prepare", *(word.format(data=corpus) for word in words))
+    assert code == 2
+    assert error in values["error"]

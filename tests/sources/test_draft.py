@@ -1,0 +1,196 @@
+"""A recipe that is drafted for a folder: a plan accepts it, and no file goes unmentioned."""
+
+import gzip
+import json
+import shutil
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nanotok_ray.errors import SourceError
+from nanotok_ray.job.decide import decide
+from nanotok_ray.recipe import parse_recipe
+from nanotok_ray.sources.draft import draft_recipe
+
+TALK = [{"role": "user", "content": "a?"}, {"role": "assistant", "content": "b"}]
+SHAREGPT = [{"from": "human", "value": "a?"}, {"from": "gpt", "value": "b"}]
+ROWS = {
+    "text": {"text": "one two", "url": "http://a"},
+    "body": {"id": 7, "body": "three four", "lang": "en"},
+    "longest": {"a": "x", "story": "the longest of all texts"},
+    "messages": {"messages": TALK},
+    "sharegpt": {"conversations": SHAREGPT},
+    "gsm8k": {"question": "1 + 1?", "answer": "#### 2"},
+    "pages": {"prompt": "<image>", "response": "a page", "image_token_counts": [2]},
+}
+KINDS = dict.fromkeys(ROWS, "text") | {
+    **dict.fromkeys(("messages", "sharegpt", "gsm8k", "array"), "chat"),
+    "pages": "vision",
+    "plain": "text",
+}
+JSON = [*ROWS, "array"]
+
+
+def write(path, what, form):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [TALK if what == "array" else ROWS.get(what)] * 3
+    if form == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    elif form == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif form == "jsonl.gz":
+        path.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
+    else:
+        path.write_text("plain text\nof two lines\n")
+
+
+def planned(draft):
+    """Return the recipe and the plan of a draft."""
+    recipe = parse_recipe(draft.text)
+    return recipe, decide(recipe)
+
+
+GOOD = st.one_of(
+    st.tuples(st.sampled_from(JSON), st.sampled_from(["jsonl", "jsonl.gz"])),
+    st.tuples(st.sampled_from([*ROWS]), st.just("parquet")),
+    st.tuples(st.just("plain"), st.sampled_from(["txt", "md"])),
+)
+BAD = st.sampled_from(
+    [
+        ("empty.jsonl", b""),
+        ("array.json", b'[{"text": "a"},\n{"text": "b"}]\n'),
+        ("pretty.json", b'{\n  "text": "a"\n}\n'),
+        ("image.png", b"\x89PNG"),
+        ("latin.txt", b"caf\xe9 and more"),
+        ("broken.parquet", b"PAR1 and nothing else"),
+        ("not.jsonl.gz", b'{"text": "a"}\n'),
+        ("README.md", b"about"),
+        ("numbers.jsonl", b'{"n": 1}\n{"n": 2}\n'),
+    ]
+)
+FOLDERS = st.sampled_from(["", "web", "work", "a [1]", "deep/er", "übung ${HOME}"])
+
+
+@settings(deadline=None)
+@given(
+    good=st.lists(st.tuples(FOLDERS, GOOD), min_size=1, max_size=7),
+    bad=st.lists(st.tuples(FOLDERS, BAD), max_size=4),
+)
+def test_a_plan_accepts_what_is_drafted_and_every_file_is_named(tmp_path_factory, good, bad):
+    root = tmp_path_factory.mktemp("draft")
+    folder = root / "in"
+    used = set()
+    for number, (below, (what, form)) in enumerate(good):
+        path = folder / below / f"{number}-{what}.{form}"
+        write(path, what, form)
+        used.add(str(path))
+    for below, (name, data) in bad:
+        (folder / below).mkdir(parents=True, exist_ok=True)
+        (folder / below / name).write_bytes(data)
+    draft = draft_recipe([str(folder)], output=str(root / "out"), vocab_size=300)
+    recipe, plan = planned(draft)
+    read = {file.url for source in plan.plan.sources for file in source.files}
+    assert {path for path in read if not path.endswith("empty.jsonl")} == used
+    for _, (name, _) in bad:
+        assert name == "empty.jsonl" or any(name in line for line in draft.unread)
+    for source in recipe.sources:
+        (mine,) = (own for own in plan.plan.sources if own.name == source.name)
+        kinds = {
+            KINDS[file.url.rpartition("/")[2].partition("-")[2].partition(".")[0]]
+            for file in mine.files
+            if file.size
+        }
+        assert kinds == {source.kind}
+    assert len(draft.found) == len(recipe.sources)
+    shutil.rmtree(root)
+
+
+def test_the_draft_says_what_it_found_and_what_it_left_out(tmp_path):
+    for number in range(2):
+        write(tmp_path / f"in/web/{number}.parquet", "text", "parquet")
+    write(tmp_path / "in/talk/a.jsonl", "messages", "jsonl")
+    write(tmp_path / "in/talk/b.jsonl", "gsm8k", "jsonl")
+    (tmp_path / "in/scan.pdf").write_bytes(b"%PDF")
+    draft = draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out"), vocab_size=32768)
+    size = sum(path.stat().st_size for path in (tmp_path / "in/talk").iterdir())
+    assert (
+        draft.found[0] == f"talk: 2 files of jsonl, {size} bytes, conversations (gsm8k, messages)"
+    )
+    assert draft.found[1].endswith(", text in 'text'")
+    assert draft.unread == ("scan.pdf: no known format",)
+    for line in (
+        f'paths = ["{tmp_path}/in/web/*.parquet"]',
+        '# id_column = "url"  # carried along beside each document',
+        'split = "last-file"  # the last file validates',
+        "vocab_size = 32768  # bytes and special tokens included",
+    ):
+        assert line in draft.text.splitlines()
+
+
+def test_files_that_are_added_are_read_by_the_same_recipe(tmp_path):
+    for number in range(2):
+        write(tmp_path / f"in/{number}.jsonl", "text", "jsonl")
+    first = draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out"), vocab_size=32768)
+    write(tmp_path / "in/9.jsonl", "text", "jsonl")
+    assert (
+        draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out"), vocab_size=32768).text
+        == first.text
+    )
+    _, plan = planned(first)
+    assert [file.path for file in plan.plan.sources[0].files] == ["0.jsonl", "1.jsonl", "9.jsonl"]
+
+
+def test_files_of_another_shape_in_one_folder_are_named_one_by_one(tmp_path):
+    write(tmp_path / "in/a.jsonl", "text", "jsonl")
+    write(tmp_path / "in/b.jsonl", "messages", "jsonl")
+    recipe, _ = planned(
+        draft_recipe([f"{tmp_path}/in/*.jsonl"], output=str(tmp_path / "out"), vocab_size=32768)
+    )
+    assert [source.paths for source in recipe.sources] == [
+        (f"{tmp_path}/in/a.jsonl",),
+        (f"{tmp_path}/in/b.jsonl",),
+    ]
+    assert len({source.name for source in recipe.sources}) == 2
+
+
+def test_conversations_alone_teach_the_tokenizer(tmp_path):
+    write(tmp_path / "in/a.jsonl", "messages", "jsonl")
+    recipe, plan = planned(
+        draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out"), vocab_size=32768)
+    )
+    assert recipe.sources[0].count
+    assert plan.values["count"]["todo"] == 1
+
+
+def test_large_files_of_text_have_a_document_a_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("nanotok_ray.sources.draft._LINES_BYTES", 10)
+    write(tmp_path / "a.txt", "plain", "txt")
+    recipe, _ = planned(
+        draft_recipe([str(tmp_path / "a.txt")], output=str(tmp_path / "out"), vocab_size=32768)
+    )
+    assert recipe.sources[0].format == "lines"
+
+
+def test_a_readme_that_is_named_is_read(tmp_path):
+    write(tmp_path / "README.md", "plain", "md")
+    recipe, _ = planned(
+        draft_recipe([str(tmp_path / "README.md")], output=str(tmp_path / "out"), vocab_size=32768)
+    )
+    assert recipe.sources[0].paths == (str(tmp_path / "README.md"),)
+
+
+def test_nothing_that_can_be_used_is_no_recipe(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.png").write_bytes(b"\x89PNG")
+    draft = draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out"), vocab_size=32768)
+    assert (draft.text, draft.found) == ("", ())
+    assert draft.unread == ("a.png: no known format",)
+
+
+def test_a_folder_in_which_the_output_lies_is_refused(tmp_path):
+    write(tmp_path / "a.txt", "plain", "txt")
+    with pytest.raises(SourceError, match=r"output\.path"):
+        draft_recipe([str(tmp_path)], output=str(tmp_path / "out"), vocab_size=32768)
