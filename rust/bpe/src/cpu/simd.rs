@@ -50,6 +50,7 @@ pub(crate) trait Simd: Copy {
 pub(crate) struct Tables {
     sets: AsciiSets,
     /// For each set, by the low half of a byte: the high halves with which it is in the set, a bit each.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "for vector instructions"))]
     halves: [[u8; 16]; NUM_SETS],
 }
 
@@ -153,6 +154,8 @@ pub(crate) fn prefetch<T>(slice: &[T], index: usize) {
         // SAFETY: a hint; reads nothing, and the address is that of a reference.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(wanted).cast()) };
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (slice, index);
 }
 
 /// Asks for large pages for memory that was not written yet; a wish, which changes nothing but the time that

@@ -46,9 +46,9 @@ fn batch(
     let data = documents.concat();
     let slices: Vec<&[u8]> = documents.iter().map(Vec::as_slice).collect();
     let encoder = encoder(GapRule::Refuse);
-    let encoded = encoder.encode_batch(Documents::new(&data, &offsets)?, frame, threads);
-    assert_eq!(encoder.encode_slices(&slices, frame, threads).as_ref().ok(), encoded.as_ref().ok());
-    encoded
+    let result = encoder.encode_batch(Documents::new(&data, &offsets)?, frame, threads);
+    assert_eq!(encoder.encode_slices(&slices, frame, threads).as_ref().ok(), result.as_ref().ok());
+    result
 }
 
 fn check(document: &[u8], expected: &[u32]) {
