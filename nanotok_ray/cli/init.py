@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from nanotok_ray.cli.app import Arguments, command
-from nanotok_ray.cli.options import PATH, overrides_of
+from nanotok_ray.cli.options import PATH, overrides_of, vocab_size_option
 
 if TYPE_CHECKING:
     from nanotok_ray.job.events import OnEvent
@@ -30,14 +30,7 @@ nanotok init '/data/*.jsonl.gz' /data/chats --output all.toml --vocab-size 65536
     metavar="FILE",
     help="The recipe to write.  [default: recipe.toml beside the first folder]",
 )
-@click.option(
-    "--vocab-size",
-    type=int,
-    metavar="N",
-    default=DEFAULT_VOCAB_SIZE,
-    show_default=True,
-    help="Vocabulary size, which includes bytes and special tokens.",
-)
+@vocab_size_option(str(DEFAULT_VOCAB_SIZE))
 @click.option("--force", is_flag=True, help="Replace a recipe that is there.")
 def init(arguments: Arguments) -> int:
     """Look into files and write a recipe for them.

@@ -20,6 +20,7 @@ from nanotok_ray.cli.options import (
     recipe_argument,
     recipe_of,
     relearn_option,
+    vocab_size_option,
 )
 
 if TYPE_CHECKING:
@@ -118,13 +119,7 @@ nanotok prepare /data/web /data/chats/*.jsonl --output /data/out --vocab-size 32
     help="Prepare files without a recipe, into this folder or URL. The recipe that `nanotok init` "
     "would write is saved there as recipe.toml.",
 )
-@click.option(
-    "--vocab-size",
-    type=int,
-    metavar="N",
-    help="Vocabulary size, which includes bytes and special tokens.  [default: that of the recipe, "
-    "32768 without one]",
-)
+@vocab_size_option("that of the recipe, 32768 without one")
 @job_options
 @relearn_option
 @also_option
@@ -149,12 +144,7 @@ python -m jobs.train_tokenizer --max-chars 2000000000 --doc-cap 10000 --to-nanoc
 @recipe_argument
 @job_options
 @also_option
-@click.option(
-    "--vocab-size",
-    type=int,
-    metavar="N",
-    help="Vocabulary size, which includes bytes and special tokens.  [default: that of the recipe]",
-)
+@vocab_size_option("that of the recipe")
 @click.option(
     "--max-chars",
     type=int,

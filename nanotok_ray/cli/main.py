@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from nanotok_ray.cli.app import SETTINGS, Arguments, Choice, Group, command, nearest
+from nanotok_ray.cli.app import SETTINGS, Arguments, Choice, Group, command
 from nanotok_ray.cli.printing import (
     BAD_DATA,
     BAD_OUTPUT,
@@ -38,6 +38,7 @@ from nanotok_ray.errors import (
     os_error_message,
 )
 from nanotok_ray.job.termination import Terminated, interruptible, terminable
+from nanotok_ray.units import did_you_mean
 
 SECTIONS: Final = {
     "Before a job": {"init": "init", "doctor": "doctor", "plan": "jobs"},
@@ -186,7 +187,7 @@ def usage_message(error: click.UsageError) -> str:
     if isinstance(error, click.NoSuchOption) and error.ctx is not None:
         known = [name for param in error.ctx.command.params for name in param.opts]
         options = [name for name in known if name.startswith("--")]
-        near = nearest(error.option_name, options).partition("choose from")[0]
+        near = did_you_mean(error.option_name, options)
         message = f"there is no option {error.option_name}" + (f"; {near}" if near else "")
     else:
         text = " ".join(error.format_message().split()).rstrip(".")

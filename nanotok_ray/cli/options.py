@@ -221,13 +221,19 @@ split_option = click.option(
     "--split", type=Choice(("train", "val")), default="train", show_default=True, help="The split."
 )
 
-vocab_size_option = click.option(
-    "--vocab-size",
-    type=int,
-    metavar="N",
-    required=True,
-    help="Vocabulary size, which includes bytes and special tokens.",
-)
+
+def vocab_size_option(
+    default: str | None = None, *, is_required: bool = False
+) -> Callable[[Any], Any]:
+    """Return `--vocab-size`; `default` says what holds without it."""
+    text = "Vocabulary size, which includes bytes and special tokens."
+    return click.option(
+        "--vocab-size",
+        type=int,
+        metavar="N",
+        required=is_required,
+        help=text if default is None else f"{text}  [default: {default}]",
+    )
 
 
 file_options = options(

@@ -78,7 +78,7 @@ def split_pattern_option(default: str) -> Callable[[Any], Any]:
 
 
 training_options = options(
-    vocab_size_option,
+    vocab_size_option(is_required=True),
     click.option(
         "--output", type=PATH, required=True, metavar="FILE|FOLDER", help="Where to write it."
     ),
