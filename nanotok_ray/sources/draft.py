@@ -23,8 +23,8 @@ from nanotok_ray.sources.shape import SeenFile, Shape, look_at, split_suffix
 from nanotok_ray.storage import InputFile, find_files
 from nanotok_ray.units import few, format_bytes, printable
 
-_TOLD = {".parquet", ".jsonl", ".ndjson"}
-"""Suffixes that tell a recipe the format."""
+_KNOWN_SUFFIXES = {".parquet", ".jsonl", ".ndjson"}
+"""Suffixes by which a recipe knows the format."""
 
 _LINES_BYTES = 16 << 20
 """Files of text that are so large on average have a document on each line."""
@@ -124,7 +124,7 @@ class _Source:
         """Return the keys of the recipe that are not the default, and the splits of text."""
         shape, suffixes = self.shape, {split_suffix(item.file.path)[0] for item in self.members}
         keys: dict[str, Any] = {"name": self.name, "kind": shape.kind, "paths": list(self.paths)}
-        if suffixes - _TOLD:
+        if suffixes - _KNOWN_SUFFIXES:
             keys["format"] = shape.format
         if shape.column:
             keys["column"] = shape.column

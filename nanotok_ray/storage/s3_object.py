@@ -92,7 +92,8 @@ class S3Object:
             return self._pin(details), 0, memoryview(b"")
         start, size = 0, len(data)
         if found := answer.get("ContentRange"):  # bytes 0-99/1000
-            start, size = (int(found.split()[1].split(sep)[at]) for sep, at in (("-", 0), ("/", 1)))
+            ends, _, total = found.split()[1].partition("/")
+            start, size = int(ends.partition("-")[0]), int(total)
         details = _details(self._path, answer, size=size)
         return self._pin(details), start, memoryview(data)
 
