@@ -39,10 +39,22 @@ pub(crate) trait Simd: Copy {
     fn planes(self, tables: &Tables, block: &Block) -> Planes;
 
     /// Bytes whose lower six bits choose a byte of `table` with its highest bit set; may be none of them.
-    fn marked(self, block: &Block, table: &[u8; 64]) -> u64;
+    #[inline(always)]
+    fn marked(self, _: &Block, _: &[u8; 64]) -> u64 {
+        0
+    }
 
     /// Writes `base` and the place of each bit of `mask` to the front of `places`; what follows means nothing.
-    fn places(self, mask: u64, base: usize, places: &mut [usize; 64]);
+    #[inline(always)]
+    fn places(self, mut mask: u64, base: usize, places: &mut [usize; 64]) {
+        for place in places {
+            if mask == 0 {
+                break;
+            }
+            *place = base + mask.trailing_zeros() as usize;
+            mask &= mask - 1;
+        }
+    }
 }
 
 /// Tables of the sets in the forms that the levels want.
@@ -107,11 +119,8 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn with(self, mut numbers: [u32; 16], lane: u32, value: u32) -> [u32; 16] {
-        if let Some(number) = numbers.get_mut(lane as usize) {
-            *number = value;
-        }
-        numbers
+    fn with(self, numbers: [u32; 16], lane: u32, value: u32) -> [u32; 16] {
+        with_lane(numbers, lane, value)
     }
 
     #[inline(always)]
@@ -123,27 +132,14 @@ impl Simd for Portable {
     fn planes(self, tables: &Tables, block: &Block) -> Planes {
         Planes::portable(&tables.sets, block)
     }
-
-    #[inline(always)]
-    fn marked(self, _: &Block, _: &[u8; 64]) -> u64 {
-        0
-    }
-
-    #[inline(always)]
-    fn places(self, mask: u64, base: usize, places: &mut [usize; 64]) {
-        portable_places(mask, base, places);
-    }
 }
 
 #[inline(always)]
-fn portable_places(mut mask: u64, base: usize, places: &mut [usize; 64]) {
-    for place in places {
-        if mask == 0 {
-            break;
-        }
-        *place = base + mask.trailing_zeros() as usize;
-        mask &= mask - 1;
+fn with_lane(mut numbers: [u32; 16], lane: u32, value: u32) -> [u32; 16] {
+    if let Some(number) = numbers.get_mut(lane as usize) {
+        *number = value;
     }
+    numbers
 }
 
 /// Asks for the line of memory at `index` before it is needed; does nothing if there is none.
@@ -192,7 +188,7 @@ mod x86 {
         _mm512_storeu_si512, _mm512_test_epi8_mask,
     };
 
-    use super::{Kernel, Simd, Tables, portable_places};
+    use super::{Kernel, Simd, Tables, with_lane};
     use crate::cpu::planes::{AsciiSets, Block, NUM_SETS, Planes};
 
     /// Bytes from 0x80 to below 0xc0 are, with a sign, below this.
@@ -226,11 +222,8 @@ mod x86 {
         }
 
         #[inline(always)]
-        fn with(self, mut numbers: [u32; 16], lane: u32, value: u32) -> [u32; 16] {
-            if let Some(number) = numbers.get_mut(lane as usize) {
-                *number = value;
-            }
-            numbers
+        fn with(self, numbers: [u32; 16], lane: u32, value: u32) -> [u32; 16] {
+            with_lane(numbers, lane, value)
         }
 
         #[inline(always)]
@@ -242,16 +235,6 @@ mod x86 {
         fn planes(self, tables: &Tables, block: &Block) -> Planes {
             // SAFETY: `run_avx2`, which has all features of `avx2_planes`, alone makes a `Self`.
             unsafe { avx2_planes(&tables.halves, block) }
-        }
-
-        #[inline(always)]
-        fn marked(self, _: &Block, _: &[u8; 64]) -> u64 {
-            0
-        }
-
-        #[inline(always)]
-        fn places(self, mask: u64, base: usize, places: &mut [usize; 64]) {
-            portable_places(mask, base, places);
         }
     }
 
