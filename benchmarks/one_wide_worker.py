@@ -1,6 +1,6 @@
 """One worker process of several threads: the work of slices, threads taking turns at the list.
 
-    python benchmarks/one_wide_worker.py STAGE RECIPE OUT NUMBER OF THREADS
+    python benchmarks/one_wide_worker.py STAGE RECIPE OUT THREADS NUMBER OF
 
 Takes every `OF`-th slice of a recipe from `NUMBER` on. Does one slice in each thread into a folder
 that nobody reads, prints `ready`, waits for a line on stdin, and prints one line of JSON.
@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 def main() -> None:
     """Do what the command line names."""
     stage, path, out = sys.argv[1:4]
-    number, of, threads = map(int, sys.argv[4:7])
+    threads, number, of = map(int, sys.argv[4:7])
     work, into = (count_work, "work") if stage == "count" else (tokenize_work, "out")
     works = list(islice(_works(stage, path, out), number, None, of))
     warm = f"{out}-warm-{number}"
@@ -73,7 +72,7 @@ def _works(stage: str, path: str, out: str) -> Sequence[Any]:
 
 
 def _run(pool: ThreadPoolExecutor, work: Callable[[Any], Any], works: Sequence[Any]) -> list[int]:
-    return [int(size) for size in pool.map(partial(work), works)]
+    return [int(size) for size in pool.map(work, works)]
 
 
 class _Pss:

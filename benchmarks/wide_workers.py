@@ -8,18 +8,15 @@ in fresh processes (`one_wide_worker.py`). The last line of stdout is one JSON d
 """
 
 import argparse
-import json
-import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from about import about, finish
+from fresh import side_by_side
 
-SCRIPT = Path(__file__).with_name("one_wide_worker.py")
+SCRIPT = "one_wide_worker.py"
 
 
 def main() -> None:
@@ -45,27 +42,8 @@ def main() -> None:
 def measured(stage: str, recipe: Path, processes: int, threads: int) -> dict[str, float]:
     """Run processes side by side; return what all of them took."""
     with tempfile.TemporaryDirectory() as name:
-        started = [
-            subprocess.Popen(
-                [
-                    *(sys.executable, SCRIPT, stage, recipe, f"{name}/out"),
-                    *map(str, (number, processes, threads)),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for number in range(processes)
-        ]
-        for process in started:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-        for process in started:
-            assert process.stdin is not None
-            process.stdin.write("\n")
-            process.stdin.flush()
-        ended = [json.loads(process.communicate()[0]) for process in started]
-        shutil.rmtree(f"{name}/out", ignore_errors=True)
+        arguments = (SCRIPT, stage, recipe, f"{name}/out", threads)
+        _, ended = side_by_side(*arguments, processes=processes)
     found: dict[str, float] = {
         key: sum(each[key] for each in ended)
         for key in ("cpu", "text_bytes", "base_bytes", "peak_bytes", "pss_bytes")
