@@ -12,7 +12,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -142,6 +142,18 @@ def _arrange(
 
 
 @contextmanager
+def beside(work: Callable[[], None], over: threading.Event) -> Iterator[None]:
+    """Run `work` in a thread beside the body, and set `over` when the body ends."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
 def paused(proxy: FaultyProxy, *, at: int, seconds: float) -> Iterator[list[str]]:
     """Let the server stand still for a while once it had a number of requests; tell of it."""
     over, told = threading.Event(), []
@@ -157,13 +169,8 @@ def paused(proxy: FaultyProxy, *, at: int, seconds: float) -> Iterator[list[str]
             os.kill(proxy.server_pid, signal.SIGCONT)
         told.append(f"paused for {seconds:.1f} s at request {at}")
 
-    thread = threading.Thread(target=pause)
-    thread.start()
-    try:
+    with beside(pause, over):
         yield told
-    finally:
-        over.set()
-        thread.join()
 
 
 @contextmanager
@@ -179,10 +186,5 @@ def worker_deaths(proxy: FaultyProxy, requests: int, rng: random.Random) -> Iter
                     return
             told.append(f"worker at request {moment}")
 
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
+    with beside(kill, over):
         yield told
-    finally:
-        over.set()
-        thread.join()
