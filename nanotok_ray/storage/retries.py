@@ -166,7 +166,7 @@ _NO_CREDENTIALS = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RetryPolicy:
+class StoreRetryPolicy:
     """How often an operation is tried, and how long in between; times are in seconds."""
 
     tries: int = 5
@@ -186,7 +186,7 @@ class RetryPolicy:
 
         Up to half of a wait is left out at random, so that many readers do not come back at once.
 
-        >>> RetryPolicy().wait_after(5) is None, 0.5 <= RetryPolicy().wait_after(2) <= 1.0
+        >>> StoreRetryPolicy().wait_after(5) is None, 0.5 <= StoreRetryPolicy().wait_after(2) <= 1.0
         (True, True)
         """
         if failures >= self.tries:
@@ -198,27 +198,27 @@ class RetryPolicy:
 class _Process:
     """The policy of this process. It is not local to a thread: pools of threads read and write."""
 
-    policy = RetryPolicy()
+    policy = StoreRetryPolicy()
 
 
-def current_retry_policy() -> RetryPolicy:
+def current_retry_policy() -> StoreRetryPolicy:
     """Return the policy that `attempt` applies in this process.
 
-    >>> current_retry_policy() == RetryPolicy()
+    >>> current_retry_policy() == StoreRetryPolicy()
     True
     """
     return _Process.policy
 
 
 @contextmanager
-def use_retry_policy(policy: RetryPolicy) -> Iterator[RetryPolicy]:
+def use_retry_policy(policy: StoreRetryPolicy) -> Iterator[StoreRetryPolicy]:
     """Apply a policy to every operation of this process, in all of its threads, inside the block.
 
     The policy from before applies again after the block. Blocks may be nested; blocks that overlap
     in different threads are not supported. Other processes, as the workers of a job, are not
     affected.
 
-    >>> with use_retry_policy(RetryPolicy(tries=2)):
+    >>> with use_retry_policy(StoreRetryPolicy(tries=2)):
     ...     current_retry_policy().tries
     2
     """

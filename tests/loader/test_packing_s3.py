@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nanotok_ray.loader import Loader, NanochatLoader, open_shards, remote
-from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
+from nanotok_ray.storage.retries import StoreRetryPolicy, use_retry_policy
 from tests.support.faulty_proxy import Fault
 from tests.support.finished_output import finished_output
 from tests.support.machine_speed import scaled
@@ -46,7 +46,7 @@ def proxy(server, monkeypatch):
     monkeypatch.setattr(remote, "_READ_AHEAD_BYTES", 16)
     server.clear()
     server.fail_always(*FAULTS, method="GET", period=3)
-    with use_retry_policy(RetryPolicy(first_wait=0.001)):
+    with use_retry_policy(StoreRetryPolicy(first_wait=0.001)):
         yield server
     server.clear()
 

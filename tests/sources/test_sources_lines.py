@@ -22,7 +22,7 @@ from nanotok_ray.sources import Piece, read_piece
 from nanotok_ray.sources import lines as line_blocks
 from nanotok_ray.sources.batch import MAX_BATCH_BYTES
 from nanotok_ray.storage import Folder
-from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
+from nanotok_ray.storage.retries import StoreRetryPolicy, use_retry_policy
 
 BOM = b"\xef\xbb\xbf"
 
@@ -576,7 +576,7 @@ def test_a_store_that_fails_for_a_moment_is_no_damage(monkeypatch, compression):
         raise TimeoutError
 
     monkeypatch.setattr(MemoryFile, "read", fail)
-    policy = RetryPolicy(first_wait=0)
+    policy = StoreRetryPolicy(first_wait=0)
     with use_retry_policy(policy), pytest.raises(TransientIOError, match="try again"):
         Result(piece_of(folder.join("a"), compression=compression, stop=len(data)))
 

@@ -9,7 +9,7 @@ import pytest
 
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.storage import Folder, InputFile, find_files, list_files
-from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
+from nanotok_ray.storage.retries import StoreRetryPolicy, use_retry_policy
 
 NAMES = [
     "a.parquet",
@@ -148,12 +148,12 @@ def test_a_store_that_fails_for_a_moment_is_never_taken_for_an_empty_one(
     failing = [0]
     monkeypatch.setattr(file_system, operation, fail_at_last)
     found = find_files(url + path)
-    with use_retry_policy(RetryPolicy(tries=1)):
+    with use_retry_policy(StoreRetryPolicy(tries=1)):
         for failing[0] in range(1, len(calls) + 1):
             calls.clear()
             with pytest.raises(TransientIOError):
                 find_files(url + path)
-    with use_retry_policy(RetryPolicy(first_wait=0)):
+    with use_retry_policy(StoreRetryPolicy(first_wait=0)):
         for number in range(1, failing[0] + 1):
             failing[0] = number
             calls.clear()

@@ -26,7 +26,7 @@ from nanotok_ray.storage import (
     version_of,
 )
 from nanotok_ray.storage.connect import connect
-from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
+from nanotok_ray.storage.retries import StoreRetryPolicy, use_retry_policy
 from tests.support.faulty_proxy import Fault
 from tests.support.machine_speed import scaled
 from tests.support.made_output import BOS, MadeSource, export_here, made_output
@@ -168,7 +168,7 @@ def test_a_failure_that_does_not_end_is_told_with_url_and_tries(folder, proxy, f
     proxy.fail_always(fault)
     started = time.monotonic()
     with (
-        use_retry_policy(RetryPolicy(tries=3, first_wait=0.001)),
+        use_retry_policy(StoreRetryPolicy(tries=3, first_wait=0.001)),
         pytest.raises(TransientIOError, match=rf"cannot read {folder.url}/a .*tried 3 time"),
     ):
         folder.read_bytes("a")
@@ -178,7 +178,7 @@ def test_a_failure_that_does_not_end_is_told_with_url_and_tries(folder, proxy, f
 
 
 def test_no_try_begins_after_the_time_is_up(folder, proxy):
-    policy = RetryPolicy(tries=100, first_wait=0.001, longest_wait=0.002, give_up_after=0.6)
+    policy = StoreRetryPolicy(tries=100, first_wait=0.001, longest_wait=0.002, give_up_after=0.6)
     proxy.fail_always(Fault.STALL)
     with use_retry_policy(policy), pytest.raises(TransientIOError, match=r"tried [12] time"):
         folder.size("a")

@@ -9,7 +9,7 @@ import pytest
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.storage import Folder
 from nanotok_ray.storage.remote import is_precondition_conflict
-from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
+from nanotok_ray.storage.retries import StoreRetryPolicy, use_retry_policy
 from tests.support.faulty_proxy import Fault
 from tests.support.machine_speed import scaled
 from tests.support.s3_server import BUCKET, s3_behind_a_proxy
@@ -36,7 +36,7 @@ def proxy(server, monkeypatch):
     settings = {"config_kwargs": client, "default_block_size": PART_BYTES}
     monkeypatch.setitem(fsspec.config.conf, "s3", settings)
     server.clear()
-    with use_retry_policy(RetryPolicy(first_wait=0.001)):
+    with use_retry_policy(StoreRetryPolicy(first_wait=0.001)):
         yield server
     server.clear()
 

@@ -19,7 +19,7 @@ from nanotok_ray.errors import CorruptOutputError, DiskFullError, TransientIOErr
 from nanotok_ray.formats.paths import is_local, local_path
 from nanotok_ray.storage import Folder, open_input
 from nanotok_ray.storage.retries import (
-    RetryPolicy,
+    StoreRetryPolicy,
     is_transient,
     transient_errors,
     use_retry_policy,
@@ -39,7 +39,7 @@ def _object_store():
     fsspec.register_implementation("store", ObjectStore, clobber=True)
     ObjectStore.objects.clear()
     ObjectStore.failures.clear()
-    with use_retry_policy(RetryPolicy(tries=2, first_wait=0)):
+    with use_retry_policy(StoreRetryPolicy(tries=2, first_wait=0)):
         yield
 
 

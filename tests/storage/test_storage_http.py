@@ -13,7 +13,7 @@ from fsspec.implementations.http import HTTPFileSystem
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.sources import Piece, read_piece
 from nanotok_ray.storage import list_files, open_input
-from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
+from nanotok_ray.storage.retries import StoreRetryPolicy, use_retry_policy
 from tests.support.faulty_proxy import Fault, FaultyProxy
 from tests.support.small_corpus import texts, write_parquet
 
@@ -80,7 +80,7 @@ def serve(tmp_path, monkeypatch):
         started.append((server, thread, proxy))
         return proxy.__enter__()
 
-    with use_retry_policy(RetryPolicy(first_wait=0.001)):
+    with use_retry_policy(StoreRetryPolicy(first_wait=0.001)):
         yield start
     HTTPFileSystem.clear_instance_cache()
     for server, thread, proxy in started:
@@ -140,7 +140,7 @@ def test_a_server_that_stays_silent_is_given_up(serve, tmp_path, monkeypatch):
     proxy = serve(Ranges)
     proxy.fail_always(Fault.STALL, method="GET")
     with (
-        use_retry_policy(RetryPolicy(tries=2, first_wait=0.001)),
+        use_retry_policy(StoreRetryPolicy(tries=2, first_wait=0.001)),
         open_input(f"{proxy.url}/a") as file,
         pytest.raises(TransientIOError, match=f"of {proxy.url}/a .*tried 2 time.*[Tt]imeout"),
     ):

@@ -15,7 +15,7 @@ from nanotok_ray.errors import SourceError, TransientIOError, how_to_install
 from nanotok_ray.storage import Folder, open_input
 from nanotok_ray.storage.connect import connect, extra_for, store_options
 from nanotok_ray.storage.retries import (
-    RetryPolicy,
+    StoreRetryPolicy,
     attempt,
     current_retry_policy,
     is_transient,
@@ -28,7 +28,7 @@ from tests.support.missing_packages import uninstall_stores
 def waits():
     """Yield the list of waits, none of which takes time."""
     made = []
-    with use_retry_policy(RetryPolicy(sleep=made.append)):
+    with use_retry_policy(StoreRetryPolicy(sleep=made.append)):
         yield made
 
 
@@ -94,7 +94,7 @@ def test_a_failure_that_was_tried_again_inside_is_not_tried_again_outside(waits)
 
 def test_no_try_begins_when_the_time_is_up():
     now, waits = iter([0.0, 20.0, 40.0, 59.9]), []
-    policy = RetryPolicy(sleep=waits.append, monotonic=lambda: next(now))
+    policy = StoreRetryPolicy(sleep=waits.append, monotonic=lambda: next(now))
     operation = Failing(*[TimeoutError()] * 5)
     message = r"tried 3 time\(s\) in 59.9 s"
     with use_retry_policy(policy), pytest.raises(TransientIOError, match=message):
@@ -223,7 +223,7 @@ def test_the_limits_reach_the_store_behind_a_chain(tmp_path):
 
 
 def test_waits_stay_within_their_bounds():
-    waits = [RetryPolicy().wait_after(failures) or 0.0 for failures in range(1, 6)]
+    waits = [StoreRetryPolicy().wait_after(failures) or 0.0 for failures in range(1, 6)]
     assert sum(waits) <= 7.5
     assert waits[-1] == 0
 
@@ -231,9 +231,12 @@ def test_waits_stay_within_their_bounds():
 def test_a_policy_is_that_of_all_threads_and_ends_with_its_block():
     before = current_retry_policy()
     operation = Failing(*[TimeoutError()] * 2)
-    with ThreadPoolExecutor(1) as threads, use_retry_policy(RetryPolicy(first_wait=0)) as outer:
+    with (
+        ThreadPoolExecutor(1) as threads,
+        use_retry_policy(StoreRetryPolicy(first_wait=0)) as outer,
+    ):
         assert threads.submit(current_retry_policy).result() is outer
-        with use_retry_policy(RetryPolicy(tries=2, first_wait=0)) as inner:
+        with use_retry_policy(StoreRetryPolicy(tries=2, first_wait=0)) as inner:
             assert threads.submit(current_retry_policy).result() is inner
             failed = threads.submit(attempt, "read", "s3://a/b", operation).exception()
         assert "tried 2 time" in str(failed)

@@ -10,7 +10,7 @@ import fsspec
 import pytest
 from s3fs import S3FileSystem
 
-from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
+from nanotok_ray.storage.retries import StoreRetryPolicy, use_retry_policy
 from tests.support.faulty_proxy import FaultyProxy
 from tests.support.machine_speed import scaled
 
@@ -76,9 +76,9 @@ def without_waiting(
     proxy: FaultyProxy, *, seconds: float = 1, tries: int | None = None
 ) -> Iterator[FaultyProxy]:
     """Yield the proxy without faults; storage alone tries again, `tries` times, at once."""
-    policy = RetryPolicy(first_wait=0.001)
+    policy = StoreRetryPolicy(first_wait=0.001)
     if tries is not None:
-        policy = RetryPolicy(first_wait=0.001, tries=tries)
+        policy = StoreRetryPolicy(first_wait=0.001, tries=tries)
     settings = {"config_kwargs": one_try(seconds=seconds)}
     proxy.clear()
     with pytest.MonkeyPatch.context() as patch, use_retry_policy(policy):
