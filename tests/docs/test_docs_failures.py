@@ -1,4 +1,4 @@
-"""docs/running.md and sizing.md: what they quote is said; the estimate is what its code prints."""
+"""docs/failures.md and sizing.md: what they quote is said; the estimate is what its code prints."""
 
 import ast
 import errno
@@ -17,9 +17,8 @@ from nanotok_ray.job.task import Cause, RetryPolicy
 from nanotok_ray.sources.quarantine import DROPPED, SKIPPED, TAIL
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/running.md").read_text("utf-8")
+FAILURES = (ROOT / "docs/failures.md").read_text("utf-8")
 SIZING = (ROOT / "docs/sizing.md").read_text("utf-8")
-FAILURES = PAGE.partition("\n## Failures, and what to do\n")[2]
 FROM_ELSEWHERE = (
     os.strerror(errno.ENOSPC),
     "TooManyRequests",  # HTTP 429
@@ -60,7 +59,7 @@ def messages():
 
 def rows(title):
     """Return the cells of the rows of a table, without its head."""
-    text = FAILURES.partition(f"\n### {title}\n")[2].partition("\n### ")[0]
+    text = FAILURES.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     lines = [line for line in text.splitlines() if line.startswith("|")][2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
@@ -142,5 +141,5 @@ def test_the_estimate_is_what_its_code_prints():
 
 
 def test_links_lead_somewhere():
-    for link in re.findall(r"\]\(([^)#]+)\)", PAGE + SIZING):
+    for link in re.findall(r"\]\(([^)#]+)\)", FAILURES + SIZING):
         assert (ROOT / "docs" / link).exists(), link
