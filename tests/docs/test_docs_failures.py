@@ -81,9 +81,9 @@ QUOTES = [
     quote
     for title, columns in {
         "Exit codes": [1],
-        "Attempts that failed": [0, 3],
-        "Documents that were set aside": [0],
-        "Around it": [0],
+        "Failed attempts": [0, 3],
+        "Quarantined documents": [0],
+        "Ray, stores and machines": [0],
     }.items()
     for row in rows(title)
     for column in columns
@@ -109,7 +109,7 @@ def test_every_exit_code_is_there_and_no_other():
 
 
 def test_every_cause_is_there_with_its_tries():
-    told = {quoted(row[0])[0]: row[2] for row in rows("Attempts that failed")}
+    told = {quoted(row[0])[0]: row[2] for row in rows("Failed attempts")}
     for cause in Cause:
         tries = RetryPolicy().limits[cause]
         assert int(re.match(r"\d+", told[cause.value])[0]) == tries
@@ -117,14 +117,14 @@ def test_every_cause_is_there_with_its_tries():
 
 @pytest.mark.parametrize("kind", [TAIL, SKIPPED, DROPPED])
 def test_every_kind_of_quarantine_of_our_own_is_there(kind):
-    shown = [quote for row in rows("Documents that were set aside") for quote in quoted(row[0])]
+    shown = [quote for row in rows("Quarantined documents") for quote in quoted(row[0])]
     assert f"{kind}: ..." in shown
 
 
 def test_every_reason_of_a_source_is_there(messages):
     from nanotok_ray.sources import json_lines  # noqa: PLC0415
 
-    shown = [quote for row in rows("Documents that were set aside") for quote in quoted(row[0])]
+    shown = [quote for row in rows("Quarantined documents") for quote in quoted(row[0])]
     kinds = {quote.partition(":")[0] for quote in shown}
     said = re.findall(r'Rejected\(f?"([a-z A-Z]+):', inspect.getsource(json_lines))
     assert set(said) <= kinds
