@@ -335,6 +335,16 @@ def test_the_design_names_files_that_are_there():
         assert (ROOT / path).exists() or (ROOT / "nanotok_ray" / path).exists(), path
 
 
+@pytest.mark.parametrize("path", PAGE_PATHS, ids=name_of)
+def test_a_page_names_files_that_are_there(path):
+    """The log also names files of earlier versions, and pages name those of other projects."""
+    if path.name == "log.md":
+        return
+    folders = "benchmarks|examples|jobs|nanotok_ray|rust|storage|tests"
+    for name in re.findall(rf"`((?:{folders})/[\w/]+\.(?:py|rs))`", path.read_text("utf-8")):
+        assert (ROOT / name).exists() or (ROOT / "nanotok_ray" / name).exists(), name
+
+
 def test_the_readme_loads_and_is_short(tmp_path):
     page = (ROOT / "README.md").read_text("utf-8")
     (tmp_path / "recipe.toml").write_text(recipe_of(steps_of(page)), "utf-8")
