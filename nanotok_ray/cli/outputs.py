@@ -41,15 +41,15 @@ def status(arguments: Arguments) -> int:
 
     \b
     States:
-      running      the process is there, or it was heard of within the last 60 s
-      dead         the process is gone, or it was silent for longer
-      finished     the output is published, and no error is known
-      trained      `nanotok train` is done
+      running      the process is alive, or renewed its lease within 60 s
+      dead         the process has ended, or its lease is older than 60 s
+      finished     the output is published, and no error is recorded
+      trained      `nanotok train` has ended
       failed, interrupted, terminated
                    the last run ended so; an earlier output may be published
-      unfinished   there was a run, and how it ended is not known
-      never run    there is only a plan
-      nothing      there is no file of nanotok_ray
+      unfinished   there was a run that did not record how it ended
+      never run    there is a plan and nothing else
+      nothing      there is no file of nanotok_ray in the folder
 
     The command exits with 0 if the state is running, finished or trained, with 5 if the storage
     does not answer, and with 4 otherwise.

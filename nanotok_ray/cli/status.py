@@ -47,7 +47,7 @@ def status_lines(values: Mapping[str, Any]) -> Iterator[str]:
     if values["command"]:
         yield _line("run", _run(values))
     if values["silent_seconds"] is not None:
-        yield _line("heard", f"{values['silent_seconds']:,.0f} s ago by this machine's clock")
+        yield _line("updated", f"{values['silent_seconds']:,.0f} s ago by this machine's clock")
     for stage in values["stages"]:
         yield _line(stage["name"], _stage(stage))
     yield from _failures(values)

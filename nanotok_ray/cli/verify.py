@@ -103,7 +103,7 @@ def _message(folder: str, result: Verification, *, masks: bool) -> str:
     equal = "conversations and vision documents equal" if masks else "equal"
     text = (
         f"{folder}: {result.slices:,} slices, {result.shards:,} shards, "
-        f"{result.documents:,} documents are whole; {result.sampled:,} {equal} their source"
+        f"{result.documents:,} documents are complete; {result.sampled:,} {equal} their source"
     )
     if result.source_bytes:
         text += f" ({result.source_bytes / 1e6:,.1f} MB read again)"

@@ -331,9 +331,9 @@ class Lease:
         """
         if not self._is_ours():
             raise LeaseLostError(
-                f"another run has taken over {self._out.url}, as this one had not been heard of "
-                f"for {EXPIRY_SECONDS:.0f} s: nothing more is changed here; run the same command "
-                "again when the other run has ended"
+                f"another run has taken over {self._out.url} because this run did not renew its "
+                f"lease for {EXPIRY_SECONDS:.0f} s: this run changes nothing more; run the same "
+                "command again when the other run has ended"
             )
 
     def glance(self) -> None:

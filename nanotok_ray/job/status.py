@@ -33,7 +33,7 @@ class RunStatus:
     lease: Seen | None = None
     journal: RunJournal | None = None
     silent: float | None = None
-    """Seconds since the run was last heard of, by this machine's clock; None: it has ended."""
+    """Seconds since the run last wrote its lease or journal, by this clock; None: it has ended."""
 
 
 def run_status(out: Folder, *, now: float, me: Holder | None = None) -> RunStatus:
@@ -54,8 +54,8 @@ def run_status(out: Folder, *, now: float, me: Holder | None = None) -> RunStatu
         return _without_a_run(out, is_published=is_published)
     if lease is not None and not _is_of(journal, lease):
         journal = None
-    heard = max(journal.last_at if journal else 0.0, _renewed(lease))
-    silent = max(0.0, now - heard) if heard else None
+    updated = max(journal.last_at if journal else 0.0, _renewed(lease))
+    silent = max(0.0, now - updated) if updated else None
     state, why = _state(lease, journal, me, silent=silent, is_published=is_published)
     return RunStatus(
         state=state,
@@ -82,17 +82,17 @@ def _state(
         if state == RUNNING or end is None:
             return state, why
     elif end is None and silent is not None and silent <= EXPIRY_SECONDS:
-        return RUNNING, "it was heard a moment ago, though it holds no lease on the output now"
+        return RUNNING, "it wrote to its journal a moment ago, though it no longer holds the lease"
     if journal is not None and end is not None:
         return _of_end(journal, end, is_published=is_published)
     if is_published:
         return FINISHED, ""
-    return UNFINISHED, "the last run did not write down how it ended"
+    return UNFINISHED, "the last run did not record how it ended"
 
 
 def _without_a_run(out: Folder, *, is_published: bool) -> RunStatus:
     if is_published:
-        return RunStatus(state=FINISHED, why="nothing is known of the run", is_published=True)
+        return RunStatus(state=FINISHED, why="there is no record of the run", is_published=True)
     state = PLANNED if out.exists(PLAN_NAME) else NOTHING
     return RunStatus(state=state, why="", is_published=False)
 
@@ -108,13 +108,14 @@ def _is_of(journal: RunJournal | None, lease: Seen) -> bool:
 
 def _of_holder(holder: Holder, me: Holder, silent: float | None) -> tuple[str, str]:
     if holder.is_dead(me):
-        return DEAD, "its process is gone for sure"
+        return DEAD, "its process has ended without releasing the output"
     if holder.lives(me):
-        return RUNNING, "its process is there"
+        return RUNNING, "its process is alive on this machine"
     if silent is not None and silent <= EXPIRY_SECONDS:
         return RUNNING, ""
-    silence = "" if silent is None else f" of for {silent:,.0f} s by this machine's clock"
-    return DEAD, f"it was not heard{silence}: a run that lives is every {EXPIRY_SECONDS / 4:.0f} s"
+    silence = "" if silent is None else f" for {silent:,.0f} s by this machine's clock"
+    every = f"a running job renews it every {EXPIRY_SECONDS / 4:.0f} s"
+    return DEAD, f"its lease was not renewed{silence}; {every}"
 
 
 def _of_end(journal: RunJournal, end: Mapping[str, Any], *, is_published: bool) -> tuple[str, str]:
@@ -122,11 +123,12 @@ def _of_end(journal: RunJournal, end: Mapping[str, Any], *, is_published: bool) 
     if status == DONE and is_published:
         return FINISHED, ""
     if status == DONE and journal.head.get("command") == "train":
-        return TRAINED, "the tokenizer is learned; the corpus was not to be tokenized"
+        return TRAINED, "the run learned the tokenizer and was not asked to tokenize the corpus"
     if status in (FAILED, INTERRUPTED, TERMINATED):
         error = end.get("error")
         return str(status), error if isinstance(error, str) else ""
-    return UNFINISHED, "the manifest is gone" if status == DONE else "how it ended is not known"
+    missing = "the manifest is missing"
+    return UNFINISHED, missing if status == DONE else "the run did not record how it ended"
 
 
 def _renewed(lease: Seen | None) -> float:

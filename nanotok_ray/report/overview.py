@@ -99,7 +99,7 @@ def _lead(facts: Facts) -> Iterator[Cell]:
     if began:
         yield f"began {format_time(began)}"
     if took is not None:
-        text = "took" if journal.end is not None else "last heard of after"
+        text = "took" if journal.end is not None else "last update after"
         yield f"{text} {format_duration(took)}"
 
 

@@ -138,13 +138,13 @@ def test_how_a_run_ended_is_told(job, out, capsys, error, state):
     assert state != "failed" or "web is bad" in text
 
 
-def test_a_run_elsewhere_is_running_while_it_is_heard_of(out):
+def test_a_run_elsewhere_is_running_while_it_renews_its_lease(out):
     hold(out, at=NOW - 20)
     journal(out, HEAD, COUNT)
     assert seen(out)["silent_seconds"] == 20.0
     told = [seen(out, at=NOW + after)["state"] for after in (0, 40, 41)]
     assert told == ["running", "running", "dead"]
-    assert "was not heard of for 61 s by this machine's clock" in seen(out, at=NOW + 41)["why"]
+    assert "was not renewed for 61 s by this machine's clock" in seen(out, at=NOW + 41)["why"]
 
 
 def test_its_own_clock_may_be_ahead(out):
@@ -227,7 +227,7 @@ def test_another_command_afterwards_does_not_hide_how_the_run_ended(out):
 def test_this_process_lives_however_silent(out):
     hold(out, at=NOW - 5000, me=Holder.this_process())
     values = seen(out)
-    assert (values["state"], values["why"]) == ("running", "its process is there")
+    assert (values["state"], values["why"]) == ("running", "its process is alive on this machine")
 
 
 KILLED = """
@@ -269,7 +269,7 @@ def test_a_run_that_was_killed_is_dead_for_sure(out, tmp_path, capsys):
         process.wait()
         code, values, text = shown(out, capsys)
     assert (code, values["state"]) == (4, "dead")
-    assert "gone for sure" in text
+    assert "its process has ended without releasing the output" in text
 
 
 def test_watching_ends_with_the_run(out, monkeypatch):

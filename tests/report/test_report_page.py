@@ -335,7 +335,7 @@ def test_a_run_that_has_not_ended_and_lost_a_segment_is_told_so(out):
     (out / "run/journal/000002-000001.jsonl").unlink()
     page = page_of(out)
     assert "not finished" in page.text
-    assert "last heard of after" in page.text
+    assert "last update after" in page.text
     assert "1 segments of the journal are missing" in page.text
     assert "did not end" in page.row("tokenize", "")[2]
 
@@ -407,7 +407,7 @@ def test_a_job_writes_the_page_when_it_has_ended_and_not_when_it_did_nothing(tmp
     job, page = recipe(tmp_path / "in", tmp_path / "out"), tmp_path / "out" / REPORT_PAGE_NAME
     prepare(job)
     assert "not finished" not in page.read_text()
-    assert "last heard of" not in page.read_text()
+    assert "last update" not in page.read_text()
     page.unlink()
     assert prepare(job).values["status"] == "unchanged"
     assert not page.exists()

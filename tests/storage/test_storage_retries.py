@@ -9,6 +9,7 @@ import fsspec
 import pytest
 from aiohttp import ClientTimeout
 from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.registry import _registry, known_implementations
 
 from nanotok_ray.errors import SourceError, TransientIOError, how_to_install
 from nanotok_ray.storage import Folder, open_input
@@ -189,6 +190,15 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch, url, extra):
     hint = f"; {how_to_install(extra)}" if extra else ""
     assert str(caught.value) == f"cannot open {url}: Install that first{hint}"
     assert extra_for(url) == extra
+
+
+def test_a_scheme_that_only_a_missing_package_registers_names_its_extra(monkeypatch):
+    monkeypatch.delitem(known_implementations, "abfss", raising=False)
+    monkeypatch.delitem(_registry, "abfss", raising=False)
+    with pytest.raises(SourceError) as caught:
+        open_input("abfss://c@a/b")
+    message = f"cannot open abfss://c@a/b: Protocol not known: abfss; {how_to_install('azure')}"
+    assert str(caught.value) == message
 
 
 def test_every_kind_of_store_has_limits_that_the_user_can_change(monkeypatch):
