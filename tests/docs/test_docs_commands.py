@@ -19,6 +19,7 @@ import pytest
 from nanotok_ray.cli import main
 from nanotok_ray.job.executor import use_executor
 from nanotok_ray.recipe import load_recipe
+from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 from tests.support import cli_commands
 from tests.support.doc_commands import has_command, head_commands, steps_of, words_of
 from tests.support.doc_folder import RECIPE, ROOT, make_folder
@@ -53,6 +54,8 @@ FLAGS = {
     ("docker", "build"): {"-f", "-t"},
     ("docker", "push"): set(),
     ("pip", "install"): {"--require-hashes", "--requirement", "--no-deps"},
+    ("uv", "pip"): set(),
+    ("uv", "venv"): {"--python"},
     ("rustup", "toolchain"): set(),
     ("cargo", "test"): {"--manifest-path"},
     ("mkdir", "-p"): {"-p"},
@@ -60,6 +63,9 @@ FLAGS = {
 }
 """Programs of others, and their flags that are known to exist."""
 FILES_AFTER = {"-f", "--from-file", "--requirement", "--manifest-path", "--working-dir"}
+
+
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 
 def found(patterns):
@@ -217,6 +223,9 @@ def check_other(program, arguments):
         if each.startswith("-"):
             assert each.partition("=")[0] in FLAGS[own], (own, each)
     check_files(arguments)
+    if program in {"pip", "uv"}:
+        named = re.findall(r"(?:\.|whl)\[([^\]]+)\]", " ".join(arguments))
+        assert set(",".join(named).split(",")) - {""} <= EXTRAS.keys(), arguments
 
 
 READ = {
@@ -232,6 +241,13 @@ def recipe_of(steps):
     """Return the first whole recipe of a page, else that of all pages without."""
     whole = [each.text for each in steps if each.language == "toml" and "[output]" in each.text]
     return whole[0] if whole else RECIPE
+
+
+def test_the_install_page_has_every_extra():
+    table = (ROOT / "docs/install.md").read_text("utf-8").partition("\n| extra |")[2]
+    rows = [line for line in table.partition("\n\n")[0].splitlines() if line.startswith("| `")]
+    named = {name for line in rows for name in re.findall(r"`([^`]+)`", line.split("|")[1])}
+    assert named | {"report", "bench"} == EXTRAS.keys()
 
 
 def is_run(path, patterns):
@@ -319,11 +335,21 @@ def test_the_design_names_files_that_are_there():
         assert (ROOT / path).exists() or (ROOT / "nanotok_ray" / path).exists(), path
 
 
+@pytest.mark.parametrize("path", PAGE_PATHS, ids=name_of)
+def test_a_page_names_files_that_are_there(path):
+    """The log also names files of earlier versions, and pages name those of other projects."""
+    if path.name == "log.md":
+        return
+    folders = "benchmarks|examples|jobs|nanotok_ray|rust|storage|tests"
+    for name in re.findall(rf"`((?:{folders})/[\w/]+\.(?:py|rs))`", path.read_text("utf-8")):
+        assert (ROOT / name).exists() or (ROOT / "nanotok_ray" / name).exists(), name
+
+
 def test_the_readme_loads_and_is_short(tmp_path):
     page = (ROOT / "README.md").read_text("utf-8")
     (tmp_path / "recipe.toml").write_text(recipe_of(steps_of(page)), "utf-8")
     assert len(load_recipe(str(tmp_path / "recipe.toml")).sources) == 3
-    assert len(page.splitlines()) < 200
+    assert len(page.splitlines()) <= 150
 
 
 @pytest.mark.parametrize(
@@ -343,6 +369,8 @@ def test_the_readme_loads_and_is_short(tmp_path):
         "kubectl create -f deploy/no-such-file.yaml",
         "docker run it",
         "unheard-of program",
+        "pip install '.[no-such-extra]'",
+        "uv pip install './dist/nanotok_ray-0.1.0-...whl[s3,no-such-extra]'",
     ],
 )
 def test_a_wrong_command_is_found_out(line, capsys):

@@ -1,4 +1,4 @@
-"""docs/running.md and sizing.md: what they quote is said; the estimate is what its code prints."""
+"""docs/failures.md and sizing.md: what they quote is said; the estimate is what its code prints."""
 
 import ast
 import errno
@@ -17,9 +17,8 @@ from nanotok_ray.job.task import Cause, RetryPolicy
 from nanotok_ray.sources.quarantine import DROPPED, SKIPPED, TAIL
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/running.md").read_text("utf-8")
+FAILURES = (ROOT / "docs/failures.md").read_text("utf-8")
 SIZING = (ROOT / "docs/sizing.md").read_text("utf-8")
-FAILURES = PAGE.partition("\n## Failures, and what to do\n")[2]
 FROM_ELSEWHERE = (
     os.strerror(errno.ENOSPC),
     "TooManyRequests",  # HTTP 429
@@ -60,7 +59,7 @@ def messages():
 
 def rows(title):
     """Return the cells of the rows of a table, without its head."""
-    text = FAILURES.partition(f"\n### {title}\n")[2].partition("\n### ")[0]
+    text = FAILURES.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     lines = [line for line in text.splitlines() if line.startswith("|")][2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
@@ -82,9 +81,9 @@ QUOTES = [
     quote
     for title, columns in {
         "Exit codes": [1],
-        "Attempts that failed": [0, 3],
-        "Documents that were set aside": [0],
-        "Around it": [0],
+        "Failed attempts": [0, 3],
+        "Quarantined documents": [0],
+        "Ray, stores and machines": [0],
     }.items()
     for row in rows(title)
     for column in columns
@@ -110,7 +109,7 @@ def test_every_exit_code_is_there_and_no_other():
 
 
 def test_every_cause_is_there_with_its_tries():
-    told = {quoted(row[0])[0]: row[2] for row in rows("Attempts that failed")}
+    told = {quoted(row[0])[0]: row[2] for row in rows("Failed attempts")}
     for cause in Cause:
         tries = RetryPolicy().limits[cause]
         assert int(re.match(r"\d+", told[cause.value])[0]) == tries
@@ -118,14 +117,14 @@ def test_every_cause_is_there_with_its_tries():
 
 @pytest.mark.parametrize("kind", [TAIL, SKIPPED, DROPPED])
 def test_every_kind_of_quarantine_of_our_own_is_there(kind):
-    shown = [quote for row in rows("Documents that were set aside") for quote in quoted(row[0])]
+    shown = [quote for row in rows("Quarantined documents") for quote in quoted(row[0])]
     assert f"{kind}: ..." in shown
 
 
 def test_every_reason_of_a_source_is_there(messages):
     from nanotok_ray.sources import json_lines  # noqa: PLC0415
 
-    shown = [quote for row in rows("Documents that were set aside") for quote in quoted(row[0])]
+    shown = [quote for row in rows("Quarantined documents") for quote in quoted(row[0])]
     kinds = {quote.partition(":")[0] for quote in shown}
     said = re.findall(r'Rejected\(f?"([a-z A-Z]+):', inspect.getsource(json_lines))
     assert set(said) <= kinds
@@ -142,5 +141,5 @@ def test_the_estimate_is_what_its_code_prints():
 
 
 def test_links_lead_somewhere():
-    for link in re.findall(r"\]\(([^)#]+)\)", PAGE + SIZING):
+    for link in re.findall(r"\]\(([^)#]+)\)", FAILURES + SIZING):
         assert (ROOT / "docs" / link).exists(), link
