@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from nanotok_ray.errors import PackingError, TokenizerError
-from nanotok_ray.formats.manifest import SPLITS
+from nanotok_ray.formats import SPLITS
 from nanotok_ray.loader import Shards, open_shards
 from nanotok_ray.loader.conversations import (
     Conversation,

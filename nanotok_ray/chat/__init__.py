@@ -5,6 +5,16 @@ label for each, or the texts that are encoded separately. The compiled core rend
 documents; `reference` renders the others, or raises the error that names the problem.
 """
 
+from nanotok_ray.chat.batches import BatchRenderer, RenderedBatch, texts_of
+from nanotok_ray.chat.conversation import shape_fault
+from nanotok_ray.chat.reference import (
+    conversation_of,
+    expected_text,
+    expected_trained_text,
+    message_texts,
+    segments_of,
+)
+from nanotok_ray.chat.segments import Composed, Segment, compose
 from nanotok_ray.chat.vision import (
     MAX_IMAGE_TOKENS,
     PLACEHOLDER,
@@ -23,12 +33,24 @@ __all__ = [
     "MAX_IMAGE_TOKENS",
     "PLACEHOLDER",
     "PRESETS",
+    "BatchRenderer",
+    "Composed",
     "Preset",
+    "RenderedBatch",
+    "Segment",
     "base_image_tokens",
+    "compose",
+    "conversation_of",
     "cut",
+    "expected_text",
+    "expected_trained_text",
     "message_segments",
+    "message_texts",
     "prompt_segments",
+    "segments_of",
+    "shape_fault",
     "text_segments",
+    "texts_of",
     "tiled_image_tokens",
     "tiles_of",
 ]

@@ -37,7 +37,7 @@ from nanotok_ray.errors import (
     VerificationError,
     os_error_message,
 )
-from nanotok_ray.job.termination import Terminated, interruptible, terminable
+from nanotok_ray.job import Terminated, interruptible, terminable
 from nanotok_ray.units import did_you_mean
 
 SECTIONS: Final = {
@@ -69,7 +69,7 @@ nanotok prepare recipe.toml    # the job; the same command resumes it
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     del param
     if value and not ctx.resilient_parsing:
-        from nanotok_ray.job.doctor.software import versions
+        from nanotok_ray.job.doctor import versions
 
         click.echo(versions())
         ctx.exit()

@@ -2,3 +2,16 @@
 
 Input is tasks of the job. Output is their results. No other package imports Ray.
 """
+
+from nanotok_ray.cluster.metrics import METRICS, Metrics
+from nanotok_ray.cluster.ray_executor import RayExecutor, failure_of
+from nanotok_ray.cluster.session import LOCAL_SETTINGS, ray_session
+
+__all__ = [
+    "LOCAL_SETTINGS",
+    "METRICS",
+    "Metrics",
+    "RayExecutor",
+    "failure_of",
+    "ray_session",
+]

@@ -14,14 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nanotok_ray import _core
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import (
     CorruptOutputError,
     CountsError,
     SourceError,
     TransientIOError,
 )
-from nanotok_ray.formats.paths import local_path
+from nanotok_ray.formats import local_path
 from nanotok_ray.recipe import Gaps
 from nanotok_ray.storage import open_input
 

@@ -19,8 +19,13 @@ from nanotok_ray.exports.folder import (
 )
 from nanotok_ray.exports.layout import Exported, Layout, Target, Written, finished_units
 from nanotok_ray.exports.layouts import LAYOUTS, parse_layout
+from nanotok_ray.exports.litdata import Litdata
+from nanotok_ray.exports.llmc import Llmc
+from nanotok_ray.exports.mds import Mds
+from nanotok_ray.exports.megatron import Megatron
+from nanotok_ray.exports.raw import Raw
 from nanotok_ray.exports.unit import Unit, units_of
-from nanotok_ray.exports.work import ExportWork, check_unit, export_unit
+from nanotok_ray.exports.work import ExportWork, check_unit, export_unit, unit_problems
 
 __all__ = [
     "EXPORTS",
@@ -30,6 +35,11 @@ __all__ = [
     "ExportWork",
     "Exported",
     "Layout",
+    "Litdata",
+    "Llmc",
+    "Mds",
+    "Megatron",
+    "Raw",
     "SamePass",
     "ShardFacts",
     "Target",
@@ -46,6 +56,7 @@ __all__ = [
     "read_corpus",
     "read_export",
     "remove_orphans",
+    "unit_problems",
     "units_of",
     "write_export",
 ]

@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from nanotok_ray.chat import (
     MAX_IMAGE_TOKENS,
     PLACEHOLDER,
+    Composed,
+    Segment,
     base_image_tokens,
+    compose,
     cut,
     message_segments,
     prompt_segments,
@@ -22,7 +25,6 @@ from nanotok_ray.chat import (
     tiles_of,
 )
 from nanotok_ray.chat import conversation as chat
-from nanotok_ray.chat.segments import Composed, Segment, compose
 from nanotok_ray.errors import SourceError, TokenizerError
 from nanotok_ray.recipe.special_tokens import GROUNDING, PRESETS, SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer

@@ -4,8 +4,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.chat import conversation
-from nanotok_ray.chat.reference import (
+from nanotok_ray.chat import (
+    conversation,
     conversation_of,
     expected_text,
     expected_trained_text,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, get_args, get_origin
 import pytest
 
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.formats.manifest import RESERVED_NAMES
+from nanotok_ray.formats import RESERVED_NAMES
 from nanotok_ray.recipe import (
     LearnerRecipe,
     LimitsRecipe,

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.formats.manifest import (
-    ROW,
+from nanotok_ray.formats import (
     ShardRow,
     from_json,
     key_of,
@@ -14,6 +13,7 @@ from nanotok_ray.formats.manifest import (
     to_json,
     unpack_shards_index,
 )
+from nanotok_ray.formats.manifest import ROW
 
 NUMBERS = st.integers(0, 2**63)
 ROWS = st.builds(

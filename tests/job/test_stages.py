@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 
 from nanotok_ray.errors import SampleCheckError, TransientIOError
-from nanotok_ray.job.work import TokenizeWork, tokenize_work
-from nanotok_ray.shards.writer import ShardWriter
-from nanotok_ray.sources import make_plan
-from nanotok_ray.sources.slices import SliceReading
+from nanotok_ray.job import TokenizeWork, tokenize_work
+from nanotok_ray.shards import ShardWriter
+from nanotok_ray.sources import SliceReading, make_plan
 from nanotok_ray.storage import local
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.small_corpus import recipe, shard_settings, texts, write_corpus

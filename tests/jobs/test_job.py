@@ -13,10 +13,7 @@ from nanotok_ray.errors import (
     SliceError,
     VerificationError,
 )
-from nanotok_ray.job.decide import decide
-from nanotok_ray.job.events import Note, StageStarted
-from nanotok_ray.job.executor import use_executor
-from nanotok_ray.job.work import tokenize_work
+from nanotok_ray.job import Note, StageStarted, decide, tokenize_work, use_executor
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer, make_model

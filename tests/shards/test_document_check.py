@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import SampleCheckError
-from nanotok_ray.formats.document_ids import DocumentIds
+from nanotok_ray.formats import DocumentIds
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.shards import render, tokenize_slice
-from nanotok_ray.shards.check import cross_check
+from nanotok_ray.shards.check import DocumentCheck, Sample, cross_check
 from nanotok_ray.shards.check.document import (
     LONG_CONVERSATION,
     LONG_SPAN,
@@ -23,9 +23,7 @@ from nanotok_ray.shards.check.document import (
     OTHER_MASK,
     OTHER_TEXT,
     WINDOW_BYTES,
-    DocumentCheck,
 )
-from nanotok_ray.shards.check.sample import Sample
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Model, Tokenizer

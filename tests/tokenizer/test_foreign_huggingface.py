@@ -11,7 +11,7 @@ from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Peer
 
 from nanotok_ray._core import Splitter
-from nanotok_ray.counts.patterns import PATTERNS
+from nanotok_ray.counts import PATTERNS
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.foreign import from_huggingface_file

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Peer
 
-from nanotok_ray.counts.patterns import PATTERNS
+from nanotok_ray.counts import PATTERNS
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.huggingface import to_huggingface_file
 
