@@ -26,7 +26,7 @@ from nanotok_ray.chat.vision import (
     tiled_image_tokens,
     tiles_of,
 )
-from nanotok_ray.recipe.special_tokens import GROUNDING, PRESETS, Preset
+from nanotok_ray.recipe import GROUNDING, PRESETS, Preset
 
 __all__ = [
     "GROUNDING",

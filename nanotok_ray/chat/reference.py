@@ -19,7 +19,7 @@ from nanotok_ray.dialects import (
 from nanotok_ray.dialects import messages as customjson
 from nanotok_ray.dialects import messages as pairs
 from nanotok_ray.dialects import messages as sharegpt
-from nanotok_ray.recipe.special_tokens import PRESETS
+from nanotok_ray.recipe import PRESETS
 
 COUNTS = "image_token_counts"
 """The field that says how many tokens each image of a document takes."""

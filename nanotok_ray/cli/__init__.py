@@ -5,7 +5,6 @@ Modules that define commands import click alone at the top, so that help and com
 
 from nanotok_ray.cli.main import exit_code, main, nanotok
 from nanotok_ray.cli.printing import EXIT_CODES, Console
-from nanotok_ray.cli.status import read_status
 
 __all__ = [
     "EXIT_CODES",
@@ -13,5 +12,4 @@ __all__ = [
     "exit_code",
     "main",
     "nanotok",
-    "read_status",
 ]

@@ -245,7 +245,7 @@ def _run_job(name: str, arguments: Arguments, **options: bool) -> int:
 
 
 def _dry_run(name: str, arguments: Arguments, recipe: "Recipe", on_event: "OnEvent") -> int:
-    from nanotok_ray.job import decide
+    from nanotok_ray.job.decide import decide
 
     planned = decide(
         recipe,

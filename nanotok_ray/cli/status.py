@@ -27,10 +27,10 @@ from nanotok_ray.job import (
     Stage,
     StageEnded,
     TimeLeft,
-    decide,
     stage_line,
 )
 from nanotok_ray.job import run_status as read_run_status
+from nanotok_ray.job.decide import decide
 from nanotok_ray.recipe import Recipe, load_recipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import format_estimate, printable

@@ -16,7 +16,7 @@ from nanotok_ray.counts import (
     resolve_pattern,
 )
 from nanotok_ray.errors import NanotokError, TokenizerError, VocabularySizeError
-from nanotok_ray.recipe.special_tokens import PRESETS, SPECIAL_TOKENS
+from nanotok_ray.recipe import PRESETS, SPECIAL_TOKENS
 from nanotok_ray.tokenizer import (
     NUM_BYTES,
     OR_FORCE,

@@ -13,8 +13,7 @@ from nanotok_ray.job.probes import work_folder
 from nanotok_ray.job.stage import GivingUp, give_up_after, run_stage
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.work import CountWork, count_work
-from nanotok_ray.recipe import Recipe, SourceRecipe
-from nanotok_ray.recipe.special_tokens import GROUNDING
+from nanotok_ray.recipe import GROUNDING, Recipe, SourceRecipe
 from nanotok_ray.shards import Record, finished_records
 from nanotok_ray.sources import Plan, Slice
 from nanotok_ray.storage import Folder

@@ -13,11 +13,13 @@ from nanotok_ray.job.probes import output_folder
 from nanotok_ray.job.stage import GivingUp, format_failure, give_up_after, run_stage
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.work import TokenizeWork, tokenize_work, tokenized_record
-from nanotok_ray.recipe import LimitsRecipe, Recipe, SourceRecipe
-from nanotok_ray.recipe.special_tokens import (
+from nanotok_ray.recipe import (
     GROUNDING,
     IMAGE_TOKENS,
     SPECIAL_TOKENS,
+    LimitsRecipe,
+    Recipe,
+    SourceRecipe,
     image_token_of,
 )
 from nanotok_ray.shards import (

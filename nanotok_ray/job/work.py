@@ -12,11 +12,11 @@ from nanotok_ray.counts import (
     CountPart,
     CountSettings,
     PartSettings,
-    count_slice,
     merge_count_files,
     merged_key,
     reduce_part,
 )
+from nanotok_ray.counts.count_slice import count_slice
 from nanotok_ray.errors import SampleCheckError, TransientIOError
 from nanotok_ray.exports import SamePass
 from nanotok_ray.formats import to_json

@@ -11,8 +11,7 @@ from typing import Any, Final
 from nanotok_ray.chat import PLACEHOLDER, texts_of
 from nanotok_ray.dialects import Dialect, detect, kind_of
 from nanotok_ray.errors import SourceError
-from nanotok_ray.recipe import LimitsRecipe, SourceRecipe
-from nanotok_ray.recipe.special_tokens import GROUNDING
+from nanotok_ray.recipe import GROUNDING, LimitsRecipe, SourceRecipe
 from nanotok_ray.sources.batch import BadDocument, Batch, BatchBuilder
 from nanotok_ray.sources.files import SourceFile
 from nanotok_ray.sources.json_lines import BOM, Shape, invalid_utf8, shape_of, too_large

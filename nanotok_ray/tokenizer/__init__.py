@@ -4,58 +4,87 @@ Input is counts of spans, or a tokenizer's files in the formats of this project,
 or Hugging Face. Output is a `Tokenizer`, ids, and the same files.
 """
 
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
-from nanotok_ray.tokenizer.folder import (
-    FILE_NAMES,
-    READABLE_NAME,
-    default_folder,
-    differing_files,
-    save_for_nanochat,
-)
-from nanotok_ray.tokenizer.model import NUM_BYTES, Model, make_model
-from nanotok_ray.tokenizer.opened import (
-    RANKS,
-    expected_tokenizer,
-    open_tokenizer,
-    path_and_pattern,
-    written_tokenizer,
-)
-from nanotok_ray.tokenizer.output import (
-    OR_FORCE,
-    WITHOUT_SPECIAL_TOKENS,
-    check_free,
-    file_suffix,
-    files_there,
-    sized_output,
-    write_file,
-    write_new,
-)
-from nanotok_ray.tokenizer.report import (
-    BELOW_MIN_PAIR_COUNT,
-    NO_PAIR_LEFT,
-    REACHED,
-    REPORT_FORMAT,
-    REPORT_NAME,
-    Counted,
-    Learned,
-    cut_report,
-    short_report,
-    token_text,
-    training_report,
-    why_stopped,
-)
-from nanotok_ray.tokenizer.rustbpe import RustBPETokenizer, get_token_bytes, get_tokenizer
-from nanotok_ray.tokenizer.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.train import (
-    LearnedTokenizer,
-    Made,
-    MergeProgress,
-    TrainSettings,
-    count_spans,
-    learn_counts,
-    learn_merges,
-    train_tokenizer,
-)
+from typing import TYPE_CHECKING
+
+from nanotok_ray import lazy_attributes
+
+if TYPE_CHECKING:
+    from nanotok_ray.recipe import SPECIAL_TOKENS
+    from nanotok_ray.tokenizer.folder import (
+        FILE_NAMES,
+        READABLE_NAME,
+        default_folder,
+        differing_files,
+        save_for_nanochat,
+    )
+    from nanotok_ray.tokenizer.model import NUM_BYTES, Model, make_model
+    from nanotok_ray.tokenizer.opened import (
+        RANKS,
+        expected_tokenizer,
+        open_tokenizer,
+        path_and_pattern,
+        written_tokenizer,
+    )
+    from nanotok_ray.tokenizer.output import (
+        OR_FORCE,
+        WITHOUT_SPECIAL_TOKENS,
+        check_free,
+        file_suffix,
+        files_there,
+        sized_output,
+        write_file,
+        write_new,
+    )
+    from nanotok_ray.tokenizer.report import (
+        BELOW_MIN_PAIR_COUNT,
+        NO_PAIR_LEFT,
+        REACHED,
+        REPORT_FORMAT,
+        REPORT_NAME,
+        Counted,
+        Learned,
+        cut_report,
+        short_report,
+        token_text,
+        training_report,
+        why_stopped,
+    )
+    from nanotok_ray.tokenizer.rustbpe import RustBPETokenizer, get_token_bytes, get_tokenizer
+    from nanotok_ray.tokenizer.tokenizer import Tokenizer
+    from nanotok_ray.tokenizer.train import (
+        LearnedTokenizer,
+        Made,
+        MergeProgress,
+        TrainSettings,
+        count_spans,
+        learn_counts,
+        learn_merges,
+        train_tokenizer,
+    )
+else:
+    __getattr__ = lazy_attributes(
+        __name__,
+        {
+            "special_tokens": "SPECIAL_TOKENS",
+            "folder": "FILE_NAMES READABLE_NAME default_folder differing_files save_for_nanochat",
+            "model": "Model NUM_BYTES make_model",
+            "opened": "RANKS expected_tokenizer open_tokenizer path_and_pattern written_tokenizer",
+            "output": (
+                "OR_FORCE WITHOUT_SPECIAL_TOKENS check_free file_suffix files_there "
+                "sized_output write_file write_new"
+            ),
+            "report": (
+                "BELOW_MIN_PAIR_COUNT Counted Learned NO_PAIR_LEFT REACHED REPORT_FORMAT "
+                "REPORT_NAME cut_report short_report token_text training_report why_stopped"
+            ),
+            "rustbpe": "RustBPETokenizer get_token_bytes get_tokenizer",
+            "tokenizer": "Tokenizer",
+            "train": (
+                "LearnedTokenizer Made MergeProgress TrainSettings count_spans learn_counts "
+                "learn_merges train_tokenizer"
+            ),
+        },
+    )
 
 __all__ = [
     "BELOW_MIN_PAIR_COUNT",

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from nanotok_ray.counts import PATTERNS
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.model import Model
 
 _PARTS: Final = re.compile(

@@ -14,7 +14,7 @@ from nanotok_ray.chat import conversation as chat
 from nanotok_ray.dialects import Dialect, reason_of
 from nanotok_ray.documents import Documents, as_documents
 from nanotok_ray.errors import ConversationError, NanotokError, TokenizerError
-from nanotok_ray.recipe.special_tokens import IMAGE_TOKENS, image_token_of
+from nanotok_ray.recipe import IMAGE_TOKENS, image_token_of
 from nanotok_ray.tokenizer.chat_template import (
     ChatTemplate,
     is_batch_of_conversations,

@@ -18,7 +18,7 @@ from nanotok_ray.counts import SPLIT_PATTERN, default_threads
 from nanotok_ray.documents import batches_of
 from nanotok_ray.errors import TokenizerError, VocabularySizeError
 from nanotok_ray.formats import to_json
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer.model import (
     MAX_ID,

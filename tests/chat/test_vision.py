@@ -26,7 +26,7 @@ from nanotok_ray.chat import (
 )
 from nanotok_ray.chat import conversation as chat
 from nanotok_ray.errors import SourceError, TokenizerError
-from nanotok_ray.recipe.special_tokens import GROUNDING, PRESETS, SPECIAL_TOKENS
+from nanotok_ray.recipe import GROUNDING, PRESETS, SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
 
 

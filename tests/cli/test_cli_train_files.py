@@ -17,7 +17,7 @@ from tokenizers import Tokenizer as HuggingFaceTokenizer
 from nanotok_ray import SpanCounts, Tokenizer
 from nanotok_ray.cli import main
 from nanotok_ray.counts import PATTERNS, count_corpus
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.sources import ReadingRules, SliceReading, find_named
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer.readable import to_tiktoken_file

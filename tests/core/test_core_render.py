@@ -14,7 +14,7 @@ from nanotok_ray.counts import SPLIT_PATTERN
 from nanotok_ray.dialects import CHAT_DIALECTS, MALFORMED, VISION_DIALECTS
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SplitError, TokenizerError
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe import SPECIAL_TOKENS
 from tests.support.dialect_documents import MESSAGES, PAIR, assistant, user
 from tests.support.dialect_strategies import (
     EVERY,

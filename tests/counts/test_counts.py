@@ -20,10 +20,10 @@ from nanotok_ray.counts import (
     CountProvenance,
     CountReader,
     CountSettings,
-    count_slice,
     pack_counts,
     reduce_counts,
 )
+from nanotok_ray.counts.count_slice import count_slice
 from nanotok_ray.counts.patterns import split
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError

@@ -17,7 +17,7 @@ import pytest
 from nanotok_ray.cli import main
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.loader import open_shards
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.small_corpus import contents, texts, write_conversations
 

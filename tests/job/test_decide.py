@@ -15,13 +15,13 @@ from nanotok_ray.job import (
     StageStarted,
     StageTimes,
     Start,
-    decide,
     ignore,
     lease_in_force,
     read_journal,
     run_job,
     use_executor,
 )
+from nanotok_ray.job.decide import decide
 from nanotok_ray.storage import Folder
 from tests.support.executors import InProcess
 from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet

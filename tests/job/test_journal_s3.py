@@ -5,8 +5,7 @@ import uuid
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.cli import read_status
-from nanotok_ray.cli.status import Clock
+from nanotok_ray.cli.status import Clock, read_status
 from nanotok_ray.job import Journal, Note, StageStarted, read_journal
 from nanotok_ray.job.journal import segment_name
 from nanotok_ray.storage import Folder

@@ -14,8 +14,7 @@ from nanotok_ray.dialects import Dialect
 from nanotok_ray.errors import QuarantineLimitError, RecipeError
 from nanotok_ray.job import check_special_tokens, count_work, plan_job, training_of
 from nanotok_ray.loader import open_shards
-from nanotok_ray.recipe import parse_recipe
-from nanotok_ray.recipe.special_tokens import GROUNDING
+from nanotok_ray.recipe import GROUNDING, parse_recipe
 from nanotok_ray.shards import verify_output
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder

@@ -3,7 +3,8 @@
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.job import Note, decide
+from nanotok_ray.job import Note
+from nanotok_ray.job.decide import decide
 from nanotok_ray.shards import find_garbage, verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, differing_files

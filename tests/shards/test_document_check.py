@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray.errors import SampleCheckError
 from nanotok_ray.formats import DocumentIds
-from nanotok_ray.recipe import parse_recipe
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe import SPECIAL_TOKENS, parse_recipe
 from nanotok_ray.shards import render, tokenize_slice
 from nanotok_ray.shards.check import DocumentCheck, Sample, cross_check
 from nanotok_ray.shards.check.document import (

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nanotok_ray.errors import CorruptOutputError, SourceError
-from nanotok_ray.job import decide
+from nanotok_ray.job.decide import decide
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources import (
     SliceReading,

@@ -12,7 +12,7 @@ import numpy as np
 
 from nanotok_ray.chat import compose, segments_of
 from nanotok_ray.formats import PLAN_NAME, RECORD_FORMAT, ROLES, TOKENIZER_FOLDER, to_json
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.shards import (
     NativeSink,
     Rendered,

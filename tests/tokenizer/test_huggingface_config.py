@@ -3,7 +3,7 @@ import json
 import pytest
 from tokenizers import Tokenizer as Peer
 
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import FILE_NAMES, Tokenizer
 from nanotok_ray.tokenizer.huggingface import CHAT_TEMPLATE, to_huggingface_config
 

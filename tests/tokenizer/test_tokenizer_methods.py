@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import ConversationError, TokenizerError, UnknownTokenError
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.huggingface import CHAT_TEMPLATE, to_huggingface_file
 from tests.support.huggingface_chat import apply_template, encode_chat

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nanotok_ray.counts import SpanTotals, resolve_pattern
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.formats import to_json
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import (
     BELOW_MIN_PAIR_COUNT,
     NO_PAIR_LEFT,
