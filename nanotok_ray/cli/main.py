@@ -69,7 +69,7 @@ nanotok prepare recipe.toml    # the job; the same command resumes it
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     del param
     if value and not ctx.resilient_parsing:
-        from nanotok_ray.job.doctor import versions
+        from nanotok_ray.job.doctor.software import versions
 
         click.echo(versions())
         ctx.exit()

@@ -25,7 +25,7 @@ from nanotok_ray.formats import (
     text,
 )
 from nanotok_ray.loader.shards import Shards
-from nanotok_ray.recipe import SPECIAL_TOKENS
+from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.api import prepare, train
-from nanotok_ray.cli import main
-from nanotok_ray.cli.status import Clock, read_status, status
+from nanotok_ray.cli import main, status
+from nanotok_ray.cli.status import Clock, read_status
+from nanotok_ray.errors import SliceError, TransientIOError
 from nanotok_ray.job import Holder, Journal, StageStarted, ignore, lease_name, leased, plan_job
 from nanotok_ray.job.journal import segment_name
 from nanotok_ray.job.lease import take
