@@ -361,12 +361,15 @@ class CountReader:
             CorruptOutputError: the head does not say it.
         """
         try:
-            starts = np.array(json.loads(self._metadata[b"ranges"]), dtype=np.int64)
-        except (KeyError, ValueError, TypeError, OverflowError) as error:
+            # as JSON all 4,097 numbers would take a twentieth of the time of a reduce
+            numbers = self._metadata[b"ranges"].removeprefix(b"[").removesuffix(b"]").split(b",")
+            step = NUM_RANGES // num_ranges
+            starts = np.array([int(number) for number in numbers[::step]], dtype=np.int64)
+        except (KeyError, ValueError, OverflowError) as error:
             raise self._damaged("its head has no row offsets of ranges") from error
-        if starts.shape != (NUM_RANGES + 1,) or starts[0] != 0 or np.any(np.diff(starts) < 0):
+        if len(numbers) != NUM_RANGES + 1 or starts[0] != 0 or np.any(np.diff(starts) < 0):
             raise self._damaged("the row offsets of ranges in its head make no sense")
-        return starts[:: NUM_RANGES // num_ranges].copy()
+        return starts
 
     def batch(self, number: int) -> pa.RecordBatch:
         """Read one batch.
