@@ -123,6 +123,7 @@ def test_an_end_token_that_the_tokenizer_lacks_is_refused_before_anything_is_wri
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "dtype"), [(65_280, "<u2"), (65_281, "<u4")])
 def test_ids_of_special_tokens_count_for_the_width_and_none_wraps(job, tmp_path, count, dtype):
     names = ["<|bos|>", *[f"<|{number}|>" for number in range(count - 1)]]

@@ -104,7 +104,7 @@ def states(draw, finished):
 
 @given(data=st.data())
 @settings(
-    max_examples=max(10, settings.default.max_examples // 2),
+    max_examples=max(10, settings.default.max_examples // 4),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -77,7 +77,6 @@ def test_a_slice_may_be_left_out_by_choice_and_is_counted(corpus, tmp_path, brok
     assert verify_output(Folder(str(tmp_path / "out"))).passed
 
 
-@pytest.mark.slow
 @pytest.mark.xdist_group("s3")
 def test_what_a_failed_attempt_left_of_a_slice_does_not_keep_it_from_being_left_out(
     corpus, tmp_path

@@ -367,7 +367,6 @@ def test_the_client_gets_our_limits_unless_the_user_set_others(folder, monkeypat
     assert config().retries["total_max_attempts"] == 7
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_whole_job_on_s3_gives_what_it_gives_on_a_disk(
     proxy, folder, tmp_path, monkeypatch, in_process
