@@ -28,7 +28,7 @@ export NANOTOK_DEMO_DIR := $(DEMO)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo test test-python test-plain test-ray test-slow test-rust test-torch lint types layers format bench peers fuzz wheel lock check check-long check-versions clean
+.PHONY: help setup build demo test test-python test-plain test-ray test-slow test-rust test-torch lint types layers format bench golden peers fuzz wheel lock check check-long check-versions clean
 
 help:  ## Say what each verb does
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -98,6 +98,12 @@ bench: build $(DEMO)/corpus/.made  ## Run the benchmarks for a short while on th
 
 peers: build $(PEERS)/.installed $(DEMO)/corpus/.made  ## Read exports of a real job by the peers' own classes (installs 6 GB into .venv-peers)
 	$(BIN)/python -m tests.peers.run --demo $(DEMO) --python $(PEERS)/bin/python
+
+golden: build  ## Write the files that tests compare with, and docs/api.md, from the code; review them as a diff
+	$(BIN)/python -m tests.support.golden_files
+	$(BIN)/python -m tests.support.cli_commands
+	$(BIN)/python -m tests.support.api_page
+	git diff --stat -- tests docs/api.md
 
 fuzz:  ## Fuzz the core on nightly Rust, FUZZ_SECONDS (60) for each target
 	sh rust/fuzz/run.sh $(FUZZ_SECONDS)
