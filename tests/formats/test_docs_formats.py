@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from nanotok_ray.job import JOURNAL_FORMAT, FailedAttempt, Happened, JournalledSlice, Stage
-from nanotok_ray.job.journal import segment_name
+from nanotok_ray.job import (
+    JOURNAL_FORMAT,
+    FailedAttempt,
+    Happened,
+    JournalledSlice,
+    Stage,
+    segment_name,
+)
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/formats.md").read_text("utf-8")
