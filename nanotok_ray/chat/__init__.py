@@ -5,8 +5,8 @@ label for each, or the texts that are encoded separately. The compiled core rend
 documents; `reference` renders the others, or raises the error that names the problem.
 """
 
-from nanotok_ray.chat.batches import BatchRenderer, RenderedBatch, texts_of
-from nanotok_ray.chat.conversation import shape_fault
+from nanotok_ray.chat.batches import BatchRenderer, RenderedBatch, core_dialect, texts_of
+from nanotok_ray.chat.conversation import layout, render, render_for_completion, shape_fault
 from nanotok_ray.chat.reference import (
     conversation_of,
     expected_text,
@@ -41,12 +41,16 @@ __all__ = [
     "base_image_tokens",
     "compose",
     "conversation_of",
+    "core_dialect",
     "cut",
     "expected_text",
     "expected_trained_text",
+    "layout",
     "message_segments",
     "message_texts",
     "prompt_segments",
+    "render",
+    "render_for_completion",
     "segments_of",
     "shape_fault",
     "text_segments",

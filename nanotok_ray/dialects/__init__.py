@@ -21,7 +21,7 @@ from nanotok_ray.dialects.fields import (
     string_of,
     value_of,
 )
-from nanotok_ray.dialects.gsm8k import extract_answer
+from nanotok_ray.dialects.gsm8k import extract_answer, parts_of
 from nanotok_ray.dialects.messages import messages_of
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "kind_of",
     "messages_of",
     "object_of",
+    "parts_of",
     "reason_of",
     "string_of",
     "value_of",

@@ -44,7 +44,9 @@ if TYPE_CHECKING:
         RunJournal,
         Stage,
         read_journal,
+        row_of,
         runs_in,
+        segment_name,
     )
     from nanotok_ray.job.journal_writer import Journal
     from nanotok_ray.job.journaling import Journaling, StageTimes
@@ -105,7 +107,8 @@ else:
             "job": "run_job",
             "journal": (
                 "DONE FAILED FailedAttempt Happened INTERRUPTED JOURNAL_FOLDER JOURNAL_FORMAT "
-                "JournalledSlice RunJournal Stage TERMINATED read_journal runs_in"
+                "JournalledSlice RunJournal Stage TERMINATED read_journal row_of runs_in "
+                "segment_name"
             ),
             "journal_writer": "Journal",
             "journaling": "Journaling StageTimes",
@@ -210,12 +213,14 @@ __all__ = [
     "names_in_use",
     "plan_job",
     "read_journal",
+    "row_of",
     "run_batch",
     "run_job",
     "run_stage",
     "run_status",
     "run_tasks",
     "runs_in",
+    "segment_name",
     "shard_settings",
     "stage_line",
     "terminable",

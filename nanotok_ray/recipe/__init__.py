@@ -31,10 +31,12 @@ if TYPE_CHECKING:
         Preset,
         image_token_of,
     )
+    from nanotok_ray.recipe.text import parse_size
 else:
     __getattr__ = lazy_attributes(
         __name__,
         {
+            "text": "parse_size",
             "model": (
                 "Gaps LearnerRecipe LimitsRecipe MAX_DOCUMENT_BYTES OutputRecipe Recipe "
                 "TokenizerRecipe"
@@ -63,4 +65,5 @@ __all__ = [
     "image_token_of",
     "load_recipe",
     "parse_recipe",
+    "parse_size",
 ]

@@ -6,6 +6,7 @@ make shards.idx and the manifest. The package schedules nothing.
 
 from nanotok_ray.shards.garbage import Garbage, find_garbage
 from nanotok_ray.shards.output import (
+    COUNTED,
     READERS,
     Expected,
     Output,
@@ -29,6 +30,7 @@ from nanotok_ray.shards.verify import MAX_PRINTED_PROBLEMS, Verification, verify
 from nanotok_ray.shards.writer import Rendered, ShardWriter, SourceMap, mapped_rows
 
 __all__ = [
+    "COUNTED",
     "MASKED",
     "MAX_PRINTED_PROBLEMS",
     "READERS",

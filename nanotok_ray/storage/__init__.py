@@ -21,6 +21,7 @@ from nanotok_ray.storage.remote import RemoteStore, is_precondition_conflict
 from nanotok_ray.storage.remote_input import RemoteInput, SeekableFile
 from nanotok_ray.storage.retries import (
     StoreRetryPolicy,
+    attempt,
     current_retry_policy,
     is_transient,
     transient_errors,
@@ -40,6 +41,7 @@ __all__ = [
     "StoreRetryPolicy",
     "WholeFile",
     "arrow_sink",
+    "attempt",
     "connect",
     "current_retry_policy",
     "extra_for",

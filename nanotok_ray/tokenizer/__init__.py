@@ -17,6 +17,16 @@ if TYPE_CHECKING:
         differing_files,
         save_for_nanochat,
     )
+    from nanotok_ray.tokenizer.huggingface import (
+        CHAT_TEMPLATE,
+        to_chat_template,
+        to_former_huggingface_file,
+        to_huggingface_config,
+        to_huggingface_file,
+        to_huggingface_split,
+        token_bytes,
+        with_atomic_intervals,
+    )
     from nanotok_ray.tokenizer.model import NUM_BYTES, Model, make_model
     from nanotok_ray.tokenizer.opened import (
         RANKS,
@@ -30,10 +40,17 @@ if TYPE_CHECKING:
         WITHOUT_SPECIAL_TOKENS,
         check_free,
         file_suffix,
+        files_of_others,
         files_there,
         sized_output,
         write_file,
         write_new,
+    )
+    from nanotok_ray.tokenizer.readable import (
+        from_readable,
+        sha256_of,
+        to_readable,
+        to_tiktoken_file,
     )
     from nanotok_ray.tokenizer.report import (
         BELOW_MIN_PAIR_COUNT,
@@ -65,13 +82,19 @@ else:
     __getattr__ = lazy_attributes(
         __name__,
         {
+            "huggingface": (
+                "CHAT_TEMPLATE to_chat_template to_former_huggingface_file "
+                "to_huggingface_config to_huggingface_file to_huggingface_split token_bytes "
+                "with_atomic_intervals"
+            ),
+            "readable": "from_readable sha256_of to_readable to_tiktoken_file",
             "special_tokens": "SPECIAL_TOKENS",
             "folder": "FILE_NAMES READABLE_NAME default_folder differing_files save_for_nanochat",
             "model": "Model NUM_BYTES make_model",
             "opened": "RANKS expected_tokenizer open_tokenizer path_and_pattern written_tokenizer",
             "output": (
-                "OR_FORCE WITHOUT_SPECIAL_TOKENS check_free file_suffix files_there "
-                "sized_output write_file write_new"
+                "OR_FORCE WITHOUT_SPECIAL_TOKENS check_free file_suffix files_of_others "
+                "files_there sized_output write_file write_new"
             ),
             "report": (
                 "BELOW_MIN_PAIR_COUNT Counted Learned NO_PAIR_LEFT REACHED REPORT_FORMAT "
@@ -88,6 +111,7 @@ else:
 
 __all__ = [
     "BELOW_MIN_PAIR_COUNT",
+    "CHAT_TEMPLATE",
     "FILE_NAMES",
     "NO_PAIR_LEFT",
     "NUM_BYTES",
@@ -115,7 +139,9 @@ __all__ = [
     "differing_files",
     "expected_tokenizer",
     "file_suffix",
+    "files_of_others",
     "files_there",
+    "from_readable",
     "get_token_bytes",
     "get_tokenizer",
     "learn_counts",
@@ -124,12 +150,22 @@ __all__ = [
     "open_tokenizer",
     "path_and_pattern",
     "save_for_nanochat",
+    "sha256_of",
     "short_report",
     "sized_output",
+    "to_chat_template",
+    "to_former_huggingface_file",
+    "to_huggingface_config",
+    "to_huggingface_file",
+    "to_huggingface_split",
+    "to_readable",
+    "to_tiktoken_file",
+    "token_bytes",
     "token_text",
     "train_tokenizer",
     "training_report",
     "why_stopped",
+    "with_atomic_intervals",
     "write_file",
     "write_new",
     "written_tokenizer",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.chat import conversation as chat
+from nanotok_ray import chat
 from nanotok_ray.dialects import MALFORMED, reason_of
 from nanotok_ray.recipe import SPECIAL_TOKENS
 

@@ -10,8 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
-from nanotok_ray.chat import BatchRenderer, compose, message_texts, segments_of, texts_of
-from nanotok_ray.chat.batches import core_dialect
+from nanotok_ray.chat import (
+    BatchRenderer,
+    compose,
+    core_dialect,
+    message_texts,
+    segments_of,
+    texts_of,
+)
 from nanotok_ray.counts import SPLIT_PATTERN
 from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
 from nanotok_ray.documents import Documents, to_utf8

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nanotok_ray import chat
 from nanotok_ray.chat import (
     MAX_IMAGE_TOKENS,
     PLACEHOLDER,
@@ -24,7 +25,6 @@ from nanotok_ray.chat import (
     tiled_image_tokens,
     tiles_of,
 )
-from nanotok_ray.chat import conversation as chat
 from nanotok_ray.errors import SourceError, TokenizerError
 from nanotok_ray.recipe import GROUNDING, PRESETS, SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer

@@ -20,7 +20,7 @@ from nanotok_ray.counts import PATTERNS, count_corpus
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.sources import ReadingRules, SliceReading, find_named
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer.readable import to_tiktoken_file
+from nanotok_ray.tokenizer import to_tiktoken_file
 from tests.support.learned import rustbpes_tokens
 from tests.support.small_corpus import RECIPE, texts, write_corpus, write_parquet
 

@@ -13,9 +13,8 @@ from nanotok_ray.counts.patterns import split
 from nanotok_ray.dialects import Dialect, extract_answer
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import ConversationError, SourceError, UnknownTokenError
-from nanotok_ray.tokenizer import Tokenizer, TrainSettings
+from nanotok_ray.tokenizer import Tokenizer, TrainSettings, to_tiktoken_file
 from nanotok_ray.tokenizer.nanochat_files import to_pickle
-from nanotok_ray.tokenizer.readable import to_tiktoken_file
 
 
 def read(name):

@@ -12,7 +12,7 @@ from nanotok_ray.chat import (
     message_texts,
     segments_of,
 )
-from nanotok_ray.dialects.gsm8k import parts_of
+from nanotok_ray.dialects import parts_of
 from tests.support.dialect_documents import (
     GSM8K,
     MESSAGES,

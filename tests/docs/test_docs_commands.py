@@ -18,7 +18,9 @@ import pytest
 
 from nanotok_ray.cli import main
 from nanotok_ray.job import use_executor
-from nanotok_ray.recipe import load_recipe
+from nanotok_ray.recipe import (
+    load_recipe,
+)
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 from tests.support import cli_commands
 from tests.support.doc_commands import has_command, head_commands, steps_of, words_of

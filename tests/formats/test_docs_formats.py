@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from nanotok_ray.job import JOURNAL_FORMAT, FailedAttempt, Happened, JournalledSlice, Stage
-from nanotok_ray.job.journal import segment_name
+from nanotok_ray.job import (
+    JOURNAL_FORMAT,
+    FailedAttempt,
+    Happened,
+    JournalledSlice,
+    Stage,
+    segment_name,
+)
 from nanotok_ray.loader import open_shards
 from tests.support.finished_output import finished_output
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats import (
+    ROW,
     ShardRow,
     from_json,
     key_of,
@@ -13,7 +14,6 @@ from nanotok_ray.formats import (
     to_json,
     unpack_shards_index,
 )
-from nanotok_ray.formats.manifest import ROW
 
 NUMBERS = st.integers(0, 2**63)
 ROWS = st.builds(

@@ -20,9 +20,10 @@ from nanotok_ray.job import (
     StageStarted,
     journal_writer,
     read_journal,
+    row_of,
     runs_in,
+    segment_name,
 )
-from nanotok_ray.job.journal import row_of, segment_name
 from nanotok_ray.storage import Folder
 from tests.support.machine_speed import scaled
 

@@ -23,8 +23,8 @@ from nanotok_ray.recipe import (
     build_recipe,
     load_recipe,
     parse_recipe,
+    parse_size,
 )
-from nanotok_ray.recipe.text import parse_size
 
 SMALL = """
 [[source]]

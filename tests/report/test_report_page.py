@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from nanotok_ray.api import prepare, train
 from nanotok_ray.cli import main
 from nanotok_ray.errors import QuarantineLimitError
-from nanotok_ray.formats import REPORT_PAGE_NAME
-from nanotok_ray.formats.manifest import ROW
+from nanotok_ray.formats import REPORT_PAGE_NAME, ROW
 from nanotok_ray.job import read_journal, use_executor
 from nanotok_ray.loader import open_shards
 from nanotok_ray.report import corpus, report_page, write_report

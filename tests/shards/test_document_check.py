@@ -12,8 +12,7 @@ from nanotok_ray.errors import SampleCheckError
 from nanotok_ray.formats import DocumentIds
 from nanotok_ray.recipe import SPECIAL_TOKENS, parse_recipe
 from nanotok_ray.shards import render, tokenize_slice
-from nanotok_ray.shards.check import DocumentCheck, Sample, cross_check
-from nanotok_ray.shards.check.document import (
+from nanotok_ray.shards.check import (
     LONG_CONVERSATION,
     LONG_SPAN,
     LONGEST_CONVERSATION,
@@ -22,6 +21,9 @@ from nanotok_ray.shards.check.document import (
     OTHER_MASK,
     OTHER_TEXT,
     WINDOW_BYTES,
+    DocumentCheck,
+    Sample,
+    cross_check,
 )
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder

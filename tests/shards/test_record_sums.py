@@ -9,6 +9,7 @@ import pytest
 from nanotok_ray.formats import ROLES
 from nanotok_ray.loader import open_shards
 from nanotok_ray.shards import (
+    COUNTED,
     expected_records,
     read_record,
     settings_from,
@@ -16,7 +17,6 @@ from nanotok_ray.shards import (
     verify_output,
 )
 from nanotok_ray.shards.check import record_problems
-from nanotok_ray.shards.output import COUNTED
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

@@ -13,8 +13,14 @@ from nanotok_ray.cli import main
 from nanotok_ray.errors import VerificationError
 from nanotok_ray.formats import from_json, images_of
 from nanotok_ray.shards import settings_from, verify_output
-from nanotok_ray.shards.check import DocumentCheck, DocumentParts, compare_documents
-from nanotok_ray.shards.check.document import OTHER_IDS, OTHER_MASK, OTHER_TEXT
+from nanotok_ray.shards.check import (
+    OTHER_IDS,
+    OTHER_MASK,
+    OTHER_TEXT,
+    DocumentCheck,
+    DocumentParts,
+    compare_documents,
+)
 from nanotok_ray.sources import SKIPPED, plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

@@ -15,6 +15,7 @@ from nanotok_ray.errors import SourceError, TransientIOError, how_to_install
 from nanotok_ray.storage import (
     Folder,
     StoreRetryPolicy,
+    attempt,
     connect,
     current_retry_policy,
     extra_for,
@@ -23,7 +24,6 @@ from nanotok_ray.storage import (
     store_options,
     use_retry_policy,
 )
-from nanotok_ray.storage.retries import attempt
 from tests.support.missing_packages import uninstall_stores
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.formats.manifest import ROW
+from nanotok_ray.formats import ROW
 from nanotok_ray.job import use_executor
 from nanotok_ray.loader import open_shards
 from nanotok_ray.shards import assemble, expected_records, read_record, settings_from

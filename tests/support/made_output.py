@@ -10,6 +10,7 @@ import numpy as np
 
 from nanotok_ray.documents import Documents
 from nanotok_ray.exports import (
+    BATCH_BYTES,
     Corpus,
     Exported,
     ExportWork,
@@ -18,10 +19,9 @@ from nanotok_ray.exports import (
     Unit,
     export_unit,
     read_corpus,
+    read_record,
     units_of,
 )
-from nanotok_ray.exports.layout import read_record
-from nanotok_ray.exports.native import BATCH_BYTES
 from nanotok_ray.formats import (
     MANIFEST_FORMAT,
     MANIFEST_NAME,

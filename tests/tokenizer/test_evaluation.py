@@ -18,6 +18,7 @@ from nanotok_ray.errors import RecipeError, SourceError, TokenizerError, Verific
 from nanotok_ray.sources import ReadingRules
 from nanotok_ray.tokenizer import Tokenizer, token_text
 from nanotok_ray.tokenizer.evaluation import (
+    MAX_LABELS,
     PUBLISHED,
     SAMPLE_TEXTS,
     Corpus,
@@ -26,6 +27,7 @@ from nanotok_ray.tokenizer.evaluation import (
     TokenizerCounter,
     Usage,
     Vocabulary,
+    characters_of,
     diff_percent,
     measure,
     overlap_of,
@@ -33,7 +35,6 @@ from nanotok_ray.tokenizer.evaluation import (
     sample_rows,
     token_bytes_of,
 )
-from nanotok_ray.tokenizer.evaluation.measure import MAX_LABELS, characters_of
 from tests.support.missing_packages import uninstall
 from tests.support.published_ranks import fake_package
 from tests.support.small_corpus import conversations, texts, write_conversations, write_parquet

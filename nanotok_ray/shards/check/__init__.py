@@ -7,7 +7,18 @@ renderer makes of it again: ids are decoded, tiktoken is asked for its own, and 
 read by the reference implementation. The package repairs nothing: the job does when it runs again.
 """
 
-from nanotok_ray.shards.check.document import DocumentCheck, DocumentParts
+from nanotok_ray.shards.check.document import (
+    LONG_CONVERSATION,
+    LONG_SPAN,
+    LONGEST_CONVERSATION,
+    LOOKS_FURTHER,
+    OTHER_IDS,
+    OTHER_MASK,
+    OTHER_TEXT,
+    WINDOW_BYTES,
+    DocumentCheck,
+    DocumentParts,
+)
 from nanotok_ray.shards.check.files import IdScan, MaskScan, check_files, image_problems
 from nanotok_ray.shards.check.record import listed_problems, record_problems
 from nanotok_ray.shards.check.sample import Sample, SampleCheck, choose_slices
@@ -24,6 +35,14 @@ from nanotok_ray.shards.check.slice import (
 )
 
 __all__ = [
+    "LONGEST_CONVERSATION",
+    "LONG_CONVERSATION",
+    "LONG_SPAN",
+    "LOOKS_FURTHER",
+    "OTHER_IDS",
+    "OTHER_MASK",
+    "OTHER_TEXT",
+    "WINDOW_BYTES",
     "DocumentCheck",
     "DocumentParts",
     "IdScan",
