@@ -111,5 +111,5 @@ def test_the_first_example(tokenizer, tmp_path):
     names = {}
     exec(example.replace("/data/", f"{tmp_path}/"), names)
     assert names["ids"].to_pylist() == [tokenizer.encode("hello world", "<|bos|>"), None]
-    assert names["counts"].to_pylist() == [len(names["ids"][0]), None]
+    assert names["counts"].to_pylist() == [len(names["ids"][0]) - 1, None]
     assert names["same"].to_pylist() == ["<|bos|>hello world", None]
