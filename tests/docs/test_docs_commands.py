@@ -158,7 +158,8 @@ def check_python(arguments, *, runs, place):
     """
     if arguments[0] != "-m":
         assert (ROOT / arguments[0]).is_file(), arguments
-        if runs and (arguments[0] not in NEEDS_TORCH or importlib.util.find_spec("torch")):
+        can_run = arguments[0] not in NEEDS_TORCH or importlib.util.find_spec("torch")
+        if runs and can_run and arguments[0].startswith("examples/"):
             run_example(*(here(FEWER_STEPS.get(word, word), place) for word in arguments))
         return
     module = arguments[1]
