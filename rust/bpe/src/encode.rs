@@ -43,8 +43,8 @@ pub struct Encoder {
     splitter: Splitter,
     span_ids: SpanIds,
     cache_bytes: usize,
-    /// Those that no call is using, with what they remember. Never waited for: who finds it locked makes
-    /// a worker or drops one, so that a process that forked at the wrong time goes on.
+    /// Those that no call is using, with what they remember. Never waited for: who finds it locked makes a
+    /// worker or drops one, so that a process that forked at the wrong time continues.
     idle: Mutex<Vec<Worker>>,
 }
 
