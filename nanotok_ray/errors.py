@@ -105,7 +105,7 @@ class VerificationError(NanotokError, ValueError):
 
 
 class SliceError(NanotokError, RuntimeError):
-    """One or more slices failed for good."""
+    """One or more slices failed permanently."""
 
 
 class SharedFolderError(NanotokError, OSError):
@@ -167,9 +167,9 @@ def os_error_message(error: OSError) -> str:
 _NUMBER = re.compile(r"(.*?)\s*(\d{1,9})")
 _MAX_FORMAT_CHARS = 80
 
-DAMAGED = "it is damaged, or no file of nanotok_ray: take it from a backup, or make it anew"
-NEWER = "a newer nanotok_ray wrote it: install that one, or make it anew with this one"
-OLDER = "an older nanotok_ray wrote it: install that one, or make it anew with this one"
+DAMAGED = "it is damaged, or no file of nanotok_ray: take it from a backup, or create it again"
+NEWER = "a newer nanotok_ray wrote it: install that one, or create it again with this one"
+OLDER = "an older nanotok_ray wrote it: install that one, or create it again with this one"
 
 
 def other_format(name: str, found: object, expected: str) -> str:

@@ -40,12 +40,12 @@ SLICES_TODO = Metric(
 SLICES_DONE = Metric(
     name="nanotok_slices_done",
     kind="Gauge",
-    text="Slices (count files, merges) that have ended in this run, well or for good.",
+    text="Slices (count files, merges) that have ended in this run, failed ones included.",
 )
 SLICES_FAILED = Metric(
     name="nanotok_slices_failed",
     kind="Gauge",
-    text="Slices that have failed for good in this run.",
+    text="Slices that have failed permanently in this run.",
 )
 NUM_BYTES = Metric(
     name="nanotok_bytes",

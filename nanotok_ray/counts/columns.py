@@ -192,7 +192,7 @@ def read_parquet(url: str, *, span_column: str, count_column: str) -> Iterator[P
                 raise
             raise SourceError(
                 f"{url} is not a readable parquet file: {str(error).rstrip('.')}; "
-                "write it anew, or leave it out of the paths"
+                "write it again, or remove it from the paths"
             ) from error
 
 

@@ -193,7 +193,7 @@ def decide(
     Args:
         recipe: the recipe.
         command: prepare, train or tokenize.
-        resplit: assign train and val anew instead of keeping what an earlier plan froze.
+        resplit: assign train and val again instead of keeping the splits of an earlier plan.
         relearn: learn the tokenizer from what there is now, whether or not it was learned before.
         on_event: called as files are opened.
 

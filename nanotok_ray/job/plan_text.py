@@ -94,7 +94,7 @@ def change_lines(changed: Mapping[str, Any]) -> Iterator[str]:
         yield f"changed     {change['source']}: {change['what']} is {current}, it was {was}"
     before, now = changed["slice_bytes"]
     if before != now:
-        yield f"changed     limits.slice_bytes was {before:,}, is {now:,}: files are cut anew"
+        yield f"changed     limits.slice_bytes was {before:,}, is {now:,}: files are divided again"
     if slices["new"] or slices["gone"]:
         yield (
             f"{_INDENT}slices: {slices['same']:,} as in the frozen plan, {slices['new']:,} new "

@@ -47,7 +47,7 @@ def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
     """Count, merge, learn and save, inside a session.
 
     Raises:
-        SliceError: slices failed for good.
+        SliceError: slices failed permanently.
         QuarantineLimitError: too many documents could not be used.
         SourceError: there was no text at all.
     """

@@ -95,7 +95,7 @@ class Verification:
         if self.problems:
             lines += [f"{folder}: {len(self.problems)} problems", *_first_lines(self.problems)]
             lines.append(
-                "delete the files named above and run the job again: it makes only those anew"
+                "delete the files named above and run the job again: it creates only those again"
             )
         if self.unchecked:
             number = f"{len(self.unchecked)} of {self.slices} slices"
@@ -357,7 +357,7 @@ def _checked(
 def _whole_problems(
     manifest: Mapping[str, Any], inputs: Inputs, reads: Sequence[_Read], published: Folder | None
 ) -> Iterator[str]:
-    """Build shards.idx and manifest anew from the records, and compare."""
+    """Build shards.idx and the manifest again from the records, and compare."""
     again = assemble(
         inputs.plan,
         [read.record for read in reads],
