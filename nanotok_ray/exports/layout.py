@@ -65,7 +65,8 @@ class Target:
             size, sha256 = self.folder.take(shard.out, source_name, name)
         except FileNotFoundError as error:
             raise CorruptOutputError(
-                f"{shard.out.join(source_name)} is missing; run the job again to write it"
+                f"{shard.out.join(source_name)} is missing; run the job again, which writes it "
+                "again"
             ) from error
         self._files[name] = {"name": name, "size": size, "sha256": sha256}
 
@@ -167,7 +168,7 @@ class Layout(ABC):
     ) -> Mapping[str, int]:
         """Write the files that stand for all units together, if the layout has such.
 
-        The tokens that are written and that readers do not reach are, by source and split.
+        Gives the tokens that are written and that readers do not reach, by source and split.
         """
         del exported, corpus, target
         return {}

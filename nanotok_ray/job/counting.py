@@ -328,6 +328,7 @@ def _counted(works: Sequence[CountWork], skipped: Sequence[TaskResult]) -> Count
     for work in chosen:
         if work.name not in records:
             raise SourceError(
-                f"the count file {work.name} was made and is gone; who else writes to {work.work}?"
+                f"the count file {work.name} was written and is missing now; does another process "
+                f"write to {work.work}?"
             )
     return counted_of(chosen, records, skipped)

@@ -29,8 +29,8 @@ from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, differing_files
 
 STALE_TOKENIZER = (
-    "the tokenizer stays as it was learned, before inputs were added, changed or removed; "
-    "--relearn learns it from those of now, and then every shard is written again"
+    "the tokenizer is kept, although inputs were added, changed or removed since it was learned; "
+    "--relearn learns it again from the current inputs, and then every shard is written again"
 )
 
 
@@ -290,9 +290,9 @@ def _training_notes(plan: TrainingPlan, out: Folder) -> Iterator[str]:
         )
     if plan.training.recipe.limits.max_chars is not None and plan.count:
         yield (
-            f"limits.max_chars ends counting: {len(plan.count):,} slices are counted first, then "
-            f"as many more as it takes to reach it, at most {len(plan.works) - len(plan.known):,} "
-            "in all"
+            f"limits.max_chars limits counting: {len(plan.count):,} slices are counted first, then "
+            "as many more as are needed to reach the limit, at most "
+            f"{len(plan.works) - len(plan.known):,} in all"
         )
 
 

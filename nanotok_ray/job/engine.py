@@ -350,7 +350,7 @@ class _InFlight:
             return
         for slow in overdue[: self._workers.free_cpus()]:
             self._make(self._scheduler.take_speculative(slow), now)
-            self._note(f"{self._name(slow)} takes long and is tried a second time beside the first")
+            self._note(f"{self._name(slow)} takes long and gets a speculative attempt")
 
     def _make(self, batch: TaskBatch, now: float) -> None:
         steps = [
@@ -388,7 +388,7 @@ class _InFlight:
     def _note(self, text: str) -> None:
         self._num_notes += 1
         if self._num_notes <= MAX_NOTES:
-            last = "; more such notes are left out" if self._num_notes == MAX_NOTES else ""
+            last = "; further such notes are omitted" if self._num_notes == MAX_NOTES else ""
             self.on_note(f"{text}{last}")
 
     def _name(self, batch: TaskBatch) -> str:

@@ -332,8 +332,8 @@ class Lease:
         if not self._is_ours():
             raise LeaseLostError(
                 f"another run has taken over {self._out.url} because this run did not renew its "
-                f"lease for {EXPIRY_SECONDS:.0f} s: this run changes nothing more; run the same "
-                "command again when the other run has ended"
+                f"lease for {EXPIRY_SECONDS:.0f} s: this run makes no further changes; run the "
+                "same command again when the other run has ended"
             )
 
     def glance(self) -> None:

@@ -223,7 +223,7 @@ def tokenize(
     )
     for ended in skipped:
         _leave_out(ended, out)
-        on_event(Note(text=f"left out of the shards:{format_failure(ended)}"))
+        on_event(Note(text=f"skipped in the shards:{format_failure(ended)}"))
     return _all_records(tokenizing, out)
 
 

@@ -54,7 +54,7 @@ def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
     counted = count(training, on_event=on_event)
     _check(training, counted)
     for ended in counted.skipped:
-        on_event(Note(text=f"left out of learning:{format_failure(ended)}"))
+        on_event(Note(text=f"skipped in learning:{format_failure(ended)}"))
     counted = merge_first(training.recipe.output.work, counted, on_event=on_event)
     summed = sum_parts(Summed.of(training, counted), on_event=on_event)
     if training.recipe.learner.memory is None:
@@ -77,9 +77,7 @@ def _check(training: Training, counted: CountedSlices) -> None:
     )
     if not counted.sum("texts"):
         files = [piece.path for slice_ in training.slices for piece in slice_.pieces]
-        raise SourceError(
-            f"no documents at all in {len(files)} files, the first of them {files[0]}"
-        )
+        raise SourceError(f"no documents in {len(files)} files, the first of them {files[0]}")
 
 
 # Learning
@@ -217,13 +215,12 @@ def _notes(report: Mapping[str, Any]) -> Iterator[str]:
         )
     if report["differs_from_rustbpe"]:
         yield (
-            f"the merges are not those that rustbpe learns from the same documents, because of "
+            "the merges differ from those that rustbpe learns from the same documents, because of "
             f"{', '.join(report['differs_from_rustbpe'])}"
         )
     if report["gaps"]:
         yield (
-            f"the pattern left {report['gaps']:,} gaps in the texts; each is kept as a span of its "
-            "own"
+            f"the pattern left {report['gaps']:,} gaps in the texts; each gap is a separate span"
         )
 
 
