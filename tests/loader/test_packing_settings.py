@@ -47,7 +47,7 @@ def test_a_wrong_setting_is_refused(shards, settings, message):
 
 @pytest.mark.parametrize("loader", [Loader, NanochatLoader])
 def test_a_path_is_no_shards(tmp_path, loader):
-    with pytest.raises(PackingError, match="pass the result of nanotok_ray.open_shards"):
+    with pytest.raises(PackingError, match=r"pass the result of nanotok_ray\.open_shards"):
         loader(str(tmp_path), batch_size=1, length=8)
 
 
