@@ -227,7 +227,7 @@ def count(training: Training, *, on_event: OnEvent) -> CountedSlices:
     """Count what is not counted yet. Needs a Ray session.
 
     Raises:
-        SliceError: more slices failed for good than the recipe lets be skipped.
+        SliceError: more slices failed permanently than the recipe lets be skipped.
         QuarantineLimitError: so many documents were read, all bad, that the limits cannot be kept.
     """
     after = give_up_after(training.recipe.limits, training.slices)

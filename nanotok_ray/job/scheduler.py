@@ -268,7 +268,7 @@ class Scheduler:
 
 
 def _final_message(failure: Failure, account: _Account) -> str:
-    """Return why a slice has failed for good, how often that happened, and what to do."""
+    """Return why a slice has failed permanently, how often that happened, and what to do."""
     times = account.failures[failure.cause]
     match failure.cause:
         case Cause.STORAGE:

@@ -47,7 +47,7 @@ def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
     """Count, merge, learn and save, inside a session.
 
     Raises:
-        SliceError: slices failed for good.
+        SliceError: slices failed permanently.
         QuarantineLimitError: too many documents could not be used.
         SourceError: there was no text at all.
     """
@@ -275,15 +275,25 @@ def _reusable_training(training: Training, out: Folder) -> Training:
     So a corpus may grow without a new tokenizer, under which every shard would be made again. One
     from which slices were left out is not kept: they are to be tried again.
     """
-    try:
-        record = learn_record(out)
-    except CorruptOutputError:
-        record = None
+    record = _readable_record(out)
     if record is None or record.values.get("rules") != training.rules_key:
         return training
     if record.values["report"]["skipped_slices"]:
         return training
     return replace(training, reused_key=record.values["key"])
+
+
+def has_other_rules(training: Training, out: Folder) -> bool:
+    """Return whether the tokenizer of the output was learned with other settings."""
+    record = _readable_record(out)
+    return record is not None and record.values.get("rules") != training.rules_key
+
+
+def _readable_record(out: Folder) -> Record | None:
+    try:
+        return learn_record(out)
+    except CorruptOutputError:
+        return None
 
 
 def finished_learning(training: Training, out: Folder) -> Record | None:

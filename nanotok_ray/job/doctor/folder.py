@@ -76,7 +76,7 @@ def check_folder(
     finally:
         problem = probe.remove()
         for path in missing:
-            with suppress(OSError):  # not empty: somebody else is at work there
+            with suppress(OSError):  # not empty: another process uses it
                 path.rmdir()
     if probe.passed:
         yield probe.access()
