@@ -58,11 +58,12 @@ def plan(arguments: Arguments) -> int:
     """Save the plan of a recipe, and show what a job would do and how long it may take.
 
     The plan, OUT/plan.json, lists the files, the split of each (train or val), and how they are cut
-    into slices. Files that are added later go to the train split. If a plan exists, the command
-    shows which files were added, removed or changed since then. Slices with added or changed files
-    are tokenized again, and all others are reused. A finished output keeps its plan until a job
-    changes it, so pass --resplit and --relearn to that job too. While a job runs, no plan is saved.
-    `nanotok prepare --dry-run` shows the same and saves nothing.
+    into slices. Files that are added later go to the train split, or with share:S to the splits of
+    their documents' hashes. If a plan exists, the command shows which files were added, removed or
+    changed since then. Slices with added or changed files are tokenized again, and all others are
+    reused. A finished output keeps its plan until a job changes it, so pass --resplit and --relearn
+    to that job too. While a job runs, no plan is saved. `nanotok prepare --dry-run` shows the same
+    and saves nothing.
 
     The command opens every input, and reads up to 20 documents of up to five files of each source.
     It refuses the plan if none of the documents of a source can be used, for instance because of a

@@ -1,6 +1,6 @@
 """The plan of a job as the lines that a person reads."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ def plan_text(values: Mapping[str, Any]) -> str:
         lines += _estimate_lines(values["estimate"])
         lines += [f"space       {Space(**space).text()}" for space in values["estimate"]["space"]]
     if "frozen" in values:
-        lines.append(_frozen_line(values["frozen"]))
+        lines.append(_frozen_line(values["frozen"], values["sources"]))
     return "\n".join(lines)
 
 
@@ -138,13 +138,15 @@ def _estimate_lines(estimate: Mapping[str, Any]) -> Iterator[str]:
             yield f"{_INDENT}{name}: {stage['from']}"
 
 
-def _frozen_line(frozen: Mapping[str, str]) -> str:
+def _frozen_line(frozen: Mapping[str, str], sources: Sequence[Mapping[str, Any]]) -> str:
     if frozen["status"] == "not frozen":
         return (
-            f"not saved   the output is finished, and keeps its {frozen['path']} until a job "
-            "changes it"
+            f"not saved   the output is finished; a job replaces {frozen['path']} when it changes "
+            "the output"
         )
     if frozen["status"] == "in use":
         return f"not saved   another run has locked this output; {frozen['path']} is its plan"
     before = ", as before" if frozen["status"] == "as before" else ""
-    return f"saved       {frozen['path']}{before}; files added later go to the train split"
+    by_hash = any(source["split"].startswith("share:") for source in sources)
+    later = f"files added later go to the train split{', or by hash (share:)' if by_hash else ''}"
+    return f"saved       {frozen['path']}{before}; {later}"

@@ -220,3 +220,8 @@ def test_many_names_are_told_by_the_first_few():
         },
     }
     assert "web: 9 added (0.txt, 1.txt, 2.txt and 6 more)" in plan_text(own)
+
+
+def test_with_a_share_files_added_later_go_by_hash(job, capsys):
+    _, told = planned(capsys, job[0], "--set", "source.web.split=share:0.2")
+    assert "files added later go to the train split, or by hash (share:)\n" in told

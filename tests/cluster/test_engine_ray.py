@@ -159,7 +159,7 @@ def test_a_slice_all_of_whose_attempts_hang_is_given_up_by_name_and_costs_no_oth
     assert [ended[f"slice {number}"].error for number in (0, 2)] == [None, None]
     failed = ended["slice 1"]
     assert failed.attempts == 2
-    assert failed.error.startswith("it was given up 2 times (it ran for over 1 s")
+    assert failed.error.startswith("it missed its deadline 2 times (it ran for over 1 s")
 
 
 @pytest.mark.usefixtures("shared_ray")

@@ -99,7 +99,7 @@ def test_a_job_that_failed_has_its_own_code_and_an_id_runs_once(head, demo):
     assert "/nowhere/at/all matches no file" in err
     code, again, err = submit(head, demo, *arguments)
     assert (code, again) == (2, told)
-    assert "has run already" in err
+    assert "has already run" in err
 
 
 def test_ctrl_c_leaves_the_job_and_a_stopped_job_is_no_success(head, demo):

@@ -234,7 +234,7 @@ def change_record(out, change):
 def test_a_record_that_names_a_file_of_another_is_a_problem_and_the_file_is_not_read(out, name):
     change_record(out, lambda values: values["files"][0].update(name=name))
     problems = verify_output(Folder(str(out))).problems
-    assert any("no file of its slice" in problem for problem in problems)
+    assert any("not a file of its slice" in problem for problem in problems)
 
 
 @pytest.mark.parametrize(
