@@ -1,0 +1,200 @@
+"""Change the product in small ways, one at a time, and list the changes that no test notices.
+
+    python -m tests.mutants --seed 1 --count 200 --packages job counts --seconds 60 --output FILE
+
+A mutant is one changed expression or statement of `nanotok_ray/PACKAGE`, applied in a copy of the
+tree, where `tests/PACKAGE` runs without Ray until a test fails. The output, JSON lines, begins with
+the times of the unchanged tests; a stopped run continues it. `--previous` repeats the mutants of an
+output, and first the tests that killed them. If time is up and the test that then ran passes alone,
+the outcome is a timeout, which counts as survived.
+"""
+
+import argparse
+import ast
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from copy import copy
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[1]
+PAIRS = ((ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.In, ast.NotIn), (ast.Mult, ast.FloorDiv),
+    (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (ast.And, ast.Or), (ast.Add, ast.Sub))  # fmt: skip
+OPERATORS: dict[type[Any], Any] = {**dict(PAIRS), **{b: a for a, b in PAIRS}}
+STATEMENTS = {"Continue": "break", "Break": "continue", "Return": "return None", "Expr": "pass"}
+LEFT_ALONE = re.compile(r"(?s)f['\"].*|return( None)?|if TYPE_CHECKING:.*|__all__ =.*|_?log\..*")
+OUTCOMES, TIME_IS_UP = ("killed", "survived", "timeout", "absent"), -9
+COPIED_NOT = (".git", ".venv*", "build", "dist", "target", "__pycache__", ".*cache", ".hypothesis")
+
+
+class Mutant(NamedTuple):
+    """One change of the product; the column counts UTF-8 bytes, as those of `ast` do."""
+
+    package: str
+    file: str
+    line: int
+    column: int
+    kind: str
+    before: str
+    after: str
+
+
+def mutants(package: str) -> Iterator[Mutant]:
+    """Yield every mutant of a package; what `__init__.py` exports is no behaviour."""
+    for path in sorted((ROOT / "nanotok_ray" / package).rglob("*.py")):
+        if path.name != "__init__.py":
+            source, file = path.read_text(), path.relative_to(ROOT).as_posix()
+            for node, kind, after in _changes(ast.parse(source)):
+                before = ast.get_source_segment(source, node) or ""
+                yield Mutant(package, file, node.lineno, node.col_offset, kind, before, after)
+
+
+def _changes(node: ast.AST, parent: ast.AST | None = None) -> Iterator[tuple[Any, str, str]]:
+    """Yield the changes of a node and of its parts, but of no message, annotation or decorator."""
+    if isinstance(node, (ast.stmt, ast.JoinedStr)) and LEFT_ALONE.fullmatch(ast.unparse(node)):
+        return
+    kind = "default" if isinstance(parent, ast.arguments) else type(node).__name__
+    yield from ((node, kind, after) for after in _texts(node))
+    for field in ("annotation", "returns", "decorator_list"):
+        vars(node).pop(field, None)
+    for part in ast.iter_child_nodes(node):
+        yield from _changes(part, node)
+
+
+def _texts(node: ast.AST) -> Iterator[str]:
+    """Yield what a node itself is replaced with."""
+    operators = getattr(node, "ops", [getattr(node, "op", None)])
+    values = [getattr(part, "value", part) for part in ast.iter_child_nodes(node)]
+    is_text = any(isinstance(value, (str, ast.JoinedStr)) for value in values)
+    for index, operator in enumerate(operators):
+        if type(operator) in OPERATORS and not (isinstance(operator, ast.Add) and is_text):
+            changed, swapped = copy(node), OPERATORS[type(operator)]()
+            vars(changed)["op"] = swapped
+            vars(changed)["ops"] = [*operators[:index], swapped, *operators[index + 1 :]]
+            text = ast.unparse(changed)
+            yield f"({text})" if isinstance(node, ast.expr) else text
+    match node:
+        case ast.UnaryOp(ast.Not(), operand):
+            yield f"({ast.unparse(operand)})"
+        case ast.Constant(int(value)):  # so are True and False
+            yield str(not value if isinstance(value, bool) else value + 1)
+        case ast.Expr(ast.Call()) | ast.Return() | ast.Continue() | ast.Break():
+            yield STATEMENTS[type(node).__name__]
+
+
+class Copy:
+    """A copy of the tree, in which mutants are applied and tested."""
+
+    def __init__(self, folder: Path, seconds: float) -> None:
+        self.tree, self.temporary, self.seconds = folder / "tree", folder / "tmp", seconds
+        self.temporary.mkdir()
+        shutil.copytree(ROOT, self.tree, ignore=shutil.ignore_patterns(*COPIED_NOT))
+        (self.tree / ".venv").symlink_to((ROOT / ".venv").resolve())
+
+    def run(self, tests: str, seconds: float) -> tuple[int, str]:
+        """Run tests until one fails; return exit code and output. No limit is zero seconds."""
+        pytest = [sys.executable, "-m", "pytest", "-x", "-v", "-p", "no:cacheprovider"]
+        options = ["-m", "not ray", f"--timeout={self.seconds / 3}", tests]
+        command = ["timeout", "--signal=KILL", str(seconds), *pytest, *options]
+        environment = os.environ | {"PYTHONPATH": str(self.tree), "TMPDIR": str(self.temporary)}
+        log = self.tree.with_name("log.txt")
+        with log.open("w") as out:
+            code = subprocess.call(command, cwd=self.tree, env=environment, stdout=out, stderr=out)
+        return code, log.read_text(errors="replace")
+
+    def outcome(self, mutant: Mutant, number: int, first: str | None) -> tuple[str, str | None]:
+        """Return what became of a mutant, and the test that killed it."""
+        if mutant.kind == "unchanged":
+            code, text = self.run(f"tests/{mutant.package}", 0)
+            return sys.exit(text) if code else ("unchanged", None)
+        path, before = self.tree / mutant.file, mutant.before.encode()
+        source = path.read_bytes() if path.exists() else b""
+        begin = sum(map(len, source.splitlines(keepends=True)[: mutant.line - 1])) + mutant.column
+        if not source.startswith(before, begin):
+            return "absent", None
+        path.write_bytes(source[:begin] + mutant.after.encode() + source[begin + len(before) :])
+        os.utime(path, (number, number))  # a compiled file knows its source by this time
+        try:
+            return self._tested(f"tests/{mutant.package}", first)
+        finally:
+            path.write_bytes(source)
+
+    def _tested(self, tests: str, first: str | None) -> tuple[str, str | None]:
+        if first is not None and self._fails(first):
+            return "killed", first
+        code, text = self.run(tests, self.seconds)
+        if code == 0:
+            return "survived", None
+        if code != TIME_IS_UP:
+            failed = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", text, re.MULTILINE)
+            return "killed", failed[1] if failed else None
+        running = re.sub(r" (PASSED|SKIPPED|XFAIL).*", "", text.rsplit("\n", 1)[-1]).strip()
+        return ("killed", running) if self._fails(running) else ("timeout", None)
+
+    def _fails(self, test: str) -> bool:
+        return "::" in test and self.run(test, self.seconds)[0] not in (0, 4, 5)  # 4: no such test
+
+
+def chosen(seed: int, count: int, packages: list[str]) -> list[Mutant]:
+    """Return as many mutants of every package, in turn, in an order that the seed decides."""
+    size = count // len(packages)
+    samples = [random.Random(f"{seed} {name}").sample([*mutants(name)], size) for name in packages]
+    unchanged = [Mutant(name, "", 0, 0, "unchanged", "", "") for name in packages]
+    return unchanged + [sample[index] for index in range(size) for sample in samples]
+
+
+def read(path: Path) -> dict[Mutant, dict[str, Any]]:
+    """Return the records of an output."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {Mutant(*list(record.values())[:7]): record for record in map(json.loads, lines)}
+
+
+def table(records: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the numbers of every package, in Markdown."""
+    yield f"| package | mutants | {' | '.join(OUTCOMES)} | kill rate |\n{'|---' * 7}|"
+    for package in [*dict.fromkeys(record["package"] for record in records), "all"]:
+        found = [record["outcome"] for record in records if package in ("all", record["package"])]
+        counts = [found.count(name) for name in OUTCOMES]
+        rate = counts[0] / max(sum(counts[:3]), 1)
+        yield f"| {package} | {sum(counts)} | {' | '.join(map(str, counts))} | {rate:.0%} |"
+
+
+def main() -> None:
+    """Test what the command line names."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    for name, number in (("--seed", 1), ("--count", 200), ("--seconds", 60)):
+        parser.add_argument(name, type=int, default=number)
+    parser.add_argument("--packages", nargs="+", required=True, help="of nanotok_ray")
+    parser.add_argument("--output", type=Path, required=True, help="JSON lines; continued")
+    parser.add_argument("--previous", type=Path, default=Path(os.devnull))
+    options = parser.parse_args()
+    previous, records = read(options.previous), read(options.output)
+    todo = list(previous) or chosen(options.seed, options.count, options.packages)
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, options.output.open("a") as file:
+        copied = Copy(Path(folder), options.seconds)
+        for number, mutant in enumerate(todo):
+            if mutant not in records:
+                began, first = time.monotonic(), previous.get(mutant, {}).get("test")
+                outcome, test = copied.outcome(mutant, number, first)
+                ended = {
+                    "outcome": outcome,
+                    "test": test,
+                    "seconds": round(time.monotonic() - began, 1),
+                }
+                records[mutant] = mutant._asdict() | ended
+                file.write(f"{json.dumps(records[mutant])}\n")
+                file.flush()
+            print(*records[mutant].values(), flush=True)  # noqa: T201 - what it is run for
+    print(*table([records[mutant] for mutant in todo]), sep="\n")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
