@@ -3,10 +3,9 @@
     python -m tests.mutants --seed 1 --count 200 --packages job counts --seconds 60 --output FILE
 
 A mutant is one changed expression or statement of `nanotok_ray/PACKAGE`, applied in a copy of the
-tree, where `tests/PACKAGE` runs without Ray until a test fails. The output, JSON lines, begins with
-the times of the unchanged tests; a stopped run continues it. `--previous` repeats the mutants of an
-output, and first the tests that killed them. If time is up and the test that then ran passes alone,
-the outcome is a timeout, which counts as survived.
+tree, where `tests/PACKAGE` runs without Ray until a test fails. A stopped run continues its output,
+JSON lines. `--previous` repeats the mutants of an output, and first the tests that killed them. If
+time is up and the test that then ran passes alone, the outcome is a timeout: it has survived.
 """
 
 import argparse
@@ -32,6 +31,7 @@ OPERATORS: dict[type[Any], Any] = {**dict(PAIRS), **{b: a for a, b in PAIRS}}
 STATEMENTS = {"Continue": "break", "Break": "continue", "Return": "return None", "Expr": "pass"}
 LEFT_ALONE = re.compile(r"(?s)f['\"].*|return( None)?|if TYPE_CHECKING:.*|__all__ =.*|_?log\..*")
 OUTCOMES, TIME_IS_UP = ("killed", "survived", "timeout", "absent"), -9
+PACKAGES = ["job", "counts", "shards", "sources", "loader"]
 COPIED_NOT = (".git", ".venv*", "build", "dist", "target", "__pycache__", ".*cache", ".hypothesis")
 
 
@@ -172,7 +172,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     for name, number in (("--seed", 1), ("--count", 200), ("--seconds", 60)):
         parser.add_argument(name, type=int, default=number)
-    parser.add_argument("--packages", nargs="+", required=True, help="of nanotok_ray")
+    parser.add_argument("--packages", nargs="+", default=PACKAGES)
     parser.add_argument("--output", type=Path, required=True, help="JSON lines; continued")
     parser.add_argument("--previous", type=Path, default=Path(os.devnull))
     options = parser.parse_args()
