@@ -32,7 +32,7 @@ STATEMENTS = {"Continue": "break", "Break": "continue", "Return": "return None",
 LEFT_ALONE = re.compile(r"(?s)f['\"].*|return( None)?|if TYPE_CHECKING:.*|__all__ =.*|_?log\..*")
 OUTCOMES, TIME_IS_UP = ("killed", "survived", "timeout", "absent"), -9
 PACKAGES = ["job", "counts", "shards", "sources", "loader"]
-COPIED_NOT = (".git", ".venv*", "build", "dist", "target", "__pycache__", ".*cache", ".hypothesis")
+IGNORED = shutil.ignore_patterns(".git", ".venv*", "build", "dist", "target", ".*cache")
 
 
 class Mutant(NamedTuple):
@@ -94,9 +94,9 @@ class Copy:
     """A copy of the tree, in which mutants are applied and tested."""
 
     def __init__(self, folder: Path, seconds: float) -> None:
-        self.tree, self.temporary, self.seconds = folder / "tree", folder / "tmp", seconds
-        self.temporary.mkdir()
-        shutil.copytree(ROOT, self.tree, ignore=shutil.ignore_patterns(*COPIED_NOT))
+        self.tree, self.seconds = folder / "tree", seconds
+        subprocess.run(["git", "clone", "-nqs", ROOT, self.tree], check=True)
+        shutil.copytree(ROOT, self.tree, ignore=IGNORED, dirs_exist_ok=True)
         (self.tree / ".venv").symlink_to((ROOT / ".venv").resolve())
 
     def run(self, tests: str, seconds: float) -> tuple[int, str]:
@@ -104,7 +104,7 @@ class Copy:
         pytest = [sys.executable, "-m", "pytest", "-x", "-v", "-p", "no:cacheprovider"]
         options = ["-m", "not ray", f"--timeout={self.seconds / 3}", tests]
         command = ["timeout", "--signal=KILL", str(seconds), *pytest, *options]
-        environment = os.environ | {"PYTHONPATH": str(self.tree), "TMPDIR": str(self.temporary)}
+        environment = os.environ | {"PYTHONPATH": str(self.tree), "TMPDIR": str(self.tree.parent)}
         log = self.tree.with_name("log.txt")
         with log.open("w") as out:
             code = subprocess.call(command, cwd=self.tree, env=environment, stdout=out, stderr=out)
