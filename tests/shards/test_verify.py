@@ -35,6 +35,14 @@ def test_a_sound_output_has_no_problem_and_a_sample_of_it_is_compared(out):
     assert result.sampled > 20
 
 
+def test_sources_that_lie_in_the_output_are_named(out):
+    (out.parent / "in").rename(out / "in")
+    (out.parent / "in").symlink_to(out / "in")
+    found = problems(out)
+    assert len(found) == len(json.loads((out / "plan.json").read_text())["sources"])
+    assert all("of this very output" in problem for problem in found)
+
+
 @pytest.mark.parametrize("suffix", ["bin", "idx", "mask"])
 def test_a_flipped_byte_is_found(out, suffix):
     path = first(out, f"*/train/*.{suffix}")
