@@ -29,7 +29,7 @@ export NANOTOK_DEMO_DIR := $(DEMO)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo test test-python test-plain test-ray test-rust test-torch lint types layers format bench mutants peers fuzz wheel lock check check-long check-versions clean
+.PHONY: help setup build demo test test-python test-plain test-ray test-slow test-rust test-torch lint types layers format bench golden mutants peers fuzz wheel lock check check-long check-versions clean
 
 help:  ## Say what each verb does
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -46,23 +46,27 @@ demo: build $(DEMO)/corpus/.made  ## Learn a tokenizer from Python's own library
 	$(BIN)/nanotok inspect $(DEMO)/out --source doctests --doc 74
 	$(BIN)/nanotok inspect $(DEMO)/out --source doctests --doc 70-79 --html $(DEMO)/doctests.html
 
-test: test-rust test-python  ## Run every test, Rust and Python
+test: test-rust test-python  ## Run the tests, Rust and Python, but the slow ones
 
 test-python: build  ## Run the Python tests: those with Ray, which mostly wait, beside the rest
 	+$(MAKE) --no-print-directory -j 2 test-ray test-plain
 
 test-plain: build  ## Run the Python tests that need no Ray, in two processes
-	$(BIN)/pytest -m "not ray" -n 2 --dist loadfile --durations 10
+	$(BIN)/pytest -m "not ray and not slow" -n 2 --dist loadfile --durations 10
 
 test-ray: build  ## Run the Python tests with Ray, and show how they went at their end
 	@mkdir -p build
 	@$(BIN)/pytest -m ray --durations 10 $(RAY_TESTS) > build/test-ray.txt 2>&1; code=$$?; cat build/test-ray.txt; exit $$code
+
+test-slow: build  ## Run the Python tests that take more than five seconds each
+	$(BIN)/pytest -m slow -n 2 --dist loadfile --durations 10
 
 test-rust: $(INSTALLED)  ## Run the Rust tests
 	cargo test $(MANIFEST) --locked --quiet
 
 test-torch: build $(TORCH)/.installed  ## Run the tests that need torch (installs it into .venv-torch)
 	$(TORCH)/bin/python -m pytest tests/loader/test_torch_loader.py tests/docs/test_examples.py tests/docs/test_docs_training.py
+	$(TORCH)/bin/python -m pytest tests/docs/test_docs_commands.py -k tutorial
 
 lint: $(INSTALLED)  ## Check style and common mistakes: ruff, rustfmt, clippy
 	$(BIN)/ruff check .
@@ -100,6 +104,12 @@ mutants: build  ## Change MUTANTS (200) pieces of the code, one at a time, and l
 peers: build $(PEERS)/.installed $(DEMO)/corpus/.made  ## Read exports of a real job by the peers' own classes (installs 6 GB into .venv-peers)
 	$(BIN)/python -m tests.peers.run --demo $(DEMO) --python $(PEERS)/bin/python
 
+golden: build  ## Write the files that tests compare with, and docs/api.md, from the code; review them as a diff
+	$(BIN)/python -m tests.support.golden_files
+	$(BIN)/python -m tests.support.cli_commands
+	$(BIN)/python -m tests.support.api_page
+	git diff --stat -- tests docs/api.md
+
 fuzz:  ## Fuzz the core on nightly Rust, FUZZ_SECONDS (60) for each target
 	sh rust/fuzz/run.sh $(FUZZ_SECONDS)
 
@@ -117,10 +127,11 @@ lock: $(INSTALLED)  ## Make requirements/ anew from pyproject.toml (LOCK_FLAGS=-
 
 check: lint types layers test  ## Everything that CI does
 
-check-long: build  ## Run the tests with 500 random examples of each property, 20 rounds of chaos, and check-versions: hours
-	HYPOTHESIS_PROFILE=long $(MAKE) test
+check-long: build  ## Run what check leaves out: slow tests, 500 random examples, fuzzing, chaos, peers, torch, wheel, other versions: hours
+	HYPOTHESIS_PROFILE=long $(MAKE) test test-slow
+	$(MAKE) fuzz
 	$(BIN)/python -m tests.jobs.chaos --rounds 20
-	$(MAKE) check-versions
+	$(MAKE) peers test-torch wheel check-versions
 
 check-versions: build  ## Run the fast tests on the other Pythons that are here, with the oldest and newest ray, pyarrow and numpy
 	$(BIN)/python -m tests.support.versions --folder $(VERSIONS)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray import _core
-from nanotok_ray.counts.count_file import CountProvenance, pack_counts
+from nanotok_ray.counts import CountProvenance, pack_counts
 
 LETTERS = np.frombuffer(b"etaoinsrhldcumfp", np.uint8)
 """One letter for each four bits."""

@@ -18,7 +18,7 @@ from corpus import load_texts, read_texts, write_texts
 from fresh import Figures, assert_same, fresh, in_turn, median
 from learn_settings import NUM_BYTES, Settings, threads_of
 from nanotok_ray import _core
-from nanotok_ray.counts.patterns import SPLIT_PATTERN
+from nanotok_ray.counts import SPLIT_PATTERN
 
 IN_STAGES = ("nanotok_ray, strings in stages", "nanotok_ray, Arrow in stages")
 OURS = ("nanotok_ray", *IN_STAGES)

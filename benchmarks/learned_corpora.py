@@ -21,8 +21,8 @@ from typing import NamedTuple
 import rustbpe
 
 from nanotok_ray import _core
-from nanotok_ray.counts.patterns import SPLIT_PATTERN
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.counts import SPLIT_PATTERN
+from nanotok_ray.documents import Documents
 from tests.support.reference import spell
 
 LETTERS = "aaabbcdeA éßñжא中数\u3000\u0301𝄞😀   \n\n\t\r12345!'-_"

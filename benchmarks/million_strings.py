@@ -19,7 +19,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from nanotok_ray.counts.patterns import PATTERNS
+from nanotok_ray.counts import PATTERNS
 from nanotok_ray.tokenizer import Tokenizer
 
 ALL_PATTERNS = {

@@ -12,9 +12,8 @@ import time
 from dataclasses import replace
 from itertools import islice
 
-from nanotok_ray.formats.manifest import RECORD_FORMAT, from_json
-from nanotok_ray.job.counting import training_of
-from nanotok_ray.job.work import count_work
+from nanotok_ray.formats import RECORD_FORMAT, from_json
+from nanotok_ray.job import count_work, training_of
 from nanotok_ray.recipe import load_recipe
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder

@@ -22,10 +22,9 @@ import pyarrow as pa
 
 from corpus import load_array
 from nanotok_ray import _core
-from nanotok_ray.counts.patterns import SPLIT_PATTERN
-from nanotok_ray.documents.batch import Documents
-from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.train import count_spans
+from nanotok_ray.counts import SPLIT_PATTERN
+from nanotok_ray.documents import Documents
+from nanotok_ray.tokenizer import Tokenizer, count_spans
 from ranks import NUM_BYTES, sha256_of, spell
 
 Figures = dict[str, Any]

@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from nanotok_ray.loader import Loader, open_shards
-from nanotok_ray.loader.nanochat import NanochatLoader
+from nanotok_ray.loader import Loader, NanochatLoader, open_shards
 from packed_rows import LENGTH, ROWS, NextBatch, keep_to_one_cpu, report
 
 WAYS: Mapping[str, Mapping[str, Any]] = MappingProxyType(

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import resident
-from nanotok_ray.counts.hash_ranges import HashPart
-from nanotok_ray.counts.reduce import (
+from nanotok_ray.counts import (
     CountPart,
+    HashPart,
     PartSettings,
     Reduced,
     join_parts,

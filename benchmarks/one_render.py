@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from nanotok_ray.chat import conversation as chat
-from nanotok_ray.chat.batches import texts_of
+from nanotok_ray.chat import texts_of
 from nanotok_ray.dialects import Dialect
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.documents import Documents
 from nanotok_ray.tokenizer import Tokenizer
 
 MESSAGES = Dialect(kind="chat", name="messages")

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.documents import Documents
 from nanotok_ray.tokenizer import Tokenizer
 
 EVERYTHING = r"(?s:.)+"

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from corpus import load_texts
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.documents import Documents
 from nanotok_ray.tokenizer import Tokenizer
 
 EVERY = 0.005

@@ -23,8 +23,8 @@ import tiktoken
 
 from about import about, finish
 from corpus import num_bytes, read_texts
-from nanotok_ray.counts.patterns import SPLIT_PATTERN
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.counts import SPLIT_PATTERN
+from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
 
 

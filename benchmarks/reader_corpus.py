@@ -13,11 +13,11 @@ from hashlib import sha256
 from pathlib import Path
 
 from corpus import read_texts
-from nanotok_ray.formats.document_index import index_bytes
-from nanotok_ray.formats.manifest import (
+from nanotok_ray.formats import (
     MANIFEST_NAME,
     SHARDS_INDEX_NAME,
     ShardRow,
+    index_bytes,
     pack_shards_index,
     to_json,
 )

@@ -6,8 +6,7 @@ Stands between the engine and a simulated cluster, and is a cluster to the engin
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from nanotok_ray.job.task import AttemptResult
-from nanotok_ray.job.worker_pool import ClusterResources, Reference, Step
+from nanotok_ray.job import AttemptResult, ClusterResources, Reference, Step
 from simulated_cluster import SimulatedCluster
 
 

@@ -11,14 +11,13 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from nanotok_ray.counts.reduce import Weights
-from nanotok_ray.formats.manifest import key_of
+from nanotok_ray.counts import Weights
+from nanotok_ray.formats import key_of
+from nanotok_ray.job import Summed, Task, run_tasks
 from nanotok_ray.job.counting import CountedSlices
-from nanotok_ray.job.engine import run_tasks
-from nanotok_ray.job.reducing import Summed, merge_works, reduce_works
-from nanotok_ray.job.task import Task
+from nanotok_ray.job.reducing import merge_works, reduce_works
 from nanotok_ray.job.work import MergeWork, ReduceWork
-from nanotok_ray.shards.output import Record
+from nanotok_ray.shards import Record
 from simulated_cluster import SimulatedCluster
 from simulated_driver import TimedCalls
 from simulated_scenarios import Scenario

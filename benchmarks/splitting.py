@@ -18,7 +18,7 @@ from typing import Any
 
 from corpus import load_texts
 from nanotok_ray import _core
-from nanotok_ray.counts.patterns import SPLIT_PATTERN
+from nanotok_ray.counts import SPLIT_PATTERN
 
 COMPARED = 4 * 2**20
 """Bytes whose spans are kept, to be compared between levels."""

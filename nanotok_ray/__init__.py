@@ -4,6 +4,9 @@ The names below are loaded when they are first used: importing the package impor
 so that a reader of shards needs numpy alone.
 """
 
+import importlib
+import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -53,41 +56,42 @@ __all__ = [
     "verify",
 ]
 
-_HOMES = {
-    "JobPlan": "nanotok_ray.job.decide",
-    "Loader": "nanotok_ray.loader",
-    "Progress": "nanotok_ray.cli.progress",
-    "Recipe": "nanotok_ray.recipe",
-    "RustBPETokenizer": "nanotok_ray.tokenizer",
-    "SPECIAL_TOKENS": "nanotok_ray.recipe.special_tokens",
-    "SPLIT_PATTERN": "nanotok_ray.counts.patterns",
-    "SpanCounts": "nanotok_ray.counts.span_counts",
-    "Summary": "nanotok_ray.job.summary",
-    "Tokenizer": "nanotok_ray.tokenizer",
-    "export": "nanotok_ray.api",
-    "get_token_bytes": "nanotok_ray.tokenizer",
-    "get_tokenizer": "nanotok_ray.tokenizer",
-    "learn": "nanotok_ray.tokenizer.train",
-    "load_recipe": "nanotok_ray.recipe",
-    "open_shards": "nanotok_ray.loader",
-    "open_tokenizer": "nanotok_ray.tokenizer",
-    "plan": "nanotok_ray.api",
-    "prepare": "nanotok_ray.api",
-    "tokenize": "nanotok_ray.api",
-    "train": "nanotok_ray.api",
-    "verify": "nanotok_ray.api",
-}
+
+def lazy_attributes(package: str, modules: dict[str, str]) -> Callable[[str], Any]:
+    """Return a `__getattr__` for `package` that imports each name from its module at its first use.
+
+    Args:
+        package: The full name of the package.
+        modules: Names that are separated by spaces, by the module below `package` that has them.
+    """
+    homes = {name: module for module, names in modules.items() for name in names.split()}
+
+    def attribute(name: str) -> Any:  # noqa: ANN401 - the module decides what an attribute is
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module = importlib.import_module(f"{package}.{homes[name]}")
+        return sys.modules[package].__dict__.setdefault(name, getattr(module, name))
+
+    return attribute
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - what a module attribute is, its home says
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'nanotok_ray' has no attribute {name!r}")
-    import importlib  # noqa: PLC0415 - importing the package stays free
-
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:
+    __getattr__ = lazy_attributes(
+        __name__,
+        {
+            "api": "export plan prepare tokenize train verify",
+            "cli.progress": "Progress",
+            "counts.patterns": "SPLIT_PATTERN",
+            "counts.span_counts": "SpanCounts",
+            "job.decide": "JobPlan",
+            "job.summary": "Summary",
+            "loader": "Loader open_shards",
+            "recipe": "Recipe load_recipe",
+            "recipe.special_tokens": "SPECIAL_TOKENS",
+            "tokenizer": "RustBPETokenizer Tokenizer get_token_bytes get_tokenizer open_tokenizer",
+            "tokenizer.train": "learn",
+        },
+    )
 
 
 def __dir__() -> list[str]:

@@ -12,20 +12,26 @@ from typing import Any, Literal
 
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.exports import Layout, parse_layout
-from nanotok_ray.job import exporting, verifying
-from nanotok_ray.job.decide import JobPlan
-from nanotok_ray.job.events import OnEvent, ignore
-from nanotok_ray.job.executor import Executor, executor_in_use, use_executor
-from nanotok_ray.job.exporting import ExportResult
-from nanotok_ray.job.job import run_job
-from nanotok_ray.job.journaling import StageTimes
-from nanotok_ray.job.local import LocalExecutor
-from nanotok_ray.job.planning import plan_job
-from nanotok_ray.job.run import Start
-from nanotok_ray.job.summary import Summary
+from nanotok_ray.job import (
+    Executor,
+    ExportResult,
+    JobPlan,
+    LocalExecutor,
+    OnEvent,
+    StageTimes,
+    Start,
+    Summary,
+    executor_in_use,
+    exporting,
+    ignore,
+    plan_job,
+    run_job,
+    use_executor,
+    verifying,
+)
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.report import write_report
-from nanotok_ray.shards.verify import Verification
+from nanotok_ray.shards import Verification
 from nanotok_ray.storage import Folder
 
 ExecutorName = Literal["ray", "local"]
@@ -248,6 +254,6 @@ def _executor(
         found = executor_in_use() or (None if default is None else default())
         if found is not None:
             return found
-    from nanotok_ray.cluster.ray_executor import RayExecutor  # noqa: PLC0415 - where it is used
+    from nanotok_ray.cluster import RayExecutor  # noqa: PLC0415 - where it is used
 
     return RayExecutor(address=address)

@@ -18,9 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nanotok_ray.dialects import Dialect
-from nanotok_ray.documents.arrow_texts import null_rows
-from nanotok_ray.documents.batch import Documents
-from nanotok_ray.documents.texts import arrow_parts_of, batches_of, encode_texts
+from nanotok_ray.documents import Documents, arrow_parts_of, batches_of, encode_texts, null_rows
 from nanotok_ray.errors import TokenizerError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from nanotok_ray.errors import PackingError, TokenizerError
-from nanotok_ray.formats.manifest import SPLITS
+from nanotok_ray.formats import SPLITS
 from nanotok_ray.loader import Shards, open_shards
 from nanotok_ray.loader.conversations import (
     Conversation,
@@ -24,7 +24,7 @@ from nanotok_ray.loader.conversations import (
 )
 from nanotok_ray.loader.nanochat import NanochatLoader
 from nanotok_ray.loader.settings import TooLong, padding_id
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.torch import Staging, this_rank  # says what to do without torch
 

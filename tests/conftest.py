@@ -34,7 +34,7 @@ def _copies_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Run a job's tasks one after the other in this process: the same functions, without Ray."""
-    from nanotok_ray.job.executor import use_executor  # noqa: PLC0415 - slow to import
+    from nanotok_ray.job import use_executor  # noqa: PLC0415 - slow to import
     from tests.support.executors import InProcess  # noqa: PLC0415 - as above
 
     monkeypatch.setattr("os.fsync", lambda _: None)  # hundreds of them; no test cuts the power

@@ -5,6 +5,16 @@ label for each, or the texts that are encoded separately. The compiled core rend
 documents; `reference` renders the others, or raises the error that names the problem.
 """
 
+from nanotok_ray.chat.batches import BatchRenderer, RenderedBatch, core_dialect, texts_of
+from nanotok_ray.chat.conversation import layout, render, render_for_completion, shape_fault
+from nanotok_ray.chat.reference import (
+    conversation_of,
+    expected_text,
+    expected_trained_text,
+    message_texts,
+    segments_of,
+)
+from nanotok_ray.chat.segments import Composed, Segment, compose
 from nanotok_ray.chat.vision import (
     MAX_IMAGE_TOKENS,
     PLACEHOLDER,
@@ -16,19 +26,35 @@ from nanotok_ray.chat.vision import (
     tiled_image_tokens,
     tiles_of,
 )
-from nanotok_ray.recipe.special_tokens import GROUNDING, PRESETS, Preset
+from nanotok_ray.recipe import GROUNDING, PRESETS, Preset
 
 __all__ = [
     "GROUNDING",
     "MAX_IMAGE_TOKENS",
     "PLACEHOLDER",
     "PRESETS",
+    "BatchRenderer",
+    "Composed",
     "Preset",
+    "RenderedBatch",
+    "Segment",
     "base_image_tokens",
+    "compose",
+    "conversation_of",
+    "core_dialect",
     "cut",
+    "expected_text",
+    "expected_trained_text",
+    "layout",
     "message_segments",
+    "message_texts",
     "prompt_segments",
+    "render",
+    "render_for_completion",
+    "segments_of",
+    "shape_fault",
     "text_segments",
+    "texts_of",
     "tiled_image_tokens",
     "tiles_of",
 ]

@@ -15,7 +15,7 @@ from nanotok_ray import _core
 from nanotok_ray.chat.reference import message_texts, segments_of
 from nanotok_ray.chat.segments import Segment
 from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
-from nanotok_ray.documents.batch import Documents, offsets_of, to_utf8
+from nanotok_ray.documents import Documents, offsets_of, to_utf8
 from nanotok_ray.errors import SplitError
 
 if TYPE_CHECKING:

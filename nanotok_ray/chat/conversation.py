@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from nanotok_ray.chat.segments import Segment, compose
-from nanotok_ray.documents.batch import type_of
+from nanotok_ray.documents import type_of
 
 _PARTS: dict[str, tuple[str, str, int] | None] = {
     "text": None,

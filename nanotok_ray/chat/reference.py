@@ -6,14 +6,20 @@ from typing import Any, Final
 from nanotok_ray import chat
 from nanotok_ray.chat import conversation
 from nanotok_ray.chat.segments import Segment
-from nanotok_ray.dialects import gsm8k, messages
+from nanotok_ray.dialects import (
+    VISION_DIALECTS,
+    Dialect,
+    gsm8k,
+    messages,
+    messages_of,
+    object_of,
+    string_of,
+    value_of,
+)
 from nanotok_ray.dialects import messages as customjson
 from nanotok_ray.dialects import messages as pairs
 from nanotok_ray.dialects import messages as sharegpt
-from nanotok_ray.dialects.detect import VISION_DIALECTS, Dialect
-from nanotok_ray.dialects.fields import object_of, string_of, value_of
-from nanotok_ray.dialects.messages import messages_of
-from nanotok_ray.recipe.special_tokens import PRESETS
+from nanotok_ray.recipe import PRESETS
 
 COUNTS = "image_token_counts"
 """The field that says how many tokens each image of a document takes."""

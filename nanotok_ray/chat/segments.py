@@ -7,7 +7,7 @@ separately.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from nanotok_ray.formats.schema import ROLES
+from nanotok_ray.formats import ROLES
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

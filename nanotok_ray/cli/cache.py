@@ -19,10 +19,10 @@ from nanotok_ray.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from nanotok_ray.counts.cache import CountsCache, WorkFolder
-    from nanotok_ray.job.events import Event
+    from nanotok_ray.counts import CountsCache, WorkFolder
+    from nanotok_ray.job import Event
     from nanotok_ray.recipe import Recipe
-    from nanotok_ray.shards.garbage import Garbage
+    from nanotok_ray.shards import Garbage
     from nanotok_ray.storage import Folder
 
 cache = Group(
@@ -60,7 +60,7 @@ def ls(arguments: Arguments) -> int:
     another. With max_chars, counts of the slice that is cut are in use only while those of all
     slices before it exist. Merged files hold the counts of many slices once more.
     """
-    from nanotok_ray.counts.cache import cached_counts
+    from nanotok_ray.counts import cached_counts
 
     in_use: Collection[str] | None = None
     if is_recipe(arguments.location):
@@ -81,7 +81,7 @@ def ls(arguments: Arguments) -> int:
 
 
 def _work_folder(location: str) -> "WorkFolder":
-    from nanotok_ray.counts.cache import COUNTS_FOLDER, cached_counts
+    from nanotok_ray.counts import COUNTS_FOLDER, cached_counts
     from nanotok_ray.errors import SourceError
 
     folder = location.rstrip("/")
@@ -95,7 +95,7 @@ def _work_folder(location: str) -> "WorkFolder":
 
 
 def _in_use(recipe: "Recipe") -> Collection[str]:
-    from nanotok_ray.job.reducing import names_in_use
+    from nanotok_ray.job import names_in_use
 
     return names_in_use(recipe)
 
@@ -133,8 +133,8 @@ def rm(arguments: Arguments) -> int:
 
 def _remove_counts(recipe: "Recipe", arguments: Arguments) -> "_Removal":
     """Remove counts under the lease of the output: a job needs those that are in use."""
-    from nanotok_ray.counts.cache import remove_counts
-    from nanotok_ray.job.lease import leased
+    from nanotok_ray.counts import remove_counts
+    from nanotok_ray.job import leased
     from nanotok_ray.storage import Folder
 
     out, on_event = Folder(recipe.output.path), _note_printer(arguments)
@@ -148,7 +148,7 @@ def _remove_counts(recipe: "Recipe", arguments: Arguments) -> "_Removal":
 
 
 def _note_printer(arguments: Arguments) -> "Callable[[Event], None]":
-    from nanotok_ray.job.events import Note
+    from nanotok_ray.job import Note
 
     def print_note(event: "Event") -> None:
         if isinstance(event, Note):
@@ -166,7 +166,7 @@ class _Removal:
 
     @classmethod
     def of(cls, recipe: "Recipe", *, of_all: bool) -> "_Removal":
-        from nanotok_ray.counts.cache import cached_counts
+        from nanotok_ray.counts import cached_counts
 
         work = cached_counts(recipe.output.work)
         in_use = () if of_all else _in_use(recipe)
@@ -298,8 +298,8 @@ def gc(arguments: Arguments) -> int:
     The output is locked meanwhile, so no job writes to it. Unfinished uploads of an object store
     are not listed; a lifecycle rule of the bucket removes them.
     """
-    from nanotok_ray.job.lease import leased
-    from nanotok_ray.shards.garbage import find_garbage
+    from nanotok_ray.job import leased
+    from nanotok_ray.shards import find_garbage
     from nanotok_ray.storage import Folder
 
     out = Folder(output_of(arguments.location))

@@ -11,7 +11,7 @@ from nanotok_ray.cli.printing import INFRASTRUCTURE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nanotok_ray.job.doctor.result import CheckResult
+    from nanotok_ray.job.doctor import CheckResult
 
 
 @command(
@@ -39,7 +39,7 @@ def doctor(arguments: Arguments) -> int:
 
     The command exits with 5 if a check failed, and with 0 if there are only warnings.
     """
-    from nanotok_ray.job.doctor.result import CheckResult, worst
+    from nanotok_ray.job.doctor import CheckResult, worst
     from nanotok_ray.units import without_secrets
 
     results: list[CheckResult] = []
@@ -64,7 +64,7 @@ _KINDS = ("ok", "warn", "fail")
 
 
 def _check_results(arguments: Arguments) -> "Iterator[CheckResult]":
-    from nanotok_ray.job.doctor.checks import run_checks
+    from nanotok_ray.job.doctor import run_checks
 
     yield from run_checks(arguments.paths, address=arguments.address)
     if arguments.address is not None:

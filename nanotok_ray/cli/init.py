@@ -8,7 +8,7 @@ from nanotok_ray.cli.app import Arguments, command
 from nanotok_ray.cli.options import PATH, overrides_of, vocab_size_option
 
 if TYPE_CHECKING:
-    from nanotok_ray.job.events import OnEvent
+    from nanotok_ray.job import OnEvent
     from nanotok_ray.recipe import Recipe
     from nanotok_ray.sources import Draft
 
@@ -46,7 +46,7 @@ def init(arguments: Arguments) -> int:
     from pathlib import Path
 
     from nanotok_ray.errors import RecipeError
-    from nanotok_ray.job.events import Activity
+    from nanotok_ray.job import Activity
     from nanotok_ray.recipe.text import absolute_path
 
     first = absolute_path(arguments.files[0]).rstrip("/")
@@ -80,7 +80,7 @@ def drafted_recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
         SourceError: no file can be used.
     """
     from nanotok_ray.errors import RecipeError
-    from nanotok_ray.job.events import Note
+    from nanotok_ray.job import Note
     from nanotok_ray.recipe import parse_recipe
     from nanotok_ray.storage import Folder
 
@@ -110,7 +110,7 @@ def drafted_recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
 
 def _draft(arguments: Arguments, output: str, on_event: "OnEvent") -> "Draft":
     from nanotok_ray.errors import SourceError
-    from nanotok_ray.job.events import Activity
+    from nanotok_ray.job import Activity
     from nanotok_ray.sources import draft_recipe
 
     def on_look(_: str, done: int, todo: int) -> None:

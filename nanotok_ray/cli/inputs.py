@@ -9,15 +9,24 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from tqdm import tqdm
 
-from nanotok_ray.counts.count_slice import CorpusCounts, count_corpus
+from nanotok_ray.counts import CorpusCounts, count_corpus
 from nanotok_ray.errors import NanotokError, RecipeError, SourceError, TokenizerError
-from nanotok_ray.job.events import Advanced, Note, StageEnded, StageStarted
+from nanotok_ray.job import Advanced, Note, StageEnded, StageStarted
 from nanotok_ray.recipe import LimitsRecipe
 from nanotok_ray.recipe.text import parse_size
 from nanotok_ray.report.figures import check_plot, plot_bytes
-from nanotok_ray.sources.named_files import NamedFiles, ReadingRules, find_named, suffix_format
-from nanotok_ray.sources.quarantine import TAIL, FirstBad, check_limits, locations_of, reason_of
-from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.sources import (
+    TAIL,
+    FirstBad,
+    NamedFiles,
+    ReadingRules,
+    check_limits,
+    find_named,
+    locations_of,
+    reason_of,
+    suffix_format,
+)
+from nanotok_ray.tokenizer import RANKS, Tokenizer, file_suffix, open_tokenizer, path_and_pattern
 from nanotok_ray.tokenizer.evaluation import (
     PUBLISHED,
     Corpus,
@@ -25,8 +34,6 @@ from nanotok_ray.tokenizer.evaluation import (
     TokenizerCounter,
     published_tokenizer,
 )
-from nanotok_ray.tokenizer.opened import RANKS, open_tokenizer, path_and_pattern
-from nanotok_ray.tokenizer.output import file_suffix
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nanotok_ray.cli.options import output_of
 from nanotok_ray.cli.printing import table_lines
 from nanotok_ray.errors import PackingError, RecipeError
-from nanotok_ray.formats.manifest import TOKENIZER_FOLDER
+from nanotok_ray.formats import TOKENIZER_FOLDER
 from nanotok_ray.loader import open_shards
 from nanotok_ray.loader.preview import PreviewSettings, preview_packing
 from nanotok_ray.report import MAX_TOKENS, Document, Spelling, page_of

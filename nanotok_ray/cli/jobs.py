@@ -26,7 +26,7 @@ from nanotok_ray.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nanotok_ray.job.events import OnEvent
+    from nanotok_ray.job import OnEvent
     from nanotok_ray.recipe import Recipe
 
 
@@ -193,7 +193,7 @@ def tokenize(arguments: Arguments) -> int:
 @contextmanager
 def _reading(arguments: Arguments) -> "Iterator[OnEvent]":
     """Show at once that the recipe is read, then yield what to call with the events of a job."""
-    from nanotok_ray.job.events import Activity
+    from nanotok_ray.job import Activity
 
     with arguments.console.progress() as on_event:
         what = vars(arguments).get("recipe") or ", ".join(arguments.files)
@@ -208,7 +208,7 @@ def _recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
         click.UsageError: It was called with files, and without an output.
     """
     from nanotok_ray.cli.init import drafted_recipe
-    from nanotok_ray.sources.named_files import suffix_format
+    from nanotok_ray.sources import suffix_format
 
     if "files" in vars(arguments):
         if arguments.output is not None:

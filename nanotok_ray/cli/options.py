@@ -308,7 +308,7 @@ def recipe_of(arguments: Arguments) -> "Recipe":
 
     from nanotok_ray.errors import RecipeError
     from nanotok_ray.recipe import load_recipe
-    from nanotok_ray.sources.named_files import suffix_format
+    from nanotok_ray.sources import suffix_format
 
     path = arguments.recipe
     if Path(path).is_dir():
@@ -369,7 +369,7 @@ def running_message(location: str | None) -> str | None:
     """
     if location is None:
         return None
-    from nanotok_ray.job.status import RUNNING, run_status
+    from nanotok_ray.job import RUNNING, run_status
     from nanotok_ray.storage import Folder
 
     output = output_of(location)

@@ -86,7 +86,7 @@ def report(arguments: Arguments) -> int:
     from pathlib import Path
 
     from nanotok_ray.errors import RecipeError
-    from nanotok_ray.formats.manifest import REPORT_PAGE_NAME
+    from nanotok_ray.formats import REPORT_PAGE_NAME
     from nanotok_ray.report import is_output, report_page, write_report
     from nanotok_ray.storage import Folder
 

@@ -10,25 +10,26 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
-from nanotok_ray.job.events import (
+from nanotok_ray.job import (
     Activity,
     Advanced,
     AttemptFailed,
     Event,
+    Forecast,
     Note,
     Planned,
     SliceEnded,
     StageEnded,
+    StageProgress,
     StageStarted,
 )
-from nanotok_ray.job.forecast import Forecast, StageProgress
 from nanotok_ray.units import format_bytes, format_estimate, printable
 
 if TYPE_CHECKING:
     from tqdm import tqdm
     from typing_extensions import Self
 
-    from nanotok_ray.tokenizer.train import Made, MergeProgress
+    from nanotok_ray.tokenizer import Made, MergeProgress
 
 LINE_SECONDS = 10.0
 """At most one line in this time, where there are no bars."""

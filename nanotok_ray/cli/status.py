@@ -13,14 +13,24 @@ from nanotok_ray.cli.options import is_recipe
 from nanotok_ray.cli.printing import BAD_OUTPUT
 from nanotok_ray.cli.progress import UNITS, unit_of
 from nanotok_ray.errors import NanotokError, TransientIOError
-from nanotok_ray.formats.manifest import MANIFEST_NAME, REPORT_PAGE_NAME
+from nanotok_ray.formats import MANIFEST_NAME, REPORT_PAGE_NAME
+from nanotok_ray.job import (
+    FINISHED,
+    RUNNING,
+    STAGES,
+    WELL,
+    FailedAttempt,
+    Forecast,
+    JournalledSlice,
+    RunJournal,
+    RunStatus,
+    Stage,
+    StageEnded,
+    TimeLeft,
+    stage_line,
+)
+from nanotok_ray.job import run_status as read_run_status
 from nanotok_ray.job.decide import decide
-from nanotok_ray.job.events import StageEnded
-from nanotok_ray.job.forecast import Forecast, TimeLeft
-from nanotok_ray.job.journal import FailedAttempt, JournalledSlice, RunJournal, Stage
-from nanotok_ray.job.plan_text import STAGES, stage_line
-from nanotok_ray.job.status import FINISHED, RUNNING, WELL, RunStatus
-from nanotok_ray.job.status import run_status as read_run_status
 from nanotok_ray.recipe import Recipe, load_recipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import format_estimate, printable

@@ -10,22 +10,24 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from nanotok_ray.cli.options import overrides_of
 from nanotok_ray.cli.printing import INFRASTRUCTURE, INTERRUPTED, TERMINATED, Console
-from nanotok_ray.cluster.submit.ray_jobs import RayJobs
-from nanotok_ray.cluster.submit.shipping import Shipped, check_id, ship, variables_of
-from nanotok_ray.cluster.submit.submission import (
+from nanotok_ray.cluster.submit import (
     Followed,
     Follower,
     JobLog,
     JobState,
+    RayJobs,
+    Shipped,
     Started,
     Starter,
     WallClock,
+    check_id,
     ending_of,
+    ship,
+    variables_of,
 )
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.job.doctor.ray_settings import host_and_port
-from nanotok_ray.job.summary import Summary
-from nanotok_ray.job.termination import Terminated
+from nanotok_ray.job import Summary, Terminated
+from nanotok_ray.job.doctor import host_and_port
 from nanotok_ray.units import printable
 
 if TYPE_CHECKING:

@@ -18,12 +18,11 @@ from nanotok_ray.cli.inputs import (
 from nanotok_ray.cli.options import output_of
 from nanotok_ray.cli.printing import ratio, signed_percent, table_lines
 from nanotok_ray.cli.progress import token_label
-from nanotok_ray.documents.batch import Documents, to_utf8
-from nanotok_ray.documents.texts import batches_of
-from nanotok_ray.formats.manifest import SPLITS, TOKENIZER_FOLDER
+from nanotok_ray.documents import Documents, batches_of, to_utf8
+from nanotok_ray.formats import SPLITS, TOKENIZER_FOLDER
 from nanotok_ray.loader import open_shards
 from nanotok_ray.report.figures import ratio_figure
-from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer import Tokenizer, token_text
 from nanotok_ray.tokenizer.evaluation import (
     SAMPLE_TEXTS,
     CorpusReader,
@@ -37,7 +36,6 @@ from nanotok_ray.tokenizer.evaluation import (
     overlap_of,
     sample_rows,
 )
-from nanotok_ray.tokenizer.report import token_text
 
 if TYPE_CHECKING:
     from nanotok_ray.cli.app import Arguments

@@ -14,11 +14,10 @@ from nanotok_ray.cli.inputs import (
 )
 from nanotok_ray.cli.printing import ratio, table_lines
 from nanotok_ray.cli.progress import token_label
-from nanotok_ray.counts.patterns import PATTERNS
+from nanotok_ray.counts import PATTERNS
 from nanotok_ray.report.figures import vocabulary_figure
-from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer import Tokenizer, token_text
 from nanotok_ray.tokenizer.evaluation import TokenizerCounter, TokenView, Usage, Vocabulary
-from nanotok_ray.tokenizer.report import token_text
 
 if TYPE_CHECKING:
     from nanotok_ray.cli.app import Arguments

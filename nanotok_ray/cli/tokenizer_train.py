@@ -7,25 +7,34 @@ from typing import TYPE_CHECKING, Any
 
 from nanotok_ray.cli.inputs import count_named, find_corpus, opened
 from nanotok_ray.cli.progress import merge_bar
-from nanotok_ray.counts.patterns import SPLIT_PATTERN, resolve_pattern
-from nanotok_ray.counts.span_counts import CountPaths, SpanCounts, find_counts, load_counts
+from nanotok_ray.counts import (
+    SPLIT_PATTERN,
+    CountPaths,
+    SpanCounts,
+    find_counts,
+    load_counts,
+    resolve_pattern,
+)
 from nanotok_ray.errors import NanotokError, TokenizerError, VocabularySizeError
-from nanotok_ray.recipe.special_tokens import PRESETS, SPECIAL_TOKENS
-from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.model import NUM_BYTES
-from nanotok_ray.tokenizer.opened import open_tokenizer
-from nanotok_ray.tokenizer.output import (
+from nanotok_ray.recipe import PRESETS, SPECIAL_TOKENS
+from nanotok_ray.tokenizer import (
+    NUM_BYTES,
     OR_FORCE,
     WITHOUT_SPECIAL_TOKENS,
+    LearnedTokenizer,
+    Tokenizer,
+    TrainSettings,
     check_free,
     file_suffix,
     files_there,
+    learn_counts,
+    open_tokenizer,
+    short_report,
     sized_output,
+    why_stopped,
     write_file,
     write_new,
 )
-from nanotok_ray.tokenizer.report import short_report, why_stopped
-from nanotok_ray.tokenizer.train import LearnedTokenizer, TrainSettings, learn_counts
 
 if TYPE_CHECKING:
     from nanotok_ray.cli.app import Arguments

@@ -7,8 +7,8 @@ from nanotok_ray.cli.options import output_of
 from nanotok_ray.cli.printing import BAD_OUTPUT, INFRASTRUCTURE
 from nanotok_ray.errors import ExportError, RecipeError, VerificationError
 from nanotok_ray.exports import EXPORT_NAME, EXPORTS
-from nanotok_ray.formats.manifest import MANIFEST_NAME
-from nanotok_ray.shards.verify import MAX_PRINTED_PROBLEMS, Verification
+from nanotok_ray.formats import MANIFEST_NAME
+from nanotok_ray.shards import MAX_PRINTED_PROBLEMS, Verification
 from nanotok_ray.storage import Folder
 
 if TYPE_CHECKING:

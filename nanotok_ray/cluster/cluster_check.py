@@ -13,9 +13,14 @@ from pathlib import Path
 
 from nanotok_ray.cluster.node_check import MAX_NODES, Node, ask
 from nanotok_ray.cluster.session import ACCESS, NOT_JOINED, first_line, joining_problem
-from nanotok_ray.job.doctor.ray_settings import NO_CLUSTER, NO_SERVER, check_reachable
-from nanotok_ray.job.doctor.result import CheckResult
-from nanotok_ray.job.doctor.software import core_build, ray_version
+from nanotok_ray.job.doctor import (
+    NO_CLUSTER,
+    NO_SERVER,
+    CheckResult,
+    check_reachable,
+    core_build,
+    ray_version,
+)
 
 
 def check_address(address: str) -> Iterator[CheckResult]:

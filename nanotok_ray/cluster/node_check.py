@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 from nanotok_ray.errors import SharedFolderError
+from nanotok_ray.job import SharedFolder
 from nanotok_ray.job.probes import WHAT_TO_DO, Probe, answer, probes_in, problem_with, remove
-from nanotok_ray.job.task import SharedFolder
 
 ANSWER_SECONDS = 60.0
 """A node that has not answered by then is left to the check of its workers."""

@@ -10,19 +10,22 @@ from typing import TYPE_CHECKING, Any
 from nanotok_ray.cluster.learner_task import learn_in_task
 from nanotok_ray.cluster.metrics import Metrics
 from nanotok_ray.cluster.session import check_address, ray_session
-from nanotok_ray.job.counting import Training
-from nanotok_ray.job.events import OnEvent
-from nanotok_ray.job.executor import Executor
-from nanotok_ray.job.probes import Probe
-from nanotok_ray.job.reducing import Summed
-from nanotok_ray.job.task import AttemptResult, Cause, Failure, SharedFolder
-from nanotok_ray.job.worker_pool import (
+from nanotok_ray.job import (
+    AttemptResult,
+    Cause,
     ClusterResources,
+    Executor,
+    Failure,
+    OnEvent,
     Reference,
+    SharedFolder,
     Step,
+    Summed,
+    Training,
     batch_failure,
     run_batch,
 )
+from nanotok_ray.job.probes import Probe
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 

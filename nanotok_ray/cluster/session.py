@@ -19,10 +19,8 @@ from nanotok_ray.errors import (
     SliceError,
     UnreachableError,
 )
-from nanotok_ray.job.doctor.ray_settings import NO_CLUSTER, check_form, check_reachable, check_token
-from nanotok_ray.job.doctor.result import CheckResult
-from nanotok_ray.job.task import SharedFolder
-from nanotok_ray.job.termination import terminable
+from nanotok_ray.job import SharedFolder, terminable
+from nanotok_ray.job.doctor import NO_CLUSTER, CheckResult, check_form, check_reachable, check_token
 from nanotok_ray.units import format_bytes
 
 CALL_SECONDS = 15.0

@@ -3,3 +3,125 @@
 Input is documents and a split pattern. Output is sorted spans with their counts, in files or as
 `SpanCounts`, which is the input of learning.
 """
+
+from typing import TYPE_CHECKING
+
+from nanotok_ray import lazy_attributes
+
+if TYPE_CHECKING:
+    from nanotok_ray.counts.cache import (
+        COUNTS_FOLDER,
+        CountsCache,
+        WorkFolder,
+        cached_counts,
+        remove_counts,
+    )
+    from nanotok_ray.counts.count_file import (
+        COUNTS_FORMAT,
+        COUNTS_SCHEMA,
+        NUM_RANGES,
+        CountProvenance,
+        CountReader,
+        CountWriter,
+        pack_counts,
+        provenances_of,
+    )
+    from nanotok_ray.counts.count_slice import CorpusCounts, CountSettings, count_corpus
+    from nanotok_ray.counts.hash_ranges import CountRanges, HashPart
+    from nanotok_ray.counts.patterns import (
+        PATTERNS,
+        SPLIT_PATTERN,
+        default_threads,
+        resolve_pattern,
+    )
+    from nanotok_ray.counts.reduce import (
+        SHARE_UNIT,
+        CountPart,
+        OnRead,
+        PartSettings,
+        Reduced,
+        SpanTotals,
+        Weights,
+        join_parts,
+        merge_count_files,
+        merge_groups,
+        merged_key,
+        part_key,
+        reduce_counts,
+        reduce_memory,
+        reduce_part,
+        sum_run,
+    )
+    from nanotok_ray.counts.span_counts import (
+        CountPaths,
+        SpanCounts,
+        SummedRuns,
+        find_counts,
+        load_counts,
+    )
+else:
+    __getattr__ = lazy_attributes(
+        __name__,
+        {
+            "cache": "COUNTS_FOLDER CountsCache WorkFolder cached_counts remove_counts",
+            "count_file": (
+                "COUNTS_FORMAT COUNTS_SCHEMA CountProvenance CountReader CountWriter NUM_RANGES "
+                "pack_counts provenances_of"
+            ),
+            "count_slice": "CorpusCounts CountSettings count_corpus",
+            "hash_ranges": "CountRanges HashPart",
+            "patterns": "PATTERNS SPLIT_PATTERN default_threads resolve_pattern",
+            "reduce": (
+                "CountPart OnRead PartSettings Reduced SHARE_UNIT SpanTotals Weights join_parts "
+                "merge_count_files merge_groups merged_key part_key reduce_counts reduce_memory "
+                "reduce_part sum_run"
+            ),
+            "span_counts": "CountPaths SpanCounts SummedRuns find_counts load_counts",
+        },
+    )
+
+__all__ = [
+    "COUNTS_FOLDER",
+    "COUNTS_FORMAT",
+    "COUNTS_SCHEMA",
+    "NUM_RANGES",
+    "PATTERNS",
+    "SHARE_UNIT",
+    "SPLIT_PATTERN",
+    "CorpusCounts",
+    "CountPart",
+    "CountPaths",
+    "CountProvenance",
+    "CountRanges",
+    "CountReader",
+    "CountSettings",
+    "CountWriter",
+    "CountsCache",
+    "HashPart",
+    "OnRead",
+    "PartSettings",
+    "Reduced",
+    "SpanCounts",
+    "SpanTotals",
+    "SummedRuns",
+    "Weights",
+    "WorkFolder",
+    "cached_counts",
+    "count_corpus",
+    "default_threads",
+    "find_counts",
+    "join_parts",
+    "load_counts",
+    "merge_count_files",
+    "merge_groups",
+    "merged_key",
+    "pack_counts",
+    "part_key",
+    "provenances_of",
+    "reduce_counts",
+    "reduce_memory",
+    "reduce_part",
+    "remove_counts",
+    "resolve_pattern",
+    "sum_run",
+]

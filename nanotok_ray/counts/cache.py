@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.formats.manifest import RECORD_FORMAT, from_json
-from nanotok_ray.sources.quarantine import COUNTED_SUFFIX
+from nanotok_ray.formats import RECORD_FORMAT, from_json
+from nanotok_ray.sources import COUNTED_SUFFIX
 from nanotok_ray.storage import Folder
 
 COUNTS_FOLDER = "counts"

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 
 from nanotok_ray import _core
 from nanotok_ray.counts.count_file import Run
-from nanotok_ray.documents.batch import Documents, to_utf8
+from nanotok_ray.documents import Documents, to_utf8
 from nanotok_ray.errors import CountsError, SourceError
-from nanotok_ray.sources.stored import is_damage
+from nanotok_ray.sources import is_damage
 from nanotok_ray.storage import open_input
 
 MAX_COUNT = 2**64 - 1

@@ -14,14 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nanotok_ray import _core
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import (
     CorruptOutputError,
     CountsError,
     SourceError,
     TransientIOError,
 )
-from nanotok_ray.formats.paths import local_path
+from nanotok_ray.formats import local_path
 from nanotok_ray.recipe import Gaps
 from nanotok_ray.storage import open_input
 
@@ -361,12 +361,15 @@ class CountReader:
             CorruptOutputError: the head does not say it.
         """
         try:
-            starts = np.array(json.loads(self._metadata[b"ranges"]), dtype=np.int64)
-        except (KeyError, ValueError, TypeError, OverflowError) as error:
+            # as JSON all 4,097 numbers would take a twentieth of the time of a reduce
+            numbers = self._metadata[b"ranges"].removeprefix(b"[").removesuffix(b"]").split(b",")
+            step = NUM_RANGES // num_ranges
+            starts = np.array([int(number) for number in numbers[::step]], dtype=np.int64)
+        except (KeyError, ValueError, OverflowError) as error:
             raise self._damaged("its head has no row offsets of ranges") from error
-        if starts.shape != (NUM_RANGES + 1,) or starts[0] != 0 or np.any(np.diff(starts) < 0):
+        if len(numbers) != NUM_RANGES + 1 or starts[0] != 0 or np.any(np.diff(starts) < 0):
             raise self._damaged("the row offsets of ranges in its head make no sense")
-        return starts[:: NUM_RANGES // num_ranges].copy()
+        return starts
 
     def batch(self, number: int) -> pa.RecordBatch:
         """Read one batch.

@@ -15,19 +15,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nanotok_ray import _core
-from nanotok_ray.chat import PLACEHOLDER
-from nanotok_ray.chat.batches import texts_of
+from nanotok_ray.chat import PLACEHOLDER, texts_of
 from nanotok_ray.counts.count_file import COUNTS_FORMAT, CountProvenance, pack_counts
 from nanotok_ray.counts.patterns import default_threads, resolve_pattern
 from nanotok_ray.counts.span_counts import SpanCounts
 from nanotok_ray.dialects import Dialect
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CountsError, SplitError
-from nanotok_ray.formats.manifest import RECORD_FORMAT, key_of
+from nanotok_ray.formats import RECORD_FORMAT, key_of
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES, Gaps
-from nanotok_ray.sources import Batch, Slice
-from nanotok_ray.sources.quarantine import COUNTED_SUFFIX, QuarantineEntry, write_quarantine
-from nanotok_ray.sources.slices import SliceReading
+from nanotok_ray.sources import (
+    COUNTED_SUFFIX,
+    Batch,
+    QuarantineEntry,
+    Slice,
+    SliceReading,
+    write_quarantine,
+)
 from nanotok_ray.storage import Folder
 
 MAX_ENTRIES: Final = 20

@@ -20,7 +20,7 @@ from nanotok_ray.counts.count_file import (
     remote_block_bytes,
 )
 from nanotok_ray.errors import CorruptOutputError, TokenizerError
-from nanotok_ray.formats.paths import local_path
+from nanotok_ray.formats import local_path
 
 if TYPE_CHECKING:
     from typing_extensions import Self

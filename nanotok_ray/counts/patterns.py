@@ -6,7 +6,7 @@ import sys
 from functools import lru_cache
 
 from nanotok_ray import _core
-from nanotok_ray.documents.batch import to_utf8
+from nanotok_ray.documents import to_utf8
 from nanotok_ray.errors import PatternError
 
 _CONTRACTION = r"'(?i:[sdmt]|ll|ve|re)"

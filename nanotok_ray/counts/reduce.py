@@ -29,13 +29,11 @@ from nanotok_ray.counts.hash_ranges import (
     HashPart,
     reading_memory,
 )
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError, CountsError, SourceError
-from nanotok_ray.formats.manifest import RECORD_FORMAT, key_of
-from nanotok_ray.formats.paths import local_path
+from nanotok_ray.formats import RECORD_FORMAT, key_of, local_path
 from nanotok_ray.recipe import SourceRecipe
-from nanotok_ray.storage import Folder, open_input
-from nanotok_ray.storage.folder import arrow_sink
+from nanotok_ray.storage import Folder, arrow_sink, open_input
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -24,8 +24,7 @@ from nanotok_ray.counts.count_file import (
 )
 from nanotok_ray.counts.patterns import PATTERNS, SPLIT_PATTERN, default_threads, resolve_pattern
 from nanotok_ray.counts.reduce import sum_run
-from nanotok_ray.documents.batch import Documents, Nulls
-from nanotok_ray.documents.texts import batches_of
+from nanotok_ray.documents import Documents, Nulls, batches_of
 from nanotok_ray.errors import CountsError, SourceError, SplitError
 from nanotok_ray.recipe import Gaps
 from nanotok_ray.storage import Folder, FoundFiles, find_files, open_input

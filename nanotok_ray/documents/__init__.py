@@ -3,3 +3,23 @@
 Input is texts of Python, numpy and Arrow. Output is arrays that the compiled core reads without a
 copy. The package reads no file.
 """
+
+from nanotok_ray.documents.arrow_texts import ArrowTexts, null_rows, take_rows
+from nanotok_ray.documents.batch import Documents, Nulls, as_documents, offsets_of, to_utf8, type_of
+from nanotok_ray.documents.texts import arrow_parts_of, batches_of, encode_texts, parts_of
+
+__all__ = [
+    "ArrowTexts",
+    "Documents",
+    "Nulls",
+    "arrow_parts_of",
+    "as_documents",
+    "batches_of",
+    "encode_texts",
+    "null_rows",
+    "offsets_of",
+    "parts_of",
+    "take_rows",
+    "to_utf8",
+    "type_of",
+]

@@ -17,19 +17,39 @@ from nanotok_ray.exports.folder import (
     remove_orphans,
     write_export,
 )
-from nanotok_ray.exports.layout import Exported, Layout, Target, Written, finished_units
+from nanotok_ray.exports.layout import (
+    Exported,
+    Layout,
+    Target,
+    Written,
+    finished_units,
+    read_record,
+)
 from nanotok_ray.exports.layouts import LAYOUTS, parse_layout
+from nanotok_ray.exports.litdata import Litdata
+from nanotok_ray.exports.llmc import Llmc
+from nanotok_ray.exports.mds import Mds
+from nanotok_ray.exports.megatron import Megatron
+from nanotok_ray.exports.native import BATCH_BYTES, Batch
+from nanotok_ray.exports.raw import Raw
 from nanotok_ray.exports.unit import Unit, units_of
-from nanotok_ray.exports.work import ExportWork, check_unit, export_unit
+from nanotok_ray.exports.work import ExportWork, check_unit, export_unit, unit_problems
 
 __all__ = [
+    "BATCH_BYTES",
     "EXPORTS",
     "EXPORT_NAME",
     "LAYOUTS",
+    "Batch",
     "Corpus",
     "ExportWork",
     "Exported",
     "Layout",
+    "Litdata",
+    "Llmc",
+    "Mds",
+    "Megatron",
+    "Raw",
     "SamePass",
     "ShardFacts",
     "Target",
@@ -45,7 +65,9 @@ __all__ = [
     "parse_layout",
     "read_corpus",
     "read_export",
+    "read_record",
     "remove_orphans",
+    "unit_problems",
     "units_of",
     "write_export",
 ]

@@ -6,24 +6,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.formats.manifest import (
+from nanotok_ray.formats import (
     MANIFEST_NAME,
+    MAX_MANIFEST_BYTES,
+    MAX_SHARDS_INDEX_BYTES,
     SHARDS_INDEX_NAME,
     SPLITS,
     ShardsIndex,
-    unpack_shards_index,
-)
-from nanotok_ray.formats.schema import (
-    MAX_MANIFEST_BYTES,
-    MAX_SHARDS_INDEX_BYTES,
     check_rows,
     check_size,
     no_manifest,
     parse_manifest,
     record_name,
     shard_name,
+    unpack_shards_index,
 )
-from nanotok_ray.shards.sink import MASKED
+from nanotok_ray.shards import MASKED
 from nanotok_ray.storage import Folder
 
 

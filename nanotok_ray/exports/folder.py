@@ -12,21 +12,19 @@ from nanotok_ray.exports.layout import FILE_SHAPE, RECORDS, Exported, Layout, re
 from nanotok_ray.exports.native import NativeShard
 from nanotok_ray.exports.unit import Unit
 from nanotok_ray.exports.work import ExportWork, export_unit
-from nanotok_ray.formats.manifest import (
+from nanotok_ray.formats import (
     MANIFEST_NAME,
     PLAN_NAME,
     SHARDS_INDEX_NAME,
-    from_json,
-    to_json,
-)
-from nanotok_ray.formats.schema import (
     Shape,
     check_shape,
+    from_json,
     hexadecimal,
     number,
     numbers_by_name,
     optional,
     text,
+    to_json,
 )
 from nanotok_ray.storage import Folder
 

@@ -11,16 +11,18 @@ from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.exports.corpus import Corpus
 from nanotok_ray.exports.native import Ids, Mask, NativeShard
 from nanotok_ray.exports.unit import Unit
-from nanotok_ray.formats.manifest import from_json, key_of, to_json
-from nanotok_ray.formats.schema import (
+from nanotok_ray.formats import (
     Shape,
     check_shape,
+    from_json,
     hexadecimal,
+    key_of,
     number,
     numbers_by_name,
     text,
+    to_json,
 )
-from nanotok_ray.shards.output import READERS
+from nanotok_ray.shards import READERS
 from nanotok_ray.storage import Folder, WholeFile
 
 

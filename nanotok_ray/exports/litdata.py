@@ -28,7 +28,7 @@ from nanotok_ray.exports.corpus import Corpus
 from nanotok_ray.exports.layout import Document, Exported, Layout, Target, Written
 from nanotok_ray.exports.native import Ids
 from nanotok_ray.exports.unit import Unit
-from nanotok_ray.shards.output import READERS
+from nanotok_ray.shards import READERS
 from nanotok_ray.storage import Folder
 
 _MIN_BLOCK = 2

@@ -32,7 +32,7 @@ from nanotok_ray.exports.corpus import Corpus
 from nanotok_ray.exports.layout import Document, Exported, Layout, Target, Written
 from nanotok_ray.exports.native import Batch, Mask, Positions
 from nanotok_ray.exports.unit import Unit
-from nanotok_ray.formats.document_index import check_sequences, index_parts, unpack_index
+from nanotok_ray.formats import check_sequences, index_parts, unpack_index
 from nanotok_ray.storage import Folder, open_input
 
 _IGNORED = -100

@@ -17,9 +17,7 @@ import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.exports.corpus import ShardFacts
-from nanotok_ray.formats.document_ids import DocumentIds
-from nanotok_ray.formats.document_images import DocumentImages, Images
-from nanotok_ray.formats.document_index import unpack_index
+from nanotok_ray.formats import DocumentIds, DocumentImages, Images, unpack_index
 from nanotok_ray.storage import Folder, open_input
 
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]

@@ -29,9 +29,8 @@ from nanotok_ray.exports.corpus import Corpus
 from nanotok_ray.exports.layout import Document, Exported, Layout, Target, Written
 from nanotok_ray.exports.native import Batch
 from nanotok_ray.exports.unit import Unit
-from nanotok_ray.formats.document_images import Images
-from nanotok_ray.storage import Folder
-from nanotok_ray.storage.folder import arrow_sink
+from nanotok_ray.formats import Images
+from nanotok_ray.storage import Folder, arrow_sink
 
 _IDS, _LABELS = "input_ids", "labels"
 _MASK_COLUMNS = {

@@ -3,3 +3,228 @@
 Input is a recipe and an executor that runs tasks. Output is a finished output folder, a journal
 and a summary. State lives in storage alone: the same job started again resumes.
 """
+
+from typing import TYPE_CHECKING
+
+from nanotok_ray import lazy_attributes
+
+if TYPE_CHECKING:
+    from nanotok_ray.job.counting import Training, training_of
+    from nanotok_ray.job.decide import JobPlan
+    from nanotok_ray.job.engine import StragglerDetector, run_tasks
+    from nanotok_ray.job.events import (
+        Activity,
+        Advanced,
+        AttemptFailed,
+        Event,
+        Note,
+        OnEvent,
+        Planned,
+        PlannedStage,
+        SliceEnded,
+        StageEnded,
+        StageStarted,
+        ignore,
+    )
+    from nanotok_ray.job.executor import Executor, current_executor, executor_in_use, use_executor
+    from nanotok_ray.job.existing import frozen_plan
+    from nanotok_ray.job.exporting import ExportResult
+    from nanotok_ray.job.forecast import Forecast, StageProgress, TimeLeft
+    from nanotok_ray.job.job import run_job
+    from nanotok_ray.job.journal import (
+        DONE,
+        FAILED,
+        INTERRUPTED,
+        JOURNAL_FOLDER,
+        JOURNAL_FORMAT,
+        TERMINATED,
+        FailedAttempt,
+        Happened,
+        JournalledSlice,
+        RunJournal,
+        Stage,
+        read_journal,
+        row_of,
+        runs_in,
+        segment_name,
+    )
+    from nanotok_ray.job.journal_writer import Journal
+    from nanotok_ray.job.journaling import Journaling, StageTimes
+    from nanotok_ray.job.lease import (
+        EXPIRY_SECONDS,
+        RENEW_SECONDS,
+        Holder,
+        Lease,
+        lease_in_force,
+        lease_name,
+        lease_numbers,
+        leased,
+    )
+    from nanotok_ray.job.local import LocalExecutor
+    from nanotok_ray.job.plan_text import STAGES, stage_line
+    from nanotok_ray.job.planning import measured_rates, plan_job
+    from nanotok_ray.job.reducing import Summed, names_in_use
+    from nanotok_ray.job.run import Start
+    from nanotok_ray.job.scheduler import Scheduler, TaskBatch
+    from nanotok_ray.job.stage import give_up_after, run_stage
+    from nanotok_ray.job.status import FINISHED, RUNNING, WELL, RunStatus, run_status
+    from nanotok_ray.job.summary import Summary
+    from nanotok_ray.job.task import (
+        AttemptResult,
+        Cause,
+        Failure,
+        RetryPolicy,
+        SharedFolder,
+        Task,
+        TaskResult,
+    )
+    from nanotok_ray.job.termination import Terminated, interruptible, terminable
+    from nanotok_ray.job.tokenize import check_special_tokens, shard_settings
+    from nanotok_ray.job.training import learn_tokenizer
+    from nanotok_ray.job.work import TokenizeWork, count_work, tokenize_work
+    from nanotok_ray.job.worker_pool import (
+        ClusterResources,
+        Reference,
+        Step,
+        batch_failure,
+        run_batch,
+    )
+else:
+    __getattr__ = lazy_attributes(
+        __name__,
+        {
+            "counting": "Training training_of",
+            "decide": "JobPlan",
+            "engine": "StragglerDetector run_tasks",
+            "events": (
+                "Activity Advanced AttemptFailed Event Note OnEvent Planned PlannedStage "
+                "SliceEnded StageEnded StageStarted ignore"
+            ),
+            "executor": "Executor current_executor executor_in_use use_executor",
+            "existing": "frozen_plan",
+            "exporting": "ExportResult",
+            "forecast": "Forecast StageProgress TimeLeft",
+            "job": "run_job",
+            "journal": (
+                "DONE FAILED FailedAttempt Happened INTERRUPTED JOURNAL_FOLDER JOURNAL_FORMAT "
+                "JournalledSlice RunJournal Stage TERMINATED read_journal row_of runs_in "
+                "segment_name"
+            ),
+            "journal_writer": "Journal",
+            "journaling": "Journaling StageTimes",
+            "lease": (
+                "EXPIRY_SECONDS Holder Lease RENEW_SECONDS lease_in_force lease_name "
+                "lease_numbers leased"
+            ),
+            "local": "LocalExecutor",
+            "plan_text": "STAGES stage_line",
+            "planning": "measured_rates plan_job",
+            "reducing": "Summed names_in_use",
+            "run": "Start",
+            "scheduler": "Scheduler TaskBatch",
+            "stage": "give_up_after run_stage",
+            "status": "FINISHED RUNNING RunStatus WELL run_status",
+            "summary": "Summary",
+            "task": "AttemptResult Cause Failure RetryPolicy SharedFolder Task TaskResult",
+            "termination": "Terminated interruptible terminable",
+            "tokenize": "check_special_tokens shard_settings",
+            "training": "learn_tokenizer",
+            "work": "TokenizeWork count_work tokenize_work",
+            "worker_pool": "ClusterResources Reference Step batch_failure run_batch",
+        },
+    )
+
+__all__ = [
+    "DONE",
+    "EXPIRY_SECONDS",
+    "FAILED",
+    "FINISHED",
+    "INTERRUPTED",
+    "JOURNAL_FOLDER",
+    "JOURNAL_FORMAT",
+    "RENEW_SECONDS",
+    "RUNNING",
+    "STAGES",
+    "TERMINATED",
+    "WELL",
+    "Activity",
+    "Advanced",
+    "AttemptFailed",
+    "AttemptResult",
+    "Cause",
+    "ClusterResources",
+    "Event",
+    "Executor",
+    "ExportResult",
+    "FailedAttempt",
+    "Failure",
+    "Forecast",
+    "Happened",
+    "Holder",
+    "JobPlan",
+    "Journal",
+    "Journaling",
+    "JournalledSlice",
+    "Lease",
+    "LocalExecutor",
+    "Note",
+    "OnEvent",
+    "Planned",
+    "PlannedStage",
+    "Reference",
+    "RetryPolicy",
+    "RunJournal",
+    "RunStatus",
+    "Scheduler",
+    "SharedFolder",
+    "SliceEnded",
+    "Stage",
+    "StageEnded",
+    "StageProgress",
+    "StageStarted",
+    "StageTimes",
+    "Start",
+    "Step",
+    "StragglerDetector",
+    "Summary",
+    "Summed",
+    "Task",
+    "TaskBatch",
+    "TaskResult",
+    "Terminated",
+    "TimeLeft",
+    "TokenizeWork",
+    "Training",
+    "batch_failure",
+    "check_special_tokens",
+    "count_work",
+    "current_executor",
+    "executor_in_use",
+    "frozen_plan",
+    "give_up_after",
+    "ignore",
+    "interruptible",
+    "learn_tokenizer",
+    "lease_in_force",
+    "lease_name",
+    "lease_numbers",
+    "leased",
+    "measured_rates",
+    "names_in_use",
+    "plan_job",
+    "read_journal",
+    "row_of",
+    "run_batch",
+    "run_job",
+    "run_stage",
+    "run_status",
+    "run_tasks",
+    "runs_in",
+    "segment_name",
+    "shard_settings",
+    "stage_line",
+    "terminable",
+    "tokenize_work",
+    "training_of",
+    "use_executor",
+]

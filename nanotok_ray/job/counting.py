@@ -5,18 +5,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nanotok_ray import _core
-from nanotok_ray.counts.count_slice import CountSettings
-from nanotok_ray.counts.patterns import resolve_pattern
+from nanotok_ray.counts import CountSettings, resolve_pattern
 from nanotok_ray.errors import PlanError, SourceError
-from nanotok_ray.formats.manifest import key_of
+from nanotok_ray.formats import key_of
 from nanotok_ray.job.events import OnEvent
 from nanotok_ray.job.probes import work_folder
 from nanotok_ray.job.stage import GivingUp, give_up_after, run_stage
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.work import CountWork, count_work
-from nanotok_ray.recipe import Recipe, SourceRecipe
-from nanotok_ray.recipe.special_tokens import GROUNDING
-from nanotok_ray.shards.output import Record, finished_records
+from nanotok_ray.recipe import GROUNDING, Recipe, SourceRecipe
+from nanotok_ray.shards import Record, finished_records
 from nanotok_ray.sources import Plan, Slice
 from nanotok_ray.storage import Folder
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nanotok_ray.errors import IncompleteOutputError, TokenizerError
-from nanotok_ray.formats.manifest import MANIFEST_NAME, SHARDS_INDEX_NAME, TOKENIZER_FOLDER
+from nanotok_ray.formats import MANIFEST_NAME, SHARDS_INDEX_NAME, TOKENIZER_FOLDER
 from nanotok_ray.job.counting import Training, finished_counts, next_round, training_of
 from nanotok_ray.job.events import Activity, OnEvent, ignore
 from nanotok_ray.job.existing import (
@@ -23,7 +23,7 @@ from nanotok_ray.job.tokenize import Tokenizing, check_special_tokens, tokenizin
 from nanotok_ray.job.training import LearnedOutput, current_tokenizer, notes_on_sizes
 from nanotok_ray.job.work import CountWork
 from nanotok_ray.recipe import Recipe
-from nanotok_ray.shards.output import Output, Record
+from nanotok_ray.shards import Output, Record
 from nanotok_ray.sources import Plan, Slice, overview, plan_from_json, plan_to_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, differing_files

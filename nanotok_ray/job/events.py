@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nanotok_ray.tokenizer.train import Made
+    from nanotok_ray.tokenizer import Made
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nanotok_ray.errors import CorruptOutputError, PlanError
-from nanotok_ray.formats.manifest import (
+from nanotok_ray.formats import (
     MANIFEST_FORMAT,
     MANIFEST_NAME,
     PLAN_NAME,

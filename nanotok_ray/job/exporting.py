@@ -34,7 +34,7 @@ from nanotok_ray.exports import (
     units_of,
     write_export,
 )
-from nanotok_ray.formats.manifest import MANIFEST_NAME
+from nanotok_ray.formats import MANIFEST_NAME
 from nanotok_ray.job.events import Event, OnEvent, ignore
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.lease import leased

@@ -9,13 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 from nanotok_ray.errors import SourceError, VerificationError
-from nanotok_ray.formats.manifest import (
-    MANIFEST_NAME,
-    PLAN_NAME,
-    SUMMARY_NAME,
-    TOKENIZER_FOLDER,
-    to_json,
-)
+from nanotok_ray.formats import MANIFEST_NAME, PLAN_NAME, SUMMARY_NAME, TOKENIZER_FOLDER, to_json
 from nanotok_ray.job.counting import Training
 from nanotok_ray.job.decide import JobPlan, TrainingPlan, decide
 from nanotok_ray.job.events import Activity, Note, Planned, StageEnded, StageStarted
@@ -37,10 +31,8 @@ from nanotok_ray.job.training import (
     train,
 )
 from nanotok_ray.recipe import Recipe
-from nanotok_ray.shards.output import Output, Record
-from nanotok_ray.shards.verify import Verification, verify_output
-from nanotok_ray.sources import plan_to_json
-from nanotok_ray.sources.quarantine import QUARANTINE, check_limits
+from nanotok_ray.shards import Output, Record, Verification, verify_output
+from nanotok_ray.sources import QUARANTINE, check_limits, plan_to_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 

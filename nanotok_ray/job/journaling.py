@@ -17,7 +17,7 @@ from typing import Any
 import nanotok_ray
 from nanotok_ray import _core
 from nanotok_ray.errors import LeaseLostError, NanotokError
-from nanotok_ray.formats.manifest import SUMMARY_NAME, to_json
+from nanotok_ray.formats import SUMMARY_NAME, to_json
 from nanotok_ray.job.events import (
     Advanced,
     AttemptFailed,

@@ -21,7 +21,7 @@ from nanotok_ray.errors import (
     OutputInUseError,
     TransientIOError,
 )
-from nanotok_ray.formats.manifest import from_json, to_json
+from nanotok_ray.formats import from_json, to_json
 from nanotok_ray.job.events import Event, Note, OnEvent, StageEnded, StageStarted
 from nanotok_ray.job.executor import executor_in_use
 from nanotok_ray.storage import Folder

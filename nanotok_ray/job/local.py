@@ -11,7 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 
-from nanotok_ray.counts.patterns import default_threads
+from nanotok_ray.counts import default_threads
 from nanotok_ray.job.counting import Training
 from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.executor import Executor

@@ -8,11 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nanotok_ray.counts.patterns import resolve_pattern
-from nanotok_ray.counts.span_counts import SpanCounts
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.counts import SpanCounts, resolve_pattern
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SplitError
-from nanotok_ray.formats.manifest import PLAN_NAME
+from nanotok_ray.formats import PLAN_NAME
 from nanotok_ray.job.decide import JobPlan, decide
 from nanotok_ray.job.doctor.machine import space_for
 from nanotok_ray.job.events import Activity, OnEvent, ignore
@@ -21,12 +20,9 @@ from nanotok_ray.job.forecast import LEAST_SECONDS
 from nanotok_ray.job.journaling import stages_of_last_run
 from nanotok_ray.job.scheduler import num_batches
 from nanotok_ray.recipe import Recipe
-from nanotok_ray.sources import Slice
-from nanotok_ray.sources.slices import SliceReading
+from nanotok_ray.sources import Slice, SliceReading
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.model import NUM_BYTES
-from nanotok_ray.tokenizer.train import TrainSettings, learn_merges
+from nanotok_ray.tokenizer import NUM_BYTES, Tokenizer, TrainSettings, learn_merges
 
 STAGES = ("count", "tokenize")
 

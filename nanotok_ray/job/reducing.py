@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
-from nanotok_ray.counts.hash_ranges import HashPart
-from nanotok_ray.counts.reduce import (
+from nanotok_ray.counts import (
     CountPart,
+    HashPart,
     OnRead,
     PartSettings,
     Reduced,
@@ -39,7 +39,7 @@ from nanotok_ray.job.stage import run_stage
 from nanotok_ray.job.task import Task
 from nanotok_ray.job.work import CountWork, MergeWork, ReduceWork, merge_work, reduce_work
 from nanotok_ray.recipe import Recipe
-from nanotok_ray.shards.output import Record, finished_records
+from nanotok_ray.shards import Record, finished_records
 from nanotok_ray.storage import Folder
 
 if TYPE_CHECKING:

@@ -26,14 +26,17 @@ from nanotok_ray.job.executor import Executor, current_executor
 from nanotok_ray.job.task import Failure, RetryPolicy, Task, TaskResult
 from nanotok_ray.job.work import AllBad
 from nanotok_ray.recipe import LimitsRecipe
-from nanotok_ray.shards.output import Record
-from nanotok_ray.sources import Piece, Slice, SourceFile, estimated_bytes
-from nanotok_ray.sources.quarantine import (
+from nanotok_ray.shards import Record
+from nanotok_ray.sources import (
     BY_CHOICE,
     TAIL,
     FirstBad,
+    Piece,
     QuarantineEntry,
+    Slice,
+    SourceFile,
     entry_of,
+    estimated_bytes,
     format_first_bad,
     is_quarantine_file,
     locations_of,

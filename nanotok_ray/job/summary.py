@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from itertools import starmap
 from typing import Any
 
-from nanotok_ray.formats.manifest import REPORT_PAGE_NAME, TOKENIZER_FOLDER
+from nanotok_ray.formats import REPORT_PAGE_NAME, TOKENIZER_FOLDER
 from nanotok_ray.job.forecast import TEXT_STAGES
-from nanotok_ray.shards.output import Record
-from nanotok_ray.shards.verify import Verification
-from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.report import REACHED, why_stopped
+from nanotok_ray.shards import Record, Verification
+from nanotok_ray.tokenizer import REACHED, Tokenizer, why_stopped
 from nanotok_ray.units import few
 
 DONE = "done"

@@ -7,29 +7,32 @@ from typing import Any
 
 from nanotok_ray.errors import CorruptOutputError, RecipeError, TransientIOError
 from nanotok_ray.exports import SamePass
-from nanotok_ray.formats.manifest import TOKENIZER_FOLDER, to_json
+from nanotok_ray.formats import TOKENIZER_FOLDER, to_json
 from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.probes import output_folder
 from nanotok_ray.job.stage import GivingUp, format_failure, give_up_after, run_stage
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.work import TokenizeWork, tokenize_work, tokenized_record
-from nanotok_ray.recipe import LimitsRecipe, Recipe, SourceRecipe
-from nanotok_ray.recipe.special_tokens import (
+from nanotok_ray.recipe import (
     GROUNDING,
     IMAGE_TOKENS,
     SPECIAL_TOKENS,
+    LimitsRecipe,
+    Recipe,
+    SourceRecipe,
     image_token_of,
 )
-from nanotok_ray.shards import ShardSettings, skip_slice
-from nanotok_ray.shards.output import (
+from nanotok_ray.shards import (
     Expected,
     Output,
     Record,
+    ShardSettings,
     assemble,
     expected_records,
     finished_slices,
     is_skipped,
     manifest_facts,
+    skip_slice,
 )
 from nanotok_ray.sources import Plan, Slice
 from nanotok_ray.storage import Folder

@@ -8,29 +8,34 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from nanotok_ray.counts.patterns import default_threads
-from nanotok_ray.counts.reduce import Reduced, SpanTotals
+from nanotok_ray.counts import Reduced, SpanTotals, default_threads
 from nanotok_ray.errors import CorruptOutputError, SourceError
-from nanotok_ray.formats.manifest import RECORD_FORMAT, TOKENIZER_FOLDER, from_json, key_of, to_json
+from nanotok_ray.formats import RECORD_FORMAT, TOKENIZER_FOLDER, from_json, key_of, to_json
 from nanotok_ray.job.counting import CountedSlices, Training, count, counted_sources
 from nanotok_ray.job.events import Advanced, Note, OnEvent, StageEnded, StageStarted
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.reducing import Summed, merge_first, sum_parts
 from nanotok_ray.job.stage import first_quarantined, format_failure
 from nanotok_ray.recipe import Recipe
-from nanotok_ray.shards.output import Record, finished_record, read_record
-from nanotok_ray.sources.quarantine import check_limits
+from nanotok_ray.shards import Record, finished_record, read_record
+from nanotok_ray.sources import check_limits
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import FILE_NAMES, READABLE_NAME, Tokenizer, written_tokenizer
-from nanotok_ray.tokenizer.report import (
+from nanotok_ray.tokenizer import (
+    FILE_NAMES,
     REACHED,
+    READABLE_NAME,
     REPORT_FORMAT,
     REPORT_NAME,
     Counted,
+    LearnedTokenizer,
+    Made,
+    Tokenizer,
+    TrainSettings,
     short_report,
+    train_tokenizer,
     why_stopped,
+    written_tokenizer,
 )
-from nanotok_ray.tokenizer.train import LearnedTokenizer, Made, TrainSettings, train_tokenizer
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -10,8 +10,8 @@ from nanotok_ray.job.events import OnEvent, ignore
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.stage import format_failure, run_stage
 from nanotok_ray.job.task import Task, TaskResult
+from nanotok_ray.shards import Verification, verify_output
 from nanotok_ray.shards.check import Result, SliceCheck, SliceWork, Unchecked, check_slice
-from nanotok_ray.shards.verify import Verification, verify_output
 from nanotok_ray.storage import Folder
 
 STAGE = "verify"

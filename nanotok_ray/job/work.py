@@ -8,23 +8,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nanotok_ray.counts.count_slice import CountSettings, count_slice
-from nanotok_ray.counts.reduce import (
+from nanotok_ray.counts import (
     CountPart,
+    CountSettings,
     PartSettings,
     merge_count_files,
     merged_key,
     reduce_part,
 )
+from nanotok_ray.counts.count_slice import count_slice
 from nanotok_ray.errors import SampleCheckError, TransientIOError
 from nanotok_ray.exports import SamePass
-from nanotok_ray.formats.manifest import to_json
-from nanotok_ray.shards import ShardSettings, quarantine_name, tokenize_slices
+from nanotok_ray.formats import to_json
+from nanotok_ray.shards import (
+    Expected,
+    Record,
+    ShardSettings,
+    finished_record,
+    is_skipped,
+    quarantine_name,
+    tokenize_slices,
+)
 from nanotok_ray.shards.check import check_files, record_problems
-from nanotok_ray.shards.output import Expected, Record, finished_record, is_skipped
-from nanotok_ray.sources import Slice
-from nanotok_ray.sources.quarantine import BY_CHOICE, COUNTED_SUFFIX, write_quarantine
-from nanotok_ray.sources.slices import AllBadError
+from nanotok_ray.sources import BY_CHOICE, COUNTED_SUFFIX, AllBadError, Slice, write_quarantine
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, expected_tokenizer
 

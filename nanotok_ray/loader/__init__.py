@@ -5,46 +5,59 @@ by document or packed into rows with an exact state to resume from. Reading docu
 only; the names that pack rows need the compiled core and are loaded when they are first used.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from nanotok_ray import lazy_attributes
 from nanotok_ray.loader.opened import open_shards
-from nanotok_ray.loader.order import DocumentOrder
+from nanotok_ray.loader.order import MAX_SIZE, DocumentOrder, Permutation
 from nanotok_ray.loader.shard import Ids, Pieces
 from nanotok_ray.loader.shards import Shards
 
 if TYPE_CHECKING:
     from nanotok_ray.loader.batch import Batch, PackingReport, Segments, images_in
+    from nanotok_ray.loader.conversations import (
+        ConversationLoader,
+        ConversationSettings,
+        StoredConversations,
+    )
     from nanotok_ray.loader.loader import Loader
-    from nanotok_ray.loader.nanochat import NanochatLoader
+    from nanotok_ray.loader.mixture import Mixture
+    from nanotok_ray.loader.nanochat import ApproximateResumeWarning, NanochatLoader
+    from nanotok_ray.loader.rank_batches import RowGroups
+    from nanotok_ray.loader.settings import RowSettings
+else:
+    __getattr__ = lazy_attributes(
+        __name__,
+        {
+            "rank_batches": "RowGroups",
+            "settings": "RowSettings",
+            "mixture": "Mixture",
+            "conversations": "ConversationLoader ConversationSettings StoredConversations",
+            "batch": "Batch PackingReport Segments images_in",
+            "loader": "Loader",
+            "nanochat": "ApproximateResumeWarning NanochatLoader",
+        },
+    )
 
 __all__ = [
+    "MAX_SIZE",
+    "ApproximateResumeWarning",
     "Batch",
+    "ConversationLoader",
+    "ConversationSettings",
     "DocumentOrder",
     "Ids",
     "Loader",
+    "Mixture",
     "NanochatLoader",
     "PackingReport",
+    "Permutation",
     "Pieces",
+    "RowGroups",
+    "RowSettings",
     "Segments",
     "Shards",
+    "StoredConversations",
     "images_in",
     "open_shards",
 ]
-
-_HOMES = {
-    "Batch": "batch",
-    "Loader": "loader",
-    "NanochatLoader": "nanochat",
-    "PackingReport": "batch",
-    "Segments": "batch",
-    "images_in": "batch",
-}
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - what a module attribute is, its home says
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'nanotok_ray.loader' has no attribute {name!r}")
-    import importlib  # noqa: PLC0415 - importing the package stays free
-
-    return getattr(importlib.import_module(f"nanotok_ray.loader.{home}"), name)

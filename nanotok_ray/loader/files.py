@@ -15,9 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.formats.manifest import SHARDS_INDEX_NAME
-from nanotok_ray.formats.paths import is_inner_name, path_inside
-from nanotok_ray.formats.schema import check_size
+from nanotok_ray.formats import SHARDS_INDEX_NAME, check_size, is_inner_name, path_inside
 
 Bytes = npt.NDArray[np.uint8]
 

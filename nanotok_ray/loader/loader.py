@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import PackingError
-from nanotok_ray.formats.schema import format_value, number
+from nanotok_ray.formats import format_value, number
 from nanotok_ray.loader.batch import Batch, PackingReport, Segments, StreamUse
 from nanotok_ray.loader.mixture import Mixture, Taken
 from nanotok_ray.loader.order import Shuffle

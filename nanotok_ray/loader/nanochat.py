@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from nanotok_ray import _core
 from nanotok_ray.errors import PackingError
-from nanotok_ray.formats.schema import format_value, number
+from nanotok_ray.formats import format_value, number
 from nanotok_ray.loader.batch import Batch, PackingReport, Segments
 from nanotok_ray.loader.rank_batches import Position, RankBatches, RowGroups
 from nanotok_ray.loader.settings import (

@@ -13,19 +13,17 @@ from typing import Any
 import numpy as np
 
 from nanotok_ray.errors import CorruptOutputError, SourceError
-from nanotok_ray.formats.manifest import (
+from nanotok_ray.formats import (
     MANIFEST_NAME,
-    SHARDS_INDEX_NAME,
-    SPLITS,
-    unpack_shards_index,
-)
-from nanotok_ray.formats.paths import local_path
-from nanotok_ray.formats.schema import (
     MAX_MANIFEST_BYTES,
     MAX_SHARDS_INDEX_BYTES,
+    SHARDS_INDEX_NAME,
+    SPLITS,
     check_rows,
+    local_path,
     no_manifest,
     parse_manifest,
+    unpack_shards_index,
 )
 from nanotok_ray.loader.files import Files, LocalFiles
 from nanotok_ray.loader.shards import Shards

@@ -11,12 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError, PackingError
-from nanotok_ray.formats.manifest import MANIFEST_NAME, PLAN_FORMAT, PLAN_NAME, SPLITS, from_json
-from nanotok_ray.formats.schema import (
+from nanotok_ray.formats import (
+    MANIFEST_NAME,
     MAX_PLAN_BYTES,
+    PLAN_FORMAT,
+    PLAN_NAME,
+    SPLITS,
     Shape,
     check_shape,
     format_value,
+    from_json,
     number,
     text,
 )

@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nanotok_ray.errors import CorruptOutputError, SourceError
-from nanotok_ray.formats.manifest import SHARDS_INDEX_NAME
-from nanotok_ray.formats.schema import check_size
+from nanotok_ray.formats import SHARDS_INDEX_NAME, check_size
 from nanotok_ray.loader.files import Bytes, map_file
-from nanotok_ray.storage import Folder
-from nanotok_ray.storage.remote_input import RemoteInput
+from nanotok_ray.storage import Folder, RemoteInput
 
 if TYPE_CHECKING:
-    from nanotok_ray.storage.tree import Entry
+    from nanotok_ray.storage import Entry
 
 
 CACHE_VARIABLE = "NANOTOK_CACHE_DIR"

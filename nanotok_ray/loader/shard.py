@@ -7,10 +7,13 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.formats.document_ids import DocumentIds
-from nanotok_ray.formats.document_images import DocumentImages
-from nanotok_ray.formats.document_index import checked_positions, index_columns
-from nanotok_ray.formats.manifest import SHARDS_INDEX_NAME
+from nanotok_ray.formats import (
+    SHARDS_INDEX_NAME,
+    DocumentIds,
+    DocumentImages,
+    checked_positions,
+    index_columns,
+)
 from nanotok_ray.loader.files import Bytes, Files, Stored
 
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]

@@ -15,14 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError, PackingError
-from nanotok_ray.formats.manifest import (
+from nanotok_ray.formats import (
+    MAX_RECORD_BYTES,
     RECORD_FORMAT,
     SHARDS_INDEX_NAME,
     TOKENIZER_FOLDER,
     ShardsIndex,
+    check_record_shape,
     from_json,
+    record_name,
+    shard_name,
 )
-from nanotok_ray.formats.schema import MAX_RECORD_BYTES, check_record_shape, record_name, shard_name
 from nanotok_ray.loader.files import Files, Stored
 from nanotok_ray.loader.order import DocumentOrder
 from nanotok_ray.loader.shard import (
@@ -264,9 +267,7 @@ class Shards:
         It needs the compiled core, which reading ids does not. Raises CorruptOutputError if the
         folder has no tokenizer, or another one.
         """
-        from nanotok_ray.tokenizer.opened import (  # noqa: PLC0415 - reading ids needs numpy alone
-            expected_tokenizer,
-        )
+        from nanotok_ray.tokenizer import expected_tokenizer  # noqa: PLC0415 - reading ids needs numpy alone
 
         folder = f"{self.files.url}/{TOKENIZER_FOLDER}"
         return expected_tokenizer(folder, str(self.manifest["tokenizer_sha256"]))

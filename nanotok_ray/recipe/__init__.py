@@ -7,8 +7,9 @@ The names below are loaded when they are first used: `special_tokens`, which a r
 needs too, comes without pydantic.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from nanotok_ray import lazy_attributes
 
 if TYPE_CHECKING:
     from nanotok_ray.recipe.model import (
@@ -20,26 +21,49 @@ if TYPE_CHECKING:
         Recipe,
         TokenizerRecipe,
     )
-    from nanotok_ray.recipe.parse import load_recipe, parse_recipe
+    from nanotok_ray.recipe.parse import build_recipe, load_recipe, parse_recipe
     from nanotok_ray.recipe.source import SourceRecipe
+    from nanotok_ray.recipe.special_tokens import (
+        GROUNDING,
+        IMAGE_TOKENS,
+        PRESETS,
+        SPECIAL_TOKENS,
+        Preset,
+        image_token_of,
+    )
+    from nanotok_ray.recipe.text import parse_size
+else:
+    __getattr__ = lazy_attributes(
+        __name__,
+        {
+            "text": "parse_size",
+            "model": (
+                "Gaps LearnerRecipe LimitsRecipe MAX_DOCUMENT_BYTES OutputRecipe Recipe "
+                "TokenizerRecipe"
+            ),
+            "parse": "build_recipe load_recipe parse_recipe",
+            "source": "SourceRecipe",
+            "special_tokens": "GROUNDING IMAGE_TOKENS PRESETS Preset SPECIAL_TOKENS image_token_of",
+        },
+    )
 
 __all__ = [
+    "GROUNDING",
+    "IMAGE_TOKENS",
     "MAX_DOCUMENT_BYTES",
+    "PRESETS",
+    "SPECIAL_TOKENS",
     "Gaps",
     "LearnerRecipe",
     "LimitsRecipe",
     "OutputRecipe",
+    "Preset",
     "Recipe",
     "SourceRecipe",
     "TokenizerRecipe",
+    "build_recipe",
+    "image_token_of",
     "load_recipe",
     "parse_recipe",
+    "parse_size",
 ]
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - what an attribute is, its module says
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    modules = {"SourceRecipe": "source", "load_recipe": "parse", "parse_recipe": "parse"}
-    module = importlib.import_module(f"{__name__}.{modules.get(name, 'model')}")
-    return globals().setdefault(name, getattr(module, name))

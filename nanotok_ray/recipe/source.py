@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from nanotok_ray.dialects.detect import DIALECTS
+from nanotok_ray.dialects import DIALECTS
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe.problems import NAME_OF_SOURCE, no_choice
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS

@@ -19,6 +19,7 @@ from nanotok_ray.report.document import (
     turns_of,
 )
 from nanotok_ray.report.facts import is_output
+from nanotok_ray.report.figures import check_plot, plot_bytes, ratio_figure, vocabulary_figure
 from nanotok_ray.report.page import MAX_TOKENS, page_of, report_page, write_report
 
 __all__ = [
@@ -32,11 +33,15 @@ __all__ = [
     "Token",
     "Totals",
     "Turn",
+    "check_plot",
     "is_output",
     "items_of",
     "page_of",
+    "plot_bytes",
+    "ratio_figure",
     "report_page",
     "totals_of",
     "turns_of",
+    "vocabulary_figure",
     "write_report",
 ]

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nanotok_ray.formats.paths import is_local
+from nanotok_ray.formats import is_local
 from nanotok_ray.loader.shards import Shards
 from nanotok_ray.report.charts import Bars, Chart, ChartText, Tick, histogram
 from nanotok_ray.report.document import (

@@ -11,24 +11,24 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from nanotok_ray.errors import CorruptOutputError, NanotokError
-from nanotok_ray.exports.folder import EXPORT_NAME, EXPORTS
-from nanotok_ray.exports.layouts import LAYOUTS
-from nanotok_ray.formats.manifest import (
+from nanotok_ray.exports import EXPORT_NAME, EXPORTS, LAYOUTS
+from nanotok_ray.formats import (
     MANIFEST_NAME,
+    MAX_MANIFEST_BYTES,
     PLAN_NAME,
     SHARDS_INDEX_NAME,
     SPLITS,
     SUMMARY_NAME,
     TOKENIZER_FOLDER,
+    check_size,
     from_json,
+    parse_manifest,
 )
-from nanotok_ray.formats.schema import MAX_MANIFEST_BYTES, check_size, parse_manifest
-from nanotok_ray.job.journal import DONE, JOURNAL_FOLDER, RunJournal, read_journal, runs_in
+from nanotok_ray.job import DONE, JOURNAL_FOLDER, RunJournal, read_journal, runs_in
 from nanotok_ray.loader import open_shards
 from nanotok_ray.loader.shards import Shards
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.report import REPORT_FORMAT, REPORT_NAME
+from nanotok_ray.tokenizer import REPORT_FORMAT, REPORT_NAME, Tokenizer
 
 UNREADABLE: Final = (
     *(NanotokError, OSError, LookupError, TypeError, ValueError),

@@ -4,17 +4,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from nanotok_ray.formats.manifest import (
+from nanotok_ray.formats import (
     MANIFEST_NAME,
     PLAN_NAME,
     SHARDS_INDEX_NAME,
     SUMMARY_NAME,
     TOKENIZER_FOLDER,
 )
-from nanotok_ray.job.journal import DONE, FAILED, INTERRUPTED, JOURNAL_FOLDER, TERMINATED
+from nanotok_ray.job import DONE, FAILED, INTERRUPTED, JOURNAL_FOLDER, TERMINATED
 from nanotok_ray.report.facts import Facts, began_at, seconds_of, slice_name
 from nanotok_ray.report.render import Cell, Code, Figure, Part, Table, cut
-from nanotok_ray.sources.quarantine import QUARANTINE
+from nanotok_ray.sources import QUARANTINE
 from nanotok_ray.units import (
     format_bytes,
     format_count,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from nanotok_ray.formats.manifest import REPORT_PAGE_NAME
+from nanotok_ray.formats import REPORT_PAGE_NAME
 from nanotok_ray.report.corpus import document_lengths, example_documents, masks, sources
 from nanotok_ray.report.document import (
     IMAGE,

@@ -10,18 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from nanotok_ray.formats.manifest import PLAN_NAME, RECORDS
-from nanotok_ray.formats.schema import record_name
-from nanotok_ray.job.journal import RunJournal
+from nanotok_ray.formats import PLAN_NAME, RECORDS, record_name
+from nanotok_ray.job import RunJournal
 from nanotok_ray.report.facts import UNREADABLE, Facts
 from nanotok_ray.report.render import Cell, Code, Part, Table, cut
-from nanotok_ray.sources import plan_from_json
-from nanotok_ray.sources.quarantine import (
+from nanotok_ray.sources import (
     COUNTED_SUFFIX,
     QUARANTINE,
     QuarantineEntry,
     entry_of,
     is_quarantine_file,
+    plan_from_json,
     reason_of,
 )
 from nanotok_ray.storage import Folder

@@ -21,8 +21,7 @@ from nanotok_ray.report.charts import (
 from nanotok_ray.report.corpus import use_of
 from nanotok_ray.report.facts import Facts
 from nanotok_ray.report.render import Cell, Code, Part, Table, Tokens, cut
-from nanotok_ray.tokenizer.model import NUM_BYTES
-from nanotok_ray.tokenizer.report import why_stopped
+from nanotok_ray.tokenizer import NUM_BYTES, why_stopped
 from nanotok_ray.units import format_bytes, format_count_tick
 
 _POINTS: Final = 240

@@ -4,7 +4,62 @@ Input is a slice of the plan and a tokenizer. Output is files and one record; th
 make shards.idx and the manifest. The package schedules nothing.
 """
 
+from nanotok_ray.shards.garbage import Garbage, find_garbage
+from nanotok_ray.shards.output import (
+    COUNTED,
+    READERS,
+    Expected,
+    Output,
+    Record,
+    assemble,
+    expected_records,
+    finished_record,
+    finished_records,
+    finished_slices,
+    is_skipped,
+    manifest_facts,
+    read_record,
+    settings_from,
+    totals_of,
+)
+from nanotok_ray.shards.render import LengthPolicy
 from nanotok_ray.shards.settings import ShardSettings
+from nanotok_ray.shards.sink import MASKED, NativeSink
 from nanotok_ray.shards.tokenize import quarantine_name, skip_slice, tokenize_slice, tokenize_slices
+from nanotok_ray.shards.verify import MAX_PRINTED_PROBLEMS, Verification, verify_output
+from nanotok_ray.shards.writer import Rendered, ShardWriter, SourceMap, mapped_rows
 
-__all__ = ["ShardSettings", "quarantine_name", "skip_slice", "tokenize_slice", "tokenize_slices"]
+__all__ = [
+    "COUNTED",
+    "MASKED",
+    "MAX_PRINTED_PROBLEMS",
+    "READERS",
+    "Expected",
+    "Garbage",
+    "LengthPolicy",
+    "NativeSink",
+    "Output",
+    "Record",
+    "Rendered",
+    "ShardSettings",
+    "ShardWriter",
+    "SourceMap",
+    "Verification",
+    "assemble",
+    "expected_records",
+    "find_garbage",
+    "finished_record",
+    "finished_records",
+    "finished_slices",
+    "is_skipped",
+    "manifest_facts",
+    "mapped_rows",
+    "quarantine_name",
+    "read_record",
+    "settings_from",
+    "skip_slice",
+    "tokenize_slice",
+    "tokenize_slices",
+    "totals_of",
+    "verify_output",
+]

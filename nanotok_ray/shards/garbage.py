@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.formats.manifest import (
+from nanotok_ray.formats import (
     MANIFEST_NAME,
     PLAN_NAME,
     RECORDS,
@@ -22,8 +22,7 @@ from nanotok_ray.formats.manifest import (
 )
 from nanotok_ray.shards.output import Record, expected_records, finished_slices, settings_from
 from nanotok_ray.shards.verify import read_manifest
-from nanotok_ray.sources import plan_from_json
-from nanotok_ray.sources.quarantine import QUARANTINE
+from nanotok_ray.sources import QUARANTINE, plan_from_json
 from nanotok_ray.storage import Folder
 
 _FOLDERS = {"records", "quarantine", "run"}

@@ -7,22 +7,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.formats.manifest import (
+from nanotok_ray.formats import (
     MANIFEST_FORMAT,
     MANIFEST_NAME,
     RECORD_FORMAT,
     RECORDS,
     SHARDS_INDEX_NAME,
     ShardRow,
+    check_record_shape,
     digest_of,
     from_json,
     pack_shards_index,
     to_json,
 )
-from nanotok_ray.formats.schema import check_record_shape
 from nanotok_ray.shards.settings import ShardSettings
-from nanotok_ray.sources import Plan, Slice, plan_to_json
-from nanotok_ray.sources.quarantine import QUARANTINE, SKIPPED
+from nanotok_ray.sources import QUARANTINE, SKIPPED, Plan, Slice, plan_to_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 

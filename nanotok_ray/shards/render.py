@@ -9,17 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray import _core
-from nanotok_ray.chat.batches import BatchRenderer, RenderedBatch
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.chat import BatchRenderer, RenderedBatch
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SplitError
-from nanotok_ray.formats.document_index import MAX_DOCUMENT_TOKENS
-from nanotok_ray.formats.schema import ROLES
+from nanotok_ray.formats import MAX_DOCUMENT_TOKENS, ROLES
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import ILLUSTRATED, Ids
 from nanotok_ray.shards.writer import Rendered
-from nanotok_ray.sources import Batch
-from nanotok_ray.sources.quarantine import DROPPED
-from nanotok_ray.sources.slices import SliceReading
+from nanotok_ray.sources import DROPPED, Batch, SliceReading
 from nanotok_ray.tokenizer import Tokenizer
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nanotok_ray.dialects import Dialect
-from nanotok_ray.formats.manifest import key_of
+from nanotok_ray.formats import key_of
 from nanotok_ray.recipe import Gaps
 from nanotok_ray.sources import Slice
 

@@ -10,10 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.documents.batch import Documents
-from nanotok_ray.formats.document_ids import ids_parts
-from nanotok_ray.formats.document_images import Images, images_parts
-from nanotok_ray.formats.document_index import index_parts
+from nanotok_ray.documents import Documents
+from nanotok_ray.formats import Images, ids_parts, images_parts, index_parts
 from nanotok_ray.storage import Folder, WholeFile
 
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]

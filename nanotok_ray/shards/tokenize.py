@@ -11,15 +11,20 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
-from nanotok_ray.formats.manifest import RECORD_FORMAT
+from nanotok_ray.formats import RECORD_FORMAT
 from nanotok_ray.shards.check import SampleCheck
 from nanotok_ray.shards.render import Account, Renderer
 from nanotok_ray.shards.settings import CheckedCount, ShardSettings
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED, NativeSink
 from nanotok_ray.shards.writer import ShardWriter
-from nanotok_ray.sources import Batch, Slice
-from nanotok_ray.sources.quarantine import QUARANTINE, write_quarantine
-from nanotok_ray.sources.slices import SliceReading, read_slices
+from nanotok_ray.sources import (
+    QUARANTINE,
+    Batch,
+    Slice,
+    SliceReading,
+    read_slices,
+    write_quarantine,
+)
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 

@@ -19,19 +19,17 @@ from nanotok_ray.errors import (
     TransientIOError,
     VerificationError,
 )
-from nanotok_ray.formats.manifest import (
+from nanotok_ray.formats import (
     MANIFEST_NAME,
+    MAX_MANIFEST_BYTES,
+    MAX_PLAN_BYTES,
+    MAX_RECORD_BYTES,
     PLAN_NAME,
     RECORDS,
     SHARDS_INDEX_NAME,
     TOKENIZER_FOLDER,
-)
-from nanotok_ray.formats.paths import local_path
-from nanotok_ray.formats.schema import (
-    MAX_MANIFEST_BYTES,
-    MAX_PLAN_BYTES,
-    MAX_RECORD_BYTES,
     check_size,
+    local_path,
     no_manifest,
     parse_manifest,
 )
@@ -57,8 +55,7 @@ from nanotok_ray.shards.output import (
     settings_from,
 )
 from nanotok_ray.shards.settings import ShardSettings
-from nanotok_ray.sources import Plan, plan_from_json
-from nanotok_ray.sources.quarantine import QUARANTINE
+from nanotok_ray.sources import QUARANTINE, Plan, plan_from_json
 from nanotok_ray.storage import Folder, is_below
 from nanotok_ray.tokenizer import (
     READABLE_NAME,

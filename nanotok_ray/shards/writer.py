@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.documents.batch import Documents
-from nanotok_ray.formats.document_images import Images, images_of
+from nanotok_ray.documents import Documents
+from nanotok_ray.formats import Images, images_of
 from nanotok_ray.shards.sink import Ids, Sink
 from nanotok_ray.sources import Piece
 

@@ -4,9 +4,10 @@ Input is a `Recipe` and what storage reports of its files. Output is a `Plan` (f
 slices) and, slice by slice, batches of documents with an account of what was quarantined.
 """
 
-from nanotok_ray.sources.batch import BadDocument, Batch
+from nanotok_ray.sources.batch import MAX_BATCH_BYTES, BadDocument, Batch
 from nanotok_ray.sources.draft import Draft, draft_recipe
 from nanotok_ray.sources.files import Piece, ResolvedSource, RowGroup, SourceFile
+from nanotok_ray.sources.named_files import NamedFiles, ReadingRules, find_named, suffix_format
 from nanotok_ray.sources.piece_reader import PieceReader, read_piece
 from nanotok_ray.sources.plan import (
     Plan,
@@ -14,6 +15,7 @@ from nanotok_ray.sources.plan import (
     Slice,
     decoded_bytes,
     estimated_bytes,
+    file_key,
     overview,
     plan_from_json,
     plan_to_json,
@@ -29,37 +31,83 @@ from nanotok_ray.sources.plan_changes import (
     reading_changes,
     slice_changes,
 )
+from nanotok_ray.sources.quarantine import (
+    BY_CHOICE,
+    COUNTED_SUFFIX,
+    DROPPED,
+    QUARANTINE,
+    SKIPPED,
+    TAIL,
+    FirstBad,
+    Quarantined,
+    QuarantineEntry,
+    check_limits,
+    entry_of,
+    format_first_bad,
+    is_quarantine_file,
+    locations_of,
+    reason_of,
+    write_quarantine,
+)
 from nanotok_ray.sources.resolve import resolve
 from nanotok_ray.sources.sample import check_sample
+from nanotok_ray.sources.slices import AllBadError, SliceReading, read_slices
+from nanotok_ray.sources.stored import is_damage
 
 __all__ = [
+    "BY_CHOICE",
+    "COUNTED_SUFFIX",
+    "DROPPED",
+    "MAX_BATCH_BYTES",
+    "QUARANTINE",
+    "SKIPPED",
+    "TAIL",
+    "AllBadError",
     "BadDocument",
     "Batch",
     "Draft",
+    "FirstBad",
+    "NamedFiles",
     "Piece",
     "PieceReader",
     "Plan",
     "PlannedSource",
+    "QuarantineEntry",
+    "Quarantined",
     "ReadingChange",
+    "ReadingRules",
     "ResolvedSource",
     "RowGroup",
     "Slice",
     "SliceChanges",
+    "SliceReading",
     "SourceChanges",
     "SourceFile",
     "SourceLoss",
     "changes",
+    "check_limits",
     "check_sample",
     "decoded_bytes",
     "draft_recipe",
+    "entry_of",
     "estimated_bytes",
+    "file_key",
+    "find_named",
+    "format_first_bad",
+    "is_damage",
+    "is_quarantine_file",
+    "locations_of",
     "losses",
     "make_plan",
     "overview",
     "plan_from_json",
     "plan_to_json",
     "read_piece",
+    "read_slices",
     "reading_changes",
+    "reason_of",
     "resolve",
     "slice_changes",
+    "suffix_format",
+    "write_quarantine",
 ]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray import _core
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.documents import Documents
 from nanotok_ray.sources.quarantine import TAIL
 
 MAX_BATCH_BYTES = 16 << 20

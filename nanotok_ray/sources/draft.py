@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nanotok_ray.errors import RecipeError, SourceError
-from nanotok_ray.formats.manifest import RESERVED_NAMES
+from nanotok_ray.formats import RESERVED_NAMES
 from nanotok_ray.recipe import LimitsRecipe, SourceRecipe
 from nanotok_ray.recipe.text import absolute_path
 from nanotok_ray.sources.resolve import OnLook, ignore_looks, resolve

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from nanotok_ray.documents.batch import to_utf8
+from nanotok_ray.documents import to_utf8
 from nanotok_ray.sources.stored import invalid_at
 
 LONG_LINE_BYTES = 16 << 20

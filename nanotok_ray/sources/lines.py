@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from nanotok_ray.documents.batch import Documents, offsets_of
+from nanotok_ray.documents import Documents, offsets_of
 from nanotok_ray.sources.batch import Batch, BatchBuilder
 from nanotok_ray.sources.files import Piece
 from nanotok_ray.sources.json_lines import (

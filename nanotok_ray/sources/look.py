@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from nanotok_ray.dialects.detect import detect
+from nanotok_ray.dialects import detect
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources.files import SourceFile

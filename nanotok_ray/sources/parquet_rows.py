@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from nanotok_ray.dialects.detect import columns_of, detect_columns
-from nanotok_ray.documents.batch import offsets_of
+from nanotok_ray.dialects import columns_of, detect_columns
+from nanotok_ray.documents import offsets_of
 from nanotok_ray.errors import SourceError
 from nanotok_ray.sources.parquet_column import (
     Footer,

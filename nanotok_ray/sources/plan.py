@@ -7,10 +7,21 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from nanotok_ray.dialects.detect import DIALECTS
+from nanotok_ray.dialects import DIALECTS
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.formats.manifest import PLAN_FORMAT, PLAN_NAME, from_json, key_of, to_json
-from nanotok_ray.formats.schema import Shape, check_shape, number, one_of, optional, text
+from nanotok_ray.formats import (
+    PLAN_FORMAT,
+    PLAN_NAME,
+    Shape,
+    check_shape,
+    from_json,
+    key_of,
+    number,
+    one_of,
+    optional,
+    text,
+    to_json,
+)
 from nanotok_ray.sources.files import Piece, RowGroup, SourceFile
 
 STEM_LENGTH = 40

@@ -9,8 +9,7 @@ from typing import Final
 
 from nanotok_ray import _core
 from nanotok_ray.errors import PlanError, SourceError
-from nanotok_ray.formats.manifest import RESERVED_NAMES
-from nanotok_ray.formats.paths import local_path
+from nanotok_ray.formats import RESERVED_NAMES, local_path
 from nanotok_ray.recipe import LimitsRecipe, Recipe, SourceRecipe
 from nanotok_ray.sources.files import Piece, ResolvedSource, SourceFile
 from nanotok_ray.sources.plan import Plan, PlannedSource, Slice, clean_stem, estimated_bytes

@@ -8,14 +8,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from nanotok_ray.chat import PLACEHOLDER
-from nanotok_ray.chat.batches import texts_of
-from nanotok_ray.dialects import Dialect
-from nanotok_ray.dialects.detect import detect
-from nanotok_ray.dialects.fields import kind_of
+from nanotok_ray.chat import PLACEHOLDER, texts_of
+from nanotok_ray.dialects import Dialect, detect, kind_of
 from nanotok_ray.errors import SourceError
-from nanotok_ray.recipe import LimitsRecipe, SourceRecipe
-from nanotok_ray.recipe.special_tokens import GROUNDING
+from nanotok_ray.recipe import GROUNDING, LimitsRecipe, SourceRecipe
 from nanotok_ray.sources.batch import BadDocument, Batch, BatchBuilder
 from nanotok_ray.sources.files import SourceFile
 from nanotok_ray.sources.json_lines import BOM, Shape, invalid_utf8, shape_of, too_large

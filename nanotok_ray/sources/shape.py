@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from nanotok_ray.dialects.detect import detect_columns
+from nanotok_ray.dialects import detect_columns
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.sources.look import FirstDocument, decoded_start, first_document
 from nanotok_ray.sources.parquet_column import open_parquet

@@ -4,7 +4,8 @@ Input is paths, globs and URLs. Output is bytes, sizes and file objects. The pac
 transient failures of stores.
 """
 
-from nanotok_ray.storage.folder import Folder
+from nanotok_ray.storage.connect import connect, extra_for, store_options
+from nanotok_ray.storage.folder import Folder, arrow_sink
 from nanotok_ray.storage.inputs import (
     FoundFiles,
     InputFile,
@@ -15,21 +16,46 @@ from nanotok_ray.storage.inputs import (
     unreadable,
     version_of,
 )
-from nanotok_ray.storage.local import WholeFile
-from nanotok_ray.storage.remote_input import SeekableFile
-from nanotok_ray.storage.tree import is_below
+from nanotok_ray.storage.local import LocalStore, WholeFile
+from nanotok_ray.storage.remote import RemoteStore, is_precondition_conflict
+from nanotok_ray.storage.remote_input import RemoteInput, SeekableFile
+from nanotok_ray.storage.retries import (
+    StoreRetryPolicy,
+    attempt,
+    current_retry_policy,
+    is_transient,
+    transient_errors,
+    use_retry_policy,
+)
+from nanotok_ray.storage.tree import Entry, is_below, is_temporary
 
 __all__ = [
+    "Entry",
     "Folder",
     "FoundFiles",
     "InputFile",
+    "LocalStore",
+    "RemoteInput",
+    "RemoteStore",
     "SeekableFile",
+    "StoreRetryPolicy",
     "WholeFile",
+    "arrow_sink",
+    "attempt",
+    "connect",
+    "current_retry_policy",
+    "extra_for",
     "find_files",
     "is_below",
+    "is_precondition_conflict",
+    "is_temporary",
+    "is_transient",
     "list_files",
     "open_input",
     "read_start",
+    "store_options",
+    "transient_errors",
     "unreadable",
+    "use_retry_policy",
     "version_of",
 ]

@@ -4,7 +4,7 @@ import hashlib
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from nanotok_ray.formats.paths import local_path
+from nanotok_ray.formats import local_path
 from nanotok_ray.storage.inputs import open_input
 from nanotok_ray.storage.local import LocalStore, WholeFile
 from nanotok_ray.storage.remote import RemoteStore

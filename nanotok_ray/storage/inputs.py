@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import BinaryIO
 
 from nanotok_ray.errors import SourceError
-from nanotok_ray.formats.paths import local_path
+from nanotok_ray.formats import local_path
 from nanotok_ray.storage.connect import RemoteTree, connect
 from nanotok_ray.storage.remote_input import RemoteInput
 from nanotok_ray.storage.retries import attempt

@@ -4,33 +4,169 @@ Input is counts of spans, or a tokenizer's files in the formats of this project,
 or Hugging Face. Output is a `Tokenizer`, ids, and the same files.
 """
 
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
-from nanotok_ray.tokenizer.folder import (
-    FILE_NAMES,
-    READABLE_NAME,
-    default_folder,
-    differing_files,
-    save_for_nanochat,
-)
-from nanotok_ray.tokenizer.model import Model, make_model
-from nanotok_ray.tokenizer.opened import expected_tokenizer, open_tokenizer, written_tokenizer
-from nanotok_ray.tokenizer.rustbpe import RustBPETokenizer, get_token_bytes, get_tokenizer
-from nanotok_ray.tokenizer.tokenizer import Tokenizer
+from typing import TYPE_CHECKING
+
+from nanotok_ray import lazy_attributes
+
+if TYPE_CHECKING:
+    from nanotok_ray.recipe import SPECIAL_TOKENS
+    from nanotok_ray.tokenizer.folder import (
+        FILE_NAMES,
+        READABLE_NAME,
+        default_folder,
+        differing_files,
+        save_for_nanochat,
+    )
+    from nanotok_ray.tokenizer.huggingface import (
+        CHAT_TEMPLATE,
+        to_chat_template,
+        to_former_huggingface_file,
+        to_huggingface_config,
+        to_huggingface_file,
+        to_huggingface_split,
+        token_bytes,
+        with_atomic_intervals,
+    )
+    from nanotok_ray.tokenizer.model import NUM_BYTES, Model, make_model
+    from nanotok_ray.tokenizer.opened import (
+        RANKS,
+        expected_tokenizer,
+        open_tokenizer,
+        path_and_pattern,
+        written_tokenizer,
+    )
+    from nanotok_ray.tokenizer.output import (
+        OR_FORCE,
+        WITHOUT_SPECIAL_TOKENS,
+        check_free,
+        file_suffix,
+        files_of_others,
+        files_there,
+        sized_output,
+        write_file,
+        write_new,
+    )
+    from nanotok_ray.tokenizer.readable import (
+        from_readable,
+        sha256_of,
+        to_readable,
+        to_tiktoken_file,
+    )
+    from nanotok_ray.tokenizer.report import (
+        BELOW_MIN_PAIR_COUNT,
+        NO_PAIR_LEFT,
+        REACHED,
+        REPORT_FORMAT,
+        REPORT_NAME,
+        Counted,
+        Learned,
+        cut_report,
+        short_report,
+        token_text,
+        training_report,
+        why_stopped,
+    )
+    from nanotok_ray.tokenizer.rustbpe import RustBPETokenizer, get_token_bytes, get_tokenizer
+    from nanotok_ray.tokenizer.tokenizer import Tokenizer
+    from nanotok_ray.tokenizer.train import (
+        LearnedTokenizer,
+        Made,
+        MergeProgress,
+        TrainSettings,
+        count_spans,
+        learn_counts,
+        learn_merges,
+        train_tokenizer,
+    )
+else:
+    __getattr__ = lazy_attributes(
+        __name__,
+        {
+            "huggingface": (
+                "CHAT_TEMPLATE to_chat_template to_former_huggingface_file "
+                "to_huggingface_config to_huggingface_file to_huggingface_split token_bytes "
+                "with_atomic_intervals"
+            ),
+            "readable": "from_readable sha256_of to_readable to_tiktoken_file",
+            "special_tokens": "SPECIAL_TOKENS",
+            "folder": "FILE_NAMES READABLE_NAME default_folder differing_files save_for_nanochat",
+            "model": "Model NUM_BYTES make_model",
+            "opened": "RANKS expected_tokenizer open_tokenizer path_and_pattern written_tokenizer",
+            "output": (
+                "OR_FORCE WITHOUT_SPECIAL_TOKENS check_free file_suffix files_of_others "
+                "files_there sized_output write_file write_new"
+            ),
+            "report": (
+                "BELOW_MIN_PAIR_COUNT Counted Learned NO_PAIR_LEFT REACHED REPORT_FORMAT "
+                "REPORT_NAME cut_report short_report token_text training_report why_stopped"
+            ),
+            "rustbpe": "RustBPETokenizer get_token_bytes get_tokenizer",
+            "tokenizer": "Tokenizer",
+            "train": (
+                "LearnedTokenizer Made MergeProgress TrainSettings count_spans learn_counts "
+                "learn_merges train_tokenizer"
+            ),
+        },
+    )
 
 __all__ = [
+    "BELOW_MIN_PAIR_COUNT",
+    "CHAT_TEMPLATE",
     "FILE_NAMES",
+    "NO_PAIR_LEFT",
+    "NUM_BYTES",
+    "OR_FORCE",
+    "RANKS",
+    "REACHED",
     "READABLE_NAME",
+    "REPORT_FORMAT",
+    "REPORT_NAME",
     "SPECIAL_TOKENS",
+    "WITHOUT_SPECIAL_TOKENS",
+    "Counted",
+    "Learned",
+    "LearnedTokenizer",
+    "Made",
+    "MergeProgress",
     "Model",
     "RustBPETokenizer",
     "Tokenizer",
+    "TrainSettings",
+    "check_free",
+    "count_spans",
+    "cut_report",
     "default_folder",
     "differing_files",
     "expected_tokenizer",
+    "file_suffix",
+    "files_of_others",
+    "files_there",
+    "from_readable",
     "get_token_bytes",
     "get_tokenizer",
+    "learn_counts",
+    "learn_merges",
     "make_model",
     "open_tokenizer",
+    "path_and_pattern",
     "save_for_nanochat",
+    "sha256_of",
+    "short_report",
+    "sized_output",
+    "to_chat_template",
+    "to_former_huggingface_file",
+    "to_huggingface_config",
+    "to_huggingface_file",
+    "to_huggingface_split",
+    "to_readable",
+    "to_tiktoken_file",
+    "token_bytes",
+    "token_text",
+    "train_tokenizer",
+    "training_report",
+    "why_stopped",
+    "with_atomic_intervals",
+    "write_file",
+    "write_new",
     "written_tokenizer",
 ]

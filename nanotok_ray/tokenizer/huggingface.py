@@ -5,9 +5,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from nanotok_ray.counts.patterns import PATTERNS
+from nanotok_ray.counts import PATTERNS
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.model import Model
 
 _PARTS: Final = re.compile(

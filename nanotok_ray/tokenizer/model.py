@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray import _core
-from nanotok_ray.counts.patterns import resolve_pattern
+from nanotok_ray.counts import resolve_pattern
 from nanotok_ray.errors import TokenizerError
 
 NUM_BYTES = 256

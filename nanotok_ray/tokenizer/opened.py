@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from nanotok_ray.counts.patterns import PATTERNS, resolve_pattern
+from nanotok_ray.counts import PATTERNS, resolve_pattern
 from nanotok_ray.errors import CorruptOutputError, TokenizerError
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer.folder import READABLE_NAME, checked_bytes, load_model

@@ -9,14 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray import chat as vision
+from nanotok_ray.chat import BatchRenderer, Composed, RenderedBatch, Segment, compose, shape_fault
 from nanotok_ray.chat import conversation as chat
-from nanotok_ray.chat.batches import BatchRenderer, RenderedBatch
-from nanotok_ray.chat.conversation import shape_fault
-from nanotok_ray.chat.segments import Composed, Segment, compose
 from nanotok_ray.dialects import Dialect, reason_of
-from nanotok_ray.documents.batch import Documents, as_documents
+from nanotok_ray.documents import Documents, as_documents
 from nanotok_ray.errors import ConversationError, NanotokError, TokenizerError
-from nanotok_ray.recipe.special_tokens import IMAGE_TOKENS, image_token_of
+from nanotok_ray.recipe import IMAGE_TOKENS, image_token_of
 from nanotok_ray.tokenizer.chat_template import (
     ChatTemplate,
     is_batch_of_conversations,

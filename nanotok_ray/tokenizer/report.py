@@ -15,7 +15,7 @@ from nanotok_ray.tokenizer.model import NUM_BYTES, Model
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from nanotok_ray.counts.span_counts import SpanCounts
+    from nanotok_ray.counts import SpanCounts
     from nanotok_ray.tokenizer.train import TrainSettings
 
 REACHED = "vocabulary size reached"
@@ -128,7 +128,7 @@ class Counted:
     @classmethod
     def of(cls, counts: "SpanCounts") -> "Self":
         """Return what is known of counts without weights."""
-        from nanotok_ray.counts.reduce import SpanTotals  # noqa: PLC0415 - needs pyarrow
+        from nanotok_ray.counts import SpanTotals  # noqa: PLC0415 - needs pyarrow
 
         _, _, offsets, numbers = counts.run()
         return cls(

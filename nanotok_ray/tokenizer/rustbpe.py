@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from nanotok_ray.counts.patterns import SPLIT_PATTERN
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.counts import SPLIT_PATTERN
+from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.folder import default_folder, load_model, save_for_nanochat
 from nanotok_ray.tokenizer.foreign import from_encoding
 from nanotok_ray.tokenizer.model import Model

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Literal, overload
 import numpy as np
 
 from nanotok_ray import _core
-from nanotok_ray.chat.batches import BatchRenderer
-from nanotok_ray.counts.patterns import SPLIT_PATTERN, resolve_pattern
+from nanotok_ray.chat import BatchRenderer
+from nanotok_ray.counts import SPLIT_PATTERN, resolve_pattern
 from nanotok_ray.dialects import Dialect
-from nanotok_ray.documents.batch import Documents, Nulls, to_utf8
-from nanotok_ray.documents.texts import batches_of, encode_texts
+from nanotok_ray.documents import Documents, Nulls, batches_of, encode_texts, to_utf8
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.folder import load_model, save_model
 from nanotok_ray.tokenizer.foreign import from_encoding
 from nanotok_ray.tokenizer.model import Model

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray import _core
-from nanotok_ray.counts.patterns import SPLIT_PATTERN, default_threads
-from nanotok_ray.documents.texts import batches_of
+from nanotok_ray.counts import SPLIT_PATTERN, default_threads
+from nanotok_ray.documents import batches_of
 from nanotok_ray.errors import TokenizerError, VocabularySizeError
-from nanotok_ray.formats.manifest import to_json
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.formats import to_json
+from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer.model import (
     MAX_ID,
@@ -39,7 +39,7 @@ from nanotok_ray.tokenizer.report import (
 from nanotok_ray.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from nanotok_ray.counts.span_counts import SpanCounts
+    from nanotok_ray.counts import SpanCounts
     from nanotok_ray.documents.texts import Texts
 
 _log = logging.getLogger(__name__)

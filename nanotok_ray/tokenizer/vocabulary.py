@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray import _core
-from nanotok_ray.documents.batch import Documents, to_utf8, type_of
+from nanotok_ray.documents import Documents, to_utf8, type_of
 from nanotok_ray.errors import UnknownTokenError
 from nanotok_ray.tokenizer.huggingface import spell
 from nanotok_ray.tokenizer.rendering import Ids, Offsets, is_plain, required

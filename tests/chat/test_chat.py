@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.chat import conversation as chat
+from nanotok_ray import chat
 from nanotok_ray.dialects import MALFORMED, reason_of
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe import SPECIAL_TOKENS
 
 texts = st.text(max_size=8)
 parts = st.fixed_dictionaries(

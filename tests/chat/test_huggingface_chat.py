@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Peer
 
-from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.huggingface import CHAT_TEMPLATE, to_chat_template, to_huggingface_file
+from nanotok_ray.tokenizer import CHAT_TEMPLATE, Tokenizer, to_chat_template, to_huggingface_file
 from tests.support.dialect_strategies import NAMES, parts, talks, texts
 from tests.support.huggingface_chat import RefusedError, apply_template, encode_chat
 

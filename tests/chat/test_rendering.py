@@ -10,12 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
-from nanotok_ray.chat.batches import BatchRenderer, core_dialect, texts_of
-from nanotok_ray.chat.reference import message_texts, segments_of
-from nanotok_ray.chat.segments import compose
-from nanotok_ray.counts.patterns import SPLIT_PATTERN
+from nanotok_ray.chat import (
+    BatchRenderer,
+    compose,
+    core_dialect,
+    message_texts,
+    segments_of,
+    texts_of,
+)
+from nanotok_ray.counts import SPLIT_PATTERN
 from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
-from nanotok_ray.documents.batch import Documents, to_utf8
+from nanotok_ray.documents import Documents, to_utf8
 from nanotok_ray.errors import SplitError
 from tests.support.dialect_documents import MESSAGES, assistant, user
 from tests.support.dialect_strategies import (

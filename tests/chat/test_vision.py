@@ -10,10 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nanotok_ray import chat
 from nanotok_ray.chat import (
     MAX_IMAGE_TOKENS,
     PLACEHOLDER,
+    Composed,
+    Segment,
     base_image_tokens,
+    compose,
     cut,
     message_segments,
     prompt_segments,
@@ -21,10 +25,8 @@ from nanotok_ray.chat import (
     tiled_image_tokens,
     tiles_of,
 )
-from nanotok_ray.chat import conversation as chat
-from nanotok_ray.chat.segments import Composed, Segment, compose
 from nanotok_ray.errors import SourceError, TokenizerError
-from nanotok_ray.recipe.special_tokens import GROUNDING, PRESETS, SPECIAL_TOKENS
+from nanotok_ray.recipe import GROUNDING, PRESETS, SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
 
 

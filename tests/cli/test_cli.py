@@ -10,7 +10,7 @@ import pytest
 
 from nanotok_ray import errors
 from nanotok_ray.cli import main
-from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job import use_executor
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.executors import InProcess
 from tests.support.small_corpus import RECIPE, texts, write_corpus, write_parquet

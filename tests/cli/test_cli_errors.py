@@ -11,10 +11,10 @@ import pytest
 
 from nanotok_ray.api import export
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.submit.shipping import ship
+from nanotok_ray.cluster.submit import ship
 from nanotok_ray.errors import ExportError, os_error_message
 from nanotok_ray.exports import parse_layout
-from nanotok_ray.job.local import LocalExecutor
+from nanotok_ray.job import LocalExecutor
 from nanotok_ray.recipe import load_recipe
 from tests.support.finished_output import finished_output
 from tests.support.made_output import BOS, MadeSource, made_output

@@ -14,7 +14,7 @@ import pytest
 
 from nanotok_ray.cli import main
 from nanotok_ray.exports import LAYOUTS
-from nanotok_ray.recipe.special_tokens import PRESETS
+from nanotok_ray.recipe import PRESETS
 from tests.support.cli_commands import COLUMNS, GOLDEN, parse, walk, whole_help
 
 JOBS = {"prepare": "prepare", "train_tokenizer": "train", "tokenize_corpus": "tokenize"}

@@ -10,8 +10,8 @@ import pytest
 from nanotok_ray import SpanCounts, Tokenizer
 from nanotok_ray.cli import main
 from nanotok_ray.cli.progress import merge_bar
-from nanotok_ray.counts.patterns import PATTERNS
-from nanotok_ray.tokenizer.train import MergeProgress
+from nanotok_ray.counts import PATTERNS
+from nanotok_ray.tokenizer import MergeProgress
 from tests.support.small_corpus import RECIPE, texts, write_corpus
 
 DOCUMENTS = texts(150, seed=7)

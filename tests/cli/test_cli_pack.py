@@ -5,8 +5,7 @@ import json
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.loader import Loader, Shards, open_shards, preview
-from nanotok_ray.loader.nanochat import NanochatLoader
+from nanotok_ray.loader import Loader, NanochatLoader, Shards, open_shards, preview
 from tests.support.finished_output import finished_output
 from tests.support.made_output import MadeSource, made_output
 

@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.formats.manifest import PLAN_NAME
+from nanotok_ray.formats import PLAN_NAME
+from nanotok_ray.job import measured_rates, plan_job
 from nanotok_ray.job.plan_text import plan_text
-from nanotok_ray.job.planning import measured_rates, plan_job
 from tests.support.small_corpus import RECIPE, contents, recipe, texts, write_corpus, write_parquet
 
 

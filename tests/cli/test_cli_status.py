@@ -16,11 +16,17 @@ from nanotok_ray.api import prepare, train
 from nanotok_ray.cli import main, status
 from nanotok_ray.cli.status import Clock, read_status
 from nanotok_ray.errors import SliceError, TransientIOError
-from nanotok_ray.job.events import StageStarted, ignore
-from nanotok_ray.job.journal import segment_name
-from nanotok_ray.job.journal_writer import Journal
-from nanotok_ray.job.lease import Holder, lease_name, leased, take
-from nanotok_ray.job.planning import plan_job
+from nanotok_ray.job import (
+    Holder,
+    Journal,
+    StageStarted,
+    ignore,
+    lease_name,
+    leased,
+    plan_job,
+    segment_name,
+)
+from nanotok_ray.job.lease import take
 from nanotok_ray.storage import Folder
 from tests.support.small_corpus import RECIPE, recipe, write_corpus
 

@@ -5,9 +5,8 @@ import json
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer import Tokenizer, token_text
 from nanotok_ray.tokenizer.evaluation import Vocabulary
-from nanotok_ray.tokenizer.report import token_text
 from tests.support.published_ranks import fake_package
 from tests.support.small_corpus import texts, write_parquet
 

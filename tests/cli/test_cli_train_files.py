@@ -16,13 +16,11 @@ from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from nanotok_ray import SpanCounts, Tokenizer
 from nanotok_ray.cli import main
-from nanotok_ray.counts.count_slice import count_corpus
-from nanotok_ray.counts.patterns import PATTERNS
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
-from nanotok_ray.sources.named_files import ReadingRules, find_named
-from nanotok_ray.sources.slices import SliceReading
+from nanotok_ray.counts import PATTERNS, count_corpus
+from nanotok_ray.recipe import SPECIAL_TOKENS
+from nanotok_ray.sources import ReadingRules, SliceReading, find_named
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer.readable import to_tiktoken_file
+from nanotok_ray.tokenizer import to_tiktoken_file
 from tests.support.learned import rustbpes_tokens
 from tests.support.small_corpus import RECIPE, texts, write_corpus, write_parquet
 

@@ -13,7 +13,7 @@ from nanotok_ray.cluster.cluster_check import (
     nodes_finding,
     versions_finding,
 )
-from nanotok_ray.job.doctor.ray_settings import check_reachable
+from nanotok_ray.job.doctor import check_reachable
 from tests.support.machine_speed import scaled
 from tests.support.ray_head import BIN
 

@@ -6,9 +6,8 @@ import pytest
 from ray._common.utils import get_system_memory
 from ray._private.utils import get_used_memory
 
-from nanotok_ray.cluster.ray_executor import RayExecutor
-from nanotok_ray.cluster.session import ray_session
-from nanotok_ray.job.task import Task
+from nanotok_ray.cluster import RayExecutor, ray_session
+from nanotok_ray.job import Task
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
 

@@ -15,11 +15,10 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from nanotok_ray.cluster.ray_executor import RayExecutor
-from nanotok_ray.cluster.session import ray_session
+from nanotok_ray.cluster import RayExecutor, ray_session
 from nanotok_ray.errors import SharedFolderError
+from nanotok_ray.job import RetryPolicy, Task
 from nanotok_ray.job.probes import shared_folders
-from nanotok_ray.job.task import RetryPolicy, Task
 from nanotok_ray.storage import Folder
 from tests.support.machine_speed import scaled
 

@@ -9,12 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from nanotok_ray.cluster.ray_executor import RayExecutor
+from nanotok_ray.cluster import RayExecutor
 from nanotok_ray.errors import SharedFolderError, TransientIOError
-from nanotok_ray.job.events import Note
+from nanotok_ray.job import Note, RetryPolicy, SharedFolder, Task, run_stage
 from nanotok_ray.job.scheduler import LEAST_BYTES
-from nanotok_ray.job.stage import run_stage
-from nanotok_ray.job.task import RetryPolicy, SharedFolder, Task
 from tests.support.machine_speed import scaled
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]

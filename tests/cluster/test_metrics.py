@@ -2,9 +2,8 @@
 
 import pytest
 
-from nanotok_ray.cluster import metrics
-from nanotok_ray.cluster.metrics import METRICS, Metrics
-from nanotok_ray.job.events import Advanced, AttemptFailed, SliceEnded, StageEnded, StageStarted
+from nanotok_ray.cluster import METRICS, Metrics, metrics
+from nanotok_ray.job import Advanced, AttemptFailed, SliceEnded, StageEnded, StageStarted
 
 
 class Instrument:

@@ -1,8 +1,7 @@
 """What the executor on Ray answers where no session is open."""
 
-from nanotok_ray.cluster.ray_executor import RayExecutor
-from nanotok_ray.job.executor import use_executor
-from nanotok_ray.job.lease import Holder
+from nanotok_ray.cluster import RayExecutor
+from nanotok_ray.job import Holder, use_executor
 
 
 def test_without_a_session_there_is_no_driver_and_no_driver_is_known_to_be_dead():

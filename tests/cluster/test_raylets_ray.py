@@ -2,8 +2,8 @@
 
 import pytest
 
+from nanotok_ray.cluster import ray_session
 from nanotok_ray.cluster.drain_on_notice import Raylet, local_raylets
-from nanotok_ray.cluster.session import ray_session
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
 

@@ -8,8 +8,7 @@ import pytest
 
 from nanotok_ray.cli import main
 from nanotok_ray.cli.submit import MAX_NOTES, SubmitLines, address_of
-from nanotok_ray.cluster.submit.shipping import check_id, ship, variables_of
-from nanotok_ray.cluster.submit.submission import JobState, ending_of
+from nanotok_ray.cluster.submit import JobState, check_id, ending_of, ship, variables_of
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 from nanotok_ray.storage import Folder

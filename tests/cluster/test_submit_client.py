@@ -8,11 +8,9 @@ from io import BytesIO
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.submit import ray_jobs, submission
-from nanotok_ray.cluster.submit.ray_jobs import RayJobs
-from nanotok_ray.cluster.submit.submission import JobState, Submission
+from nanotok_ray.cluster.submit import JobState, RayJobs, Submission, ray_jobs, submission
 from nanotok_ray.errors import RefusedError, UnreachableError
-from nanotok_ray.job.summary import Summary
+from nanotok_ray.job import Summary
 from tests.support.job_server import job_server
 
 SUBMISSION = Submission(

@@ -7,17 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nanotok_ray.cluster.submit.submission import (
-    ENDED,
-    LAST_SECONDS,
-    PAUSE,
-    TICK,
-    Follower,
-    JobState,
-    Starter,
-    Submission,
-    next_id,
-)
+from nanotok_ray.cluster.submit import Follower, JobState, Starter, Submission, next_id
+from nanotok_ray.cluster.submit.submission import ENDED, LAST_SECONDS, PAUSE, TICK
 from nanotok_ray.errors import RefusedError, UnreachableError
 
 SUBMISSION = Submission(

@@ -5,7 +5,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.cluster.submit.submission import LAST_LINES, MAX_NEW_LINES, JobLog
+from nanotok_ray.cluster.submit import JobLog
+from nanotok_ray.cluster.submit.submission import LAST_LINES, MAX_NEW_LINES
 from nanotok_ray.errors import RefusedError, UnreachableError
 
 LINES = st.lists(st.text(st.characters(exclude_characters="\n\t", codec="utf-8")), max_size=40)

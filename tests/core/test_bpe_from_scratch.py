@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from examples import bpe_from_scratch
 from examples.bpe_from_scratch import BasicTokenizer, RegexTokenizer, first_seen, train
 from nanotok_ray import SpanCounts, Tokenizer, learn
-from nanotok_ray.counts.patterns import SPLIT_PATTERN
+from nanotok_ray.counts import SPLIT_PATTERN
 from nanotok_ray.counts.patterns import split as core_split
 
 PAGE = Path(bpe_from_scratch.__file__)

@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
-from nanotok_ray.chat.reference import segments_of
-from nanotok_ray.chat.segments import Composed, compose
-from nanotok_ray.counts.patterns import SPLIT_PATTERN
+from nanotok_ray.chat import Composed, compose, segments_of
+from nanotok_ray.counts import SPLIT_PATTERN
 from nanotok_ray.dialects import CHAT_DIALECTS, MALFORMED, VISION_DIALECTS
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SplitError, TokenizerError
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe import SPECIAL_TOKENS
 from tests.support.dialect_documents import MESSAGES, PAIR, assistant, user
 from tests.support.dialect_strategies import (
     EVERY,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nanotok_ray.errors import how_to_install
-from nanotok_ray.job.doctor.software import PACKAGES
+from nanotok_ray.job.doctor import PACKAGES
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 
 ROOT = Path(__file__).parents[2]

@@ -21,8 +21,8 @@ from benchmarks.learned_corpora import (
 )
 from nanotok_ray import _core
 from nanotok_ray.counts.patterns import split
-from nanotok_ray.documents.batch import Documents
-from nanotok_ray.tokenizer.report import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
+from nanotok_ray.documents import Documents
+from nanotok_ray.tokenizer import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
 from tests.support import reference
 
 PARTS = 4

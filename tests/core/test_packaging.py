@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import nanotok_ray
-from nanotok_ray.recipe import load_recipe
+from nanotok_ray.recipe import (
+    load_recipe,
+)
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 
 ROOT = Path(__file__).parents[2]

@@ -5,11 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
-from nanotok_ray.counts.patterns import PATTERNS
-from nanotok_ray.documents.batch import Documents
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
-from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.model import make_model
+from nanotok_ray.counts import PATTERNS
+from nanotok_ray.documents import Documents
+from nanotok_ray.recipe import SPECIAL_TOKENS
+from nanotok_ray.tokenizer import Tokenizer, make_model
 from tests.support import reference
 
 texts = st.text(

@@ -12,10 +12,15 @@ from tokenizers import Tokenizer as Peer
 
 from nanotok_ray import _core
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
-from nanotok_ray.tokenizer import Model, Tokenizer
-from nanotok_ray.tokenizer.huggingface import to_huggingface_file
-from nanotok_ray.tokenizer.readable import from_readable, sha256_of, to_readable
+from nanotok_ray.recipe import SPECIAL_TOKENS
+from nanotok_ray.tokenizer import (
+    Model,
+    Tokenizer,
+    from_readable,
+    sha256_of,
+    to_huggingface_file,
+    to_readable,
+)
 from tests.support.foreign_models import GPT2_ORDER, LEARNED, in_order, orders, texts
 
 PLAIN = Tokenizer(LEARNED)

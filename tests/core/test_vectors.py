@@ -7,16 +7,14 @@ from pathlib import Path
 import pytest
 
 from nanotok_ray import _core
-from nanotok_ray.chat.reference import conversation_of, expected_text, segments_of
-from nanotok_ray.chat.segments import compose
-from nanotok_ray.counts.patterns import PATTERNS, split
+from nanotok_ray.chat import compose, conversation_of, expected_text, segments_of
+from nanotok_ray.counts import PATTERNS
+from nanotok_ray.counts.patterns import split
 from nanotok_ray.dialects import Dialect, extract_answer
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import ConversationError, SourceError, UnknownTokenError
-from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer import Tokenizer, TrainSettings, to_tiktoken_file
 from nanotok_ray.tokenizer.nanochat_files import to_pickle
-from nanotok_ray.tokenizer.readable import to_tiktoken_file
-from nanotok_ray.tokenizer.train import TrainSettings
 
 
 def read(name):

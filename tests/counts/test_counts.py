@@ -12,23 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
-from nanotok_ray.counts.count_file import (
+from nanotok_ray.counts import (
     COUNTS_SCHEMA,
     NUM_RANGES,
+    SPLIT_PATTERN,
+    CountPart,
     CountProvenance,
     CountReader,
+    CountSettings,
     pack_counts,
+    reduce_counts,
 )
-from nanotok_ray.counts.count_slice import CountSettings, count_slice
-from nanotok_ray.counts.patterns import SPLIT_PATTERN, split
-from nanotok_ray.counts.reduce import CountPart, reduce_counts
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.counts.count_slice import count_slice
+from nanotok_ray.counts.patterns import split
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.report import NO_PAIR_LEFT, REACHED
+from nanotok_ray.tokenizer import NO_PAIR_LEFT, REACHED, Tokenizer
 from tests.support.learned import learn_files, learn_reduced
 from tests.support.reference import learn_merges as learn_plainly
 from tests.support.small_corpus import recipe, texts, write_corpus

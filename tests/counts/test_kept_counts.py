@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from nanotok_ray.api import train
-from nanotok_ray.counts.cache import cached_counts, remove_counts
+from nanotok_ray.counts import cached_counts, remove_counts
 from nanotok_ray.storage import Folder
 from tests.support.small_corpus import recipe, write_corpus
 

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import SpanCounts, Tokenizer, _core, learn
-from nanotok_ray.counts.patterns import PATTERNS, SPLIT_PATTERN
-from nanotok_ray.counts.span_counts import find_counts, load_counts
+from nanotok_ray.counts import PATTERNS, SPLIT_PATTERN, find_counts, load_counts
 from nanotok_ray.errors import (
     CorruptOutputError,
     CountOverflowError,
@@ -23,8 +22,8 @@ from nanotok_ray.errors import (
     TokenizerError,
     VocabularySizeError,
 )
-from nanotok_ray.formats.manifest import to_json
-from nanotok_ray.tokenizer.report import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
+from nanotok_ray.formats import to_json
+from nanotok_ray.tokenizer import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
 from tests.support import reference
 from tests.support.small_corpus import texts
 

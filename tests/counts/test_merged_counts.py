@@ -10,23 +10,21 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.counts import count_file
-from nanotok_ray.counts.count_file import (
-    BATCH_ROWS,
+from nanotok_ray.counts import (
     COUNTS_FORMAT,
-    CountProvenance,
-    pack_counts,
-    provenances_of,
-)
-from nanotok_ray.counts.reduce import (
     CountPart,
+    CountProvenance,
+    count_file,
     merge_count_files,
     merge_groups,
     merged_key,
+    pack_counts,
+    provenances_of,
     reduce_counts,
 )
+from nanotok_ray.counts.count_file import BATCH_ROWS
 from nanotok_ray.errors import CorruptOutputError, CountsError
-from nanotok_ray.formats.manifest import RECORD_FORMAT, key_of
+from nanotok_ray.formats import RECORD_FORMAT, key_of
 from nanotok_ray.storage import Folder
 
 COUNTERS = st.lists(

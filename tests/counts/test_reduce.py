@@ -12,27 +12,26 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.counts import count_file, hash_ranges
-from nanotok_ray.counts.count_file import (
-    BATCH_ROWS,
+from nanotok_ray.counts import (
     NUM_RANGES,
-    ROW_BYTES,
-    CountProvenance,
-    CountWriter,
-    pack_counts,
-    range_sizes,
-)
-from nanotok_ray.counts.hash_ranges import MAX_OPEN, CountRanges, HashPart
-from nanotok_ray.counts.reduce import (
     CountPart,
+    CountProvenance,
+    CountRanges,
+    CountWriter,
+    HashPart,
     PartSettings,
+    count_file,
+    hash_ranges,
     join_parts,
+    pack_counts,
     part_key,
     reduce_counts,
     reduce_memory,
     reduce_part,
     sum_run,
 )
+from nanotok_ray.counts.count_file import BATCH_ROWS, ROW_BYTES, range_sizes
+from nanotok_ray.counts.hash_ranges import MAX_OPEN
 from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError
 from nanotok_ray.storage import Folder
 from tests.support.learned import learn_reduced

@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanotok_ray import SpanCounts, _core
+from nanotok_ray.counts import PATTERNS, SPLIT_PATTERN, SummedRuns
 from nanotok_ray.counts.columns import checked_run
-from nanotok_ray.counts.patterns import PATTERNS, SPLIT_PATTERN
-from nanotok_ray.counts.span_counts import SummedRuns
+from nanotok_ray.documents import Documents
 from nanotok_ray.documents import texts as text_batches
-from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import (
     CorruptOutputError,
     CountOverflowError,

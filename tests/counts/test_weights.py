@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.counts.reduce import SHARE_UNIT, Weights
+from nanotok_ray.counts import SHARE_UNIT, Weights
 from nanotok_ray.errors import SourceError
 from nanotok_ray.recipe import SourceRecipe
 

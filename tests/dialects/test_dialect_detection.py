@@ -2,13 +2,7 @@
 
 import pytest
 
-from nanotok_ray.dialects.detect import (
-    CHAT_DIALECTS,
-    VISION_DIALECTS,
-    columns_of,
-    detect,
-    detect_columns,
-)
+from nanotok_ray.dialects import CHAT_DIALECTS, VISION_DIALECTS, columns_of, detect, detect_columns
 from nanotok_ray.errors import SourceError
 
 CHAT = [

@@ -2,14 +2,8 @@ import json
 
 import pytest
 
-from nanotok_ray.chat.reference import (
-    expected_text,
-    expected_trained_text,
-    message_texts,
-    segments_of,
-)
-from nanotok_ray.dialects import CHAT_DIALECTS, reason_of
-from nanotok_ray.dialects.fields import value_of
+from nanotok_ray.chat import expected_text, expected_trained_text, message_texts, segments_of
+from nanotok_ray.dialects import CHAT_DIALECTS, reason_of, value_of
 from tests.support.dialect_documents import (
     CUSTOMJSON,
     GSM8K,

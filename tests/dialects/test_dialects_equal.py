@@ -4,15 +4,15 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.chat import conversation
-from nanotok_ray.chat.reference import (
+from nanotok_ray.chat import (
+    conversation,
     conversation_of,
     expected_text,
     expected_trained_text,
     message_texts,
     segments_of,
 )
-from nanotok_ray.dialects.gsm8k import parts_of
+from nanotok_ray.dialects import parts_of
 from tests.support.dialect_documents import (
     GSM8K,
     MESSAGES,

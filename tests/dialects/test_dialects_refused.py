@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from nanotok_ray.chat.reference import conversation_of, segments_of
+from nanotok_ray.chat import conversation_of, segments_of
 from nanotok_ray.dialects import CHAT_DIALECTS, MALFORMED, VISION_DIALECTS, Dialect, reason_of
 from nanotok_ray.errors import SourceError
 from tests.support.dialect_documents import (

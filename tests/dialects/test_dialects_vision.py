@@ -3,12 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import chat
-from nanotok_ray.chat.reference import (
-    expected_text,
-    expected_trained_text,
-    message_texts,
-    segments_of,
-)
+from nanotok_ray.chat import expected_text, expected_trained_text, message_texts, segments_of
 from nanotok_ray.dialects import MALFORMED, VISION_DIALECTS, Dialect, reason_of
 from tests.support.dialect_documents import (
     PAIR,

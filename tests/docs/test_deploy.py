@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import nanotok_ray
-from nanotok_ray.cluster.session import LOCAL_SETTINGS
+from nanotok_ray.cluster import LOCAL_SETTINGS
 from nanotok_ray.recipe import load_recipe
 from tests.support.kubernetes_fields import METADATA, SPECS, problems
 

@@ -17,8 +17,10 @@ import click
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.job.executor import use_executor
-from nanotok_ray.recipe import load_recipe
+from nanotok_ray.job import use_executor
+from nanotok_ray.recipe import (
+    load_recipe,
+)
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 from tests.support import cli_commands
 from tests.support.doc_commands import has_command, head_commands, steps_of, words_of
@@ -30,7 +32,7 @@ HEADS = ("examples/*.py", "jobs/*.py", "jobs/recipes/*.toml", "deploy/*.toml", "
 THEIRS = ("scripts.",)
 """Modules of nanochat that a page names."""
 
-RUN_PYTHON = ("README.md", "docs/tokenizers.md", "docs/from-*.md")
+RUN_PYTHON = ("README.md", "docs/tutorial.md", "docs/tokenizers.md", "docs/from-*.md")
 """Pages whose Python runs here. That of training.md, tokenization.md and sizing.md runs in tests
 of theirs; of others it is read, since it needs packages or texts that are not here."""
 
@@ -39,6 +41,9 @@ IN_NANOCHAT = re.compile(r"^from (tasks|nanotok_ray\.nanochat)\b", re.MULTILINE)
 
 SMALLER = {"truncated(8192)": "truncated(300)"}
 """What a corpus of some KB cannot give."""
+
+FEWER_STEPS = {"300": "3", "100": "1"}
+"""Arguments of an example that trains."""
 
 ELSEWHERE = re.compile(r"^RAY_ADDRESS=|^\w+://|^--address$|^/etc/|^(cl100k|o200k)$|[$]\{?HOME|^~")
 """A word of a command that wants another machine, a store, or packages that are not in the lock."""
@@ -145,9 +150,15 @@ def parse(arguments, *, default_recipe=None):
 
 
 def check_python(arguments, *, runs, place):
-    """Run a module of jobs/ as its command; see that another module or file is there."""
+    """Run a module of jobs/ as its command, and an example if torch is there.
+
+    Raises:
+        AssertionError: there is no such module or file.
+    """
     if arguments[0] != "-m":
         assert (ROOT / arguments[0]).is_file(), arguments
+        if runs and importlib.util.find_spec("torch"):
+            run_example(*(here(FEWER_STEPS.get(word, word), place) for word in arguments))
         return
     module = arguments[1]
     assert importlib.util.find_spec(module), module
@@ -163,6 +174,12 @@ def check_python(arguments, *, runs, place):
     check_nanotok([verb, *arguments[2:]], runs=False, default_recipe=default_recipe)
     if runs:
         run_module(module, [here(os.path.expandvars(each), place) for each in arguments[2:]])
+
+
+def run_example(path, *arguments):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [path, *arguments])
+        runpy.run_path(str(ROOT / path), run_name="__main__")
 
 
 def run_module(module, arguments):

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from nanotok_ray.cli.printing import EXIT_CODES
-from nanotok_ray.job.task import Cause, RetryPolicy
-from nanotok_ray.sources.quarantine import DROPPED, SKIPPED, TAIL
+from nanotok_ray.cli import EXIT_CODES
+from nanotok_ray.job import Cause, RetryPolicy
+from nanotok_ray.sources import DROPPED, SKIPPED, TAIL
 
 ROOT = Path(__file__).parents[2]
 FAILURES = (ROOT / "docs/failures.md").read_text("utf-8")

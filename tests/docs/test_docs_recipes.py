@@ -7,8 +7,10 @@ from typing import Annotated, Literal, get_args, get_origin
 import pytest
 
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.formats.manifest import RESERVED_NAMES
+from nanotok_ray.formats import RESERVED_NAMES
 from nanotok_ray.recipe import (
+    PRESETS,
+    SPECIAL_TOKENS,
     LearnerRecipe,
     LimitsRecipe,
     OutputRecipe,
@@ -17,7 +19,6 @@ from nanotok_ray.recipe import (
     load_recipe,
     parse_recipe,
 )
-from nanotok_ray.recipe.special_tokens import PRESETS, SPECIAL_TOKENS
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 
 ROOT = Path(__file__).parents[2]

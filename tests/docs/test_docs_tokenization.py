@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job import use_executor
 from tests.support.executors import InProcess
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nanotok_ray.cluster.metrics import METRICS
+from nanotok_ray.cluster import METRICS
 
 PATH = Path(__file__).resolve().parents[2] / "deploy/grafana.json"
 

@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 
 from nanotok_ray.errors import CorruptOutputError, TransientIOError
-from nanotok_ray.exports import ExportWork, check_unit, export_unit
-from nanotok_ray.exports.llmc import Llmc
-from nanotok_ray.exports.mds import Mds
-from nanotok_ray.exports.raw import Raw
-from nanotok_ray.exports.work import unit_problems
+from nanotok_ray.exports import ExportWork, Llmc, Mds, Raw, check_unit, export_unit, unit_problems
 from nanotok_ray.storage import Folder
 from tests.support.made_output import BOS, MadeSource, export_here, made_output, works_of
 

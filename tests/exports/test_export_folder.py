@@ -10,12 +10,8 @@ import pytest
 from nanotok_ray.api import export, verify_export
 from nanotok_ray.cli import main
 from nanotok_ray.errors import CorruptOutputError, ExportError, OutputInUseError
-from nanotok_ray.exports import parse_layout
-from nanotok_ray.exports.llmc import Llmc
-from nanotok_ray.exports.mds import Mds
-from nanotok_ray.exports.raw import Raw
-from nanotok_ray.job.events import Advanced, StageEnded, StageStarted, ignore
-from nanotok_ray.job.lease import lease_in_force, leased
+from nanotok_ray.exports import Llmc, Mds, Raw, parse_layout
+from nanotok_ray.job import Advanced, StageEnded, StageStarted, ignore, lease_in_force, leased
 from nanotok_ray.storage import Folder
 from tests.support.lease_elsewhere import renew_while_others_wait
 from tests.support.made_output import BOS, MadeSource, made_output

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.exports import parse_layout
-from nanotok_ray.exports.litdata import Litdata
-from nanotok_ray.exports.work import unit_problems
+from nanotok_ray.exports import Litdata, parse_layout, unit_problems
 from nanotok_ray.storage import Folder
 from tests.support.made_output import BOS, MadeSource, export_here, made_output, native_documents
 

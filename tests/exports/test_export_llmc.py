@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.exports import llmc, parse_layout
-from nanotok_ray.exports.llmc import Llmc
+from nanotok_ray.exports import Llmc, llmc, parse_layout
 from nanotok_ray.storage import Folder
 from tests.support.made_output import (
     BOS,

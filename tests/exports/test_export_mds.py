@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
+from nanotok_ray.exports import Mds, parse_layout, unit_problems
 from nanotok_ray.exports import mds as module
-from nanotok_ray.exports import parse_layout
-from nanotok_ray.exports.mds import Mds
-from nanotok_ray.exports.work import unit_problems
 from nanotok_ray.storage import Folder
 from tests.support.made_output import (
     BOS,

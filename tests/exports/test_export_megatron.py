@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.exports import parse_layout
-from nanotok_ray.exports.megatron import Megatron
+from nanotok_ray.exports import Megatron, parse_layout
 from nanotok_ray.storage import Folder
 from tests.support.made_output import (
     BOS,

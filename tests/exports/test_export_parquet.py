@@ -12,9 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.exports import Corpus, Target, parse_layout, read_corpus, units_of
-from nanotok_ray.exports.native import Batch
-from nanotok_ray.exports.unit import Unit
+from nanotok_ray.exports import Batch, Corpus, Target, Unit, parse_layout, read_corpus, units_of
 from nanotok_ray.storage import Folder
 from tests.support.made_output import (
     BOS,

@@ -17,7 +17,7 @@ import pytest
 from nanotok_ray.cli import main
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.loader import open_shards
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.small_corpus import contents, texts, write_conversations
 
@@ -123,6 +123,7 @@ def test_an_end_token_that_the_tokenizer_lacks_is_refused_before_anything_is_wri
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "dtype"), [(65_280, "<u2"), (65_281, "<u4")])
 def test_ids_of_special_tokens_count_for_the_width_and_none_wraps(job, tmp_path, count, dtype):
     names = ["<|bos|>", *[f"<|{number}|>" for number in range(count - 1)]]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nanotok_ray.job.journal import (
+from nanotok_ray.job import (
     JOURNAL_FORMAT,
     FailedAttempt,
     Happened,

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.formats.document_ids import DocumentIds, ids_parts
+from nanotok_ray.formats import DocumentIds, ids_parts
 
 
 def packed(*parts):

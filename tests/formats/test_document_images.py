@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.formats.document_images import (
-    DocumentImages,
-    images_bytes,
-    images_of,
-    images_parts,
-)
+from nanotok_ray.formats import DocumentImages, images_bytes, images_of, images_parts
 
 SPANS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5)), max_size=4).map(
     lambda steps: [

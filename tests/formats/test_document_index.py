@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError, SourceError
-from nanotok_ray.formats.document_index import MAX_DOCUMENT_TOKENS, index_parts, unpack_index
+from nanotok_ray.formats import MAX_DOCUMENT_TOKENS, index_parts, unpack_index
 
 
 def pack_index(lengths, *, item_bytes):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.counts.count_file import COUNTS_FORMAT, CountReader
+from nanotok_ray.counts import COUNTS_FORMAT, CountReader
 from nanotok_ray.errors import (
     DAMAGED,
     NEWER,
@@ -22,11 +22,18 @@ from nanotok_ray.errors import (
     next_step,
     other_format,
 )
-from nanotok_ray.exports.folder import read_export
-from nanotok_ray.formats.document_ids import DocumentIds, ids_parts
-from nanotok_ray.formats.document_images import DocumentImages, images_parts
-from nanotok_ray.formats.document_index import index_parts, unpack_index
-from nanotok_ray.formats.manifest import from_json, pack_shards_index, unpack_shards_index
+from nanotok_ray.exports import read_export
+from nanotok_ray.formats import (
+    DocumentIds,
+    DocumentImages,
+    from_json,
+    ids_parts,
+    images_parts,
+    index_parts,
+    pack_shards_index,
+    unpack_index,
+    unpack_shards_index,
+)
 from nanotok_ray.loader import Loader, open_shards
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
@@ -180,12 +187,7 @@ def test_a_record_of_another_version_has_its_slice_made_again(finished, out):
 
 
 def test_a_lease_of_another_version_is_taken_for_an_unknown_holders(out):
-    from nanotok_ray.job.lease import (  # noqa: PLC0415
-        Holder,
-        lease_in_force,
-        lease_name,
-        lease_numbers,
-    )
+    from nanotok_ray.job import Holder, lease_in_force, lease_name, lease_numbers  # noqa: PLC0415
 
     path = out / lease_name(max(lease_numbers(Folder(str(out)))))
     change(path, 9)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.formats.manifest import (
+from nanotok_ray.formats import (
     ROW,
     ShardRow,
     from_json,

@@ -37,11 +37,11 @@ import pytest
 import tiktoken
 
 from nanotok_ray import Tokenizer, _core
-from nanotok_ray.counts.patterns import PATTERNS, SPLIT_PATTERN, split
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.counts import PATTERNS, SPLIT_PATTERN
+from nanotok_ray.counts.patterns import split
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.tokenizer import Model
-from nanotok_ray.tokenizer.model import make_model
+from nanotok_ray.tokenizer import Model, make_model
 from tests.support import reference
 
 RUN = 100_000

@@ -23,14 +23,13 @@ import pytest
 
 from nanotok_ray import Tokenizer, _core
 from nanotok_ray.api import prepare
-from nanotok_ray.counts.count_file import CountProvenance, pack_counts
-from nanotok_ray.counts.patterns import SPLIT_PATTERN, split
-from nanotok_ray.counts.reduce import CountPart, reduce_counts
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.counts import SPLIT_PATTERN, CountPart, CountProvenance, pack_counts, reduce_counts
+from nanotok_ray.counts.patterns import split
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import VocabularySizeError
-from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job import use_executor
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer.report import NO_PAIR_LEFT, REACHED
+from nanotok_ray.tokenizer import NO_PAIR_LEFT, REACHED
 from tests.support import reference
 from tests.support.executors import Twice
 from tests.support.learned import check, learn, learn_all, learn_files, rustbpes_tokens, spelled

@@ -3,8 +3,7 @@
 import pytest
 
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.tokenizer import Model, Tokenizer, differing_files
-from nanotok_ray.tokenizer.readable import to_readable
+from nanotok_ray.tokenizer import Model, Tokenizer, differing_files, to_readable
 
 
 def readable(merges, *, claimed=None, special=()):

@@ -10,11 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import NanotokError
-from nanotok_ray.formats.schema import check_record_shape
-from nanotok_ray.shards.check import check_files
-from nanotok_ray.shards.check.record import record_problems
-from nanotok_ray.shards.output import read_record
-from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.formats import check_record_shape
+from nanotok_ray.shards import read_record, verify_output
+from nanotok_ray.shards.check import check_files, record_problems
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

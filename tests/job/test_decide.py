@@ -10,14 +10,18 @@ from hypothesis import strategies as st
 
 from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.errors import IncompleteOutputError, QuarantineLimitError
+from nanotok_ray.job import (
+    Note,
+    StageStarted,
+    StageTimes,
+    Start,
+    ignore,
+    lease_in_force,
+    read_journal,
+    run_job,
+    use_executor,
+)
 from nanotok_ray.job.decide import decide
-from nanotok_ray.job.events import Note, StageStarted, ignore
-from nanotok_ray.job.executor import use_executor
-from nanotok_ray.job.job import run_job
-from nanotok_ray.job.journal import read_journal
-from nanotok_ray.job.journaling import StageTimes
-from nanotok_ray.job.lease import lease_in_force
-from nanotok_ray.job.run import Start
 from nanotok_ray.storage import Folder
 from tests.support.executors import InProcess
 from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet
@@ -100,7 +104,7 @@ def states(draw, finished):
 
 @given(data=st.data())
 @settings(
-    max_examples=max(10, settings.default.max_examples // 2),
+    max_examples=max(10, settings.default.max_examples // 4),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

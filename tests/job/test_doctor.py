@@ -10,16 +10,19 @@ import pytest
 
 from nanotok_ray.cli import main
 from nanotok_ray.errors import how_to_install
-from nanotok_ray.job.doctor import machine, software
-from nanotok_ray.job.doctor import machine as disk
-from nanotok_ray.job.doctor.folder import clock_finding
-from nanotok_ray.job.doctor.machine import cpu_limit, memory_limit, memory_used
-from nanotok_ray.job.doctor.ray_settings import (
+from nanotok_ray.job.doctor import (
     check_auth_mode,
     check_ray_address,
     check_ray_settings,
     check_token,
+    clock_finding,
+    cpu_limit,
+    machine,
+    memory_limit,
+    memory_used,
+    software,
 )
+from nanotok_ray.job.doctor import machine as disk
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 from nanotok_ray.units import without_secrets
 from tests.support.small_corpus import write_corpus

@@ -3,11 +3,8 @@
 import pytest
 
 from nanotok_ray.errors import how_to_install
-from nanotok_ray.job.doctor.folder import check_folder
-from nanotok_ray.job.doctor.result import worst
-from nanotok_ray.storage import Folder
-from nanotok_ray.storage.local import LocalStore
-from nanotok_ray.storage.remote import RemoteStore
+from nanotok_ray.job.doctor import check_folder, worst
+from nanotok_ray.storage import Folder, LocalStore, RemoteStore
 from tests.support.faulty_proxy import Fault
 from tests.support.missing_packages import uninstall_stores
 from tests.support.s3_server import BUCKET, s3_behind_a_proxy, without_waiting

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.job.scheduler import LEAST_BYTES, Scheduler
-from nanotok_ray.job.task import AttemptResult, Cause, Failure, RetryPolicy, Task
+from nanotok_ray.job import AttemptResult, Cause, Failure, RetryPolicy, Scheduler, Task
+from nanotok_ray.job.scheduler import LEAST_BYTES
 
 GOOD = AttemptResult(result=1, seconds=0.5)
 LIMITS = RetryPolicy()

@@ -3,9 +3,8 @@
 import pytest
 
 from nanotok_ray.errors import SharedFolderError, SourceError, TransientIOError
+from nanotok_ray.job import Cause, run_batch
 from nanotok_ray.job.probes import Probe
-from nanotok_ray.job.task import Cause
-from nanotok_ray.job.worker_pool import run_batch
 
 
 class PanicError(BaseException):

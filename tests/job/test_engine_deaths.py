@@ -3,9 +3,9 @@
 import pytest
 from ray import exceptions
 
-from nanotok_ray.cluster.ray_executor import failure_of
+from nanotok_ray.cluster import failure_of
 from nanotok_ray.errors import SharedFolderError, SourceError, TransientIOError
-from nanotok_ray.job.task import Cause
+from nanotok_ray.job import Cause
 
 LONG = "it was on 10.0.0.7, " * 100
 

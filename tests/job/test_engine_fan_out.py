@@ -3,9 +3,7 @@
 import pytest
 
 from nanotok_ray.errors import SliceError
-from nanotok_ray.job.events import Advanced, Note
-from nanotok_ray.job.stage import run_stage
-from nanotok_ray.job.task import Task, TaskResult
+from nanotok_ray.job import Advanced, Note, Task, TaskResult, run_stage
 from tests.support.executors import InProcess
 
 

@@ -5,6 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nanotok_ray.job import Task
 from nanotok_ray.job.scheduler import (
     BATCHES_PER_CPU,
     LEAST_BYTES,
@@ -16,7 +17,6 @@ from nanotok_ray.job.scheduler import (
     groups,
     weight,
 )
-from nanotok_ray.job.task import Task
 
 
 def tasks_of(sizes):

@@ -3,9 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.job.engine import StragglerDetector
-from nanotok_ray.job.scheduler import TaskBatch
-from nanotok_ray.job.task import RetryPolicy
+from nanotok_ray.job import RetryPolicy, StragglerDetector, TaskBatch
 
 MIB = 1 << 20
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.job.executor import current_executor, executor_in_use, use_executor
+from nanotok_ray.job import current_executor, executor_in_use, use_executor
 from tests.support.executors import InProcess
 from tests.support.small_corpus import RECIPE, write_corpus
 

@@ -9,18 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.job import journal_writer
-from nanotok_ray.job.events import AttemptFailed, Note, SliceEnded, StageStarted
-from nanotok_ray.job.journal import (
+from nanotok_ray.job import (
+    AttemptFailed,
     FailedAttempt,
     Happened,
+    Journal,
     JournalledSlice,
+    Note,
+    SliceEnded,
+    StageStarted,
+    journal_writer,
     read_journal,
     row_of,
     runs_in,
     segment_name,
 )
-from nanotok_ray.job.journal_writer import Journal
 from nanotok_ray.storage import Folder
 from tests.support.machine_speed import scaled
 

@@ -9,14 +9,22 @@ import pytest
 
 from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.errors import LeaseLostError, SliceError
-from nanotok_ray.job import journal_writer, journaling
-from nanotok_ray.job.events import Advanced, AttemptFailed, Note, SliceEnded, StageStarted
-from nanotok_ray.job.journal import read_journal, runs_in
-from nanotok_ray.job.journal_writer import Journal
-from nanotok_ray.job.journaling import Journaling
-from nanotok_ray.job.lease import lease_name
-from nanotok_ray.job.planning import plan_job
-from nanotok_ray.job.termination import Terminated
+from nanotok_ray.job import (
+    Advanced,
+    AttemptFailed,
+    Journal,
+    Journaling,
+    Note,
+    SliceEnded,
+    StageStarted,
+    Terminated,
+    journal_writer,
+    journaling,
+    lease_name,
+    plan_job,
+    read_journal,
+    runs_in,
+)
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.storage import Folder
 from tests.support.small_corpus import recipe, write_corpus

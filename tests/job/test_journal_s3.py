@@ -6,9 +6,7 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.cli.status import Clock, read_status
-from nanotok_ray.job.events import Note, StageStarted
-from nanotok_ray.job.journal import read_journal, segment_name
-from nanotok_ray.job.journal_writer import Journal
+from nanotok_ray.job import Journal, Note, StageStarted, read_journal, segment_name
 from nanotok_ray.storage import Folder
 from tests.support.faulty_proxy import Fault
 from tests.support.s3_server import BUCKET, s3_behind_a_proxy, without_waiting

@@ -9,7 +9,7 @@ from nanotok_ray.api import train
 from nanotok_ray.cluster import learner_task
 from nanotok_ray.cluster.learner_task import learning_events, placement_notes
 from nanotok_ray.errors import SourceError
-from nanotok_ray.job.events import Advanced, Note, StageEnded
+from nanotok_ray.job import Advanced, Note, StageEnded
 from nanotok_ray.recipe import LearnerRecipe
 from tests.support.small_corpus import contents, recipe, write_corpus, write_parquet
 

@@ -11,21 +11,22 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from nanotok_ray.errors import LeaseLostError, OutputInUseError, TransientIOError
-from nanotok_ray.job import lease as lease_holder
-from nanotok_ray.job.events import Advanced, Note, StageStarted, ignore
-from nanotok_ray.job.executor import use_executor
-from nanotok_ray.job.lease import (
+from nanotok_ray.job import (
     EXPIRY_SECONDS,
     RENEW_SECONDS,
-    Clock,
+    Advanced,
     Holder,
     Lease,
-    free_number,
+    Note,
+    StageStarted,
+    ignore,
     lease_in_force,
     lease_name,
     leased,
-    take,
+    use_executor,
 )
+from nanotok_ray.job import lease as lease_holder
+from nanotok_ray.job.lease import Clock, free_number, take
 from nanotok_ray.storage import Folder
 from tests.support.executors import InProcess
 from tests.support.machine_speed import scaled

@@ -14,12 +14,18 @@ import pytest
 
 from nanotok_ray.api import prepare, verify
 from nanotok_ray.errors import SharedFolderError, SliceError, SourceError, TransientIOError
-from nanotok_ray.job.executor import use_executor
-from nanotok_ray.job.local import LocalExecutor
+from nanotok_ray.job import (
+    Cause,
+    LocalExecutor,
+    RetryPolicy,
+    SharedFolder,
+    Task,
+    count_work,
+    run_stage,
+    tokenize_work,
+    use_executor,
+)
 from nanotok_ray.job.scheduler import LEAST_BYTES
-from nanotok_ray.job.stage import run_stage
-from nanotok_ray.job.task import Cause, RetryPolicy, SharedFolder, Task
-from nanotok_ray.job.work import count_work, tokenize_work
 from nanotok_ray.storage import Folder
 from tests.support.executors import Replacing
 from tests.support.machine_speed import scaled

@@ -6,7 +6,7 @@ import pytest
 import rustbpe
 
 from nanotok_ray.api import train
-from nanotok_ray.counts.patterns import SPLIT_PATTERN
+from nanotok_ray.counts import SPLIT_PATTERN
 from nanotok_ray.sources import make_plan
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.small_corpus import recipe, texts, write_corpus

@@ -5,10 +5,10 @@ from functools import partial
 
 import pytest
 
-from nanotok_ray.cli.main import exit_code
+from nanotok_ray.cli import exit_code
 from nanotok_ray.errors import SharedFolderError, TransientIOError
+from nanotok_ray.job import SharedFolder
 from nanotok_ray.job.probes import answer, probes_in, problem_with, see, shared_folders
-from nanotok_ray.job.task import SharedFolder
 from nanotok_ray.storage import Folder
 
 at_once = partial(probes_in, waits=(0.0, 0.0))

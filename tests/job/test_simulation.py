@@ -13,8 +13,7 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))  # its scripts im
 
 import simulate
 import simulated_scenarios
-from nanotok_ray.job.engine import run_tasks
-from nanotok_ray.job.task import RetryPolicy
+from nanotok_ray.job import RetryPolicy, run_tasks
 from simulated_cluster import SimulatedCluster
 from simulated_faults import ALL, CALM, Faults
 from simulated_reduce import run_reduce

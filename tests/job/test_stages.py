@@ -6,11 +6,10 @@ from dataclasses import replace
 import pytest
 
 from nanotok_ray.errors import SampleCheckError, TransientIOError
-from nanotok_ray.job.work import TokenizeWork, tokenize_work
-from nanotok_ray.shards.writer import ShardWriter
-from nanotok_ray.sources import make_plan
-from nanotok_ray.sources.slices import SliceReading
-from nanotok_ray.storage import local
+from nanotok_ray.job import TokenizeWork, tokenize_work
+from nanotok_ray.shards import ShardWriter
+from nanotok_ray.sources import SliceReading, make_plan
+from nanotok_ray.storage import LocalStore
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.small_corpus import recipe, shard_settings, texts, write_corpus
 
@@ -45,7 +44,7 @@ def test_a_slice_is_read_back_and_recorded(work, tmp_path):
 def test_files_that_read_back_otherwise_get_no_record_and_another_attempt(
     work, tmp_path, monkeypatch, suffix
 ):
-    right = local.LocalStore.create
+    right = LocalStore.create
 
     def lose_a_bit(self, name):
         path = self.path(name)
@@ -67,7 +66,7 @@ def test_files_that_read_back_otherwise_get_no_record_and_another_attempt(
         return Writing()
 
     with monkeypatch.context() as patched:
-        patched.setattr(local.LocalStore, "create", lose_a_bit)
+        patched.setattr(LocalStore, "create", lose_a_bit)
         with pytest.raises(TransientIOError, match="reads back otherwise"):
             tokenize_work(work)
     assert records(tmp_path) == []

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.job.summary import Summary
+from nanotok_ray.job import Summary
 
 COUNT = st.integers(0, 10**12)
 SOURCE = st.fixed_dictionaries(

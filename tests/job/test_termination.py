@@ -9,11 +9,10 @@ from array import array
 
 import pytest
 
+from nanotok_ray import learn
 from nanotok_ray.cli import main
-from nanotok_ray.counts.span_counts import SpanCounts
-from nanotok_ray.job import termination
-from nanotok_ray.job.termination import Terminated, interruptible, terminable
-from nanotok_ray.tokenizer.train import learn
+from nanotok_ray.counts import SpanCounts
+from nanotok_ray.job import Terminated, interruptible, terminable, termination
 from tests.support.small_corpus import texts
 
 

@@ -20,8 +20,7 @@ from pathlib import Path
 import rustbpe
 
 import tests.support.ray_environment  # noqa: F401 - Ray reads it when it is imported
-from nanotok_ray.counts.patterns import SPLIT_PATTERN
-from nanotok_ray.counts.span_counts import SpanCounts
+from nanotok_ray.counts import SPLIT_PATTERN, SpanCounts
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.fleet import LEARN, Driver, Fleet, fleet, kill_a_worker, num_counted
 

@@ -7,12 +7,9 @@ import rustbpe
 
 from nanotok_ray import _core
 from nanotok_ray.api import train
-from nanotok_ray.counts.patterns import SPLIT_PATTERN
+from nanotok_ray.counts import SPLIT_PATTERN
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.job.counting import training_of
-from nanotok_ray.job.events import StageStarted
-from nanotok_ray.job.executor import use_executor
-from nanotok_ray.job.work import count_work
+from nanotok_ray.job import StageStarted, count_work, training_of, use_executor
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.sources import make_plan
 from nanotok_ray.tokenizer import Tokenizer

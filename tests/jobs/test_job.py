@@ -13,12 +13,10 @@ from nanotok_ray.errors import (
     SliceError,
     VerificationError,
 )
+from nanotok_ray.job import Note, StageStarted, tokenize_work, use_executor
 from nanotok_ray.job.decide import decide
-from nanotok_ray.job.events import Note, StageStarted
-from nanotok_ray.job.executor import use_executor
-from nanotok_ray.job.work import tokenize_work
 from nanotok_ray.loader import open_shards
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer, make_model
 from tests.support.executors import Replacing
 from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet

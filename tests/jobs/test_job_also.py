@@ -7,8 +7,8 @@ import pytest
 
 from nanotok_ray.api import prepare, train
 from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.job import Note, StageStarted
 from nanotok_ray.job.decide import decide
-from nanotok_ray.job.events import Note, StageStarted
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.small_corpus import contents, recipe, write_corpus
 

@@ -9,18 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from nanotok_ray.api import prepare, tokenize, train
-from nanotok_ray.chat.reference import message_texts, segments_of
-from nanotok_ray.chat.segments import compose
+from nanotok_ray.chat import compose, message_texts, segments_of
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.errors import QuarantineLimitError, RecipeError
-from nanotok_ray.job.counting import training_of
-from nanotok_ray.job.planning import plan_job
-from nanotok_ray.job.tokenize import check_special_tokens
-from nanotok_ray.job.work import count_work
+from nanotok_ray.job import check_special_tokens, count_work, plan_job, training_of
 from nanotok_ray.loader import open_shards
-from nanotok_ray.recipe import parse_recipe
-from nanotok_ray.recipe.special_tokens import GROUNDING
-from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.recipe import GROUNDING, parse_recipe
+from nanotok_ray.shards import verify_output
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

@@ -8,11 +8,10 @@ import pytest
 import nanotok_ray
 from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.errors import TransientIOError
-from nanotok_ray.job import training
+from nanotok_ray.job import Note, StageStarted, training
 from nanotok_ray.job.decide import decide
-from nanotok_ray.job.events import Note, StageStarted
-from nanotok_ray.recipe.special_tokens import PRESETS, SPECIAL_TOKENS
-from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.recipe import PRESETS, SPECIAL_TOKENS
+from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer
 from tests.support.small_corpus import contents, recipe, write_corpus

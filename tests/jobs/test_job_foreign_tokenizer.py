@@ -7,11 +7,11 @@ import tiktoken
 
 from nanotok_ray.api import prepare
 from nanotok_ray.errors import TokenizerError
+from nanotok_ray.job import StageStarted
 from nanotok_ray.job.decide import decide
-from nanotok_ray.job.events import StageStarted
 from nanotok_ray.loader import open_shards
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
-from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.recipe import SPECIAL_TOKENS
+from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.foreign_models import in_order

@@ -7,11 +7,9 @@ import pytest
 
 from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.errors import SourceError
+from nanotok_ray.job import Note, StageStarted, count_work, use_executor
 from nanotok_ray.job.decide import decide
-from nanotok_ray.job.events import Note, StageStarted
-from nanotok_ray.job.executor import use_executor
-from nanotok_ray.job.work import count_work
-from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.executors import Replacing

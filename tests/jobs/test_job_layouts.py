@@ -8,11 +8,8 @@ import pytest
 from nanotok_ray.api import export, prepare, verify_export
 from nanotok_ray.cli import main
 from nanotok_ray.errors import ExportError, IncompleteOutputError, RecipeError
-from nanotok_ray.exports import parse_layout, read_corpus
-from nanotok_ray.exports.raw import Raw
-from nanotok_ray.job.events import StageStarted
-from nanotok_ray.job.executor import use_executor
-from nanotok_ray.job.work import tokenize_work
+from nanotok_ray.exports import Raw, parse_layout, read_corpus
+from nanotok_ray.job import StageStarted, tokenize_work, use_executor
 from nanotok_ray.storage import Folder
 from tests.support.executors import Replacing
 from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet

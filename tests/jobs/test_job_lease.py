@@ -4,10 +4,17 @@ import pytest
 
 from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.errors import LeaseLostError, OutputInUseError
-from nanotok_ray.job.events import Advanced, Note, StageEnded, StageStarted, ignore
-from nanotok_ray.job.executor import use_executor
-from nanotok_ray.job.lease import lease_name, leased
-from nanotok_ray.job.planning import plan_job
+from nanotok_ray.job import (
+    Advanced,
+    Note,
+    StageEnded,
+    StageStarted,
+    ignore,
+    lease_name,
+    leased,
+    plan_job,
+    use_executor,
+)
 from nanotok_ray.storage import Folder
 from tests.support.executors import InProcess
 from tests.support.lease_elsewhere import held_elsewhere

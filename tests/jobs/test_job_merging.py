@@ -8,9 +8,8 @@ import pytest
 
 from nanotok_ray.api import train
 from nanotok_ray.cli import main
-from nanotok_ray.counts.reduce import merge_groups
-from nanotok_ray.job import reducing
-from nanotok_ray.job.events import StageStarted
+from nanotok_ray.counts import merge_groups
+from nanotok_ray.job import StageStarted, reducing
 from tests.support.small_corpus import RECIPE, contents, recipe, texts, write_corpus, write_parquet
 
 

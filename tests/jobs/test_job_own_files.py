@@ -9,9 +9,9 @@ import pytest
 from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.cli import main
 from nanotok_ray.errors import SourceError
-from nanotok_ray.job.planning import plan_job
+from nanotok_ray.job import plan_job
 from nanotok_ray.recipe import parse_recipe
-from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.shards import verify_output
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from tests.support.small_corpus import recipe, write_corpus

@@ -7,11 +7,10 @@ import signal
 import pytest
 
 from nanotok_ray.api import export, prepare
-from nanotok_ray.cli.main import main
+from nanotok_ray.cli import main
 from nanotok_ray.errors import SliceError
 from nanotok_ray.exports import export_unit, parse_layout
-from nanotok_ray.job.executor import use_executor
-from nanotok_ray.job.work import count_work, tokenize_work
+from nanotok_ray.job import count_work, tokenize_work, use_executor
 from nanotok_ray.storage import Folder
 from tests.support.executors import on_ray_with
 from tests.support.finished_output import finished_output

@@ -7,8 +7,8 @@ import pytest
 from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.cli import main
 from nanotok_ray.errors import PlanError
+from nanotok_ray.job import plan_job
 from nanotok_ray.job.decide import decide
-from nanotok_ray.job.planning import plan_job
 from tests.support.small_corpus import (
     RECIPE,
     contents,

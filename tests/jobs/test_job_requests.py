@@ -12,6 +12,8 @@ from tests.support.counted_requests import KINDS, corpus_of, kind_of
 from tests.support.executors import InProcess
 from tests.support.s3_server import BUCKET, s3_behind_a_proxy
 
+pytestmark = pytest.mark.slow
+
 SMALL, LARGE = 8, 24
 
 LIMITS = {

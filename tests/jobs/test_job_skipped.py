@@ -7,11 +7,8 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.errors import SliceError, SourceError
-from nanotok_ray.job.events import Note
-from nanotok_ray.job.executor import use_executor
-from nanotok_ray.job.work import count_work, tokenize_work
-from nanotok_ray.shards import quarantine_name
-from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.job import Note, count_work, tokenize_work, use_executor
+from nanotok_ray.shards import quarantine_name, verify_output
 from nanotok_ray.storage import Folder
 from tests.support.executors import Replacing
 from tests.support.s3_server import BUCKET, s3_behind_a_proxy
@@ -80,7 +77,6 @@ def test_a_slice_may_be_left_out_by_choice_and_is_counted(corpus, tmp_path, brok
     assert verify_output(Folder(str(tmp_path / "out"))).passed
 
 
-@pytest.mark.slow
 @pytest.mark.xdist_group("s3")
 def test_what_a_failed_attempt_left_of_a_slice_does_not_keep_it_from_being_left_out(
     corpus, tmp_path

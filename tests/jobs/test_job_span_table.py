@@ -3,10 +3,9 @@
 import pytest
 
 from nanotok_ray.api import prepare
+from nanotok_ray.job import Note
 from nanotok_ray.job.decide import decide
-from nanotok_ray.job.events import Note
-from nanotok_ray.shards.garbage import find_garbage
-from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.shards import find_garbage, verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, differing_files
 from tests.support.small_corpus import contents, recipe, write_corpus

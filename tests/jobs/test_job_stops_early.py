@@ -8,8 +8,7 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.errors import QuarantineLimitError
-from nanotok_ray.job.events import SliceEnded, StageStarted
-from nanotok_ray.job.stage import give_up_after
+from nanotok_ray.job import SliceEnded, StageStarted, give_up_after
 from nanotok_ray.recipe import LimitsRecipe
 from nanotok_ray.sources import make_plan
 from tests.support.small_corpus import contents, recipe, write_corpus, write_parquet

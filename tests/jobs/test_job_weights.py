@@ -8,9 +8,9 @@ import rustbpe
 
 from nanotok_ray import _core
 from nanotok_ray.api import train
-from nanotok_ray.counts.patterns import SPLIT_PATTERN
+from nanotok_ray.counts import SPLIT_PATTERN
 from nanotok_ray.errors import SourceError
-from nanotok_ray.job.events import Note, StageStarted
+from nanotok_ray.job import Note, StageStarted
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support import reference

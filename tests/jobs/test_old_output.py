@@ -29,7 +29,7 @@ from pathlib import Path
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.job.events import StageStarted
+from nanotok_ray.job import StageStarted
 from nanotok_ray.recipe import parse_recipe
 from tests.support.golden_files import OLD_OUTPUT
 from tests.support.old_corpus import recipe_text, set_times

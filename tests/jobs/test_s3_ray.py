@@ -3,7 +3,7 @@
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.cluster.session import ray_session
+from nanotok_ray.cluster import ray_session
 from nanotok_ray.storage import Folder
 from tests.jobs.chaos_s3 import paused
 from tests.support.faulty_proxy import Fault

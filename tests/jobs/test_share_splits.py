@@ -13,19 +13,20 @@ from hypothesis import strategies as st
 
 from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.errors import SliceError, SourceError, TransientIOError
-from nanotok_ray.formats.manifest import to_json
-from nanotok_ray.job.events import Advanced, SliceEnded, StageStarted
-from nanotok_ray.job.executor import use_executor
-from nanotok_ray.job.journal import read_journal
-from nanotok_ray.job.planning import plan_job
-from nanotok_ray.job.tokenize import shard_settings
-from nanotok_ray.job.work import tokenize_work
+from nanotok_ray.formats import to_json
+from nanotok_ray.job import (
+    Advanced,
+    SliceEnded,
+    StageStarted,
+    plan_job,
+    read_journal,
+    shard_settings,
+    tokenize_work,
+    use_executor,
+)
 from nanotok_ray.recipe import LimitsRecipe, OutputRecipe, Recipe, SourceRecipe, parse_recipe
-from nanotok_ray.shards import tokenize_slice
-from nanotok_ray.shards.output import Expected
-from nanotok_ray.shards.verify import verify_output
-from nanotok_ray.sources import make_plan
-from nanotok_ray.sources.slices import SliceReading, read_slices
+from nanotok_ray.shards import Expected, tokenize_slice, verify_output
+from nanotok_ray.sources import SliceReading, make_plan, read_slices
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.executors import Replacing, Twice

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.job.events import StageStarted
+from nanotok_ray.job import StageStarted
 from tests.support.machine_speed import scaled
 from tests.support.small_corpus import RECIPE, contents, recipe, write_corpus
 

@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 
 from nanotok_ray.api import prepare
-from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job import use_executor
 from nanotok_ray.loader import open_shards
 from nanotok_ray.sources import make_plan
 from tests.support.executors import InProcess, shuffled

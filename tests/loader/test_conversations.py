@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import PackingError
-from nanotok_ray.loader import open_shards
-from nanotok_ray.loader.conversations import (
+from nanotok_ray.loader import (
     ConversationLoader,
     ConversationSettings,
     StoredConversations,
+    open_shards,
 )
 from tests.support.made_output import MadeSource, made_output, mask_of
 from tests.support.plain_nanochat import plain_sft_batches

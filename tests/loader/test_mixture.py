@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import PackingError
-from nanotok_ray.loader import Loader, open_shards
-from nanotok_ray.loader.mixture import Mixture
-from nanotok_ray.loader.settings import RowSettings
+from nanotok_ray.loader import Loader, Mixture, RowSettings, open_shards
 from tests.support.made_output import made_output
 from tests.support.plain_loader import made_shards, made_sources
 

@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray.api import prepare
 from nanotok_ray.errors import PackingError
-from nanotok_ray.loader import open_shards
-from nanotok_ray.loader.nanochat import ApproximateResumeWarning, NanochatLoader
-from nanotok_ray.loader.rank_batches import RowGroups
+from nanotok_ray.loader import ApproximateResumeWarning, NanochatLoader, RowGroups, open_shards
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.made_output import BOS

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nanotok_ray.loader import Loader, NanochatLoader, open_shards, remote
-from nanotok_ray.storage.retries import StoreRetryPolicy, use_retry_policy
+from nanotok_ray.storage import StoreRetryPolicy, use_retry_policy
 from tests.support.faulty_proxy import Fault
 from tests.support.finished_output import finished_output
 from tests.support.machine_speed import scaled

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError, PackingError
-from nanotok_ray.formats.manifest import ROW
+from nanotok_ray.formats import ROW
 from nanotok_ray.loader import DocumentOrder, open_shards
 from nanotok_ray.loader import shards as module
 from nanotok_ray.loader.shards import OpenShardCache, max_files

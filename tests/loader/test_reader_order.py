@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import PackingError
-from nanotok_ray.loader.order import MAX_SIZE, DocumentOrder, Permutation
+from nanotok_ray.loader import MAX_SIZE, DocumentOrder, Permutation
 
 SEEDS = st.integers(-(2**70), 2**70)
 EPOCHS = st.integers(0, 2**40)

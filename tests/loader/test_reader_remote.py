@@ -14,8 +14,7 @@ import pytest
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError, SourceError
 from nanotok_ray.loader import open_shards, remote
 from nanotok_ray.loader.remote import BlockCache, cache_folder
-from nanotok_ray.storage import Folder
-from nanotok_ray.storage.remote_input import RemoteInput
+from nanotok_ray.storage import Folder, RemoteInput
 from tests.support.finished_output import finished_output
 from tests.support.made_output import MadeSource, made_output
 from tests.support.uploaded_output import same_documents, upload

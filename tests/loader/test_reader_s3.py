@@ -8,7 +8,7 @@ import pytest
 
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.loader import open_shards, remote
-from nanotok_ray.storage.retries import StoreRetryPolicy, use_retry_policy
+from nanotok_ray.storage import StoreRetryPolicy, use_retry_policy
 from tests.support.faulty_proxy import Fault
 from tests.support.finished_output import finished_output
 from tests.support.machine_speed import scaled

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError, PackingError
-from nanotok_ray.loader import open_shards, rank_batches
-from nanotok_ray.loader.rank_batches import RowGroups
+from nanotok_ray.loader import RowGroups, open_shards, rank_batches
 from tests.support.finished_output import change_json
 from tests.support.made_output import BOS
 from tests.support.planned_output import files_of, planned_output

@@ -9,8 +9,7 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.errors import PackingError
-from nanotok_ray.loader import Loader, open_shards
-from nanotok_ray.loader.nanochat import NanochatLoader
+from nanotok_ray.loader import Loader, NanochatLoader, open_shards
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.finished_output import finished_output
 from tests.support.made_output import BOS

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nanotok_ray.formats.manifest import SPLITS
+from nanotok_ray.formats import SPLITS
 from nanotok_ray.loader import Ids, Shards, open_shards
 
 

@@ -4,10 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from nanotok_ray.job.counting import training_of
-from nanotok_ray.job.tokenize import shard_settings
-from nanotok_ray.recipe import parse_recipe
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.job import shard_settings, training_of
+from nanotok_ray.recipe import SPECIAL_TOKENS, parse_recipe
 from nanotok_ray.sources import make_plan
 from nanotok_ray.tokenizer import Tokenizer
 from tests.docs.test_docs_recipes import CELLS, rows

@@ -12,18 +12,19 @@ from hypothesis import strategies as st
 from nanotok_ray.chat import MAX_IMAGE_TOKENS
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe import (
+    PRESETS,
+    SPECIAL_TOKENS,
     LearnerRecipe,
     LimitsRecipe,
     OutputRecipe,
     Recipe,
     SourceRecipe,
     TokenizerRecipe,
+    build_recipe,
     load_recipe,
     parse_recipe,
+    parse_size,
 )
-from nanotok_ray.recipe.parse import build_recipe
-from nanotok_ray.recipe.special_tokens import PRESETS, SPECIAL_TOKENS
-from nanotok_ray.recipe.text import parse_size
 
 SMALL = """
 [[source]]

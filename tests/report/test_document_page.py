@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.report import Document, Image, Spelling, items_of, page_of, turns_of
 from nanotok_ray.report.render import text_markup
 from nanotok_ray.tokenizer import Tokenizer

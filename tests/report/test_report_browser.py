@@ -10,7 +10,7 @@ from tests.support.browser import find_browser
 from tests.support.finished_output import finished_output
 from tests.support.made_journal import demo_run, write_journal
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 BLUE = (0x3F, 0x6F, 0xB0)
 """The first colour of charts in light."""

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from nanotok_ray.api import prepare, train
 from nanotok_ray.cli import main
 from nanotok_ray.errors import QuarantineLimitError
-from nanotok_ray.formats.manifest import REPORT_PAGE_NAME, ROW
-from nanotok_ray.job.executor import use_executor
-from nanotok_ray.job.journal import read_journal
+from nanotok_ray.formats import REPORT_PAGE_NAME, ROW
+from nanotok_ray.job import read_journal, use_executor
 from nanotok_ray.loader import open_shards
 from nanotok_ray.report import corpus, report_page, write_report
 from nanotok_ray.report.charts import Scale, round_step, round_top
@@ -139,7 +138,7 @@ def test_stages_slices_and_failures_are_those_of_the_journal(out):
 
 
 def test_the_slowest_slices_are_those_that_took_longest_for_their_size(out):
-    from nanotok_ray.job.journal import read_journal  # noqa: PLC0415
+    from nanotok_ray.job import read_journal  # noqa: PLC0415
 
     journal = read_journal(Folder(str(out)))
     assert journal is not None

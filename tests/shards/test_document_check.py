@@ -9,12 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import SampleCheckError
-from nanotok_ray.formats.document_ids import DocumentIds
-from nanotok_ray.recipe import parse_recipe
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.formats import DocumentIds
+from nanotok_ray.recipe import SPECIAL_TOKENS, parse_recipe
 from nanotok_ray.shards import render, tokenize_slice
-from nanotok_ray.shards.check import cross_check
-from nanotok_ray.shards.check.document import (
+from nanotok_ray.shards.check import (
     LONG_CONVERSATION,
     LONG_SPAN,
     LONGEST_CONVERSATION,
@@ -24,8 +22,9 @@ from nanotok_ray.shards.check.document import (
     OTHER_TEXT,
     WINDOW_BYTES,
     DocumentCheck,
+    Sample,
+    cross_check,
 )
-from nanotok_ray.shards.check.sample import Sample
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Model, Tokenizer

@@ -7,8 +7,7 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
-from nanotok_ray.shards.garbage import find_garbage
-from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.shards import find_garbage, verify_output
 from nanotok_ray.storage import Folder
 from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet
 

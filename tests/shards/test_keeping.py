@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from nanotok_ray.chat.batches import RenderedBatch
+from nanotok_ray.chat import RenderedBatch
+from nanotok_ray.shards import LengthPolicy, ShardSettings
 from nanotok_ray.shards import render as module
-from nanotok_ray.shards.render import LengthPolicy
-from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.tokenizer import Tokenizer
 from tests.chat.test_chat import conversations
 

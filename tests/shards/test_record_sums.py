@@ -6,17 +6,17 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from nanotok_ray.formats.schema import ROLES
+from nanotok_ray.formats import ROLES
 from nanotok_ray.loader import open_shards
-from nanotok_ray.shards.check.record import record_problems
-from nanotok_ray.shards.output import (
+from nanotok_ray.shards import (
     COUNTED,
     expected_records,
     read_record,
     settings_from,
     totals_of,
+    verify_output,
 )
-from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.shards.check import record_problems
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

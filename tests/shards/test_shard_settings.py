@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.job.tokenize import shard_settings
-from nanotok_ray.recipe import parse_recipe
-from nanotok_ray.recipe.special_tokens import GROUNDING, SPECIAL_TOKENS
+from nanotok_ray.job import shard_settings
+from nanotok_ray.recipe import GROUNDING, SPECIAL_TOKENS, parse_recipe
 from nanotok_ray.tokenizer import Tokenizer
 
 PLAIN = Tokenizer.train_from_iterator([], vocab_size=265)

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.recipe import parse_recipe
-from nanotok_ray.shards import render, tokenize_slice
-from nanotok_ray.shards.writer import Rendered, ShardWriter, mapped_rows
+from nanotok_ray.shards import Rendered, ShardWriter, mapped_rows, render, tokenize_slice
 from nanotok_ray.sources import Piece, make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

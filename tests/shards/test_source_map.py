@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.shards.writer import SourceMap, mapped_rows
+from nanotok_ray.shards import SourceMap, mapped_rows
 from nanotok_ray.sources import Piece
 
 PIECES = tuple(

@@ -8,7 +8,7 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
-from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
 from tests.support.small_corpus import recipe, texts, write_corpus, write_parquet
 

@@ -11,7 +11,7 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.loader import open_shards
-from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.finished_output import rewrite

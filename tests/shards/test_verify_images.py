@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.formats.document_images import DocumentImages, images_parts
-from nanotok_ray.formats.schema import check_record_shape
+from nanotok_ray.formats import DocumentImages, check_record_shape, images_parts
 from nanotok_ray.loader import open_shards
-from nanotok_ray.shards.check import check_files
-from nanotok_ray.shards.check.files import image_problems
-from nanotok_ray.shards.check.record import record_problems
+from nanotok_ray.shards.check import check_files, image_problems, record_problems
 from tests.support.finished_output import read_all, with_index
 from tests.support.vision_shards import IMAGE, VisionShards, documents_with_images
 

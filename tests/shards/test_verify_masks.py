@@ -9,22 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.api import prepare
-from nanotok_ray.cli.main import main
+from nanotok_ray.cli import main
 from nanotok_ray.errors import VerificationError
-from nanotok_ray.formats.document_images import images_of
-from nanotok_ray.formats.manifest import from_json
-from nanotok_ray.shards.check.document import (
+from nanotok_ray.formats import from_json, images_of
+from nanotok_ray.shards import settings_from, verify_output
+from nanotok_ray.shards.check import (
     OTHER_IDS,
     OTHER_MASK,
     OTHER_TEXT,
     DocumentCheck,
     DocumentParts,
+    compare_documents,
 )
-from nanotok_ray.shards.check.slice import compare_documents
-from nanotok_ray.shards.output import settings_from
-from nanotok_ray.shards.verify import verify_output
-from nanotok_ray.sources import plan_from_json
-from nanotok_ray.sources.quarantine import SKIPPED
+from nanotok_ray.sources import SKIPPED, plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.finished_output import rewrite

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.shards.check.files import IdScan, MaskScan
+from nanotok_ray.shards.check import IdScan, MaskScan
 
 SPECIAL = (10, 11, 15)
 IMAGE = 11

@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from nanotok_ray.documents.batch import Documents
-from nanotok_ray.shards.check.document import DocumentCheck
+from nanotok_ray.documents import Documents
+from nanotok_ray.shards.check import DocumentCheck
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.small_corpus import shard_settings, texts
 

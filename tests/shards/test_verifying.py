@@ -5,11 +5,9 @@ import json
 import pytest
 
 from nanotok_ray.api import prepare, verify
-from nanotok_ray.cli.main import main
+from nanotok_ray.cli import main
 from nanotok_ray.errors import TransientIOError
-from nanotok_ray.job.events import Advanced, StageEnded, StageStarted
-from nanotok_ray.job.executor import use_executor
-from nanotok_ray.job.local import LocalExecutor
+from nanotok_ray.job import Advanced, LocalExecutor, StageEnded, StageStarted, use_executor
 from nanotok_ray.shards.check import check_slice
 from nanotok_ray.shards.check import slice as slice_check
 from nanotok_ray.storage import Folder

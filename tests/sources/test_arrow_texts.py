@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.documents import arrow_texts
-from nanotok_ray.documents.arrow_texts import ArrowTexts, take_rows
+from nanotok_ray.documents import ArrowTexts, arrow_texts, take_rows
 from nanotok_ray.errors import SourceError, SplitError
 from nanotok_ray.tokenizer import Tokenizer
 

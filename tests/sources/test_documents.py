@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.documents.batch import Documents, as_documents, to_utf8
+from nanotok_ray.documents import Documents, as_documents, to_utf8
 from nanotok_ray.errors import SourceError
 
 texts = st.lists(st.text())

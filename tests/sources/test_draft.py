@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nanotok_ray.errors import SourceError
 from nanotok_ray.job.decide import decide
 from nanotok_ray.recipe import parse_recipe
-from nanotok_ray.sources.draft import draft_recipe
+from nanotok_ray.sources import draft_recipe
 
 TALK = [{"role": "user", "content": "a?"}, {"role": "assistant", "content": "b"}]
 SHAREGPT = [{"from": "human", "value": "a?"}, {"from": "gpt", "value": "b"}]

@@ -14,11 +14,10 @@ import pytest
 
 from nanotok_ray.cli import main
 from nanotok_ray.errors import SourceError
-from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job import use_executor
 from nanotok_ray.recipe import LimitsRecipe, SourceRecipe, parse_recipe
 from nanotok_ray.sources import check_sample, make_plan, resolve
-from nanotok_ray.storage import Folder
-from nanotok_ray.storage.remote_input import RemoteInput
+from nanotok_ray.storage import Folder, RemoteInput
 from tests.support.executors import InProcess
 
 RECIPE = """

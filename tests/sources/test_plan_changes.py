@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from nanotok_ray.api import prepare
+from nanotok_ray.job import Note, StageStarted, frozen_plan
 from nanotok_ray.job.decide import decide
-from nanotok_ray.job.events import Note, StageStarted
-from nanotok_ray.job.existing import frozen_plan
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.sources import changes, make_plan, slice_changes
 from nanotok_ray.storage import Folder

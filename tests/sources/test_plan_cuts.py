@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
-from nanotok_ray.sources import RowGroup, SourceFile
-from nanotok_ray.sources.plan import estimated_bytes
+from nanotok_ray.sources import RowGroup, SourceFile, estimated_bytes
 from nanotok_ray.sources.plan_build import FILE_COST_BYTES, GROUP_LIMIT, cut_file, group_files
 
 SLICE_BYTES = 8 * FILE_COST_BYTES  # small files weigh 1/8 of it or more: 1 in 4 names ends a group

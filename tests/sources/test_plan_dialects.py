@@ -13,9 +13,16 @@ import pytest
 from nanotok_ray.errors import CorruptOutputError, SourceError
 from nanotok_ray.job.decide import decide
 from nanotok_ray.recipe import SourceRecipe
-from nanotok_ray.sources import changes, make_plan, overview, plan_from_json, plan_to_json, resolve
-from nanotok_ray.sources.plan import file_key
-from nanotok_ray.sources.slices import SliceReading
+from nanotok_ray.sources import (
+    SliceReading,
+    changes,
+    file_key,
+    make_plan,
+    overview,
+    plan_from_json,
+    plan_to_json,
+    resolve,
+)
 from nanotok_ray.storage import Folder
 from tests.support.small_corpus import recipe, write_corpus
 

@@ -9,7 +9,7 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.job.events import Note
+from nanotok_ray.job import Note
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources import make_plan, resolve
 from nanotok_ray.sources.stored import is_compressed

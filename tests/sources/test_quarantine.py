@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray.errors import QuarantineLimitError
 from nanotok_ray.recipe import LimitsRecipe
-from nanotok_ray.sources.quarantine import (
+from nanotok_ray.sources import (
     Quarantined,
     QuarantineEntry,
     check_limits,

@@ -7,8 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nanotok_ray.recipe import LimitsRecipe, OutputRecipe, Recipe, SourceRecipe
-from nanotok_ray.sources import make_plan
-from nanotok_ray.sources.slices import SliceReading
+from nanotok_ray.sources import SliceReading, make_plan
 
 
 def slices_of(folder, **source):

@@ -8,12 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nanotok_ray.counts.count_slice import CountSettings
+from nanotok_ray.counts import CountSettings
 from nanotok_ray.errors import RecipeError, SourceError
 from nanotok_ray.recipe import OutputRecipe, Recipe, SourceRecipe
-from nanotok_ray.shards.settings import ShardSettings
-from nanotok_ray.sources import Plan, make_plan, plan_from_json, plan_to_json
-from nanotok_ray.sources.slices import SliceReading
+from nanotok_ray.shards import ShardSettings
+from nanotok_ray.sources import Plan, SliceReading, make_plan, plan_from_json, plan_to_json
 
 
 def plan_of(folder, **source) -> Plan:

@@ -270,7 +270,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(folder, name, monkeypat
     folder.write_whole(name, content)
     reader = all_of(folder, name, form, batch_documents=1)
     if folder.url.startswith("memory"):
-        from nanotok_ray.storage.remote_input import RemoteInput  # noqa: PLC0415
+        from nanotok_ray.storage import RemoteInput  # noqa: PLC0415
 
         entry = RemoteInput.entry
         monkeypatch.setattr(

@@ -18,11 +18,9 @@ from hypothesis import strategies as st
 
 from nanotok_ray import _core
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.sources import Piece, read_piece
+from nanotok_ray.sources import MAX_BATCH_BYTES, Piece, read_piece
 from nanotok_ray.sources import lines as line_blocks
-from nanotok_ray.sources.batch import MAX_BATCH_BYTES
-from nanotok_ray.storage import Folder
-from nanotok_ray.storage.retries import StoreRetryPolicy, use_retry_policy
+from nanotok_ray.storage import Folder, StoreRetryPolicy, use_retry_policy
 
 BOM = b"\xef\xbb\xbf"
 

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import SpanCounts, Tokenizer
+from nanotok_ray.documents import Documents, batches_of, parts_of
 from nanotok_ray.documents import texts as texts_module
-from nanotok_ray.documents.batch import Documents
-from nanotok_ray.documents.texts import batches_of, parts_of
 
 TEXTS = st.lists(st.text(st.sampled_from("ab é🙂\n"), max_size=6), max_size=9)
 STRINGS = np.dtypes.StringDType() if hasattr(np.dtypes, "StringDType") else np.dtype(object)

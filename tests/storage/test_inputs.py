@@ -8,8 +8,14 @@ import fsspec
 import pytest
 
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.storage import Folder, InputFile, find_files, list_files
-from nanotok_ray.storage.retries import StoreRetryPolicy, use_retry_policy
+from nanotok_ray.storage import (
+    Folder,
+    InputFile,
+    StoreRetryPolicy,
+    find_files,
+    list_files,
+    use_retry_policy,
+)
 
 NAMES = [
     "a.parquet",

@@ -19,14 +19,15 @@ from nanotok_ray.exports import parse_layout
 from nanotok_ray.sources import Piece, read_piece
 from nanotok_ray.storage import (
     Folder,
+    StoreRetryPolicy,
+    connect,
     find_files,
     inputs,
     list_files,
     open_input,
+    use_retry_policy,
     version_of,
 )
-from nanotok_ray.storage.connect import connect
-from nanotok_ray.storage.retries import StoreRetryPolicy, use_retry_policy
 from tests.support.faulty_proxy import Fault
 from tests.support.machine_speed import scaled
 from tests.support.made_output import BOS, MadeSource, export_here, made_output
@@ -366,7 +367,6 @@ def test_the_client_gets_our_limits_unless_the_user_set_others(folder, monkeypat
     assert config().retries["total_max_attempts"] == 7
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_whole_job_on_s3_gives_what_it_gives_on_a_disk(
     proxy, folder, tmp_path, monkeypatch, in_process

@@ -7,9 +7,7 @@ import fsspec
 import pytest
 
 from nanotok_ray.errors import TransientIOError
-from nanotok_ray.storage import Folder
-from nanotok_ray.storage.remote import is_precondition_conflict
-from nanotok_ray.storage.retries import StoreRetryPolicy, use_retry_policy
+from nanotok_ray.storage import Folder, StoreRetryPolicy, is_precondition_conflict, use_retry_policy
 from tests.support.faulty_proxy import Fault
 from tests.support.machine_speed import scaled
 from tests.support.s3_server import BUCKET, s3_behind_a_proxy

@@ -16,11 +16,12 @@ from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from nanotok_ray.errors import CorruptOutputError, DiskFullError, TransientIOError
-from nanotok_ray.formats.paths import is_local, local_path
-from nanotok_ray.storage import Folder, open_input
-from nanotok_ray.storage.retries import (
+from nanotok_ray.formats import is_local, local_path
+from nanotok_ray.storage import (
+    Folder,
     StoreRetryPolicy,
     is_transient,
+    open_input,
     transient_errors,
     use_retry_policy,
 )

@@ -12,8 +12,7 @@ from fsspec.implementations.http import HTTPFileSystem
 
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.sources import Piece, read_piece
-from nanotok_ray.storage import list_files, open_input
-from nanotok_ray.storage.retries import StoreRetryPolicy, use_retry_policy
+from nanotok_ray.storage import StoreRetryPolicy, list_files, open_input, use_retry_policy
 from tests.support.faulty_proxy import Fault, FaultyProxy
 from tests.support.small_corpus import texts, write_parquet
 

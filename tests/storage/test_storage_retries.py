@@ -12,13 +12,16 @@ from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.registry import _registry, known_implementations
 
 from nanotok_ray.errors import SourceError, TransientIOError, how_to_install
-from nanotok_ray.storage import Folder, open_input
-from nanotok_ray.storage.connect import connect, extra_for, store_options
-from nanotok_ray.storage.retries import (
+from nanotok_ray.storage import (
+    Folder,
     StoreRetryPolicy,
     attempt,
+    connect,
     current_retry_policy,
+    extra_for,
     is_transient,
+    open_input,
+    store_options,
     use_retry_policy,
 )
 from tests.support.missing_packages import uninstall_stores

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import click
 
-from nanotok_ray.cli.main import nanotok
-from nanotok_ray.cli.printing import Console
+from nanotok_ray.cli import Console, nanotok
 
 GOLDEN = Path(__file__).parents[1] / "cli/golden/help.txt"
 COLUMNS = 80

@@ -5,7 +5,7 @@ import json
 from hypothesis import strategies as st
 
 from nanotok_ray.dialects import VISION_DIALECTS, Dialect
-from nanotok_ray.recipe.special_tokens import GROUNDING, SPECIAL_TOKENS
+from nanotok_ray.recipe import GROUNDING, SPECIAL_TOKENS
 from tests.support.dialect_documents import (
     CUSTOMJSON,
     GSM8K,

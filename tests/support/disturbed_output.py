@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from nanotok_ray.storage.tree import is_temporary
+from nanotok_ray.storage import is_temporary
 from tests.support.small_corpus import contents
 
 TEMPORARY = re.compile(rb"-[0-9]+-[0-9a-f]{12}\.tmp")

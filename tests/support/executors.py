@@ -4,11 +4,9 @@ import random
 from contextlib import contextmanager
 from dataclasses import replace
 
-from nanotok_ray.cluster.ray_executor import RayExecutor
+from nanotok_ray.cluster import RayExecutor
 from nanotok_ray.errors import NanotokError
-from nanotok_ray.job.executor import Executor
-from nanotok_ray.job.task import TaskResult
-from nanotok_ray.job.training import learn_tokenizer
+from nanotok_ray.job import Executor, TaskResult, learn_tokenizer
 
 
 def do_nothing(**_):

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.formats.manifest import ROW
-from nanotok_ray.job.executor import use_executor
+from nanotok_ray.formats import ROW
+from nanotok_ray.job import use_executor
 from nanotok_ray.loader import open_shards
-from nanotok_ray.shards.output import assemble, expected_records, read_record, settings_from
+from nanotok_ray.shards import assemble, expected_records, read_record, settings_from
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from nanotok_ray.counts.patterns import SPLIT_PATTERN
+from nanotok_ray.counts import SPLIT_PATTERN
 from nanotok_ray.tokenizer import Model, Tokenizer
 
 CORPUS = [

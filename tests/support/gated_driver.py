@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import nanotok_ray.api as jobs
-from nanotok_ray.job import counting, reducing, scheduler, tokenize
+from nanotok_ray.job import Event, counting, reducing, scheduler, tokenize
 from nanotok_ray.job import work as stages
-from nanotok_ray.job.events import Event
 from nanotok_ray.recipe import Recipe, load_recipe
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from nanotok_ray.counts.span_counts import SpanCounts
+from nanotok_ray.counts import SpanCounts
 from nanotok_ray.exports import LAYOUTS, parse_layout
-from nanotok_ray.shards.sink import NativeSink
+from nanotok_ray.shards import NativeSink
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.made_output import BOS, END, MadeSource, export_here, made_output

@@ -4,10 +4,9 @@ import numpy as np
 import rustbpe
 
 from nanotok_ray import Tokenizer, _core
-from nanotok_ray.counts.patterns import SPLIT_PATTERN
-from nanotok_ray.counts.reduce import CountPart, reduce_counts
-from nanotok_ray.documents.batch import Documents
-from nanotok_ray.tokenizer.train import TrainSettings, learn_merges
+from nanotok_ray.counts import SPLIT_PATTERN, CountPart, reduce_counts
+from nanotok_ray.documents import Documents
+from nanotok_ray.tokenizer import TrainSettings, learn_merges
 from tests.support import reference
 
 

@@ -1,8 +1,8 @@
 """A living run on another host that holds the lease of an output, without any waiting."""
 
+from nanotok_ray.job import Holder, ignore
 from nanotok_ray.job import lease as leases
-from nanotok_ray.job.events import ignore
-from nanotok_ray.job.lease import Clock, Holder, take
+from nanotok_ray.job.lease import Clock, take
 
 ELSEWHERE = Holder(host="elsewhere", pid=7)
 

@@ -8,13 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from nanotok_ray.documents.batch import Documents
-from nanotok_ray.exports import Exported, ExportWork, Layout, export_unit, read_corpus, units_of
-from nanotok_ray.exports.corpus import Corpus
-from nanotok_ray.exports.layout import Target, read_record
-from nanotok_ray.exports.native import BATCH_BYTES
-from nanotok_ray.exports.unit import Unit
-from nanotok_ray.formats.manifest import (
+from nanotok_ray.documents import Documents
+from nanotok_ray.exports import (
+    BATCH_BYTES,
+    Corpus,
+    Exported,
+    ExportWork,
+    Layout,
+    Target,
+    Unit,
+    export_unit,
+    read_corpus,
+    read_record,
+    units_of,
+)
+from nanotok_ray.formats import (
     MANIFEST_FORMAT,
     MANIFEST_NAME,
     RECORDS,
@@ -23,8 +31,7 @@ from nanotok_ray.formats.manifest import (
     pack_shards_index,
     to_json,
 )
-from nanotok_ray.shards.settings import ShardSettings
-from nanotok_ray.shards.sink import NativeSink
+from nanotok_ray.shards import NativeSink, ShardSettings
 from nanotok_ray.storage import Folder
 
 SPECIAL_TOKENS = {"<|bos|>": 60000, "<|assistant_end|>": 60001}

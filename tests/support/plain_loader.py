@@ -15,8 +15,7 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from nanotok_ray.loader import Loader, Shards, open_shards
-from nanotok_ray.loader.order import DocumentOrder, Permutation
+from nanotok_ray.loader import DocumentOrder, Loader, Permutation, Shards, open_shards
 from tests.support.made_output import BOS, MadeSource, made_output
 
 Row = list[tuple[int, int, int]]

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nanotok_ray.formats.manifest import RECORD_FORMAT, to_json
-from nanotok_ray.formats.schema import record_name
+from nanotok_ray.formats import RECORD_FORMAT, record_name, to_json
 from tests.support.finished_output import change_json, with_index
 from tests.support.made_output import BOS, MadeSource, made_output
 

@@ -10,7 +10,7 @@ import fsspec
 import pytest
 from s3fs import S3FileSystem
 
-from nanotok_ray.storage.retries import StoreRetryPolicy, use_retry_policy
+from nanotok_ray.storage import StoreRetryPolicy, use_retry_policy
 from tests.support.faulty_proxy import FaultyProxy
 from tests.support.machine_speed import scaled
 

@@ -10,14 +10,17 @@ from pathlib import Path
 
 import numpy as np
 
-from nanotok_ray.chat.reference import segments_of
-from nanotok_ray.chat.segments import compose
-from nanotok_ray.formats.manifest import PLAN_NAME, RECORD_FORMAT, TOKENIZER_FOLDER, to_json
-from nanotok_ray.formats.schema import ROLES
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
-from nanotok_ray.shards.output import assemble, expected_records, read_record
-from nanotok_ray.shards.sink import NativeSink
-from nanotok_ray.shards.writer import Rendered, ShardWriter
+from nanotok_ray.chat import compose, segments_of
+from nanotok_ray.formats import PLAN_NAME, RECORD_FORMAT, ROLES, TOKENIZER_FOLDER, to_json
+from nanotok_ray.recipe import SPECIAL_TOKENS
+from nanotok_ray.shards import (
+    NativeSink,
+    Rendered,
+    ShardWriter,
+    assemble,
+    expected_records,
+    read_record,
+)
 from nanotok_ray.sources import Plan, PlannedSource, Slice, SourceFile, plan_to_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

@@ -13,11 +13,12 @@ import tiktoken_ext.openai_public as openai
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import RecipeError, SourceError, TokenizerError, VerificationError
-from nanotok_ray.sources.named_files import ReadingRules
-from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.sources import ReadingRules
+from nanotok_ray.tokenizer import Tokenizer, token_text
 from nanotok_ray.tokenizer.evaluation import (
+    MAX_LABELS,
     PUBLISHED,
     SAMPLE_TEXTS,
     Corpus,
@@ -26,6 +27,7 @@ from nanotok_ray.tokenizer.evaluation import (
     TokenizerCounter,
     Usage,
     Vocabulary,
+    characters_of,
     diff_percent,
     measure,
     overlap_of,
@@ -33,8 +35,6 @@ from nanotok_ray.tokenizer.evaluation import (
     sample_rows,
     token_bytes_of,
 )
-from nanotok_ray.tokenizer.evaluation.measure import MAX_LABELS, characters_of
-from nanotok_ray.tokenizer.report import token_text
 from tests.support.missing_packages import uninstall
 from tests.support.published_ranks import fake_package
 from tests.support.small_corpus import conversations, texts, write_conversations, write_parquet

@@ -11,17 +11,16 @@ from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Peer
 
 from nanotok_ray._core import Splitter
-from nanotok_ray.counts.patterns import PATTERNS
+from nanotok_ray.counts import PATTERNS
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.foreign import from_huggingface_file
-from nanotok_ray.tokenizer.foreign.huggingface import pattern_of
-from nanotok_ray.tokenizer.huggingface import (
+from nanotok_ray.tokenizer import (
+    Tokenizer,
     to_former_huggingface_file,
     to_huggingface_file,
     to_huggingface_split,
     token_bytes,
 )
+from nanotok_ray.tokenizer.foreign import from_huggingface_file, pattern_of
 from tests.support.foreign_models import CORPUS, in_order, texts
 
 LLAMA3 = (

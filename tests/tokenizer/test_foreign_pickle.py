@@ -10,7 +10,7 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.counts.patterns import SPLIT_PATTERN
+from nanotok_ray.counts import SPLIT_PATTERN
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.foreign import from_pickle, pickled

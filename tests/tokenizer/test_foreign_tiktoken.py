@@ -8,7 +8,7 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.counts.patterns import PATTERNS
+from nanotok_ray.counts import PATTERNS
 from nanotok_ray.errors import PatternError, TokenizerError
 from nanotok_ray.tokenizer import Tokenizer, open_tokenizer
 from nanotok_ray.tokenizer.foreign import from_rank_file

@@ -3,9 +3,8 @@ import json
 import pytest
 from tokenizers import Tokenizer as Peer
 
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
-from nanotok_ray.tokenizer import FILE_NAMES, Tokenizer
-from nanotok_ray.tokenizer.huggingface import CHAT_TEMPLATE, to_huggingface_config
+from nanotok_ray.recipe import SPECIAL_TOKENS
+from nanotok_ray.tokenizer import CHAT_TEMPLATE, FILE_NAMES, Tokenizer, to_huggingface_config
 
 
 def config(special_tokens):

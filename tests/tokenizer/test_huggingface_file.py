@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Peer
 
-from nanotok_ray.counts.patterns import PATTERNS
-from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.huggingface import to_huggingface_file
+from nanotok_ray.counts import PATTERNS
+from nanotok_ray.tokenizer import Tokenizer, to_huggingface_file
 
 CORPUS = [
     "the cat sat on the mat, the hat: 123456",

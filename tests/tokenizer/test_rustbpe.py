@@ -8,11 +8,10 @@ import rustbpe
 import tiktoken
 
 from nanotok_ray import RustBPETokenizer, get_tokenizer
-from nanotok_ray.counts.patterns import PATTERNS, SPLIT_PATTERN
+from nanotok_ray.counts import PATTERNS, SPLIT_PATTERN
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
-from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.folder import default_folder
+from nanotok_ray.recipe import SPECIAL_TOKENS
+from nanotok_ray.tokenizer import Tokenizer, default_folder
 from tests.support.foreign_models import CORPUS
 
 SIGNATURES = {

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nanotok_ray
+from nanotok_ray.counts import PATTERNS
 from nanotok_ray.counts import patterns as threads_module
-from nanotok_ray.counts.patterns import PATTERNS
+from nanotok_ray.documents import Documents
 from nanotok_ray.documents import texts as text_batches
-from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import PatternError, SplitError, TokenizerError, VocabularySizeError
 from nanotok_ray.tokenizer import Model, Tokenizer, make_model
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray.cli import main
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.recipe.special_tokens import PRESETS, SPECIAL_TOKENS
+from nanotok_ray.recipe import PRESETS, SPECIAL_TOKENS
 from nanotok_ray.tokenizer import FILE_NAMES, Model, Tokenizer, open_tokenizer
 from tests.support.small_corpus import contents
 

@@ -15,22 +15,27 @@ from hypothesis import strategies as st
 from tiktoken.load import load_tiktoken_bpe
 
 from nanotok_ray import _core
-from nanotok_ray.counts.patterns import SPLIT_PATTERN
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.counts import SPLIT_PATTERN
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer import (
     Model,
     Tokenizer,
+    files_of_others,
     folder,
+    from_readable,
     get_token_bytes,
     get_tokenizer,
     make_model,
+    sha256_of,
+    to_former_huggingface_file,
+    to_huggingface_file,
+    to_readable,
+    to_tiktoken_file,
+    write_file,
 )
 from nanotok_ray.tokenizer import nanochat_files as nanochat
-from nanotok_ray.tokenizer.huggingface import to_former_huggingface_file, to_huggingface_file
 from nanotok_ray.tokenizer.nanochat_files import pickle_instance
-from nanotok_ray.tokenizer.output import files_of_others, write_file
-from nanotok_ray.tokenizer.readable import from_readable, sha256_of, to_readable, to_tiktoken_file
 
 FILES = ["token_bytes.pt", "tokenizer.json", "tokenizer.pkl", "tokenizer.tiktoken", "tokenizer.txt"]
 FILES.append("tokenizer_config.json")

@@ -11,7 +11,7 @@ import tiktoken
 from nanotok_ray import SpanCounts, learn, open_tokenizer
 from nanotok_ray.cli import main
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, get_tokenizer
 from nanotok_ray.tokenizer import folder as agreement

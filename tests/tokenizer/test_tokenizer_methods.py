@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import ConversationError, TokenizerError, UnknownTokenError
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
-from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.huggingface import CHAT_TEMPLATE, to_huggingface_file
+from nanotok_ray.recipe import SPECIAL_TOKENS
+from nanotok_ray.tokenizer import CHAT_TEMPLATE, Tokenizer, to_huggingface_file
 from tests.support.huggingface_chat import apply_template, encode_chat
 
 CORPUS = ["the cat sat on the mat", "naïve café 你好 🙂", "<|bos|> <|user_start|>", "  x\n\n y"]

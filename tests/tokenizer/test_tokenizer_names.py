@@ -8,7 +8,7 @@ import tiktoken
 from tiktoken import load, registry
 
 from nanotok_ray import open_tokenizer
-from nanotok_ray.counts.patterns import PATTERNS
+from nanotok_ray.counts import PATTERNS
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer import Tokenizer
 

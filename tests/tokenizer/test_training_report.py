@@ -9,26 +9,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.counts.patterns import resolve_pattern
-from nanotok_ray.counts.reduce import SpanTotals
+from nanotok_ray.counts import SpanTotals, resolve_pattern
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.formats.manifest import to_json
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
-from nanotok_ray.tokenizer import make_model
-from nanotok_ray.tokenizer import report as size_curve
-from nanotok_ray.tokenizer.report import (
+from nanotok_ray.formats import to_json
+from nanotok_ray.recipe import SPECIAL_TOKENS
+from nanotok_ray.tokenizer import (
     BELOW_MIN_PAIR_COUNT,
     NO_PAIR_LEFT,
     REACHED,
     Counted,
     Learned,
+    TrainSettings,
+    count_spans,
     cut_report,
+    make_model,
     short_report,
     token_text,
+    train_tokenizer,
     training_report,
     why_stopped,
 )
-from nanotok_ray.tokenizer.train import TrainSettings, count_spans, train_tokenizer
+from nanotok_ray.tokenizer import report as size_curve
 from tests.support.small_corpus import texts
 
 ONE_SPAN = Counted(

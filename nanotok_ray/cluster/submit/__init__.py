@@ -2,3 +2,36 @@
 
 Input is a recipe and an address. Output is the log of the job and an exit code.
 """
+
+from nanotok_ray.cluster.submit.ray_jobs import RayJobs
+from nanotok_ray.cluster.submit.shipping import Shipped, check_id, ship, variables_of
+from nanotok_ray.cluster.submit.submission import (
+    Followed,
+    Follower,
+    JobLog,
+    JobState,
+    Started,
+    Starter,
+    Submission,
+    WallClock,
+    ending_of,
+    next_id,
+)
+
+__all__ = [
+    "Followed",
+    "Follower",
+    "JobLog",
+    "JobState",
+    "RayJobs",
+    "Shipped",
+    "Started",
+    "Starter",
+    "Submission",
+    "WallClock",
+    "check_id",
+    "ending_of",
+    "next_id",
+    "ship",
+    "variables_of",
+]

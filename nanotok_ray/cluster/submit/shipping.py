@@ -15,8 +15,7 @@ from typing import Any
 
 from nanotok_ray.cluster.submit.submission import Submission
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.recipe import Recipe
-from nanotok_ray.recipe.parse import build_recipe
+from nanotok_ray.recipe import Recipe, build_recipe
 from nanotok_ray.recipe.text import (
     absolute_path,
     apply_override,

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from nanotok_ray.errors import RefusedError, UnreachableError
-from nanotok_ray.formats.manifest import MANIFEST_NAME, TOKENIZER_FOLDER
-from nanotok_ray.formats.paths import local_path
+from nanotok_ray.formats import MANIFEST_NAME, TOKENIZER_FOLDER, local_path
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer.folder import READABLE_NAME
+from nanotok_ray.tokenizer import READABLE_NAME
 
 SUCCEEDED, FAILED, STOPPED = "SUCCEEDED", "FAILED", "STOPPED"
 ENDED = frozenset({SUCCEEDED, FAILED, STOPPED})

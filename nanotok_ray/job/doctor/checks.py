@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from nanotok_ray.errors import NanotokError
-from nanotok_ray.formats.paths import local_path
+from nanotok_ray.formats import local_path
 from nanotok_ray.job.doctor.folder import check_folder
 from nanotok_ray.job.doctor.machine import check_disk, check_machine, check_space
 from nanotok_ray.job.doctor.ray_settings import check_ray_settings

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from nanotok_ray.errors import NanotokError, TransientIOError
-from nanotok_ray.formats.paths import is_local
+from nanotok_ray.formats import is_local
 from nanotok_ray.job.doctor.result import CheckResult
-from nanotok_ray.storage import Folder, find_files
-from nanotok_ray.storage.connect import extra_for
+from nanotok_ray.storage import Folder, extra_for, find_files
 
 MAX_SECONDS_APART = 60.0
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.formats.paths import local_path
+from nanotok_ray.formats import local_path
 from nanotok_ray.job.doctor.result import CheckResult, Status
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.units import format_bytes

@@ -120,7 +120,7 @@ def check_ray() -> CheckResult:
 
 def check_packages(urls: Iterable[str]) -> Iterator[CheckResult]:
     """Check that the packages are there which these URLs need."""
-    from nanotok_ray.storage.connect import extra_for  # noqa: PLC0415 - imports fsspec
+    from nanotok_ray.storage import extra_for  # noqa: PLC0415 - imports fsspec
 
     extras = dict.fromkeys(filter(None, map(extra_for, urls)))
     for extra in extras:

@@ -7,9 +7,21 @@ renderer makes of it again: ids are decoded, tiktoken is asked for its own, and 
 read by the reference implementation. The package repairs nothing: the job does when it runs again.
 """
 
-from nanotok_ray.shards.check.files import check_files
+from nanotok_ray.shards.check.document import (
+    LONG_CONVERSATION,
+    LONG_SPAN,
+    LONGEST_CONVERSATION,
+    LOOKS_FURTHER,
+    OTHER_IDS,
+    OTHER_MASK,
+    OTHER_TEXT,
+    WINDOW_BYTES,
+    DocumentCheck,
+    DocumentParts,
+)
+from nanotok_ray.shards.check.files import IdScan, MaskScan, check_files, image_problems
 from nanotok_ray.shards.check.record import listed_problems, record_problems
-from nanotok_ray.shards.check.sample import SampleCheck, choose_slices
+from nanotok_ray.shards.check.sample import Sample, SampleCheck, choose_slices
 from nanotok_ray.shards.check.slice import (
     Result,
     SliceCheck,
@@ -17,12 +29,26 @@ from nanotok_ray.shards.check.slice import (
     Unchecked,
     check_slice,
     check_slices,
+    compare_documents,
     depth_of,
     in_order,
 )
 
 __all__ = [
+    "LONGEST_CONVERSATION",
+    "LONG_CONVERSATION",
+    "LONG_SPAN",
+    "LOOKS_FURTHER",
+    "OTHER_IDS",
+    "OTHER_MASK",
+    "OTHER_TEXT",
+    "WINDOW_BYTES",
+    "DocumentCheck",
+    "DocumentParts",
+    "IdScan",
+    "MaskScan",
     "Result",
+    "Sample",
     "SampleCheck",
     "SliceCheck",
     "SliceWork",
@@ -31,7 +57,9 @@ __all__ = [
     "check_slice",
     "check_slices",
     "choose_slices",
+    "compare_documents",
     "depth_of",
+    "image_problems",
     "in_order",
     "listed_problems",
     "record_problems",

@@ -12,11 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray import _core
-from nanotok_ray.chat.reference import segments_of
-from nanotok_ray.chat.segments import Segment, compose
+from nanotok_ray.chat import Segment, compose, segments_of
 from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
-from nanotok_ray.documents.batch import Documents, offsets_of, to_utf8
-from nanotok_ray.formats.document_images import Images
+from nanotok_ray.documents import Documents, offsets_of, to_utf8
+from nanotok_ray.formats import Images
 from nanotok_ray.shards.check.cross_check import NoCrossCheckError, TiktokenCrossCheck
 from nanotok_ray.shards.settings import CheckedCount, ShardSettings
 from nanotok_ray.shards.sink import Ids

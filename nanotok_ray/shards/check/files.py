@@ -11,12 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.formats.document_ids import DocumentIds
-from nanotok_ray.formats.document_images import DocumentImages
-from nanotok_ray.formats.document_index import check_sequences, unpack_index
-from nanotok_ray.formats.paths import path_inside
+from nanotok_ray.formats import (
+    DocumentIds,
+    DocumentImages,
+    check_sequences,
+    path_inside,
+    unpack_index,
+)
 from nanotok_ray.shards.check.record import Seen, seen_problems, size_problem
-from nanotok_ray.sources.quarantine import entry_of
+from nanotok_ray.sources import entry_of
 from nanotok_ray.storage import Folder, open_input
 
 BLOCK_BYTES = 1 << 20

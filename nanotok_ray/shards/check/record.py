@@ -9,14 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nanotok_ray.formats.document_images import images_bytes
-from nanotok_ray.formats.document_index import index_bytes
-from nanotok_ray.formats.paths import is_inner_name
-from nanotok_ray.formats.schema import MAX_SHARD_NUMBER
+from nanotok_ray.formats import MAX_SHARD_NUMBER, images_bytes, index_bytes, is_inner_name
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED
-from nanotok_ray.sources import Slice
-from nanotok_ray.sources.quarantine import QUARANTINE, SKIPPED, Quarantined
-from nanotok_ray.sources.slices import SliceReading
+from nanotok_ray.sources import QUARANTINE, SKIPPED, Quarantined, Slice, SliceReading
 from nanotok_ray.storage import Folder
 
 

@@ -13,10 +13,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError, NanotokError, SourceError, TransientIOError
-from nanotok_ray.formats.manifest import RECORD_FORMAT, TOKENIZER_FOLDER, from_json
-from nanotok_ray.formats.schema import check_record_shape
+from nanotok_ray.formats import RECORD_FORMAT, TOKENIZER_FOLDER, check_record_shape, from_json
 from nanotok_ray.shards.check.document import OTHER_TEXT, DocumentCheck, DocumentParts, unequal
 from nanotok_ray.shards.check.files import check_files
 from nanotok_ray.shards.check.record import account_problems, quarantine_problems
@@ -26,9 +25,7 @@ from nanotok_ray.shards.output import Expected
 from nanotok_ray.shards.render import Renderer
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import MASKED
-from nanotok_ray.sources import Batch, Piece, Slice
-from nanotok_ray.sources.quarantine import SKIPPED
-from nanotok_ray.sources.slices import SliceReading
+from nanotok_ray.sources import SKIPPED, Batch, Piece, Slice, SliceReading
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import expected_tokenizer
 

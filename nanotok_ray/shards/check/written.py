@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.documents.batch import Documents
-from nanotok_ray.formats.document_ids import DocumentIds
-from nanotok_ray.formats.document_images import DocumentImages, Images
-from nanotok_ray.formats.document_index import unpack_index
+from nanotok_ray.documents import Documents
+from nanotok_ray.formats import DocumentIds, DocumentImages, Images, unpack_index
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED, Ids
 from nanotok_ray.shards.writer import mapped_rows
 from nanotok_ray.sources import Piece

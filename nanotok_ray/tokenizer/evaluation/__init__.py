@@ -10,11 +10,13 @@ from nanotok_ray.tokenizer.evaluation.counter import (
     published_tokenizer,
 )
 from nanotok_ray.tokenizer.evaluation.measure import (
+    MAX_LABELS,
     Measured,
     Overlap,
     SampleRow,
     Tally,
     Usage,
+    characters_of,
     diff_percent,
     measure,
     overlap_of,
@@ -25,6 +27,7 @@ from nanotok_ray.tokenizer.evaluation.vocabulary import TokenView, Vocabulary, t
 
 __all__ = [
     "KINDS",
+    "MAX_LABELS",
     "PUBLISHED",
     "SAMPLE_TEXTS",
     "Corpus",
@@ -38,6 +41,7 @@ __all__ = [
     "TokenizerCounter",
     "Usage",
     "Vocabulary",
+    "characters_of",
     "diff_percent",
     "measure",
     "overlap_of",

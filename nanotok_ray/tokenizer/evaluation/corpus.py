@@ -10,12 +10,18 @@ from typing import Final
 
 import numpy as np
 
-from nanotok_ray.chat.batches import texts_of
+from nanotok_ray.chat import texts_of
 from nanotok_ray.dialects import Dialect
-from nanotok_ray.documents.batch import Documents
-from nanotok_ray.sources import Batch, Piece, SourceFile, read_piece
-from nanotok_ray.sources.named_files import ReadingRules, find_named
-from nanotok_ray.sources.plan import estimated_bytes
+from nanotok_ray.documents import Documents
+from nanotok_ray.sources import (
+    Batch,
+    Piece,
+    ReadingRules,
+    SourceFile,
+    estimated_bytes,
+    find_named,
+    read_piece,
+)
 
 KINDS: Final = ("text", "chat")
 

@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nanotok_ray.counts.patterns import PATTERNS, default_threads
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.counts import PATTERNS, default_threads
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import TokenizerError, VerificationError
 from nanotok_ray.tokenizer.evaluation.vocabulary import Vocabulary
 from nanotok_ray.tokenizer.foreign import MAX_FILE_BYTES, from_rank_file

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nanotok_ray.documents.batch import Documents
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SourceError
 from nanotok_ray.tokenizer.evaluation.corpus import Texts
 from nanotok_ray.tokenizer.evaluation.counter import TokenizerCounter

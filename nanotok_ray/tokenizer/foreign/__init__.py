@@ -4,7 +4,7 @@ Input is bytes or an object, and the name for messages. No file is opened, and n
 is executed.
 """
 
-from nanotok_ray.tokenizer.foreign.huggingface import from_huggingface_file
+from nanotok_ray.tokenizer.foreign.huggingface import from_huggingface_file, pattern_of
 from nanotok_ray.tokenizer.foreign.pickled import from_pickle, pickled_state
 from nanotok_ray.tokenizer.foreign.tiktoken import from_encoding, from_rank_file
 
@@ -13,6 +13,7 @@ __all__ = [
     "from_huggingface_file",
     "from_pickle",
     "from_rank_file",
+    "pattern_of",
     "pickled_state",
 ]
 

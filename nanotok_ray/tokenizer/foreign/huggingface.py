@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nanotok_ray import _core
-from nanotok_ray.counts.patterns import PATTERNS
+from nanotok_ray.counts import PATTERNS
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer.foreign.oniguruma import check_reads_alike
 from nanotok_ray.tokenizer.foreign.tiktoken import model_of_ranks

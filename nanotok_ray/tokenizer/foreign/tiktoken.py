@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import TypeVar
 
 from nanotok_ray import _core
-from nanotok_ray.documents.batch import as_documents
+from nanotok_ray.documents import as_documents
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer.model import MAX_VOCABULARY_BYTES, NUM_BYTES, Model
 

@@ -2,10 +2,10 @@
 //! runs sorted by (hash64, span). Does not know what is done with their counts.
 //!
 //! Hashes are spread evenly, so a window of them holds about equally many rows, wherever it lies. The
-//! rows of one window are gathered from all runs and sorted by hash: a few instructions a row and no
-//! branch that depends on how many runs there are, where a heap takes a step for each doubling of them.
+//! rows of one window are gathered from all runs and put into buckets by hash: a few instructions a row
+//! and no branch that depends on how many runs there are, where a heap takes a step for each doubling.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, mem};
 
 use crate::{Error, RunView};
 
@@ -16,7 +16,7 @@ const WINDOW_ROWS: usize = 2048;
 const ROWS_PER_RUN: usize = 2;
 
 /// A row of one of the runs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Row {
     hash: u64,
     run: u32,
@@ -48,8 +48,9 @@ impl<'m> Rows<'_, 'm> {
 
 /// Calls `each` for every span of all runs, in order.
 ///
-/// Time: n log w for n rows in windows of w. Memory: 16 bytes for each row of a window, about
-/// 2,048 rows or two for each run; hashes that are not spread evenly make windows larger.
+/// Time: linear in the rows if hashes are spread evenly, at most n log n for n rows. Memory: 48 bytes
+/// for each row of a window, about 2,048 rows or two for each run; hashes that are not spread evenly
+/// make windows larger.
 ///
 /// # Errors
 ///
@@ -60,19 +61,62 @@ pub(crate) fn merge<'a>(
 ) -> Result<(), Error> {
     let mut starts = vec![0; runs.len()];
     let mut ends = starts.clone();
-    let mut rows = Vec::new();
+    let (mut rows, mut sorter) = (Vec::new(), Sorter::default());
     for last in windows(runs) {
         rows.clear();
         for (number, run) in runs.iter().enumerate() {
             starts[number] = ends[number];
             ends[number] = gather(*run, number, starts[number], last, &mut rows)?;
         }
-        rows.sort_by_key(|row| row.hash);
+        sorter.sort(&mut rows);
         for same in rows.chunk_by_mut(|one, next| one.hash == next.hash) {
             give(runs, &starts, same, &mut each)?;
         }
     }
     Ok(())
+}
+
+/// Sorts the rows of a window by hash, in time linear in their number where hashes are spread evenly.
+#[derive(Debug, Default)]
+struct Sorter {
+    /// Where the rows of each bucket end.
+    ends: Vec<usize>,
+    sorted: Vec<Row>,
+}
+
+impl Sorter {
+    /// Sorts `rows` by hash; rows of the same hash stay in their order.
+    ///
+    /// Puts each row into one of about as many buckets as there are rows, and sorts each bucket.
+    #[expect(clippy::cast_possible_truncation, reason = "buckets are at most twice the rows")]
+    fn sort(&mut self, rows: &mut Vec<Row>) {
+        let hashes = || rows.iter().map(|row| row.hash);
+        let (Some(first), Some(last)) = (hashes().min(), hashes().max()) else { return };
+        let bucket_bits = usize::BITS - rows.len().leading_zeros();
+        let shift = (u64::BITS - (last - first).leading_zeros()).saturating_sub(bucket_bits);
+        let bucket = |hash: u64| ((hash - first) >> shift) as usize;
+        self.ends.clear();
+        self.ends.resize(1 + bucket(last), 0);
+        for row in &*rows {
+            self.ends[bucket(row.hash)] += 1;
+        }
+        let mut start = 0;
+        for end in &mut self.ends {
+            start += mem::replace(end, start);
+        }
+        self.sorted.clear();
+        self.sorted.resize(rows.len(), Row::default());
+        for row in &*rows {
+            let end = &mut self.ends[bucket(row.hash)];
+            self.sorted[*end] = *row;
+            *end += 1;
+        }
+        mem::swap(rows, &mut self.sorted);
+        let mut start = 0;
+        for &end in &self.ends {
+            rows[mem::replace(&mut start, end)..end].sort_by_key(|row| row.hash);
+        }
+    }
 }
 
 /// The last hash of each window; the last of all is the largest there can be.
