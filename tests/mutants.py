@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from copy import copy
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,25 +37,29 @@ IGNORED = shutil.ignore_patterns(".git", ".venv*", "build", "dist", "target", ".
 
 
 class Mutant(NamedTuple):
-    """One change of the product; the column counts UTF-8 bytes, as those of `ast` do."""
+    """One change of the product, the `nth` in its file that changes this text so."""
 
     package: str
     file: str
-    line: int
-    column: int
     kind: str
     before: str
     after: str
+    nth: int
 
 
-def mutants(package: str) -> Iterator[Mutant]:
-    """Yield every mutant of a package; what `__init__.py` exports is no behaviour."""
-    for path in sorted((ROOT / "nanotok_ray" / package).rglob("*.py")):
-        if path.name != "__init__.py":
-            source, file = path.read_text(), path.relative_to(ROOT).as_posix()
-            for node, kind, after in _changes(ast.parse(source)):
-                before = ast.get_source_segment(source, node) or ""
-                yield Mutant(package, file, node.lineno, node.col_offset, kind, before, after)
+@cache
+def sites(root: Path, package: str) -> dict[Mutant, tuple[int, int]]:
+    """Return line and column of all mutants of a package, but of `__init__.py`, which exports."""
+    found: dict[Mutant, tuple[int, int]] = {}
+    for path in sorted((root / "nanotok_ray" / package).rglob("[!_]*.py")):
+        source, file = path.read_text(), path.relative_to(root).as_posix()
+        for node, kind, after in _changes(ast.parse(source)):
+            before = ast.get_source_segment(source, node) or ""
+            mutant = Mutant(package, file, kind, before, after, 1)
+            while mutant in found:
+                mutant = mutant._replace(nth=mutant.nth + 1)
+            found[mutant] = node.lineno, node.col_offset
+    return found
 
 
 def _changes(node: ast.AST, parent: ast.AST | None = None) -> Iterator[tuple[Any, str, str]]:
@@ -101,31 +106,31 @@ class Copy:
 
     def run(self, tests: str, seconds: float) -> tuple[int, str]:
         """Run tests until one fails; return exit code and output. No limit is zero seconds."""
-        pytest = [sys.executable, "-m", "pytest", "-x", "-v", "-p", "no:cacheprovider"]
-        options = ["-m", "not ray", f"--timeout={self.seconds / 3}", tests]
-        command = ["timeout", "--signal=KILL", str(seconds), *pytest, *options]
+        command = ["timeout", "--signal=KILL", str(seconds), sys.executable, "-m", "pytest", "-xv"]
+        command += ["-pno:cacheprovider", "-mnot ray", f"--timeout={self.seconds / 3}", tests]
         environment = os.environ | {"PYTHONPATH": str(self.tree), "TMPDIR": str(self.tree.parent)}
         log = self.tree.with_name("log.txt")
         with log.open("w") as out:
             code = subprocess.call(command, cwd=self.tree, env=environment, stdout=out, stderr=out)
         return code, log.read_text(errors="replace")
 
-    def outcome(self, mutant: Mutant, number: int, first: str | None) -> tuple[str, str | None]:
-        """Return what became of a mutant, and the test that killed it."""
+    def record(self, mutant: Mutant, number: int, first: str | None) -> dict[str, Any]:
+        """Return the line of a mutant, what became of it, and the test that killed it."""
         if mutant.kind == "unchanged":
             code, text = self.run(f"tests/{mutant.package}", 0)
-            return sys.exit(text) if code else ("unchanged", None)
-        path, before = self.tree / mutant.file, mutant.before.encode()
-        source = path.read_bytes() if path.exists() else b""
-        begin = sum(map(len, source.splitlines(keepends=True)[: mutant.line - 1])) + mutant.column
-        if not source.startswith(before, begin):
-            return "absent", None
-        path.write_bytes(source[:begin] + mutant.after.encode() + source[begin + len(before) :])
+            return sys.exit(text) if code else {"outcome": "unchanged"}
+        line, column = sites(self.tree, mutant.package).get(mutant, (0, 0))
+        if not line:
+            return {"outcome": "absent"}
+        path = self.tree / mutant.file
+        source = path.read_bytes()
+        begin = sum(map(len, source.splitlines(keepends=True)[: line - 1])) + column
+        end = begin + len(mutant.before.encode())
+        path.write_bytes(source[:begin] + mutant.after.encode() + source[end:])
         os.utime(path, (number, number))  # a compiled file knows its source by this time
-        try:
-            return self._tested(f"tests/{mutant.package}", first)
-        finally:
-            path.write_bytes(source)
+        outcome, test = self._tested(f"tests/{mutant.package}", first)
+        path.write_bytes(source)
+        return {"line": line, "outcome": outcome, "test": test}
 
     def _tested(self, tests: str, first: str | None) -> tuple[str, str | None]:
         if first is not None and self._fails(first):
@@ -143,18 +148,18 @@ class Copy:
         return "::" in test and self.run(test, self.seconds)[0] not in (0, 4, 5)  # 4: no such test
 
 
-def chosen(seed: int, count: int, packages: list[str]) -> list[Mutant]:
+def chosen(seed: int, count: int, names: list[str]) -> list[Mutant]:
     """Return as many mutants of every package, in turn, in an order that the seed decides."""
-    size = count // len(packages)
-    samples = [random.Random(f"{seed} {name}").sample([*mutants(name)], size) for name in packages]
-    unchanged = [Mutant(name, "", 0, 0, "unchanged", "", "") for name in packages]
+    size = count // len(names)
+    samples = [random.Random(f"{seed} {name}").sample([*sites(ROOT, name)], size) for name in names]
+    unchanged = [Mutant(name, "", "unchanged", "", "", 1) for name in names]
     return unchanged + [sample[index] for index in range(size) for sample in samples]
 
 
 def read(path: Path) -> dict[Mutant, dict[str, Any]]:
     """Return the records of an output."""
     lines = path.read_text().splitlines() if path.exists() else []
-    return {Mutant(*list(record.values())[:7]): record for record in map(json.loads, lines)}
+    return {Mutant(*list(record.values())[:6]): record for record in map(json.loads, lines)}
 
 
 def table(records: list[dict[str, Any]]) -> Iterator[str]:
@@ -183,15 +188,10 @@ def main() -> None:
         for number, mutant in enumerate(todo):
             if mutant not in records:
                 began, first = time.monotonic(), previous.get(mutant, {}).get("test")
-                outcome, test = copied.outcome(mutant, number, first)
-                ended = {
-                    "outcome": outcome,
-                    "test": test,
-                    "seconds": round(time.monotonic() - began, 1),
-                }
-                records[mutant] = mutant._asdict() | ended
-                file.write(f"{json.dumps(records[mutant])}\n")
-                file.flush()
+                found = copied.record(mutant, number, first)
+                found["seconds"] = round(time.monotonic() - began, 1)
+                records[mutant] = mutant._asdict() | found
+                print(json.dumps(records[mutant]), file=file, flush=True)
             print(*records[mutant].values(), flush=True)  # noqa: T201 - what it is run for
     print(*table([records[mutant] for mutant in todo]), sep="\n")  # noqa: T201
 
