@@ -3,9 +3,9 @@
     python -m tests.mutants --seed 1 --count 200 --packages job counts --seconds 60 --output FILE
 
 A mutant is one changed expression or statement of `nanotok_ray/PACKAGE`, applied in a copy of the
-tree, where `tests/PACKAGE` runs without Ray until a test fails. A stopped run continues its output,
-JSON lines. `--previous` repeats the mutants of an output, and first the tests that killed them. If
-time is up and the test that then ran passes alone, the outcome is a timeout: it has survived.
+tree, where `tests/PACKAGE` runs without Ray until a test fails, for so many seconds of a quiet
+machine. If the test that then ran passes alone, the outcome is a timeout: the mutant survived. A
+run continues its output. `--previous` repeats an output, and first the tests that killed a mutant.
 """
 
 import argparse
@@ -24,6 +24,8 @@ from copy import copy
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tests.support.machine_speed import scaled
 
 ROOT = Path(__file__).parents[1]
 PAIRS = ((ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.In, ast.NotIn), (ast.Mult, ast.FloorDiv),
@@ -81,9 +83,8 @@ def _texts(node: ast.AST) -> Iterator[str]:
     is_text = any(isinstance(value, (str, ast.JoinedStr)) for value in values)
     for index, operator in enumerate(operators):
         if type(operator) in OPERATORS and not (isinstance(operator, ast.Add) and is_text):
-            changed, swapped = copy(node), OPERATORS[type(operator)]()
-            vars(changed)["op"] = swapped
-            vars(changed)["ops"] = [*operators[:index], swapped, *operators[index + 1 :]]
+            changed, op = copy(node), OPERATORS[type(operator)]()
+            vars(changed).update(op=op, ops=[*operators[:index], op, *operators[index + 1 :]])
             text = ast.unparse(changed)
             yield f"({text})" if isinstance(node, ast.expr) else text
     match node:
@@ -106,8 +107,8 @@ class Copy:
 
     def run(self, tests: str, seconds: float) -> tuple[int, str]:
         """Run tests until one fails; return exit code and output. No limit is zero seconds."""
-        command = ["timeout", "--signal=KILL", str(seconds), sys.executable, "-m", "pytest", "-xv"]
-        command += ["-pno:cacheprovider", "-mnot ray", f"--timeout={self.seconds / 3}", tests]
+        command = ["timeout", "--signal=KILL", str(scaled(seconds)), sys.executable, "-m", "pytest"]
+        command += ["-xvpno:cacheprovider", "-mnot ray", f"--timeout={self.seconds / 3}", tests]
         environment = os.environ | {"PYTHONPATH": str(self.tree), "TMPDIR": str(self.tree.parent)}
         log = self.tree.with_name("log.txt")
         with log.open("w") as out:
@@ -118,12 +119,11 @@ class Copy:
         """Return the line of a mutant, what became of it, and the test that killed it."""
         if mutant.kind == "unchanged":
             code, text = self.run(f"tests/{mutant.package}", 0)
-            return sys.exit(text) if code else {"outcome": "unchanged"}
+            return {"outcome": "unchanged"} if code == 0 else sys.exit(text)
         line, column = sites(self.tree, mutant.package).get(mutant, (0, 0))
         if not line:
             return {"outcome": "absent"}
-        path = self.tree / mutant.file
-        source = path.read_bytes()
+        source = (path := self.tree / mutant.file).read_bytes()
         begin = sum(map(len, source.splitlines(keepends=True)[: line - 1])) + column
         end = begin + len(mutant.before.encode())
         path.write_bytes(source[:begin] + mutant.after.encode() + source[end:])
