@@ -6,7 +6,7 @@ For each corpus, tokenizers are learned from the first files and the second file
 pattern of a row is one that the peer takes: nanochat's for tiktoken's `encode_ordinary`, cl100k's
 for gigatoken's `encode_batch` of one buffer, Llama 3's (`gpt4`) for `encode` of tokenizers
 1.0.0rc3, which refuses the two others. Timed are the first call of a process, the second half of
-the texts after the first half, and the sixth call on the same texts; ours also with caches of 128
+the texts after the first half, and the sixth call on the same texts; ours also with caches of 32
 MiB a thread and from a list of str. The last table is splitting alone at every CPU level, by
 `Splitter.count_gaps` on all texts as one document. Each measurement is a process of its own,
 engines take turns, and medians are shown; a ratio is the median over rounds. The ids of all
@@ -28,9 +28,9 @@ from fresh import Figures, assert_same, fresh, in_turn, median
 from nanotok_ray import _core
 
 OURS = "nanotok_ray"
-LARGE, AS_LIST = f"{OURS}, 128 MiB", f"{OURS}, list"
+SMALL, AS_LIST = f"{OURS}, 32 MiB", f"{OURS}, list"
 PEERS = {"nanochat": "tiktoken", "cl100k": "gigatoken", "gpt4": "tokenizers"}
-ENGINES = {"nanochat": [OURS, AS_LIST], "cl100k": [OURS, LARGE], "gpt4": [OURS]}
+ENGINES = {"nanochat": [OURS, AS_LIST], "cl100k": [OURS, SMALL], "gpt4": [OURS]}
 """Ours, of each pattern."""
 PASSES = {"nanochat": ["first"], "cl100k": ["six", "halves"], "gpt4": ["first"]}
 FIGURES = {"first": ["first"], "six": ["first", "sixth"], "halves": ["half"]}

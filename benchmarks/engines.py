@@ -34,7 +34,7 @@ SEPARATOR = b"\0"
 GIGATOKEN_NAMES = {"cl100k": "gpt4"}
 """What gigatoken calls the patterns it takes."""
 
-LARGE_CACHE = 128 * 2**20
+SMALL_CACHE = 32 * 2**20
 SIX = 6
 
 Work = Callable[[], Any]
@@ -163,7 +163,7 @@ def flatten_awkward(result: Any) -> Ids:
 
 ENGINES: dict[str, tuple[Load, Callable[[Any], Ids]]] = {
     "nanotok_ray": (load_ours, flatten_ours),
-    "nanotok_ray, 128 MiB": (partial(load_ours, cache_bytes=LARGE_CACHE), flatten_ours),
+    "nanotok_ray, 32 MiB": (partial(load_ours, cache_bytes=SMALL_CACHE), flatten_ours),
     "nanotok_ray, list": (partial(load_ours, as_list=True), flatten_ours),
     "tiktoken": (load_tiktoken, flatten_lists),
     "gigatoken": (load_gigatoken, flatten_awkward),

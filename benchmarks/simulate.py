@@ -1,8 +1,8 @@
 """The engine of every fan-out on simulated clusters of up to 6,400 CPUs, in virtual time.
 
 Run: `.venv/bin/python benchmarks/simulate.py [--quick] [--save] [--seed N]`. A few minutes. Prints
-a table: time over the ideal, idle and wasted CPU seconds, second attempts, the driver's time.
-What it does not model, docs/sizing.md says.
+a table: time over the ideal, idle and wasted CPU seconds, speculative attempts, the driver's time.
+docs/sizing.md lists what it does not model.
 """
 
 import argparse
@@ -16,8 +16,8 @@ from simulated_run import Figures, run
 from simulated_scenarios import Scenario, scenarios
 
 HEAD = (
-    "weather                 slices  CPUs    calls      time  x ideal   idle wasted  "
-    "second:helped  nodes lost  failed:poison  driver ms/1,000  of time"
+    "scenario                slices  CPUs  batches      time  x ideal   idle wasted  "
+    "spec.:useful   nodes lost  failed:poison  driver ms/1,000  of time"
 )
 
 

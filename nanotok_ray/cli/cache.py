@@ -34,14 +34,14 @@ nanotok cache ls /data/out/work --files
 nanotok cache rm recipe.toml --dry-run
 nanotok cache rm recipe.toml
 """,
-    help="List or remove the counts that runs keep in the work folder.",
+    help="List or remove the cached counts in the work folder.",
 )
 
 
 @command(
     examples="""
-nanotok cache ls recipe.toml             # which are in use, which are stale?
-nanotok cache ls recipe.toml --files     # each count file too
+nanotok cache ls recipe.toml             # which counts are in use, and which are stale?
+nanotok cache ls recipe.toml --files     # also list each count file
 nanotok cache ls /data/out/work
 """
 )
@@ -53,12 +53,13 @@ def ls(arguments: Arguments) -> int:
 
     Counts are in use if `nanotok prepare` with this recipe would not make them again. All others
     are stale: their file was changed or removed, they were made with another pattern, doc_cap,
-    slice_bytes or version, or a process was killed before it wrote their record. A folder alone
-    does not say which counts are in use. Distinct spans are those of each slice, added up.
+    slice_bytes or version, or a process was killed before it wrote their record. The folder alone
+    does not determine which counts are in use, so pass a recipe. The number of distinct spans is
+    the sum over all slices.
 
-    A work folder can serve several recipes, so counts that are stale to one may be in use by
-    another. With max_chars, counts of the slice that is cut are in use only while those of all
-    slices before it exist. Merged files hold the counts of many slices once more.
+    Several recipes can share a work folder, so counts that are stale for one recipe may be in use
+    by another. With max_chars, counts of the slice that is cut are in use only while those of all
+    slices before it exist. Merged files contain the counts of many slices a second time.
     """
     from nanotok_ray.counts import cached_counts
 
@@ -112,14 +113,14 @@ nanotok cache rm recipe.toml --all       # also those in use; the next job count
 @click.option("--all", "everything", is_flag=True, help="Remove all counts, also those in use.")
 @dry_run_option
 def rm(arguments: Arguments) -> int:
-    """Remove the counts that are stale to a recipe, and report the space freed.
+    """Remove counts that are stale for a recipe, and report the space freed.
 
-    `nanotok cache ls --help` says which counts are stale. Other files of the work folder, temporary
-    files and the output are not touched. Another recipe with the same work folder may have to count
-    again.
+    `nanotok cache ls --help` defines which counts are stale. The command does not change other
+    files of the work folder, temporary files or the output. Another recipe with the same work
+    folder may have to count again.
 
-    The output is locked meanwhile, so the command fails with exit code 6 while a job of this output
-    runs. It does not see a job of another output with the same work folder.
+    The command locks the output, so it fails with exit code 6 while a job of this output runs. It
+    does not detect a job of another output with the same work folder.
     """
     recipe = recipe_of(arguments)
     removal = _Removal.of(recipe, of_all=arguments.everything)
@@ -288,15 +289,14 @@ nanotok gc /data/out
 def gc(arguments: Arguments) -> int:
     """Delete files that a finished output no longer uses, and report the space freed.
 
-    These are what earlier runs left: shards, the files beside them, records and quarantine files of
-    inputs, recipes or tokenizers that have changed, temporary files and probes of processes that
-    were killed, old leases, and span_table.bin, which earlier versions wrote beside a tokenizer.
-    Tokenizers, the work folder and files that a job did not write are not touched. An output
-    without a manifest is refused with exit code 4: a job resumes from its files, so finish it
-    first.
+    These are files of earlier runs: shards with the files beside them, records and quarantine files
+    of inputs, recipes or tokenizers that have changed, temporary files and probes of killed
+    processes, old leases, and span_table.bin of earlier versions. The command does not change
+    tokenizers, the work folder, or files that a job did not write. It refuses an output without a
+    manifest with exit code 4, because a job resumes from these files. Finish the job first.
 
-    The output is locked meanwhile, so no job writes to it. Unfinished uploads of an object store
-    are not listed; a lifecycle rule of the bucket removes them.
+    The command locks the output, so no job can write to it. It does not see unfinished uploads of
+    an object store. Remove them with a lifecycle rule of the bucket.
     """
     from nanotok_ray.job import leased
     from nanotok_ray.shards import find_garbage

@@ -32,10 +32,10 @@ nanotok doctor --address auto       # a cluster: its nodes, and the core of each
 def doctor(arguments: Arguments) -> int:
     """Check this machine, and the folders, sources and cluster of a job, before it runs.
 
-    For each check a line says ok, warn or fail, what was found, and what to do. In each folder a
-    small file is written, read, listed and removed. Folders that do not exist are created for it
-    and removed. Sources are opened; of files of conversations the first document is read. Secrets
-    are not printed. Ray is used only with --address.
+    Each check prints a line with ok, warn or fail, what was found, and what to do. The command
+    writes, reads, lists and removes a small file in each folder. It creates folders that do not
+    exist, and removes them again. It opens the sources, and reads the first document of files of
+    conversations. It prints no secrets, and uses Ray only with --address.
 
     The command exits with 5 if a check failed, and with 0 if there are only warnings.
     """

@@ -31,16 +31,16 @@ nanotok init '/data/*.jsonl.gz' /data/chats --output all.toml --vocab-size 65536
     help="The recipe to write.  [default: recipe.toml beside the first folder]",
 )
 @vocab_size_option(str(DEFAULT_VOCAB_SIZE))
-@click.option("--force", is_flag=True, help="Replace a recipe that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing recipe.")
 def init(arguments: Arguments) -> int:
-    """Look into files and write a recipe for them.
+    """Read the first documents of files, and write a recipe for them.
 
-    Files, folders, globs and URLs can be given. From its first documents the command sees how each
-    file is read: parquet and the column of its text, JSON lines and their field, plain text,
-    conversations, or documents with images; compressed or not. Files become one source for each
-    folder, format and kind of documents. Files that cannot be read are listed with the reason.
+    The command accepts files, folders, globs and URLs. It detects the format of each file: parquet
+    and the column of the text, JSON lines and the field of the text, plain text, conversations, or
+    documents with images, compressed or not. The recipe has one source for each folder, format and
+    kind of documents. Files that cannot be read are listed with the reason.
 
-    Check the recipe before you run it: it has a comment for each choice. The output folder is named
+    Check the recipe before you run it. It has a comment for each choice. The output folder is named
     after the first folder, with "-tokens" at its end.
     """
     from pathlib import Path

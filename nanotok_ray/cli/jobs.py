@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     examples="""
 nanotok plan recipe.toml
 nanotok plan recipe.toml --cpus 96      # how long on 96 CPUs?
-nanotok plan recipe.toml --rate 12      # if one CPU does 12 MB of text per second
+nanotok plan recipe.toml --rate 12      # if one CPU processes 12 MB of text per second
 nanotok plan recipe.toml --set source.web.split=val --resplit
 """
 )
@@ -52,25 +52,25 @@ nanotok plan recipe.toml --set source.web.split=val --resplit
     "--rate",
     type=number(0, is_above=True),
     metavar="MB/S",
-    help="Text that one CPU counts or tokenizes per second.  [default: as measured]",
+    help="Text that one CPU counts or tokenizes per second.  [default: measured]",
 )
 def plan(arguments: Arguments) -> int:
     """Save the plan of a recipe, and show what a job would do and how long it may take.
 
     The plan, OUT/plan.json, lists the files, the split of each (train or val), and how they are cut
-    into slices. Files that are added later go to the train split. If there is a plan already, the
-    command shows which files were added, removed or changed since: slices with added or changed
-    files are tokenized again, and all others stay. A finished output keeps its plan until a job
-    changes it, so give --resplit and --relearn to that job too. While a job runs, no plan is saved.
+    into slices. Files that are added later go to the train split. If a plan exists, the command
+    shows which files were added, removed or changed since then. Slices with added or changed files
+    are tokenized again, and all others are reused. A finished output keeps its plan until a job
+    changes it, so pass --resplit and --relearn to that job too. While a job runs, no plan is saved.
     `nanotok prepare --dry-run` shows the same and saves nothing.
 
-    Every input is opened. Of each source up to 20 documents of up to five files are read by the
-    rules of the job: the plan is refused if none of them can be used, for instance because of a
-    wrong column, kind, dialect or format, and a note names the first if some cannot. Ray is not
-    started.
+    The command opens every input, and reads up to 20 documents of up to five files of each source.
+    It refuses the plan if none of the documents of a source can be used, for instance because of a
+    wrong column, kind, dialect or format. If some cannot be used, it prints a note with the first.
+    It does not start Ray.
 
-    The time is an estimate. It is based on --rate, on the last run of this output, or on a
-    measurement with the first texts. The time to learn is known from the last run only.
+    The time is an estimate from --rate, from the last run of this output, or from a measurement
+    with the first texts. The time for learning is known only from the last run.
     """
     with _reading(arguments) as on_event:
         from nanotok_ray.api import plan as plan_job
@@ -117,7 +117,7 @@ nanotok prepare /data/web /data/chats/*.jsonl --output /data/out --vocab-size 32
     type=PATH,
     metavar="DIR",
     help="Prepare files without a recipe, into this folder or URL. The recipe that `nanotok init` "
-    "would write is saved there as recipe.toml.",
+    "writes for the files is saved there as recipe.toml.",
 )
 @vocab_size_option("that of the recipe, 32768 without one")
 @job_options
@@ -126,10 +126,11 @@ nanotok prepare /data/web /data/chats/*.jsonl --output /data/out --vocab-size 32
 def prepare(arguments: Arguments) -> int:
     """Learn a tokenizer from every train document, tokenize the corpus, and verify the output.
 
-    The same command resumes a job where it stopped, and processes only what was added since. The
-    tokenizer and the splits stay the same unless --relearn or --resplit ask for new ones.
+    Run the same command again to resume the job, or to process only inputs that were added or
+    changed. The tokenizer and the splits stay the same unless you pass --relearn or --resplit.
 
-    The job runs on the Ray cluster of --address or RAY_ADDRESS. Without one it starts a local Ray.
+    The job runs on the Ray cluster of --address or RAY_ADDRESS. Without an address, it starts a
+    local Ray.
     """
     return _run_job("prepare", arguments, relearn=arguments.relearn)
 
@@ -156,20 +157,20 @@ python -m jobs.train_tokenizer --max-chars 2000000000 --doc-cap 10000 --to-nanoc
     "--doc-cap",
     type=int,
     metavar="N",
-    help="Count this many code points of a document.  [default: that of the recipe]",
+    help="Count at most this many code points of each document.  [default: that of the recipe]",
 )
 @click.option(
     "--to-nanochat",
     is_flag=True,
-    help="Also write tokenizer.pkl and token_bytes.pt to the tokenizer folder of nanochat, over "
-    "those that are there: $NANOCHAT_BASE_DIR/tokenizer (~/.cache/nanochat/tokenizer if unset), or "
-    "that of $NANOCHAT_EXPERIMENT.",
+    help="Also write tokenizer.pkl and token_bytes.pt to the tokenizer folder of nanochat, and "
+    "overwrite existing files there. The folder is $NANOCHAT_BASE_DIR/tokenizer "
+    "(~/.cache/nanochat/tokenizer if unset), or that of $NANOCHAT_EXPERIMENT.",
 )
 def train(arguments: Arguments) -> int:
     """Learn the tokenizer of a recipe and write OUT/tokenizer.
 
-    `python -m jobs.train_tokenizer` is the same command, and without a recipe it reads nanochat's
-    data folder. To learn from files without a recipe, see `nanotok tokenizer train`.
+    `python -m jobs.train_tokenizer` is the same command. Without a recipe, it reads nanochat's data
+    folder. To learn from files without a recipe, see `nanotok tokenizer train`.
     """
     return _run_job("train", arguments)
 
@@ -185,7 +186,7 @@ nanotok tokenize recipe.toml --set tokenizer.path=/data/tokenizer
 def tokenize(arguments: Arguments) -> int:
     """Tokenize the corpus of a recipe with an existing tokenizer, and verify the output.
 
-    The tokenizer is that of tokenizer.path in the recipe, else OUT/tokenizer.
+    The command uses the tokenizer of tokenizer.path in the recipe, or else OUT/tokenizer.
     """
     return _run_job("tokenize", arguments)
 
@@ -302,12 +303,12 @@ nanotok submit recipe.toml --dry-run
     metavar="NAME[=VALUE]",
     multiple=True,
     help="Pass an environment variable to the job, for instance for ${NAME} in the recipe. Do not "
-    "pass secrets: everyone who sees the dashboard sees them. Repeatable.",
+    "pass secrets, because the dashboard shows them. Repeatable.",
 )
 @click.option(
     "--submission-id",
     metavar="ID",
-    help="Run the job of this id at most once.  [default: made from the recipe]",
+    help="Run the job with this id at most once.  [default: made from the recipe]",
 )
 @click.option(
     "--no-wait", is_flag=True, help="Print the id and exit as soon as the job is submitted."
@@ -327,19 +328,18 @@ nanotok submit recipe.toml --dry-run
 )
 @dry_run_option
 def submit(arguments: Arguments) -> int:
-    """Submit a recipe to a Ray cluster, follow the job, and exit with its real result.
+    """Submit a recipe to a Ray cluster, follow the job, and exit with its result.
 
-    Only the recipe is sent, so its paths must be absolute, or URLs, and mean the same on the
-    cluster.
+    Only the recipe is sent. Its paths must be absolute paths or URLs that are valid on every node.
 
-    The same command finds its job again: it follows a job that is running, and starts an ended one
-    anew as NAME-2, NAME-3, and so on. A job with a --submission-id runs once; when it is submitted
-    again, the command follows it or reports how it ended.
+    If a job with the same recipe and options is running, the command follows it. If it has ended,
+    the command starts a new job named NAME-2, NAME-3, and so on. A job with a --submission-id runs
+    at most once. If you submit it again, the command follows it or reports its result.
 
     The command exits with 0 if the job succeeded and its output is complete, with 4 if it succeeded
     and the output is incomplete, with the exit code of a job that failed, with 5 if the job cannot
-    be reached or --timeout has passed, and with 7 if the job was stopped. The job goes on when this
-    command ends. To stop it, run `ray job stop ID --address URL`.
+    be reached or --timeout has passed, and with 7 if the job was stopped. The job keeps running
+    when this command ends. To stop it, run `ray job stop ID --address URL`.
     """
     from nanotok_ray.cli.submit import run_submit
 

@@ -59,10 +59,10 @@ SECTIONS: Final = {
 COMPLETION_VARIABLE: Final = "_NANOTOK_COMPLETE"
 
 _EXAMPLES = """
-nanotok init /data/web         # look into a folder and write /data/recipe.toml
-nanotok doctor recipe.toml     # is this machine ready for the job?
-nanotok plan recipe.toml       # what is to be done, and how long may it take?
-nanotok prepare recipe.toml    # the job; the same command resumes it
+nanotok init /data/web         # read a folder and write /data/recipe.toml
+nanotok doctor recipe.toml     # is this machine ready for a job?
+nanotok plan recipe.toml       # what will a job do, and how long will it take?
+nanotok prepare recipe.toml    # run the job; run it again to resume
 """
 
 
@@ -81,7 +81,7 @@ nanotok = Group(
     examples=_EXAMPLES,
     context_settings=SETTINGS,
     help="Turn a text corpus into a BPE tokenizer and verified token shards, on Ray.\n\n"
-    "A recipe describes the job: docs/recipes.md explains it, and jobs/recipes/ has examples. "
+    "A recipe describes the job. docs/recipes.md explains recipes, and jobs/recipes/ has examples. "
     "`nanotok COMMAND --help` describes each command.\n\n"
     "Text for people goes to stderr. If stdout is not a terminal, its last line is the result as "
     "one JSON document.",

@@ -169,13 +169,13 @@ change_options = options(
     click.option(
         "--resplit",
         is_flag=True,
-        help="Assign train and val anew. By default files keep the split that the first plan gave "
-        "them.",
+        help="Assign all files to train and val again. By default, files keep the split of the "
+        "first plan.",
     ),
     click.option(
         "--allow-removed",
         is_flag=True,
-        help="Accept that a source, or more than a tenth of its files or bytes, is gone, and "
+        help="Accept that a source, or more than a tenth of its files or bytes, is missing, and "
         "remove its documents from the output.",
     ),
     click.option(
@@ -188,7 +188,7 @@ change_options = options(
 relearn_option = click.option(
     "--relearn",
     is_flag=True,
-    help="Relearn the tokenizer from the current inputs. By default it is kept when only the "
+    help="Relearn the tokenizer from the current inputs. By default, it is kept when only the "
     "inputs have changed.",
 )
 
@@ -245,7 +245,7 @@ file_options = options(
     click.option(
         "--document-per-file",
         is_flag=True,
-        help="Read a .txt, or a file of no known suffix, as one document.",
+        help="Read a .txt file, or a file with an unknown suffix, as one document.",
     ),
     click.option(
         "--column",
@@ -260,7 +260,7 @@ corpus_options = options(
         type=Choice(("text", "chat")),
         default="text",
         show_default=True,
-        help="What a document is: a text, or a conversation, of which all messages are read.",
+        help="Kind of the documents: texts, or conversations, of which all messages are read.",
     ),
     file_options,
 )

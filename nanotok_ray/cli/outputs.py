@@ -26,7 +26,7 @@ from nanotok_ray.cli.options import (
 nanotok status /data/out
 nanotok status /data/out --watch      # every 10 s until the run has ended
 nanotok status s3://bucket/out --json | jq .state
-nanotok status recipe.toml            # and what `nanotok prepare` has left to do
+nanotok status recipe.toml            # also what `nanotok prepare` would do
 """
 )
 @output_argument
@@ -34,10 +34,10 @@ nanotok status recipe.toml            # and what `nanotok prepare` has left to d
 def status(arguments: Arguments) -> int:
     """Show the state of an output's last run. Reads only files in the output folder.
 
-    The command works from any machine that sees the output, during the run and after it. It reads
+    The command works on any machine that can read the output, during the run and after it. It reads
     the lock (OUT/run/lease) and the journal (OUT/run/journal). A job writes its journal when a
-    stage begins and every 3 s. With a recipe the inputs are read too, as by `nanotok prepare
-    --dry-run`.
+    stage begins and every 3 s. With a recipe, it also reads the inputs, as `nanotok prepare
+    --dry-run` does.
 
     \b
     States:
@@ -46,10 +46,10 @@ def status(arguments: Arguments) -> int:
       finished     the output is published, and no error is recorded
       trained      `nanotok train` has ended
       failed, interrupted, terminated
-                   the last run ended so; an earlier output may be published
-      unfinished   there was a run that did not record how it ended
-      never run    there is a plan and nothing else
-      nothing      there is no file of nanotok_ray in the folder
+                   the last run ended this way; an earlier output may be published
+      unfinished   a run did not record how it ended
+      never run    there is only a plan
+      nothing      the folder has no file of nanotok_ray
 
     The command exits with 0 if the state is running, finished or trained, with 5 if the storage
     does not answer, and with 4 otherwise.
@@ -113,11 +113,11 @@ def report(arguments: Arguments) -> int:
 @command(
     examples="""
 nanotok verify /data/out
-nanotok verify /data/out --no-sample      # if the sources are not here
-nanotok verify /data/out --deep           # every document against its source
-nanotok verify /data/out --masks          # every loss mask against its source
+nanotok verify /data/out --no-sample      # if the sources cannot be read
+nanotok verify /data/out --deep           # compare all documents with their source
+nanotok verify /data/out --masks          # compare all loss masks with their source
 nanotok verify s3://bucket/out --deep --cpus 16
-nanotok verify /data/out/export/llmc      # an export against the native shards
+nanotok verify /data/out/export/llmc      # compare an export with the native shards
 """
 )
 @output_argument
@@ -132,18 +132,18 @@ nanotok verify /data/out/export/llmc      # an export against the native shards
     "--of",
     type=PATH,
     metavar="OUTPUT",
-    help="The output that an export was made of.  [default: the folder above export/]",
+    help="The output from which an export was made.  [default: the folder above export/]",
 )
 @execution_options
 def verify(arguments: Arguments) -> int:
     """Verify a finished output, or an export, and change nothing.
 
-    All files are read, and sizes, sha256, indexes, masks and sums are checked. In addition a sample
-    of the documents is compared with its source: texts are decoded and compared with the ids of
-    tiktoken; conversations and vision documents are rendered by a second implementation, and ids,
-    masks and images are compared. --masks does this for all conversations and vision documents,
-    and --deep for all documents, including those that were quarantined. No document is checked by
-    the code that encoded it.
+    The command reads all files, and checks sizes, sha256, indexes, masks and sums. It also compares
+    a sample of the documents with their sources. It decodes texts and compares them with the ids of
+    tiktoken. It renders conversations and vision documents with a second implementation, and
+    compares ids, masks and images. --masks does this for all conversations and vision documents,
+    and --deep for all documents, including those that were quarantined. The checks do not use the
+    code that encoded the documents.
 
     Slices are checked in threads of this process. With --cpus or --address they are checked on Ray,
     and with --local in processes of this machine.
@@ -218,7 +218,7 @@ packing_options = options(
     click.option(
         "--too-long",
         type=Choice(("crop", "drop")),
-        help="What becomes of a conversation longer than a row.  [default: crop]",
+        help="Whether to crop or drop conversations longer than a row.  [default: crop]",
     ),
 )
 """Options of `inspect --packing`; None where they are not given."""
@@ -245,11 +245,12 @@ def inspect(arguments: Arguments) -> int:
 
     Tokens alternate between two colors. In documents with a loss mask, green tokens are trained on
     and red ones are not; without colors, [[ ]] encloses those that are trained on. At most 2,000
-    tokens of a document are shown unless --all is given.
+    tokens of a document are shown unless you pass --all.
 
-    With --packing nothing is shown of the documents; only their lengths are read. For each packing
-    method and row length a table shows the rows, their padding ("used": the share of row positions
-    that hold a token), and the tokens that are cut or lost ("kept": the share of tokens in rows).
+    With --packing the command reads only the lengths of the documents, and shows none of them. For
+    each packing method and row length a table shows the rows, their padding ("used": the share of
+    row positions that hold a token), and the tokens that are cut or lost ("kept": the share of
+    tokens in rows).
 
     \b
     Packing methods:
@@ -261,9 +262,10 @@ def inspect(arguments: Arguments) -> int:
       nanochat       the rows of nanochat's loader: no padding; what does not
                      fit, and what is in its buffer at the end, is lost
 
-    One epoch is planned. A mixture (--weights) has no end, so as many tokens are planned as the
-    output has, or --tokens. A second table shows how often each source is repeated: 0.5 epochs are
-    half of its documents once. docs/training.md describes how to feed a trainer.
+    The preview covers one epoch. A mixture (--weights) has no end, so the preview covers as many
+    tokens as the output has, or --tokens. A second table shows how often each source is repeated.
+    0.5 epochs mean that half of its documents are read once. docs/training.md describes how to feed
+    a trainer.
     """
     from nanotok_ray.cli.inspect import run_inspect
 
@@ -297,7 +299,7 @@ def export(arguments: Arguments) -> int:
     """Write a finished output in the layouts of other trainers.
 
     \b
-    Layouts, and what reads them:
+    Layouts and their readers:
       llmc       llm.c, modded-nanogpt, nemo-automodel's NanogptDataset
       megatron   Megatron's IndexedDataset, gpt-neox's MMapIndexedDataset
       datatrove  datatrove's DatatroveFolderDataset, DocumentTokenizerMerger
@@ -307,12 +309,12 @@ def export(arguments: Arguments) -> int:
       litdata    litdata's StreamingDataset with TokensLoader
       raw        numpy.memmap and numpy.load, as in nanoGPT and torchtitan
 
-    Nothing is tokenized again. A file with the same bytes as a native one is a hard link to it, so
-    it needs no space on the same disk. Every file is read back, and every document is compared,
-    before it counts as done. The same command resumes where it stopped, exports only what is new
-    after the output has grown, and removes what the output no longer has. `nanotok verify
-    OUT/export/LAYOUT` compares the whole export again. While the command writes into the output, no
-    job and no gc can run on it.
+    Nothing is tokenized again. A file with the same bytes as a native file is a hard link on the
+    same disk, and needs no space. The command reads every file back, and compares every document.
+    Run the same command again to resume, or after the output has changed: it exports only new
+    documents, and removes those that the output no longer has. `nanotok verify OUT/export/LAYOUT`
+    compares the whole export again. While the command writes into the output, no job and no gc can
+    run on it.
 
     Units are exported in threads of this process. With --cpus or --address they are exported on
     Ray, and with --local in processes of this machine.

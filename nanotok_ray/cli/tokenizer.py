@@ -24,8 +24,8 @@ from nanotok_ray.cli.options import (
 PATTERN_NAMES = "nanochat, gpt4, cl100k, r50k, o200k"
 TOKENIZERS_HELP = """
 A tokenizer is a folder, a tokenizer.txt, tokenizer.json or tokenizer.pkl, a file of ranks with its
-pattern, as ranks.tiktoken:gpt4, or the name of an encoding of tiktoken, as cl100k_base or gpt2.
-The names cl100k and o200k need the package bpe-openai.
+pattern, such as ranks.tiktoken:gpt4, or the name of an encoding of tiktoken, such as cl100k_base or
+gpt2. The names cl100k and o200k need the package bpe-openai.
 """
 FILES_HELP = """
 Files are parquet (a document per row), .jsonl and .ndjson (a JSON object per line) or .txt (a
@@ -34,8 +34,8 @@ globs, and folders of one format are accepted.
 """
 BAD_DOCUMENTS_HELP = """
 Documents that cannot be used (invalid UTF-8, invalid JSON, no text) are skipped, counted, and
-listed with their reasons. If they are too many, or if a file cannot be read to its end, the command
-exits with 3 and writes nothing.
+listed with their reasons. If there are too many of them, or if a file is truncated or damaged, the
+command exits with 3 and writes nothing.
 """
 
 tokenizer = Group(
@@ -80,7 +80,7 @@ def split_pattern_option(default: str) -> Callable[[Any], Any]:
 training_options = options(
     vocab_size_option(is_required=True),
     click.option(
-        "--output", type=PATH, required=True, metavar="FILE|FOLDER", help="Where to write it."
+        "--output", type=PATH, required=True, metavar="FILE|FOLDER", help="File or folder to write."
     ),
     also_option,
     click.option(
@@ -90,7 +90,7 @@ training_options = options(
         multiple=True,
         help="Special token. Repeatable.  [default: nanochat's nine; none for *.tiktoken]",
     ),
-    click.option("--no-special-tokens", is_flag=True, help="Have no special tokens."),
+    click.option("--no-special-tokens", is_flag=True, help="Use no special tokens."),
     click.option(
         "--min-pair-count",
         type=COUNT,
@@ -103,7 +103,7 @@ training_options = options(
         "--max-token-bytes",
         type=whole(2),
         metavar="N",
-        help="Make no token longer than N bytes.",
+        help="Maximum length of a token in bytes.",
     ),
     cpus_option,
     click.option("--force", is_flag=True, help="Overwrite existing files, also another tokenizer."),
@@ -117,7 +117,7 @@ pattern_option = click.option(
 
 open_options = options(
     pattern_option,
-    click.option("--plot", type=PATH, metavar="FILE", help="Also draw a picture: *.svg or *.png."),
+    click.option("--plot", type=PATH, metavar="FILE", help="Also write a plot: *.svg or *.png."),
 )
 
 
@@ -149,7 +149,7 @@ nanotok tokenizer train --vocab-size 50000 --output tokenizer.json --column body
 def train(arguments: Arguments) -> int:
     """Train a tokenizer from files, in this process and without a recipe.
 
-    All documents are used; there is no val split. The merges equal those of a job over the same
+    All documents are used; there is no val split. The merges equal those of a job with the same
     documents, and those of rustbpe.
 
     --output is a folder for all files of a tokenizer and its report.json, or a single file:
@@ -192,16 +192,18 @@ def learn(arguments: Arguments) -> int:
     """Learn a tokenizer from counts of spans, without reading any text.
 
     COUNTS are count files (WORK/counts/**/*.arrow of a job, or what SpanCounts.save writes),
-    parquet files with a row per span (from Spark, SQL or other tools), or folders of them. They are
-    added up. A count file stores the pattern that split the texts. Parquet files do not, so give it
-    with --pattern; the tokenizer is only right if the texts were split by that pattern.
+    parquet files with a row per span (from Spark, SQL or other tools), or folders of them. The
+    command adds them up. A count file stores the pattern that split the texts. Parquet files do
+    not, so pass it with --pattern. The tokenizer is correct only if the texts were split with that
+    pattern.
 
-    A job keeps the counts of earlier runs and, with max_chars, those of slices past the limit. If
-    the corpus or the recipe has changed since, or if it has max_chars, name the files to use.
+    The work folder of a job also has counts of earlier runs and, with max_chars, counts of slices
+    past the limit. If the corpus or the recipe has changed, or if the recipe has max_chars, name
+    the files to use.
 
     --output is a folder. --also writes smaller tokenizers beside it, such as /data/tokenizer-16384;
-    nothing is learned twice, since the first merges of a tokenizer are the smaller one. Files of
-    another tokenizer are not overwritten without --force.
+    they are cut from the learned tokenizer, so nothing is learned twice. Files of another tokenizer
+    are not overwritten without --force.
     """
     from nanotok_ray.cli.tokenizer_train import run_learn
 
@@ -270,10 +272,10 @@ nanotok tokenizer compare A B --corpus pages.jsonl --by language --max-bytes 1GB
 def compare(arguments: Arguments) -> int:
     """Compare tokenizers on corpora: bytes per token by source and language, and shared tokens.
 
-    The first tokenizer is compared with each of the others: "diff" is how many percent fewer tokens
-    it makes. The column "code point" is the bytes per token of a tokenizer with one token per code
-    point. Every text is decoded again and compared. Then the vocabularies are compared: the tokens
-    that both have, and the first merge that differs.
+    The first tokenizer is compared with each of the others. "diff" states how many percent fewer
+    tokens it makes. The column "code point" is the bytes per token of a tokenizer with one token
+    per code point. Every text is decoded again and compared. Then the vocabularies are compared:
+    the tokens that both have, and the first merge that differs.
     """
     from nanotok_ray.cli.tokenizer_compare import run_compare
 
@@ -308,10 +310,10 @@ nanotok tokenizer eval /data/out/tokenizer --against /data/old/tokenizer --split
 def evaluate(arguments: Arguments) -> int:
     """Evaluate a tokenizer on sample texts: news, Korean, code, math, science.
 
-    The table is that of nanochat's tok_eval, but the texts are different ones, so compare the
-    numbers with each other and not with published ones. "diff" is how many percent fewer tokens the
-    first tokenizer makes. Every text is decoded again and compared. The texts of --splits-of are
-    used without special tokens.
+    The table has the form of nanochat's tok_eval, but other texts, so compare the numbers with each
+    other and not with published ones. "diff" states how many percent fewer tokens the first
+    tokenizer makes. Every text is decoded again and compared. The texts of --splits-of are used
+    without special tokens.
     """
     from nanotok_ray.cli.tokenizer_compare import run_eval
 
@@ -330,7 +332,7 @@ nanotok tokenizer extend ranks.tiktoken:gpt4 --special-token '<|bos|>' --output 
 @click.option(
     "--preset",
     type=Choice(("seed", "nano-deepseek-ocr")),
-    help="Special tokens that belong together; those of --special-token follow them.",
+    help="Named group of special tokens, added before those of --special-token.",
 )
 @click.option(
     "--special-token",
@@ -347,10 +349,10 @@ nanotok tokenizer extend ranks.tiktoken:gpt4 --special-token '<|bos|>' --output 
 def extend(arguments: Arguments) -> int:
     """Add special tokens to a tokenizer, without changing any id.
 
-    A model can use the new tokenizer as soon as its embedding has more rows, and text that was
-    tokenized before stays valid. New names get the ids after the last one, in their order; existing
-    names stay as they are. Files of another tokenizer are not overwritten. A job does the same with
-    tokenizer.extend = ["preset:seed"] in its recipe.
+    New tokens get the ids after the last one, in the given order. Existing ids do not change, so
+    tokenized text stays valid, and a model needs only more rows in its embedding. Files of another
+    tokenizer are not overwritten. A job does the same with tokenizer.extend = ["preset:seed"] in
+    its recipe.
 
     \b
     Presets:

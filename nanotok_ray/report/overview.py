@@ -45,6 +45,8 @@ class Head:
     status: str = ""
     warnings: Sequence[str] = ()
     text: str = ""
+    outcome: str = ""
+    """Whether every document was written: what a reader wants to know first."""
     lead: Sequence[Cell] = ()
     """What ran, when and how long."""
     figures: Sequence[Figure] = ()
@@ -65,11 +67,26 @@ def head(facts: Facts) -> Head:
         status=cut(status),
         warnings=warnings,
         text=text,
+        outcome=_outcome(facts),
         lead=[*_lead(facts)],
         figures=[*_figures(facts)],
         run=_run(facts),
         recipe=str(run_head.get("recipe") or "")[:_MAX_RECIPE_CHARS],
     )
+
+
+def _outcome(facts: Facts) -> str:
+    """Return a sentence on the documents of a published output, or an empty string."""
+    if facts.manifest is None:
+        return ""
+    documents = facts.manifest["totals"]["all"]["documents"]
+    total, written, bad = (documents[name] for name in ("in", "out", "quarantined"))
+    checked = "written and verified" if "verified" in (facts.summary or {}) else "written"
+    if written == total:
+        return f"All {total:,} documents were {checked}. None was quarantined."
+    rest = total - written - bad
+    dropped = f" {rest:,} were dropped by the rules of the recipe." if rest else ""
+    return f"{written:,} of {total:,} documents were {checked}. {bad:,} were quarantined.{dropped}"
 
 
 _NO_MANIFEST: Final = "There is no manifest: the corpus is not tokenized, or not all of it."
@@ -97,7 +114,7 @@ def _lead(facts: Facts) -> Iterator[Cell]:
         yield Code(cut(journal.head["command"], _MAX_PATH_CHARS))
     began, took = began_at(journal), seconds_of(journal)
     if began:
-        yield f"began {format_time(began)}"
+        yield f"started {format_time(began)}"
     if took is not None:
         text = "took" if journal.end is not None else "last update after"
         yield f"{text} {format_duration(took)}"
@@ -213,7 +230,7 @@ def _failures(facts: Facts) -> Iterator[Part]:
     ]
     heads = ("stage", "slice", "worker", "error", "attempts")
     yield Part(
-        title="Slices that failed for good",
+        title="Slices that failed",
         beside=f"{len(failed):,}",
         table=Table(heads=heads, rows=rows, texts=4),
     )
@@ -255,7 +272,7 @@ def _problems(facts: Facts) -> Iterator[Part]:
         )
     if lines:
         rows = [(cut(line, 1000),) for line in lines]
-        yield Part(title="Of this page", table=Table(heads=("what",), rows=rows))
+        yield Part(title="Limits of this page", table=Table(heads=("what",), rows=rows))
 
 
 def exports(facts: Facts) -> Iterator[Part]:
@@ -275,7 +292,7 @@ def exports(facts: Facts) -> Iterator[Part]:
         for folder, value in sorted(found.items())
     ]
     if rows:
-        heads = ("layout", "folder", "left out", "files", "documents", "tokens")
+        heads = ("layout", "folder", "omitted", "files", "documents", "tokens")
         yield Part(table=Table(heads=heads, rows=rows, texts=3))
 
 

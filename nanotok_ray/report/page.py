@@ -46,11 +46,11 @@ class _Section:
 
 
 _SECTIONS: Final[tuple[tuple[str, str, tuple[_Parts, ...]], ...]] = (
-    ("run", "How it ran", (stages, timeline_and_stragglers)),
+    ("run", "Stages", (stages, timeline_and_stragglers)),
     ("sources", "Sources", (sources,)),
     ("vocabulary", "Vocabulary", (vocabulary,)),
     ("lengths", "Lengths", (document_lengths, token_lengths)),
-    ("quarantine", "Set aside", (quarantined,)),
+    ("quarantine", "Quarantine", (quarantined,)),
     ("masks", "Masks", (masks,)),
     ("examples", "Examples", (example_tokens, example_documents)),
     ("notes", "Notes and warnings", (notes,)),

@@ -50,14 +50,14 @@ def quarantined(facts: Facts) -> Iterator[Part]:
     """Yield the table, or a line that nothing was quarantined."""
     wanted = _counts(facts)
     if facts.manifest is not None and not wanted:
-        yield Part(text="Nothing was set aside.")
+        yield Part(text="No document was quarantined.")
         return
     folder, names = _files(facts)
     found = _examples(folder, names, set(wanted))
     counts = wanted if facts.manifest is not None else dict(sorted(found.counts.items()))
     if not counts:
         if facts.has_begun:
-            yield Part(text="Nothing was set aside so far.")
+            yield Part(text="No document has been quarantined so far.")
         return
     formats = _formats(facts)
     rows = [

@@ -77,7 +77,7 @@ def stages(facts: Facts) -> Iterator[Part]:
         )
         for line in lines
     ]
-    heads = ("stage", "", "time", "share", "rate", "done", "kept", "failed")
+    heads = ("stage", "", "time", "share", "rate", "done", "already done", "failed")
     yield Part(table=Table(heads=heads, rows=rows, texts=2))
 
 
@@ -230,7 +230,7 @@ def _timeline(journal: RunJournal) -> Iterator[Part]:
             description=f"{len(bars):,} slices of {len(workers):,} workers over "
             f"{format_duration(width)}; the tables of stages and of the slowest slices say the "
             "same in numbers.",
-            x_name="since the run began",
+            x_name="since the run started",
         ),
         boxes=[*draw(bars, lanes, scale), *_failed(journal, scale, below=_MARKS / height)],
         x_ticks=[
@@ -410,8 +410,8 @@ def _note(
         text += (
             f"With so many slices or workers the picture is binned: {BINS} stretches of time of "
             f"{format_duration(width / BINS)} and {len(lanes)} lanes of neighbouring workers. A "
-            "cell is as dark as its workers were busy, and has the colour of the stage that took "
-            "most of it."
+            "cell is darker the busier its workers were, and has the colour of the stage that "
+            "took most of the time."
         )
     else:
         again = "Bars with a red outline took several attempts. " if counted[True] else ""

@@ -42,7 +42,7 @@ def vocabulary(facts: Facts) -> Iterator[Part]:
 def _learned(report: Mapping[str, Any]) -> Part:
     values: dict[str, Cell] = {
         "merges": f"{len(report['merges']['count']):,}",
-        "ended": cut(why_stopped(report)),
+        "stopped because": cut(why_stopped(report)),
         "learned from": f"{report['texts']:,} texts, {format_bytes(report['text_bytes'])}",
         "distinct spans": f"{report['distinct_spans']:,}",
         "pattern": Code(cut(report["pattern"], 2000)),

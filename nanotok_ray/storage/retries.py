@@ -155,7 +155,10 @@ def _is_transient_status(status: object) -> bool:
 
 T = TypeVar("T")
 
-# Names of classes of botocore, google-auth and azure-core: nobody to ask in the name of.
+_JITTER = random.SystemRandom()
+"""Leaves the state of `random` to the user, and differs between forked processes."""
+
+# Names of classes of botocore, google-auth and azure-core: there are no credentials.
 _NO_CREDENTIALS = {
     "ClientAuthenticationError",
     "DefaultCredentialsError",
@@ -184,7 +187,7 @@ class StoreRetryPolicy:
     def wait_after(self, failures: int) -> float | None:
         """Return how long to wait after that many failures, None if it was the last try.
 
-        Up to half of a wait is left out at random, so that many readers do not come back at once.
+        The wait is shortened at random by up to a half, so that many readers do not retry at once.
 
         >>> StoreRetryPolicy().wait_after(5) is None, 0.5 <= StoreRetryPolicy().wait_after(2) <= 1.0
         (True, True)
@@ -192,7 +195,7 @@ class StoreRetryPolicy:
         if failures >= self.tries:
             return None
         wait = min(self.first_wait * float(2 ** (failures - 1)), self.longest_wait)
-        return wait * random.uniform(0.5, 1.0)
+        return wait * _JITTER.uniform(0.5, 1.0)
 
 
 class _Process:

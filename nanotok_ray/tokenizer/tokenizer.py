@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from nanotok_ray.documents.texts import Texts
 
-CACHE_BYTES = 32 * 1024 * 1024
+CACHE_BYTES = 128 * 1024 * 1024
 """Default bytes of the cache of spans of each thread that encodes."""
 
 Gaps = Literal["spans", "error"]

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.chat import (
-    conversation,
     conversation_of,
     expected_text,
     expected_trained_text,
+    layout,
     message_texts,
     segments_of,
 )
@@ -56,7 +56,7 @@ def messages_of(system, turns):
 def test_messages_without_tools_are_what_chat_lays_out(talk):
     messages = messages_of(*talk)
     document = document_of(messages)
-    expected = list(conversation.layout({"messages": messages}))
+    expected = list(layout({"messages": messages}))
     assert segments_of(document, MESSAGES) == expected
     assert segments_of(document_of({"messages": messages, "x": None}), MESSAGES) == expected
     assert conversation_of(document, MESSAGES) == {"messages": messages}
@@ -77,7 +77,7 @@ def test_sharegpt_is_the_conversation_it_stands_for(talk, beside, speaker, is_gp
         for message in messages_of(None if beside else system, turns)
     ]
     document = {"conversations": told} | ({"system": system} if beside else {})
-    expected = list(conversation.layout({"messages": messages_of(system, turns)}))
+    expected = list(layout({"messages": messages_of(system, turns)}))
     assert segments_of(document_of(document), SHAREGPT) == expected
 
 
@@ -163,4 +163,4 @@ def test_tool_calls_are_the_parts_they_stand_for(rounds, last, as_object):
         openai += [user("q"), *as_openai(turns, last, as_object=as_object)]
         plain += [user("q"), assistant(as_parts(turns, last))]
     given_back = segments_of(document_of({"messages": openai}), MESSAGES)
-    assert given_back == list(conversation.layout({"messages": plain}))
+    assert given_back == list(layout({"messages": plain}))

@@ -42,6 +42,7 @@ IN_NANOCHAT = re.compile(r"^from (tasks|nanotok_ray\.nanochat)\b", re.MULTILINE)
 SMALLER = {"truncated(8192)": "truncated(300)"}
 """What a corpus of some KB cannot give."""
 
+NEEDS_TORCH = ("examples/train_tiny.py",)
 FEWER_STEPS = {"300": "3", "100": "1"}
 """Arguments of an example that trains."""
 
@@ -150,14 +151,15 @@ def parse(arguments, *, default_recipe=None):
 
 
 def check_python(arguments, *, runs, place):
-    """Run a module of jobs/ as its command, and an example if torch is there.
+    """Run a module of jobs/ as its command, and an example if what it needs is installed.
 
     Raises:
         AssertionError: there is no such module or file.
     """
     if arguments[0] != "-m":
         assert (ROOT / arguments[0]).is_file(), arguments
-        if runs and importlib.util.find_spec("torch"):
+        can_run = arguments[0] not in NEEDS_TORCH or importlib.util.find_spec("torch")
+        if runs and can_run and arguments[0].startswith("examples/"):
             run_example(*(here(FEWER_STEPS.get(word, word), place) for word in arguments))
         return
     module = arguments[1]

@@ -103,3 +103,13 @@ def test_every_program_is_run():
     counts = {"Ray Data": 2, "Hugging Face datasets": 2, "polars": 1, "DuckDB": 1, "Spark": 1}
     counts |= {"Daft": 1, "Conversations": 1}
     assert {title: len(programs) for title, programs in PROGRAMS.items()} == counts
+
+
+def test_the_first_example(tokenizer, tmp_path):
+    tokenizer.save(tmp_path / "out/tokenizer")
+    example = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
+    names = {}
+    exec(example.replace("/data/", f"{tmp_path}/"), names)
+    assert names["ids"].to_pylist() == [tokenizer.encode("hello world", "<|bos|>"), None]
+    assert names["counts"].to_pylist() == [len(names["ids"][0]) - 1, None]
+    assert names["same"].to_pylist() == ["<|bos|>hello world", None]

@@ -14,6 +14,8 @@ from nanotok_ray.job import (
     Stage,
     segment_name,
 )
+from nanotok_ray.loader import open_shards
+from tests.support.finished_output import finished_output
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/formats.md").read_text("utf-8")
@@ -41,3 +43,12 @@ def test_every_event_that_is_read_is_on_the_page():
 def test_names_and_versions_are_the_true_ones():
     assert f"OUT/{segment_name(17, 0)}" in PAGE
     assert f"`{JOURNAL_FORMAT}`" in PAGE
+
+
+def test_the_example_reads_the_first_document(tmp_path):
+    out = finished_output(tmp_path)
+    shard = min(Path(out, "web/train").glob("*.bin")).with_suffix("")
+    example = re.search(r"```python\n(from pathlib.*?)```", PAGE, re.DOTALL)[1]
+    names = {}
+    exec(example.replace("/data/out/web/train/NAME", str(shard)), names)
+    assert any(names["first"].tolist() == ids.tolist() for ids in open_shards(out, "train", "web"))

@@ -169,8 +169,12 @@ def test_the_vocabulary_and_its_curve_are_those_of_the_training_report(out):
     assert page.row("1", "··" if report["merges"]["token"][0] == "  " else "")  # two spaces first
 
 
-def test_what_was_set_aside_is_told_with_a_place(out):
+def test_what_was_quarantined_is_counted_first_and_listed_with_its_place(out):
     page = page_of(out)
+    documents = manifest_of(out)["totals"]["all"]["documents"]
+    numbers = f"{documents['out']:,} of {documents['in']:,} documents were written"
+    assert numbers in page.text
+    assert f"{documents['quarantined']:,} were quarantined" in page.text
     row = next(row for row in page.rows if row[0] == "chats/train" and "JSON" in row[1])
     assert row[-1] == "5"
     assert "0.jsonl, byte " in row[2]
@@ -189,9 +193,10 @@ def test_an_output_elsewhere_has_the_same_page_and_leaves_no_copies(out, tmp_pat
     assert not (tmp_path / "copies").exists()
 
 
-def test_nothing_set_aside_is_said(tmp_path, in_process):
+def test_that_nothing_was_quarantined_is_said(tmp_path, in_process):
     page = page_of(finished_output(tmp_path))
-    assert "Nothing was set aside." in page.text
+    assert "No document was quarantined." in page.text
+    assert "documents were written and verified. None was quarantined." in page.text
 
 
 def test_masks_are_those_of_the_shards(out):
@@ -317,7 +322,7 @@ def test_a_failed_run_shows_its_error_first_and_what_there_is(out):
         out, [*events[:-1], end(START + 9, "failed", "SliceError: 1 of 10 failed")], run=2
     )
     page = page_of(out)
-    assert page.text.index("SliceError: 1 of 10 failed") < page.text.index("How it ran")
+    assert page.text.index("SliceError: 1 of 10 failed") < page.text.index("Stages")
     assert "There is no manifest" in page.text
     assert ("span", {"class": "badge bad"}) in page.attributes
     assert "SourceError: the file is gone" in page.row("count", broken["name"].partition(" ")[2])[3]
@@ -439,7 +444,7 @@ def test_a_job_that_fails_while_it_counts_shows_what_was_quarantined(tmp_path, i
         "limits.max_quarantined_share=1.0",
     )
     prepare(other)
-    assert "Nothing was set aside." in page_of(tmp_path / "out").text
+    assert "No document was quarantined." in page_of(tmp_path / "out").text
 
 
 def test_an_empty_folder_gives_a_page_and_the_command_refuses_it(tmp_path, capsys):
@@ -586,6 +591,6 @@ def test_a_scale_without_width_is_refused(low, high, is_log):
 def test_the_start_is_that_of_the_run_though_its_head_is_written_again(out):
     events = demo_run(10)
     write_journal(out, [events[0], *events[1:9], head(at=START + 5), *events[9:]], run=2)
-    assert "began 2026-09-21 14:13:20 UTC" in page_of(out).text
+    assert "started 2026-09-21 14:13:20 UTC" in page_of(out).text
     write_journal(out, [head(at=START + 5), *events[1:-1]], run=3)
-    assert "began 2026-09-21 14:13:20 UTC" in page_of(out).text
+    assert "started 2026-09-21 14:13:20 UTC" in page_of(out).text

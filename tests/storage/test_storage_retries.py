@@ -1,6 +1,7 @@
 """What is tried again, how often, how long in between; what fsspec is told; missing packages."""
 
 import errno
+import random
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -225,10 +226,12 @@ def test_the_limits_reach_the_store_behind_a_chain(tmp_path):
     assert file_system.fs.client_kwargs["timeout"].sock_read == 20
 
 
-def test_waits_stay_within_their_bounds():
+def test_waits_stay_within_their_bounds_and_leave_the_random_numbers_of_the_user():
+    state = random.getstate()
     waits = [StoreRetryPolicy().wait_after(failures) or 0.0 for failures in range(1, 6)]
     assert sum(waits) <= 7.5
     assert waits[-1] == 0
+    assert random.getstate() == state
 
 
 def test_a_policy_is_that_of_all_threads_and_ends_with_its_block():

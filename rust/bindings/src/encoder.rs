@@ -17,7 +17,7 @@ pub(crate) struct Encoder(nanotok_bpe::Encoder);
 #[pymethods]
 impl Encoder {
     #[new]
-    #[pyo3(signature = (pattern, merges, *, gaps = "spans", byte_order = None, cache_bytes = 33_554_432))]
+    #[pyo3(signature = (pattern, merges, *, gaps = "spans", byte_order = None, cache_bytes = 134_217_728))]
     fn new(
         py: Python<'_>,
         pattern: &str,

@@ -1,5 +1,5 @@
 //! Which byte each of the ids 0 to 255 stands for. Learned vocabularies have them in order; those of others
-//! often do not. Takes 256 bytes, renames ids. Knows neither spans nor documents.
+//! often do not. Takes 256 bytes, renames ids.
 //!
 //! Merging works on bytes as ids. Merges are renamed before it, ids after it: no merge depends on how
 //! the bytes are numbered, as only ids above them are compared.

@@ -1,4 +1,4 @@
-//! Spans to counts. Takes batches of documents, keeps tables span -> u64, gives a sorted run. The
+//! Spans to counts. Takes batches of documents, keeps tables span -> u64 and returns a sorted run. The
 //! result depends on the documents alone: not on their order, their batches, or the threads.
 
 use crate::count::counter::{Counter, Sums};

@@ -1,5 +1,5 @@
-//! Token ids to bytes and to text, many rows at once. Takes a vocabulary and the names of special
-//! tokens once, then ids. Does not know how ids were made, nor where rows come from.
+//! Token ids to bytes and to text, many rows at once. Takes a vocabulary and the names of special tokens
+//! once, then ids.
 
 use rustc_hash::FxHashMap;
 

@@ -1,5 +1,5 @@
-//! A borrowed batch of documents (or spans): all bytes back to back, and where each one starts.
-//! Takes raw arrays, checks them once, gives slices. Does not know what the bytes mean.
+//! A borrowed batch of documents (or spans): all bytes back to back, and where each one starts. Takes raw
+//! arrays, checks them once and returns slices.
 
 use std::ops::Range;
 

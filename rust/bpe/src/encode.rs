@@ -35,7 +35,7 @@ pub use ranks::merges_of_tokens;
 
 /// Bytes in which a thread remembers spans at most, unless told otherwise. It begins with 2 MiB, and doubles
 /// them while spans are new; while a table doubles, the old one is there too.
-pub const CACHE_BYTES: usize = 32 << 20;
+pub const CACHE_BYTES: usize = 128 << 20;
 
 /// Turns documents into ids. Can be shared between threads.
 #[derive(Debug)]
@@ -43,8 +43,8 @@ pub struct Encoder {
     splitter: Splitter,
     span_ids: SpanIds,
     cache_bytes: usize,
-    /// Those that no call is using, with what they remember. Never waited for: who finds it locked makes
-    /// a worker or drops one, so that a process that forked at the wrong time goes on.
+    /// Those that no call is using, with what they remember. Never waited for: who finds it locked makes a
+    /// worker or drops one, so that a process that forked at the wrong time continues.
     idle: Mutex<Vec<Worker>>,
 }
 

@@ -1,4 +1,4 @@
-//! The learner: spans and their counts to merges. Knows neither documents nor patterns.
+//! The learner: spans and their counts to merges.
 //!
 //! The rule, which is total, so that nothing but spans and counts decides the result: merge the pair
 //! of neighbours with the highest count, among equals the one with the smallest (left id, right id);
@@ -118,7 +118,7 @@ impl Progress<'_> {
     }
 }
 
-/// After so many places, progress is told.
+/// After so many places, progress is reported.
 const MAX_WORK: usize = 1 << 22;
 
 /// Learns merges from spans and their counts.
@@ -126,10 +126,10 @@ const MAX_WORK: usize = 1 << 22;
 /// A span may come more than once: its counts add. `progress` is called about a hundred times, more often
 /// where there is much to do, and may stop the work.
 ///
-/// Time: linear in the bytes of distinct spans, times the merges a byte takes part in (about 6 in
-/// text), and never quadratic in a long span. Memory: 8 to 9 bytes per byte of distinct spans, of
-/// which there may be 2^32; 2 more for over 65,000 merges; and up to 20 in all where merging goes on until
-/// most pairs that are left occur once.
+/// Time: linear in the bytes of distinct spans, times the merges a byte takes part in (about 6 in text),
+/// and never quadratic in a long span. Memory: 8 to 9 bytes per byte of distinct spans, of which there may
+/// be 2^32; 2 more for over 65,000 merges; and up to 20 in all where merging continues until most pairs
+/// that are left occur once.
 ///
 /// # Errors
 ///
@@ -201,13 +201,14 @@ impl Learned {
         goal: Goal,
         progress: &mut impl FnMut(Progress<'_>) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        let told = Progress { merges: &self.merges, counts: &self.counts, total: goal.num_merges };
-        if progress(told).is_break() { Err(Error::Stopped) } else { Ok(()) }
+        let now = Progress { merges: &self.merges, counts: &self.counts, total: goal.num_merges };
+        if progress(now).is_break() { Err(Error::Stopped) } else { Ok(()) }
     }
 }
 
-/// How often a pair of a text of so many bytes occurs at least that is looked at in the first place: the last
-/// merges' pairs occur 2 to 6 times as often in real text. If this is too much, learning goes on with less.
+/// How often a pair of a text of so many bytes occurs at least that is looked at in the first place: the
+/// last merges' pairs occur 2 to 6 times as often in real text. If this is too much, learning continues
+/// with less.
 fn first_least(num_bytes: u128, num_merges: usize) -> u64 {
     u64::try_from(num_bytes.div_ceil(128 * num_merges.max(1) as u128)).unwrap_or(u64::MAX)
 }

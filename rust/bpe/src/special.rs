@@ -1,5 +1,5 @@
-//! Counts how often some texts occur in documents: used to report special-token text that was seen
-//! (and stayed text). Knows no ids.
+//! Counts how often some texts occur in documents: used to report special-token text that was seen (and
+//! stayed text).
 
 use aho_corasick::{AhoCorasick, MatchKind};
 

@@ -1,4 +1,4 @@
-//! Documents to spans, by a pattern. Takes any bytes, gives slices of them that join to the document.
+//! Documents to spans, by a pattern. Takes any bytes and returns slices of them that join to the document.
 //! Does not count, and knows no ids.
 
 use crate::Error;

@@ -1,5 +1,5 @@
-//! Work in several threads that end with the call. Takes parts and what to do with each, gives the results
-//! in the order of the parts. Knows nothing of the work.
+//! Work in several threads that end with the call. Takes parts and what to do with each and returns the
+//! results in the order of the parts. Knows nothing of the work.
 
 use std::{panic, thread};
 

@@ -1,5 +1,5 @@
 //! The two widths of token ids: what callers get, and a few ids packed into one number, which is read and
-//! written at once. Knows no spans.
+//! written at once.
 
 /// An integer type that can hold token ids.
 pub trait TokenId: Copy + Default + Send {

@@ -1,5 +1,5 @@
-//! What each id stands for: 0 to 255 are the bytes, in order or in another, 256 + k is what merge k makes. Takes merges, gives
-//! bytes of ids. Does not know patterns, and has no special tokens.
+//! What each id stands for: 0 to 255 are the bytes, in order or in another, 256 + k is what merge k makes.
+//! Takes merges and returns bytes of ids.
 
 use rustc_hash::FxHashMap;
 

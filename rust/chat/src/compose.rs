@@ -1,5 +1,5 @@
 //! Documents to compositions, each by its dialect. Takes a batch, declines what is not surely well formed
-//! and goes on with the next; knows no encoder.
+//! and continues with the next.
 
 use std::ops::Range;
 

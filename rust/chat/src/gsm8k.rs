@@ -1,5 +1,5 @@
-//! GSM8K: a question, and an answer in which `<<48/2=24>>` is a use of the calculator. Takes JSON, gives
-//! turns.
+//! GSM8K: a question, and an answer in which `<<48/2=24>>` is a use of the calculator. Takes JSON and
+//! returns turns.
 
 use std::ops::Range;
 

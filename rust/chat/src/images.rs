@@ -1,5 +1,5 @@
 //! How many tokens the images of a document have, one image after the other. Takes the counts that a
-//! document gives, or one for all; does not know where images are.
+//! document gives, or one for all.
 
 use crate::declined::Declined;
 use crate::json::Value;

@@ -1,5 +1,5 @@
 //! JSON as a tree that borrows from the document. Takes bytes, declines what is not JSON to Python too or
-//! what Python may read differently; does not know what any key means.
+//! what Python may read differently.
 
 use std::borrow::Cow;
 use std::fmt;

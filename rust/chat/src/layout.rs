@@ -1,5 +1,5 @@
 //! Turns to parts: the special tokens around what is said, and the role and mask of every token, as
-//! nanochat has them. The only place that knows these; knows no JSON, nor how texts are cut.
+//! nanochat has them. The only place that knows these.
 
 use nanotok_bpe::{Composition, Part, Stretch};
 

@@ -1,6 +1,5 @@
-//! Conversations as arrays of messages, each of a role: nanochat's, and those of
-//! `OpenAI` with their tool calls.
-//! Takes JSON, gives turns.
+//! Conversations as arrays of messages, each of a role: nanochat's, and those of `OpenAI` with their tool
+//! calls. Takes JSON and returns turns.
 
 use crate::declined::Declined;
 use crate::json::{Object, Value};

@@ -1,5 +1,5 @@
 //! Batches of documents to ids, in threads that end with the call: a block of documents is composed, then
-//! encoded. Knows no shape of any document.
+//! encoded.
 
 use std::ops::Range;
 

@@ -1,4 +1,5 @@
-//! `ShareGPT`: an object whose `conversations` are turns with `from` and `value`. Takes JSON, gives turns.
+//! `ShareGPT`: an object whose `conversations` are turns with `from` and `value`. Takes JSON and returns
+//! turns.
 
 use crate::declined::Declined;
 use crate::json::Value;

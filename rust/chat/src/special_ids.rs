@@ -1,4 +1,4 @@
-//! The ids of special tokens by their names, and those that documents need. Knows no document.
+//! The ids of special tokens by their names, and those that documents need.
 
 use std::collections::BTreeMap;
 

@@ -20,7 +20,7 @@ pub(crate) fn calls<'d>(message: &mut Object<'d>) -> Result<Vec<Call<'d>>, Decli
 }
 
 /// Reads the turn that begins with a message of these calls: the answers to them, and what the assistant
-/// says after them, perhaps with further calls. Gives also the message after the turn.
+/// says after them, perhaps with further calls. Returns also the message after the turn.
 pub(crate) fn turn<'d>(
     message: Object<'d>,
     calls: Vec<Call<'d>>,

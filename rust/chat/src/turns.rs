@@ -1,5 +1,5 @@
-//! Conversations: who speaks in turn. Takes turns as a dialect reads them, gives them as nanochat has
-//! them: the system's words before the user's first, then user and assistant alternate. Knows no JSON.
+//! Conversations: who speaks in turn. Takes turns as a dialect reads them and returns them as nanochat has
+//! them: the system's words before the user's first, then user and assistant alternate.
 
 use std::borrow::Cow;
 

@@ -81,7 +81,7 @@ fn check_buffer(program: &mut Program, capacity: u32) {
     }
 }
 
-/// Fills rows of `length` inputs. Columns are mostly right, so that some fills are not refused.
+/// Fills rows of `length` inputs. Columns are usually right, so that some fills are not refused.
 fn check_fill(program: &mut Program, length: usize) {
     let sizes = [program.byte() % 40, program.byte() % 40];
     let narrow: Vec<u16> = (0..sizes[0]).map(|at| u16::from(at) * 1700).collect();

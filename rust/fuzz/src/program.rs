@@ -138,7 +138,7 @@ impl<'p> Program<'p> {
         char::from_u32(number.iter().sum::<u32>() % 0x11_0000).unwrap_or('\u{fffd}')
     }
 
-    /// How often: mostly once, else around a block's length, a length's byte, or 16 bits.
+    /// How often: usually once, else around a block's length, a length's byte, or 16 bits.
     fn times(&mut self) -> usize {
         let byte = self.byte();
         match byte {

@@ -31,10 +31,10 @@ pub struct Totals {
 
 /// Documents that wait for a row, and the row that is being filled.
 ///
-/// Before each document is chosen there must be `buffer_size` of them: if there are fewer, packing
-/// stops, and goes on where it was when more have come. The largest that fits the rest of the row is
-/// taken; if none does, the shortest, of which what does not fit is thrown away. Of equal ones the one
-/// that was pushed first is taken.
+/// Before each document is chosen there must be `buffer_size` of them: if there are fewer, packing stops,
+/// and continues where it was when more have come. The largest that fits the rest of the row is taken; if
+/// none does, the shortest, of which what does not fit is thrown away. Of equal ones the one that was
+/// pushed first is taken.
 #[derive(Debug, Clone)]
 pub struct BestFitBuffer {
     capacity: u32,

@@ -49,7 +49,7 @@ impl LongCounts {
         prefetch(&self.entries, self.place(hash) * ENTRY_BYTES);
     }
 
-    /// Asks for the bytes of the first entry of that hash.
+    /// Prefetches the bytes of the first entry of that hash.
     #[inline]
     pub(crate) fn prefetch_bytes(&self, hash: u64) {
         let entry = &self.entries()[self.place(hash)];
@@ -131,7 +131,7 @@ impl LongCounts {
         &self.bytes[start..start + length]
     }
 
-    /// Asks for the bytes that start there.
+    /// Prefetches the bytes that start there.
     #[inline]
     pub(crate) fn prefetch_at(&self, start: usize) {
         prefetch(&self.bytes, start);

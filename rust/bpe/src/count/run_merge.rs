@@ -1,5 +1,5 @@
-//! The one loop over many sorted runs: every span once, in order, with the rows that hold it. Takes
-//! runs sorted by (hash64, span). Does not know what is done with their counts.
+//! The one loop over many sorted runs: every span once, in order, with the rows that hold it. Takes runs
+//! sorted by (hash64, span).
 //!
 //! Hashes are spread evenly, so a window of them holds about equally many rows, wherever it lies. The
 //! rows of one window are gathered from all runs and put into buckets by hash: a few instructions a row
@@ -24,7 +24,7 @@ pub(crate) struct Row {
     place: u32,
 }
 
-/// What the loop gives for one span.
+/// What the loop passes on for one span.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rows<'a, 'm> {
     pub(crate) hash: u64,
@@ -54,7 +54,7 @@ impl<'m> Rows<'_, 'm> {
 ///
 /// # Errors
 ///
-/// A run that is not sorted, or what `each` gives.
+/// A run that is not sorted, or an error of `each`.
 pub(crate) fn merge<'a>(
     runs: &[RunView<'a>],
     mut each: impl FnMut(Rows<'a, '_>) -> Result<(), Error>,
@@ -70,7 +70,7 @@ pub(crate) fn merge<'a>(
         }
         sorter.sort(&mut rows);
         for same in rows.chunk_by_mut(|one, next| one.hash == next.hash) {
-            give(runs, &starts, same, &mut each)?;
+            visit(runs, &starts, same, &mut each)?;
         }
     }
     Ok(())
@@ -132,7 +132,7 @@ fn windows(runs: &[RunView<'_>]) -> impl Iterator<Item = u64> + use<> {
         .chain([u64::MAX])
 }
 
-/// Appends the rows of a run from `start` that lie in the window; gives where they end.
+/// Appends the rows of a run from `start` that lie in the window; returns where they end.
 fn gather(
     run: RunView<'_>,
     number: usize,
@@ -165,9 +165,9 @@ fn is_out_of_order(run: RunView<'_>, row: usize) -> bool {
         == Ordering::Less
 }
 
-/// Hands on rows of one hash: mostly one span, but two may have the same hash.
+/// Visits the rows of one hash: usually one span, but two may have the same hash.
 #[inline]
-fn give<'a>(
+fn visit<'a>(
     runs: &[RunView<'a>],
     starts: &[usize],
     rows: &mut [Row],

@@ -1,5 +1,5 @@
-//! Sums of sorted runs that come one hash range after the other, each run with a weight. Takes runs,
-//! keeps every span once with what learns from it. Knows neither patterns nor files.
+//! Sums of sorted runs that come one hash range after the other, each run with a weight. Takes runs, keeps
+//! every span once with what learns from it.
 
 use crate::count::run_merge::{Rows, merge};
 use crate::{Error, RunView, SortedRun};

@@ -1,5 +1,4 @@
-//! Counts as sorted runs: what a count file holds, owned and borrowed. Knows neither patterns nor
-//! files, nor how runs are added up.
+//! Counts as sorted runs: what a count file holds, owned and borrowed.
 
 use crate::short::Short;
 use crate::{Documents, Error};
@@ -39,7 +38,7 @@ impl SortedRun {
         self.counts.push(count);
     }
 
-    /// Gives back memory that no row needs.
+    /// Frees memory that no row needs.
     pub(crate) fn shrink(&mut self) {
         self.hashes.shrink_to_fit();
         self.data.shrink_to_fit();

@@ -1,6 +1,5 @@
-//! The counts of several tables as one sorted run. Takes tables, gives their sum, sorted by (hash64, span):
-//! rows are put where the first bits of their hash say, then the few that share these are sorted. Knows
-//! no documents.
+//! The counts of several tables as one sorted run. Takes tables and returns their sum, sorted by (hash64,
+//! span): rows are put where the first bits of their hash say, then the few that share these are sorted.
 
 use std::cmp::Ordering;
 use std::mem;
@@ -137,7 +136,7 @@ impl Tables<'_> {
         row.hash == other.hash && self.compare(row, other).is_eq()
     }
 
-    /// Compares spans; those of two tables are mostly the same.
+    /// Compares spans; those of two tables are usually the same.
     #[inline]
     fn compare(&self, row: &Row, other: &Row) -> Ordering {
         if row.span == other.span {

@@ -142,7 +142,7 @@ fn with_lane(mut numbers: [u32; 16], lane: u32, value: u32) -> [u32; 16] {
     numbers
 }
 
-/// Asks for the line of memory at `index` before it is needed; does nothing if there is none.
+/// Prefetches the line of memory at `index` before it is needed; does nothing if there is none.
 #[inline]
 pub(crate) fn prefetch<T>(slice: &[T], index: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -154,8 +154,8 @@ pub(crate) fn prefetch<T>(slice: &[T], index: usize) {
     let _ = (slice, index);
 }
 
-/// Asks for large pages for memory that was not written yet; a wish, which changes nothing but the time that
-/// writing takes.
+/// Asks the system for large pages for memory that was not written yet; a hint, which changes nothing but the time
+/// that writing takes.
 pub(crate) fn advise_large_pages<T>(memory: &[T]) {
     #[cfg(target_os = "linux")]
     {

@@ -1,6 +1,5 @@
 //! Ids of many bytes from chunks that overlap, each merged alone: what is worked on fits the cache of a
 //! core, and time is linear wherever neighbouring chunks agree. Takes bytes and a way to merge a chunk.
-//! Knows no merges.
 //!
 //! Why this is exact. Let E(s) be the ids that s merges to. Each id of E(s) is what its own bytes merge to,
 //! and so are each two neighbours, because no merge crossed a border that is left; and E(s) is the only

@@ -1,6 +1,5 @@
 //! Composed documents to ids: each text encoded on its own, special tokens between them, and for every
-//! token its part's label. Knows neither roles nor images nor why a document was composed so, and starts
-//! no thread.
+//! token its part's label.
 
 use super::Encoder;
 use crate::Error;

@@ -1,5 +1,5 @@
-//! Where a span can be cut before it is merged: between two bytes that no token has side by side. Takes
-//! a vocabulary, answers for bytes. Does not know merges.
+//! Where a span can be cut before it is merged: between two bytes that no token has side by side. Takes a
+//! vocabulary, answers for bytes.
 //!
 //! A merge across such a place would make a token that has both bytes, so there is none, and each part
 //! merges as it does alone. But a part is no span: one that is a token need not merge to it.

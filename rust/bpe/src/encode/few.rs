@@ -1,5 +1,5 @@
-//! Ids of a few bytes, by always taking the lowest merge, the leftmost of equals: without a branch that cannot
-//! be foreseen but for how many merges there are. Takes merges and bytes, gives ids.
+//! Ids of a few bytes, by always taking the lowest merge, the leftmost of equals: without a branch that
+//! cannot be foreseen but for how many merges there are. Takes merges and bytes and returns ids.
 
 #![expect(
     clippy::inline_always,

@@ -1,4 +1,4 @@
-//! Ids as a doubly linked list: two neighbours become one in constant time. Knows no merges.
+//! Ids as a doubly linked list: two neighbours become one in constant time.
 
 /// The id of a place that was merged into the one before it.
 const GONE: u32 = u32::MAX;

@@ -1,5 +1,5 @@
-//! The ids of spans of over 31 bytes that were met: a table that grows while spans are new, up to a limit at
-//! which all is forgotten. Does not know how ids are found.
+//! The ids of spans of over 31 bytes that were met: a table that grows while spans are new, up to a limit
+//! at which all is forgotten.
 
 use hashbrown::HashTable;
 

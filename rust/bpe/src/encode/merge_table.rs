@@ -1,4 +1,4 @@
-//! Which two ids merge, and to what. Takes merges, answers for pairs. Knows neither bytes nor spans.
+//! Which two ids merge, and to what. Takes merges, answers for pairs.
 //!
 //! An id is above the ids it is made of. So to merge "the lowest first, the leftmost of equals" is to
 //! take the merges in their order, each from left to right, once.

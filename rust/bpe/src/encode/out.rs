@@ -1,4 +1,4 @@
-//! Ids back to back, as they are found: a buffer that is written in steps of a fixed size. Knows no spans.
+//! Ids back to back, as they are found: a buffer that is written in steps of a fixed size.
 
 use crate::cpu::simd::advise_large_pages;
 use crate::token_id::{Packing, TokenId, UNPACKED};

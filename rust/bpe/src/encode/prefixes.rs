@@ -1,5 +1,4 @@
 //! The longest token that some bytes begin with. Takes tokens of the vocabulary, answers for bytes.
-//! Does not know merges.
 //!
 //! A tree of all tokens whose steps are two bytes each, kept as one table: a node is named by its place
 //! there, its key is the node before and two bytes. A token of an odd number of bytes is a node of its own

@@ -1,5 +1,5 @@
 //! Merges from a vocabulary that names only the bytes of its tokens, as those of others do. Takes the bytes
-//! of each id, gives the merges that make them. Knows neither patterns nor special tokens.
+//! of each id and returns the merges that make them.
 //!
 //! The pair of a token is what encoding its bytes with the merges before it ends in. If that is two parts
 //! for each token, merging pairs gives the ids that merging the lowest joined bytes gives: see `span_ids`.

@@ -1,4 +1,4 @@
-//! Ids of one span, by the merges. Takes bytes, gives ids. Knows neither documents nor patterns.
+//! Ids of one span, by the merges. Takes bytes and returns ids.
 //!
 //! The rule: a span that is a token as a whole is that id (of two with the same bytes, the lower). Else
 //! its bytes are ids, and of all neighbouring pairs that merge, the one that makes the lowest id is

@@ -1,6 +1,5 @@
 //! The packed ids of spans that were met: a table that grows while spans are new, up to a limit. Below the
-//! limit it forgets nothing; from there on a new span takes the place of another. Does not know what the
-//! values mean.
+//! limit it forgets nothing; from there on a new span takes the place of another.
 //!
 //! A key is `K` words, and so is a value. A line of the table holds two words of keys and two of values: two
 //! spans with keys of one word, or one span with a key of two. A span lies in the line that its hash names

@@ -1,5 +1,5 @@
 //! The merges of a span in their order, each in one pass over it: linear where every pass merges much, as
-//! in runs of one byte. Takes ids, leaves ids. Knows no bytes but to say whether a span is poor in them.
+//! in runs of one byte. Takes ids, leaves ids.
 
 use crate::encode::merge_table::{MergeTable, NO_MERGE};
 

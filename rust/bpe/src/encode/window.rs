@@ -1,6 +1,6 @@
 //! The short spans of a window in two loops without a branch that cannot be foreseen: the first finds what
-//! each is looked up by and asks for that from memory, the second copies the ids of those that are remembered.
-//! Knows neither texts nor how ids are found.
+//! each is looked up by and asks for that from memory, the second copies the ids of those that are
+//! remembered.
 
 #![expect(
     clippy::inline_always,

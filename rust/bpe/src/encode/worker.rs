@@ -1,5 +1,5 @@
-//! One thread's part of encoding: documents to ids, with a memory of its own for the spans it met, which
-//! is kept from call to call. Knows neither blocks nor threads.
+//! One thread's part of encoding: documents to ids, with a memory of its own for the spans it met, which is
+//! kept from call to call.
 
 use crate::Splitter;
 use crate::cpu::simd::Cpu;

@@ -1,5 +1,5 @@
 //! What stands around the id that is being made: dense arrays, so that nothing is hashed while spans are
-//! rewritten. Takes neighbours and counts, adds them up. Knows neither spans nor pairs.
+//! rewritten. Takes neighbours and counts, adds them up.
 
 /// The neighbours on both sides.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Which spans have pairs, the most frequent first. Takes spans and counts, gives their order.
+//! Which spans have pairs, the most frequent first. Takes spans and counts and returns their order.
 
 use std::cmp::Reverse;
 

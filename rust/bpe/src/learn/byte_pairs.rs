@@ -1,5 +1,5 @@
 //! The pairs of bytes, which learning begins with: found by counting, without hashing. Takes symbols of one
-//! byte each. Does not know which pairs are wanted.
+//! byte each.
 
 use std::ops::Range;
 

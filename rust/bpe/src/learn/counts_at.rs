@@ -1,5 +1,5 @@
 //! The count of the span at each place. Spans lie sorted by their counts, so that a few numbers say it for
-//! all. Does not know what the places hold.
+//! all.
 
 /// Where each count begins.
 #[derive(Debug, Default)]

@@ -1,5 +1,5 @@
-//! The state of learning: symbols, the pairs in them, and the one step from a merge to the next. Takes pairs
-//! to merge, keeps everything exact. Does not know when to stop.
+//! The state of learning: symbols, the pairs in them, and the one step from a merge to the next. Takes
+//! pairs to merge, keeps everything exact.
 
 use std::thread;
 
@@ -86,8 +86,8 @@ impl<I: Id> Learner<I> {
         applied
     }
 
-    /// Takes away the pairs that stood on both sides of the merged one; gives those of the new id that stand
-    /// there now and are to be held, by the side of the other id.
+    /// Takes away the pairs that stood on both sides of the merged one; returns those of the new id that
+    /// stand there now and are to be held, by the side of the other id.
     fn born(&mut self, best: Merge, new: u32) -> (Vec<Found>, Vec<Found>) {
         let (a, b) = best;
         let edge = self.symbols.edge;

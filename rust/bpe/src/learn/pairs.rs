@@ -1,5 +1,5 @@
 //! Pairs of neighbours: how often each occurs, where its places are, and which is the best. Takes counts,
-//! keeps them in order. Knows neither spans nor when to stop.
+//! keeps them in order.
 //!
 //! Only pairs from a certain rank on are held: that of a count, or, where very many pairs have the same, that of
 //! one of these. The count of a pair never rises once the younger of its ids has been made, so the best pair is
@@ -80,8 +80,8 @@ impl Pairs {
         self.queue = Queue::default();
     }
 
-    /// Holds those of `found` that are of this rank or higher, their places back to back, and from now on no
-    /// others but such. None was held. Gives the number of all places.
+    /// Holds those of `found` that are of this rank or higher, their places back to back, and from now on
+    /// no others but such. None was held. Returns the number of all places.
     pub(super) fn begin(
         &mut self,
         last: Rank,

@@ -1,5 +1,4 @@
-//! Pairs in the order in which they are to be merged. Takes pairs and counts, gives the best first. Does not
-//! know whether a count still holds.
+//! Pairs in the order in which they are to be merged. Takes pairs and counts and returns the best first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,5 +1,4 @@
-//! Pairs that were counted, and which of them comes first. Knows neither where they stand nor what is done
-//! with them.
+//! Pairs that were counted, and which of them comes first.
 
 use std::cmp::Reverse;
 

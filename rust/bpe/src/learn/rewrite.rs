@@ -52,8 +52,9 @@ struct Part<'s, I> {
 }
 
 impl<I: Id> Symbols<I> {
-    /// Replaces `pair` by `new` at those of `places`, ascending, where it still stands. Gives where it now
-    /// begins, and adds up its neighbours in the first of `around`, of which there is one for each thread.
+    /// Replaces `pair` by `new` at those of `places`, ascending, where it still stands. Returns where it
+    /// now begins, and adds up its neighbours in the first of `around`, of which there is one for each
+    /// thread.
     pub(super) fn merge(
         &mut self,
         pair: Merge,
@@ -99,14 +100,14 @@ impl<I: Id> Rewrite<'_, I> {
 
     fn run(self, part: Part<'_, I>, begins: &mut Vec<Begin<I>>, around: &mut Around) {
         let Part { slots, before, places } = part;
-        let mut told = 0;
+        let mut counted = 0;
         for start in (0..places.len()).step_by(BLOCK) {
             let end = (start + BLOCK).min(places.len());
             self.replace(slots, before, (start, end), places, begins);
             // What follows the last one may change with the next.
-            let known = begins.len() - usize::from(end < places.len() && begins.len() > told);
-            self.tell(slots, before, &mut begins[told..known], around);
-            told = known;
+            let known = begins.len() - usize::from(end < places.len() && begins.len() > counted);
+            self.count_around(slots, before, &mut begins[counted..known], around);
+            counted = known;
         }
     }
 
@@ -139,7 +140,7 @@ impl<I: Id> Rewrite<'_, I> {
 
     /// Adds up what stands around the new id.
     #[inline(never)]
-    fn tell(&self, slots: &[I], before: u32, begins: &mut [Begin<I>], around: &mut Around) {
+    fn count_around(&self, slots: &[I], before: u32, begins: &mut [Begin<I>], around: &mut Around) {
         let width = self.widths.0 + self.widths.1;
         let mut counts = self.counts.cursor();
         for begin in begins {

@@ -1,5 +1,4 @@
-//! The places of pairs: rows back to back in one array. Takes lengths, gives room. Does not know whether a
-//! place still holds its pair.
+//! The places of pairs: rows back to back in one array. Takes lengths and returns room.
 
 use std::mem;
 
@@ -28,7 +27,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Forgets all rows; gives room for so many places, and will have more later.
+    /// Forgets all rows; returns room for so many places, and will have more later.
     pub(super) fn begin(&mut self, number: usize) -> &mut [u32] {
         drop(mem::take(&mut self.places));
         self.places = Array::new(number + number / SPARE);
@@ -53,7 +52,7 @@ impl Rows {
         }
     }
 
-    /// Adds so many places; gives where they start.
+    /// Adds so many places; returns where they start.
     pub(super) fn add(&mut self, number: usize) -> usize {
         let start = self.places.len();
         self.places.set_len(start + number);

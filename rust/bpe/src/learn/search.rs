@@ -1,5 +1,5 @@
-//! All pairs of a text, counted anew: the best of them. Takes symbols, holds a part of the pairs at a time.
-//! Does not know what they are wanted for.
+//! All pairs of a text, counted again: the best of them. Takes symbols, holds a part of the pairs at a
+//! time.
 
 use std::cmp::Reverse;
 use std::hash::BuildHasher;

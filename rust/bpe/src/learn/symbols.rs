@@ -1,5 +1,5 @@
 //! Spans as sequences of ids in which pairs are merged: the learner's text. Takes spans and counts, tells
-//! where pairs stand. Does not know which pair is best.
+//! where pairs stand.
 //!
 //! Spans lie back to back, one slot a byte, with an edge between them. A token of several slots keeps them,
 //! and its id stands in the first and the last. So nothing moves while pairs are merged, neighbours are one
@@ -80,13 +80,13 @@ impl<I: Id> Symbols<I> {
         (self.slots[at - 1].into(), self.slots[at].into()) == pair
     }
 
-    /// Asks for a place from memory.
+    /// Prefetches a place from memory.
     #[inline]
     pub(super) fn prefetch(&self, place: u32) {
         prefetch(&self.slots, place as usize);
     }
 
-    /// Gives each id one slot, and leaves out spans of one id.
+    /// Assigns one slot to each id, and omits spans of one id.
     pub(super) fn compact(&mut self) {
         let old = std::mem::take(&mut self.counts);
         let mut cursor = old.cursor();

@@ -1,6 +1,6 @@
-//! A split pattern as a table: state and byte to state. Takes text and a place in it, gives the end of
-//! the match that begins there. Ten times as fast as the backtracking engine, and linear on runs of
-//! white space that exhaust it. Never answers what it does not know: then the caller asks the other.
+//! A split pattern as a table: state and byte to state. Takes text and a place in it and returns the end of
+//! the match that begins there. Ten times as fast as the backtracking engine, and linear on runs of white
+//! space that exhaust it. Never answers what it does not know: then the caller asks the other.
 
 use regex_automata::dfa::dense::{Builder, Config, DFA};
 use regex_automata::dfa::{Automaton as _, StartKind};

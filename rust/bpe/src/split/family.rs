@@ -1,6 +1,6 @@
-//! Whether a split pattern is of GPT's family, and which member. Takes a pattern's plain form, gives the
-//! sets of characters and the choices that a lexer needs, or nothing: then another engine matches.
-//! Judges what the alternatives match, not how they are spelled. Knows no text to split.
+//! Whether a split pattern is of GPT's family, and which member. Takes a pattern's plain form and returns
+//! the sets of characters and the choices that a lexer needs, or nothing: then another engine matches.
+//! Judges what the alternatives match, not how they are spelled.
 //!
 //! The family, in this order; those in brackets may be absent:
 //!

@@ -1,6 +1,6 @@
-//! Split patterns as plain regular expressions: no look-around, no possessive repeats. Takes a pattern,
-//! gives plain text that an automaton can be built from and that matches the same, or nothing where
-//! that cannot be shown. Knows no text to split.
+//! Split patterns as plain regular expressions: no look-around, no possessive repeats. Takes a pattern and
+//! returns plain text that an automaton can be built from and that matches the same, or nothing where that
+//! cannot be shown.
 //!
 //! Two things keep the usual patterns from being plain, and both can be taken out exactly:
 //!

@@ -1,5 +1,5 @@
 //! Text to spans for patterns of GPT's family: a few loops instead of a table's step a byte. Takes valid
-//! UTF-8, gives where each span ends; leaves no gap and cannot fail. Linear: no byte is looked at more
+//! UTF-8 and returns where each span ends; leaves no gap and cannot fail. Linear: no byte is looked at more
 //! than six times.
 
 use regex_syntax::hir::ClassUnicode;

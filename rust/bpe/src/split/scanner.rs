@@ -4,8 +4,8 @@
 //!
 //! A block with a hard character is the lexer's: nothing before a span's start matters to what comes from
 //! there on, so it goes from the last start that is known to the first one after the block, where masks
-//! begin anew. Starts in blocks before stay right: of what follows, they depend on no more than was
-//! looked at.
+//! begin again. Starts in blocks before stay right: of what follows, they depend on no more than was looked
+//! at.
 
 #![expect(
     clippy::inline_always,
@@ -268,7 +268,8 @@ impl Scan<'_> {
         starts
     }
 
-    /// Whether the white space that goes on at `at`, perhaps within a character, belongs to a newline, or to the end of the text.
+    /// Whether the white space that continues at `at`, perhaps within a character, belongs to a newline, or
+    /// to the end of the text.
     fn is_swallowed(&self, mut at: usize) -> bool {
         let lexer = &self.scanner.lexer;
         at += self.text[at..].iter().take_while(|&byte| (0x80..0xc0).contains(byte)).count();

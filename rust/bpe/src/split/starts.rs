@@ -1,7 +1,7 @@
 //! Where spans start among 64 bytes, by a few operations on the masks of their classes: for members of
 //! GPT's family, among characters that are not hard (as letters and signs at once are), what a character
 //! starts depends on its neighbours alone. What does not fit a mask (the ends of long runs, contractions,
-//! groups of digits) is for the caller. Knows no text.
+//! groups of digits) is for the caller.
 //!
 //! All bytes of a wide character have its class; `rest` are those after its first. A shift by one looks
 //! at the byte before.

@@ -1,5 +1,5 @@
-//! What the alternatives of a pattern say, one by one: takes their parsed form, gives the sets and choices of
-//! those that stand in the places of GPT's family. Does not know whether they make a member together.
+//! What the alternatives of a pattern say, one by one: takes their parsed form and returns the sets and
+//! choices of those that stand in the places of GPT's family.
 
 use regex_syntax::hir::literal::Extractor;
 use regex_syntax::hir::{ClassUnicode, Hir, HirKind, Look};

@@ -1,6 +1,6 @@
 //! Words where the case of letters matters: `[prefix]? upper* lower+`, else `[prefix]? upper+ lower*`.
-//! Takes text and where a word may begin, gives where its letters end as a backtracking engine finds it,
-//! though upper and lower letters may have characters in common, and letters may be prefixes. Knows
+//! Takes text and where a word may begin and returns where its letters end as a backtracking engine finds
+//! it, though upper and lower letters may have characters in common, and letters may be prefixes. Knows
 //! nothing of what follows letters.
 
 use super::{LETTER, LOWER, PREFIX, UPPER};

@@ -209,7 +209,7 @@ fn text() -> impl Strategy<Value = String> {
         .prop_map(|pieces| pieces.into_iter().map(|(piece, times)| piece.repeat(times)).collect())
 }
 
-/// How often a piece comes: mostly once, else about as often as a block, or a length's byte, has room.
+/// How often a piece comes: usually once, else about as often as a block, or a length's byte, has room.
 fn length() -> impl Strategy<Value = usize> {
     prop_oneof![30 => Just(1), 2 => 2..71_usize, 1 => 250..260_usize]
 }

@@ -1,5 +1,5 @@
-//! The masks of a block of text: ASCII and letters that their first byte tells by instructions of the level,
-//! other characters one by one. Does not know where spans start.
+//! The masks of a block of text: ASCII and letters that their first byte tells by instructions of the
+//! level, other characters one by one.
 
 #![expect(
     clippy::inline_always,
