@@ -93,17 +93,17 @@ def learn(records: Sequence[Record]) -> Rows:
 
 
 def encode(records: Sequence[Record]) -> Rows:
-    """Yield MB/s of each call and engine by corpus of the newest day, and times the peer's."""
-    of_day = [record for record in records if record["date"] == records[-1]["date"]]
+    """Yield MB/s of each call and engine by corpus of the newest commit, and times the peer's."""
+    newest = [record for record in records if record["commit"] == records[-1]["commit"]]
     found = {
         (row["corpus"], row["pattern"], row["call"], row["engine"]): row
-        for record in of_day
+        for record in newest
         for row in record["rows"]
         if "call" in row
     }
     sizes = {
         row["corpus"]: row["timed_bytes"] / 1e6
-        for record in of_day
+        for record in newest
         for row in record["rows"]
         if "timed_bytes" in row
     }
@@ -116,7 +116,7 @@ def encode(records: Sequence[Record]) -> Rows:
         return f"{rate}: {_times(ratio)}" if ratio < 1 and row is not ours else rate
 
     def cells(pattern: str, call: str, engine: str) -> Iterator[str]:
-        version = of_day[-1]["peers"].get(engine)
+        version = newest[-1]["peers"].get(engine)
         yield f"{engine} {version}" if version else engine.replace(_OURS, _CALLS[pattern, call])
         for corpus in sizes:
             ours = found[corpus, pattern, call, _OURS]

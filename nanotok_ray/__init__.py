@@ -5,6 +5,7 @@ so that a reader of shards needs numpy alone.
 """
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -75,22 +76,41 @@ def lazy_attributes(package: str, modules: dict[str, str]) -> Callable[[str], An
     return attribute
 
 
+def _with_core(attribute: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return `attribute`, which says what to do where the compiled core is missing."""
+
+    def checked(name: str) -> Any:  # noqa: ANN401 - as above
+        if name == "_core" and importlib.util.find_spec(f"{__name__}._core") is None:
+            raise ImportError(
+                f"{__path__[0]} has no compiled core: it is a checkout that is not built. Run "
+                "`make setup` in the checkout, or, if nanotok_ray is installed elsewhere, run "
+                "Python in another folder"
+            )
+        return attribute(name)
+
+    return checked
+
+
 if not TYPE_CHECKING:
-    __getattr__ = lazy_attributes(
-        __name__,
-        {
-            "api": "export plan prepare tokenize train verify",
-            "cli.progress": "Progress",
-            "counts.patterns": "SPLIT_PATTERN",
-            "counts.span_counts": "SpanCounts",
-            "job.decide": "JobPlan",
-            "job.summary": "Summary",
-            "loader": "Loader open_shards",
-            "recipe": "Recipe load_recipe",
-            "recipe.special_tokens": "SPECIAL_TOKENS",
-            "tokenizer": "RustBPETokenizer Tokenizer get_token_bytes get_tokenizer open_tokenizer",
-            "tokenizer.train": "learn",
-        },
+    __getattr__ = _with_core(
+        lazy_attributes(
+            __name__,
+            {
+                "api": "export plan prepare tokenize train verify",
+                "cli.progress": "Progress",
+                "counts.patterns": "SPLIT_PATTERN",
+                "counts.span_counts": "SpanCounts",
+                "job.decide": "JobPlan",
+                "job.summary": "Summary",
+                "loader": "Loader open_shards",
+                "recipe": "Recipe load_recipe",
+                "recipe.special_tokens": "SPECIAL_TOKENS",
+                "tokenizer": (
+                    "RustBPETokenizer Tokenizer get_token_bytes get_tokenizer open_tokenizer"
+                ),
+                "tokenizer.train": "learn",
+            },
+        )
     )
 
 

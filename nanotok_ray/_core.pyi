@@ -265,7 +265,7 @@ class Encoder:
         *,
         gaps: Literal["spans", "error"] = "spans",
         byte_order: bytes | None = None,
-        cache_bytes: int = 134_217_728,
+        cache_bytes: int = ...,
     ) -> Self:
         """Build the tables for merges of shape `(m, 2)`.
 

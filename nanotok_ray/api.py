@@ -94,7 +94,7 @@ def prepare(
         executor: What runs the tasks: "ray", "local" or an executor; None: Ray.
         address: HOST:PORT of a Ray cluster's head; None: RAY_ADDRESS, else a local Ray.
         cpus: The CPUs to use on this machine; None: all of them. Ignored on a running cluster.
-        resplit: Assign train and val anew instead of keeping what an earlier plan froze.
+        resplit: Assign train and val again instead of keeping the splits of an earlier plan.
         relearn: Learn the tokenizer from the inputs of now, whether or not it was learned before.
         on_event: Called with the events of the stages; see `nanotok_ray.job.events`.
 

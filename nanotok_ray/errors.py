@@ -136,9 +136,10 @@ class RefusedError(UnreachableError):
     """A Ray cluster or its job server answers, and wants another token or another request."""
 
 
-_RIGHTS = "choose another place, or give this user the right to it"
+_RIGHTS = "choose another folder, or give this user access to it"
 _CHECK_PATH = (
-    "check the path: folders are made as needed, but not inside a file or a read-only place"
+    "check the path: folders are created as needed, but not inside a file or a read-only file "
+    "system"
 )
 _SPACE = "free some space there, or choose another folder; the same command resumes"
 _STEPS = {
@@ -167,9 +168,9 @@ def os_error_message(error: OSError) -> str:
 _NUMBER = re.compile(r"(.*?)\s*(\d{1,9})")
 _MAX_FORMAT_CHARS = 80
 
-DAMAGED = "it is damaged, or no file of nanotok_ray: take it from a backup, or make it anew"
-NEWER = "a newer nanotok_ray wrote it: install that one, or make it anew with this one"
-OLDER = "an older nanotok_ray wrote it: install that one, or make it anew with this one"
+DAMAGED = "it is damaged, or not a file of nanotok_ray: restore a backup, or create it again"
+NEWER = "a newer nanotok_ray wrote it: install that one, or create it again with this one"
+OLDER = "an older nanotok_ray wrote it: install that one, or create it again with this one"
 
 
 def other_format(name: str, found: object, expected: str) -> str:

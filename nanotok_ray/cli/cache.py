@@ -90,7 +90,7 @@ def _work_folder(location: str) -> "WorkFolder":
         if (work := cached_counts(candidate)).counts:
             return work
     raise SourceError(
-        f"{location} has no counts; give a recipe (.toml), or its work folder, which has "
+        f"{location} has no counts; pass a recipe (.toml) or its work folder, which contains "
         f"{COUNTS_FOLDER}/SOURCE/NAME.arrow"
     )
 

@@ -55,7 +55,7 @@ def init(arguments: Arguments) -> int:
     if arguments.output is None and "://" in base:
         raise RecipeError(f"{base} is a URL; name the recipe to write with --output FILE")
     if target.exists() and not arguments.force:
-        raise RecipeError(f"{target} is there already; name another --output, or add --force")
+        raise RecipeError(f"{target} already exists; pass another --output, or add --force")
     with arguments.console.progress() as on_event:
         on_event(Activity(text=f"looking at {', '.join(arguments.files)}"))
         draft = _draft(arguments, f"{base}-tokens", on_event)
@@ -64,7 +64,7 @@ def init(arguments: Arguments) -> int:
     arguments.console.result(
         values,
         *(f"found       {line}" for line in draft.found),
-        *(f"left out    {line}" for line in draft.unread),
+        *(f"skipped     {line}" for line in draft.unread),
         f"wrote       {target}",
         f"next        nanotok plan {target}",
         f"            nanotok prepare {target}",
@@ -94,7 +94,7 @@ def drafted_recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
     for line in draft.found:
         on_event(Note(text=f"found {line}"))
     for line in draft.unread:
-        on_event(Note(text=f"left out {line}"))
+        on_event(Note(text=f"skipped {line}"))
     name = out.join(RECIPE_NAME)
     data = draft.text.encode()
     if out.exists(RECIPE_NAME) and out.read_bytes(RECIPE_NAME) != data:

@@ -136,7 +136,7 @@ def print_skipped(readers: Sequence[CorpusReader], arguments: "Arguments") -> No
     for reader in readers:
         name = reader.corpus.name
         if reader.is_cut:
-            arguments.console.note(f"{name}: cut at --max-bytes, more text follows")
+            arguments.console.note(f"{name}: truncated at --max-bytes; the source has more text")
         if reader.set_aside:
             text = ", ".join(f"{kind} ({n:,})" for kind, n in sorted(reader.set_aside.items()))
             arguments.console.note(f"{name}: skipped: {text}")
@@ -191,7 +191,7 @@ def find_corpus(arguments: "Arguments") -> NamedFiles:
     if recipes and rules.format is None and not rules.document_per_file:
         raise RecipeError(
             f"{recipes[0]} is a recipe; use `nanotok train {recipes[0]}`, or, to learn from the "
-            "text of this very file, add --document-per-file"
+            "text of this file, add --document-per-file"
         )
     if file_suffix(output) is None or suffix_format(output) is not None:
         written = {"--output": output}
@@ -241,8 +241,8 @@ def count_named(named: NamedFiles, arguments: "Arguments", *, pattern: str) -> C
     )
     if not found.counts.texts:
         raise SourceError(
-            f"there is no document in {len(named.files):,} files ({named.files[0].path}, ...): "
-            "name files with text in them"
+            f"there is no document in {len(named.files):,} files ({named.files[0].path}, ...); "
+            "pass files that contain text"
         )
     return found
 
@@ -308,8 +308,8 @@ def _opened(specs: Sequence[str], pattern: str | None) -> Iterator[Tokenizer]:
     for spec in specs:
         if suffix_format(spec) in {"parquet", "jsonl"}:
             raise TokenizerError(
-                f"{spec} is a file of texts, not a tokenizer; give it with --corpus, and quote a "
-                "glob there, so that the shell leaves it alone"
+                f"{spec} is a text file, not a tokenizer; pass it with --corpus, and quote a glob "
+                "so that the shell does not expand it"
             )
         if spec in PUBLISHED:
             yield published_tokenizer(spec)
@@ -340,7 +340,7 @@ def _names(pairs: Sequence[tuple[str | None, str]]) -> list[str]:
             return names
     twice = next(name for name in names if names.count(name) > 1)
     raise TokenizerError(
-        f"two tokenizers are called {twice}: leave one out, or give it a name, as other={twice}"
+        f"two tokenizers are called {twice}: remove one, or give it a name, such as other={twice}"
     )
 
 
@@ -356,7 +356,7 @@ def check_plot_of(path: str | None) -> None:
     check_plot(path)
     folder = Path(path).absolute().parent
     if not folder.is_dir():
-        raise RecipeError(f"--plot {path}: there is no folder {folder}; make it first")
+        raise RecipeError(f"--plot {path}: there is no folder {folder}; create it first")
 
 
 def write_plot(arguments: "Arguments", figure: "Figure") -> None:

@@ -71,7 +71,7 @@ def numbers_of(ranges: Sequence[Range], *, count: int, where: str) -> list[int]:
             raise RecipeError(f"{asked}: the last comes before the first; swap them")
         if len(numbers) + stop - start > MAX_DOCUMENTS:
             raise RecipeError(
-                f"{asked}: more than {MAX_DOCUMENTS} documents at once; show them a part at a time"
+                f"{asked}: more than {MAX_DOCUMENTS} documents at once; show fewer at a time"
             )
         numbers.extend(range(start, stop))
     return numbers
@@ -175,7 +175,9 @@ def _check(arguments: "Arguments") -> None:
     if given:
         raise RecipeError(f"{given[0]} is for a preview of packing; add --packing all")
     if arguments.tokens is not None and arguments.weights is None:
-        raise RecipeError("--tokens goes with --weights; without them, one epoch is planned")
+        raise RecipeError(
+            "--tokens requires --weights; without weights, the preview covers one epoch"
+        )
     if arguments.console.as_json and not of_packing:
         raise RecipeError("--json is for a preview of packing; omit it, or add --packing all")
     if arguments.text and (arguments.open or arguments.html):

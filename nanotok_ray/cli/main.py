@@ -198,7 +198,7 @@ def usage_message(error: click.UsageError) -> str:
 def _with_step(error: NanotokError) -> str:
     """Return the message of an error; those of the core's regex engine have no next step."""
     if isinstance(error, PatternError) and str(error).startswith("cannot compile"):
-        return f"{error}; correct the expression, or name a pattern, as nanochat or gpt4"
+        return f"{error}; correct the expression, or use the name of a pattern, such as gpt4"
     return str(error)
 
 

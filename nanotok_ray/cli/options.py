@@ -313,7 +313,7 @@ def recipe_of(arguments: Arguments) -> "Recipe":
     path = arguments.recipe
     if Path(path).is_dir():
         raise RecipeError(
-            f"{path} is a folder, not a recipe; give the TOML file that describes the job"
+            f"{path} is a folder, not a recipe; pass the TOML file that describes the job"
         )
     if suffix_format(path) is not None:
         raise RecipeError(
@@ -352,12 +352,12 @@ def note_ignored(arguments: Arguments) -> None:
     values = vars(arguments)
     address = values.get("address") or os.environ.get("RAY_ADDRESS")
     if values.get("local") and values["address"]:
-        raise RecipeError("--local and --address exclude one another; omit one of them")
+        raise RecipeError("--local and --address cannot be combined; omit one of them")
     if "local" not in values or values["local"] or not values["cpus"] or address in {None, "local"}:
         return
     arguments.console.note(
-        f"--cpus has no effect on the Ray cluster {address}, of which all CPUs are used; give "
-        "--local to use this machine alone"
+        f"--cpus has no effect on the Ray cluster {address}, of which all CPUs are used; pass "
+        "--local to use only this machine"
     )
 
 

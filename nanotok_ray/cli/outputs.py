@@ -94,7 +94,7 @@ def report(arguments: Arguments) -> int:
     if not is_output(out):
         raise RecipeError(
             f"{out.url} is not an output of a job: it has no manifest, plan, tokenizer or journal; "
-            "give the `path` under [output] in the recipe, or the recipe"
+            "pass the `path` under [output] in the recipe, or the recipe"
         )
     if arguments.target is None:
         size = write_report(out)

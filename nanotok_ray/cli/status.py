@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from nanotok_ray.cli.app import Arguments
 
 _NEXT = {
-    "nothing": "is the path right? no job has written anything there",
+    "nothing": "check the path: no job has written to this folder",
     "never run": "a plan is frozen; run `nanotok prepare RECIPE`",
     "dead": "run the same command again: it resumes where this one stopped",
-    "failed": "fix what the error names and run the same command again: what is done is kept",
+    "failed": "fix the cause of the error and run the same command again: finished work is kept",
     "interrupted": "run the same command again: it resumes where this one stopped",
     "terminated": "run the same command again: it resumes where this one stopped",
-    "unfinished": "run `nanotok prepare RECIPE`: it resumes from what is there",
+    "unfinished": "run `nanotok prepare RECIPE`: it resumes from the existing files",
     "trained": "run `nanotok tokenize RECIPE` to tokenize the corpus",
 }
 
@@ -67,9 +67,7 @@ def status_lines(values: Mapping[str, Any]) -> Iterator[str]:
             "missing", f"{values['missing_segments']:,} parts of the journal cannot be read"
         )
     if values["published"] and values["state"] != "finished":
-        yield _line(
-            "published", "an output that is whole is there; verify it with `nanotok verify`"
-        )
+        yield _line("published", "an earlier output is complete; verify it with `nanotok verify`")
     if values["report"]:
         yield _line("report", values["report"])
     if values["state"] in _NEXT:

@@ -74,7 +74,7 @@ class SubmitLines:
             self.print_line(line)
         if self._notes == MAX_NOTES:
             self.print_line(
-                "nanotok: further notes are in the log and in the journal of the job alone"
+                "nanotok: further notes are only in the log and in the journal of the job"
             )
 
     def flush(self) -> None:
@@ -213,9 +213,9 @@ def address_of(argument: str | None, environment: Mapping[str, str]) -> str:
     if not address:
         address = environment.get("RAY_ADDRESS", "")
         if not address.startswith(("http://", "https://")):
-            raise RecipeError(f"no --address, nor RAY_API_SERVER_ADDRESS: {text}")
+            raise RecipeError(f"neither --address nor RAY_API_SERVER_ADDRESS is set: {text}")
     if not address.startswith(("http://", "https://")) or host_and_port(address) is None:
-        raise RecipeError(f"the address {address!r} is no http:// or https:// URL: {text}")
+        raise RecipeError(f"the address {address!r} is not an http:// or https:// URL: {text}")
     return address.rstrip("/")
 
 
@@ -295,7 +295,7 @@ def _start(arguments: "Arguments", shipped: Shipped, jobs: RayJobs, lines: Submi
         lines.print_line(f"submitted {submission_id} to {jobs.address}")
     elif was.has_ended:
         lines.print_line(
-            f"{submission_id} has run already; to run it again, give another --submission-id"
+            f"{submission_id} has already run; to run it again, pass another --submission-id"
         )
     else:
         lines.print_line(f"already submitted; following {submission_id}")

@@ -193,7 +193,7 @@ def _plot(counters: Sequence[TokenizerCounter], rows: _Rows, arguments: "Argumen
         ]
         for (name, label), tally in chosen.items()
     }
-    note = "More is better; a token a byte would have 1."
+    note = "More is better; one token per byte would have 1."
     if len(chosen) < len(rows):
         note += f" The largest {len(chosen):,} of {len(rows):,} rows."
     figure = ratio_figure(
@@ -288,7 +288,7 @@ def _plot_samples(
         bars,
         [counter.name for counter in counters],
         title="Bytes per token of sample texts",
-        note="More is better; a token a byte would have 1.",
+        note="More is better; one token per byte would have 1.",
         marks=[row.tally.bytes_per_character for row in rows],
         marks_name="a token a code point",
     )

@@ -69,8 +69,8 @@ def run_learn(arguments: "Arguments") -> int:
     """Learn from counts, write the tokenizer, and return the exit code."""
     if file_suffix(arguments.output) is not None:
         raise TokenizerError(
-            f"--output is {arguments.output}: all files of a tokenizer and its report are written, "
-            "so name a folder; it will have tokenizer.tiktoken and tokenizer.json in it"
+            f"--output is {arguments.output}: this command writes all files of a tokenizer and its "
+            "report, so pass a folder, which will contain tokenizer.tiktoken and tokenizer.json"
         )
     settings = _settings(arguments)
     _check_existing(arguments, settings, arguments.pattern)
@@ -102,8 +102,8 @@ def run_extend(arguments: "Arguments") -> int:
         )
     if file_suffix(arguments.output) == WITHOUT_SPECIAL_TOKENS:
         raise TokenizerError(
-            f"{arguments.output}: a {WITHOUT_SPECIAL_TOKENS} file has no place for special tokens; "
-            "name a folder, *.json or *.txt as --output"
+            f"{arguments.output}: a {WITHOUT_SPECIAL_TOKENS} file cannot store special tokens; "
+            "pass a folder, *.json or *.txt as --output"
         )
     before = opened(arguments.tokenizer, arguments.pattern)
     tokenizer = before.extended(names)
@@ -126,7 +126,7 @@ def run_convert(arguments: "Arguments") -> int:
     write_new(tokenizer.model, arguments.output)
     if file_suffix(arguments.output) == WITHOUT_SPECIAL_TOKENS:
         arguments.console.note(
-            f"{arguments.output} has ranks alone, without the split pattern and "
+            f"{arguments.output} contains only ranks, without the split pattern and "
             f"{len(tokenizer.special_tokens)} special tokens"
         )
     _print_written(tokenizer, arguments, [], more={})
@@ -187,7 +187,7 @@ def _special_tokens(arguments: "Arguments") -> Sequence[str]:
         if names:
             raise TokenizerError(
                 f"--special-token names {', '.join(names)}, and a {WITHOUT_SPECIAL_TOKENS} file "
-                "has no place for special tokens; name a folder as --output, or omit them"
+                "cannot store special tokens; pass a folder as --output, or omit them"
             )
         return ()
     return names or (() if arguments.no_special_tokens else SPECIAL_TOKENS)
@@ -226,12 +226,12 @@ def _check_existing(arguments: "Arguments", settings: TrainSettings, pattern: st
             or (pattern is not None and existing.pattern != resolve_pattern(pattern))
         ):
             raise TokenizerError(
-                f"{output} exists already and holds another tokenizer, or something else "
+                f"{output} already exists and contains another tokenizer or other data "
                 f"({', '.join(names)}); {OR_FORCE}"
             )
         arguments.console.note(
-            f"{output} exists already; if another tokenizer is learned, this command will fail and "
-            "leave it; --force overwrites it"
+            f"{output} already exists; if the learned tokenizer differs, this command will fail "
+            "and not overwrite it; pass --force to overwrite it"
         )
 
 

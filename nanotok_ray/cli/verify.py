@@ -24,7 +24,7 @@ def run_verify(arguments: "Arguments") -> int:
     levels = [name for name in ("no_sample", "masks", "deep") if getattr(arguments, name)]
     if len(levels) > 1:
         flags = " and ".join(f"--{name.replace('_', '-')}" for name in levels)
-        raise RecipeError(f"{flags} exclude one another; give one of them")
+        raise RecipeError(f"{flags} cannot be combined; pass one of them")
     folder = Folder(output_of(arguments.location))
     if _is_export(folder, arguments):
         return _verify_export(folder, arguments)
@@ -90,7 +90,7 @@ def _verify_export(folder: Folder, arguments: "Arguments") -> int:
         values, problems = verify_export(folder, Folder(of), on_event=on_event)
     lines = problems[:MAX_PRINTED_PROBLEMS]
     if problems:
-        lines.append("delete the files above and export again, which writes them anew")
+        lines.append("delete the files above and export again, which writes them again")
     else:
         counts = f"{values['units']:,} units, {values['documents']:,} documents"
         lines = [f"{folder.url}: {counts} equal those of the output"]

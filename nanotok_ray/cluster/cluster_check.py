@@ -70,7 +70,8 @@ def versions_finding(name: str, theirs: str | None) -> CheckResult:
             name=name,
             status="warn",
             found=f"{theirs} there, {ours} here",
-            advice="install one version everywhere: a driver joins a cluster of its own alone",
+            advice="install one version everywhere: a driver can only join a cluster of its own "
+            "version",
         )
     return CheckResult(name=name, status="ok", found=f"{theirs}, as here")
 
@@ -79,7 +80,7 @@ def _advice(error: Exception) -> str:
     text = str(error).lower()
     if "token" in text or "401" in text or "403" in text or "auth" in text:
         return ACCESS
-    return "see that it is Ray's dashboard (8265), with ray[default] installed there"
+    return "check that it is Ray's dashboard (8265), with ray[default] installed there"
 
 
 def _check_cluster(address: str) -> Iterator[CheckResult]:
@@ -116,7 +117,7 @@ def nodes_finding(nodes: Sequence[Node]) -> CheckResult:
             name="cluster",
             status="warn",
             found=found,
-            advice="tasks wait until the autoscaler starts workers: see its max_workers",
+            advice="tasks wait until the autoscaler starts workers: check its max_workers",
         )
     return CheckResult(name="cluster", status="ok", found=found)
 

@@ -222,7 +222,7 @@ def watch(
             silent = False
         except OSError as error:
             if not silent:
-                LOG.warning("the metadata server does not answer, asking on: %s", error)
+                LOG.warning("the metadata server does not answer, asking again: %s", error)
             silent, notice = True, None
         if notice is not None and act(notice):
             return notice
@@ -239,7 +239,7 @@ def main(arguments: Sequence[str]) -> int:
         ask = gcp_notices(options.server or GCP_SERVER)
     lock = _lock(options.lock)
     if lock is None:
-        LOG.info("another one watches already: %s", options.lock)
+        LOG.info("another watcher is running: %s", options.lock)
         return 0
     with lock:
         LOG.info("watching for notices of %s", options.cloud)
@@ -262,7 +262,8 @@ def _lock(path: Path) -> IO[str] | None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m nanotok_ray.cluster.drain_on_notice",
-        description="Drain the Ray node of this machine when the cloud says that it will be taken.",
+        description="Drain the Ray node of this machine when the cloud announces that it will be "
+        "reclaimed.",
     )
     parser.add_argument("cloud", choices=["aws", "gcp"])
     parser.add_argument(

@@ -35,17 +35,17 @@ class Metric:
 SLICES_TODO = Metric(
     name="nanotok_slices_todo",
     kind="Gauge",
-    text="Slices (count files, merges) to do in this run, those that are done by now included.",
+    text="Slices (count files, merges) to do in this run, including those that are done.",
 )
 SLICES_DONE = Metric(
     name="nanotok_slices_done",
     kind="Gauge",
-    text="Slices (count files, merges) that have ended in this run, well or for good.",
+    text="Slices (count files, merges) that have ended in this run, successfully or not.",
 )
 SLICES_FAILED = Metric(
     name="nanotok_slices_failed",
     kind="Gauge",
-    text="Slices that have failed for good in this run.",
+    text="Slices that have failed after all attempts in this run.",
 )
 NUM_BYTES = Metric(
     name="nanotok_bytes",
@@ -55,7 +55,7 @@ NUM_BYTES = Metric(
 SECONDS = Metric(
     name="nanotok_slice_seconds",
     kind="Histogram",
-    text="Seconds that the attempt took that ended a slice, in its worker.",
+    text="Seconds of the attempt that ended a slice, in its worker.",
 )
 ATTEMPTS_FAILED = Metric(
     name="nanotok_attempts_failed",

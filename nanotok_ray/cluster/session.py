@@ -33,12 +33,12 @@ _METHODS = (
 """What a head answers; the second in case another version of Ray does not have the first."""
 
 _NO_HEAD = (
-    "give the head's own port (6379), and not that of its dashboard (8265) or of Ray Client (10001)"
+    "use the head's own port (6379), and not that of its dashboard (8265) or of Ray Client (10001)"
 )
-_NO_RAY = "start one with `ray start --head`, or give HOST:6379 of a cluster's head"
+_NO_RAY = "start one with `ray start --head`, or use HOST:6379 of a cluster's head"
 NOT_JOINED = (
-    "see that Ray and Python have the same versions there, and that a node of the cluster runs on "
-    "this machine: elsewhere submit the job with `nanotok submit`"
+    "check that Ray and Python have the same versions there, and that a node of the cluster runs "
+    "on this machine: elsewhere submit the job with `nanotok submit`"
 )
 ACCESS = (
     "export RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN=... or RAY_AUTH_TOKEN_PATH=FILE with the "

@@ -102,12 +102,12 @@ def _spans(column: Column, *, name: str, first_row: int) -> pa.LargeBinaryArray:
     array = _one_chunk(plain.cast(pa.large_binary()))
     missing = _first(np.asarray(array.is_null()))
     if missing is not None:
-        raise CountsError(f"{name}, row {first_row + missing}: the span is null; leave the row out")
+        raise CountsError(f"{name}, row {first_row + missing}: the span is null; remove the row")
     empty = _first(np.diff(Documents.from_arrow(array).offsets) == 0)
     if empty is not None:
         raise CountsError(
-            f"{name}, row {first_row + empty}: the span is empty, which no pattern gives; leave "
-            "the row out"
+            f"{name}, row {first_row + empty}: the span is empty, which no pattern produces; "
+            "remove the row"
         )
     return array
 
@@ -125,7 +125,7 @@ def _counts(
     if low is not None:
         raise CountsError(
             f"{name}, row {first_row + low}: the count of {spans[low].as_py()!r} is "
-            f"{array[low].as_py()}: {_LIMITS}; leave rows of other counts out"
+            f"{array[low].as_py()}: {_LIMITS}; remove rows with other counts"
         )
     return np.asarray(array.cast(pa.uint64()))
 
@@ -191,8 +191,8 @@ def read_parquet(url: str, *, span_column: str, count_column: str) -> Iterator[P
             if not is_damage(error):
                 raise
             raise SourceError(
-                f"{url} is not a readable parquet file: {str(error).rstrip('.')}; "
-                "write it anew, or leave it out of the paths"
+                f"{url} is not a readable parquet file: {str(error).rstrip('.')}; write it again, "
+                "or remove it from the paths"
             ) from error
 
 

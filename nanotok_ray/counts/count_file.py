@@ -73,9 +73,9 @@ class CountProvenance:
         try:
             values = json.loads(data)
         except ValueError as error:
-            raise CountsError(f"{name} does not say what it was made from: {error}") from error
+            raise CountsError(f"{name} does not state what it was made from: {error}") from error
         if not _is_origin(values):
-            raise CountsError(f"{name} does not say what it was made from, but {values!r}")
+            raise CountsError(f"{name} does not state what it was made from, but {values!r}")
         return cls(**values)
 
     def to_json(self) -> str:
@@ -143,7 +143,7 @@ def check_same_spans(
             word = {"gaps": "gaps rule", "unicode": "Unicode version"}.get(name, name)
             raise CountsError(
                 f"counts of a different {word} cannot be added: {first} has {value!r}, {second} "
-                f"has {other_value!r}; count all texts in one way"
+                f"has {other_value!r}; count all texts in the same way"
             )
 
 

@@ -460,15 +460,15 @@ def load_counts(
     asked = None if pattern is None else resolve_pattern(pattern)
     if asked is None and paths.parquet:
         raise CountsError(
-            f"{paths.parquet[0]} is parquet, which does not say what pattern cut its spans: give "
-            f"the pattern (--pattern), one of {', '.join(PATTERNS)} or a regular expression"
+            f"{paths.parquet[0]} is parquet, which does not state the pattern that cut its spans: "
+            f"pass the pattern (--pattern), one of {', '.join(PATTERNS)} or a regular expression"
         )
     if paths.count_files:
         counts = SpanCounts.load(*paths.count_files)
         if asked not in {None, counts.pattern}:
             raise CountsError(
                 f"the pattern is {asked!r}, and {paths.count_files[0]} was made with "
-                f"{counts.pattern!r}: leave the pattern out, or count the texts again"
+                f"{counts.pattern!r}: omit the pattern, or count the texts again"
             )
     else:
         counts = SpanCounts() if asked is None else SpanCounts(asked)
@@ -488,7 +488,7 @@ def _chosen(found: FoundFiles, *, path: str) -> list[str]:
     if not chosen:
         raise SourceError(
             f"{path} holds no counts: none of its {len(files)} files ends in "
-            f"{' or '.join(_SUFFIXES)}; name a file itself if it is called otherwise"
+            f"{' or '.join(_SUFFIXES)}; name a file itself if it has another name"
         )
     return chosen
 
@@ -506,5 +506,5 @@ def _check_slices(files: Sequence[str]) -> None:
         if match and (other := seen.setdefault(match[1], file)) != file:
             raise CountsError(
                 f"{other} and {file} are counts of one slice, made by runs that counted in "
-                "different ways, and its texts would count twice: name the files that you mean"
+                "different ways, so its texts would be counted twice: name the files to use"
             )

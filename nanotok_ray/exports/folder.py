@@ -68,15 +68,14 @@ def check_folder(folder: Folder) -> None:
     names = [name for name in folder.list() if not name.startswith(_PROBES)]
     if of_output := _OF_OUTPUTS.intersection(names):
         raise ExportError(
-            f"{folder.url} is the output of a job, as it holds {min(of_output)}: name an empty "
-            "folder with --output"
+            f"{folder.url} is the output of a job, because it contains {min(of_output)}: pass an "
+            "empty folder with --output"
         )
     export_names = (EXPORT_NAME, _BEGUN)
     if any(name in export_names or name.startswith(RECORDS) for name in names) or not names:
         return
     raise ExportError(
-        f"{folder.url} holds files of something else, as {names[0]}: name an empty folder with "
-        "--output"
+        f"{folder.url} contains other files, such as {names[0]}: pass an empty folder with --output"
     )
 
 
@@ -178,8 +177,8 @@ def read_export(folder: Folder) -> dict[str, Any]:
         data = folder.read_bytes(EXPORT_NAME)
     except FileNotFoundError as error:
         raise IncompleteOutputError(
-            f"{folder.join(EXPORT_NAME)} is missing: no export, or one that has not finished; "
-            "the same `nanotok export` resumes from there"
+            f"{folder.join(EXPORT_NAME)} is missing: this is no export, or it has not finished; "
+            "the same `nanotok export` resumes it"
         ) from error
     values = from_json(data, name=folder.join(EXPORT_NAME), expected_format=EXPORT_FORMAT)
     check_shape(values, _SHAPE, name=folder.join(EXPORT_NAME))

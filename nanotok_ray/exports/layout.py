@@ -65,7 +65,8 @@ class Target:
             size, sha256 = self.folder.take(shard.out, source_name, name)
         except FileNotFoundError as error:
             raise CorruptOutputError(
-                f"{shard.out.join(source_name)} is missing; run the job again, which makes it anew"
+                f"{shard.out.join(source_name)} is missing; run the job again, which writes it "
+                "again"
             ) from error
         self._files[name] = {"name": name, "size": size, "sha256": sha256}
 

@@ -86,7 +86,7 @@ class Llmc(Layout):
         if bos in source.prepend[1:] + source.append:
             raise ExportError(
                 f"layout 'llmc': documents of source {source.name!r} hold {self.bos} twice, and "
-                "readers would see two documents; leave it out of source.append, and name it once "
+                "readers would see two documents; remove it from source.append, and name it once "
                 "in source.prepend"
             )
 
@@ -122,8 +122,8 @@ class Llmc(Layout):
             _refuse(
                 unit,
                 document,
-                f"has {lengths[document]:,} tokens, and a file holds at most {limit:,}, as llm.c "
-                "casts places in a file to int; lower max_document_bytes in the recipe",
+                f"has {lengths[document]:,} tokens, and a file holds at most {limit:,}, because "
+                "llm.c stores file offsets as int; lower max_document_bytes in the recipe",
             )
         bounds = [0]
         while bounds[-1] < len(lengths):

@@ -264,6 +264,6 @@ def _check_reach(size: int, unit: Unit, number: int) -> None:
     if size >= _REACH:
         raise ExportError(
             f"document {number} of {unit.name} alone makes a part of {size:,} bytes; mds reaches "
-            f"{_REACH - 1:,}, as positions in a part have 4 bytes: leave it out of the corpus, or "
+            f"{_REACH - 1:,}, as positions in a part have 4 bytes: remove it from the corpus, or "
             "export to a layout without this limit"
         )

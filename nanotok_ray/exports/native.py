@@ -176,7 +176,7 @@ class _Hashed:
         if self._digest.hexdigest() != self._expected:
             raise CorruptOutputError(
                 f"{self._url} has another sha256 than its record says: it was changed; delete it "
-                "and run the job again, which makes it anew"
+                "and run the job again, which writes it again"
             )
 
 

@@ -286,8 +286,8 @@ def parse_manifest(data: bytes, *, name: str) -> dict[str, Any]:
 def no_manifest(name: str) -> IncompleteOutputError:
     """Return the error for an output without a manifest; `name` is where it should be."""
     return IncompleteOutputError(
-        f"{name} does not exist: the job has not finished, or this is not its output folder; run "
-        "the job again, it resumes where it stopped"
+        f"{name} does not exist: the job has not finished, its last run failed, or this is not its "
+        "output folder; `nanotok status` says which; run the job again, it resumes where it stopped"
     )
 
 

@@ -227,7 +227,7 @@ def count(training: Training, *, on_event: OnEvent) -> CountedSlices:
     """Count what is not counted yet. Needs a Ray session.
 
     Raises:
-        SliceError: more slices failed for good than the recipe lets be skipped.
+        SliceError: more slices failed permanently than the recipe lets be skipped.
         QuarantineLimitError: so many documents were read, all bad, that the limits cannot be kept.
     """
     after = give_up_after(training.recipe.limits, training.slices)
@@ -328,6 +328,7 @@ def _counted(works: Sequence[CountWork], skipped: Sequence[TaskResult]) -> Count
     for work in chosen:
         if work.name not in records:
             raise SourceError(
-                f"the count file {work.name} was made and is gone; who else writes to {work.work}?"
+                f"the count file {work.name} was written and is missing now; does another process "
+                f"write to {work.work}?"
             )
     return counted_of(chosen, records, skipped)

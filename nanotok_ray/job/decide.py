@@ -20,7 +20,12 @@ from nanotok_ray.job.existing import (
 from nanotok_ray.job.exporting import Exporting, exportings, layouts_of
 from nanotok_ray.job.plan_text import change_lines, plan_text
 from nanotok_ray.job.tokenize import Tokenizing, check_special_tokens, tokenizing_of
-from nanotok_ray.job.training import LearnedOutput, current_tokenizer, notes_on_sizes
+from nanotok_ray.job.training import (
+    LearnedOutput,
+    current_tokenizer,
+    has_other_rules,
+    notes_on_sizes,
+)
 from nanotok_ray.job.work import CountWork
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards import Output, Record
@@ -29,8 +34,13 @@ from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, differing_files
 
 STALE_TOKENIZER = (
-    "the tokenizer stays as it was learned, before inputs were added, changed or removed; "
-    "--relearn learns it from those of now, and then every shard is written again"
+    "the tokenizer is kept, although inputs were added, changed or removed since it was learned; "
+    "--relearn learns it again from the current inputs, and then every shard is written again"
+)
+
+OTHER_SETTINGS = (
+    "the tokenizer of the output was learned with other settings than those of the recipe, such as "
+    "tokenizer.vocab_size; it is learned again, and then every shard is written again"
 )
 
 
@@ -193,7 +203,7 @@ def decide(
     Args:
         recipe: the recipe.
         command: prepare, train or tokenize.
-        resplit: assign train and val anew instead of keeping what an earlier plan froze.
+        resplit: assign train and val again instead of keeping the splits of an earlier plan.
         relearn: learn the tokenizer from what there is now, whether or not it was learned before.
         on_event: called as files are opened.
 
@@ -280,6 +290,8 @@ def _training_notes(plan: TrainingPlan, out: Folder) -> Iterator[str]:
         yield from notes_on_sizes(plan.training, plan.tokenizer, out)
     if plan.training.is_of_other_inputs:
         yield STALE_TOKENIZER
+    if plan.tokenizer is None and has_other_rules(plan.training, out):
+        yield OTHER_SETTINGS
     settings = plan.training.recipe.tokenizer
     if plan.also[0] and settings.extend:
         added = len(settings.extend)
@@ -290,9 +302,9 @@ def _training_notes(plan: TrainingPlan, out: Folder) -> Iterator[str]:
         )
     if plan.training.recipe.limits.max_chars is not None and plan.count:
         yield (
-            f"limits.max_chars ends counting: {len(plan.count):,} slices are counted first, then "
-            f"as many more as it takes to reach it, at most {len(plan.works) - len(plan.known):,} "
-            "in all"
+            f"limits.max_chars limits counting: {len(plan.count):,} slices are counted first, then "
+            "as many more as are needed to reach the limit, at most "
+            f"{len(plan.works) - len(plan.known):,} in all"
         )
 
 

@@ -197,7 +197,7 @@ def run_tasks(
     Args:
         tasks: what is to be done.
         retry_policy: how often and when what failed is tried again.
-        on_note: called with a text for the first few failures that are not for good, and for
+        on_note: called with a text for the first few failures that are not permanent, and for
             what else a person should know.
         on_failure: called for every such failure with the first slice's name, how many slices,
             and why.
@@ -310,7 +310,9 @@ class _InFlight:
         ended = []
         for batch, seconds in late:
             reference = self._references.pop(batch, None)
-            if reference is None:  # the other attempt was given up, and the slices failed for good
+            if (
+                reference is None
+            ):  # the other attempt was given up, and the slices failed permanently
                 continue
             del self._batches[reference]
             self._workers.cancel([reference], force=True)
@@ -348,7 +350,7 @@ class _InFlight:
             return
         for slow in overdue[: self._workers.free_cpus()]:
             self._make(self._scheduler.take_speculative(slow), now)
-            self._note(f"{self._name(slow)} takes long and is tried a second time beside the first")
+            self._note(f"{self._name(slow)} takes long and gets a speculative attempt")
 
     def _make(self, batch: TaskBatch, now: float) -> None:
         steps = [
@@ -369,7 +371,7 @@ class _InFlight:
         )
 
     def _report(self, batch: TaskBatch, outcomes: Sequence[AttemptResult]) -> None:
-        """Report failures that may not be for good."""
+        """Report failures that may not be permanent."""
         tasks = [self._tasks[number] for number in batch.slices]
         failures = [
             (task.slices, outcome.failure)
@@ -386,7 +388,7 @@ class _InFlight:
     def _note(self, text: str) -> None:
         self._num_notes += 1
         if self._num_notes <= MAX_NOTES:
-            last = "; more such notes are left out" if self._num_notes == MAX_NOTES else ""
+            last = "; further such notes are omitted" if self._num_notes == MAX_NOTES else ""
             self.on_note(f"{text}{last}")
 
     def _name(self, batch: TaskBatch) -> str:

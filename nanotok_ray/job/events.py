@@ -86,7 +86,7 @@ class StageEnded:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SliceEnded:
-    """One slice (or group of count files, shard, unit, two splits) has ended, well or for good."""
+    """One slice (or group of count files, shard, unit, two splits) has succeeded or failed."""
 
     stage: str
     name: str
@@ -104,7 +104,7 @@ class SliceEnded:
     slices: int = 1
     """How many it is: 2 where both splits were written from one read."""
     error: str | None = None
-    """Why it failed for good."""
+    """Why it failed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -178,8 +178,8 @@ def check_losses(output: OutputRecipe, out: Folder, before: Plan | None, after: 
         summary = "; ".join(_loss_text(loss, totals) for loss in serious)
         raise PlanError(
             f"{summary}. A run would drop their documents from the published output {out.url}. "
-            "Bring the files back (is a disk, bucket or folder not mounted?), or pass "
-            "--allow-removed (output.allow_removed = true)"
+            "Restore the files (is a disk, bucket or folder not mounted?), or pass --allow-removed "
+            "(output.allow_removed = true)"
         )
 
 

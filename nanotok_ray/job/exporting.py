@@ -96,7 +96,7 @@ def export(
         IncompleteOutputError: there is no manifest.
         ExportError: the layout cannot hold this output, or the folder holds something else.
         CorruptOutputError: a native file is not what it should be, or the output changed meanwhile.
-        SliceError: units failed for good.
+        SliceError: units failed permanently.
         OutputInUseError: another run has the output, in which the folder lies.
         LeaseLostError: another run has taken the output over.
     """
@@ -267,7 +267,7 @@ def layouts_of(recipe: Recipe) -> list[Layout]:
 
 
 def same_pass(recipe: Recipe, tokenizing: Tokenizing, out: Folder) -> SamePass | None:
-    """Return what workers export of the slices that they tokenize; None where that is nothing.
+    """Return what workers export of the slices that they tokenize; None if that is nothing.
 
     Raises:
         ExportError: a layout cannot hold what there will be, or its folder holds something else.

@@ -151,7 +151,8 @@ class _Job:
             LearnedOutput.of(training, tokenizer, self.out).replace_extension()
             self.has_changed = True
             self.start.note(
-                "the special tokens added to the tokenizer are others now: it was not learned again"
+                "the special tokens of tokenizer.extend have changed; the tokenizer was not "
+                "learned again"
             )
         output = LearnedOutput.of(training, tokenizer, self.out)
         if output.lacks_smaller:
@@ -267,8 +268,7 @@ class _Job:
         if totals["documents"]["in"] == 0:
             number = len(list(self.plan.plan.slices()))
             raise SourceError(
-                f"no documents at all in {number} slices: the files are empty; see `paths` in the "
-                "recipe"
+                f"no documents in {number} slices: the files are empty; check `paths` in the recipe"
             )
         slices = [expected.slice for expected in tokenizing.expected]
         check_limits(

@@ -172,7 +172,7 @@ class Journal:
         """Return whether a file could be written, and keep why it could not."""
         try:
             self._out.write_whole(name, data)
-        except Exception as error:  # whatever it is: the job goes on
+        except Exception as error:  # whatever it is: the job continues
             self._problem = str(error).partition("\n")[0] or type(error).__name__
             return False
         return True

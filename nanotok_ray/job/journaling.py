@@ -308,7 +308,7 @@ class StageTimes:
     on_event: OnEvent
     stages: dict[str, tuple[float, int]] = field(default_factory=dict)
     check: OnEvent = ignore
-    """Raises where the run must not go on; asked last, just before it does."""
+    """Raises where the run must not continue; asked last, just before it does."""
     journaling: Journaling = field(default_factory=Journaling)
     metrics: OnEvent = field(default_factory=lambda: current_executor().metrics())
 

@@ -103,7 +103,7 @@ class Holder:
         return state in {"", "Z", "X"} or started != self.started
 
     def _was_before_a_restart(self, me: "Self") -> bool:
-        """Return whether this very host was started anew since.
+        """Return whether this very host was restarted since.
 
         Containers of one name may run on several hosts, so nothing is said of them.
         """
@@ -332,8 +332,8 @@ class Lease:
         if not self._is_ours():
             raise LeaseLostError(
                 f"another run has taken over {self._out.url} because this run did not renew its "
-                f"lease for {EXPIRY_SECONDS:.0f} s: this run changes nothing more; run the same "
-                "command again when the other run has ended"
+                f"lease for {EXPIRY_SECONDS:.0f} s: this run makes no further changes; run the "
+                "same command again when the other run has ended"
             )
 
     def glance(self) -> None:
@@ -357,7 +357,7 @@ class Lease:
         if not self._is_lost:
             seen = lease_in_force(self._out)
             if seen is None or seen.number != self.number:
-                self._is_lost = True  # and for good, whatever is found later
+                self._is_lost = True  # permanently, whatever is found later
             elif seen.data and seen.values.get("token") != self._token:
                 self._is_lost = True
         return not self._is_lost

@@ -152,7 +152,7 @@ class LocalWorkers:
         """
         if batch.future.cancel():
             return
-        with self._lock:  # the process must not go on to another batch meanwhile
+        with self._lock:  # the process must not continue with another batch meanwhile
             if batch.process is not None:
                 (batch.process.kill if force else batch.process.interrupt)()
 

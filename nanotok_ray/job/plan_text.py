@@ -94,12 +94,12 @@ def change_lines(changed: Mapping[str, Any]) -> Iterator[str]:
         yield f"changed     {change['source']}: {change['what']} is {current}, it was {was}"
     before, now = changed["slice_bytes"]
     if before != now:
-        yield f"changed     limits.slice_bytes was {before:,}, is {now:,}: files are cut anew"
+        yield f"changed     limits.slice_bytes was {before:,}, is {now:,}: new slices are cut"
     if slices["new"] or slices["gone"]:
         yield (
-            f"{_INDENT}slices: {slices['same']:,} as in the frozen plan, {slices['new']:,} new "
-            f"(to be counted if train, and tokenized), {slices['gone']:,} gone (no longer counted, "
-            "nor in the output)"
+            f"{_INDENT}slices: {slices['same']:,} as in the saved plan, {slices['new']:,} new "
+            f"(counted if train, and tokenized), {slices['gone']:,} removed (no longer counted or "
+            "in the output)"
         )
 
 
@@ -115,7 +115,7 @@ def stage_line(stage: str, numbers: Mapping[str, int]) -> str:
 
 def _estimate_lines(estimate: Mapping[str, Any]) -> Iterator[str]:
     if estimate["seconds"] is None:
-        yield "estimate    how long it takes is unknown: no text to measure with; --rate says it"
+        yield "estimate    time unknown, because there is no text to measure with; pass --rate"
         return
     stages = estimate["stages"]
     if not stages:

@@ -145,7 +145,7 @@ def plan_job(
 
     Args:
         recipe: the recipe.
-        resplit: assign train and val anew instead of keeping what an earlier plan froze.
+        resplit: assign train and val again instead of keeping the splits of an earlier plan.
         relearn: learn the tokenizer from what there is now, whether or not it was learned before.
         cpus: CPUs to estimate for; None: those of this machine.
         rate: text that one CPU counts or tokenizes, in MB/s; None: as in the last run of this

@@ -25,8 +25,8 @@ WORK_PROBES = "probe"
 """The same in a work folder."""
 
 WHAT_TO_DO = (
-    "give a path that is mounted on every node, or a URL such as s3://bucket/folder, "
-    "and credentials for it on every node"
+    "use a path that is mounted on every node, or a URL such as s3://bucket/folder, and "
+    "credentials for it on every node"
 )
 
 

@@ -232,7 +232,8 @@ def _run(
     for work, record in zip(works, _finished(works), strict=True):
         if record is None:
             raise CorruptOutputError(
-                f"{work.name} was written and is gone; who else writes to {folder}?"
+                f"{work.name} was written and is missing now; does another process write to "
+                f"{folder}?"
             )
         records.append(record)
     return tuple(records)

@@ -268,17 +268,19 @@ class Scheduler:
 
 
 def _final_message(failure: Failure, account: _Account) -> str:
-    """Return why a slice has failed for good, how often that happened, and what to do."""
+    """Return why a slice has failed permanently, how often that happened, and what to do."""
     times = account.failures[failure.cause]
     match failure.cause:
         case Cause.STORAGE:
-            return f"{failure.text} (failed {times} times; run the job again when storage is well)"
+            return (
+                f"{failure.text} (failed {times} times; run the job again when the storage works)"
+            )
         case Cause.WORKER:
             return (
                 f"its worker process died {times} times with this slice alone ({failure.text}); "
                 "was it killed for its memory, or did native code crash? On Ray the worker's log "
-                "says more. Give workers more memory or lower limits.slice_bytes, else leave the "
-                "file out"
+                "says more. Give workers more memory or lower limits.slice_bytes, or remove the "
+                "file"
             )
         case Cause.MEMORY:
             return (
@@ -289,9 +291,9 @@ def _final_message(failure: Failure, account: _Account) -> str:
             return f"its node went away {times} times ({failure.text}); run the job again"
         case Cause.SLOW:
             return (
-                f"it was given up {times} times ({failure.text}); does its file, its storage or "
-                "its node hang? Look, and run the job again; if it only takes that long, raise "
-                "limits.slice_deadline or lower limits.slice_bytes"
+                f"it missed its deadline {times} times ({failure.text}); does its file, its "
+                "storage or its node hang? Check, and run the job again; if it only takes that "
+                "long, raise limits.slice_deadline or lower limits.slice_bytes"
             )
         case Cause.ERROR | Cause.CALL:
             return failure.text

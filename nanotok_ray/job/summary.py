@@ -98,7 +98,7 @@ def summarise(
 def _head(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines on the output, its tokenizer and its documents."""
     if values["status"] == UNCHANGED:
-        yield "Nothing to do: everything is there and matches the recipe."
+        yield "Nothing to do: the output is complete and matches the recipe."
     yield f"output      {values['output']}"
     yield f"tokenizer   {_tokenizer_text(values)}"
     if "documents" in values:
@@ -137,11 +137,11 @@ def _remarks(values: Mapping[str, Any]) -> Iterator[str]:
 
 def _learned_lines(learned: Mapping[str, Any]) -> Iterator[str]:
     if learned["skipped_slices"]:
-        yield f"left out    {len(learned['skipped_slices']):,} slices that could not be counted"
+        yield f"skipped     {len(learned['skipped_slices']):,} slices that could not be counted"
     if other := learned["differs_from_rustbpe"]:
-        yield f"merges      not those of rustbpe, because of {', '.join(other)}"
+        yield f"merges      differ from rustbpe's, because of {', '.join(other)}"
     if learned["of_other_inputs"]:
-        yield "kept        learned before inputs were added, changed or removed (--relearn)"
+        yield "kept        tokenizer from before inputs were added, changed or removed (--relearn)"
 
 
 def _tail(values: Mapping[str, Any]) -> Iterator[str]:
@@ -270,7 +270,7 @@ def _composed_lines(values: Mapping[str, Any]) -> Iterator[str]:
         limit = f"{rules['max_tokens']:,}"
         yield f"too long    {long:,} documents of more than {limit} tokens: {done}{others}"
     if bare := values["without_trainable_token"]:
-        hint = 'kept; limits.untrainable = "drop" leaves them out'
+        hint = 'kept; limits.untrainable = "drop" removes them'
         done = "dropped" if rules["untrainable"] == "drop" else hint
         yield f"untrainable {bare:,} documents without a token to train on: {done}"
     if roles:

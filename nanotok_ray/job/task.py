@@ -112,7 +112,7 @@ class RetryPolicy:
     """The limits of one stage. Waits are in seconds."""
 
     storage_failures: int = 6
-    """A slice has failed for good at this number of failures of storage that might have passed."""
+    """A slice fails permanently after so many transient failures of storage."""
     worker_deaths: int = 3
     """The same for workers that died while they had this slice alone."""
     memory_failures: int = 3

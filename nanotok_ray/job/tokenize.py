@@ -142,7 +142,7 @@ class Tokenizing:
     records: tuple[Record | None, ...]
     """In the order of `expected`; None: to do."""
     max_skipped: int
-    """Slices that may fail for good and be left out."""
+    """Slices that may fail permanently and be left out."""
     slice_deadline: int
     """Seconds that an attempt may run for each started GiB."""
     limits: LimitsRecipe
@@ -204,11 +204,11 @@ def tokenize(
 
     With `same_pass` workers export each slice that they have tokenized.
 
-    A slice that failed for good and may be skipped gets a record that says so; the next run tries
-    it again.
+    A slice that failed permanently and may be skipped gets a record that says so. The next run
+    tries it again.
 
     Raises:
-        SliceError: more slices failed for good than the recipe lets be skipped.
+        SliceError: more slices failed permanently than the recipe lets be skipped.
         QuarantineLimitError: so many documents were read, all bad, that the limits cannot be kept.
     """
     tasks = [_task(expected, tokenizing, out, same_pass) for expected in tokenizing.reads]
@@ -223,7 +223,7 @@ def tokenize(
     )
     for ended in skipped:
         _leave_out(ended, out)
-        on_event(Note(text=f"left out of the shards:{format_failure(ended)}"))
+        on_event(Note(text=f"skipped in the shards:{format_failure(ended)}"))
     return _all_records(tokenizing, out)
 
 

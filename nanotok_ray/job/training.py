@@ -47,14 +47,14 @@ def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
     """Count, merge, learn and save, inside a session.
 
     Raises:
-        SliceError: slices failed for good.
+        SliceError: slices failed permanently.
         QuarantineLimitError: too many documents could not be used.
         SourceError: there was no text at all.
     """
     counted = count(training, on_event=on_event)
     _check(training, counted)
     for ended in counted.skipped:
-        on_event(Note(text=f"left out of learning:{format_failure(ended)}"))
+        on_event(Note(text=f"skipped in learning:{format_failure(ended)}"))
     counted = merge_first(training.recipe.output.work, counted, on_event=on_event)
     summed = sum_parts(Summed.of(training, counted), on_event=on_event)
     if training.recipe.learner.memory is None:
@@ -77,9 +77,7 @@ def _check(training: Training, counted: CountedSlices) -> None:
     )
     if not counted.sum("texts"):
         files = [piece.path for slice_ in training.slices for piece in slice_.pieces]
-        raise SourceError(
-            f"no documents at all in {len(files)} files, the first of them {files[0]}"
-        )
+        raise SourceError(f"no documents in {len(files)} files, the first of them {files[0]}")
 
 
 # Learning
@@ -217,13 +215,12 @@ def _notes(report: Mapping[str, Any]) -> Iterator[str]:
         )
     if report["differs_from_rustbpe"]:
         yield (
-            f"the merges are not those that rustbpe learns from the same documents, because of "
+            "the merges differ from those that rustbpe learns from the same documents, because of "
             f"{', '.join(report['differs_from_rustbpe'])}"
         )
     if report["gaps"]:
         yield (
-            f"the pattern left {report['gaps']:,} gaps in the texts; each is kept as a span of its "
-            "own"
+            f"the pattern left {report['gaps']:,} gaps in the texts; each gap is a separate span"
         )
 
 
@@ -278,15 +275,25 @@ def _reusable_training(training: Training, out: Folder) -> Training:
     So a corpus may grow without a new tokenizer, under which every shard would be made again. One
     from which slices were left out is not kept: they are to be tried again.
     """
-    try:
-        record = learn_record(out)
-    except CorruptOutputError:
-        record = None
+    record = _readable_record(out)
     if record is None or record.values.get("rules") != training.rules_key:
         return training
     if record.values["report"]["skipped_slices"]:
         return training
     return replace(training, reused_key=record.values["key"])
+
+
+def has_other_rules(training: Training, out: Folder) -> bool:
+    """Return whether the tokenizer of the output was learned with other settings."""
+    record = _readable_record(out)
+    return record is not None and record.values.get("rules") != training.rules_key
+
+
+def _readable_record(out: Folder) -> Record | None:
+    try:
+        return learn_record(out)
+    except CorruptOutputError:
+        return None
 
 
 def finished_learning(training: Training, out: Folder) -> Record | None:

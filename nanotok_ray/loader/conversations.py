@@ -33,7 +33,7 @@ class StoredConversations(Sequence[Conversation]):
         if others := [name for name in shards.ranges() if kinds[name] != "chat"]:
             raise PackingError(
                 f"source {others[0]!r} is of kind {kinds[others[0]]}, conversations are of kind "
-                "chat: open these by `source=`"
+                "chat: select them with `source=`"
             )
         self._shards = shards
 
@@ -196,7 +196,7 @@ class ConversationLoader:
         self._left_out_in_turn += 1
         if self._left_out_in_turn > len(self._conversations):
             raise PackingError(
-                f"none of {len(self._conversations)} conversations has anything to be learned in "
-                f"its first {self._settings.limit} tokens: use longer rows, or look at their masks "
-                "by `nanotok inspect`"
+                f"none of {len(self._conversations)} conversations has a token to train on in its "
+                f"first {self._settings.limit} tokens: use longer rows, or inspect their masks "
+                "with `nanotok inspect`"
             )

@@ -74,16 +74,16 @@ class StateFrame:
         if found != STATE_FORMAT:
             raise PackingError(
                 f"the state has format {format_value(found)}, this loader reads {STATE_FORMAT!r}; "
-                "load it into the kind of loader, and the version, that gave it"
+                "load it with the kind and the version of the loader that saved it"
             )
         if state.get("fingerprint") != self.fingerprint:
             raise PackingError(
-                "the state is of other shards: other documents, another split or source; "
-                "open the shards that it was made with, or start anew without it"
+                "the state belongs to other shards: other documents, another split or source; open "
+                "the shards with which it was saved, or start without it"
             )
         settings = state.get("settings")
         if not isinstance(settings, Mapping):
-            raise PackingError("the state has no settings; it was altered")
+            raise PackingError("the state has no settings; it was modified")
         names = dict.fromkeys([*self.settings, *settings])
         other = [name for name in names if settings.get(name) != self.settings.get(name)]
         if other:
@@ -92,8 +92,8 @@ class StateFrame:
                 for name in other
             )
             raise PackingError(
-                f"the state is of rows that were packed otherwise: {differences}; "
-                "use the settings of the state, or start anew without it"
+                f"the state belongs to rows that were packed differently: {differences}; use the "
+                "settings of the state, or start without it"
             )
 
 
@@ -110,12 +110,12 @@ def _counts(
     """Return whole numbers by name."""
     found = state.get(key)
     if not isinstance(found, Mapping) or (only and set(found) != set(names)):
-        raise PackingError(f"{key} of the state is not {', '.join(names)}; it was altered")
+        raise PackingError(f"{key} of the state is not {', '.join(names)}; it was modified")
     for name in names:
         value = found.get(name)
         if not number(value):
             raise PackingError(
-                f"{name} of the state is {format_value(value)}, no count; it was altered"
+                f"{name} of the state is {format_value(value)}, no count; it was modified"
             )
     return {name: found[name] for name in names}
 
@@ -192,7 +192,10 @@ class Loader:
             too_long=too_long,
         )
         if weights is not None and epochs is not None:
-            raise PackingError("epochs with weights: a mixture has no end; leave out one of them")
+            raise PackingError(
+                "epochs and weights cannot be combined, because a mixture has no end; remove one "
+                "of them"
+            )
         self._shards = shards
         self._pad = padding_id(shards)
         mixture = Mixture.of(shards, self._settings)

@@ -72,8 +72,8 @@ class Mixture:
         """
         if not shards.num_tokens:
             raise PackingError(
-                f"there is nothing to pack: {len(shards)} documents without a token; "
-                "another split or source may have some"
+                f"there is nothing to pack: {len(shards)} documents without a token; open another "
+                "split or source"
             )
         size = settings.group_documents
         if settings.weights is None:
@@ -180,6 +180,6 @@ def _check_known(weights: object, known: list[str]) -> None:
     wrong = [name for name in weights if name not in known]
     if wrong:
         raise PackingError(
-            f"weights name {wrong[0]!r}, which is no source with documents here; "
-            f"there are {', '.join(known)}"
+            f"weights name {wrong[0]!r}, which is not a source with documents; the sources are "
+            f"{', '.join(known)}"
         )

@@ -266,7 +266,7 @@ class NanochatLoader:
         ):
             raise PackingError(
                 f"the state is at row group {position.rg_idx} of file {position.pq_idx}; these "
-                f"shards have {len(files)} files, so it is of others"
+                f"shards have {len(files)} files, so it belongs to others"
             )
         return position
 
@@ -274,7 +274,8 @@ class NanochatLoader:
         if state["format"] != STATE_FORMAT:
             raise PackingError(
                 f"the state has format {format_value(state['format'])}, this loader reads "
-                f"{STATE_FORMAT!r}; load it into the kind of loader, and the version, that gave it"
+                f"{STATE_FORMAT!r}; load it with the kind and the version of the loader that saved "
+                "it"
             )
         missing = self.state_dict().keys() - state.keys()
         if missing or not all(number(state[name]) for name in ("rows", *self._of_rows)):
@@ -288,8 +289,8 @@ class NanochatLoader:
         limit = passes * self._shards.num_tokens // (self._of_rows["length"] + 1)
         if rows > limit:
             raise PackingError(
-                f"the state is of {rows} rows in {passes} passes, of which these documents fill "
-                f"at most {limit}: it was altered"
+                f"the state is of {rows} rows in {passes} passes, of which these documents fill at "
+                f"most {limit}: it was modified"
             )
 
 
@@ -327,9 +328,9 @@ def _names_format(state: object) -> bool:
 
 def _warn(differing: list[str]) -> None:
     warnings.warn(
-        f"the state is of a loader {', '.join(differing)}: going on as nanochat does, behind the "
-        "row groups that were read last; up to a buffer of documents is lost, and "
-        "some may come twice",
+        f"the state was saved by a loader {', '.join(differing)}: resuming as nanochat does, after "
+        "the row groups that were read last; up to one buffer of documents is skipped, and some "
+        "may be repeated",
         ApproximateResumeWarning,
         stacklevel=3,
     )

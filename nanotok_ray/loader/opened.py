@@ -93,7 +93,7 @@ def _source_numbers(source: str | Collection[str], names: list[str], *, folder: 
         if name not in names:
             raise SourceError(f"no source {name!r} in {folder}; there are {', '.join(names)}")
     if not wanted:
-        raise SourceError(f"source names none of {', '.join(names)}; leave it out for all of them")
+        raise SourceError(f"source names none of {', '.join(names)}; omit it for all of them")
     return [names.index(name) for name in wanted]
 
 

@@ -169,7 +169,7 @@ class DocumentOrder:
             known = ", ".join(map(repr, get_args(Shuffle)))
             raise PackingError(f"shuffle is {self.shuffle!r}; it is one of None, {known}")
         if self.block_documents < 1:
-            raise PackingError(f"block_documents is {self.block_documents}; 1 is the least")
+            raise PackingError(f"block_documents is {self.block_documents}; it must be at least 1")
 
     def at(self, positions: Numbers, epoch: int) -> Numbers:
         """Return the document at each position of an epoch, int64 (n,); each document has one.

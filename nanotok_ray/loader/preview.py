@@ -102,7 +102,7 @@ def _nanochat_values(shards: Shards, length: int, settings: PreviewSettings) -> 
     texts = [name for name in shards.ranges() if kinds[name] == "text"]
     if 0 < len(texts) < len(shards.ranges()):
         raise PackingError(
-            f"nanochat's loader reads text alone; choose the source {','.join(texts)}"
+            f"nanochat's loader reads only text; choose the source {','.join(texts)}"
         )
     if len(shards) <= BUFFER:
         raise PackingError(

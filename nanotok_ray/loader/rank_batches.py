@@ -171,7 +171,7 @@ def _plan(shards: Shards) -> dict[str, Any]:
 def _files(shards: Shards, plan: Mapping[str, Any]) -> list[TextFile]:
     chosen = list(shards.ranges())
     if not chosen:
-        raise PackingError("the shards of this split have no document; give others")
+        raise PackingError("the shards of this split have no document; open others")
     split = SPLITS[int(shards.index.rows["split"][shards.rows[0]])]
     sources = {source["name"]: source for source in plan["sources"]}
     found = []
@@ -205,7 +205,7 @@ def _check_source(
         )
     else:
         return
-    raise PackingError(f"source {name!r} {problem}: open another by `source=`, or {_INSTEAD}")
+    raise PackingError(f"source {name!r} {problem}: select another with `source=`, or {_INSTEAD}")
 
 
 _FIELDS = ("pq_idx", "rg_idx", "epoch")
@@ -238,7 +238,7 @@ class Position:
         """
         if not isinstance(values, Mapping):
             raise PackingError(
-                f"{format_value(values)} is no state of a loader, which is a dictionary"
+                f"{format_value(values)} is not a state of a loader, which is a dictionary"
             )
         found = {name: values.get(name, 1 if name == "epoch" else None) for name in _FIELDS}
         if not all(map(number, found.values())):

@@ -86,8 +86,8 @@ class BlockCache:
             why = error.strerror or error
             raise OSError(
                 error.errno,
-                f"cannot write to {self.folder}, the cache of fetched blocks: {why}; give "
-                "open_shards another `cache`, or less room as `cache_bytes`",
+                f"cannot write to {self.folder}, the cache of fetched blocks: {why}; pass another "
+                "`cache` or a smaller `cache_bytes` to open_shards",
             ) from error
         self._make_room(len(data))
         return block
@@ -144,8 +144,8 @@ def cache_below(folder: Path) -> Path:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise SourceError(
-            f"cannot write to {folder}, the cache of fetched blocks: {error.strerror}; give "
-            "open_shards another `cache`"
+            f"cannot write to {folder}, the cache of fetched blocks: {error.strerror}; pass "
+            "another `cache` to open_shards"
         ) from error
     return folder
 

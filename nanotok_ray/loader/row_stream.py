@@ -75,8 +75,8 @@ class RowStream:
         position = Position(taken=taken, row=0, totals=totals, group=None, after=taken)
         if not self.mixture.is_start_of_group(taken):
             raise PackingError(
-                f"no packing group begins after {_format_taken(taken)} documents; "
-                "the state was altered"
+                f"no packing group begins after {_format_taken(taken)} documents; the state was "
+                "modified"
             )
         if not row:
             return position
@@ -84,8 +84,8 @@ class RowStream:
         group = self._pack(documents, taken)
         if row > group.segments.num_rows:
             raise PackingError(
-                f"the state is of row {row} of a packing group that has "
-                f"{group.segments.num_rows}; the state was altered"
+                f"the state is of row {row} of a packing group that has {group.segments.num_rows}; "
+                "the state was modified"
             )
         return replace(position, row=row, group=group, after=after)
 

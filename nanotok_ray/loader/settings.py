@@ -28,9 +28,7 @@ def padding_id(shards: Shards) -> int:
 def check_shards(shards: object) -> None:
     """Refuse what is no documents: the path of an output, say."""
     if not isinstance(shards, Shards):
-        raise PackingError(
-            f"shards is {shards!r:.100}; it is what nanotok_ray.open_shards gives: open them first"
-        )
+        raise PackingError(f"shards is {shards!r:.100}; pass the result of nanotok_ray.open_shards")
 
 
 def fill(
@@ -82,7 +80,7 @@ def _refuse_unknown(shards: Shards, segments: Segments) -> None:
             name, number = shards.shard_of(document)
             raise CorruptOutputError(
                 f"document {number} of {name} has the id {highest}, the tokenizer has ids below "
-                f"{shards.num_ids}: the shard was changed, `nanotok verify` names all that is wrong"
+                f"{shards.num_ids}: the shard was changed, `nanotok verify` lists all problems"
             ) from None
 
 
@@ -108,7 +106,7 @@ def check_arrays(into: Arrays, *, rows: int, length: int) -> None:
             )
         if array.dtype not in DTYPES or array.dtype != into[0].dtype:
             raise PackingError(
-                f"into: {name} is {array.dtype}; give two arrays of int32, or two of int64"
+                f"into: {name} is {array.dtype}; pass two arrays of int32, or two of int64"
             )
         if not (array.flags.c_contiguous and array.flags.writeable):
             raise PackingError(f"into: {name} must be C-contiguous and writeable")
@@ -251,7 +249,7 @@ def whole(name: str, value: SupportsIndex, *, minimum: int, maximum: int | None 
 
 def _checked_weights(weights: Mapping[str, float]) -> dict[str, float]:
     if not weights:
-        raise PackingError("weights name no source; leave them out to take all as they are")
+        raise PackingError("weights name no source; omit them to read all sources in their order")
     return {str(name): _weight(name, value) for name, value in weights.items()}
 
 

@@ -143,8 +143,8 @@ def _sha256(stored: Stored, num_bytes: int) -> str:
 
 def _next_step(files: Files) -> str:
     return (
-        f"`nanotok verify {files.url}` names all that is wrong; remove those files and run the job "
-        "again, which makes them anew"
+        f"`nanotok verify {files.url}` lists all problems; remove those files and run the job "
+        "again, which writes them again"
     )
 
 
@@ -351,7 +351,7 @@ class Shards:
         if not 0 <= rank < world_size:
             raise PackingError(f"rank {rank} of {world_size}; ranks go from 0 to world_size - 1")
         if start < 0:
-            raise PackingError(f"start is {start}; 0 is the least")
+            raise PackingError(f"start is {start}; it must be at least 0")
         return self._in_order(order, epoch, range(start + rank, len(self), world_size))
 
     def _in_order(

@@ -112,17 +112,17 @@ def _new_names(names: tuple[str, ...], values: _Values) -> str | None:
 
 _writable = must(
     lambda folder, _: not folder.startswith(_READ_ONLY),
-    " = {value!r} is a web server, which can only be read; name a folder, or a store as "
+    " = {value!r} is a web server, which can only be read; use a folder, or a store such as "
     "s3://bucket/folder",
 )
 _knows_length = must(
     lambda too_long, values: too_long == "keep" or values.get("max_tokens", 0) is not None,
-    " = {value!r}, but limits.max_tokens does not say what is too long; set it, as "
-    "max_tokens = 2048, or leave too_long out",
+    " = {value!r}, but limits.max_tokens is not set; set it, for example max_tokens = 2048, or "
+    "remove too_long",
 )
 _share = must(
     lambda share, _: 0 <= share <= 1,
-    " = {value} is no share; use a number from 0 to 1, as 0.001",
+    " = {value} is not a share; use a number from 0 to 1, such as 0.001",
 )
 _in_a_task = must(
     lambda value, values: value == 1 or values.get("memory", 0) is not None,
@@ -135,8 +135,8 @@ _label = must(
 )
 _to_learn = must(
     lambda sizes, values: not sizes or values.get("path") is None,
-    " = {value} is for a tokenizer that is learned, and tokenizer.path = {path!r} names one that "
-    "exists; leave one of them out, or use Tokenizer.truncated",
+    " = {value} applies to a learned tokenizer, and tokenizer.path = {path!r} names an existing "
+    "one; remove one of them, or use Tokenizer.truncated",
 )
 _Presets = Annotated[Texts, AfterValidator(lambda names: expand_presets("", names))]
 _DISTINCT = rule(lambda names, _: repeated(names))
@@ -156,7 +156,7 @@ class TokenizerRecipe(Table):
 
     path: OrNone[
         Annotated[
-            Path, not_empty("name a tokenizer's folder or file, or leave it out to learn one")
+            Path, not_empty("name a tokenizer's folder or file, or remove the key to learn one")
         ]
     ] = None
     """Existing tokenizer, ours or of others: a folder, a tokenizer.txt, tokenizer.json or
@@ -365,7 +365,7 @@ class Recipe(Table):
         """A sentence for each key of the recipe that is accepted and has no effect."""
         if self.tokenizer.span_table is None:
             return ()
-        return ("tokenizer.span_table has no effect any more and can be deleted from the recipe",)
+        return ("tokenizer.span_table no longer has an effect; delete it from the recipe",)
 
     def to_dict(self) -> dict[str, Any]:
         """Return every resolved value under the keys of the TOML file, in a fixed order."""
@@ -442,10 +442,10 @@ def _wrong_shares(sources: Mapping[int, SourceRecipe], *, complete: bool) -> Ite
         if share is None:
             message = (
                 f"source.{source.name}.weight = {source.weight!r}, while other sources have "
-                "shares; give every source that is counted a share, or none"
+                "shares; set a share for every counted source, or for none"
             )
             yield Problem(("source", index, "weight"), message)
     if complete and None not in shares and total != 1:
         names = ", ".join(source.name for source in sources.values())
-        message = f"the shares in source.weight of {names} add up to {total}; they must to 1"
+        message = f"the shares in source.weight of {names} add up to {total}; they must add up to 1"
         yield Problem(("source",), message)

@@ -60,7 +60,7 @@ def problems_of(error: ValidationError, tables: Any, prefix: Location = ()) -> l
 _TYPES = {
     "string_type": "is not a string; put it in quotes",
     "bool_type": "is neither true nor false; write one of them, without quotes",
-    "float_type": "is not a number; write one without quotes, as 0.001",
+    "float_type": "is not a number; write one without quotes, such as 0.001",
 }
 """What pydantic's types of errors say."""
 

@@ -50,11 +50,11 @@ _fits_kind = must(
 )
 _not_rendered = must(
     lambda value, values: values.get("kind", "text") == "text" or not value,
-    " = {value!r} has no use for a {kind} source, whose rendering fixes it; leave it out",
+    " = {value!r} has no use for a {kind} source, whose rendering fixes it; remove it",
 )
 _no_column = must(
     lambda column, values: not column or values.get("format") not in _NO_COLUMNS,
-    " = {value!r}, but the format {format!r} has no columns; leave it out",
+    " = {value!r}, but the format {format!r} has no columns; remove it",
 )
 _needed_column = must(
     lambda column, values: column or "format" not in values or not _default_column(values),
@@ -62,32 +62,32 @@ _needed_column = must(
 )
 _has_columns = must(
     lambda _, values: values.get("format") not in _NO_COLUMNS,
-    " = {value!r}, but the format {format!r} has text alone and no columns; leave it out, the "
-    "source map of a record tells the file and place of each document",
+    " = {value!r}, but the format {format!r} has only text and no columns; remove it: the source "
+    "map of a record has the file and the position of each document",
 )
 _names_val_files = must(
     lambda files, values: values.get("split") != "files" or all(files or ("",)),
-    ' is empty; name the files that are val, as ["part-9.parquet", "held/*"], or choose another '
-    "split",
+    ' is empty; name the files for validation, such as ["part-9.parquet", "held/*"], or choose '
+    "another split",
 )
 _for_split_files = must(
     lambda files, values: not files or values.get("split", "files") == "files",
-    " = {value} is for split = 'files', not {split!r}; leave one of them out",
+    " = {value} is for split = 'files', not {split!r}; remove one of them",
 )
 _of_counted = must(
     lambda weight, values: weight == "1" or values.get("count", True),
-    " = {value!r}, but no tokenizer is learned from this source; set count = true, or leave the "
-    "weight out",
+    " = {value!r}, but no tokenizer is learned from this source; set count = true, or remove the "
+    "weight",
 )
 _not_of_text = must(
     lambda _, values: not _is_text(values),
-    " = {value!r}, but the documents of a text source have none; leave it out, or set "
+    " = {value!r}, but the documents of a text source have none; remove it, or set "
     'kind = "chat" or "vision"',
 )
 _new_meaning = must(
     lambda token, _: token not in SPECIAL_TOKENS,
-    " = {value!r} already means something else in every document; name a special token of its own, "
-    "as <image>",
+    " = {value!r} already has another meaning in every document; use a separate special token, "
+    "such as <image>",
 )
 
 
@@ -184,7 +184,7 @@ class SourceRecipe(Table):
     """What its counts are multiplied by before learning: a decimal, as `2.5`, or `share:0.3`, so
     much of all that is learned from."""
     id_column: OrNone[
-        Annotated[Text, not_empty("name a column or JSON field, or leave it out"), _has_columns]
+        Annotated[Text, not_empty("name a column or JSON field, or remove the key"), _has_columns]
     ] = None
     """Parquet column or JSON field, a string or an integer, that is carried along beside each
     document; None: nothing is."""
@@ -200,7 +200,7 @@ class SourceRecipe(Table):
     image_token: OrNone[
         Annotated[
             Text,
-            not_empty("name a special token, or leave it out"),
+            not_empty("name a special token, or remove the key"),
             _vision_alone(None),
             _new_meaning,
         ]

@@ -28,7 +28,7 @@ def read_recipe(path: str) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise RecipeError(
-            f"cannot read the recipe {path}: {error.strerror}; give the path of a local TOML file"
+            f"cannot read the recipe {path}: {error.strerror}; pass the path of a local TOML file"
         ) from error
 
 
@@ -125,8 +125,8 @@ def absolute_path(path: str, *, key: str | None = None) -> str:
         expanded = Path(path).expanduser()
     except RuntimeError as error:
         raise RecipeError(
-            f"{'' if key is None else f'{key}: '}{path} begins with ~, and no such user has a home "
-            "folder here; write the whole path"
+            f"{'' if key is None else f'{key}: '}{path} begins with ~, but this user has no home "
+            "folder on this machine; write the full path"
         ) from error
     return os.path.abspath(expanded)  # noqa: PTH100 - Path.absolute keeps ".."
 

@@ -104,8 +104,8 @@ def _named(out: Folder) -> tuple[set[str], list[Record]]:
 
 def _not_named(out: Folder, name: str) -> str:
     return (
-        f"{out.join(name.rstrip('/'))} is not what {MANIFEST_NAME} names, so what is garbage "
-        "cannot be told; run the job again, then this"
+        f"{out.join(name.rstrip('/'))} is not what {MANIFEST_NAME} names, so unused files cannot "
+        "be determined; run the job again, then this command"
     )
 
 

@@ -95,12 +95,12 @@ class Verification:
         if self.problems:
             lines += [f"{folder}: {len(self.problems)} problems", *_first_lines(self.problems)]
             lines.append(
-                "delete the files named above and run the job again: it makes only those anew"
+                "delete the files named above and run the job again: it writes only those again"
             )
         if self.unchecked:
             number = f"{len(self.unchecked)} of {self.slices} slices"
             lines += [f"{folder}: {number} could not be checked", *_first_lines(self.unchecked)]
-            lines.append("nothing is known of these: verify again")
+            lines.append("their state is unknown: verify again")
         return "\n".join(lines)
 
 
@@ -144,7 +144,7 @@ def verify_output(
         VerificationError: deep and masks are both asked for.
     """
     if deep and masks:
-        raise VerificationError("deep and masks are two ways to compare: ask for one at a time")
+        raise VerificationError("deep and masks are two ways to compare: pass one of them")
     manifest = unpublished.manifest if unpublished else read_manifest(folder)
     inputs = read_inputs(folder, manifest)
     result = Verification(problems=fingerprint_problems(folder, manifest, inputs))
@@ -209,8 +209,8 @@ def read_inputs(folder: Folder, manifest: Mapping[str, Any]) -> Inputs:
         raise
     except FileNotFoundError as error:
         raise CorruptOutputError(
-            f"{folder.join(PLAN_NAME)} is missing: the output is not whole; run its job again, "
-            "which writes what is missing"
+            f"{folder.join(PLAN_NAME)} is missing: the output is incomplete; run its job again, "
+            "which writes the missing files"
         ) from error
     except NanotokError as error:
         raise CorruptOutputError(f"plan or tokenizer cannot be read: {error}") from error
@@ -258,9 +258,9 @@ def source_folder_problems(folder: Folder, plan: Plan) -> Iterator[str]:
         if inside:
             more = f" and {len(inside) - 1:,} more files" if len(inside) > 1 else ""
             yield (
-                f"{PLAN_NAME}: source {source.name!r} holds {inside[0]}{more} of this very output: "
-                "its documents are files that the job wrote. Take them out of the source's paths, "
-                "and run the job into another folder"
+                f"{PLAN_NAME}: source {source.name!r} holds {inside[0]}{more} of this output: its "
+                "documents are files that the job wrote. Remove them from the source's paths, and "
+                "run the job into another folder"
             )
 
 

@@ -159,8 +159,8 @@ def _seen(file: SourceFile, start: bytes, *, source: SourceRecipe) -> Look:
     if dialect is None:
         if found.shape is not None:
             raise SourceError(
-                f"{file.url} is not JSON lines but {_SHAPES[found.shape]}; write one document a "
-                "line, or leave the file out"
+                f"{file.url} is not JSON lines but {_SHAPES[found.shape]}; write one document per "
+                "line, or remove the file"
             )
         has_text = source.kind == "chat" and isinstance(found.value, dict) and "text" in found.value
         hint = 'set kind = "text" if the documents are texts, or ' if has_text else ""

@@ -57,8 +57,8 @@ class ReadingRules:
     def __post_init__(self) -> None:
         if self.document_per_file and self.format not in {None, "document"}:
             raise SourceError(
-                f"a document a file and the format {self.format!r} contradict each other: leave "
-                "one of them out"
+                f"one document per file and the format {self.format!r} contradict each other: "
+                "remove one of them"
             )
 
     def format_of(self, path: str) -> str | None:
@@ -120,7 +120,7 @@ def find_named(
     has_columns = rules.kind != "text" or not {*_WITH_COLUMNS}.isdisjoint(formats.values())
     if rules.column is not None and not problems and not has_columns:
         raise SourceError(
-            f"column is {rules.column!r}, and none of the files has columns: leave it out, or name "
+            f"column is {rules.column!r}, and none of the files has columns: omit it, or use "
             "parquet or JSON lines"
         )
     looked = _in_threads(lambda item: _look(*item, rules=rules), sorted(formats.items()))
@@ -161,8 +161,8 @@ def _of_path(path: str, rules: ReadingRules, written: Mapping[str, str]) -> dict
     unknown = [file for file, name in formats.items() if name is None]
     if unknown:
         raise SourceError(
-            f"{', '.join(unknown)}: the name does not tell the format; say it with --input-format "
-            f"({_format_choices(rules)})"
+            f"{', '.join(unknown)}: the name does not indicate the format; set it with "
+            f"--input-format ({_format_choices(rules)})"
         )
     return {file: name for file, name in formats.items() if name is not None}
 
@@ -182,8 +182,8 @@ def _of_folder(path: str, files: Sequence[str], rules: ReadingRules) -> dict[str
     formats = {file: name for file, name in candidates.items() if name is not None}
     if not formats:
         raise SourceError(
-            f"no file below {path} ends in {', '.join(_SUFFIXES)} (also compressed): name the "
-            "files, and say what they are with --input-format"
+            f"no file below {path} ends in {', '.join(_SUFFIXES)} (also compressed): pass the "
+            "files, and set their format with --input-format"
         )
     if len(kinds := sorted(set(formats.values()))) > 1:
         raise SourceError(
@@ -246,12 +246,12 @@ def _slices(files: Sequence[SourceFile], rules: ReadingRules) -> Iterator[Slice]
 
 def _format_choices(rules: ReadingRules) -> str:
     if rules.kind != "text":
-        return f"{' or '.join(_WITH_COLUMNS)}: a document a row, a JSON object a line"
-    return f"{', '.join(FORMATS)}: a document a row, a JSON object a line, a line, a file"
+        return f"{' or '.join(_WITH_COLUMNS)}: one document per row, or one JSON object per line"
+    return f"{', '.join(FORMATS)}: one document per row, JSON object per line, line, or file"
 
 
 def _problems_text(problems: Sequence[str]) -> str:
     if len(problems) == 1:
         return problems[0]
-    lines = [f"{len(problems):,} inputs cannot be used; fix them, or leave them out"]
+    lines = [f"{len(problems):,} inputs cannot be used; fix or remove them"]
     return "\n".join([*lines, *(f"  {problem}" for problem in problems)])

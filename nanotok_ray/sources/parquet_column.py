@@ -119,8 +119,8 @@ def open_parquet(file: ChunkFile, *, url: str) -> pq.ParquetFile:
         if not is_damage(error):
             raise
         raise SourceError(
-            f"{url} is not a readable parquet file: {str(error).rstrip('.')}; "
-            "write it anew, or leave it out of the paths"
+            f"{url} is not a readable parquet file: {str(error).rstrip('.')}; write it again, or "
+            "remove it from the paths"
         ) from error
     return parquet
 
@@ -164,7 +164,7 @@ def id_number(parquet: pq.ParquetFile, *, url: str, column: str) -> int:
         found = "inside a list" if kind is None else f"of type {kind}"
         raise SourceError(
             f"{url}: column {column!r} is {found}, neither a string nor an integer; name another "
-            "as id_column, or leave it out"
+            "as id_column, or remove the key"
         )
     return number
 

@@ -275,7 +275,7 @@ def _check_type(kind: pa.DataType, *, name: str, dialect: str, url: str) -> None
     if not fits:
         raise SourceError(
             f"{url}: column {name!r} is of type {kind}, and the dialect {dialect!r} needs a "
-            f"{'list' if wants_list else 'string'}; rewrite the file with it so, or set another "
+            f"{'list' if wants_list else 'string'}; rewrite the file accordingly, or set another "
             "dialect"
         )
     if (left := unfit(kind)) is not None:

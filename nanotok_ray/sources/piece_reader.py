@@ -82,7 +82,7 @@ class PieceReader:
             yield from self._batches
         except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
             raise SourceError(
-                f"{unreadable(self._piece.url, error)}; it was there when the plan was made, see "
+                f"{unreadable(self._piece.url, error)}; it existed when the plan was made: check "
                 "that every worker can read it"
             ) from error
         self._is_over = True

@@ -290,7 +290,7 @@ def _check_source(source: Mapping[str, Any], *, name: str) -> None:
     for file in files:
         if not is_dialect(file.get("dialect")):
             raise CorruptOutputError(
-                f"{name}: {file['path']!r} has a dialect that its kind has not"
+                f"{name}: {file['path']!r} has a dialect that does not belong to its kind"
             )
     for slice_ in source["slices"]:
         where = f"{name}, slice {slice_['stem']!r} {slice_['number']}"

@@ -108,8 +108,8 @@ def assign_splits(
     """
     if frozen is not None and frozen.rule != source.split:
         raise PlanError(
-            f"source {source.name!r}: the first plan froze split = {frozen.rule!r}, the recipe "
-            f"now says {source.split!r}; restore it, or pass --resplit to assign all splits anew"
+            f"source {source.name!r}: the first plan froze split = {frozen.rule!r}, the recipe now "
+            f"says {source.split!r}; restore it, or pass --resplit to assign all splits again"
         )
     if source.split.startswith(SHARED):
         return (SHARED,) * len(files)
@@ -161,7 +161,7 @@ def _by_name(
         if not named:
             raise PlanError(
                 f"source.{source.name}.val_files has {pattern!r}, which is none of its "
-                f"{len(paths):,} files; write paths as plan.json has them, as {paths[0]!r}"
+                f"{len(paths):,} files; write paths as in plan.json, such as {paths[0]!r}"
             )
         val |= named
     known = {} if frozen is None else _known(frozen)
@@ -174,9 +174,9 @@ def _by_name(
                 else ""
             )
             raise PlanError(
-                f"source {source.name!r}: val_files {verb} what the first plan froze as "
-                f"{split}: {', '.join(moved[:_MAX_LISTED_FILES])}{more}; restore it, or pass "
-                "--resplit to assign all splits anew"
+                f"source {source.name!r}: val_files {verb} what the first plan froze as {split}: "
+                f"{', '.join(moved[:_MAX_LISTED_FILES])}{more}; restore it, or pass --resplit to "
+                "assign all splits again"
             )
     return tuple("val" if path in val else "train" for path in paths)
 
@@ -227,10 +227,7 @@ def duplicate_notes(sources: Sequence[PlannedSource]) -> Iterator[str]:
     leaks = [group for group in groups if _is_in_both(group)]
     if leaks:
         first = _group_text(leaks[0])
-        yield (
-            f"{first}{_more(leaks)}: documents that the model is validated with are in its "
-            "training data too"
-        )
+        yield (f"{first}{_more(leaks)}: documents for validation are also in the training data")
     others = [group for group in groups if not _is_in_both(group)]
     if others:
         first = _group_text(others[0])

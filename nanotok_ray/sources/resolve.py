@@ -117,18 +117,18 @@ def _format_of(path: str, *, source: SourceRecipe) -> str:
     format_name = source.format or _suffix_format(path)
     if format_name is None:
         choices = (
-            '"jsonl" (one document a line) or "parquet" (one a row)'
+            '"jsonl" (one document per line) or "parquet" (one per row)'
             if source.kind != "text"
-            else '"lines" (one document a line), "document" (one a file), "jsonl" or "parquet"'
+            else '"lines" (one document per line), "document" (one per file), "jsonl" or "parquet"'
         )
         raise SourceError(
-            f"source {source.name!r}: the name of {path} does not tell its format; set format to "
-            f"{choices}"
+            f"source {source.name!r}: the name of {path} does not indicate its format; set format "
+            f"to {choices}"
         )
     if format_name == "parquet" and _compression_of(path) is not None:
         raise SourceError(
-            f"source {source.name!r}: {path} is a compressed parquet file; decompress it, parquet "
-            "compresses inside"
+            f"source {source.name!r}: {path} is a compressed parquet file; decompress it, because "
+            "parquet files are compressed internally"
         )
     return format_name
 
@@ -138,7 +138,7 @@ def _check_one_format(formats: dict[str, str], *, source: SourceRecipe) -> None:
     if len(examples) > 1:
         listed = " and ".join(f"{name} ({path})" for name, path in sorted(examples.items()))
         raise SourceError(
-            f"source {source.name!r} mixes the formats {listed}; make a source of each"
+            f"source {source.name!r} mixes the formats {listed}; define a source for each format"
         )
 
 
@@ -152,8 +152,8 @@ def _common_folder(folders: Sequence[str], *, source: SourceRecipe) -> str:
     schemes = {folder.partition("://")[0] if "://" in folder else "" for folder in folders}
     if len(schemes) > 1:
         raise SourceError(
-            f"source {source.name!r} has paths on different stores ({', '.join(folders)}); make a "
-            "source for each store"
+            f"source {source.name!r} has paths on different stores ({', '.join(folders)}); define "
+            "a source for each store"
         )
     parts = [folder.rstrip("/").split("/") for folder in folders]
     common = 0
@@ -199,7 +199,7 @@ def _problems_text(problems: Sequence[str], *, source: SourceRecipe, total: int)
     if len(problems) == 1:
         return problems[0]
     head = f"source {source.name!r}: {len(problems):,} of {total:,} files cannot be used"
-    lines = [f"{head}; fix them, or leave them out of paths"]
+    lines = [f"{head}; fix them, or remove them from paths"]
     lines += [f"  {problem}" for problem in problems[:MAX_LISTED_FILES]]
     if len(problems) > MAX_LISTED_FILES:
         lines.append(f"  and {len(problems) - MAX_LISTED_FILES:,} more")
@@ -209,8 +209,8 @@ def _problems_text(problems: Sequence[str], *, source: SourceRecipe, total: int)
 def _notes(looks: Sequence[Look], *, source: SourceRecipe) -> Iterator[str]:
     if odd := [result.oddity for result in looks if result.oddity is not None]:
         yield (
-            f"source {source.name!r}: {_first_few(odd)}; such a file is quarantined whole, as a "
-            "tail: compress it, or give it another name"
+            f"source {source.name!r}: {_first_few(odd)}; such a file is quarantined as a whole, as "
+            "a tail: compress or rename it"
         )
     if guessed := [result.file.path for result in looks if result.is_guessed]:
         yield (

@@ -292,7 +292,7 @@ def _document_problem(source: SourceRecipe, odd: SampledFile) -> tuple[str, str]
 def _advice_on_dialect(source: SourceRecipe, odd: SampledFile, value: object) -> str:
     found = None if value is _NOTHING else detect(value, kind=source.kind)
     if found is not None and found != odd.file.dialect:
-        return f'The document looks like {found!r}: set dialect = "{found}", or leave dialect out'
+        return f'The document looks like {found!r}: set dialect = "{found}", or remove dialect'
     if found is None and _has_text(value):
         return 'Set kind = "text" if the documents are texts'
     return "Correct the documents, or kind and dialect of the source"

@@ -186,7 +186,7 @@ def check_unchanged(piece: Piece, file: InputFile, *, footer_sha256: str | None 
 def changed(piece: Piece, what: str) -> SourceError:
     """Return the error for a file that is not as it was when the plan was made."""
     return SourceError(
-        f"{piece.url} changed since the plan was made: it has {what}; run again to plan anew"
+        f"{piece.url} changed since the plan was made: it has {what}; run again to make a new plan"
     )
 
 

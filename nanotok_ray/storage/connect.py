@@ -126,7 +126,9 @@ def connect(url: str) -> tuple[AbstractFileSystem, str]:
         if extra and not set(_SCHEME.findall(url)) <= set(fsspec.available_protocols()):
             hint = how_to_install(extra)  # fsspec learns `abfss` and `adl` from adlfs itself
         else:
-            hint = "use a path, or a URL as s3://, gs://, az://, https://, hf:// (docs/storage.md)"
+            hint = (
+                "use a path, or a URL like s3://, gs://, az://, https://, hf:// (docs/storage.md)"
+            )
         raise SourceError(f"cannot open {url}: {error}; {hint}") from error
     if "s3" in file_system.protocol:
         file_system.retries = 1  # else s3fs repeats all that its client has tried, up to 25 times

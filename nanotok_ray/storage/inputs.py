@@ -114,8 +114,8 @@ def find_files(path: str, *, written: Mapping[str, str] = MappingProxyType({})) 
         raise SourceError(_reaches(path, boundary, written))
     if not found.files:
         raise SourceError(
-            f"{printable(path)} matches no file; check the path (hidden files are left out)"
-            f"{_base_folder(path)}"
+            f"{printable(path)} matches no file; check the path (hidden files are "
+            f"skipped){_base_folder(path)}"
         )
     return found
 
@@ -275,5 +275,5 @@ def _hidden(parts: Iterable[str]) -> tuple[str, ...]:
 
 def _input_file(entry: Entry, *, name: str) -> InputFile:
     if entry.size is None:
-        raise SourceError(f"{name} does not tell its size; copy it to a store that does")
+        raise SourceError(f"{name} does not report its size; copy it to a store that does")
     return InputFile(path=name, size=entry.size, etag=entry.etag, mtime_ns=entry.mtime_ns)

@@ -68,7 +68,7 @@ class RemoteInput(SeekableFile):
         self._opened = attempt("open", url, self._open)
         if self._opened.size is None:
             self._let_go()
-            raise SourceError(f"{url} does not tell its size; copy it to a store that does")
+            raise SourceError(f"{url} does not report its size; copy it to a store that does")
         super().__init__(size=self._opened.size)
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int:
@@ -133,7 +133,7 @@ class RemoteInput(SeekableFile):
             self._read_into(view)
             return
         if filled < view.nbytes:
-            raise ConnectionError(f"the answer ended after {filled} bytes")
+            raise ConnectionError(f"the response ended after {filled} bytes")
 
     def _go_to(self, position: int) -> None:
         """Set the handle's position, which is not ours: some stores share one among openers."""
@@ -145,7 +145,7 @@ class RemoteInput(SeekableFile):
             self._open_again()
         while (left := position - self._file.tell()) > 0:
             if not self._file.read(min(left, _SKIP_BYTES)):
-                raise ConnectionError(f"the answer ended {left} bytes before where to read")
+                raise ConnectionError(f"the response ended {left} bytes before where to read")
 
     def _open(self) -> Entry:
         """Open a handle; return the listing entry of its file."""
@@ -171,7 +171,9 @@ class RemoteInput(SeekableFile):
             raise self._changed()
 
     def _changed(self) -> SourceError:
-        return SourceError(f"{self._url} changed while it was read; see what writes it, run again")
+        return SourceError(
+            f"{self._url} changed while it was read; find out what writes it, and run again"
+        )
 
     def _let_go(self) -> None:
         file, self._file = self._file, None

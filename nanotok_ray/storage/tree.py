@@ -161,7 +161,7 @@ def list_local(folder: str) -> Iterator[Entry]:
         entry = look_at_local(path)
         if entry is None:
             if Path(path).is_symlink():
-                raise SourceError(f"{path} is a link that leads nowhere; fix or remove it")
+                raise SourceError(f"{path} is a broken link; fix or remove it")
             continue
         if entry.is_folder and Path(folder).resolve().is_relative_to(Path(path).resolve()):
             continue

@@ -53,8 +53,8 @@ def check_agreement(
     if differing:
         raise TokenizerError(
             f"{name} and {pickle_name} are two tokenizers: they differ in {', '.join(differing)}; "
-            "one was written over the files of the other, as nanochat's tok_train does. If the "
-            "pickle is meant, remove all other files of a tokenizer there, else remove the pickle"
+            "one was written over the files of the other, as nanochat's tok_train does. To use the "
+            "pickle, remove all other files of a tokenizer there, otherwise remove the pickle"
         )
 
 
@@ -209,8 +209,8 @@ def _remove_left_out(names: Sequence[str], target: Folder, *, why: str | None) -
     there = [name for name in names if target.exists(name)]
     if there and not target.exists(READABLE_NAME):
         raise TokenizerError(
-            f"{target.url} holds {', '.join(there)}, which cannot say the ids of this tokenizer "
-            "and would stand beside its files: save it into a folder of its own"
+            f"{target.url} holds {', '.join(there)}, which cannot represent the ids of this "
+            "tokenizer: save it into another folder"
         )
     for name in there:
         target.remove(name)

@@ -58,8 +58,8 @@ def open_tokenizer(
         return Tokenizer(_WHOLE[Path(path).suffix](_bytes_of(path), name=path))
     if Path(path).is_file():
         raise TokenizerError(
-            f"{path} is no file that a tokenizer is read from: they end in "
-            f"{', '.join((*_WHOLE, RANKS))}; name one of these, or a folder that has one"
+            f"{path} is not a tokenizer file: these end in {', '.join((*_WHOLE, RANKS))}; pass one "
+            "of these, or a folder that contains one"
         )
     return Tokenizer.load(path)
 
@@ -103,7 +103,7 @@ def _tiktoken_encoding(name: str) -> Tokenizer:
     except Exception as error:  # of requests, of the file system, or what a plugin raises
         folder = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
         raise TokenizerError(
-            f"tiktoken has not got the files of {name!r} in its cache "
+            f"tiktoken does not have the files of {name!r} in its cache "
             f"({folder or 'TIKTOKEN_CACHE_DIR is not set'}) and cannot download them "
             f'({type(error).__name__}). Without a network: run `python -c "import tiktoken; '
             f"tiktoken.get_encoding('{name}')\"` with TIKTOKEN_CACHE_DIR=FOLDER where there is "
@@ -125,9 +125,9 @@ def path_and_pattern(spec: str) -> tuple[str, str | None]:
 def _ranks_model(path: str, pattern: str | None, special_tokens: SpecialTokens | None) -> Model:
     if pattern is None:
         raise TokenizerError(
-            f"{path} holds ranks and no pattern, without which texts cannot be cut: name it with "
-            f"its pattern, as {path}:gpt4 ({', '.join(PATTERNS)}, or a regular expression); it has "
-            "no special tokens either"
+            f"{path} contains ranks and no pattern, which is needed to split texts: add its "
+            f"pattern, such as {path}:gpt4 ({', '.join(PATTERNS)}, or a regular expression); it "
+            "has no special tokens either"
         )
     pattern = resolve_pattern(pattern)
     return from_rank_file(
@@ -139,8 +139,8 @@ def _check_given(path: str, **given: object) -> None:
     for name, value in given.items():
         if value is not None:
             raise TokenizerError(
-                f"{name} is given, but {path} says its own: only a {RANKS} file lacks it; more "
-                "special tokens come with Tokenizer.extended"
+                f"{name} is given, but {path} says its own: only a {RANKS} file lacks it; add "
+                "special tokens with Tokenizer.extended"
             )
 
 
@@ -179,7 +179,7 @@ def written_tokenizer(folder: str) -> Tokenizer:
     there = Folder(folder)
     if not there.exists(READABLE_NAME):
         raise CorruptOutputError(
-            f"{there.join(READABLE_NAME)} is missing: the output is not whole; run its job again, "
-            "which writes what is missing"
+            f"{there.join(READABLE_NAME)} is missing: the output is incomplete; run its job again, "
+            "which writes the missing files"
         )
     return Tokenizer(load_model(folder))

@@ -25,7 +25,8 @@ def _huggingface_file(model: Model) -> bytes:
     why = why_left_out(model)
     if why is not None:
         raise TokenizerError(
-            f"tokenizer.json cannot say the ids of this tokenizer: {why}; write a folder, or a .txt"
+            f"tokenizer.json cannot represent the ids of this tokenizer: {why}; write a folder, or "
+            "a .txt"
         )
     return to_huggingface_file(model)
 
@@ -62,8 +63,8 @@ def file_suffix(output: str) -> str | None:
     for suffix in _ONLY_IN_FOLDERS:
         if output.endswith(suffix):
             raise TokenizerError(
-                f"{output}: no {suffix} file is written by itself; name a folder for all files of "
-                f"a tokenizer, or a file that ends in {', '.join(_WRITERS)}"
+                f"{output}: no {suffix} file is written alone; pass a folder for all files of a "
+                f"tokenizer, or a file that ends in {', '.join(_WRITERS)}"
             )
     return next((suffix for suffix in _WRITERS if output.endswith(suffix)), None)
 
@@ -113,7 +114,7 @@ def check_free(model: Model, output: str, *, advice: str = "name another --outpu
     others = files_of_others(model, output)
     if others:
         raise TokenizerError(
-            f"{output} holds another tokenizer, or something else ({', '.join(others)}): it is "
+            f"{output} contains another tokenizer or other data ({', '.join(others)}): it is "
             f"not overwritten; {advice}"
         )
 

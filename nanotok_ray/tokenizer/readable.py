@@ -134,8 +134,8 @@ class _Lines:
 
     def _error(self, problem: str) -> TokenizerError:
         return TokenizerError(
-            f"{self._name}, line {self._position}: {problem}; give a tokenizer.txt as nanotok_ray "
-            "writes it"
+            f"{self._name}, line {self._position}: {problem}; pass a tokenizer.txt that "
+            "nanotok_ray wrote"
         )
 
 

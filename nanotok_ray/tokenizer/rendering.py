@@ -210,7 +210,7 @@ class Rendering(ABC):
         first: object = documents[0] if len(documents) else None
         if isinstance(first, dict | list):
             name = type(first).__name__
-            raise TypeError(f"a document is JSON as str or bytes, got a {name}: json.dumps it")
+            raise TypeError(f"a document is JSON as str or bytes, got a {name}: use json.dumps")
         return self.batch_renderer(dialect).render(as_documents(documents), num_threads=num_threads)
 
     def render_vision_pretraining(

@@ -60,8 +60,8 @@ def test_a_recipe_may_begin_with_a_byte_order_mark(recipe, tmp_path):
     [
         (errno.ENOSPC, "free some space"),
         (errno.EDQUOT, "free some space"),
-        (errno.EACCES, "give this user the right"),
-        (errno.EROFS, "choose another place"),
+        (errno.EACCES, "give this user access"),
+        (errno.EROFS, "choose another folder"),
         (errno.EMFILE, "ulimit -n"),
     ],
 )

@@ -46,7 +46,7 @@ def test_init_says_what_it_left_out_and_takes_a_size(corpus, tmp_path, capsys):
     flags = ["--output", tmp_path / "a.toml", "--vocab-size", "300"]
     code, values, told = run(capsys, "init", corpus, *flags)
     assert (code, values["unread"]) == (0, ["scan.pdf: no known format"])
-    assert "left out    scan.pdf: no known format\n" in told
+    assert "skipped     scan.pdf: no known format\n" in told
     assert load_recipe(str(tmp_path / "a.toml")).tokenizer.vocab_size == 300
 
 
@@ -55,7 +55,7 @@ def test_init_replaces_a_recipe_only_with_force(corpus, capsys):
     path.write_text("mine")
     code, values, _ = run(capsys, "init", corpus)
     assert (code, path.read_text()) == (2, "mine")
-    assert "is there already" in values["error"]
+    assert "already exists" in values["error"]
     assert "--force" in values["error"]
     assert run(capsys, "init", corpus, "--force")[0] == 0
     assert load_recipe(str(path)).sources

@@ -183,4 +183,4 @@ def test_a_terminal_gets_the_first_tokens_of_a_long_document(inspect, monkeypatc
 def test_at_most_a_thousand_documents_are_shown_at_once(inspect):
     code, shown, told = inspect(*["--doc", "0-9"] * 101)
     assert (code, shown) == (2, "")
-    assert f"more than {MAX_DOCUMENTS} documents at once; show them a part at a time" in told
+    assert f"more than {MAX_DOCUMENTS} documents at once; show fewer at a time" in told

@@ -78,16 +78,16 @@ MISTAKES = """
 2 | tokenizer train words.txt --output t --vocab-size 300 --max-quarantined-share 2 | '2' | --help
 
 # options that contradict each other
-2 | tokenizer train words.txt --output t --vocab-size 300 --column body | 'body' | leave it out
-2 | tokenizer train words.txt --output t --vocab-size 300 --input-format jsonl --document-per-file | contradict | leave one of them out
-2 | tokenizer compare tok --corpus other.jsonl --kind chat --column t | --column = 't' has no use | leave it out
-2 | tokenizer compare tok --corpus words.txt --by language | --by = 'language' | leave it out
-2 | verify out --deep --no-sample | --no-sample and --deep exclude one another | give one of them
+2 | tokenizer train words.txt --output t --vocab-size 300 --column body | 'body' | omit it
+2 | tokenizer train words.txt --output t --vocab-size 300 --input-format jsonl --document-per-file | contradict | remove one of them
+2 | tokenizer compare tok --corpus other.jsonl --kind chat --column t | --column = 't' has no use | remove it
+2 | tokenizer compare tok --corpus words.txt --by language | --by = 'language' | remove it
+2 | verify out --deep --no-sample | --no-sample and --deep cannot be combined | pass one of them
 2 | verify out/export/raw --deep | is an export | omit --deep
-2 | prepare new.toml --local --address 10.0.0.1:6379 | --local and --address exclude one another | omit one of them
+2 | prepare new.toml --local --address 10.0.0.1:6379 | --local and --address cannot be combined | omit one of them
 2 | inspect out --ids --packing all | --ids shows documents | omit one of them
 2 | inspect out --length 64 | --length is for a preview of packing | add --packing all
-2 | inspect out --packing all --tokens 99 | --tokens goes with --weights | without them
+2 | inspect out --packing all --tokens 99 | --tokens requires --weights | without weights
 2 | inspect out --json | --json is for a preview of packing | add --packing all
 2 | inspect out --open --text | --open and --html write a page | omit one of them
 2 | inspect out --open --html - | --open cannot show stdout | name a file
@@ -99,9 +99,9 @@ MISTAKES = """
 2 | tokenizer show tok --pattern gpt4 | --pattern is 'gpt4' | omit --pattern
 
 # recipes
-2 | prepare nowhere.toml | cannot read the recipe nowhere.toml | give the path of a local TOML file
+2 | prepare nowhere.toml | cannot read the recipe nowhere.toml | pass the path of a local TOML file
 2 | prepare in | in is not a recipe | to prepare files without one, add --output DIR
-2 | train in | in is a folder, not a recipe | give the TOML file that describes the job
+2 | train in | in is a folder, not a recipe | pass the TOML file that describes the job
 2 | train words.txt | words.txt is not a recipe | use `nanotok tokenizer train`
 2 | prepare broken.toml | broken.toml | fix that line
 2 | prepare recipe.json | recipe.json is JSON | recipes are TOML
@@ -124,7 +124,7 @@ MISTAKES = """
 2 | plan new.toml --set source.web.column=body | no column 'body' | set column
 2 | plan new.toml --set source.web.paths=gone/* | matches no file | the working directory, {root}
 2 | plan new.toml --set source.web.paths=s4://b/a | s4://b/a | docs/storage.md
-2 | plan new.toml --set source.web.paths=bad.parquet | bad.parquet | write it anew
+2 | plan new.toml --set source.web.paths=bad.parquet | bad.parquet | write it again
 2 | plan new.toml --set source.web.paths=notes.md | notes.md | format
 2 | plan new.toml --set limits.slice_bytes=12XB | '12XB' | 256MiB
 2 | plan new.toml --set limits.max_tails=-1 | max_tails = -1 | use a number within these limits
@@ -145,7 +145,7 @@ MISTAKES = """
 4 | gc unfinished | manifest | run the job again
 4 | export unfinished --to raw | manifest | run the job again
 4 | verify new.toml | fresh/manifest.json does not exist | run the job again
-2 | report nothing | nothing is not an output of a job | give the `path`
+2 | report nothing | nothing is not an output of a job | pass the `path`
 4 | inspect no-tokenizer | tokenizer.txt is missing | run its job again
 4 | verify no-plan | no-plan/plan.json is missing | run its job again
 4 | verify other-version | nanotok-manifest 99 | a newer nanotok_ray wrote it
@@ -159,8 +159,8 @@ MISTAKES = """
 2 | inspect out --source wab | wab | there are web, chats
 2 | export out --to llmx | no layout 'llmx' | did you mean 'llmc'?
 2 | export out --to llmc:size=3 | 'llmc' has no option | there are
-2 | cache ls in | in has no counts | give a recipe (.toml), or its work folder
-2 | cache rm nowhere.toml | cannot read the recipe | give the path
+2 | cache ls in | in has no counts | pass a recipe (.toml) or its work folder
+2 | cache rm nowhere.toml | cannot read the recipe | pass the path
 6 | gc locked | is in use by prepare on host elsewhere | wait
 6 | cache rm locked.toml --all | is in use by prepare on host elsewhere | wait
 6 | prepare locked.toml --relearn | is in use by prepare on host elsewhere | wait
@@ -169,48 +169,48 @@ MISTAKES = """
 
 # tokenizers
 2 | tokenizer show nowhere | no tokenizer in nowhere | check the path
-2 | tokenizer show words.txt | words.txt, line 1 | give a tokenizer.txt
-2 | tokenizer show tok/tokenizer.tiktoken | no pattern | name it with its pattern
+2 | tokenizer show words.txt | words.txt, line 1 | pass a tokenizer.txt
+2 | tokenizer show tok/tokenizer.tiktoken | no pattern | add its pattern
 2 | tokenizer train nowhere.txt --vocab-size 300 --output t | matches no file | {root}
 2 | tokenizer train new.toml --vocab-size 300 --output t | is a recipe | `nanotok train new.toml`
 2 | tokenizer train words.txt --vocab-size 100 --output t | --vocab-size is 100 | name 265 or more
 2 | tokenizer train words.txt --vocab-size 300 --also 400 --output t | --also has 400 | smaller
 2 | tokenizer train words.txt --vocab-size 300 --output t.pkl | t.pkl | folder
-2 | tokenizer train words.txt --vocab-size 300 --output tok | tok exists already | --force
+2 | tokenizer train words.txt --vocab-size 300 --output tok | tok already exists | --force
 2 | tokenizer train words.txt --vocab-size 300 --output t --pattern gpt5 | 'gpt5' | nanochat
-2 | tokenizer train blank.txt --vocab-size 300 --output t | there is no document | name files
+2 | tokenizer train blank.txt --vocab-size 300 --output t | there is no document | pass files
 3 | tokenizer train torn.jsonl.gz --vocab-size 300 --output t | torn.jsonl.gz after line | Replace it
 3 | tokenizer train other.jsonl --vocab-size 300 --output t | other.jsonl, line 1 | quarantined
-2 | tokenizer train bad.parquet --vocab-size 300 --output t | bad.parquet | write it anew
+2 | tokenizer train bad.parquet --vocab-size 300 --output t | bad.parquet | write it again
 2 | tokenizer train notes.md --vocab-size 300 --output t | notes.md | --input-format
 2 | tokenizer learn nowhere --vocab-size 300 --output t | nowhere matches no file | check the path
-2 | tokenizer learn in/text --vocab-size 300 --output t | is parquet | give the pattern
+2 | tokenizer learn in/text --vocab-size 300 --output t | is parquet | pass the pattern
 2 | tokenizer learn counts --vocab-size 264 --output t | --vocab-size is 264 | 265 or more
 2 | tokenizer learn counts --vocab-size 300 --also 264 --output t | --also has 264 | 265 or more
-2 | tokenizer learn counts --vocab-size 300 --output t --pattern gpt4 | a.arrow was made with | leave the pattern out
+2 | tokenizer learn counts --vocab-size 300 --output t --pattern gpt4 | a.arrow was made with | omit the pattern
 2 | tokenizer learn counts --vocab-size 300 --output t --special-token a --special-token a | 'a' is given twice | name it once
 5 | tokenizer learn counts --vocab-size 300 --output words.txt/t | Not a directory | check the path
 2 | tokenizer train in/text --vocab-size 300 --output t --column body | no column 'body' | set --column to one of them
 2 | tokenizer compare tok --corpus in/text --by lang | columns are 'text' | set --by to one
-2 | tokenizer compare tok --corpus tok/tokenizer.pkl | tokenizer.pkl | say it with --input-format
-2 | tokenizer learn counts --vocab-size 300 --output t.json | --output is t.json | name a folder
+2 | tokenizer compare tok --corpus tok/tokenizer.pkl | tokenizer.pkl | set it with --input-format
+2 | tokenizer learn counts --vocab-size 300 --output t.json | --output is t.json | pass a folder
 2 | tokenizer extend tok --preset sed --output t | 'sed' is unknown | did you mean 'seed'?
-2 | tokenizer extend tok --special-token a --output t.tiktoken | no place for special tokens | *.json
-2 | tokenizer convert tok --output t.pkl | t.pkl | name a folder
-2 | tokenizer compare tok tok --corpus words.txt | two tokenizers are called tok | leave one out
+2 | tokenizer extend tok --special-token a --output t.tiktoken | cannot store special tokens | *.json
+2 | tokenizer convert tok --output t.pkl | t.pkl | pass a folder
+2 | tokenizer compare tok tok --corpus words.txt | two tokenizers are called tok | remove one
 2 | tokenizer compare tok in/a.parquet --corpus words.txt | in/a.parquet | quote
 4 | tokenizer eval tok --splits-of fresh | fresh/manifest.json does not exist | run the job again
 2 | tokenizer eval tok --plot a.pdf | a.pdf | .svg
-2 | tokenizer eval tok --plot no/a.svg | no folder | make it first
+2 | tokenizer eval tok --plot no/a.svg | no folder | create it first
 
 # clusters
-2 | submit recipe.toml | no --address | give the dashboard's URL
-2 | submit recipe.toml --address 10.0.0.1:6379 | is no http:// or https:// URL | http://127.0.0.1:8265
-5 | submit recipe.toml --address http://127.0.0.1:9 --patience 0 | http://127.0.0.1:9 | see that
+2 | submit recipe.toml | neither --address | give the dashboard's URL
+2 | submit recipe.toml --address 10.0.0.1:6379 | is not an http:// or https:// URL | http://127.0.0.1:8265
+5 | submit recipe.toml --address http://127.0.0.1:9 --patience 0 | http://127.0.0.1:9 | check that
 2 | prepare new.toml --address http://127.0.0.1:8265 | is a job server | `nanotok submit --address`
-2 | prepare new.toml --address host | 'host' is not the address of a Ray cluster | give HOST:PORT
-5 | prepare new.toml --address 127.0.0.1:9 | cannot be reached | see that the head runs
-5 | verify out --address 127.0.0.1:9 | cannot be reached | see that the head runs
+2 | prepare new.toml --address host | 'host' is not the address of a Ray cluster | use HOST:PORT
+5 | prepare new.toml --address 127.0.0.1:9 | cannot be reached | check that the head runs
+5 | verify out --address 127.0.0.1:9 | cannot be reached | check that the head runs
 """
 
 CASES = [

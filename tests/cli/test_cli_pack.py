@@ -84,7 +84,7 @@ def test_what_cannot_be_packed_so_is_told_beside_the_others(pack):
     assert code == 0
     assert [name for name, problem in problems.items() if problem] == ["nanochat"]
     assert shown.count(problems["nanochat"]) == 1
-    assert problems["nanochat"].endswith("reads text alone; choose the source web")
+    assert problems["nanochat"].endswith("reads only text; choose the source web")
     assert [line.split()[1] for line in shown.splitlines()[3:9]] == [
         *("best-fit", "windows", "conversations") * 2
     ]
@@ -193,7 +193,7 @@ def test_of_cropped_conversations_less_is_kept_with_weights_too(mixed, pack):
 
 def test_weights_of_no_source_and_tokens_without_weights_are_refused(mixed, pack):
     code, told, _ = pack("--weights", "wob=1", folder=mixed)
-    assert (code, "there are web, code" in told["error"]) == (2, True)
+    assert (code, "the sources are web, code" in told["error"]) == (2, True)
     assert "nanochat" not in told["error"]
     code, told, _ = pack("--tokens", 100, folder=mixed)
     assert (code, "--weights" in told["error"]) == (2, True)

@@ -84,7 +84,7 @@ ONE |= {"worker": "a/1", "attempts": 1, "estimate": 1000}
 def test_nothing_is_there(out, capsys):
     code, values, text = shown(out, capsys)
     assert (code, values["state"]) == (4, "nothing")
-    assert "is the path right" in text
+    assert "check the path" in text
     assert not Path(out.url).exists()
 
 

@@ -111,7 +111,7 @@ def test_a_corpus_is_cut_and_its_bad_documents_are_counted(show, tmp_path):
     assert "note: corpus: skipped: invalid JSON (1)\n" in told
     _, values, told = show(f"mine={path}", "--max-bytes", "3")
     assert (values["texts"], values["text_bytes"]) == (1, 4)
-    assert "note: mine: cut at --max-bytes, more text follows\n" in told
+    assert "note: mine: truncated at --max-bytes; the source has more text\n" in told
 
 
 def test_of_no_text_nothing_is_used(show, tmp_path):
@@ -164,6 +164,6 @@ def test_a_picture_is_written(show, folder, tmp_path, name):
 def test_a_suffix_that_says_no_format_names_the_flag(show, tmp_path):
     (tmp_path / "a.foo").write_text("x")
     _, values, _ = show(str(tmp_path / "a.foo"))
-    assert "say it with --input-format" in values["error"]
+    assert "set it with --input-format" in values["error"]
     code, values, _ = show(str(tmp_path / "a.foo"), "--document-per-file")
     assert (code, values["text_bytes"]) == (0, 1)

@@ -241,13 +241,13 @@ def test_the_same_again_is_no_conflict_and_another_needs_force(tmp_path, capsys)
     for out in (tmp_path / "own.tiktoken", tmp_path / "folder"):
         assert run(capsys, "--vocab-size=300", "--output", out, path)[0] == 0
         _, same, told = run(capsys, "--vocab-size=300", "--output", out, path)
-        assert (same["status"], f"note: {out} exists already" in told) == ("done", True)
+        assert (same["status"], f"note: {out} already exists" in told) == ("done", True)
         state = {each: each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()}
         code, values, _ = run(capsys, "--vocab-size=310", "--output", out, path)
         assert (code, "--force" in values["error"]) == (2, True)
         assert state == {each: each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()}
         code, values, told = run(capsys, "--vocab-size=310", "--output", out, "--force", path)
-        assert (code, values["vocab_size"], "exists already" in told) == (0, 310, False)
+        assert (code, values["vocab_size"], "already exists" in told) == (0, 310, False)
     assert len(tokens_of(tmp_path / "own.tiktoken")) == 310
     assert Tokenizer.load(tmp_path / "folder").get_vocab_size() == 310
 

@@ -137,7 +137,7 @@ def test_a_second_watcher_ends_at_once(tmp_path, processes, caplog):
         fcntl.flock(held, fcntl.LOCK_EX)
         caplog.set_level("INFO")
         assert main(["gcp", "--server", "http://127.0.0.1:9", "--lock", str(lock)]) == 0
-    assert "another one watches already" in caplog.text
+    assert "another watcher is running" in caplog.text
 
 
 def test_it_imports_neither_ray_nor_arrow():

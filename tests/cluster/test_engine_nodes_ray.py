@@ -171,4 +171,4 @@ def test_a_node_that_falls_silent_is_overtaken_long_before_ray_gives_its_call_up
             os.kill(int(pid), signal.SIGKILL)
     assert [(each.error, each.result) for each in ended] == [(None, "0")] * 6
     assert max(each.attempts for each in ended) == 2
-    assert any("a second time beside the first" in note for note in notes)
+    assert any("gets a speculative attempt" in note for note in notes)

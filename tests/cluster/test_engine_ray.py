@@ -116,7 +116,7 @@ def test_a_call_that_hangs_is_overtaken_by_a_second_attempt(tmp_path):
     ended = list(RayExecutor().run(tasks, retry_policy=retry_policy, on_note=notes.append))
     assert [each.error for each in ended] == [None] * 3
     assert {each.task.argument: each.attempts for each in ended} == {marker: 2, "a": 1, "b": 1}
-    assert notes == ["slice 0 takes long and is tried a second time beside the first"]
+    assert notes == ["slice 0 takes long and gets a speculative attempt"]
 
 
 def hang_for_good_once(marker):

@@ -60,7 +60,7 @@ def silent():
         ("http://127.0.0.1:8265", "is a job server, .*`nanotok submit --address`"),
         ("https://ray.internal", "is a job server"),
         ("ray://127.0.0.1:10001", "is Ray Client, .*`nanotok submit`"),
-        ("foo", "'foo' is not the address of a Ray cluster; give HOST:PORT .*auto.*local"),
+        ("foo", "'foo' is not the address of a Ray cluster; use HOST:PORT .*auto.*local"),
         ("127.0.0.1", "is not the address"),
         ("host:notaport", "is not the address"),
         ("host:66666", "is not the address"),
@@ -77,7 +77,7 @@ def test_an_address_of_another_form_is_a_wrong_setting(prepare, address, told):
 def test_a_port_where_nobody_listens_fails_at_once(prepare):
     code, line = prepare(f"127.0.0.1:{free_port()}")
     assert code == 5
-    assert "cannot be reached: Connection refused; see that the head runs" in line
+    assert "cannot be reached: Connection refused; check that the head runs" in line
 
 
 def test_one_who_listens_and_is_no_head_fails_soon(prepare, silent, monkeypatch):

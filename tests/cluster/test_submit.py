@@ -245,9 +245,9 @@ def test_a_log_gets_a_line_in_ten_seconds_and_a_terminal_one_that_changes():
     lines = SubmitLines(stream, now=lambda: now)
     lines.show("count: 1 of 2\x1b[31m slices")
     lines.show("x" * 5000)
-    lines.print_line("nanotok: no news of the job")
+    lines.print_line("nanotok: no answer about the job")
     first, second, _ = stream.getvalue().split("\n")
-    assert second == "nanotok: no news of the job"
+    assert second == "nanotok: no answer about the job"
     assert first.startswith("\r\x1b[Kcount: 1 of 2\\x1b[31m slices\r\x1b[Kxxx")
     assert first.count("x") < 500
 

@@ -115,7 +115,7 @@ def test_a_success_counts_if_its_output_is_there(server, submit, tmp_path):
     server.add("web", "SUCCEEDED", exit_code=0, log=DONE)
     code, told, err = submit("--submission-id", "web")
     assert (code, told["status"]) == (0, "done")
-    assert "its own word counts" in err
+    assert "its own result counts" in err
     (tmp_path / "out").mkdir()
     code, told, err = submit("--submission-id", "web")
     assert (code, told["status"]) == (4, "unfinished")

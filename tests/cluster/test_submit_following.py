@@ -157,9 +157,9 @@ def test_an_outage_is_told_once_and_so_is_its_end():
     own, told, _ = follower(["RUNNING", AWAY, AWAY, "RUNNING", UNKNOWN, "SUCCEEDED"])
     own.follow()
     assert [each.partition(":")[0] for each in told] == [
-        "no news of the job",
+        "no answer about the job",
         "the job server answers again",
-        "no news of the job",
+        "no answer about the job",
         "the job server answers again",
     ]
 

@@ -1,9 +1,13 @@
 """What importing costs, told by the modules that come with it: seconds differ between machines."""
 
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import nanotok_ray
 
 HEAVY = {
     *("adlfs", "fsspec", "gcsfs", "matplotlib", "numpy", "pyarrow", "pydantic", "ray", "s3fs"),
@@ -51,3 +55,15 @@ def test_a_reader_of_shards_needs_numpy_alone():
 )
 def test_the_help_of_no_command_imports_ray(name):
     assert "ray" not in imported(command(name, "--help"))
+
+
+def test_a_checkout_without_its_core_says_what_to_do(tmp_path):
+    core = Path(nanotok_ray.__path__[0]).glob("_core*")
+    ignored = shutil.ignore_patterns("__pycache__", *(path.name for path in core))
+    shutil.copytree(nanotok_ray.__path__[0], tmp_path / "nanotok_ray", ignore=ignored)
+    code = "import nanotok_ray; nanotok_ray.Tokenizer"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith("run Python in another folder")
+    assert "make setup" in done.stderr

@@ -145,7 +145,7 @@ def test_a_count_file_says_what_it_was_made_from():
 )
 def test_an_origin_that_makes_no_sense_is_refused_with_the_files_name(old, new):
     data = pack_counts(run_of(["ab"]), ORIGIN).to_pybytes()
-    with pytest.raises(CorruptOutputError, match=r"a\.arrow does not say what it was made from"):
+    with pytest.raises(CorruptOutputError, match=r"a\.arrow does not state what it was made from"):
         read_origin(pa.BufferReader(data.replace(old, new)), name="a.arrow")
 
 

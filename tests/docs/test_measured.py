@@ -33,7 +33,7 @@ def test_a_peer_that_is_faster_stands_out(figure_tables):
         row("nanotok_ray", 50, 0.5),
         row("gigatoken", 100, 1.0),
     ]
-    record = {"date": "2026-11-23", "peers": {"gigatoken": "0.10.0"}, "rows": rows}
+    record = {"commit": "abc", "peers": {"gigatoken": "0.10.0"}, "rows": rows}
     assert [*figure_tables.encode([record])][2:] == [
         "| cl100k's pattern, first call | 50 |",
         "| gigatoken 0.10.0 | 100: **0.50 x** |",

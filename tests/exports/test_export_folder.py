@@ -215,7 +215,7 @@ def test_commands_that_are_wrong_or_too_early(tmp_path, capsys):
     (tmp_path / "out/export/raw/export.json").unlink()
     capsys.readouterr()
     assert main(["verify", f"{out}/export/raw"]) == 4
-    assert "no export, or one that has not finished" in capsys.readouterr().err
+    assert "this is no export, or it has not finished" in capsys.readouterr().err
     assert main(["export", out, "--to", "raw"]) == 0
     next((tmp_path / "out/export/raw").rglob("*.offsets.npy")).write_bytes(b"?")
     assert main(["verify", f"{out}/export/raw"]) == 4

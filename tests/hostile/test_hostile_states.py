@@ -12,7 +12,7 @@ from nanotok_ray.loader import Loader, NanochatLoader, open_shards
 from tests.support.plain_loader import FEWER
 from tests.support.planned_output import files_of, planned_output
 
-pytestmark = pytest.mark.filterwarnings("ignore:the state is of a loader")
+pytestmark = pytest.mark.filterwarnings("ignore:the state was saved by a loader")
 
 
 def deep():

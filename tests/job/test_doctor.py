@@ -259,7 +259,7 @@ def test_no_limit_is_no_limit(tmp_path):
 def test_a_limit_below_the_cpus_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
     root = cgroup(tmp_path, 2, {"job/one/cpu.max": "150000 100000"})
-    assert machine.check_cpus(root).advice.startswith("give --cpus 1")
+    assert machine.check_cpus(root).advice.startswith("pass --cpus 1")
     assert machine.check_cpus(tmp_path / "elsewhere").status == "ok"
 
 

@@ -149,7 +149,7 @@ def test_of_a_call_past_its_deadline_each_slice_is_tried_alone_and_the_second_mi
     [again] = take_all(attempts, 60.0)
     [ended] = failed(attempts, again, Failure(Cause.SLOW, "over 9 s"), 60.0)
     assert (ended.task.name, ended.attempts) == ("slice 1", 3)
-    assert ended.error.startswith("it was given up 2 times (over 9 s)")
+    assert ended.error.startswith("it missed its deadline 2 times (over 9 s)")
     assert "limits.slice_deadline" in ended.error
     for call in alone[::2]:
         assert attempts.ended(call, [GOOD], 60.0)[0].error is None

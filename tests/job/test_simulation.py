@@ -145,7 +145,7 @@ def test_the_script_prints_a_row_for_each_scenario(monkeypatch, capsys):
     head, *rows, last = capsys.readouterr().out.splitlines()
     (memory,) = (row for row in rows if row.startswith("the engine holds"))
     sums = rows[rows.index(memory) + 1 :]
-    assert head.startswith("weather")
+    assert head.startswith("scenario")
     assert [row.split("  ")[0] for row in rows[:4]] == ["calm", "stragglers", "spot storm", "all"]
     assert "B each" in memory
     assert [row.split("  ")[0] for row in sums[1:3]] == ["calm", "all"]

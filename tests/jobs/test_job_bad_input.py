@@ -123,7 +123,7 @@ def test_no_documents_at_all_is_an_error(corpus, tmp_path):
     empty = corpus / "empty"
     empty.mkdir()
     (empty / "a.jsonl").write_bytes(b"\n\n")
-    with pytest.raises(SourceError, match="no documents at all"):
+    with pytest.raises(SourceError, match="no documents in"):
         prepare(recipe(corpus, tmp_path / "out", f"source.web.paths={empty}"))
     with pytest.raises(SourceError, match="nothing"):
         prepare(recipe(corpus, tmp_path / "out", f"source.web.paths={corpus}/nothing"))

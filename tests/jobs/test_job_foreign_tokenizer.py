@@ -71,9 +71,9 @@ def test_an_output_with_it_is_verified_and_a_tokenizer_json_put_there_is_found(
 def test_a_rank_file_is_refused_before_anything_is_written(corpus, tmp_path):
     (tmp_path / "a.tiktoken").write_bytes(b"")
     job = recipe(corpus, tmp_path / "out", f"tokenizer.path={tmp_path}/a.tiktoken")
-    with pytest.raises(TokenizerError, match="holds ranks and no pattern"):
+    with pytest.raises(TokenizerError, match="contains ranks and no pattern"):
         prepare(job)
-    with pytest.raises(TokenizerError, match="holds ranks and no pattern"):
+    with pytest.raises(TokenizerError, match="contains ranks and no pattern"):
         decide(job, command="prepare")
     assert not (tmp_path / "out/tokenizer").exists()
 

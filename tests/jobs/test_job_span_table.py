@@ -11,7 +11,7 @@ from nanotok_ray.tokenizer import Tokenizer, differing_files
 from tests.support.small_corpus import contents, recipe, write_corpus
 
 TABLE = "tokenizer/span_table.bin"
-NOTE = "tokenizer.span_table has no effect any more and can be deleted from the recipe"
+NOTE = "tokenizer.span_table no longer has an effect; delete it from the recipe"
 
 
 @pytest.fixture

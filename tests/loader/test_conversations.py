@@ -84,7 +84,7 @@ def test_every_row_has_targets_and_rows_are_nanochats_of_what_is_left(
     limit = min(max_tokens, settings["length"] + 1)
     remaining = prepared(chats, limit=limit, too_long=too_long)
     if not remaining:
-        with pytest.raises(PackingError, match="has anything to be learned in"):
+        with pytest.raises(PackingError, match="has a token to train on in"):
             loader.next_batch()
         return
     plain = plain_sft_batches(remaining, pad=PAD, **settings)

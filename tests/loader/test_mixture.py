@@ -153,8 +153,8 @@ def test_a_rare_source_far_off_disturbs_nothing():
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ({"web": 1}, "weights name 'web', .*; there are a, c$"),
-        ({"a": 1, "b": 1}, "weights name 'b', .*; there are a, c$"),
+        ({"web": 1}, "weights name 'web', .*; the sources are a, c$"),
+        ({"a": 1, "b": 1}, "weights name 'b', .*; the sources are a, c$"),
         ({}, "weights name no source"),
         ({"a": 0}, "weight of source 'a' is 0; it is a number above 0"),
         ({"a": -1}, "weight of source 'a' is -1;"),
@@ -172,7 +172,7 @@ def test_weights_that_are_none_are_refused(tmp_path, weights, message):
 
 def test_epochs_of_a_mixture_are_refused(tmp_path):
     shards = made_shards(tmp_path, [[[5]]])
-    with pytest.raises(PackingError, match="a mixture has no end; leave out one"):
+    with pytest.raises(PackingError, match="a mixture has no end; remove one"):
         Loader(shards, batch_size=1, length=8, weights={"a": 1}, epochs=1)
 
 

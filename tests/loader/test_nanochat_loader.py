@@ -209,7 +209,7 @@ def test_a_state_of_other_settings_resumes_about_there_and_says_so(shards, chang
     loader = small(shards)
     state = [loader.next_batch().state for _ in range(3)][-1]
     (name, value), *_ = change.items()
-    with pytest.warns(ApproximateResumeWarning, match=rf"{name} \d+, here {value}: going on as"):
+    with pytest.warns(ApproximateResumeWarning, match=rf"{name} \d+, here {value}: resuming as"):
         changed = small(shards, state=state, **change)
     assert as_lists(changed.next_batch()) == as_lists(
         small(shards, state=plain_state(state), **change).next_batch()
@@ -265,7 +265,7 @@ def test_after_files_were_added_a_state_resumes_as_nanochats_does(
     ("state", "told"),
     [
         ({}, "no state of a loader"),
-        ([], "list is no state of a loader, which is a dictionary"),
+        ([], "list is not a state of a loader, which is a dictionary"),
         ({"pq_idx": "0", "rg_idx": 0}, "pq_idx '0', rg_idx 0, epoch 1: no state of a loader"),
         ({"pq_idx": 0, "rg_idx": -1}, "no state of a loader"),
         ({"pq_idx": 2, "rg_idx": 0}, "row group 0 of file 2; these shards have 2 files"),

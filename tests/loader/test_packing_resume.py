@@ -193,7 +193,7 @@ def test_a_state_of_other_settings_is_refused(tmp_path, name):
     loader = Loader(shards, batch_size=1, length=8)
     loader.next_batch()
     other = Loader(shards, batch_size=1, **{"length": 8, name: CHANGES[name]})
-    with pytest.raises(PackingError, match=rf"packed otherwise: {name} was .*; use the settings"):
+    with pytest.raises(PackingError, match=rf"packed differently: {name} was .*; use the settings"):
         other.load_state_dict(loader.state_dict())
 
 
@@ -207,12 +207,15 @@ def test_all_settings_that_differ_are_named(tmp_path):
 def test_a_state_of_other_shards_is_refused(tmp_path):
     state = Loader(made_shards(tmp_path / "a", [[[5, 9]]]), batch_size=1, length=8).state_dict()
     other = Loader(made_shards(tmp_path / "b", [[[5, 8]]]), batch_size=1, length=8)
-    with pytest.raises(PackingError, match=r"of other shards.*start anew"):
+    with pytest.raises(PackingError, match=r"belongs to other shards.*start without"):
         other.load_state_dict(state)
 
 
 ALTERED = [
-    ({"format": "nanotok-nanochat 1"}, "format 'nanotok-nanochat 1'.*the kind of loader"),
+    (
+        {"format": "nanotok-nanochat 1"},
+        "format 'nanotok-nanochat 1'.*the kind and the version of the loader",
+    ),
     ({"settings": None}, "no settings"),
     ({"streams": {"al": 0}}, "streams of the state is not all"),
     ({"streams": {"all": 0, "more": 0}}, "streams of the state is not all"),

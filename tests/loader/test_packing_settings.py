@@ -47,7 +47,7 @@ def test_a_wrong_setting_is_refused(shards, settings, message):
 
 @pytest.mark.parametrize("loader", [Loader, NanochatLoader])
 def test_a_path_is_no_shards(tmp_path, loader):
-    with pytest.raises(PackingError, match="open them first"):
+    with pytest.raises(PackingError, match=r"pass the result of nanotok_ray\.open_shards"):
         loader(str(tmp_path), batch_size=1, length=8)
 
 
@@ -64,8 +64,8 @@ def test_numbers_of_numpy_are_taken_and_states_stay_plain(shards):
 GIVEN = [
     (np.zeros((1, 8), np.int32), np.zeros((1, 7), np.int32), r"targets has shape \(1, 7\)"),
     (np.zeros((2, 8), np.int32), np.zeros((1, 8), np.int32), r"inputs has shape \(2, 8\)"),
-    (np.zeros((1, 8), np.int32), np.zeros((1, 8), np.int64), "targets is int64; give two arrays"),
-    (np.zeros((1, 8), np.int16), np.zeros((1, 8), np.int16), "inputs is int16; give two arrays"),
+    (np.zeros((1, 8), np.int32), np.zeros((1, 8), np.int64), "targets is int64; pass two arrays"),
+    (np.zeros((1, 8), np.int16), np.zeros((1, 8), np.int16), "inputs is int16; pass two arrays"),
     (np.zeros((1, 16), np.int32)[:, ::2], np.zeros((1, 8), np.int32), "inputs must be C-contig"),
     (np.broadcast_to(np.int32(0), (1, 8)), np.zeros((1, 8), np.int32), "inputs must be C-contig"),
 ]

@@ -127,7 +127,7 @@ def test_several_sources_come_in_the_order_of_the_recipe(out):
     assert [ids.tolist() for ids in only] == every[80:]
     with pytest.raises(ValueError, match="no source 'wab'"):
         open_shards(str(out), source=["web", "wab"])
-    with pytest.raises(ValueError, match="leave it out"):
+    with pytest.raises(ValueError, match="omit it for all of them"):
         open_shards(str(out), source=[])
 
 

@@ -264,7 +264,7 @@ def test_nothing_stays_of_a_block_that_could_not_be_kept(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", replace)
-    with pytest.raises(OSError, match="No space left on device; give open_shards another"):
+    with pytest.raises(OSError, match="No space left on device; pass another"):
         BlockCache(tmp_path).put(f"{0:064x}-000.bin.0", bytes(8))
     assert files_of(tmp_path) == []
 

@@ -264,13 +264,16 @@ def test_a_recipe_without_output_or_sources_is_refused():
         ({"kind": "vision", "column": "text"}, ["source.web.column", "a vision source"]),
         ({"kind": "chat", "dialect": "text"}, ["source.web.dialect = 'text'", "'sharegpt'"]),
         ({"kind": "vision", "dialect": "gsm8k"}, ["source.web.dialect", "'prompt-response'"]),
-        ({"dialect": "messages"}, ["source.web.dialect = 'messages'", "text source", "leave it"]),
+        ({"dialect": "messages"}, ["source.web.dialect = 'messages'", "text source", "remove it"]),
         ({"kind": "chat", "grounding": True}, ["source.web.grounding = True", "chat source"]),
         ({"train_prompt": False}, ["source.web.train_prompt = False", "text source"]),
         ({"kind": "chat", "image_token": "<image>"}, ["source.web.image_token", 'kind = "vision"']),
         ({"kind": "chat", "image_tokens": 3}, ["source.web.image_tokens = 3", "leave it out"]),
         ({"kind": "vision", "image_token": ""}, ["source.web.image_token is empty"]),
-        ({"kind": "vision", "image_token": "<|bos|>"}, ["'<|bos|>'", "already means", "<image>"]),
+        (
+            {"kind": "vision", "image_token": "<|bos|>"},
+            ["'<|bos|>'", "already has another meaning", "<image>"],
+        ),
         ({"kind": "vision", "image_tokens": 0}, ["source.web.image_tokens = 0", "1 to"]),
         ({"kind": "vision", "image_tokens": MAX_IMAGE_TOKENS + 1}, [f"1 to {MAX_IMAGE_TOKENS}"]),
         ({"prepend": ["<s>"]}, ["source.web.prepend", "'<s>'", "<|output_end|>"]),
@@ -410,7 +413,11 @@ def test_a_web_server_is_no_output(key):
 
 def test_a_home_folder_of_nobody_is_an_error_that_names_the_path():
     override = "output.path=~nobody-here/out"
-    check_refused(SMALL, "~nobody-here/out begins with ~, and no such user", overrides=(override,))
+    check_refused(
+        SMALL,
+        "~nobody-here/out begins with ~, but this user has no home folder",
+        overrides=(override,),
+    )
 
 
 def test_an_environment_variable_that_is_not_set_is_named(monkeypatch):
@@ -692,7 +699,7 @@ def test_all_problems_of_a_recipe_are_reported_at_once_in_the_order_of_the_file(
         ("source.web.paths = '${NOT_SET}/web'", "variable NOT_SET", "give a default", "(line 5)"),
         ("unknown key 'spilt' in [source.web]", "did you mean 'split'? (line 6)"),
         ("source.name holds 'web' twice", "(line 9)"),
-        ("source.web.prepend = ['<s>']", "chat source", "leave it out (line 12)"),
+        ("source.web.prepend = ['<s>']", "chat source", "remove it (line 12)"),
         ("source.code.append has '<|bo|>'", "did you mean '<|bos|>'?", "(line 18)"),
         ("source[3].name is missing; add a line name = ... (line 20)",),
         ("source[3].paths = 3 is not a list of strings", "(line 22)"),

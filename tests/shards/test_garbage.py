@@ -121,5 +121,5 @@ def test_what_the_manifest_does_not_name_so_is_refused(out, spoiled):
         out.write_whole(name, json.dumps(values).encode())
     else:
         out.remove(next(name for name in out.list("web/") if name.endswith(".idx")))
-    with pytest.raises(CorruptOutputError, match="cannot be told"):
+    with pytest.raises(CorruptOutputError, match="cannot be determined"):
         find_garbage(out)

@@ -93,7 +93,9 @@ def test_another_dialect_of_a_file_is_a_change_of_its_slices(corpus, tmp_path):
 def test_a_plan_with_a_dialect_that_no_file_can_have_is_refused(corpus, tmp_path, source, dialect):
     values = json.loads(plan_to_json(make_plan(recipe(corpus, tmp_path / "out"))))
     values["sources"][source]["files"][0]["dialect"] = dialect
-    with pytest.raises(CorruptOutputError, match=r"plan\.json.*has a dialect that its kind has"):
+    with pytest.raises(
+        CorruptOutputError, match=r"plan\.json.*has a dialect that does not belong to its kind"
+    ):
         plan_from_json(json.dumps(values).encode())
 
 

@@ -55,7 +55,7 @@ def test_links_are_noted_and_one_that_is_train_and_val_by_itself(corpus, tmp_pat
     leak, other = notes(tmp_path, ("web", [corpus], "last-file"))
     assert leak == (
         "c.jsonl of source 'web' (train) and z.jsonl of source 'web' (val) are the same file: "
-        "documents that the model is validated with are in its training data too"
+        "documents for validation are also in the training data"
     )
     assert "a.jsonl" in other
 
@@ -78,7 +78,7 @@ def test_the_same_share_puts_a_document_into_one_split_and_another_does_not(corp
     (note,) = notes(tmp_path, ("x", own, "share:0.5"), ("y", own, "share:0.5"))
     assert "more than once" in note
     (note,) = notes(tmp_path, ("x", own, "share:0.5"), ("y", own, "train"))
-    assert "validated" in note
+    assert "validation" in note
 
 
 def test_on_a_store_size_and_etag_tell(tmp_path, corpus):

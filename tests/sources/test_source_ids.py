@@ -139,7 +139,7 @@ def test_a_column_of_ids_that_is_none_is_refused_when_the_plan_is_made(tmp_path,
 
 def test_formats_without_columns_have_no_ids():
     for form in ("lines", "document"):
-        with pytest.raises(RecipeError, match=r"web\.id_column = 'id', but the format .*leave it"):
+        with pytest.raises(RecipeError, match=r"web\.id_column = 'id', but the format .*remove it"):
             SourceRecipe(name="web", kind="text", paths=("a",), format=form, id_column="id")
 
 

@@ -105,9 +105,14 @@ def test_a_suffix_that_tells_no_format_asks_for_one(folder, name):
     write_all(folder, name)
     with pytest.raises(SourceError) as caught:
         resolve_in(folder, name)
-    for part in [name, "set format", '"lines" (one document a line)', '"document" (one a file)']:
+    for part in [
+        name,
+        "set format",
+        '"lines" (one document per line)',
+        '"document" (one per file)',
+    ]:
         assert part in str(caught.value)
-    with pytest.raises(SourceError, match=r'"jsonl" \(one document a line\) or "parquet"'):
+    with pytest.raises(SourceError, match=r'"jsonl" \(one document per line\) or "parquet"'):
         resolve_in(folder, name, kind="chat")
     compression = "gzip" if name.endswith(".gz") else None
     for form in ("lines", "document", "jsonl"):
@@ -144,7 +149,7 @@ def test_one_source_has_one_format(folder):
     write_all(folder, "a.parquet", data=parquet(["a"]))
     with pytest.raises(SourceError) as caught:
         resolve_in(folder, "")
-    for part in ["'web' mixes the formats", "b.jsonl)", "a.parquet)", "source of each"]:
+    for part in ["'web' mixes the formats", "b.jsonl)", "a.parquet)", "source for each format"]:
         assert part in str(caught.value)
 
 

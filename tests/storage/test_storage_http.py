@@ -151,5 +151,5 @@ def test_a_missing_file_and_a_missing_size_are_named(serve, tmp_path):
     proxy = serve(NoSizes)
     with pytest.raises(FileNotFoundError, match=f"{proxy.url}/b"):
         open_input(f"{proxy.url}/b")
-    with pytest.raises(SourceError, match="/a does not tell its size"):
+    with pytest.raises(SourceError, match="/a does not report its size"):
         open_input(f"http://127.0.0.1:{proxy.server[1]}/a")

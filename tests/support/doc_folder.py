@@ -56,6 +56,7 @@ def make_folder(root: Path) -> None:
     here.mkdir()
     for folder in ("jobs", "deploy", "examples"):
         (here / folder).symlink_to(ROOT / folder)
+    (data / "nanotok_ray").symlink_to(ROOT)  # the checkout
     for folder in (data, here):
         (folder / "corpus.txt").write_text("\n".join(texts(30, seed=9)))
 

@@ -367,5 +367,5 @@ def test_files_that_are_not_there_or_do_not_fit_are_refused(tmp_path):
     corpus = Corpus(
         name="x", paths=(f"{tmp_path}/a.txt",), rules=ReadingRules(id_column="language")
     )
-    with pytest.raises(RecipeError, match="has text alone and no columns"):
+    with pytest.raises(RecipeError, match="has only text and no columns"):
         CorpusReader(corpus, max_bytes=1)

@@ -86,9 +86,9 @@ def instance(state):
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        ({}, "f: pat_str is no str but a NoneType"),
-        (STATE | {"pat_str": b"a"}, "f: pat_str is no str but a bytes"),
-        (STATE | {"mergeable_ranks": "x"}, "f: mergeable_ranks is no dict but a str"),
+        ({}, "f: pat_str is not a str but a NoneType"),
+        (STATE | {"pat_str": b"a"}, "f: pat_str is not a str but a bytes"),
+        (STATE | {"mergeable_ranks": "x"}, "f: mergeable_ranks is not a dict but a str"),
         (STATE | {"mergeable_ranks": {"a": 1}}, "must give ids by bytes, but holds str: int"),
         (STATE | {"special_tokens": {"a": b"1"}}, "must give ids by str, but holds str: bytes"),
         (STATE | {"mergeable_ranks": {b"a": 0}}, "f has 1 tokens of text"),

@@ -197,7 +197,9 @@ def test_a_rank_file_without_a_pattern_says_how_to_give_one(tmp_path):
 
 def test_a_file_of_another_kind_is_named_with_those_that_are_read(tmp_path):
     (tmp_path / "a.pt").write_bytes(b"")
-    with pytest.raises(TokenizerError, match=r"a\.pt is no file .* \.pkl, \.tiktoken; name one"):
+    with pytest.raises(
+        TokenizerError, match=r"a\.pt is not a tokenizer file: .* \.pkl, \.tiktoken; pass one"
+    ):
         open_tokenizer(tmp_path / "a.pt")
 
 
@@ -206,9 +208,9 @@ def test_a_file_of_another_kind_is_named_with_those_that_are_read(tmp_path):
     [
         (b"YWI=", "f, line 257: expected base64, a space and a rank, found b'YWI="),
         (b"YWI= 256 7", "f, line 257: expected base64, a space and a rank"),
-        (b"Y!I= 256", "f, line 257: b'Y!I=' is no base64"),
-        (b"YWI 256", "f, line 257: b'YWI' is no base64"),
-        (b"YWI= -1", "f, line 257: b'-1' is no rank"),
+        (b"Y!I= 256", "f, line 257: b'Y!I=' is not base64"),
+        (b"YWI 256", "f, line 257: b'YWI' is not base64"),
+        (b"YWI= -1", "f, line 257: b'-1' is not a rank"),
         (b"YWI= " + b"9" * 5000, "f, line 257: b'9999"),
         (b"YWI= 255", "f, line 257: rank 255 is that of line 256 too"),
         (b"IQ== 256", "f, line 257: the token of line 1 again"),

@@ -367,5 +367,5 @@ def test_every_public_name_is_there():
 
 @pytest.mark.parametrize("value", [{"messages": []}, []])
 def test_parsed_documents_are_refused_with_what_to_do(tokenizer, value):
-    with pytest.raises(TypeError, match=f"got a {type(value).__name__}: json.dumps it"):
+    with pytest.raises(TypeError, match=f"got a {type(value).__name__}: use json.dumps"):
         tokenizer.render_batch([value])

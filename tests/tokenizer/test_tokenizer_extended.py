@@ -175,7 +175,7 @@ def test_the_command_overwrites_its_own_answer_and_no_other_tokenizer(base, tmp_
         capsys, tmp_path / "base", "--special-token", "<a>", "--output", tmp_path / "base"
     )
     assert (code, values["status"]) == (2, "failed")
-    assert "holds another tokenizer, or something else (tokenizer.pkl, " in told
+    assert "contains another tokenizer or other data (tokenizer.pkl, " in told
     assert contents(tmp_path) == before
     first = run(capsys, tmp_path / "base", "--special-token", "<a>", "--output", tmp_path / "a")
     assert (
@@ -204,7 +204,7 @@ def test_the_command_takes_and_gives_files_too(base, tmp_path, capsys):
         assert open_tokenizer(output) == expected.extended(["<a>"])
     bare = tmp_path / "a.tiktoken"
     code, values, _ = run(capsys, tmp_path / "base", "--special-token", "<a>", "--output", bare)
-    assert (code, "has no place for special tokens" in values["error"]) == (2, True)
+    assert (code, "cannot store special tokens" in values["error"]) == (2, True)
 
 
 def test_the_command_wants_names_and_a_tokenizer(base, tmp_path, capsys):

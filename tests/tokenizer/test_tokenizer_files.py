@@ -289,7 +289,7 @@ def test_where_a_special_token_is_spelled_as_a_token_of_text_tokenizer_json_is_l
     own.save(tmp_path)
     assert not (tmp_path / "tokenizer.json").exists()
     assert f"the special token {name!r} is spelled there as the token" in caplog.text
-    with pytest.raises(TokenizerError, match="cannot say the ids"):
+    with pytest.raises(TokenizerError, match="cannot represent the ids"):
         write_file(own.model, str(tmp_path / "alone.json"))
     assert Tokenizer.load(tmp_path) == own
     assert folder.differing_files(own.model, tmp_path) == []
@@ -317,7 +317,9 @@ def test_a_tokenizer_json_that_was_saved_here_goes_and_that_of_others_stays(toke
     assert not (tmp_path / "tokenizer.json").exists()
     (tmp_path / "tokenizer.txt").unlink()
     (tmp_path / "tokenizer.json").write_bytes(b"{}")
-    with pytest.raises(TokenizerError, match=r"holds tokenizer\.json, which cannot say the ids"):
+    with pytest.raises(
+        TokenizerError, match=r"holds tokenizer\.json, which cannot represent the ids"
+    ):
         Tokenizer(SMALL).save(tmp_path, overwrite=True)
     assert (tmp_path / "tokenizer.json").read_bytes() == b"{}"
 

@@ -169,8 +169,8 @@ def _access_message(address: str, error: AuthenticationError) -> str:
     now = "RAY_AUTH_MODE is not set here" if mode is None else f"RAY_AUTH_MODE is {mode!r} here"
     first = str(error).strip().split("\n")[0].split(". ")[0]
     return (
-        f"the job server at {address} lets nobody in without the cluster's token ({first}; {now}): "
-        "export RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN=... or RAY_AUTH_TOKEN_PATH=FILE"
+        f"the job server at {address} requires the cluster's token ({first}; {now}): export "
+        "RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN=... or RAY_AUTH_TOKEN_PATH=FILE"
     )
 
 

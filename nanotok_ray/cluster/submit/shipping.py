@@ -105,8 +105,8 @@ def check_id(submission_id: str) -> str:
     """
     if not _ID.fullmatch(submission_id):
         raise RecipeError(
-            f"--submission-id {submission_id!r} is no id; use up to 128 letters, digits and . _ -, "
-            "a letter or digit first"
+            f"--submission-id {submission_id!r} is not a valid id; use up to 128 letters, digits "
+            "and . _ -, a letter or digit first"
         )
     return submission_id
 
@@ -156,8 +156,8 @@ def _check_paths(path: str, tables: Mapping[str, Any], variables: Mapping[str, s
             of = f" (from {written!r})" if written != meant else ""
             raise RecipeError(
                 f"{path}: {key} = {meant!r}{of} is relative, which is another folder on the "
-                f"cluster; write the whole path or a URL, or --set {key}=... "
-                "(--env NAME=VALUE for a variable)"
+                f"cluster; write the full path or a URL, or --set {key}=... (--env NAME=VALUE for "
+                "a variable)"
             )
 
 
@@ -186,7 +186,7 @@ def _notes(
         if name in environment and name not in variables:
             yield f"{name} is set here, but the job does not get it; --env {name} passes it on"
     for name in filter(is_secret, variables):
-        yield f"{name} looks like a secret, and all who see the dashboard see it; give nodes a role"
+        yield f"{name} looks like a secret, and the dashboard shows it; give the nodes a role"
 
 
 def _slug(path: str) -> str:

@@ -328,10 +328,12 @@ class Follower:
 
     def _no_news(self, trouble: str) -> Followed | None:
         if self.clock.now() - self._last_news >= self.patience:
-            text = f"no news of the job for {self.patience:g} s (--patience): {trouble}"
+            text = f"no answer about the job for {self.patience:g} s (--patience): {trouble}"
             return Followed(state=self._state, given_up=text)
         if not self._is_silent:
-            self.on_message(f"no news of the job: {trouble}; asking again for {self.patience:g} s")
+            self.on_message(
+                f"no answer about the job: {trouble}; asking again for {self.patience:g} s"
+            )
         self._is_silent = True
         return None
 
@@ -417,14 +419,16 @@ def _succeeded(output: str, name: str, job_status: object) -> Ending:
     status = str(job_status) if says_done else "done"
     try:
         is_there = _is_there(output, name)
-        text = f"{output} is no folder of this machine"
+        text = f"{output} is not a folder on this machine"
     except Exception as error:  # of any store's own kind: it only says that we see nothing
         is_there, text = None, f"{output} cannot be read from here ({error})"
     if is_there:
         return Ending(status=status, exit_code=0, message=f"the job succeeded: {output}")
     if is_there is None and says_done:
         return Ending(
-            status=status, exit_code=0, message=f"the job succeeded; {text}, so its own word counts"
+            status=status,
+            exit_code=0,
+            message=f"the job succeeded; {text}, so its own result counts",
         )
     reason = f"there is no {output}/{name}" if is_there is False else f"{text}, its log neither"
     return Ending(

@@ -76,7 +76,7 @@ def check_folder(
     finally:
         problem = probe.remove()
         for path in missing:
-            with suppress(OSError):  # not empty: somebody else is at work there
+            with suppress(OSError):  # not empty: another process uses it
                 path.rmdir()
     if probe.passed:
         yield probe.access()
@@ -138,7 +138,7 @@ class _Probe:
             name=_STORAGE,
             status="warn" if slow else "ok",
             found=f"{self.folder.url}: {timings}",
-            advice="every file of a job pays this: run it nearer to the store" if slow else "",
+            advice="each file of a job takes this long: run the job near the store" if slow else "",
         )
 
     def remove(self) -> Exception | None:
@@ -192,7 +192,8 @@ class _Probe:
             return CheckResult(
                 name=name,
                 status="fail" if promised else "warn",
-                found=f"{where}: a name that is taken is written over: two jobs may hold a lease",
+                found=f"{where}: an existing object is overwritten, so two jobs could hold the "
+                "lease",
                 advice="never start two jobs on one output there, or use a store that knows "
                 "If-None-Match",
             )
@@ -200,12 +201,12 @@ class _Probe:
             return CheckResult(
                 name=name,
                 status="fail",
-                found=f"{where}: an upload takes a name that is taken, so a late one may replace a "
-                "shard",
+                found=f"{where}: an upload replaces an existing object, so a late upload could "
+                "replace a shard",
                 advice="update the store, or use one that knows If-None-Match for uploads",
             )
         return CheckResult(
-            name=name, status="ok", found=f"{where}: a name that is taken is refused"
+            name=name, status="ok", found=f"{where}: an existing object is not overwritten"
         )
 
     def _refuses_upload(self) -> bool:
@@ -245,4 +246,4 @@ def _advice(error: Exception) -> str:
         return "give this user or its credentials the right to write, read, list and delete there"
     if isinstance(error, TransientIOError):
         return "see that the store is up and can be reached from here"
-    return "check the path or URL; docs/storage.md says how stores are named"
+    return "check the path or URL; docs/storage.md describes URLs of stores"

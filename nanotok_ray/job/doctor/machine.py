@@ -119,7 +119,7 @@ def check_cpus(root: Path = Path("/")) -> CheckResult:
             name=name,
             status="warn",
             found=f"{found}, and the container's limit is the time of {limit:g}",
-            advice=f"give --cpus {max(1, int(limit))}, or raise the limit",
+            advice=f"pass --cpus {max(1, int(limit))}, or raise the limit",
         )
     return CheckResult(name=name, status="ok", found=found)
 
@@ -137,7 +137,7 @@ def check_cpu_level() -> CheckResult:
         return CheckResult(name=name, status="fail", found=str(error), advice="unset NANOTOK_CPU")
     found = f"{level} of {', '.join(levels)}" + (", by NANOTOK_CPU" if forced else "")
     if level != levels[-1]:
-        advice = f"unset NANOTOK_CPU, and {levels[-1]} is used: same results, sooner"
+        advice = f"unset NANOTOK_CPU, and {levels[-1]} is used: the same results, faster"
         return CheckResult(name=name, status="warn", found=found, advice=advice)
     return CheckResult(name=name, status="ok", found=found)
 
@@ -154,7 +154,8 @@ def check_memory(root: Path = Path("/")) -> CheckResult:
     if limit is not None and limit == total:
         found += ", the container's limit"
     if available < LEAST_MEMORY:
-        advice = f"free some: a job wants {LEAST_MEMORY / 1e9:.0f} GB and more, by its vocabulary"
+        least = f"{LEAST_MEMORY / 1e9:.0f} GB"
+        advice = f"free some memory: a job needs {least} or more, depending on its vocabulary"
         return CheckResult(name=name, status="warn", found=found, advice=advice)
     return CheckResult(name=name, status="ok", found=found)
 
@@ -210,9 +211,11 @@ def check_disk(folder: str) -> CheckResult:
     if has_inodes:
         found += f", {status.f_favail:,} inodes free of {status.f_files:,}"
     if free == 0 or (has_inodes and status.f_favail == 0):
-        return CheckResult(name=name, status="fail", found=found, advice="it is full: free some")
+        return CheckResult(
+            name=name, status="fail", found=found, advice="it is full: free some space"
+        )
     if free < LEAST_FREE or free < LEAST_SHARE * total:
-        advice = "free some: shards take 2 or 4 bytes a token, and work/ holds the counts"
+        advice = "free some space: shards take 2 or 4 bytes per token, and work/ holds the counts"
         return CheckResult(name=name, status="warn", found=found, advice=advice)
     if has_inodes and status.f_favail < LEAST_SHARE * status.f_files:
         advice = "remove small files, or make slices larger (limits.slice_bytes)"

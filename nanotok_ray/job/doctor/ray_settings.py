@@ -13,11 +13,13 @@ from nanotok_ray.job.doctor.result import CheckResult
 CONNECT_SECONDS = 5.0
 """Ray itself tries for minutes to reach what is not there."""
 
-NO_CLUSTER = "see that the head runs, and give HOST:6379 as seen from here, or auto on one of it"
+NO_CLUSTER = (
+    "check that the head runs, and use HOST:6379 as seen from here, or auto on a node of it"
+)
 
 NO_SERVER = (
-    "see that the head runs and its dashboard port (8265) can be reached from here: "
-    "`ray dashboard cluster.yaml`, `kubectl port-forward`, or an SSH tunnel"
+    "check that the head runs and that its dashboard port (8265) can be reached from here: `ray "
+    "dashboard cluster.yaml`, `kubectl port-forward`, or an SSH tunnel"
 )
 
 _PORTS = {"http": 80, "https": 443}
@@ -37,7 +39,7 @@ def check_form(address: str, *, name: str) -> CheckResult | None:
             name=name,
             status="fail",
             found=f"{address} is a job server, and a job that runs here cannot connect to it",
-            advice="unset RAY_ADDRESS and give it to `nanotok submit --address`, or to "
+            advice="unset RAY_ADDRESS and pass it to `nanotok submit --address`, or to "
             "`ray job submit` as RAY_API_SERVER_ADDRESS",
         )
     if address.startswith("ray://"):
@@ -53,8 +55,8 @@ def check_form(address: str, *, name: str) -> CheckResult | None:
             name=name,
             status="fail",
             found=f"{address!r} is not the address of a Ray cluster",
-            advice="give HOST:PORT of its head, as 10.0.0.1:6379, or auto on a node of it; local, "
-            "or unset, starts a Ray of its own",
+            advice="use HOST:PORT of its head, such as 10.0.0.1:6379, or auto on a node of it; "
+            "local, or no value, starts a local Ray",
         )
     return None
 
@@ -137,7 +139,7 @@ def check_auth_mode(*, is_remote: bool) -> CheckResult:
         return CheckResult(
             name=name,
             status="warn",
-            found="disabled: whoever reaches Ray's ports may run any code",
+            found="disabled: anyone who reaches Ray's ports can run any code",
             advice=f"export {_MODE}=token here and on every node",
         )
     return CheckResult(
@@ -158,7 +160,7 @@ def check_token(*, is_remote: bool) -> CheckResult:
     if not path.exists() and not os.environ.get(_PATH):
         found = f"none in {searched}"
         if not is_remote:
-            note = f"{found}; nanotok makes one for the Ray that it starts here"
+            note = f"{found}; nanotok creates one for the Ray that it starts here"
             return CheckResult(name=name, status="ok", found=note)
         advice = "put the cluster's token into ~/.ray/auth_token, with mode 0600"
         return CheckResult(name=name, status="fail", found=found, advice=advice)

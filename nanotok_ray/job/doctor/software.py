@@ -88,7 +88,7 @@ def check_core() -> CheckResult:
         advice = "core and Python are of two versions: install the wheel again, or `make build`"
         return CheckResult(name=name, status="fail", found=found, advice=advice)
     if " debug " in build:
-        advice = "the core is many times slower so: build it with --release"
+        advice = "this core is many times slower: build it with --release"
         return CheckResult(name=name, status="warn", found=found, advice=advice)
     return CheckResult(name=name, status="ok", found=found)
 
@@ -110,7 +110,7 @@ def check_ray() -> CheckResult:
         return CheckResult(name=name, status="fail", found="is not installed", advice=advice)
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
     if numbers < OLDEST_SAFE_RAY:
-        found = f"{version}, which has known holes in its dashboard and job server"
+        found = f"{version}, which has known security problems in its dashboard and job server"
         return CheckResult(name=name, status="fail", found=found, advice=advice)
     if numbers < OLDEST_RAY:
         found = f"{version}, older than {least}, which this is tested with"

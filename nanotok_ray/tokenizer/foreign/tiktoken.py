@@ -126,9 +126,9 @@ def _parsed(line: bytes, *, name: str) -> tuple[bytes, int]:
     try:
         token = base64.b64decode(parts[0], validate=True)
     except binascii.Error as error:
-        raise TokenizerError(f"{name}: {parts[0][:80]!r} is no base64: {error}") from error
+        raise TokenizerError(f"{name}: {parts[0][:80]!r} is not base64: {error}") from error
     if not (parts[1].isdigit() and len(parts[1]) <= _MAX_DIGITS):
-        raise TokenizerError(f"{name}: {parts[1][:80]!r} is no rank")
+        raise TokenizerError(f"{name}: {parts[1][:80]!r} is not a rank")
     return token, int(parts[1])
 
 
@@ -150,7 +150,7 @@ def model_of_state(state: Mapping[str, object], *, name: str) -> Model:
     """
     pattern = state.get("pat_str")
     if not isinstance(pattern, str):
-        raise TokenizerError(f"{name}: pat_str is no str but a {type(pattern).__name__}")
+        raise TokenizerError(f"{name}: pat_str is not a str but a {type(pattern).__name__}")
     return model_of_ranks(
         _numbers(state, "mergeable_ranks", bytes, name=name),
         pattern=pattern,
@@ -167,7 +167,7 @@ def _numbers(
 ) -> dict[_Key, int]:
     value = state.get(key)
     if not isinstance(value, dict):
-        raise TokenizerError(f"{name}: {key} is no dict but a {type(value).__name__}")
+        raise TokenizerError(f"{name}: {key} is not a dict but a {type(value).__name__}")
     for token, number in value.items():
         if type(token) is not kind or type(number) is not int:
             raise TokenizerError(
@@ -192,7 +192,7 @@ def from_encoding(encoding: object) -> Model:
     name = f"the tiktoken encoding {getattr(encoding, 'name', '')!r}"
     if None in state.values():
         raise TokenizerError(
-            f"from_tiktoken takes a tiktoken.Encoding, as tiktoken.get_encoding gives, not a "
+            "from_tiktoken takes a tiktoken.Encoding, as tiktoken.get_encoding returns, not a "
             f"{type(encoding).__name__}"
         )
     return model_of_state(state, name=name)
