@@ -339,6 +339,11 @@ def test_a_weight_out_of_range_is_refused(weight):
         CountPart(url="a.arrow", weight=weight)
 
 
+def test_the_largest_weight_is_exact(tmp_path):
+    (part,) = parts_of(tmp_path, [{b"ab": 1}], [2**64 - 1])
+    assert reduce_counts([part]).counts.tolist() == [2**64 - 1]
+
+
 def test_a_least_count_out_of_range_is_refused():
     with pytest.raises(CountsError, match="min_count is 0"):
         reduce_counts([], min_count=0)

@@ -30,6 +30,7 @@ def same(line: bytes, shortest: int) -> None:
 
 @given(one=strings, two=strings, three=strings, shortest=st.integers(5, 40))
 @example(one="", two="\\ud83d\\ude42" * 9000, three="\\", shortest=5)
+@example(one="", two="\\n" + "\\ud83d\\ude42" * 4096, three="", shortest=5)  # cut between halves
 @example(one="x" * 50, two="x" * 51, three="x" * 50, shortest=6)
 @example(one="", two="\\ud83d" * 4097, three="\\ude42", shortest=6)
 def test_a_long_line_gives_what_a_short_one_gives(one, two, three, shortest):

@@ -126,4 +126,6 @@ def test_few_groups_end_at_the_limit():
     by_limit = [members for members in slices[:-1] if not is_landmark(members[-1])]
     at_landmarks = sum(map(is_landmark, files))
     assert 0 < len(by_limit) / at_landmarks < 0.03
+    assert {len(members) for members in by_limit} == {GROUP_LIMIT * 8}  # eight files weigh a slice
+    assert max(map(len, slices)) == GROUP_LIMIT * 8
     assert 3 < len(files) / len(slices) < 5  # a quarter of the names end a group

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nanotok_ray.errors import SourceError
-from nanotok_ray.sources import Piece, parquet_pages, read_piece
+from nanotok_ray.errors import RecipeError, SourceError
+from nanotok_ray.sources import Piece, ReadingRules, find_named, parquet_pages, read_piece
 from nanotok_ray.sources.parquet_rows import read_rows_footer
 
 MESSAGE = pa.struct({"content": pa.string(), "role": pa.string()})
@@ -276,3 +276,11 @@ def test_an_id_may_be_a_column_that_the_document_has_too(tmp_path):
     result = Result(tmp_path / "a", dialect="prompt-response", id_column="prompt")
     assert result.values == [{"prompt": "a", "response": "b"}]
     assert list(result.batches[0].document_ids) == [b"a"]
+
+
+def test_a_column_of_named_conversations_is_refused_and_never_ignored(tmp_path):
+    pq.write_table(pa.table({"messages": pa.array([[]], TURNS)}), tmp_path / "a.parquet")
+    (slice_,) = find_named([str(tmp_path)], ReadingRules(kind="chat")).slices
+    assert slice_.column == ""
+    with pytest.raises(RecipeError, match="'messages' has no use for a chat source"):
+        find_named([str(tmp_path)], ReadingRules(kind="chat", column="messages"))
