@@ -44,7 +44,7 @@ def document_range(text: str) -> Range:
     """
     found = _RANGE.fullmatch(text)
     if found is None:
-        raise RecipeError(f"--doc {text} is not a document; give a number (7), or a range (0-9)")
+        raise RecipeError(f"--doc {text} is not a document; pass a number (7), or a range (0-9)")
     first, last = found.groups()
     return int(first), int(first if last is None else last)
 

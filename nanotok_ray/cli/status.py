@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _NEXT = {
     "nothing": "check the path: no job has written to this folder",
-    "never run": "a plan is frozen; run `nanotok prepare RECIPE`",
+    "never run": "a plan is saved; run `nanotok prepare RECIPE`",
     "dead": "run the same command again: it resumes where this one stopped",
     "failed": "fix the cause of the error and run the same command again: finished work is kept",
     "interrupted": "run the same command again: it resumes where this one stopped",

@@ -151,13 +151,13 @@ class Submitted:
         )
 
     def _leave(self, status: str, code: int) -> int:
-        self.lines.print_line(f"nanotok: {status}; {self._goes_on()}")
+        self.lines.print_line(f"nanotok: {status}; {self._next_step()}")
         self._print(status, None, {})
         return code
 
     def _give_up(self, followed: Followed) -> int:
-        verb = "goes" if followed.is_late else "may go"
-        self.lines.print_line(f"nanotok: {followed.given_up}; {self._goes_on(verb)}")
+        verb = "keeps running" if followed.is_late else "may still be running"
+        self.lines.print_line(f"nanotok: {followed.given_up}; {self._next_step(verb)}")
         status = "timeout" if followed.is_late else "lost"
         self._print(status, followed.state, {"error": followed.given_up})
         return INFRASTRUCTURE
@@ -181,9 +181,9 @@ class Submitted:
         facts = {"status": status, "submission_id": self.submission_id, "job_status": job_status}
         self.console.result({**facts, **values})
 
-    def _goes_on(self, verb: str = "goes") -> str:
+    def _next_step(self, verb: str = "keeps running") -> str:
         return (
-            f"the job {verb} on. The same command follows it again; to stop it: "
+            f"the job {verb}. The same command follows it again; to stop it: "
             f"ray job stop {self.submission_id} --address {self.jobs.address}"
         )
 
@@ -208,7 +208,7 @@ def address_of(argument: str | None, environment: Mapping[str, str]) -> str:
     >>> address_of(None, {"RAY_ADDRESS": "http://10.0.0.7:8265/"})
     'http://10.0.0.7:8265'
     """
-    text = "give the dashboard's URL, as --address http://127.0.0.1:8265"
+    text = "pass the dashboard's URL, such as --address http://127.0.0.1:8265"
     address = argument or environment.get("RAY_API_SERVER_ADDRESS")
     if not address:
         address = environment.get("RAY_ADDRESS", "")

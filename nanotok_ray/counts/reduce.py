@@ -92,8 +92,8 @@ def _of_shares(sources: Sequence[SourceRecipe], text_bytes: Mapping[str, int]) -
         size = text_bytes.get(source.name, 0)
         if not size:
             raise SourceError(
-                f"source {source.name!r} has weight = {source.weight!r} and no text at all in its "
-                "train split; give it texts, or a weight that is no share"
+                f"source {source.name!r} has weight = {source.weight!r} and no text in its train "
+                "split; add texts, or use a weight that is not a share"
             )
         assert source.learned_share is not None
         weight = Fraction(source.learned_share) * total / size

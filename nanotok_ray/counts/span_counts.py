@@ -252,7 +252,7 @@ class SpanCounts(CountedSpans):
             CountOverflowError: A sum would pass 2**64 - 1.
         """
         if not files:
-            raise CountsError("no count file is named: give at least one path or URL")
+            raise CountsError("no count file is named: pass at least one path or URL")
         urls = [os.fspath(file) for file in files]
         origin = CountProvenance.joined(provenances_of(urls))
         origin.check_unicode(urls[0])
@@ -488,7 +488,7 @@ def _chosen(found: FoundFiles, *, path: str) -> list[str]:
     if not chosen:
         raise SourceError(
             f"{path} holds no counts: none of its {len(files)} files ends in "
-            f"{' or '.join(_SUFFIXES)}; name a file itself if it has another name"
+            f"{' or '.join(_SUFFIXES)}; pass a file itself if it has another name"
         )
     return chosen
 

@@ -192,7 +192,7 @@ def _refuse_nulls(chunks: "Sequence[pa.Array]", name: str) -> None:
             if row >= 0:
                 raise SourceError(
                     f"{name}: row {start + row} of the Arrow array is null: drop the nulls first, "
-                    'or give nulls="empty"'
+                    'or pass nulls="empty"'
                 )
         start += len(chunk)
 

@@ -422,7 +422,7 @@ def _is_text(value: object, kind: type) -> bool:
 
 def _wrong(value: object, kind: type) -> str:
     if is_missing(value):
-        return f'{value!r} is not an instance of {kind.__name__!r}; drop it, or give nulls="empty"'
+        return f'{value!r} is not an instance of {kind.__name__!r}; drop it, or pass nulls="empty"'
     found = f"{type(value).__name__!r} object is not"
     is_other = kind is bytes and isinstance(value, str)
     return (

@@ -49,7 +49,7 @@ def _options(layout: type[Layout], text: str) -> dict[str, Any]:
                 f"layout {layout.name!r} has no option {part!r}; there are: {options}"
             )
         if key in found:
-            raise ExportError(f"layout {layout.name!r}: {key} is given twice; give it once")
+            raise ExportError(f"layout {layout.name!r}: {key} is given twice; pass it once")
         found[key] = _value(layout, key, value, kind=known[key])
     return found
 

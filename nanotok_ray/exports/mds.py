@@ -111,7 +111,7 @@ def _values(column: bytes, dtype: np.dtype[Any], name: str) -> npt.NDArray[Any]:
     """Return the values of an array behind its shape."""
     k = column[0] - 4
     if k not in (0, 1, 2):
-        raise CorruptOutputError(f"{name}: an array has not one dimension")
+        raise CorruptOutputError(f"{name}: an array does not have one dimension")
     start = 1 + (1 << k)
     values = np.frombuffer(column, dtype=dtype.newbyteorder("<"), offset=start)
     if len(values) != int.from_bytes(column[1:start], "little"):

@@ -125,7 +125,7 @@ class Olmo(Layout):
         masks = exported.names(_MASK)
         mask = np.frombuffer(folder.read_bytes(masks[0]), dtype=np.uint8) if masks else None
         if mask is not None and len(mask) != len(ids):
-            raise CorruptOutputError(f"{folder.join(masks[0])} has not a byte for each id")
+            raise CorruptOutputError(f"{folder.join(masks[0])} does not have a byte for each id")
         for start, stop in pairwise(bounds):
             yield ids[start:stop], None if mask is None else mask[start:stop]
 
@@ -133,8 +133,8 @@ class Olmo(Layout):
         found = corpus.special_tokens.get(self.end_token)
         if found is None:
             raise ExportError(
-                f"layout 'olmo': end_token = {self.end_token!r} is no special token of this "
-                f"output; there are {', '.join(corpus.special_tokens) or 'none'}"
+                f"layout 'olmo': end_token = {self.end_token!r} is not a special token of this "
+                f"output; these are {', '.join(corpus.special_tokens) or 'none'}"
             )
         return found
 

@@ -103,7 +103,9 @@ class Parquet(Layout):
         try:
             file = pq.ParquetFile(pa.BufferReader(folder.read_bytes(name)))
         except pa.ArrowInvalid as error:
-            raise CorruptOutputError(f"{folder.join(name)} is no Parquet file: {error}") from error
+            raise CorruptOutputError(
+                f"{folder.join(name)} is not a Parquet file: {error}"
+            ) from error
         if not file.schema_arrow.equals(schema):
             raise CorruptOutputError(f"{folder.join(name)} has other columns than it should")
         for number in range(file.num_row_groups):

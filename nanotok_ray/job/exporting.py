@@ -305,7 +305,9 @@ def verify_export(
     layout = _layout(folder, values)
     corpus, shards = read_corpus(out)
     if values["manifest_sha256"] != corpus.manifest_sha256:
-        return values, [f"{folder.url} is not an export of what {out.url} holds now: export again"]
+        return values, [
+            f"{folder.url} is not an export of the current output {out.url}: export again"
+        ]
     units = units_of(corpus, shards, joined=layout.joined)
     works = [ExportWork(unit=u, layout=layout, corpus=corpus, folder=folder.url) for u in units]
     problems: dict[str, list[str]] = {work.unit.name: [] for work in works}

@@ -162,7 +162,7 @@ class TokenizerRecipe(Table):
     """Existing tokenizer, ours or of others: a folder, a tokenizer.txt, tokenizer.json or
     tokenizer.pkl, or ranks with their pattern, as `ranks.tiktoken:gpt4`. Nothing is learned; of the
     keys below only extend and gaps are used."""
-    pattern: Annotated[Text, not_empty("give the name of a pattern or a regular expression")] = (
+    pattern: Annotated[Text, not_empty("use the name of a pattern or a regular expression")] = (
         "nanochat"
     )
     """The split pattern: a name or a regular expression."""

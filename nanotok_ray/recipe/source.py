@@ -94,7 +94,7 @@ _new_meaning = must(
 def _vision_alone(default: object) -> AfterValidator:
     return must(
         lambda value, values: values.get("kind", "vision") == "vision" or value == default,
-        " = {value!r} is for documents with images, not for a {kind} source; leave it out, or set "
+        " = {value!r} is for documents with images, not for a {kind} source; remove it, or set "
         'kind = "vision"',
     )
 

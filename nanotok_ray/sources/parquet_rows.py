@@ -259,7 +259,7 @@ def _chunks(parquet: pq.ParquetFile, name: str, *, url: str) -> list[int]:
     like = [column for column in names if column == name or column.startswith(f"{name}.")]
     if len(like) > 1:  # Arrow would read both: it is asked by the begin of a path
         raise SourceError(
-            f"{url} has the columns {', '.join(map(repr, like))}, which cannot be told apart; "
+            f"{url} has the columns {', '.join(map(repr, like))}, which cannot be distinguished; "
             "rename all but one"
         )
     schema = parquet.metadata.schema

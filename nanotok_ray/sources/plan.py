@@ -298,7 +298,7 @@ def _check_source(source: Mapping[str, Any], *, name: str) -> None:
             raise CorruptOutputError(f"{where} has no piece")
         for piece in slice_["pieces"]:
             if piece[0] >= len(files):
-                raise CorruptOutputError(f"{where}: {piece} is no range of one of its files")
+                raise CorruptOutputError(f"{where}: {piece} is not a range of one of its files")
 
 
 def plan_to_json(plan: Plan) -> bytes:

@@ -50,7 +50,7 @@ class SpecialRules:
         for name, value in (("allowed_special", allowed), ("disallowed_special", disallowed)):
             if isinstance(value, str) and value != "all":
                 raise TokenizerError(
-                    f'{name} is one name, {value!r}: give a set of names, or "all"'
+                    f'{name} is one name, {value!r}: pass a set of names, or "all"'
                 )
         known = frozenset(special_tokens)
         chosen = known if allowed == "all" else frozenset(allowed or ())

@@ -310,9 +310,9 @@ class Rendering(ABC):
         if image_token is None or lacking:
             missing = f"no {lacking[0]}" if lacking else f"neither {' nor '.join(IMAGE_TOKENS)}"
             raise TokenizerError(
-                f"the tokenizer has {missing}: give it those of a preset, as "
+                f"the tokenizer has {missing}: add those of a preset, with "
                 'tokenizer.extended(nanotok_ray.chat.PRESETS["seed"].special_tokens) or '
-                "`nanotok tokenizer extend` does"
+                "`nanotok tokenizer extend`"
             )
         return _VisionSettings(
             counts=counts,

@@ -202,8 +202,8 @@ def _report(
     for name, column in counts.items():
         if len(column) != len(model.merges):
             raise TokenizerError(
-                f"{name} has {len(column)} numbers for {len(model.merges)} merges: give what the "
-                "learner gave beside them"
+                f"{name} has {len(column)} numbers for {len(model.merges)} merges: pass what the "
+                "learner returned with them"
             )
     curve = size_curve(
         counts["applied"],

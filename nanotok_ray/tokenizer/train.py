@@ -107,7 +107,7 @@ class TrainSettings:
         if longest is not None and not SHORTEST <= longest < 2**64:
             raise TokenizerError(
                 f"max_token_bytes is {longest}: a merge makes a token of at least {SHORTEST} "
-                "bytes; give a higher number, or none for no limit"
+                "bytes; pass a higher number, or none for no limit"
             )
         number_special_tokens(self.special_tokens, num_merges=0)
 

@@ -55,7 +55,7 @@ MISTAKES = """
 2 | inspect out --packing bestfit | 'bestfit' is unknown | did you mean 'best-fit'?
 2 | inspect out --packing all --length 2k | '2k' is not a whole number | --help
 2 | inspect out --packing all --weights web | 'web' is not NAME=NUMBER, as in web=0.7 | --help
-2 | inspect out --doc first | --doc first is not a document | give a number (7), or a range (0-9)
+2 | inspect out --doc first | --doc first is not a document | pass a number (7), or a range (0-9)
 2 | completion tcsh | 'tcsh' is unknown | choose from bash, zsh, fish
 2 | tokenizer train words.txt --output t --vocab-size big | 'big' is not a valid integer | --help
 2 | tokenizer show tok words.txt --kind chats | 'chats' is unknown | did you mean 'chat'?
@@ -69,8 +69,8 @@ MISTAKES = """
 2 | inspect out --packing all --weights web= | 'web=' is not NAME=NUMBER | --help
 2 | inspect out --packing all --weights =1 | '=1' is not NAME=NUMBER | --help
 2 | inspect out --packing all --weights web=1,, | '' is not NAME=NUMBER | --help
-2 | inspect out --doc 1- | --doc 1- is not a document | give a number (7), or a range (0-9)
-2 | inspect out --doc 999999999999999999999 | is not a document | give a number (7)
+2 | inspect out --doc 1- | --doc 1- is not a document | pass a number (7), or a range (0-9)
+2 | inspect out --doc 999999999999999999999 | is not a document | pass a number (7)
 2 | tokenizer learn counts --output t --vocab-size 300 --also 280, | '280,' is not a list | --help
 2 | tokenizer learn counts --output t --vocab-size 300 --min-pair-count 0 | '0' | --help
 2 | tokenizer learn counts --output t --vocab-size 300 --max-token-bytes 1 | '1' | --help
@@ -204,7 +204,7 @@ MISTAKES = """
 2 | tokenizer eval tok --plot no/a.svg | no folder | create it first
 
 # clusters
-2 | submit recipe.toml | neither --address | give the dashboard's URL
+2 | submit recipe.toml | neither --address | pass the dashboard's URL
 2 | submit recipe.toml --address 10.0.0.1:6379 | is not an http:// or https:// URL | http://127.0.0.1:8265
 5 | submit recipe.toml --address http://127.0.0.1:9 --patience 0 | http://127.0.0.1:9 | check that
 2 | prepare new.toml --address http://127.0.0.1:8265 | is a job server | `nanotok submit --address`

@@ -195,4 +195,4 @@ def test_published_ranks_are_asked_for(compare, monkeypatch):
 def test_a_tokenizer_that_loses_text_ends_it(compare, monkeypatch):
     monkeypatch.setattr(Tokenizer, "decode_batch", lambda *_, **__: pa.array([b""]))
     code, values, _ = compare("other", "--corpus", "more")
-    assert (code, "leave it out" in values["error"]) == (4, True)
+    assert (code, "omit it" in values["error"]) == (4, True)

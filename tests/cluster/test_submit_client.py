@@ -115,7 +115,7 @@ def test_a_success_counts_if_its_output_is_there(server, submit, tmp_path):
     server.add("web", "SUCCEEDED", exit_code=0, log=DONE)
     code, told, err = submit("--submission-id", "web")
     assert (code, told["status"]) == (0, "done")
-    assert "its own result counts" in err
+    assert "the job's own result is used" in err
     (tmp_path / "out").mkdir()
     code, told, err = submit("--submission-id", "web")
     assert (code, told["status"]) == (4, "unfinished")
@@ -161,14 +161,14 @@ def test_a_server_that_stays_away_is_5_and_says_that_the_job_may_go_on(server, s
     code, told, err = submit("--submission-id", "web", "--patience", "0.1")
     assert (code, told["status"]) == (5, "lost")
     assert f"ray job stop web --address {server.address}" in err
-    assert "the job may go on" in err
+    assert "the job may still be running" in err
 
 
 def test_a_time_limit_says_that_the_job_goes_on(server, submit):
     server.add("web", "RUNNING")
     code, told, err = submit("--submission-id", "web", "--timeout", "0")
     assert (code, told["status"]) == (5, "timeout")
-    assert "the job goes on" in err
+    assert "the job keeps running" in err
 
 
 def test_a_request_whose_answer_got_lost_is_not_made_twice(server, submit):

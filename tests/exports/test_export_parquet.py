@@ -228,7 +228,7 @@ def test_other_files_are_found(tmp_path, folder):
         list(LABELS.read(each, corpus, folder))
     (name,) = each.names(".parquet")
     Path(folder.local_path(name) or "").write_bytes(b"PAR1")
-    with pytest.raises(CorruptOutputError, match="no Parquet file"):
+    with pytest.raises(CorruptOutputError, match="not a Parquet file"):
         list(LAYOUT.read(each, corpus, folder))
 
 

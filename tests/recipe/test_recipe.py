@@ -268,7 +268,7 @@ def test_a_recipe_without_output_or_sources_is_refused():
         ({"kind": "chat", "grounding": True}, ["source.web.grounding = True", "chat source"]),
         ({"train_prompt": False}, ["source.web.train_prompt = False", "text source"]),
         ({"kind": "chat", "image_token": "<image>"}, ["source.web.image_token", 'kind = "vision"']),
-        ({"kind": "chat", "image_tokens": 3}, ["source.web.image_tokens = 3", "leave it out"]),
+        ({"kind": "chat", "image_tokens": 3}, ["source.web.image_tokens = 3", "remove it"]),
         ({"kind": "vision", "image_token": ""}, ["source.web.image_token is empty"]),
         (
             {"kind": "vision", "image_token": "<|bos|>"},

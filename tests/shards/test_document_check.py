@@ -83,7 +83,7 @@ def swap(ids):
         (lambda ids: ids[1:], "not within ['<|bos|>'] and ['<|user_end|>']"),
         (lambda ids: ids[:-1], "not within"),
         (lambda ids: [*ids[:-2], ids[-1]], "stand for"),
-        (lambda ids: [*ids[:3], ids[0], *ids[3:]], "no id of text"),
+        (lambda ids: [*ids[:3], ids[0], *ids[3:]], "not an id of text"),
         (lambda ids: [*ids[:1], *[n % 256 for n in ids[1:-1]], ids[-1]], "stand for"),
         (swap, "are not what its ids decode to"),
     ],

@@ -428,7 +428,7 @@ def _succeeded(output: str, name: str, job_status: object) -> Ending:
         return Ending(
             status=status,
             exit_code=0,
-            message=f"the job succeeded; {text}, so its own result counts",
+            message=f"the job succeeded; {text}, so the job's own result is used",
         )
     reason = f"there is no {output}/{name}" if is_there is False else f"{text}, its log neither"
     return Ending(

@@ -243,7 +243,7 @@ def _advice(error: Exception) -> str:
     if "pip install" in str(error):
         return ""  # it says what to do
     if isinstance(error, PermissionError):
-        return "give this user or its credentials the right to write, read, list and delete there"
+        return "allow this user or its credentials to write, read, list and delete there"
     if isinstance(error, TransientIOError):
         return "see that the store is up and can be reached from here"
     return "check the path or URL; docs/storage.md describes URLs of stores"

@@ -210,7 +210,7 @@ class DocumentCheck:
             return f"its ids are not within {prepended} and {appended}"
         text_ids = ids[first:end]
         if len(text_ids) and int(text_ids.max()) >= self._tables.num_tokens:
-            return f"its ids hold {int(text_ids.max())}, which is no id of text"
+            return f"its ids hold {int(text_ids.max())}, which is not an id of text"
         found = self._tables.size(text_ids)
         if found != len(document):
             return f"its ids stand for {found:,} bytes, it has {len(document):,}"

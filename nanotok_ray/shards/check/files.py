@@ -72,7 +72,7 @@ class Lines:
         entry = entry_of(line)
         if entry is None:
             number = self.kinds.total() + 1
-            self.problem = self.problem or f"line {number} is no quarantine entry"
+            self.problem = self.problem or f"line {number} is not a quarantine entry"
             return
         self.kinds[entry.kind] += 1
         self.num_bytes += entry.bytes

@@ -118,7 +118,7 @@ def quarantine_problems(
     expected = digest.hexdigest() if len(quarantined) else None
     if (None if name is None else folder.sha256(name)) != expected:
         where = name or f"record {values['key'][:16]}"
-        yield f"{where}: what is quarantined is not what the source gives again"
+        yield f"{where}: the quarantined documents differ from those of the source"
 
 
 def _sums(values: Mapping[str, Any], prefix: str) -> Iterator[str]:
@@ -208,7 +208,7 @@ def _name_problems(values: Mapping[str, Any], slice_: Slice, prefix: str) -> Ite
         expected.add(f"{QUARANTINE}{folder}/{slice_.name_for(key)}.jsonl")
     found = [file["name"] for file in values["files"]]
     for name in sorted(set(found) - expected | {n for n in found if not is_inner_name(n)}):
-        yield f"{prefix} names {name!r}, which is no file of its slice"
+        yield f"{prefix} names {name!r}, which is not a file of its slice"
     for name in sorted(expected - set(found)):
         yield f"{prefix} does not name {name}"
     if len(set(found)) != len(found):

@@ -74,7 +74,7 @@ def _lost(name: str, text: bytes) -> VerificationError:
     start = repr(text[:40].decode(errors="replace"))
     return VerificationError(
         f"{name} decodes a text of {len(text):,} bytes, {start} ..., to something else: it loses "
-        "text, so its numbers of tokens say nothing; leave it out"
+        "text, so its numbers of tokens are meaningless; omit it"
     )
 
 
@@ -135,8 +135,8 @@ def published_tokenizer(kind: str) -> Tokenizer:
         )
     except (OSError, EOFError, TokenizerError) as error:
         raise TokenizerError(
-            f"{path} does not hold the ranks of {kind}: {error}; install it anew: "
-            f"pip install --force-reinstall {PACKAGE}"
+            f"{path} does not hold the ranks of {kind}: {error}; reinstall it: pip install "
+            f"--force-reinstall {PACKAGE}"
         ) from error
     return Tokenizer(model)
 
