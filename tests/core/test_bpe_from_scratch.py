@@ -15,7 +15,7 @@ from examples import bpe_from_scratch
 from examples.bpe_from_scratch import BasicTokenizer, RegexTokenizer, first_seen, train
 from nanotok_ray import SpanCounts, Tokenizer, learn
 from nanotok_ray.counts import SPLIT_PATTERN
-from nanotok_ray.counts.patterns import split as core_split
+from nanotok_ray.counts import split as core_split
 
 PAGE = Path(bpe_from_scratch.__file__)
 FIRST_SEEN = json.loads((PAGE.parents[1] / "tests/vectors/first_seen.json").read_text())

@@ -20,7 +20,7 @@ from benchmarks.learned_corpora import (
     rustbpes,
 )
 from nanotok_ray import _core
-from nanotok_ray.counts.patterns import split
+from nanotok_ray.counts import split
 from nanotok_ray.documents import Documents
 from nanotok_ray.tokenizer import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
 from tests.support import reference

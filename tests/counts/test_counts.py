@@ -22,9 +22,9 @@ from nanotok_ray.counts import (
     CountSettings,
     pack_counts,
     reduce_counts,
+    split,
 )
 from nanotok_ray.counts.count_slice import count_slice
-from nanotok_ray.counts.patterns import split
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.recipe import parse_recipe

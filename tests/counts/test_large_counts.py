@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from nanotok_ray.counts.patterns import split
+from nanotok_ray.counts import split
 from nanotok_ray.errors import CountOverflowError
 from tests.support import reference
 from tests.support.learned import learn

@@ -3,8 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
-from nanotok_ray.counts import PATTERNS, SPLIT_PATTERN, resolve_pattern
-from nanotok_ray.counts.patterns import split
+from nanotok_ray.counts import PATTERNS, SPLIT_PATTERN, resolve_pattern, split
 from nanotok_ray.errors import PatternError
 
 

@@ -37,8 +37,7 @@ import pytest
 import tiktoken
 
 from nanotok_ray import Tokenizer, _core
-from nanotok_ray.counts import PATTERNS, SPLIT_PATTERN
-from nanotok_ray.counts.patterns import split
+from nanotok_ray.counts import PATTERNS, SPLIT_PATTERN, split
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer import Model, make_model

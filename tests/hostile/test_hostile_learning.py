@@ -23,8 +23,14 @@ import pytest
 
 from nanotok_ray import Tokenizer, _core
 from nanotok_ray.api import prepare
-from nanotok_ray.counts import SPLIT_PATTERN, CountPart, CountProvenance, pack_counts, reduce_counts
-from nanotok_ray.counts.patterns import split
+from nanotok_ray.counts import (
+    SPLIT_PATTERN,
+    CountPart,
+    CountProvenance,
+    pack_counts,
+    reduce_counts,
+    split,
+)
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import VocabularySizeError
 from nanotok_ray.job import use_executor

@@ -1,4 +1,5 @@
 import logging
+import os
 import pickle
 import subprocess
 import sys
@@ -14,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nanotok_ray
-from nanotok_ray.counts import PATTERNS
-from nanotok_ray.counts import patterns as threads_module
+from nanotok_ray.counts import PATTERNS, default_threads
 from nanotok_ray.documents import Documents
 from nanotok_ray.documents import texts as text_batches
 from nanotok_ray.errors import PatternError, SplitError, TokenizerError, VocabularySizeError
@@ -323,13 +323,13 @@ def test_training_takes_one_thread_inside_a_ray_worker(monkeypatch):
             WORKER_MODE=1, is_initialized=lambda: True, get_runtime_context=lambda: context
         )
 
-    monkeypatch.setattr(threads_module.os, "sched_getaffinity", lambda _: set(range(7)))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(7)))
     monkeypatch.delitem(sys.modules, "ray", raising=False)
-    assert threads_module.default_threads() == 7
+    assert default_threads() == 7
     monkeypatch.setitem(sys.modules, "ray", fake(mode=0))
-    assert threads_module.default_threads() == 7
+    assert default_threads() == 7
     monkeypatch.setitem(sys.modules, "ray", fake(mode=1))
-    assert threads_module.default_threads() == 1
+    assert default_threads() == 1
 
 
 def loaded_by(program):
