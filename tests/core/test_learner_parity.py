@@ -53,13 +53,6 @@ def test_merges_of_any_corpus_are_rustbpes(texts, num_merges, threads):
     assert learned(corpus) == rustbpes(corpus)
 
 
-@given(documents)
-def test_merges_are_those_of_the_plain_twin_too(texts):
-    counts = Counter(span.encode() for text in texts for span in split(text))
-    merges = reference.learn_merges(counts, num_merges=100)
-    assert learned(LearnedFrom(texts, 100, 1))[0] == reference.spell(merges)
-
-
 limits = {"min_pair_count": st.integers(0, 5), "max_token_bytes": st.integers(0, 9) | st.none()}
 
 

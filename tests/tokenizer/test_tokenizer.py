@@ -1,7 +1,6 @@
 import logging
 import os
 import pickle
-import subprocess
 import sys
 from dataclasses import replace
 from itertools import pairwise
@@ -330,31 +329,6 @@ def test_training_takes_one_thread_inside_a_ray_worker(monkeypatch):
     assert default_threads() == 7
     monkeypatch.setitem(sys.modules, "ray", fake(mode=1))
     assert default_threads() == 1
-
-
-def loaded_by(program):
-    """Run a program in a process of its own and give the packages it has imported."""
-    program += "; import sys; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    return set(done.stdout.split())
-
-
-def test_importing_the_package_imports_nothing_heavy():
-    loaded = loaded_by("import nanotok_ray; nanotok_ray.__version__")
-    assert not loaded & {"numpy", "pyarrow", "fsspec", "ray", "torch", "tiktoken"}
-
-
-def test_using_a_tokenizer_imports_neither_ray_nor_torch_nor_tiktoken(tmp_path):
-    loaded = loaded_by(
-        "from nanotok_ray import Tokenizer;"
-        "t = Tokenizer.train_from_iterator(['ab ab'], 267);"
-        f"t.save({str(tmp_path)!r});"
-        f"assert Tokenizer.load({str(tmp_path)!r}).encode(['ab']) == [[256]]"
-    )
-    assert "numpy" in loaded
-    assert not loaded & {"ray", "torch", "tiktoken", "pyarrow"}
 
 
 def test_every_public_name_is_there():
