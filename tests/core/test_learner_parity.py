@@ -94,6 +94,8 @@ def test_limits_leave_out_rare_pairs_and_long_tokens(texts, num_merges, limit):
     [
         ({}, [[97, 98], [256, 99], [120, 121]], NO_PAIR_LEFT),
         ({"num_merges": 3}, [[97, 98], [256, 99], [120, 121]], REACHED),
+        ({"num_merges": 0}, [], REACHED),
+        ({"num_merges": 2**31}, [[97, 98], [256, 99], [120, 121]], NO_PAIR_LEFT),
         ({"min_pair_count": 2}, [[97, 98], [256, 99]], BELOW_MIN_PAIR_COUNT),
         ({"min_pair_count": 3}, [[97, 98]], BELOW_MIN_PAIR_COUNT),
         ({"min_pair_count": 4}, [], BELOW_MIN_PAIR_COUNT),

@@ -138,6 +138,11 @@ def test_a_pattern_comes_back_exactly(pattern):
         (b"256 256", b"97 98", "f: merge 1 repeats merge 0: (97, 98)"),
         (b"256 256\n", b"256 256", "line 9: the file ends too early"),
         (b"256 256\n", b"256 256\n\n", "line 10: expected the end of the file"),
+        (b"merges 2", b"merges %d" % 10**9, "the file ends too early"),
+        (b"merges 2", b"merges %d" % 10**30, "line 7: expected a number"),
+        (b"260 ", b"%d " % 2**31, "258 to 2147483647 are free"),
+        (b'"\\\\w+', b"[" * 10**5 + b'"\\\\w+', "line 3: expected a JSON string"),
+        (b"nanotok", b"\n" * 1000, "this version reads"),
     ],
 )
 def test_a_damaged_file_is_refused_with_its_name_and_line(old, new, message):
@@ -449,3 +454,16 @@ def test_a_foreign_pickle_is_read_and_never_run(tmp_path):
     (tmp_path / "tokenizer.pkl").write_bytes(pickle.dumps(print))
     with pytest.raises(TokenizerError, match="'builtins print', which is not admitted"):
         Tokenizer.load(tmp_path)
+
+
+def test_an_id_far_above_all_others_makes_no_file_as_long_as_that(tmp_path):
+    model = replace(SMALL, special_tokens={"<|x|>": 2**31 - 1})
+    for write in (folder.differing_files, lambda model, path: Tokenizer(model).save(path)):
+        with pytest.raises(TokenizerError, match="unused"):
+            write(model, tmp_path)
+
+
+def test_tokens_of_many_gigabytes_are_refused_before_they_take_memory():
+    doubled = tuple((number, number) for number in [97, *range(256, 316)])
+    with pytest.raises(TokenizerError, match="more than 268435456 bytes"):
+        replace(SMALL, merges=doubled, special_tokens={})
