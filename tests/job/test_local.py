@@ -159,7 +159,7 @@ def test_of_many_notes_five_reach_the_caller_and_the_fifth_says_so(tmp_path):
     notes = []
     run(fail_once, [str(tmp_path / str(number)) for number in range(7)], on_note=notes.append)
     assert len(notes) == 5
-    assert [note.endswith("; more such notes are left out") for note in notes] == [False] * 4 + [
+    assert [note.endswith("; further such notes are omitted") for note in notes] == [False] * 4 + [
         True
     ]
 
