@@ -4,6 +4,7 @@
 PYTHON ?= python3.11
 DEMO ?= build/demo
 FUZZ_SECONDS ?= 60
+MUTANTS ?= 200
 DEMO_TIMED = 'demo:$(DEMO)/corpus/docs/*.parquet:$(DEMO)/corpus/code/*.parquet'
 
 VENV := .venv
@@ -28,7 +29,7 @@ export NANOTOK_DEMO_DIR := $(DEMO)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo test test-python test-plain test-ray test-slow test-rust test-torch lint types layers format bench golden peers fuzz wheel lock check check-long check-versions clean
+.PHONY: help setup build demo test test-python test-plain test-ray test-slow test-rust test-torch lint types layers format bench golden mutants peers fuzz wheel lock check check-long check-versions clean
 
 help:  ## Say what each verb does
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -95,6 +96,10 @@ bench: build $(DEMO)/corpus/.made  ## Run the benchmarks for a short while on th
 	$(BIN)/python benchmarks/memory.py --vocab-size 8192 --bytes 100000000 --corpus $(DEMO_TIMED)
 	$(BIN)/python benchmarks/job.py --short --vocab-size 8192 --corpus $(DEMO_TIMED)
 	$(BIN)/python benchmarks/reader.py --quick --texts '$(DEMO)/corpus/docs/*.parquet' --chats '$(DEMO)/corpus/doctests/*.jsonl'
+
+mutants: build  ## Change MUTANTS (200) pieces of the code, one at a time, and list the changes that no test notices
+	@mkdir -p build
+	$(BIN)/python -m tests.mutants --count $(MUTANTS) --output build/mutants-$$(git rev-parse --short HEAD).jsonl
 
 peers: build $(PEERS)/.installed $(DEMO)/corpus/.made  ## Read exports of a real job by the peers' own classes (installs 6 GB into .venv-peers)
 	$(BIN)/python -m tests.peers.run --demo $(DEMO) --python $(PEERS)/bin/python

@@ -29,7 +29,7 @@ from about import about, finish
 from adversaries import HOSTILE, PLAIN, words_of
 from corpus import read_texts
 from fresh import assert_same, fresh, in_turn, median
-from nanotok_ray.counts.patterns import split
+from nanotok_ray.counts import split
 from nanotok_ray.documents import Documents
 from nanotok_ray.tokenizer import Tokenizer
 from one_span import whole_text

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         SPLIT_PATTERN,
         default_threads,
         resolve_pattern,
+        split,
     )
     from nanotok_ray.counts.reduce import (
         SHARE_UNIT,
@@ -70,7 +71,7 @@ else:
             ),
             "count_slice": "CorpusCounts CountSettings count_corpus",
             "hash_ranges": "CountRanges HashPart",
-            "patterns": "PATTERNS SPLIT_PATTERN default_threads resolve_pattern",
+            "patterns": "PATTERNS SPLIT_PATTERN default_threads resolve_pattern split",
             "reduce": (
                 "CountPart OnRead PartSettings Reduced SHARE_UNIT SpanTotals Weights join_parts "
                 "merge_count_files merge_groups merged_key part_key reduce_counts reduce_memory "
@@ -123,5 +124,6 @@ __all__ = [
     "reduce_part",
     "remove_counts",
     "resolve_pattern",
+    "split",
     "sum_run",
 ]

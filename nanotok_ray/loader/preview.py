@@ -100,14 +100,13 @@ def _nanochat_values(shards: Shards, length: int, settings: PreviewSettings) -> 
         raise PackingError("nanochat has its own order; omit the weights and the shuffling")
     kinds = shards.manifest["kinds"]
     texts = [name for name in shards.ranges() if kinds[name] == "text"]
-    if 0 < len(texts) < len(shards.ranges()):
-        raise PackingError(
-            f"nanochat's loader reads only text; choose the source {','.join(texts)}"
-        )
+    if len(texts) < len(shards.ranges()):
+        advice = f"choose the source {','.join(texts)}" if texts else "these shards have none"
+        raise PackingError(f"nanochat's loader reads only text; {advice}")
     if len(shards) <= BUFFER:
         raise PackingError(
-            f"nanochat's loader chooses among {BUFFER:,} documents, and these are {len(shards):,}: "
-            "its first row already has some of several epochs"
+            f"nanochat's loader fills a buffer of {BUFFER:,} documents, and there are only "
+            f"{len(shards):,}: the first row would repeat documents; choose a larger source"
         )
     rows = min(ROWS_AT_ONCE, 1 + len(shards) // 10_000)
     loader = NanochatLoader(shards, batch_size=rows, length=length, buffer_size=BUFFER)

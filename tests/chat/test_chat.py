@@ -1,13 +1,10 @@
 import copy
-import sys
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import chat
-from nanotok_ray.dialects import MALFORMED, reason_of
 from nanotok_ray.recipe import SPECIAL_TOKENS
 
 texts = st.text(max_size=8)
@@ -106,30 +103,3 @@ def test_a_completion_prompt_ends_where_the_assistant_starts():
     ids = chat.render_for_completion(encode, special_id, conversation, max_tokens=None)
     assert decode(ids) == "<|bos|><|user_start|>hi<|user_end|><|assistant_start|>"
     assert conversation == before
-
-
-USER = {"role": "user", "content": "hi"}
-NO_INDEX = "string indices must be integers" + (
-    ", not 'str'" if sys.version_info >= (3, 11) else ""
-)
-
-
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        ([{"text": "x"}], "KeyError: 'type'"),
-        ([{"type": "text"}], "KeyError: 'text'"),
-        (["x"], f"TypeError: {NO_INDEX}"),
-        ([{"type": "image", "text": "x"}], "Unknown part type: image"),
-        ([{"type": ["text"], "text": "x"}], "Unknown part type: ['text']"),
-        ([{"type": "text", "text": None}], "Invalid input type: <class 'NoneType'>"),
-        ([{"type": "nonsense", "text": ["x"]}], "Invalid input type: <class 'list'>"),
-        (None, "Unknown content type: <class 'NoneType'>"),
-    ],
-    ids=str,
-)
-def test_a_malformed_answer_has_a_reason(answer, reason):
-    conversation = {"messages": [USER, {"role": "assistant", "content": answer}]}
-    with pytest.raises(MALFORMED) as caught:
-        texts_of(conversation)
-    assert reason_of(caught.value) == reason

@@ -89,17 +89,11 @@ def test_a_text_becomes_what_is_recommended(tokenizer, case):
 
 
 @pytest.mark.parametrize("case", named(REFUSED))
-def test_a_text_is_refused_as_recommended(tokenizer, case):
-    expected = case["recommended"]
+def test_a_job_and_the_method_refuse_a_text_as_recommended(tokenizer, case):
+    limit, expected = case.get("max_tokens", 2048), case["recommended"]
     words = OTHER_WORDS.get(case["name"], re.escape(expected["message"]))
     with pytest.raises(ERRORS[expected["raises"]], match=words):
         text_form(tokenizer, case)
-
-
-@pytest.mark.parametrize("case", named(REFUSED))
-def test_the_method_refuses_what_a_job_refuses(tokenizer, case):
-    limit, expected = case.get("max_tokens", 2048), case["recommended"]
-    words = OTHER_WORDS.get(case["name"], re.escape(expected["message"]))
     with pytest.raises(ERRORS[expected["raises"]], match=words):
         tokenizer.render_vision_pretraining(case["text"], limit, case["image_token_counts"])
 

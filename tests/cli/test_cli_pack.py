@@ -93,7 +93,7 @@ def test_what_cannot_be_packed_so_is_told_beside_the_others(pack):
 def test_alone_it_is_an_error(pack):
     code, told, shown = pack("--packing", "nanochat", "--source", "web")
     assert (code, told["status"]) == (2, "failed")
-    assert "chooses among 1,000 documents" in shown
+    assert "fills a buffer of 1,000 documents" in shown
     code, _, shown = pack("--packing", "nanochat", "--shuffle", "block")
     assert (code, "omit the weights and the shuffling" in shown) == (2, True)
 

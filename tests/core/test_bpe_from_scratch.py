@@ -7,15 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-import rustbpe
 from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import bpe_from_scratch
 from examples.bpe_from_scratch import BasicTokenizer, RegexTokenizer, first_seen, train
 from nanotok_ray import SpanCounts, Tokenizer, learn
-from nanotok_ray.counts import SPLIT_PATTERN
-from nanotok_ray.counts.patterns import split as core_split
+from nanotok_ray.counts import split as core_split
 
 PAGE = Path(bpe_from_scratch.__file__)
 FIRST_SEEN = json.loads((PAGE.parents[1] / "tests/vectors/first_seen.json").read_text())
@@ -54,15 +52,6 @@ def test_merges_and_ids_are_those_of_the_core(documents, num_merges, unseen):
     for text in (*documents, unseen):
         assert plain.encode(text) == core.encode(text)
         assert plain.decode(plain.encode(text)) == text
-
-
-@given(st.lists(texts, min_size=1, max_size=4), st.integers(0, MOST))
-def test_tokens_are_those_of_rustbpe(documents, num_merges):
-    peer = rustbpe.Tokenizer()
-    peer.train_from_iterator(iter(documents), 256 + num_merges, pattern=SPLIT_PATTERN)
-    plain = RegexTokenizer(train(spans_of(documents), num_merges))
-    assert plain.tokens == [bytes(token) for token, _ in peer.get_mergeable_ranks()]
-    assert [plain.encode(text) for text in documents] == [peer.encode(text) for text in documents]
 
 
 @given(texts, st.integers(0, MOST))

@@ -2,21 +2,18 @@
 
 import pickle
 import signal
-import subprocess
-import sys
 import threading
 from collections import Counter
 from itertools import pairwise
 
 import numpy as np
 import pytest
-import rustbpe
-import tiktoken
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
+from nanotok_ray.counts import PATTERNS, SPLIT_PATTERN
 from nanotok_ray.errors import (
     CountOverflowError,
     NanotokError,
@@ -25,18 +22,7 @@ from nanotok_ray.errors import (
     TokenizerError,
 )
 
-NANOCHAT = (
-    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,2}"
-    r"| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
-)
-CL100K = (
-    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"
-    r"| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
-)
-R50K = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
-PATTERNS = pytest.mark.parametrize(
-    "pattern", [NANOCHAT, CL100K, R50K], ids=["nano", "cl100k", "r50k"]
-)
+NANOCHAT = SPLIT_PATTERN
 TEXT = "Hello hello 12345 world's\n\n   the theme, there; it's naïve 世界 世界!\r\n"
 
 
@@ -51,8 +37,8 @@ def unpack(data, offsets):
     return [data[a:b] for a, b in pairwise(offsets)]
 
 
-def count(documents, *, pattern=NANOCHAT, threads=1):
-    counts = _core.SpanCounts(pattern)
+def count(documents, *, threads=1):
+    counts = _core.SpanCounts(NANOCHAT)
     counts.update(*batch(documents), threads=threads)
     return counts
 
@@ -69,13 +55,9 @@ def run_of(counts):
     return (hashes, *batch(spans), np.array([counts[span] for span in spans], np.uint64))
 
 
-def learn(documents, num_merges, *, pattern=NANOCHAT):
-    _, data, offsets, counts = count(documents, pattern=pattern).sorted_run()
+def learn(documents, num_merges):
+    _, data, offsets, counts = count(documents).sorted_run()
     return _core.learn(data, offsets, counts, num_merges=num_merges)[:2]
-
-
-def ranks(encoder):
-    return {token: rank for rank, token in enumerate(unpack(*encoder.token_bytes()))}
 
 
 def same(left, right):
@@ -90,10 +72,6 @@ corpora = st.integers(1, 6).flatmap(
         max_size=8,
     )
 )
-
-
-def test_hash64_is_xxh3_with_seed_0():
-    assert _core.hash64(b"") == 0x2D06800538D394C2
 
 
 @given(st.lists(st.binary(max_size=300), max_size=5))
@@ -112,7 +90,7 @@ def test_occurrences_are_counted_leftmost_longest_and_within_a_document():
         _core.count_occurrences(*documents, [""])
 
 
-@PATTERNS
+@pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS)
 @given(document=st.binary() | st.text().map(str.encode))
 def test_joined_spans_are_the_document(pattern, document):
     spans = _core.Splitter(pattern).split(document)
@@ -129,19 +107,9 @@ def test_gaps_are_maximal_spans_and_invalid_bytes_are_spans_of_their_own():
     assert splitter.count_gaps(document) == 2
 
 
-@PATTERNS
-def test_the_usual_patterns_are_split_by_the_lexer(pattern):
-    assert _core.Splitter(pattern).engine == "lexer"
-
-
 def test_other_patterns_are_split_by_a_table_or_by_the_regex_engine():
     assert _core.Splitter(r"\w+|\W+").engine == "table"
     assert _core.Splitter(r"(a)\1|\w").engine == "regex"
-
-
-def test_a_run_of_white_space_of_any_length_is_split():
-    spans = _core.Splitter(NANOCHAT).split(b" " * 3_000_000 + b"x")
-    assert list(map(len, spans)) == [2_999_999, 2]
 
 
 @given(st.lists(st.text() | st.binary(), max_size=8))
@@ -168,36 +136,12 @@ def test_merged_runs_are_the_count_of_all_documents(parts):
     assert same(merged, count([document for part in parts for document in part]).sorted_run())
 
 
-def test_counts_up_to_64_bits_add_and_more_is_an_error():
-    half = run_of({b"ab": 2**63, b"c": 1})
-    rest = run_of({b"ab": 2**63 - 1})
-    assert {span: n for _, span, n in rows(_core.merge_runs([half, rest]))} == {
-        b"ab": 2**64 - 1,
-        b"c": 1,
-    }
-    with pytest.raises(CountOverflowError, match=r"2\*\*64 - 1"):
-        _core.merge_runs([half, half])
-
-
 def test_runs_that_do_not_fit_together_are_refused():
     hashes, data, offsets, counts = run_of({b"a": 1, b"b": 2, b"c": 3})
     with pytest.raises(TokenizerError, match="run 1 is not sorted"):
         _core.merge_runs([run_of({b"a": 1}), (hashes[::-1].copy(), data, offsets, counts)])
     with pytest.raises(TokenizerError, match="3 spans but 2 counts"):
         _core.merge_runs([(hashes, data, offsets, counts[:2])])
-
-
-@given(st.lists(corpora, max_size=4))
-def test_sums_of_runs_are_the_merged_run(parts):
-    runs = [count(documents).sorted_run() for documents in parts]
-    sums = _core.RunSums(hashes=True)
-    sums.add(runs, ["x"] * len(runs), [1] * len(runs))
-    merged = _core.merge_runs(runs)
-    (spans, num_bytes, distinct), dropped = sums.totals()
-    assert (spans, distinct) == (sum(merged[3].tolist()), len(merged[3]))
-    assert num_bytes == sum(len(document.encode()) for part in parts for document in part)
-    assert dropped == [0, 0, 0]
-    assert same(sums.take(), merged)
 
 
 def test_sums_of_runs_have_weights_and_a_least_count():
@@ -229,18 +173,6 @@ def test_sums_of_runs_name_what_is_wrong():
         _core.RunSums().add([(hashes, data, offsets, counts)], ["one"], [2**63])
 
 
-@given(corpora, st.integers(0, 80))
-def test_merges_are_those_of_rustbpe(documents, num_merges):
-    peer = rustbpe.Tokenizer()
-    peer.train_from_iterator(iter(documents), 256 + num_merges, pattern=NANOCHAT)
-    merges, counts = learn(documents, num_merges)
-    encoder = _core.Encoder(NANOCHAT, merges)
-    assert list(ranks(encoder)) == [bytes(token) for token, _ in peer.get_mergeable_ranks()]
-    assert encoder.num_tokens() == peer.vocab_size
-    assert counts.tolist() == sorted(counts.tolist(), reverse=True)
-    assert encoder.duplicate_tokens() == []
-
-
 @given(corpora)
 def test_spans_may_come_twice_and_then_their_counts_add(documents):
     _, data, offsets, counts = count(documents).sorted_run()
@@ -250,35 +182,6 @@ def test_spans_may_come_twice_and_then_their_counts_add(documents):
     twice, once = (_core.learn(*each, num_merges=50) for each in (twice, once))
     assert same(twice[:3], once[:3])
     assert twice[3] == once[3]
-
-
-def test_pair_counts_reach_64_bits_and_no_further():
-    data, offsets = batch([b"ab", b"abc"])
-    merges, counts, *_ = _core.learn(
-        data, offsets, np.array([2**63, 2**63 - 1], np.uint64), num_merges=2
-    )
-    assert merges.tolist() == [[97, 98], [256, 99]]
-    assert counts.tolist() == [2**64 - 1, 2**63 - 1]
-    with pytest.raises(CountOverflowError, match=r"pair \(97, 98\)"):
-        _core.learn(data, offsets, np.array([2**63, 2**63], np.uint64), num_merges=2)
-
-
-def test_progress_is_reported_and_its_exception_ends_the_learner():
-    _, data, offsets, counts = count([TEXT]).sorted_run()
-    seen = []
-    merges, numbers, *_ = _core.learn(
-        data, offsets, counts, num_merges=20, on_progress=lambda *told: seen.append(told)
-    )
-    tokens = list(ranks(_core.Encoder(NANOCHAT, merges)))[256:]
-    pairs = map(tuple, merges.tolist())
-    made = [None, *zip(pairs, tokens, numbers.tolist(), strict=True)]
-    assert seen == [(done, 20, last) for done, last in enumerate(made)]
-
-    def stop(done, *_):
-        raise LookupError(done)
-
-    with pytest.raises(LookupError):
-        _core.learn(data, offsets, counts, num_merges=20, on_progress=stop)
 
 
 def test_an_interrupt_ends_the_learner():
@@ -292,32 +195,9 @@ def test_an_interrupt_ends_the_learner():
         _core.learn(data, offsets, counts, num_merges=20, on_progress=interrupt)
 
 
-def peers(pattern, text, *, num_merges=60):
-    """An encoder, and tiktoken with the same ranks."""
-    encoder = _core.Encoder(pattern, learn([text], num_merges, pattern=pattern)[0])
-    encoding = tiktoken.Encoding(
-        "peer", pat_str=pattern, mergeable_ranks=ranks(encoder), special_tokens={}
-    )
-    return encoder, encoding
-
-
-@PATTERNS
-@given(text=st.text(), corpus=st.text(alphabet="aab \n'st1", min_size=20))
-def test_ids_are_those_of_tiktoken(pattern, text, corpus):
-    encoder, encoding = peers(pattern, corpus + text + TEXT)
-    for document in (text, corpus, TEXT):
-        assert encoder.encode(document.encode()).tolist() == encoding.encode_ordinary(document)
-
-
-def test_ids_of_a_long_span_are_those_of_tiktoken():
-    encoder, encoding = peers(NANOCHAT, "abcabd" * 30 + TEXT)
-    for document in ("abcab" * 5_000, "a" * 70_001, "世界" * 5_000, " " * 10_000 + "x"):
-        assert encoder.encode(document.encode()).tolist() == encoding.encode_ordinary(document)
-
-
 @given(st.lists(st.text() | st.binary(), max_size=6), st.integers(1, 4), st.booleans())
 def test_a_batch_is_its_documents_encoded_one_by_one(documents, threads, wide):
-    encoder, _ = peers(NANOCHAT, TEXT)
+    encoder = _core.Encoder(NANOCHAT, learn([TEXT], 60)[0])
     documents = unpack(*batch(documents))
     ids, offsets = encoder.encode_batch(*batch(documents), threads=threads, wide=wide)
     assert ids.dtype == (np.uint32 if wide else np.uint16)
@@ -326,36 +206,6 @@ def test_a_batch_is_its_documents_encoded_one_by_one(documents, threads, wide):
     assert found == [encoder.encode(document).tolist() for document in documents]
     tokens = unpack(*encoder.token_bytes())
     assert [b"".join([tokens[number] for number in row]) for row in found] == documents
-
-
-@given(st.lists(st.text(alphabet="ab 1\n"), max_size=6), st.integers(2, 4))
-def test_long_batches_do_not_depend_on_threads(documents, threads):
-    encoder, _ = peers(NANOCHAT, TEXT)
-    documents = batch([document * 2_000 for document in documents])
-    assert same(encoder.encode_batch(*documents), encoder.encode_batch(*documents, threads=threads))
-
-
-def test_a_batch_may_be_a_window_of_its_data():
-    encoder, _ = peers(NANOCHAT, TEXT)
-    data, offsets = batch(["skipped", "hello", "world", "skipped"])
-    ids, ends = encoder.encode_batch(data, offsets[1:4])
-    tokens = unpack(*encoder.token_bytes())
-    assert b"".join([tokens[number] for number in ids]) == b"helloworld"
-    assert len(ends) == 3
-
-
-def test_bytes_are_ids_0_to_255_and_merges_follow():
-    encoder = _core.Encoder(NANOCHAT, np.array([[97, 98], [256, 99]], np.uint32))
-    tokens = unpack(*encoder.token_bytes())
-    assert tokens == [bytes([byte]) for byte in range(256)] + [b"ab", b"abc"]
-    assert encoder.encode(b"abcab").tolist() == [257, 256]
-
-
-def test_two_ids_of_the_same_bytes_are_found_and_the_lower_is_used():
-    merges = np.array([[97, 97], [256, 97], [97, 256]], np.uint32)
-    encoder = _core.Encoder(NANOCHAT, merges)
-    assert encoder.duplicate_tokens() == [(257, 258)]
-    assert encoder.encode(b"aaa").tolist() == [257]
 
 
 def test_ids_that_need_32_bits_must_be_asked_for():
@@ -457,25 +307,3 @@ def test_other_threads_run_while_the_core_works():
         steps += 1
     worker.join()
     assert steps > 100
-
-
-def test_two_processes_give_the_same_bytes():
-    program = (
-        "import numpy as np; from nanotok_ray import _core;"
-        "c = _core.SpanCounts('a+|b+|.');"
-        "c.update(np.frombuffer(b'aabbabcbca' * 999, np.uint8), np.array([0, 9990]));"
-        "run = c.sorted_run(); print([part.tobytes() for part in run], "
-        "[part.tobytes() for part in _core.learn(*run[1:], num_merges=5)[:3]])"
-    )
-    one, two = (subprocess.check_output([sys.executable, "-c", program]) for _ in range(2))
-    assert one == two
-
-
-def test_the_unicode_tables_are_version_16():
-    assert _core.UNICODE_VERSION == "16.0.0"
-    splitter = _core.Splitter(r"\p{L}+|\p{N}+")
-    everything = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)])).encode()
-    for pattern, expected in ((r"\p{L}", 141_028), (r"\p{N}", 1_911)):
-        splitter = _core.Splitter(pattern)
-        gaps = splitter.count_gaps(everything)
-        assert len(splitter.split(everything)) - gaps == expected

@@ -2,7 +2,7 @@
 
 import json
 import re
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from nanotok_ray import _core
 from nanotok_ray.errors import NanotokError, PackingError
 from nanotok_ray.tokenizer import Tokenizer
+from tests.support.plain_nanochat import plain_batches
 from tests.support.plain_packing import (
     PlainBestFitBuffer,
     plain_best_fit_rows,
     plain_fill_rows,
-    plain_nanochat_batches,
     plain_window_rows,
 )
 
@@ -54,26 +54,6 @@ def test_best_fit_rows_of_huge_documents_are_the_plain_twins(lengths, capacity):
     assert_same(found, plain_best_fit_rows(lengths, capacity, keep_rest=True))
 
 
-@given(short_lists, st.integers(1, 50), st.booleans())
-def test_every_token_is_in_one_row_and_rows_are_full_where_they_can_be(
-    lengths, capacity, keep_rest
-):
-    if not keep_rest:
-        lengths = [min(length, capacity) for length in lengths]
-    found = _core.best_fit_rows(int64(lengths), capacity, keep_rest=keep_rest)
-    documents, starts, taken, rows = (column.tolist() for column in found)
-    tokens = sorted(
-        (document, at)
-        for document, start, length in zip(documents, starts, taken, strict=True)
-        for at in range(start, start + length)
-    )
-    assert tokens == [(number, at) for number, most in enumerate(lengths) for at in range(most)]
-    sums = [sum(taken[start:end]) for start, end in pairwise(rows)]
-    assert all(0 < total <= capacity for total in sums)
-    if keep_rest:
-        assert all(total == capacity for total in sums[:-1])
-
-
 def test_best_fit_takes_the_first_of_equal_documents_and_cuts_the_longest():
     documents, starts, lengths, rows = _core.best_fit_rows(int64([3, 9, 3, 9]), 7, keep_rest=True)
     # Row 0: 3, 3, then 1 of the first 9. Row 1: nothing fits, 7 of the second 9. Then the rests.
@@ -81,13 +61,6 @@ def test_best_fit_takes_the_first_of_equal_documents_and_cuts_the_longest():
     assert starts.tolist() == [0, 0, 0, 0, 7, 1, 6]
     assert lengths.tolist() == [3, 3, 1, 7, 2, 5, 3]
     assert rows.tolist() == [0, 3, 4, 6, 7]
-
-
-def test_without_documents_there_are_no_rows():
-    for lengths in ([], [0, 0]):
-        found = _core.best_fit_rows(int64(lengths), 5, keep_rest=False)
-        assert_same(found, plain_best_fit_rows(lengths, 5, keep_rest=False))
-        assert_same(_core.window_rows(int64(lengths), 5), plain_window_rows(lengths, 5))
 
 
 @given(short_lists, st.integers(1, 50))
@@ -422,15 +395,15 @@ def test_the_plain_loader_gives_upstreams_batches(tokenizer, case):
         tokenizer.encode(LOADER["files"][name], prepend="<|bos|>")
         for name in LOADER[settings["split"] + "_files"]
     ]
-    batches = plain_nanochat_batches(
+    batches = plain_batches(
         [[texts[at : at + size] for at in range(0, len(texts), size)] for texts in encoded],
-        B=settings["B"],
-        T=settings["T"],
         rank=settings["rank"],
         world_size=settings["ws"],
-        tokenizer_batch_size=2,
+        batch_size=settings["B"],
+        length=settings["T"],
+        size=2,
         buffer_size=settings["nb"],
-        resume=settings.get("resume"),
+        state={"epoch": 1} | settings["resume"] if "resume" in settings else None,
     )
     for got, expected in zip(islice(batches, settings["n"]), case["batches"], strict=True):
         assert dict(zip(("inputs", "targets", "state"), got, strict=True)) == expected

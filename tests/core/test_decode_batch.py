@@ -52,11 +52,6 @@ def test_invalid_utf8_is_replaced_as_python_does(tokenizer, rows):
     assert found == [bytes(row).decode(errors="replace") for row in rows]
 
 
-@given(st.lists(st.text()))
-def test_texts_come_back(tokenizer, texts):
-    assert tokenizer.decode_batch(*tokenizer.encode_batch(texts)).to_pylist() == texts
-
-
 @given(st.lists(st.sampled_from(TOKENS), max_size=80), widths, st.integers(1, 2))
 def test_an_array_of_any_layout_is_decoded_as_a_list(tokenizer, numbers, dtype, step):
     array = np.array(numbers, dtype)[::step]

@@ -11,7 +11,7 @@ import nanotok_ray
 
 HEAVY = {
     *("adlfs", "fsspec", "gcsfs", "matplotlib", "numpy", "pyarrow", "pydantic", "ray", "s3fs"),
-    "tiktoken",
+    *("tiktoken", "torch"),
 }
 
 
@@ -45,8 +45,12 @@ def test_nothing_heavy_is_imported(code):
     assert imported(code) - ({"numpy"} if "--version" in code else set()) == set()
 
 
-def test_a_reader_of_shards_needs_numpy_alone():
+def test_a_reader_of_shards_needs_numpy_alone_and_a_tokenizer_fsspec_too(tmp_path):
     assert imported("from nanotok_ray import open_shards") == {"numpy"}
+    learn = "Tokenizer.train_from_iterator(['ab ab'], 267)"
+    load = f"Tokenizer.load({str(tmp_path)!r}).encode(['ab']) == [[256]]"
+    code = f"from nanotok_ray import Tokenizer; {learn}.save({str(tmp_path)!r}); assert {load}"
+    assert imported(code) == {"fsspec", "numpy"}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
-"""What is shipped: versions, licence, lock, recipes, and the contents of the wheel."""
+"""What is shipped: versions, licence, lock, extras, recipes, and the contents of the wheel."""
 
+import importlib
 import re
 import subprocess
 import sys
@@ -9,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import nanotok_ray
-from nanotok_ray.recipe import (
-    load_recipe,
-)
+from nanotok_ray.errors import how_to_install
+from nanotok_ray.job.doctor import PACKAGES
+from nanotok_ray.recipe import load_recipe
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 
 ROOT = Path(__file__).parents[2]
@@ -120,19 +121,41 @@ def test_every_extra_resolves_to_packages_of_the_lock_where_it_should(project):
     assert expanded(extras, "report") == {"matplotlib"}
 
 
-def test_every_extra_that_the_docs_name_is_there(project):
-    texts = [
-        path.read_text() for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    ]
-    texts += [path.read_text() for path in sorted((ROOT / "nanotok_ray").rglob("*.py"))]
-    named = {
-        extra
-        for text in texts
-        for inner in re.findall(r"'(?:\.|[^' ]*whl)\[([a-z0-9,-]+)\]'", text)
-        for extra in inner.split(",")
-    }
-    assert named
-    assert named <= project["optional-dependencies"].keys()
+PAGES = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("deploy/*.md")]
+SOURCES = sorted(ROOT.glob("nanotok_ray/**/*.py"))
+
+
+def test_every_extra_that_pages_and_messages_name_is_there(project):
+    text = "".join(path.read_text("utf-8") for path in [*PAGES, *SOURCES])
+    lists = re.findall(r"'(?:\.|[^' ]*whl)\[([a-z0-9,-]+)\]'", text)
+    names = re.findall(r"how_to_install\(['\"](\w+)", text)
+    assert lists
+    assert names
+    extras = project["optional-dependencies"].keys()
+    assert {*",".join(lists).split(","), *names, *PACKAGES} <= extras
+
+
+def test_nothing_says_to_install_from_an_index():
+    def plain(path):
+        return " ".join(path.read_text("utf-8").replace('"', " ").split())
+
+    index = re.compile(r"pip install ['`]*nanotok_ray\[")
+    assert [path for path in [*PAGES, *SOURCES] if index.search(plain(path))] == []
+
+
+def test_a_checkout_and_a_wheel_are_named():
+    told = how_to_install("gcs")
+    assert "pip install '.[gcs]' in a checkout" in told
+    assert ".whl[gcs]'" in told
+
+
+@pytest.mark.parametrize("module", ["nanotok_ray.nanochat", "nanotok_ray.torch"])
+def test_without_torch_it_is_said_what_to_install(module, monkeypatch):
+    for name in ("nanotok_ray.nanochat", "nanotok_ray.torch"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install '\.\[torch\]' in a checkout"):
+        importlib.import_module(module)
 
 
 @pytest.mark.parametrize("name", ["lock.txt", "runtime.txt", "cluster.txt"])

@@ -26,17 +26,6 @@ def splitter(name):
     return _core.Splitter(PATTERNS[name]).split
 
 
-@given(corpora, names)
-def test_counts_are_the_plain_twins(corpus, name):
-    counts = _core.SpanCounts(PATTERNS[name])
-    documents = Documents.from_strings(corpus)
-    counts.update(documents.data, documents.offsets)
-    _, data, offsets, numbers = counts.sorted_run()
-    spans = list(Documents(data=data, offsets=offsets))
-    fast = dict(zip(spans, numbers.tolist(), strict=True))
-    assert fast == reference.count_spans(documents, split=splitter(name))
-
-
 @given(corpora, texts, names, st.integers(0, 40))
 def test_merges_ids_and_text_are_the_plain_twins(corpus, text, name, num_merges):
     fast = Tokenizer.train_from_iterator(corpus, 265 + num_merges, pattern=name)

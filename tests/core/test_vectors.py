@@ -8,8 +8,7 @@ import pytest
 
 from nanotok_ray import _core
 from nanotok_ray.chat import compose, conversation_of, expected_text, segments_of
-from nanotok_ray.counts import PATTERNS
-from nanotok_ray.counts.patterns import split
+from nanotok_ray.counts import PATTERNS, split
 from nanotok_ray.dialects import Dialect, extract_answer
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import ConversationError, SourceError, UnknownTokenError

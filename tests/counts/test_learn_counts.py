@@ -2,6 +2,8 @@
 
 import logging
 import random
+import re
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import SpanCounts, Tokenizer, _core, learn
-from nanotok_ray.counts import PATTERNS, SPLIT_PATTERN, find_counts, load_counts
+from nanotok_ray.counts import PATTERNS, SPLIT_PATTERN, find_counts, load_counts, split
 from nanotok_ray.errors import (
     CorruptOutputError,
     CountOverflowError,
@@ -25,6 +27,7 @@ from nanotok_ray.errors import (
 from nanotok_ray.formats import to_json
 from nanotok_ray.tokenizer import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
 from tests.support import reference
+from tests.support.learned import learn as learn_core
 from tests.support.small_corpus import texts
 
 DOCUMENTS = texts(150, seed=7)
@@ -74,17 +77,6 @@ def test_saved_loaded_and_merged_counts_give_rustbpes_merges(tmp_path):
 @given(st.dictionaries(st.binary(min_size=1, max_size=4), st.integers(1, 2**58), max_size=15))
 def test_spans_of_any_bytes_and_counts_of_any_size_learn_as_the_plain_twin_says(counts):
     assert merges_of(counts, 40) == reference.learn_merges(counts, num_merges=40)
-
-
-@pytest.mark.parametrize("bits", [31, 32, 63])
-def test_counts_around_a_power_of_two_keep_their_order(bits):
-    """A width too small would wrap, or make the two of them equal, and take (a, b) first."""
-    limit = 2**bits
-    counts = {"ab": limit - 1, "yz": limit, "cd": limit + 1, "ef": 1}
-    expected = [tuple(pair.encode()) for pair in ("cd", "yz", "ab", "ef")]
-    assert merges_of(counts) == expected
-    found = learn(given_counts(counts), 260, special_tokens=()).learned
-    assert found.counts.tolist() == [limit + 1, limit, limit - 1, 1]
 
 
 def test_a_pair_may_reach_the_top_and_not_pass_it():
@@ -346,29 +338,12 @@ def test_one_slice_counted_in_two_ways_is_refused_with_both_files(tmp_path):
     assert load(first, other).total == 2
 
 
-def table_of(spans, counts, count_type=None):
-    return pa.table({"span": pa.array(spans), "count": pa.array(counts, count_type)})
-
-
-@pytest.mark.parametrize(
-    ("table", "words"),
-    [
-        (table_of(["a"] * 9 + ["b"], [1] * 9 + [0]), ["row 9: the count of b'b' is 0"]),
-        (table_of(["a"] * 9 + ["b"], [1] * 9 + [-5]), ["row 9: the count of b'b' is -5"]),
-        (table_of(["a"] * 9 + ["b"], [1] * 9 + [None]), ["row 9: the count of b'b' is None"]),
-        (table_of(["a"] * 9 + [None], [1] * 10), ["row 9: the span is null"]),
-        (table_of(["a"] * 9 + [""], [1] * 10), ["row 9: the span is empty"]),
-        (table_of(["a"], [1.0]), ["of type double", "64-bit integer"]),
-        (table_of(["a"], [1], pa.decimal128(20, 0)), ["of type decimal128(20, 0)"]),
-        (table_of([1], [1]), ["the spans are of type int64"]),
-    ],
-    ids=range(8),
-)
-def test_a_bad_row_is_refused_with_its_file_row_and_value(tmp_path, table, words):
+def test_a_bad_row_is_refused_with_its_file_row_and_value(tmp_path):
+    """What makes a row bad is a matter of `SpanCounts`: here rows count through row groups."""
+    table = pa.table({"span": ["a"] * 9 + ["b"], "count": [1] * 9 + [-5]})
     pq.write_table(table, tmp_path / "bad.parquet", row_group_size=4)
-    with pytest.raises(CountsError) as caught:
+    with pytest.raises(CountsError, match=r"/bad\.parquet.*row 9: the count of b'b' is -5"):
         load(tmp_path, pattern="gpt4")
-    assert all(word in str(caught.value) for word in [str(tmp_path / "bad.parquet"), *words])
 
 
 def test_a_column_that_is_not_there_is_refused_with_those_that_are(tmp_path):
@@ -416,3 +391,57 @@ def test_a_sum_past_the_limit_in_parquet_is_an_error(tmp_path):
         pq.write_table(table, tmp_path / f"{name}.parquet")
     with pytest.raises(CountOverflowError, match=r"2\*\*64 - 1"):
         load(tmp_path, pattern="gpt4")
+
+
+# Counts past 2^31, 2^32 and 2^63, where other learners wrap or stop: no text here is as long.
+
+EIGHTY = [(32, 32), (256, 256), (257, 257), (258, 258), (259, 259), (260, 259), (260, 261)]
+
+
+@pytest.mark.parametrize("times", [1, 30_000_000, 60_000_000, 2**40, 2**57])
+def test_lines_of_80_spaces_have_the_same_merges_however_many_there_are(times):
+    merges, counts = learn_core({b" " * 80: times}, 100)
+    assert merges == EIGHTY
+    assert counts == [times * each for each in (79, 39, 19, 9, 4, 1, 1)]
+
+
+@pytest.mark.parametrize("times", [2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**45])
+def test_merges_do_not_depend_on_a_factor_of_all_counts(times):
+    small = Counter(span.encode() for text in texts(60, seed=14) for span in split(text))
+    merges, counts = learn_core(small, 400)
+    assert merges == reference.learn_merges(small, num_merges=400)
+    large = {span: count * times for span, count in small.items()}
+    assert learn_core(large, 400) == (merges, [count * times for count in counts])
+
+
+def test_counts_that_differ_by_one_beyond_32_bits_are_told_apart():
+    for more in (2**31, 2**32, 2**53, 2**62, 2**63):
+        assert learn_core({b"ab": more, b"cd": more + 1, b"ef": more - 1}, 9) == (
+            [(99, 100), (97, 98), (101, 102)],
+            [more + 1, more, more - 1],
+        )
+        spread = {b"zz": more, b"xab": more // 2, b"yab": more // 2, b"ab": 1}
+        assert learn_core(spread, 1) == ([(97, 98)], [more + 1])
+
+
+def test_a_pair_counts_up_to_64_bits_over_many_spans_and_its_overlaps():
+    many = {b"ab" + bytes([byte]): 2**56 for byte in range(255)}
+    merges, counts = learn_core(many, 1)
+    assert (merges, counts) == ([(97, 98)], [2**64 - 2**56])
+    assert learn_core({b"aaa": 2**63 - 1}, 9) == ([(97, 97), (256, 97)], [2**64 - 2, 2**63 - 1])
+    assert learn_core({b"ab": 2**64 - 2, b"zab": 1}, 1) == ([(97, 98)], [2**64 - 1])
+
+
+@pytest.mark.parametrize(
+    ("counts", "pair"),
+    [
+        ({b"ab": 2**64 - 1, b"zab": 1}, (97, 98)),
+        ({b"zy": 2**64 - 1, b"aaa": 2**63}, (97, 97)),
+        ({b"xy": 5} | {b"ab" + bytes([byte]): 2**56 for byte in range(256)}, (97, 98)),
+        ({b"\xff\xfe" * 2**20: 2**44}, (255, 254)),
+    ],
+    ids=["two spans", "overlaps", "many spans", "a long span"],
+)
+def test_a_pair_that_would_pass_64_bits_is_named(counts, pair):
+    with pytest.raises(CountOverflowError, match=re.escape(f"pair {pair} would pass 2**64 - 1")):
+        learn_core(counts, 9)

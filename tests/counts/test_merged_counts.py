@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,44 +21,20 @@ from nanotok_ray.counts import (
     provenances_of,
     reduce_counts,
 )
-from nanotok_ray.counts.count_file import BATCH_ROWS
 from nanotok_ray.errors import CorruptOutputError, CountsError
 from nanotok_ray.formats import RECORD_FORMAT, key_of
 from nanotok_ray.storage import Folder
+from tests.support.count_runs import files_of, many, origin_of, run_of
 
+BATCH_ROWS = count_file.BATCH_ROWS
 COUNTERS = st.lists(
     st.dictionaries(st.binary(max_size=3), st.integers(1, 9), max_size=30), min_size=1, max_size=5
 )
 
 
-def run_of(counts):
-    spans = sorted(counts, key=lambda span: (xxhash.xxh3_64_intdigest(span), span))
-    hashes = np.array([xxhash.xxh3_64_intdigest(span) for span in spans], np.uint64)
-    offsets = np.cumsum([0, *map(len, spans)], dtype=np.int64)
-    data = np.frombuffer(b"".join(spans), np.uint8)
-    return hashes, data, offsets, np.array([counts[span] for span in spans], np.uint64)
-
-
-def origin_of(counts, **other):
-    spans = sum(counts.values())
-    own = {"pattern": ".", "texts": 3, "text_bytes": spans, "spans": spans, "num_gaps": 1}
-    return CountProvenance(**(own | other))
-
-
-def files_of(folder, counters):
-    for number, counts in enumerate(counters):
-        data = pack_counts(run_of(counts), origin_of(counts))
-        (folder / f"{number}.arrow").write_bytes(data)
-    return [str(folder / f"{number}.arrow") for number in range(len(counters))]
-
-
 def merged(folder, urls, **options):
     keys = [Path(url).stem for url in urls]
     return merge_count_files(urls, keys=keys, folder=Folder(str(folder)), name="all", **options)
-
-
-def many(rng, size):
-    return Counter(str(rng.randrange(3 * size)).encode() for _ in range(size))
 
 
 def check(folder, counters, **options):

@@ -1,10 +1,7 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nanotok_ray import _core
-from nanotok_ray.counts import PATTERNS, SPLIT_PATTERN, resolve_pattern
-from nanotok_ray.counts.patterns import split
+from nanotok_ray.counts import PATTERNS, SPLIT_PATTERN, resolve_pattern, split
 from nanotok_ray.errors import PatternError
 
 
@@ -43,11 +40,6 @@ def test_a_bare_word_that_is_no_name_is_refused_with_the_names(word):
     with pytest.raises(PatternError, match=r"use one of nanochat, gpt4, cl100k, r50k") as caught:
         resolve_pattern(word)
     assert repr(word) in str(caught.value)
-
-
-@given(st.text())
-def test_joined_spans_are_the_text(text):
-    assert "".join(split(text)) == text
 
 
 def test_text_that_a_pattern_does_not_match_is_a_span_of_its_own():

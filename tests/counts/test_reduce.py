@@ -30,33 +30,19 @@ from nanotok_ray.counts import (
     reduce_part,
     sum_run,
 )
-from nanotok_ray.counts.count_file import BATCH_ROWS, ROW_BYTES, range_sizes
-from nanotok_ray.counts.hash_ranges import MAX_OPEN
 from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError
 from nanotok_ray.storage import Folder
+from tests.support.count_runs import files_of, many, run_of
 from tests.support.learned import learn_reduced
 from tests.support.machine_speed import scaled
 from tests.support.s3_server import BUCKET, s3_behind_a_proxy
 
+BATCH_ROWS = count_file.BATCH_ROWS
 ORIGIN = CountProvenance.nothing(pattern=".", gaps="spans")
 
 COUNTERS = st.lists(
     st.dictionaries(st.binary(max_size=3), st.integers(1, 9), max_size=30), max_size=5
 )
-
-
-def run_of(counts):
-    spans = sorted(counts, key=lambda span: (xxhash.xxh3_64_intdigest(span), span))
-    hashes = np.array([xxhash.xxh3_64_intdigest(span) for span in spans], np.uint64)
-    offsets = np.cumsum([0, *map(len, spans)], dtype=np.int64)
-    data = np.frombuffer(b"".join(spans), np.uint8)
-    return hashes, data, offsets, np.array([counts[span] for span in spans], np.uint64)
-
-
-def files_of(folder, counters):
-    for number, counts in enumerate(counters):
-        (folder / f"{number}.arrow").write_bytes(pack_counts(run_of(counts), ORIGIN))
-    return [str(folder / f"{number}.arrow") for number in range(len(counters))]
 
 
 def parts_of(folder, counters, weights=None):
@@ -222,10 +208,6 @@ def test_the_key_of_a_part_has_all_that_it_depends_on():
     assert len(set(keys)) == len(keys)
 
 
-def many(rng, size):
-    return Counter(str(rng.randrange(3 * size)).encode() for _ in range(size))
-
-
 @pytest.mark.parametrize("buffer_bytes", [1, 300_000, 1 << 28])
 def test_files_of_many_batches_are_read_once_in_any_buffer(tmp_path, monkeypatch, buffer_bytes):
     rng = random.Random(1)
@@ -255,7 +237,6 @@ def test_no_file_and_one_file_and_empty_files(tmp_path):
 def test_more_files_than_stay_open(tmp_path, monkeypatch):
     rng = random.Random(2)
     counters = [many(rng, 20) for _ in range(300)]
-    assert len(counters) > MAX_OPEN
     parts = parts_of(tmp_path, counters)
     check(reduce_counts(parts, buffer_bytes=40 << 20), counters, [1] * 300, 1)
     monkeypatch.setattr(hash_ranges, "MAX_OPEN", 3)
@@ -284,20 +265,11 @@ def test_a_sum_with_hashes_is_a_sorted_run(tmp_path):
     assert all(map(np.array_equal, run, whole))
 
 
-def test_files_of_a_remote_store_are_read_too(tmp_path):
-    counters = [many(random.Random(seed), 5000) for seed in range(2)]
-    folder = Folder("memory://test-reduce")
-    for number, counts in enumerate(counters):
-        folder.write_whole(f"{number}.arrow", pack_counts(run_of(counts), ORIGIN))
-    parts = [CountPart(url=folder.join(name)) for name in folder.list()]
-    check(reduce_counts(parts, buffer_bytes=50_000), counters, [1, 1], 1)
-
-
 def test_files_are_compressed_and_those_that_are_not_are_read_too(tmp_path):
     counts = many(random.Random(4), 5000)
     run = run_of(counts)
     data = pack_counts(run, ORIGIN)
-    plain = ROW_BYTES * len(counts) + len(run[1])
+    plain = count_file.ROW_BYTES * len(counts) + len(run[1])
     assert data.size < 0.9 * plain
     table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
     head = table.schema.metadata
@@ -313,7 +285,7 @@ def test_progress_tells_bytes_and_an_error_in_it_ends_the_call(tmp_path):
     told = []
     reduce_counts(parts, buffer_bytes=20_000, on_progress=lambda *each: told.append(each))
     spans = many(random.Random(3), 3000)
-    size = sum(ROW_BYTES + len(span) for span in spans)
+    size = sum(count_file.ROW_BYTES + len(span) for span in spans)
     assert len(told) > 1
     assert told == sorted(told)
     assert told[-1] == (size, size)
@@ -337,6 +309,11 @@ def test_a_sum_past_64_bits_names_the_span(tmp_path, weights):
 def test_a_weight_out_of_range_is_refused(weight):
     with pytest.raises(CountsError, match=rf"a\.arrow is {weight}: it must be 1"):
         CountPart(url="a.arrow", weight=weight)
+
+
+def test_the_largest_weight_is_exact(tmp_path):
+    (part,) = parts_of(tmp_path, [{b"ab": 1}], [2**64 - 1])
+    assert reduce_counts([part]).counts.tolist() == [2**64 - 1]
 
 
 def test_a_least_count_out_of_range_is_refused():
@@ -378,7 +355,7 @@ def test_a_damaged_file_is_named(tmp_path, damage):
 
 def test_rows_outside_their_range_are_refused(tmp_path):
     run = run_of({b"%d" % n: 1 for n in range(3000)})
-    sizes = range_sizes(run[0])
+    sizes = count_file.range_sizes(run[0])
     last = np.flatnonzero(sizes[: NUM_RANGES // 2])[-1]
     sizes[last] -= 1
     sizes[NUM_RANGES // 2] += 1

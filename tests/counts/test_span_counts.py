@@ -73,37 +73,6 @@ def test_updates_hold_what_a_counter_holds(parts, pattern, threads):
     assert counts.pattern == PATTERNS[pattern]
 
 
-KINDS = {
-    "list of str": list,
-    "iterator of str": iter,
-    "list of bytes": lambda texts: [text.encode() for text in texts],
-    "iterator of bytes": lambda texts: (text.encode() for text in texts),
-    "Documents": Documents.from_strings,
-    "string": lambda texts: pa.array(texts, pa.string()),
-    "large_string": lambda texts: pa.array(texts, pa.large_string()),
-    "binary": lambda texts: pa.array([text.encode() for text in texts], pa.binary()),
-    "string_view": lambda texts: pa.array(texts, pa.string_view()),
-    "dictionary": lambda texts: pa.array(texts, pa.string()).dictionary_encode(),
-    "chunks": lambda texts: pa.chunked_array([texts[:1], texts[1:]], pa.string()),
-    "chunks of a dictionary": lambda texts: pa.chunked_array(
-        [pa.array(part, pa.string()).dictionary_encode() for part in (texts[:2], texts[2:])]
-    ),
-    "a slice": lambda texts: pa.array(["b b", *texts, "1"], pa.string()).slice(1, len(texts)),
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@given(documents=TEXTS, batch_texts=st.integers(1, 3))
-def test_every_kind_of_texts_counts_the_same(kind, documents, batch_texts):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_batches, "BATCH_TEXTS", batch_texts)
-        patch.setattr(text_batches, "BATCH_BYTES", 10)
-        counts = counted(KINDS[kind](documents))
-    assert held(counts) == plainly(documents)
-    assert counts.texts == len(documents)
-    assert counts.text_bytes == sum(len(text.encode()) for text in documents)
-
-
 @given(RAW)
 def test_bytes_that_are_not_utf8_are_spans(documents):
     assert held(counted(documents)) == plainly(documents)
@@ -139,29 +108,6 @@ def test_missing_texts_are_an_error_or_empty(texts):
     assert counts.total == sum(text is not None for text in list(texts)) - sum(
         getattr(text, "is_valid", True) is False for text in list(texts)
     )
-
-
-@pytest.mark.parametrize(
-    ("texts", "error", "message"),
-    [
-        ("one text", TypeError, "expected texts, got one text: put it into a list"),
-        (b"one text", TypeError, "put it into a list"),
-        ([b"a", "b"], TypeError, "'str' object is not bytes"),
-        (["a", b"b"], TypeError, "'bytes' object is not an instance of 'str'"),
-        ([7], TypeError, "'int' object is not an instance of 'str'"),
-        (pa.array([1]), SourceError, "got int64"),
-        (pa.array(["a", "b", None]), SourceError, "row 2 of the Arrow array is null"),
-    ],
-    ids=range(7),
-)
-def test_what_is_no_text_is_refused(texts, error, message):
-    with pytest.raises(error, match=message):
-        SpanCounts().update(texts)
-
-
-def test_nulls_are_an_error_or_empty_and_nothing_else():
-    with pytest.raises(SourceError, match="nulls is 'drop'"):
-        SpanCounts().update(["a"], nulls="drop")
 
 
 def test_an_error_names_the_text_and_what_was_counted_before_stays(monkeypatch):
@@ -374,13 +320,6 @@ def test_a_span_is_str_or_bytes(span):
         SpanCounts.from_counts([("a", 1), (span, 2)], pattern="gpt4")
 
 
-def test_a_run_of_columns_is_sorted_by_hash_and_has_each_span_once():
-    rng = random.Random(2)
-    spans = [rng.choice("abcdefgh") * rng.randrange(1, 4) for _ in range(300)]
-    run, _ = checked_run(pa.array(spans), pa.array([1] * 300), name="x", first_row=0)
-    assert run[0].tolist() == sorted(_core.hash64(span.encode()) for span in set(spans))
-
-
 def test_spans_of_one_hash_are_sorted_by_their_bytes_and_stay_apart():
     def same(_, offsets):
         return np.zeros(len(offsets) - 1, np.uint64)
@@ -501,14 +440,6 @@ def test_counts_of_another_unicode_are_refused_with_both_versions(tmp_path):
         SpanCounts.load(tmp_path / "b.arrow")
     with pytest.raises(CountsError, match=r"Unicode version.*'16\.0\.0'.*'15\.1\.0'"):
         SpanCounts.load(tmp_path / "a.arrow", tmp_path / "b.arrow")
-
-
-@given(st.dictionaries(SPANS, st.integers(1, 4), max_size=20), st.integers(-1, 25))
-def test_the_most_common_are_in_an_order_of_their_own(counts, n):
-    expected = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    own = SpanCounts.from_counts(counts, pattern="gpt4")
-    assert own.most_common() == expected
-    assert own.most_common(n) == expected[: max(n, 0)]
 
 
 def test_counts_pickle_as_they_are_and_go_on():

@@ -49,6 +49,16 @@ KNOWN = "; known are system, human, user, gpt, assistant"
 NOT_UNDERSTOOD = "tool call not understood: "
 
 
+NO_INDEX = "string indices must be integers" + (
+    ", not 'str'" if sys.version_info >= (3, 11) else ""
+)
+BAD_PARTS = [
+    ({"type": ["text"], "text": "x"}, "Unknown part type: ['text']"),
+    ({"type": "text", "text": None}, "Invalid input type: <class 'NoneType'>"),
+    ({"type": "nonsense", "text": ["x"]}, "Invalid input type: <class 'list'>"),
+]
+
+
 def with_call(*calls):
     return [user("hi"), assistant(None, tool_calls=list(calls)), output("2")]
 
@@ -86,6 +96,9 @@ REFUSED = [
         "Unknown part type: image",
     ),
     (MESSAGES, [user("a"), assistant([{"text": "x"}])], "KeyError: 'type'"),
+    (MESSAGES, [user("a"), assistant([{"type": "text"}])], "KeyError: 'text'"),
+    (MESSAGES, [user("a"), assistant(["x"])], f"TypeError: {NO_INDEX}"),
+    *((MESSAGES, [user("a"), assistant([part])], reason) for part, reason in BAD_PARTS),
     (MESSAGES, [user(["a"])], "User messages are simply expected to be strings"),
     (MESSAGES, [{"role": "system", "content": "s"}], "IndexError: list index out of range"),
     (

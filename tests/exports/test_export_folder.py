@@ -2,7 +2,6 @@
 
 import errno
 import json
-import pkgutil
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -20,16 +19,6 @@ from tests.support.small_corpus import contents
 LONG = [BOS, *range(4000)]
 TEXT = MadeSource(name="web", shards=[[[BOS, 5, 6], [BOS]], [[BOS, 9, 9, 9], LONG]])
 OTHER = MadeSource(name="zoo", shards=[[[BOS, 1]]])
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return Folder(str(tmp_path / "export"))
-
-
-@pytest.fixture(autouse=True)
-def _no_fsync(monkeypatch):
-    monkeypatch.setattr("os.fsync", lambda _: None)
 
 
 class KilledError(KeyboardInterrupt):
@@ -69,20 +58,6 @@ class DyingFolder(Folder):
         if name.endswith(self.before):
             raise KilledError
         super().write_whole(name, data)
-
-
-def killed_at(monkeypatch, target, *, call=1):
-    """Let a function of a module end the process at its so-many-th call."""
-    left = [call]
-    own = pkgutil.resolve_name(target)
-
-    def run(*arguments, **others):
-        left[0] -= 1
-        if left[0] == 0:
-            raise KilledError
-        return own(*arguments, **others)
-
-    monkeypatch.setattr(target, run)
 
 
 def killed_at_removal(monkeypatch, *, call):

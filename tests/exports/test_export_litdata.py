@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.errors import CorruptOutputError, ExportError
+from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.exports import Litdata, parse_layout, unit_problems
 from nanotok_ray.storage import Folder
 from tests.support.made_output import BOS, MadeSource, export_here, made_output, native_documents
@@ -18,16 +18,6 @@ TEXT = MadeSource(
     name="web", shards=[[[BOS, *range(6)], [], [BOS, 7]], [[BOS, 9]], [], [[BOS, *range(9)]]]
 )
 CHAT = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2, 3, 4], [BOS, 8]]])
-
-
-@pytest.fixture(autouse=True)
-def _without_waiting_for_the_disk(monkeypatch):
-    monkeypatch.setattr("os.fsync", lambda _: None)
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return Folder(str(tmp_path / "export"))
 
 
 def plain_chunk(blocks, code="H"):
@@ -160,32 +150,6 @@ def test_another_content_has_another_cache(tmp_path):
         export_here(out, Litdata(block_size=2), folder)
         told.append(json.loads(folder.read_bytes("web/train/index.json"))["updated_at"])
     assert told[0] == told[1] != told[2]
-
-
-def test_the_same_bytes_twice(tmp_path):
-    out = made_output(tmp_path / "out", TEXT, CHAT)
-    folders = [Folder(str(tmp_path / name)) for name in "ab"]
-    for folder in folders:
-        export_here(out, Litdata(block_size=3), folder)
-    names = folders[0].list()
-    assert names == folders[1].list()
-    assert all(folders[0].read_bytes(name) == folders[1].read_bytes(name) for name in names)
-
-
-@pytest.mark.parametrize(
-    ("options", "parts"),
-    [
-        ("block_size=1", ["block_size = 1 ", "2 to 16777216"]),
-        ("block_size=16777217", ["block_size = 16777217", "16777216"]),
-        ("chunk_bytes=4095", ["chunk_bytes = 4095", "4096", "4294967296"]),
-        ("chunk_bytes=4294967296", ["chunk_bytes = 4294967296"]),
-    ],
-)
-def test_options_that_cannot_be_are_refused(options, parts):
-    with pytest.raises(ExportError) as error:
-        parse_layout(f"litdata:{options}")
-    for part in parts:
-        assert part in str(error.value)
 
 
 def test_a_chunk_that_contradicts_itself_is_told(tmp_path, folder):

@@ -13,6 +13,7 @@ from tests.support.made_output import (
     END,
     MadeSource,
     export_here,
+    exported_documents,
     made_output,
     native_documents,
 )
@@ -23,11 +24,6 @@ VAL = MadeSource(name="web", split="val", shards=[[[BOS, 65535, 0]]])
 documents = st.lists(
     st.lists(st.integers(0, BOS - 1), max_size=6).map(lambda ids: [BOS, *ids]), max_size=8
 )
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return Folder(str(tmp_path / "export"))
 
 
 def header(*values):
@@ -79,9 +75,7 @@ def test_every_document_comes_back(tmp_path_factory, shards, item_bytes):
     folder, source = Folder(str(root / "export")), MadeSource(name="web", shards=shards)
     out = made_output(root / "out", VAL, source, item_bytes=item_bytes)
     exported, corpus = export_here(out, Llmc(), folder)
-    read = [
-        (ids.tolist(), mask) for each in exported for ids, mask in Llmc().read(each, corpus, folder)
-    ]
+    read = exported_documents(exported, corpus, folder, Llmc())
     assert read == native_documents([each.unit for each in exported])
     assert all(ids[0] == BOS for ids, _ in read)
 

@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.exports import Mds, parse_layout, unit_problems
+from nanotok_ray.exports import Mds, unit_problems
 from nanotok_ray.exports import mds as module
 from nanotok_ray.storage import Folder
 from tests.support.made_output import (
     BOS,
     MadeSource,
     export_here,
+    exported_documents,
     made_output,
     mask_of,
     native_documents,
@@ -28,16 +29,6 @@ CHAT = MadeSource(
     name="chat", kind="chat", shards=[[[BOS, 1, 2, 3], [BOS] * 300]], with_document_ids=True
 )
 VAL = MadeSource(name="web", split="val", shards=[[[BOS, 65535, 0]]])
-
-
-@pytest.fixture(autouse=True)
-def _without_waiting_for_the_disk(monkeypatch):
-    monkeypatch.setattr("os.fsync", lambda _: None)
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return Folder(str(tmp_path / "export"))
 
 
 def plain_array(values, code):
@@ -71,14 +62,6 @@ def plain_part(samples, columns, limit=1 << 26):
         positions.append(position)
     head = struct.pack(f"<{len(positions) + 1}I", len(samples), *positions)
     return head + text + b"".join(samples)
-
-
-def read(layout, exported, corpus, folder):
-    return [
-        (ids.tolist(), None if mask is None else mask.tolist())
-        for each in exported
-        for ids, mask in layout.read(each, corpus, folder)
-    ]
 
 
 @pytest.mark.parametrize(("item_bytes", "code"), [(2, "H"), (4, "I")])
@@ -174,7 +157,7 @@ def test_any_documents_come_back_cut_at_the_limit(
     layout, folder = Mds(size_limit=limit), Folder(str(root / "export"))
     exported, corpus = export_here(out, layout, folder)
     want = [one for one in native_documents([each.unit for each in exported]) if one[0]]
-    assert read(layout, exported, corpus, folder) == want
+    assert exported_documents(exported, corpus, folder, layout) == want
     parts = exported[0].written.details["parts"]
     sizes, overhead = [], 0
     for part in parts:
@@ -202,23 +185,6 @@ def test_a_document_beyond_the_format_is_named(tmp_path, folder, monkeypatch):
         ExportError, match=rf"document 2 of web/train/part-00000-000-{ZEROS} .*4,999"
     ):
         export_here(out, layout, folder)
-
-
-@pytest.mark.parametrize("limit", [0, 4095, 1 << 32])
-def test_limits_that_cannot_be_are_refused(limit):
-    with pytest.raises(ExportError, match=rf"size_limit = {limit} .*4096.*4294967296"):
-        parse_layout(f"mds:size_limit={limit}")
-    assert parse_layout("mds:size_limit=4096").options == {"size_limit": 4096}
-
-
-def test_the_same_bytes_twice(tmp_path):
-    out = made_output(tmp_path / "out", TEXT, CHAT)
-    folders = [Folder(str(tmp_path / name)) for name in "ab"]
-    for folder in folders:
-        export_here(out, Mds(), folder)
-    names = folders[0].list()
-    assert names == folders[1].list()
-    assert all(folders[0].read_bytes(name) == folders[1].read_bytes(name) for name in names)
 
 
 @pytest.mark.parametrize(

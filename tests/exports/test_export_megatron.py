@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.exports import Megatron, parse_layout
+from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.exports import Megatron
 from nanotok_ray.storage import Folder
 from tests.support.made_output import (
     BOS,
     MadeSource,
     export_here,
+    exported_documents,
     made_output,
     mask_of,
     native_documents,
@@ -24,11 +25,6 @@ TEXT = MadeSource(name="web", shards=[[[BOS, 5, 6], [], [BOS, 7]], [], [[BOS, 9,
 CHAT = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2, 3, 4], [BOS, 8]], [[BOS, 65535]]])
 VAL = MadeSource(name="web", split="val", shards=[[[BOS, 65535, 0]]])
 documents = st.lists(st.lists(st.integers(0, 65535), max_size=6), max_size=6)
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return Folder(str(tmp_path / "export"))
 
 
 def index(lengths, *, code, size):
@@ -115,11 +111,7 @@ def test_every_document_comes_back(tmp_path_factory, *, shards, kind, datasets, 
     )
     layout = Megatron(datasets=datasets)
     exported, corpus = export_here(out, layout, folder, batch_bytes=batch)
-    read = [
-        (ids.tolist(), None if mask is None else mask.tolist())
-        for each in exported
-        for ids, mask in layout.read(each, corpus, folder)
-    ]
+    read = exported_documents(exported, corpus, folder, layout)
     wanted = native_documents([each.unit for each in exported if each.unit.tokens])
     assert [ids for ids, _ in read] == [ids for ids, _ in wanted]
     assert [mask or None for _, mask in read] == [mask or None for _, mask in wanted]
@@ -156,21 +148,6 @@ def test_a_dataset_without_tokens_has_no_files(tmp_path, folder):
 def test_more_datasets_than_shards(tmp_path, folder):
     exported, _ = export_here(made_output(tmp_path / "out", CHAT), Megatron(datasets=9), folder)
     assert [each.unit.number for each in exported] == [0, 1]
-
-
-@pytest.mark.parametrize("datasets", [0, -1])
-def test_numbers_of_datasets_that_make_no_sense(datasets):
-    with pytest.raises(ExportError, match=f"datasets = {datasets}: .*at least 1"):
-        Megatron(datasets=datasets)
-
-
-def test_the_option_by_name():
-    assert parse_layout("megatron:datasets=3") == Megatron(datasets=3)
-    assert parse_layout("megatron").joined == 1
-    with pytest.raises(ExportError, match="datasets = 0"):
-        parse_layout("megatron:datasets=0")
-    with pytest.raises(ExportError, match="'two' is not a whole number"):
-        parse_layout("megatron:datasets=two")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from tests.support.made_output import (
     BOS,
     MadeSource,
     export_here,
+    exported_documents,
     made_output,
     mask_of,
     native_documents,
@@ -32,22 +33,9 @@ CHAT = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2, 3, 4], [BOS, 8]
 VISION = MadeSource(name="pages", kind="vision", shards=[[[BOS, 1, 2], [BOS, 8]]])
 
 
-@pytest.fixture
-def folder(tmp_path):
-    return Folder(str(tmp_path / "export"))
-
-
 def table(folder: Folder, source: str, shard: int = 0) -> pa.Table:
     name = f"{source}/train/part-{shard:05d}-000-{'0' * 16}.parquet"
     return pq.read_table(io.BytesIO(folder.read_bytes(name)))
-
-
-def documents_of(exported, corpus, folder, layout):
-    return [
-        (ids.tolist(), None if mask is None else mask.tolist())
-        for each in exported
-        for ids, mask in layout.read(each, corpus, folder)
-    ]
 
 
 @pytest.mark.parametrize("item_bytes", [2, 4])
@@ -89,7 +77,7 @@ def test_other_columns_for_masks(tmp_path, folder):
     rows = table(Folder(str(tmp_path / "labels")), "chat")
     assert rows.schema.field("labels").type.value_type == pa.int32()
     assert rows.column("labels").to_pylist() == [[-100, 1, 2, -100, 4], [-100, 8]]
-    assert documents_of(
+    assert exported_documents(
         exported, corpus, Folder(str(tmp_path / "labels")), LABELS
     ) == native_documents([each.unit for each in exported])
     assert table(folder, "web").column_names == ["input_ids"]
@@ -258,5 +246,5 @@ def test_any_documents_come_back(documents, batch, item_bytes, column, tmp_path_
         exported, corpus = export_here(out, layout, folder, batch_bytes=batch)
     wanted = [(own, None) for own in text]
     wanted += [(own, mask_of(own).tolist()) for own in chats]
-    assert documents_of(exported, corpus, folder, layout) == wanted
+    assert exported_documents(exported, corpus, folder, layout) == wanted
     assert table(folder, "text").column("input_ids").to_pylist() == text

@@ -4,22 +4,19 @@ The name of a test says what would be wrong; exit codes, files and tokens are lo
 would. What is about one module alone is tested there.
 """
 
-import gzip
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.small_corpus import contents, texts, write_conversations
+from tests.support.small_corpus import contents, texts
 
 RECIPE = """
 [[source]]
@@ -67,43 +64,9 @@ def write(folder: Path, name: str, documents: list[str]) -> list[str]:
     return documents
 
 
-def written(folder: Path) -> list[str]:
-    """Return the documents of the shards, without the token before each."""
-    tokenizer = Tokenizer.load(folder / "out/tokenizer")
-    shards = open_shards(str(folder / "out"))
-    assert all(ids[0] == tokenizer.get_bos_token_id() for ids in shards)
-    return [tokenizer.decode(ids[1:]) for ids in shards]
-
-
-def test_a_part_that_failed_is_not_success_and_a_file_added_later_is_not_mixed_up(
-    job, tmp_path, monkeypatch
-):
-    files = {name: write(tmp_path, f"{name}.jsonl", texts(20, seed=ord(name))) for name in "abcd"}
-    from nanotok_ray.job import work  # noqa: PLC0415 - patched
-
-    right = work.tokenize_slices
-
-    def fail(slices, *arguments, **options):
-        if any(piece.path in ("a.jsonl", "c.jsonl") for piece in slices[0].pieces):
-            raise CorruptOutputError("no")
-        return right(slices, *arguments, **options)
-
-    monkeypatch.setattr(work, "tokenize_slices", fail)
-    code, told, _ = job()
-    assert (code, told["status"]) == (5, "failed")
-    assert "2 of " in told["error"] or "slices failed" in told["error"]
-    assert not (tmp_path / "out/manifest.json").exists()
-    with pytest.raises(FileNotFoundError, match="has not finished"):
-        open_shards(str(tmp_path / "out"))
-    files["aa"] = write(tmp_path, "aa.jsonl", texts(20, seed=99))
-    monkeypatch.setattr(work, "tokenize_slices", right)
-    code, told, _ = job()
-    assert (code, told["status"]) == (0, "done")
-    assert written(tmp_path) == [text for name in sorted(files) for text in files[name]]
-
-
-def test_special_tokens_in_a_page_end_no_document_and_begin_none(job, tmp_path):
-    documents = write(tmp_path, "a.jsonl", ["a<|bos|>b", "<|user_end|>", " <|endoftext|> "] * 9)
+def test_special_tokens_in_a_page_end_no_document_and_no_space_is_stripped(job, tmp_path):
+    said = ["a<|bos|>b", "<|user_end|>", " <|endoftext|> ", "  a \n", "", "\n\n", "b", "", " "]
+    documents = write(tmp_path, "a.jsonl", said * 9)
     code, told, _ = job(append=["<|user_end|>"])
     assert code == 0
     assert told["special_text"] == 18
@@ -113,111 +76,6 @@ def test_special_tokens_in_a_page_end_no_document_and_begin_none(job, tmp_path):
         assert [ids[0], ids[-1]] == [tokenizer.get_bos_token_id(), end]
         assert tokenizer.decode(ids[1:-1]) == text
         assert (ids[1:-1] < 256 + len(tokenizer.merges)).all()
-
-
-def test_an_end_token_that_the_tokenizer_lacks_is_refused_before_anything_is_written(job, tmp_path):
-    write(tmp_path, "a.jsonl", texts(5, seed=1))
-    code, told, _ = job(append=["<|endoftext|>"])
-    assert (code, told["status"]) == (2, "failed")
-    assert "<|endoftext|>" in told["error"]
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("count", "dtype"), [(65_280, "<u2"), (65_281, "<u4")])
-def test_ids_of_special_tokens_count_for_the_width_and_none_wraps(job, tmp_path, count, dtype):
-    names = ["<|bos|>", *[f"<|{number}|>" for number in range(count - 1)]]
-    write(tmp_path, "a.jsonl", ["ab"])
-    code, _, _ = job(append=[names[-1]], special_tokens=names, size=256 + count)
-    assert code == 0
-    [ids] = open_shards(str(tmp_path / "out"))
-    assert ids.dtype == np.dtype(dtype)
-    assert ids.tolist() == [256, 97, 98, 255 + count]
-
-
-def test_no_space_is_stripped_and_empty_documents_keep_their_place(job, tmp_path):
-    documents = write(tmp_path, "a.jsonl", ["  a \n", "", "\n\n", "b", "", " "])
-    assert job(append=["<|user_end|>"])[0] == 0
-    tokenizer = Tokenizer.load(tmp_path / "out/tokenizer")
-    shards = open_shards(str(tmp_path / "out"))
-    assert [tokenizer.decode(ids[1:-1]) for ids in shards] == documents
-
-
-def test_half_a_gzip_is_no_success_and_says_where_it_broke(job, tmp_path):
-    lines = "".join(json.dumps({"text": text}) + "\n" for text in texts(600, seed=3))
-    packed = gzip.compress(lines.encode(), mtime=0)
-    (tmp_path / "in/a.jsonl.gz").write_bytes(packed[: len(packed) // 2])
-    code, told, _ = job()
-    assert (code, told["status"]) == (3, "failed")
-    assert "max_tails" in told["error"]
-    assert not (tmp_path / "out/manifest.json").exists()
-    code, told, _ = job("--set", "limits.max_tails=1", "--set", "limits.max_quarantined_share=1.0")
-    assert code == 0
-    assert told["quarantined"] == {"tail": 1}
-    assert told["bytes"]["in"] == told["bytes"]["out"] + told["bytes"]["quarantined"]
-    assert written(tmp_path) == texts(600, seed=3)[: told["documents"]["out"]]
-
-
-def test_rows_without_the_field_make_no_file_and_no_success(job, tmp_path):
-    (tmp_path / "in/a.jsonl").write_text('{"body": "a"}\n' * 20)
-    write(tmp_path, "b.jsonl", texts(20, seed=1))
-    code, told, _ = job()
-    assert (code, "field is missing (20)" in told["error"]) == (3, True)
-    everything = ("--set", "limits.max_quarantined_share=1.0")
-    assert job(*everything)[0] == 0
-    sizes = [path.stat().st_size for path in (tmp_path / "out/web/train").glob("*.bin")]
-    assert sizes
-    assert all(sizes)
-    assert written(tmp_path) == texts(20, seed=1)
-
-
-def test_a_document_above_the_limit_of_a_shard_has_one_of_its_own_and_the_job_ends(job, tmp_path):
-    documents = write(tmp_path, "a.jsonl", ["a b", "word " * 500, "c", "d"])
-    assert job("--set", "limits.max_shard_tokens=20")[0] == 0
-    assert written(tmp_path) == documents
-    counts = [len(path.read_bytes()) // 2 for path in sorted(tmp_path.glob("out/web/*/*.bin"))]
-    assert len(counts) == 3
-    assert [count > 20 for count in counts].count(True) == 1
-
-
-def test_a_file_left_by_a_killed_worker_is_not_taken_for_a_result(job, tmp_path):
-    write(tmp_path, "a.jsonl", texts(30, seed=1))
-    assert job()[0] == 0
-    right = contents(tmp_path / "out")
-    [shard, *_] = sorted((tmp_path / "out/web/train").glob("*.bin"))
-    shard.write_bytes(shard.read_bytes()[:-2])
-    (tmp_path / "out/manifest.json").unlink()
-    code, told, _ = job()
-    assert (code, told["status"]) == (0, "done")
-    assert contents(tmp_path / "out") == right
-
-
-def test_no_input_is_no_success(job, tmp_path):
-    code, told, _ = job()
-    assert (code, told["status"]) == (2, "failed")
-    (tmp_path / "in/a.jsonl").write_text("")
-    assert job()[0] == 2
-
-
-def test_conversations_are_not_cut_unless_asked_and_cuts_are_counted(job, tmp_path):
-    messages = [{"role": "user", "content": "a " * 3000}, {"role": "assistant", "content": "b"}]
-    write_conversations(tmp_path / "chats/a.jsonl", [messages])
-    write(tmp_path, "a.jsonl", texts(5, seed=1))
-    recipe = tmp_path / "recipe.toml"
-    job()
-    recipe.write_text(
-        recipe.read_text()
-        + f'\n[[source]]\nname = "chats"\nkind = "chat"\npaths = ["{tmp_path}/chats"]\n'
-    )
-    for limit, cut in ((None, 0), (100, 1)):
-        cutting = ["--set", f"limits.max_tokens={limit}", "--set", "limits.too_long=cut"]
-        options = [] if limit is None else cutting
-        assert main(["prepare", str(recipe), *options]) == 0
-        manifest = json.loads((tmp_path / "out/manifest.json").read_text())
-        assert manifest["totals"]["all"]["truncated"] == cut
-        assert manifest["totals"]["all"]["without_trainable_token"] == cut
-        [ids] = open_shards(str(tmp_path / "out"), source="chats")
-        assert (len(ids) == limit) if cut else (len(ids) > 3000)
 
 
 def test_the_seed_of_pythons_hash_changes_no_byte(tmp_path):

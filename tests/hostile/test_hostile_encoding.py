@@ -37,8 +37,7 @@ import pytest
 import tiktoken
 
 from nanotok_ray import Tokenizer, _core
-from nanotok_ray.counts import PATTERNS, SPLIT_PATTERN
-from nanotok_ray.counts.patterns import split
+from nanotok_ray.counts import PATTERNS, SPLIT_PATTERN, split
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer import Model, make_model
@@ -275,13 +274,6 @@ def test_empty_texts_have_no_ids_and_an_empty_batch_has_no_rows(tokenizer, kind)
     ids, offsets = tokenizer.encode_batch(empty, num_threads=8)
     assert (ids.tolist(), offsets.tolist()) == ([], [0])
     assert tokenizer.encode("") == tokenizer.encode([]) == []
-
-
-def test_a_missing_text_is_refused_or_a_row_of_no_ids(tokenizer):
-    found = tokenizer.encode_batch([None, "the", None], nulls="empty")
-    assert rows(found) == [[], tokenizer.encode("the"), []]
-    with pytest.raises(TypeError, match="row 1: None is not an instance of 'str'"):
-        tokenizer.encode_batch(["the", None])
 
 
 # 10: lengths and edges
@@ -590,19 +582,6 @@ def test_more_spans_than_can_be_remembered_change_no_ids(tokenizer, encoding):
 
 
 # 13: processes, threads, interrupts
-
-
-@forks
-def test_a_child_encodes_after_a_fork(tokenizer, encoding, texts):
-    expected = [encoding.encode_ordinary(text) for text in texts]
-    assert rows(tokenizer.encode_batch(texts, num_threads=2)) == expected
-
-    def encode():
-        assert rows(tokenizer.encode_batch(texts, num_threads=2)) == expected
-        assert tokenizer.encode(texts[0]) == expected[0]
-
-    assert status_of_child(encode) == 0
-    assert rows(tokenizer.encode_batch(texts, num_threads=2)) == expected
 
 
 @forks

@@ -4,8 +4,8 @@ Merges are compared with rustbpe's, with the plain twin's, or with what can be s
 
 Of the same kind, and elsewhere:
 
-- large counts (14), up to 2^64 - 1 and no further: `test_large_counts.py`; of spans:
-  `test_core.py`, `test_counts.py`
+- large counts (14), up to 2^64 - 1 and no further: `test_learn_counts.py`; of spans:
+  `test_span_counts.py`, `test_reduce.py`
 - `min_pair_count` and `max_token_bytes`, and the reasons to stop: `test_learner_parity.py`
 - a vocabulary without room for 256 bytes and the special tokens: `test_tokenizer.py`
 - an end before the vocabulary is full, as a job reports it: `test_job.py`
@@ -23,17 +23,17 @@ import pytest
 
 from nanotok_ray import Tokenizer, _core
 from nanotok_ray.api import prepare
-from nanotok_ray.counts import SPLIT_PATTERN, CountPart, CountProvenance, pack_counts, reduce_counts
-from nanotok_ray.counts.patterns import split
+from nanotok_ray.counts import (
+    SPLIT_PATTERN,
+    split,
+)
 from nanotok_ray.documents import Documents
-from nanotok_ray.errors import VocabularySizeError
 from nanotok_ray.job import use_executor
-from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import NO_PAIR_LEFT, REACHED
+from nanotok_ray.tokenizer import NO_PAIR_LEFT
 from tests.support import reference
 from tests.support.executors import Twice
-from tests.support.learned import check, learn, learn_all, learn_files, rustbpes_tokens, spelled
-from tests.support.small_corpus import contents, recipe, texts, write_corpus
+from tests.support.learned import check, learn, learn_all, rustbpes_tokens, spelled
+from tests.support.small_corpus import contents, recipe, write_corpus
 
 
 def words(alphabet, number, lengths, *, seed):
@@ -132,47 +132,6 @@ def test_spans_of_one_byte_or_none_or_of_count_zero_have_no_pairs():
     assert learn({b"ab": 0, b"cd": 1}, 9) == ([(99, 100)], [1])
 
 
-def test_a_vocabulary_of_bytes_and_special_tokens_alone_learns_nothing():
-    names = [f"<|{number}|>" for number in range(5)]
-    own = Tokenizer.train_from_iterator(["the the"], 256 + 5, special_tokens=names)
-    assert (own.merges, own.get_vocab_size()) == ([], 261)
-    assert own.encode("the", prepend="<|4|>") == [260, *b"the"]
-    more = Tokenizer.train_from_iterator(["the the"], 256 + 6, special_tokens=names)
-    assert more.merges == [(104, 101)]
-    for size in (260, 256, 255, 1, 0, -1):
-        with pytest.raises(VocabularySizeError, match=f"at least 256, got {size - 5}"):
-            Tokenizer.train_from_iterator(["the the"], size, special_tokens=names)
-    for size in (255, 0):
-        with pytest.raises(VocabularySizeError, match=f"at least 256, got {size}"):
-            Tokenizer.train_from_iterator(["the the"], size, special_tokens=())
-
-
-@pytest.mark.parametrize("documents", [[], ["a"], ["the the"], ["é" * 999]], ids=repr)
-def test_a_vocabulary_of_256_ranks_is_the_bytes(documents):
-    own = check(documents, 0)
-    assert (own.merges, own.get_vocab_size()) == ([], 256)
-    assert own.encode("thé") == [*"thé".encode()]
-
-
-@pytest.mark.parametrize(
-    ("counts", "num_merges", "made", "reason"),
-    [
-        ({}, 0, 0, REACHED),
-        ({}, 1, 0, NO_PAIR_LEFT),
-        ({b"a": 9}, 0, 0, REACHED),
-        ({b"a": 9}, 1, 0, NO_PAIR_LEFT),
-        ({b"ab": 0}, 1, 0, NO_PAIR_LEFT),
-        ({b"aaaa": 9}, 0, 0, REACHED),
-        ({b"aaaa": 9}, 2, 2, REACHED),
-        ({b"aaaa": 9}, 3, 2, NO_PAIR_LEFT),
-        ({b"aaaa": 9}, 2**31, 2, NO_PAIR_LEFT),
-    ],
-)
-def test_learning_ends_with_its_reason(counts, num_merges, made, reason):
-    merges, _, _, found = learn_all(counts, num_merges)
-    assert (len(merges), found) == (made, reason)
-
-
 LONG = {
     "one letter": (b"a" * 10**6, 25),
     "two letters in turn": (b"ab" * 500_000, 25),
@@ -266,33 +225,7 @@ def test_names_of_special_tokens_in_a_corpus_are_text():
     assert own.get_bos_token_id() not in own.encode("<|bos|>the<|bos|>")
 
 
-def test_no_span_reaches_from_one_document_into_the_next():
-    apart = check(["ab", "cd"] * 9, 50)
-    assert apart.merges == [(97, 98), (99, 100)]
-    joined = check(["abcd"] * 9, 50)
-    assert joined.merges == [(97, 98), (99, 100), (256, 257)]
-    spaces = check(["x  ", "  y"] * 9, 50)
-    assert spaces.merges == [(32, 32), (32, 121)]
-
-
 # 20: exactly once
-
-
-def test_a_count_file_that_is_summed_twice_counts_twice(tmp_path):
-    """Sums cannot tell: that each slice is summed once is for its record to see to."""
-    counter = _core.SpanCounts(SPLIT_PATTERN)
-    documents = Documents.from_strings(texts(50, seed=20))
-    counter.update(documents.data, documents.offsets)
-    folder = Folder(str(tmp_path))
-    origin = CountProvenance.nothing(pattern=SPLIT_PATTERN, gaps="spans")
-    folder.write_whole("a.arrow", pack_counts(counter.sorted_run(), origin))
-    files = [[folder.join("a.arrow")] * n for n in (1, 2)]
-    once, twice = (learn_files(urls, num_merges=10**6) for urls in files)
-    assert twice.merges.tolist() == once.merges.tolist()
-    assert twice.counts.tolist() == (once.counts * 2).tolist()
-    total = reduce_counts([CountPart(url=url) for url in files[1]]).totals
-    assert (total.spans, total.distinct_spans) == (2 * counter.total(), counter.num_distinct())
-    assert once.stop_reason == twice.stop_reason == NO_PAIR_LEFT
 
 
 def test_tasks_that_run_twice_and_end_twice_count_nothing_twice(tmp_path, in_process):

@@ -14,23 +14,11 @@ from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.finished_output import (
     change_json,
-    copy_of,
-    finished_output,
     publish_index,
     read_all,
     with_index,
 )
 from tests.support.vision_shards import VisionShards, documents_with_images
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    return finished_output(tmp_path_factory.mktemp("finished"))
-
-
-@pytest.fixture
-def out(finished, tmp_path):
-    return copy_of(finished, tmp_path / "out")
 
 
 def renamed(name):

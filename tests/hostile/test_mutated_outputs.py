@@ -16,19 +16,8 @@ from nanotok_ray.shards.check import check_files, record_problems
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.finished_output import copy_of, finished_output, publish_index, read_all
+from tests.support.finished_output import publish_index, read_all
 from tests.support.vision_shards import IMAGE, VisionShards, documents_with_images
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    return finished_output(tmp_path_factory.mktemp("finished"))
-
-
-@pytest.fixture
-def out(finished, tmp_path):
-    return copy_of(finished, tmp_path / "out")
-
 
 changes = st.lists(st.tuples(st.floats(0, 1), st.binary(max_size=9)), min_size=1, max_size=4)
 

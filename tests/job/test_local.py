@@ -155,6 +155,15 @@ def test_storage_that_fails_once_is_tried_again_and_other_errors_are_not(tmp_pat
     assert isinstance(ended.raised, SourceError)
 
 
+def test_of_many_notes_five_reach_the_caller_and_the_fifth_says_so(tmp_path):
+    notes = []
+    run(fail_once, [str(tmp_path / str(number)) for number in range(7)], on_note=notes.append)
+    assert len(notes) == 5
+    assert [note.endswith("; further such notes are omitted") for note in notes] == [False] * 4 + [
+        True
+    ]
+
+
 def test_a_task_that_hangs_is_killed_at_its_deadline(tmp_path):
     policy = RetryPolicy(deadline=scaled(1), missed_deadlines=1)
     executor = LocalExecutor()

@@ -132,27 +132,6 @@ def test_a_crop_that_leaves_nothing_to_learn_leaves_the_conversation_out():
     assert loader.consumed == 5
 
 
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        ({"length": 0}, "length is 0"),
-        ({"batch_size": 0}, "batch_size is 0"),
-        ({"buffer_size": 0}, "buffer_size is 0"),
-        ({"max_tokens": 0}, "max_tokens is 0"),
-        ({"rank": 1}, "rank is 1; it is a whole number from 0 to 0"),
-        ({"too_long": "cut"}, "too_long is 'cut'; it is one of 'crop', 'drop'"),
-    ],
-)
-def test_settings_out_of_range_are_refused(settings, told):
-    with pytest.raises(PackingError, match=told):
-        loader_of([([1, 2], [0, 1])], **({"batch_size": 1, "length": 4} | settings))
-
-
-def test_no_conversations_are_refused():
-    with pytest.raises(PackingError, match="there is no conversation"):
-        loader_of([], batch_size=1, length=4)
-
-
 def test_stored_conversations_are_those_of_the_shards(tmp_path):
     chats = [[1, 2, 3, 4], [5, 6, 7], [8, 9, 10, 11, 12]]
     folder = made_output(

@@ -304,17 +304,6 @@ def test_a_rank_that_has_nothing_in_the_rest_of_a_pass_goes_on_with_the_next(sha
     assert loader.next_batch().epoch == loader.state_dict()["epoch"] - 1
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.int64])
-def test_batches_go_into_arrays_that_are_given(shards, dtype):
-    expected = small(shards, dtype=dtype).next_batch()
-    assert expected.inputs.dtype == dtype
-    own = np.zeros((2, 10), dtype), np.zeros((2, 10), dtype)
-    batch = small(shards).next_batch(into=own)
-    assert batch.inputs is own[0]
-    assert batch.targets is own[1]
-    assert as_lists(batch) == as_lists(expected)
-
-
 def test_segments_say_which_documents_stand_in_a_row(shards):
     batch = small(shards, batch_size=5).next_batch()
     segments = batch.segments
@@ -341,27 +330,6 @@ def test_the_report_adds_up(shards):
     assert report.cropped_tokens == sum(cropped) > 0
     assert report.padding == 0
     assert report.groups >= 6
-
-
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        ({"batch_size": 0}, "batch_size is 0"),
-        ({"length": -1}, "length is -1"),
-        ({"buffer_size": 0}, "buffer_size is 0"),
-        ({"tokenizer_batch_size": 1.5}, r"tokenizer_batch_size is 1\.5"),
-        ({"rank": 2, "world_size": 2}, "rank is 2; it is a whole number from 0 to 1"),
-        ({"dtype": np.int16}, "dtype is .*int16.*; it is int32 or int64"),
-    ],
-)
-def test_settings_out_of_range_are_refused(shards, settings, told):
-    with pytest.raises(PackingError, match=told):
-        small(shards, **settings)
-
-
-def test_arrays_of_another_shape_are_refused(shards):
-    with pytest.raises(PackingError, match="into: inputs has shape"):
-        small(shards).next_batch(into=(np.zeros((2, 9), np.int64), np.zeros((2, 9), np.int64)))
 
 
 def rewritten(rows):

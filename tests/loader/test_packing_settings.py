@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from nanotok_ray.errors import CorruptOutputError, PackingError
-from nanotok_ray.loader import Loader, NanochatLoader, Segments, open_shards
+from nanotok_ray.loader import (
+    ConversationLoader,
+    ConversationSettings,
+    Loader,
+    NanochatLoader,
+    Segments,
+    open_shards,
+)
 from tests.support.made_output import MadeSource, made_output
 from tests.support.plain_loader import made_shards
 
@@ -43,6 +50,37 @@ WRONG = [
 def test_a_wrong_setting_is_refused(shards, settings, message):
     with pytest.raises(PackingError, match=re.escape(message)):
         Loader(shards, **{"batch_size": 1, "length": 8, **settings})
+
+
+OF_NANOCHAT = [
+    ({"length": -1}, "length is -1"),
+    ({"buffer_size": 0}, "buffer_size is 0"),
+    ({"tokenizer_batch_size": 1.5}, "tokenizer_batch_size is 1.5"),
+    ({"rank": 2, "world_size": 2}, "rank is 2; it is a whole number from 0 to 1"),
+]
+OF_CONVERSATIONS = [
+    ({"length": 0}, "length is 0"),
+    ({"buffer_size": 0}, "buffer_size is 0"),
+    ({"max_tokens": 0}, "max_tokens is 0"),
+    ({"rank": 1}, "rank is 1; it is a whole number from 0 to 0"),
+    ({"too_long": "cut"}, "too_long is 'cut'; it is one of 'crop', 'drop'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "settings", "message"),
+    [(NanochatLoader, *row) for row in OF_NANOCHAT]
+    + [(ConversationSettings, *row) for row in OF_CONVERSATIONS],
+)
+def test_a_wrong_setting_of_the_other_loaders_is_refused(shards, make, settings, message):
+    first = [shards] if make is NanochatLoader else []
+    with pytest.raises(PackingError, match=re.escape(message)):
+        make(*first, **{"batch_size": 1, "length": 8, **settings})
+
+
+def test_no_conversations_are_refused():
+    with pytest.raises(PackingError, match="there is no conversation"):
+        ConversationLoader([], ConversationSettings(batch_size=1, length=8), pad=0)
 
 
 @pytest.mark.parametrize("loader", [Loader, NanochatLoader])

@@ -7,18 +7,10 @@ import sys
 import numpy as np
 import pytest
 
-from nanotok_ray.api import prepare
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
 from nanotok_ray.loader import Loader, NanochatLoader, open_shards
 from nanotok_ray.tokenizer import Tokenizer, expected_tokenizer
-from tests.support.small_corpus import conversations, recipe, texts, write_corpus
-
-
-@pytest.fixture
-def out(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    prepare(recipe(tmp_path / "in", tmp_path / "out"))
-    return tmp_path / "out"
+from tests.support.small_corpus import conversations, texts
 
 
 def test_every_document_comes_back_in_order(out):

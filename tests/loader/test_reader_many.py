@@ -20,7 +20,7 @@ from nanotok_ray.formats import ROW
 from nanotok_ray.loader import DocumentOrder, open_shards
 from nanotok_ray.loader import shards as module
 from nanotok_ray.loader.shards import OpenShardCache, max_files
-from tests.support.finished_output import copy_of, finished_output
+from tests.support.finished_output import copy_of
 from tests.support.machine_speed import scaled
 from tests.support.made_output import MadeSource, made_output, mask_of
 
@@ -49,11 +49,6 @@ def made(tmp_path_factory):
         MadeSource(name="chats", shards=CHATS, kind="chat"),
     )
     return root
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    return finished_output(tmp_path_factory.mktemp("finished"))
 
 
 def stretches(data):

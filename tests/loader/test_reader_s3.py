@@ -1,18 +1,16 @@
-"""Shards on S3, behind a proxy that counts requests and fails as it is told."""
+"""Shards and batches from S3, behind a proxy that counts requests and fails as it is told."""
 
 import multiprocessing
 import uuid
+from itertools import islice
 
-import fsspec
+import numpy as np
 import pytest
 
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.loader import open_shards, remote
-from nanotok_ray.storage import StoreRetryPolicy, use_retry_policy
+from nanotok_ray.loader import Loader, NanochatLoader, open_shards, remote
 from tests.support.faulty_proxy import Fault
-from tests.support.finished_output import finished_output
-from tests.support.machine_speed import scaled
-from tests.support.s3_server import BUCKET, s3_behind_a_proxy
+from tests.support.s3_server import BUCKET, s3_behind_a_proxy, without_waiting
 from tests.support.uploaded_output import same_documents, upload
 
 pytestmark = [pytest.mark.timeout(60)]
@@ -21,40 +19,26 @@ BLOCK = 1 << 12
 
 FAULTS = [Fault.RESET, Fault.SLOW_DOWN, Fault.TRUNCATE, Fault.INTERNAL_ERROR, Fault.THROTTLED]
 
-CLIENT = {
-    "connect_timeout": scaled(1),
-    "read_timeout": scaled(1),
-    "retries": {"total_max_attempts": 1},
-}
-
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory):
-    return finished_output(tmp_path_factory.mktemp("finished"))
-
-
-@pytest.fixture(scope="module")
-def server(local):
+def server(finished):
     with s3_behind_a_proxy() as proxy:
-        upload(local, f"s3://{BUCKET}/out")
+        upload(finished, f"s3://{BUCKET}/out")
         yield proxy
 
 
 @pytest.fixture
 def proxy(server, monkeypatch):
     """Return the proxy without faults, small blocks, and storage that does not wait."""
-    monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": CLIENT})
     monkeypatch.setattr(remote, "BLOCK_BYTES", BLOCK)
     monkeypatch.setattr(remote, "_READ_AHEAD_BYTES", 16)
-    server.clear()
-    with use_retry_policy(StoreRetryPolicy(first_wait=0.001)):
-        yield server
-    server.clear()
+    with without_waiting(server) as proxy:
+        yield proxy
 
 
 @pytest.fixture
-def folder(proxy, local):
-    folder = upload(local, f"s3://{BUCKET}/{uuid.uuid4().hex}")
+def folder(proxy, finished):
+    folder = upload(finished, f"s3://{BUCKET}/{uuid.uuid4().hex}")
     proxy.clear()
     return folder
 
@@ -73,24 +57,24 @@ def settled(shards) -> None:
         thread.join()
 
 
-def test_every_document_is_read_and_a_second_time_nothing_is_asked(proxy, local, tmp_path):
+def test_every_document_is_read_and_a_second_time_nothing_is_asked(proxy, finished, tmp_path):
     there = open_shards(URL, cache=tmp_path)
     assert asked_of_shards(proxy) == []
     assert len(proxy.requests) <= 4  # two files, each looked at and read
-    assert same_documents(there, open_shards(str(local))) == 110
+    assert same_documents(there, open_shards(str(finished))) == 110
     settled(there)
     assert asked_of_shards(proxy)
     proxy.clear()
     again = open_shards(URL, cache=tmp_path)
-    assert same_documents(again, open_shards(str(local))) == 110
+    assert same_documents(again, open_shards(str(finished))) == 110
     assert asked_of_shards(proxy) == []
 
 
-def test_every_document_is_read_through_failures_of_any_kind(proxy, local, tmp_path):
+def test_every_document_is_read_through_failures_of_any_kind(proxy, finished, tmp_path):
     proxy.fail_always(*FAULTS, method="GET", period=3)
     proxy.fail(Fault.RESET, Fault.SLOW_DOWN, method="HEAD")
     there = open_shards(URL, cache=tmp_path, check_files=True)
-    assert same_documents(there, open_shards(str(local))) == 110
+    assert same_documents(there, open_shards(str(finished))) == 110
     settled(there)
     assert set(proxy.faults) == set(FAULTS)
 
@@ -128,9 +112,9 @@ def read_all(shards, queue):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_workers_read_on_however_they_are_started(proxy, local, tmp_path, method):
+def test_workers_read_on_however_they_are_started(proxy, finished, tmp_path, method):
     shards = open_shards(URL, cache=tmp_path)
-    expected = [ids.tolist() for ids in open_shards(str(local))]
+    expected = [ids.tolist() for ids in open_shards(str(finished))]
     assert shards[100].tolist() == expected[100]
     context = multiprocessing.get_context(method)
     queue = context.SimpleQueue()
@@ -145,3 +129,46 @@ def test_workers_read_on_however_they_are_started(proxy, local, tmp_path, method
 def test_a_key_that_is_missing_is_told(folder, tmp_path):
     with pytest.raises(FileNotFoundError, match="no-plan"):
         open_shards(folder.url, cache=tmp_path).read_file("no-plan", limit=10)
+
+
+ROWS = {"batch_size": 3, "length": 40}
+LOADERS = {
+    "best-fit": lambda url, **cache: Loader(
+        open_shards(url, **cache), **ROWS, shuffle="document", seed=1, epochs=2
+    ),
+    "windows": lambda url, **cache: Loader(
+        open_shards(url, **cache), **ROWS, packing="windows", shuffle="block", epochs=2
+    ),
+    "conversations": lambda url, **cache: Loader(
+        open_shards(url, **cache), **ROWS, packing="conversations", epochs=2
+    ),
+    "mixture": lambda url, **cache: Loader(
+        open_shards(url, **cache), **ROWS, weights={"web": 1, "chats": 2}
+    ),
+    "nanochat": lambda url, **cache: NanochatLoader(
+        open_shards(url, source="web", **cache), **ROWS, buffer_size=10, tokenizer_batch_size=4
+    ),
+}
+
+
+def taken(loader, count):
+    return [(each.inputs, each.targets, each.state) for each in islice(loader, count)]
+
+
+@pytest.mark.parametrize("kind", LOADERS)
+def test_batches_are_those_of_the_disk_and_go_on_where_they_were(
+    proxy, finished, tmp_path, monkeypatch, kind
+):
+    monkeypatch.setattr(remote, "BLOCK_BYTES", 1 << 10)
+    proxy.fail_always(*FAULTS, method="GET", period=3)
+    expected = taken(LOADERS[kind](str(finished)), 30)
+    found = taken(LOADERS[kind](URL, cache=tmp_path / "one"), 13)
+    again = LOADERS[kind](URL, cache=tmp_path / "other")
+    again.load_state_dict(found[-1][2])
+    found += taken(again, 17)
+    assert len(found) == len(expected) == 30
+    for own, other in zip(found, expected, strict=True):
+        assert np.array_equal(own[0], other[0])
+        assert np.array_equal(own[1], other[1])
+        assert own[2] == other[2]
+    assert len(proxy.faults) > 3

@@ -27,8 +27,7 @@ from tiktoken.load import load_tiktoken_bpe
 from tokenizers import Regex, pre_tokenizers
 
 from nanotok_ray.chat import conversation_of
-from nanotok_ray.counts import resolve_pattern
-from nanotok_ray.counts.patterns import split
+from nanotok_ray.counts import resolve_pattern, split
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.tokenizer import Tokenizer, to_huggingface_split
 from tests.peers.native_output import tell

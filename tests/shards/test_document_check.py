@@ -317,6 +317,13 @@ def test_a_sample_is_three_documents_or_three_per_mille(batches, seed):
         assert sample.bytes * 1000 >= 3 * sum(sizes)
 
 
+@pytest.mark.parametrize(("count", "documents"), [(2, 2), (900, 3), (1000, 3), (10_000, 30)])
+def test_a_sample_takes_no_more_documents_than_it_must(count, documents):
+    sample = Sample("seed")
+    assert len(list(sample.choose(np.full(count, 100)))) == documents
+    assert (sample.documents, sample.bytes) == (documents, 100 * documents)
+
+
 @pytest.fixture
 def web(tmp_path):
     """Return a slice of a small corpus."""

@@ -20,17 +20,7 @@ from nanotok_ray.shards.check import record_problems
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.finished_output import copy_of, finished_output, rewrite
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    return finished_output(tmp_path_factory.mktemp("finished"))
-
-
-@pytest.fixture
-def out(finished, tmp_path):
-    return copy_of(finished, tmp_path / "out")
+from tests.support.finished_output import rewrite
 
 
 def records(out, source):

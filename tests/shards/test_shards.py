@@ -140,13 +140,17 @@ def test_special_tokens_spelled_out_in_texts_stay_text(job, tmp_path):
 
 def test_a_document_of_too_many_tokens_for_an_index_is_quarantined(job, tmp_path, monkeypatch):
     slices, tokenizer, settings = job
-    lengths = [len(tokenizer.encode(text)) + 1 for text in [*texts(40, seed=0), *texts(40, seed=1)]]
+    documents = [*texts(40, seed=0), *texts(40, seed=1)]
+    lengths = [len(tokenizer.encode(text)) + 1 for text in documents]
     most = sorted(lengths)[-3]
     monkeypatch.setattr(render, "MAX_DOCUMENT_TOKENS", most)
     out = Folder(str(tmp_path / "out"))
     record = tokenize_slice(slices["web"], settings, tokenizer=tokenizer, out=out)
     assert record["documents"] == {"in": 80, "out": 78, "quarantined": 2}
     assert record["quarantined"] == {"too many tokens": 2}
+    stored = [text for text, length in zip(documents, lengths, strict=True) if length <= most]
+    assert record["text_bytes"] == sum(len(text.encode()) for text in stored)
+    assert record["special_text"] == sum(text.count("<|bos|>") for text in stored)
     [name] = [file["name"] for file in record["files"] if file["name"].endswith(".jsonl")]
     entries = [json.loads(line) for line in out.read_bytes(name).splitlines()]
     rows = [row for row, length in enumerate(lengths) if length > most]

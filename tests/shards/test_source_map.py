@@ -1,6 +1,7 @@
 """The source map gives back the row of every document."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,3 +36,20 @@ def test_a_run_without_holes_takes_no_list():
     source_map = SourceMap(PIECES)
     source_map.add(0, 3, np.arange(10, 20))
     assert source_map.entries() == [{"file": "a", "row_group": 3, "first_row": 10, "rows": 10}]
+
+
+@pytest.mark.parametrize(
+    ("rows", "listed"),
+    [
+        ([0, 2, 3], {"absent": [1]}),
+        ([0, 3], {"absent": [1, 2]}),
+        ([0, 4], {"present": [0, 4]}),
+        ([0, 1, 6, 7], {"absent": [2, 3, 4, 5]}),
+        ([0, 1, 7, 8], {"present": [0, 1, 7, 8]}),
+    ],
+)
+def test_the_shorter_list_is_written_and_of_two_as_long_that_of_absent_rows(rows, listed):
+    source_map = SourceMap(PIECES)
+    source_map.add(0, 3, np.array(rows))
+    (entry,) = source_map.entries()
+    assert entry == {"file": "a", "row_group": 3, "first_row": 0, "rows": len(rows)} | listed

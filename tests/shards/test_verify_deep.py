@@ -105,14 +105,6 @@ def test_a_special_token_in_another_place_is_found(corpus, tmp_path):
     assert "document 0 is not row 0" in problem
 
 
-def test_a_mask_byte_is_found(corpus, tmp_path):
-    out = made(corpus, tmp_path / "out")
-    path = rewrite(out, "chats/train/0*.mask", lambda data: data[::-1])
-    problems = deep(out).problems
-    assert len(problems) > 3
-    assert all(path.stem in problem and "0.jsonl" in problem for problem in problems[:3])
-
-
 def test_a_source_that_changed_and_kept_its_size_is_named(corpus, tmp_path):
     out = made(corpus, tmp_path / "out")
     path = corpus / "chats/1.jsonl"

@@ -99,11 +99,6 @@ def test_a_record_that_changes_meanwhile_is_not_taken_for_sound(out):
     assert not result.passed
 
 
-def test_deep_and_no_sample_exclude_each_other(out, capsys):
-    assert main(["verify", str(out), "--deep", "--no-sample"]) == 2
-    assert "cannot be combined" in capsys.readouterr().err
-
-
 def test_an_interrupt_ends_it_with_its_exit_code_and_changes_nothing(out, monkeypatch, capsys):
     before = contents(out)
 

@@ -142,12 +142,3 @@ def test_dates_and_decimals_are_strings():
     days = pa.array([0, None], pa.date32())
     assert json_of(days).to_pylist() == ['"1970-01-01"', None]
     assert json_of(pa.array([1], pa.decimal128(5, 2))).to_pylist() == ['"1.00"']
-
-
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.list_(pa.string())])
-def test_the_end_of_an_array_is_written_as_its_values(kind):
-    said = ['a"', "", "\n", "d"]
-    values = said if pa.types.is_string(kind) or pa.types.is_large_string(kind) else [said, ["e"]]
-    for start in range(len(values)):
-        found = json_of(pa.array(values, kind).slice(start)).to_pylist()
-        assert [json.loads(each) for each in found] == values[start:]

@@ -180,15 +180,6 @@ def test_a_null_that_no_row_uses_is_no_error(tokenizer):
     same(tokenizer.encode_batch(array), expected(tokenizer, ["cat", "cat"]))
 
 
-def test_a_missing_text_of_a_list_may_be_empty_too(tokenizer):
-    for given_as in ([None, "cat"], [None, b"cat"]):
-        found = tokenizer.encode_batch(given_as, nulls="empty")
-        same(found, expected(tokenizer, ["", "cat"]))
-    for wrong in (["a", None], [b"a", None], [None], ["a", b"a"], [b"a", "a"]):
-        with pytest.raises(TypeError):
-            tokenizer.encode_batch(wrong)
-
-
 @pytest.mark.parametrize(
     ("array", "found"),
     [

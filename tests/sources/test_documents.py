@@ -108,20 +108,6 @@ def test_surrogates_become_their_character_or_the_replacement_character(text, ex
     assert to_utf8(text) == expected.encode()
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (None, "'None' is not an instance of 'str'"),
-        (1, "'int' object is not an instance of 'str'"),
-        (b"x", "'bytes' object is not an instance of 'str'"),
-    ],
-    ids=["None", "int", "bytes"],
-)
-def test_a_list_with_something_else_than_texts_is_a_type_error(value, message):
-    with pytest.raises(TypeError, match=f"^{message}$"):
-        as_documents(["a", value])
-
-
 def test_documents_are_given_back_as_they_are():
     documents = Documents.from_strings(["a"])
     assert as_documents(documents) is documents

@@ -233,12 +233,6 @@ def test_one_array_of_messages_a_line_is_no_array_of_documents(tmp_path):
     assert "c.jsonl, line 1: message 0 has no 'role'" in note
 
 
-def test_a_first_document_that_is_pretty_printed_is_only_noted(tmp_path):
-    (tmp_path / "a.jsonl").write_bytes(pretty(TEXTS[:1]) + b"\n" + lines(TEXTS))
-    (note,) = checked(tmp_path)
-    assert "5 of the first 20 documents" in note
-
-
 def test_a_compressed_file_that_is_not_named_so_is_told_its_name(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(gzip.compress(lines(TEXTS)))
     with pytest.raises(SourceError, match=r"The file is gzip: end its name in \.gz"):
@@ -343,10 +337,3 @@ def test_files_that_are_not_compressed_as_named_are_refused_beyond_the_limit(tmp
         make_plan(parse_recipe(text, overrides=["limits.max_tails=1"]))
     (note,) = make_plan(parse_recipe(text, overrides=["limits.max_tails=2"])).notes
     assert "1.jsonl.gz is not gzip" in note
-
-
-def test_a_source_of_empty_files_is_noted(tmp_path):
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in/a.jsonl").write_bytes(b"")
-    text = RECIPE.format(kind="text", path=tmp_path / "in", more="", out=tmp_path / "out")
-    assert make_plan(parse_recipe(text)).notes == ("source 'web' is empty",)

@@ -111,3 +111,13 @@ def test_what_is_no_header_ends_it(data):
     headers.update(data)
     assert headers.pages == []
     assert headers.batch_rows(max_rows=7) == 7
+
+
+@pytest.mark.parametrize("data", [b"\xff" * 100, b"\x00", b"\x15" + b"\x80" * 30])
+def test_after_what_is_no_header_no_page_is_found_any_more(tmp_path, data):
+    pq.write_table(pa.table({"text": ["a"]}), tmp_path / "a")
+    _, stored = chunk_of(tmp_path / "a")
+    headers = PageHeaders()
+    headers.update(data)
+    headers.update(stored)
+    assert headers.pages == []

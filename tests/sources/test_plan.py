@@ -1,77 +1,13 @@
-"""Plans: cuts that depend on one file alone, splits that stay frozen, keys of changed inputs."""
+"""Plans: splits that stay frozen, by the last file or by named files; keys of changed inputs."""
 
 import os
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from nanotok_ray.errors import PlanError
-from nanotok_ray.recipe import parse_recipe
-from nanotok_ray.sources import RowGroup, SourceFile, make_plan, plan_from_json, plan_to_json
-from nanotok_ray.sources.plan_build import cut_file, group_files
+from nanotok_ray.errors import PlanError, RecipeError
+from nanotok_ray.recipe import OutputRecipe, Recipe, SourceRecipe, parse_recipe
+from nanotok_ray.sources import Plan, make_plan, plan_from_json, plan_to_json
 from tests.support.small_corpus import recipe, texts, write_corpus, write_parquet
-
-FILES = st.dictionaries(
-    st.from_regex(r"[a-z]{1,8}", fullmatch=True), st.integers(0, 5000), min_size=1, max_size=60
-)
-
-
-def line_file(name, size):
-    return SourceFile(path=f"{name}.jsonl", url=f"/{name}", size=size, mtime_ns=0, format="jsonl")
-
-
-def groups_of(sizes, *, slice_bytes):
-    files = [line_file(name, size) for name, size in sorted(sizes.items())]
-    found = group_files(files, slice_bytes=slice_bytes)
-    return [
-        [(file.path, piece.start, piece.stop) for file, piece in group] for _, _, group in found
-    ]
-
-
-@given(FILES, st.integers(100_000, 2_000_000))
-def test_groups_hold_every_byte_once_and_in_order(sizes, slice_bytes):
-    flat = [part for group in groups_of(sizes, slice_bytes=slice_bytes) for part in group]
-    assert flat == [(f"{name}.jsonl", 0, size) for name, size in sorted(sizes.items())]
-
-
-@given(FILES, st.from_regex(r"[a-z]{1,8}", fullmatch=True), st.integers(500_000, 4_000_000))
-def test_an_added_small_file_changes_groups_only_up_to_the_next_cut_by_name(
-    sizes, added, slice_bytes
-):
-    before = groups_of(sizes, slice_bytes=slice_bytes)
-    after = groups_of({**sizes, added: 10}, slice_bytes=slice_bytes)
-    # Groups whose files all sort before the added one, and those after a common cut, are the same.
-    changed = [group for group in after if group not in before]
-    names = [path for group in changed for path, _, _ in group]
-    assert f"{added}.jsonl" in names or added in sizes
-    inner_cuts = [group[-1][0] for group in changed if group[-1][0] > f"{added}.jsonl"]
-    by_name = {
-        group[-1][0]
-        for name in sizes
-        for group in groups_of({name: sizes[name], "~": 1}, slice_bytes=slice_bytes)[:-1]
-    }
-    # No changed group begins after a cut by name that lies behind the added file.
-    assert all(cut not in by_name for cut in inner_cuts[:-1])
-
-
-@given(st.integers(0, 10_000), st.integers(1, 3000))
-def test_byte_ranges_cover_a_file_without_overlap(size, slice_bytes):
-    pieces = cut_file(line_file("a", size), slice_bytes=slice_bytes)
-    assert [piece.start for piece in pieces[1:]] == [piece.stop for piece in pieces[:-1]]
-    assert pieces[0].start == 0
-    assert pieces[-1].stop == size
-
-
-@given(st.lists(st.integers(0, 500), max_size=30), st.integers(1, 2000))
-def test_row_groups_are_gathered_up_to_the_target(sizes, slice_bytes):
-    layout = tuple(RowGroup(rows=1, num_bytes=size) for size in sizes)
-    file = SourceFile(path="a", url="/a", size=9, format="parquet", layout=layout)
-    pieces = cut_file(file, slice_bytes=slice_bytes)
-    assert [n for piece in pieces for n in range(piece.start, piece.stop)] == [*range(len(sizes))]
-    for piece in pieces:
-        own = sizes[piece.start : piece.stop]
-        assert sum(own) <= slice_bytes or len(own) == 1
 
 
 def splits_of(plan, source="web"):
@@ -150,3 +86,101 @@ def test_a_source_may_not_take_a_name_of_the_output_folder(tmp_path):
     """
     with pytest.raises(PlanError, match="records"):
         make_plan(parse_recipe(text))
+
+
+# Splits by named files
+
+NAMES = ("a.jsonl", "b.jsonl", "held/a.jsonl", "held/more/c.jsonl")
+
+
+def write_lines(folder, *names):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b'{"text": "a"}\n')
+
+
+def named_plan(folder, *val_files, previous: Plan | None = None, resplit=False) -> Plan:
+    source = SourceRecipe(
+        name="web", kind="text", paths=(str(folder),), split="files", val_files=val_files
+    )
+    recipe = Recipe(sources=(source,), output=OutputRecipe(path="/out"))
+    if previous is not None:
+        previous = plan_from_json(plan_to_json(previous))
+    return make_plan(recipe, previous=previous, resplit=resplit)
+
+
+def val_of(plan: Plan) -> list[str]:
+    (source,) = plan.sources
+    by_file = [
+        file.path for file, split in zip(source.files, source.splits, strict=True) if split == "val"
+    ]
+    by_slice = {file.path for each in plan.slices(split="val") for file in each.files}
+    assert set(by_file) == by_slice
+    return by_file
+
+
+@pytest.mark.parametrize(
+    ("val_files", "val"),
+    [
+        (("b.jsonl",), ["b.jsonl"]),
+        (("*.jsonl",), ["a.jsonl", "b.jsonl"]),
+        (("held/*.jsonl",), ["held/a.jsonl"]),
+        (("held/**", "a.jsonl"), ["a.jsonl", "held/a.jsonl", "held/more/c.jsonl"]),
+        (("**/a.jsonl",), ["a.jsonl", "held/a.jsonl"]),
+        (("**",), list(NAMES)),
+    ],
+    ids=str,
+)
+def test_val_is_what_is_named(tmp_path, val_files, val):
+    write_lines(tmp_path, *NAMES)
+    assert val_of(named_plan(tmp_path, *val_files)) == val
+
+
+@pytest.mark.parametrize("pattern", ["c.jsonl", "held", "*.parquet", "/held/a.jsonl", "more/*"])
+def test_a_name_that_is_no_file_is_refused(tmp_path, pattern):
+    write_lines(tmp_path, *NAMES)
+    with pytest.raises(PlanError, match=r"source\.web\.val_files has .*none of its 4 files"):
+        named_plan(tmp_path, "a.jsonl", pattern)
+
+
+def test_files_added_later_are_train_unless_they_are_named(tmp_path):
+    write_lines(tmp_path, *NAMES)
+    first = named_plan(tmp_path, "held/**")
+    write_lines(tmp_path, "c.jsonl", "held/d.jsonl")
+    second = named_plan(tmp_path, "held/**", previous=first)
+    assert val_of(second) == ["held/a.jsonl", "held/d.jsonl", "held/more/c.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("val_files", "told"),
+    [
+        (
+            ("held/**", "a.jsonl"),
+            "val_files now names what the first plan froze as train: a.jsonl;",
+        ),
+        (
+            ("held/a.jsonl",),
+            "no longer names what the first plan froze as val: held/more/c.jsonl;",
+        ),
+    ],
+    ids=str,
+)
+def test_a_frozen_file_is_not_moved_without_resplit(tmp_path, val_files, told):
+    write_lines(tmp_path, *NAMES)
+    first = named_plan(tmp_path, "held/**")
+    with pytest.raises(PlanError) as caught:
+        named_plan(tmp_path, *val_files, previous=first)
+    assert told in str(caught.value)
+    assert "--resplit" in str(caught.value)
+    moved = named_plan(tmp_path, *val_files, previous=first, resplit=True)
+    assert val_of(moved) == val_of(named_plan(tmp_path, *val_files))
+
+
+@pytest.mark.parametrize(
+    ("split", "val_files"),
+    [("files", ()), ("files", ("",)), ("train", ("a",)), ("share:0.1", ("a",))],
+    ids=str,
+)
+def test_val_files_and_the_split_files_go_together(split, val_files):
+    with pytest.raises(RecipeError, match=r"source\.web\.val_files"):
+        SourceRecipe(name="web", kind="text", paths=("a",), split=split, val_files=val_files)

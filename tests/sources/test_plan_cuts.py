@@ -126,4 +126,25 @@ def test_few_groups_end_at_the_limit():
     by_limit = [members for members in slices[:-1] if not is_landmark(members[-1])]
     at_landmarks = sum(map(is_landmark, files))
     assert 0 < len(by_limit) / at_landmarks < 0.03
+    assert {len(members) for members in by_limit} == {GROUP_LIMIT * 8}  # eight files weigh a slice
+    assert max(map(len, slices)) == GROUP_LIMIT * 8
     assert 3 < len(files) / len(slices) < 5  # a quarter of the names end a group
+
+
+@given(st.integers(0, 10_000), st.integers(1, 3000))
+def test_byte_ranges_cover_a_file_without_overlap(size, slice_bytes):
+    pieces = cut_file(a_file("a", size, "jsonl"), slice_bytes=slice_bytes)
+    assert [piece.start for piece in pieces[1:]] == [piece.stop for piece in pieces[:-1]]
+    assert pieces[0].start == 0
+    assert pieces[-1].stop == size
+
+
+@given(st.lists(st.integers(0, 500), max_size=30), st.integers(1, 2000))
+def test_row_groups_are_gathered_up_to_the_target(sizes, slice_bytes):
+    layout = tuple(RowGroup(rows=1, num_bytes=size) for size in sizes)
+    file = SourceFile(path="a", url="/a", size=9, format="parquet", layout=layout)
+    pieces = cut_file(file, slice_bytes=slice_bytes)
+    assert [n for piece in pieces for n in range(piece.start, piece.stop)] == [*range(len(sizes))]
+    for piece in pieces:
+        own = sizes[piece.start : piece.stop]
+        assert sum(own) <= slice_bytes or len(own) == 1

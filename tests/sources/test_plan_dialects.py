@@ -170,14 +170,6 @@ def test_the_start_of_a_compressed_file_is_decoded(tmp_path, compression):
     assert (list(dialects(found).values()), found.notes) == (["gsm8k"] * 2, ())
 
 
-def test_a_file_that_is_not_compressed_as_it_is_called_is_told_once(tmp_path):
-    write(tmp_path / "a.jsonl.gz", MATHS)
-    found = resolved(tmp_path)
-    assert dialects(found) == {"a.jsonl.gz": "messages"}
-    (note,) = found.notes
-    assert "a.jsonl.gz is not gzip (it begins b'{\"qu')" in note
-
-
 def test_of_a_remote_file_the_start_is_fetched_once_and_nothing_more(monkeypatch):
     folder = Folder(f"memory:///{uuid.uuid4().hex}")
     for name in ("a.jsonl", "b.jsonl.gz"):

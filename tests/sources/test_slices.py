@@ -56,6 +56,13 @@ def test_with_a_share_every_byte_is_in_one_split(tmp_path):
     assert train.bytes_in + val.bytes_in == sum(map(len, texts)) + 4
 
 
+def test_a_share_that_rounds_to_all_takes_all(tmp_path):
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"text": "{number}"}}\n' for number in range(99)))
+    train, val = (SliceReading(each) for each in slices_of(tmp_path, split=f"share:0.{'9' * 40}"))
+    assert [len(batch.documents) for _, batch in train] == []
+    assert sum(len(batch.documents) for _, batch in val) == 99
+
+
 def test_the_documents_of_a_share_stay_in_their_split_when_files_are_added(tmp_path):
     def val_texts():
         slices = slices_of(tmp_path, split="share:0.3", format="lines")

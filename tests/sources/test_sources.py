@@ -14,7 +14,7 @@ import pytest
 
 from nanotok_ray.errors import SourceError
 from nanotok_ray.recipe import SourceRecipe
-from nanotok_ray.sources import ResolvedSource, RowGroup, read_piece, resolve
+from nanotok_ray.sources import ResolvedSource, read_piece, resolve
 from nanotok_ray.sources.stored import check_unchanged
 from nanotok_ray.storage import Folder, InputFile
 
@@ -151,18 +151,6 @@ def test_one_source_has_one_format(folder):
         resolve_in(folder, "")
     for part in ["'web' mixes the formats", "b.jsonl)", "a.parquet)", "source for each format"]:
         assert part in str(caught.value)
-
-
-def test_a_parquet_file_brings_its_row_groups_and_the_hash_of_its_footer(folder):
-    write_all(folder, "a.parquet", data=parquet(["a", "b", "c"]))
-    write_all(folder, "b.parquet", data=parquet([]))
-    a, b = resolve_in(folder, "*.parquet").files
-    assert [group.rows for group in a.layout] == [2, 1]
-    assert all(isinstance(group, RowGroup) and group.num_bytes > 0 for group in a.layout)
-    assert sum(group.rows for group in b.layout) == 0
-    assert len(a.footer_sha256) == len(b.footer_sha256) == 64
-    assert a.footer_sha256 != b.footer_sha256
-    assert (a.format, a.compression) == ("parquet", None)
 
 
 @pytest.mark.parametrize(

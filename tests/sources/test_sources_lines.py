@@ -18,36 +18,12 @@ from hypothesis import strategies as st
 
 from nanotok_ray import _core
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.sources import MAX_BATCH_BYTES, Piece, read_piece
+from nanotok_ray.sources import MAX_BATCH_BYTES, read_piece
 from nanotok_ray.sources import lines as line_blocks
 from nanotok_ray.storage import Folder, StoreRetryPolicy, use_retry_policy
+from tests.support.read_pieces import ReadPiece, is_tail, piece_of
 
 BOM = b"\xef\xbb\xbf"
-
-
-def is_tail(bad):
-    return bad.reason.startswith("tail: ")
-
-
-def piece_of(url, *, start=0, stop=None, form="jsonl", compression=None) -> Piece:
-    stop = Path(url).stat().st_size if stop is None else stop
-    return Piece(
-        url=str(url), path="a", format=form, compression=compression, start=start, stop=stop
-    )
-
-
-class Result:
-    """All batches of a piece, joined."""
-
-    def __init__(self, piece, *, kind="text", column="text", **options):
-        reader = read_piece(piece, kind=kind, column=column, **options)
-        self.batches = list(reader)
-        self.documents = [each for batch in self.batches for each in batch.documents]
-        self.positions = [int(n) for batch in self.batches for n in batch.positions]
-        self.numbers = [int(n) for batch in self.batches for n in batch.numbers]
-        self.bad = [bad for batch in self.batches for bad in batch.bad]
-        self.blank = sum(batch.blank for batch in self.batches)
-        self.sha256, self.num_bytes = reader.sha256, reader.num_bytes
 
 
 def compressed(data: bytes, compression: str) -> bytes:
@@ -74,7 +50,7 @@ def test_documents_have_position_and_number_and_blank_lines_are_counted(tmp_path
         b"\r\n",
     ]
     path.write_bytes(b"".join(lines) + line_of("three")[:-1])
-    result = Result(piece_of(path))
+    result = ReadPiece(piece_of(path))
     assert result.documents == [b"one", b"two\n", b"three"]
     starts = np.cumsum([0, *map(len, lines)]).tolist()
     assert result.positions == [starts[0], starts[4], starts[6]]
@@ -104,7 +80,7 @@ def test_documents_have_position_and_number_and_blank_lines_are_counted(tmp_path
 )
 def test_the_text_of_a_line_is_its_utf8(tmp_path, line, expected):
     (tmp_path / "a").write_bytes(line)
-    result = Result(piece_of(tmp_path / "a"))
+    result = ReadPiece(piece_of(tmp_path / "a"))
     assert result.documents == [expected.encode()]
     assert result.bad == []
 
@@ -137,7 +113,7 @@ def test_the_text_of_a_line_is_its_utf8(tmp_path, line, expected):
 )
 def test_a_bad_line_is_set_aside_with_a_reason_and_the_next_is_read(tmp_path, line, reason):
     (tmp_path / "a").write_bytes(line_of("before") + line + b"\r\n" + line_of("after"))
-    result = Result(piece_of(tmp_path / "a"))
+    result = ReadPiece(piece_of(tmp_path / "a"))
     assert result.documents == [b"before", b"after"]
     assert result.numbers == [0, 2]
     (bad,) = result.bad
@@ -151,7 +127,7 @@ def test_a_bad_line_is_set_aside_with_a_reason_and_the_next_is_read(tmp_path, li
 def test_a_conversation_is_its_line_as_it_is(tmp_path, kind):
     lines = [b'{"messages": [ ]}', b'[{"role":"user"}]', b"  {}", '["é"]'.encode(), b"{", b"3"]
     (tmp_path / "a").write_bytes(BOM + b"\r\n".join([*lines, b" \t", b'["\xff"]', b'"a"']))
-    result = Result(piece_of(tmp_path / "a"), kind=kind, column="")
+    result = ReadPiece(piece_of(tmp_path / "a"), kind=kind, column="")
     assert result.documents == [*lines, b'"a"']
     assert [each.reason for each in result.bad] == ["invalid UTF-8: at byte 2"]
     assert (result.numbers, result.blank) == ([0, 1, 2, 3, 4, 5, 7], 1)
@@ -161,7 +137,7 @@ def test_a_conversation_with_an_id_is_parsed_for_it(tmp_path):
     good = [b'{"messages": [ ]}', b'[{"role":"user"}]', b"  {}", '["é"]'.encode()]
     bad = [b"{", b"3", b'"a"', b'["\xff"]']
     (tmp_path / "a").write_bytes(BOM + b"\r\n".join([*good, *bad]))
-    result = Result(piece_of(tmp_path / "a"), kind="chat", column="", id_column="id")
+    result = ReadPiece(piece_of(tmp_path / "a"), kind="chat", column="", id_column="id")
     assert result.documents == good
     assert [each.reason.partition(":")[0] for each in result.bad] == [
         "invalid JSON",
@@ -189,8 +165,8 @@ def test_conversations_read_in_whole_blocks_are_those_parsed_one_by_one(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(line_blocks, "BLOCK_BYTES", 8)  # nearly all lines lie in later blocks
         options = {"kind": "chat", "column": "", "max_document_bytes": most}
-        fast = Result(piece_of(path), **options)
-        slow = Result(piece_of(path), id_column="id", **options)
+        fast = ReadPiece(piece_of(path), **options)
+        slow = ReadPiece(piece_of(path), id_column="id", **options)
     no_json = [bad for bad in slow.bad if bad.reason.startswith("invalid JSON")]
     kept = dict(zip(slow.numbers, zip(slow.positions, slow.documents, strict=True), strict=True))
     found = dict(zip(fast.numbers, zip(fast.positions, fast.documents, strict=True), strict=True))
@@ -202,7 +178,7 @@ def test_conversations_read_in_whole_blocks_are_those_parsed_one_by_one(
 
 def test_a_plain_line_is_a_document_and_only_an_empty_one_is_blank(tmp_path):
     (tmp_path / "a").write_bytes(BOM + b"one\r\n\n \n\r\r\n\xff\nx\ry\x0bz\x85\n" + "é".encode())
-    result = Result(piece_of(tmp_path / "a", form="lines"))
+    result = ReadPiece(piece_of(tmp_path / "a", form="lines"))
     assert result.documents == [b"one", b" ", b"\r", "é".encode()]
     assert [each.reason for each in result.bad] == [
         "invalid UTF-8: at byte 0",
@@ -235,10 +211,10 @@ def test_pieces_cut_anywhere_give_the_documents_of_the_whole_file(
 def check_cuts(path: Path, *, form: str, cuts: list[int]) -> None:
     """See that pieces hold together what the whole file holds."""
     size = path.stat().st_size
-    whole = Result(piece_of(path, form=form))
+    whole = ReadPiece(piece_of(path, form=form))
     bounds = sorted({0, *cuts, size}) if size else [0, 0]
     pieces = [
-        Result(piece_of(path, form=form, start=start, stop=stop), batch_documents=2)
+        ReadPiece(piece_of(path, form=form, start=start, stop=stop), batch_documents=2)
         for start, stop in pairwise(bounds)
     ]
     assert list(chain.from_iterable(each.documents for each in pieces)) == whole.documents
@@ -252,13 +228,6 @@ def check_cuts(path: Path, *, form: str, cuts: list[int]) -> None:
         assert numbers == list(range(len(numbers)))
 
 
-def test_every_single_cut_gives_the_documents_of_the_whole_file(tmp_path):
-    path = tmp_path / "a"
-    path.write_bytes(BOM + "é\r\n\r\n\n🙂".encode() + b"\r\na\n\xff\n\nlast")
-    for cut in range(path.stat().st_size + 1):
-        check_cuts(path, form="lines", cuts=[cut])
-
-
 def test_a_line_longer_than_blocks_and_pieces_belongs_to_the_first(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"a\n" + b"x" * 3_000_000 + b"\nb\n")
@@ -266,14 +235,14 @@ def test_a_line_longer_than_blocks_and_pieces_belongs_to_the_first(tmp_path):
     texts = []
     for start in range(0, size, 500_000):
         piece = piece_of(path, form="lines", start=start, stop=min(size, start + 500_000))
-        texts.append([len(each) for each in Result(piece).documents])
+        texts.append([len(each) for each in ReadPiece(piece).documents])
     assert texts == [[1, 3_000_000], [], [], [], [], [], [1]]
 
 
 def test_an_empty_file_has_no_documents(tmp_path):
     (tmp_path / "a").write_bytes(b"")
     for form in ("lines", "jsonl"):
-        result = Result(piece_of(tmp_path / "a", form=form))
+        result = ReadPiece(piece_of(tmp_path / "a", form=form))
         assert result.batches == []
         assert (result.num_bytes, result.sha256) == (0, hashlib.sha256(b"").hexdigest())
 
@@ -281,7 +250,7 @@ def test_an_empty_file_has_no_documents(tmp_path):
 def test_a_batch_ends_at_its_documents_or_bytes(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"a\n" * 10 + (b"x" * (MAX_BATCH_BYTES // 2) + b"\n") * 3)
-    result = Result(piece_of(path, form="lines"), batch_documents=4)
+    result = ReadPiece(piece_of(path, form="lines"), batch_documents=4)
     assert [len(batch.documents) for batch in result.batches] == [4, 4, 4, 1]
     assert sum(len(batch.documents) for batch in result.batches) == 13
     assert all(batch.documents.num_bytes <= 1.6 * MAX_BATCH_BYTES for batch in result.batches)
@@ -291,9 +260,9 @@ def test_a_file_that_shrank_or_vanished_since_the_plan_is_named(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"a\nb\n")
     with pytest.raises(SourceError, match=r"/a changed .* 4 bytes, 9 were planned"):
-        Result(piece_of(path, form="lines", stop=9))
+        ReadPiece(piece_of(path, form="lines", stop=9))
     with pytest.raises(SourceError, match=r"cannot read .*/b: No such file"):
-        Result(piece_of(tmp_path / "b", form="lines", stop=9))
+        ReadPiece(piece_of(tmp_path / "b", form="lines", stop=9))
 
 
 @pytest.mark.parametrize("compression", ["gzip", "zstd"])
@@ -302,7 +271,7 @@ class TestCompressed:
         parts = [BOM + line_of("one") + b'{"text": "tw', b"", b'o"}\r\n\n', line_of("three")[:-1]]
         path = tmp_path / "a"
         path.write_bytes(b"".join(compressed(part, compression) for part in parts))
-        result = Result(piece_of(path, compression=compression))
+        result = ReadPiece(piece_of(path, compression=compression))
         assert result.documents == [b"one", b"two", b"three"]
         assert result.positions[1] == len(BOM + line_of("one"))
         assert (result.bad, result.blank) == ([], 1)
@@ -312,14 +281,14 @@ class TestCompressed:
     def test_nothing_compressed_is_no_document(self, tmp_path, compression):
         for content in (b"", compressed(b"", compression)):
             (tmp_path / "a").write_bytes(content)
-            assert Result(piece_of(tmp_path / "a", compression=compression)).batches == []
+            assert ReadPiece(piece_of(tmp_path / "a", compression=compression)).batches == []
 
     @pytest.mark.parametrize("cut", [1, 100, 5_000, 300_000])
     def test_a_cut_file_gives_its_good_lines_and_then_a_tail(self, tmp_path, compression, cut):
         texts, path = noise(20_000), tmp_path / "a"
         content = compressed(b"".join(map(line_of, texts)), compression)[:-cut]
         path.write_bytes(content)
-        result = Result(piece_of(path, compression=compression))
+        result = ReadPiece(piece_of(path, compression=compression))
         good = len(result.documents)
         assert result.documents == [text.encode() for text in texts[:good]]
         lost = len(b"".join(map(line_of, texts[good:])))
@@ -338,7 +307,8 @@ class TestCompressed:
         path = tmp_path / "a"
         path.write_bytes(compressed(b"".join(map(line_of, noise(9_000))), compression)[:-3_000])
         one, other = (
-            Result(piece_of(path, compression=compression), batch_documents=n) for n in (7, 5_000)
+            ReadPiece(piece_of(path, compression=compression), batch_documents=n)
+            for n in (7, 5_000)
         )
         assert one.documents == other.documents
         assert one.bad == other.bad
@@ -349,7 +319,7 @@ class TestCompressed:
         middle = len(content) // 2
         content[middle : middle + 3000] = b"\xff" * 3000
         path.write_bytes(content)
-        result = Result(piece_of(path, compression=compression))
+        result = ReadPiece(piece_of(path, compression=compression))
         assert is_tail(result.bad[-1])
         assert sum(is_tail(bad) for bad in result.bad) == 1
         assert result.documents[:5_000] == [text.encode() for text in texts[:5_000]]
@@ -358,7 +328,7 @@ class TestCompressed:
     @pytest.mark.parametrize("content", [b"not compressed at all\n", b"\x1f\x8b", b"\x28"])
     def test_what_is_not_compressed_is_one_tail(self, tmp_path, compression, content):
         (tmp_path / "a").write_bytes(content)
-        result = Result(piece_of(tmp_path / "a", compression=compression, form="lines"))
+        result = ReadPiece(piece_of(tmp_path / "a", compression=compression, form="lines"))
         assert result.documents == []
         (tail,) = result.bad
         assert is_tail(tail)
@@ -366,7 +336,7 @@ class TestCompressed:
 
     def test_bytes_after_the_last_member_are_a_tail(self, tmp_path, compression):
         (tmp_path / "a").write_bytes(compressed(b"a\nb\n", compression) + b"garbage")
-        result = Result(piece_of(tmp_path / "a", compression=compression, form="lines"))
+        result = ReadPiece(piece_of(tmp_path / "a", compression=compression, form="lines"))
         assert result.documents == [b"a", b"b"]
         assert [is_tail(bad) for bad in result.bad] == [True]
         assert result.bad[0].position == 4
@@ -374,17 +344,17 @@ class TestCompressed:
     def test_another_size_than_planned_is_refused(self, tmp_path, compression):
         (tmp_path / "a").write_bytes(compressed(b"a\nb\n", compression))
         with pytest.raises(SourceError, match="3 were planned"):
-            Result(piece_of(tmp_path / "a", compression=compression, form="lines", stop=3))
+            ReadPiece(piece_of(tmp_path / "a", compression=compression, form="lines", stop=3))
 
     def test_a_document_is_the_decoded_file(self, tmp_path, compression):
         text = "é\r\n\n" * 100_000
         path = tmp_path / "a"
         path.write_bytes(compressed(BOM + text.encode(), compression))
-        result = Result(piece_of(path, form="document", compression=compression))
+        result = ReadPiece(piece_of(path, form="document", compression=compression))
         assert result.documents == [BOM + text.encode()]
         assert result.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
         path.write_bytes(path.read_bytes()[:-1])
-        broken = Result(piece_of(path, form="document", compression=compression))
+        broken = ReadPiece(piece_of(path, form="document", compression=compression))
         assert broken.documents == []
         (tail,) = broken.bad
         assert is_tail(tail)
@@ -411,7 +381,7 @@ def test_a_line_above_the_limit_is_set_aside_and_the_next_is_read(tmp_path, comp
     content = BOM + ending.join([AT_LIMIT[0], *long, b"", AT_LIMIT[1], b"e" * 40])
     path.write_bytes(content if compression is None else compressed(content, compression))
     piece = piece_of(path, form="lines", compression=compression)
-    result = Result(piece, max_document_bytes=LIMIT)
+    result = ReadPiece(piece, max_document_bytes=LIMIT)
     assert result.documents == AT_LIMIT
     assert result.numbers == [0, 4]
     assert [(bad.number, bad.num_bytes, bad.hash64) for bad in result.bad] == [
@@ -430,7 +400,7 @@ def test_a_line_above_the_limit_is_set_aside_and_the_next_is_read(tmp_path, comp
 
 def test_a_json_line_above_the_limit_is_set_aside_whatever_its_text(tmp_path):
     (tmp_path / "a").write_bytes(line_of("one", more="x" * 100) + line_of("two"))
-    result = Result(piece_of(tmp_path / "a"), max_document_bytes=50)
+    result = ReadPiece(piece_of(tmp_path / "a"), max_document_bytes=50)
     assert result.documents == [b"two"]
     assert [bad.reason.partition(":")[0] for bad in result.bad] == ["too large"]
 
@@ -438,7 +408,7 @@ def test_a_json_line_above_the_limit_is_set_aside_whatever_its_text(tmp_path):
 def test_a_long_line_that_is_broken_off_is_part_of_the_tail(tmp_path):
     path, stored = tmp_path / "a", compressed(b"a\n" + b"b" * 3_000_000, "gzip")
     path.write_bytes(stored[:-100])
-    result = Result(piece_of(path, form="lines", compression="gzip"), max_document_bytes=LIMIT)
+    result = ReadPiece(piece_of(path, form="lines", compression="gzip"), max_document_bytes=LIMIT)
     assert result.documents == [b"a"]
     assert [(is_tail(bad), bad.position) for bad in result.bad] == [(True, 2)]
 
@@ -449,7 +419,7 @@ def test_a_document_above_the_limit_is_set_aside(tmp_path, compression, size, is
     path, content = tmp_path / "a", b"a" * size
     path.write_bytes(content if compression is None else compressed(content, compression))
     piece = piece_of(path, form="document", compression=compression)
-    result = Result(piece, max_document_bytes=LIMIT)
+    result = ReadPiece(piece, max_document_bytes=LIMIT)
     assert result.documents == ([] if is_bad else [content])
     assert [bad.reason.partition(":")[0] for bad in result.bad] == ["too large"] * is_bad
     assert [bad.num_bytes for bad in result.bad] == [path.stat().st_size] * is_bad
@@ -462,7 +432,7 @@ def test_an_endless_line_costs_the_limit_and_not_its_size(tmp_path, form):
     path.write_bytes(compressed(b"a" * (200 << 20), "gzip"))
     piece = piece_of(path, form=form, compression="gzip")
     tracemalloc.start()
-    result = Result(piece, max_document_bytes=1 << 20)
+    result = ReadPiece(piece, max_document_bytes=1 << 20)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert [bad.reason.partition(":")[0] for bad in result.bad] == ["too large"]
@@ -506,7 +476,7 @@ def test_any_bytes_are_documents_or_accounted_for(tmp_path_factory, content, cut
     path.write_bytes(gzip.compress(content + b"\n", mtime=0)[:cut])
     for form in ("jsonl", "lines", "document"):
         for compression in (None, "gzip", "zstd"):
-            result = Result(piece_of(path, form=form, compression=compression))
+            result = ReadPiece(piece_of(path, form=form, compression=compression))
             assert result.num_bytes == path.stat().st_size
             assert all(_is_utf8(document) for document in result.documents)
             assert result.documents or result.bad or result.blank or result.num_bytes == 0
@@ -519,7 +489,7 @@ def _is_utf8(data: bytes) -> bool:
 @pytest.mark.parametrize("content", [b"", b"a\r\n\nb", BOM + b"x", b"\n" * 3])
 def test_a_document_is_the_file_as_it_is(tmp_path, content):
     (tmp_path / "a").write_bytes(content)
-    result = Result(piece_of(tmp_path / "a", form="document"))
+    result = ReadPiece(piece_of(tmp_path / "a", form="document"))
     assert result.documents == [content]
     assert (result.positions, result.numbers, result.bad) == ([0], [0], [])
     assert (result.num_bytes, result.sha256) == (len(content), hashlib.sha256(content).hexdigest())
@@ -527,7 +497,7 @@ def test_a_document_is_the_file_as_it_is(tmp_path, content):
 
 def test_a_document_that_is_not_utf8_is_set_aside(tmp_path):
     (tmp_path / "a").write_bytes(b"ab\xffc")
-    result = Result(piece_of(tmp_path / "a", form="document"))
+    result = ReadPiece(piece_of(tmp_path / "a", form="document"))
     assert result.documents == []
     (bad,) = result.bad
     assert (bad.reason, bad.num_bytes, bad.number) == ("invalid UTF-8: at byte 2", 4, 0)
@@ -538,27 +508,6 @@ def test_what_was_read_is_known_only_at_the_end(tmp_path):
     reader = read_piece(piece_of(tmp_path / "a", form="lines"), kind="text", column="")
     with pytest.raises(AssertionError, match="not read to its end"):
         _ = reader.sha256
-
-
-def test_remote_files_are_read_like_local_ones(tmp_path):
-    content = b"".join(map(line_of, noise(2_000)))
-    folder = Folder(f"memory:///{uuid.uuid4().hex}")
-    for compression in (None, "gzip", "zstd"):
-        data = content if compression is None else compressed(content, compression)[:-50]
-        folder.write_whole("a", data)
-        (tmp_path / "a").write_bytes(data)
-        local = Result(piece_of(tmp_path / "a", compression=compression))
-        remote = Result(
-            piece_of(folder.join("a"), compression=compression, stop=len(data)), batch_documents=9
-        )
-        assert remote.documents == local.documents
-        assert remote.bad == local.bad
-        assert (remote.sha256, remote.num_bytes) == (local.sha256, local.num_bytes)
-    middle = len(content) // 2
-    folder.write_whole("a", content)
-    first = Result(piece_of(folder.join("a"), stop=middle))
-    second = Result(piece_of(folder.join("a"), start=middle, stop=len(content)))
-    assert len(first.documents) + len(second.documents) == 2_000
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "zstd"])
@@ -576,7 +525,7 @@ def test_a_store_that_fails_for_a_moment_is_no_damage(monkeypatch, compression):
     monkeypatch.setattr(MemoryFile, "read", fail)
     policy = StoreRetryPolicy(first_wait=0)
     with use_retry_policy(policy), pytest.raises(TransientIOError, match="try again"):
-        Result(piece_of(folder.join("a"), compression=compression, stop=len(data)))
+        ReadPiece(piece_of(folder.join("a"), compression=compression, stop=len(data)))
 
 
 def test_a_disk_that_fails_is_no_damage(tmp_path, monkeypatch):
@@ -590,7 +539,7 @@ def test_a_disk_that_fails_is_no_damage(tmp_path, monkeypatch):
 
     monkeypatch.setattr(stored.StoredFile, "read", fail)
     with pytest.raises(OSError, match="Input/output error"):
-        Result(piece_of(path, compression="gzip", form="lines"))
+        ReadPiece(piece_of(path, compression="gzip", form="lines"))
 
 
 def test_pieces_and_batches_survive_pickle(tmp_path):

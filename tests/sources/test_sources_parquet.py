@@ -1,8 +1,6 @@
 """Reading parquet: every row of one string column once, with its place in the file."""
 
 import hashlib
-import pickle
-import uuid
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +11,9 @@ from hypothesis import strategies as st
 
 from nanotok_ray import _core
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.sources import Piece, parquet_pages, read_piece
-from nanotok_ray.sources.parquet_column import read_footer
-from nanotok_ray.sources.parquet_pages import PageHeaders
-from nanotok_ray.storage import Folder
+from nanotok_ray.recipe import SourceRecipe
+from nanotok_ray.sources import parquet_pages, read_piece, resolve
+from tests.support.read_pieces import ReadPiece, is_tail, piece_of
 
 STRINGS = {
     "string": pa.string(),
@@ -27,26 +24,19 @@ STRINGS = {
 }
 
 
-def is_tail(bad):
-    return bad.reason.startswith("tail: ")
+class Result(ReadPiece):
+    """Row groups of a file."""
+
+    def __init__(self, url, start, stop, **options):
+        super().__init__(piece_of(url, start=start, stop=stop, form="parquet"), **options)
 
 
-def piece_of(url, start, stop) -> Piece:
-    return Piece(url=str(url), path="a", format="parquet", compression=None, start=start, stop=stop)
-
-
-class Result:
-    """All batches of a piece, joined."""
-
-    def __init__(self, url, start, stop, *, column="text", **options):
-        piece = piece_of(url, start, stop)
-        reader = read_piece(piece, kind="text", column=column, **options)
-        self.batches = list(reader)
-        self.documents = [each for batch in self.batches for each in batch.documents]
-        self.positions = [int(n) for batch in self.batches for n in batch.positions]
-        self.numbers = [int(n) for batch in self.batches for n in batch.numbers]
-        self.bad = [bad for batch in self.batches for bad in batch.bad]
-        self.sha256, self.num_bytes = reader.sha256, reader.num_bytes
+def planned(path, *, column="text"):
+    """Return what a plan says of a file."""
+    source = SourceRecipe(
+        name="web", kind="text", paths=(str(path),), format="parquet", column=column
+    )
+    return resolve(source).files[0]
 
 
 def write(path, texts, kind=None, **options) -> pq.FileMetaData:
@@ -89,16 +79,6 @@ def test_the_hash_is_of_the_stored_bytes_of_the_column(tmp_path, compression, di
     assert result.sha256 == hashlib.sha256(stored).hexdigest()
     assert result.num_bytes == len(stored)
     assert result.positions == list(range(10, 30))
-
-
-def test_the_hash_is_the_same_for_chunks_too_large_to_keep(tmp_path, monkeypatch):
-    write(tmp_path / "a", ["text" * n for n in range(30)])
-    kept = Result(tmp_path / "a", 0, 3)
-    monkeypatch.setattr(parquet_pages, "_MAX_WINDOW_BYTES", 10)
-    monkeypatch.setattr(parquet_pages, "_BLOCK_BYTES", 7)
-    read_twice = Result(tmp_path / "a", 0, 3)
-    assert read_twice.documents == kept.documents
-    assert (read_twice.sha256, read_twice.num_bytes) == (kept.sha256, kept.num_bytes)
 
 
 def test_nulls_and_invalid_utf8_are_set_aside_with_their_rows(tmp_path):
@@ -219,16 +199,6 @@ def test_damage_ends_a_row_group_in_a_tail_that_names_its_rows(tmp_path, compres
     assert Result(path, 3, 4).documents == [text.encode() for text in texts[30:]]
 
 
-def test_a_page_whose_checksum_is_wrong_is_damage(tmp_path):
-    path = tmp_path / "a"
-    texts = [f"text {number}" for number in range(20)]
-    write(path, texts, compression="none", use_dictionary=False, write_page_checksum=True)
-    path.write_bytes(path.read_bytes().replace(b"text 13", b"test 13"))
-    result = Result(path, 0, 2)
-    assert result.documents == [text.encode() for text in texts[:10]]
-    assert [is_tail(bad) for bad in result.bad] == [True]
-
-
 def test_each_damaged_row_group_has_a_tail_and_keeps_the_rows_before_the_damage(tmp_path):
     path = tmp_path / "a"
     texts = [f"text {number:02}" for number in range(40)]
@@ -263,7 +233,7 @@ def test_rows_that_are_large_in_memory_alone_are_decoded_a_few_at_a_time(tmp_pat
     texts = pa.DictionaryArray.from_arrays(column, pa.array([large]))
     pq.write_table(pa.table({"text": texts}), tmp_path / "a", dictionary_pagesize_limit=1 << 30)
     assert (tmp_path / "a").stat().st_size < 10 << 20
-    reader = read_piece(piece_of(tmp_path / "a", 0, 1), kind="text", column="text")
+    reader = read_piece(piece_of(tmp_path / "a", form="parquet"), kind="text", column="text")
     batch = next(iter(reader))
     assert batch.documents.num_bytes <= 256 << 20
 
@@ -291,13 +261,12 @@ def test_one_wrong_byte_never_raises_nor_loses_a_row_silently(tmp_path_factory, 
     [
         ("txt", ["no column 'txt'", "'id', 'text', 'more'", "set column"]),
         ("id", ["column 'id' is of type int64", "cast to string"]),
-        ("", ["no column ''"]),
     ],
 )
 def test_a_column_that_cannot_be_read_is_named(tmp_path, column, parts):
     write(tmp_path / "a", ["a"])
     for use in (
-        lambda: read_footer(str(tmp_path / "a"), column=column),
+        lambda: planned(tmp_path / "a", column=column),
         lambda: Result(tmp_path / "a", 0, 1, column=column),
     ):
         with pytest.raises(SourceError) as caught:
@@ -320,7 +289,7 @@ def test_a_column_that_cannot_be_read_is_named(tmp_path, column, parts):
 def test_a_column_of_another_type_is_refused(tmp_path, table, column, reason):
     pq.write_table(pa.table(table), tmp_path / "a")
     with pytest.raises(SourceError, match=reason):
-        read_footer(str(tmp_path / "a"), column=column)
+        planned(tmp_path / "a", column=column)
 
 
 def test_a_column_of_nulls_only_has_no_string_type_and_is_all_set_aside(tmp_path):
@@ -337,21 +306,21 @@ def test_a_column_of_nulls_only_has_no_string_type_and_is_all_set_aside(tmp_path
 def test_a_file_that_is_no_parquet_file_is_named(tmp_path, content):
     (tmp_path / "a").write_bytes(content)
     with pytest.raises(SourceError, match=r"/a is not a readable parquet file: "):
-        read_footer(str(tmp_path / "a"), column="text")
+        planned(tmp_path / "a")
 
 
 def test_the_footer_tells_rows_and_bytes_of_the_column_and_has_a_hash(tmp_path):
     path = tmp_path / "a"
     metadata = write(path, [f"text {number}" for number in range(25)])
-    footer = read_footer(str(path), column="text")
+    footer = planned(path)
     assert [group.rows for group in footer.layout] == [10, 10, 5]
     assert [group.num_bytes for group in footer.layout] == [
         metadata.row_group(group).column(1).total_uncompressed_size for group in range(3)
     ]
     stored = path.read_bytes()[-metadata.serialized_size - 8 :]
-    assert footer.sha256 == hashlib.sha256(stored).hexdigest()
+    assert footer.footer_sha256 == hashlib.sha256(stored).hexdigest()
     write(path, [f"text {number}!" for number in range(25)])
-    assert read_footer(str(path), column="text").sha256 != footer.sha256
+    assert planned(path).footer_sha256 != footer.footer_sha256
 
 
 def test_a_file_with_fewer_row_groups_than_planned_is_named(tmp_path):
@@ -362,48 +331,18 @@ def test_a_file_with_fewer_row_groups_than_planned_is_named(tmp_path):
         Result(tmp_path / "b", 0, 1)
 
 
-def test_remote_files_are_read_like_local_ones_and_once(tmp_path):
-    from fsspec.implementations.memory import MemoryFile  # noqa: PLC0415
-
-    texts = [f"text {number} {'x' * 1000}" for number in range(40)]
-    write(tmp_path / "a", texts, compression="none", use_dictionary=False)
-    folder = Folder(f"memory:///{uuid.uuid4().hex}")
-    folder.write_whole("a", (tmp_path / "a").read_bytes())
-    sizes = []
-    read = MemoryFile.read
-
-    def counting_read(file, size=-1):
-        data = read(file, size)
-        sizes.append(len(data))
-        return data
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(MemoryFile, "read", counting_read)
-        remote = Result(folder.join("a"), 0, 4)
-    local = Result(tmp_path / "a", 0, 4)
-    assert remote.documents == local.documents == [text.encode() for text in texts]
-    assert remote.sha256 == local.sha256
-    assert sum(sizes) < 8 * folder.size("a")  # a small file: its ends share blocks with the chunks
-
-
 def test_a_store_that_fails_for_a_moment_is_no_damage(tmp_path, monkeypatch):
     write(tmp_path / "a", ["a"] * 25)
 
     def fail(*_):
         raise TransientIOError("try again")
 
-    result = read_piece(piece_of(tmp_path / "a", 0, 3), kind="text", column="text")
+    result = read_piece(piece_of(tmp_path / "a", form="parquet"), kind="text", column="text")
     batches = iter(result)
     next(batches)
-    monkeypatch.setattr(parquet_pages.ChunkFile, "load", lambda *_, **__: PageHeaders())
+    monkeypatch.setattr(
+        parquet_pages.ChunkFile, "load", lambda *_, **__: parquet_pages.PageHeaders()
+    )
     monkeypatch.setattr(parquet_pages.ChunkFile, "read", fail)
     with pytest.raises(TransientIOError, match="try again"):
         next(batches)
-
-
-def test_batches_survive_pickle(tmp_path):
-    write(tmp_path / "a", ["a", None])
-    (batch,) = Result(tmp_path / "a", 0, 1).batches
-    copy = pickle.loads(pickle.dumps(batch))
-    assert list(copy.documents) == [b"a"]
-    assert (copy.group, copy.bad) == (0, batch.bad)

@@ -6,12 +6,11 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from nanotok_ray.errors import SourceError
-from nanotok_ray.sources import Piece, parquet_pages, read_piece
-from nanotok_ray.sources.parquet_rows import read_rows_footer
+from nanotok_ray.errors import RecipeError, SourceError
+from nanotok_ray.recipe import SourceRecipe
+from nanotok_ray.sources import ReadingRules, find_named, parquet_pages, resolve
+from tests.support.read_pieces import ReadPiece, piece_of
 
 MESSAGE = pa.struct({"content": pa.string(), "role": pa.string()})
 TURNS = pa.list_(MESSAGE)
@@ -32,26 +31,12 @@ ROWS = {
 }
 
 
-class Result:
-    """All batches of a piece, joined."""
+class Result(ReadPiece):
+    """Rows of a file as conversations."""
 
-    def __init__(self, path, *, kind="chat", dialect="messages", start=0, stop=None, **options):
-        stop = pq.read_metadata(path).num_row_groups if stop is None else stop
-        piece = Piece(
-            url=str(path),
-            path="a",
-            format="parquet",
-            compression=None,
-            start=start,
-            stop=stop,
-            dialect=dialect,
-        )
-        reader = read_piece(piece, kind=kind, column="", **options)
-        self.batches = list(reader)
-        self.documents = [each for batch in self.batches for each in batch.documents]
-        self.numbers = [int(n) for batch in self.batches for n in batch.numbers]
-        self.bad = [bad for batch in self.batches for bad in batch.bad]
-        self.sha256, self.num_bytes = reader.sha256, reader.num_bytes
+    def __init__(self, path, *, kind="chat", dialect="messages", **options):
+        piece = piece_of(path, form="parquet", dialect=dialect)
+        super().__init__(piece, kind=kind, column="", **options)
 
     @property
     def values(self) -> list:
@@ -73,8 +58,11 @@ def talk(number: int) -> list[dict[str, str]]:
     ]
 
 
-def dialect_of(path, *, kind="chat", dialect=None) -> str:
-    return read_rows_footer(str(path), kind=kind, dialect=dialect)[1]
+def planned(path, *, kind="chat", **fields):
+    """Return what a plan says of a file."""
+    return resolve(
+        SourceRecipe(name="talk", kind=kind, paths=(str(path),), format="parquet", **fields)
+    ).files[0]
 
 
 @pytest.mark.parametrize(("kind", "dialect"), ROWS, ids=str)
@@ -82,21 +70,12 @@ def test_a_row_is_the_line_that_says_the_same(tmp_path, kind, dialect):
     rows = ROWS[kind, dialect]
     extra = pa.array([b"\xff"] * len(rows), pa.binary())
     pq.write_table(pa.Table.from_pylist(rows).append_column("image", extra), tmp_path / "a")
-    assert dialect_of(tmp_path / "a", kind=kind) == dialect
+    assert planned(tmp_path / "a", kind=kind).dialect == dialect
     from_rows = Result(tmp_path / "a", kind=kind, dialect=dialect)
     assert from_rows.values == rows
     lines = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
     (tmp_path / "b").write_bytes(lines)
-    piece = Piece(
-        url=str(tmp_path / "b"),
-        path="b",
-        format="jsonl",
-        compression=None,
-        start=0,
-        stop=len(lines),
-        dialect=dialect,
-    )
-    read = [each for batch in read_piece(piece, kind=kind, column="") for each in batch.documents]
+    read = ReadPiece(piece_of(tmp_path / "b", dialect=dialect), kind=kind, column="").documents
     assert [json.loads(document) for document in read] == from_rows.values
 
 
@@ -126,9 +105,8 @@ def test_conversations_of_every_row_group_are_read_and_accounted_for(tmp_path, g
             start = chunk.dictionary_page_offset or chunk.data_page_offset
             read += stored[start : start + chunk.total_compressed_size]
     assert (result.num_bytes, result.sha256) == (len(read), hashlib.sha256(read).hexdigest())
-    footer, _ = read_rows_footer(str(path), kind="chat", dialect=None)
     first = metadata.row_group(0)
-    assert footer.layout[0].num_bytes == sum(
+    assert planned(path).layout[0].num_bytes == sum(
         first.column(n).total_uncompressed_size for n in (1, 2)
     )
 
@@ -153,31 +131,6 @@ def test_chunks_are_fetched_once_if_they_fit_and_are_the_same_if_they_do_not(tmp
     assert sum(fetched) > in_footer
     assert again.documents == kept.documents
     assert (again.sha256, again.num_bytes) == (kept.sha256, kept.num_bytes)
-
-
-conversations = st.lists(
-    st.none()
-    | st.lists(
-        st.none()
-        | st.fixed_dictionaries(
-            {"content": st.none() | st.text(max_size=5), "role": st.none() | st.text(max_size=3)}
-        ),
-        max_size=4,
-    ),
-    min_size=1,
-    max_size=20,
-)
-
-
-@settings(max_examples=settings().max_examples // 4)  # each is a file, written and read
-@given(talks=conversations, group=st.integers(1, 12), batch=st.integers(1, 9))
-def test_nulls_and_empty_lists_at_every_level_are_written_as_they_are(
-    tmp_path_factory, talks, group, batch
-):
-    path = write(tmp_path_factory.mktemp("rows") / "a", talks, row_group_size=group)
-    result = Result(path, batch_documents=batch)
-    assert result.values == [{"messages": each} for each in talks]
-    assert (result.numbers, result.bad) == (list(range(len(talks))), [])
 
 
 def test_a_dictionary_encoded_role_and_large_types_are_read(tmp_path):
@@ -252,23 +205,15 @@ def test_a_damaged_page_ends_its_row_group_and_nothing_is_mixed_up(tmp_path, col
 def test_columns_that_a_dialect_cannot_use_are_refused_by_name(tmp_path, columns, fields, told):
     pq.write_table(pa.table(columns), tmp_path / "a")
     with pytest.raises(SourceError, match=told):
-        read_rows_footer(str(tmp_path / "a"), **{"kind": "chat", "dialect": None} | fields)
+        planned(tmp_path / "a", **fields)
 
 
 def test_columns_without_a_single_value_are_read(tmp_path):
     path = write(tmp_path / "a", [None] * 3, kind=pa.null())
-    assert dialect_of(path) == "messages"
+    assert planned(path).dialect == "messages"
     assert Result(path).values == [{"messages": None}] * 3
     write(tmp_path / "b", [])
     assert Result(tmp_path / "b").documents == []
-
-
-@pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view()])
-def test_strings_of_every_kind_are_read(tmp_path, kind):
-    columns = {"prompt": pa.array(["a", None], kind), "response": pa.array(["", "b"], kind)}
-    pq.write_table(pa.table(columns), tmp_path / "a")
-    result = Result(tmp_path / "a", dialect="prompt-response")
-    assert result.values == [{"prompt": "a", "response": ""}, {"prompt": None, "response": "b"}]
 
 
 def test_an_id_may_be_a_column_that_the_document_has_too(tmp_path):
@@ -276,3 +221,11 @@ def test_an_id_may_be_a_column_that_the_document_has_too(tmp_path):
     result = Result(tmp_path / "a", dialect="prompt-response", id_column="prompt")
     assert result.values == [{"prompt": "a", "response": "b"}]
     assert list(result.batches[0].document_ids) == [b"a"]
+
+
+def test_a_column_of_named_conversations_is_refused_and_never_ignored(tmp_path):
+    pq.write_table(pa.table({"messages": pa.array([[]], TURNS)}), tmp_path / "a.parquet")
+    (slice_,) = find_named([str(tmp_path)], ReadingRules(kind="chat")).slices
+    assert slice_.column == ""
+    with pytest.raises(RecipeError, match="'messages' has no use for a chat source"):
+        find_named([str(tmp_path)], ReadingRules(kind="chat", column="messages"))

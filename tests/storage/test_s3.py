@@ -15,8 +15,6 @@ from s3fs import S3FileSystem
 
 from nanotok_ray.api import prepare
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.exports import parse_layout
-from nanotok_ray.sources import Piece, read_piece
 from nanotok_ray.storage import (
     Folder,
     StoreRetryPolicy,
@@ -30,7 +28,7 @@ from nanotok_ray.storage import (
 )
 from tests.support.faulty_proxy import Fault
 from tests.support.machine_speed import scaled
-from tests.support.made_output import BOS, MadeSource, export_here, made_output
+from tests.support.read_pieces import same_pieces
 from tests.support.s3_server import BUCKET, one_try, s3_behind_a_proxy, without_waiting
 from tests.support.small_corpus import joined_shards, recipe, texts, write_corpus, write_parquet
 
@@ -178,13 +176,6 @@ def test_a_failure_that_does_not_end_is_told_with_url_and_tries(folder, proxy, f
     assert time.monotonic() - started < scaled(10)
 
 
-def test_no_try_begins_after_the_time_is_up(folder, proxy):
-    policy = StoreRetryPolicy(tries=100, first_wait=0.001, longest_wait=0.002, give_up_after=0.6)
-    proxy.fail_always(Fault.STALL)
-    with use_retry_policy(policy), pytest.raises(TransientIOError, match=r"tried [12] time"):
-        folder.size("a")
-
-
 def test_what_is_forbidden_or_missing_is_told_at_once(folder, proxy):
     folder.write_whole("a", b"1")
     proxy.clear()
@@ -241,13 +232,6 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(folder, proxy, small_r
             file.read()
 
 
-def documents(url, *, stop, form, compression=None):
-    piece = Piece(url=url, path="a", format=form, compression=compression, start=0, stop=stop)
-    reader = read_piece(piece, kind="text", column="text")
-    found = [(each, int(n)) for b in reader for each, n in zip(b.documents, b.numbers, strict=True)]
-    return found, reader.sha256, reader.num_bytes
-
-
 def zstd(data: bytes) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, "zstd") as stream:
@@ -280,8 +264,7 @@ def test_a_source_is_read_byte_for_byte_through_failures(
     proxy.fail(Fault.STALL, Fault.TRUNCATE, Fault.RESET, method="GET")
     proxy.fail(*READ_FAULTS, method="GET", period=2)
     proxy.fail(Fault.RESET, Fault.SLOW_DOWN, method="HEAD")
-    there = documents(folder.join(name), stop=stop, **options)
-    assert there == documents(str(path), stop=stop, **options)
+    assert same_pieces(folder.join(name), path, stop=stop, **options)
     assert len(proxy.faults) >= 5
 
 
@@ -460,15 +443,3 @@ def test_looking_for_a_file_is_one_request_whether_it_is_there_or_not(folder, pr
     proxy.clear()
     assert (folder.size("a/b"), folder.size("a"), folder.size("c")) == (3, None, None)
     assert [method for method, _, _ in proxy.requests] == ["HEAD"] * 3
-
-
-@pytest.mark.parametrize("name", ["raw", "mds"])
-def test_an_export_on_s3_gives_what_it_gives_on_a_disk(folder, tmp_path, name):
-    text = MadeSource(name="web", shards=[[[BOS, 5, 6], [BOS, 7]], [[BOS, 8]]])
-    chat = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2, 3], [BOS, 4]]])
-    here, there = (Folder(f"{root}/export") for root in (tmp_path, folder.url))
-    export_here(made_output(tmp_path / "out", text, chat), parse_layout(name), here)
-    out = made_output(f"{folder.url}/out", text, chat)
-    export_here(out, parse_layout(name), there)
-    found = {own: there.read_bytes(own) for own in there.list()}
-    assert found == {own: here.read_bytes(own) for own in here.list()}

@@ -11,9 +11,9 @@ from aiohttp import ClientTimeout
 from fsspec.implementations.http import HTTPFileSystem
 
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.sources import Piece, read_piece
 from nanotok_ray.storage import StoreRetryPolicy, list_files, open_input, use_retry_policy
 from tests.support.faulty_proxy import Fault, FaultyProxy
+from tests.support.read_pieces import same_pieces
 from tests.support.small_corpus import texts, write_parquet
 
 
@@ -106,12 +106,6 @@ def test_a_file_is_read_and_sought_whatever_the_server_can(serve, tmp_path, hand
     assert bool(proxy.faults) == bool(fault)
 
 
-def documents(url, *, stop, form, compression=None):
-    piece = Piece(url=url, path="a", format=form, compression=compression, start=0, stop=stop)
-    reader = read_piece(piece, kind="text", column="text")
-    return [each for batch in reader for each in batch.documents], reader.sha256
-
-
 @pytest.mark.parametrize("handler", [Ranges, WholeFiles])
 def test_sources_are_read_byte_for_byte(serve, tmp_path, handler):
     write_parquet(tmp_path / "a.parquet", texts(300, seed=1), row_group_size=50)
@@ -125,8 +119,7 @@ def test_sources_are_read_byte_for_byte(serve, tmp_path, handler):
         "a.txt.zst": {"stop": size, "form": "lines", "compression": "zstd"},
     }
     for name, options in pieces.items():
-        there = documents(f"{proxy.url}/{name}", **options)
-        assert there == documents(str(tmp_path / name), **options)
+        assert same_pieces(f"{proxy.url}/{name}", tmp_path / name, **options)
     assert len(proxy.faults) >= 2
     (found,) = list_files([f"{proxy.url}/a.parquet"])
     assert found.size == (tmp_path / "a.parquet").stat().st_size

@@ -203,3 +203,14 @@ def native_documents(units: Sequence[Unit]) -> list[tuple[list[int], list[int] |
         for batch in unit.batches()
         for ids, mask in batch.documents()
     ]
+
+
+def exported_documents(
+    exported: Sequence[Exported], corpus: Corpus, folder: Folder, layout: Layout
+) -> list[tuple[list[int], list[int] | None]]:
+    """Return ids and mask of every exported document, as its layout reads them."""
+    return [
+        (ids.tolist(), None if mask is None else mask.tolist())
+        for each in exported
+        for ids, mask in layout.read(each, corpus, folder)
+    ]

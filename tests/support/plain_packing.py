@@ -1,10 +1,10 @@
-"""Plain twins of the core's packing, and of nanochat's loader: each the statement of its rule.
+"""Plain twins of the core's packing: each the statement of its rule.
 
 Lists and scans, however slow. The arguments and results are those of `nanotok_ray._core`; wrong
 arguments are not looked for.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -146,70 +146,6 @@ def plain_fill_rows(  # noqa: PLR0917 (as the core's)
         for at in range(inputs.shape[1]):
             inputs[row, at] = tokens[at] if at < len(tokens) else pad
             targets[row, at] = wanted[at + 1] if at + 1 < len(wanted) else -1
-
-
-def plain_nanochat_batches(
-    row_groups_per_file: list[list[list[list[int]]]],
-    *,
-    B: int,  # noqa: N803 (as nanochat calls it)
-    T: int,  # noqa: N803
-    rank: int,
-    world_size: int,
-    tokenizer_batch_size: int,
-    buffer_size: int,
-    resume: dict[str, int] | None = None,
-) -> Iterator[tuple[list[list[int]], list[list[int]], dict[str, int]]]:
-    """Yield what nanochat's loader gives, without end: inputs, targets, state.
-
-    Args:
-        row_groups_per_file: files, of row groups, of documents, of ids with the first token.
-        B: rows of a batch.
-        T: inputs of a row.
-        rank: gets row groups rank, rank + world_size, ... of each file.
-        world_size: number of ranks.
-        tokenizer_batch_size: documents that enter the buffer together.
-        buffer_size: documents that must be there before one is chosen.
-        resume: a state, of the batch after which this begins (nearly: what was in the buffer, and
-            the rest of the row group, are left out).
-    """
-    dealt = _dealt(row_groups_per_file, rank, world_size, tokenizer_batch_size, resume)
-    buffer: list[list[int]] = []
-    state = {"pq_idx": 0, "rg_idx": 0, "epoch": 1}
-    while True:
-        rows = []
-        for _ in range(B):
-            row: list[int] = []
-            while len(row) < T + 1:
-                while len(buffer) < buffer_size:
-                    documents, state = next(dealt)
-                    buffer += documents
-                rest = T + 1 - len(row)
-                row += buffer.pop(largest_that_fits([len(each) for each in buffer], rest))[:rest]
-            rows.append(row)
-        yield [row[:-1] for row in rows], [row[1:] for row in rows], dict(state)
-
-
-def _dealt(
-    files: list[list[list[list[int]]]],
-    rank: int,
-    world_size: int,
-    tokenizer_batch_size: int,
-    resume: dict[str, int] | None,
-) -> Iterator[tuple[list[list[int]], dict[str, int]]]:
-    """Yield the documents of a rank as they enter the buffer, and the state then; without end."""
-    state = resume or {"pq_idx": 0, "rg_idx": -1, "epoch": 1}
-    first_file, epoch = state["pq_idx"], state.get("epoch", 1)
-    # The turn after that in which some rank had the row group of the state; -1: it had none.
-    turn = state["rg_idx"] // world_size + 1
-    while True:
-        for file in range(first_file, len(files)):
-            for row_group in range(turn * world_size + rank, len(files[file]), world_size):
-                documents = files[file][row_group]
-                for start in range(0, len(documents), tokenizer_batch_size):
-                    here = {"pq_idx": file, "rg_idx": row_group, "epoch": epoch}
-                    yield documents[start : start + tokenizer_batch_size], here
-            turn = 0
-        first_file, turn, epoch = 0, 0, epoch + 1
 
 
 def _columns(rows: list[list[Segment]]) -> Columns:

@@ -1,3 +1,5 @@
+"""tokenizer.json and tokenizer_config.json, read by Hugging Face's `tokenizers`."""
+
 import json
 
 import pytest
@@ -6,7 +8,14 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Peer
 
 from nanotok_ray.counts import PATTERNS
-from nanotok_ray.tokenizer import Tokenizer, to_huggingface_file
+from nanotok_ray.recipe import SPECIAL_TOKENS
+from nanotok_ray.tokenizer import (
+    CHAT_TEMPLATE,
+    FILE_NAMES,
+    Tokenizer,
+    to_huggingface_config,
+    to_huggingface_file,
+)
 
 CORPUS = [
     "the cat sat on the mat, the hat: 123456",
@@ -57,13 +66,6 @@ def test_ids_are_ours(tokenizers, name, text):
 
 
 @pytest.mark.parametrize("name", PATTERNS)
-def test_plain_texts_have_our_ids_with_every_pattern(tokenizers, name):
-    own, peer = tokenizers[name]
-    for text in (*CORPUS, "It's 12345 o'clock.  Isn't  it?", "x = [1,\n     22]\n\n\n"):
-        assert peer.encode(text).ids == own.encode(text)
-
-
-@pytest.mark.parametrize("name", PATTERNS)
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:8]))
 def test_hostile_strings_have_our_ids_and_come_back(tokenizers, name, text):
     own, peer = tokenizers[name]
@@ -95,29 +97,72 @@ def test_a_special_token_in_letters_of_the_byte_alphabet_decodes_to_bytes(tokeni
     assert load(own).decode([second], skip_special_tokens=False) == "<你>" == own.decode([second])
 
 
-def test_names_of_special_tokens_in_a_text_stay_text(tokenizers):
-    own, peer = tokenizers["nanochat"]
-    for name in own.special_tokens:
-        text = f"the {name}{name} cat"
-        assert peer.encode(text).ids == own.encode(text)
-
-
-def test_special_tokens_have_our_ids(tokenizers):
-    own, peer = tokenizers["nanochat"]
-    assert peer.get_vocab_size() == own.get_vocab_size()
-    assert {name: peer.token_to_id(name) for name in own.special_tokens} == own.special_tokens
-    peer = Peer.from_str(to_huggingface_file(own.model).decode())
-    assert peer.encode("<|bos|>").ids == [own.get_bos_token_id()]
-
-
-@given(text=texts)
-def test_ids_decode_to_the_text(tokenizers, text):
-    own, peer = tokenizers["nanochat"]
-    assert peer.decode(own.encode(text)) == text
-
-
 def test_a_whole_span_in_the_vocabulary_is_one_token(tokenizers):
     own, _ = tokenizers["nanochat"]
     contents = json.loads(to_huggingface_file(own.model))
     assert contents["model"]["ignore_merges"] is True
     assert len(contents["model"]["merges"]) == len(own.merges)
+
+
+# tokenizer_config.json
+
+
+def config(special_tokens):
+    own = Tokenizer.train_from_iterator(["hello hello"], 290, special_tokens=special_tokens)
+    return own, json.loads(to_huggingface_config(own.model))
+
+
+def test_nanochats_tokens_have_their_roles():
+    own, found = config(SPECIAL_TOKENS)
+    roles = [found[role] for role in ("bos_token", "eos_token", "pad_token")]
+    assert roles == ["<|bos|>", "<|assistant_end|>", "<|bos|>"]
+    assert found["chat_template"] == CHAT_TEMPLATE
+    assert {*roles, *found["additional_special_tokens"]} == {*own.special_tokens}
+
+
+@pytest.mark.parametrize(
+    ("special_tokens", "roles"),
+    [
+        (["<|bos|>"], ["<|bos|>", "<|bos|>", "<|bos|>"]),
+        (["<|endoftext|>", "<|endofprompt|>"], ["<|endoftext|>"] * 3),
+        (["<|bos|>", "<|endoftext|>"], ["<|bos|>", "<|endoftext|>", "<|bos|>"]),
+        (["<image>"], [None] * 3),
+        ([], [None] * 3),
+    ],
+)
+def test_others_have_the_roles_that_they_can_have_and_no_template(special_tokens, roles):
+    _, found = config(special_tokens)
+    assert [found.get(role) for role in ("bos_token", "eos_token", "pad_token")] == roles
+    assert "chat_template" not in found
+    assert sorted({*filter(None, roles), *found["additional_special_tokens"]}) == sorted(
+        special_tokens
+    )
+
+
+def test_added_tokens_are_those_of_tokenizer_json(tmp_path):
+    own = Tokenizer.train_from_iterator(["hello hello"], 290).extended(["<image>", "<é>"])
+    own.save(tmp_path)
+    found = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    tokens = json.loads((tmp_path / "tokenizer.json").read_text())["added_tokens"]
+    listed = [{"id": int(number), **each} for number, each in found["added_tokens_decoder"].items()]
+    assert listed == tokens
+    peer = Peer.from_file(str(tmp_path / "tokenizer.json"))
+    known = peer.get_added_tokens_decoder()
+    assert {number: each.content for number, each in known.items()} == {
+        number: name for name, number in own.special_tokens.items()
+    }
+
+
+def test_what_would_change_ids_or_texts_is_not_set():
+    _, found = config(SPECIAL_TOKENS)
+    assert found["clean_up_tokenization_spaces"] is False
+    absent = {"split_special_tokens", "model_max_length", "unk_token", "add_bos_token"}
+    assert absent.isdisjoint(found)
+
+
+def test_the_file_is_one_of_the_folder(tmp_path):
+    own, _ = config(SPECIAL_TOKENS)
+    own.save(tmp_path)
+    assert "tokenizer_config.json" in FILE_NAMES
+    assert FILE_NAMES[-1] == "tokenizer.txt"
+    assert (tmp_path / "tokenizer_config.json").read_bytes() == to_huggingface_config(own.model)

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Regex, pre_tokenizers
 
-from nanotok_ray.counts import PATTERNS
-from nanotok_ray.counts.patterns import split
+from nanotok_ray.counts import PATTERNS, split
 from nanotok_ray.tokenizer import to_huggingface_split, with_atomic_intervals
 
 # tiktoken's o200k_base, which tells cases apart.

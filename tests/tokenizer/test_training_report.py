@@ -1,7 +1,6 @@
 """The training report: its curve is what encoding gives, its columns are what learning did."""
 
 import json
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -24,12 +23,12 @@ from nanotok_ray.tokenizer import (
     cut_report,
     make_model,
     short_report,
-    token_text,
     train_tokenizer,
     training_report,
     why_stopped,
 )
 from nanotok_ray.tokenizer import report as size_curve
+from nanotok_ray.tokenizer.evaluation import token_bytes_of
 from tests.support.small_corpus import texts
 
 ONE_SPAN = Counted(
@@ -121,7 +120,7 @@ def test_columns_say_each_merge_and_do_not_depend_on_the_order_of_the_texts():
     tokenizer, report = learn(documents, vocab_size=330)
     merges = report["merges"]
     assert list(zip(merges["left"], merges["right"], strict=True)) == tokenizer.merges
-    assert [written_bytes(text) for text in merges["token"]] == [*tokenizer.model.tokens[256:]]
+    assert [*map(token_bytes_of, merges["token"])] == [*tokenizer.model.tokens[256:]]
     assert merges["count"] == sorted(merges["count"], reverse=True)
     assert all(
         0 < done <= count for count, done in zip(merges["count"], merges["applied"], strict=True)
@@ -134,20 +133,6 @@ def test_overlapping_windows_count_and_are_not_all_merged():
     _, report = learn(["aaaa"], vocab_size=SMALLEST + 1)
     assert (report["merges"]["count"], report["merges"]["applied"]) == ([3], [2])
     assert report["curve"][-1]["tokens"] == 2
-
-
-def written_bytes(text):
-    """Read a token of the report back."""
-
-    def one(match):
-        return b"\\" if match[0] == b"\\\\" else bytes.fromhex(match[0][2:].decode())
-
-    return re.sub(rb"\\\\|\\x[0-9a-f]{2}", one, text.encode())
-
-
-@given(st.binary(max_size=20) | st.sampled_from([b"\\xff", b"\xff", b"\\\\", "é\\".encode()]))
-def test_a_token_can_be_had_back_from_its_text(token):
-    assert written_bytes(token_text(token)) == token
 
 
 def test_the_report_of_a_smaller_tokenizer_is_cut_from_the_larger():

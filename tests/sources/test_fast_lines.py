@@ -1,4 +1,4 @@
-"""Long lines of JSON: what the quick parser says, in less memory."""
+"""Lines read the fast way: what reading them one by one, and by the quick parser, gives."""
 
 import json
 import tracemalloc
@@ -8,6 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nanotok_ray.sources.json_lines import Rejected, text_and_id, text_and_id_of_long, text_of
+from nanotok_ray.sources.lines import split_plain
+from nanotok_ray.sources.stored import invalid_at
 
 PARTS = [
     *("a", "é", "🙂", "\\n", '\\"', "\\\\", "\\/", "\\u00e9", "\\ud83d", "\\ude42", "\\u0000"),
@@ -30,6 +32,7 @@ def same(line: bytes, shortest: int) -> None:
 
 @given(one=strings, two=strings, three=strings, shortest=st.integers(5, 40))
 @example(one="", two="\\ud83d\\ude42" * 9000, three="\\", shortest=5)
+@example(one="", two="\\n" + "\\ud83d\\ude42" * 4096, three="", shortest=5)  # cut between halves
 @example(one="x" * 50, two="x" * 51, three="x" * 50, shortest=6)
 @example(one="", two="\\ud83d" * 4097, three="\\ude42", shortest=6)
 def test_a_long_line_gives_what_a_short_one_gives(one, two, three, shortest):
@@ -67,3 +70,42 @@ def test_the_memory_is_that_of_the_text():
     assert not isinstance(document, Rejected)
     assert len(document) == 102 * 200_000
     assert peak < 1.3 * len(line)
+
+
+PLAIN_PARTS = [
+    *(
+        b"",
+        b"a",
+        b"\r",
+        b" ",
+        b"\n",
+        b"\r\n",
+        "é".encode(),
+        b"\xc3",
+        b"\xa9",
+        b"bcdef",
+        b"\0",
+        b"\t",
+    )
+]
+
+
+@given(
+    st.lists(st.sampled_from(PLAIN_PARTS), max_size=30).map(b"".join),
+    st.integers(1, 12),
+    st.booleans(),
+)
+def test_lines_split_at_once_are_those_split_one_by_one(content, most, is_json):
+    block = content + b"\n"
+    stored = block.split(b"\n")[:-1]
+    places = [sum(len(line) + 1 for line in stored[:number]) for number in range(len(stored))]
+    expected = [line.removesuffix(b"\r") for line in stored]
+    lines = split_plain(block, max_line_bytes=most, is_json=is_json)
+    is_odd = any(len(line) > most or invalid_at(line) is not None for line in expected)
+    assert (lines is None) == is_odd
+    if lines is not None:
+        is_blank = [not line or (is_json and line.isspace()) for line in expected]
+        kept = [at for at, blank in enumerate(is_blank) if not blank]
+        assert list(lines.documents) == [expected[at] for at in kept]
+        assert lines.positions.tolist() == [places[at] for at in kept]
+        assert lines.blank == sum(is_blank)

@@ -1,0 +1,17 @@
+"""One finished output for the tests of a file, and copies of it that a test may spoil."""
+
+import pytest
+
+from tests.support.finished_output import copy_of, finished_output
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Return a finished output that nobody changes."""
+    return finished_output(tmp_path_factory.mktemp("finished"))
+
+
+@pytest.fixture
+def out(finished, tmp_path):
+    """Return a copy of the finished output."""
+    return copy_of(finished, tmp_path / "out")

@@ -1,0 +1,48 @@
+"""Pieces of files read to their end, for tests of readers."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from nanotok_ray.sources import Piece, read_piece
+
+
+def piece_of(url, *, start=0, stop=None, form="jsonl", compression=None, dialect=None) -> Piece:
+    """Return a piece of a file, to its end if it is not said where it stops."""
+    if stop is None and form == "parquet":
+        stop = pq.read_metadata(url).num_row_groups
+    return Piece(
+        url=str(url),
+        path="a",
+        format=form,
+        compression=compression,
+        start=start,
+        stop=Path(url).stat().st_size if stop is None else stop,
+        dialect=dialect,
+    )
+
+
+class ReadPiece:
+    """All batches of a piece, joined."""
+
+    def __init__(self, piece, *, kind="text", column="text", **options):
+        reader = read_piece(piece, kind=kind, column=column, **options)
+        self.batches = list(reader)
+        self.documents = [each for batch in self.batches for each in batch.documents]
+        self.positions = [int(n) for batch in self.batches for n in batch.positions]
+        self.numbers = [int(n) for batch in self.batches for n in batch.numbers]
+        self.bad = [bad for batch in self.batches for bad in batch.bad]
+        self.blank = sum(batch.blank for batch in self.batches)
+        self.sha256, self.num_bytes = reader.sha256, reader.num_bytes
+
+
+def same_pieces(one, other, **options) -> bool:
+    """Return whether two files have the same documents, each with its number, and hash."""
+    found = [ReadPiece(piece_of(url, **options)) for url in (one, other)]
+    first, second = ((own.documents, own.numbers, own.sha256, own.num_bytes) for own in found)
+    return first == second
+
+
+def is_tail(bad):
+    """Return whether an entry is of what could not be read behind it."""
+    return bad.reason.startswith("tail: ")
