@@ -6,25 +6,9 @@ from hypothesis import strategies as st
 
 from nanotok_ray import chat
 from nanotok_ray.recipe import SPECIAL_TOKENS
+from tests.support.dialect_strategies import parts, talks, texts
 
-texts = st.text(max_size=8)
-parts = st.fixed_dictionaries(
-    {"type": st.sampled_from(["text", "python", "python_output"]), "text": texts}
-)
-
-
-@st.composite
-def conversations(draw):
-    messages = []
-    for turn in range(draw(st.integers(1, 5))):
-        if turn % 2 == 0:
-            messages.append({"role": "user", "content": draw(texts)})
-        else:
-            content = draw(texts | st.lists(parts, max_size=4))
-            messages.append({"role": "assistant", "content": content})
-    if draw(st.booleans()):
-        messages.insert(0, {"role": "system", "content": draw(texts)})
-    return {"messages": messages}
+conversations = talks(texts | parts).map(lambda messages: {"messages": messages})
 
 
 def encode(text):
@@ -48,7 +32,7 @@ def decode(ids):
     return b"".join(names[number] for number in ids).decode()
 
 
-@given(conversations())
+@given(conversations)
 def test_ids_decode_to_the_expected_text_and_the_masked_ones_to_what_is_trained(conversation):
     ids, mask = chat.render(encode, special_id, conversation, max_tokens=None)
     assert decode(ids) == spelled(chat.layout(conversation))
@@ -56,14 +40,14 @@ def test_ids_decode_to_the_expected_text_and_the_masked_ones_to_what_is_trained(
     assert decode(trained) == spelled(each for each in chat.layout(conversation) if each.mask)
 
 
-@given(conversations(), st.integers(0, 60))
+@given(conversations, st.integers(0, 60))
 def test_a_cut_keeps_the_first_ids_and_their_mask(conversation, limit):
     ids, mask = chat.render(encode, special_id, conversation, max_tokens=None)
     cut = chat.render(encode, special_id, conversation, max_tokens=limit)
     assert cut == (ids[:limit], mask[:limit])
 
 
-@given(conversations())
+@given(conversations)
 def test_rendering_changes_nothing_in_its_input(conversation):
     before = copy.deepcopy(conversation)
     chat.render(encode, special_id, conversation, max_tokens=10)
@@ -71,19 +55,7 @@ def test_rendering_changes_nothing_in_its_input(conversation):
     assert conversation == before
 
 
-@given(conversations())
-def test_texts_are_encoded_one_by_one_in_the_order_of_the_layout(conversation):
-    asked = []
-
-    def remember(text):
-        asked.append(text)
-        return encode(text)
-
-    chat.render(remember, special_id, conversation, max_tokens=3)
-    assert asked == texts_of(conversation)
-
-
-@given(conversations())
+@given(conversations)
 def test_only_the_assistants_words_and_their_end_are_trained(conversation):
     segments = list(chat.layout(conversation))
     never = {"<|bos|>", "<|user_start|>", "<|user_end|>", "<|assistant_start|>"}
@@ -93,13 +65,3 @@ def test_only_the_assistants_words_and_their_end_are_trained(conversation):
             assert segment.mask == (segment.text not in never)
     tool = [b for a, b in pairwise(segments) if a.text == "<|output_start|>"]
     assert not any(segment.mask for segment in tool if not segment.is_special)
-
-
-def test_a_completion_prompt_ends_where_the_assistant_starts():
-    conversation = {
-        "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}]
-    }
-    before = copy.deepcopy(conversation)
-    ids = chat.render_for_completion(encode, special_id, conversation, max_tokens=None)
-    assert decode(ids) == "<|bos|><|user_start|>hi<|user_end|><|assistant_start|>"
-    assert conversation == before

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from nanotok_ray import _core
 from nanotok_ray.counts import PATTERNS
 from nanotok_ray.documents import Documents
-from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer, make_model
 from tests.support import reference
 
@@ -16,10 +15,6 @@ texts = st.text(
 )
 corpora = st.lists(texts, max_size=5)
 names = st.sampled_from(list(PATTERNS))
-parts = st.fixed_dictionaries(
-    {"type": st.sampled_from(["text", "python", "python_output"]), "text": texts}
-)
-answers = texts | st.lists(parts, max_size=3)
 
 
 def splitter(name):
@@ -69,15 +64,6 @@ def test_long_spans_are_the_plain_twins_at_every_length_near_a_threshold(unit, n
         assert ONE_SPAN.decode_bytes(ids) == span
 
 
-@given(st.lists(st.sampled_from([*UNITS, "b", "t", "好"]), max_size=120))
-def test_spans_of_repeated_parts_are_the_plain_twins(parts):
-    text = "".join(parts)
-    expected = reference.encode(
-        text.encode(), split=lambda span: [span] if span else [], merges=LEARNED.merges
-    )
-    assert ONE_SPAN.encode(text) == expected
-
-
 # No learner would come to these merges: ids of any two earlier ones, same bytes under two ids.
 @given(st.data(), st.text("abc", max_size=40))
 def test_ids_of_any_merges_are_the_plain_twins(data, text):
@@ -88,26 +74,6 @@ def test_ids_of_any_merges_are_the_plain_twins(data, text):
     fast = Tokenizer(make_model(merges, pattern="(?s:.+)", special_tokens=()))
     ids = reference.encode(text.encode(), split=lambda span: [span] if span else [], merges=merges)
     assert fast.encode(text) == ids
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return Tokenizer.train_from_iterator(["the cat's the"], 275)
-
-
-@given(
-    st.lists(texts, min_size=1, max_size=3),
-    st.lists(answers, min_size=3, max_size=3),
-    texts | st.none(),
-)
-def test_conversations_are_rendered_as_by_the_plain_twin(tokenizer, questions, replies, system):
-    messages = [] if system is None else [{"role": "system", "content": system}]
-    for question, reply in zip(questions, replies, strict=False):
-        messages.append({"role": "user", "content": question})
-        messages.append({"role": "assistant", "content": reply})
-    special = {name: tokenizer.encode_special(name) for name in SPECIAL_TOKENS}
-    plain = reference.render(messages, encode=tokenizer.encode, special=special)
-    assert tokenizer.render_conversation({"messages": messages}, max_tokens=None) == plain
 
 
 def test_learning_counts_overlaps_and_takes_the_smallest_of_equal_pairs():

@@ -5,8 +5,6 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nanotok_ray import _core
 from nanotok_ray.counts import (
@@ -23,17 +21,12 @@ from nanotok_ray.counts import (
 from nanotok_ray.counts.count_slice import count_slice
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import NO_PAIR_LEFT, REACHED
-from tests.support.learned import learn_reduced
-from tests.support.reference import learn_merges as learn_plainly
-from tests.support.small_corpus import recipe, texts, write_corpus
+from tests.support.small_corpus import plan_of, recipe, texts, write_corpus
 
 SETTINGS = CountSettings(pattern=SPLIT_PATTERN, gaps="spans")
 ORIGIN = CountProvenance(pattern=SPLIT_PATTERN, texts=1, text_bytes=2, spans=3, num_gaps=0)
-TEXTS = st.lists(st.text(alphabet="ab 1\n数", max_size=40), max_size=12)
 
 
 def read_origin(source, *, name):
@@ -49,10 +42,6 @@ def run_of(documents):
 
 def plain_counts(documents):
     return Counter(span for text in documents for span in split(text))
-
-
-def encoded(counts):
-    return {span.encode(): count for span, count in counts.items()}
 
 
 def test_a_file_of_another_schema_is_refused_by_name():
@@ -88,22 +77,6 @@ def test_an_origin_that_makes_no_sense_is_refused_with_the_files_name(old, new):
     data = pack_counts(run_of(["ab"]), ORIGIN).to_pybytes()
     with pytest.raises(CorruptOutputError, match=r"a\.arrow does not state what it was made from"):
         read_origin(pa.BufferReader(data.replace(old, new)), name="a.arrow")
-
-
-@given(st.lists(TEXTS, min_size=1, max_size=4), st.randoms(use_true_random=False))
-def test_merges_of_all_files_are_those_of_all_documents_in_any_order(parts, rng):
-    everything = [text for documents in parts for text in documents]
-    urls = [f"memory://counts-{rng.random()}/{number}.arrow" for number in range(len(parts))]
-    for url, documents in zip(urls, parts, strict=True):
-        folder, _, name = url.rpartition("/")
-        Folder(folder).write_whole(name, pack_counts(run_of(documents), ORIGIN))
-    parts = [CountPart(url=url) for url in rng.sample(urls, len(urls))]
-    reduced = reduce_counts(parts)
-    learned = learn_reduced(reduced, num_merges=30)
-    expected = learn_plainly(encoded(plain_counts(everything)), num_merges=30)
-    assert [tuple(pair) for pair in learned.merges.tolist()] == [tuple(pair) for pair in expected]
-    assert reduced.totals.spans == plain_counts(everything).total()
-    assert learned.stop_reason == (REACHED if len(expected) == 30 else NO_PAIR_LEFT)
 
 
 def test_a_record_says_what_was_read_and_counted(tmp_path):
@@ -145,13 +118,7 @@ def talk(*said):
 def counted(tmp_path, lines, *, kind="chat", **settings):
     """Return the record and the quarantine entries of counting a file of lines, and its spans."""
     (tmp_path / "a.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    own = parse_recipe(
-        f"""
-        source = [{{ name = "a", kind = "{kind}", paths = ["{tmp_path}/a.jsonl"], count = true }}]
-        output = {{ path = "{tmp_path}/out" }}
-        """
-    )
-    [each] = make_plan(own).slices()
+    [each] = plan_of(tmp_path / "a.jsonl", kind=kind).slices()
     folder = Folder(str(tmp_path / "work"))
     settings = CountSettings(**{"pattern": "[a-z]+", "gaps": "error"} | settings)
     record = count_slice(each, settings, folder=folder, name="x")

@@ -33,7 +33,6 @@ from nanotok_ray.counts import (
 from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError
 from nanotok_ray.storage import Folder
 from tests.support.count_runs import files_of, many, run_of
-from tests.support.learned import learn_reduced
 from tests.support.machine_speed import scaled
 from tests.support.s3_server import BUCKET, s3_behind_a_proxy
 
@@ -404,24 +403,6 @@ def test_memory_is_the_sums_and_the_buffer():
     assert reduce_memory(**sums, num_files=0, buffer_bytes=1 << 28) - few == 25 * 10**6
     assert reduce_memory(**sums, num_files=100, buffer_bytes=1 << 28) - few < 40 * 10**6
     assert reduce_memory(**sums, num_files=4000, buffer_bytes=1 << 28) - few > 10**9
-
-
-def test_learning_takes_weights_and_a_least_count(tmp_path):
-    counters = [{b"abab": 3, b"rare": 1}, {b"cdcd": 2, b"abab": 1}]
-    plain = learn_reduced(reduce_counts(parts_of(tmp_path, counters)), num_merges=1)
-    assert plain.merges.tolist() == [[97, 98]]
-    parts = parts_of(tmp_path, counters, [1, 10])
-    reduced = reduce_counts(parts, min_count=2)
-    learned = learn_reduced(reduced, num_merges=1)
-    assert learned.merges.tolist() == [[99, 100]]
-    assert learned.counts.tolist() == [40]
-    assert spans_of(reduced.data, reduced.offsets, reduced.counts) == {
-        b"abab": 13,
-        b"cdcd": 20,
-    }
-    totals = reduced.totals
-    assert (totals.spans, totals.span_bytes, totals.distinct_spans) == (7, 28, 3)
-    assert totals.dropped_distinct == totals.dropped_spans == 1
 
 
 @pytest.fixture(scope="module")

@@ -243,15 +243,6 @@ def test_arrow_columns_are_added_up(kind, pairs):
     assert held(counts) == summed(pairs)
 
 
-@pytest.mark.parametrize("kind", [pa.int8(), pa.uint8(), pa.int32(), pa.int64(), pa.uint64()])
-def test_counts_are_of_any_integer_type(kind):
-    spans, numbers = pa.array(["a", "b", "a"]), pa.array([1, 2, 100], kind)
-    assert SpanCounts.from_arrow(spans, numbers, pattern="gpt4").most_common() == [
-        (b"a", 101),
-        (b"b", 2),
-    ]
-
-
 def test_text_and_counts_from_elsewhere_add_and_say_what_is_not_known():
     counts = counted(["a b"])
     counts.merge(SpanCounts.from_counts({"a": 5}, pattern="nanochat"))

@@ -1,9 +1,7 @@
-import json
-
 import pytest
 
-from nanotok_ray.chat import expected_text, expected_trained_text, message_texts, segments_of
-from nanotok_ray.dialects import CHAT_DIALECTS, reason_of, value_of
+from nanotok_ray.chat import segments_of
+from nanotok_ray.dialects import reason_of, value_of
 from tests.support.dialect_documents import (
     CUSTOMJSON,
     GSM8K,
@@ -17,7 +15,6 @@ from tests.support.dialect_documents import (
     call,
     call_of,
     called,
-    chat_dialect,
     document_of,
     output,
     spelled,
@@ -155,40 +152,6 @@ def test_a_document_is_made_of_these_segments(dialect, value, expected):
     for kind in (bytes, bytearray):
         segments = segments_of(kind(document_of(value)), dialect)
         assert spelled(segments) == ["bos 0 [<|bos|>]", *expected]
-
-
-SAMPLES = {
-    MESSAGES: [
-        {"messages": [{"role": "system", "content": "Be brief."}, user("2+2?"), assistant("4")]},
-        [user("7*6?"), assistant(None, tool_calls=[call("7*6")]), output("42"), assistant("42.")],
-        [user("Grüße!"), assistant([{"type": "text", "text": "Hallo 👋"}])],
-    ],
-    CUSTOMJSON: [PAIR, [user("東京"), assistant("京都"), user("\u2028")]],
-    SHAREGPT: [
-        {"id": "x_1", "conversations": [{"from": "human", "value": "hi"}]},
-        {"conversations": [{"from": "user", "value": "a"}, {"from": "assistant", "value": "b"}]},
-    ],
-    GSM8K: [{"question": "3 boxes of 4?", "answer": "3*4=<<3*4=12>>12\n#### 12"}],
-    PAIRS: [{"prompt": "Hi", "completion": "Hello"}, {"prompt": "", "response": ""}],
-}
-
-
-@pytest.mark.parametrize("dialect", SAMPLES, ids=lambda dialect: dialect.name)
-def test_every_line_of_a_small_file_works(tmp_path, dialect):
-    file = tmp_path / "sample.jsonl"
-    lines = [json.dumps(value, ensure_ascii=False).encode() for value in SAMPLES[dialect]]
-    file.write_bytes(b"\n".join(lines) + b"\n")
-    read = file.read_bytes().removesuffix(b"\n").split(b"\n")
-    for line in read:
-        segments = segments_of(line, dialect)
-        assert segments[0].text == "<|bos|>"
-        whole = "".join(segment.text for segment in segments)
-        assert expected_text(line, dialect) == whole
-        assert message_texts(line, dialect) == [s.text for s in segments if not s.is_special]
-        trained = "".join(segment.text for segment in segments if segment.mask)
-        assert expected_trained_text(line, dialect) == trained
-    assert len(read) == len(SAMPLES[dialect])
-    assert set(SAMPLES) == {chat_dialect(name) for name in CHAT_DIALECTS}
 
 
 @pytest.mark.parametrize("sign", ["", "-"])

@@ -1,8 +1,5 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from nanotok_ray import chat
 from nanotok_ray.chat import expected_text, expected_trained_text, message_texts, segments_of
 from nanotok_ray.dialects import MALFORMED, VISION_DIALECTS, Dialect, reason_of
 from tests.support.dialect_documents import (
@@ -191,32 +188,6 @@ def test_a_dialect_that_does_not_exist_is_refused_by_name():
     known = "known are messages, prompt-response, text"
     with pytest.raises(ValueError, match=f"'gsm8k'; {known}"):
         segments_of(b"{}", vision_dialect("gsm8k"))
-
-
-written = st.lists(st.sampled_from(["<image>", "a", "é", "<|det|>", "\n"]), max_size=6).map("".join)
-
-
-@given(written, written, st.booleans(), st.booleans(), st.data())
-def test_fields_are_handed_over_as_they_are(prompt, response, train_prompt, has_counts, data):
-    dialect = vision_dialect(
-        "prompt-response", train_prompt=train_prompt, grounding=("<|det|>",), image_tokens=2
-    )
-    number = prompt.count("<image>")
-    counts = None
-    if has_counts:
-        counts = data.draw(st.lists(st.integers(1, 3), min_size=number, max_size=number))
-    value = {"prompt": prompt, "response": response, COUNTS: counts}
-    segments = segments_of(document_of(value), dialect)
-    assert segments == chat.prompt_segments(
-        prompt,
-        response,
-        counts=counts,
-        image_token="<|image|>",
-        image_tokens=2,
-        grounding=("<|det|>",),
-        train_prompt=train_prompt,
-    )
-    assert copies(segments) == ([2] * number if counts is None else counts)
 
 
 def test_an_image_is_expected_as_often_as_it_has_tokens():

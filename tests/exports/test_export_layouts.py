@@ -14,7 +14,6 @@ from tests.support.made_output import (
     export_here,
     exported_documents,
     made_output,
-    mask_of,
     native_documents,
 )
 
@@ -48,29 +47,6 @@ def test_remote_folders_hold_the_same_files(name, tmp_path, folder):
     assert {n: other.read_bytes(n) for n in other.list()} == {
         n: folder.read_bytes(n) for n in folder.list()
     }
-
-
-def test_bytes_of_raw(tmp_path, folder):
-    out = made_output(tmp_path / "out", TEXT, CHAT)
-    export_here(out, parse_layout("raw"), folder)
-    stem = f"chat/train/part-00000-000-{'0' * 16}"
-    ids = np.memmap(tmp_path / "export" / f"{stem}.bin", dtype=np.uint16, mode="r")
-    offsets = np.load(tmp_path / "export" / f"{stem}.offsets.npy")
-    mask = np.fromfile(tmp_path / "export" / f"{stem}.mask", dtype=np.uint8)
-    assert ids.tolist() == [BOS, 1, 2, 3, 4, BOS, 8]
-    assert offsets.dtype == np.int64
-    assert offsets.tolist() == [0, 5, 7]
-    assert mask.tolist() == [*mask_of([0] * 5), *mask_of([0] * 2)]
-
-
-def test_bytes_of_datatrove(tmp_path, folder):
-    out = made_output(tmp_path / "out", TEXT)
-    export_here(out, parse_layout("datatrove"), folder)
-    name = f"web/train/part-00000-000-{'0' * 16}.ds"
-    assert folder.read_bytes(name) == np.array([BOS, 5, 6, BOS, BOS, 7], "<u2").tobytes()
-    assert folder.read_bytes(f"{name}.index") == np.array([3, 4, 6], "<u8").tobytes()
-    assert folder.read_bytes(f"{name}.metadata") == b"0000000000000000|2\n6\n6 T"
-    assert not folder.exists(f"{name}.loss")
 
 
 def test_datatrove_leaves_out_documents_without_a_token(tmp_path, folder):

@@ -27,7 +27,6 @@ import string
 import sysconfig
 import threading
 import traceback
-from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 
@@ -417,14 +416,6 @@ def test_a_token_that_merges_do_not_reach_is_given_to_a_whole_span_alone():
         assert own.encode(text) == peer.encode_ordinary(text) == ids
 
 
-def test_a_merge_joins_its_own_pair_and_no_other_with_the_same_bytes():
-    """No learner makes such merges; tiktoken, which knows bytes alone, would join a and bc."""
-    own = tokenizer_of([(98, 99), (97, 98), (257, 99)])
-    for text, ids in {"abc": [258], "abcd": [97, 256, 100], "xabc": [120, 97, 256]}.items():
-        assert own.encode(text) == ids
-        assert reference.encode(text.encode(), split=lambda d: [d], merges=own.merges) == ids
-
-
 def test_of_two_tokens_with_the_same_bytes_the_lower_id_is_given():
     own = tokenizer_of([(97, 97), (256, 97), (97, 256), (98, 258), (98, 257)])
     assert own.encode("aaa") == own.encode("\naaa")[1:] == [257]
@@ -622,25 +613,6 @@ def test_two_tokenizers_used_in_turn_do_not_meet(tokenizer, encoding, texts):
         for line in (text, *text.splitlines()[:300]):
             assert tokenizer.encode(line) == encoding.encode_ordinary(line)
             assert other.encode(line) == peer.encode_ordinary(line)
-
-
-def test_many_python_threads_share_one_tokenizer(tokenizer, encoding, texts):
-    parts = [text[start : start + 20_000] for text in texts for start in range(0, 80_000, 20_000)]
-    expected = [encoding.encode_ordinary(part) for part in parts]
-    barrier = threading.Barrier(8)
-
-    def encode(number):
-        barrier.wait()
-        order = random.Random(number).sample(range(len(parts)), len(parts))
-        found = {each: tokenizer.encode(parts[each]) for each in order}
-        batch = rows(tokenizer.encode_batch([parts[each] for each in order], num_threads=2))
-        return [found[each] for each in range(len(parts))], [
-            batch[order.index(each)] for each in range(len(parts))
-        ]
-
-    with ThreadPoolExecutor(8) as pool:
-        for found in pool.map(encode, range(8)):
-            assert found == (expected, expected)
 
 
 @pytest.mark.parametrize("number", [1, 2])

@@ -32,7 +32,7 @@ from nanotok_ray.job import use_executor
 from nanotok_ray.tokenizer import NO_PAIR_LEFT
 from tests.support import reference
 from tests.support.executors import Twice
-from tests.support.learned import check, learn, learn_all, rustbpes_tokens, spelled
+from tests.support.learned import check, learn, learn_all, rustbpes_tokens
 from tests.support.small_corpus import contents, recipe, write_corpus
 
 
@@ -156,15 +156,6 @@ def test_a_long_span_is_merged_until_it_is_one_token(name):
     assert lengths[-1] == len(span)
 
 
-def test_spans_that_are_not_utf_8_are_merged_as_any_other_bytes():
-    counts = {b"\xff\xfe" * 3: 3, b"\x80" * 5: 5, b"\0\0\0": 2, b"a\xe4\xb8": 4, b"\xb8\xadb": 4}
-    counts |= {bytes(range(256)): 1, bytes(range(255, -1, -1)): 1, "中".encode(): 4}
-    merges, _, _, reason = learn_all(counts, 10_000)
-    assert list(map(tuple, merges.tolist())) == reference.learn_merges(counts, num_merges=10_000)
-    assert reason == NO_PAIR_LEFT
-    assert {b"\xff\xfe", b"\x80\x80", b"\0\0\0", b"a\xe4\xb8"} <= set(spelled(merges))
-
-
 def test_invalid_bytes_of_a_document_are_spans_of_their_own_and_never_merged():
     counter = _core.SpanCounts(SPLIT_PATTERN)
     documents = Documents.from_bytes([b"\xff\xff\xff\xe4\xb8", b"ab\xffab\x80\x80"] * 9)
@@ -194,25 +185,6 @@ def test_spans_of_very_many_characters_have_the_merges_of_rustbpe():
 
 
 # 19: what merges must not be
-
-
-def test_no_two_merges_make_the_same_bytes():
-    for counts, merges in [
-        ({b"abc": 5, b"bc": 3}, [(98, 99), (97, 256)]),
-        ({b"abc": 5, b"ab": 3}, [(97, 98), (256, 99)]),
-        ({b"abc": 5, b"ab": 3, b"bc": 3}, [(97, 98), (256, 99), (98, 99)]),
-        ({b"aaa": 5, b"baaa": 3, b"aaab": 3}, None),
-    ]:
-        found, _ = learn(counts, 99)
-        assert found == reference.learn_merges(counts, num_merges=99)
-        assert merges is None or found == merges
-        assert len(set(reference.spell(found))) == 256 + len(found)
-
-
-@pytest.mark.parametrize("alphabet", ["ab", "abc", "aaab", "é中"])
-def test_all_merges_of_few_letters_make_bytes_of_their_own(alphabet):
-    own = check(words(alphabet, 300, range(1, 14), seed=19), 100_000)
-    assert len(set(own.model.tokens)) == len(own.model.tokens) > 556
 
 
 def test_names_of_special_tokens_in_a_corpus_are_text():

@@ -94,25 +94,6 @@ def test_the_order_does_not_depend_on_the_size_of_groups(sources, one, other):
     assert found[0] == found[1]
 
 
-def test_tokens_in_rows_have_their_shares(tmp_path):
-    random = np.random.default_rng(5)
-    means, weights = (6, 40, 15), {"a": 0.6, "c": 0.1, "b": 0.3}
-    lengths = [[random.integers(1, 2 * mean, 150).tolist()] * 2 for mean in means]
-    shards = made_shards(tmp_path, lengths)
-    ranges = shards.ranges()
-    loader = Loader(
-        shards, batch_size=16, length=64, weights=weights, shuffle="document", group_documents=500
-    )
-    tokens = Counter()
-    for _ in range(200):
-        own = loader.next_batch().segments
-        for name, documents in ranges.items():
-            is_own = (own.documents >= documents.start) & (own.documents < documents.stop)
-            tokens[name] += int(own.lengths[is_own].sum())
-    for name, weight in weights.items():
-        assert tokens[name] / tokens.total() == pytest.approx(weight, abs=0.01)
-
-
 @pytest.mark.parametrize("shuffle", [None, "document", "block"])
 def test_each_epoch_of_a_stream_takes_each_document_once(shuffle):
     mixture = mixture_of(

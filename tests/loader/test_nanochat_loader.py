@@ -304,6 +304,16 @@ def test_a_rank_that_has_nothing_in_the_rest_of_a_pass_goes_on_with_the_next(sha
     assert loader.next_batch().epoch == loader.state_dict()["epoch"] - 1
 
 
+def test_batches_go_into_arrays_that_are_given_if_they_fit(shards):
+    expected = as_lists(small(shards, dtype=np.int32).next_batch())
+    own = np.zeros((2, 10), np.int32), np.zeros((2, 10), np.int32)
+    batch = small(shards).next_batch(into=own)
+    assert (batch.inputs is own[0], batch.targets is own[1]) == (True, True)
+    assert as_lists(batch) == expected
+    with pytest.raises(PackingError, match="into: inputs has shape"):
+        small(shards).next_batch(into=(own[0][:, :9], own[1][:, :9]))
+
+
 def test_segments_say_which_documents_stand_in_a_row(shards):
     batch = small(shards, batch_size=5).next_batch()
     segments = batch.segments

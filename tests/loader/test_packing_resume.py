@@ -57,17 +57,6 @@ def test_a_loader_goes_on_from_the_state_of_every_batch(lengths, settings, batch
 
 
 @FEWER
-@given(CORPORA, SETTINGS, st.integers(1, 3), st.integers(1, 3), st.integers(0, 9))
-def test_skipping_is_as_taking(lengths, settings, batch_size, world_size, count):
-    with loaders(lengths, settings) as make:
-        taking, skipping = (make(batch_size, world_size=world_size) for _ in range(2))
-        taken = sum(taking.next_batch() is not None for _ in range(count))
-        assert skipping.skip_batches(count) == taken
-        assert skipping.state_dict() == taking.state_dict()
-        assert all_rows(skipping) == all_rows(taking)
-
-
-@FEWER
 @given(CORPORA, SETTINGS, st.integers(1, 4), st.integers(1, 4))
 def test_ranks_share_the_rows(lengths, settings, batch_size, world_size):
     with loaders(lengths, settings) as make:

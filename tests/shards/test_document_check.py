@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray.errors import SampleCheckError
 from nanotok_ray.formats import DocumentIds
-from nanotok_ray.recipe import SPECIAL_TOKENS, parse_recipe
+from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.shards import render, tokenize_slice
 from nanotok_ray.shards.check import (
     LONG_CONVERSATION,
@@ -28,7 +28,14 @@ from nanotok_ray.shards.check import (
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Model, Tokenizer
-from tests.support.small_corpus import conversations, recipe, shard_settings, texts, write_corpus
+from tests.support.small_corpus import (
+    conversations,
+    plan_of,
+    recipe,
+    shard_settings,
+    texts,
+    write_corpus,
+)
 
 LEARNED = Tokenizer.train_from_iterator(texts(200, seed=1), vocab_size=500)
 LONG = "".join(texts(3000, seed=2))
@@ -345,13 +352,7 @@ def test_documents_after_one_that_is_left_out_are_compared_with_their_own(tmp_pa
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     lengths = [len(LEARNED.encode(row["text"])) + 2 for row in rows]
     monkeypatch.setattr(render, "MAX_DOCUMENT_TOKENS", max(lengths) - 1)
-    own = parse_recipe(
-        f"""
-        source = [{{ name = "a", kind = "text", paths = ["{tmp_path}/a.jsonl"], id_column = "id" }}]
-        output = {{ path = "{tmp_path}/out" }}
-        """
-    )
-    [each] = make_plan(own).slices()
+    [each] = plan_of(tmp_path / "a.jsonl", id_column="id").slices()
     out = Folder(str(tmp_path / "out"))
     record = tokenize_slice(each, settings(), tokenizer=LEARNED, out=out)
     assert lengths.index(max(lengths)) < 3

@@ -13,7 +13,7 @@ from nanotok_ray.chat import RenderedBatch
 from nanotok_ray.shards import LengthPolicy, ShardSettings
 from nanotok_ray.shards import render as module
 from nanotok_ray.tokenizer import Tokenizer
-from tests.chat.test_chat import conversations
+from tests.support.dialect_strategies import parts, talks, texts
 
 TOKENIZER = Tokenizer.train_from_iterator([], vocab_size=265)
 
@@ -108,12 +108,14 @@ def test_what_is_kept_of_a_batch_is_what_is_kept_of_each_document(
 
 
 @examples(max_examples=25)  # of about 60 places each
-@given(st.lists(conversations(), min_size=1, max_size=3))
+@given(st.lists(talks(texts | parts), min_size=1, max_size=3))
 def test_a_cut_at_every_place_is_nanochats(talks):
     rendered = TOKENIZER.render_batch([json.dumps(each) for each in talks])
     for limit in range(1, int(np.diff(rendered.offsets).max()) + 2):
         found = LengthPolicy.of(rendered, settings(max_tokens=limit, too_long="cut"))
-        expected = [TOKENIZER.render_conversation(each, max_tokens=limit) for each in talks]
+        expected = [
+            TOKENIZER.render_conversation({"messages": each}, max_tokens=limit) for each in talks
+        ]
         assert found.ids.tolist() == [number for ids, _ in expected for number in ids]
         assert (found.labels & 1).tolist() == [flag for _, mask in expected for flag in mask]
         assert found.lengths.tolist() == [len(ids) for ids, _ in expected]
@@ -132,22 +134,6 @@ def test_more_tokens_than_an_index_can_say_are_refused(monkeypatch):
     found = LengthPolicy.of(batch([([3, 3, 3], [], None), ([3], [], None)]), settings())
     assert found.selected.tolist() == [1]
     assert found.left_out == {0: "too many tokens: 3, an index holds at most 2"}
-
-
-def test_a_document_of_exactly_the_limit_is_not_too_long():
-    own = [([3, 3], [], None), ([3, 3, 3], [], None)]
-    for rule, kept in (("keep", [0, 1]), ("cut", [0, 1]), ("drop", [0])):
-        found = LengthPolicy.of(batch(own), settings(max_tokens=2, too_long=rule))
-        assert (found.selected.tolist(), found.too_long) == (kept, 1)
-        assert found.cut == (rule == "cut")
-
-
-def test_an_image_may_end_where_a_document_is_cut():
-    own = [([10, 10, 3], [(0, 2)], None), ([3, 10, 10], [(1, 3)], None)]
-    found = LengthPolicy.of(batch(own), settings(max_tokens=2, too_long="cut"))
-    assert found.selected.tolist() == [0]
-    assert found.images.tolist() == [[0, 0, 2]]
-    assert (found.too_long, found.cut) == (2, 1)
 
 
 def test_an_index_can_say_its_limit_and_a_rule_of_the_recipe_comes_first(monkeypatch):

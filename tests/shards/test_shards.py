@@ -1,7 +1,6 @@
 """Shards: documents in order and whole, framed as asked, under the limit; records that add up."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,12 +9,11 @@ from hypothesis import strategies as st
 
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import TransientIOError
-from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.shards import Rendered, ShardWriter, mapped_rows, render, tokenize_slice
 from nanotok_ray.sources import Piece, make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.small_corpus import conversations, recipe, shard_settings, texts, write_corpus
+from tests.support.small_corpus import plan_of, recipe, shard_settings, texts, write_corpus
 
 PIECE = Piece(url="/a", path="a", format="lines", compression=None, start=0, stop=9)
 
@@ -129,15 +127,6 @@ def test_a_record_adds_up_and_names_its_files(job, tmp_path):
     assert sorted(out.list()) == sorted(file["name"] for file in record["files"])
 
 
-def test_special_tokens_spelled_out_in_texts_stay_text(job, tmp_path):
-    slices, tokenizer, settings = job
-    out = Folder(str(tmp_path / "out"))
-    record = tokenize_slice(slices["web"], settings, tokenizer=tokenizer, out=out)
-    stored = np.frombuffer(out.read_bytes(f"{record['shards'][0]['name']}.bin"), dtype="<u2")
-    assert (stored == tokenizer.get_bos_token_id()).sum() == 80
-    assert (stored > tokenizer.get_bos_token_id()).sum() == 0
-
-
 def test_a_document_of_too_many_tokens_for_an_index_is_quarantined(job, tmp_path, monkeypatch):
     slices, tokenizer, settings = job
     documents = [*texts(40, seed=0), *texts(40, seed=1)]
@@ -160,32 +149,11 @@ def test_a_document_of_too_many_tokens_for_an_index_is_quarantined(job, tmp_path
     )
 
 
-def test_masks_count_what_is_trained(job, tmp_path):
-    slices, tokenizer, settings = job
-    out = Folder(str(tmp_path / "out"))
-    record = tokenize_slice(slices["chats"], settings, tokenizer=tokenizer, out=out)
-    made = [*conversations(15, seed=0), *conversations(15, seed=1)]
-    masks = [
-        tokenizer.render_conversation({"messages": messages}, max_tokens=None)[1]
-        for messages in made
-    ]
-    stored = out.read_bytes(f"{record['shards'][0]['name']}.mask")
-    assert list(stored) == [flag for mask in masks for flag in mask]
-    assert record["trainable_tokens"] == sum(map(sum, masks))
-    assert record["without_trainable_token"] == 0
-
-
 def composed(tmp_path, files, *, kind="chat", **rules):
     """Return the record of one slice of files of lines, and the tokenizer."""
     for name, rows in files.items():
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    own = parse_recipe(
-        f"""
-        source = [{{ name = "a", kind = "{kind}", paths = ["{tmp_path}/*.jsonl"], count = true }}]
-        output = {{ path = "{tmp_path}/out" }}
-        """
-    )
-    [each] = make_plan(own).slices()
+    [each] = plan_of(f"{tmp_path}/*.jsonl", kind=kind).slices()
     tokenizer = Tokenizer.train_from_iterator([], vocab_size=265).extended(["<image>"])
     settings = shard_settings(tokenizer, prepend=(), **rules)
     out = Folder(str(tmp_path / "out"))
@@ -219,14 +187,6 @@ def test_roles_and_images_of_all_files_and_dialects_of_a_slice_are_counted(tmp_p
     assert record["special_tokens"] == {"<|bos|>": 2, "<image>": 6, "<|assistant_end|>": 1}
 
 
-def test_special_tokens_on_both_sides_of_texts_are_counted(job, tmp_path):
-    slices, tokenizer, settings = job
-    both = replace(settings, append=("<|user_end|>", "<|bos|>"))
-    out = Folder(str(tmp_path / "out"))
-    record = tokenize_slice(slices["web"], both, tokenizer=tokenizer, out=out)
-    assert record["special_tokens"] == {"<|bos|>": 160, "<|user_end|>": 80}
-
-
 def test_an_error_on_the_way_leaves_no_file_behind(job, tmp_path, monkeypatch):
     slices, tokenizer, settings = job
     out = Folder(str(tmp_path / "out"))
@@ -243,12 +203,3 @@ def test_an_error_on_the_way_leaves_no_file_behind(job, tmp_path, monkeypatch):
         tokenize_slice(slices["web"], settings, tokenizer=tokenizer, out=out)
     assert out.list() == []
     assert out.list_temporaries() == []
-
-
-def test_the_same_slice_gives_the_same_bytes_again(job, tmp_path):
-    slices, tokenizer, settings = job
-    records = []
-    for name in ("one", "two"):
-        out = Folder(str(tmp_path / name))
-        records.append(tokenize_slice(slices["chats"], settings, tokenizer=tokenizer, out=out))
-    assert records[0] == records[1]

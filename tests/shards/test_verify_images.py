@@ -53,15 +53,6 @@ def test_images_come_back_with_their_documents_however_shards_are_cut(tmp_path, 
             assert (shards[number][start:end] == number_of_image).all()
 
 
-def test_a_sound_record_says_what_its_images_are(made):
-    assert made.record["images"] == sum(len(own.images) for own in made.composed) > 20
-    assert made.record["roles"]["image"] == made.record["special_tokens"][IMAGE]
-    made.publish()
-    read_all(made.out.url)
-    shards = open_shards(made.out.url)
-    assert sum(len(shards.images(number)) for number in range(20)) == made.record["images"]
-
-
 def first_image_token(made, data):
     ids = np.frombuffer(data, dtype="<u2").copy()
     return ids, int(np.flatnonzero(ids == made.tokenizer.encode_special(IMAGE))[0])
@@ -78,18 +69,6 @@ def test_an_image_token_outside_of_an_image_is_found(made):
     assert "image tokens do not agree" in problem
     token = made.composed[1].images[0][0] - 1
     assert problem.endswith(f"first at token {token} of document 1")
-
-
-def test_a_special_token_for_another_is_found_by_their_numbers(made):
-    def change(data):
-        ids, at = first_image_token(made, data)
-        ids[at] = made.tokenizer.encode_special("<|python_start|>")
-        return ids.tobytes()
-
-    made.change(".bin", change)
-    [problem] = problems(made)
-    assert "image tokens do not agree" in problem
-    assert "of document 1" in problem
 
 
 @pytest.mark.parametrize("token", ["<|bos|>", "<|assistant_end|>"])

@@ -318,15 +318,6 @@ def test_any_other_id_or_mask_byte_is_found_and_its_document_named(vision, data)
     assert vision_problems(vision, ids=ids) == [(document, OTHER_TEXT)]
 
 
-@pytest.mark.parametrize("cut", [1, 3])
-def test_a_document_that_lost_its_end_is_found(vision, cut):
-    rendered = vision.rendered
-    lengths = rendered.lengths.copy()
-    lengths[-1] -= cut
-    shorter = {"ids": rendered.ids[:-cut], "mask": rendered.mask[:-cut], "lengths": lengths}
-    assert vision_problems(vision, **shorter) == [(19, OTHER_TEXT)]
-
-
 def test_an_id_between_special_tokens_is_found_and_no_error(vision):
     model = vision.tokenizer.model
     last = model.num_ids - 1

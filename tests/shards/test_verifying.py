@@ -57,15 +57,6 @@ def test_progress_is_told_as_of_other_stages(out, on_ray):
         assert [number for number in done if number] == [*range(1, result.slices + 1)]
 
 
-def test_masks_are_compared_by_tasks_too(out, on_ray):
-    here, there = (
-        verify(Folder(str(out)), executor=executor, masks=True) for executor in (THREADS, None)
-    )
-    assert here == there
-    assert here.sampled == 30
-    assert here.source_bytes > 0
-
-
 def test_a_slice_that_could_not_be_checked_is_told_and_the_exit_code_says_so(out, capsys):
     with use_executor(FailingFirst("its worker died 3 times", order=backwards)):
         assert main(["verify", str(out), "--cpus", "2"]) == 5

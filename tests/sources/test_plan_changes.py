@@ -126,18 +126,6 @@ def _as_if(plan, name, **fields):
     return replace(plan, sources=(replace(first, files=files), *rest))
 
 
-def test_a_new_file_counts_alone_and_another_vocabulary_size_counts_nothing(corpus, tmp_path):
-    job = with_lines(corpus, tmp_path / "out")
-    run(job)
-    (corpus / "lines/00.jsonl").write_text('{"text": "new"}\n')
-    assert decide(job, command="prepare").values["changes"]["sources"][0]["added"] == ["00.jsonl"]
-    assert run(job, relearn=True)["count"] == (1, 3)
-    larger = with_lines(corpus, tmp_path / "out", "tokenizer.vocab_size=270")
-    assert decide(larger, command="prepare").values["count"]["todo"] == 0
-    assert run(larger)["count"] == (0, 4)
-    assert Tokenizer.load(tmp_path / "out/tokenizer").get_vocab_size() == 270
-
-
 def test_a_removed_file_no_longer_counts(corpus, tmp_path):
     job = with_lines(corpus, tmp_path / "out", "output.allow_removed=true")
     run(job)

@@ -60,19 +60,6 @@ def test_links_are_noted_and_one_that_is_train_and_val_by_itself(corpus, tmp_pat
     assert "a.jsonl" in other
 
 
-def test_a_linked_folder_is_noted_across_sources(corpus, tmp_path):
-    inside = tmp_path / "in"
-    inside.mkdir()
-    (inside / "d.jsonl").write_bytes(LINE)
-    (tmp_path / "link").symlink_to(inside)
-    (note,) = notes(
-        tmp_path,
-        ("web", [inside / "d.jsonl"], "train"),
-        ("held", [tmp_path / "link/d.jsonl"], "val"),
-    )
-    assert "d.jsonl of source 'web' (train) and d.jsonl of source 'held' (val) are" in note
-
-
 def test_the_same_share_puts_a_document_into_one_split_and_another_does_not(corpus, tmp_path):
     own = [corpus / "a.jsonl"]
     (note,) = notes(tmp_path, ("x", own, "share:0.5"), ("y", own, "share:0.5"))

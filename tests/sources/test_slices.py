@@ -6,18 +6,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nanotok_ray.recipe import LimitsRecipe, OutputRecipe, Recipe, SourceRecipe
-from nanotok_ray.sources import SliceReading, make_plan
+from nanotok_ray.sources import SliceReading
+from tests.support.small_corpus import plan_of
 
 
 def slices_of(folder, **source):
-    values = {"name": "web", "kind": "text", "paths": (str(folder),), "split": "train"} | source
-    recipe = Recipe(
-        sources=(SourceRecipe(**values),),
-        output=OutputRecipe(path="/out"),
-        limits=LimitsRecipe(slice_bytes=1 << 20),
-    )
-    return list(make_plan(recipe).slices())
+    return list(plan_of(folder, **source).slices())
 
 
 def test_the_bytes_given_and_those_quarantined_are_the_bytes_that_came_in(tmp_path):

@@ -10,15 +10,10 @@ import pytest
 
 from nanotok_ray.counts import CountSettings
 from nanotok_ray.errors import RecipeError, SourceError
-from nanotok_ray.recipe import OutputRecipe, Recipe, SourceRecipe
+from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.shards import ShardSettings
-from nanotok_ray.sources import Plan, SliceReading, make_plan, plan_from_json, plan_to_json
-
-
-def plan_of(folder, **source) -> Plan:
-    values = {"name": "web", "kind": "text", "paths": (str(folder),), "split": "train"} | source
-    recipe = Recipe(sources=(SourceRecipe(count=True, **values),), output=OutputRecipe(path="/out"))
-    return make_plan(recipe, with_sample=False)
+from nanotok_ray.sources import SliceReading, plan_from_json, plan_to_json
+from tests.support.small_corpus import plan_of
 
 
 def read(folder, **source) -> tuple[dict[bytes, bytes], list[tuple[int, str | None]]]:
@@ -61,7 +56,7 @@ def test_of_a_long_id_the_entry_of_a_bad_document_has_the_beginning(tmp_path):
     long = "é" * (9 << 20)
     lines = [json.dumps({"text": text, "id": long}) for text in (None, "a")]
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
-    (each,) = plan_of(tmp_path, id_column="id").slices()
+    (each,) = plan_of(tmp_path, id_column="id", slice_bytes=1 << 28).slices()
     reading = SliceReading(each)
     assert [list(batch.document_ids) for _, batch in reading] == [[long.encode()]]
     [entry] = reading.quarantined

@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import json
 import os
-import pickle
 import tracemalloc
 import uuid
 from itertools import chain, pairwise
@@ -540,14 +539,3 @@ def test_a_disk_that_fails_is_no_damage(tmp_path, monkeypatch):
     monkeypatch.setattr(stored.StoredFile, "read", fail)
     with pytest.raises(OSError, match="Input/output error"):
         ReadPiece(piece_of(path, compression="gzip", form="lines"))
-
-
-def test_pieces_and_batches_survive_pickle(tmp_path):
-    path = tmp_path / "a"
-    path.write_bytes(line_of("one") + b"oops\n")
-    piece = pickle.loads(pickle.dumps(piece_of(path)))
-    assert piece == piece_of(path)
-    (batch,) = read_piece(piece, kind="text", column="text")
-    copy = pickle.loads(pickle.dumps(batch))
-    assert list(copy.documents) == [b"one"]
-    assert copy.bad == batch.bad

@@ -25,6 +25,7 @@ from nanotok_ray.exports import (
 from nanotok_ray.formats import (
     MANIFEST_FORMAT,
     MANIFEST_NAME,
+    RECORD_FORMAT,
     RECORDS,
     SHARDS_INDEX_NAME,
     ShardRow,
@@ -214,3 +215,22 @@ def exported_documents(
         for each in exported
         for ids, mask in layout.read(each, corpus, folder)
     ]
+
+
+def record_of(source: str, number: int = 0, **fields: Any) -> dict[str, Any]:
+    """Return the record of a slice of shards: what is not given is nothing."""
+    counts = ("other_split", "blank_lines", "tokens", "text_bytes", "special_text", "images")
+    more = ("over_max_tokens", "truncated", "trainable_tokens", "without_trainable_token")
+    nothing: dict[str, Any] = {"quarantined": {}, "roles": {}, "special_tokens": {}}
+    return {
+        "format": RECORD_FORMAT,
+        "stage": "tokenize",
+        "key": "0" * 64,
+        "slice": {"source": source, "split": "train", "number": number},
+        "read": [],
+        "proof": {"documents": 0, "bytes": 0, "encoded_again": 0, "not_encoded_again": {}},
+        "files": [],
+        **dict.fromkeys((*counts, *more), 0),
+        **nothing,
+        **fields,
+    }

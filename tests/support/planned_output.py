@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nanotok_ray.formats import RECORD_FORMAT, record_name, to_json
+from nanotok_ray.formats import record_name, to_json
 from tests.support.finished_output import change_json, with_index
-from tests.support.made_output import BOS, MadeSource, made_output
+from tests.support.made_output import BOS, MadeSource, made_output, record_of
 
 Document = list[int]
 RowGroup = Sequence[Document | None]
@@ -130,31 +130,13 @@ def _record(name: str, number: int, shard: str, piece: list[Any]) -> dict[str, A
             }
         )
     flow = {"in": len(piece), "out": len(piece), "quarantined": 0}
-    zeros = ("other_split", "blank_lines", "text_bytes", "special_text", "over_max_tokens")
-    more = ("truncated", "trainable_tokens", "without_trainable_token", "images")
     tokens = sum(len(document) for _, document in piece)
-    return {
-        "format": RECORD_FORMAT,
-        "stage": "tokenize",
-        "key": "0" * 64,
-        "slice": {"source": name, "split": "train", "number": number},
-        "read": [],
-        "documents": flow,
-        "bytes": flow,
-        "proof": {"documents": 0, "bytes": 0, "encoded_again": 0, "not_encoded_again": {}},
-        **dict.fromkeys((*zeros, *more), 0),
-        "quarantined": {},
-        "roles": {},
-        "special_tokens": {},
-        "tokens": tokens,
-        "shards": [
-            {
-                "name": shard,
-                "documents": len(piece),
-                "bytes": 0,
-                "tokens": tokens,
-                "source_map": entries,
-            }
-        ],
-        "files": [],
-    }
+    written = {"name": shard, "documents": len(piece), "bytes": 0, "tokens": tokens}
+    return record_of(
+        name,
+        number,
+        documents=flow,
+        bytes=flow,
+        tokens=tokens,
+        shards=[written | {"source_map": entries}],
+    )

@@ -7,13 +7,11 @@ core's Unicode tables. Slow on purpose; imported by tests only.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 Split = Callable[[bytes], Iterable[bytes]]
 Pair = tuple[int, int]
-Row = tuple[list[str], str, list[str], tuple[int, int, int]]
 
 
 def count_spans(documents: Iterable[bytes], *, split: Split) -> Counter[bytes]:
@@ -90,44 +88,3 @@ def decode(ids: Iterable[int], *, merges: Sequence[Pair]) -> bytes:
     """Join the bytes of ids."""
     tokens = spell(merges)
     return b"".join(tokens[number] for number in ids)
-
-
-def render(
-    messages: Sequence[Mapping[str, Any]],
-    *,
-    encode: Callable[[str], list[int]],
-    special: Mapping[str, int],
-) -> tuple[list[int], list[int]]:
-    """Render a well-formed conversation: ids, and 1 where the assistant learns."""
-    if messages[0]["role"] == "system":
-        content = messages[0]["content"] + "\n\n" + messages[1]["content"]
-        messages = [{"role": "user", "content": content}, *messages[2:]]
-    ids = [special["<|bos|>"]]
-    mask = [0]
-    for message in messages:
-        for before, text, after, flags in _rows(message["role"], message["content"]):
-            own = [
-                [special[name] for name in before],
-                encode(text),
-                [special[name] for name in after],
-            ]
-            for part, flag in zip(own, flags, strict=True):
-                ids += part
-                mask += [flag] * len(part)
-    return ids, mask
-
-
-def _rows(role: str, content: str | list[dict[str, str]]) -> Iterator[Row]:
-    """Yield (special tokens before, text, special tokens after, mask of each of the three)."""
-    if role == "user":
-        yield ["<|user_start|>"], str(content), ["<|user_end|>"], (0, 0, 0)
-        return
-    yield ["<|assistant_start|>"], "", [], (0, 0, 0)
-    for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
-        if part["type"] == "text":
-            yield [], part["text"], [], (0, 1, 0)
-        elif part["type"] == "python":
-            yield ["<|python_start|>"], part["text"], ["<|python_end|>"], (1, 1, 1)
-        else:
-            yield ["<|output_start|>"], part["text"], ["<|output_end|>"], (0, 0, 0)
-    yield [], "", ["<|assistant_end|>"], (0, 0, 1)

@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nanotok_ray.recipe import Recipe, parse_recipe
+from nanotok_ray.recipe import LimitsRecipe, OutputRecipe, Recipe, SourceRecipe, parse_recipe
 from nanotok_ray.shards import ShardSettings
+from nanotok_ray.sources import Plan, make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 
@@ -142,3 +143,14 @@ def joined_shards(out: Folder) -> dict[tuple[str, str], bytes]:
             kind = (top, last if top == "tokenizer" else last.rpartition(".")[2])
             found[kind] = found.get(kind, b"") + out.read_bytes(name)
     return found
+
+
+def plan_of(*paths: object, slice_bytes: int = 1 << 20, **source: Any) -> Plan:
+    """Return the plan of one source, all of it train unless it is said otherwise."""
+    values = {"name": "web", "kind": "text", "split": "train", "count": True} | source
+    own = Recipe(
+        sources=(SourceRecipe(paths=tuple(map(str, paths)), **values),),
+        output=OutputRecipe(path="/out"),
+        limits=LimitsRecipe(slice_bytes=slice_bytes),
+    )
+    return make_plan(own, with_sample=False)

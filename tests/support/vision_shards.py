@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from nanotok_ray.chat import compose, segments_of
-from nanotok_ray.formats import PLAN_NAME, RECORD_FORMAT, ROLES, TOKENIZER_FOLDER, to_json
+from nanotok_ray.formats import PLAN_NAME, ROLES, TOKENIZER_FOLDER, to_json
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.shards import (
     NativeSink,
@@ -24,6 +24,7 @@ from nanotok_ray.shards import (
 from nanotok_ray.sources import Plan, PlannedSource, Slice, SourceFile, plan_to_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
+from tests.support.made_output import record_of
 from tests.support.small_corpus import shard_settings, texts
 
 IMAGE = "<image>"
@@ -126,35 +127,25 @@ class VisionShards:
         piece = self.slice.pieces[0]
         read = {"file": piece.path, "start": piece.start, "stop": piece.stop}
         data = Path(piece.url).read_bytes()
-        return {
-            "format": RECORD_FORMAT,
-            "stage": "tokenize",
-            "key": self.key,
-            "slice": {"source": "pics", "split": "train", "number": 0},
-            "read": [read | {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}],
-            "documents": {"in": count, "out": count, "quarantined": 0},
-            "bytes": {"in": size, "out": size, "quarantined": 0},
-            "proof": {"documents": 0, "bytes": 0, "encoded_again": 0, "not_encoded_again": {}},
-            "other_split": 0,
-            "blank_lines": 0,
-            "quarantined": {},
-            "tokens": len(labels),
-            "text_bytes": size,
-            "special_text": 0,
-            "over_max_tokens": 0,
-            "truncated": 0,
-            "trainable_tokens": int((labels & 1).sum()),
-            "without_trainable_token": 0,
-            "images": len(rendered.images),
-            "roles": dict(roles),
-            "special_tokens": {
+        return record_of(
+            "pics",
+            key=self.key,
+            read=[read | {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}],
+            documents={"in": count, "out": count, "quarantined": 0},
+            bytes={"in": size, "out": size, "quarantined": 0},
+            tokens=len(labels),
+            text_bytes=size,
+            trainable_tokens=int((labels & 1).sum()),
+            images=len(rendered.images),
+            roles=dict(roles),
+            special_tokens={
                 name: special[number]
                 for name, number in self.tokenizer.special_tokens.items()
                 if special[number]
             },
-            "shards": shards,
-            "files": [file for shard in writer.shards for file in shard["files"]],
-        }
+            shards=shards,
+            files=[file for shard in writer.shards for file in shard["files"]],
+        )
 
     def publish(self) -> Path:
         """Write all that a job writes besides shards, and give the output folder."""
