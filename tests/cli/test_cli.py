@@ -13,18 +13,9 @@ from nanotok_ray.cli import main
 from nanotok_ray.job import use_executor
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.executors import InProcess
-from tests.support.small_corpus import RECIPE, texts, write_corpus, write_parquet
+from tests.support.small_corpus import texts, write_parquet
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def job(tmp_path, in_process):
-    """Return the path of a recipe, and the output folder it names."""
-    write_corpus(tmp_path / "in")
-    path = tmp_path / "recipe.toml"
-    path.write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))
-    return str(path), tmp_path / "out"
 
 
 def last_json(captured):

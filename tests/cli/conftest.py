@@ -1,0 +1,16 @@
+"""What tests of commands share."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.small_corpus import RECIPE, write_corpus
+
+
+@pytest.fixture
+def job(tmp_path: Path, in_process: None) -> tuple[str, Path]:
+    """Return the path of a recipe, and the output folder it names."""
+    write_corpus(tmp_path / "in")
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))
+    return str(path), tmp_path / "out"
