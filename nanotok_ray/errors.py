@@ -136,6 +136,7 @@ class RefusedError(UnreachableError):
     """A Ray cluster or its job server answers, and wants another token or another request."""
 
 
+_OF_A_PATH = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST})
 _RIGHTS = "choose another folder, or give this user access to it"
 _CHECK_PATH = (
     "check the path: folders are created as needed, but not inside a file or a read-only file "
@@ -144,13 +145,13 @@ _CHECK_PATH = (
 _SPACE = "free some space there, or choose another folder; the same command resumes"
 _STEPS = {
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _RIGHTS),
-    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.EISDIR), _CHECK_PATH),
+    **dict.fromkeys(_OF_A_PATH, _CHECK_PATH),
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _SPACE),
     errno.EMFILE: "raise the limit of open files (ulimit -n 65536)",
 }
 """What to do about an error of the operating system, by its number."""
 
-OF_THE_MACHINE = frozenset(_STEPS) - {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
+OF_THE_MACHINE = frozenset(_STEPS) - _OF_A_PATH
 """Numbers of errors that are no bug, wherever they come up."""
 
 
@@ -158,7 +159,7 @@ def os_error_message(error: OSError) -> str:
     """Return the message for an error of the operating system: the file, the reason, the next step.
 
     >>> os_error_message(PermissionError(13, "Permission denied", "/data/out"))
-    '/data/out: Permission denied; choose another place, or give this user the right to it'
+    '/data/out: Permission denied; choose another folder, or give this user access to it'
     """
     step = _STEPS.get(error.errno or 0)
     message = f"{error.filename}: {error.strerror}" if error.filename else str(error)

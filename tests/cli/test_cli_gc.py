@@ -7,8 +7,6 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.cli import main
-from nanotok_ray.storage import Folder
-from tests.support.lease_elsewhere import held_elsewhere
 from tests.support.small_corpus import contents, recipe, write_corpus
 
 
@@ -44,21 +42,3 @@ def test_a_dry_run_removes_nothing_and_says_what_a_run_removes(out, capsys):
     capsys.readouterr()
     code, again, _ = collect(capsys, out)
     assert (code, again["removed"]) == (0, {"records": 0, "files": 0, "bytes": 0})
-
-
-def test_an_unfinished_output_is_refused(out, capsys):
-    (out / "manifest.json").unlink()
-    before = contents(out, leave_out=())
-    code, values, told = collect(capsys, out)
-    assert (code, values["status"]) == (4, "failed")
-    assert "run the job again" in told
-    assert contents(out, leave_out=()) == before
-
-
-def test_an_output_in_use_is_refused_with_a_code_of_its_own(out, capsys, monkeypatch):
-    held_elsewhere(Folder(str(out)), monkeypatch, command="prepare")
-    before = contents(out)
-    code, values, told = collect(capsys, out)
-    assert (code, values["status"]) == (6, "failed")
-    assert "elsewhere, process 7" in told
-    assert contents(out) == before

@@ -68,13 +68,6 @@ def test_init_of_files_that_cannot_be_used_says_why(tmp_path, capsys):
     assert code == 2
     assert "a.json: one JSON array; write each element on one line" in values["error"]
     assert not (tmp_path / "recipe.toml").exists()
-    code, values, _ = run(capsys, "init", tmp_path / "nowhere")
-    assert (code, "matches no file" in values["error"]) == (2, True)
-
-
-def test_a_url_needs_the_name_of_the_recipe(capsys):
-    code, values, _ = run(capsys, "init", "memory://nobody/data")
-    assert (code, "--output FILE" in values["error"]) == (2, True)
 
 
 def test_prepare_takes_files_and_saves_its_recipe(corpus, tmp_path, in_process, capsys):
@@ -116,20 +109,3 @@ def test_a_dry_run_of_files_writes_nothing(corpus, tmp_path, capsys):
     code, values, _ = run(capsys, "prepare", corpus, *flags)
     assert (code, values["status"], values["learn"]["todo"]) == (0, "planned", 1)
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        (["{data}"], "is not a recipe; to prepare files without one, add --output DIR"),
-        (["a.toml", "b.toml"], "b.toml is not a recipe"),
-        (["--output", "{data}/out"], "missing argument 'RECIPE|FILE...'"),
-        ([], "missing argument 'RECIPE|FILE...'"),
-        (["{data}", "--output", "{data}/out"], "output.path"),
-        (["{data}", "--output", "x", "--set", "limits.max_tails=1"], "--set needs a recipe"),
-    ],
-)
-def test_what_cannot_be_meant_exits_2(corpus, capsys, words, error):
-    code, values, _ = run(capsys, "prepare", *(word.format(data=corpus) for word in words))
-    assert code == 2
-    assert error in values["error"]

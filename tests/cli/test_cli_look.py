@@ -10,13 +10,7 @@ from nanotok_ray.cli import main
 from nanotok_ray.cli.inspect import MAX_DOCUMENTS
 from nanotok_ray.loader import Shards, open_shards
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.finished_output import finished_output
 from tests.support.shown_page import ShownPage
-
-
-@pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    return finished_output(tmp_path_factory.mktemp("look"))
 
 
 @pytest.fixture(scope="module")

@@ -46,6 +46,8 @@ MISTAKES = """
 2 | prepare recipe.toml --cpus 0 | '0' is not a whole number of 1 or more | --help
 2 | prepare recipe.toml --cpus many | 'many' is not a whole number | --help
 2 | prepare recipe.toml --also some | 'some' is not a list of sizes like 8192,16384 | --help
+2 | prepare recipe.toml --also '' | '' is not a list of sizes | --help
+2 | train recipe.toml --also 351 | 351 | vocab_size
 2 | plan recipe.toml --rate fast | 'fast' is not a number of more than 0 | --help
 2 | plan recipe.toml --rate 0 | '0' is not a number of more than 0 | --help
 2 | submit recipe.toml --job trian | 'trian' is unknown | did you mean 'train'?
@@ -101,6 +103,11 @@ MISTAKES = """
 # recipes
 2 | prepare nowhere.toml | cannot read the recipe nowhere.toml | pass the path of a local TOML file
 2 | prepare in | in is not a recipe | to prepare files without one, add --output DIR
+2 | prepare --output o | missing argument 'RECIPE|FILE...' | --help
+2 | prepare in --output in/out --vocab-size 300 | in/out | output.path
+2 | prepare in --output o --set limits.max_tails=1 | --set needs a recipe | recipe
+2 | init nowhere | nowhere matches no file | check the path
+2 | init memory://nobody/data | --output FILE | memory://
 2 | train in | in is a folder, not a recipe | pass the TOML file that describes the job
 2 | train words.txt | words.txt is not a recipe | use `nanotok tokenizer train`
 2 | prepare broken.toml | broken.toml | fix that line
@@ -184,11 +191,12 @@ MISTAKES = """
 2 | tokenizer train bad.parquet --vocab-size 300 --output t | bad.parquet | write it again
 2 | tokenizer train notes.md --vocab-size 300 --output t | notes.md | --input-format
 2 | tokenizer learn nowhere --vocab-size 300 --output t | nowhere matches no file | check the path
-2 | tokenizer learn in/text --vocab-size 300 --output t | is parquet | pass the pattern
+2 | tokenizer learn in/text --vocab-size 300 --output t | is parquet | pass the pattern | --pattern
 2 | tokenizer learn counts --vocab-size 264 --output t | --vocab-size is 264 | 265 or more
 2 | tokenizer learn counts --vocab-size 300 --also 264 --output t | --also has 264 | 265 or more
 2 | tokenizer learn counts --vocab-size 300 --output t --pattern gpt4 | a.arrow was made with | omit the pattern
 2 | tokenizer learn counts --vocab-size 300 --output t --special-token a --special-token a | 'a' is given twice | name it once
+5 | tokenizer train words.txt --vocab-size 300 --output words.txt/t.tiktoken | words.txt: File exists | check the path
 5 | tokenizer learn counts --vocab-size 300 --output words.txt/t | Not a directory | check the path
 2 | tokenizer train in/text --vocab-size 300 --output t --column body | no column 'body' | set --column to one of them
 2 | tokenizer compare tok --corpus in/text --by lang | columns are 'text' | set --by to one
@@ -206,7 +214,7 @@ MISTAKES = """
 # clusters
 2 | submit recipe.toml | neither --address | pass the dashboard's URL
 2 | submit recipe.toml --address 10.0.0.1:6379 | is not an http:// or https:// URL | http://127.0.0.1:8265
-5 | submit recipe.toml --address http://127.0.0.1:9 --patience 0 | http://127.0.0.1:9 | check that
+5 | submit recipe.toml --address http://127.0.0.1:9 --patience 0 | http://127.0.0.1:9 | check that | dashboard port (8265) can be reached
 2 | prepare new.toml --address http://127.0.0.1:8265 | is a job server | `nanotok submit --address`
 2 | prepare new.toml --address host | 'host' is not the address of a Ray cluster | use HOST:PORT
 5 | prepare new.toml --address 127.0.0.1:9 | cannot be reached | check that the head runs

@@ -6,13 +6,7 @@ import pytest
 
 from nanotok_ray.cli import main
 from nanotok_ray.loader import Loader, NanochatLoader, Shards, open_shards, preview
-from tests.support.finished_output import finished_output
 from tests.support.made_output import MadeSource, made_output
-
-
-@pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    return finished_output(tmp_path_factory.mktemp("pack"))
 
 
 def all_packings(arguments):

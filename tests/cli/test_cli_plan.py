@@ -10,16 +10,7 @@ from nanotok_ray.cli import main
 from nanotok_ray.formats import PLAN_NAME
 from nanotok_ray.job import measured_rates, plan_job
 from nanotok_ray.job.plan_text import plan_text
-from tests.support.small_corpus import RECIPE, contents, recipe, texts, write_corpus, write_parquet
-
-
-@pytest.fixture
-def job(tmp_path, in_process):
-    """Return the path of a recipe, and the output folder it names."""
-    write_corpus(tmp_path / "in")
-    path = tmp_path / "recipe.toml"
-    path.write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))
-    return str(path), tmp_path / "out"
+from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet
 
 
 def planned(capsys, *arguments):

@@ -9,15 +9,9 @@ from nanotok_ray.cli import main
 from nanotok_ray.loader import open_shards
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.evaluation import SAMPLE_TEXTS
-from tests.support.finished_output import finished_output
 from tests.support.missing_packages import uninstall
 from tests.support.published_ranks import fake_package
 from tests.support.small_corpus import texts
-
-
-@pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    return finished_output(tmp_path_factory.mktemp("eval"))
 
 
 @pytest.fixture(scope="module")

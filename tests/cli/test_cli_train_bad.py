@@ -114,10 +114,3 @@ def test_folders_of_several_formats_or_of_none_are_refused(tmp_path, capsys):
     assert (code, "several formats (jsonl, lines)" in values["error"]) == (2, True)
     code, values, _ = run(capsys, *goal(tmp_path, "--input-format=jsonl"), tmp_path / "in")
     assert (code, values["files"]) == (0, 1)
-
-
-def test_an_output_that_cannot_be_written_exits_5(tmp_path, capsys):
-    path = write(tmp_path / "c.jsonl", DOCUMENTS)
-    (tmp_path / "file").write_text("in the way")
-    flags = ["--vocab-size=300", "--output", tmp_path / "file/own.tiktoken", path]
-    assert run(capsys, *flags)[0] == 5

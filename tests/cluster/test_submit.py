@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 
 import pytest
 
@@ -208,18 +207,7 @@ def test_a_dry_run_contacts_nothing_and_says_all(recipe, capsys):
     assert told["address"] == "http://127.0.0.1:9"
     assert told["env"] == ["DATA"]
     assert "/secret" not in json.dumps(told)
-    assert main(["submit", str(recipe), "--job", "tokenize", "--relearn", "--dry-run"]) == 2
     assert tomllib.loads(recipe.read_text()) == tomllib.loads(RECIPE)
-
-
-def test_nobody_at_the_address_is_code_5_and_a_line_of_json(recipe, capsys):
-    options = ("--address", "http://127.0.0.1:9", "--patience", "0")
-    assert main(["submit", str(recipe), *options]) == 5
-    out, err = capsys.readouterr()
-    assert json.loads(out.splitlines()[-1])["status"] == "failed"
-    assert "http://127.0.0.1:9" in err
-    assert "dashboard port (8265) can be reached" in err
-    assert "RAY_API_SERVER_ADDRESS" not in os.environ
 
 
 class Terminal(io.StringIO):

@@ -34,6 +34,7 @@ DONE = 'count: 1 of 1 slices\n{"status": "done"}\n'
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "http://127.0.0.1:9")  # Ray's client would rather have this
+    monkeypatch.delenv("RAY_API_SERVER_ADDRESS", raising=False)
     with job_server() as own:
         yield own
 
@@ -53,6 +54,7 @@ def test_a_job_is_started_with_its_recipe_alone_and_only_once(server):
         assert packed.namelist() == ["web.toml"]
         assert packed.read("web.toml") == b"# a recipe"
     assert os.environ["RAY_ADDRESS"] == "http://127.0.0.1:9"
+    assert "RAY_API_SERVER_ADDRESS" not in os.environ
 
 
 def test_a_job_is_told_as_it_is(server):
@@ -91,10 +93,8 @@ def test_a_wrong_token_and_a_bad_request_are_refused(server):
 @pytest.fixture
 def quick(monkeypatch):
     """Let no time go by between two questions."""
-    for module in (submission, submission):
-        monkeypatch.setattr(module, "PAUSE", 0.001)
-    monkeypatch.setattr(submission, "TICK", 0.001)
-    monkeypatch.setattr(submission, "FIRST_PAUSES", 0.001)
+    for name in ("START_PAUSE", "FIRST_PAUSES", "PAUSE", "TICK"):
+        monkeypatch.setattr(submission, name, 0.001)
 
 
 @pytest.fixture

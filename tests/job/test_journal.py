@@ -5,7 +5,6 @@ import threading
 import tracemalloc
 from dataclasses import asdict
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,11 +29,6 @@ from tests.support.machine_speed import scaled
 TEXT = st.text(max_size=12)
 COUNT = st.integers(0, 2**50)
 TIME = st.floats(0, 1e6)
-
-
-@pytest.fixture
-def out(tmp_path):
-    return Folder(str(tmp_path / "out"))
 
 
 def rows_of(*stages):

@@ -38,11 +38,6 @@ def job(tmp_path, in_process):
     return recipe(tmp_path / "in", tmp_path / "out")
 
 
-@pytest.fixture
-def out(tmp_path):
-    return Folder(str(tmp_path / "out"))
-
-
 def fail_at(kind, stage, error):
     """Return a listener that raises at the first such event."""
 

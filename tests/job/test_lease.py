@@ -70,11 +70,6 @@ def processes(monkeypatch):
     return known
 
 
-@pytest.fixture
-def out(tmp_path):
-    return Folder(str(tmp_path / "out"))
-
-
 def process(number, place=None):
     return Holder(**(place or HERE), pid=number, started=f"{number}00")
 

@@ -19,13 +19,7 @@ from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer, make_model
 from tests.support.executors import Replacing
-from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet
-
-
-@pytest.fixture
-def corpus(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    return tmp_path / "in"
+from tests.support.small_corpus import contents, recipe, texts, write_parquet
 
 
 def run(job, command=prepare):

@@ -10,15 +10,9 @@ from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.job import Note, StageStarted
 from nanotok_ray.job.decide import decide
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.small_corpus import contents, recipe, write_corpus
+from tests.support.small_corpus import contents, recipe
 
 ALSO = "tokenizer.also=[300, 330]"
-
-
-@pytest.fixture
-def corpus(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    return tmp_path / "in"
 
 
 def run(job, command=train):

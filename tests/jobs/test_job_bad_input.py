@@ -13,15 +13,9 @@ import pytest
 
 from nanotok_ray.api import prepare, train
 from nanotok_ray.errors import QuarantineLimitError, SourceError
-from tests.support.small_corpus import recipe, write_corpus, write_parquet
+from tests.support.small_corpus import recipe, write_parquet
 
 TOLERANT = ("limits.max_quarantined_share=1.0", "limits.max_tails=9")
-
-
-@pytest.fixture
-def corpus(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    return tmp_path / "in"
 
 
 def quarantined(out):

@@ -14,19 +14,13 @@ from nanotok_ray.recipe import PRESETS, SPECIAL_TOKENS
 from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer
-from tests.support.small_corpus import contents, recipe, write_corpus
+from tests.support.small_corpus import contents, recipe
 
 SEED = list(PRESETS["seed"].special_tokens)
 EXTEND = 'tokenizer.extend=["preset:seed"]'
 EXTRA = 'tokenizer.extra_special_tokens=["preset:seed"]'
 ALSO = "tokenizer.also=[300, 330]"
 LEARN_RECORD = "records/learn.json"
-
-
-@pytest.fixture
-def corpus(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    return tmp_path / "in"
 
 
 def run(job, command=prepare):

@@ -15,17 +15,11 @@ from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.foreign_models import in_order
-from tests.support.small_corpus import contents, recipe, texts, write_corpus
+from tests.support.small_corpus import contents, recipe, texts
 
 FIRST = len(in_order().tokens) + 3
 MODEL = in_order(special_tokens={name: FIRST + 2 * n for n, name in enumerate(SPECIAL_TOKENS)})
 """Special tokens leave ids unused before each of them."""
-
-
-@pytest.fixture
-def corpus(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    return tmp_path / "in"
 
 
 @pytest.fixture

@@ -16,12 +16,6 @@ from tests.support.small_corpus import RECIPE, contents, recipe, write_corpus
 
 
 @pytest.fixture
-def corpus(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    return tmp_path / "in"
-
-
-@pytest.fixture
 def disk(monkeypatch):
     """Return a disk that is full once so many bytes were flushed; files as small as leases fit."""
 

@@ -13,16 +13,10 @@ from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.executors import Replacing
-from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet
+from tests.support.small_corpus import contents, recipe, texts, write_parquet
 
 LEARN_RECORD = "records/learn.json"
 relearn = partial(prepare, relearn=True)
-
-
-@pytest.fixture
-def corpus(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    return tmp_path / "in"
 
 
 def grow(corpus, name="shard_00007"):

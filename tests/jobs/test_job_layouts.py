@@ -12,15 +12,9 @@ from nanotok_ray.exports import Raw, parse_layout, read_corpus
 from nanotok_ray.job import StageStarted, tokenize_work, use_executor
 from nanotok_ray.storage import Folder
 from tests.support.executors import Replacing
-from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet
+from tests.support.small_corpus import contents, recipe, texts, write_parquet
 
 LAYOUTS = 'output.layouts=["raw", "datatrove"]'
-
-
-@pytest.fixture
-def corpus(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    return tmp_path / "in"
 
 
 def run(job):

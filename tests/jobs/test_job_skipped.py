@@ -12,15 +12,9 @@ from nanotok_ray.shards import quarantine_name, verify_output
 from nanotok_ray.storage import Folder
 from tests.support.executors import Replacing
 from tests.support.s3_server import BUCKET, s3_behind_a_proxy
-from tests.support.small_corpus import contents, recipe, write_corpus
+from tests.support.small_corpus import contents, recipe
 
 ALLOWED = "limits.max_skipped_slices=1"
-
-
-@pytest.fixture
-def corpus(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    return tmp_path / "in"
 
 
 @pytest.fixture

@@ -8,16 +8,10 @@ from nanotok_ray.job.decide import decide
 from nanotok_ray.shards import find_garbage, verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, differing_files
-from tests.support.small_corpus import contents, recipe, write_corpus
+from tests.support.small_corpus import contents, recipe
 
 TABLE = "tokenizer/span_table.bin"
 NOTE = "tokenizer.span_table no longer has an effect; delete it from the recipe"
-
-
-@pytest.fixture
-def corpus(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    return tmp_path / "in"
 
 
 def run(job):

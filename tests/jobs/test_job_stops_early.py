@@ -14,12 +14,6 @@ from nanotok_ray.sources import make_plan
 from tests.support.small_corpus import contents, recipe, write_corpus, write_parquet
 
 
-@pytest.fixture
-def corpus(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    return tmp_path / "in"
-
-
 def refused(job):
     """Run a job that is refused; give the error and what happened."""
     events = []

@@ -1,0 +1,13 @@
+"""What tests of the engine, the lease and the journal share."""
+
+from pathlib import Path
+
+import pytest
+
+from nanotok_ray.storage import Folder
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Folder:
+    """Return the folder of an output that is not there yet."""
+    return Folder(str(tmp_path / "out"))
