@@ -94,7 +94,8 @@ def test_a_size_that_learning_does_not_reach_is_told_and_has_no_folder(corpus, t
     summary, _, notes = run(job)
     reached = summary.values["vocab_size"]
     assert 300 <= reached < 330
-    ended, note = notes
+    relearned, ended, note = notes
+    assert "learned with other settings" in relearned
     assert "below min_pair_count = 82" in ended
     assert f"330 ids and learning ended at {reached}" in note
     assert str(tmp_path / "out/tokenizer-330") in note

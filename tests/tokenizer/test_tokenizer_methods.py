@@ -105,7 +105,7 @@ def test_a_disallowed_special_token_is_named_with_its_place_and_what_to_do(own):
     with pytest.raises(TokenizerError, match=r"'<\|bos\|>' at character 2.*allowed_special=\{'<\|"):
         own.encode("é <|bos|>", allowed_special={"<end>"})
     for name in ("allowed_special", "disallowed_special"):
-        with pytest.raises(TokenizerError, match=f"{name} is one name, '<end>': give a set"):
+        with pytest.raises(TokenizerError, match=f"{name} is one name, '<end>': pass a set"):
             own.encode("a", **{name: "<end>"})
 
 
