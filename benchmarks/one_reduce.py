@@ -2,20 +2,23 @@
 
     python benchmarks/one_reduce.py FOLDER BUFFER_BYTES MIN_COUNT [--processes N]
 
-With processes, these sum parts as a job's tasks do, and this process reads their sums. Memory is
-how much this process grows at most. Prints one line of JSON.
+With processes, these sum parts as a job's tasks do, and this process reads their sums. They are
+started before the clock is, as a job's workers have counted slices before they sum. Memory is how
+much this process grows at most. Prints one line of JSON.
 """
 
 import argparse
 import json
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import resident
@@ -46,16 +49,17 @@ def main() -> None:
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Reduce once."""
     parts = [CountPart(url=str(path)) for path in sorted(options.folder.glob("*.arrow"))]
-    before = resident.reset_peak()
-    start = time.perf_counter()
-    if options.processes:
-        reduced = in_processes(parts, options.min_count, options.processes)
-    else:
-        reduced = reduce_counts(
-            parts, min_count=options.min_count, buffer_bytes=options.buffer_bytes
-        )
-    seconds = time.perf_counter() - start
-    peak, after = resident.peak() - before, resident.now() - before
+    with started(options.processes) as pool:
+        before = resident.reset_peak()
+        start = time.perf_counter()
+        if pool is not None:
+            reduced = in_processes(parts, options.min_count, pool)
+        else:
+            reduced = reduce_counts(
+                parts, min_count=options.min_count, buffer_bytes=options.buffer_bytes
+            )
+        seconds = time.perf_counter() - start
+        peak, after = resident.peak() - before, resident.now() - before
     return {
         "seconds": seconds,
         "peak_bytes": peak,
@@ -73,15 +77,28 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def in_processes(files: Sequence[CountPart], min_count: int, processes: int) -> Reduced:
+@contextmanager
+def started(processes: int) -> Iterator[ProcessPoolExecutor | None]:
+    """Start processes that have imported what they need; None for no processes."""
+    if not processes:
+        yield None
+        return
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        together = get_context("spawn").Manager().Barrier(processes)
+        list(pool.map(wait_for, [together] * processes))
+        yield pool
+
+
+def wait_for(together: Barrier) -> None:
+    """Wait until every process does: one that is quick cannot take the turn of another."""
+    together.wait()
+
+
+def in_processes(files: Sequence[CountPart], min_count: int, pool: ProcessPoolExecutor) -> Reduced:
     """Sum parts in processes of their own, and read the sums."""
     size = sum(Path(file.url).stat().st_size for file in files)
     num_parts = 1 << ((size - 1) // PART_BYTES).bit_length()
-    context = get_context("spawn")
-    with (
-        tempfile.TemporaryDirectory() as name,
-        ProcessPoolExecutor(processes, mp_context=context) as pool,
-    ):
+    with tempfile.TemporaryDirectory() as name:
         folder = Folder(name)
         work = partial(one_part, files, folder, min_count, num_parts)
         records = list(pool.map(work, range(num_parts)))
