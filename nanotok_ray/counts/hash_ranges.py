@@ -180,10 +180,6 @@ class CountRanges:
             CorruptOutputError: a file is damaged, or its rows are not sorted; names it.
             CountOverflowError: a sum would pass 2**64 - 1; names the span.
         """
-        self._add(sums, number, weights)
-        pa.default_memory_pool().release_unused()  # else Arrow keeps for long what it has freed
-
-    def _add(self, sums: _core.RunSums, number: int, weights: Sequence[int]) -> None:
         all_ranges = self.num_ranges * self._part.num_parts
         hash_range = self._part.number * self.num_ranges + number
 
