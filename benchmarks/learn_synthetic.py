@@ -90,13 +90,13 @@ def interval(first: Figures, last: Figures) -> dict[str, Any]:
 def check_ends(count: int, seed: int) -> None:
     """Merge all pairs of fewer spans; stop if an end, a limit or a merge is not as it should be."""
     spans = tail(FEW_SPANS, count, seed=seed)
-    merges, found, _, reason = _core.learn(*spans, num_merges=2**31)
+    merges, found, _, reason = _core.learn([spans], num_merges=2**31)
     assert (reason, int(found[-1])) == ("no pair left", count), (reason, found[-1])
-    above, more, _, reason = _core.learn(*spans, num_merges=2**31, min_pair_count=count + 1)
+    above, more, _, reason = _core.learn([spans], num_merges=2**31, min_pair_count=count + 1)
     assert (reason, bool(np.all(more > count))) == ("below min_pair_count", True), reason
     assert np.array_equal(above, merges[: len(above)])
     assert not np.any(found[len(above) :] > count), "a limit ended learning too early"
-    some, _, _, reason = _core.learn(*spans, num_merges=len(merges))
+    some, _, _, reason = _core.learn([spans], num_merges=len(merges))
     assert (reason, len(some)) == ("vocabulary size reached", len(merges)), reason
     peer = rustbpe.Tokenizer()
     texts = iter(spans.strings() * count)

@@ -94,7 +94,7 @@ def learned(corpus: LearnedFrom) -> tuple[list[bytes], str]:
     counts.update(documents.data, documents.offsets, threads=corpus.threads)
     _, data, offsets, numbers = counts.sorted_run()
     merges, _, _, reason = _core.learn(
-        data, offsets, numbers, num_merges=corpus.num_merges, threads=corpus.threads
+        [(data, offsets, numbers)], num_merges=corpus.num_merges, threads=corpus.threads
     )
     return spell([(left, right) for left, right in merges.tolist()]), reason
 

@@ -100,7 +100,7 @@ def in_stages(count: Callable[[], _core.SpanCounts], ranks: int, threads: int) -
     _, data, offsets, span_counts = counts.sorted_run()
     clock.ends("sort")
     num_merges = ranks - NUM_BYTES
-    merges, *_ = _core.learn(data, offsets, span_counts, num_merges=num_merges, threads=threads)
+    merges, *_ = _core.learn([(data, offsets, span_counts)], num_merges=num_merges, threads=threads)
     clock.ends("learn")
     return {
         "seconds": sum(clock.stages.values()),

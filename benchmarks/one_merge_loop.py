@@ -47,7 +47,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     before = resident.reset_peak()
     start = time.perf_counter()
     merges, counts, _, stop_reason = _core.learn(
-        *spans,
+        [spans],
         num_merges=options.num_merges,
         threads=options.threads,
         on_progress=marker(options.marks, marks, start) if options.marks else None,

@@ -2,9 +2,10 @@
 
     python benchmarks/one_reduce.py FOLDER BUFFER_BYTES MIN_COUNT [--processes N]
 
-With processes, these sum parts as a job's tasks do, and this process reads their sums. They are
-started before the clock is, as a job's workers have counted slices before they sum. Memory is how
-much this process grows at most. Prints one line of JSON.
+With processes, these sum parts as a job's tasks do. They are started before the clock is, as a
+job's workers have counted slices before they sum. `ready_seconds` and `ready_peak_bytes` are until
+the learner has read the sums, but for merges. Memory is how much this process grows at most. Prints
+one line of JSON.
 """
 
 import argparse
@@ -22,12 +23,13 @@ from threading import Barrier
 from typing import Any
 
 import resident
+from nanotok_ray import _core
 from nanotok_ray.counts import (
     CountPart,
     HashPart,
     PartSettings,
+    PartSums,
     Reduced,
-    join_parts,
     reduce_counts,
     reduce_memory,
     reduce_part,
@@ -47,32 +49,43 @@ def main() -> None:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Reduce once."""
+    """Reduce once, and read the sums into the learner's text."""
     parts = [CountPart(url=str(path)) for path in sorted(options.folder.glob("*.arrow"))]
-    with started(options.processes) as pool:
+    with started(options.processes) as pool, tempfile.TemporaryDirectory() as folder:
         before = resident.reset_peak()
         start = time.perf_counter()
+        reduced: Reduced | PartSums
         if pool is not None:
-            reduced = in_processes(parts, options.min_count, pool)
+            reduced = in_processes(parts, Folder(folder), options.min_count, pool)
         else:
             reduced = reduce_counts(
                 parts, min_count=options.min_count, buffer_bytes=options.buffer_bytes
             )
         seconds = time.perf_counter() - start
         peak, after = resident.peak() - before, resident.now() - before
+        _core.learn(reduced, num_merges=0)
+        ready = time.perf_counter() - start
+        ready_peak = resident.peak() - before
+        kept_spans = kept_bytes = counts_sum = 0
+        for _, offsets, counts in reduced:
+            kept_spans += len(counts)
+            kept_bytes += int(offsets[-1] - offsets[0])
+            counts_sum += int(counts.sum())
     return {
         "seconds": seconds,
         "peak_bytes": peak,
         "kept_bytes": after,
-        "result_bytes": reduced.data.nbytes + reduced.offsets.nbytes + reduced.counts.nbytes,
+        "ready_seconds": ready,
+        "ready_peak_bytes": ready_peak,
+        "result_bytes": kept_bytes + 16 * kept_spans + 8,
         "formula_bytes": reduce_memory(
-            distinct_spans=len(reduced.counts),
-            distinct_bytes=len(reduced.data),
+            distinct_spans=kept_spans,
+            distinct_bytes=kept_bytes,
             num_files=len(parts),
             buffer_bytes=options.buffer_bytes,
         ),
-        "kept_spans": len(reduced.counts),
-        "counts_sum": int(reduced.counts.sum()),
+        "kept_spans": kept_spans,
+        "counts_sum": counts_sum,
         **asdict(reduced.totals),
     }
 
@@ -94,15 +107,15 @@ def wait_for(together: Barrier) -> None:
     together.wait()
 
 
-def in_processes(files: Sequence[CountPart], min_count: int, pool: ProcessPoolExecutor) -> Reduced:
-    """Sum parts in processes of their own, and read the sums."""
+def in_processes(
+    files: Sequence[CountPart], folder: Folder, min_count: int, pool: ProcessPoolExecutor
+) -> PartSums:
+    """Sum parts in processes of their own."""
     size = sum(Path(file.url).stat().st_size for file in files)
     num_parts = 1 << ((size - 1) // PART_BYTES).bit_length()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Folder(name)
-        work = partial(one_part, files, folder, min_count, num_parts)
-        records = list(pool.map(work, range(num_parts)))
-        return join_parts(folder, records)
+    work = partial(one_part, files, folder, min_count, num_parts)
+    records = list(pool.map(work, range(num_parts)))
+    return PartSums(folder=folder, records=records)
 
 
 def one_part(

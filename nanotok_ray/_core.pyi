@@ -5,7 +5,7 @@ A batch of documents crosses as two arrays: `data` (all bytes back to back) and 
 over documents releases the GIL. Errors are the classes of `nanotok_ray.errors`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, Self, TypeAlias, final
 
 import numpy as np
@@ -201,9 +201,7 @@ def merge_runs(runs: list[_SortedRun]) -> _SortedRun:
     """
 
 def learn(
-    data: NDArray[np.uint8],
-    offsets: NDArray[np.int64],
-    counts: NDArray[np.uint64],
+    batches: Iterable[tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint64]]],
     *,
     num_merges: int,
     min_pair_count: int = 1,
@@ -212,17 +210,17 @@ def learn(
     on_progress: Callable[[int, int, tuple[tuple[int, int], bytes, int] | None], None]
     | None = None,
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint64], NDArray[np.uint64], str]:
-    """Learn merges from spans and their counts.
+    """Learn merges from batches of spans and their counts.
 
-    The pair with the highest count is merged first; among equals the smallest (left, right). A span
-    may occur more than once: its counts add. `on_progress` is called about every 1%, `last` being
-    the last pair, the bytes of its token, and its count (None before the first); what it raises
-    ends the call.
+    The batches are iterated over twice, so that they need not be in memory together. The pair with
+    the highest count is merged first; among equals the smallest (left, right). A span may occur
+    more than once: its counts add. `on_progress` is called about every 1%, `last` being the last
+    pair, the bytes of its token, and its count (None before the first); what it raises ends the
+    call.
 
     Args:
-        data: the bytes of all spans, back to back.
-        offsets: [n + 1] positions in `data`.
-        counts: [n], how often each occurs.
+        batches: tuples of `data`, the bytes of all spans, back to back; `offsets`, [n + 1]
+            positions in `data`; and `counts`, [n], how often each occurs.
         num_merges: make so many at most.
         min_pair_count: do not merge a pair that occurs less often.
         max_token_bytes: do not merge a pair of more bytes.
@@ -235,7 +233,8 @@ def learn(
         size reached", "no pair left" or "below min_pair_count".
 
     Raises:
-        TokenizerError: The arrays do not fit together, or there are too many spans.
+        TokenizerError: The arrays do not fit together, there are too many spans, or the batches
+            differ when they are iterated over again, as those of a generator do.
         CountOverflowError: A pair's count would pass 2**64 - 1.
     """
 

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
         CountPart,
         OnRead,
         PartSettings,
+        PartSums,
         Reduced,
         SpanTotals,
         Weights,
-        join_parts,
         merge_count_files,
         merge_groups,
         merged_key,
@@ -73,7 +73,7 @@ else:
             "hash_ranges": "CountRanges HashPart",
             "patterns": "PATTERNS SPLIT_PATTERN default_threads resolve_pattern split",
             "reduce": (
-                "CountPart OnRead PartSettings Reduced SHARE_UNIT SpanTotals Weights join_parts "
+                "CountPart OnRead PartSettings PartSums Reduced SHARE_UNIT SpanTotals Weights "
                 "merge_count_files merge_groups merged_key part_key reduce_counts reduce_memory "
                 "reduce_part sum_run"
             ),
@@ -101,6 +101,7 @@ __all__ = [
     "HashPart",
     "OnRead",
     "PartSettings",
+    "PartSums",
     "Reduced",
     "SpanCounts",
     "SpanTotals",
@@ -111,7 +112,6 @@ __all__ = [
     "count_corpus",
     "default_threads",
     "find_counts",
-    "join_parts",
     "load_counts",
     "merge_count_files",
     "merge_groups",

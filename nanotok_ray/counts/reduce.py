@@ -185,6 +185,10 @@ class CountPart:
             )
 
 
+SpanBatch = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint64]]
+"""The bytes of spans, back to back; [n + 1] where each begins, and the end; [n] their counts."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Reduced:
     """All spans of count files, sorted by (hash64, span), and their weighted counts."""
@@ -197,6 +201,15 @@ class Reduced:
     """[n]: how often each occurs, weighted: what is learned from."""
     totals: SpanTotals
     """How much was read, and how much of it was dropped: plain counts."""
+
+    @property
+    def weighted_bytes(self) -> int:
+        """The bytes of the spans, each as often as its weighted count says."""
+        return SpanTotals.of(self.offsets, self.counts).span_bytes
+
+    def __iter__(self) -> Iterator[SpanBatch]:
+        """Yield all spans and counts as one batch, as `PartSums` yields several."""
+        yield self.data, self.offsets, self.counts
 
 
 def reduce_counts(
@@ -294,7 +307,7 @@ def _totals(sums: _core.RunSums) -> SpanTotals:
     )
 
 
-SUMS_FORMAT = "nanotok-sums 1"
+SUMS_FORMAT = "nanotok-sums 2"
 """Belongs to the key of the sum of a part."""
 
 SUMS_SCHEMA = pa.schema(
@@ -345,7 +358,11 @@ def reduce_part(
         "key": key,
         "count_files": len(parts),
         "totals": asdict(totals),
-        "sum": {"spans": len(counts), "bytes": len(data)},
+        "sum": {
+            "spans": len(counts),
+            "bytes": len(data),
+            "weighted_bytes": SpanTotals.of(offsets, counts).span_bytes,
+        },
         "files": [{"name": f"{name}.arrow", "size": file.size, "sha256": file.sha256}],
     }
 
@@ -365,35 +382,44 @@ def _write_sums(
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=SUMS_SCHEMA))
 
 
-def join_parts(folder: Folder, records: Sequence[Mapping[str, Any]]) -> Reduced:
-    """Read the sums of all parts, in their order, in memory of little more than the result.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PartSums:
+    """The sums of all parts, in their order: what `reduce_counts` returns, in files.
+
+    Iterating yields the spans and weighted counts of a batch after the other, as
+    (data, offsets, counts).
 
     Raises:
         CorruptOutputError: a file is damaged, or is not what its record says; names it.
         FileNotFoundError: there is no such file.
     """
-    size = sum(record["sum"]["spans"] for record in records)
-    data = np.empty(sum(record["sum"]["bytes"] for record in records), dtype=np.uint8)
-    offsets = np.zeros(size + 1, dtype=np.int64)
-    counts = np.empty(size, dtype=np.uint64)
-    row = end = 0
-    for record in records:
-        url = folder.join(record["files"][0]["name"])
-        last_row, last_end = row + record["sum"]["spans"], end + record["sum"]["bytes"]
-        for spans, numbers in _read_sums(url):
-            stop, length = row + len(numbers), spans.num_bytes
-            if stop > last_row or end + length > last_end:
-                raise _damaged(url, "it holds more spans than its record says")
-            first = int(spans.offsets[0])
-            data[end : end + length] = spans.data[first : first + length]
-            offsets[row + 1 : stop + 1] = spans.offsets[1:] + (end - first)
-            counts[row:stop] = numbers
-            row, end = stop, end + length
-        if (row, end) != (last_row, last_end):
-            raise _damaged(url, "it holds fewer spans than its record says")
-    parts = [record["totals"] for record in records]
-    totals = SpanTotals(**{name: sum(part[name] for part in parts) for name in parts[0]})
-    return Reduced(data=data, offsets=offsets, counts=counts, totals=totals)
+
+    folder: Folder
+    records: Sequence[Mapping[str, Any]]
+    """What `reduce_part` returned for each part."""
+
+    @property
+    def totals(self) -> SpanTotals:
+        """How much was read, and how much of it was dropped: plain counts."""
+        parts = [record["totals"] for record in self.records]
+        return SpanTotals(**{name: sum(part[name] for part in parts) for name in parts[0]})
+
+    @property
+    def weighted_bytes(self) -> int:
+        """The bytes of the spans, each as often as its weighted count says."""
+        return sum(record["sum"]["weighted_bytes"] for record in self.records)
+
+    def __iter__(self) -> Iterator[SpanBatch]:
+        """Read the files."""
+        for record in self.records:
+            url = self.folder.join(record["files"][0]["name"])
+            rows = num_bytes = 0
+            for spans, counts in _read_sums(url):
+                rows, num_bytes = rows + len(counts), num_bytes + spans.num_bytes
+                yield spans.data, spans.offsets, counts
+            sums = record["sum"]
+            if (rows, num_bytes) != (sums["spans"], sums["bytes"]):
+                raise _damaged(url, "it does not hold as many spans as its record says")
 
 
 def _read_sums(url: str) -> Iterator[tuple[Documents, NDArray[np.uint64]]]:

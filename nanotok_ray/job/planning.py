@@ -102,7 +102,7 @@ def measured_rates(
             vocab_size=NUM_BYTES + _SAMPLE_MERGES, pattern=pattern, special_tokens=()
         )
         _, data, offsets, numbers = counts.run()
-        tokenizer = Tokenizer(settings.model(learn_merges((data, offsets, numbers), settings)))
+        tokenizer = Tokenizer(settings.model(learn_merges([(data, offsets, numbers)], settings)))
     times = {"count": counting, "tokenize": _timed(tokenizer.encode_documents, batches)}
     basis = f"measured on this machine with {size / 1e6:,.2f} MB of its texts"
     return {

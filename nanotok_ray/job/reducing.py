@@ -14,9 +14,9 @@ from nanotok_ray.counts import (
     HashPart,
     OnRead,
     PartSettings,
+    PartSums,
     Reduced,
     Weights,
-    join_parts,
     merge_groups,
     part_key,
     reduce_counts,
@@ -138,7 +138,7 @@ class Summed:
         """Bytes of the count files of the slices."""
         return sum(record.values["files"][0]["size"] for record in self.counted.records)
 
-    def reduced(self, on_progress: OnRead | None = None) -> Reduced:
+    def reduced(self, on_progress: OnRead | None = None) -> Reduced | PartSums:
         """Return the sum of all files.
 
         Raises:
@@ -147,7 +147,9 @@ class Summed:
         """
         folder = Folder(self.work)
         if self.parts:
-            reduced = join_parts(folder, [part.values for part in self.parts])
+            reduced: Reduced | PartSums = PartSums(
+                folder=folder, records=[part.values for part in self.parts]
+            )
         else:
             files = [
                 CountPart(url=folder.join(name), weight=self.weights.multipliers[source])

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from nanotok_ray.counts import Reduced, SpanTotals, default_threads
+from nanotok_ray.counts import PartSums, Reduced, default_threads
 from nanotok_ray.errors import CorruptOutputError, SourceError
 from nanotok_ray.formats import RECORD_FORMAT, TOKENIZER_FOLDER, from_json, key_of, to_json
 from nanotok_ray.job.counting import CountedSlices, Training, count, counted_sources
@@ -102,8 +102,8 @@ def learn_tokenizer(
     return learned.tokenizer
 
 
-def _reduced(summed: Summed, *, on_event: OnEvent) -> Reduced:
-    """Sum the count files, or read the sums that tasks have written."""
+def _reduced(summed: Summed, *, on_event: OnEvent) -> Reduced | PartSums:
+    """Sum the count files, or return the sums that tasks have written."""
     if summed.parts:
         return summed.reduced()
     num_files = len(summed.counted.files)
@@ -121,7 +121,12 @@ def _reduced(summed: Summed, *, on_event: OnEvent) -> Reduced:
 
 
 def _learn(
-    training: Training, summed: Summed, reduced: Reduced, *, threads: int, on_event: OnEvent
+    training: Training,
+    summed: Summed,
+    reduced: Reduced | PartSums,
+    *,
+    threads: int,
+    on_event: OnEvent,
 ) -> LearnedTokenizer:
     recipe = training.recipe.tokenizer
     settings = TrainSettings(
@@ -141,7 +146,7 @@ def _learn(
         on_event(Advanced(stage="learn", done=done, todo=todo, num_bytes=0, last=last))
 
     learned = train_tokenizer(
-        (reduced.data, reduced.offsets, reduced.counts),
+        reduced,
         settings,
         _counted(training, summed, reduced),
         threads=threads,
@@ -155,7 +160,7 @@ def _learn(
     return learned
 
 
-def _counted(training: Training, summed: Summed, reduced: Reduced) -> Counted:
+def _counted(training: Training, summed: Summed, reduced: Reduced | PartSums) -> Counted:
     """Return what the report says of the counts."""
     counted, totals = summed.counted, reduced.totals
     return Counted(
@@ -164,7 +169,7 @@ def _counted(training: Training, summed: Summed, reduced: Reduced) -> Counted:
         text_bytes=counted.sum("text_bytes"),
         spans=totals.spans,
         distinct_spans=totals.distinct_spans,
-        span_bytes=SpanTotals.of(reduced.offsets, reduced.counts).span_bytes,
+        span_bytes=reduced.weighted_bytes,
         gaps=counted.sum("gaps"),
         code_points=counted.sum("code_points"),
         quarantined=counted.reasons,

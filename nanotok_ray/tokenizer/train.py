@@ -6,7 +6,7 @@ The merges equal those of nanochat's training, bit for bit.
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-Spans = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.uint64]]
+Spans = Iterable[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.uint64]]]
 """Distinct spans: their bytes back to back, their offsets [n + 1], their counts [n]."""
 
 Made = tuple[tuple[int, int], bytes, int]
@@ -147,7 +147,7 @@ def learn_merges(
         TokenizerError: `threads` is less than 1.
     """
     merges, counts, applied, stop_reason = _core.learn(
-        *spans,
+        spans,
         num_merges=settings.num_merges,
         min_pair_count=settings.min_pair_count,
         max_token_bytes=settings.max_token_bytes,
@@ -299,7 +299,7 @@ def learn_counts(
     num_threads = checked_threads(threads)
     _, data, offsets, numbers = counts.run()
     learned = train_tokenizer(
-        (data, offsets, numbers),
+        [(data, offsets, numbers)],
         replace(settings, pattern=counts.pattern),
         Counted.of(counts),
         threads=num_threads,
@@ -320,7 +320,7 @@ def learn_model(texts: "Texts", settings: TrainSettings, *, threads: int | None)
     num_threads = checked_threads(threads)
     counts = count_spans(texts, pattern=settings.pattern, threads=num_threads)
     _, data, offsets, numbers = counts.sorted_run(threads=num_threads)
-    learned = learn_merges((data, offsets, numbers), settings, threads=num_threads)
+    learned = learn_merges([(data, offsets, numbers)], settings, threads=num_threads)
     model = settings.model(learned)
     _warn_if_smaller(settings, learned.stop_reason, model.num_ids)
     return model

@@ -57,7 +57,7 @@ def run_of(counts):
 
 def learn(documents, num_merges):
     _, data, offsets, counts = count(documents).sorted_run()
-    return _core.learn(data, offsets, counts, num_merges=num_merges)[:2]
+    return _core.learn([(data, offsets, counts)], num_merges=num_merges)[:2]
 
 
 def same(left, right):
@@ -179,9 +179,15 @@ def test_spans_may_come_twice_and_then_their_counts_add(documents):
     spans = unpack(data, offsets)
     twice = (*batch(spans + spans), np.concatenate([counts, counts * 2]))
     once = (data, offsets, counts * 3)
-    twice, once = (_core.learn(*each, num_merges=50) for each in (twice, once))
+    twice, once = (_core.learn([each], num_merges=50) for each in (twice, once))
     assert same(twice[:3], once[:3])
     assert twice[3] == once[3]
+
+
+def test_batches_that_are_not_the_same_twice_are_an_error():
+    _, *arrays = count([TEXT]).sorted_run()
+    with pytest.raises(TokenizerError, match="differ when they are read for the second time"):
+        _core.learn(iter([tuple(arrays)]), num_merges=20)
 
 
 def test_an_interrupt_ends_the_learner():
@@ -192,7 +198,7 @@ def test_an_interrupt_ends_the_learner():
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        _core.learn(data, offsets, counts, num_merges=20, on_progress=interrupt)
+        _core.learn([(data, offsets, counts)], num_merges=20, on_progress=interrupt)
 
 
 @given(st.lists(st.text() | st.binary(), max_size=6), st.integers(1, 4), st.booleans())

@@ -83,7 +83,7 @@ def test_limits_leave_out_rare_pairs_and_long_tokens(texts, num_merges, limit):
     spans = Documents.from_bytes(list(counts))
     numbers = np.array(list(counts.values()), np.uint64)
     merges, found, _, reason = _core.learn(
-        spans.data, spans.offsets, numbers, num_merges=num_merges, **limit
+        [(spans.data, spans.offsets, numbers)], num_merges=num_merges, **limit
     )
     assert (merges.tolist(), reason) == limited(counts, num_merges=num_merges, **limit)
     assert all(count >= limit["min_pair_count"] for count in found.tolist())
@@ -109,15 +109,15 @@ def test_limits_leave_out_rare_pairs_and_long_tokens(texts, num_merges, limit):
 def test_the_end_says_which_limit_it_was(limit, merges, reason):
     spans = Documents.from_bytes([b"ab", b"abc", b"xy"])
     counts = np.array([1, 2, 1], np.uint64)
-    told = _core.learn(spans.data, spans.offsets, counts, **({"num_merges": 9} | limit))
+    told = _core.learn([(spans.data, spans.offsets, counts)], **({"num_merges": 9} | limit))
     assert (told[0].tolist(), told[3]) == (merges, reason)
 
 
 def test_a_corpus_with_other_merges_is_found(monkeypatch):
     learn = _core.learn
 
-    def largest_first(*arrays, num_merges, threads):
-        merges, counts, applied, reason = learn(*arrays, num_merges=num_merges, threads=threads)
+    def largest_first(batches, *, num_merges, threads):
+        merges, counts, applied, reason = learn(batches, num_merges=num_merges, threads=threads)
         return merges[::-1], counts, applied, reason
 
     same = LearnedFrom(["ab"], 5, 1)

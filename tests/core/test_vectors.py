@@ -90,7 +90,7 @@ def test_counts_of_merges_are_upstreams(case):
     counts.update(documents.data, documents.offsets)
     _, data, offsets, span_counts = counts.sorted_run()
     num_merges = case["vocab_size"] - 256
-    _, merge_counts, *_ = _core.learn(data, offsets, span_counts, num_merges=num_merges)
+    _, merge_counts, *_ = _core.learn([(data, offsets, span_counts)], num_merges=num_merges)
     assert merge_counts.tolist() == case["counts"]
 
 

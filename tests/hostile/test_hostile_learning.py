@@ -161,7 +161,7 @@ def test_invalid_bytes_of_a_document_are_spans_of_their_own_and_never_merged():
     documents = Documents.from_bytes([b"\xff\xff\xff\xe4\xb8", b"ab\xffab\x80\x80"] * 9)
     counter.update(documents.data, documents.offsets)
     _, data, offsets, counts = counter.sorted_run()
-    merges, found, _, reason = _core.learn(data, offsets, counts, num_merges=100)
+    merges, found, _, reason = _core.learn([(data, offsets, counts)], num_merges=100)
     assert (merges.tolist(), found.tolist(), reason) == ([[97, 98]], [18], NO_PAIR_LEFT)
 
 

@@ -133,7 +133,7 @@ def test_shares_balance_the_sources(corpus):
 
 def test_a_share_of_a_source_without_text_is_refused(corpus):
     write_parquet(corpus / "b/0.parquet", [""])
-    with pytest.raises(SourceError, match="source 'b' has weight = 'share:0.5' and no text"):
+    with pytest.raises(SourceError, match=r"source 'b' has weight = 'share:0\.5' and no text"):
         learn(corpus, "source.a.weight=share:0.5", "source.b.weight=share:0.5")
 
 

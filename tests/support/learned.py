@@ -14,7 +14,7 @@ def learn_all(counts, num_merges):
     """All that the core says of merges of spans."""
     spans = Documents.from_bytes(list(counts))
     numbers = np.array(list(counts.values()), np.uint64)
-    return _core.learn(spans.data, spans.offsets, numbers, num_merges=num_merges)
+    return _core.learn([(spans.data, spans.offsets, numbers)], num_merges=num_merges)
 
 
 def learn_files(urls, *, num_merges):
@@ -25,7 +25,7 @@ def learn_files(urls, *, num_merges):
 def learn_reduced(reduced, *, num_merges):
     """What is learned from the sums of count files."""
     settings = TrainSettings(vocab_size=256 + num_merges, special_tokens=())
-    return learn_merges((reduced.data, reduced.offsets, reduced.counts), settings)
+    return learn_merges(reduced, settings)
 
 
 def learn(counts, num_merges):

@@ -258,7 +258,7 @@ def test_what_is_learned_has_no_two_ids_with_the_same_bytes(counts):
     """Of one token's bytes any two spellings are merged alike: see rust/bpe/src/learn.rs."""
     spans = Documents.from_strings(list(counts))
     numbers = np.array(list(counts.values()), np.uint64)
-    merges, *_ = _core.learn(spans.data, spans.offsets, numbers, num_merges=99)
+    merges, *_ = _core.learn([(spans.data, spans.offsets, numbers)], num_merges=99)
     model = make_model(merges.tolist(), pattern=SPLIT_PATTERN, special_tokens=())
     assert len(model.ranks()) == len(model.tokens)
     assert _core.Encoder(model.pattern, model.merge_array).duplicate_tokens() == []

@@ -51,7 +51,7 @@ def learn(documents, *, vocab_size, pattern="nanochat", **limits):
         span_bytes=SpanTotals.of(offsets, span_counts).span_bytes,
         gaps=counter.num_gaps(),
     )
-    learned = train_tokenizer((data, offsets, span_counts), settings, counted, threads=1)
+    learned = train_tokenizer([(data, offsets, span_counts)], settings, counted, threads=1)
     return learned.tokenizer, learned.report
 
 

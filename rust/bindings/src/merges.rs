@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use nanotok_bpe::{Goal, Progress, Stop};
+use nanotok_bpe::{Documents, Error, Goal, Measured, Progress, Stop};
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -12,37 +12,37 @@ use crate::errors::to_python;
 
 type Learned<'py> = (Bound<'py, PyArray2<u32>>, Array<'py, u64>, Array<'py, u64>, &'static str);
 
-/// Learn merges from spans and their counts.
+type Arrays<'py> =
+    (PyReadonlyArray1<'py, u8>, PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, u64>);
+
+/// Learn merges from batches of spans and their counts, which are iterated over twice.
 #[pyfunction]
 #[pyo3(signature = (
-    data, offsets, counts, *, num_merges, min_pair_count = 1, max_token_bytes = None, threads = 1,
+    batches, *, num_merges, min_pair_count = 1, max_token_bytes = None, threads = 1,
     on_progress = None,
 ))]
-#[expect(clippy::too_many_arguments, reason = "all but three are Python's named arguments")]
 pub(crate) fn learn<'py>(
     py: Python<'py>,
-    data: PyReadonlyArray1<'py, u8>,
-    offsets: PyReadonlyArray1<'py, i64>,
-    counts: PyReadonlyArray1<'py, u64>,
+    batches: &Bound<'py, PyAny>,
     num_merges: usize,
     min_pair_count: u64,
     max_token_bytes: Option<usize>,
     threads: usize,
     on_progress: Option<Py<PyAny>>,
 ) -> PyResult<Learned<'py>> {
-    let spans = documents(&data, &offsets)?;
-    let counts = slice(&counts, "counts")?;
     let max_token_bytes = max_token_bytes.unwrap_or(usize::MAX);
     let goal = Goal { num_merges, min_pair_count, max_token_bytes, threads };
+    let mut measured = Measured::default();
+    each_batch(batches, |spans, counts| py.detach(|| measured.add(spans, counts)))?;
+    let mut text = measured.text(goal).map_err(|error| to_python(&error))?;
+    each_batch(batches, |spans, counts| py.detach(|| text.add(spans, counts)))?;
     let mut raised = None;
     let learned = py.detach(|| {
-        nanotok_bpe::learn(spans, counts, goal, |progress| {
-            match report(on_progress.as_ref(), progress) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    raised = Some(error);
-                    ControlFlow::Break(())
-                }
+        text.learn(|progress| match report(on_progress.as_ref(), progress) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                raised = Some(error);
+                ControlFlow::Break(())
             }
         })
     });
@@ -53,6 +53,19 @@ pub(crate) fn learn<'py>(
         learned.applied.into_pyarray(py),
         reason(learned.stop),
     ))
+}
+
+/// Calls `add` with the spans and counts of each batch that Python iterates over.
+fn each_batch(
+    batches: &Bound<'_, PyAny>,
+    mut add: impl FnMut(Documents<'_>, &[u64]) -> Result<(), Error>,
+) -> PyResult<()> {
+    for batch in batches.try_iter()? {
+        let (data, offsets, counts): Arrays<'_> = batch?.extract()?;
+        let (spans, counts) = (documents(&data, &offsets)?, slice(&counts, "counts")?);
+        add(spans, counts).map_err(|error| to_python(&error))?;
+    }
+    Ok(())
 }
 
 /// Return the bytes of ids 0 to 255 and the merges of a vocabulary, from the bytes of each id.

@@ -122,6 +122,9 @@ pub enum Error {
         /// First row that is smaller than the one before.
         row: usize,
     },
+    /// The second pass over batches of spans brings others than the first.
+    #[error("the spans differ when they are read for the second time")]
+    BatchesDiffer,
     /// More bytes of spans than 32-bit positions can address.
     #[error("distinct spans have {bytes} bytes, their ends included: the limit is {}", u32::MAX)]
     TooManySpans {

@@ -16,15 +16,14 @@
 
 use std::ops::ControlFlow;
 
-use crate::learn::by_count::ByCount;
 use crate::learn::learner::Learner;
 use crate::learn::rewrite::Id;
 use crate::learn::symbols::Symbols;
+pub use crate::learn::text::{Measured, Text};
 use crate::{Documents, Error};
 
 mod around;
 mod array;
-mod by_count;
 mod byte_pairs;
 mod counts_at;
 mod learner;
@@ -35,6 +34,7 @@ mod rewrite;
 mod rows;
 mod search;
 mod symbols;
+mod text;
 
 /// Two neighbouring ids that become one.
 pub type Merge = (u32, u32);
@@ -123,6 +123,7 @@ const MAX_WORK: usize = 1 << 22;
 
 /// Learns merges from spans and their counts.
 ///
+/// Spans that come in batches, and are not all in memory, are learned from by [`Measured`] and [`Text`].
 /// A span may come more than once: its counts add. `progress` is called about a hundred times, more often
 /// where there is much to do, and may stop the work.
 ///
@@ -140,23 +141,11 @@ pub fn learn(
     goal: Goal,
     progress: impl FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<Learned, Error> {
-    let by_count = ByCount::new(spans, counts)?;
-    let edge = goal.num_merges.min(by_count.num_slots).saturating_add(256);
-    match (u16::try_from(edge), u32::try_from(edge)) {
-        (Ok(_), Ok(edge)) => learn_in(
-            Symbols::<u16>::new(spans, counts, by_count, edge),
-            goal,
-            first_least,
-            progress,
-        ),
-        (_, Ok(edge)) => learn_in(
-            Symbols::<u32>::new(spans, counts, by_count, edge),
-            goal,
-            first_least,
-            progress,
-        ),
-        _ => Err(Error::TooManyMerges { number: goal.num_merges }),
-    }
+    let mut measured = Measured::default();
+    measured.add(spans, counts)?;
+    let mut text = measured.text(goal)?;
+    text.add(spans, counts)?;
+    text.learn(progress)
 }
 
 /// Learns from symbols; pairs of lower counts than `first_least` says are looked at later.

@@ -63,7 +63,7 @@ pub use encode::{
 };
 pub use error::{Error, GaveUp};
 pub use hash::{hash_documents, hash64};
-pub use learn::{Goal, Learned, Merge, Progress, Stop, learn};
+pub use learn::{Goal, Learned, Measured, Merge, Progress, Stop, Text, learn};
 pub use special::{Needles, count_occurrences};
 pub use split::{GapRule, Kind, Splitter, UNICODE_VERSION};
 pub use threads::in_threads;

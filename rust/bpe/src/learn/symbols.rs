@@ -11,12 +11,11 @@
 
 use std::ops::Range;
 
+use crate::Merge;
 use crate::cpu::simd::prefetch;
 use crate::learn::array::Array;
-use crate::learn::by_count::ByCount;
 use crate::learn::counts_at::Counts;
 use crate::learn::rewrite::Id;
-use crate::{Documents, Merge};
 
 /// So many places before it is looked at, a place is asked for from memory.
 pub(super) const AHEAD: usize = 24;
@@ -33,24 +32,18 @@ pub(super) struct Symbols<I> {
 }
 
 impl<I: Id> Symbols<I> {
-    pub(super) fn new(spans: Documents<'_>, counts: &[u64], by_count: ByCount, edge: u32) -> Self {
-        let mut slots = Array::new(by_count.num_slots);
-        slots.set_len(by_count.num_slots);
+    /// Room for the spans of each count, an edge after each: counts, which fall, and their slots.
+    pub(super) fn new(sizes: &[(u64, usize)], edge: u32) -> Self {
         let mut places = Counts::default();
-        let edge_id = I::narrow(edge);
-        slots[0] = edge_id;
         let mut end = 1;
-        let all = &mut slots[..];
-        for span in by_count.order {
-            places.begin(as_place(end), counts[span as usize]);
-            let bytes = spans.get(span as usize);
-            for (slot, &byte) in all[end..].iter_mut().zip(bytes) {
-                *slot = I::narrow(byte.into());
-            }
-            end += bytes.len() + 1;
-            all[end - 1] = edge_id;
+        for &(count, slots) in sizes.iter().filter(|(_, slots)| *slots > 0) {
+            places.begin(as_place(end), count);
+            end += slots;
         }
         places.finish(as_place(end));
+        let mut slots = Array::new(end);
+        slots.set_len(end);
+        slots[0] = I::narrow(edge);
         Self { slots, edge, widths: vec![1; 256], counts: places }
     }
 

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::pairs::Pairs;
 use super::rank::{Found, lowest};
+use super::text::Filling;
 use super::*;
 use crate::{Vocabulary, naive};
 
@@ -26,9 +27,11 @@ fn learn_from(spans: &[(Vec<u8>, u64)], goal: Goal) -> Result<Learned, Error> {
 fn learn_at_least<I: Id>(spans: &[(Vec<u8>, u64)], goal: Goal, least: u64) -> Learned {
     let (data, offsets, counts) = joined(spans);
     let documents = Documents::new(&data, &offsets).unwrap();
-    let by_count = ByCount::new(documents, &counts).unwrap();
-    let symbols = Symbols::<I>::new(documents, &counts, by_count, 256 + 60);
-    learn_in(symbols, goal, |_, _| least, |_| ControlFlow::Continue(())).unwrap()
+    let mut measured = Measured::default();
+    measured.add(documents, &counts).unwrap();
+    let mut filling = Filling::<I>::new(&measured.sizes(), 256 + 60);
+    filling.add(documents, &counts).unwrap();
+    learn_in(filling.finish().unwrap(), goal, |_, _| least, |_| ControlFlow::Continue(())).unwrap()
 }
 
 fn check(spans: &[(&str, u64)], num_merges: usize, expected: &Result<Rows, Error>) {
@@ -177,6 +180,26 @@ proptest! {
         let learned = learn_from(&spans, goal).unwrap();
         prop_assert_eq!(&learned, &naive::learn(&spans, goal));
         prop_assert_eq!(Vocabulary::new(&learned.merges).unwrap().duplicates(), []);
+    }
+
+    #[test]
+    fn batches_are_learned_from_as_one(
+        spans in spans_of_letters(),
+        goal in goal(),
+        sizes in (1usize..9, 1usize..9),
+    ) {
+        let mut measured = Measured::default();
+        for batch in spans.chunks(sizes.0) {
+            let (data, offsets, counts) = joined(batch);
+            measured.add(Documents::new(&data, &offsets)?, &counts)?;
+        }
+        let mut text = measured.text(goal)?;
+        for batch in spans.chunks(sizes.1) {
+            let (data, offsets, counts) = joined(batch);
+            text.add(Documents::new(&data, &offsets)?, &counts)?;
+        }
+        let learned = text.learn(|_| ControlFlow::Continue(()))?;
+        prop_assert_eq!(&learned, &naive::learn(&spans, goal));
     }
 
     #[test]

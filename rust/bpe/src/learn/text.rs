@@ -1,0 +1,259 @@
+//! The learner's text, from spans and counts that come in batches and are read twice: the first pass finds
+//! how many slots the spans of each count take, the second writes every span to its place. So the spans
+//! themselves are never all in memory, and nothing is sorted but the counts.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use crate::learn::rewrite::Id;
+use crate::learn::symbols::Symbols;
+use crate::learn::{Goal, Learned, Progress, first_least, learn_in};
+use crate::{Documents, Error};
+
+/// Lower counts than this are looked up in an array, for most counts are low.
+const LOW: usize = 1 << 12;
+
+/// A number for each count.
+#[derive(Debug)]
+struct PerCount<T> {
+    low: Vec<T>,
+    high: HashMap<u64, T>,
+}
+
+impl<T: Copy + Default> PerCount<T> {
+    fn new() -> Self {
+        Self { low: vec![T::default(); LOW], high: HashMap::new() }
+    }
+
+    #[inline]
+    fn of(&mut self, count: u64) -> &mut T {
+        match usize::try_from(count) {
+            Ok(count) if count < LOW => &mut self.low[count],
+            _ => self.high.entry(count).or_default(),
+        }
+    }
+
+    /// All counts that have a number, the highest first.
+    fn descending(&self) -> Vec<(u64, T)> {
+        let low = (0..).zip(&self.low).map(|(count, &number)| (count, number));
+        let high = self.high.iter().map(|(&count, &number)| (count, number));
+        let mut all: Vec<_> = low.chain(high).collect();
+        all.sort_unstable_by_key(|&(count, _)| std::cmp::Reverse(count));
+        all
+    }
+}
+
+/// What the first pass over the spans finds.
+#[derive(Debug)]
+pub struct Measured {
+    slots: PerCount<usize>,
+}
+
+impl Default for Measured {
+    fn default() -> Self {
+        Self { slots: PerCount::new() }
+    }
+}
+
+impl Measured {
+    /// Adds a batch of spans and how often each occurs.
+    ///
+    /// # Errors
+    ///
+    /// More counts than spans or fewer.
+    pub fn add(&mut self, spans: Documents<'_>, counts: &[u64]) -> Result<(), Error> {
+        for (span, count) in with_pairs(spans, counts)? {
+            *self.slots.of(count) += span.len() + 1;
+        }
+        Ok(())
+    }
+
+    /// Returns a text with room for these spans, from which `goal` is learned.
+    ///
+    /// # Errors
+    ///
+    /// Too many bytes, or too many merges.
+    pub fn text(self, goal: Goal) -> Result<Text, Error> {
+        let sizes = self.sizes();
+        let num_slots = 1 + sizes.iter().map(|(_, slots)| slots).sum::<usize>();
+        if u32::try_from(num_slots).is_err() {
+            return Err(Error::TooManySpans { bytes: num_slots });
+        }
+        let edge = goal.num_merges.min(num_slots).saturating_add(256);
+        let filling = match (u16::try_from(edge), u32::try_from(edge)) {
+            (Ok(_), Ok(edge)) => Width::Narrow(Filling::new(&sizes, edge)),
+            (_, Ok(edge)) => Width::Wide(Filling::new(&sizes, edge)),
+            _ => return Err(Error::TooManyMerges { number: goal.num_merges }),
+        };
+        Ok(Text { filling, goal })
+    }
+
+    /// All counts, the highest first, and the slots of their spans.
+    pub(super) fn sizes(&self) -> Vec<(u64, usize)> {
+        self.slots.descending()
+    }
+}
+
+/// The text, which the second pass over the spans fills.
+#[derive(Debug)]
+pub struct Text {
+    filling: Width,
+    goal: Goal,
+}
+
+/// Ids have 16 bits if they are few, else 32.
+#[derive(Debug)]
+enum Width {
+    Narrow(Filling<u16>),
+    Wide(Filling<u32>),
+}
+
+impl Text {
+    /// Adds a batch; the batches may be cut in other places than in the first pass.
+    ///
+    /// # Errors
+    ///
+    /// More counts than spans or fewer, or spans that did not come in the first pass.
+    pub fn add(&mut self, spans: Documents<'_>, counts: &[u64]) -> Result<(), Error> {
+        match &mut self.filling {
+            Width::Narrow(filling) => filling.add(spans, counts),
+            Width::Wide(filling) => filling.add(spans, counts),
+        }
+    }
+
+    /// Learns merges; see [`learn`](crate::learn).
+    ///
+    /// # Errors
+    ///
+    /// Spans of the first pass are missing, a pair's count past `u64::MAX`, or a stop.
+    pub fn learn(
+        self,
+        progress: impl FnMut(Progress<'_>) -> ControlFlow<()>,
+    ) -> Result<Learned, Error> {
+        let goal = self.goal;
+        match self.filling {
+            Width::Narrow(filling) => learn_in(filling.finish()?, goal, first_least, progress),
+            Width::Wide(filling) => learn_in(filling.finish()?, goal, first_least, progress),
+        }
+    }
+}
+
+/// Symbols, and the slots of each count that are still free.
+#[derive(Debug)]
+pub(super) struct Filling<I> {
+    symbols: Symbols<I>,
+    free: PerCount<Free>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Free {
+    start: usize,
+    end: usize,
+}
+
+impl<I: Id> Filling<I> {
+    pub(super) fn new(sizes: &[(u64, usize)], edge: u32) -> Self {
+        let mut free = PerCount::new();
+        let mut start = 1;
+        for &(count, slots) in sizes {
+            *free.of(count) = Free { start, end: start + slots };
+            start += slots;
+        }
+        Self { symbols: Symbols::new(sizes, edge), free }
+    }
+
+    pub(super) fn add(&mut self, spans: Documents<'_>, counts: &[u64]) -> Result<(), Error> {
+        let edge = I::narrow(self.symbols.edge);
+        let slots = &mut self.symbols.slots[..];
+        for (span, count) in with_pairs(spans, counts)? {
+            let free = self.free.of(count);
+            let end = free.start + span.len();
+            if end >= free.end {
+                return Err(Error::BatchesDiffer);
+            }
+            for (slot, &byte) in slots[free.start..end].iter_mut().zip(span) {
+                *slot = I::narrow(byte.into());
+            }
+            slots[end] = edge;
+            free.start = end + 1;
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> Result<Symbols<I>, Error> {
+        let all = self.free.descending();
+        if all.iter().any(|(_, free)| free.start != free.end) {
+            return Err(Error::BatchesDiffer);
+        }
+        Ok(self.symbols)
+    }
+}
+
+/// The spans of two or more bytes that occur, and how often.
+fn with_pairs<'s>(
+    spans: Documents<'s>,
+    counts: &'s [u64],
+) -> Result<impl Iterator<Item = (&'s [u8], u64)>, Error> {
+    if counts.len() != spans.len() {
+        let (spans, length) = (spans.len(), counts.len());
+        return Err(Error::LengthsDiffer { spans, what: "counts", length });
+    }
+    let all = counts.iter().enumerate().map(move |(span, &count)| (spans.get(span), count));
+    Ok(all.filter(|&(span, count)| count > 0 && span.len() > 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPANS: [(&[u8], u64); 7] = [
+        (b"aa", 1),
+        (b"bb", 5000),
+        (b"cc", u64::MAX),
+        (b"d", 9),
+        (b"ee", 0),
+        (b"", 9),
+        (b"ffg", 4095),
+    ];
+
+    fn each(mut add: impl FnMut(Documents<'_>, &[u64]) -> Result<(), Error>) -> Result<(), Error> {
+        SPANS.iter().try_for_each(|&(span, count)| {
+            let end = i64::try_from(span.len()).unwrap();
+            add(Documents::new(span, &[0, end]).unwrap(), &[count])
+        })
+    }
+
+    fn filling() -> Filling<u16> {
+        let mut measured = Measured::default();
+        each(|spans, counts| measured.add(spans, counts)).unwrap();
+        Filling::new(&measured.sizes(), 300)
+    }
+
+    #[test]
+    fn spans_stand_sorted_by_count() {
+        let mut filling = filling();
+        each(|spans, counts| filling.add(spans, counts)).unwrap();
+        let symbols = filling.finish().unwrap();
+        let text: Vec<_> =
+            symbols.slots.iter().map(|&id| u8::try_from(id).unwrap_or(b'|')).collect();
+        assert_eq!(text, b"|cc|bb|ffg|aa|");
+        let mut counts = symbols.counts.cursor();
+        let found: Vec<_> = [1, 4, 7, 9, 11].into_iter().map(|place| counts.get(place)).collect();
+        assert_eq!(found, [u64::MAX, 5000, 4095, 4095, 1]);
+    }
+
+    #[test]
+    fn a_second_pass_of_other_spans_is_an_error() {
+        let others = |span: &[u8], count| {
+            let mut filling = filling();
+            let offsets = [0, i64::try_from(span.len()).unwrap()];
+            each(|spans, counts| filling.add(spans, counts)).unwrap();
+            filling.add(Documents::new(span, &offsets).unwrap(), &[count])
+        };
+        assert_eq!(others(b"aa", 1), Err(Error::BatchesDiffer));
+        assert_eq!(others(b"aa", 70), Err(Error::BatchesDiffer));
+        assert_eq!(others(b"aa", u64::MAX - 1), Err(Error::BatchesDiffer));
+        assert_eq!(others(b"a", 1), Ok(()));
+        assert_eq!(filling().finish().unwrap_err(), Error::BatchesDiffer);
+    }
+}
