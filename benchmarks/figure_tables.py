@@ -171,12 +171,15 @@ def reduce(records: Sequence[Record]) -> Rows:
         processes = row.get("processes", 0)
         yield f"{processes} processes" if processes else "one thread"
         yield f"{row['min_count']}"
-        yield f"{row['seconds']:.1f} s"
-        yield f"{row['peak_bytes'] / 1e9:.2f} GB"
+        for name in ("seconds", "ready_seconds"):
+            yield f"{row[name]:.1f} s"
+        for name in ("peak_bytes", "ready_peak_bytes"):
+            yield f"{row[name] / 1e9:.2f} GB"
 
     heads = (f"{spans / 1e6:.0f} million distinct spans, {files} files", "`min_count`")
     rows = [[*cells(row)] for row in record["rows"]]
-    yield from _table((*heads, "time", "memory of the driver"), rows)
+    figures = ("time", "until the first merge", "memory of the driver", "until the first merge")
+    yield from _table((*heads, *figures), rows)
 
 
 def reader(records: Sequence[Record]) -> Rows:

@@ -128,7 +128,7 @@ const MAX_WORK: usize = 1 << 22;
 /// where there is much to do, and may stop the work.
 ///
 /// Time: linear in the bytes of distinct spans, times the merges a byte takes part in (about 6 in text),
-/// and never quadratic in a long span. Memory: 8 to 9 bytes per byte of distinct spans, of which there may
+/// and never quadratic in a long span. Memory: 7 to 9 bytes per byte of distinct spans, of which there may
 /// be 2^32; 2 more for over 65,000 merges; and up to 20 in all where merging continues until most pairs
 /// that are left occur once.
 ///
