@@ -41,6 +41,15 @@ def format_count(number: float) -> str:
     return f"{value:,.{digits}f} {unit}"
 
 
+def quantity(number: int, noun: str) -> str:
+    """Return a number of things, exactly; the noun is one whose plural ends in s.
+
+    >>> quantity(1, "slice"), quantity(1234, "slice")
+    ('1 slice', '1,234 slices')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def format_count_tick(number: float) -> str:
     """Return a round count as the label of a tick.
 

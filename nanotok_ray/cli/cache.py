@@ -17,6 +17,7 @@ from nanotok_ray.cli.options import (
     recipe_argument,
     recipe_of,
 )
+from nanotok_ray.units import quantity
 
 if TYPE_CHECKING:
     from nanotok_ray.counts import CountsCache, WorkFolder
@@ -258,14 +259,16 @@ def _listing_lines(values: dict[str, Any]) -> Iterator[str]:
     if len(values["sources"]) > 1:
         yield f"total       {_listed(values['total'])}"
     if values["other"]["files"]:
-        yield f"other       {values['other']['files']:,} files, {values['other']['bytes']:,} bytes"
+        other = values["other"]
+        yield f"other       {quantity(other['files'], 'file')}, {other['bytes']:,} bytes"
     if values["temporaries"]:
-        yield f"temporary   {values['temporaries']:,} files, being written or left over"
+        yield f"temporary   {quantity(values['temporaries'], 'file')}, being written or left over"
 
 
 def _listed(values: dict[str, Any]) -> str:
     parts = [
-        f"{values['slices']:,} slices, {values['texts']:,} texts of {values['text_bytes']:,} bytes",
+        f"{quantity(values['slices'], 'slice')}, {quantity(values['texts'], 'text')} "
+        f"of {values['text_bytes']:,} bytes",
         f"{values['distinct_spans']:,} distinct spans",
         f"{values['bytes']:,} bytes on disk",
     ]

@@ -20,6 +20,7 @@ from nanotok_ray.report import MAX_TOKENS, Document, Spelling, page_of
 from nanotok_ray.report.document import first_items
 from nanotok_ray.report.terminal import colored_lines, heading_of, plain_lines
 from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
+from nanotok_ray.units import quantity
 
 if TYPE_CHECKING:
     from nanotok_ray.cli.app import Arguments
@@ -291,7 +292,8 @@ def _preview(folder: str, arguments: "Arguments") -> int:
             "tokens": shards.num_tokens,
             "plans": plans,
         },
-        f"{folder}, {where}: {len(shards):,} documents, {shards.num_tokens:,} tokens",
+        f"{folder}, {where}: {quantity(len(shards), 'document')}, "
+        f"{quantity(shards.num_tokens, 'token')}",
         "",
         *plan_lines([plan for plan in plans if "problem" not in plan]),
         *problems,

@@ -19,6 +19,7 @@ from nanotok_ray.cli.options import (
     split_option,
     weights,
 )
+from nanotok_ray.units import quantity
 
 
 @command(
@@ -355,8 +356,9 @@ def export(arguments: Arguments) -> int:
 
 
 def _export_lines(values: dict[str, Any]) -> list[str]:
-    size = f"{values['files']:,} files, {values['bytes'] / 1e6:,.1f} MB"
-    lines = [f"  {size}, {values['documents']:,} documents, {values['tokens']:,} tokens"]
+    size = f"{quantity(values['files'], 'file')}, {values['bytes'] / 1e6:,.1f} MB"
+    documents = quantity(values["documents"], "document")
+    lines = [f"  {size}, {documents}, {quantity(values['tokens'], 'token')}"]
     lines += [f"  skipped: {number:,} {why}" for why, number in values["left_out"].items()]
     if unread := sum(values["unread_tokens"].values()):
         lines.append(f"  {unread:,} tokens at the ends of sources fill no block and are not read")

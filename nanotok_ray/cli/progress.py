@@ -23,7 +23,7 @@ from nanotok_ray.job import (
     StageProgress,
     StageStarted,
 )
-from nanotok_ray.units import format_bytes, format_estimate, printable
+from nanotok_ray.units import format_bytes, format_estimate, printable, quantity
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -64,8 +64,7 @@ def counted(number: int, stage: str) -> str:
     >>> counted(1, "tokenize"), counted(2000, "learn")
     ('1 slice', '2,000 merges')
     """
-    unit = unit_of(stage)
-    return f"{number:,} {unit[:-1] if number == 1 else unit}"
+    return quantity(number, unit_of(stage).removesuffix("s"))
 
 
 def token_label(token: bytes) -> str:

@@ -18,6 +18,7 @@ from nanotok_ray.counts import PATTERNS
 from nanotok_ray.report.figures import vocabulary_figure
 from nanotok_ray.tokenizer import Tokenizer, token_text
 from nanotok_ray.tokenizer.evaluation import TokenizerCounter, TokenView, Usage, Vocabulary
+from nanotok_ray.units import quantity
 
 if TYPE_CHECKING:
     from nanotok_ray.cli.app import Arguments
@@ -36,7 +37,7 @@ def tokenizer_lines(name: str, tokenizer: Tokenizer, vocabulary: Vocabulary) -> 
     yield f"sha256      {tokenizer.sha256}"
     yield (
         f"ids         {tokenizer.get_vocab_size():,}: {vocabulary.num_bytes} bytes, "
-        f"{len(tokenizer.merges):,} merges, {len(special):,} special tokens"
+        f"{quantity(len(tokenizer.merges), 'merge')}, {quantity(len(special), 'special token')}"
     )
     yield f"pattern     {''.join(known[:1])}{pattern}"
     for token, number in special.items():
@@ -65,7 +66,7 @@ def usage_lines(usage: Usage, *, limit: int) -> Iterator[str]:
     """Return lines on the tokens of a corpus, at most `limit` of each list."""
     vocabulary, unused = usage.vocabulary, usage.unused_merged
     yield ""
-    yield f"corpus      {usage.num_bytes:,} bytes in {usage.texts:,} texts"
+    yield f"corpus      {usage.num_bytes:,} bytes in {quantity(usage.texts, 'text')}"
     yield f"tokens      {usage.total:,}, {ratio(usage.bytes_per_token)} bytes per token"
     yield (
         f"unused      {len(unused):,} of {len(_merged(vocabulary)):,} merged tokens, "
@@ -99,7 +100,7 @@ def token_lines(
             yield f"merge       {view.merge:,} = {_pair(vocabulary, view.id)} {view.pair}"
         if view.parts_of:
             users = ", ".join(_spelled(vocabulary, number) for number in view.parts_of[:limit])
-            yield f"part of     {len(view.parts_of):,} merges: {users}"
+            yield f"part of     {quantity(len(view.parts_of), 'merge')}: {users}"
         if usage is not None and not view.is_special:
             yield f"used        {usage.counts[view.id]:,} times of {usage.total:,} tokens"
 

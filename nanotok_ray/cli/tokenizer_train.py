@@ -35,6 +35,7 @@ from nanotok_ray.tokenizer import (
     write_file,
     write_new,
 )
+from nanotok_ray.units import quantity
 
 if TYPE_CHECKING:
     from nanotok_ray.cli.app import Arguments
@@ -245,7 +246,7 @@ def _learn(
     seconds = time.perf_counter() - start
     size, asked = learned.tokenizer.get_vocab_size(), settings.vocab_size
     ids = f"{size:,} ids" if size == asked else f"{size:,} ids of the {asked:,} asked for"
-    texts = "" if counts.texts is None else f" in {counts.texts:,} texts"
+    texts = "" if counts.texts is None else f" in {quantity(counts.texts, 'text')}"
     arguments.console.text(
         f"counts      {counts.total:,} spans{texts}, {counts.num_distinct:,} distinct; {had}",
         f"tokenizer   {ids}, learned in {seconds:.1f} s: {why_stopped(learned.report)}",

@@ -10,6 +10,7 @@ from nanotok_ray.exports import EXPORT_NAME, EXPORTS
 from nanotok_ray.formats import MANIFEST_NAME
 from nanotok_ray.shards import MAX_PRINTED_PROBLEMS, Verification
 from nanotok_ray.storage import Folder
+from nanotok_ray.units import quantity
 
 if TYPE_CHECKING:
     from nanotok_ray.cli.app import Arguments
@@ -92,7 +93,7 @@ def _verify_export(folder: Folder, arguments: "Arguments") -> int:
     if problems:
         lines.append("delete the files above and export again, which writes them again")
     else:
-        counts = f"{values['units']:,} units, {values['documents']:,} documents"
+        counts = f"{quantity(values['units'], 'unit')}, {quantity(values['documents'], 'document')}"
         lines = [f"{folder.url}: {counts} equal those of the output"]
     status = "failed" if problems else "verified"
     arguments.console.result({"status": status, "problems": problems, **values}, *lines)
@@ -102,7 +103,7 @@ def _verify_export(folder: Folder, arguments: "Arguments") -> int:
 def _message(folder: str, result: Verification, *, masks: bool) -> str:
     equal = "conversations and vision documents equal" if masks else "equal"
     text = (
-        f"{folder}: {result.slices:,} slices, {result.shards:,} shards, "
+        f"{folder}: {quantity(result.slices, 'slice')}, {quantity(result.shards, 'shard')}, "
         f"{result.documents:,} documents are complete; {result.sampled:,} {equal} their source"
     )
     if result.source_bytes:

@@ -28,7 +28,7 @@ from nanotok_ray.sources import (
 )
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer, open_tokenizer
-from nanotok_ray.units import few
+from nanotok_ray.units import few, quantity
 
 FROZEN, AS_BEFORE, NOT_FROZEN, IN_USE = "frozen", "as before", "not frozen", "in use"
 
@@ -200,7 +200,8 @@ def _held(totals: Mapping[str, Any], key: str) -> str:
     counts = totals.get(key, {})
     split = "" if key == "all" else f" of {key.rpartition('/')[2]}"
     return (
-        f"{counts['documents']['out']:,} documents{split}, {counts['tokens']:,} tokens"
+        f"{quantity(counts['documents']['out'], 'document')}{split}, "
+        f"{quantity(counts['tokens'], 'token')}"
         if counts
         else key
     )

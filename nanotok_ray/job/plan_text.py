@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from nanotok_ray.job.doctor.machine import Space
-from nanotok_ray.units import few, format_bytes, format_estimate
+from nanotok_ray.units import few, format_bytes, format_estimate, quantity
 
 _INDENT = " " * 12
 
@@ -43,19 +43,17 @@ def resolved(location: str) -> str:
 
 def _source_lines(source: Mapping[str, Any]) -> Iterator[str]:
     documents = source["documents"]
-    files = "file" if source["files"] == 1 else "files"
-    count = "documents unknown" if documents is None else f"{documents:,} documents"
+    count = "documents unknown" if documents is None else quantity(documents, "document")
     stored, decoded = format_bytes(source["stored_bytes"]), format_bytes(source["bytes"])
     yield (
-        f"source      {source['name']}: {source['files']:,} {files}, {stored} stored, about "
-        f"{decoded} of text, {count}"
+        f"source      {source['name']}: {quantity(source['files'], 'file')}, {stored} stored, "
+        f"about {decoded} of text, {count}"
     )
     read_as = f"{source['format']}{_dialects(source['dialects'])}"
     yield f"{_INDENT}{read_as} in {resolved(source['root'])}, split {source['split']}"
     splits = ", ".join(f"{number:,} {split}" for split, number in source["slices"].items())
     groups = source["groups"]
-    word = "group" if groups["groups"] == 1 else "groups"
-    grouped = f"; {groups['files']:,} small files in {groups['groups']:,} {word}"
+    grouped = f"; {groups['files']:,} small files in {quantity(groups['groups'], 'group')}"
     largest = f"the largest {format_bytes(source['largest_slice'])}"
     yield f"{_INDENT}slices: {splits}; {largest}{grouped if groups['groups'] else ''}"
     if source["val"]["files"]:
@@ -70,7 +68,7 @@ def _dialects(files: Mapping[str, int]) -> str:
     """
     if len(files) < 2:  # noqa: PLR2004 - one needs no number
         return "".join(f" of {name}" for name in files)
-    counted = [f"{name} ({n:,} file{'s' if n != 1 else ''})" for name, n in files.items()]
+    counted = [f"{name} ({quantity(n, 'file')})" for name, n in files.items()]
     return f" of {', '.join(counted[:-1])} and {counted[-1]}"
 
 

@@ -43,6 +43,7 @@ from nanotok_ray.sources import (
     reason_of,
 )
 from nanotok_ray.storage import Folder, open_input
+from nanotok_ray.units import quantity
 
 ENDS_STAGE = (DiskFullError, ExportError)
 """Errors of one slice that all others would meet too: the stage ends with the first."""
@@ -315,7 +316,7 @@ class GivingUp:
         number = "" if limit is None else f" or limits.max_quarantined = {limit}"
         return (
             f"{self.stage} stopped early: all {self._documents:,} documents that were read of "
-            f"{self._slices:,} {'slice' if self._slices == 1 else 'slices'} were quarantined, more "
+            f"{quantity(self._slices, 'slice')} were quarantined, more "
             f"than limits.max_quarantined_share = {self.limits.max_quarantined_share}{number} "
             "allows of the whole input"
         )

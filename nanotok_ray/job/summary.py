@@ -9,7 +9,7 @@ from nanotok_ray.formats import REPORT_PAGE_NAME, TOKENIZER_FOLDER
 from nanotok_ray.job.forecast import TEXT_STAGES
 from nanotok_ray.shards import Record, Verification
 from nanotok_ray.tokenizer import REACHED, Tokenizer, why_stopped
-from nanotok_ray.units import few
+from nanotok_ray.units import few, quantity
 
 DONE = "done"
 UNCHANGED = "unchanged"
@@ -115,7 +115,7 @@ def _tokenizer_text(values: Mapping[str, Any]) -> str:
         return text
     learned = values["learned"]
     end = "" if learned["end"] == REACHED else f": {learned['end']}"
-    text += f"; {learned['merges']:,} merges{end}"
+    text += f"; {quantity(learned['merges'], 'merge')}{end}"
     if learned["also"]:
         text += f"; also {', '.join(f'{size:,}' for size in learned['also'])} ids"
     return text
@@ -137,7 +137,8 @@ def _remarks(values: Mapping[str, Any]) -> Iterator[str]:
 
 def _learned_lines(learned: Mapping[str, Any]) -> Iterator[str]:
     if learned["skipped_slices"]:
-        yield f"skipped     {len(learned['skipped_slices']):,} slices that could not be counted"
+        skipped = quantity(len(learned["skipped_slices"]), "slice")
+        yield f"skipped     {skipped} that could not be counted"
     if other := learned["differs_from_rustbpe"]:
         yield f"merges      differ from rustbpe's, because of {', '.join(other)}"
     if learned["of_other_inputs"]:
@@ -150,7 +151,8 @@ def _tail(values: Mapping[str, Any]) -> Iterator[str]:
     if values.get("quarantined"):
         number = sum(values["quarantined"].values())
         reasons = few([f"{number:,}: {why}" for why, number in values["quarantined"].items()])
-        yield f"quarantine  {number:,} documents ({reasons}), listed in {output}/quarantine"
+        documents = quantity(number, "document")
+        yield f"quarantine  {documents} ({reasons}), listed in {output}/quarantine"
     if "verified" in values:
         yield f"verified    {_verified_text(values)}"
     if exports := values.get("exports", []):
@@ -179,8 +181,9 @@ def _verified_text(values: Mapping[str, Any]) -> str:
     encoded = proof["encoded_again"]
     compared = "" if encoded == proof["documents"] else f"{encoded:,} "
     return (
-        f"{verified['shards']:,} shards; spot check: {proof['documents']:,} documents decoded and "
-        f"compared with their source, and {compared}with tiktoken{left_out}; no difference"
+        f"{quantity(verified['shards'], 'shard')}; spot check: "
+        f"{quantity(proof['documents'], 'document')} decoded and compared with their "
+        f"source, and {compared}with tiktoken{left_out}; no difference"
     )
 
 
@@ -268,18 +271,19 @@ def _composed_lines(values: Mapping[str, Any]) -> Iterator[str]:
         lost = long - cut if rules["too_long"] == "cut" else 0
         others = f", {lost:,} dropped: {why}" if lost else ""
         limit = f"{rules['max_tokens']:,}"
-        yield f"too long    {long:,} documents of more than {limit} tokens: {done}{others}"
+        documents = quantity(long, "document")
+        yield f"too long    {documents} of more than {limit} tokens: {done}{others}"
     if bare := values["without_trainable_token"]:
         hint = 'kept; limits.untrainable = "drop" removes them'
         done = "dropped" if rules["untrainable"] == "drop" else hint
-        yield f"untrainable {bare:,} documents without a token to train on: {done}"
+        yield f"untrainable {quantity(bare, 'document')} without a token to train on: {done}"
     if roles:
         yield (
             f"trained on  {values['trainable_tokens']:,} of {sum(roles.values()):,} tokens of "
             "conversations and documents with images"
         )
     if values["images"]:
-        yield f"images      {values['images']:,}, {roles['image']:,} tokens"
+        yield f"images      {values['images']:,}, {quantity(roles['image'], 'token')}"
 
 
 def _export_line(exports: Sequence[Mapping[str, Any]]) -> str:
@@ -288,7 +292,8 @@ def _export_line(exports: Sequence[Mapping[str, Any]]) -> str:
         left_out = "".join(f", {number:,} {why}" for why, number in export["left_out"].items())
         masks = "" if export["masks"] else ", without loss masks"
         texts.append(
-            f"{export['layout']}: {export['documents']:,} documents in {export['files']:,} files"
+            f"{export['layout']}: {quantity(export['documents'], 'document')} in "
+            f"{quantity(export['files'], 'file')}"
             f"{left_out}{masks}, in {export['folder']}"
         )
     return f"export      {'; '.join(texts)}"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nanotok_ray.errors import RecipeError
+from nanotok_ray.units import printable
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -58,7 +59,19 @@ def tables_of(text: str, *, name: str) -> dict[str, Any]:
                 f"{name} is JSON, and recipes are TOML: write tables as [output] and keys as "
                 'path = "/data/out" (docs/recipes.md has examples)'
             ) from error
-        raise RecipeError(f"{name} is not TOML: {error}; fix that line") from error
+        raise RecipeError(f"{name} is not TOML: {error}; {_advice(text, str(error))}") from error
+
+
+def _advice(text: str, problem: str) -> str:
+    r"""Return what to do about a problem of tomllib's: it names a line, or the end of the text.
+
+    >>> _advice("a = 1\nb = x\n", "Invalid value (at line 2, column 5)")
+    "fix the line 'b = x'"
+    """
+    line = re.search(r"at line (\d+)", problem)
+    if line is None:
+        return "close every bracket and quotation mark that is opened"
+    return f"fix the line {printable(text.splitlines()[int(line[1]) - 1].strip())!r}"
 
 
 def _is_json(text: str) -> bool:

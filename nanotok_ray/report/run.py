@@ -21,6 +21,7 @@ from nanotok_ray.units import (
     format_duration_tick,
     format_rate,
     format_share,
+    quantity,
 )
 
 _STAGES: Final = {
@@ -227,9 +228,9 @@ def _timeline(journal: RunJournal) -> Iterator[Part]:
     chart = Chart(
         text=ChartText(
             title="Timeline of slices",
-            description=f"{len(bars):,} slices of {len(workers):,} workers over "
-            f"{format_duration(width)}; the tables of stages and of the slowest slices say the "
-            "same in numbers.",
+            description=f"{quantity(len(bars), 'slice')} of {quantity(len(workers), 'worker')} "
+            f"over {format_duration(width)}; the tables of stages and of the slowest slices say "
+            "the same in numbers.",
             x_name="since the run started",
         ),
         boxes=[*draw(bars, lanes, scale), *_failed(journal, scale, below=_MARKS / height)],
@@ -397,14 +398,14 @@ def _note(
     counted = Counter(bar.slice_.attempts > 1 for bar in bars)
     slices = sum(bar.slice_.slices for bar in bars)
     text = (
-        f"{slices:,} {'slice' if slices == 1 else 'slices'} on {workers:,} "
+        f"{quantity(slices, 'slice')} on {workers:,} "
         f"{'worker, which was' if workers == 1 else 'workers, which were'} busy "
         f"{format_share(busy, width * workers)} of the time. "
     )
     if counted[True]:
         text += (
-            f"{counted[True]:,} slices took more than one attempt; a mark below the lanes is an "
-            "attempt that failed. "
+            f"{quantity(counted[True], 'slice')} took more than one attempt; a mark below the "
+            "lanes is an attempt that failed. "
         )
     if is_binned:
         text += (

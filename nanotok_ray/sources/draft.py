@@ -21,7 +21,7 @@ from nanotok_ray.sources.resolve import OnLook, ignore_looks, resolve
 from nanotok_ray.sources.sample import check_sample
 from nanotok_ray.sources.shape import SeenFile, Shape, look_at, split_suffix
 from nanotok_ray.storage import InputFile, find_files
-from nanotok_ray.units import few, format_bytes, printable
+from nanotok_ray.units import few, format_bytes, printable, quantity
 
 _KNOWN_SUFFIXES = {".parquet", ".jsonl", ".ndjson"}
 """Suffixes by which a recipe knows the format."""
@@ -212,7 +212,7 @@ def _name(folder: str, shape: Shape, taken: set[str]) -> str:
 def _found_line(source: _Source) -> str:
     shape, members = source.shape, source.members
     size = format_bytes(sum(item.file.size for item in members))
-    number = "1 file" if len(members) == 1 else f"{len(members):,} files"
+    number = quantity(len(members), "file")
     kinds = sorted({kind for item in members if (kind := split_suffix(item.file.path)[1])})
     dialects = {item.shape.dialect for item in members if item.shape} - {""}
     what = f"text in {shape.column!r}" if shape.column else _HOW.get(shape.format, "")

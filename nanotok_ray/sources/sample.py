@@ -21,6 +21,7 @@ from nanotok_ray.sources.parquet import first_rows
 from nanotok_ray.sources.piece_reader import selecting
 from nanotok_ray.sources.stored import FIRST_BYTES, invalid_at, is_compressed
 from nanotok_ray.storage import read_start, unreadable
+from nanotok_ray.units import quantity
 
 MAX_FILES: Final = 5
 MAX_DOCUMENTS: Final = 20
@@ -260,8 +261,7 @@ def _refusal(source: SourceRecipe, odd: SampledFile, sampled: Sequence[SampledFi
 def _of_files(sampled: Sequence[SampledFile]) -> str:
     documents = sum(item.documents for item in sampled)
     files = sum(bool(item.documents or item.shape is not None) for item in sampled)
-    word = "document" if documents == 1 else "documents"
-    return f"{documents:,} {word} of {files} {'file' if files == 1 else 'files'}"
+    return f"{quantity(documents, 'document')} of {quantity(files, 'file')}"
 
 
 def _shape_problem(odd: SampledFile) -> tuple[str, str]:

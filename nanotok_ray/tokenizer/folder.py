@@ -245,6 +245,12 @@ def _check_unused(model: Model) -> None:
         )
 
 
+def has_files(folder: str) -> bool:
+    """Return whether one of the files of a tokenizer is in a folder."""
+    there = Folder(folder)
+    return any(there.exists(name) for name in FILE_NAMES)
+
+
 def load_model(folder: str | os.PathLike[str], *, check_pickle: bool = False) -> Model:
     """Read the readable file, else tokenizer.json or tokenizer.pkl of another tool.
 

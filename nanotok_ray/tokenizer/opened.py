@@ -8,8 +8,9 @@ from pathlib import Path
 
 from nanotok_ray.counts import PATTERNS, resolve_pattern
 from nanotok_ray.errors import CorruptOutputError, TokenizerError
+from nanotok_ray.formats import TOKENIZER_FOLDER
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer.folder import READABLE_NAME, checked_bytes, load_model
+from nanotok_ray.tokenizer.folder import READABLE_NAME, checked_bytes, has_files, load_model
 from nanotok_ray.tokenizer.foreign import from_huggingface_file, from_pickle, from_rank_file
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.readable import from_readable
@@ -31,10 +32,11 @@ def open_tokenizer(
 
     Args:
         spec: a folder with tokenizer.txt, tokenizer.json or tokenizer.pkl, of which the first that
-            is there is read; or a file that ends in .txt, .json, .pkl or .tiktoken, the latter also
-            with its pattern, as ranks.tiktoken:gpt4; or, where there is no such file or folder, the
-            name of an encoding of tiktoken, as "cl100k_base" or "gpt2", which tiktoken reads from
-            its cache, $TIKTOKEN_CACHE_DIR, or downloads.
+            is there is read; or the output of a job, which has that folder as `tokenizer`; or a
+            file that ends in .txt, .json, .pkl or .tiktoken, the latter also with its pattern, as
+            ranks.tiktoken:gpt4; or, where there is no such file or folder, the name of an encoding
+            of tiktoken, as "cl100k_base" or "gpt2", which tiktoken reads from its cache,
+            $TIKTOKEN_CACHE_DIR, or downloads.
         pattern: of a .tiktoken file: a name of `nanotok_ray.counts.patterns.PATTERNS`, or an
             expression.
         special_tokens: of a .tiktoken file: their ids; names alone get the ids after the last rank.
@@ -61,7 +63,8 @@ def open_tokenizer(
             f"{path} is not a tokenizer file: these end in {', '.join((*_WHOLE, RANKS))}; pass one "
             "of these, or a folder that contains one"
         )
-    return Tokenizer.load(path)
+    written = Folder(path).join(TOKENIZER_FOLDER)
+    return Tokenizer.load(written if not has_files(path) and has_files(written) else path)
 
 
 def is_file(spec: str) -> bool:

@@ -12,6 +12,7 @@ from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer.folder import (
     FILE_NAMES,
     differing_files,
+    has_files,
     load_model,
     save_model,
     why_left_out,
@@ -126,7 +127,7 @@ def check_folder(model: Model, folder: str, *, overwrite: bool) -> bool:
         TokenizerError: It is the name of a file; or, unless `overwrite`, another tokenizer or
             something else is there.
     """
-    if folder.endswith(_NAMES_OF_FILES) and not (Path(folder).is_dir() or _has_files(folder)):
+    if folder.endswith(_NAMES_OF_FILES) and not (Path(folder).is_dir() or has_files(folder)):
         suffix = Path(folder).suffix
         raise TokenizerError(
             f"{folder} is the name of a file, and `save` writes all files of a tokenizer: name a "
@@ -149,11 +150,6 @@ def remove_foreign_files(folder: str) -> None:
     there = Folder(folder)
     for name in _BESIDE_HUGGING_FACE:
         there.remove(name)
-
-
-def _has_files(folder: str) -> bool:
-    there = Folder(folder)
-    return any(there.exists(name) for name in FILE_NAMES)
 
 
 def _differing_in(model: Model, folder: str) -> list[str]:

@@ -117,7 +117,7 @@ def test_all_counts_can_be_removed_and_are_made_again(job, capsys, tmp_path):
     change_one(tmp_path)
     listed, shown = told(capsys, "ls", path)
     assert (listed["other"], listed["temporaries"]) == ({"files": 1, "bytes": 2}, 1)
-    assert "other       1 files, 2 bytes" in shown
+    assert "other       1 file, 2 bytes" in shown
     assert counted(capsys, path) > 0
 
 

@@ -110,7 +110,7 @@ MISTAKES = """
 2 | init memory://nobody/data | --output FILE | memory://
 2 | train in | in is a folder, not a recipe | pass the TOML file that describes the job
 2 | train words.txt | words.txt is not a recipe | use `nanotok tokenizer train`
-2 | prepare broken.toml | broken.toml | fix that line
+2 | prepare broken.toml | broken.toml | fix the line '1 2'
 2 | prepare recipe.json | recipe.json is JSON | recipes are TOML
 2 | prepare empty.toml | 2 problems | add at least one [[source]] table | add a line path = ...
 2 | prepare twice.toml | 3 problems | did you mean 'text'? (line 3) | name a folder (line 6)

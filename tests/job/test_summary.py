@@ -105,7 +105,7 @@ def test_after_training_alone_the_next_step_is_to_tokenize(values):
     assert lines[-1] == "            nanotok tokenize RECIPE"
 
 
-@pytest.mark.parametrize(("number", "words"), [(1, "1 documents (1: a), listed in /out/")])
+@pytest.mark.parametrize(("number", "words"), [(1, "1 document (1: a), listed in /out/")])
 def test_quarantine_is_named_with_its_folder(number, words):
     values = {"status": "done", "output": "/out", "vocab_size": 300, "tokenizer_sha256": "0" * 64}
     text = Summary({**values, "stages": {}, "quarantined": {"a": number}}).text()

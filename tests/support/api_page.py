@@ -88,12 +88,15 @@ def _entry(title: str, item: object, *, level: int) -> Iterator[str]:
 
 
 def _members(item: type) -> dict[str, object]:
-    """Return what a class and its bases in this project define, the class first."""
+    """Return what a class and its bases in this project define, the class first.
+
+    Pydantic adds a method of its own to a class with private attributes.
+    """
     members: dict[str, object] = {}
     for base in item.__mro__:
         if base.__module__.startswith("nanotok_ray"):
             members = {**members, **{k: v for k, v in vars(base).items() if k not in members}}
-    return members
+    return {name: member for name, member in members.items() if name != "model_post_init"}
 
 
 def _signature(name: str, item: object) -> str:

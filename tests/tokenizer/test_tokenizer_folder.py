@@ -56,6 +56,13 @@ def test_another_tokenizer_is_not_overwritten_unless_asked(one, other, tmp_path)
     assert Tokenizer.load(tmp_path) == other
 
 
+def test_the_tokenizer_of_an_output_is_opened(one, other, tmp_path):
+    one.save(tmp_path / "tokenizer")
+    assert open_tokenizer(tmp_path) == one
+    other.save(tmp_path)
+    assert open_tokenizer(tmp_path) == other
+
+
 def test_what_hugging_face_had_beside_a_tokenizer_goes_with_it(one, other, tmp_path):
     names = ["added_tokens.json", "chat_template.jinja", "merges.txt", "special_tokens_map.json"]
     beside = [tmp_path / name for name in (*names, "vocab.json", "config.json")]
