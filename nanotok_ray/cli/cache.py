@@ -266,9 +266,9 @@ def _listing_lines(values: dict[str, Any]) -> Iterator[str]:
 
 
 def _listed(values: dict[str, Any]) -> str:
+    texts = f"{quantity(values['texts'], 'text')} of {values['text_bytes']:,} bytes"
     parts = [
-        f"{quantity(values['slices'], 'slice')}, {quantity(values['texts'], 'text')} "
-        f"of {values['text_bytes']:,} bytes",
+        f"{quantity(values['slices'], 'slice')}, {texts}",
         f"{values['distinct_spans']:,} distinct spans",
         f"{values['bytes']:,} bytes on disk",
     ]
