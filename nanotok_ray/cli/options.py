@@ -203,9 +203,13 @@ cpus_option = click.option(
     "--cpus", type=COUNT, metavar="N", help="CPUs of this machine to use.  [default: all]"
 )
 
+local_option = click.option(
+    "--local", is_flag=True, help="Run in processes of this machine, without Ray."
+)
+
 execution_options = options(
     cpus_option,
-    click.option("--local", is_flag=True, help="Run in processes of this machine, without Ray."),
+    local_option,
     click.option(
         "--address",
         metavar="ADDRESS",

@@ -11,6 +11,7 @@ from nanotok_ray.cli.options import (
     PATH,
     execution_options,
     lengths,
+    local_option,
     names,
     options,
     output_argument,
@@ -295,7 +296,14 @@ nanotok export s3://bucket/out --to parquet --output s3://bucket/parquet --cpus 
     metavar="FOLDER",
     help="Folder to write, for a single layout.  [default: OUT/export/LAYOUT]",
 )
-@execution_options
+@click.option(
+    "--cpus",
+    type=COUNT,
+    metavar="N",
+    help="Run on a local Ray with so many CPUs.  [default: threads of this process, without Ray]",
+)
+@local_option
+@click.option("--address", metavar="ADDRESS", help="Run on this Ray cluster: HOST:PORT, or auto.")
 def export(arguments: Arguments) -> int:
     """Write a finished output in the layouts of other trainers.
 
@@ -317,8 +325,7 @@ def export(arguments: Arguments) -> int:
     compares the whole export again. While the command writes into the output, no job and no gc can
     run on it.
 
-    Units are exported in threads of this process. With --cpus or --address they are exported on
-    Ray, and with --local in processes of this machine.
+    Shards are exported in threads of this process, unless --cpus, --address or --local is passed.
     """
     from nanotok_ray.api import export as export_layout
     from nanotok_ray.errors import ExportError
@@ -362,6 +369,7 @@ def _export_lines(values: dict[str, Any]) -> list[str]:
     lines += [f"  skipped: {number:,} {why}" for why, number in values["left_out"].items()]
     if unread := sum(values["unread_tokens"].values()):
         lines.append(f"  {unread:,} tokens at the ends of sources fill no block and are not read")
-    lines.append(f"  loss masks: {values['masks'] or 'not stored by this layout'}")
+    masks = values["masks"]
+    lines.append(f"  loss masks: {f'{masks}, of sources with masks' if masks else 'not stored'}")
     lines.append(f"  read by {values['reader']}")
     return lines

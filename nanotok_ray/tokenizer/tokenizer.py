@@ -95,7 +95,8 @@ class Tokenizer(Vocabulary, Rendering):
         """Learn from texts; `vocab_size` includes the special tokens.
 
         `iterator` and `column` are as `texts` and `column` of `encode_batch`: batches of texts,
-        columns and data sets are accepted too.
+        columns and data sets are accepted too. `pattern` is a regular expression, or a name of
+        `nanotok_ray.counts.PATTERNS`, such as "gpt4".
 
         The vocabulary is smaller if no pair is left to merge (logged as a warning). `num_threads`:
         None takes all cores, and one inside a Ray worker; the result never depends on it. For

@@ -109,6 +109,9 @@ def _signature(name: str, item: object) -> str:
     text = re.sub(r"nanotok_ray(\.\w+)+\.(\w+)", r"\2", f"{name}{text}").replace("'", "")
     text = re.sub(r"<function (\w+) at 0x\w+>", r"\1", text).replace("<factory>", "...")
     text = re.sub(r"(collections\.abc|typing)\.", "", text)
+    text = re.sub(
+        r"Union\[type\[Any\], numpy\.dtype\[Any\], numpy\.__.*?, str\]", "DTypeLike", text
+    )
     text = re.sub(r"Union\[Literal\[all\], Collection\[str\], NoneType\]", "Special | None", text)
     if len(text) <= 100:
         return text

@@ -57,7 +57,8 @@ impl<'a> Documents<'a> {
         self.position(range.end) - self.position(range.start)
     }
 
-    /// As [`blocks`] of the offsets.
+    /// At most `number` ranges of neighbouring documents, of about equally many bytes, that together
+    /// are the batch. A document is never cut; no range is empty.
     pub fn blocks(&self, number: usize) -> Vec<Range<usize>> {
         blocks(self.offsets, number)
     }

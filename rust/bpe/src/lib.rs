@@ -30,6 +30,32 @@
 //! * `threads`: work in threads that end with the call; `zeros`: large arrays that begin as zeros.
 //! * `error`: every error, and why a search gave up.
 //! * `naive`: the plain twins that the tests compare with.
+//!
+//! # Examples
+//!
+//! ```
+//! use std::ops::ControlFlow;
+//!
+//! use nanotok_bpe::{Decoder, Documents, Encoder, GapRule, Goal, SpanCounts, Splitter, Vocabulary, learn};
+//!
+//! # fn main() -> Result<(), nanotok_bpe::Error> {
+//! let splitter = Splitter::new(r" ?\p{L}+|\s+|[^\s\p{L}]+", GapRule::Spans)?;
+//! let mut counts = SpanCounts::new(splitter.clone());
+//! counts.update(Documents::new(b"low lower lowest", &[0, 16])?, 1)?;
+//!
+//! let run = counts.sorted_run(1);
+//! let spans = Documents::new(&run.data, &run.offsets)?;
+//! let learned = learn(spans, &run.counts, Goal::merges(3), |_| ControlFlow::Continue(()))?;
+//!
+//! let encoder = Encoder::new(splitter, &learned.merges)?;
+//! let ids = encoder.encode(b"slow")?;
+//! assert_eq!(ids, [u32::from(b's'), 257]); // 256 is "lo", 257 is "low"
+//!
+//! let decoder = Decoder::new(&Vocabulary::new(&learned.merges)?, &[])?;
+//! assert_eq!(decoder.decode(&ids)?, b"slow");
+//! # Ok(())
+//! # }
+//! ```
 
 #![deny(unsafe_code)]
 
