@@ -162,7 +162,8 @@ def os_error_message(error: OSError) -> str:
     '/data/out: Permission denied; choose another folder, or give this user access to it'
     """
     step = _STEPS.get(error.errno or 0)
-    message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    reason = error.strerror or str(error)
+    message = f"{error.filename}: {reason}" if error.filename else reason
     return f"{message}; {step}" if step and error.filename else message
 
 

@@ -119,7 +119,7 @@ def _common_options(*, has_json: bool) -> list[click.Parameter]:
     verbose = click.Option(
         ["-v", "--verbose"],
         is_flag=True,
-        help="Print a line for every finished slice, and the traceback of an error.",
+        help="Print more, such as a line for every finished slice and the traceback of an error.",
     )
     return [as_json, quiet, verbose] if has_json else [quiet, verbose]
 

@@ -291,6 +291,11 @@ def _start(arguments: "Arguments", shipped: Shipped, jobs: RayJobs, lines: Submi
         on_message=lambda text: lines.print_line(f"nanotok: {text}"),
     ).start()
     submission_id, was = started.submission_id, started.was_there
+    if was is not None and was.digest not in {None, shipped.submission.digest}:
+        raise RecipeError(
+            f"{submission_id} was submitted with another recipe or other arguments, and this job was "
+            f"not: its status is {was.status}; pass another --submission-id"
+        )
     if was is None:
         lines.print_line(f"submitted {submission_id} to {jobs.address}")
     elif was.has_ended:
@@ -299,10 +304,6 @@ def _start(arguments: "Arguments", shipped: Shipped, jobs: RayJobs, lines: Submi
         )
     else:
         lines.print_line(f"already submitted; following {submission_id}")
-    if was is not None and was.digest not in {None, shipped.submission.digest}:
-        lines.print_line(
-            f"nanotok: note: {submission_id} was submitted with another recipe or other arguments"
-        )
     return started
 
 

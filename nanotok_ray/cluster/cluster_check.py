@@ -21,6 +21,7 @@ from nanotok_ray.job.doctor import (
     core_build,
     ray_version,
 )
+from nanotok_ray.units import quantity
 
 
 def check_address(address: str) -> Iterator[CheckResult]:
@@ -46,7 +47,9 @@ def _check_job_server(address: str) -> Iterator[CheckResult]:
         found = f"{address}: {first_line(error)}"
         yield CheckResult(name=name, status="fail", found=found, advice=_advice(error))
         return
-    yield CheckResult(name=name, status="ok", found=f"{address} answers, with {len(jobs)} jobs")
+    yield CheckResult(
+        name=name, status="ok", found=f"{address} answers, with {quantity(len(jobs), 'job')}"
+    )
     yield versions_finding("job server's Ray", theirs)
 
 
@@ -111,7 +114,7 @@ def _check_cluster(address: str) -> Iterator[CheckResult]:
 def nodes_finding(nodes: Sequence[Node]) -> CheckResult:
     """Return how many nodes and CPUs there are; without a CPU no task starts."""
     cpus = sum(int(node["Resources"].get("CPU", 0)) for node in nodes)
-    found = f"{len(nodes)} nodes, {cpus:,} CPUs"
+    found = f"{quantity(len(nodes), 'node')}, {quantity(cpus, 'CPU')}"
     if not cpus:
         return CheckResult(
             name="cluster",
@@ -143,7 +146,7 @@ def cores_finding(
     ]
     silent = asked - len(answers)
     if silent:
-        wrong.append(f"{silent} nodes did not answer in time")
+        wrong.append(f"{silent} of the nodes did not answer in time")
     if wrong:
         more = f" and {len(wrong) - MAX_NODES} more" if len(wrong) > MAX_NODES else ""
         return CheckResult(

@@ -57,7 +57,9 @@ def _source_lines(source: Mapping[str, Any]) -> Iterator[str]:
     largest = f"the largest {format_bytes(source['largest_slice'])}"
     yield f"{_INDENT}slices: {splits}; {largest}{grouped if groups['groups'] else ''}"
     if source["val"]["files"]:
-        yield f"{_INDENT}val: {few(source['val']['first'], source['val']['files'])}"
+        share = source["val"]["stored_bytes"] / max(1, source["stored_bytes"])
+        listed = few(source["val"]["first"], source["val"]["files"])
+        yield f"{_INDENT}val: {listed} ({share:.1%} of the bytes)"
 
 
 def _dialects(files: Mapping[str, int]) -> str:
@@ -146,5 +148,7 @@ def _frozen_line(frozen: Mapping[str, str], sources: Sequence[Mapping[str, Any]]
         return f"not saved   another run has locked this output; {frozen['path']} is its plan"
     before = ", as before" if frozen["status"] == "as before" else ""
     by_hash = any(source["split"].startswith("share:") for source in sources)
-    later = f"files added later go to the train split{', or by hash (share:)' if by_hash else ''}"
+    later = "files that are added later belong to train"
+    if by_hash:
+        later += ", with split = share:S as the hash of each document says"
     return f"saved       {frozen['path']}{before}; {later}"

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import starmap
 from typing import Any
 
 from nanotok_ray.formats import REPORT_PAGE_NAME, TOKENIZER_FOLDER
@@ -10,6 +9,8 @@ from nanotok_ray.job.forecast import TEXT_STAGES
 from nanotok_ray.shards import Record, Verification
 from nanotok_ray.tokenizer import REACHED, Tokenizer, why_stopped
 from nanotok_ray.units import few, quantity
+
+_RUN_ORDER = ("count", "merge", "reduce", "learn", "tokenize", "verify", "export")
 
 DONE = "done"
 UNCHANGED = "unchanged"
@@ -158,7 +159,7 @@ def _tail(values: Mapping[str, Any]) -> Iterator[str]:
     if exports := values.get("exports", []):
         yield _export_line(exports)
     if values["stages"]:
-        yield f"time        {', '.join(starmap(_stage_text, values['stages'].items()))}"
+        yield f"time        {_time_text(values['stages'])}"
     yield f"report      {output}/{REPORT_PAGE_NAME}"
     if sizes := values.get("learned", {}).get("not_reached"):
         listed = " and ".join(f"{size:,}" for size in sizes)
@@ -297,6 +298,15 @@ def _export_line(exports: Sequence[Mapping[str, Any]]) -> str:
             f"{left_out}{masks}, in {export['folder']}"
         )
     return f"export      {'; '.join(texts)}"
+
+
+def _time_text(stages: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the time of each stage, in the order in which a job runs them, and of all."""
+    ran = sorted(stages, key=_RUN_ORDER.index)
+    texts = [_stage_text(name, stages[name]) for name in ran]
+    if len(ran) > 1:
+        texts.append(f"together {sum(stages[name]['seconds'] for name in ran):.1f} s")
+    return ", ".join(texts)
 
 
 def _stage_text(name: str, stage: Mapping[str, Any]) -> str:

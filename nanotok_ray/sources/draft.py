@@ -26,6 +26,9 @@ from nanotok_ray.units import few, format_bytes, printable, quantity
 _KNOWN_SUFFIXES = {".parquet", ".jsonl", ".ndjson"}
 """Suffixes by which a recipe knows the format."""
 
+_MAX_LAST_SHARE = 0.05
+"""The last file is for validation unless it has more of the bytes of its source."""
+
 _LINES_BYTES = 16 << 20
 """Files of text that are so large on average have a document on each line."""
 
@@ -120,6 +123,13 @@ class _Source:
     paths: tuple[str, ...]
     members: tuple[SeenFile, ...]
 
+    @property
+    def last_share(self) -> float:
+        """The share of the bytes that the last file has."""
+        sizes = [item.file.size for item in self.members]
+        last = max(self.members, key=lambda item: item.file.path)
+        return last.file.size / max(1, sum(sizes))
+
     def keys(self, *, is_counted: bool = False) -> dict[str, Any]:
         """Return the keys of the recipe that are not the default, and the splits of text."""
         shape, suffixes = self.shape, {split_suffix(item.file.path)[0] for item in self.members}
@@ -129,7 +139,7 @@ class _Source:
         if shape.column:
             keys["column"] = shape.column
         if shape.kind == "text":
-            is_last = len(self.members) > 1 and shape.format != "document"
+            is_last = shape.format != "document" and self.last_share <= _MAX_LAST_SHARE
             keys["split"] = "last-file" if is_last else "share:0.01"
         elif is_counted:
             keys["count"] = True

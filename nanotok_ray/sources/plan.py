@@ -167,9 +167,7 @@ def _source(source: PlannedSource) -> dict[str, Any]:
     for slice_ in source.slices:
         splits[slice_.split] += 1
     groups = [slice_ for slice_ in source.slices if len(slice_.files) > 1]
-    val = [
-        file.path for file, split in zip(source.files, source.splits, strict=True) if split == "val"
-    ]
+    val = [file for file, split in zip(source.files, source.splits, strict=True) if split == "val"]
     return {
         "name": source.name,
         "kind": source.kind,
@@ -187,7 +185,11 @@ def _source(source: PlannedSource) -> dict[str, Any]:
             "groups": len(groups),
             "files": len({file.path for slice_ in groups for file in slice_.files}),
         },
-        "val": {"files": len(val), "first": val[:MAX_LISTED_FILES]},
+        "val": {
+            "files": len(val),
+            "first": [file.path for file in val[:MAX_LISTED_FILES]],
+            "stored_bytes": sum(file.size for file in val),
+        },
     }
 
 

@@ -148,7 +148,7 @@ class RemoteTree:
     def look_at(self, path: str) -> Entry | None:
         """Return the entry of a file or folder, None if there is neither."""
         try:
-            details = attempt("look at", self.url(path), lambda: self._file_system.info(path))
+            details = attempt("access", self.url(path), lambda: self._file_system.info(path))
         except FileNotFoundError:
             return None
         return self.entry(details)

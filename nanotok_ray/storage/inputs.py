@@ -109,7 +109,7 @@ def find_files(path: str, *, written: Mapping[str, str] = MappingProxyType({})) 
                 boundary=boundary,
             )
     except PermissionError as error:
-        raise SourceError(f"{path} cannot be listed: {error}") from error
+        raise SourceError(unreadable(path, error)) from error
     if boundary.reached:
         raise SourceError(_reaches(path, boundary, written))
     if not found.files:

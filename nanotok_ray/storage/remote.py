@@ -135,7 +135,7 @@ class RemoteStore:
         path = self._path(name)
         look = s3_details if "s3" in self._file_system.protocol else type(self._file_system).info
         try:
-            details = self._attempt("look at", name, lambda: look(self._file_system, path))
+            details = self._attempt("access", name, lambda: look(self._file_system, path))
         except FileNotFoundError:
             return None
         return int(details["size"]) if details["type"] == "file" else None

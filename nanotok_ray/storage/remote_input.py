@@ -94,7 +94,7 @@ class RemoteInput(SeekableFile):
         if not again or self._is_s3:
             return self._opened
         return attempt(
-            "look at",
+            "access",
             self._url,
             lambda: RemoteTree.entry(self._file_system.info(self._path)),
         )

