@@ -293,8 +293,8 @@ def _start(arguments: "Arguments", shipped: Shipped, jobs: RayJobs, lines: Submi
     submission_id, was = started.submission_id, started.was_there
     if was is not None and was.digest not in {None, shipped.submission.digest}:
         raise RecipeError(
-            f"{submission_id} was submitted with another recipe or other arguments, and this job was "
-            f"not: its status is {was.status}; pass another --submission-id"
+            f"{submission_id} was submitted with another recipe or other arguments, and this "
+            f"job was not: its status is {was.status}; pass another --submission-id"
         )
     if was is None:
         lines.print_line(f"submitted {submission_id} to {jobs.address}")

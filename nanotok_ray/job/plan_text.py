@@ -97,9 +97,8 @@ def change_lines(changed: Mapping[str, Any]) -> Iterator[str]:
         yield f"changed     limits.slice_bytes was {before:,}, is {now:,}: new slices are cut"
     if slices["new"] or slices["gone"]:
         yield (
-            f"{_INDENT}slices: {slices['same']:,} as in the saved plan, {slices['new']:,} new "
-            f"(counted if train, and tokenized), {slices['gone']:,} removed (no longer counted or "
-            "in the output)"
+            f"{_INDENT}slices: {slices['same']:,} as in the saved plan, {slices['new']:,} new, "
+            f"{slices['gone']:,} removed"
         )
 
 

@@ -186,7 +186,7 @@ def _source_named(name: str, sources: object, *, override: str) -> int:
     }
     if name not in named:
         near = difflib.get_close_matches(name, named, n=1)
-        known = f"did you mean {near[0]!r}" if near else f"the sources are {sorted(named)}"
+        known = f"did you mean {near[0]!r}?" if near else f"the sources are {sorted(named)}"
         raise RecipeError(f"override {override!r} names no source of the recipe; {known}")
     return named[name]
 

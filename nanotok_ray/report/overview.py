@@ -86,7 +86,8 @@ def _outcome(facts: Facts) -> str:
         return f"All {total:,} documents were {checked}. None was quarantined."
     rest = total - written - bad
     dropped = f" {rest:,} were dropped by the rules of the recipe." if rest else ""
-    return f"{written:,} of {total:,} documents were {checked}. {bad:,} were quarantined.{dropped}"
+    lost = f"{bad:,} {'was' if bad == 1 else 'were'} quarantined."
+    return f"{written:,} of {total:,} documents were {checked}. {lost}{dropped}"
 
 
 _NO_MANIFEST: Final = "There is no manifest: the corpus is not tokenized, or not all of it."

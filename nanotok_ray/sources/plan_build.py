@@ -231,7 +231,7 @@ def duplicate_notes(sources: Sequence[PlannedSource]) -> Iterator[str]:
     others = [group for group in groups if not _is_in_both(group)]
     if others:
         first = _group_text(others[0])
-        yield f"{first}{_more(others)}: its documents are in the output more than once"
+        yield f"{first}{_more(others)}: their documents are in the output more than once"
 
 
 def _groups(sources: Sequence[PlannedSource]) -> Iterator[list[_Read]]:

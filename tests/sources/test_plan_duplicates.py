@@ -40,7 +40,7 @@ def test_a_file_in_two_sources_is_noted(corpus, tmp_path):
     (note,) = notes(tmp_path, ("web", [corpus], "train"), ("more", [corpus / "b.jsonl"], "train"))
     assert note == (
         "b.jsonl of source 'web' (train) and b.jsonl of source 'more' (train) are the same file: "
-        "its documents are in the output more than once"
+        "their documents are in the output more than once"
     )
 
 

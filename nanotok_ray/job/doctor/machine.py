@@ -206,7 +206,7 @@ def check_disk(folder: str) -> CheckResult:
             name=name, status="fail", found=f"{folder}: {error.strerror}", advice="name another one"
         )
     free, total = (blocks * status.f_frsize for blocks in (status.f_bavail, status.f_blocks))
-    found = f"{folder}: {free / 1e9:.1f} GB free of {total / 1e9:.1f} GB"
+    found = f"{folder}: {format_bytes(free)} free of {format_bytes(total)}"
     has_inodes = status.f_files > 0  # some file systems count none
     if has_inodes:
         found += f", {status.f_favail:,} inodes free of {status.f_files:,}"
@@ -226,8 +226,11 @@ def check_disk(folder: str) -> CheckResult:
 BYTES_PER_TOKEN = 3.0
 """Bytes of text in a token, for estimates: fewer than in most corpora, so that these are high."""
 
-COUNTS_SHARE = 0.1
-"""Bytes of count files for each byte of text that is counted."""
+COUNTS_SHARE = 0.08
+"""Bytes of count files for each byte of text that is counted, in slices of 256 MiB."""
+
+_COUNTS_GROWTH = 0.55
+"""The exponent with which the distinct spans of a slice grow with its text (docs/sizing.md)."""
 
 _SHORT_IDS = 2**16
 
@@ -269,6 +272,15 @@ class Space:
         )
 
 
+def counts_share(slice_bytes: int) -> float:
+    """Return the bytes of count files for each byte of text: small slices repeat more spans.
+
+    >>> round(counts_share(256 << 20), 2), round(counts_share(16 << 20), 2)
+    (0.08, 0.28)
+    """
+    return float(COUNTS_SHARE * (slice_bytes / 2**28) ** (_COUNTS_GROWTH - 1))
+
+
 def space_for(recipe: Recipe, *, counted: int, tokenized: Mapping[str, int]) -> list[Space]:
     """Estimate what a job adds to the disks and stores of its folders.
 
@@ -287,7 +299,7 @@ def space_for(recipe: Recipe, *, counted: int, tokenized: Mapping[str, int]) -> 
     masks = sum(number for kind, number in tokens.items() if kind != "text")
     needed = {
         recipe.output.path: (shards + masks) * (1 + len(recipe.output.layouts)),
-        recipe.output.work: counted * COUNTS_SHARE,
+        recipe.output.work: counted * counts_share(recipe.limits.slice_bytes),
     }
     disks: dict[int | str, Space] = {}
     for folder, size in needed.items():
