@@ -108,7 +108,7 @@ golden: build  ## Write the files that tests compare with, and docs/api.md, from
 	$(BIN)/python -m tests.support.golden_files
 	$(BIN)/python -m tests.support.cli_commands
 	$(BIN)/python -m tests.support.api_page
-	git diff --stat -- tests docs/api.md
+	git status --short -- tests docs/api.md
 
 fuzz:  ## Fuzz the core on nightly Rust, FUZZ_SECONDS (60) for each target
 	sh rust/fuzz/run.sh $(FUZZ_SECONDS)

@@ -115,8 +115,7 @@ class Parquet(Layout):
 
     def _schema(self, unit: Unit, corpus: Corpus) -> Any:  # noqa: ANN401 - pyarrow has no types
         columns = [(_IDS, pa.list_(pa.int32()))]
-        (kind,) = (source.kind for source in corpus.sources if source.name == unit.source)
-        if kind != "text":  # not has_masks: a shard without tokens has none, but the same columns
+        if unit.has_masks:
             columns.append((self.mask_column, _MASK_COLUMNS[self.mask_column]))
         if unit.has_document_ids:
             columns.append(("id", pa.string()))

@@ -8,11 +8,13 @@ import shlex
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import click
 import pytest
 
 from nanotok_ray.cli import main
+from nanotok_ray.counts import PATTERNS
 from nanotok_ray.exports import LAYOUTS
 from nanotok_ray.recipe import PRESETS
 from tests.support.cli_commands import COLUMNS, GOLDEN, parse, walk, whole_help
@@ -20,6 +22,7 @@ from tests.support.cli_commands import COLUMNS, GOLDEN, parse, walk, whole_help
 JOBS = {"prepare": "prepare", "train_tokenizer": "train", "tokenize_corpus": "tokenize"}
 """Modules that are run by `python -m jobs.NAME`, and the commands they are."""
 
+ROOT = Path(__file__).parents[2]
 CONTEXTS = {context.command_path: context for context in walk()}
 every_command = pytest.mark.parametrize("context", CONTEXTS.values(), ids=CONTEXTS)
 
@@ -87,9 +90,16 @@ def test_one_name_means_one_thing(context):
                     assert (param.metavar, param.is_flag) == (same.metavar, same.is_flag), name
 
 
-def test_layouts_and_presets_are_those_of_the_help():
+def test_layouts_patterns_and_presets_are_those_of_the_help_and_the_pages():
     shown = CONTEXTS["nanotok export"].get_help()
     assert re.findall(r"^    (\w+) {2,}", shown, re.MULTILINE) == list(LAYOUTS)
+    formats = (ROOT / "docs/formats.md").read_text("utf-8")
+    for layout in LAYOUTS.values():
+        assert f"| `{layout.name}` |" in formats
+        assert f"`{layout.format}`" in formats
+        assert layout.name in (ROOT / "README.md").read_text("utf-8")
+    shown = " ".join(CONTEXTS["nanotok tokenizer train"].get_help().split())
+    assert f"Split pattern: {', '.join(PATTERNS)}, or" in shown
     shown = CONTEXTS["nanotok tokenizer extend"].get_help()
     for name, preset in PRESETS.items():
         assert re.search(rf"{name} +{re.escape(' '.join(preset.special_tokens))}", shown)
