@@ -13,7 +13,6 @@ from tests.support.dialect_documents import (
     asked,
     assistant,
     call,
-    call_of,
     called,
     document_of,
     output,
@@ -36,9 +35,7 @@ ACCEPTED = [
         [user("hi", tool_calls=[1], function_call=1), assistant("yo", tool_calls=None)],
         HI + YO,
     ),
-    (MESSAGES, [{"role": "system", "content": "s"}, *PAIR], asked("s\n\nhi") + YO),
     (MESSAGES, [user("<|bos|>")], asked("<|bos|>")),
-    (MESSAGES, [user("")], asked("")),
     (
         MESSAGES,
         b' [{"role": "assistant", "role": "user", "content": "\\ud83d"}]\r',
@@ -53,11 +50,6 @@ ACCEPTED = [
         MESSAGES,
         [user("hi"), assistant([{"type": "text", "text": "yo"}, {"type": "python", "text": "1"}])],
         HI + answered("assistant 1 yo", *called("1", "")[:3]),
-    ),
-    (
-        MESSAGES,
-        [user("hi"), assistant(None, tool_calls=[call("1+1")]), output("2"), assistant("two")],
-        HI + answered(*called("1+1", "2"), "assistant 1 two"),
     ),
     (
         MESSAGES,
@@ -88,11 +80,6 @@ ACCEPTED = [
     ),
     (
         MESSAGES,
-        [user("hi"), assistant("", tool_calls=[call_of(arguments={"code": "1"})]), output("2")],
-        HI + answered(*called("1", "2")),
-    ),
-    (
-        MESSAGES,
         [user("hi"), assistant([], tool_calls=[call("")]), output(""), assistant(""), user("ok")],
         HI + answered(*called("", ""), "assistant 1 ") + asked("ok"),
     ),
@@ -109,11 +96,6 @@ ACCEPTED = [
     ),
     (
         SHAREGPT,
-        {"conversations": [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "yo"}]},
-        HI + YO,
-    ),
-    (
-        SHAREGPT,
         {
             "id": "7",
             "system": "",
@@ -125,25 +107,9 @@ ACCEPTED = [
         },
         asked("s\n\nhi") + YO,
     ),
-    (
-        SHAREGPT,
-        {"system": "s", "conversations": [{"from": "human", "value": "hi"}]},
-        asked("s\n\nhi"),
-    ),
-    (
-        GSM8K,
-        {"question": "hi", "answer": "<<1+1=2>>2\n#### 2"},
-        HI + answered("assistant 1 ", *called("1+1", "2"), "assistant 1 2\n#### 2"),
-    ),
     (GSM8K, {"question": "hi", "answer": "yo", "id": 7}, HI + YO),
-    (PAIRS, {"prompt": "hi", "response": "yo"}, HI + YO),
     (PAIRS, {"prompt": "hi", "completion": "yo", "response": None, "system": None}, HI + YO),
     (PAIRS, {"prompt": "hi", "response": "yo", "completion": "no", "system": ""}, HI + YO),
-    (
-        PAIRS,
-        {"prompt": "hi", "response": "", "system": "s"},
-        asked("s\n\nhi") + answered("assistant 1 "),
-    ),
 ]
 
 
