@@ -93,24 +93,6 @@ def test_a_dry_run_starts_and_writes_nothing(job, capsys):
     assert not out.exists()
 
 
-def test_inspect_shows_a_document_and_its_mask(job, capsys):
-    path, out = job
-    main(["prepare", path])
-    capsys.readouterr()
-    assert main(["inspect", str(out), "--source", "chats", "--doc", "1"]) == 0
-    plain = capsys.readouterr().out
-    assert "tokens under mask 1" in plain
-    assert plain.count("[[") == plain.count("]]") > 0
-    assert main(["inspect", str(out), "--source", "chats", "--doc", "1", "--color", "always"]) == 0
-    colored = capsys.readouterr().out
-    assert "\x1b[92m<|assistant_end|>\x1b[0m" in colored
-    assert "\x1b[91m<|user_start|>\x1b[0m" in colored
-    assert main(["inspect", str(out), "--doc", "0", "--color", "always", "--ids"]) == 0
-    assert "<|bos|>(341)" in capsys.readouterr().out
-    assert main(["inspect", str(out), "--doc", "0", "--text"]) == 0
-    assert f"\n\n<|bos|>{texts(40, seed=0)[0]}" in capsys.readouterr().out
-
-
 def test_inspect_shows_the_id_of_a_document(job, capsys):
     path, out = job
     chats = out.parent / "in/chats/0.jsonl"

@@ -142,14 +142,6 @@ def test_files_of_both_kinds_are_told_and_added(counts, tmp_path, capsys):
     assert (values["spans"], values["texts"]) == (own.total + 2, None)
 
 
-def test_bad_rows_exit_2(tmp_path, capsys):
-    pq.write_table(pa.table({"span": ["a", "b"], "count": [1, 0]}), tmp_path / "c.parquet")
-    goal = ["--vocab-size=300", "--output", tmp_path / "t"]
-    code, values, _ = run(capsys, tmp_path, *goal, "--pattern=nanochat")
-    assert code == 2
-    assert "c.parquet, row 1: the count of b'b' is 0" in values["error"]
-
-
 def test_a_damaged_count_file_exits_4(tmp_path, capsys):
     goal = ["--vocab-size=300", "--output", tmp_path / "t"]
     (tmp_path / "b.arrow").write_bytes(b"ARROW1 and nothing else")

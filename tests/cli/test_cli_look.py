@@ -11,6 +11,7 @@ from nanotok_ray.cli.inspect import MAX_DOCUMENTS
 from nanotok_ray.loader import Shards, open_shards
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.shown_page import ShownPage
+from tests.support.small_corpus import texts
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +56,12 @@ def test_plain_tokens_joined_are_the_document(inspect, out, tokenizer):
     size = len(tokenizer.decode_bytes([number for number in ids if number not in special]))
     assert f"{len(ids)} tokens, {size} bytes, " in shown
     assert f"{int(shards.mask(3).sum())} tokens under mask 1" in shown
+
+
+def test_a_document_is_shown_as_its_text(inspect):
+    code, shown, _ = inspect("--doc", "0", "--text")
+    assert code == 0
+    assert f"\n\n<|bos|>{texts(40, seed=0)[0]}" in shown
 
 
 def test_in_colour_each_turn_and_tool_call_starts_a_line(inspect):

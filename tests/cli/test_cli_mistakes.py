@@ -8,6 +8,8 @@ import re
 import shlex
 import shutil
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from nanotok_ray import SpanCounts
@@ -192,6 +194,7 @@ MISTAKES = """
 2 | tokenizer train notes.md --vocab-size 300 --output t | notes.md | --input-format
 2 | tokenizer learn nowhere --vocab-size 300 --output t | nowhere matches no file | check the path
 2 | tokenizer learn in/text --vocab-size 300 --output t | is parquet | pass the pattern | --pattern
+2 | tokenizer learn zero.parquet --vocab-size 300 --output t --pattern gpt4 | zero.parquet, row 1: the count of b'b' is 0 | remove rows with other counts
 2 | tokenizer learn counts --vocab-size 264 --output t | --vocab-size is 264 | 265 or more
 2 | tokenizer learn counts --vocab-size 300 --also 264 --output t | --also has 264 | 265 or more
 2 | tokenizer learn counts --vocab-size 300 --output t --pattern gpt4 | a.arrow was made with | omit the pattern
@@ -201,6 +204,7 @@ MISTAKES = """
 2 | tokenizer train in/text --vocab-size 300 --output t --column body | no column 'body' | set --column to one of them
 2 | tokenizer compare tok --corpus in/text --by lang | columns are 'text' | set --by to one
 2 | tokenizer compare tok --corpus tok/tokenizer.pkl | tokenizer.pkl | set it with --input-format
+2 | tokenizer show tok notes.md | notes.md | set it with --input-format
 2 | tokenizer learn counts --vocab-size 300 --output t.json | --output is t.json | pass a folder
 2 | tokenizer extend tok --preset sed --output t | 'sed' is unknown | did you mean 'seed'?
 2 | tokenizer extend tok --special-token a --output t.tiktoken | cannot store special tokens | *.json
@@ -296,6 +300,7 @@ def write_inputs(folder):
     (folder / "blank.txt").write_text("\n\n")
     (folder / "notes.md").write_text("# Notes\n")
     (folder / "bad.parquet").write_bytes(b"PAR1 and nothing else")
+    pq.write_table(pa.table({"span": ["a", "b"], "count": [1, 0]}), folder / "zero.parquet")
     (folder / "other.jsonl").write_text('{"body": "text"}\n' * 3)
     (folder / "array.jsonl").write_text('[\n{"text": "a"}\n]\n')
     lines = "".join(json.dumps({"text": text}) + "\n" for text in texts(200, seed=2))

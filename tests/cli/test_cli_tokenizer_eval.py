@@ -105,9 +105,7 @@ def test_a_picture_is_written(evaluate, other, tmp_path, name):
         assert ">korean</text>" in path.read_text()
 
 
-def test_what_is_wrong_is_named(evaluate, tmp_path, monkeypatch):
-    code, values, _ = evaluate("--splits-of", str(tmp_path))
-    assert (code, str(tmp_path) in values["error"]) == (4, True)
+def test_a_package_that_is_missing_is_named(evaluate, monkeypatch):
     uninstall(monkeypatch, "bpe_openai")
     code, values, _ = evaluate("--against", "o200k")
     assert (code, "pip install bpe-openai" in values["error"]) == (2, True)
