@@ -19,19 +19,12 @@ from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer, make_model
 from tests.support.executors import Replacing
+from tests.support.run_job import run
 from tests.support.small_corpus import contents, recipe, texts, write_parquet
 
 
-def run(job, command=prepare):
-    """Run a job; give its summary and, per stage, how many slices it did and how many it kept."""
-    events = []
-    summary = command(job, on_event=events.append)
-    started = [event for event in events if isinstance(event, StageStarted)]
-    return summary, {event.stage: (event.todo, event.num_done) for event in started}
-
-
 def test_a_job_learns_tokenizes_verifies_and_says_so(corpus, tmp_path):
-    summary, stages = run(recipe(corpus, tmp_path / "out"))
+    summary, stages, _ = run(recipe(corpus, tmp_path / "out"))
     assert list(stages) == ["count", "reduce", "learn", "tokenize", "verify"]
     values = summary.values
     assert values["status"] == "done"
@@ -73,7 +66,7 @@ def test_merges_are_those_of_the_train_texts_alone(corpus, tmp_path):
 def test_a_second_run_does_nothing_and_says_so(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out"))
     before = contents(tmp_path / "out", leave_out=())
-    summary, stages = run(recipe(corpus, tmp_path / "out"))
+    summary, stages, _ = run(recipe(corpus, tmp_path / "out"))
     assert stages == {}
     assert summary.values["status"] == "unchanged"
     assert "Nothing to do" in summary.text()
@@ -84,7 +77,7 @@ def test_deleting_one_shard_makes_only_that_one_again(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out"))
     before = contents(tmp_path / "out")
     min((tmp_path / "out/web/train").glob("*.bin")).unlink()
-    _, stages = run(recipe(corpus, tmp_path / "out"))
+    _, stages, _ = run(recipe(corpus, tmp_path / "out"))
     assert stages["tokenize"][0] == 1
     assert "count" not in stages
     assert contents(tmp_path / "out") == before
@@ -102,7 +95,7 @@ def test_an_interrupted_job_is_not_taken_for_a_whole_one_and_goes_on(corpus, tmp
         prepare(job, on_event=stop)
     with pytest.raises(IncompleteOutputError):
         open_shards(str(tmp_path / "out"))
-    _, stages = run(job)
+    _, stages, _ = run(job)
     assert stages["tokenize"][0] == 0
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
@@ -123,17 +116,17 @@ def test_the_manifest_goes_before_anything_changes(corpus, tmp_path):
 
 
 def test_new_files_alone_are_counted_and_another_size_counts_nothing(corpus, tmp_path):
-    _, first = run(recipe(corpus, tmp_path / "out"))
+    _, first, _ = run(recipe(corpus, tmp_path / "out"))
     write_parquet(corpus / "text/shard_00000b.parquet", texts(3, seed=8))
-    _, second = run(recipe(corpus, tmp_path / "out"), partial(prepare, relearn=True))
+    _, second, _ = run(recipe(corpus, tmp_path / "out"), partial(prepare, relearn=True))
     assert second["count"] == (1, first["count"][0])
-    _, third = run(recipe(corpus, tmp_path / "out", "tokenizer.vocab_size=300"))
+    _, third, _ = run(recipe(corpus, tmp_path / "out", "tokenizer.vocab_size=300"))
     assert third["count"] == (0, first["count"][0] + 1)
 
 
 def test_another_way_of_writing_keeps_the_tokenizer_and_redoes_the_shards(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out"))
-    _, stages = run(recipe(corpus, tmp_path / "out", 'source.web.append=["<|user_end|>"]'))
+    _, stages, _ = run(recipe(corpus, tmp_path / "out", 'source.web.append=["<|user_end|>"]'))
     assert list(stages) == ["tokenize", "verify"]
     todo, kept = stages["tokenize"]
     assert todo > kept > 0
@@ -148,12 +141,12 @@ def test_train_and_tokenize_apart_give_what_prepare_gives(corpus, tmp_path):
     prepare(recipe(corpus, tmp_path / "both"))
     with pytest.raises(IncompleteOutputError, match="train one first"):
         tokenize(recipe(corpus, tmp_path / "out"))
-    _, first = run(recipe(corpus, tmp_path / "out"), train)
+    _, first, _ = run(recipe(corpus, tmp_path / "out"), train)
     assert list(first) == ["count", "reduce", "learn"]
     assert not (tmp_path / "out/manifest.json").exists()
-    again, stages = run(recipe(corpus, tmp_path / "out"), train)
+    again, stages, _ = run(recipe(corpus, tmp_path / "out"), train)
     assert (again.values["status"], stages) == ("unchanged", {})
-    _, second = run(recipe(corpus, tmp_path / "out"), tokenize)
+    _, second, _ = run(recipe(corpus, tmp_path / "out"), tokenize)
     assert list(second) == ["tokenize", "verify"]
     assert contents(tmp_path / "out") == contents(tmp_path / "both")
 
@@ -162,11 +155,11 @@ def test_an_existing_tokenizer_is_taken_and_nothing_is_learned(corpus, tmp_path)
     tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=270)
     tokenizer.save(tmp_path / "mine")
     job = recipe(corpus, tmp_path / "out", f"tokenizer.path={tmp_path}/mine")
-    summary, stages = run(job)
+    summary, stages, _ = run(job)
     assert list(stages) == ["tokenize", "verify"]
     assert summary.values["tokenizer_sha256"] == tokenizer.sha256
     assert Tokenizer.load(tmp_path / "out/tokenizer") == tokenizer
-    assert run(job)[0].values["status"] == "unchanged"
+    assert run(job).summary.values["status"] == "unchanged"
 
 
 def test_a_tokenizer_put_in_the_place_of_the_learned_one_is_noticed(corpus, tmp_path):
@@ -174,7 +167,7 @@ def test_a_tokenizer_put_in_the_place_of_the_learned_one_is_noticed(corpus, tmp_
     learned = Tokenizer.load(tmp_path / "out/tokenizer")
     Tokenizer.train_from_iterator(["hello hello"], vocab_size=270).save(tmp_path / "mine")
     run(recipe(corpus, tmp_path / "out", f"tokenizer.path={tmp_path}/mine"))
-    _, stages = run(recipe(corpus, tmp_path / "out"))
+    _, stages, _ = run(recipe(corpus, tmp_path / "out"))
     assert stages["count"][0] == 0
     assert stages["learn"] == (350 - 265, 0)
     assert Tokenizer.load(tmp_path / "out/tokenizer") == learned
@@ -228,9 +221,9 @@ def test_a_small_limit_gives_several_shards_a_slice_and_cuts_no_document(corpus,
 
 
 def test_conversations_are_whole_unless_the_recipe_cuts_them_and_cuts_are_counted(corpus, tmp_path):
-    whole, _ = run(recipe(corpus, tmp_path / "out"))
-    kept, _ = run(recipe(corpus, tmp_path / "kept", "limits.max_tokens=30"))
-    cut, _ = run(recipe(corpus, tmp_path / "cut", "limits.max_tokens=30", "limits.too_long=cut"))
+    whole, *_ = run(recipe(corpus, tmp_path / "out"))
+    kept, *_ = run(recipe(corpus, tmp_path / "kept", "limits.max_tokens=30"))
+    cut, *_ = run(recipe(corpus, tmp_path / "cut", "limits.max_tokens=30", "limits.too_long=cut"))
     long = [ids for ids in open_shards(str(tmp_path / "out"), source="chats") if len(ids) > 30]
     assert (whole.values["over_max_tokens"], whole.values["truncated"]) == (0, 0)
     assert (kept.values["over_max_tokens"], kept.values["truncated"]) == (len(long), 0)

@@ -7,28 +7,20 @@ import pytest
 
 from nanotok_ray.api import prepare, train
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.job import Note, StageStarted
 from nanotok_ray.job.decide import decide
 from nanotok_ray.tokenizer import Tokenizer
+from tests.support.run_job import run
 from tests.support.small_corpus import contents, recipe
 
 ALSO = "tokenizer.also=[300, 330]"
-
-
-def run(job, command=train):
-    """Run a job; give its summary, the stages that ran, and its notes."""
-    events = []
-    summary = command(job, on_event=events.append)
-    stages = [event.stage for event in events if isinstance(event, StageStarted)]
-    return summary, stages, [event.text for event in events if isinstance(event, Note)]
 
 
 @pytest.mark.parametrize("size", [300, 330])
 def test_a_smaller_tokenizer_is_in_every_file_one_that_was_learned_at_its_size(
     corpus, tmp_path, size
 ):
-    run(recipe(corpus, tmp_path / "out", ALSO))
-    run(recipe(corpus, tmp_path / "alone", f"tokenizer.vocab_size={size}"))
+    run(recipe(corpus, tmp_path / "out", ALSO), train)
+    run(recipe(corpus, tmp_path / "alone", f"tokenizer.vocab_size={size}"), train)
     expected = contents(tmp_path / "alone/tokenizer")
     assert contents(tmp_path / f"out/tokenizer-{size}") == expected
     assert len(expected) == 7
@@ -41,7 +33,7 @@ def test_other_sizes_are_written_without_learning_and_the_manifest_stays(corpus,
     run(recipe(corpus, tmp_path / "out"), prepare)
     before = contents(tmp_path / "out")
     summary, stages, notes = run(recipe(corpus, tmp_path / "out", ALSO), prepare)
-    assert (stages, notes) == ([], [])
+    assert (stages, notes) == ({}, [])
     assert summary.values["status"] == "done"
     assert summary.values["learned"]["also"] == [300, 330]
     assert "; also 300, 330 ids\n" in summary.text()
@@ -52,7 +44,7 @@ def test_other_sizes_are_written_without_learning_and_the_manifest_stays(corpus,
     run(recipe(corpus, tmp_path / "once", ALSO), prepare)
     assert contents(tmp_path / "once") == after
     summary, stages, _ = run(recipe(corpus, tmp_path / "out", ALSO), prepare)
-    assert (summary.values["status"], stages) == ("unchanged", [])
+    assert (summary.values["status"], stages) == ("unchanged", {})
 
 
 @pytest.mark.parametrize("command", [prepare, train])
@@ -64,7 +56,7 @@ def test_what_was_lost_comes_back_and_nothing_is_learned(corpus, tmp_path, comma
     path = tmp_path / "out" / lost
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     summary, stages, _ = run(job, command)
-    assert stages == []
+    assert stages == {}
     assert summary.values["status"] == "done"
     assert contents(tmp_path / "out") == before
 
@@ -72,14 +64,17 @@ def test_what_was_lost_comes_back_and_nothing_is_learned(corpus, tmp_path, comma
 def test_a_size_that_is_no_longer_asked_for_stays_until_another_tokenizer_is_learned(
     corpus, tmp_path
 ):
-    run(recipe(corpus, tmp_path / "out", ALSO))
-    run(recipe(corpus, tmp_path / "out"))
-    run(recipe(corpus, tmp_path / "out", "tokenizer.also=310"))
+    run(recipe(corpus, tmp_path / "out", ALSO), train)
+    run(recipe(corpus, tmp_path / "out"), train)
+    run(recipe(corpus, tmp_path / "out", "tokenizer.also=310"), train)
     record = json.loads((tmp_path / "out/records/learn.json").read_text())
     assert record["also"] == [300, 310, 330]
     for size in record["also"]:
         assert Tokenizer.load(tmp_path / f"out/tokenizer-{size}").get_vocab_size() == size
-    run(recipe(corpus, tmp_path / "out", "tokenizer.min_pair_count=2", "tokenizer.also=[310]"))
+    run(
+        recipe(corpus, tmp_path / "out", "tokenizer.min_pair_count=2", "tokenizer.also=[310]"),
+        train,
+    )
     assert [path.parent.name for path in tokenizers(tmp_path / "out")] == ["tokenizer-310"]
 
 
@@ -89,9 +84,9 @@ def tokenizers(out):
 
 
 def test_a_size_that_learning_does_not_reach_is_told_and_has_no_folder(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out", ALSO))
+    run(recipe(corpus, tmp_path / "out", ALSO), train)
     job = recipe(corpus, tmp_path / "out", ALSO, "tokenizer.min_pair_count=82")
-    summary, _, notes = run(job)
+    summary, _, notes = run(job, train)
     reached = summary.values["vocab_size"]
     assert 300 <= reached < 330
     relearned, ended, note = notes
@@ -107,13 +102,13 @@ def test_a_size_that_learning_does_not_reach_is_told_and_has_no_folder(corpus, t
         f"not reached a vocabulary of 330 and 350 ids: learning ended at {reached}, below "
         "min_pair_count = 82\n" in summary.text()
     )
-    again, stages, notes = run(job)
-    assert (again.values["status"], stages) == ("unchanged", [])
+    again, stages, notes = run(job, train)
+    assert (again.values["status"], stages) == ("unchanged", {})
     assert notes == [note]
 
 
 def test_the_size_that_was_reached_may_be_asked_for_too(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out", "tokenizer.also=350"))
+    run(recipe(corpus, tmp_path / "out", "tokenizer.also=350"), train)
     expected = contents(tmp_path / "out/tokenizer")
     assert contents(tmp_path / "out/tokenizer-350") == expected
 
@@ -121,7 +116,7 @@ def test_the_size_that_was_reached_may_be_asked_for_too(corpus, tmp_path):
 def test_an_outlook_counts_what_is_missing(corpus, tmp_path):
     job = recipe(corpus, tmp_path / "out", ALSO)
     assert decide(job, command="train").values["also"] == {"todo": 2, "done": 0}
-    run(job)
+    run(job, train)
     (tmp_path / "out/tokenizer-300/tokenizer.pkl").unlink()
     announced = decide(job, command="train")
     assert announced.values["also"] == {"todo": 1, "done": 1}
@@ -131,21 +126,21 @@ def test_an_outlook_counts_what_is_missing(corpus, tmp_path):
 
 
 def test_a_damaged_report_is_named_before_anything_is_cut_from_it(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out"))
+    run(recipe(corpus, tmp_path / "out"), train)
     path = tmp_path / "out/tokenizer/report.json"
     path.write_bytes(b"x" * path.stat().st_size)
     with pytest.raises(CorruptOutputError, match=r"report\.json"):
-        run(recipe(corpus, tmp_path / "out", ALSO))
+        run(recipe(corpus, tmp_path / "out", ALSO), train)
     assert not tokenizers(tmp_path / "out")
     path.unlink()
-    _, stages, _ = run(recipe(corpus, tmp_path / "out", ALSO))
+    _, stages, _ = run(recipe(corpus, tmp_path / "out", ALSO), train)
     assert "learn" in stages
     assert len(tokenizers(tmp_path / "out")) == 2
 
 
 def test_limits_of_learning_hold_and_give_another_tokenizer(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out"))
-    _, stages, _ = run(recipe(corpus, tmp_path / "out", "tokenizer.max_token_bytes=3"))
+    run(recipe(corpus, tmp_path / "out"), train)
+    _, stages, _ = run(recipe(corpus, tmp_path / "out", "tokenizer.max_token_bytes=3"), train)
     assert "learn" in stages
     tokenizer = Tokenizer.load(tmp_path / "out/tokenizer")
     assert max(map(len, tokenizer.model.tokens)) == 3

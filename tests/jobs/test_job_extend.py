@@ -8,12 +8,13 @@ import pytest
 import nanotok_ray
 from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.errors import TransientIOError
-from nanotok_ray.job import Note, StageStarted, training
+from nanotok_ray.job import training
 from nanotok_ray.job.decide import decide
 from nanotok_ray.recipe import PRESETS, SPECIAL_TOKENS
 from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer
+from tests.support.run_job import run
 from tests.support.small_corpus import contents, recipe
 
 SEED = list(PRESETS["seed"].special_tokens)
@@ -21,14 +22,6 @@ EXTEND = 'tokenizer.extend=["preset:seed"]'
 EXTRA = 'tokenizer.extra_special_tokens=["preset:seed"]'
 ALSO = "tokenizer.also=[300, 330]"
 LEARN_RECORD = "records/learn.json"
-
-
-def run(job, command=prepare):
-    """Run a job; give its summary, the stages that ran, and its notes."""
-    events = []
-    summary = command(job, on_event=events.append)
-    stages = [event.stage for event in events if isinstance(event, StageStarted)]
-    return summary.values, stages, [event.text for event in events if isinstance(event, Note)]
 
 
 def tokenizer_of(out):
@@ -47,15 +40,15 @@ def test_the_tokenizer_that_is_saved_and_used_is_the_extended_one(corpus, tmp_pa
     tokenizer = tokenizer_of(out)
     assert tokenizer == tokenizer_of(tmp_path / "plain").extended(SEED)
     assert tokenizer.get_vocab_size() == 356
-    assert summary["tokenizer_sha256"] == tokenizer.sha256
+    assert summary.values["tokenizer_sha256"] == tokenizer.sha256
     assert record_of(out)["special_tokens"] == {"learned": list(SPECIAL_TOKENS), "extended": SEED}
     assert record_of(out)["report"]["vocab_size_reached"] == 350
     shards = nanotok_ray.open_shards(str(out), split="train")
     ends = {int(shards[number][-1]) for number in range(len(shards)) if len(shards[number])}
     assert 350 in ends
     assert verify_output(Folder(str(out))).problems == []
-    values, stages, _ = run(recipe(corpus, out, EXTEND, append))
-    assert (values["status"], stages) == ("unchanged", [])
+    summary, stages, _ = run(recipe(corpus, out, EXTEND, append))
+    assert (summary.values["status"], stages) == ("unchanged", {})
 
 
 def test_extra_special_tokens_are_learned_with_and_move_the_others(corpus, tmp_path):
@@ -69,7 +62,7 @@ def test_extra_special_tokens_are_learned_with_and_move_the_others(corpus, tmp_p
     found = record_of(tmp_path / "extra")["special_tokens"]
     assert found == {"learned": [*SPECIAL_TOKENS, *SEED], "extended": []}
     spelled = f"tokenizer.special_tokens={json.dumps([*SPECIAL_TOKENS, *SEED])}"
-    assert run(recipe(corpus, tmp_path / "extra", spelled), train)[1] == []
+    assert run(recipe(corpus, tmp_path / "extra", spelled), train)[1] == {}
 
 
 OTHERS = 'tokenizer.extend=["<a>", "<image>"]'
@@ -92,8 +85,8 @@ def test_a_changed_extension_is_not_learned_again(corpus, tmp_path, command, fir
     run(recipe(corpus, tmp_path / "fresh", ALSO, *then), command)
     expected = contents(tmp_path / "fresh")
     assert contents(out) | expected == contents(out)
-    values, stages, notes = run(job, command)
-    assert (values["status"], stages, notes) == ("unchanged", [], [])
+    summary, stages, notes = run(job, command)
+    assert (summary.values["status"], stages, notes) == ("unchanged", {}, [])
 
 
 def test_smaller_tokenizers_are_extended_too_and_come_back_when_lost(corpus, tmp_path):
@@ -108,7 +101,7 @@ def test_smaller_tokenizers_are_extended_too_and_come_back_when_lost(corpus, tmp
     before = contents(out)
     (out / "tokenizer-330/tokenizer.txt").unlink()
     _, stages, _ = run(job, train)
-    assert (stages, contents(out)) == ([], before)
+    assert (stages, contents(out)) == ({}, before)
 
 
 def test_sizes_that_learning_did_not_reach_are_not_reached_by_added_tokens(corpus, tmp_path):
@@ -118,7 +111,7 @@ def test_sizes_that_learning_did_not_reach_are_not_reached_by_added_tokens(corpu
     reached = tokenizer_of(out).get_vocab_size() - len(SEED)
     sizes = f"tokenizer.also=[{reached}, {reached + 1}]"
     _, stages, notes = run(recipe(corpus, out, *limits, sizes), train)
-    assert stages == []
+    assert stages == {}
     assert record_of(out)["also"] == [reached]
     assert [f"asks for {reached + 1:,} ids and learning ended at {reached:,}" in n for n in notes]
 
@@ -159,8 +152,8 @@ def test_a_record_from_before_there_were_extensions_is_still_that_of_the_tokeniz
     record = record_of(out)
     del record["special_tokens"]
     (out / LEARN_RECORD).write_text(json.dumps(record))
-    assert run(recipe(corpus, out))[1] == []
-    assert run(recipe(corpus, out, EXTEND), train)[1] == []
+    assert run(recipe(corpus, out))[1] == {}
+    assert run(recipe(corpus, out, EXTEND), train)[1] == {}
     assert tokenizer_of(out).get_vocab_size() == 350 + len(SEED)
 
 
@@ -175,8 +168,8 @@ def test_a_tokenizer_from_elsewhere_is_extended_when_it_is_adopted(corpus, tmp_p
         ["<image>"]
     )
     assert contents(tmp_path / "learned") == before
-    assert run(job)[0]["status"] == "unchanged"
-    assert run(job, tokenize)[0]["status"] == "unchanged"
+    assert run(job).summary.values["status"] == "unchanged"
+    assert run(job, tokenize).summary.values["status"] == "unchanged"
     shards = nanotok_ray.open_shards(str(tmp_path / "out"), split="train")
     assert any(np.any(shards[number] == 350) for number in range(len(shards)))
 

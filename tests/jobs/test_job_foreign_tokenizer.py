@@ -7,7 +7,6 @@ import tiktoken
 
 from nanotok_ray.api import prepare
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.job import StageStarted
 from nanotok_ray.job.decide import decide
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import SPECIAL_TOKENS
@@ -15,6 +14,7 @@ from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.foreign_models import in_order
+from tests.support.run_job import run
 from tests.support.small_corpus import contents, recipe, texts
 
 FIRST = len(in_order().tokens) + 3
@@ -27,27 +27,21 @@ def encoding():
     return Tokenizer(MODEL).to_tiktoken()
 
 
-def run(job):
-    events = []
-    summary = prepare(job, on_event=events.append)
-    return summary.values, [event.stage for event in events if isinstance(event, StageStarted)]
-
-
 @pytest.mark.parametrize("spec", ["pickled", "pickled/tokenizer.pkl"])
 def test_a_pickle_from_elsewhere_is_taken_and_its_ids_are_written(corpus, tmp_path, encoding, spec):
     (tmp_path / "pickled").mkdir()
     (tmp_path / "pickled/tokenizer.pkl").write_bytes(pickle.dumps(encoding))
     job = recipe(corpus, tmp_path / "out", f"tokenizer.path={tmp_path}/{spec}")
-    values, stages = run(job)
-    assert stages == ["tokenize", "verify"]
-    assert values["proof"]["encoded_again"] == values["proof"]["documents"] > 10
+    summary, stages, _ = run(job)
+    assert list(stages) == ["tokenize", "verify"]
+    assert summary.values["proof"]["encoded_again"] == summary.values["proof"]["documents"] > 10
     assert Tokenizer.load(tmp_path / "out/tokenizer").model == MODEL
     assert not (tmp_path / "out/tokenizer/tokenizer.json").exists()
     bos = MODEL.special_tokens["<|bos|>"]
     shards = open_shards(str(tmp_path / "out"), source="web")
     expected = [[bos, *encoding.encode_ordinary(text)] for text in texts(40, seed=0)]
     assert [document.tolist() for document in shards][:40] == expected
-    assert run(job)[0]["status"] == "unchanged"
+    assert run(job).summary.values["status"] == "unchanged"
     assert contents(tmp_path / "pickled").keys() == {"tokenizer.pkl"}
 
 

@@ -7,12 +7,13 @@ import pytest
 
 from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.errors import SourceError
-from nanotok_ray.job import Note, StageStarted, count_work, use_executor
+from nanotok_ray.job import count_work, use_executor
 from nanotok_ray.job.decide import decide
 from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.executors import Replacing
+from tests.support.run_job import run
 from tests.support.small_corpus import contents, recipe, texts, write_parquet
 
 LEARN_RECORD = "records/learn.json"
@@ -24,18 +25,6 @@ def grow(corpus, name="shard_00007"):
     write_parquet(
         corpus / f"text/{name}.parquet", [f"{text} zyx wvu" for text in texts(60, seed=7)]
     )
-
-
-def run(job, command=prepare):
-    """Run a job; give its summary, per stage what it did and kept, and its notes."""
-    events = []
-    summary = command(job, on_event=events.append).values
-    stages = {
-        event.stage: (event.todo, event.num_done)
-        for event in events
-        if isinstance(event, StageStarted)
-    }
-    return summary, stages, [event.text for event in events if isinstance(event, Note)]
 
 
 def shards_of(out):
@@ -58,10 +47,10 @@ def test_what_was_made_stays_and_new_files_are_train_alone(corpus, tmp_path):
     assert contents(tmp_path / "out-work") == learned
     assert before.items() < shards_of(out).items()
     assert {name.split("/")[1] for name in shards_of(out).keys() - before.keys()} == {"train"}
-    assert summary["documents"]["out"] == first["documents"]["out"] + 60
+    assert summary.values["documents"]["out"] == first.values["documents"]["out"] + 60
     assert [note for note in notes if "--relearn" in note]
-    assert summary["learned"]["of_other_inputs"]
-    assert not first["learned"]["of_other_inputs"]
+    assert summary.values["learned"]["of_other_inputs"]
+    assert not first.values["learned"]["of_other_inputs"]
     assert verify_output(Folder(str(out)), deep=True).passed
 
 
@@ -72,7 +61,7 @@ def test_a_night_without_new_files_changes_nothing_and_says_again_what_is_kept(c
     run(job)
     before = contents(out, leave_out=())
     summary, stages, notes = run(job)
-    assert (summary["status"], stages) == ("unchanged", {})
+    assert (summary.values["status"], stages) == ("unchanged", {})
     assert contents(out, leave_out=()) == before
     assert [note for note in notes if "--relearn" in note]
 
@@ -85,13 +74,13 @@ def test_what_is_asked_for_learns_from_all_as_if_all_had_been_there(corpus, tmp_
     kept = tokenizer_of(out)
     summary, stages, notes = run(job, relearn)
     assert stages["count"][0] < stages["count"][1]  # the new ones alone
-    assert not summary["learned"]["of_other_inputs"]
+    assert not summary.values["learned"]["of_other_inputs"]
     assert not [note for note in notes if "--relearn" in note]
     assert tokenizer_of(out) != kept
     grown = recipe(corpus, tmp_path / "grown", 'source.web.split="files"', VAL_FILES)
     run(grown)
     assert tokenizer_of(out) == tokenizer_of(tmp_path / "grown")
-    assert run(job, relearn)[0]["status"] == "unchanged"
+    assert run(job, relearn).summary.values["status"] == "unchanged"
 
 
 VAL_FILES = 'source.web.val_files=["shard_00002.parquet"]'
@@ -136,7 +125,7 @@ def test_a_tokenizer_that_is_not_whole_is_learned_from_what_there_is(corpus, tmp
     (out / name).write_bytes(b"not what it was")
     summary, stages, _ = run(job)
     assert "learn" in stages
-    assert not summary["learned"]["of_other_inputs"]
+    assert not summary.values["learned"]["of_other_inputs"]
 
 
 def test_slices_that_were_left_out_are_tried_again_by_learning_anew(corpus, tmp_path):
@@ -148,11 +137,11 @@ def test_slices_that_were_left_out_are_tried_again_by_learning_anew(corpus, tmp_
         return count_work(argument)
 
     with use_executor(Replacing({count_work: failing})):
-        assert run(job)[0]["learned"]["skipped_slices"]
+        assert run(job).summary.values["learned"]["skipped_slices"]
     grow(corpus)
     summary, stages, _ = run(job)
     assert "learn" in stages
-    assert not summary["learned"]["skipped_slices"]
+    assert not summary.values["learned"]["skipped_slices"]
 
 
 def test_smaller_tokenizers_and_added_tokens_come_to_a_kept_one(corpus, tmp_path):
@@ -162,10 +151,10 @@ def test_smaller_tokenizers_and_added_tokens_come_to_a_kept_one(corpus, tmp_path
     also = recipe(corpus, out, "tokenizer.also=[300]", 'tokenizer.extend=["<|more|>"]')
     summary, stages, _ = run(also)
     assert "learn" not in stages
-    assert summary["learned"]["of_other_inputs"]
+    assert summary.values["learned"]["of_other_inputs"]
     assert Tokenizer.load(out / "tokenizer").get_special_tokens() >= {"<|more|>"}
     assert Tokenizer.load(out / "tokenizer-300").get_vocab_size() == 301
-    assert run(also)[0]["status"] == "unchanged"
+    assert run(also).summary.values["status"] == "unchanged"
 
 
 def test_an_outlook_and_the_second_pass_alone_keep_it_too(corpus, tmp_path):
@@ -179,7 +168,7 @@ def test_an_outlook_and_the_second_pass_alone_keep_it_too(corpus, tmp_path):
     assert decide(job, command="train").values["learn"]["todo"] == 1
     run(job, tokenize)
     second_pass = contents(out)
-    assert run(job)[0]["status"] == "unchanged"
+    assert run(job).summary.values["status"] == "unchanged"
     assert contents(out) == second_pass
 
 

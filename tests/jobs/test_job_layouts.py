@@ -9,26 +9,19 @@ from nanotok_ray.api import export, prepare, verify_export
 from nanotok_ray.cli import main
 from nanotok_ray.errors import ExportError, IncompleteOutputError, RecipeError
 from nanotok_ray.exports import Raw, parse_layout, read_corpus
-from nanotok_ray.job import StageStarted, tokenize_work, use_executor
+from nanotok_ray.job import tokenize_work, use_executor
 from nanotok_ray.storage import Folder
 from tests.support.executors import Replacing
+from tests.support.run_job import run
 from tests.support.small_corpus import contents, recipe, texts, write_parquet
 
 LAYOUTS = 'output.layouts=["raw", "datatrove"]'
 
 
-def run(job):
-    """Run a job; give its summary and, by stage, how much there was to do and how much was kept."""
-    events = []
-    summary = prepare(job, on_event=events.append)
-    started = [event for event in events if isinstance(event, StageStarted)]
-    return summary, {event.stage: (event.todo, event.num_done) for event in started}
-
-
 @pytest.mark.parametrize("most", [10**6, 200])
 def test_the_workers_export_what_a_later_export_writes(corpus, tmp_path, most):
     limit = f"limits.max_shard_tokens={most}"
-    summary, stages = run(recipe(corpus, tmp_path / "out", LAYOUTS, limit))
+    summary, stages, _ = run(recipe(corpus, tmp_path / "out", LAYOUTS, limit))
     assert "export" not in stages  # each slice was exported by who had tokenized it
     exports = summary.values["exports"]
     assert [own["layout"] for own in exports] == ["raw", "datatrove"]
@@ -46,7 +39,7 @@ def test_the_workers_export_what_a_later_export_writes(corpus, tmp_path, most):
 def test_the_same_job_again_writes_nothing(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out", LAYOUTS))
     before = contents(tmp_path / "out")
-    summary, stages = run(recipe(corpus, tmp_path / "out", LAYOUTS))
+    summary, stages, _ = run(recipe(corpus, tmp_path / "out", LAYOUTS))
     assert (summary.values["status"], stages) == ("unchanged", {})
     assert contents(tmp_path / "out") == before
 
@@ -54,7 +47,7 @@ def test_the_same_job_again_writes_nothing(corpus, tmp_path):
 def test_a_layout_that_is_added_is_exported_and_nothing_tokenized(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out"))
     before = contents(tmp_path / "out")
-    summary, stages = run(recipe(corpus, tmp_path / "out", LAYOUTS))
+    summary, stages, _ = run(recipe(corpus, tmp_path / "out", LAYOUTS))
     assert summary.values["status"] == "done"
     assert stages.keys() == {"export"}
     after = contents(tmp_path / "out", leave_out=("run", "export"))
@@ -188,7 +181,7 @@ def test_a_layout_that_cannot_hold_a_document_costs_the_output_none(corpus, tmp_
             run(recipe(corpus, tmp_path / "out", *own))
     native = contents(tmp_path / "out", leave_out=("run", "export"))
     assert native == contents(tmp_path / "quiet", leave_out=("run",))
-    _, stages = run(recipe(corpus, tmp_path / "out", *own))
+    _, stages, _ = run(recipe(corpus, tmp_path / "out", *own))
     assert stages.keys() == {"export"}
     out = Folder(str(tmp_path / "out"))
     assert verify_export(Folder(out.join("export/raw")), out)[1] == []

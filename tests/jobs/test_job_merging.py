@@ -9,7 +9,8 @@ import pytest
 from nanotok_ray.api import train
 from nanotok_ray.cli import main
 from nanotok_ray.counts import merge_groups
-from nanotok_ray.job import StageStarted, reducing
+from nanotok_ray.job import reducing
+from tests.support.run_job import run
 from tests.support.small_corpus import RECIPE, contents, recipe, texts, write_corpus, write_parquet
 
 
@@ -34,12 +35,6 @@ def in_parts(monkeypatch):
     monkeypatch.setattr(reducing, "PART_BYTES", 1000)
 
 
-def run(job):
-    events = []
-    train(job, on_event=events.append)
-    return {e.stage: (e.todo, e.num_done) for e in events if isinstance(e, StageStarted)}
-
-
 OVERRIDES = (
     "limits.slice_bytes=1000",
     "source.chats.count=true",
@@ -49,10 +44,10 @@ OVERRIDES = (
 
 
 def test_merging_first_changes_no_byte_of_the_tokenizer(corpus, tmp_path, request):
-    plain = run(recipe(corpus, tmp_path / "plain", *OVERRIDES))
+    plain = run(recipe(corpus, tmp_path / "plain", *OVERRIDES), train).stages
     assert "merge" not in plain
     request.getfixturevalue("merging")
-    merged = run(recipe(corpus, tmp_path / "merged", *OVERRIDES))
+    merged = run(recipe(corpus, tmp_path / "merged", *OVERRIDES), train).stages
     assert 2 <= merged["merge"][0] < plain["reduce"][0] / 2
     assert merged["reduce"][0] == merged["merge"][0]
     assert contents(tmp_path / "merged/tokenizer") == contents(tmp_path / "plain/tokenizer")
@@ -61,12 +56,14 @@ def test_merging_first_changes_no_byte_of_the_tokenizer(corpus, tmp_path, reques
 
 
 def test_another_vocabulary_merges_nothing_and_a_new_file_only_its_group(corpus, tmp_path, merging):
-    first = run(recipe(corpus, tmp_path / "out", *OVERRIDES))
+    first = run(recipe(corpus, tmp_path / "out", *OVERRIDES), train).stages
     groups = first["merge"][0]
-    again = run(recipe(corpus, tmp_path / "out", *OVERRIDES, "tokenizer.vocab_size=340"))
+    again = run(
+        recipe(corpus, tmp_path / "out", *OVERRIDES, "tokenizer.vocab_size=340"), train
+    ).stages
     assert (again["count"][0], again["merge"]) == (0, (0, groups))
     write_parquet(corpus / "text/shard_00000b.parquet", texts(8, seed=8))
-    more = run(recipe(corpus, tmp_path / "out", *OVERRIDES))
+    more = run(recipe(corpus, tmp_path / "out", *OVERRIDES), train).stages
     assert more["count"][0] == 1
     assert 1 <= more["merge"][0] <= 2
     assert more["merge"][1] >= groups - 1
@@ -76,7 +73,7 @@ def test_merged_files_are_listed_and_stale_ones_removed(corpus, tmp_path, mergin
     path = tmp_path / "recipe.toml"
     path.write_text(RECIPE.format(root=corpus, out=tmp_path / "out"))
     sets = [f"--set={override}" for override in OVERRIDES]
-    run(recipe(corpus, tmp_path / "out", *OVERRIDES))
+    run(recipe(corpus, tmp_path / "out", *OVERRIDES), train)
     assert main(["cache", "ls", str(path), *sets]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert listed["total"]["merged"] > 1
@@ -85,17 +82,17 @@ def test_merged_files_are_listed_and_stale_ones_removed(corpus, tmp_path, mergin
     assert main(["cache", "rm", str(path), *sets]) == 0
     removed = json.loads(capsys.readouterr().out)["removed"]
     assert (removed["slices"], removed["merged"]) == (0, listed["total"]["merged"])
-    again = run(recipe(corpus, tmp_path / "out", *OVERRIDES))
+    again = run(recipe(corpus, tmp_path / "out", *OVERRIDES), train).stages
     assert (again["count"][0], again["merge"][1]) == (1, 0)
 
 
 @pytest.mark.parametrize("and_merge", [False, True])
 def test_summing_by_tasks_changes_no_byte_of_the_tokenizer(corpus, tmp_path, request, and_merge):
-    run(recipe(corpus, tmp_path / "plain", *OVERRIDES))
+    run(recipe(corpus, tmp_path / "plain", *OVERRIDES), train)
     request.getfixturevalue("in_parts")
     if and_merge:
         request.getfixturevalue("merging")
-    stages = run(recipe(corpus, tmp_path / "parts", *OVERRIDES))
+    stages = run(recipe(corpus, tmp_path / "parts", *OVERRIDES), train).stages
     num_parts = stages["reduce"][0]
     assert num_parts >= 8
     assert ("merge" in stages) == and_merge
@@ -106,20 +103,20 @@ def test_summing_by_tasks_changes_no_byte_of_the_tokenizer(corpus, tmp_path, req
 
 def test_parts_that_are_there_are_not_summed_again(corpus, tmp_path, in_parts):
     job = recipe(corpus, tmp_path / "out", *OVERRIDES, "tokenizer.vocab_size=340")
-    num_parts = run(recipe(corpus, tmp_path / "out", *OVERRIDES))["reduce"][0]
+    num_parts = run(recipe(corpus, tmp_path / "out", *OVERRIDES), train).stages["reduce"][0]
     [lost, damaged, *_] = sorted((tmp_path / "out-work/reduced").rglob("*.json"))
     lost.unlink()
     damaged.with_suffix(".arrow").write_bytes(b"")
-    assert run(job)["reduce"] == (2, num_parts - 2)
+    assert run(job, train).stages["reduce"] == (2, num_parts - 2)
     other = recipe(corpus, tmp_path / "out", *OVERRIDES, "tokenizer.min_count=3")
-    assert run(other)["reduce"] == (num_parts, 0)
+    assert run(other, train).stages["reduce"] == (num_parts, 0)
 
 
 def test_sums_are_listed_and_stale_ones_removed(corpus, tmp_path, in_parts, capsys):
     path = tmp_path / "recipe.toml"
     path.write_text(RECIPE.format(root=corpus, out=tmp_path / "out"))
     sets = [f"--set={override}" for override in OVERRIDES]
-    num_parts = run(recipe(corpus, tmp_path / "out", *OVERRIDES))["reduce"][0]
+    num_parts = run(recipe(corpus, tmp_path / "out", *OVERRIDES), train).stages["reduce"][0]
     assert main(["cache", "ls", str(path), *sets]) == 0
     listed = json.loads(capsys.readouterr().out)
     sums = [source for source in listed["sources"] if source["name"] == "all sources"]

@@ -7,10 +7,11 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.errors import SliceError, SourceError
-from nanotok_ray.job import Note, count_work, tokenize_work, use_executor
+from nanotok_ray.job import count_work, tokenize_work, use_executor
 from nanotok_ray.shards import quarantine_name, verify_output
 from nanotok_ray.storage import Folder
 from tests.support.executors import Replacing
+from tests.support.run_job import run
 from tests.support.s3_server import BUCKET, s3_behind_a_proxy
 from tests.support.small_corpus import contents, recipe
 
@@ -45,12 +46,6 @@ def breaking(corpus):
         yield break_some
 
 
-def run(job):
-    events = []
-    summary = prepare(job, on_event=events.append)
-    return summary.values, [event.text for event in events if isinstance(event, Note)]
-
-
 def test_a_slice_that_fails_fails_the_job(corpus, tmp_path, broken):
     with pytest.raises(SliceError, match="this one never works"):
         prepare(recipe(corpus, tmp_path / "out"))
@@ -58,9 +53,9 @@ def test_a_slice_that_fails_fails_the_job(corpus, tmp_path, broken):
 
 
 def test_a_slice_may_be_left_out_by_choice_and_is_counted(corpus, tmp_path, broken):
-    values, notes = run(recipe(corpus, tmp_path / "out", ALLOWED))
-    assert values["quarantined"] == {"skipped": 1}
-    assert values["documents"]["in"] == values["documents"]["out"] + 1
+    summary, _, notes = run(recipe(corpus, tmp_path / "out", ALLOWED))
+    assert summary.values["quarantined"] == {"skipped": 1}
+    assert summary.values["documents"]["in"] == summary.values["documents"]["out"] + 1
     assert sum("this one never works" in note for note in notes) == 2
     report = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
     [name] = report["skipped_slices"]
@@ -85,10 +80,10 @@ def test_what_a_failed_attempt_left_of_a_slice_does_not_keep_it_from_being_left_
     local = f'output.work="{tmp_path}/work"'
     with s3_behind_a_proxy(), use_executor(Replacing({tokenize_work: fail_after_quarantine})):
         out = Folder(f"s3://{BUCKET}/out")
-        values, _ = run(recipe(corpus, out.url, ALLOWED, local))
+        summary, *_ = run(recipe(corpus, out.url, ALLOWED, local))
         [name] = out.list("quarantine/")
         listed = json.loads(out.read_bytes(name))
-    assert values["quarantined"] == {"skipped": 1}
+    assert summary.values["quarantined"] == {"skipped": 1}
     assert listed["reason"].startswith("skipped: ")
 
 
@@ -100,9 +95,9 @@ def test_more_than_are_allowed_fail_the_job(corpus, tmp_path, broken):
 def test_the_next_run_tries_what_was_left_out(corpus, tmp_path, broken):
     run(recipe(corpus, tmp_path / "out", ALLOWED))
     broken()
-    values, notes = run(recipe(corpus, tmp_path / "out", ALLOWED))
+    summary, _, notes = run(recipe(corpus, tmp_path / "out", ALLOWED))
     assert not any("never works" in note for note in notes)
-    assert values["quarantined"] == {}
+    assert summary.values["quarantined"] == {}
     run(recipe(corpus, tmp_path / "whole", ALLOWED))
     fixed, whole = contents(tmp_path / "out"), contents(tmp_path / "whole")
     assert {name: fixed[name] for name in whole} == whole
@@ -110,8 +105,8 @@ def test_the_next_run_tries_what_was_left_out(corpus, tmp_path, broken):
 
 def test_slices_left_out_in_any_round_of_max_chars_count_together(corpus, tmp_path, broken):
     limits = ["limits.max_chars=100000", "limits.slice_bytes=1500"]
-    values, _ = run(recipe(corpus, tmp_path / "out", ALLOWED, *limits))
-    assert len(values["learned"]["skipped_slices"]) == 1
+    summary, *_ = run(recipe(corpus, tmp_path / "out", ALLOWED, *limits))
+    assert len(summary.values["learned"]["skipped_slices"]) == 1
     with pytest.raises(SliceError, match="1 of"):
         prepare(recipe(corpus, tmp_path / "other", *limits))
 
@@ -122,18 +117,18 @@ def test_slices_left_out_in_several_rounds_count_together(corpus, tmp_path, brea
     with pytest.raises(SliceError, match="web/shard_00001-00000"):
         prepare(recipe(corpus, tmp_path / "one", ALLOWED, *limits))
     two = "limits.max_skipped_slices=2"
-    values, _ = run(recipe(corpus, tmp_path / "two", two, *limits))
-    assert len(values["learned"]["skipped_slices"]) == 2
+    summary, *_ = run(recipe(corpus, tmp_path / "two", two, *limits))
+    assert len(summary.values["learned"]["skipped_slices"]) == 2
 
 
 def test_a_slice_left_out_of_the_shards_alone_is_tried_again_with_the_same_tokenizer(
     corpus, tmp_path, breaking
 ):
     fix = breaking([tokenize_work], ("shard_00001", 0))
-    first, _ = run(recipe(corpus, tmp_path / "out", ALLOWED))
-    assert first["quarantined"] == {"skipped": 1}
+    first, *_ = run(recipe(corpus, tmp_path / "out", ALLOWED))
+    assert first.values["quarantined"] == {"skipped": 1}
     fix()
-    second, _ = run(recipe(corpus, tmp_path / "out", ALLOWED))
-    assert second["quarantined"] == {}
-    assert second["tokenizer_sha256"] == first["tokenizer_sha256"]
-    assert "count" not in second["stages"]
+    second, *_ = run(recipe(corpus, tmp_path / "out", ALLOWED))
+    assert second.values["quarantined"] == {}
+    assert second.values["tokenizer_sha256"] == first.values["tokenizer_sha256"]
+    assert "count" not in second.values["stages"]

@@ -3,22 +3,15 @@
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.job import Note
 from nanotok_ray.job.decide import decide
 from nanotok_ray.shards import find_garbage, verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, differing_files
+from tests.support.run_job import run
 from tests.support.small_corpus import contents, recipe
 
 TABLE = "tokenizer/span_table.bin"
 NOTE = "tokenizer.span_table no longer has an effect; delete it from the recipe"
-
-
-def run(job):
-    """Return the summary of a job, and its notes."""
-    events = []
-    values = prepare(job, on_event=events.append).values
-    return values, [event.text for event in events if isinstance(event, Note)]
 
 
 @pytest.mark.parametrize("spans", ["0", "7", "1000000"])
@@ -27,14 +20,14 @@ def test_the_key_changes_nothing_and_is_noted(corpus, tmp_path, spans):
     plain, named = recipe(corpus, out), recipe(corpus, out, f"tokenizer.span_table={spans}")
     assert NOTE in decide(named, command="prepare").values["notes"]
     assert NOTE not in decide(plain, command="prepare").values["notes"]
-    _, notes = run(named)
+    *_, notes = run(named)
     assert notes.count(NOTE) == 1
     before = contents(out)
     assert TABLE not in before
-    values, notes = run(plain)
-    assert (values["status"], notes.count(NOTE)) == ("unchanged", 0)
-    values, notes = run(named)
-    assert (values["status"], notes.count(NOTE)) == ("unchanged", 1)
+    summary, _, notes = run(plain)
+    assert (summary.values["status"], notes.count(NOTE)) == ("unchanged", 0)
+    summary, _, notes = run(named)
+    assert (summary.values["status"], notes.count(NOTE)) == ("unchanged", 1)
     assert contents(out) == before
 
 

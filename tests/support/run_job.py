@@ -1,0 +1,25 @@
+"""A job that is run to its end, with what it told on the way."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from nanotok_ray.api import prepare
+from nanotok_ray.job import Note, StageStarted, Summary
+from nanotok_ray.recipe import Recipe
+
+
+class Ran(NamedTuple):
+    """The summary of a job, per stage how much it did and how much it kept, and its notes."""
+
+    summary: Summary
+    stages: dict[str, tuple[int, int]]
+    notes: list[str]
+
+
+def run(job: Recipe, command: Callable[..., Summary] = prepare) -> Ran:
+    """Run a job; return what it told."""
+    events: list[object] = []
+    summary = command(job, on_event=events.append)
+    started = [event for event in events if isinstance(event, StageStarted)]
+    stages = {event.stage: (event.todo, event.num_done) for event in started}
+    return Ran(summary, stages, [event.text for event in events if isinstance(event, Note)])
