@@ -83,6 +83,7 @@ layers: $(INSTALLED)  ## Check that imports go downward only
 	$(BIN)/lint-imports --no-logo
 
 format: $(INSTALLED)  ## Rewrite the sources in the one style
+	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	cargo fmt --all $(MANIFEST)
@@ -101,7 +102,7 @@ mutants: build  ## Change MUTANTS (200) pieces of the code, one at a time, and l
 	@mkdir -p build
 	$(BIN)/python -m tests.mutants --count $(MUTANTS) --output build/mutants-$$(git rev-parse --short HEAD).jsonl
 
-peers: build $(PEERS)/.installed $(DEMO)/corpus/.made  ## Read exports of a real job by the peers' own classes (installs 6 GB into .venv-peers)
+peers: build $(PEERS)/.installed $(DEMO)/corpus/.made  ## Read exports of a real job by the peers' own classes (installs 5.5 GB into .venv-peers)
 	$(BIN)/python -m tests.peers.run --demo $(DEMO) --python $(PEERS)/bin/python
 
 golden: build  ## Write the files that tests compare with, and docs/api.md, from the code; review them as a diff

@@ -35,7 +35,8 @@ def doctor(arguments: Arguments) -> int:
     Each check prints a line with ok, warn or fail, what was found, and what to do. The command
     writes, reads, lists and removes a small file in each folder. It creates folders that do not
     exist, and removes them again. It opens the sources, and reads the first document of files of
-    conversations. It prints no secrets, and uses Ray only with --address.
+    conversations. Folders and sources are checked from this machine only, whose credentials may
+    differ from those of the nodes. The command prints no secrets, and uses Ray only with --address.
 
     The command exits with 5 if a check failed, and with 0 if there are only warnings.
     """

@@ -318,6 +318,13 @@ def export(arguments: Arguments) -> int:
       litdata    litdata's StreamingDataset with TokensLoader
       raw        numpy.memmap and numpy.load, as in nanoGPT and torchtitan
 
+    \b
+    Options of layouts, with their defaults:
+      llmc:bos=<|bos|>                     megatron:datasets=1
+      olmo:end_token=<|bos|>               parquet:mask_column=assistant_masks
+      litdata:block_size=2049,chunk_bytes=67108864
+      mds:size_limit=67108864
+
     Nothing is tokenized again. A file with the same bytes as a native file is a hard link on the
     same disk, and needs no space. The command reads every file back, and compares every document.
     Run the same command again to resume, or after the output has changed: it exports only new

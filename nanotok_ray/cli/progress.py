@@ -97,7 +97,7 @@ def details(stage: StageProgress, now: float) -> list[str]:
     if last.failed:
         parts.append(f"{last.failed:,} failed")
     if stage.attempts_failed:
-        parts.append(f"{stage.attempts_failed:,} attempts failed and tried again")
+        parts.append(f"{quantity(stage.attempts_failed, 'attempt')} failed and tried again")
     rate = stage.rate(now)
     if rate is not None and stage.started.stage not in UNITS:
         parts.append(f"{rate / 1e6:,.1f} MB/s")
@@ -286,7 +286,7 @@ class Progress:
         self._forecast.end(event)
         rate = event.num_bytes / 1e6 / max(event.seconds, 1e-9)
         text = f", {rate:,.1f} MB/s" if event.num_bytes and event.stage not in UNITS else ""
-        again = f", {failed:,} attempts failed and tried again" if failed else ""
+        again = f", {quantity(failed, 'attempt')} failed and tried again" if failed else ""
         title = _title(event.stage, self._forecast)
         self._print(f"{title}: done in {event.seconds:.1f} s{made}{text}{again}")
 

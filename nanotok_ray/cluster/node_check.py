@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from nanotok_ray.errors import SharedFolderError
 from nanotok_ray.job import SharedFolder
-from nanotok_ray.job.probes import WHAT_TO_DO, Probe, answer, probes_in, problem_with, remove
+from nanotok_ray.job.probes import Probe, answer, probes_in, problem_with, remove, what_to_do
 
 ANSWER_SECONDS = 60.0
 """A node that has not answered by then is left to the check of its workers."""
@@ -123,7 +123,7 @@ def _message(probe: Probe, problems: Sequence[str], nodes: int) -> str:
     more = len(problems) - MAX_NODES
     head = (
         f"{probe.folder} is not one folder for all nodes: {len(problems)} of {nodes} nodes do not "
-        f"see what is written to it here, or the other way round; {WHAT_TO_DO}"
+        f"see what is written to it here, or the other way round; {what_to_do(probe.folder)}"
     )
     lines = [head, *(f"  {problem}" for problem in problems[:MAX_NODES])]
     return "\n".join(lines + ([f"  and {more} more nodes"] if more > 0 else []))

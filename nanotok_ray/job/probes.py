@@ -24,10 +24,19 @@ OUTPUT_PROBES = "run/probe"
 WORK_PROBES = "probe"
 """The same in a work folder."""
 
-WHAT_TO_DO = (
-    "use a path that is mounted on every node, or a URL such as s3://bucket/folder, and "
-    "credentials for it on every node"
-)
+
+def what_to_do(folder: str) -> str:
+    """Return what to do about a folder that a node does not see.
+
+    >>> what_to_do("s3://bucket/out")
+    'check its address, and the credentials and the network of every node'
+    """
+    if "://" in folder:
+        return "check its address, and the credentials and the network of every node"
+    return (
+        "use a path that is mounted on every node, or a URL such as s3://bucket/folder, and "
+        "credentials for it on every node"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +130,7 @@ def see(probe: Probe) -> None:
     if problem is not None:
         raise SharedFolderError(
             f"{probe.folder} is not one folder for all nodes: a worker on {gethostname()} does not "
-            f"see what the job wrote there ({problem}); {WHAT_TO_DO}"
+            f"see what the job wrote there ({problem}); {what_to_do(probe.folder)}"
         )
 
 

@@ -61,7 +61,7 @@ class StateFrame:
         """Return documents taken of each stream, rows taken of the group after them, and totals.
 
         Raises:
-            PackingError: the state is none, or of other shards or settings.
+            PackingError: the state is damaged, or belongs to other shards or settings.
         """
         self._check_same(state)
         streams = _counts(state, "streams", self.streams)
@@ -170,7 +170,7 @@ class Loader:
             dtype: of arrays that the loader makes, int32 or int64.
 
         Raises:
-            PackingError: a setting is none of what it may be, or there is nothing to pack.
+            PackingError: a setting is out of its range, or there is nothing to pack.
         """
         check_shards(shards)
         self._dealt = BatchSettings(
@@ -258,10 +258,10 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a state of the same shards and settings; nothing is replayed.
 
-        Batch size, rank, world size, epochs and dtype may be others than those of the state.
+        Batch size, rank, world size, epochs and dtype may differ from those of the state.
 
         Raises:
-            PackingError: the state is none, or of other shards or settings.
+            PackingError: the state is damaged, or belongs to other shards or settings.
         """
         self._position = self._stream.at(*self._frame.unpack(state))
 

@@ -155,7 +155,7 @@ class NanochatLoader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a state.
 
-        A state of `state_dict` is gone on from exactly: the plan of rows is made again from its
+        A state of `state_dict` resumes exactly: the plan of rows is made again from its
         start on, for which lengths are read and no ids. One of a loader with other settings or
         ranks, or of other documents, and one of nanochat (`pq_idx`, `rg_idx`, `epoch`), is resumed
         from as nanochat does: behind the row groups that were read last; what was buffered then is

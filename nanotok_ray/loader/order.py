@@ -159,7 +159,7 @@ class DocumentOrder:
         """Check the settings.
 
         Raises:
-            PackingError: one is none of what it may be.
+            PackingError: one is out of its range.
         """
         if not 0 <= self.documents <= MAX_SIZE:
             raise PackingError(

@@ -197,7 +197,10 @@ def _check_source(
     if kind != "text":
         problem = f"is of kind {kind}, nanochat's loader reads text"
     elif formats - {"parquet"}:
-        problem = f"has files of {', '.join(sorted(formats))}: row groups are what ranks share"
+        problem = (
+            f"has files of {', '.join(sorted(formats))}, and ranks take turns with the row groups "
+            "of parquet"
+        )
     elif around != [[_BOS], []]:
         problem = (
             f"has {around[0]} before and {around[1]} after each document, nanochat's has "
@@ -205,7 +208,7 @@ def _check_source(
         )
     else:
         return
-    raise PackingError(f"source {name!r} {problem}: select another with `source=`, or {_INSTEAD}")
+    raise PackingError(f"source {name!r} {problem}; select another source, or {_INSTEAD}")
 
 
 _FIELDS = ("pq_idx", "rg_idx", "epoch")

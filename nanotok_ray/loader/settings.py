@@ -144,7 +144,7 @@ class RowSettings:
         """Check all of them.
 
         Raises:
-            PackingError: one is none of what it may be.
+            PackingError: one is out of its range.
         """
         _check_choice("packing", self.packing, get_args(Packing))
         _check_choice("shuffle", self.shuffle, (None, *get_args(Shuffle)))
@@ -186,7 +186,7 @@ class BatchSettings:
         """Check all of them.
 
         Raises:
-            PackingError: one is none of what it may be.
+            PackingError: one is out of its range.
         """
         for name in ("batch_size", "world_size"):
             object.__setattr__(self, name, whole(name, getattr(self, name), minimum=1))

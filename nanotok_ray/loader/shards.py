@@ -343,7 +343,7 @@ class Shards:
             start: the first position, of all readers together: how many documents they have had.
 
         Raises:
-            PackingError: an argument is none of what it may be.
+            PackingError: an argument is out of its range.
         """
         order = DocumentOrder(len(self)) if order is None else order
         if order.documents != len(self):

@@ -68,7 +68,7 @@ def _growth(report: Mapping[str, Any]) -> Iterator[Part]:
                 x=row["merges"],
                 y=row["bytes_per_token"],
                 title=f"{row['merges']:,} merges: {row['bytes_per_token']:.3f} bytes per token, "
-                f"{row['tokens']:,} tokens",
+                f"{row['tokens'] / _unit(report):,.0f} tokens",
                 label=f"{row['bytes_per_token']:.2f}" if index >= len(rows) - 4 else "",
                 is_before=True,
             )
@@ -94,6 +94,11 @@ def _growth(report: Mapping[str, Any]) -> Iterator[Part]:
     )
 
 
+def _unit(report: Mapping[str, Any]) -> int:
+    """Return by what the counts of a text of weight 1 were multiplied."""
+    return int(report.get("weight_unit", 1))
+
+
 def _merges(count: int) -> Scale:
     return Scale(low=1, high=max(count, 2), is_log=True)
 
@@ -104,7 +109,7 @@ def _curve_table(report: Mapping[str, Any]) -> Table:
         (
             f"{row['merges']:,}",
             f"{row['vocab_size']:,}",
-            f"{row['tokens']:,}",
+            f"{row['tokens'] / _unit(report):,.0f}",
             "\u2013" if row["bytes_per_token"] is None else f"{row['bytes_per_token']:.3f}",
             "\u2013" if row["tokens_saved_share"] is None else f"{row['tokens_saved_share']:.1%}",
         )
@@ -114,7 +119,7 @@ def _curve_table(report: Mapping[str, Any]) -> Table:
 
 
 def _counts(report: Mapping[str, Any]) -> Iterator[Part]:
-    counts = [int(item) for item in report["merges"]["count"]]
+    counts = [round(int(item) / _unit(report)) for item in report["merges"]["count"]]
     tokens = report["merges"]["token"]
     if not counts or max(counts) < 1:
         return

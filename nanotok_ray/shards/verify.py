@@ -64,6 +64,7 @@ from nanotok_ray.tokenizer import (
     differing_files,
     written_tokenizer,
 )
+from nanotok_ray.units import quantity
 
 MAX_PRINTED_PROBLEMS = 20
 
@@ -93,7 +94,10 @@ class Verification:
         """Return the problems as lines, with what to do about them."""
         lines = []
         if self.problems:
-            lines += [f"{folder}: {len(self.problems)} problems", *_first_lines(self.problems)]
+            lines += [
+                f"{folder}: {quantity(len(self.problems), 'problem')}",
+                *_first_lines(self.problems),
+            ]
             lines.append(
                 "delete the files named above and run the job again: it writes only those again"
             )

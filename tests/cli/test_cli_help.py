@@ -15,7 +15,7 @@ import pytest
 
 from nanotok_ray.cli import main
 from nanotok_ray.counts import PATTERNS
-from nanotok_ray.exports import LAYOUTS
+from nanotok_ray.exports import LAYOUTS, format_options
 from nanotok_ray.recipe import PRESETS
 from tests.support.cli_commands import COLUMNS, GOLDEN, parse, walk, whole_help
 
@@ -93,6 +93,10 @@ def test_one_name_means_one_thing(context):
 def test_layouts_patterns_and_presets_are_those_of_the_help_and_the_pages():
     shown = CONTEXTS["nanotok export"].get_help()
     assert re.findall(r"^    (\w+) {2,}", shown, re.MULTILINE) == list(LAYOUTS)
+    options = shown.partition("with their defaults:")[2].partition("Nothing")[0].split()
+    assert sorted(options) == sorted(
+        format_options(layout()) for layout in LAYOUTS.values() if layout().options
+    )
     formats = (ROOT / "docs/formats.md").read_text("utf-8")
     for layout in LAYOUTS.values():
         assert f"| `{layout.name}` |" in formats

@@ -143,8 +143,9 @@ def ending(status, *, code=None, summary=None, job="prepare", output="/nowhere/a
         *((code, code) for code in (1, 2, 3, 4, 5, 6, 130, 143)),
         (None, 1),
         (0, 1),
-        (-9, 1),
-        (137, 1),
+        (-9, 5),
+        (137, 5),
+        (99, 1),
     ],
 )
 def test_a_failed_job_has_its_drivers_code(code, told):

@@ -165,7 +165,7 @@ def test_files_that_are_not_parquet_are_refused(tmp_path):
     sources[0]["files"][0]["format"] = "jsonl"
     change_json(path, "sources", sources)
     change_json(out / "manifest.json", "plan_sha256", sha256(path.read_bytes()).hexdigest())
-    with pytest.raises(PackingError, match="source 'web' has files of jsonl: row groups are"):
+    with pytest.raises(PackingError, match="source 'web' has files of jsonl, and ranks take"):
         RowGroups(open_shards(str(out)))
 
 

@@ -360,8 +360,11 @@ STOPPED_CODE = 7
 """The exit code for a job that was stopped."""
 
 UNFINISHED_CODE = 4
+KILLED_CODE = 5
+_SHELL_SIGNALS = 128
+"""A shell adds the number of the signal to this."""
 _EXIT_CODES = frozenset({1, 2, 3, 4, 5, 6, 130, 143})
-"""Exit codes of a driver that say why; any other is 1."""
+"""Exit codes of a driver that say why."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -389,11 +392,22 @@ def ending_of(
     if state.status == STOPPED:
         return Ending(status="stopped", exit_code=STOPPED_CODE, message="the job was stopped")
     if state.status == FAILED:
-        code = state.exit_code if state.exit_code in _EXIT_CODES else 1
         text = f"the job failed{_of_driver(state)}"
-        return Ending(status="failed", exit_code=code or 1, message=text)
+        return Ending(status="failed", exit_code=_failed_code(state.exit_code), message=text)
     output = str((summary or {}).get("output", output))
     return _succeeded(output, last_file(job), (summary or {}).get("status"))
+
+
+def _failed_code(exit_code: int | None) -> int:
+    """Return the exit code for a job that failed, by that of its driver; a signal killed it: 5.
+
+    >>> _failed_code(3), _failed_code(None), _failed_code(-9), _failed_code(137)
+    (3, 1, 5, 5)
+    """
+    if exit_code in _EXIT_CODES:
+        return exit_code
+    is_killed = exit_code is not None and (exit_code < 0 or exit_code > _SHELL_SIGNALS)
+    return KILLED_CODE if is_killed else 1
 
 
 def _of_driver(state: JobState) -> str:
