@@ -111,8 +111,3 @@ def test_another_output_than_shown_is_an_error():
         check_output("b\n", "a\n", "x")
     with pytest.raises(AssertionError, match="Got"):
         check_python(">>> 1 + 1\n3\n", {})
-
-
-def test_links_lead_somewhere():
-    for link in re.findall(r"\]\(([^)#]+)\)", PAGE.read_text("utf-8")):
-        assert (PAGE.parent / link).exists()
