@@ -152,7 +152,8 @@ def _run(
     stage, on_event = tally.stage, tally.on_event
 
     def on_note(text: str) -> None:
-        on_event(Note(text=f"{stage}: {text}"))
+        named = text.startswith(f"{stage} ")  # as the tasks of most stages are
+        on_event(Note(text=text if named else f"{stage}: {text}"))
 
     def on_failure(name: str, slices: int, failure: Failure) -> None:
         cause, text = failure.cause.value, failure.text

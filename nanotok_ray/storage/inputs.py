@@ -58,6 +58,9 @@ class FoundFiles:
     """Whether the path is a folder, and the files are all that lie below it."""
 
 
+_BUCKETS = ("s3://", "gs://", "gcs://")
+
+
 def list_files(paths: Iterable[str]) -> list[InputFile]:
     """Return the files that globs, files and folders stand for, each once, sorted by path.
 
@@ -113,11 +116,21 @@ def find_files(path: str, *, written: Mapping[str, str] = MappingProxyType({})) 
     if boundary.reached:
         raise SourceError(_reaches(path, boundary, written))
     if not found.files:
-        raise SourceError(
-            f"{printable(path)} matches no file; check the path (hidden files are "
-            f"skipped){_base_folder(path)}"
-        )
+        advice = _missing_bucket(path)
+        advice = advice or f"check the path (hidden files are skipped){_base_folder(path)}"
+        raise SourceError(f"{printable(path)} matches no file; {advice}")
     return found
+
+
+def _missing_bucket(path: str) -> str:
+    """Return what to do if the bucket of a URL is missing; an empty string if it is there."""
+    if not path.startswith(_BUCKETS):
+        return ""
+    file_system, inside = connect(path)
+    bucket = inside.partition("/")[0]
+    if attempt("access", path, lambda: file_system.exists(bucket)):
+        return ""
+    return f"there is no bucket {printable(bucket)}, or these credentials may not see it"
 
 
 def _base_folder(path: str) -> str:

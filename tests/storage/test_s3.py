@@ -193,6 +193,15 @@ def test_what_is_forbidden_or_missing_is_told_at_once(folder, proxy):
         Folder("s3://nobucket").write_whole("a", b"1")
 
 
+@pytest.mark.parametrize(
+    ("url", "advice"),
+    [("s3://no-such-bucket/web/*.parquet", "there is no bucket no-such-bucket"), ("", "check the")],
+)
+def test_a_path_that_matches_nothing_says_whether_its_bucket_is_there(folder, url, advice):
+    with pytest.raises(SourceError, match=f"matches no file; {advice}"):
+        find_files(url or f"{folder.url}/web/*.parquet")
+
+
 def test_a_taken_name_is_refused_and_our_own_write_is_not(folder, proxy):
     assert folder.write_new("lease", b"first")
     assert not folder.write_new("lease", b"second")
