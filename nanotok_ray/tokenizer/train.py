@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 Spans = Iterable[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.uint64]]]
-"""Distinct spans: their bytes back to back, their offsets [n + 1], their counts [n]."""
+"""Batches of distinct spans, which are iterated over twice: the bytes of the spans back to back,
+their offsets [n + 1], their counts [n]."""
 
 Made = tuple[tuple[int, int], bytes, int]
 """The last merge: its pair, the bytes of its token, how often the pair occurred."""
