@@ -57,7 +57,7 @@ def test_a_job_server_is_asked_with_the_right_token_and_with_a_wrong_one(head):
 def test_a_cluster_is_joined_and_its_nodes_asked_for_their_core(head):
     address, environment = head.address, head.environment
     code, checks = doctor(address, environment, until="cores of nodes")
-    assert (code, checks["cluster"]["found"]) == (0, "1 nodes, 2 CPUs")
+    assert (code, checks["cluster"]["found"]) == (0, "1 node, 2 CPUs")
     assert core_identity() in checks["cores of nodes"]["found"]
     assert "all 1 that run tasks" in checks["cores of nodes"]["found"]
 
@@ -84,7 +84,7 @@ def test_nodes_with_another_core_or_none_or_silent_ones_fail():
     assert finding.status == "fail"
     assert "10.0.0.2: core 2" in finding.found
     assert "10.0.0.3: ModuleNotFoundError" in finding.found
-    assert "2 nodes did not answer" in finding.found
+    assert "2 of the nodes did not answer" in finding.found
     assert "10.0.0.1" not in finding.found
     assert cores_finding("core 1", told[:1], asked=1).status == "ok"
 

@@ -71,7 +71,7 @@ def test_a_folder_that_the_second_node_does_not_see_is_refused_with_its_address(
         raise AssertionError("work began")
     first, second = str(caught.value).splitlines()
     assert first.startswith("dir://out is not one folder for all nodes: 1 of 3 nodes do not")
-    assert "a path that is mounted on every node" in first
+    assert "the credentials and the network of every node" in first
     assert ray.nodes()[0]["NodeManagerHostname"] in second
     assert "FileNotFoundError" in second
     assert Folder("dir://out").list() == Folder(str(tmp_path)).list() == []

@@ -186,8 +186,8 @@ def test_documents_too_long_or_with_nothing_to_train_on_are_dropped_and_listed(
     source = settings("chats", 'kind = "chat"', f'paths = ["{tmp_path}/chats"]')
     rules = ("limits.max_tokens=400", "limits.too_long=drop", "limits.untrainable=drop")
     summary = prepare(job(tmp_path, [source], *rules))
-    assert "too long    1 documents of more than 400 tokens: dropped\n" in summary.text()
-    assert "untrainable 1 documents without a token to train on: dropped\n" in summary.text()
+    assert "too long    1 document of more than 400 tokens: dropped\n" in summary.text()
+    assert "untrainable 1 document without a token to train on: dropped\n" in summary.text()
     values = summary.values
     assert values["quarantined"] == {"dropped": 2}
     assert (values["over_max_tokens"], values["without_trainable_token"]) == (1, 1)
@@ -241,8 +241,8 @@ def test_the_summary_tells_people_what_is_trained_on(tmp_path, in_process):
     text = summary.text()
     assert f" bytes per token, {share} trained on\n" in text
     assert f"trained on  {own['trainable_tokens']:,} of {own['tokens']:,} tokens of" in text
-    assert "too long    1 documents of more than 400 tokens: kept whole\n" in text
-    assert "untrainable 1 documents without a token to train on: kept; " in text
+    assert "too long    1 document of more than 400 tokens: kept whole\n" in text
+    assert "untrainable 1 document without a token to train on: kept; " in text
 
 
 def test_a_tokenizer_without_the_tokens_of_images_is_refused(tmp_path, in_process):

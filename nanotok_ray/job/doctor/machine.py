@@ -232,6 +232,8 @@ COUNTS_SHARE = 0.08
 _COUNTS_GROWTH = 0.55
 """The exponent with which the distinct spans of a slice grow with its text (docs/sizing.md)."""
 
+_MAX_COUNTS_SHARE = 0.5
+
 _SHORT_IDS = 2**16
 
 
@@ -278,7 +280,9 @@ def counts_share(slice_bytes: int) -> float:
     >>> round(counts_share(256 << 20), 2), round(counts_share(16 << 20), 2)
     (0.08, 0.28)
     """
-    return float(COUNTS_SHARE * (slice_bytes / 2**28) ** (_COUNTS_GROWTH - 1))
+    return float(
+        min(_MAX_COUNTS_SHARE, COUNTS_SHARE * (slice_bytes / 2**28) ** (_COUNTS_GROWTH - 1))
+    )
 
 
 def space_for(recipe: Recipe, *, counted: int, tokenized: Mapping[str, int]) -> list[Space]:
