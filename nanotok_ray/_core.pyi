@@ -28,6 +28,7 @@ __all__ = [
     "fill_rows",
     "hash64",
     "hash_documents",
+    "is_utf8",
     "learn",
     "merge_runs",
     "merges_of_tokens",
@@ -66,6 +67,9 @@ def hash64(data: bytes) -> int:
 
 def hash_documents(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Return the hash64 of each document."""
+
+def is_utf8(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> bool:
+    """Return whether each document is UTF-8."""
 
 def count_occurrences(
     data: NDArray[np.uint8], offsets: NDArray[np.int64], needles: list[str]

@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from nanotok_ray import _core
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SourceError
 from nanotok_ray.sources.files import RowGroup
 from nanotok_ray.sources.parquet_pages import ChunkFile
@@ -33,12 +35,9 @@ def id_texts(array: pa.Array) -> pa.Array:
 
 
 def is_utf8(array: pa.Array) -> bool:
-    """Return whether all strings of an array are what Arrow says they are."""
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
+    """Return whether each string of an array without nulls is UTF-8, which Arrow does not check."""
+    documents = Documents.from_arrow(array)
+    return _core.is_utf8(documents.data, documents.offsets)
 
 
 _PAGE_BUFFER_BYTES = 1 << 20

@@ -81,6 +81,11 @@ def test_hashes_of_documents_are_those_of_xxhash(documents):
     assert [_core.hash64(document) for document in documents] == expected
 
 
+@given(st.lists(st.binary(max_size=4) | st.text(max_size=3).map(str.encode), max_size=5))
+def test_documents_are_utf8_if_each_is(documents):
+    assert _core.is_utf8(*batch(documents)) == all(_decodes(document) for document in documents)
+
+
 def test_occurrences_are_counted_leftmost_longest_and_within_a_document():
     documents = batch(["<|bos|><|bos|>", "<|bo", "s|>", "<|bos|>x"])
     assert _core.count_occurrences(*documents, ["<|bos|>", "<|eos|>"]) == 3
@@ -88,6 +93,14 @@ def test_occurrences_are_counted_leftmost_longest_and_within_a_document():
     assert _core.count_occurrences(*batch(["abab"]), ["a", "ab"]) == 2
     with pytest.raises(TokenizerError, match="empty"):
         _core.count_occurrences(*documents, [""])
+
+
+def _decodes(document):
+    try:
+        document.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS)

@@ -1,4 +1,4 @@
-//! `hash64`, `hash_documents` and `count_occurrences` for Python.
+//! `hash64`, `hash_documents`, `is_utf8` and `count_occurrences` for Python.
 
 use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
@@ -21,6 +21,17 @@ pub(crate) fn hash_documents<'py>(
 ) -> PyResult<Array<'py, u64>> {
     let documents = documents(&data, &offsets)?;
     Ok(py.detach(|| nanotok_bpe::hash_documents(documents)).into_pyarray(py))
+}
+
+/// Return whether each document is UTF-8.
+#[pyfunction]
+pub(crate) fn is_utf8<'py>(
+    py: Python<'py>,
+    data: PyReadonlyArray1<'py, u8>,
+    offsets: PyReadonlyArray1<'py, i64>,
+) -> PyResult<bool> {
+    let documents = documents(&data, &offsets)?;
+    Ok(py.detach(|| documents.is_utf8()))
 }
 
 /// Return how often any needle occurs in the documents: leftmost, longest, never overlapping.

@@ -35,7 +35,7 @@ mod _core {
     #[pymodule_export]
     use super::encoder::Encoder;
     #[pymodule_export]
-    use super::hash::{count_occurrences, hash_documents, hash64};
+    use super::hash::{count_occurrences, hash_documents, hash64, is_utf8};
     #[pymodule_export]
     use super::merges::{learn, merges_of_tokens};
     #[pymodule_export]

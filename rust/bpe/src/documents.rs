@@ -42,6 +42,27 @@ impl<'a> Documents<'a> {
         &self.data[self.position(index)..self.position(index + 1)]
     }
 
+    /// Whether each document is UTF-8.
+    ///
+    /// ```
+    /// # use nanotok_bpe::Documents;
+    /// let data = "aé".as_bytes();
+    /// assert!(Documents::new(data, &[0, 1, 3])?.is_utf8());
+    /// assert!(!Documents::new(data, &[0, 2, 3])?.is_utf8());
+    /// # Ok::<(), nanotok_bpe::Error>(())
+    /// ```
+    pub fn is_utf8(&self) -> bool {
+        let first = self.position(0);
+        simdutf8::basic::from_utf8(self.all()).is_ok_and(|text| {
+            self.offsets.iter().all(|&offset| text.is_char_boundary(as_position(offset) - first))
+        })
+    }
+
+    /// The bytes of all documents, back to back.
+    pub(crate) fn all(&self) -> &'a [u8] {
+        &self.data[self.position(0)..self.position(self.len())]
+    }
+
     /// All data, also what lies around the documents.
     pub(crate) fn data(&self) -> &'a [u8] {
         self.data
@@ -156,6 +177,24 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn utf8_is_that_of_each_document_by_itself(
+            text in "[a\u{e9}\u{6f22}\u{1f600}]{0,8}", broken in 0usize..40, mut cuts in prop::collection::vec(0usize..33, 1..6),
+        ) {
+            let mut data = text.into_bytes();
+            if let Some(byte) = data.get_mut(broken) {
+                *byte = 0x80;
+            }
+            for cut in &mut cuts {
+                *cut = (*cut).min(data.len());
+            }
+            cuts.sort_unstable();
+            let offsets: Vec<i64> = cuts.iter().map(|&cut| i64::try_from(cut).unwrap()).collect();
+            let documents = Documents::new(&data, &offsets).unwrap();
+            let expected = (0..documents.len()).all(|at| std::str::from_utf8(documents.get(at)).is_ok());
+            prop_assert_eq!(documents.is_utf8(), expected);
+        }
+
         #[test]
         fn blocks_join_to_the_batch(lengths in prop::collection::vec(0i64..9, 0..40), n in 0usize..9) {
             let mut offsets = vec![3];
