@@ -38,7 +38,8 @@ def init(arguments: Arguments) -> int:
     The command accepts files, folders, globs and URLs. It detects the format of each file: parquet
     and the column of the text, JSON lines and the field of the text, plain text, conversations, or
     documents with images, compressed or not. The recipe has one source for each folder, format and
-    kind of documents. Files that cannot be read are listed with the reason.
+    kind of documents. A source of a named folder includes the files that are added to it later; a
+    source of named files does not. Files that cannot be read are listed with the reason.
 
     Check the recipe before you run it. It has a comment for each choice. The output folder is named
     after the first folder, with "-tokens" at its end.

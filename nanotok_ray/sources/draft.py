@@ -8,7 +8,7 @@ import glob
 import json
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -73,21 +73,24 @@ def draft_recipe(
     output = absolute_path(output)
     files: dict[str, InputFile] = {}
     roots: dict[str, str] = {}
-    named: set[str] = set()
+    named: dict[str, str | None] = {}
     for path in map(absolute_path, paths):
         on_look("", 0, 0)
         found = find_files(path, written={"output.path": output})
         for file in found.files:
             files.setdefault(file.path, file)
             roots.setdefault(file.path, found.folder)
-        named |= {file.path for file in found.files if not found.is_folder}
+            if found.is_folder:
+                named[file.path] = None
+            else:
+                named.setdefault(file.path, path)
     seen = list(_look_into([files[path] for path in sorted(files)], named, on_look))
     unread = defaultdict(list)
     for item in seen:
         if item.problem:
             unread[item.problem].append(item.file.path.rpartition("/")[2])
     sources = []
-    for source in _sources(seen, roots):
+    for source in _sources(seen, roots, named):
         if problem := source.problem():
             unread[problem] += [item.file.path.rpartition("/")[2] for item in source.members]
         else:
@@ -100,10 +103,10 @@ def draft_recipe(
 
 
 def _look_into(
-    files: Sequence[InputFile], named: Container[str], on_look: OnLook
+    files: Sequence[InputFile], named: Mapping[str, str | None], on_look: OnLook
 ) -> Iterator[SeenFile]:
     def look(file: InputFile) -> SeenFile:
-        is_about = _ABOUT.match(file.path.rpartition("/")[2]) and file.path not in named
+        is_about = _ABOUT.match(file.path.rpartition("/")[2]) and not named[file.path]
         return (
             SeenFile(file, problem="about the data, not part of it") if is_about else look_at(file)
         )
@@ -155,7 +158,9 @@ class _Source:
         return ""
 
 
-def _sources(seen: Sequence[SeenFile], roots: Mapping[str, str]) -> Iterator[_Source]:
+def _sources(
+    seen: Sequence[SeenFile], roots: Mapping[str, str], named: Mapping[str, str | None]
+) -> Iterator[_Source]:
     """Yield a source for each folder and shape of documents."""
     groups: dict[tuple[str, Shape], list[SeenFile]] = defaultdict(list)
     for item in seen:
@@ -171,7 +176,7 @@ def _sources(seen: Sequence[SeenFile], roots: Mapping[str, str]) -> Iterator[_So
             shape = replace(shape, format="lines" if is_large else "document")
         name = _name(folder, shape, taken)
         taken.add(name)
-        paths = tuple(_paths(folder, members, seen))
+        paths = tuple(_paths(folder, members, seen, named))
         yield _Source(name=name, shape=shape, paths=paths, members=tuple(members))
 
 
@@ -185,10 +190,16 @@ def _folder(path: str, root: str) -> str:
     return f"{root.rstrip('/')}/{first}" if slash else root
 
 
-def _paths(folder: str, members: Iterable[SeenFile], seen: Iterable[SeenFile]) -> Iterator[str]:
-    """Yield a glob for each suffix of which a source has all files, else the files themselves.
+def _paths(
+    folder: str,
+    members: Iterable[SeenFile],
+    seen: Iterable[SeenFile],
+    named: Mapping[str, str | None],
+) -> Iterator[str]:
+    """Yield a glob for each suffix of which a source has all files of a folder, else the files.
 
-    Files that hold no documents belong to any source.
+    Files that hold no documents belong to any source. `named` has the path that the user named for
+    each file, None of one in a folder: the paths match no file that was not named.
     """
     mine, others = defaultdict(list), defaultdict(list)
     chosen = {item.file.path for item in members}
@@ -204,10 +215,14 @@ def _paths(folder: str, members: Iterable[SeenFile], seen: Iterable[SeenFile]) -
     for end, paths in mine.items():
         is_deep = any("/" in path[len(folder.rstrip("/")) + 1 :] for path in paths)
         nearby = [path for path in others[end] if is_deep or "/" not in path[len(folder) + 1 :]]
-        if nearby or len(paths) == 1:
-            yield from paths
-        else:
+        given = {named[path] for path in paths}
+        pattern = given.pop() if len(given) == 1 else ""
+        if pattern is None and not nearby and len(paths) > 1:
             yield f"{glob.escape(folder.rstrip('/'))}/{'**/' if is_deep else ''}*{glob.escape(end)}"
+        elif pattern and all(path in paths for path, other in named.items() if other == pattern):
+            yield pattern
+        else:
+            yield from paths
 
 
 def _name(folder: str, shape: Shape, taken: set[str]) -> str:

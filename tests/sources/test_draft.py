@@ -194,3 +194,26 @@ def test_a_folder_in_which_the_output_lies_is_refused(tmp_path):
     write(tmp_path / "a.txt", "plain", "txt")
     with pytest.raises(SourceError, match=r"output\.path"):
         draft_recipe([str(tmp_path)], output=str(tmp_path / "out"), vocab_size=32768)
+
+
+def test_a_source_has_no_file_that_was_not_named(tmp_path):
+    for name in ("a-1", "a-2", "b-1", "b-2"):
+        write(tmp_path / f"in/web/{name}.jsonl", "text", "jsonl")
+    web = f"{tmp_path}/in/web"
+
+    def paths_for(*paths):
+        draft = draft_recipe([*paths], output=str(tmp_path / "out"), vocab_size=32768)
+        recipe, _ = planned(draft)
+        return [path for source in recipe.sources for path in source.paths]
+
+    assert paths_for(web) == paths_for(web, f"{web}/a-1.jsonl") == [f"{web}/*.jsonl"]
+    assert paths_for(f"{web}/a-2.jsonl", f"{web}/b-1.jsonl") == [
+        f"{web}/a-2.jsonl",
+        f"{web}/b-1.jsonl",
+    ]
+    assert paths_for(f"{web}/a-*") == [f"{web}/a-*"]
+    assert paths_for(f"{web}/a-*", f"{web}/b-2.jsonl") == [
+        f"{web}/a-1.jsonl",
+        f"{web}/a-2.jsonl",
+        f"{web}/b-2.jsonl",
+    ]
