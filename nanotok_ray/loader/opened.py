@@ -112,8 +112,8 @@ def _manifest(files: Files) -> dict[str, Any]:
     name = f"{files.url}/{MANIFEST_NAME}"
     try:
         data = files.read(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
-    except FileNotFoundError as error:
-        raise no_manifest(name) from error
+    except FileNotFoundError:
+        raise no_manifest(name) from None
     return parse_manifest(data, name=name)
 
 
@@ -121,8 +121,8 @@ def _shards_index(files: Files, manifest: dict[str, Any]) -> bytes:
     name = f"{files.url}/{SHARDS_INDEX_NAME}"
     try:
         data = files.read(SHARDS_INDEX_NAME, limit=MAX_SHARDS_INDEX_BYTES)
-    except (FileNotFoundError, IsADirectoryError) as error:
-        raise CorruptOutputError(f"{name} is missing, though the manifest names it") from error
+    except (FileNotFoundError, IsADirectoryError):
+        raise CorruptOutputError(f"{name} is missing, though the manifest names it") from None
     if hashlib.sha256(data).hexdigest() != manifest["shards_index_sha256"]:
         raise CorruptOutputError(f"{name} is not the one the manifest names")
     return data

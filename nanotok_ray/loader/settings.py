@@ -227,8 +227,8 @@ def check_dtype(dtype: npt.DTypeLike) -> None:
     try:
         if np.dtype(dtype) in DTYPES:
             return
-    except TypeError as error:
-        raise wrong from error
+    except TypeError:
+        raise wrong from None
     raise wrong
 
 
@@ -240,8 +240,8 @@ def whole(name: str, value: SupportsIndex, *, minimum: int, maximum: int | None 
         raise wrong
     try:
         number = operator.index(value)
-    except TypeError as error:
-        raise wrong from error
+    except TypeError:
+        raise wrong from None
     if number < minimum or (maximum is not None and number > maximum):
         raise wrong
     return number
@@ -257,8 +257,8 @@ def _weight(name: str, value: float) -> float:
     wrong = PackingError(f"the weight of source {name!r} is {value!r}; it is a number above 0")
     try:
         number = float(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise wrong from error
+    except (TypeError, ValueError, OverflowError):
+        raise wrong from None
     if isinstance(value, bool) or not math.isfinite(number) or number <= 0:
         raise wrong
     return number

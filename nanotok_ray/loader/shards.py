@@ -102,8 +102,8 @@ def read_record(files: Files, shard: str, row: np.void) -> dict[str, Any]:
     path = f"{files.url}/{name}"
     try:
         data = files.read(name, limit=MAX_RECORD_BYTES)
-    except (FileNotFoundError, IsADirectoryError) as error:
-        raise CorruptOutputError(f"{path} is missing; {_next_step(files)}") from error
+    except (FileNotFoundError, IsADirectoryError):
+        raise CorruptOutputError(f"{path} is missing; {_next_step(files)}") from None
     if hashlib.sha256(data).digest() != row["record_sha256"].tobytes():
         raise CorruptOutputError(
             f"{path} is not the record that {SHARDS_INDEX_NAME} names; {_next_step(files)}"
