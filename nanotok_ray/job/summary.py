@@ -180,11 +180,10 @@ def _verified_text(values: Mapping[str, Any]) -> str:
     reasons = [f"{number:,}: {reason}" for reason, number in proof["not_encoded_again"].items()]
     left_out = f" ({'; '.join(reasons)})" if reasons else ""
     encoded = proof["encoded_again"]
-    compared = "" if encoded == proof["documents"] else f"{encoded:,} "
+    and_some = " and" if encoded == proof["documents"] else f", {encoded:,}"
     return (
-        f"{quantity(verified['shards'], 'shard')}; spot check: "
-        f"{quantity(proof['documents'], 'document')} decoded and compared with their "
-        f"source, and {compared}with tiktoken{left_out}; no difference"
+        f"{quantity(verified['shards'], 'shard')}; {quantity(proof['documents'], 'document')} "
+        f"compared with their source{and_some} with tiktoken{left_out}: no difference"
     )
 
 

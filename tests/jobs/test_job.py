@@ -43,7 +43,7 @@ def test_a_job_learns_tokenizes_verifies_and_says_so(corpus, tmp_path):
         "documents   150 of 150, ",
         "tokenizer   350 ids",
         "verified",
-        "; no difference\n",
+        ": no difference\n",
     ):
         assert word in text
     assert f"report      {tmp_path}/out/run/report.html\n" in text
