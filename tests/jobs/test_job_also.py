@@ -107,12 +107,6 @@ def test_a_size_that_learning_does_not_reach_is_told_and_has_no_folder(corpus, t
     assert notes == [note]
 
 
-def test_the_size_that_was_reached_may_be_asked_for_too(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out", "tokenizer.also=350"), train)
-    expected = contents(tmp_path / "out/tokenizer")
-    assert contents(tmp_path / "out/tokenizer-350") == expected
-
-
 def test_an_outlook_counts_what_is_missing(corpus, tmp_path):
     job = recipe(corpus, tmp_path / "out", ALSO)
     assert decide(job, command="train").values["also"] == {"todo": 2, "done": 0}

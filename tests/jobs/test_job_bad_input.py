@@ -72,28 +72,6 @@ def test_more_than_the_tolerated_share_fails_and_says_which_and_where(corpus, tm
     assert not (tmp_path / "out/manifest.json").exists()
 
 
-def test_training_alone_refuses_bad_texts_too(corpus, tmp_path):
-    write_parquet(corpus / "text/shard_00000.parquet", [None] * 20)
-    with pytest.raises(QuarantineLimitError, match=r"null \(20\)|20 of 60"):
-        train(recipe(corpus, tmp_path / "out"))
-
-
-def test_an_unreadable_parquet_file_is_an_error_that_names_it(corpus, tmp_path):
-    (corpus / "text/shard_00001.parquet").write_bytes(b"PAR1 this is not parquet")
-    with pytest.raises(SourceError, match=r"shard_00001\.parquet"):
-        prepare(recipe(corpus, tmp_path / "out"))
-    (corpus / "text/shard_00001.parquet").write_bytes(b"")
-    with pytest.raises(SourceError, match=r"shard_00001\.parquet"):
-        prepare(recipe(corpus, tmp_path / "out"))
-
-
-def test_an_empty_file_among_others_has_no_documents_and_harms_nothing(corpus, tmp_path):
-    (corpus / "chats/2.jsonl").write_bytes(b"")
-    documents, entries = run(corpus, tmp_path / "out")
-    assert documents == {"in": 150, "out": 150, "quarantined": 0}
-    assert entries == []
-
-
 def test_no_documents_at_all_is_an_error(corpus, tmp_path):
     empty = corpus / "empty"
     empty.mkdir()
