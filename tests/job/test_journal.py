@@ -64,15 +64,6 @@ def test_stages_are_counted_by_their_slices(out):
     assert found.stages[0].seconds == 2.0
 
 
-def test_progress_is_that_of_its_stage(out):
-    rows = [*rows_of(("reduce", ""), ("learn", ""))][:-1]
-    rows += [{"event": "progress", "at": 50.5, "done": 7, "todo": 9}]
-    found = written(out, rows)
-    assert found.stages[1].progress == ((50.5, 7, 9),)
-    assert (found.stages[1].done, found.stages[1].seconds) == (7, None)
-    assert found.stages[0].progress == ()
-
-
 def test_an_end_before_more_work_is_none(out):
     end = {"event": "end", "at": 3.0, "status": "done"}
     more = list(rows_of(("count", "a")))

@@ -103,12 +103,6 @@ def test_the_head_says_what_ran_where(job, out):
     assert {"started", "host", "ray_job", "version", "core", "python", "ray", "nodes"} <= set(head)
 
 
-def test_a_run_that_does_nothing_leaves_none(job, out):
-    prepare(job)
-    prepare(job)
-    assert list(runs_in(out)) == [1]
-
-
 def test_each_run_has_its_own_under_the_number_of_its_lease(job, out):
     train(job)
     tokenize(job)
@@ -181,29 +175,6 @@ def test_a_run_that_lost_its_lease_leaves_the_summary_alone(job, out):
         prepare(job, on_event=fail_at(StageStarted, "tokenize", LeaseLostError("gone")))
     assert not out.exists("run/summary.json")
     assert read_journal(out).end["status"] == "failed"
-
-
-def test_the_summary_of_a_run_says_which_and_how_long(job, out):
-    values = prepare(job).values
-    assert summary_of(out) == values
-    assert (values["run"], values["failed_attempts"]) == (1, {})
-    assert values["seconds"] > 0
-
-
-def test_storage_that_refuses_the_journal_fails_no_job(job, out, monkeypatch):
-    write_whole = Folder.write_whole
-
-    def refuse(folder, name, data):
-        if name.startswith("run/journal/"):
-            raise OSError("quota exceeded")
-        write_whole(folder, name, data)
-
-    monkeypatch.setattr(Folder, "write_whole", refuse)
-    notes = []
-    assert prepare(job, on_event=notes.append).values["status"] == "done"
-    told = [each.text for each in notes if isinstance(each, Note) and "journal" in each.text]
-    assert len(told) == 1
-    assert "quota exceeded" in told[0]
 
 
 TEXT = """

@@ -6,7 +6,7 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.cli.status import Clock, read_status
-from nanotok_ray.job import Journal, Note, StageStarted, read_journal, segment_name
+from nanotok_ray.job import Note, StageStarted, read_journal, segment_name
 from nanotok_ray.storage import Folder
 from tests.support.faulty_proxy import Fault
 from tests.support.s3_server import BUCKET, s3_behind_a_proxy, without_waiting
@@ -52,14 +52,6 @@ def test_a_job_on_s3_is_told_of(out, proxy, tmp_path, in_process):
     assert {state for state, _ in states} == {"running"}
     assert states[-1][1] == 1
     assert read_status(out.url, show=lambda _: None)["state"] == "finished"
-
-
-def test_an_object_store_that_refuses_the_journal_is_told_once(out, proxy):
-    proxy.fail_always(Fault.FORBIDDEN, method="PUT", path="journal")
-    journal = Journal(out, 1)
-    journal.begin()
-    journal.add({"event": "note", "at": 1.0, "text": "a"})
-    assert "was not written: " in journal.close()
 
 
 def test_a_job_goes_on_through_failures_of_the_journal(out, proxy, tmp_path, in_process):

@@ -104,26 +104,6 @@ def test_a_cluster_that_begins_small_grows_in_a_few_steps():
     assert own.seconds < own.ideal + 300
 
 
-class WatchedCluster(SimulatedCluster):
-    """Keeps how many batches were in flight."""
-
-    def __init__(self, *arguments, **others):
-        super().__init__(*arguments, **others)
-        self.in_flight = []
-
-    def wait(self, references, number, seconds):
-        self.in_flight.append(len(references))
-        return super().wait(references, number, seconds)
-
-
-@pytest.mark.parametrize(("cpus", "batches"), [(320, 1024), (512, 1024), (960, 1920)])
-def test_so_many_batches_are_in_flight(cpus, batches):
-    nodes = cpus // 16
-    cluster = WatchedCluster(CALM, nodes=nodes, first_nodes=nodes, seed=1)
-    list(run_tasks(tasks_of(2500, CALM, random.Random(1)), pool_of=lambda _: cluster))
-    assert max(cluster.in_flight) == batches
-
-
 def test_the_driver_takes_a_bounded_time_for_each_slice():
     small = run(Scenario(weather="all", slices=2000, cpus=320))
     large = run(Scenario(weather="all", slices=10_000, cpus=1600))
