@@ -157,6 +157,9 @@ MISTAKES = """
 2 | report nothing | nothing is not an output of a job | pass the `path`
 4 | inspect no-tokenizer | tokenizer.txt is missing | run its job again
 4 | verify no-plan | no-plan/plan.json is missing | run its job again
+4 | verify no-plan --masks | no-plan/plan.json is missing | run its job again
+4 | verify no-tokenizer | tokenizer.txt is missing | run its job again
+4 | verify no-tokenizer --deep | tokenizer.txt is missing | run its job again
 4 | verify other-version | nanotok-manifest 99 | a newer nanotok_ray wrote it
 4 | inspect cut | cut/web | nanotok verify
 4 | tokenize new.toml | no tokenizer in | train one first

@@ -1,15 +1,12 @@
 """nanotok plan: what it freezes, says and leaves alone; how it estimates."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from nanotok_ray.cli import main
 from nanotok_ray.formats import PLAN_NAME
 from nanotok_ray.job import measured_rates, plan_job
-from nanotok_ray.job.plan_text import plan_text
 from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet
 
 
@@ -173,46 +170,6 @@ def test_an_existing_tokenizer_leaves_nothing_to_count(job, capsys, tmp_path):
     values = planned(capsys, path, *other)[0]
     assert "count" not in values
     assert list(values["estimate"]["stages"]) == ["tokenize"]
-
-
-def test_errors_exit_as_those_of_a_job_and_freeze_nothing(job, capsys, tmp_path):
-    path, out = job
-    (tmp_path / "in/text/bad.parquet").write_bytes(b"")
-    assert main(["plan", path]) == 2
-    captured = capsys.readouterr()
-    assert json.loads(captured.out)["status"] == "failed"
-    assert "bad.parquet" in captured.err
-    assert main(["plan", path, "--set", "source.web.split=val"]) == 2
-    assert not out.exists()
-
-
-def test_planning_does_not_import_ray(job):
-    code = (
-        "import sys; from nanotok_ray.cli import main; "
-        f"assert main(['plan', {job[0]!r}]) == 0; assert 'ray' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-
-
-def test_many_names_are_told_by_the_first_few():
-    source = {
-        "source": "web",
-        "added": [f"{n}.txt" for n in range(9)],
-        "removed": [],
-        "changed": [],
-    }
-    own = {
-        "output": "/out",
-        "sources": [],
-        "notes": [],
-        "changes": {
-            "sources": [source],
-            "slices": {"same": 1, "new": 2, "gone": 0},
-            "reading": [],
-            "slice_bytes": [1, 1],
-        },
-    }
-    assert "web: 9 added (0.txt, 1.txt, 2.txt and 6 more)" in plan_text(own)
 
 
 def test_with_a_share_files_added_later_go_by_hash(job, capsys):

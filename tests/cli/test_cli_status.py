@@ -1,10 +1,8 @@
 """`nanotok status`: every state, made of real files, told with the right exit code."""
 
 import json
-import os
 import subprocess
 import sys
-from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -102,13 +100,6 @@ def test_a_finished_job(job, out, capsys):
     assert values["documents"] == {"in": 150, "out": 150, "quarantined": 0}
     assert "150 in, 150 out" in text
     assert "next" not in text
-
-
-def test_a_later_run_that_changes_nothing_changes_nothing_here(job, out):
-    prepare(job)
-    before = seen(out)
-    prepare(job)
-    assert seen(out) == before
 
 
 def test_an_output_of_before_there_were_journals_is_finished(job, out):
@@ -316,12 +307,6 @@ def test_json_alone(out, capsys):
     assert json.loads(printed.out)["state"] == "nothing"
 
 
-def test_it_imports_no_ray(out):
-    code = f"import sys\nfrom nanotok_ray.cli import main\nmain(['status', {out.url!r}])\n"
-    code += "assert 'ray' not in sys.modules\n"
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
-
-
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
     lambda own: st.lists(own, max_size=2) | st.dictionaries(st.text(max_size=3), own, max_size=2),
@@ -353,15 +338,6 @@ def test_whatever_is_in_the_files_something_is_told(lines, lease, is_valid, data
     values = seen(out)
     json.dumps(values)
     assert main(["status", out.url]) in {0, 4}
-
-
-def test_a_holder_is_alive_only_where_that_can_be_known():
-    me = Holder.this_process()
-    assert me.lives(me)
-    assert not replace(me, started="1").lives(me)
-    assert not replace(me, host="elsewhere").lives(me)
-    assert not ELSEWHERE.lives(me)
-    assert me.pid == os.getpid()
 
 
 def test_with_a_recipe_it_says_what_is_left_to_do(job, out, tmp_path, capsys):

@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import subprocess
-import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,7 +20,7 @@ from nanotok_ray.sources import ReadingRules, SliceReading, find_named
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import to_tiktoken_file
 from tests.support.learned import rustbpes_tokens
-from tests.support.small_corpus import RECIPE, texts, write_corpus, write_parquet
+from tests.support.small_corpus import texts, write_parquet
 
 FEWER = settings(max_examples=settings().max_examples // 4)  # each opens files
 DOCUMENTS = [text for text in texts(120, seed=3) if text.strip()]
@@ -182,15 +180,6 @@ def test_every_flag_says_what_it_should(tmp_path, capsys):
     assert "ids of the 999 asked for" in told
 
 
-@pytest.mark.parametrize("pattern", [*PATTERNS, r"\w+|\W+"])
-def test_patterns_go_by_name_or_are_regular_expressions(tmp_path, capsys, pattern):
-    path, out = write(tmp_path / "c.jsonl", DOCUMENTS), tmp_path / "t"
-    flags = ["--vocab-size=300", "--output", out, f"--pattern={pattern}"]
-    assert run(capsys, *flags, path)[0] == 0
-    expected = Tokenizer.train_from_iterator(DOCUMENTS, 300, pattern=pattern)
-    assert Tokenizer.load(out) == expected
-
-
 def test_urls_of_stores_work_for_inputs_and_outputs(capsys):
     source = Folder("memory://train-files/in")
     for number in range(3):
@@ -260,28 +249,6 @@ def test_nothing_is_written_if_a_smaller_size_is_in_the_way(tmp_path, capsys):
     assert (code, "own-280.tiktoken" in values["error"]) == (2, True)
     assert (tmp_path / "own-280.tiktoken").read_text() == "mine"
     assert not (tmp_path / "own.tiktoken").exists()
-
-
-def test_it_starts_no_ray(tmp_path):
-    path = write(tmp_path / "c.jsonl", DOCUMENTS)
-    code = (
-        "import sys; from nanotok_ray.cli import main; "
-        f"flags = ['--vocab-size=300', '--output={tmp_path}/t', {str(path)!r}]; "
-        "code = main(['tokenizer', 'train', *flags]); "
-        "sys.exit(code or ('ray' in sys.modules))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_a_recipe_and_files_give_one_tokenizer(tmp_path, in_process, capsys):
-    write_corpus(tmp_path / "in")
-    recipe = tmp_path / "recipe.toml"
-    recipe.write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))
-    assert main(["train", "--set", "source.web.split=train", str(recipe)]) == 0
-    capsys.readouterr()
-    flags = ["--vocab-size=350", "--output", tmp_path / "own"]
-    assert run(capsys, *flags, tmp_path / "in/text")[0] == 0
-    assert Tokenizer.load(tmp_path / "own") == Tokenizer.load(tmp_path / "out/tokenizer")
 
 
 @FEWER

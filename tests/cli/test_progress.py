@@ -82,12 +82,6 @@ def stage_of(done, *, running=0, estimate=MB, **more):
     return stage
 
 
-def test_a_stage_of_which_nothing_has_ended_says_that_it_lives():
-    assert stage_line(stage_of(0, running=96), NO_PLAN, 80.0) == (
-        "count: 0 of 96 slices (0%), 1 min 20 s so far, 96 tasks running"
-    )
-
-
 def test_a_stage_says_rate_time_left_and_failures():
     stage = stage_of(24, running=8)
     stage.take(AttemptFailed(stage="count", name="a", slices=3, cause="slow", text=""))

@@ -233,6 +233,8 @@ def test_whole_jobs_run_where_ray_cannot_be_imported_and_write_the_same_bytes(tm
         ["verify", "out"],
         ["export", "out", "--to", "mds"],
         ["status", "out"],
+        ["plan", "recipe.toml", "--set", layouts],
+        ["tokenizer", "train", "in/text", "--vocab-size", "300", "--output", "tokenizer"],
     ):
         found = subprocess.run(
             [sys.executable, "-c", JOB, *command],
