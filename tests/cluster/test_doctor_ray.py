@@ -13,7 +13,6 @@ from nanotok_ray.cluster.cluster_check import (
     nodes_finding,
     versions_finding,
 )
-from nanotok_ray.job.doctor import check_reachable
 from tests.support.machine_speed import scaled
 from tests.support.ray_head import BIN
 
@@ -99,10 +98,3 @@ def test_two_versions_of_ray_warn(monkeypatch):
     assert versions_finding("Ray", "2.59.0").status == "warn"
     assert versions_finding("Ray", "2.60.0").status == "ok"
     assert versions_finding("Ray", None).status == "ok"
-
-
-@pytest.mark.parametrize("address", ["somewhere", "http://", "host:port", "127.0.0.1:1"])
-def test_what_is_no_address_or_answers_nothing_fails(address):
-    finding = check_reachable(address, advice="look")
-    assert finding is not None
-    assert (finding.status, finding.advice) == ("fail", "look")

@@ -10,7 +10,7 @@ import pytest
 from nanotok_ray.cli import main
 from nanotok_ray.cluster import session
 from tests.support.machine_speed import scaled
-from tests.support.ray_head import BIN, free_port
+from tests.support.ray_head import BIN
 from tests.support.small_corpus import RECIPE, write_corpus
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
@@ -72,12 +72,6 @@ def test_an_address_of_another_form_is_a_wrong_setting(prepare, address, told):
     code, line = prepare(address)
     assert code == 2
     assert re.search(told, line), line
-
-
-def test_a_port_where_nobody_listens_fails_at_once(prepare):
-    code, line = prepare(f"127.0.0.1:{free_port()}")
-    assert code == 5
-    assert "cannot be reached: Connection refused; check that the head runs" in line
 
 
 def test_one_who_listens_and_is_no_head_fails_soon(prepare, silent, monkeypatch):

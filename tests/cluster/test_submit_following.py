@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nanotok_ray.cluster.submit import Follower, JobState, Starter, Submission, next_id
+from nanotok_ray.cluster.submit import Follower, JobState, Starter, Submission
 from nanotok_ray.cluster.submit.submission import ENDED, LAST_SECONDS, PAUSE, TICK
 from nanotok_ray.errors import RefusedError, UnreachableError
 
@@ -270,9 +270,3 @@ def test_a_server_that_is_away_is_given_up_and_a_wrong_token_at_once():
     with pytest.raises(RefusedError):
         start(server)
     assert server.started == []
-
-
-@given(st.dictionaries(IDS, STATES))
-def test_a_new_attempt_has_a_number_that_none_had(jobs):
-    own, is_there = next_id("web", jobs)
-    assert (own in jobs) == is_there
