@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.exports import LAYOUTS, Megatron, parse_layout
+from nanotok_ray.exports import LAYOUTS, parse_layout
 from nanotok_ray.storage import Folder
 from tests.support.made_output import (
     BOS,
@@ -106,12 +106,6 @@ def test_a_native_file_that_was_changed_is_not_exported(name, suffix, tmp_path, 
 def test_wrong_layouts_are_refused(text, message):
     with pytest.raises(ExportError, match=message):
         parse_layout(text)
-
-
-def test_options_are_read():
-    assert parse_layout("megatron:datasets=3") == Megatron(datasets=3)
-    assert parse_layout("megatron").joined == 1
-    assert parse_layout("mds:size_limit=4096").options == {"size_limit": 4096}
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

@@ -26,10 +26,6 @@ documents = st.lists(
 )
 
 
-def header(*values):
-    return np.array([*values, *[0] * (256 - len(values))], "<i4").tobytes()
-
-
 def bin_names(folder):
     return [name for name in folder.list() if name.endswith(".bin")]
 
@@ -42,30 +38,6 @@ def read_as_llm_c(folder, name):
     assert head[2] > 0
     assert len(data) == 1024 + 2 * head[2] < 2**31
     return np.frombuffer(data[1024:], "<u2").tolist()
-
-
-def test_bytes_of_2(tmp_path, folder):
-    export_here(made_output(tmp_path / "out", TEXT, VAL, CHAT), Llmc(), folder)
-    assert folder.read_bytes("web/train/web_train_000000.bin") == header(20240520, 1, 6) + bytes(
-        np.array([BOS, 5, 6, BOS, BOS, 7], "<u2")
-    )
-    index = folder.read_bytes("web/train/web_train_000000.bos.idx")
-    assert index == np.array([0, 3, 4], "<i4").tobytes()
-    assert bin_names(folder) == [
-        "chat/train/chat_train_000000.bin",
-        "web/train/web_train_000000.bin",
-        "web/train/web_train_000002.bin",  # a shard without documents has no file
-        "web/val/web_val_000000.bin",
-    ]
-    for name in bin_names(folder):
-        assert read_as_llm_c(folder, name)[0] == BOS
-
-
-def test_bytes_of_4(tmp_path, folder):
-    export_here(made_output(tmp_path / "out", VAL, item_bytes=4), Llmc(), folder)
-    assert folder.read_bytes("web/val/web_val_000000.bin") == header(20240801, 7, 3) + bytes(
-        np.array([BOS, 65535, 0], "<u4")
-    )
 
 
 @settings(max_examples=10, deadline=None)
