@@ -277,12 +277,6 @@ def test_ids_are_behind_a_switch_that_may_be_on(chat, spelling):
     assert {box["id"] for box in boxes} == {dict(off.attributes)["label"]["for"]}
 
 
-def test_nothing_at_all_is_a_page_too(spelling):
-    found = shown(spelling, document([], []))
-    assert found.tokens == []
-    assert "tokens0" in found.told
-
-
 def test_the_same_documents_give_the_same_bytes_in_another_process():
     program = (
         "import numpy as np, hashlib\n"
@@ -318,12 +312,6 @@ def test_the_same_documents_give_the_same_bytes_in_another_process():
 def test_masks_and_images_that_do_not_fit_the_ids_are_refused(mask, images, words):
     with pytest.raises(CorruptOutputError, match=re.escape(words)):
         document([97, 98], mask, images)
-
-
-def test_an_id_that_is_no_token_is_refused_with_its_place(tokenizer, spelling):
-    beyond = tokenizer.get_vocab_size()
-    with pytest.raises(CorruptOutputError, match=f"id {beyond} at position 1 is no token"):
-        page(spelling, document([97, beyond]))
 
 
 def test_an_image_without_tokens_is_a_box_as_well(spelling):

@@ -75,11 +75,6 @@ def test_the_page_fits_its_window(browser, file, width):
     assert fit["height"] > 3000
 
 
-def test_a_page_that_does_not_fit_is_seen_as_such(browser, file):
-    page = file.read_text().replace("<main>", '<main><div style="width:900px">x</div>')
-    assert browser.fit(page, width=400)["width"] > 400
-
-
 def test_the_page_is_seen_in_light(browser, file):
     seen = browser.picture(file, width=1280, height=2400)
     assert seen.shape == (2400, 1280, 3)
