@@ -19,7 +19,6 @@ from nanotok_ray.recipe import (
     OutputRecipe,
     Recipe,
     SourceRecipe,
-    TokenizerRecipe,
     build_recipe,
     load_recipe,
     parse_recipe,
@@ -103,43 +102,6 @@ def check_refused(text: str, *parts: str, overrides: tuple[str, ...] = ()) -> No
         assert part in str(caught.value)
 
 
-def test_a_small_recipe_has_every_default():
-    assert parse_recipe(SMALL) == Recipe(
-        sources=(
-            SourceRecipe(
-                name="web",
-                kind="text",
-                paths=("/data/web/*.parquet",),
-                format=None,
-                column="text",
-                split="last-file",
-                count=True,
-                prepend=("<|bos|>",),
-                append=(),
-            ),
-        ),
-        tokenizer=TokenizerRecipe(
-            vocab_size=32768,
-            pattern="nanochat",
-            special_tokens=SPECIAL_TOKENS,
-            gaps="spans",
-            min_pair_count=1,
-            max_token_bytes=None,
-            also=(),
-            path=None,
-        ),
-        output=OutputRecipe(path="/data/out", work="/data/out/work"),
-        limits=LimitsRecipe(
-            slice_bytes=268435456,
-            max_shard_tokens=None,
-            max_tokens=None,
-            doc_cap=None,
-            max_chars=None,
-            max_quarantined_share=0.001,
-        ),
-    )
-
-
 def test_a_full_recipe_says_every_key():
     recipe = parse_recipe(FULL)
     web, chat = recipe.sources
@@ -176,22 +138,6 @@ def test_a_full_recipe_says_every_key():
         max_skipped_slices=7,
         slice_deadline=90,
     )
-
-
-def test_limits_of_documents_and_of_quarantine():
-    limits = parse_recipe(
-        SMALL, overrides=["limits.max_document_bytes=1.5GB", "limits.max_quarantined=0"]
-    ).limits
-    assert (limits.max_document_bytes, limits.max_quarantined) == (1_500_000_000, 0)
-    assert parse_recipe(SMALL).limits.max_document_bytes == 2**30
-    assert parse_recipe(SMALL).limits.max_quarantined is None
-    for wrong in ("max_document_bytes=2GiB", "max_document_bytes=0", "max_quarantined=-1"):
-        with pytest.raises(RecipeError, match=rf"limits\.{wrong.partition('=')[0]} = "):
-            parse_recipe(SMALL, overrides=[f"limits.{wrong}"])
-
-
-def test_the_count_files_lie_in_the_output_unless_said_otherwise():
-    assert OutputRecipe(path="gs://bucket/out/").work == "gs://bucket/out/work"
 
 
 @pytest.mark.parametrize("text", [SMALL, FULL], ids=["small", "full"])
@@ -238,6 +184,7 @@ def test_a_recipe_without_output_or_sources_is_refused():
     [
         ({"name": "a/b"}, ["source.name = 'a/b'"]),
         ({"name": ".."}, ["source.name = '..'"]),
+        ({"name": "a\nb"}, ["source.name = 'a\\nb'"]),
         ({"name": ""}, ["source.name = ''"]),
         ({"name": "x" * 101}, ["1 to 100"]),
         ({"name": 3}, ["source.name = 3 is not a string"]),
@@ -308,6 +255,7 @@ def test_a_wrong_source_is_refused_by_key_and_value(keys, parts):
         ('[tokenizer]\nspecial_tokens = ["<|bos|>", "<|bos|>"]', ["'<|bos|>' twice"]),
         ('[tokenizer]\nspecial_tokens = ["<|bos|>", ""]', ["empty name"]),
         ("[tokenizer]\nspecial_tokens = []", ["source.web.prepend", "'<|bos|>'"]),
+        ('[learner]\nmemory = "1GiB"\nlabel = "big"', ["learner.label = 'big'", "KEY=VALUE"]),
         ("[limits]\nslice_bytes = 0", ["limits.slice_bytes = 0"]),
         ("[limits]\nmax_shard_tokens = 3_000_000_000", ["3000000000", "2147483647"]),
         ("[limits]\nmax_tokens = 0", ["limits.max_tokens = 0"]),
@@ -320,10 +268,6 @@ def test_a_wrong_source_is_refused_by_key_and_value(keys, parts):
 )
 def test_a_wrong_value_is_refused_by_key_and_limit(table, parts):
     check_refused(SMALL + table, *parts)
-
-
-def test_two_sources_of_one_name_are_refused():
-    check_refused(SMALL + SMALL.partition("[output]")[0], "source.name holds 'web' twice")
 
 
 def test_special_tokens_of_an_existing_tokenizer_are_not_judged():
@@ -366,6 +310,11 @@ def test_the_last_override_wins_and_a_missing_table_comes_into_being():
 @pytest.mark.parametrize(
     ("override", "parts"),
     [
+        ("learner.cpus=2", ["learner.cpus = 2", "learner.memory"]),
+        ("learner.label=a=b", ["learner.label", "learner.memory"]),
+        ("learner.memory=5", ["learner.memory = 5"]),
+        ("output.work=https://host/out", ["output.work = 'https://host/out' is a web server"]),
+        ("output.path=~nobody-here/out", ["~nobody-here/out begins with ~", "no home folder"]),
         ("output.path", ["TABLE.KEY=VALUE"]),
         ("path=/x", ["TABLE.KEY=VALUE"]),
         ("=x", ["TABLE.KEY=VALUE"]),
@@ -403,23 +352,6 @@ def test_environment_variables_and_home_and_relative_paths_are_expanded(monkeypa
     assert recipe.output.path == "/mnt/data/out"
 
 
-@pytest.mark.parametrize("key", ["path", "work"])
-def test_a_web_server_is_no_output(key):
-    override = f"output.{key}=https://host/out"
-    check_refused(
-        SMALL, f"output.{key} = 'https://host/out' is a web server", overrides=(override,)
-    )
-
-
-def test_a_home_folder_of_nobody_is_an_error_that_names_the_path():
-    override = "output.path=~nobody-here/out"
-    check_refused(
-        SMALL,
-        "~nobody-here/out begins with ~, but this user has no home folder",
-        overrides=(override,),
-    )
-
-
 def test_an_environment_variable_that_is_not_set_is_named(monkeypatch):
     monkeypatch.delenv("NOT_SET", raising=False)
     check_refused(with_source(paths=["${NOT_SET}/a"]), "source.web.paths", "NOT_SET", ":-")
@@ -440,7 +372,7 @@ def test_a_recipe_is_read_from_a_file(tmp_path):
 def test_errors_name_the_file_of_the_recipe(tmp_path):
     path = tmp_path / "recipe.toml"
     path.write_text(SMALL + "[limits]\nslice_bytes = 0")
-    with pytest.raises(RecipeError, match=r"recipe\.toml: limits\.slice_bytes = 0"):
+    with pytest.raises(RecipeError, match=r"recipe\.toml: limits\.slice_bytes = 0 .*\(line 10\)$"):
         load_recipe(str(path))
     path.write_text("a = 1\nb = ?\n")
     with pytest.raises(RecipeError, match=r"recipe\.toml is not TOML: .*line 2"):
@@ -521,13 +453,6 @@ def test_shares_add_up_to_1_over_all_sources_that_are_counted():
                                     "source.b.weight=share:1.0"])  # fmt: skip
     check_refused(SHARES, "add up to 0.85", overrides=("source.b.weight=share:0.6",))
     check_refused(SHARES, "source.b.weight = '2'", "or none", overrides=("source.b.weight=2",))
-
-
-def test_a_learner_in_a_task_says_its_memory():
-    check_refused(SMALL, "learner.cpus = 2", "learner.memory", overrides=("learner.cpus=2",))
-    check_refused(SMALL, "learner.label", "learner.memory", overrides=("learner.label=a=b",))
-    check_refused(SMALL, "KEY=VALUE", overrides=("learner.memory=1GiB", "learner.label=big"))
-    check_refused(SMALL, "learner.memory = 5", overrides=("learner.memory=5",))
 
 
 def tokenizer_recipe(text, *overrides):
@@ -714,13 +639,6 @@ def test_all_problems_of_a_recipe_are_reported_at_once_in_the_order_of_the_file(
     for line, parts in zip(lines, expected, strict=True):
         assert line.startswith(f"  {parts[0]}")
         assert all(part in line for part in parts)
-
-
-def test_one_problem_is_one_line_that_names_the_line_of_the_file():
-    with pytest.raises(RecipeError) as caught:
-        parse_recipe(SMALL + "\n[limits]\n# a comment\nslice_bytes = 0\n", name="a.toml")
-    message = "limits.slice_bytes = 0 is outside 1 to 1125899906842624"
-    assert str(caught.value) == f"a.toml: {message}; use a number within these limits (line 12)"
 
 
 def test_what_follows_from_another_problem_is_not_reported():
