@@ -12,14 +12,13 @@ from nanotok_ray.errors import (
     SliceError,
     VerificationError,
 )
-from nanotok_ray.job import Note, StageStarted, tokenize_work, use_executor
-from nanotok_ray.job.decide import decide
+from nanotok_ray.job import StageStarted, tokenize_work, use_executor
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer, make_model
 from tests.support.executors import Replacing
 from tests.support.run_job import run
-from tests.support.small_corpus import contents, recipe, texts, write_parquet
+from tests.support.small_corpus import contents, recipe, texts
 
 
 def test_a_job_learns_tokenizes_verifies_and_says_so(corpus, tmp_path):
@@ -135,15 +134,6 @@ def test_ids_beyond_uint16_are_written_as_uint32(corpus, tmp_path):
     assert tokenizer.decode(shards[0]) == "<|bos|>" + texts(40, seed=0)[0]
 
 
-def test_a_small_limit_gives_several_shards_a_slice_and_cuts_no_document(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out"))
-    run(recipe(corpus, tmp_path / "small", "limits.max_shard_tokens=100"))
-    one, many = (open_shards(str(tmp_path / name)) for name in ("out", "small"))
-    assert [ids.tolist() for ids in one] == [ids.tolist() for ids in many]
-    assert len(many.index.rows) > 2 * len(one.index.rows)
-    assert all(int(row["tokens"]) <= 100 or int(row["documents"]) == 1 for row in many.index.rows)
-
-
 def test_chats_count_when_their_source_says_so(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out"))
     run(recipe(corpus, tmp_path / "counted", "source.chats.count=true"))
@@ -176,23 +166,3 @@ def test_an_output_that_verification_refuses_is_not_published(corpus, tmp_path):
     path.unlink()
     prepare(job)
     assert (tmp_path / "out/manifest.json").exists()
-
-
-def test_what_changed_is_said_before_it_is_done(corpus, tmp_path):
-    def notes(job, **how):
-        events = []
-        prepare(job, on_event=events.append, **how)
-        return [event.text for event in events if isinstance(event, Note)]
-
-    prepare(recipe(corpus, tmp_path / "out"))
-    assert notes(recipe(corpus, tmp_path / "out")) == []
-    write_parquet(corpus / "text/shard_00009.parquet", texts(5, seed=9))
-    told = notes(recipe(corpus, tmp_path / "out"), relearn=True)
-    assert told[0] == "changed web: 1 added (shard_00009.parquet)"
-    assert "1 new" in told[1]
-    assert [line for line in told if "the tokenizer is" in line]
-    job = recipe(corpus, tmp_path / "out", "limits.max_tokens=20")
-    assert notes(job) == ["source 'chats': max_tokens is 20, it was None"]
-    assert decide(recipe(corpus, tmp_path / "out"), command="prepare").values["notes"] == [
-        "source 'chats': max_tokens is None, it was 20"
-    ]

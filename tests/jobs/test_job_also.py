@@ -130,16 +130,3 @@ def test_a_damaged_report_is_named_before_anything_is_cut_from_it(corpus, tmp_pa
     _, stages, _ = run(recipe(corpus, tmp_path / "out", ALSO), train)
     assert "learn" in stages
     assert len(tokenizers(tmp_path / "out")) == 2
-
-
-def test_limits_of_learning_hold_and_give_another_tokenizer(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out"), train)
-    _, stages, _ = run(recipe(corpus, tmp_path / "out", "tokenizer.max_token_bytes=3"), train)
-    assert "learn" in stages
-    tokenizer = Tokenizer.load(tmp_path / "out/tokenizer")
-    assert max(map(len, tokenizer.model.tokens)) == 3
-    report = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
-    assert report["max_token_bytes"] == 3
-    record = json.loads((tmp_path / "out/records/learn.json").read_text())
-    assert not {"merges", "curve"} & set(record["report"])
-    assert record["report"]["texts"] == report["texts"] == 80
