@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from nanotok_ray.api import prepare, tokenize, train
+from nanotok_ray.api import prepare, train
 from nanotok_ray.errors import LeaseLostError, SliceError
 from nanotok_ray.job import (
     Advanced,
@@ -101,14 +101,6 @@ def test_the_head_says_what_ran_where(job, out):
     assert (head["command"], head["pid"]) == ("train", os.getpid())
     assert head["cpus"] >= 1
     assert {"started", "host", "ray_job", "version", "core", "python", "ray", "nodes"} <= set(head)
-
-
-def test_each_run_has_its_own_under_the_number_of_its_lease(job, out):
-    train(job)
-    tokenize(job)
-    assert list(runs_in(out)) == [1, 2]
-    assert out.exists(lease_name(2))
-    assert read_journal(out, 1).head["command"] == "train"
 
 
 def test_a_run_that_adopts_a_tokenizer_takes_one_lease_and_keeps_one_journal(job, out, tmp_path):
