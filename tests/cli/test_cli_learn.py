@@ -9,7 +9,7 @@ import pytest
 from nanotok_ray import SpanCounts, Tokenizer
 from nanotok_ray.cli import main
 from nanotok_ray.counts import PATTERNS
-from tests.support.small_corpus import RECIPE, texts, write_corpus
+from tests.support.small_corpus import texts
 
 DOCUMENTS = texts(150, seed=7)
 
@@ -60,22 +60,6 @@ def test_also_leaves_out_a_size_that_was_not_reached(counts, tmp_path, capsys):
     code, values, told = run(capsys, counts, *flags)
     assert (code, values["wrote"]) == (0, [out, f"{out}-300"])
     assert f"note: 80,000 ids were not reached; {out}-80000 is not written" in told
-
-
-def test_a_job_and_its_count_files_give_one_tokenizer(tmp_path, in_process, capsys):
-    write_corpus(tmp_path / "in")
-    recipe = tmp_path / "recipe.toml"
-    recipe.write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))
-    assert main(["train", str(recipe)]) == 0
-    capsys.readouterr()
-    folder = tmp_path / "out-work/counts"
-    assert any(path.suffix == ".json" for path in folder.rglob("*"))
-    code, values, _ = run(capsys, folder, "--vocab-size", 350, "--output", tmp_path / "again")
-    assert code == 0
-    assert Tokenizer.load(tmp_path / "again") == Tokenizer.load(tmp_path / "out/tokenizer")
-    job = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
-    for name in ("texts", "text_bytes", "spans", "distinct_spans", "gaps"):
-        assert values[name] == job[name]
 
 
 def test_every_flag_says_what_it_should(counts, tmp_path, capsys):

@@ -64,20 +64,6 @@ def test_groups_of_small_files_are_told(job, capsys):
     assert "2 small files in 1 group\n" in told
 
 
-def test_files_of_a_document_each_are_counted_without_reading(job, capsys, tmp_path):
-    for number in range(4):
-        path = tmp_path / f"in/docs/{number}.txt"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("text " * 9)
-    overrides = [
-        "--set", f'source.web.paths=["{tmp_path}/in/docs"]',
-        *("--set", "source.web.format=document", "--set", "source.web.split=share:0.5"),
-    ]  # fmt: skip
-    web = planned(capsys, job[0], *overrides)[0]["sources"][0]
-    assert (web["documents"], web["bytes"], web["stored_bytes"]) == (4, 180, 180)
-    assert web["slices"] == {"train": 4, "val": 4}
-
-
 def test_a_finished_output_keeps_its_plan_and_still_verifies(job, capsys, tmp_path):
     path, out = job
     assert main(["prepare", path]) == 0

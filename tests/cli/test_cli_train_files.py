@@ -138,18 +138,6 @@ def test_a_folder_holds_what_training_in_memory_gives_and_a_report(tmp_path, cap
         assert words in told
 
 
-def test_the_report_is_that_of_learning_from_the_same_counts(tmp_path, capsys):
-    path = write(tmp_path / "c.jsonl", DOCUMENTS)
-    counts = SpanCounts()
-    counts.update(DOCUMENTS)
-    counts.save(tmp_path / "counts.arrow")
-    run(capsys, "--vocab-size", 350, "--output", tmp_path / "a", path)
-    out = ["--vocab-size=350", f"--output={tmp_path}/b"]
-    assert main(["tokenizer", "learn", str(tmp_path / "counts.arrow"), *out]) == 0
-    reports = [json.loads((tmp_path / name / "report.json").read_text()) for name in "ab"]
-    assert reports[0] == reports[1] | {"documents": len(DOCUMENTS)}
-
-
 @pytest.mark.parametrize("suffix", [".json", ".txt"])
 def test_other_files_by_themselves_hold_special_tokens(tmp_path, capsys, suffix):
     path, out = write(tmp_path / "c.jsonl", DOCUMENTS), tmp_path / f"own{suffix}"
