@@ -77,6 +77,14 @@ def test_a_folder_that_the_second_node_does_not_see_is_refused_with_its_address(
     assert Folder("dir://out").list() == Folder(str(tmp_path)).list() == []
 
 
+def cut_the_power(argument):
+    """End a node from within: its raylet, then its worker."""
+    if is_struck(*argument):
+        os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return os.environ["NODE"]
+
+
 def freeze(argument):
     """Stop a node's raylet and worker, which keep their connections, as if its network were cut.
 
@@ -137,6 +145,16 @@ def test_a_node_that_is_drained_and_reclaimed_costs_no_slice_an_attempt_of_its_o
     assert [each.error for each in ended] == [None] * 6
     assert sorted(each.attempts for each in ended) == [1, 1, 1, 1, 1, 2]
     assert {each.result for each in ended} <= {"0", "1", "2"}
+    assert len(notes) == 1
+    assert "its node went away" in notes[0]
+
+
+def test_a_node_that_dies_costs_no_slice(cluster, tmp_path):
+    notes = []
+    tasks = tasks_of(cut_the_power, ("1", str(tmp_path / "struck")))
+    ended = list(RayExecutor().run(tasks, retry_policy=QUICK, on_note=notes.append))
+    assert [each.error for each in ended] == [None] * 6
+    assert sorted(each.attempts for each in ended) == [1, 1, 1, 1, 1, 2]
     assert len(notes) == 1
     assert "its node went away" in notes[0]
 

@@ -151,14 +151,3 @@ def test_a_chunk_that_contradicts_itself_is_told(tmp_path, folder):
     with pytest.raises(CorruptOutputError, match="2 blocks"):
         list(layout.read(exported[0], corpus, folder))
     assert list(unit_problems(exported[0], layout, corpus, folder))
-
-
-def test_a_rest_that_is_lost_is_told(tmp_path, folder):
-    out = made_output(tmp_path / "out", CHAT)
-    layout = Litdata(block_size=3)
-    exported, corpus = export_here(out, layout, folder)
-    assert list(unit_problems(exported[0], layout, corpus, folder)) == []
-    (name,) = exported[0].names(".rest")
-    folder.remove(name)
-    (problem,) = unit_problems(exported[0], layout, corpus, folder)
-    assert f"{name} is missing" in problem

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import struct
 
 import numpy as np
 import pytest
@@ -23,39 +22,7 @@ from tests.support.made_output import (
 )
 
 ZEROS = "0" * 16
-TEXT = MadeSource(name="web", shards=[[[BOS, 5, 6], [], [BOS, 7]], [[BOS, 9]], []])
-CHAT = MadeSource(
-    name="chat", kind="chat", shards=[[[BOS, 1, 2, 3], [BOS] * 300]], with_document_ids=True
-)
 VAL = MadeSource(name="web", split="val", shards=[[[BOS, 65535, 0]]])
-
-
-def test_an_index_for_each_source_and_split(tmp_path, folder):
-    out = made_output(tmp_path / "out", TEXT, VAL, CHAT)
-    export_here(out, Mds(), folder)
-    found = [name for name in folder.list() if name.endswith("index.json")]
-    assert found == [f"{place}/index.json" for place in ("chat/train", "web/train", "web/val")]
-    for name in found:
-        for shard in json.loads(folder.read_bytes(name))["shards"]:
-            raw = shard["raw_data"]
-            data = folder.read_bytes(f"{name.removesuffix('index.json')}{raw['basename']}")
-            sha1 = hashlib.sha1(data).hexdigest()
-            assert raw == {
-                "basename": raw["basename"],
-                "bytes": len(data),
-                "hashes": {"sha1": sha1},
-            }
-            assert shard["samples"] == struct.unpack_from("<I", data)[0]
-            told = {
-                key: shard[key] for key in shard if key not in ("raw_data", "samples", "zip_data")
-            }
-            assert json.dumps(told, sort_keys=True).encode() in data[:400]
-    web = json.loads(folder.read_bytes("web/train/index.json"))
-    assert [shard["samples"] for shard in web["shards"]] == [2, 1]
-    assert [shard["raw_data"]["basename"][:10] for shard in web["shards"]] == [
-        "part-00000",
-        "part-00001",
-    ]
 
 
 def test_a_source_of_empty_documents_has_an_index_of_no_parts(tmp_path, folder):

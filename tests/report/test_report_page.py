@@ -19,7 +19,7 @@ from nanotok_ray.formats import REPORT_PAGE_NAME, ROW
 from nanotok_ray.job import read_journal, use_executor
 from nanotok_ray.loader import open_shards
 from nanotok_ray.report import corpus, report_page, write_report
-from nanotok_ray.report.charts import Scale, round_step, round_top
+from nanotok_ray.report.charts import Scale
 from nanotok_ray.report.run import bars_of, busy_seconds, slowest
 from nanotok_ray.storage import Folder
 from tests.support.executors import InProcess
@@ -538,13 +538,6 @@ def test_ticks_of_times_are_few_and_in_order(width):
     assert ticks == sorted(set(ticks))
     assert ticks[0] == 0
     assert ticks[-1] <= width * 1.0001
-
-
-@given(value=numbers, most=st.integers(2, 12))
-def test_a_round_top_holds_its_value_and_is_no_higher_than_it_must(value, most):
-    top = round_top(value, most)
-    assert top >= value * (1 - 1e-6)
-    assert top <= value + round_step(value / (most - 1)) * (1 + 1e-6)
 
 
 def test_the_start_is_that_of_the_run_though_its_head_is_written_again(out):
