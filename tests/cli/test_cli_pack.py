@@ -107,13 +107,6 @@ def test_the_table_says_what_the_json_says(pack):
     assert f"{told['documents']:,} documents, {told['tokens']:,} tokens" in shown
 
 
-def test_conversations_that_are_too_long_are_dropped_if_asked(pack):
-    asked = ("--length", 20, "--packing", "conversations")
-    crop, drop = (pack(*asked, "--too-long", how)[1]["plans"][0] for how in ("crop", "drop"))
-    assert (crop["dropped_documents"], drop["cropped_tokens"]) == (0, 0)
-    assert drop["dropped_documents"] == crop["cut_documents"] > 0
-
-
 def test_with_json_there_is_no_table(pack):
     code, told, shown = pack("--json", "--packing", "windows")
     assert (code, told["status"], shown) == (0, "done", "")
@@ -176,13 +169,6 @@ def test_what_weights_plan_is_what_a_loader_takes_that_ends_with_a_group(mixed, 
         )
         assert loader.skip_batches(plan["rows"]) == plan["rows"]
         assert loader.report().to_dict().items() <= plan.items()
-
-
-def test_of_cropped_conversations_less_is_kept_with_weights_too(mixed, pack):
-    asked = ("--length", 24, "--packing", "conversations", "--weights", "web=1")
-    [plan] = pack(*asked, folder=mixed)[1]["plans"]
-    assert (plan["kept"], plan["cropped_tokens"]) == (0.5, 10_000)
-    assert plan["sources"]["web"]["epochs"] == 2.0
 
 
 def test_weights_of_no_source_and_tokens_without_weights_are_refused(mixed, pack):

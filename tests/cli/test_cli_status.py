@@ -83,6 +83,9 @@ def test_nothing_is_there(out, capsys):
     code, values, text = shown(out, capsys)
     assert (code, values["state"]) == (4, "nothing")
     assert "check the path" in text
+    assert main(["status", out.url, "--json"]) == 4
+    printed = capsys.readouterr()
+    assert (json.loads(printed.out)["state"], printed.err) == ("nothing", "")
     assert not Path(out.url).exists()
 
 
@@ -298,13 +301,6 @@ def test_watching_goes_on_through_storage_that_fails_for_a_while(out, monkeypatc
     clock = Clock(now=lambda: next(times), sleep=lambda _: None)
     assert read_status(out.url, watch=True, show=lambda _: None, clock=clock)["state"] == "dead"
     assert "slow down" in capsys.readouterr().err
-
-
-def test_json_alone(out, capsys):
-    code = main(["status", out.url, "--json"])
-    printed = capsys.readouterr()
-    assert (code, printed.err) == (4, "")
-    assert json.loads(printed.out)["state"] == "nothing"
 
 
 VALUES = st.recursive(

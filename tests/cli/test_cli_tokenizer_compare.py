@@ -176,9 +176,3 @@ def test_chats_are_read_of_folders_that_hold_other_files_too(compare, tmp_path):
     assert (row["texts"], row["bytes"]) == (2, 7)
     _, values, _ = compare("other", "--corpus", str(tmp_path / "*"), "--kind", "chat")
     assert "--input-format = 'lines', but a chat source is read from" in values["error"]
-
-
-def test_a_tokenizer_that_loses_text_ends_it(compare, monkeypatch):
-    monkeypatch.setattr(Tokenizer, "decode_batch", lambda *_, **__: pa.array([b""]))
-    code, values, _ = compare("other", "--corpus", "more")
-    assert (code, "omit it" in values["error"]) == (4, True)

@@ -77,15 +77,6 @@ def made_of(out, tokenizer):
         yield tokenizer.decode(ids[~np.isin(ids, special)])
 
 
-@pytest.mark.parametrize("name", ["a.svg", "a.png"])
-def test_a_picture_is_written(evaluate, other, tmp_path, name):
-    path = tmp_path / name
-    _, _, told = evaluate("--against", str(other), "--plot", str(path))
-    assert f"wrote       {path}\n" in told
-    if name != "a.png":
-        assert ">korean</text>" in path.read_text()
-
-
 def test_a_package_that_is_missing_is_named(evaluate, monkeypatch):
     uninstall(monkeypatch, "bpe_openai")
     code, values, _ = evaluate("--against", "o200k")

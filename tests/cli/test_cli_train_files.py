@@ -6,7 +6,6 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiktoken.load import load_tiktoken_bpe
@@ -72,15 +71,6 @@ def test_every_format_gives_rustbpes_merges(tmp_path, capsys, name, rows):
     assert tokens_of(out) == rustbpes_tokens(rows, 104)
 
 
-def test_a_document_per_file_is_the_whole_file(tmp_path, capsys):
-    for number, text in enumerate(DOCUMENTS):
-        (tmp_path / f"{number}.txt").write_text(text, encoding="utf-8")
-    flags = ["--vocab-size", 360, "--document-per-file", tmp_path]
-    code, values, _ = run(capsys, "--output", tmp_path / "own.tiktoken", *flags)
-    assert (code, values["files"], values["texts"]) == (0, len(DOCUMENTS), len(DOCUMENTS))
-    assert tokens_of(tmp_path / "own.tiktoken") == rustbpes_tokens(DOCUMENTS, 104)
-
-
 def test_files_of_several_formats_add_up_and_none_is_val_or_counts_twice(tmp_path, capsys):
     third = len(DOCUMENTS) // 3
     (tmp_path / "in").mkdir()
@@ -94,27 +84,6 @@ def test_files_of_several_formats_add_up_and_none_is_val_or_counts_twice(tmp_pat
     code, values, _ = run(capsys, *flags, *paths, tmp_path / "in/*.parquet", paths[0])
     assert (code, values["files"], values["texts"]) == (0, 3, len(DOCUMENTS))
     assert tokens_of(out) == rustbpes_tokens(DOCUMENTS, 104)
-
-
-def test_8000_ids_of_a_bare_tiktoken_file_are_7744_merges_and_tiktoken_gives_equal_ids(
-    tmp_path, capsys
-):
-    words = [f"{a}{b}{c}{d}" for a in "abcdefgh" for b in "xyz" for c in "aeiou" for d in "lmnrst"]
-    rows = [*DOCUMENTS, *(f"{a}{b} {b}" for a in words for b in words[::24])]
-    path, out = write(tmp_path / "corpus.jsonl", rows), tmp_path / "my_tokenizer.tiktoken"
-    code, values, _ = run(capsys, "--vocab-size", 8000, "--output", out, path)
-    assert (code, values["special_tokens"], values["wrote"]) == (0, [], [str(out)])
-    assert len(out.read_bytes().splitlines()) == 8000
-    own = Tokenizer.train_from_iterator(rows, 8000, special_tokens=())
-    assert len(own.merges) == 7744
-    peer = tiktoken.Encoding(
-        "own",
-        pat_str=values["pattern"],
-        mergeable_ranks=load_tiktoken_bpe(str(out)),
-        special_tokens={},
-    )
-    for text in rows[:300]:
-        assert peer.encode_ordinary(text) == own.encode(text)
 
 
 def test_a_folder_holds_what_training_in_memory_gives_and_a_report(tmp_path, capsys):

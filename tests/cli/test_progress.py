@@ -283,17 +283,6 @@ def test_a_stage_says_which_it_is_and_what_is_left_of_the_whole_job(now):
     ]
 
 
-def test_no_time_of_the_job_is_shown_while_none_of_the_stage_is_known(now):
-    stream = io.StringIO()
-    progress = progress_at(now, stream)
-    progress(PLAN)
-    progress(started())
-    now.append(now[-1] + 60)
-    progress(advanced(0, running=8))
-    assert "left" not in stream.getvalue()
-    assert "(1 of 4)" in stream.getvalue()
-
-
 def stage_begin(name, todo=3):
     return StageStarted(stage=name, todo=todo, num_done=0, num_bytes=0)
 
