@@ -85,25 +85,6 @@ def test_a_call_that_was_overtaken_and_hangs_for_good_gives_its_cpu_back(tmp_pat
         time.sleep(0.01)
 
 
-def hang(argument):
-    while argument == "hung":
-        time.sleep(0.01)
-    return 1
-
-
-@pytest.mark.usefixtures("ray_with_deaths")
-def test_a_slice_all_of_whose_attempts_hang_is_given_up_by_name_and_costs_no_other():
-    retry_policy = replace(QUICK, deadline=1.0)
-    first, hung, last = tasks_of(hang, ["a", "hung", "c"])
-    large = [replace(task, num_bytes=60 << 30) for task in (first, last)]  # have a minute each
-    tasks = [large[0], hung, large[1]]
-    ended = {each.task.name: each for each in RayExecutor().run(tasks, retry_policy=retry_policy)}
-    assert [ended[f"slice {number}"].error for number in (0, 2)] == [None, None]
-    failed = ended["slice 1"]
-    assert failed.attempts == 2
-    assert failed.error.startswith("it missed its deadline 2 times (it ran for over 1 s")
-
-
 @pytest.mark.usefixtures("shared_ray")
 def test_an_argument_that_no_worker_can_read_fails_its_own_slice_alone():
     ended = list(RayExecutor().run(tasks_of(die, ["a", Unreadable(), "c"]), retry_policy=QUICK))
