@@ -14,18 +14,6 @@ ROOT = Path(__file__).parents[2]
 AWS = ROOT / "cluster.yaml"
 GCP = ROOT / "deploy" / "cluster-gcp.yaml"
 
-WITH_DEFAULTS = (
-    "setup_commands",
-    "head_setup_commands",
-    "worker_setup_commands",
-    "initialization_commands",
-    "head_start_ray_commands",
-    "worker_start_ray_commands",
-    "idle_timeout_minutes",
-    "max_workers",
-    "file_mounts",
-)
-
 CLOUD_KEYS = {"provider", "available_node_types", "worker_start_ray_commands"}
 
 
@@ -49,11 +37,6 @@ def check():
 
 def test_ray_accepts_the_file(cluster, check):
     check(cluster)
-
-
-@pytest.mark.parametrize("key", WITH_DEFAULTS)
-def test_no_key_is_left_to_a_default_of_ray(cluster, key):
-    assert key in cluster
 
 
 def test_nothing_is_installed_when_a_machine_starts(cluster, workers):

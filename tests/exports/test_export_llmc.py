@@ -13,9 +13,7 @@ from tests.support.made_output import (
     END,
     MadeSource,
     export_here,
-    exported_documents,
     made_output,
-    native_documents,
 )
 
 TEXT = MadeSource(name="web", shards=[[[BOS, 5, 6], [BOS], [BOS, 7]], [], [[BOS, 9, 9]]])
@@ -38,18 +36,6 @@ def read_as_llm_c(folder, name):
     assert head[2] > 0
     assert len(data) == 1024 + 2 * head[2] < 2**31
     return np.frombuffer(data[1024:], "<u2").tolist()
-
-
-@settings(max_examples=10, deadline=None)
-@given(shards=st.lists(documents, max_size=3), item_bytes=st.sampled_from([2, 4]))
-def test_every_document_comes_back(tmp_path_factory, shards, item_bytes):
-    root = tmp_path_factory.mktemp("made")
-    folder, source = Folder(str(root / "export")), MadeSource(name="web", shards=shards)
-    out = made_output(root / "out", VAL, source, item_bytes=item_bytes)
-    exported, corpus = export_here(out, Llmc(), folder)
-    read = exported_documents(exported, corpus, folder, Llmc())
-    assert read == native_documents([each.unit for each in exported])
-    assert all(ids[0] == BOS for ids, _ in read)
 
 
 @settings(max_examples=10, deadline=None)

@@ -103,16 +103,6 @@ def test_metadata_and_compression(tmp_path, folder):
     assert file.metadata.row_group(0).column(0).compression == "ZSTD"
 
 
-def test_a_row_group_is_a_batch(tmp_path, folder):
-    source = MadeSource(name="web", shards=[[[1, 2], [3, 4], [5] * 9, [6]]])
-    export_here(made_output(tmp_path / "out", source), LAYOUT, folder, batch_bytes=8)
-    name = f"web/train/part-00000-000-{'0' * 16}.parquet"
-    file = pq.ParquetFile(io.BytesIO(folder.read_bytes(name)))
-    groups = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
-    assert groups == [2, 1, 1]
-    assert file.read().column("input_ids").to_pylist() == source.shards[0]
-
-
 @pytest.mark.parametrize("value", ["masks", "", "input_ids"])
 def test_a_column_that_trl_does_not_know_is_refused(value, tmp_path, folder):
     out = made_output(tmp_path / "out", TEXT)

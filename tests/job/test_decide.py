@@ -176,14 +176,3 @@ def test_the_page_is_written_while_the_lease_is_held_and_after_the_end_is_known(
         run()
     assert seen == [(False, "failed" if fails else "done")]
     assert lease_in_force(out).is_released
-
-
-def test_another_vocabulary_size_is_announced_before_every_shard_is_written_again(finished):
-    root = damaged(finished, [])
-
-    def announced(*overrides):
-        notes = decide(job_of(root, [*SETTINGS[:3], *overrides]), "prepare").notes
-        return [note for note in notes if "learned with other settings" in note]
-
-    assert announced() == []
-    assert len(announced("tokenizer.vocab_size=390")) == 1

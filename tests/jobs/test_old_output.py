@@ -89,15 +89,6 @@ def remove_every_second_shard(out):
     return set(removed)
 
 
-def test_the_old_output_has_what_it_stands_for():
-    names = [path.relative_to(OLD_OUTPUT).as_posix() for path in OLD_OUTPUT.rglob("*")]
-    assert sum(name.startswith("out/quarantine/chats/") for name in names if "." in name) == 1
-    splits = {tuple(name.split("/")[1:3]) for name in names if name.endswith(".bin")}
-    sources = ("web", "notes", "chats")
-    assert splits == {(source, split) for source in sources for split in ("train", "val")}
-    assert sum(name.endswith(".arrow.gz") for name in names) == 8
-
-
 def test_the_old_output_is_finished_and_no_byte_is_written(old):
     before = identities(old)
     assert run(old) == {}
