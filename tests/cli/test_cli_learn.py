@@ -87,18 +87,6 @@ def test_every_flag_says_what_it_should(counts, tmp_path, capsys):
     assert "reading     1 parquet file\n" in told
 
 
-def test_files_of_both_kinds_are_told_and_added(counts, tmp_path, capsys):
-    for name in ("a", "b"):
-        pq.write_table(pa.table({"span": ["a"], "count": [1]}), tmp_path / f"{name}.parquet")
-    code, values, told = run(
-        capsys, tmp_path, "--pattern=nanochat", "--vocab-size=300", "--output", tmp_path / "t"
-    )
-    own = SpanCounts.load(counts)
-    assert code == 0
-    assert "reading     1 count file and 2 parquet files\n" in told
-    assert (values["spans"], values["texts"]) == (own.total + 2, None)
-
-
 def test_a_damaged_count_file_exits_4(tmp_path, capsys):
     goal = ["--vocab-size=300", "--output", tmp_path / "t"]
     (tmp_path / "b.arrow").write_bytes(b"ARROW1 and nothing else")

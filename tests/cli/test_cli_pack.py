@@ -5,7 +5,7 @@ import json
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.loader import Loader, NanochatLoader, Shards, open_shards, preview
+from nanotok_ray.loader import Loader, NanochatLoader, open_shards, preview
 from tests.support.made_output import MadeSource, made_output
 
 
@@ -49,15 +49,6 @@ def test_a_plan_is_what_a_loader_tells_that_has_read_all_of_it(out, pack, packin
         assert report.items() <= plan.items()
         assert plan["kept"] == report["tokens"] / told["tokens"]
         assert plan["groups"] > 1
-
-
-def test_no_id_is_read(pack, monkeypatch):
-    def refuse(*_, **__):
-        raise AssertionError("ids are read")
-
-    for name in ("pieces", "__getitem__", "mask"):
-        monkeypatch.setattr(Shards, name, refuse)
-    assert pack("--length", 50)[0] == 0
 
 
 def test_nanochats_rows_are_planned_until_its_second_epoch(out, pack, monkeypatch):

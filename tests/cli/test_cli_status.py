@@ -187,12 +187,6 @@ def test_a_run_tells_which_stage_it_is_in_and_what_is_left_of_the_job(out, capsy
     assert "(whole job: over " in text
 
 
-def test_nothing_is_foretold_without_a_basis(out):
-    hold(out, at=NOW)
-    journal(out, {**HEAD, "cpus": 64}, COUNT, {**ONE, "name": "a", "at": NOW - 80})
-    assert seen(out)["stages"][0]["seconds_left"] is None
-
-
 def test_an_estimate_that_has_run_out_says_nothing(out):
     hold(out, at=NOW)
     rows = [{**ONE, "name": str(number), "at": NOW - 80 + number} for number in range(2)]

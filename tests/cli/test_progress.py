@@ -16,7 +16,6 @@ from nanotok_ray.job import (
     Advanced,
     AttemptFailed,
     Forecast,
-    Note,
     Planned,
     PlannedStage,
     SliceEnded,
@@ -189,25 +188,6 @@ def test_a_stream_that_nobody_reads_ends_the_thread_alone(now, monkeypatch):
         now.append(now[-1] + 80)
         progress._ticker.join(10)
         assert not progress._ticker.is_alive()
-
-
-def play(stream, **options):
-    with Progress(stream, **options) as progress:
-        progress(Note(text="one file"))
-        progress(StageStarted(stage="count", todo=4, num_done=2, num_bytes=8_000_000))
-        for done in range(1, 5):
-            progress(Advanced(stage="count", done=done, todo=4, num_bytes=done * 2_000_000))
-        progress(StageEnded(stage="count", seconds=2.0, num_bytes=8_000_000))
-
-
-def test_progress_in_a_log_is_a_few_plain_lines():
-    log = io.StringIO()
-    play(log)
-    assert log.getvalue().splitlines() == [
-        "note: one file",
-        "count: 4 slices, about 8.0 MB (2 more are done already)",
-        "count: done in 2.0 s, 4.0 MB/s",
-    ]
 
 
 def play_learning(stream, *, calls, total, **options):

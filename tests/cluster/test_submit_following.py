@@ -1,7 +1,6 @@
 """Starting and following a job on a job server that goes away, comes back, and loses answers."""
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import pytest
 from hypothesis import example, given
@@ -135,22 +134,6 @@ def test_a_log_that_cannot_be_read_costs_the_last_seconds_alone():
     assert (followed.state.status, followed.given_up) == ("FAILED", None)
     assert LAST_SECONDS <= own.clock.now() <= LAST_SECONDS + TICK
     assert (told, shown) == ([], [])
-
-
-def test_a_log_that_takes_long_to_read_is_read_less_often():
-    own, _, shown = follower(["RUNNING"], timeout=600)
-    reads, read = [], own.log.read
-
-    def slow():
-        reads.append(own.clock.now())
-        own.clock.wait(4)
-        return read()
-
-    own.log.read = slow
-    own.follow()
-    assert len(shown) > 50
-    assert all(after - before >= 44 for before, after in pairwise(reads))
-    assert 600 / 60 <= len(reads) <= 600 / 40
 
 
 def test_an_outage_is_told_once_and_so_is_its_end():

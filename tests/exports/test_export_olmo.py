@@ -57,16 +57,9 @@ def test_documents_that_end_with_it_are_linked(tmp_path, folder):
     assert (tmp_path / "export" / f"{stem('kept')}.npy").stat().st_ino == own.st_ino
 
 
-def test_masks_go_along(tmp_path, folder):
-    made_mask = [*mask_of([0] * 5), *mask_of([0] * 2)]
-    out = made_output(tmp_path / "out", CHAT)
-    export_here(out, parse_layout("olmo"), folder)
-    assert ids_of(folder, stem("chat")) == [1, 2, 3, END, BOS, 8, BOS]
-    mask = list(folder.read_bytes(f"{stem('chat')}.label_mask"))
-    assert mask == [*made_mask[1:5], made_mask[0], made_mask[6], made_mask[5]]
-    assert all(b in (0, 1) for b in mask)
+def test_a_token_that_is_added_is_not_trained_on(tmp_path, folder):
     other = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2], [BOS]]])
-    out = made_output(tmp_path / "other", other)
+    out = made_output(tmp_path / "out", other)
     export_here(out, parse_layout("olmo:end_token=<|assistant_end|>"), folder)
     assert ids_of(folder, stem("chat")) == [BOS, 1, 2, END, BOS, END]
     assert list(folder.read_bytes(f"{stem('chat')}.label_mask")) == [0, 1, 1, 0, 0, 0]
@@ -183,12 +176,6 @@ def test_an_end_token_that_is_none_is_refused(text, tmp_path, folder):
         ExportError, match=r"is not a special token.*<\|assistant_end\|>, <\|bos\|>"
     ):
         export_here(out, parse_layout(text), folder)
-
-
-def test_a_chat_that_holds_the_chosen_token_is_refused(tmp_path, folder):
-    out = made_output(tmp_path / "out", CHAT)
-    with pytest.raises(ExportError, match=r"source chat.*document 0 holds <.assistant_end.> at"):
-        export_here(out, parse_layout("olmo:end_token=<|assistant_end|>"), folder)
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".csv.gz", ".label_mask"])

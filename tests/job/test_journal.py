@@ -217,16 +217,6 @@ def test_memory_is_bounded(tmp_path, monkeypatch):
     assert len(read_journal(out).notes) == 7
 
 
-def test_many_rows_are_written_before_their_time(out, monkeypatch):
-    monkeypatch.setattr(journal_writer, "SEGMENT_BYTES", 100)
-    journal = Journal(out, 1)
-    journal.begin()
-    journal.add({"event": "note", "at": 1.0, "text": "a" * 200})
-    while not runs_in(out):
-        threading.Event().wait(0.001)
-    journal.close()
-
-
 def note(text):
     return {"event": "note", "at": 1.0, "text": text}
 

@@ -110,17 +110,6 @@ def test_a_tokenizer_put_in_the_place_of_the_learned_one_is_noticed(corpus, tmp_
     assert Tokenizer.load(tmp_path / "out/tokenizer") == learned
 
 
-def test_a_missing_tokenizer_file_is_written_again(corpus, tmp_path):
-    for path in ("", f"tokenizer.path={tmp_path}/one/tokenizer"):
-        job = recipe(corpus, tmp_path / ("two" if path else "one"), *filter(None, [path]))
-        run(job)
-        pickle = tmp_path / ("two" if path else "one") / "tokenizer/tokenizer.pkl"
-        data = pickle.read_bytes()
-        pickle.unlink()
-        run(job)
-        assert pickle.read_bytes() == data
-
-
 def test_ids_beyond_uint16_are_written_as_uint32(corpus, tmp_path):
     # A merge for every pair of bytes, the common ones last.
     merges = [(left, right) for left in range(255, -1, -1) for right in range(255, -1, -1)]

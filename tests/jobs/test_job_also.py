@@ -1,7 +1,6 @@
 """Jobs that also write smaller tokenizers: equal to learned ones, and nothing is learned again."""
 
 import json
-import shutil
 
 import pytest
 
@@ -45,20 +44,6 @@ def test_other_sizes_are_written_without_learning_and_the_manifest_stays(corpus,
     assert contents(tmp_path / "once") == after
     summary, stages, _ = run(recipe(corpus, tmp_path / "out", ALSO), prepare)
     assert (summary.values["status"], stages) == ("unchanged", {})
-
-
-@pytest.mark.parametrize("command", [prepare, train])
-@pytest.mark.parametrize("lost", ["tokenizer-300", "tokenizer-330/report.json"])
-def test_what_was_lost_comes_back_and_nothing_is_learned(corpus, tmp_path, command, lost):
-    job = recipe(corpus, tmp_path / "out", ALSO)
-    run(job, command)
-    before = contents(tmp_path / "out")
-    path = tmp_path / "out" / lost
-    shutil.rmtree(path) if path.is_dir() else path.unlink()
-    summary, stages, _ = run(job, command)
-    assert stages == {}
-    assert summary.values["status"] == "done"
-    assert contents(tmp_path / "out") == before
 
 
 def test_a_size_that_is_no_longer_asked_for_stays_until_another_tokenizer_is_learned(

@@ -3,8 +3,6 @@
 import json
 import math
 import shutil
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -237,22 +235,6 @@ def test_a_page_holds_no_script_and_names_nothing_to_fetch(out):
         assert own.get("href", "#").startswith("#")
     assert "url(" not in page.page
     assert "@import" not in page.page
-
-
-def test_the_template_engine_is_imported_when_a_page_is_written_and_not_before(tmp_path):
-    program = (
-        "import sys, nanotok_ray.api, nanotok_ray.cli, nanotok_ray.cli.outputs\n"
-        "from nanotok_ray.report import report_page\n"
-        "from nanotok_ray.storage import Folder\n"
-        "assert 'jinja2' not in sys.modules\n"
-        "report_page(Folder(sys.argv[1]))\n"
-        "assert 'jinja2' in sys.modules\n"
-    )
-    subprocess.run(
-        [sys.executable, "-c", program, tmp_path],
-        env={"PYTHONPATH": ":".join(sys.path)},
-        check=True,
-    )
 
 
 def test_pictures_have_titles_and_tables_have_heads(out):
@@ -529,15 +511,6 @@ def test_ticks_of_logarithmic_scales_are_1_2_or_5_of_a_decade(low, factor, most)
         leading = tick / 10 ** math.floor(math.log10(tick) + 1e-9)
         assert min(abs(leading - each) for each in (1, 2, 5)) < 1e-6
         assert low * 0.999 <= tick <= low * factor * 1.001
-
-
-@given(width=st.floats(min_value=1e-3, max_value=1e8))
-def test_ticks_of_times_are_few_and_in_order(width):
-    ticks = Scale(low=0, high=width).time_ticks()
-    assert 1 <= len(ticks) <= 9
-    assert ticks == sorted(set(ticks))
-    assert ticks[0] == 0
-    assert ticks[-1] <= width * 1.0001
 
 
 def test_the_start_is_that_of_the_run_though_its_head_is_written_again(out):
