@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nanotok_ray.errors import CorruptOutputError, TransientIOError
-from nanotok_ray.exports import Llmc, Raw, check_unit, export_unit, unit_problems
+from nanotok_ray.exports import Raw, check_unit, export_unit, unit_problems
 from nanotok_ray.storage import Folder
 from tests.support.made_output import BOS, MadeSource, export_here, made_output, works_of
 
@@ -105,10 +105,3 @@ def test_a_unit_without_a_record_that_fits_is_told(made):
     (work,) = works_of(out, Raw(), folder)
     (problem,) = check_unit(work)
     assert "has no record that fits: export again" in problem
-
-
-def test_names_that_hold_a_number_depend_on_it(made):
-    out, folder = made
-    for layout, is_same in ((Raw(), True), (Llmc(), False)):
-        (work,) = works_of(out, layout, folder)
-        assert (replace(work, unit=replace(work.unit, number=7)).key == work.key) == is_same

@@ -26,7 +26,6 @@ from nanotok_ray.job import (
     runs_in,
 )
 from nanotok_ray.recipe import parse_recipe
-from nanotok_ray.storage import Folder
 from tests.support.small_corpus import recipe, write_corpus
 
 STAGES = ["count", "reduce", "learn", "tokenize", "verify"]
@@ -101,19 +100,6 @@ def test_the_head_says_what_ran_where(job, out):
     assert (head["command"], head["pid"]) == ("train", os.getpid())
     assert head["cpus"] >= 1
     assert {"started", "host", "ray_job", "version", "core", "python", "ray", "nodes"} <= set(head)
-
-
-def test_a_run_that_adopts_a_tokenizer_takes_one_lease_and_keeps_one_journal(job, out, tmp_path):
-    train(job)
-    folder = str(tmp_path / "out/tokenizer")
-    other = recipe(tmp_path / "in", tmp_path / "other", f"tokenizer.path={folder}")
-    prepare(other)
-    found = Folder(str(tmp_path / "other"))
-    assert list(runs_in(found)) == [1]
-    assert found.list("run/lease/") == [lease_name(1)]
-    own = read_journal(found)
-    assert [stage.name for stage in own.stages] == ["tokenize", "verify"]
-    assert own.end["status"] == "done"
 
 
 @pytest.mark.parametrize(
