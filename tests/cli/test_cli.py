@@ -84,15 +84,6 @@ def test_bad_data_exits_3_and_a_damaged_output_4(job, capsys, tmp_path):
     assert main(["prepare", path]) == 3
 
 
-def test_a_dry_run_starts_and_writes_nothing(job, capsys):
-    path, out = job
-    assert main(["prepare", path, "--dry-run"]) == 0
-    captured = capsys.readouterr()
-    assert last_json(captured)["tokenize"]["done"] == 0
-    assert "source      web: 3 files" in captured.err
-    assert not out.exists()
-
-
 def test_inspect_shows_the_id_of_a_document(job, capsys):
     path, out = job
     chats = out.parent / "in/chats/0.jsonl"
@@ -143,15 +134,6 @@ def test_every_job_runs_as_a_module(job_name):
         check=True,
     )
     assert "--set KEY=VALUE" in done.stdout
-
-
-@pytest.mark.parametrize("command", ["prepare", "train"])
-def test_also_writes_smaller_tokenizers(job, capsys, command):
-    path, out = job
-    assert main([command, path, "--also", "300, 320"]) == 0
-    captured = capsys.readouterr()
-    assert last_json(captured)["learned"]["also"] == [300, 320]
-    assert Tokenizer.load(out / "tokenizer-320").get_vocab_size() == 320
 
 
 @pytest.mark.parametrize("flag", ["--quiet", "--verbose"])

@@ -6,8 +6,6 @@ import re
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.storage import Folder
-from tests.support.lease_elsewhere import held_elsewhere
 from tests.support.small_corpus import RECIPE, contents, texts, write_corpus, write_parquet
 
 
@@ -119,19 +117,6 @@ def test_all_counts_can_be_removed_and_are_made_again(job, capsys, tmp_path):
     assert (listed["other"], listed["temporaries"]) == ({"files": 1, "bytes": 2}, 1)
     assert "other       1 file, 2 bytes" in shown
     assert counted(capsys, path) > 0
-
-
-@pytest.mark.parametrize("flags", [(), ("--all",)])
-def test_counts_of_an_output_in_use_stay(job, capsys, tmp_path, monkeypatch, flags):
-    path, work = job
-    change_one(tmp_path)
-    held_elsewhere(Folder(str(tmp_path / "out")), monkeypatch, command="train")
-    before = contents(work)
-    planned, _ = told(capsys, "rm", path, *flags, "--dry-run")
-    assert planned["removed"]["slices"] > 0
-    assert main(["cache", "rm", path, *flags]) == 6
-    assert "is in use by train on host elsewhere, process 7" in capsys.readouterr().err
-    assert contents(work) == before
 
 
 def test_without_a_plan_nothing_is_taken_for_stale(job, capsys, tmp_path):

@@ -86,19 +86,6 @@ def test_a_layout_that_cannot_hold_a_document_is_one_error_on_every_executor(
     assert not made.exists("export/llmc/export.json")
 
 
-@pytest.mark.parametrize("gone", ["plan.json", "tokenizer/tokenizer.txt"])
-@pytest.mark.parametrize("level", [[], ["--deep"], ["--masks"]])
-def test_verify_names_the_file_of_an_output_that_is_missing(out, tmp_path, capsys, gone, level):
-    out = copy_of(out, tmp_path / "out")
-    (out / gone).unlink()
-    code, line = told(capsys, "verify", str(out), *level)
-    assert code == 4
-    assert line.startswith(f"{out}/{gone} is missing: ")
-    assert "run its job again" in line
-    for words in ("Errno", "NANOCHAT", "learn one"):
-        assert words not in line
-
-
 @pytest.mark.parametrize(
     "environment", [{"PYTHONIOENCODING": "ascii:strict"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}]
 )

@@ -7,7 +7,7 @@ import pytest
 from nanotok_ray.cli import main
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import load_recipe
-from tests.support.small_corpus import texts, write_corpus, write_parquet
+from tests.support.small_corpus import write_corpus
 
 
 @pytest.fixture
@@ -83,14 +83,6 @@ def test_prepare_takes_files_and_saves_its_recipe(corpus, tmp_path, in_process, 
     assert "# --set" not in (out / "recipe.toml").read_text()
     code, values, _ = run(capsys, "prepare", out / "recipe.toml")
     assert (code, values["status"]) == (0, "unchanged")
-
-
-def test_files_that_are_added_later_are_taken_in(corpus, tmp_path, in_process, capsys):
-    words = ["prepare", corpus, "--output", tmp_path / "out", "--vocab-size", "350"]
-    assert run(capsys, *words)[0] == 0
-    write_parquet(corpus / "text/shard_00003.parquet", texts(40, seed=9))
-    code, values, _ = run(capsys, *words)
-    assert (code, values["documents"]["in"]) == (0, 190)
 
 
 def test_a_recipe_that_was_edited_is_not_replaced(corpus, tmp_path, in_process, capsys):

@@ -1,6 +1,5 @@
 """`nanotok tokenizer learn`: its flags, what people and programs read, exit codes."""
 
-import io
 import json
 
 import pyarrow as pa
@@ -9,10 +8,8 @@ import pytest
 
 from nanotok_ray import SpanCounts, Tokenizer
 from nanotok_ray.cli import main
-from nanotok_ray.cli.progress import merge_bar
 from nanotok_ray.counts import PATTERNS
-from nanotok_ray.tokenizer import MergeProgress
-from tests.support.small_corpus import RECIPE, texts, write_corpus
+from tests.support.small_corpus import texts
 
 DOCUMENTS = texts(150, seed=7)
 
@@ -57,46 +54,12 @@ def test_it_learns_from_a_count_file_what_is_learned_from_the_texts(counts, tmp_
         assert words in told
 
 
-def test_also_writes_what_learning_to_smaller_sizes_would(counts, tmp_path, capsys):
-    out = f"{tmp_path}/tokenizer"
-    code, values, told = run(
-        capsys, counts, "--vocab-size", 350, "--output", f"{out}/", "--also", "300, 280,300"
-    )
-    assert code == 0
-    assert values["wrote"] == [f"{out}/", f"{out}-280", f"{out}-300"]
-    assert told.endswith(f"wrote       {out}-300\n")
-    for size in (280, 300):
-        alone = tmp_path / f"alone-{size}"
-        run(capsys, counts, "--vocab-size", size, "--output", alone)
-        names = sorted(path.name for path in alone.iterdir())
-        assert names == sorted(path.name for path in tmp_path.glob(f"tokenizer-{size}/*"))
-        for name in names:
-            same = (tmp_path / f"tokenizer-{size}" / name).read_bytes()
-            assert (alone / name).read_bytes() == same, name
-
-
 def test_also_leaves_out_a_size_that_was_not_reached(counts, tmp_path, capsys):
     out = f"{tmp_path}/tokenizer"
     flags = ("--vocab-size", 90_000, "--output", out, "--also", "300,80000")
     code, values, told = run(capsys, counts, *flags)
     assert (code, values["wrote"]) == (0, [out, f"{out}-300"])
     assert f"note: 80,000 ids were not reached; {out}-80000 is not written" in told
-
-
-def test_a_job_and_its_count_files_give_one_tokenizer(tmp_path, in_process, capsys):
-    write_corpus(tmp_path / "in")
-    recipe = tmp_path / "recipe.toml"
-    recipe.write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))
-    assert main(["train", str(recipe)]) == 0
-    capsys.readouterr()
-    folder = tmp_path / "out-work/counts"
-    assert any(path.suffix == ".json" for path in folder.rglob("*"))
-    code, values, _ = run(capsys, folder, "--vocab-size", 350, "--output", tmp_path / "again")
-    assert code == 0
-    assert Tokenizer.load(tmp_path / "again") == Tokenizer.load(tmp_path / "out/tokenizer")
-    job = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
-    for name in ("texts", "text_bytes", "spans", "distinct_spans", "gaps"):
-        assert values[name] == job[name]
 
 
 def test_every_flag_says_what_it_should(counts, tmp_path, capsys):
@@ -124,62 +87,8 @@ def test_every_flag_says_what_it_should(counts, tmp_path, capsys):
     assert "reading     1 parquet file\n" in told
 
 
-def test_no_special_tokens_are_asked_for_by_a_flag(counts, tmp_path, capsys):
-    arguments = ["--vocab-size", 300, "--output", tmp_path / "t", "--no-special-tokens"]
-    assert run(capsys, counts, *arguments)[0] == 0
-    assert Tokenizer.load(tmp_path / "t").special_tokens == {}
-
-
-def test_files_of_both_kinds_are_told_and_added(counts, tmp_path, capsys):
-    for name in ("a", "b"):
-        pq.write_table(pa.table({"span": ["a"], "count": [1]}), tmp_path / f"{name}.parquet")
-    code, values, told = run(
-        capsys, tmp_path, "--pattern=nanochat", "--vocab-size=300", "--output", tmp_path / "t"
-    )
-    own = SpanCounts.load(counts)
-    assert code == 0
-    assert "reading     1 count file and 2 parquet files\n" in told
-    assert (values["spans"], values["texts"]) == (own.total + 2, None)
-
-
 def test_a_damaged_count_file_exits_4(tmp_path, capsys):
     goal = ["--vocab-size=300", "--output", tmp_path / "t"]
     (tmp_path / "b.arrow").write_bytes(b"ARROW1 and nothing else")
     code, values, _ = run(capsys, tmp_path / "b.arrow", *goal)
     assert (code, "b.arrow" in values["error"]) == (4, True)
-
-
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    def isatty(self):
-        return True
-
-
-def told(done, *, total=200):
-    last = {"pair": (256, 101), "token": b" the", "count": 1_234_567} if done else {}
-    nothing = {"pair": None, "token": None, "count": None}
-    return MergeProgress(
-        done=done, total=total, merges_per_second=50.0, seconds=done / 50, **(nothing | last)
-    )
-
-
-def test_progress_in_a_log_is_a_line_at_the_begin_and_one_every_ten_seconds():
-    log = io.StringIO()
-    with merge_bar(log) as show:
-        for done in range(0, 201, 2):
-            show(told(done))
-    assert log.getvalue().splitlines() == ["learn: 200 merges"]
-
-
-def test_progress_in_a_terminal_is_a_bar_with_the_last_token_that_is_closed(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "120")
-    terminal = Terminal()
-    with merge_bar(terminal) as show:
-        for done in (0, 100, 200):
-            show(told(done))
-    text = terminal.getvalue()
-    assert "200/200" in text
-    assert "' the' 1,234,567 times" in text
-    assert "\r" in text
-    assert text.endswith("\r")

@@ -157,6 +157,9 @@ MISTAKES = """
 2 | report nothing | nothing is not an output of a job | pass the `path`
 4 | inspect no-tokenizer | tokenizer.txt is missing | run its job again
 4 | verify no-plan | no-plan/plan.json is missing | run its job again
+4 | verify no-plan --masks | no-plan/plan.json is missing | run its job again
+4 | verify no-tokenizer | tokenizer.txt is missing | run its job again
+4 | verify no-tokenizer --deep | tokenizer.txt is missing | run its job again
 4 | verify other-version | nanotok-manifest 99 | a newer nanotok_ray wrote it
 4 | inspect cut | cut/web | nanotok verify
 4 | tokenize new.toml | no tokenizer in | train one first
@@ -221,6 +224,10 @@ MISTAKES = """
 5 | submit recipe.toml --address http://127.0.0.1:9 --patience 0 | http://127.0.0.1:9 | check that | dashboard port (8265) can be reached
 2 | prepare new.toml --address http://127.0.0.1:8265 | is a job server | `nanotok submit --address`
 2 | prepare new.toml --address host | 'host' is not the address of a Ray cluster | use HOST:PORT
+2 | prepare new.toml --address ray://127.0.0.1:10001 | is Ray Client | `nanotok submit`
+2 | prepare new.toml --address 127.0.0.1 | is not the address | use HOST:PORT
+2 | prepare new.toml --address host:66666 | is not the address | use HOST:PORT
+2 | prepare new.toml --address 10.0.0.1:6379/x | is not the address | use HOST:PORT
 5 | prepare new.toml --address 127.0.0.1:9 | cannot be reached | check that the head runs
 5 | verify out --address 127.0.0.1:9 | cannot be reached | check that the head runs
 """

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.loader import Loader, NanochatLoader, Shards, open_shards, preview
+from nanotok_ray.loader import Loader, NanochatLoader, open_shards, preview
 from tests.support.made_output import MadeSource, made_output
 
 
@@ -49,15 +49,6 @@ def test_a_plan_is_what_a_loader_tells_that_has_read_all_of_it(out, pack, packin
         assert report.items() <= plan.items()
         assert plan["kept"] == report["tokens"] / told["tokens"]
         assert plan["groups"] > 1
-
-
-def test_no_id_is_read(pack, monkeypatch):
-    def refuse(*_, **__):
-        raise AssertionError("ids are read")
-
-    for name in ("pieces", "__getitem__", "mask"):
-        monkeypatch.setattr(Shards, name, refuse)
-    assert pack("--length", 50)[0] == 0
 
 
 def test_nanochats_rows_are_planned_until_its_second_epoch(out, pack, monkeypatch):
@@ -105,13 +96,6 @@ def test_the_table_says_what_the_json_says(pack):
         *(f"{plan['cut_documents']:,}", f"{plan['dropped_documents']:,}"),
     ]
     assert f"{told['documents']:,} documents, {told['tokens']:,} tokens" in shown
-
-
-def test_conversations_that_are_too_long_are_dropped_if_asked(pack):
-    asked = ("--length", 20, "--packing", "conversations")
-    crop, drop = (pack(*asked, "--too-long", how)[1]["plans"][0] for how in ("crop", "drop"))
-    assert (crop["dropped_documents"], drop["cropped_tokens"]) == (0, 0)
-    assert drop["dropped_documents"] == crop["cut_documents"] > 0
 
 
 def test_with_json_there_is_no_table(pack):
@@ -176,13 +160,6 @@ def test_what_weights_plan_is_what_a_loader_takes_that_ends_with_a_group(mixed, 
         )
         assert loader.skip_batches(plan["rows"]) == plan["rows"]
         assert loader.report().to_dict().items() <= plan.items()
-
-
-def test_of_cropped_conversations_less_is_kept_with_weights_too(mixed, pack):
-    asked = ("--length", 24, "--packing", "conversations", "--weights", "web=1")
-    [plan] = pack(*asked, folder=mixed)[1]["plans"]
-    assert (plan["kept"], plan["cropped_tokens"]) == (0.5, 10_000)
-    assert plan["sources"]["web"]["epochs"] == 2.0
 
 
 def test_weights_of_no_source_and_tokens_without_weights_are_refused(mixed, pack):

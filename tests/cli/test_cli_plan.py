@@ -1,15 +1,12 @@
 """nanotok plan: what it freezes, says and leaves alone; how it estimates."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from nanotok_ray.cli import main
 from nanotok_ray.formats import PLAN_NAME
 from nanotok_ray.job import measured_rates, plan_job
-from nanotok_ray.job.plan_text import plan_text
 from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet
 
 
@@ -65,20 +62,6 @@ def test_groups_of_small_files_are_told(job, capsys):
     assert web["groups"] == {"groups": 1, "files": 2}
     assert web["slices"] == {"train": 1, "val": 1}
     assert "2 small files in 1 group\n" in told
-
-
-def test_files_of_a_document_each_are_counted_without_reading(job, capsys, tmp_path):
-    for number in range(4):
-        path = tmp_path / f"in/docs/{number}.txt"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("text " * 9)
-    overrides = [
-        "--set", f'source.web.paths=["{tmp_path}/in/docs"]',
-        *("--set", "source.web.format=document", "--set", "source.web.split=share:0.5"),
-    ]  # fmt: skip
-    web = planned(capsys, job[0], *overrides)[0]["sources"][0]
-    assert (web["documents"], web["bytes"], web["stored_bytes"]) == (4, 180, 180)
-    assert web["slices"] == {"train": 4, "val": 4}
 
 
 def test_a_finished_output_keeps_its_plan_and_still_verifies(job, capsys, tmp_path):
@@ -173,46 +156,6 @@ def test_an_existing_tokenizer_leaves_nothing_to_count(job, capsys, tmp_path):
     values = planned(capsys, path, *other)[0]
     assert "count" not in values
     assert list(values["estimate"]["stages"]) == ["tokenize"]
-
-
-def test_errors_exit_as_those_of_a_job_and_freeze_nothing(job, capsys, tmp_path):
-    path, out = job
-    (tmp_path / "in/text/bad.parquet").write_bytes(b"")
-    assert main(["plan", path]) == 2
-    captured = capsys.readouterr()
-    assert json.loads(captured.out)["status"] == "failed"
-    assert "bad.parquet" in captured.err
-    assert main(["plan", path, "--set", "source.web.split=val"]) == 2
-    assert not out.exists()
-
-
-def test_planning_does_not_import_ray(job):
-    code = (
-        "import sys; from nanotok_ray.cli import main; "
-        f"assert main(['plan', {job[0]!r}]) == 0; assert 'ray' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-
-
-def test_many_names_are_told_by_the_first_few():
-    source = {
-        "source": "web",
-        "added": [f"{n}.txt" for n in range(9)],
-        "removed": [],
-        "changed": [],
-    }
-    own = {
-        "output": "/out",
-        "sources": [],
-        "notes": [],
-        "changes": {
-            "sources": [source],
-            "slices": {"same": 1, "new": 2, "gone": 0},
-            "reading": [],
-            "slice_bytes": [1, 1],
-        },
-    }
-    assert "web: 9 added (0.txt, 1.txt, 2.txt and 6 more)" in plan_text(own)
 
 
 def test_with_a_share_files_added_later_go_by_hash(job, capsys):

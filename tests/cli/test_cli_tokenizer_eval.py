@@ -10,7 +10,6 @@ from nanotok_ray.loader import open_shards
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.evaluation import SAMPLE_TEXTS
 from tests.support.missing_packages import uninstall
-from tests.support.published_ranks import fake_package
 from tests.support.small_corpus import texts
 
 
@@ -52,16 +51,6 @@ def test_the_table_is_nanochats(evaluate, out, other):
     assert f"against other, {base.get_vocab_size()} ids\n" in told
 
 
-def test_alone_it_says_its_own_numbers(evaluate, out):
-    own = Tokenizer.load(out / "tokenizer")
-    _, values, told = evaluate()
-    text = SAMPLE_TEXTS["korean"]
-    tokens, size = len(own.encode(text)), len(text.encode())
-    cells = ["korean", str(size), str(len(text)), str(tokens), f"{size / tokens:.3f}"]
-    assert cells in [line.split() for line in told.splitlines()]
-    assert values["texts"]["korean"]["diff_percent"] == {}
-
-
 def test_splits_of_an_output_are_its_texts_without_special_tokens(evaluate, out, other):
     base, own = Tokenizer.load(other), Tokenizer.load(out / "tokenizer")
     special = [*own.special_tokens.values()]
@@ -86,23 +75,6 @@ def made_of(out, tokenizer):
     special = [*tokenizer.special_tokens.values()]
     for ids in open_shards(str(out)):
         yield tokenizer.decode(ids[~np.isin(ids, special)])
-
-
-def test_published_ranks_are_a_base(evaluate, tmp_path, monkeypatch):
-    fake_package(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    _, values, told = evaluate("--against", "cl100k", "--against", "o200k")
-    assert "against cl100k, 100,277 ids\n" in told
-    assert {*values["texts"]["news"]["diff_percent"]} == {"cl100k", "o200k"}
-
-
-@pytest.mark.parametrize("name", ["a.svg", "a.png"])
-def test_a_picture_is_written(evaluate, other, tmp_path, name):
-    path = tmp_path / name
-    _, _, told = evaluate("--against", str(other), "--plot", str(path))
-    assert f"wrote       {path}\n" in told
-    if name != "a.png":
-        assert ">korean</text>" in path.read_text()
 
 
 def test_a_package_that_is_missing_is_named(evaluate, monkeypatch):

@@ -63,13 +63,6 @@ def test_a_file_that_breaks_off_exits_3_unless_allowed(tmp_path, capsys):
     assert (code, values["quarantined"]) == (0, {"tail": 1})
 
 
-def test_rows_of_parquet_without_a_text_are_named(tmp_path, capsys):
-    path = write(tmp_path / "c.parquet", ["good", None, "good"])
-    code, values, told = run(capsys, *goal(tmp_path, "--max-quarantined-share=0.5"), path)
-    assert (code, values["documents"], values["texts"]) == (0, 3, 2)
-    assert f"note: skipped: {path}, row 2: " in told
-
-
 def test_a_document_that_cannot_be_split_is_left_out_and_its_neighbours_are_not(tmp_path, capsys):
     path = write(tmp_path / "c.jsonl", ["ok", " " * 1_500_000 + "x", "fine"])
     flags = goal(tmp_path, "--max-quarantined-share=0.5", r"--pattern=(a)\1|\s+(?!\S)|\s+")

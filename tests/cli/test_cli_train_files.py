@@ -2,13 +2,10 @@
 
 import gzip
 import json
-import subprocess
-import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiktoken.load import load_tiktoken_bpe
@@ -22,7 +19,7 @@ from nanotok_ray.sources import ReadingRules, SliceReading, find_named
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import to_tiktoken_file
 from tests.support.learned import rustbpes_tokens
-from tests.support.small_corpus import RECIPE, texts, write_corpus, write_parquet
+from tests.support.small_corpus import texts, write_parquet
 
 FEWER = settings(max_examples=settings().max_examples // 4)  # each opens files
 DOCUMENTS = [text for text in texts(120, seed=3) if text.strip()]
@@ -74,15 +71,6 @@ def test_every_format_gives_rustbpes_merges(tmp_path, capsys, name, rows):
     assert tokens_of(out) == rustbpes_tokens(rows, 104)
 
 
-def test_a_document_per_file_is_the_whole_file(tmp_path, capsys):
-    for number, text in enumerate(DOCUMENTS):
-        (tmp_path / f"{number}.txt").write_text(text, encoding="utf-8")
-    flags = ["--vocab-size", 360, "--document-per-file", tmp_path]
-    code, values, _ = run(capsys, "--output", tmp_path / "own.tiktoken", *flags)
-    assert (code, values["files"], values["texts"]) == (0, len(DOCUMENTS), len(DOCUMENTS))
-    assert tokens_of(tmp_path / "own.tiktoken") == rustbpes_tokens(DOCUMENTS, 104)
-
-
 def test_files_of_several_formats_add_up_and_none_is_val_or_counts_twice(tmp_path, capsys):
     third = len(DOCUMENTS) // 3
     (tmp_path / "in").mkdir()
@@ -96,27 +84,6 @@ def test_files_of_several_formats_add_up_and_none_is_val_or_counts_twice(tmp_pat
     code, values, _ = run(capsys, *flags, *paths, tmp_path / "in/*.parquet", paths[0])
     assert (code, values["files"], values["texts"]) == (0, 3, len(DOCUMENTS))
     assert tokens_of(out) == rustbpes_tokens(DOCUMENTS, 104)
-
-
-def test_8000_ids_of_a_bare_tiktoken_file_are_7744_merges_and_tiktoken_gives_equal_ids(
-    tmp_path, capsys
-):
-    words = [f"{a}{b}{c}{d}" for a in "abcdefgh" for b in "xyz" for c in "aeiou" for d in "lmnrst"]
-    rows = [*DOCUMENTS, *(f"{a}{b} {b}" for a in words for b in words[::24])]
-    path, out = write(tmp_path / "corpus.jsonl", rows), tmp_path / "my_tokenizer.tiktoken"
-    code, values, _ = run(capsys, "--vocab-size", 8000, "--output", out, path)
-    assert (code, values["special_tokens"], values["wrote"]) == (0, [], [str(out)])
-    assert len(out.read_bytes().splitlines()) == 8000
-    own = Tokenizer.train_from_iterator(rows, 8000, special_tokens=())
-    assert len(own.merges) == 7744
-    peer = tiktoken.Encoding(
-        "own",
-        pat_str=values["pattern"],
-        mergeable_ranks=load_tiktoken_bpe(str(out)),
-        special_tokens={},
-    )
-    for text in rows[:300]:
-        assert peer.encode_ordinary(text) == own.encode(text)
 
 
 def test_a_folder_holds_what_training_in_memory_gives_and_a_report(tmp_path, capsys):
@@ -138,18 +105,6 @@ def test_a_folder_holds_what_training_in_memory_gives_and_a_report(tmp_path, cap
     assert set(values["seconds"]) == {"count", "learn"}
     for words in ("reading     1 file", "count: 1 slice", "learn: 85 merges", f"wrote       {out}"):
         assert words in told
-
-
-def test_the_report_is_that_of_learning_from_the_same_counts(tmp_path, capsys):
-    path = write(tmp_path / "c.jsonl", DOCUMENTS)
-    counts = SpanCounts()
-    counts.update(DOCUMENTS)
-    counts.save(tmp_path / "counts.arrow")
-    run(capsys, "--vocab-size", 350, "--output", tmp_path / "a", path)
-    out = ["--vocab-size=350", f"--output={tmp_path}/b"]
-    assert main(["tokenizer", "learn", str(tmp_path / "counts.arrow"), *out]) == 0
-    reports = [json.loads((tmp_path / name / "report.json").read_text()) for name in "ab"]
-    assert reports[0] == reports[1] | {"documents": len(DOCUMENTS)}
 
 
 @pytest.mark.parametrize("suffix", [".json", ".txt"])
@@ -180,15 +135,6 @@ def test_every_flag_says_what_it_should(tmp_path, capsys):
     assert b"xy" not in own.model.tokens
     assert (values["min_pair_count"], values["max_token_bytes"]) == (3, 4)
     assert "ids of the 999 asked for" in told
-
-
-@pytest.mark.parametrize("pattern", [*PATTERNS, r"\w+|\W+"])
-def test_patterns_go_by_name_or_are_regular_expressions(tmp_path, capsys, pattern):
-    path, out = write(tmp_path / "c.jsonl", DOCUMENTS), tmp_path / "t"
-    flags = ["--vocab-size=300", "--output", out, f"--pattern={pattern}"]
-    assert run(capsys, *flags, path)[0] == 0
-    expected = Tokenizer.train_from_iterator(DOCUMENTS, 300, pattern=pattern)
-    assert Tokenizer.load(out) == expected
 
 
 def test_urls_of_stores_work_for_inputs_and_outputs(capsys):
@@ -260,28 +206,6 @@ def test_nothing_is_written_if_a_smaller_size_is_in_the_way(tmp_path, capsys):
     assert (code, "own-280.tiktoken" in values["error"]) == (2, True)
     assert (tmp_path / "own-280.tiktoken").read_text() == "mine"
     assert not (tmp_path / "own.tiktoken").exists()
-
-
-def test_it_starts_no_ray(tmp_path):
-    path = write(tmp_path / "c.jsonl", DOCUMENTS)
-    code = (
-        "import sys; from nanotok_ray.cli import main; "
-        f"flags = ['--vocab-size=300', '--output={tmp_path}/t', {str(path)!r}]; "
-        "code = main(['tokenizer', 'train', *flags]); "
-        "sys.exit(code or ('ray' in sys.modules))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_a_recipe_and_files_give_one_tokenizer(tmp_path, in_process, capsys):
-    write_corpus(tmp_path / "in")
-    recipe = tmp_path / "recipe.toml"
-    recipe.write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))
-    assert main(["train", "--set", "source.web.split=train", str(recipe)]) == 0
-    capsys.readouterr()
-    flags = ["--vocab-size=350", "--output", tmp_path / "own"]
-    assert run(capsys, *flags, tmp_path / "in/text")[0] == 0
-    assert Tokenizer.load(tmp_path / "own") == Tokenizer.load(tmp_path / "out/tokenizer")
 
 
 @FEWER

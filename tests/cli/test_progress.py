@@ -16,7 +16,6 @@ from nanotok_ray.job import (
     Advanced,
     AttemptFailed,
     Forecast,
-    Note,
     Planned,
     PlannedStage,
     SliceEnded,
@@ -80,12 +79,6 @@ def stage_of(done, *, running=0, estimate=MB, **more):
         stage.take(ended(estimate))
     stage.take(advanced(done, todo=stage.started.todo, running=running))
     return stage
-
-
-def test_a_stage_of_which_nothing_has_ended_says_that_it_lives():
-    assert stage_line(stage_of(0, running=96), NO_PLAN, 80.0) == (
-        "count: 0 of 96 slices (0%), 1 min 20 s so far, 96 tasks running"
-    )
 
 
 def test_a_stage_says_rate_time_left_and_failures():
@@ -197,25 +190,6 @@ def test_a_stream_that_nobody_reads_ends_the_thread_alone(now, monkeypatch):
         assert not progress._ticker.is_alive()
 
 
-def play(stream, **options):
-    with Progress(stream, **options) as progress:
-        progress(Note(text="one file"))
-        progress(StageStarted(stage="count", todo=4, num_done=2, num_bytes=8_000_000))
-        for done in range(1, 5):
-            progress(Advanced(stage="count", done=done, todo=4, num_bytes=done * 2_000_000))
-        progress(StageEnded(stage="count", seconds=2.0, num_bytes=8_000_000))
-
-
-def test_progress_in_a_log_is_a_few_plain_lines():
-    log = io.StringIO()
-    play(log)
-    assert log.getvalue().splitlines() == [
-        "note: one file",
-        "count: 4 slices, about 8.0 MB (2 more are done already)",
-        "count: done in 2.0 s, 4.0 MB/s",
-    ]
-
-
 def play_learning(stream, *, calls, total, **options):
     with Progress(stream, **options) as progress:
         progress(StageStarted(stage="learn", todo=total, num_done=0, num_bytes=0))
@@ -287,17 +261,6 @@ def test_a_stage_says_which_it_is_and_what_is_left_of_the_whole_job(now):
         "learn (2 of 4): 100 merges",
         f"learn (2 of 4): 50 of 100 merges (50%), about 20 s left ({whole}), 2 merges/s",
     ]
-
-
-def test_no_time_of_the_job_is_shown_while_none_of_the_stage_is_known(now):
-    stream = io.StringIO()
-    progress = progress_at(now, stream)
-    progress(PLAN)
-    progress(started())
-    now.append(now[-1] + 60)
-    progress(advanced(0, running=8))
-    assert "left" not in stream.getvalue()
-    assert "(1 of 4)" in stream.getvalue()
 
 
 def stage_begin(name, todo=3):

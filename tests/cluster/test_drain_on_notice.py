@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from nanotok_ray.cluster.drain_on_notice import Notice, Raylet, drain, local_raylets, main, watch
+from nanotok_ray.cluster.drain_on_notice import Notice, drain, main, watch
 from tests.support.metadata_server import metadata_server
 
 NOTICE = Notice(reason="AWS: terminate at noon", seconds=119.9)
@@ -47,15 +47,6 @@ def ray(tmp_path):
     )
     path.chmod(0o755)
     return path
-
-
-def test_the_node_of_this_machine_is_found(processes):
-    assert local_raylets(processes) == [Raylet(node_id="ab12", address="10.0.0.1:6379")]
-
-
-def test_the_node_is_drained_by_its_name_with_the_time_that_is_left(processes, ray, tmp_path):
-    assert drain(NOTICE, str(ray), processes)
-    assert (tmp_path / "said").read_text() == COMMAND.format(node="ab12")
 
 
 def test_all_nodes_of_the_machine_are_drained_even_if_one_fails(processes, ray, tmp_path):

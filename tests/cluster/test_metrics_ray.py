@@ -13,7 +13,7 @@ import pytest
 from nanotok_ray.cluster import METRICS
 from tests.support.machine_speed import scaled
 from tests.support.ray_head import free_port, started_head
-from tests.support.small_corpus import write_corpus
+from tests.support.small_corpus import RECIPE, write_corpus
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
 
@@ -34,16 +34,6 @@ last(AttemptFailed(stage="last", name="a", slices=3, cause="it went away", text=
 last(StageEnded(stage="last", seconds=4.0, num_bytes=0))
 print("done", flush=True)
 sys.stdin.read()
-"""
-RECIPE = """
-[[source]]
-name = "web"
-kind = "text"
-paths = ["{folder}/in/text/*.parquet"]
-[tokenizer]
-vocab_size = 350
-[output]
-path = "{folder}/out"
 """
 
 
@@ -72,7 +62,7 @@ def test_a_job_is_seen_by_prometheus(head, tmp_path):
     started, port = head
     write_corpus(tmp_path / "in")
     recipe = tmp_path / "recipe.toml"
-    recipe.write_text(RECIPE.format(folder=tmp_path))
+    recipe.write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))
     last = ("ray_nanotok_attempts_failed_total", "last", "it went away")
     with subprocess.Popen(
         [sys.executable, "-c", DRIVER, started.address, str(recipe)],

@@ -152,11 +152,6 @@ def test_a_failed_job_has_its_drivers_code(code, told):
     assert ending("FAILED", code=code, summary=DONE) == ("failed", told)
 
 
-def test_a_stopped_job_is_no_success(tmp_path):
-    (tmp_path / "manifest.json").write_text("{}")
-    assert ending("STOPPED", summary=DONE, output=tmp_path) == ("stopped", 7)
-
-
 def test_a_success_without_its_last_file_is_none(tmp_path):
     assert ending("SUCCEEDED", summary=DONE, output=tmp_path) == ("unfinished", 4)
     (tmp_path / "manifest.json").write_text("{}")

@@ -8,7 +8,7 @@ from io import BytesIO
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.submit import JobState, RayJobs, Submission, ray_jobs, submission
+from nanotok_ray.cluster.submit import RayJobs, Submission, ray_jobs, submission
 from nanotok_ray.errors import RefusedError, UnreachableError
 from nanotok_ray.job import Summary
 from tests.support.job_server import job_server
@@ -55,15 +55,6 @@ def test_a_job_is_started_with_its_recipe_alone_and_only_once(server):
         assert packed.read("web.toml") == b"# a recipe"
     assert os.environ["RAY_ADDRESS"] == "http://127.0.0.1:9"
     assert "RAY_API_SERVER_ADDRESS" not in os.environ
-
-
-def test_a_job_is_told_as_it_is(server):
-    server.add("web", "FAILED", exit_code=3, log="é\n", digest="d1")
-    jobs = RayJobs(server.address)
-    told = JobState(status="FAILED", exit_code=3, digest="d1")
-    assert jobs.state("web") == told
-    assert jobs.states() == {"web": told}
-    assert jobs.whole_log("web") == "é\n"
 
 
 @pytest.mark.parametrize("fault", ["close", "hang", "lost", 200, 404, 500, 502])

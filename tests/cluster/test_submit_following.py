@@ -1,13 +1,12 @@
 """Starting and following a job on a job server that goes away, comes back, and loses answers."""
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nanotok_ray.cluster.submit import Follower, JobState, Starter, Submission, next_id
+from nanotok_ray.cluster.submit import Follower, JobState, Starter, Submission
 from nanotok_ray.cluster.submit.submission import ENDED, LAST_SECONDS, PAUSE, TICK
 from nanotok_ray.errors import RefusedError, UnreachableError
 
@@ -137,22 +136,6 @@ def test_a_log_that_cannot_be_read_costs_the_last_seconds_alone():
     assert (told, shown) == ([], [])
 
 
-def test_a_log_that_takes_long_to_read_is_read_less_often():
-    own, _, shown = follower(["RUNNING"], timeout=600)
-    reads, read = [], own.log.read
-
-    def slow():
-        reads.append(own.clock.now())
-        own.clock.wait(4)
-        return read()
-
-    own.log.read = slow
-    own.follow()
-    assert len(shown) > 50
-    assert all(after - before >= 44 for before, after in pairwise(reads))
-    assert 600 / 60 <= len(reads) <= 600 / 40
-
-
 def test_an_outage_is_told_once_and_so_is_its_end():
     own, told, _ = follower(["RUNNING", AWAY, AWAY, "RUNNING", UNKNOWN, "SUCCEEDED"])
     own.follow()
@@ -270,9 +253,3 @@ def test_a_server_that_is_away_is_given_up_and_a_wrong_token_at_once():
     with pytest.raises(RefusedError):
         start(server)
     assert server.started == []
-
-
-@given(st.dictionaries(IDS, STATES))
-def test_a_new_attempt_has_a_number_that_none_had(jobs):
-    own, is_there = next_id("web", jobs)
-    assert (own in jobs) == is_there

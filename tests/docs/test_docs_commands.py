@@ -23,7 +23,7 @@ from nanotok_ray.recipe import (
 )
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 from tests.support import cli_commands
-from tests.support.doc_commands import has_command, head_commands, steps_of, words_of
+from tests.support.doc_commands import head_commands, steps_of, words_of
 from tests.support.doc_folder import RECIPE, ROOT, make_folder
 from tests.support.executors import InProcess
 
@@ -369,39 +369,3 @@ def test_the_readme_loads_and_is_short(tmp_path):
     (tmp_path / "recipe.toml").write_text(recipe_of(steps_of(page)), "utf-8")
     assert len(load_recipe(str(tmp_path / "recipe.toml")).sources) == 3
     assert len(page.splitlines()) <= 150
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "nanotok prepare",
-        "nanotok prepare recipe.toml --no-such-flag",
-        "nanotok no-such-command",
-        "make no-such-verb",
-        "python -m jobs.no_such_job recipe.toml",
-        "python examples/no_such_file.py",
-        "ray job submit --no-such-flag -- python -m jobs.prepare recipe.toml",
-        "ray job submit -- python -m jobs.prepare recipe.toml --no-such-flag",
-        "ray up no-such-file.yaml",
-        "ray exec cluster.yaml 'RAY_ADDRESS=auto nanotok prepare'",
-        "kubectl create --no-such-flag",
-        "kubectl create -f deploy/no-such-file.yaml",
-        "docker run it",
-        "unheard-of program",
-        "pip install '.[no-such-extra]'",
-        "uv pip install './dist/nanotok_ray-0.1.0-...whl[s3,no-such-extra]'",
-    ],
-)
-def test_a_wrong_command_is_found_out(line, capsys):
-    with pytest.raises((AssertionError, ModuleNotFoundError)):
-        check(words_of(line), may_run=False)
-
-
-def test_a_command_that_fails_is_found_out(place, capsys):
-    with pytest.raises(AssertionError):
-        check(words_of("nanotok verify /data/nowhere"), may_run=True, place=place)
-
-
-def test_blocks_without_a_language_are_looked_through():
-    assert has_command("FOO\nnanotok plan a.toml\n")
-    assert not has_command("jobs/   what `ray job submit` runs\nnanotok-tokenizer 1\n")

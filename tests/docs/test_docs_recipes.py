@@ -185,19 +185,3 @@ def test_presets_and_choices_are_all_named():
         assert f'"preset:{name}"' in PAGE
         assert all(f"`{token}`" in PAGE for token in preset.special_tokens)
     assert set(re.findall(r"not `(\w+)`", rows("[[source]]")["name"][2])) <= set(RESERVED_NAMES)
-
-
-def test_variables_are_read_as_the_page_says(monkeypatch):
-    monkeypatch.setenv("WHERE", "/mine")
-    monkeypatch.delenv("NOT_SET", raising=False)
-
-    def path(value):
-        return parse_recipe(SMALL.replace("/data/out", value)).output.path
-
-    assert path("${WHERE}/a") == "/mine/a"
-    assert path("${NOT_SET:-/other}/a") == "/other/a"
-    assert path("/x/$${WHERE}") == "/x/${WHERE}"
-    assert path("/x/$WHERE") == "/x/$WHERE"
-    assert path("s3://bucket/a") == "s3://bucket/a"
-    with pytest.raises(RecipeError, match="NOT_SET"):
-        path("${NOT_SET}/a")

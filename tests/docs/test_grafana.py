@@ -2,7 +2,6 @@
 
 import json
 import re
-from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -81,31 +80,3 @@ def test_counters_are_asked_for_their_rate_and_gauges_are_not(queries):
         for name in names_in(query) & OURS.keys():
             is_rate = re.search(rf"(rate|increase)\({name}\b", query) is not None
             assert is_rate == (OURS[name].kind != "Gauge")
-
-
-def test_panels_have_ids_and_places_of_their_own(dashboard):
-    panels = dashboard["panels"]
-    assert len({panel["id"] for panel in panels}) == len(panels)
-    assert len({panel["title"] for panel in panels}) == len(panels)
-    for panel in panels:
-        place = panel["gridPos"]
-        assert place["x"] >= 0
-        assert place["x"] + place["w"] <= 24
-        assert panel["description"]
-        references = [target["refId"] for target in panel["targets"]]
-        assert len(set(references)) == len(references)
-    for one, other in combinations((panel["gridPos"] for panel in panels), 2):
-        beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
-        below = one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
-        assert beside or below
-
-
-@pytest.mark.parametrize(
-    "title",
-    [
-        *("Progress by stage", "Text per second by stage", "Seconds of a slice"),
-        *("Failed attempts by cause", "Time left of the stage", "CPUs in use"),
-    ],
-)
-def test_what_is_wanted_is_there(dashboard, title):
-    assert title in {panel["title"] for panel in dashboard["panels"]}

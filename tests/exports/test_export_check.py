@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nanotok_ray.errors import CorruptOutputError, TransientIOError
-from nanotok_ray.exports import ExportWork, Llmc, Mds, Raw, check_unit, export_unit, unit_problems
+from nanotok_ray.exports import Raw, check_unit, export_unit, unit_problems
 from nanotok_ray.storage import Folder
 from tests.support.made_output import BOS, MadeSource, export_here, made_output, works_of
 
@@ -82,30 +82,6 @@ def test_a_file_of_another_size_is_told_with_both(made):
     assert f"{folder.join(name)} has 5 bytes, its record says 152" in problem
 
 
-def test_an_exported_unit_is_left_alone(made, monkeypatch):
-    out, folder = made
-    (work,) = works_of(out, Raw(), folder)
-    assert isinstance(work, ExportWork)
-    export_unit(work)
-    monkeypatch.setattr(Raw, "write", None)
-    assert export_unit(work) == work.unit.num_bytes
-
-
-def test_a_record_goes_before_its_files_are_written_again(made):
-    out, folder = made
-    found = []
-
-    class WatchedMds(Mds):
-        def write(self, unit, corpus, target):
-            found.append(folder.list("records/"))
-            return super().write(unit, corpus, target)
-
-    export_here(out, Mds(size_limit=5000), folder)
-    assert folder.list("records/") != []
-    export_unit(works_of(out, WatchedMds(size_limit=5001), folder)[0])
-    assert found == [[]]
-
-
 @pytest.mark.parametrize("own", [{"documents": 3}, {"tokens": 6}])
 def test_a_shard_that_is_not_what_shards_idx_says(own, made):
     out, folder = made
@@ -129,10 +105,3 @@ def test_a_unit_without_a_record_that_fits_is_told(made):
     (work,) = works_of(out, Raw(), folder)
     (problem,) = check_unit(work)
     assert "has no record that fits: export again" in problem
-
-
-def test_names_that_hold_a_number_depend_on_it(made):
-    out, folder = made
-    for layout, is_same in ((Raw(), True), (Llmc(), False)):
-        (work,) = works_of(out, layout, folder)
-        assert (replace(work, unit=replace(work.unit, number=7)).key == work.key) == is_same

@@ -195,6 +195,10 @@ def test_commands_that_are_wrong_or_too_early(tmp_path, capsys):
     next((tmp_path / "out/export/raw").rglob("*.offsets.npy")).write_bytes(b"?")
     assert main(["verify", f"{out}/export/raw"]) == 4
     assert "delete the files above and export again" in capsys.readouterr().err
+    elsewhere = str(tmp_path / "elsewhere")
+    assert main(["export", out, "--to", "raw", "--output", elsewhere]) == 0
+    assert main(["verify", elsewhere]) == 4
+    assert main(["verify", elsewhere, "--of", out]) == 0
 
 
 @pytest.mark.parametrize("name", ["raw", "mds", "megatron"])

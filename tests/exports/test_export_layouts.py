@@ -6,34 +6,17 @@ import numpy as np
 import pytest
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.exports import LAYOUTS, Megatron, parse_layout
+from nanotok_ray.exports import LAYOUTS, parse_layout
 from nanotok_ray.storage import Folder
 from tests.support.made_output import (
     BOS,
     MadeSource,
     export_here,
-    exported_documents,
     made_output,
-    native_documents,
 )
 
 TEXT = MadeSource(name="web", shards=[[[BOS, 5, 6], [BOS], [BOS, 7]], [[BOS, 9, 9, 9]], []])
 CHAT = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2, 3, 4], [BOS, 8]]])
-VAL = MadeSource(name="web", split="val", shards=[[[BOS, 65535, 0]]])
-
-
-@pytest.mark.parametrize("item_bytes", [2, 4])
-@pytest.mark.parametrize("name", ["raw", "datatrove"])
-def test_every_document_comes_back(name, item_bytes, tmp_path, folder):
-    out = made_output(tmp_path / "out", TEXT, VAL, CHAT, item_bytes=item_bytes)
-    layout = parse_layout(name)
-    exported, corpus = export_here(out, layout, folder)
-    read = exported_documents(exported, corpus, folder, layout)
-    assert read == native_documents([each.unit for each in exported])
-    assert [ids for ids, _ in read] == [
-        d for s in (TEXT, VAL, CHAT) for one in s.shards for d in one
-    ]
-    assert sum(each.written.tokens for each in exported) == sum(len(ids) for ids, _ in read)
 
 
 @pytest.mark.parametrize("name", ["raw", "datatrove"])
@@ -106,12 +89,6 @@ def test_a_native_file_that_was_changed_is_not_exported(name, suffix, tmp_path, 
 def test_wrong_layouts_are_refused(text, message):
     with pytest.raises(ExportError, match=message):
         parse_layout(text)
-
-
-def test_options_are_read():
-    assert parse_layout("megatron:datasets=3") == Megatron(datasets=3)
-    assert parse_layout("megatron").joined == 1
-    assert parse_layout("mds:size_limit=4096").options == {"size_limit": 4096}
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

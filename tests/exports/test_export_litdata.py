@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.exports import Litdata, parse_layout, unit_problems
+from nanotok_ray.exports import Litdata, unit_problems
 from nanotok_ray.storage import Folder
 from tests.support.made_output import BOS, MadeSource, export_here, made_output, native_documents
 
@@ -129,18 +129,6 @@ def _units(shards):
     return [[one for document in own for one in document] for own in shards]
 
 
-def test_each_source_and_split_is_a_dataset(tmp_path, folder):
-    val = MadeSource(name="web", split="val", shards=[[[BOS, 65535, 0]]])
-    out = made_output(tmp_path / "out", TEXT, val, CHAT)
-    layout = parse_layout("litdata:block_size=3")
-    export_here(out, layout, folder)
-    assert list(blocks_as_litdata_reads(folder, "web/val", 3)) == [[BOS, 65535, 0]]
-    assert list(blocks_as_litdata_reads(folder, "chat/train", 3)) == [[BOS, 1, 2], [3, 4, BOS]]
-    assert folder.read_bytes("chat/train/left-over.bin") == struct.pack("<H", 8)
-    assert not layout.keeps_documents
-    assert layout.masks is None
-
-
 def test_another_content_has_another_cache(tmp_path):
     told = []
     for number in (1, 1, 2):
@@ -163,25 +151,3 @@ def test_a_chunk_that_contradicts_itself_is_told(tmp_path, folder):
     with pytest.raises(CorruptOutputError, match="2 blocks"):
         list(layout.read(exported[0], corpus, folder))
     assert list(unit_problems(exported[0], layout, corpus, folder))
-
-
-def test_a_rest_that_is_lost_is_told(tmp_path, folder):
-    out = made_output(tmp_path / "out", CHAT)
-    layout = Litdata(block_size=3)
-    exported, corpus = export_here(out, layout, folder)
-    assert list(unit_problems(exported[0], layout, corpus, folder)) == []
-    (name,) = exported[0].names(".rest")
-    folder.remove(name)
-    (problem,) = unit_problems(exported[0], layout, corpus, folder)
-    assert f"{name} is missing" in problem
-
-
-def test_rests_of_many_units_are_joined_in_order(tmp_path, folder):
-    shards = [[[number] * (number % 3)] for number in range(50)]
-    out = made_output(tmp_path / "out", MadeSource(name="web", shards=shards))
-    export_here(out, Litdata(block_size=7), folder)
-    tokens = [one for own in shards for one in own[0]]
-    blocks = [tokens[first : first + 7] for first in range(0, len(tokens) - 6, 7)]
-    assert list(blocks_as_litdata_reads(folder, "web/train", 7)) == blocks
-    assert len(tokens) % 7 == 0
-    assert not folder.exists("web/train/left-over.bin")

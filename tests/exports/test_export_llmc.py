@@ -13,9 +13,7 @@ from tests.support.made_output import (
     END,
     MadeSource,
     export_here,
-    exported_documents,
     made_output,
-    native_documents,
 )
 
 TEXT = MadeSource(name="web", shards=[[[BOS, 5, 6], [BOS], [BOS, 7]], [], [[BOS, 9, 9]]])
@@ -24,10 +22,6 @@ VAL = MadeSource(name="web", split="val", shards=[[[BOS, 65535, 0]]])
 documents = st.lists(
     st.lists(st.integers(0, BOS - 1), max_size=6).map(lambda ids: [BOS, *ids]), max_size=8
 )
-
-
-def header(*values):
-    return np.array([*values, *[0] * (256 - len(values))], "<i4").tobytes()
 
 
 def bin_names(folder):
@@ -42,42 +36,6 @@ def read_as_llm_c(folder, name):
     assert head[2] > 0
     assert len(data) == 1024 + 2 * head[2] < 2**31
     return np.frombuffer(data[1024:], "<u2").tolist()
-
-
-def test_bytes_of_2(tmp_path, folder):
-    export_here(made_output(tmp_path / "out", TEXT, VAL, CHAT), Llmc(), folder)
-    assert folder.read_bytes("web/train/web_train_000000.bin") == header(20240520, 1, 6) + bytes(
-        np.array([BOS, 5, 6, BOS, BOS, 7], "<u2")
-    )
-    index = folder.read_bytes("web/train/web_train_000000.bos.idx")
-    assert index == np.array([0, 3, 4], "<i4").tobytes()
-    assert bin_names(folder) == [
-        "chat/train/chat_train_000000.bin",
-        "web/train/web_train_000000.bin",
-        "web/train/web_train_000002.bin",  # a shard without documents has no file
-        "web/val/web_val_000000.bin",
-    ]
-    for name in bin_names(folder):
-        assert read_as_llm_c(folder, name)[0] == BOS
-
-
-def test_bytes_of_4(tmp_path, folder):
-    export_here(made_output(tmp_path / "out", VAL, item_bytes=4), Llmc(), folder)
-    assert folder.read_bytes("web/val/web_val_000000.bin") == header(20240801, 7, 3) + bytes(
-        np.array([BOS, 65535, 0], "<u4")
-    )
-
-
-@settings(max_examples=10, deadline=None)
-@given(shards=st.lists(documents, max_size=3), item_bytes=st.sampled_from([2, 4]))
-def test_every_document_comes_back(tmp_path_factory, shards, item_bytes):
-    root = tmp_path_factory.mktemp("made")
-    folder, source = Folder(str(root / "export")), MadeSource(name="web", shards=shards)
-    out = made_output(root / "out", VAL, source, item_bytes=item_bytes)
-    exported, corpus = export_here(out, Llmc(), folder)
-    read = exported_documents(exported, corpus, folder, Llmc())
-    assert read == native_documents([each.unit for each in exported])
-    assert all(ids[0] == BOS for ids, _ in read)
 
 
 @settings(max_examples=10, deadline=None)

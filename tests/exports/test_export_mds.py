@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import struct
 
 import numpy as np
 import pytest
@@ -19,106 +18,11 @@ from tests.support.made_output import (
     export_here,
     exported_documents,
     made_output,
-    mask_of,
     native_documents,
 )
 
 ZEROS = "0" * 16
-TEXT = MadeSource(name="web", shards=[[[BOS, 5, 6], [], [BOS, 7]], [[BOS, 9]], []])
-CHAT = MadeSource(
-    name="chat", kind="chat", shards=[[[BOS, 1, 2, 3], [BOS] * 300]], with_document_ids=True
-)
 VAL = MadeSource(name="web", split="val", shards=[[[BOS, 65535, 0]]])
-
-
-def plain_array(values, code):
-    """Return an array as MDS has it, by the book."""
-    shape = struct.pack("<BB", 4, len(values)) if len(values) < 256 else None
-    shape = shape or struct.pack("<BH", 5, len(values))
-    return shape + struct.pack(f"<{len(values)}{code}", *values)
-
-
-def plain_sample(*columns):
-    return struct.pack(f"<{len(columns)}I", *map(len, columns)) + b"".join(columns)
-
-
-def plain_part(samples, columns, limit=1 << 26):
-    """Return a part, by the book."""
-    config = {
-        "column_encodings": list(columns.values()),
-        "column_names": list(columns),
-        "column_sizes": [None] * len(columns),
-        "compression": None,
-        "format": "mds",
-        "hashes": ["sha1"],
-        "size_limit": limit,
-        "version": 2,
-    }
-    text = json.dumps(config).encode()
-    position = 4 + 4 * (len(samples) + 1) + len(text)
-    positions = [position]
-    for sample in samples:
-        position += len(sample)
-        positions.append(position)
-    head = struct.pack(f"<{len(positions) + 1}I", len(samples), *positions)
-    return head + text + b"".join(samples)
-
-
-@pytest.mark.parametrize(("item_bytes", "code"), [(2, "H"), (4, "I")])
-def test_bytes_of_a_text_part(item_bytes, code, tmp_path, folder):
-    out = made_output(tmp_path / "out", TEXT, item_bytes=item_bytes)
-    exported, _ = export_here(out, Mds(), folder)
-    samples = [plain_sample(plain_array(ids, code)) for ids in ([BOS, 5, 6], [BOS, 7])]
-    want = plain_part(samples, {"tokens": f"ndarray:uint{8 * item_bytes}"})
-    assert folder.read_bytes(f"web/train/part-00000-000-{ZEROS}.00000.mds") == want
-    assert not folder.exists(f"web/train/part-00002-000-{ZEROS}.00000.mds")  # no document
-    assert [each.written.documents for each in exported] == [2, 1, 0]
-    assert exported[0].written.left_out == {"documents without a token": 1}
-    assert exported[1].written.left_out == {}
-
-
-def test_bytes_of_a_chat_part(tmp_path, folder):
-    out = made_output(tmp_path / "out", CHAT)
-    export_here(out, Mds(), folder)
-    stem = f"chat/train/part-00000-000-{ZEROS}"
-    samples = [
-        plain_sample(
-            f"{stem}#{number}".encode(),
-            plain_array(mask_of(ids).tolist(), "B"),
-            plain_array(ids, "H"),
-        )
-        for number, ids in enumerate(CHAT.shards[0])
-    ]
-    columns = {"id": "str", "loss_mask": "ndarray:uint8", "tokens": "ndarray:uint16"}
-    assert folder.read_bytes(f"{stem}.00000.mds") == plain_part(samples, columns)
-
-
-def test_an_index_for_each_source_and_split(tmp_path, folder):
-    out = made_output(tmp_path / "out", TEXT, VAL, CHAT)
-    export_here(out, Mds(), folder)
-    found = [name for name in folder.list() if name.endswith("index.json")]
-    assert found == [f"{place}/index.json" for place in ("chat/train", "web/train", "web/val")]
-    for name in found:
-        for shard in json.loads(folder.read_bytes(name))["shards"]:
-            raw = shard["raw_data"]
-            data = folder.read_bytes(f"{name.removesuffix('index.json')}{raw['basename']}")
-            sha1 = hashlib.sha1(data).hexdigest()
-            assert raw == {
-                "basename": raw["basename"],
-                "bytes": len(data),
-                "hashes": {"sha1": sha1},
-            }
-            assert shard["samples"] == struct.unpack_from("<I", data)[0]
-            told = {
-                key: shard[key] for key in shard if key not in ("raw_data", "samples", "zip_data")
-            }
-            assert json.dumps(told, sort_keys=True).encode() in data[:400]
-    web = json.loads(folder.read_bytes("web/train/index.json"))
-    assert [shard["samples"] for shard in web["shards"]] == [2, 1]
-    assert [shard["raw_data"]["basename"][:10] for shard in web["shards"]] == [
-        "part-00000",
-        "part-00001",
-    ]
 
 
 def test_a_source_of_empty_documents_has_an_index_of_no_parts(tmp_path, folder):
@@ -168,13 +72,6 @@ def test_any_documents_come_back_cut_at_the_limit(
         sizes += np.diff(positions).tolist()
         overhead = int(positions[0]) - 4 - 4 * (part["samples"] + 1)
     assert [part["samples"] for part in parts] == plain_cut(sizes, overhead, limit)
-
-
-def test_a_document_above_the_limit_has_a_part_of_its_own(tmp_path, folder):
-    documents = [[1] * 3000, [2], [3] * 3000, [4], [5]]
-    out = made_output(tmp_path / "out", MadeSource(name="web", shards=[documents]))
-    exported, _ = export_here(out, Mds(size_limit=4096), folder)
-    assert [part["samples"] for part in exported[0].written.details["parts"]] == [1, 1, 1, 2]
 
 
 def test_a_document_beyond_the_format_is_named(tmp_path, folder, monkeypatch):

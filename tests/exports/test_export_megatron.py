@@ -17,7 +17,6 @@ from tests.support.made_output import (
     export_here,
     exported_documents,
     made_output,
-    mask_of,
     native_documents,
 )
 
@@ -41,44 +40,6 @@ def index(lengths, *, code, size):
 
 def data_names(folder):
     return [name for name in folder.list() if not name.startswith("records/")]
-
-
-@pytest.mark.parametrize(("item_bytes", "code"), [(2, 8), (4, 4)])
-def test_bytes_of_joined_shards(item_bytes, code, tmp_path, folder):
-    out = made_output(tmp_path / "out", TEXT, VAL, item_bytes=item_bytes)
-    export_here(out, Megatron(), folder)
-    prefix = "web/train/web_train_00000_text_document"
-    ids = [BOS, 5, 6, BOS, 7, BOS, 9, 9, 9]
-    assert folder.read_bytes(f"{prefix}.bin") == np.array(ids, f"<u{item_bytes}").tobytes()
-    wanted = index([3, 0, 2, 4], code=code, size=item_bytes)
-    assert folder.read_bytes(f"{prefix}.idx") == wanted
-    assert data_names(folder) == [
-        f"{prefix}.bin",
-        f"{prefix}.idx",
-        "web/val/web_val_00000_text_document.bin",
-        "web/val/web_val_00000_text_document.idx",
-    ]
-
-
-@pytest.mark.parametrize("datasets", [1, 2])
-def test_bytes_of_labels(datasets, tmp_path, folder):
-    out = made_output(tmp_path / "out", CHAT)
-    export_here(out, Megatron(datasets=datasets), folder)
-    labels = b"".join(
-        folder.read_bytes(f"chat/train/chat_train_{number:05d}_text_label_document.bin")
-        for number in range(datasets)
-    )
-    wanted = [
-        one if trained else -100
-        for shard in CHAT.shards
-        for document in shard
-        for one, trained in zip(document, mask_of(document), strict=True)
-    ]
-    assert -100 in wanted
-    assert 65535 in wanted
-    assert np.frombuffer(labels, "<i4").tolist() == wanted
-    first = folder.read_bytes("chat/train/chat_train_00000_text_label_document.idx")
-    assert first == index([5, 2, 2] if datasets == 1 else [5, 2], code=4, size=4)
 
 
 def test_a_single_shard_is_linked(tmp_path, folder):
@@ -143,11 +104,6 @@ def test_a_dataset_without_tokens_has_no_files(tmp_path, folder):
         {"no tokens in the whole dataset": 2},
         {},
     ]
-
-
-def test_more_datasets_than_shards(tmp_path, folder):
-    exported, _ = export_here(made_output(tmp_path / "out", CHAT), Megatron(datasets=9), folder)
-    assert [each.unit.number for each in exported] == [0, 1]
 
 
 @pytest.mark.parametrize(

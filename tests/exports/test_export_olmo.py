@@ -57,32 +57,9 @@ def test_documents_that_end_with_it_are_linked(tmp_path, folder):
     assert (tmp_path / "export" / f"{stem('kept')}.npy").stat().st_ino == own.st_ino
 
 
-@pytest.mark.parametrize("item_bytes", [2, 4])
-def test_it_is_moved_from_front_to_end(tmp_path, folder, item_bytes):
-    out = made_output(tmp_path / "out", MOVED, item_bytes=item_bytes)
-    exported, _ = export_here(out, parse_layout("olmo"), folder)
-    assert ids_of(folder, stem("moved"), item_bytes) == [5, 6, BOS, BOS, 7, BOS]
-    assert ids_of(folder, stem("moved", 1), item_bytes) == [9, 9, BOS]
-    assert [each.written.tokens for each in exported] == [6, 3]
-
-
-def test_it_is_added_where_documents_lack_it(tmp_path, folder):
-    out = made_output(tmp_path / "out", ADDED)
-    exported, _ = export_here(out, parse_layout("olmo"), folder)
-    assert ids_of(folder, stem("added")) == [5, 6, BOS, BOS, 7, BOS, BOS]
-    assert [(each.written.documents, each.written.tokens) for each in exported] == [(4, 7)]
-
-
-def test_masks_go_along(tmp_path, folder):
-    made_mask = [*mask_of([0] * 5), *mask_of([0] * 2)]
-    out = made_output(tmp_path / "out", CHAT)
-    export_here(out, parse_layout("olmo"), folder)
-    assert ids_of(folder, stem("chat")) == [1, 2, 3, END, BOS, 8, BOS]
-    mask = list(folder.read_bytes(f"{stem('chat')}.label_mask"))
-    assert mask == [*made_mask[1:5], made_mask[0], made_mask[6], made_mask[5]]
-    assert all(b in (0, 1) for b in mask)
+def test_a_token_that_is_added_is_not_trained_on(tmp_path, folder):
     other = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2], [BOS]]])
-    out = made_output(tmp_path / "other", other)
+    out = made_output(tmp_path / "out", other)
     export_here(out, parse_layout("olmo:end_token=<|assistant_end|>"), folder)
     assert ids_of(folder, stem("chat")) == [BOS, 1, 2, END, BOS, END]
     assert list(folder.read_bytes(f"{stem('chat')}.label_mask")) == [0, 1, 1, 0, 0, 0]
@@ -114,13 +91,6 @@ def test_lines_of_the_index(tmp_path, folder):
     assert lines_of(folder, name)[3] == f"6,7,{name}#3,{name},3"
     data = folder.read_bytes(f"{name}.csv.gz")
     assert data[3:8] == bytes(5)  # no flags, so no name; no time
-
-
-def test_document_ids_in_the_index(tmp_path, folder):
-    source = MadeSource(name="web", shards=[[[BOS], [BOS, 1]]], with_document_ids=True)
-    export_here(made_output(tmp_path / "out", source), parse_layout("olmo"), folder)
-    name = stem("web")
-    assert lines_of(folder, name) == [f"0,1,{name}#0,{name},0", f"1,3,{name}#1,{name},1"]
 
 
 def test_ids_of_any_text_keep_a_line_a_line(tmp_path, folder):
@@ -206,12 +176,6 @@ def test_an_end_token_that_is_none_is_refused(text, tmp_path, folder):
         ExportError, match=r"is not a special token.*<\|assistant_end\|>, <\|bos\|>"
     ):
         export_here(out, parse_layout(text), folder)
-
-
-def test_a_chat_that_holds_the_chosen_token_is_refused(tmp_path, folder):
-    out = made_output(tmp_path / "out", CHAT)
-    with pytest.raises(ExportError, match=r"source chat.*document 0 holds <.assistant_end.> at"):
-        export_here(out, parse_layout("olmo:end_token=<|assistant_end|>"), folder)
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".csv.gz", ".label_mask"])

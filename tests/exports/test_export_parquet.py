@@ -30,33 +30,11 @@ LAYOUT = parse_layout("parquet")
 LABELS = parse_layout("parquet:mask_column=labels")
 TEXT = MadeSource(name="web", shards=[[[BOS, 5, 6], [], [BOS]], [[BOS, 9]], []])
 CHAT = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2, 3, 4], [BOS, 8]]])
-VISION = MadeSource(name="pages", kind="vision", shards=[[[BOS, 1, 2], [BOS, 8]]])
 
 
 def table(folder: Folder, source: str, shard: int = 0) -> pa.Table:
     name = f"{source}/train/part-{shard:05d}-000-{'0' * 16}.parquet"
     return pq.read_table(io.BytesIO(folder.read_bytes(name)))
-
-
-@pytest.mark.parametrize("item_bytes", [2, 4])
-def test_rows_of_text(tmp_path, folder, item_bytes):
-    export_here(made_output(tmp_path / "out", TEXT, item_bytes=item_bytes), LAYOUT, folder)
-    rows = table(folder, "web")
-    assert rows.column_names == ["input_ids"]
-    assert rows.schema.field("input_ids").type.value_type == pa.int32()
-    assert rows.to_pylist() == [{"input_ids": own} for own in TEXT.shards[0]]
-    assert table(folder, "web", 2).num_rows == 0
-    assert table(folder, "web", 2).schema.equals(rows.schema)
-
-
-@pytest.mark.parametrize("source", [CHAT, VISION])
-def test_masks_are_what_trl_takes(tmp_path, folder, source):
-    export_here(made_output(tmp_path / "out", source), LAYOUT, folder)
-    rows = table(folder, source.name)
-    assert rows.schema.field("assistant_masks").type.value_type == pa.int8()
-    assert rows.column("assistant_masks").to_pylist() == [
-        mask_of(own).tolist() for own in source.shards[0]
-    ]
 
 
 def test_a_shard_without_tokens_has_the_columns_of_its_source(tmp_path, folder):
@@ -123,23 +101,6 @@ def test_metadata_and_compression(tmp_path, folder):
     own = {key: file.schema_arrow.metadata[key] for key in (b"layout", b"tokenizer_sha256")}
     assert own == {b"layout": b"parquet 1", b"tokenizer_sha256": b"0" * 64}
     assert file.metadata.row_group(0).column(0).compression == "ZSTD"
-
-
-def test_a_row_group_is_a_batch(tmp_path, folder):
-    source = MadeSource(name="web", shards=[[[1, 2], [3, 4], [5] * 9, [6]]])
-    export_here(made_output(tmp_path / "out", source), LAYOUT, folder, batch_bytes=8)
-    name = f"web/train/part-00000-000-{'0' * 16}.parquet"
-    file = pq.ParquetFile(io.BytesIO(folder.read_bytes(name)))
-    groups = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
-    assert groups == [2, 1, 1]
-    assert file.read().column("input_ids").to_pylist() == source.shards[0]
-
-
-def test_the_same_bytes_twice(tmp_path, folder):
-    out = made_output(tmp_path / "out", TEXT, CHAT)
-    first, _ = export_here(out, LAYOUT, folder)
-    second, _ = export_here(out, LAYOUT, Folder(str(tmp_path / "second")))
-    assert [each.files for each in first] == [each.files for each in second]
 
 
 @pytest.mark.parametrize("value", ["masks", "", "input_ids"])

@@ -5,7 +5,6 @@ The peers that are too large for this are in tests/peers; the last tests here ar
 
 import pickle
 import struct
-import sys
 from itertools import pairwise
 
 import numpy as np
@@ -20,10 +19,7 @@ from nanotok_ray.api import export
 from nanotok_ray.exports import parse_layout
 from nanotok_ray.loader import open_shards
 from nanotok_ray.storage import Folder
-from tests.peers.job import Made
-from tests.peers.readers import Check
-from tests.peers.run import FAILED, MISSING, OK, checked, row_of
-from tests.support.finished_output import copy_of, finished_output
+from tests.support.finished_output import finished_output
 from tests.support.small_corpus import texts
 
 LAYOUTS = ("raw", "parquet", "megatron", "datatrove")
@@ -140,34 +136,3 @@ def test_documents_are_what_other_tokenizers_make_of_the_texts(out, peer):
     read = [text for seed in range(2) for text in texts(40, seed=seed)]
     assert any("<|bos|>" in text for text in read)
     assert [[bos, *encode(text)] for text in read] == [ids for ids, _ in native(out, "web/train")]
-
-
-RAW = Check(layout="raw", peers=("numpy",))
-
-
-def row_by(run, out, **versions):
-    made = Made(out=out, texts=(), chats=())
-    return run(RAW, made, python=sys.executable, versions=versions)
-
-
-def test_the_runner_of_the_peers_tells_what_is_equal_and_what_is_not(root, tmp_path, capsys):
-    out = copy_of(root / "out", tmp_path / "out")
-    row = row_by(checked, out, numpy="2")
-    assert (row.outcome, row.reader) == (OK, "numpy 2")
-    assert f"{sum(len(native(out, place)) for place in PLACES)} documents" in row.compared
-    (path, *_) = files(out, "raw", "web/val", ".offsets.npy")
-    offsets = np.load(path)
-    offsets[1] += 1
-    np.save(path, offsets)
-    assert row_by(checked, out, numpy="2").outcome == FAILED
-    assert "documents: web/val" in capsys.readouterr().out
-
-
-def test_the_runner_of_the_peers_names_one_that_is_not_installed(out):
-    row = row_by(checked, out)
-    assert (row.outcome, row.compared) == (MISSING, "without numpy")
-
-
-def test_the_runner_of_the_peers_says_why_an_export_failed(tmp_path, capsys):
-    assert row_by(row_of, tmp_path / "nothing", numpy="2").outcome == FAILED
-    assert "manifest.json" in capsys.readouterr().out

@@ -154,36 +154,6 @@ def check_tokenizing(plan, done):
         assert done["export"] == sum(len(exporting.todo) for exporting in plan.exports)
 
 
-def test_a_plan_without_training_has_no_part_on_learning(finished, tmp_path):
-    job = job_of(finished, [f"tokenizer.path={finished / 'out/tokenizer'}", *SETTINGS[2:3]])
-    assert decide(job).training is None
-    assert "learn" not in decide(job).values
-    assert decide(job, "tokenize").training is None
-
-
-def test_an_export_that_is_not_whole_is_to_be_done(finished):
-    root = damaged(finished, ["out/export/raw/export.json"])
-    plan = decide(job_of(root, SETTINGS[:3]))
-    assert [exporting.is_done for exporting in plan.exports] == [False]
-    assert plan.output is not None
-    assert not plan.is_done
-
-
-def test_before_training_the_part_on_tokenizing_is_pending(tmp_path):
-    write_corpus(tmp_path / "in")
-    plan = decide(job_of(tmp_path, []))
-    assert (plan.tokenizer, plan.tokenizing, plan.output) == (None, None, None)
-    assert plan.values["tokenize"]["todo"] == sum(1 for _ in plan.plan.slices())
-    assert plan.has_tasks
-    assert not plan.is_done
-
-
-def test_tokenizing_needs_a_tokenizer_in_the_plan_as_in_the_job(tmp_path):
-    write_corpus(tmp_path / "in")
-    with pytest.raises(IncompleteOutputError, match="train one first"):
-        decide(job_of(tmp_path, []), "tokenize")
-
-
 @pytest.mark.parametrize("fails", [False, True])
 def test_the_page_is_written_while_the_lease_is_held_and_after_the_end_is_known(
     tmp_path, in_process, fails
@@ -206,14 +176,3 @@ def test_the_page_is_written_while_the_lease_is_held_and_after_the_end_is_known(
         run()
     assert seen == [(False, "failed" if fails else "done")]
     assert lease_in_force(out).is_released
-
-
-def test_another_vocabulary_size_is_announced_before_every_shard_is_written_again(finished):
-    root = damaged(finished, [])
-
-    def announced(*overrides):
-        notes = decide(job_of(root, [*SETTINGS[:3], *overrides]), "prepare").notes
-        return [note for note in notes if "learned with other settings" in note]
-
-    assert announced() == []
-    assert len(announced("tokenizer.vocab_size=390")) == 1

@@ -397,17 +397,6 @@ def test_a_recipe_with_mistakes_fails_and_all_of_them_are_told(tmp_path, capsys)
     assert (code, failed) == (5, ["recipe", "source web", "source code", "tokenizer"])
 
 
-def test_a_folder_that_may_not_be_written_fails(tmp_path, capsys, monkeypatch):
-    def refuse(*_, **__):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "mkdir", refuse)
-    code, values, _ = run(capsys, str(tmp_path / "read-only"))
-    failed = [each for each in values["checks"] if each["status"] == "fail"]
-    assert (code, len(failed)) == (5, 1)
-    assert "cannot be written: Permission denied" in failed[0]["found"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "check", "words"),
     [

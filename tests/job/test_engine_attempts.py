@@ -52,27 +52,6 @@ def fail_until_it_ends(attempts, cause):
         now += waits[-1]
 
 
-def test_a_call_that_ends_well_ends_its_slices():
-    attempts = attempts_at(3)
-    [call] = take_all(attempts, 0.0)
-    assert (call.slices, attempts.is_over, attempts.due(0.0)) == ((0, 1, 2), False, None)
-    ended = attempts.ended(call, [GOOD] * 3, 1.0)
-    assert [(each.task.name, each.result, each.attempts) for each in ended] == [
-        ("slice 0", 1, 1),
-        ("slice 1", 1, 1),
-        ("slice 2", 1, 1),
-    ]
-    assert attempts.is_over
-
-
-def test_an_error_ends_its_slice_and_no_other():
-    attempts = attempts_at(3)
-    [call] = take_all(attempts, 0.0)
-    ended = attempts.ended(call, [GOOD, bad(Cause.ERROR), GOOD], 1.0)
-    assert [each.error for each in ended] == [None, "text of ERROR", None]
-    assert attempts.is_over
-
-
 def test_storage_failures_wait_together_and_twice_as_long_each_time():
     attempts = attempts_at(3)
     [call] = take_all(attempts, 0.0)

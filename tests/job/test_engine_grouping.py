@@ -12,8 +12,6 @@ from nanotok_ray.job.scheduler import (
     LEAST_CPUS,
     MAX_BYTES,
     MAX_SLICES,
-    SLICE_BYTES,
-    Waiting,
     groups,
     weight,
 )
@@ -53,30 +51,3 @@ def test_no_call_could_have_taken_the_next_task_too(own, cpus):
         more = sum(map(weight, call)) + weight(following[0])
         assert more > share or len(call) == MAX_SLICES
         left -= sum(map(weight, call))
-
-
-def test_ten_thousand_empty_slices_spread_over_the_cpus():
-    calls = [len(call) for call in groups(tasks_of([0] * 10_000), cpus=8)]
-    assert 50 <= len(calls) <= 100
-    assert max(calls) <= MAX_SLICES
-    assert min(calls[:-1]) >= LEAST_BYTES // SLICE_BYTES
-
-
-def test_a_terabyte_is_cut_into_calls_of_half_a_minute_and_the_last_ones_are_short():
-    calls = [sum(map(weight, call)) for call in groups(tasks_of([256 << 20] * 4096), cpus=64)]
-    assert max(calls) == MAX_BYTES
-    assert calls == sorted(calls, reverse=True)
-    assert calls[-256:] == [256 << 20] * 256
-    assert len(calls) < 1200
-
-
-def test_calls_are_as_small_for_a_cluster_that_has_yet_to_grow():
-    tasks = tasks_of([256 << 20] * 1000)
-    assert list(groups(tasks, cpus=1)) == list(groups(tasks, cpus=32))
-
-
-def test_the_largest_are_first_and_equals_stay_in_order():
-    waiting = Waiting(tasks_of([1 << 30, 9 << 30, 0, 9 << 30, 1]))
-    assert [waiting.take(cpus=1) for _ in range(3)] == [[1], [3], [0]]
-    assert waiting.take(cpus=1) == [2, 4]
-    assert not waiting

@@ -38,18 +38,6 @@ def test_a_call_is_overdue_after_three_times_what_its_size_takes_and_not_before_
     assert first_overdue(pace) == 31
 
 
-def test_the_slowest_fifth_does_not_count():
-    pace = pace_after(*[(100 * MIB, 20.0)] * 40, *[(100 * MIB, 5000.0)] * 10)
-    pace.began(call_of(100 * MIB), 0.0, cpus=4)
-    assert first_overdue(pace) == 61
-
-
-def test_before_any_call_has_ended_a_mebibyte_a_second_is_expected():
-    pace = StragglerDetector(RetryPolicy())
-    pace.began(call_of(100 * MIB), 0.0, cpus=2)
-    assert first_overdue(pace) == 301
-
-
 def test_a_call_runs_since_a_cpu_was_free_for_it():
     pace = pace_after((MIB, 1.0))
     calls = [call_of(MIB) for _ in range(3)]
@@ -130,13 +118,3 @@ def test_a_call_that_wants_more_cpus_than_there_are_is_taken_to_run_alone():
     assert past(pace, 11.0) == [large]
     pace.left(large, 11.0, cpus=1)
     assert pace.num_busy == 0
-
-
-def test_a_call_is_tried_beside_itself_so_often_and_no_more():
-    pace = pace_after((MIB, 1.0))
-    call = call_of(MIB)
-    pace.began(call, 0.0, cpus=2)
-    call.num_speculative = RetryPolicy().speculative_attempts - 1
-    assert pace.overdue(1000.0) == [call]
-    call.num_speculative += 1
-    assert pace.overdue(1000.0) == []

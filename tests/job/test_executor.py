@@ -21,12 +21,6 @@ def test_blocks_may_be_nested_and_outside_of_them_there_is_none():
         current_executor()
 
 
-def test_an_error_ends_the_use_of_an_executor():
-    with pytest.raises(ZeroDivisionError), use_executor(InProcess()):
-        raise ZeroDivisionError
-    assert executor_in_use() is None
-
-
 def test_threads_see_the_executor_that_was_set_after_they_started():
     with ThreadPoolExecutor(max_workers=1) as pool:
         assert pool.submit(executor_in_use).result() is None

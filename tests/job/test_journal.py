@@ -64,15 +64,6 @@ def test_stages_are_counted_by_their_slices(out):
     assert found.stages[0].seconds == 2.0
 
 
-def test_progress_is_that_of_its_stage(out):
-    rows = [*rows_of(("reduce", ""), ("learn", ""))][:-1]
-    rows += [{"event": "progress", "at": 50.5, "done": 7, "todo": 9}]
-    found = written(out, rows)
-    assert found.stages[1].progress == ((50.5, 7, 9),)
-    assert (found.stages[1].done, found.stages[1].seconds) == (7, None)
-    assert found.stages[0].progress == ()
-
-
 def test_an_end_before_more_work_is_none(out):
     end = {"event": "end", "at": 3.0, "status": "done"}
     more = list(rows_of(("count", "a")))
@@ -182,17 +173,6 @@ def test_events_of_later_versions_are_passed_over(out):
     assert written(out, rows).notes == (Happened(at=2.0, text="a"),)
 
 
-def test_the_first_segment_is_there_at_once(out):
-    journal = Journal(out, 5)
-    journal.add({"event": "run", "at": 1.0})
-    journal.begin()
-    while not runs_in(out):
-        threading.Event().wait(0.001)
-    assert read_journal(out).head == {"at": 1.0}
-    journal.close()
-    assert runs_in(out) == {5: [0]}
-
-
 class Refusing(Folder):
     """Storage that refuses as often as it is told to."""
 
@@ -221,30 +201,6 @@ def test_what_storage_refused_is_in_the_next_segment(tmp_path):
     assert runs_in(out) == {1: [0]}
 
 
-def test_storage_that_refuses_for_ever_is_told_once(tmp_path):
-    out = Refusing(str(tmp_path), 10**9)
-    journal = Journal(out, 1)
-    journal.begin()
-    journal.add({"event": "note", "at": 1.0, "text": "a"})
-    assert "was not written: no space left" in journal.close()
-    assert journal.close() is None
-    assert runs_in(out) == {}
-
-
-def test_storage_that_hangs_is_not_waited_for(tmp_path):
-    gate = threading.Event()
-
-    class Hanging(Folder):
-        def write_whole(self, *_):
-            gate.wait(scaled(30))
-
-    journal = Journal(Hanging(str(tmp_path)), 1)
-    journal.add({"event": "note", "at": 1.0, "text": "a"})
-    journal.begin()
-    assert "not written in time" in journal.close(seconds=0.01)
-    gate.set()
-
-
 def test_memory_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(journal_writer, "MAX_PENDING_BYTES", 1000)
     out = Refusing(str(tmp_path), 10**9)
@@ -261,16 +217,6 @@ def test_memory_is_bounded(tmp_path, monkeypatch):
     assert len(read_journal(out).notes) == 7
 
 
-def test_many_rows_are_written_before_their_time(out, monkeypatch):
-    monkeypatch.setattr(journal_writer, "SEGMENT_BYTES", 100)
-    journal = Journal(out, 1)
-    journal.begin()
-    journal.add({"event": "note", "at": 1.0, "text": "a" * 200})
-    while not runs_in(out):
-        threading.Event().wait(0.001)
-    journal.close()
-
-
 def note(text):
     return {"event": "note", "at": 1.0, "text": text}
 
@@ -283,18 +229,6 @@ def notes_of(out):
 def wait_for(is_so):
     while not is_so():
         threading.Event().wait(0.001)
-
-
-def test_a_reader_is_a_few_seconds_behind_and_there_are_few_files(out, monkeypatch):
-    monkeypatch.setattr(journal_writer, "WRITE_SECONDS", 0.001)
-    journal = Journal(out, 1, now=lambda: 29.0)
-    journal.begin()
-    for number in range(1, 6):
-        journal.add(note(str(number)))
-        wait_for(lambda: len(notes_of(out)) == number)  # noqa: B023 - waited for at once
-    assert runs_in(out) == {1: [0]}
-    assert journal.close() is None
-    assert notes_of(out) == list("12345")
 
 
 def test_a_segment_ends_after_half_a_minute_and_later_in_a_long_run(out, monkeypatch):
@@ -312,17 +246,6 @@ def test_a_segment_ends_after_half_a_minute_and_later_in_a_long_run(out, monkeyp
     assert segments == [1, 1, 1, 2, 2, 3, 3, 3, 4]
     assert journal.close() is None
     assert notes_of(out) == list("123456789")
-
-
-def test_a_row_that_is_wanted_soon_is_there_at_once(out, monkeypatch):
-    monkeypatch.setattr(journal_writer, "WRITE_SECONDS", 1000.0)
-    journal = Journal(out, 1)
-    journal.begin()
-    for number in range(1, 10):
-        journal.add(note(str(number)), soon=True)
-        wait_for(lambda: len(notes_of(out)) == number)  # noqa: B023 - as above
-    assert journal.close() is None
-    assert runs_in(out) == {1: [0]}
 
 
 def test_journals_of_the_last_runs_stay(out):

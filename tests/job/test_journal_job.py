@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from nanotok_ray.api import prepare, tokenize, train
+from nanotok_ray.api import prepare, train
 from nanotok_ray.errors import LeaseLostError, SliceError
 from nanotok_ray.job import (
     Advanced,
@@ -26,7 +26,6 @@ from nanotok_ray.job import (
     runs_in,
 )
 from nanotok_ray.recipe import parse_recipe
-from nanotok_ray.storage import Folder
 from tests.support.small_corpus import recipe, write_corpus
 
 STAGES = ["count", "reduce", "learn", "tokenize", "verify"]
@@ -103,33 +102,6 @@ def test_the_head_says_what_ran_where(job, out):
     assert {"started", "host", "ray_job", "version", "core", "python", "ray", "nodes"} <= set(head)
 
 
-def test_a_run_that_does_nothing_leaves_none(job, out):
-    prepare(job)
-    prepare(job)
-    assert list(runs_in(out)) == [1]
-
-
-def test_each_run_has_its_own_under_the_number_of_its_lease(job, out):
-    train(job)
-    tokenize(job)
-    assert list(runs_in(out)) == [1, 2]
-    assert out.exists(lease_name(2))
-    assert read_journal(out, 1).head["command"] == "train"
-
-
-def test_a_run_that_adopts_a_tokenizer_takes_one_lease_and_keeps_one_journal(job, out, tmp_path):
-    train(job)
-    folder = str(tmp_path / "out/tokenizer")
-    other = recipe(tmp_path / "in", tmp_path / "other", f"tokenizer.path={folder}")
-    prepare(other)
-    found = Folder(str(tmp_path / "other"))
-    assert list(runs_in(found)) == [1]
-    assert found.list("run/lease/") == [lease_name(1)]
-    own = read_journal(found)
-    assert [stage.name for stage in own.stages] == ["tokenize", "verify"]
-    assert own.end["status"] == "done"
-
-
 @pytest.mark.parametrize(
     ("error", "status"),
     [
@@ -181,29 +153,6 @@ def test_a_run_that_lost_its_lease_leaves_the_summary_alone(job, out):
         prepare(job, on_event=fail_at(StageStarted, "tokenize", LeaseLostError("gone")))
     assert not out.exists("run/summary.json")
     assert read_journal(out).end["status"] == "failed"
-
-
-def test_the_summary_of_a_run_says_which_and_how_long(job, out):
-    values = prepare(job).values
-    assert summary_of(out) == values
-    assert (values["run"], values["failed_attempts"]) == (1, {})
-    assert values["seconds"] > 0
-
-
-def test_storage_that_refuses_the_journal_fails_no_job(job, out, monkeypatch):
-    write_whole = Folder.write_whole
-
-    def refuse(folder, name, data):
-        if name.startswith("run/journal/"):
-            raise OSError("quota exceeded")
-        write_whole(folder, name, data)
-
-    monkeypatch.setattr(Folder, "write_whole", refuse)
-    notes = []
-    assert prepare(job, on_event=notes.append).values["status"] == "done"
-    told = [each.text for each in notes if isinstance(each, Note) and "journal" in each.text]
-    assert len(told) == 1
-    assert "quota exceeded" in told[0]
 
 
 TEXT = """

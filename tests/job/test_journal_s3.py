@@ -5,8 +5,7 @@ import uuid
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.cli.status import Clock, read_status
-from nanotok_ray.job import Journal, Note, StageStarted, read_journal, segment_name
+from nanotok_ray.job import Note, read_journal, segment_name
 from nanotok_ray.storage import Folder
 from tests.support.faulty_proxy import Fault
 from tests.support.s3_server import BUCKET, s3_behind_a_proxy, without_waiting
@@ -37,29 +36,6 @@ def test_many_segments_are_read_at_once_in_order(out, proxy):
     proxy.fail(Fault.RESET, Fault.SLOW_DOWN, method="GET", path="-0000", period=7)
     own = read_journal(Folder(out.url))
     assert [each.text for each in own.notes] == [str(number) for number in range(40)]
-
-
-def test_a_job_on_s3_is_told_of(out, proxy, tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    states = []
-
-    def listen(event):
-        if isinstance(event, StageStarted):
-            values = read_status(out.url, show=lambda _: None, clock=Clock())
-            states.append((values["state"], values["run"]))
-
-    prepare(recipe(tmp_path / "in", out.url), on_event=listen)
-    assert {state for state, _ in states} == {"running"}
-    assert states[-1][1] == 1
-    assert read_status(out.url, show=lambda _: None)["state"] == "finished"
-
-
-def test_an_object_store_that_refuses_the_journal_is_told_once(out, proxy):
-    proxy.fail_always(Fault.FORBIDDEN, method="PUT", path="journal")
-    journal = Journal(out, 1)
-    journal.begin()
-    journal.add({"event": "note", "at": 1.0, "text": "a"})
-    assert "was not written: " in journal.close()
 
 
 def test_a_job_goes_on_through_failures_of_the_journal(out, proxy, tmp_path, in_process):

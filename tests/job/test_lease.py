@@ -125,14 +125,6 @@ def test_a_live_process_of_this_host_keeps_it_and_nobody_waits(out, processes):
     assert taken(out, process(2)).number == 2
 
 
-def test_a_live_process_of_this_host_that_renews_no_more_loses_it_in_the_end(out, processes):
-    times = Times()
-    taken(out, process(1), times.clock)
-    times.seconds += EXPIRY_SECONDS
-    assert taken(out, process(2), times.clock).number == 2
-    assert times.seconds >= 2 * EXPIRY_SECONDS
-
-
 def test_a_process_is_not_refused_for_its_own_lease(out, processes):
     times = Times()
     taken(out, process(1), times.clock)
@@ -247,13 +239,6 @@ def contend(out, number):
         return taken(out, Holder(pid=number))
     except (StoppedError, OutputInUseError):
         return None
-
-
-def test_of_many_at_once_one_wins(out):
-    with ThreadPoolExecutor(max_workers=8) as pool:
-        found = list(pool.map(contend, [out] * 8, range(1, 9)))
-    [won] = filter(None, found)
-    won.check()
 
 
 def test_a_lease_whose_file_is_gone_is_lost_for_good(out, processes):

@@ -45,14 +45,6 @@ def test_the_cut_is_nanochats(tmp_path, in_process, max_chars, doc_cap, slice_by
     assert list(ours) == [bytes(token) for token, _ in peer.get_mergeable_ranks()]
 
 
-def test_slices_after_the_cut_are_not_counted(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    train(recipe(tmp_path / "in", tmp_path / "all"))
-    train(recipe(tmp_path / "in", tmp_path / "cut", "limits.max_chars=2000"))
-    everything = list((tmp_path / "all-work").rglob("*.arrow"))
-    assert 1 < len(list((tmp_path / "cut-work").rglob("*.arrow"))) < len(everything) / 2
-
-
 def rows_of_slices(tmp_path):
     """Return how many documents each slice of 1,000 bytes has."""
     plan = make_plan(recipe(tmp_path / "in", tmp_path / "x", "limits.slice_bytes=1000"))

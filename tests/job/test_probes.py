@@ -60,13 +60,6 @@ def test_a_probe_that_comes_late_is_seen(tmp_path):
         assert problem_with(probe, sleep=appear) is None
 
 
-def test_a_process_looks_once(tmp_path):
-    with at_once([SharedFolder(url=str(tmp_path), probes="probe")]) as [probe]:
-        see(probe)
-        (tmp_path / probe.name).unlink()
-        see(probe)
-
-
 def test_probes_are_removed_after_an_error_and_one_that_cannot_be_written_stops_the_job(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     shared = [

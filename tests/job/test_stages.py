@@ -33,13 +33,6 @@ def records(tmp_path):
     return [json.loads(path.read_bytes()) for path in tmp_path.glob("out/records/**/*.json")]
 
 
-def test_a_slice_is_read_back_and_recorded(work, tmp_path):
-    size = tokenize_work(work)
-    [record] = records(tmp_path)
-    assert record["text_bytes"] == size > 0
-    assert tokenize_work(work) == size
-
-
 @pytest.mark.parametrize("suffix", [".bin", ".idx"])
 def test_files_that_read_back_otherwise_get_no_record_and_another_attempt(
     work, tmp_path, monkeypatch, suffix

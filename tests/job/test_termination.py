@@ -9,11 +9,8 @@ from array import array
 
 import pytest
 
-from nanotok_ray import learn
 from nanotok_ray.cli import main
-from nanotok_ray.counts import SpanCounts
 from nanotok_ray.job import Terminated, interruptible, terminable, termination
-from tests.support.small_corpus import texts
 
 
 def send():
@@ -129,13 +126,6 @@ def test_without_ctrl_c_all_is_as_it_was(ctrl_c):
     with interruptible():
         ctrl_c()
     assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-
-
-def test_the_learner_lets_it_through():
-    counts = SpanCounts()
-    counts.update(texts(40, seed=0))
-    with pytest.raises(Terminated), terminable():
-        learn(counts, 400, on_progress=lambda _: send())
 
 
 def test_a_command_ends_with_code_143_and_says_so(tmp_path, capsys):

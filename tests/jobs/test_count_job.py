@@ -103,19 +103,6 @@ def test_a_corpus_with_5_percent_more_in_its_middle_counts_these_and_one_group_m
     check_merges(folder, [text for name in sorted(files | added) for text in (files | added)[name]])
 
 
-def test_a_changed_file_is_counted_again_and_no_other(folder):
-    names = [f"{letter}.jsonl" for letter in "abc"]
-    for number, name in enumerate(names):
-        write(folder / "in" / name, texts(60, seed=number))
-    _, first = learn(folder, 5000)
-    size = write(folder / "in/b.jsonl", texts(60, seed=9))
-    _, second = learn(folder, 5000)
-    assert first.num_done == 0
-    assert second.num_bytes == size
-    assert second.num_done > second.todo
-    check_merges(folder, [*texts(60, seed=0), *texts(60, seed=9), *texts(60, seed=2)])
-
-
 def test_a_slice_that_another_attempt_has_done_is_left_alone(folder):
     write(folder / "in/a.jsonl", texts(40, seed=1))
     write(folder / "in/b.jsonl", texts(40, seed=2))

@@ -85,22 +85,9 @@ def test_a_conversation_alternates_and_keeps_the_session_in_order(library):
     assert messages[3]["content"][3]["text"] == "It raises TypeError: not a number"
 
 
-def test_output_of_several_lines_is_not_repeated_in_the_answer():
-    messages = demo_corpus.conversation("m", ">>> show()\na\nb\n")
-    assert messages[1]["content"][2]["text"] == "a\nb"
-    assert messages[1]["content"][3]["text"] == "It prints these 2 lines."
-
-
 @pytest.mark.parametrize("docstring", ["No example", ">>> x = 1", ">>>broken\n"])
 def test_a_docstring_without_output_gives_no_conversation(docstring):
     assert demo_corpus.conversation("m", docstring) == []
-
-
-def test_a_long_session_is_cut_after_whole_turns():
-    docstring = "".join(f">>> {i}\n{i}\n" for i in range(100))
-    messages = demo_corpus.conversation("m", docstring)
-    assert len(messages) == 2 * demo_corpus.MAX_TURNS
-    assert messages[-1]["role"] == "assistant"
 
 
 def test_a_lone_surrogate_is_replaced_because_a_file_could_not_hold_it():
@@ -122,13 +109,6 @@ def test_files_hold_the_corpus_and_are_the_same_every_time(library, tmp_path):
     assert [text.as_py() for text in texts_of(first / "code")] == corpus.code
     lines = (first / "doctests" / "chats_00000.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == corpus.doctests
-
-
-def test_shards_are_cut_into_small_row_groups(tmp_path):
-    demo_corpus.write_parquet(["x"] * 150, folder=tmp_path, documents_per_shard=100)
-    shards = [pq.ParquetFile(path) for path in sorted(tmp_path.iterdir())]
-    assert [shard.metadata.num_rows for shard in shards] == [100, 50]
-    assert [shard.num_row_groups for shard in shards] == [2, 1]
 
 
 def test_a_smaller_corpus_leaves_no_file_of_the_larger_one(tmp_path):

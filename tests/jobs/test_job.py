@@ -1,7 +1,6 @@
 """Whole jobs in one process: done once, done again, interrupted, changed."""
 
 import json
-from functools import partial
 
 import pytest
 
@@ -13,14 +12,13 @@ from nanotok_ray.errors import (
     SliceError,
     VerificationError,
 )
-from nanotok_ray.job import Note, StageStarted, tokenize_work, use_executor
-from nanotok_ray.job.decide import decide
+from nanotok_ray.job import StageStarted, tokenize_work, use_executor
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer, make_model
 from tests.support.executors import Replacing
 from tests.support.run_job import run
-from tests.support.small_corpus import contents, recipe, texts, write_parquet
+from tests.support.small_corpus import contents, recipe, texts
 
 
 def test_a_job_learns_tokenizes_verifies_and_says_so(corpus, tmp_path):
@@ -55,34 +53,6 @@ def test_a_job_learns_tokenizes_verifies_and_says_so(corpus, tmp_path):
     assert "not reached" not in text
 
 
-def test_merges_are_those_of_the_train_texts_alone(corpus, tmp_path):
-    prepare(recipe(corpus, tmp_path / "out"))
-    learned = Tokenizer.load(tmp_path / "out/tokenizer")
-    alone = Tokenizer.train_from_iterator([*texts(40, seed=0), *texts(40, seed=1)], vocab_size=350)
-    assert learned.merges == alone.merges
-    assert learned == alone
-
-
-def test_a_second_run_does_nothing_and_says_so(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out"))
-    before = contents(tmp_path / "out", leave_out=())
-    summary, stages, _ = run(recipe(corpus, tmp_path / "out"))
-    assert stages == {}
-    assert summary.values["status"] == "unchanged"
-    assert "Nothing to do" in summary.text()
-    assert contents(tmp_path / "out", leave_out=()) == before
-
-
-def test_deleting_one_shard_makes_only_that_one_again(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out"))
-    before = contents(tmp_path / "out")
-    min((tmp_path / "out/web/train").glob("*.bin")).unlink()
-    _, stages, _ = run(recipe(corpus, tmp_path / "out"))
-    assert stages["tokenize"][0] == 1
-    assert "count" not in stages
-    assert contents(tmp_path / "out") == before
-
-
 def test_an_interrupted_job_is_not_taken_for_a_whole_one_and_goes_on(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "whole"))
     job = recipe(corpus, tmp_path / "out")
@@ -115,28 +85,6 @@ def test_the_manifest_goes_before_anything_changes(corpus, tmp_path):
         open_shards(str(tmp_path / "out"))
 
 
-def test_new_files_alone_are_counted_and_another_size_counts_nothing(corpus, tmp_path):
-    _, first, _ = run(recipe(corpus, tmp_path / "out"))
-    write_parquet(corpus / "text/shard_00000b.parquet", texts(3, seed=8))
-    _, second, _ = run(recipe(corpus, tmp_path / "out"), partial(prepare, relearn=True))
-    assert second["count"] == (1, first["count"][0])
-    _, third, _ = run(recipe(corpus, tmp_path / "out", "tokenizer.vocab_size=300"))
-    assert third["count"] == (0, first["count"][0] + 1)
-
-
-def test_another_way_of_writing_keeps_the_tokenizer_and_redoes_the_shards(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out"))
-    _, stages, _ = run(recipe(corpus, tmp_path / "out", 'source.web.append=["<|user_end|>"]'))
-    assert list(stages) == ["tokenize", "verify"]
-    todo, kept = stages["tokenize"]
-    assert todo > kept > 0
-    tokenizer = Tokenizer.load(tmp_path / "out/tokenizer")
-    end = tokenizer.encode_special("<|user_end|>")
-    shards = open_shards(str(tmp_path / "out"), source="web")
-    assert all(ids[-1] == end for ids in shards)
-    assert len(shards[0]) == len(tokenizer.encode(texts(40, seed=0)[0])) + 2
-
-
 def test_train_and_tokenize_apart_give_what_prepare_gives(corpus, tmp_path):
     prepare(recipe(corpus, tmp_path / "both"))
     with pytest.raises(IncompleteOutputError, match="train one first"):
@@ -151,17 +99,6 @@ def test_train_and_tokenize_apart_give_what_prepare_gives(corpus, tmp_path):
     assert contents(tmp_path / "out") == contents(tmp_path / "both")
 
 
-def test_an_existing_tokenizer_is_taken_and_nothing_is_learned(corpus, tmp_path):
-    tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=270)
-    tokenizer.save(tmp_path / "mine")
-    job = recipe(corpus, tmp_path / "out", f"tokenizer.path={tmp_path}/mine")
-    summary, stages, _ = run(job)
-    assert list(stages) == ["tokenize", "verify"]
-    assert summary.values["tokenizer_sha256"] == tokenizer.sha256
-    assert Tokenizer.load(tmp_path / "out/tokenizer") == tokenizer
-    assert run(job).summary.values["status"] == "unchanged"
-
-
 def test_a_tokenizer_put_in_the_place_of_the_learned_one_is_noticed(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out"))
     learned = Tokenizer.load(tmp_path / "out/tokenizer")
@@ -171,31 +108,6 @@ def test_a_tokenizer_put_in_the_place_of_the_learned_one_is_noticed(corpus, tmp_
     assert stages["count"][0] == 0
     assert stages["learn"] == (350 - 265, 0)
     assert Tokenizer.load(tmp_path / "out/tokenizer") == learned
-
-
-def test_a_missing_tokenizer_file_is_written_again(corpus, tmp_path):
-    for path in ("", f"tokenizer.path={tmp_path}/one/tokenizer"):
-        job = recipe(corpus, tmp_path / ("two" if path else "one"), *filter(None, [path]))
-        run(job)
-        pickle = tmp_path / ("two" if path else "one") / "tokenizer/tokenizer.pkl"
-        data = pickle.read_bytes()
-        pickle.unlink()
-        run(job)
-        assert pickle.read_bytes() == data
-
-
-def test_more_ids_than_the_corpus_allows_end_early_and_the_report_says_so(corpus, tmp_path):
-    events = []
-    job = recipe(corpus, tmp_path / "out", "tokenizer.vocab_size=100000")
-    prepare(job, on_event=events.append)
-    [note] = [event.text for event in events if isinstance(event, Note)]
-    report = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
-    assert report["stop_reason"] == "no pair left"
-    assert report["vocab_size_asked"] == 100_000
-    reached = Tokenizer.load(tmp_path / "out/tokenizer").get_vocab_size()
-    assert report["vocab_size_reached"] == reached < 100_000
-    assert "no pair left" in note
-    assert f"{reached:,} ids, 100,000 were asked for" in note
 
 
 def test_ids_beyond_uint16_are_written_as_uint32(corpus, tmp_path):
@@ -211,29 +123,6 @@ def test_ids_beyond_uint16_are_written_as_uint32(corpus, tmp_path):
     assert tokenizer.decode(shards[0]) == "<|bos|>" + texts(40, seed=0)[0]
 
 
-def test_a_small_limit_gives_several_shards_a_slice_and_cuts_no_document(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out"))
-    run(recipe(corpus, tmp_path / "small", "limits.max_shard_tokens=100"))
-    one, many = (open_shards(str(tmp_path / name)) for name in ("out", "small"))
-    assert [ids.tolist() for ids in one] == [ids.tolist() for ids in many]
-    assert len(many.index.rows) > 2 * len(one.index.rows)
-    assert all(int(row["tokens"]) <= 100 or int(row["documents"]) == 1 for row in many.index.rows)
-
-
-def test_conversations_are_whole_unless_the_recipe_cuts_them_and_cuts_are_counted(corpus, tmp_path):
-    whole, *_ = run(recipe(corpus, tmp_path / "out"))
-    kept, *_ = run(recipe(corpus, tmp_path / "kept", "limits.max_tokens=30"))
-    cut, *_ = run(recipe(corpus, tmp_path / "cut", "limits.max_tokens=30", "limits.too_long=cut"))
-    long = [ids for ids in open_shards(str(tmp_path / "out"), source="chats") if len(ids) > 30]
-    assert (whole.values["over_max_tokens"], whole.values["truncated"]) == (0, 0)
-    assert (kept.values["over_max_tokens"], kept.values["truncated"]) == (len(long), 0)
-    assert (cut.values["over_max_tokens"], cut.values["truncated"]) == (len(long), len(long))
-    kept_shards = open_shards(str(tmp_path / "kept"), source="chats")
-    assert [len(ids) for ids in kept_shards if len(ids) > 30] == [len(ids) for ids in long]
-    shards = open_shards(str(tmp_path / "cut"), source="chats")
-    assert max(len(ids) for ids in shards) == 30
-
-
 def test_chats_count_when_their_source_says_so(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out"))
     run(recipe(corpus, tmp_path / "counted", "source.chats.count=true"))
@@ -242,23 +131,6 @@ def test_chats_count_when_their_source_says_so(corpus, tmp_path):
         for name in ("out", "counted")
     )
     assert counted["texts"] > plain["texts"] == 80
-
-
-def test_a_share_splits_documents_by_hash_and_loses_none(corpus, tmp_path):
-    job = recipe(corpus, tmp_path / "out", "source.web.split=share:0.3")
-    prepare(job)
-    tokenizer = Tokenizer.load(tmp_path / "out/tokenizer")
-    found = {
-        split: [
-            tokenizer.decode(ids[1:])
-            for ids in open_shards(str(tmp_path / "out"), split=split, source="web")
-        ]
-        for split in ("train", "val")
-    }
-    everything = [text for seed in range(3) for text in texts(40, seed=seed)]
-    assert sorted(found["train"] + found["val"]) == sorted(everything)
-    assert 0.15 < len(found["val"]) / 120 < 0.45
-    assert not set(found["train"]) & set(found["val"])
 
 
 def test_nothing_to_learn_from_is_said_before_anything_runs(corpus, tmp_path):
@@ -283,35 +155,3 @@ def test_an_output_that_verification_refuses_is_not_published(corpus, tmp_path):
     path.unlink()
     prepare(job)
     assert (tmp_path / "out/manifest.json").exists()
-
-
-def test_an_outlook_says_what_is_to_do_and_writes_nothing(corpus, tmp_path):
-    job = recipe(corpus, tmp_path / "out")
-    before = decide(job, command="prepare")
-    assert not (tmp_path / "out").exists()
-    assert before.values["learn"] == {"todo": 1, "done": 0}
-    assert before.values["tokenize"]["done"] == 0
-    prepare(job)
-    after = decide(job, command="prepare")
-    assert [after.values[stage]["todo"] for stage in ("count", "learn", "tokenize")] == [0, 0, 0]
-    assert "to do" in after.text()
-
-
-def test_what_changed_is_said_before_it_is_done(corpus, tmp_path):
-    def notes(job, **how):
-        events = []
-        prepare(job, on_event=events.append, **how)
-        return [event.text for event in events if isinstance(event, Note)]
-
-    prepare(recipe(corpus, tmp_path / "out"))
-    assert notes(recipe(corpus, tmp_path / "out")) == []
-    write_parquet(corpus / "text/shard_00009.parquet", texts(5, seed=9))
-    told = notes(recipe(corpus, tmp_path / "out"), relearn=True)
-    assert told[0] == "changed web: 1 added (shard_00009.parquet)"
-    assert "1 new" in told[1]
-    assert [line for line in told if "the tokenizer is" in line]
-    job = recipe(corpus, tmp_path / "out", "limits.max_tokens=20")
-    assert notes(job) == ["source 'chats': max_tokens is 20, it was None"]
-    assert decide(recipe(corpus, tmp_path / "out"), command="prepare").values["notes"] == [
-        "source 'chats': max_tokens is None, it was 20"
-    ]

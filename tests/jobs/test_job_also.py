@@ -1,7 +1,6 @@
 """Jobs that also write smaller tokenizers: equal to learned ones, and nothing is learned again."""
 
 import json
-import shutil
 
 import pytest
 
@@ -45,20 +44,6 @@ def test_other_sizes_are_written_without_learning_and_the_manifest_stays(corpus,
     assert contents(tmp_path / "once") == after
     summary, stages, _ = run(recipe(corpus, tmp_path / "out", ALSO), prepare)
     assert (summary.values["status"], stages) == ("unchanged", {})
-
-
-@pytest.mark.parametrize("command", [prepare, train])
-@pytest.mark.parametrize("lost", ["tokenizer-300", "tokenizer-330/report.json"])
-def test_what_was_lost_comes_back_and_nothing_is_learned(corpus, tmp_path, command, lost):
-    job = recipe(corpus, tmp_path / "out", ALSO)
-    run(job, command)
-    before = contents(tmp_path / "out")
-    path = tmp_path / "out" / lost
-    shutil.rmtree(path) if path.is_dir() else path.unlink()
-    summary, stages, _ = run(job, command)
-    assert stages == {}
-    assert summary.values["status"] == "done"
-    assert contents(tmp_path / "out") == before
 
 
 def test_a_size_that_is_no_longer_asked_for_stays_until_another_tokenizer_is_learned(
@@ -107,12 +92,6 @@ def test_a_size_that_learning_does_not_reach_is_told_and_has_no_folder(corpus, t
     assert notes == [note]
 
 
-def test_the_size_that_was_reached_may_be_asked_for_too(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out", "tokenizer.also=350"), train)
-    expected = contents(tmp_path / "out/tokenizer")
-    assert contents(tmp_path / "out/tokenizer-350") == expected
-
-
 def test_an_outlook_counts_what_is_missing(corpus, tmp_path):
     job = recipe(corpus, tmp_path / "out", ALSO)
     assert decide(job, command="train").values["also"] == {"todo": 2, "done": 0}
@@ -136,16 +115,3 @@ def test_a_damaged_report_is_named_before_anything_is_cut_from_it(corpus, tmp_pa
     _, stages, _ = run(recipe(corpus, tmp_path / "out", ALSO), train)
     assert "learn" in stages
     assert len(tokenizers(tmp_path / "out")) == 2
-
-
-def test_limits_of_learning_hold_and_give_another_tokenizer(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out"), train)
-    _, stages, _ = run(recipe(corpus, tmp_path / "out", "tokenizer.max_token_bytes=3"), train)
-    assert "learn" in stages
-    tokenizer = Tokenizer.load(tmp_path / "out/tokenizer")
-    assert max(map(len, tokenizer.model.tokens)) == 3
-    report = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
-    assert report["max_token_bytes"] == 3
-    record = json.loads((tmp_path / "out/records/learn.json").read_text())
-    assert not {"merges", "curve"} & set(record["report"])
-    assert record["report"]["texts"] == report["texts"] == 80

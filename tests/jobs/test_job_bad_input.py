@@ -36,64 +36,6 @@ def run(corpus, out, *overrides):
     return documents, entries
 
 
-def test_a_bad_conversation_costs_one_document_and_is_named(corpus, tmp_path):
-    line = '[{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]'
-    path = corpus / "chats/0.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines()
-    path.write_text("\n".join([*lines[:3], line, *lines[3:]]) + "\n", encoding="utf-8")
-    documents, entries = run(corpus, tmp_path / "out")
-    assert documents == {"in": 151, "out": 150, "quarantined": 1}
-    [entry] = entries
-    assert entry["source"] == "chats"
-    assert entry["file"] == "0.jsonl"
-    assert entry["position"] == sum(len(before.encode()) + 1 for before in lines[:3])
-    assert "Message 1 is" in entry["reason"]
-    assert len(entry["hash64"]) == 16
-
-
-def test_bad_jsonl_texts_are_quarantined_each_with_its_reason(corpus, tmp_path):
-    lines = ['{"text": "good"}', "[1]", '{"text": 7}', '{"other": "x"}', "", '{"text": "end"}']
-    folder = corpus / "lines"
-    folder.mkdir()
-    (folder / "a.jsonl").write_bytes("\r\n".join(lines).encode() + b'\n{"text": "\xff"}\n')
-    documents, entries = run(corpus, tmp_path / "out", f"source.web.paths={folder}")
-    assert documents["in"] - 30 == 6
-    assert documents["out"] - 30 == 2
-    assert len({entry["reason"] for entry in entries}) == 4
-    assert any("UTF-8" in entry["reason"] for entry in entries)
-
-
-def test_more_than_the_tolerated_share_fails_and_says_which_and_where(corpus, tmp_path):
-    (corpus / "chats/0.jsonl").write_text("oops\n" * 20)
-    with pytest.raises(QuarantineLimitError) as caught:
-        prepare(recipe(corpus, tmp_path / "out"))
-    for word in ("20 of 155", "max_quarantined_share = 0.001", "invalid JSON (20)", "quarantine"):
-        assert word in str(caught.value)
-    assert not (tmp_path / "out/manifest.json").exists()
-
-
-def test_training_alone_refuses_bad_texts_too(corpus, tmp_path):
-    write_parquet(corpus / "text/shard_00000.parquet", [None] * 20)
-    with pytest.raises(QuarantineLimitError, match=r"null \(20\)|20 of 60"):
-        train(recipe(corpus, tmp_path / "out"))
-
-
-def test_an_unreadable_parquet_file_is_an_error_that_names_it(corpus, tmp_path):
-    (corpus / "text/shard_00001.parquet").write_bytes(b"PAR1 this is not parquet")
-    with pytest.raises(SourceError, match=r"shard_00001\.parquet"):
-        prepare(recipe(corpus, tmp_path / "out"))
-    (corpus / "text/shard_00001.parquet").write_bytes(b"")
-    with pytest.raises(SourceError, match=r"shard_00001\.parquet"):
-        prepare(recipe(corpus, tmp_path / "out"))
-
-
-def test_an_empty_file_among_others_has_no_documents_and_harms_nothing(corpus, tmp_path):
-    (corpus / "chats/2.jsonl").write_bytes(b"")
-    documents, entries = run(corpus, tmp_path / "out")
-    assert documents == {"in": 150, "out": 150, "quarantined": 0}
-    assert entries == []
-
-
 def test_no_documents_at_all_is_an_error(corpus, tmp_path):
     empty = corpus / "empty"
     empty.mkdir()

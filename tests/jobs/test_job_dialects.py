@@ -287,12 +287,3 @@ def test_masks_of_a_parquet_with_an_id_column_are_verified(tmp_path, in_process)
     prepare(job(tmp_path, [source]))
     result = verify_output(Folder(str(tmp_path / "out")), masks=True)
     assert (result.problems, result.sampled) == ([], 3)
-
-
-def test_texts_of_conversations_count_when_asked_for(tmp_path, in_process):
-    write(tmp_path / "chats/a.jsonl", CHATS["messages"], "jsonl")
-    source = settings("chats", 'kind = "chat"', f'paths = ["{tmp_path}/chats"]', "count = true")
-    prepare(job(tmp_path, [source]))
-    report = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
-    said, called = 2, 4
-    assert report["sources"]["chats"]["texts"] == 2 * said + called

@@ -119,21 +119,3 @@ def test_links_are_followed_and_what_they_lead_to_nowhere_is_named(job, tmp_path
     code, told, _ = job([tmp_path / "in"])
     assert code == 2
     assert "d.jsonl" in told["error"]
-
-
-def test_a_path_with_dots_is_the_folder_that_it_means(job, tmp_path):
-    write(tmp_path / "in/a.jsonl")
-    (tmp_path / "in/sub").mkdir()
-    assert job([tmp_path / "in/sub/../../in"])[0] == 0
-    assert written(tmp_path / "out") == ["a.jsonl"]
-    assert "Nothing to do" in job([tmp_path / "in"])[2]
-
-
-@pytest.mark.parametrize("name", ["-", "--set", "..", "a/b", "", ".", "a\nb"])
-def test_a_source_is_no_path_and_no_option(job, tmp_path, name):
-    write(tmp_path / "in/a.jsonl")
-    job([tmp_path / "in/none"])
-    recipe = tmp_path / "recipe.toml"
-    recipe.write_text(recipe.read_text().replace('"web"', json.dumps(name)))
-    assert main(["prepare", str(recipe)]) == 2
-    assert not (tmp_path / "out").exists()

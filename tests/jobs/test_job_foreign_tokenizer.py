@@ -5,9 +5,6 @@ import pickle
 import pytest
 import tiktoken
 
-from nanotok_ray.api import prepare
-from nanotok_ray.errors import TokenizerError
-from nanotok_ray.job.decide import decide
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.shards import verify_output
@@ -54,16 +51,6 @@ def test_an_output_with_it_is_verified_and_a_tokenizer_json_put_there_is_found(
     (tmp_path / "out/tokenizer/tokenizer.json").write_bytes(b"{}")
     [problem] = verify_output(Folder(str(tmp_path / "out"))).problems
     assert "tokenizer/tokenizer.json is not what tokenizer/tokenizer.txt gives" in problem
-
-
-def test_a_rank_file_is_refused_before_anything_is_written(corpus, tmp_path):
-    (tmp_path / "a.tiktoken").write_bytes(b"")
-    job = recipe(corpus, tmp_path / "out", f"tokenizer.path={tmp_path}/a.tiktoken")
-    with pytest.raises(TokenizerError, match="contains ranks and no pattern"):
-        prepare(job)
-    with pytest.raises(TokenizerError, match="contains ranks and no pattern"):
-        decide(job, command="prepare")
-    assert not (tmp_path / "out/tokenizer").exists()
 
 
 def test_special_tokens_can_be_added_to_it(corpus, tmp_path, encoding):

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from nanotok_ray.api import prepare, tokenize, train
+from nanotok_ray.api import prepare, tokenize
 from nanotok_ray.errors import SourceError
 from nanotok_ray.job import count_work, use_executor
 from nanotok_ray.job.decide import decide
@@ -54,18 +54,6 @@ def test_what_was_made_stays_and_new_files_are_train_alone(corpus, tmp_path):
     assert verify_output(Folder(str(out)), deep=True).passed
 
 
-def test_a_night_without_new_files_changes_nothing_and_says_again_what_is_kept(corpus, tmp_path):
-    job, out = recipe(corpus, tmp_path / "out"), tmp_path / "out"
-    run(job)
-    grow(corpus)
-    run(job)
-    before = contents(out, leave_out=())
-    summary, stages, notes = run(job)
-    assert (summary.values["status"], stages) == ("unchanged", {})
-    assert contents(out, leave_out=()) == before
-    assert [note for note in notes if "--relearn" in note]
-
-
 def test_what_is_asked_for_learns_from_all_as_if_all_had_been_there(corpus, tmp_path):
     job, out = recipe(corpus, tmp_path / "out"), tmp_path / "out"
     run(job)
@@ -87,15 +75,6 @@ VAL_FILES = 'source.web.val_files=["shard_00002.parquet"]'
 """What the first plan of this corpus froze."""
 
 
-def test_train_is_asking(corpus, tmp_path):
-    job, out = recipe(corpus, tmp_path / "out"), tmp_path / "out"
-    run(job)
-    grow(corpus)
-    kept = tokenizer_of(out)
-    assert "learn" in run(job, train)[1]
-    assert tokenizer_of(out) != kept
-
-
 @pytest.mark.parametrize(
     "rule",
     [
@@ -103,6 +82,7 @@ def test_train_is_asking(corpus, tmp_path):
         "tokenizer.min_count=2",
         "limits.doc_cap=50",
         "source.web.weight=2",
+        "source.chats.count=true",
     ],
 )
 def test_other_rules_learn_again(corpus, tmp_path, rule):
@@ -110,11 +90,6 @@ def test_other_rules_learn_again(corpus, tmp_path, rule):
     grow(corpus)
     stages = run(recipe(corpus, tmp_path / "out", rule))[1]
     assert "learn" in stages
-
-
-def test_another_source_to_learn_from_is_another_rule(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out"))
-    assert "learn" in run(recipe(corpus, tmp_path / "out", "source.chats.count=true"))[1]
 
 
 @pytest.mark.parametrize("name", ["tokenizer/tokenizer.txt", "tokenizer/report.json", LEARN_RECORD])

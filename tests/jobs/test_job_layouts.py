@@ -1,12 +1,10 @@
 """Jobs that write their output in other layouts too, and the command that exports it later."""
 
-import json
 import shutil
 
 import pytest
 
 from nanotok_ray.api import export, prepare, verify_export
-from nanotok_ray.cli import main
 from nanotok_ray.errors import ExportError, IncompleteOutputError, RecipeError
 from nanotok_ray.exports import Raw, parse_layout, read_corpus
 from nanotok_ray.job import tokenize_work, use_executor
@@ -36,14 +34,6 @@ def test_the_workers_export_what_a_later_export_writes(corpus, tmp_path, most):
         assert own == contents(tmp_path / f"later/export/{name}")
 
 
-def test_the_same_job_again_writes_nothing(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out", LAYOUTS))
-    before = contents(tmp_path / "out")
-    summary, stages, _ = run(recipe(corpus, tmp_path / "out", LAYOUTS))
-    assert (summary.values["status"], stages) == ("unchanged", {})
-    assert contents(tmp_path / "out") == before
-
-
 def test_a_layout_that_is_added_is_exported_and_nothing_tokenized(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out"))
     before = contents(tmp_path / "out")
@@ -52,6 +42,8 @@ def test_a_layout_that_is_added_is_exported_and_nothing_tokenized(corpus, tmp_pa
     assert stages.keys() == {"export"}
     after = contents(tmp_path / "out", leave_out=("run", "export"))
     assert after == before
+    summary, stages, _ = run(recipe(corpus, tmp_path / "out", LAYOUTS))
+    assert (summary.values["status"], stages) == ("unchanged", {})
 
 
 def test_only_new_shards_are_exported_and_files_of_former_ones_go(corpus, tmp_path):
@@ -132,41 +124,6 @@ def test_an_export_of_a_former_output_is_told(corpus, tmp_path):
     _, problems = verify_export(Folder(str(out / "export/raw")), Folder(str(out)))
     assert len(problems) == 1
     assert "export again" in problems[0]
-
-
-def test_a_folder_of_something_else_is_left_alone(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out"))
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine/thesis.txt").write_text("years")
-    with pytest.raises(ExportError, match=r"thesis\.txt"):
-        export(
-            Folder(str(tmp_path / "out")),
-            parse_layout("raw"),
-            folder=Folder(str(tmp_path / "mine")),
-        )
-    assert contents(tmp_path / "mine").keys() == {"thesis.txt"}
-
-
-def test_the_command(corpus, tmp_path, capsys):
-    out = str(tmp_path / "out")
-    run(recipe(corpus, tmp_path / "out"))
-    assert main(["export", out, "--to", "raw", "--to", "datatrove"]) == 0
-    told = capsys.readouterr()
-    values = json.loads(told.out.splitlines()[-1])
-    assert [own["layout"] for own in values["exports"]] == ["raw", "datatrove"]
-    assert "loss masks: NAME.ds.loss" in told.err
-    assert main(["verify", f"{out}/export/raw"]) == 0
-    capsys.readouterr()
-    elsewhere = str(tmp_path / "elsewhere")
-    assert main(["export", out, "--to", "raw", "--output", elsewhere]) == 0
-    assert main(["verify", elsewhere]) == 4
-    assert main(["verify", elsewhere, "--of", out]) == 0
-    assert main(["export", out, "--to", "raw", "--to", "datatrove", "--output", elsewhere]) == 2
-    assert main(["export", out, "--to", "zarr"]) == 2
-    assert main(["gc", out]) == 0
-    assert main(["verify", f"{out}/export/raw"]) == 0
-    shutil.rmtree(f"{out}/export/raw/web")
-    assert main(["verify", f"{out}/export/raw"]) == 4
 
 
 def test_a_layout_that_cannot_hold_a_document_costs_the_output_none(corpus, tmp_path, monkeypatch):

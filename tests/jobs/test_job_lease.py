@@ -38,14 +38,6 @@ def held(out, monkeypatch):
     return held_elsewhere(out, monkeypatch, command="prepare")
 
 
-@pytest.mark.parametrize("command", [prepare, train])
-def test_an_output_in_use_is_not_touched(job, tmp_path, held, command):
-    before = contents(tmp_path / "out")
-    with pytest.raises(OutputInUseError, match="prepare on host elsewhere, process 7"):
-        command(job)
-    assert contents(tmp_path / "out") == before
-
-
 def test_a_plan_is_not_frozen_under_a_run_that_is_at_work(job, out, held):
     announced = plan_job(job, rate=1.0)
     assert announced.values["frozen"]["status"] == "in use"

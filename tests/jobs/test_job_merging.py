@@ -43,18 +43,6 @@ OVERRIDES = (
 )
 
 
-def test_merging_first_changes_no_byte_of_the_tokenizer(corpus, tmp_path, request):
-    plain = run(recipe(corpus, tmp_path / "plain", *OVERRIDES), train).stages
-    assert "merge" not in plain
-    request.getfixturevalue("merging")
-    merged = run(recipe(corpus, tmp_path / "merged", *OVERRIDES), train).stages
-    assert 2 <= merged["merge"][0] < plain["reduce"][0] / 2
-    assert merged["reduce"][0] == merged["merge"][0]
-    assert contents(tmp_path / "merged/tokenizer") == contents(tmp_path / "plain/tokenizer")
-    files = contents(tmp_path / "merged-work")
-    assert {name.split("/")[1] for name in files if name.startswith("merged/")} == {"web", "chats"}
-
-
 def test_another_vocabulary_merges_nothing_and_a_new_file_only_its_group(corpus, tmp_path, merging):
     first = run(recipe(corpus, tmp_path / "out", *OVERRIDES), train).stages
     groups = first["merge"][0]

@@ -1,20 +1,15 @@
 """A job never reads what it writes: sources that reach its output or work folder are refused."""
 
 import json
-import shutil
 import uuid
 
 import pytest
 
-from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.cli import main
 from nanotok_ray.errors import SourceError
-from nanotok_ray.job import plan_job
 from nanotok_ray.recipe import parse_recipe
-from nanotok_ray.shards import verify_output
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
-from tests.support.small_corpus import recipe, write_corpus
 
 TEXT = """
 [[source]]
@@ -142,14 +137,6 @@ def test_a_local_source_and_a_remote_output_never_meet(tmp_path):
     make_plan(job([f"{tmp_path}/mix"], f"memory://{tmp_path}/mix/out"))
 
 
-@pytest.mark.parametrize("command", [prepare, train, tokenize, plan_job])
-def test_every_job_refuses_and_writes_nothing(tmp_path, in_process, command):
-    lines(tmp_path / "mix/a.jsonl")
-    with pytest.raises(SourceError, match="mix/out"):
-        command(job([f"{tmp_path}/mix"], tmp_path / "mix/out"))
-    assert [path.name for path in tmp_path.rglob("*")] == ["mix", "a.jsonl"]
-
-
 def test_the_command_line_refuses_in_one_line_and_the_doctor_tells_it(tmp_path, capsys):
     lines(tmp_path / "mix/a.jsonl")
     path = tmp_path / "recipe.toml"
@@ -173,25 +160,3 @@ def test_training_on_files_refuses_a_folder_that_holds_the_tokenizer(tmp_path, c
     assert main([*command, str(tmp_path / "mix")]) == 2
     assert str(tmp_path / "mix/tok") in capsys.readouterr().err
     assert main([*command, str(tmp_path / "mix/*.jsonl")]) == 0
-
-
-def test_exports_of_another_job_are_sources_like_any(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    prepare(recipe(tmp_path / "in", tmp_path / "first", 'output.layouts=["llmc"]'))
-    exported = [f"{tmp_path}/first/export/llmc/**/*.bin"]
-    as_files = ("source.web.format=document", "limits.max_quarantined_share=1.0")
-    assert make_plan(job(exported, tmp_path / "second", *as_files)).sources[0].files
-    with pytest.raises(SourceError, match="first"):
-        make_plan(job(exported, tmp_path / "first", *as_files))
-
-
-def test_verify_reports_an_output_whose_plan_holds_its_own_files(tmp_path, in_process):
-    lines(tmp_path / "mix/a.jsonl", count=400)
-    lines(tmp_path / "mix/out/run/journal/000001-000001.jsonl", count=3)
-    prepare(job([f"{tmp_path}/mix"], tmp_path / "elsewhere"))
-    shutil.rmtree(tmp_path / "mix/out")
-    (tmp_path / "elsewhere").rename(tmp_path / "mix/out")
-    verified = verify_output(Folder(str(tmp_path / "mix/out")), sample=False)
-    (problem,) = verified.problems
-    assert "source 'web'" in problem
-    assert str(tmp_path / "mix/out/run/journal/000001-000001.jsonl") in problem

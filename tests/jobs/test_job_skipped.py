@@ -87,11 +87,6 @@ def test_what_a_failed_attempt_left_of_a_slice_does_not_keep_it_from_being_left_
     assert listed["reason"].startswith("skipped: ")
 
 
-def test_more_than_are_allowed_fail_the_job(corpus, tmp_path, broken):
-    with pytest.raises(SliceError, match="1 of"):
-        prepare(recipe(corpus, tmp_path / "out", "limits.max_skipped_slices=0"))
-
-
 def test_the_next_run_tries_what_was_left_out(corpus, tmp_path, broken):
     run(recipe(corpus, tmp_path / "out", ALLOWED))
     broken()
@@ -101,14 +96,6 @@ def test_the_next_run_tries_what_was_left_out(corpus, tmp_path, broken):
     run(recipe(corpus, tmp_path / "whole", ALLOWED))
     fixed, whole = contents(tmp_path / "out"), contents(tmp_path / "whole")
     assert {name: fixed[name] for name in whole} == whole
-
-
-def test_slices_left_out_in_any_round_of_max_chars_count_together(corpus, tmp_path, broken):
-    limits = ["limits.max_chars=100000", "limits.slice_bytes=1500"]
-    summary, *_ = run(recipe(corpus, tmp_path / "out", ALLOWED, *limits))
-    assert len(summary.values["learned"]["skipped_slices"]) == 1
-    with pytest.raises(SliceError, match="1 of"):
-        prepare(recipe(corpus, tmp_path / "other", *limits))
 
 
 def test_slices_left_out_in_several_rounds_count_together(corpus, tmp_path, breaking):

@@ -45,15 +45,6 @@ def test_an_output_with_a_table_is_finished_valid_and_resumed(corpus, tmp_path):
     assert contents(out) == before
 
 
-def test_the_table_of_a_named_tokenizer_stays_where_it_is(corpus, tmp_path):
-    prepare(recipe(corpus, tmp_path / "one"))
-    (tmp_path / "one" / TABLE).write_bytes(b"NANOSPAN of an earlier version")
-    prepare(recipe(corpus, tmp_path / "two", f"tokenizer.path={tmp_path}/one/tokenizer"))
-    found = contents(tmp_path / "two")
-    assert TABLE not in found
-    assert not verify_output(Folder(str(tmp_path / "two"))).problems
-
-
 def test_tables_are_garbage_and_no_other_file_beside_a_tokenizer_is(corpus, tmp_path):
     prepare(recipe(corpus, tmp_path / "out", "tokenizer.also=300"))
     out = tmp_path / "out"

@@ -112,25 +112,6 @@ def spans_of(documents):
     return [span for document in documents for span in splitter.split(document.encode())]
 
 
-def test_another_weight_counts_nothing_again(corpus):
-    _, _, todo, _ = learn(corpus)
-    assert todo["count"] > 2
-    before, _, todo, _ = learn(corpus, "source.b.weight=9")
-    assert todo["count"] == 0
-    assert todo["learn"] == NUM_MERGES
-    again, _, todo, _ = learn(corpus, "source.b.weight=9")
-    assert (again, todo) == (before, {})
-
-
-def test_shares_balance_the_sources(corpus):
-    _, report, _, _ = learn(corpus, "source.a.weight=share:0.2", "source.b.weight=share:0.8")
-    weighted = {
-        name: own["multiplier"] * own["text_bytes"] for name, own in report["sources"].items()
-    }
-    assert weighted["b"] / sum(weighted.values()) == pytest.approx(0.8, abs=0.002)
-    assert report["weight_unit"] == 1024
-
-
 def test_a_share_of_a_source_without_text_is_refused(corpus):
     write_parquet(corpus / "b/0.parquet", [""])
     with pytest.raises(SourceError, match=r"source 'b' has weight = 'share:0\.5' and no text"):

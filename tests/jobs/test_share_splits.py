@@ -268,14 +268,6 @@ def test_a_second_attempt_beside_the_first_changes_nothing(corpus, tmp_path):
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
-def test_both_splits_are_exported_in_the_same_pass(corpus, tmp_path):
-    events = []
-    prepare(recipe(corpus, tmp_path / "out"), on_event=events.append)
-    assert [each for each in events if getattr(each, "stage", "") == "export"] == []
-    for split in SPLITS:
-        assert list(tmp_path.glob(f"out/export/raw/web/{split}*"))
-
-
 def read(slices):
     """Return the texts of each slice, read together, and the readings."""
     readings = [SliceReading(each) for each in slices]

@@ -14,12 +14,9 @@ from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe import (
     PRESETS,
     SPECIAL_TOKENS,
-    LearnerRecipe,
     LimitsRecipe,
-    OutputRecipe,
     Recipe,
     SourceRecipe,
-    TokenizerRecipe,
     build_recipe,
     load_recipe,
     parse_recipe,
@@ -103,97 +100,6 @@ def check_refused(text: str, *parts: str, overrides: tuple[str, ...] = ()) -> No
         assert part in str(caught.value)
 
 
-def test_a_small_recipe_has_every_default():
-    assert parse_recipe(SMALL) == Recipe(
-        sources=(
-            SourceRecipe(
-                name="web",
-                kind="text",
-                paths=("/data/web/*.parquet",),
-                format=None,
-                column="text",
-                split="last-file",
-                count=True,
-                prepend=("<|bos|>",),
-                append=(),
-            ),
-        ),
-        tokenizer=TokenizerRecipe(
-            vocab_size=32768,
-            pattern="nanochat",
-            special_tokens=SPECIAL_TOKENS,
-            gaps="spans",
-            min_pair_count=1,
-            max_token_bytes=None,
-            also=(),
-            path=None,
-        ),
-        output=OutputRecipe(path="/data/out", work="/data/out/work"),
-        limits=LimitsRecipe(
-            slice_bytes=268435456,
-            max_shard_tokens=None,
-            max_tokens=None,
-            doc_cap=None,
-            max_chars=None,
-            max_quarantined_share=0.001,
-        ),
-    )
-
-
-def test_a_full_recipe_says_every_key():
-    recipe = parse_recipe(FULL)
-    web, chat = recipe.sources
-    assert (web.name, web.format, web.column, web.count) == ("web.v1", "jsonl", "content", False)
-    assert (web.prepend, web.append) == ((), ("<end>",))
-    assert web.paths == ("/data/web", "s3://bucket/more/*.jsonl.gz")
-    assert (web.split, web.share) == ("share:0.01", "0.01")
-    assert (chat.kind, chat.paths, chat.split, chat.share) == (
-        "chat",
-        ("/data/chat.jsonl",),
-        "val",
-        None,
-    )
-    assert (chat.count, chat.prepend, chat.column) == (True, (), "")
-    assert recipe.tokenizer.num_merges == 1000 - 256 - 2
-    assert recipe.tokenizer.gaps == "error"
-    assert recipe.tokenizer.min_pair_count == 5
-    assert recipe.tokenizer.max_token_bytes == 1024
-    assert recipe.tokenizer.also == (260, 300)
-    assert recipe.tokenizer.min_count == 2
-    assert (web.weight, chat.weight) == ("1", "2.5")
-    assert recipe.learner == LearnerRecipe(
-        memory=32 * 2**30, cpus=4, label="ray.io/market-type=on-demand"
-    )
-    assert recipe.output == OutputRecipe(path="gs://bucket/out/", work="/scratch")
-    assert recipe.limits == LimitsRecipe(
-        slice_bytes=64 * 2**20,
-        max_shard_tokens=10_000,
-        max_tokens=2048,
-        doc_cap=10_000,
-        max_chars=2_000_000_000,
-        max_quarantined_share=0.0,
-        max_tails=3,
-        max_skipped_slices=7,
-        slice_deadline=90,
-    )
-
-
-def test_limits_of_documents_and_of_quarantine():
-    limits = parse_recipe(
-        SMALL, overrides=["limits.max_document_bytes=1.5GB", "limits.max_quarantined=0"]
-    ).limits
-    assert (limits.max_document_bytes, limits.max_quarantined) == (1_500_000_000, 0)
-    assert parse_recipe(SMALL).limits.max_document_bytes == 2**30
-    assert parse_recipe(SMALL).limits.max_quarantined is None
-    for wrong in ("max_document_bytes=2GiB", "max_document_bytes=0", "max_quarantined=-1"):
-        with pytest.raises(RecipeError, match=rf"limits\.{wrong.partition('=')[0]} = "):
-            parse_recipe(SMALL, overrides=[f"limits.{wrong}"])
-
-
-def test_the_count_files_lie_in_the_output_unless_said_otherwise():
-    assert OutputRecipe(path="gs://bucket/out/").work == "gs://bucket/out/work"
-
-
 @pytest.mark.parametrize("text", [SMALL, FULL], ids=["small", "full"])
 def test_a_recipe_survives_its_dict_and_json_and_pickle(text):
     recipe = parse_recipe(text)
@@ -216,16 +122,6 @@ def test_an_unknown_key_of_a_source_names_the_nearest(key, hint):
     check_refused(with_source(**{key: "x"}), f"unknown key {key!r} in [source.web]", hint)
 
 
-def test_an_unknown_table_names_the_nearest():
-    check_refused(SMALL + "[limit]\n", "unknown key 'limit' at the top level", "'limits'")
-    check_refused(SMALL + "[tokenizer]\nvocabsize = 300", "'vocabsize'", "'vocab_size'")
-
-
-@pytest.mark.parametrize("missing", ["name", "kind", "paths"])
-def test_a_source_without_a_required_key_is_refused(missing):
-    check_refused(with_source(**{missing: None}), f"{missing} is missing")
-
-
 def test_a_recipe_without_output_or_sources_is_refused():
     check_refused('[output]\npath = "/out"', "no source", "[[source]]")
     check_refused("source = 3", "source is not a list of tables")
@@ -238,6 +134,7 @@ def test_a_recipe_without_output_or_sources_is_refused():
     [
         ({"name": "a/b"}, ["source.name = 'a/b'"]),
         ({"name": ".."}, ["source.name = '..'"]),
+        ({"name": "a\nb"}, ["source.name = 'a\\nb'"]),
         ({"name": ""}, ["source.name = ''"]),
         ({"name": "x" * 101}, ["1 to 100"]),
         ({"name": 3}, ["source.name = 3 is not a string"]),
@@ -279,6 +176,8 @@ def test_a_recipe_without_output_or_sources_is_refused():
         ({"prepend": ["<s>"]}, ["source.web.prepend", "'<s>'", "<|output_end|>"]),
         ({"append": ["<s>"]}, ["source.web.append", "'<s>'"]),
         ({"count": False}, ["count = true", "tokenizer.path"]),
+        ({"kind": "chat", "weight": "2"}, ["source.web.weight", "count = true"]),
+        ({"paths": None}, ["source.web.paths is missing"]),
     ],
     ids=str,
 )
@@ -308,6 +207,7 @@ def test_a_wrong_source_is_refused_by_key_and_value(keys, parts):
         ('[tokenizer]\nspecial_tokens = ["<|bos|>", "<|bos|>"]', ["'<|bos|>' twice"]),
         ('[tokenizer]\nspecial_tokens = ["<|bos|>", ""]', ["empty name"]),
         ("[tokenizer]\nspecial_tokens = []", ["source.web.prepend", "'<|bos|>'"]),
+        ('[learner]\nmemory = "1GiB"\nlabel = "big"', ["learner.label = 'big'", "KEY=VALUE"]),
         ("[limits]\nslice_bytes = 0", ["limits.slice_bytes = 0"]),
         ("[limits]\nmax_shard_tokens = 3_000_000_000", ["3000000000", "2147483647"]),
         ("[limits]\nmax_tokens = 0", ["limits.max_tokens = 0"]),
@@ -320,10 +220,6 @@ def test_a_wrong_source_is_refused_by_key_and_value(keys, parts):
 )
 def test_a_wrong_value_is_refused_by_key_and_limit(table, parts):
     check_refused(SMALL + table, *parts)
-
-
-def test_two_sources_of_one_name_are_refused():
-    check_refused(SMALL + SMALL.partition("[output]")[0], "source.name holds 'web' twice")
 
 
 def test_special_tokens_of_an_existing_tokenizer_are_not_judged():
@@ -366,6 +262,11 @@ def test_the_last_override_wins_and_a_missing_table_comes_into_being():
 @pytest.mark.parametrize(
     ("override", "parts"),
     [
+        ("learner.cpus=2", ["learner.cpus = 2", "learner.memory"]),
+        ("learner.label=a=b", ["learner.label", "learner.memory"]),
+        ("learner.memory=5", ["learner.memory = 5"]),
+        ("output.work=https://host/out", ["output.work = 'https://host/out' is a web server"]),
+        ("output.path=~nobody-here/out", ["~nobody-here/out begins with ~", "no home folder"]),
         ("output.path", ["TABLE.KEY=VALUE"]),
         ("path=/x", ["TABLE.KEY=VALUE"]),
         ("=x", ["TABLE.KEY=VALUE"]),
@@ -403,28 +304,6 @@ def test_environment_variables_and_home_and_relative_paths_are_expanded(monkeypa
     assert recipe.output.path == "/mnt/data/out"
 
 
-@pytest.mark.parametrize("key", ["path", "work"])
-def test_a_web_server_is_no_output(key):
-    override = f"output.{key}=https://host/out"
-    check_refused(
-        SMALL, f"output.{key} = 'https://host/out' is a web server", overrides=(override,)
-    )
-
-
-def test_a_home_folder_of_nobody_is_an_error_that_names_the_path():
-    override = "output.path=~nobody-here/out"
-    check_refused(
-        SMALL,
-        "~nobody-here/out begins with ~, but this user has no home folder",
-        overrides=(override,),
-    )
-
-
-def test_an_environment_variable_that_is_not_set_is_named(monkeypatch):
-    monkeypatch.delenv("NOT_SET", raising=False)
-    check_refused(with_source(paths=["${NOT_SET}/a"]), "source.web.paths", "NOT_SET", ":-")
-
-
 def test_a_pattern_with_a_dollar_is_left_alone():
     text = SMALL + "[tokenizer]\npattern = '''a$|${1}|\\p{L}+$'''"
     assert parse_recipe(text).tokenizer.pattern == "a$|${1}|\\p{L}+$"
@@ -440,7 +319,7 @@ def test_a_recipe_is_read_from_a_file(tmp_path):
 def test_errors_name_the_file_of_the_recipe(tmp_path):
     path = tmp_path / "recipe.toml"
     path.write_text(SMALL + "[limits]\nslice_bytes = 0")
-    with pytest.raises(RecipeError, match=r"recipe\.toml: limits\.slice_bytes = 0"):
+    with pytest.raises(RecipeError, match=r"recipe\.toml: limits\.slice_bytes = 0 .*\(line 10\)$"):
         load_recipe(str(path))
     path.write_text("a = 1\nb = ?\n")
     with pytest.raises(RecipeError, match=r"recipe\.toml is not TOML: .*line 2"):
@@ -493,10 +372,6 @@ def test_other_weights_are_refused(weight):
     check_refused(with_source(weight=weight), "source.web.weight")
 
 
-def test_a_weight_needs_counting():
-    check_refused(with_source(kind="chat", weight="2"), "source.web.weight", "count = true")
-
-
 SHARES = """
 [[source]]
 name = "a"
@@ -523,27 +398,8 @@ def test_shares_add_up_to_1_over_all_sources_that_are_counted():
     check_refused(SHARES, "source.b.weight = '2'", "or none", overrides=("source.b.weight=2",))
 
 
-def test_a_learner_in_a_task_says_its_memory():
-    check_refused(SMALL, "learner.cpus = 2", "learner.memory", overrides=("learner.cpus=2",))
-    check_refused(SMALL, "learner.label", "learner.memory", overrides=("learner.label=a=b",))
-    check_refused(SMALL, "KEY=VALUE", overrides=("learner.memory=1GiB", "learner.label=big"))
-    check_refused(SMALL, "learner.memory = 5", overrides=("learner.memory=5",))
-
-
 def tokenizer_recipe(text, *overrides):
     return parse_recipe(f"{SMALL}\n[tokenizer]\n{text}\n", overrides=overrides).tokenizer
-
-
-def test_extra_special_tokens_are_part_of_the_vocabulary_and_added_ones_come_on_top():
-    plain = tokenizer_recipe("vocab_size = 300")
-    assert (plain.extra_special_tokens, plain.extend) == ((), ())
-    extra = tokenizer_recipe('vocab_size = 300\nextra_special_tokens = ["<a>", "<b>"]')
-    assert extra.learned_special_tokens == (*SPECIAL_TOKENS, "<a>", "<b>")
-    assert extra.num_merges == plain.num_merges - 2
-    added = tokenizer_recipe('vocab_size = 300\nextend = ["<a>", "<b>"]')
-    assert added.learned_special_tokens == SPECIAL_TOKENS
-    assert added.all_special_tokens == extra.learned_special_tokens
-    assert added.num_merges == plain.num_merges
 
 
 def test_a_preset_stands_for_its_tokens():
@@ -585,60 +441,12 @@ def test_names_that_cannot_be_added_are_refused(text, words):
         tokenizer_recipe(text)
 
 
-def test_to_an_existing_tokenizer_any_names_may_be_added():
-    own = tokenizer_recipe('path = "/data/tokenizer"\nextend = ["<|bos|>", "<a>"]')
-    assert own.extend == ("<|bos|>", "<a>")
-
-
 @pytest.mark.parametrize("key", ["extend", "extra_special_tokens"])
 def test_added_tokens_may_be_around_documents(key):
     text = SMALL.replace('kind = "text"', 'kind = "text"\nappend = ["<a>"]')
     with pytest.raises(RecipeError, match=r"source\.web\.append has '<a>'"):
         parse_recipe(text)
     assert parse_recipe(text, overrides=[f'tokenizer.{key}=["<a>"]']).sources[0].append == ("<a>",)
-
-
-VISION = """
-[[source]]
-name = "ocr"
-kind = "vision"
-paths = "/data/ocr.parquet"
-dialect = "prompt-response"
-image_token = "<|image|>"
-image_tokens = 273
-grounding = true
-train_prompt = false
-
-[tokenizer]
-path = "/tokenizer"
-
-[output]
-path = "/out"
-
-[limits]
-max_tokens = 2048
-too_long = "drop"
-untrainable = "drop"
-"""
-
-
-def test_a_vision_source_says_how_its_images_are_read():
-    recipe = parse_recipe(VISION)
-    (ocr,) = recipe.sources
-    assert (ocr.kind, ocr.dialect, ocr.split, ocr.count) == (
-        "vision",
-        "prompt-response",
-        "train",
-        False,
-    )
-    assert (ocr.image_token, ocr.image_tokens) == ("<|image|>", 273)
-    assert (ocr.grounding, ocr.train_prompt) == (True, False)
-    assert (ocr.column, ocr.prepend, ocr.append) == ("", (), ())
-    assert (recipe.limits.too_long, recipe.limits.untrainable) == ("drop", "drop")
-    assert build_recipe(recipe.to_dict(), environment={}) == recipe
-    unsaid = ("source.ocr.dialect=none", "source.ocr.image_token=none")
-    (ocr,) = parse_recipe(VISION, overrides=unsaid).sources
-    assert (ocr.dialect, ocr.image_token) == (None, None)
 
 
 def test_what_becomes_of_a_document_that_is_too_long_needs_to_know_what_that_is():
@@ -714,13 +522,6 @@ def test_all_problems_of_a_recipe_are_reported_at_once_in_the_order_of_the_file(
     for line, parts in zip(lines, expected, strict=True):
         assert line.startswith(f"  {parts[0]}")
         assert all(part in line for part in parts)
-
-
-def test_one_problem_is_one_line_that_names_the_line_of_the_file():
-    with pytest.raises(RecipeError) as caught:
-        parse_recipe(SMALL + "\n[limits]\n# a comment\nslice_bytes = 0\n", name="a.toml")
-    message = "limits.slice_bytes = 0 is outside 1 to 1125899906842624"
-    assert str(caught.value) == f"a.toml: {message}; use a number within these limits (line 12)"
 
 
 def test_what_follows_from_another_problem_is_not_reported():

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.report import Document, Image, Spelling, items_of, page_of, turns_of
-from nanotok_ray.report.render import text_markup
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.shown_page import ShownPage
 from tests.support.small_corpus import WORDS, conversations, texts
@@ -129,15 +128,6 @@ def test_any_ids_are_shown_once_and_their_texts_joined_are_the_decoded_text(
         assert [int("y" in token.kinds) for token in found.tokens] == mask
     for token in found.tokens:
         assert (token.attributes.get("data-x") is not None) == (token.text == "")
-
-
-@given(st.text(st.sampled_from("a <>&\"'\n\t\0\r\x1b\u202e\u200d\ufeffé数🙂\ufe0f"), max_size=12))
-def test_a_text_in_markup_is_that_text_and_nothing_that_steers(text):
-    markup = text_markup(text)
-    own = ShownPage(f'<b data-i="0">{markup}</b>').tokens[0].text
-    assert own == text
-    assert not re.search("[\0-\x08\x0b-\x1f\x7f-\xa0\u202e\ufeff]", markup)
-    assert set(re.findall("<(/?[a-z]*)", markup)) <= {"i", "/i"}
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
@@ -277,12 +267,6 @@ def test_ids_are_behind_a_switch_that_may_be_on(chat, spelling):
     assert {box["id"] for box in boxes} == {dict(off.attributes)["label"]["for"]}
 
 
-def test_nothing_at_all_is_a_page_too(spelling):
-    found = shown(spelling, document([], []))
-    assert found.tokens == []
-    assert "tokens0" in found.told
-
-
 def test_the_same_documents_give_the_same_bytes_in_another_process():
     program = (
         "import numpy as np, hashlib\n"
@@ -318,12 +302,6 @@ def test_the_same_documents_give_the_same_bytes_in_another_process():
 def test_masks_and_images_that_do_not_fit_the_ids_are_refused(mask, images, words):
     with pytest.raises(CorruptOutputError, match=re.escape(words)):
         document([97, 98], mask, images)
-
-
-def test_an_id_that_is_no_token_is_refused_with_its_place(tokenizer, spelling):
-    beyond = tokenizer.get_vocab_size()
-    with pytest.raises(CorruptOutputError, match=f"id {beyond} at position 1 is no token"):
-        page(spelling, document([97, beyond]))
 
 
 def test_an_image_without_tokens_is_a_box_as_well(spelling):

@@ -3,8 +3,6 @@
 import json
 import math
 import shutil
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -19,11 +17,11 @@ from nanotok_ray.formats import REPORT_PAGE_NAME, ROW
 from nanotok_ray.job import read_journal, use_executor
 from nanotok_ray.loader import open_shards
 from nanotok_ray.report import corpus, report_page, write_report
-from nanotok_ray.report.charts import Scale, round_step, round_top
+from nanotok_ray.report.charts import Scale
 from nanotok_ray.report.run import bars_of, busy_seconds, slowest
 from nanotok_ray.storage import Folder
 from tests.support.executors import InProcess
-from tests.support.finished_output import HEADER_BYTES, finished_output, publish_index
+from tests.support.finished_output import HEADER_BYTES, publish_index
 from tests.support.machine_speed import scaled
 from tests.support.made_journal import START, demo_run, end, head, write_journal
 from tests.support.read_page import ReadPage
@@ -193,12 +191,6 @@ def test_an_output_elsewhere_has_the_same_page_and_leaves_no_copies(out, tmp_pat
     assert not (tmp_path / "copies").exists()
 
 
-def test_that_nothing_was_quarantined_is_said(tmp_path, in_process):
-    page = page_of(finished_output(tmp_path))
-    assert "No document was quarantined." in page.text
-    assert "documents were written and verified. None was quarantined." in page.text
-
-
 def test_masks_are_those_of_the_shards(out):
     page = page_of(out)
     shards = open_shards(str(out), source="chats")
@@ -243,22 +235,6 @@ def test_a_page_holds_no_script_and_names_nothing_to_fetch(out):
         assert own.get("href", "#").startswith("#")
     assert "url(" not in page.page
     assert "@import" not in page.page
-
-
-def test_the_template_engine_is_imported_when_a_page_is_written_and_not_before(tmp_path):
-    program = (
-        "import sys, nanotok_ray.api, nanotok_ray.cli, nanotok_ray.cli.outputs\n"
-        "from nanotok_ray.report import report_page\n"
-        "from nanotok_ray.storage import Folder\n"
-        "assert 'jinja2' not in sys.modules\n"
-        "report_page(Folder(sys.argv[1]))\n"
-        "assert 'jinja2' in sys.modules\n"
-    )
-    subprocess.run(
-        [sys.executable, "-c", program, tmp_path],
-        env={"PYTHONPATH": ":".join(sys.path)},
-        check=True,
-    )
 
 
 def test_pictures_have_titles_and_tables_have_heads(out):
@@ -487,15 +463,6 @@ def test_bins_hold_all_the_work(tmp_path):
     assert math.isclose(total, sum(each.seconds for each in journal.slices), rel_tol=1e-6)
 
 
-@pytest.mark.slow
-def test_two_hundred_thousand_slices_take_seconds(tmp_path):
-    write_journal(tmp_path, demo_run(100_000, workers=64, hosts=8), parts=40)
-    start = time.process_time()
-    page = report_page(Folder(str(tmp_path)))
-    assert time.process_time() - start < scaled(20)  # 4 s on a quiet machine
-    assert len(page) < 3_000_000
-
-
 def test_very_many_shards_take_seconds(out):
     """200,000 rows of shards.idx, over and over those of the few files that there are."""
     with_many_rows(out, 200_000)
@@ -516,13 +483,6 @@ def with_many_rows(out, count):
     many = rows[np.arange(count) * len(rows) // count]
     header = data[:16] + count.to_bytes(8, "little") + len(strings).to_bytes(8, "little")
     publish_index(out, header + many.tobytes() + strings)
-
-
-def test_a_sample_of_shards_is_said_to_be_one(out, monkeypatch):
-    monkeypatch.setattr(corpus, "MAX_SHARDS", 2)
-    page = page_of(out)
-    documents = manifest_of(out)["totals"]["all"]["documents"]["out"]
-    assert f"of {documents:,} documents, from shards" in page.text
 
 
 numbers = st.floats(min_value=1e-6, max_value=1e12)
@@ -551,37 +511,6 @@ def test_ticks_of_logarithmic_scales_are_1_2_or_5_of_a_decade(low, factor, most)
         leading = tick / 10 ** math.floor(math.log10(tick) + 1e-9)
         assert min(abs(leading - each) for each in (1, 2, 5)) < 1e-6
         assert low * 0.999 <= tick <= low * factor * 1.001
-
-
-@given(width=st.floats(min_value=1e-3, max_value=1e8))
-def test_ticks_of_times_are_few_and_in_order(width):
-    ticks = Scale(low=0, high=width).time_ticks()
-    assert 1 <= len(ticks) <= 9
-    assert ticks == sorted(set(ticks))
-    assert ticks[0] == 0
-    assert ticks[-1] <= width * 1.0001
-
-
-@given(value=numbers, most=st.integers(2, 12))
-def test_a_round_top_holds_its_value_and_is_no_higher_than_it_must(value, most):
-    top = round_top(value, most)
-    assert top >= value * (1 - 1e-6)
-    assert top <= value + round_step(value / (most - 1)) * (1 + 1e-6)
-
-
-@given(a=numbers, b=numbers, is_log=st.booleans())
-def test_places_keep_the_order_of_values(a, b, is_log):
-    scale = Scale(low=1e-6, high=1e12, is_log=is_log)
-    assert (scale.position(a) <= scale.position(b)) == (a <= b) or math.isclose(a, b, rel_tol=1e-9)
-    assert 0 <= scale.position(a) <= 1
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "is_log"), [(1, 1, False), (0, 5, True), (0, math.inf, False)]
-)
-def test_a_scale_without_width_is_refused(low, high, is_log):
-    with pytest.raises(ValueError, match="no scale"):
-        Scale(low=low, high=high, is_log=is_log)
 
 
 def test_the_start_is_that_of_the_run_though_its_head_is_written_again(out):

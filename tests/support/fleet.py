@@ -104,9 +104,6 @@ def kill_a_worker(rng: random.Random | None = None) -> bool:
     return True
 
 
-LEARN, PREPARE = "train", "prepare"
-
-
 class Driver:
     """A job of a recipe in a process of its own."""
 
@@ -118,12 +115,11 @@ class Driver:
         log: Path,
         gate: Path | None = None,
         after: int = 0,
-        job: str = PREPARE,
         part_bytes: int | None = None,
     ) -> None:
         self.log = log
         waits = (gate and str(gate), after)
-        arguments = (job, str(recipe), address, HEAD, str(log), *waits, part_bytes)
+        arguments = (str(recipe), address, HEAD, str(log), *waits, part_bytes)
         self.process = _SERVER.Process(target=run_driver, args=arguments)
         self.process.start()
 
@@ -156,11 +152,6 @@ class Driver:
         if code is None:
             self.kill()
         return code
-
-
-def num_counted(work: Path) -> int:
-    """Return how many slices have records."""
-    return sum(1 for _ in work.glob("counts/*/*.json"))
 
 
 def _below(pid: int) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""A driver of a whole job, or of its first half, that may stand still in the middle until told.
+"""A driver of a whole job that may stand still in the middle until told.
 
 Once a given number of slices have records, of both stages together, every further slice waits for
 a file, the gate, before it is done. Each slice is a call of its own, however small, so that all
@@ -12,14 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import nanotok_ray.api as jobs
+from nanotok_ray.api import prepare
 from nanotok_ray.job import Event, counting, reducing, scheduler, tokenize
 from nanotok_ray.job import work as stages
 from nanotok_ray.recipe import Recipe, load_recipe
 
 
 def run_driver(  # noqa: PLR0917 - travels to a process as it is
-    job: str,
     path: str,
     address: str,
     own_address: str,
@@ -28,7 +27,7 @@ def run_driver(  # noqa: PLR0917 - travels to a process as it is
     after: int,
     part_bytes: int | None,
 ) -> None:
-    """Run the job of `nanotok_ray.api` of that name; the log gets all it says."""
+    """Run the job; the log gets all it says."""
     sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for descriptor in (1, 2):
         os.dup2(sink, descriptor)
@@ -39,7 +38,7 @@ def run_driver(  # noqa: PLR0917 - travels to a process as it is
     import ray  # noqa: PLC0415 - the local executor runs without
 
     ray.init(address=address, _node_ip_address=own_address, log_to_driver=False)
-    getattr(jobs, job)(recipe, on_event=tell)
+    prepare(recipe, on_event=tell)
 
 
 def make_tasks_small(part_bytes: int | None = None) -> None:
