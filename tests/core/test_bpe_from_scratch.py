@@ -64,17 +64,6 @@ def test_of_a_text_that_is_not_cut_too(text, num_merges):
     assert plain.encode(text) == core.encode(text)
 
 
-@given(texts, texts, st.sampled_from([BasicTokenizer, RegexTokenizer]))
-def test_any_text_comes_back(learned_from, text, kind):
-    tokenizer = kind(train(kind.split(learned_from), MOST, first_seen))
-    assert tokenizer.decode(tokenizer.encode(text)) == text
-
-
-def test_a_piece_of_a_letter_is_shown_as_unknown():
-    tokenizer = BasicTokenizer([])
-    assert tokenizer.decode(tokenizer.encode("é")[:1]) == "\ufffd"
-
-
 def test_its_examples_hold():
     found = doctest.testmod(bpe_from_scratch)
     assert (found.failed, found.attempted > 3) == (0, True)

@@ -1,6 +1,5 @@
 """The compiled core's rendering against its plain twin: dialects in Python, then `compose`."""
 
-import json
 from itertools import pairwise
 
 import numpy as np
@@ -13,9 +12,7 @@ from nanotok_ray.chat import Composed, compose, segments_of
 from nanotok_ray.counts import SPLIT_PATTERN
 from nanotok_ray.dialects import CHAT_DIALECTS, MALFORMED, VISION_DIALECTS
 from nanotok_ray.documents import Documents
-from nanotok_ray.errors import SplitError, TokenizerError
-from nanotok_ray.recipe import SPECIAL_TOKENS
-from tests.support.dialect_documents import MESSAGES, PAIR, assistant, user
+from nanotok_ray.errors import TokenizerError
 from tests.support.dialect_strategies import (
     EVERY,
     NAMES,
@@ -142,23 +139,6 @@ def test_what_the_plain_way_refuses_is_declined(dialect, data):
     assert refused <= declined
 
 
-def test_no_document_is_no_output():
-    for dialect in EVERY:
-        assert check([], dialect) == set()
-
-
-def test_a_declined_document_stands_between_others():
-    good = json.dumps(PAIR).encode()
-    assert check([good, b"[", good, b"", b"[" * 100_000, good], MESSAGES) == {1, 3, 4}
-
-
-def test_special_token_text_is_counted_and_stays_text():
-    line = json.dumps([user("<|bos|><|bos|> <image> <|nothing|>"), assistant("<|bos")]).encode()
-    (found,), sizes = rendered([line], MESSAGES)
-    assert sizes == [[39, 3]]
-    assert found.ids.count(IDS["<|bos|>"]) == 1
-
-
 def test_a_dialect_that_does_not_exist_is_refused():
     with pytest.raises(TokenizerError, match='"gsm8k" is no dialect of kind vision'):
         _core.Dialect("vision", "gsm8k", image_token="<image>")
@@ -172,46 +152,3 @@ def test_every_dialect_of_the_model_is_known():
     for kind in ("chat", "vision"):
         for name in names[kind]:
             _core.Dialect(kind, name, image_token="<image>")
-
-
-def render_one(line, *, encoder=ENCODER, special_tokens=None, **more):
-    batch = Documents.from_bytes([b"[", line])
-    special_tokens = list((special_tokens or IDS).items())
-    return encoder.render(core_dialect(MESSAGES), special_tokens, batch.data, batch.offsets, **more)
-
-
-def test_ids_that_do_not_fit_16_bits_are_refused_unless_they_are_wide():
-    line = json.dumps(PAIR).encode()
-    special_tokens = {name: 70_000 + number for number, name in enumerate(NAMES)}
-    with pytest.raises(TokenizerError, match="do not fit: the limit is 65536, ask for wide ids"):
-        render_one(line, special_tokens=special_tokens)
-    ids, *_ = render_one(line, special_tokens=special_tokens, wide=True)
-    assert ids[0] == special_tokens["<|bos|>"]
-
-
-def test_a_text_that_cannot_be_split_is_named():
-    encoder = _core.Encoder("[a-z]+", MERGES, gaps="error")
-    line = json.dumps([user("abc"), assistant("ab!")]).encode()
-    with pytest.raises(SplitError, match="document 1 cannot be split at byte 2"):
-        render_one(line, encoder=encoder)
-
-
-@pytest.mark.parametrize("name", SPECIAL_TOKENS)
-def test_a_document_that_needs_a_special_token_that_is_not_there_is_declined(name):
-    line = json.dumps([user("hi"), assistant([{"type": "python", "text": "1"}])]).encode()
-    special_tokens = {own: number for own, number in IDS.items() if own != name}
-    _, _, _, declined, _, _ = render_one(line, special_tokens=special_tokens)
-    assert declined.tolist() == ([0] if name.startswith("<|output") else [0, 1])
-
-
-def test_images_of_too_many_tokens_are_declined_as_the_plain_way_refuses_them():
-    line = b'{"text":"<image><image>","image_token_counts":[%d,1]}'
-    lines = [line % (2**20 - 1), line % 2**20]
-    dialect = next(each for each in VISION if each.name == "text")
-    found = [plain(own, dialect) is None for own in lines]
-    batch = Documents.from_bytes(lines)
-    _, _, offsets, declined, _, _ = ENCODER.render(
-        core_dialect(dialect), list(IDS.items()), batch.data, batch.offsets
-    )
-    assert (found, declined.tolist()) == ([False, True], [1])
-    assert offsets.tolist() == [0, 2**20 + 1, 2**20 + 1]

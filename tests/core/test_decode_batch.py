@@ -81,12 +81,6 @@ def test_an_id_that_is_no_token_is_named_with_its_row(tokenizer, number):
                 tokenizer.decode(np.array([*[97] * length, number], dtype))
 
 
-def test_rows_may_be_a_window_of_the_ids(tokenizer):
-    ids = np.array([9999, 97, 256, 98, 9999], np.uint16)
-    assert tokenizer.decode_batch(ids, np.array([1, 1, 3, 4])).to_pylist() == ["", "aab", "b"]
-    assert tokenizer.decode_batch(ids, np.array([5])).to_pylist() == []
-
-
 IDS = np.array([97, 98], np.uint16)
 WRONG = [
     (IDS, np.array([0, 3]), TokenizerError, "offset 1 is 3, outside the 2 ids"),

@@ -89,30 +89,6 @@ def test_limits_leave_out_rare_pairs_and_long_tokens(texts, num_merges, limit):
     assert all(count >= limit["min_pair_count"] for count in found.tolist())
 
 
-@pytest.mark.parametrize(
-    ("limit", "merges", "reason"),
-    [
-        ({}, [[97, 98], [256, 99], [120, 121]], NO_PAIR_LEFT),
-        ({"num_merges": 3}, [[97, 98], [256, 99], [120, 121]], REACHED),
-        ({"num_merges": 0}, [], REACHED),
-        ({"num_merges": 2**31}, [[97, 98], [256, 99], [120, 121]], NO_PAIR_LEFT),
-        ({"min_pair_count": 2}, [[97, 98], [256, 99]], BELOW_MIN_PAIR_COUNT),
-        ({"min_pair_count": 3}, [[97, 98]], BELOW_MIN_PAIR_COUNT),
-        ({"min_pair_count": 4}, [], BELOW_MIN_PAIR_COUNT),
-        ({"max_token_bytes": 2}, [[97, 98], [120, 121]], NO_PAIR_LEFT),
-        ({"max_token_bytes": 1}, [], NO_PAIR_LEFT),
-        ({"max_token_bytes": 2, "min_pair_count": 2}, [[97, 98]], BELOW_MIN_PAIR_COUNT),
-        ({"num_merges": 1, "min_pair_count": 4}, [], BELOW_MIN_PAIR_COUNT),
-        ({"num_merges": 1, "min_pair_count": 3}, [[97, 98]], REACHED),
-    ],
-)
-def test_the_end_says_which_limit_it_was(limit, merges, reason):
-    spans = Documents.from_bytes([b"ab", b"abc", b"xy"])
-    counts = np.array([1, 2, 1], np.uint64)
-    told = _core.learn([(spans.data, spans.offsets, counts)], **({"num_merges": 9} | limit))
-    assert (told[0].tolist(), told[3]) == (merges, reason)
-
-
 def test_a_corpus_with_other_merges_is_found(monkeypatch):
     learn = _core.learn
 
@@ -124,17 +100,3 @@ def test_a_corpus_with_other_merges_is_found(monkeypatch):
     other = LearnedFrom(["ab cd"], 2, 1)
     monkeypatch.setattr(_core, "learn", largest_first)
     assert [corpus for corpus, _, _ in differing([same, other])] == [other]
-
-
-def test_corpora_are_those_of_their_seed_and_reach_the_edges():
-    made = list(corpora(CORPORA, seed=7))
-    assert made == list(corpora(CORPORA, seed=7)) != list(corpora(CORPORA, seed=8))
-    assert made[:9] == list(corpora(9, seed=7))
-    letters = {len(set("".join(corpus.documents))) for corpus in made}
-    assert set(range(7)) <= letters
-    longest = max(len(text) for corpus in made for text in corpus.documents)
-    assert longest > 300
-    assert any(letter * 300 in text for each in made for text in each.documents for letter in "a ")
-    assert any("".join(corpus.documents) == "" for corpus in made)
-    ended = Counter(learned(corpus)[1] for corpus in made[:200])
-    assert min(ended[NO_PAIR_LEFT], ended[REACHED]) > 50
