@@ -54,6 +54,16 @@ def test_ids_of_32_bits_are_kept_in_int64_and_refused_in_int32():
     assert narrow.tolist() == [[0, 0]]
 
 
+def test_views_of_one_array_can_be_filled():
+    batch = np.zeros((2, 3, 4), np.int32)
+    ids = np.arange(9, dtype=np.uint16)
+    ids.flags.writeable = False
+    columns = int64([0, 0, 0]), int64([0, 2, 1]), int64([5, 5, 5]), int64([0, 1, 2, 3])
+    _core.fill_rows([ids], None, *columns, batch[0], batch[1], pad=0)
+    assert batch[0].tolist() == [[0, 1, 2, 3], [2, 3, 4, 5], [1, 2, 3, 4]]
+    assert batch[1].tolist() == [[1, 2, 3, 4], [3, 4, 5, 6], [2, 3, 4, 5]]
+
+
 def right_fill():
     """Arguments of a fill that is right."""
     return {
