@@ -8,7 +8,8 @@ Of the same kind, and elsewhere:
 - missing texts, in lists and in Arrow arrays: `test_arrow_texts.py`, `test_tokenizer.py`
 - ids of any merges, several of them for the same bytes: `rust/bpe/src/encode/span_ids/tests.rs`;
   files that cannot hold such a tokenizer: `test_tokenizer_files.py`
-- what a character is (5 to 8): `rust/bpe/src/split`, `test_vectors.py`, `test_huggingface_pattern.py`
+- what a character is (5 to 8): `rust/bpe/src/split`, `test_vectors.py`,
+  `test_huggingface_pattern.py`
 - an interrupt while merges are learned, the GIL, unusable offsets: `test_core.py`
 - the same ids at every level of the CPU: `test_cpu_levels.py`
 - a document on which the regex engine gives up: `test_tokenizer.py`, in a job
