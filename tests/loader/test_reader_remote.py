@@ -156,16 +156,6 @@ def test_nothing_is_fetched_ahead_behind_the_end_of_a_file(tmp_path, url, fetche
     assert [length for name, _, length in fetched if name.endswith(".bin")] == [BLOCK, BLOCK]
 
 
-def test_few_files_stay_open_on_the_store_and_few_blocks_mapped(tmp_path, url):
-    made_output(tmp_path / "made", MadeSource(name="web", shards=[[[n]] for n in range(9)]))
-    upload(tmp_path / "made", url)
-    shards = open_shards(url, cache=tmp_path / "cache")
-    assert [ids.tolist() for ids in shards] == [[n] for n in range(9)]
-    process = shards.files._here()
-    assert len(process._fetcher._handles) == remote._HANDLES
-    assert len(process._recent) == remote._RECENT
-
-
 def test_a_block_that_could_not_be_fetched_ahead_is_told_when_it_is_wanted(
     made, tmp_path, monkeypatch
 ):
@@ -248,17 +238,6 @@ def test_what_another_process_writes_stays_and_what_one_left_goes(tmp_path):
     assert cache.get(f"{1:064x}-000.bin.0", 8) is not None
 
 
-def test_files_of_others_stay_in_a_folder_of_blocks(tmp_path):
-    cache = BlockCache(tmp_path, max_bytes=10)
-    others = tmp_path / "00/notes.txt"
-    others.parent.mkdir()
-    others.write_bytes(bytes(20))
-    for number in range(2):
-        cache.put(f"{number:064x}-000.bin.0", bytes(8))
-    assert others.exists()
-    assert len(files_of(tmp_path)) == 2
-
-
 def test_nothing_stays_of_a_block_that_could_not_be_kept(tmp_path, monkeypatch):
     def replace(self, target):
         raise OSError(28, "No space left on device")
@@ -305,17 +284,6 @@ def test_a_file_of_another_size_is_refused(made, tmp_path, wrong):
         expected = rf"\.bin has {len(changed)} bytes, shards\.idx says {len(data)}"
     with pytest.raises(CorruptOutputError, match=expected):
         shards[0]
-
-
-def test_a_file_that_is_replaced_while_it_is_read_is_refused(made, tmp_path, monkeypatch):
-    _, folder = made
-    monkeypatch.setattr(remote, "_HANDLES", 0)  # each block opens the file anew
-    shards = open_shards(folder.url, source="chats", cache=tmp_path / "cache")
-    assert shards[0].tolist() == NUMBERS[-1]
-    name = f"{shards.name(0)}.bin"
-    folder.write_whole(name, folder.read_bytes(name))
-    with pytest.raises(SourceError, match=r"\.bin was replaced while it was read"):
-        shards[39]
 
 
 def test_other_bytes_of_the_same_size_are_found_if_asked_for(tmp_path, url):

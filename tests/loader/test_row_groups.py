@@ -101,15 +101,6 @@ def test_a_plan_that_the_manifest_does_not_name_is_refused(tmp_path):
         RowGroups(open_shards(out))
 
 
-def test_a_record_of_a_file_that_the_plan_does_not_have_is_refused(tmp_path):
-    out = planned_output(tmp_path / "out", {"web": [[[[BOS]]]]})
-    shards = open_shards(out)
-    groups = RowGroups(shards)
-    groups._numbers = {}
-    with pytest.raises(CorruptOutputError, match=r"maps row group 0 of '0\.parquet'"):
-        groups.bounds(0)
-
-
 @pytest.mark.parametrize(
     ("change", "told"),
     [
