@@ -87,11 +87,6 @@ def check(files, removed):
         assert len(changed) <= 1
 
 
-@given(CORPORA, st.dictionaries(NAMES, st.tuples(SIZES, FORMS), min_size=1, max_size=1))
-def test_one_file_more_or_less_changes_the_groups_around_it_alone(corpus, added):
-    check(files_of(corpus | added), set(added))
-
-
 @given(CORPORA.filter(bool), st.data())
 def test_several_neighbours_more_or_less_change_the_groups_around_them_alone(corpus, data):
     files = files_of(corpus)
