@@ -182,23 +182,6 @@ def test_what_the_core_declines_stands_in_its_place():
     assert [each[3] for each in found[1:4]] == [[14, 1], [8, 0], [14, 1]]
 
 
-def test_images_of_a_document_that_was_declined_are_where_its_tokens_are():
-    dialect = next(each for each in EVERY if each.kind == "vision" and each.name == "text")
-    line = b'{"text":"a<image>b<image>","image_token_counts":[2,3]%s}'
-    documents = [line % b"", line % b',"x":NaN', b"{}", line % b',"x":NaN', line % b""]
-    found = check(documents, dialect)
-    assert [each[2] for each in found] == [[(2, 4), (5, 8)] if n != 2 else [] for n in range(5)]
-
-
-@pytest.mark.parametrize("number", range(4))
-def test_a_document_that_cannot_be_split_is_told_where(number):
-    encoder = _core.Encoder("[a-z]+", MERGES, gaps="error")
-    documents = [json.dumps([user("abc"), assistant("ab")]).encode()] * 4
-    documents[number] = json.dumps([user("abc"), assistant("ab!")]).encode()
-    found = check(documents, MESSAGES, encoder=encoder)
-    assert [n for n, each in enumerate(found) if each[-1] is not None] == [number]
-
-
 VISION_LINE = b'{"prompt":"a<image><|ref|>","response":"<image>"%s}'
 
 
@@ -219,14 +202,3 @@ def test_every_setting_of_a_dialect_is_the_cores_too(settings):
         check(documents, usual), check(documents, replace(usual, **settings)), strict=True
     ):
         assert rows[0] != rows[1]
-
-
-@pytest.mark.parametrize("special_tokens", [NARROW, WIDE], ids=["narrow", "wide"])
-def test_ids_are_as_wide_as_they_must_be_whoever_reads(special_tokens):
-    check([GOOD, SURROGATE, GOOD, BAD], MESSAGES, special_tokens=special_tokens)
-    check([SURROGATE], MESSAGES, special_tokens=special_tokens)
-
-
-def test_a_batch_of_nothing_is_a_batch():
-    for dialect in EVERY:
-        assert check([], dialect) == []

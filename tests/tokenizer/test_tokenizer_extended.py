@@ -76,12 +76,6 @@ def test_what_cannot_be_a_special_token_is_refused(base):
         base.extended(["<image>", ""])
 
 
-def test_how_much_each_thread_remembers_is_kept(base, tmp_path):
-    base.save(tmp_path)
-    loaded = Tokenizer.load(tmp_path, cache_bytes=4096)
-    assert loaded.extended(["<image>"])._cache_bytes == 4096
-
-
 @given(st.integers(265, 565))
 def test_a_smaller_one_numbers_all_special_tokens_in_their_order(base_model, size):
     extended = base_model.extended(SEED).truncated(size + len(SEED))

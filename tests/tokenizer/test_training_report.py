@@ -27,7 +27,6 @@ from nanotok_ray.tokenizer import (
     training_report,
     why_stopped,
 )
-from nanotok_ray.tokenizer import report as size_curve
 from nanotok_ray.tokenizer.evaluation import token_bytes_of
 from tests.support.small_corpus import texts
 
@@ -77,15 +76,6 @@ def check_curve(tokenizer, report, documents):
         assert row["tokens"] == len(ids)
         expected = round(num_bytes / len(ids), 4) if len(ids) else None
         assert row["bytes_per_token"] == expected
-
-
-def test_the_curve_is_what_truncated_tokenizers_make_of_the_counted_text(monkeypatch):
-    monkeypatch.setattr(size_curve, "FIRST_STEP", 5)
-    documents = texts(60, seed=3)
-    tokenizer, report = learn(documents, vocab_size=380)
-    assert [row["merges"] for row in report["curve"]] == [0, 5, 10, 20, 40, 80, 115]
-    assert report["span_bytes"] == sum(len(text.encode()) for text in documents)
-    check_curve(tokenizer, report, documents)
 
 
 @given(
