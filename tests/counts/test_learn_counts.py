@@ -170,6 +170,14 @@ def test_progress_is_told_from_none_to_all():
     assert [each.seconds for each in seen] == sorted(each.seconds for each in seen)
 
 
+def test_what_progress_raises_ends_learning():
+    def stop(progress):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        learn(counted(DOCUMENTS), 400, on_progress=stop)
+
+
 def test_the_report_is_saved_beside_the_tokenizer(tmp_path):
     counts = counted(DOCUMENTS)
     found = learn(counts, 400, min_pair_count=2, max_token_bytes=9)

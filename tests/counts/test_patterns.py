@@ -23,6 +23,10 @@ def test_patterns_of_openai_are_tiktokens(name, monkeypatch):
     assert getattr(encodings, f"{name}_base")()["pat_str"] == PATTERNS[name]
 
 
+def test_an_expression_is_its_own_pattern():
+    assert resolve_pattern(r"\w+|\W") == r"\w+|\W"
+
+
 @pytest.mark.parametrize("word", ["nanocht", "GPT4", "o200k-base", ""])
 def test_a_bare_word_that_is_no_name_is_refused_with_the_names(word):
     with pytest.raises(PatternError, match=r"use one of nanochat, gpt4, cl100k, r50k") as caught:
