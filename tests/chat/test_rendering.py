@@ -27,7 +27,9 @@ from tests.support.dialect_strategies import (
     EVERY,
     NAMES,
     ORDINARY,
+    broken_messages,
     broken_objects,
+    damaged,
     lines,
     with_images,
 )
@@ -36,9 +38,9 @@ MERGES = np.array([(104, 105), (32, 116), (97, 98), (258, 258)], np.uint32)
 ENCODER = _core.Encoder(SPLIT_PATTERN, MERGES)
 NARROW = {name: 300 + number for number, name in enumerate(NAMES)}
 WIDE = {name: 70_000 + number for number, name in enumerate(NAMES)}
-FEWER = settings(max_examples=settings().max_examples // 5)
-"""An example is up to five documents, rendered twice and read plainly; what the core gives alone is
-for `test_core_render`."""
+FEWER = settings(max_examples=settings().max_examples // 2)
+"""An example is up to five documents, rendered twice and read plainly; proptests and fuzzing of the
+core look further."""
 SAID = {"content", "value", "answer", "response", "text"}
 
 
@@ -59,13 +61,14 @@ def with_surrogates(value):
 
 
 def documents_of(dialect):
-    """Lists of good documents, of fine ones that the core declines, and of bad ones."""
+    """Lists of good documents, of fine ones that the core declines, and of bad and damaged ones."""
     fine = lines(good(dialect))
     odd = st.sampled_from([b'{"x":NaN,', b'{"x":1,"x":2,'])
     declined = st.builds(lambda line, start: line.replace(b"{", start, 1), fine, odd) | lines(
         good(dialect).map(with_surrogates)
     )
-    return st.lists(fine | declined | st.binary(max_size=3) | lines(broken_objects), max_size=5)
+    bad = st.binary(max_size=9) | lines(broken_messages | broken_objects) | damaged(fine)
+    return st.lists(fine | declined | bad, max_size=5)
 
 
 def plain(document, dialect, *, encoder=ENCODER, special_tokens=NARROW):
@@ -126,7 +129,6 @@ def check(documents, dialect, *, encoder=ENCODER, special_tokens=NARROW):
     return expected
 
 
-@FEWER
 @given(
     special_tokens=st.sampled_from([NARROW, WIDE]),
     dialect=st.sampled_from(EVERY),
@@ -134,6 +136,15 @@ def check(documents, dialect, *, encoder=ENCODER, special_tokens=NARROW):
 )
 def test_a_batch_is_the_plain_reading_of_each_document(special_tokens, dialect, data):
     check(data.draw(documents_of(dialect)), dialect, special_tokens=special_tokens)
+
+
+@pytest.mark.parametrize("dialect", EVERY, ids=range(len(EVERY)))
+@FEWER
+@given(data=st.data())
+def test_the_core_itself_reads_ordinary_documents(dialect, data):
+    batch = Documents.from_bytes(data.draw(st.lists(lines(good(dialect)), max_size=4)))
+    *_, declined = core_dialect(dialect).texts(batch.data, batch.offsets)
+    assert declined.tolist() == []
 
 
 @FEWER

@@ -27,21 +27,6 @@ def assert_same(found, expected):
         assert one.tolist() == other.tolist()
 
 
-def test_a_refused_push_leaves_the_buffer_as_it_was():
-    buffer = _core.BestFitBuffer(4, 1)
-    buffer.push(int64([3]))
-    with pytest.raises(PackingError, match=r"^document 2 has 0 tokens: it must be 1 to 4294967295"):
-        buffer.push(int64([2, 0]))
-    with pytest.raises(PackingError, match=r"^max_rows is -1: it must be 0 or more$"):
-        buffer.pack(-1)
-    with pytest.raises(PackingError, match=r"^max_rows is -1: it must be 0 or more$"):
-        buffer.skip(-1)
-    buffer.push(int64([1]))
-    documents, lengths, _ = buffer.pack(9)
-    assert (documents.tolist(), lengths.tolist()) == ([0, 1], [3, 1])
-    assert (buffer.num_tokens, buffer.cropped_tokens, buffer.cropped_documents) == (4, 0, 0)
-
-
 def test_ids_of_32_bits_are_kept_in_int64_and_refused_in_int32():
     ids = [np.array([1, MOST, 2], np.uint32)]
     columns = int64([0]), int64([0]), int64([3]), int64([0, 1])
@@ -163,6 +148,14 @@ def test_a_fill_that_does_not_fit_is_refused_and_writes_nothing(changed, message
         (
             lambda: _core.BestFitBuffer(MOST + 1, 1),
             "capacity is 4294967296: it must be from 1 to 4294967295",
+        ),
+        (
+            lambda: _core.BestFitBuffer(4, 1).pack(-1),
+            "max_rows is -1: it must be 0 or more",
+        ),
+        (
+            lambda: _core.BestFitBuffer(4, 1).skip(-2),
+            "max_rows is -2: it must be 0 or more",
         ),
         (
             lambda: _core.BestFitBuffer(1, 0),

@@ -87,16 +87,3 @@ def test_limits_leave_out_rare_pairs_and_long_tokens(texts, num_merges, limit):
     )
     assert (merges.tolist(), reason) == limited(counts, num_merges=num_merges, **limit)
     assert all(count >= limit["min_pair_count"] for count in found.tolist())
-
-
-def test_a_corpus_with_other_merges_is_found(monkeypatch):
-    learn = _core.learn
-
-    def largest_first(batches, *, num_merges, threads):
-        merges, counts, applied, reason = learn(batches, num_merges=num_merges, threads=threads)
-        return merges[::-1], counts, applied, reason
-
-    same = LearnedFrom(["ab"], 5, 1)
-    other = LearnedFrom(["ab cd"], 2, 1)
-    monkeypatch.setattr(_core, "learn", largest_first)
-    assert [corpus for corpus, _, _ in differing([same, other])] == [other]

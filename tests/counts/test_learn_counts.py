@@ -280,11 +280,6 @@ def test_a_file_is_known_by_its_bytes_not_its_name(tmp_path):
     assert dict(loaded.most_common()) == {b"a": 2, b" b": 1}
 
 
-def test_counts_at_a_url_are_read(tmp_path):
-    counted(["a b"]).save("memory://stored-counts/sub/a.arrow")
-    assert load("memory://stored-counts").total == 2
-
-
 def test_a_parquet_without_a_pattern_is_refused_and_the_names_told(tmp_path):
     pq.write_table(pa.table({"span": ["a"], "count": [1]}), tmp_path / "a.parquet")
     with pytest.raises(CountsError) as caught:

@@ -108,16 +108,6 @@ def test_a_million_spaces_before_a_word_leave_it_one(check, space):
     check(space * 1_000_000 + "def", space * 999_999, space + "def")
 
 
-def test_a_million_spaces_with_a_newline_in_the_middle_end_there(check):
-    spaces = " " * 500_000
-    check(f"{spaces}\n{spaces}x", spaces + "\n", spaces[1:], " x")
-
-
-def test_a_million_spaces_between_words_and_at_the_end(check):
-    spaces = " " * 500_000
-    check(f"x{spaces}y{spaces}", "x", spaces[1:], " y", spaces)
-
-
 # 3, 4: long spans of many kinds
 
 CJK = [chr(code) for code in range(0x4E00, 0x9FA6)]

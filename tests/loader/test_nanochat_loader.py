@@ -174,17 +174,6 @@ def test_a_state_made_after_a_bare_state_leads_on_from_there(shards):
     assert as_lists(small(shards, state=state).next_batch()) == as_lists(first.next_batch())
 
 
-def test_a_loader_that_was_used_goes_on_as_a_new_one(shards):
-    bare = {"pq_idx": 0, "rg_idx": 2, "epoch": 1}
-    new, used = small(shards, state=bare), small(shards)
-    used.skip_batches(7)
-    used.load_state_dict(bare)
-    for _ in range(5):
-        assert as_lists(used.next_batch()) == as_lists(new.next_batch())
-    assert used.state_dict() == new.state_dict()
-    assert used.report() == new.report()
-
-
 def test_another_batch_size_goes_on_with_the_same_rows(shards):
     first = small(shards)
     state = [first.next_batch().state for _ in range(3)][-1]

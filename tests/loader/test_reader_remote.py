@@ -146,16 +146,6 @@ def test_the_next_block_is_fetched_ahead_when_blocks_follow_each_other(made, tmp
     assert blocks() == [0, 1, 2, 3]
 
 
-def test_nothing_is_fetched_ahead_behind_the_end_of_a_file(tmp_path, url, fetched):
-    document = list(range(2 * BLOCK // 2))
-    made_output(tmp_path / "made", MadeSource(name="web", shards=[[document]]))
-    upload(tmp_path / "made", url)
-    shards = open_shards(url, cache=tmp_path / "cache")
-    assert shards[0].tolist() == document
-    settled(shards)
-    assert [length for name, _, length in fetched if name.endswith(".bin")] == [BLOCK, BLOCK]
-
-
 def test_a_block_that_could_not_be_fetched_ahead_is_told_when_it_is_wanted(
     made, tmp_path, monkeypatch
 ):

@@ -34,13 +34,6 @@ def deep(out):
     return verify_output(Folder(str(out)), deep=True)
 
 
-def test_every_document_of_a_sound_output_is_compared(corpus, tmp_path):
-    result = deep(made(corpus, tmp_path / "out"))
-    assert not result.problems
-    assert result.sampled == result.documents == 150
-    assert result.source_bytes > 0
-
-
 @pytest.mark.parametrize("level", [{}, {"masks": True}, {"deep": True}])
 def test_documents_in_shards_are_checked_without_encoder_and_renderer(
     corpus, tmp_path, monkeypatch, level

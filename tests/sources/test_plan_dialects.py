@@ -1,9 +1,7 @@
 """The dialect of each file of conversations is seen when the plan is made, and stated in it."""
 
-import gzip
 import json
 import random
-import uuid
 from dataclasses import replace
 
 import pyarrow as pa
@@ -21,7 +19,6 @@ from nanotok_ray.sources import (
     plan_to_json,
     resolve,
 )
-from nanotok_ray.storage import Folder
 from tests.support.small_corpus import recipe, write_corpus
 
 MESSAGES = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
@@ -160,26 +157,6 @@ def test_the_start_of_a_compressed_file_is_decoded(tmp_path, compression):
     (tmp_path / f"cut.jsonl.{suffix}").write_bytes(stored[: len(stored) // 2])
     found = resolved(tmp_path)
     assert (list(dialects(found).values()), found.notes) == (["gsm8k"] * 2, ())
-
-
-def test_of_a_remote_file_the_start_is_fetched_once_and_nothing_more(monkeypatch):
-    folder = Folder(f"memory:///{uuid.uuid4().hex}")
-    for name in ("a.jsonl", "b.jsonl.gz"):
-        data = b"[]\n" * 100_000
-        folder.write_whole(name, gzip.compress(data, 0) if name.endswith("gz") else data)
-    fetched = []
-    memory = "fsspec.implementations.memory.MemoryFileSystem.cat_file"
-
-    def cat_file(self, path, start=None, end=None, **_):
-        fetched.append((path.rpartition("/")[2], start, end))
-        return self.store[path].getvalue()[start:end]
-
-    monkeypatch.setattr(memory, cat_file)
-    assert set(dialects(resolved(folder.url)).values()) == {"messages"}
-    assert sorted(fetched) == [("a.jsonl", 0, 1 << 16), ("b.jsonl.gz", 0, 1 << 16)]
-    fetched.clear()
-    resolved(folder.url, dialect="messages")
-    assert sorted(fetched) == [("a.jsonl", 0, 4), ("b.jsonl.gz", 0, 4)]
 
 
 def test_a_column_that_is_not_what_a_dialect_needs_is_told_before_anything_runs(tmp_path):

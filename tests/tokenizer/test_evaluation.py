@@ -37,7 +37,7 @@ from nanotok_ray.tokenizer.evaluation import (
 )
 from tests.support.missing_packages import uninstall
 from tests.support.published_ranks import fake_package
-from tests.support.small_corpus import conversations, texts, write_conversations, write_parquet
+from tests.support.small_corpus import texts, write_parquet
 
 MADE = texts(60, seed=7)
 LANGUAGES = ["en", "ko", "", "de"]
@@ -285,18 +285,6 @@ def test_texts_of_every_format(tmp_path):
     assert read(whole)[0] == ["\n".join(made)]
 
 
-def test_texts_of_chats_are_those_of_their_messages(tmp_path):
-    made = conversations(5, seed=1)
-    write_conversations(tmp_path / "chats.jsonl", made)
-    corpus = Corpus(name="x", paths=(str(tmp_path),), rules=ReadingRules(kind="chat"))
-    expected = []
-    for message in (message for messages in made for message in messages):
-        content = message["content"]
-        parts = [part["text"] for part in content] if isinstance(content, list) else [content]
-        expected += parts
-    assert read(corpus)[0] == expected
-
-
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
 def test_labels_are_those_of_the_column(tmp_path, kind):
     made, languages = MADE[:4], ["en", None, "ko", "en"]
@@ -352,14 +340,6 @@ def test_what_is_no_text_is_counted(tmp_path):
         "field is missing": 1,
         "invalid JSON": 2,
     }
-
-
-def test_empty_files_have_no_texts(tmp_path):
-    (tmp_path / "a.txt").write_bytes(b"")
-    (tmp_path / "b.txt").write_bytes(b"\n\n")
-    write_parquet(tmp_path / "c.parquet", [])
-    for name in ("*.txt", "c.parquet"):
-        assert read(Corpus(name="x", paths=(str(tmp_path / name),)))[0] == []
 
 
 def test_files_that_are_not_there_or_do_not_fit_are_refused(tmp_path):

@@ -180,11 +180,6 @@ def test_a_saved_tokenizer_loads_as_it_was(tokenizer, tmp_path):
     assert hashlib.sha256(readable).hexdigest() == tokenizer.sha256
 
 
-def test_a_tokenizer_is_saved_to_a_url_too(tokenizer):
-    tokenizer.save("memory://tokenizer_files/here")
-    assert Tokenizer.load("memory://tokenizer_files/here") == tokenizer
-
-
 def test_the_readable_file_is_written_last(tokenizer, tmp_path, monkeypatch):
     written = []
     monkeypatch.setattr(
