@@ -228,6 +228,17 @@ def test_what_another_process_writes_stays_and_what_one_left_goes(tmp_path):
     assert cache.get(f"{1:064x}-000.bin.0", 8) is not None
 
 
+def test_files_of_others_stay_in_a_folder_of_blocks(tmp_path):
+    cache = BlockCache(tmp_path, max_bytes=10)
+    others = tmp_path / "00/notes.txt"
+    others.parent.mkdir()
+    others.write_bytes(bytes(20))
+    for number in range(2):
+        cache.put(f"{number:064x}-000.bin.0", bytes(8))
+    assert others.exists()
+    assert len(files_of(tmp_path)) == 2
+
+
 def test_nothing_stays_of_a_block_that_could_not_be_kept(tmp_path, monkeypatch):
     def replace(self, target):
         raise OSError(28, "No space left on device")

@@ -248,6 +248,25 @@ def test_as_many_other_tokens_of_the_same_bytes_are_found():
     assert check_rendered(messages, other, mask, tokenizer=tokenizer)[0] == OTHER_IDS
 
 
+def test_images_elsewhere_are_found():
+    tokenizer = with_every_token()
+    document = {"text": "<image>a<image>", "image_token_counts": [2, 1]}
+    ids, images = tokenizer.render_vision_pretraining(document["text"], None, [2, 1])
+    mask = [0, 0, 0, 1, 0]
+
+    def problem_of(places):
+        problem, _ = check_rendered(
+            document, ids, mask, tokenizer=tokenizer, images=places,
+            kind="vision", image_token="<image>",
+        )  # fmt: skip
+        return problem
+
+    assert images == [(1, 3), (4, 5)]
+    assert problem_of(images) is None
+    for other in ([(1, 3)], [(1, 2), (4, 5)], [(1, 3), (4, 6)], [(0, 2), (4, 5)], None):
+        assert problem_of(other).startswith("its images are at ")
+
+
 def test_a_long_conversation_is_decoded_but_not_encoded_again():
     for said, reasons in (("12345", {}), ("123456", {LONG_CONVERSATION: 1})):
         messages = [{"role": "user", "content": said}]

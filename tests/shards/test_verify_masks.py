@@ -157,6 +157,34 @@ def compared_fully(out, slice_, values, settings):
     return compare_documents(Folder(str(out)), slice_, values, check=check, depth="full")
 
 
+def test_a_conversation_that_was_cut_is_a_prefix_of_both_texts(corpus, tmp_path):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    prepare(recipe(corpus, whole, "limits.slice_bytes=1000000"))
+    rules = ("limits.max_tokens=40", "limits.too_long=cut")
+    prepare(recipe(corpus, cut, "limits.slice_bytes=1000000", *rules))
+
+    def compared(out, **changed):
+        return [
+            compared_fully(out, each, values, replace(settings, **changed))
+            for each, values, settings in slices(out)
+        ]
+
+    assert all(not each.problems for each in compared(cut, too_long="cut"))
+    assert all(each.problems for each in compared(cut, too_long="keep", max_tokens=None))
+    assert all(not each.problems for each in compared(whole, too_long="cut", max_tokens=5000))
+    long = [
+        problem
+        for each in compared(whole, too_long="cut", max_tokens=41)
+        for problem in each.problems
+    ]
+    assert long
+    assert all("limits.max_tokens = 41" in problem or "more of this" in problem for problem in long)
+
+    rewrite(cut, "chats/train/0*.mask", lambda data: data[:1] + bytes([1 - data[1]]) + data[2:])
+    [changed] = compared(cut, too_long="cut")
+    assert [OTHER_MASK in problem for problem in changed.problems] == [True]
+
+
 @pytest.mark.parametrize(
     "levels", [("--masks", "--deep"), ("--masks", "--no-sample"), ("--deep", "--no-sample")]
 )

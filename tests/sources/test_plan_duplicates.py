@@ -7,7 +7,7 @@ import pytest
 
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.sources import make_plan
-from nanotok_ray.sources.plan_build import duplicate_notes
+from nanotok_ray.sources.plan_build import MAX_INODE_LOOKUPS, duplicate_notes
 from nanotok_ray.storage import Folder
 
 SOURCE = '[[source]]\nname = "{name}"\nkind = "text"\npaths = {paths}\nsplit = "{split}"\n'
@@ -94,3 +94,21 @@ def test_a_remote_file_in_two_sources_is_noted(tmp_path):
     path = folder.join("a.jsonl")
     (note,) = notes(tmp_path, ("x", [path], "train"), ("y", [path], "train"))
     assert "a.jsonl of source 'x' (train) and a.jsonl of source 'y' (train)" in note
+
+
+def test_very_many_files_of_one_size_and_time_are_looked_at_up_to_a_bound(
+    corpus, tmp_path, monkeypatch
+):
+    text = SOURCE.format(name="web", paths=f'["{corpus}/a.jsonl"]', split="train")
+    (source,) = make_plan(parse_recipe(text + REST.format(out=tmp_path / "out"))).sources
+    count = 4 * MAX_INODE_LOOKUPS
+    files = tuple(replace(source.files[0], url=f"/none/{n}", path=f"{n}") for n in range(count))
+    looked = []
+
+    def stat(path, **_):
+        looked.append(path)
+        raise FileNotFoundError
+
+    monkeypatch.setattr("pathlib.Path.stat", stat)
+    assert list(duplicate_notes([replace(source, files=files, splits=("train",) * count)])) == []
+    assert len(looked) == MAX_INODE_LOOKUPS

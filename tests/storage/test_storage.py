@@ -1,6 +1,7 @@
 """Folders of whole files: published at once or not at all, on disks and remote stores."""
 
 import errno
+import gc
 import hashlib
 import os
 import pickle
@@ -8,9 +9,11 @@ import stat
 import uuid
 from pathlib import Path
 
+import fsspec
 import numpy as np
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from nanotok_ray.errors import CorruptOutputError, DiskFullError, TransientIOError
 from nanotok_ray.formats import is_local, local_path
@@ -24,18 +27,88 @@ from nanotok_ray.storage import (
 )
 
 
-@pytest.fixture(params=["local", "memory"])
+@pytest.fixture(params=["local", "memory", "store"])
 def folder(request, tmp_path) -> Folder:
-    """A folder on a disk and on a remote file system; an object store has `test_s3.py`."""
+    """A folder on each kind of storage: a disk, a remote file system, an object store."""
     if request.param == "local":
         return Folder(str(tmp_path / "folder"))
     return Folder(f"{request.param}://{uuid.uuid4().hex}/folder")
 
 
 @pytest.fixture(autouse=True)
-def _few_tries():
+def _object_store():
+    fsspec.register_implementation("store", ObjectStore, clobber=True)
+    ObjectStore.objects.clear()
+    ObjectStore.failures.clear()
     with use_retry_policy(StoreRetryPolicy(tries=2, first_wait=0)):
         yield
+
+
+class ObjectStore(AbstractFileSystem):
+    """A store that shows an object when its upload is complete, and can be told to fail."""
+
+    protocol = "store"
+    objects: dict[str, bytes] = {}  # noqa: RUF012 - shared by all instances, as a bucket is
+    failures: dict[str, Exception] = {}  # noqa: RUF012 - what to raise, by operation
+
+    def fail(self, operation: str) -> None:
+        if operation in self.failures:
+            raise self.failures[operation]
+
+    def info(self, path, **_):
+        self.fail("info")
+        path = self._strip_protocol(path)
+        if path in self.objects:
+            return {"name": path, "size": len(self.objects[path]), "type": "file", "ETag": '"e1"'}
+        if any(name.startswith(f"{path}/") for name in self.objects):
+            return {"name": path, "size": 0, "type": "directory"}
+        raise FileNotFoundError(path)
+
+    def ls(self, path, detail=True, **_):
+        self.fail("ls")
+        path = self._strip_protocol(path)
+        below = [name[len(path) + 1 :] for name in self.objects if name.startswith(f"{path}/")]
+        names = sorted({f"{path}/{name.split('/')[0]}" for name in below})
+        if not names:
+            raise FileNotFoundError(path)
+        return [self.info(name) for name in names] if detail else names
+
+    def _open(self, path, mode="rb", **_):
+        self.fail("open")
+        return ObjectFile(self, path, mode, block_size=1000)
+
+    def rm_file(self, path):
+        self.fail("rm")
+        if self.objects.pop(self._strip_protocol(path), None) is None:
+            raise FileNotFoundError(path)
+
+    def cat_file(self, path, **_):
+        self.fail("cat")
+        try:
+            return self.objects[self._strip_protocol(path)]
+        except KeyError:
+            raise FileNotFoundError(path) from None
+
+    def pipe_file(self, path, value, mode="overwrite", **_):
+        if mode == "create" and self._strip_protocol(path) in self.objects:
+            raise FileExistsError(path)
+        self.objects[self._strip_protocol(path)] = value
+
+
+class ObjectFile(AbstractBufferedFile):
+    def _fetch_range(self, start, end):
+        self.fs.fail("read")
+        return self.fs.objects[self.path][start:end]
+
+    def _initiate_upload(self):
+        self.uploaded = b""
+
+    def _upload_chunk(self, final=False):
+        self.fs.fail("upload")
+        self.uploaded += self.buffer.getvalue()
+        if final:
+            self.fs.objects[self.path] = self.uploaded
+        return True
 
 
 def write_and_fail(folder: Folder, name: str, error: BaseException) -> None:
@@ -71,8 +144,9 @@ def test_after_an_error_no_file_is_there_and_nothing_is_left(folder):
     assert not folder.exists("a.bin")
 
 
-def test_a_file_keeps_its_content_until_the_new_one_is_whole(tmp_path):
-    folder = Folder(str(tmp_path))
+@pytest.mark.parametrize("kind", ["local", "store"])
+def test_a_file_keeps_its_content_until_the_new_one_is_whole(kind, tmp_path):
+    folder = Folder(str(tmp_path) if kind == "local" else "store://bucket/x")
     folder.write_whole("a", b"old")
     with pytest.raises(ZeroDivisionError):
         write_and_fail(folder, "a", ZeroDivisionError())
@@ -210,8 +284,8 @@ def test_a_name_cannot_leave_its_folder(folder, name):
 
 
 def test_urls_and_paths_are_joined():
-    assert Folder("s3://bucket/x/").join("a/b") == "s3://bucket/x/a/b"
-    assert Folder("s3://bucket").local_path("a") is None
+    assert Folder("store://bucket/x/").join("a/b") == "store://bucket/x/a/b"
+    assert Folder("store://bucket").local_path("a") is None
     assert Folder("file:///data/x").join("a") == Folder("/data/x/").join("a") == "/data/x/a"
     assert Folder("/").join("a") == "/a"
     assert Folder("x").url == f"{Path.cwd()}/x"
@@ -305,6 +379,42 @@ def test_a_passing_cause_makes_a_failure_passing_and_loops_end():
     assert is_transient(error)
     error.__cause__.__cause__ = error
     assert not is_transient(error)
+
+
+USES = {
+    "cat": lambda folder: folder.read_bytes("a"),
+    "info": lambda folder: folder.size("a"),
+    "ls": lambda folder: folder.list(),
+    "rm": lambda folder: folder.remove("a"),
+    "open": lambda folder: folder.write_whole("a", b"1"),
+    "upload": lambda folder: folder.write_whole("a", b"1"),
+    "upload a block": lambda folder: folder.write_whole("a", b"1" * 5000),
+    "open again": lambda folder: folder.sha256("a"),
+    "read": lambda folder: folder.sha256("a"),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_every_use_of_a_remote_store_tells_passing_failures_from_lasting_ones(use):
+    operation = use.split()[0]
+    folder = Folder("store://bucket/x")
+    folder.write_whole("a", b"old")
+    ObjectStore.failures[operation] = OSError(errno.EBUSY, "SlowDown")
+    with pytest.raises(TransientIOError, match="store://bucket/x"):
+        USES[use](folder)
+    ObjectStore.failures[operation] = PermissionError(errno.EACCES, "forbidden")
+    with pytest.raises(PermissionError):
+        USES[use](folder)
+    ObjectStore.failures.clear()
+    assert folder.read_bytes("a") == b"old"
+
+
+def test_a_discarded_upload_is_not_published_by_the_garbage_collector():
+    folder = Folder("store://bucket/x")
+    with pytest.raises(ZeroDivisionError):
+        write_and_fail(folder, "a", ZeroDivisionError())
+    gc.collect()
+    assert ObjectStore.objects == {}
 
 
 def test_the_start_of_a_file_is_read_from_a_server_that_knows_no_ranges(tmp_path, monkeypatch):

@@ -2,16 +2,19 @@
 
 import errno
 import random
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import fsspec
 import pytest
 from aiohttp import ClientTimeout
+from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.registry import _registry, known_implementations
 
 from nanotok_ray.errors import SourceError, TransientIOError, how_to_install
 from nanotok_ray.storage import (
+    Folder,
     StoreRetryPolicy,
     attempt,
     connect,
@@ -117,6 +120,55 @@ def test_error_codes_of_s3_that_pass_are_known(code):
     assert is_transient(error)
     cause.response["Error"]["Code"] = "InvalidArgument"
     assert not is_transient(error)
+
+
+class ShortFile:
+    """A file that gives less than it has, once."""
+
+    def __init__(self, file):
+        self.file, self.is_short = file, True
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def read(self, size):
+        data = self.file.read(size // 2 if self.is_short and size > 1 else 0)
+        self.is_short = False
+        return data
+
+
+def test_an_answer_that_ends_early_is_never_taken_for_the_end(waits, monkeypatch):
+    folder = Folder(f"memory://{uuid.uuid4().hex}")
+    folder.write_whole("a", bytes(range(200)))
+    opened = []
+    original = MemoryFileSystem._open
+
+    def open_short(file_system, path, mode="rb", **options):
+        file = original(file_system, path, mode, **options)
+        opened.append(path)
+        return file if len(opened) == 3 else ShortFile(file)
+
+    monkeypatch.setattr(MemoryFileSystem, "_open", open_short)
+    with open_input(folder.join("a")) as file:
+        assert file.read() == bytes(range(200))
+    assert len(opened) == 3
+    assert len(waits) == 2
+
+
+def test_a_whole_file_is_written_again_after_a_failure(waits, monkeypatch):
+    folder = Folder(f"memory://{uuid.uuid4().hex}")
+    failing = Failing(OSError(errno.EBUSY, "SlowDown"), TimeoutError())
+    original = MemoryFileSystem._open
+
+    def open_failing(file_system, path, mode="rb", **options):
+        if mode == "wb":
+            failing()
+        return original(file_system, path, mode, **options)
+
+    monkeypatch.setattr(MemoryFileSystem, "_open", open_failing)
+    folder.write_whole("a", b"whole")
+    assert folder.read_bytes("a") == b"whole"
+    assert failing.calls == 3
 
 
 @pytest.mark.parametrize(

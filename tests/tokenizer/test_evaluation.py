@@ -342,6 +342,14 @@ def test_what_is_no_text_is_counted(tmp_path):
     }
 
 
+def test_empty_files_have_no_texts(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"")
+    (tmp_path / "b.txt").write_bytes(b"\n\n")
+    write_parquet(tmp_path / "c.parquet", [])
+    for name in ("*.txt", "c.parquet"):
+        assert read(Corpus(name="x", paths=(str(tmp_path / name),)))[0] == []
+
+
 def test_files_that_are_not_there_or_do_not_fit_are_refused(tmp_path):
     (tmp_path / "a.txt").write_text("x")
     with pytest.raises(SourceError, match="matches no file"):

@@ -162,6 +162,28 @@ def test_the_command_writes_what_extended_saves(base, tmp_path, capsys):
         assert words in told
 
 
+def test_the_command_overwrites_its_own_answer_and_no_other_tokenizer(base, tmp_path, capsys):
+    base.save(tmp_path / "base")
+    before = contents(tmp_path)
+    code, values, told = run(
+        capsys, tmp_path / "base", "--special-token", "<a>", "--output", tmp_path / "base"
+    )
+    assert (code, values["status"]) == (2, "failed")
+    assert "contains another tokenizer or other data (tokenizer.pkl, " in told
+    assert contents(tmp_path) == before
+    first = run(capsys, tmp_path / "base", "--special-token", "<a>", "--output", tmp_path / "a")
+    assert (
+        run(capsys, tmp_path / "base", "--special-token", "<a>", "--output", tmp_path / "a")
+        == first
+    )
+    (tmp_path / "nanochats").mkdir()
+    (tmp_path / "nanochats/tokenizer.pkl").write_bytes(b"of another")
+    code, _, told = run(
+        capsys, tmp_path / "base", "--special-token", "<a>", "--output", tmp_path / "nanochats"
+    )
+    assert (code, "(tokenizer.pkl): it is not overwritten" in told) == (2, True)
+
+
 def test_the_command_takes_and_gives_files_too(base, tmp_path, capsys):
     base.save(tmp_path / "base")
     ranks = tmp_path / "base/tokenizer.tiktoken"

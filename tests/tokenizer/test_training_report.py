@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.counts import SpanTotals, resolve_pattern
+from nanotok_ray.errors import TokenizerError
 from nanotok_ray.formats import to_json
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import (
@@ -158,6 +159,12 @@ def test_two_ids_of_the_same_bytes_are_listed():
     )
     report = report_of(model, vocab_size=260, counts=[1] * 4, applied=[1] * 4)
     assert report["duplicate_tokens"] == [[258, 259]]
+
+
+def test_numbers_that_do_not_fit_the_merges_are_refused():
+    model = make_model([(97, 98)], pattern="nanochat", special_tokens=[])
+    with pytest.raises(TokenizerError, match="applied has 2 numbers for 1 merges"):
+        report_of(model, vocab_size=257, counts=[1], applied=[1, 1])
 
 
 @pytest.mark.parametrize(
