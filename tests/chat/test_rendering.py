@@ -1,7 +1,6 @@
 """Batches of documents, by core and plain reading together: as the plain reading alone has them."""
 
 import json
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -19,7 +18,7 @@ from nanotok_ray.chat import (
     texts_of,
 )
 from nanotok_ray.counts import SPLIT_PATTERN
-from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
+from nanotok_ray.dialects import MALFORMED, reason_of
 from nanotok_ray.documents import Documents, to_utf8
 from nanotok_ray.errors import SplitError
 from tests.support.dialect_documents import MESSAGES, assistant, user
@@ -191,25 +190,3 @@ def test_what_the_core_declines_stands_in_its_place():
     found = check(documents, MESSAGES)
     assert [number for number, each in enumerate(found) if each[-1] is not None] == [0, 4, 8]
     assert [each[3] for each in found[1:4]] == [[14, 1], [8, 0], [14, 1]]
-
-
-VISION_LINE = b'{"prompt":"a<image><|ref|>","response":"<image>"%s}'
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"image_token": "<|image|>"},
-        {"image_tokens": 3},
-        {"grounding": ("<|ref|>",)},
-        {"train_prompt": False},
-    ],
-    ids=lambda settings: next(iter(settings)),
-)
-def test_every_setting_of_a_dialect_is_the_cores_too(settings):
-    usual = Dialect(kind="vision", name="prompt-response", image_token="<image>")
-    documents = [VISION_LINE % b"", VISION_LINE % b',"x":NaN']
-    for rows in zip(
-        check(documents, usual), check(documents, replace(usual, **settings)), strict=True
-    ):
-        assert rows[0] != rows[1]

@@ -1,19 +1,13 @@
-"""What the core's packing refuses, and nanochat's plain loader against its answers."""
+"""What the core's packing refuses, and what it takes that other tests do not give it."""
 
-import json
 import re
-from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from nanotok_ray import _core
 from nanotok_ray.errors import NanotokError, PackingError
-from nanotok_ray.tokenizer import Tokenizer
-from tests.support.plain_nanochat import plain_batches
 
-VECTORS = Path(__file__).parents[1] / "vectors"
 MOST = 2**32 - 1
 
 
@@ -172,33 +166,3 @@ def test_wrong_lengths_are_refused_by_name(call, message):
         call()
     assert isinstance(caught.value, NanotokError)
     assert isinstance(caught.value, ValueError)
-
-
-LOADER = json.loads((VECTORS / "loader.json").read_text())
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    training = json.loads((VECTORS / "training.json").read_text())
-    return Tokenizer.train_from_iterator(training["corpora"]["mix"], 565)
-
-
-@pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in LOADER["bestfit_cases"]])
-def test_the_plain_loader_gives_upstreams_batches(tokenizer, case):
-    settings, size = case["args"], LOADER["row_group_size"]
-    encoded = [
-        tokenizer.encode(LOADER["files"][name], prepend="<|bos|>")
-        for name in LOADER[settings["split"] + "_files"]
-    ]
-    batches = plain_batches(
-        [[texts[at : at + size] for at in range(0, len(texts), size)] for texts in encoded],
-        rank=settings["rank"],
-        world_size=settings["ws"],
-        batch_size=settings["B"],
-        length=settings["T"],
-        size=2,
-        buffer_size=settings["nb"],
-        state={"epoch": 1} | settings["resume"] if "resume" in settings else None,
-    )
-    for got, expected in zip(islice(batches, settings["n"]), case["batches"], strict=True):
-        assert dict(zip(("inputs", "targets", "state"), got, strict=True)) == expected

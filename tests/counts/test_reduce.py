@@ -144,30 +144,6 @@ def test_the_sums_of_parts_are_the_sum(tmp_path_factory, *, counters, weights, m
     assert list(found(reduced)) == list(found(plain))
 
 
-def test_a_part_reads_the_batches_that_have_its_rows(tmp_path, monkeypatch):
-    rng = random.Random(3)
-    sizes = [9 * BATCH_ROWS + 5, 20 * BATCH_ROWS]
-    counters = [many(rng, size) for size in sizes]
-    parts = parts_of(tmp_path, counters)
-    read = Counter()
-    batch = count_file.CountReader.batch
-
-    def note(reader, number):
-        read[reader.name, number] += 1
-        return batch(reader, number)
-
-    monkeypatch.setattr(count_file.CountReader, "batch", note)
-    part = HashPart(number=3, num_parts=8)
-    settings = PartSettings(min_count=1, part=part)
-    record = reduce_part(parts, settings, folder=Folder(str(tmp_path)), name="part", key="k")
-    batches = sum(-(-len(counts) // BATCH_ROWS) for counts in counters)
-    assert len(read) <= batches / 8 + 2 * len(counters)
-    assert set(read.values()) == {1}
-    distinct = {span for counts in counters for span in counts}
-    wanted = [span for span in distinct if xxhash.xxh3_64_intdigest(span) >> 61 == 3]
-    assert record["totals"]["distinct_spans"] == len(wanted)
-
-
 @pytest.mark.parametrize("damage", ["cut", "empty", "other", "more", "fewer", "gone"])
 def test_a_damaged_sum_of_a_part_is_named(tmp_path, damage):
     folder = Folder(str(tmp_path))

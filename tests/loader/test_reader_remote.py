@@ -125,27 +125,6 @@ def test_opening_fetches_no_shard_and_a_document_its_blocks_alone(made, tmp_path
     assert blocks[: last - first + 1] == list(range(first, last + 1))
 
 
-def test_the_next_block_is_fetched_ahead_when_blocks_follow_each_other(made, tmp_path, fetched):
-    _, folder = made
-    shards = open_shards(folder.url, source="web", cache=tmp_path / "cache")
-    shard = shards._shard(0)
-    fetched.clear()
-
-    def blocks():
-        settled(shards)
-        return sorted(at // BLOCK for _, at, _ in fetched)
-
-    shard.ids.part(0, 2)
-    assert blocks() == [0]
-    shard.ids.part(BLOCK, BLOCK + 2)
-    assert blocks() == [0, 1, 2]
-    shard.ids.part(2 * BLOCK, 2 * BLOCK + 2)
-    assert blocks() == [0, 1, 2, 3]
-    shard.ids.part(0, 2)
-    shard.ids.part(3 * BLOCK, 3 * BLOCK + 2)
-    assert blocks() == [0, 1, 2, 3]
-
-
 def test_a_block_that_could_not_be_fetched_ahead_is_told_when_it_is_wanted(
     made, tmp_path, monkeypatch
 ):

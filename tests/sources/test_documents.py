@@ -10,15 +10,6 @@ from nanotok_ray.errors import SourceError
 texts = st.lists(st.text())
 
 
-@given(texts, st.sampled_from([pa.string(), pa.large_string()]), st.data())
-def test_an_arrow_slice_holds_the_documents_of_the_slice(strings, kind, data):
-    start = data.draw(st.integers(0, len(strings)))
-    length = data.draw(st.integers(0, len(strings) - start))
-    array = pa.array(strings, kind).slice(start, length)
-    documents = Documents.from_arrow(array)
-    assert list(documents) == [text.encode() for text in strings[start : start + length]]
-
-
 @given(st.lists(texts, max_size=3))
 def test_a_chunked_array_holds_the_documents_of_all_chunks(chunks):
     documents = Documents.from_arrow(pa.chunked_array(chunks, pa.string()))

@@ -108,13 +108,6 @@ def test_no_group_is_over_the_limit_and_no_byte_is_lost(corpus):
     assert flat == [(file, piece.start, piece.stop) for file, pieces in cut for piece in pieces]
 
 
-@given(CORPORA, st.randoms())
-def test_the_same_files_give_the_same_slices(corpus, random):
-    shuffled = list(corpus.items())
-    random.shuffle(shuffled)
-    assert slices_of(files_of(dict(shuffled))) == slices_of(files_of(corpus))
-
-
 def test_few_groups_end_at_the_limit():
     files = [a_file(f"{number:06}", FILE_COST_BYTES, "jsonl") for number in range(20_000)]
     slices = [[file for file, _, _ in members] for _, _, members in slices_of(files)]
