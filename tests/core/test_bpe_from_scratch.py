@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from examples import bpe_from_scratch
 from examples.bpe_from_scratch import BasicTokenizer, RegexTokenizer, first_seen, train
-from nanotok_ray import SpanCounts, Tokenizer, learn
+from nanotok_ray import Tokenizer
 from nanotok_ray.counts import split as core_split
 
 PAGE = Path(bpe_from_scratch.__file__)
@@ -52,27 +52,6 @@ def test_merges_and_ids_are_those_of_the_core(documents, num_merges, unseen):
     for text in (*documents, unseen):
         assert plain.encode(text) == core.encode(text)
         assert plain.decode(plain.encode(text)) == text
-
-
-@given(texts, st.integers(0, MOST))
-def test_of_a_text_that_is_not_cut_too(text, num_merges):
-    counts = SpanCounts(r"(?s:.+)")
-    counts.update([text])
-    core = learn(counts, 256 + num_merges, special_tokens=(), num_threads=1).tokenizer
-    plain = BasicTokenizer(train(BasicTokenizer.split(text), num_merges))
-    assert list(plain.new_ids) == core.merges
-    assert plain.encode(text) == core.encode(text)
-
-
-@given(texts, texts, st.sampled_from([BasicTokenizer, RegexTokenizer]))
-def test_any_text_comes_back(learned_from, text, kind):
-    tokenizer = kind(train(kind.split(learned_from), MOST, first_seen))
-    assert tokenizer.decode(tokenizer.encode(text)) == text
-
-
-def test_a_piece_of_a_letter_is_shown_as_unknown():
-    tokenizer = BasicTokenizer([])
-    assert tokenizer.decode(tokenizer.encode("é")[:1]) == "\ufffd"
 
 
 def test_its_examples_hold():

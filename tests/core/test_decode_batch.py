@@ -52,23 +52,6 @@ def test_invalid_utf8_is_replaced_as_python_does(tokenizer, rows):
     assert found == [bytes(row).decode(errors="replace") for row in rows]
 
 
-@given(st.lists(st.sampled_from(TOKENS), max_size=80), widths, st.integers(1, 2))
-def test_an_array_of_any_layout_is_decoded_as_a_list(tokenizer, numbers, dtype, step):
-    array = np.array(numbers, dtype)[::step]
-    expected = tokenizer.decode_bytes(numbers[::step])
-    swapped = array.astype(array.dtype.newbyteorder())
-    for given_as in (array, array.astype(np.int64), swapped, unaligned(array)):
-        assert tokenizer.decode_bytes(given_as) == expected
-    rows = np.array([0, len(array)], np.int64)
-    for given_as in (array, unaligned(array)):
-        assert tokenizer.decode_batch(given_as, rows, as_bytes=True).to_pylist() == [expected]
-
-
-def unaligned(array):
-    buffer = b"x" + array.tobytes()
-    return np.frombuffer(buffer, array.dtype, offset=1, count=len(array))
-
-
 @pytest.mark.parametrize("number", [265, 301, 65_535])
 def test_an_id_that_is_no_token_is_named_with_its_row(tokenizer, number):
     rows = [[97], [], [98, number, number + 1 & 0xFFFF]]
@@ -79,12 +62,6 @@ def test_an_id_that_is_no_token_is_named_with_its_row(tokenizer, number):
         for length in (3, 100):
             with pytest.raises(KeyError, match=f"^'{message}'$"):
                 tokenizer.decode(np.array([*[97] * length, number], dtype))
-
-
-def test_rows_may_be_a_window_of_the_ids(tokenizer):
-    ids = np.array([9999, 97, 256, 98, 9999], np.uint16)
-    assert tokenizer.decode_batch(ids, np.array([1, 1, 3, 4])).to_pylist() == ["", "aab", "b"]
-    assert tokenizer.decode_batch(ids, np.array([5])).to_pylist() == []
 
 
 IDS = np.array([97, 98], np.uint16)

@@ -75,11 +75,3 @@ def test_a_fork_in_the_middle_of_the_work_of_threads_has_them_too(things):
         finally:
             stop.set()
         assert [future.result() for future in working] == [None] * 3
-
-
-def test_threads_share_a_tokenizer_and_shards(things):
-    tokenizer, shards, _ = things
-    expected = results(tokenizer, shards, started(shards))
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: results(tokenizer, shards, started(shards)), range(12)))
-    assert found == [expected] * 12

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Peer
 
-from nanotok_ray import _core
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import (
@@ -99,14 +98,6 @@ def test_a_damaged_order_is_refused(old, new, message):
     with pytest.raises(TokenizerError) as caught:
         from_readable(to_readable(in_order()).replace(old, new, 1), name="f")
     assert message in str(caught.value)
-
-
-def test_the_core_refuses_what_is_no_order():
-    for wrong in (b"", b"ab", bytes(256)):
-        with pytest.raises(TokenizerError, match="ids 0 to 255 must be each byte once"):
-            _core.Encoder("a", LEARNED.merge_array, byte_order=wrong)
-        with pytest.raises(TokenizerError, match="ids 0 to 255 must be each byte once"):
-            _core.Decoder(LEARNED.merge_array, [], byte_order=wrong)
 
 
 def test_smaller_larger_and_pickled_tokenizers_keep_the_order():

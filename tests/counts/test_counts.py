@@ -63,11 +63,6 @@ def test_a_count_file_of_another_version_is_refused_with_both(tmp_path):
             assert words in str(caught.value)
 
 
-def test_a_count_file_says_what_it_was_made_from():
-    data = pack_counts(run_of(["ab"]), ORIGIN)
-    assert read_origin(pa.BufferReader(data), name="x") == ORIGIN
-
-
 @pytest.mark.parametrize(
     ("old", "new"),
     [(b'"texts": 1', b'"texts": "'), (b'"texts": 1', b'"texts":-1'), (b'"spans"', b'"spams"')],

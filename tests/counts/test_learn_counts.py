@@ -3,7 +3,6 @@
 import logging
 import random
 import re
-from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import SpanCounts, Tokenizer, _core, learn
-from nanotok_ray.counts import PATTERNS, SPLIT_PATTERN, find_counts, load_counts, split
+from nanotok_ray.counts import PATTERNS, SPLIT_PATTERN, find_counts, load_counts
 from nanotok_ray.errors import (
     CorruptOutputError,
     CountOverflowError,
@@ -25,7 +24,7 @@ from nanotok_ray.errors import (
     VocabularySizeError,
 )
 from nanotok_ray.formats import to_json
-from nanotok_ray.tokenizer import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
+from nanotok_ray.tokenizer import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT
 from tests.support import reference
 from tests.support.learned import learn as learn_core
 from tests.support.small_corpus import texts
@@ -87,12 +86,6 @@ def test_a_pair_may_reach_the_top_and_not_pass_it():
         learn(given_counts({"ab": half, "xab": half}), 257, special_tokens=())
 
 
-@pytest.mark.parametrize("threads", [1, 2, 7])
-def test_threads_do_not_change_the_merges(threads):
-    own = learn(counted(DOCUMENTS), 400, num_threads=threads).tokenizer
-    assert own == learn(counted(DOCUMENTS), 400).tokenizer
-
-
 def test_counts_stay_as_they_are_and_may_be_learned_from_again():
     counts = counted(DOCUMENTS)
     before = counts.most_common()
@@ -107,19 +100,6 @@ def test_the_pattern_is_that_of_the_counts():
 
 
 # Where it ends
-
-
-def test_no_counts_give_the_bytes_alone(caplog):
-    found = learn(SpanCounts(), 300)
-    assert (found.tokenizer.merges, found.stop_reason) == ([], NO_PAIR_LEFT)
-    assert found.tokenizer.get_vocab_size() == 265
-    assert "the vocabulary has 265 ids, 300 were asked for" in caplog.text
-
-
-def test_room_for_bytes_and_special_tokens_alone_is_room_enough(caplog):
-    found = learn(counted(DOCUMENTS), 265)
-    assert (found.tokenizer.merges, found.stop_reason) == ([], REACHED)
-    assert not caplog.records
 
 
 def test_more_ids_than_pairs_end_with_the_last_pair(caplog):
@@ -300,11 +280,6 @@ def test_a_file_is_known_by_its_bytes_not_its_name(tmp_path):
     assert dict(loaded.most_common()) == {b"a": 2, b" b": 1}
 
 
-def test_counts_at_a_url_are_read(tmp_path):
-    counted(["a b"]).save("memory://stored-counts/sub/a.arrow")
-    assert load("memory://stored-counts").total == 2
-
-
 def test_a_parquet_without_a_pattern_is_refused_and_the_names_told(tmp_path):
     pq.write_table(pa.table({"span": ["a"], "count": [1]}), tmp_path / "a.parquet")
     with pytest.raises(CountsError) as caught:
@@ -394,42 +369,6 @@ def test_a_sum_past_the_limit_in_parquet_is_an_error(tmp_path):
 
 
 # Counts past 2^31, 2^32 and 2^63, where other learners wrap or stop: no text here is as long.
-
-EIGHTY = [(32, 32), (256, 256), (257, 257), (258, 258), (259, 259), (260, 259), (260, 261)]
-
-
-@pytest.mark.parametrize("times", [1, 30_000_000, 60_000_000, 2**40, 2**57])
-def test_lines_of_80_spaces_have_the_same_merges_however_many_there_are(times):
-    merges, counts = learn_core({b" " * 80: times}, 100)
-    assert merges == EIGHTY
-    assert counts == [times * each for each in (79, 39, 19, 9, 4, 1, 1)]
-
-
-@pytest.mark.parametrize("times", [2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**45])
-def test_merges_do_not_depend_on_a_factor_of_all_counts(times):
-    small = Counter(span.encode() for text in texts(60, seed=14) for span in split(text))
-    merges, counts = learn_core(small, 400)
-    assert merges == reference.learn_merges(small, num_merges=400)
-    large = {span: count * times for span, count in small.items()}
-    assert learn_core(large, 400) == (merges, [count * times for count in counts])
-
-
-def test_counts_that_differ_by_one_beyond_32_bits_are_told_apart():
-    for more in (2**31, 2**32, 2**53, 2**62, 2**63):
-        assert learn_core({b"ab": more, b"cd": more + 1, b"ef": more - 1}, 9) == (
-            [(99, 100), (97, 98), (101, 102)],
-            [more + 1, more, more - 1],
-        )
-        spread = {b"zz": more, b"xab": more // 2, b"yab": more // 2, b"ab": 1}
-        assert learn_core(spread, 1) == ([(97, 98)], [more + 1])
-
-
-def test_a_pair_counts_up_to_64_bits_over_many_spans_and_its_overlaps():
-    many = {b"ab" + bytes([byte]): 2**56 for byte in range(255)}
-    merges, counts = learn_core(many, 1)
-    assert (merges, counts) == ([(97, 98)], [2**64 - 2**56])
-    assert learn_core({b"aaa": 2**63 - 1}, 9) == ([(97, 97), (256, 97)], [2**64 - 2, 2**63 - 1])
-    assert learn_core({b"ab": 2**64 - 2, b"zab": 1}, 1) == ([(97, 98)], [2**64 - 1])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.counts import (
-    COUNTS_FORMAT,
     CountPart,
     CountProvenance,
     count_file,
@@ -68,11 +67,6 @@ def test_batches_of_a_merged_file_are_full(tmp_path, buffer_bytes):
     check(tmp_path, counters, buffer_bytes=buffer_bytes)
 
 
-def test_a_whole_number_of_batches_has_no_empty_one(tmp_path):
-    counters = [{b"%d" % n: 1 for n in range(BATCH_ROWS)}, {b"%d" % n: 1 for n in range(10)}]
-    check(tmp_path, counters)
-
-
 def test_the_record_says_what_was_merged(tmp_path):
     counters = [{b"a": 2, b"b": 1}, {b"b": 4}]
     record = check(tmp_path, counters)
@@ -95,11 +89,6 @@ def test_the_record_says_what_was_merged(tmp_path):
             }
         ],
     }
-
-
-def test_a_key_is_that_of_its_files_in_their_order():
-    assert merged_key(["a", "b"]) == key_of({"counts": ["a", "b"], "format": COUNTS_FORMAT})
-    assert len({merged_key(keys) for keys in (["a"], ["a", "b"], ["b", "a"], ["ab"])}) == 4
 
 
 def test_files_that_were_cut_in_another_way_are_refused(tmp_path):

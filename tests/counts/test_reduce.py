@@ -16,7 +16,6 @@ from nanotok_ray.counts import (
     NUM_RANGES,
     CountPart,
     CountProvenance,
-    CountRanges,
     CountWriter,
     HashPart,
     PartSettings,
@@ -26,9 +25,7 @@ from nanotok_ray.counts import (
     pack_counts,
     part_key,
     reduce_counts,
-    reduce_memory,
     reduce_part,
-    sum_run,
 )
 from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError
 from nanotok_ray.storage import Folder
@@ -147,30 +144,6 @@ def test_the_sums_of_parts_are_the_sum(tmp_path_factory, *, counters, weights, m
     assert list(found(reduced)) == list(found(plain))
 
 
-def test_a_part_reads_the_batches_that_have_its_rows(tmp_path, monkeypatch):
-    rng = random.Random(3)
-    sizes = [9 * BATCH_ROWS + 5, 20 * BATCH_ROWS]
-    counters = [many(rng, size) for size in sizes]
-    parts = parts_of(tmp_path, counters)
-    read = Counter()
-    batch = count_file.CountReader.batch
-
-    def note(reader, number):
-        read[reader.name, number] += 1
-        return batch(reader, number)
-
-    monkeypatch.setattr(count_file.CountReader, "batch", note)
-    part = HashPart(number=3, num_parts=8)
-    settings = PartSettings(min_count=1, part=part)
-    record = reduce_part(parts, settings, folder=Folder(str(tmp_path)), name="part", key="k")
-    batches = sum(-(-len(counts) // BATCH_ROWS) for counts in counters)
-    assert len(read) <= batches / 8 + 2 * len(counters)
-    assert set(read.values()) == {1}
-    distinct = {span for counts in counters for span in counts}
-    wanted = [span for span in distinct if xxhash.xxh3_64_intdigest(span) >> 61 == 3]
-    assert record["totals"]["distinct_spans"] == len(wanted)
-
-
 @pytest.mark.parametrize("damage", ["cut", "empty", "other", "more", "fewer", "gone"])
 def test_a_damaged_sum_of_a_part_is_named(tmp_path, damage):
     folder = Folder(str(tmp_path))
@@ -233,12 +206,6 @@ def test_files_of_many_batches_are_read_once_in_any_buffer(tmp_path, monkeypatch
     assert len(read) == sum(-(-len(counts) // BATCH_ROWS) for counts in counters)
 
 
-def test_no_file_and_one_file_and_empty_files(tmp_path):
-    assert found(reduce_counts([])) == {}
-    for counters in ([{}], [{b"a": 2}], [{}, {b"a": 2}, {}]):
-        check(reduce_counts(parts_of(tmp_path, counters)), counters, [1] * len(counters), 1)
-
-
 def test_more_files_than_stay_open(tmp_path, monkeypatch):
     rng = random.Random(2)
     counters = [many(rng, 20) for _ in range(300)]
@@ -261,13 +228,6 @@ def test_more_files_than_stay_open(tmp_path, monkeypatch):
     monkeypatch.setattr(count_file.CountReader, "close", forgotten)
     check(reduce_counts(parts[:20], buffer_bytes=1 << 20), counters[:20], [1] * 20, 1)
     assert not opened
-
-
-def test_a_sum_with_hashes_is_a_sorted_run(tmp_path):
-    counters = [many(random.Random(seed), 3000) for seed in range(3)]
-    run = sum_run(files_of(tmp_path, counters), buffer_bytes=20_000)
-    whole = run_of(sum(counters, Counter()))
-    assert all(map(np.array_equal, run, whole))
 
 
 def test_files_are_compressed_and_those_that_are_not_are_read_too(tmp_path):
@@ -392,23 +352,6 @@ def test_a_value_that_is_missing_is_refused(tmp_path):
 def test_a_file_that_is_not_there_is_an_error_of_its_own(tmp_path):
     with pytest.raises(FileNotFoundError):
         reduce_counts([CountPart(url=str(tmp_path / "a.arrow"))])
-
-
-def test_there_are_as_few_ranges_as_the_buffer_allows(tmp_path):
-    urls = files_of(tmp_path, [many(random.Random(4), 40_000)])
-    numbers = []
-    for buffer_bytes in (1 << 28, 1 << 20, 1 << 19, 1):
-        with CountRanges(urls, buffer_bytes=buffer_bytes) as ranges:
-            numbers.append(ranges.num_ranges)
-    assert numbers == [1, 2, 4, NUM_RANGES]
-
-
-def test_memory_is_the_sums_and_the_buffer():
-    few = reduce_memory(distinct_spans=0, distinct_bytes=0, num_files=0, buffer_bytes=1 << 28)
-    sums = {"distinct_spans": 10**6, "distinct_bytes": 9 * 10**6}
-    assert reduce_memory(**sums, num_files=0, buffer_bytes=1 << 28) - few == 25 * 10**6
-    assert reduce_memory(**sums, num_files=100, buffer_bytes=1 << 28) - few < 40 * 10**6
-    assert reduce_memory(**sums, num_files=4000, buffer_bytes=1 << 28) - few > 10**9
 
 
 @pytest.fixture(scope="module")

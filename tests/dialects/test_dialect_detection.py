@@ -2,7 +2,7 @@
 
 import pytest
 
-from nanotok_ray.dialects import CHAT_DIALECTS, VISION_DIALECTS, columns_of, detect, detect_columns
+from nanotok_ray.dialects import columns_of, detect, detect_columns
 from nanotok_ray.errors import SourceError
 
 CHAT = [
@@ -87,11 +87,3 @@ def test_a_dialect_reads_its_columns_and_no_others(name, kind, available, expect
 def test_missing_columns_are_named(name, kind, told):
     with pytest.raises(SourceError, match=told):
         columns_of(name, kind=kind, available=["a", "b"])
-
-
-def test_every_dialect_but_customjson_can_be_read_from_columns():
-    everything = ["messages", "conversations", "question", "answer", "prompt", "response", "text"]
-    for kind, names in (("chat", CHAT_DIALECTS), ("vision", VISION_DIALECTS)):
-        for name in names:
-            if name != "customjson":
-                assert columns_of(name, kind=kind, available=everything)

@@ -14,7 +14,6 @@ from nanotok_ray.chat import (
 )
 from nanotok_ray.dialects import parts_of
 from tests.support.dialect_documents import (
-    GSM8K,
     MESSAGES,
     PAIRS,
     SHAREGPT,
@@ -86,24 +85,6 @@ def test_a_pair_is_the_conversation_it_stands_for(prompt, response, system, name
     document = document_of({"prompt": prompt, name: response, "system": system})
     expected = messages_of(system or None, [(prompt, response)])
     assert conversation_of(document, PAIRS) == {"messages": expected}
-
-
-calc = st.text(alphabet="12+=<", max_size=5)
-said = st.text(alphabet="ab 1=", max_size=5)
-
-
-@given(texts, st.lists(st.tuples(said, calc.filter(bool), said), max_size=3), said)
-def test_an_answer_of_gsm8k_is_its_texts_and_calls(question, calls, last):
-    written, expected = "", []
-    for before, expression, result in calls:
-        written += f"{before}<<{expression}={result.replace('=', '')}>>"
-        expected.append({"type": "text", "text": before})
-        expected.append({"type": "python", "text": expression})
-        expected.append({"type": "python_output", "text": result.replace("=", "")})
-    expected.append({"type": "text", "text": last})
-    document = document_of({"question": question, "answer": written + last})
-    messages = [user(question), assistant(expected)]
-    assert conversation_of(document, GSM8K) == {"messages": messages}
 
 
 @given(st.text(alphabet="<>=1a", max_size=30))

@@ -308,16 +308,6 @@ def test_a_document_is_refused_with_this_reason(dialect, value, reason):
     assert reason_of(caught.value) == reason
 
 
-def test_what_a_reason_repeats_of_a_document_is_cut_but_not_the_error():
-    with pytest.raises(AssertionError) as caught:
-        segments_of(document_of([user("a"), {"role": "x" * 10_000, "content": "b"}]), MESSAGES)
-    assert str(caught.value) == f"Message 1 is from {'x' * 10_000} but should be from assistant"
-    reason = reason_of(caught.value)
-    assert reason.startswith(f"Message 1 is from {'x' * 150}")
-    assert reason.endswith("x but should be from assistant")
-    assert len(reason) < 300
-
-
 def test_what_a_reason_repeats_of_a_document_is_one_line_that_terminals_and_files_can_take():
     document = rb'[{"role": "\ud800\u001b[31m\n\u00e9", "content": "a"}]'
     with pytest.raises(AssertionError) as caught:

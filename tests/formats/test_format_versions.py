@@ -6,18 +6,14 @@ import struct
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.counts import COUNTS_FORMAT, CountReader
 from nanotok_ray.errors import (
     DAMAGED,
     NEWER,
     OLDER,
     CorruptOutputError,
-    NanotokError,
-    PackingError,
     TokenizerError,
     next_step,
     other_format,
@@ -34,7 +30,7 @@ from nanotok_ray.formats import (
     unpack_index,
     unpack_shards_index,
 )
-from nanotok_ray.loader import Loader, open_shards
+from nanotok_ray.loader import open_shards
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -127,15 +123,6 @@ def test_binary_files_of_another_version_are_refused(version):
     refuses(lambda: unpack_shards_index(bytes(whole)), f"version {version}")
 
 
-def test_a_count_file_of_another_version_is_refused(tmp_path):
-    own, number = COUNTS_FORMAT.split(" ")
-    for other in (int(number) - 1, int(number) + 1):
-        schema = pa.schema([("hash64", pa.uint64())]).with_metadata({"format": f"{own} {other}"})
-        with pa.ipc.new_file(str(tmp_path / "a.arrow"), schema):
-            pass
-        refuses(lambda: CountReader.open(str(tmp_path / "a.arrow")), f"{own} {other}")
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     return finished_output(tmp_path_factory.mktemp("finished"))
@@ -211,15 +198,3 @@ def test_a_tokenizer_of_another_version_is_refused(out):
 def test_an_export_of_another_version_is_refused(tmp_path):
     (tmp_path / "export.json").write_text('{"format": "nanotok-export 9"}')
     refuses(lambda: read_export(Folder(str(tmp_path))), "nanotok-export 9")
-
-
-def test_a_state_of_another_version_is_refused(out):
-    loader = Loader(open_shards(str(out), source="web"), batch_size=2, length=8)
-    state = loader.state_dict()
-    state["format"] = "nanotok-loader 9"
-    with pytest.raises(PackingError, match=r"'nanotok-loader 9'.*'nanotok-loader 1'; load it"):
-        loader.load_state_dict(state)
-
-
-def test_all_of_these_are_errors_of_the_package():
-    assert issubclass(CorruptOutputError, NanotokError)

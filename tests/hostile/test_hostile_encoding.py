@@ -6,8 +6,10 @@ spelled out here and each is encoded by tiktoken as a single piece.
 Of the same kind, and elsewhere:
 
 - missing texts, in lists and in Arrow arrays: `test_arrow_texts.py`, `test_tokenizer.py`
-- ids of any merges, several of them for the same bytes: `test_reference.py`; files that cannot
-  hold such a tokenizer: `test_tokenizer_files.py`
+- ids of any merges, several of them for the same bytes: `rust/bpe/src/encode/span_ids/tests.rs`;
+  files that cannot hold such a tokenizer: `test_tokenizer_files.py`
+- what a character is (5 to 8): `rust/bpe/src/split`, `test_vectors.py`,
+  `test_huggingface_pattern.py`
 - an interrupt while merges are learned, the GIL, unusable offsets: `test_core.py`
 - the same ids at every level of the CPU: `test_cpu_levels.py`
 - a document on which the regex engine gives up: `test_tokenizer.py`, in a job
@@ -33,13 +35,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-import tiktoken
 
 from nanotok_ray import Tokenizer, _core
-from nanotok_ray.counts import PATTERNS, SPLIT_PATTERN, split
+from nanotok_ray.counts import SPLIT_PATTERN, split
 from nanotok_ray.documents import Documents
-from nanotok_ray.errors import TokenizerError
-from nanotok_ray.tokenizer import Model, make_model
+from nanotok_ray.tokenizer import Model
 from tests.support import reference
 
 RUN = 100_000
@@ -108,16 +108,6 @@ def test_a_million_spaces_before_a_word_leave_it_one(check, space):
     check(space * 1_000_000 + "def", space * 999_999, space + "def")
 
 
-def test_a_million_spaces_with_a_newline_in_the_middle_end_there(check):
-    spaces = " " * 500_000
-    check(f"{spaces}\n{spaces}x", spaces + "\n", spaces[1:], " x")
-
-
-def test_a_million_spaces_between_words_and_at_the_end(check):
-    spaces = " " * 500_000
-    check(f"x{spaces}y{spaces}", "x", spaces[1:], " y", spaces)
-
-
 # 3, 4: long spans of many kinds
 
 CJK = [chr(code) for code in range(0x4E00, 0x9FA6)]
@@ -140,84 +130,6 @@ WITHOUT_SPACES = {
 @pytest.mark.parametrize("kind", WITHOUT_SPACES)
 def test_text_without_spaces_has_the_ids_of_tiktoken(check, kind):
     check(WITHOUT_SPACES[kind])
-
-
-# 5 to 8: what a character is
-
-NANOCHAT_SPANS = [
-    ["e", "\u0301e"],
-    ["क", "्ष"],
-    ["e", "\u0301\u0302", "e"],
-    ["👨\u200d💻"],
-    ["a", " 👨\u200d💻", "b"],
-    ["a", "\u200bb", "\ufeffc"],
-    ["\ufeff", "1", "\u200b", "2"],
-    ["a", "\u0085b", "\u00a0c", "\u2028d", "\u3000e"],
-    ["x", "\u0085", "\u0085", "!"],
-    ["x", "\u2028\n", "\u3000y"],
-    ["x", "\u00a0", "\u00a0", "1"],
-    ["it", "'s", " it", "'S", " it", "'\u017f", "t"],
-    ["we", "'Ll", "et", "'re", "al", "'vE"],
-    ["I", "'m", "'", " m", "'D"],
-    ["!'", "s", " '", "s"],
-    ["'t", "''", "T"],
-    ["'l", "'LL", "l"],
-    ["½⅓", "¼²", "³", "x"],
-    ["Ⅷ", " ", "Ⅸ", "x"],
-    ["12", "34", "5٣", "٤٥"],
-    ["x", "\n", "  "],
-    ["x", "\r\n\r\n", "y"],
-    ["x", " \n \n", " x"],
-    ["x", "\r", "\t"],
-    ["x", "\t\t", "\tdef", " ", " ", "1"],
-    ["!?\n\n", " \n", "  ", " !"],
-    [" ?\r\n\r", "\t", "\t", "?"],
-]
-CL100K_SPANS = [
-    ["x", "\n  "],
-    ["x", "\r\n"],
-    ["x", " \n\n", " ", " y"],
-    ["x", " \n \n", " x"],
-    ["½⅓¼", "²³", "\u3000", "\u3000", "!"],
-    ["123", "45", "'\u017f", "'Ll"],
-    ["x", "\t", "\t", "1", " \n\n "],
-    ["!?\r\n", " ", " !\n", "\u0085"],
-]
-R50K_SPANS = [
-    ["1234", " ½²", "x", "\n", " y"],
-    ["it", "'s", " it", "'", "S", "\u2028", "\u017f", "'re"],
-    ["x", "\n  "],
-]
-
-
-@pytest.mark.parametrize(
-    ("pattern", "spans"),
-    [("nanochat", spans) for spans in NANOCHAT_SPANS]
-    + [("cl100k", spans) for spans in CL100K_SPANS]
-    + [("r50k", spans) for spans in R50K_SPANS],
-    ids=repr,
-)
-def test_spans_are_what_the_pattern_says(tokenizer, ids_of, pattern, spans):
-    text = "".join(spans)
-    assert split(text, pattern=pattern) == spans
-    assert tiktokens_spans(text, PATTERNS[pattern]) == spans
-    model = make_model(tokenizer.merges, pattern=pattern, special_tokens=())
-    assert Tokenizer(model).encode(text) == ids_of(spans)
-
-
-def tiktokens_spans(text, pattern):
-    """Spans as tiktoken cuts them: any part of the text is a token, so that a span is one id."""
-    data = text.encode()
-    ends = range(len(data) + 1)
-    parts = {data[start:end] for start in ends for end in ends[start + 2 :]}
-    tokens = [bytes([byte]) for byte in range(256)] + sorted(parts)
-    peer = tiktoken.Encoding(
-        "parts",
-        pat_str=pattern,
-        mergeable_ranks=dict(zip(tokens, range(70_000), strict=False)),
-        special_tokens={},
-    )
-    return [tokens[number].decode() for number in peer.encode_ordinary(text)]
 
 
 # 9: what is no text
@@ -248,12 +160,6 @@ def test_invalid_bytes_are_spans_of_their_own_and_what_is_between_is_text(tokeni
     expected = [ids_of(spans) for spans in INVALID]
     assert rows(tokenizer.encode_batch(documents)) == expected
     assert rows(tokenizer.encode_batch(pa.array(documents, pa.large_binary()))) == expected
-
-
-def test_invalid_bytes_are_found_at_every_offset(tokenizer, ids_of):
-    parts = [[b"a" * offset, b"\xe4", b"\xb8", b" the", b"\xf0"] for offset in range(1, 131)]
-    found = tokenizer.encode_batch([b"".join(spans) for spans in parts])
-    assert rows(found) == [ids_of(spans) for spans in parts]
 
 
 @pytest.mark.parametrize("text", ["\ud800" * 3, "the\udc00 the", "\udc00\ud800", "a\ud83d\ude42b"])
@@ -303,17 +209,6 @@ def test_spans_of_exactly_so_many_bytes(check, alphabet, length):
 MIXED = (
     "it's we'LL \r\n\n  x\t\tdef 中文字é\u0301 12345½ \u3000\u00a0!?\n\n 🙂\u200d🙂 the end'Re  "
 )
-
-
-@pytest.mark.parametrize("filler", ["a", " ", "1", "\n", "é", "中", "=", "'"])
-def test_blocks_may_begin_at_any_offset_of_a_text(tokenizer, encoding, filler):
-    documents = [filler * offset + MIXED for offset in range(131)]
-    expected = [encoding.encode_ordinary(document) for document in documents]
-    assert rows(tokenizer.encode_batch(documents)) == expected
-    assert [tokenizer.encode(document) for document in documents] == expected
-    cut = [document[: len(document) - offset] for offset, document in enumerate(documents)]
-    expected = [encoding.encode_ordinary(document) for document in cut]
-    assert rows(tokenizer.encode_batch(cut)) == expected
 
 
 def status_of_child(work):
@@ -401,46 +296,6 @@ def tokenizer_of(merges, **special_tokens):
     )
 
 
-def test_a_token_that_merges_do_not_reach_is_given_to_a_whole_span_alone():
-    own = tokenizer_of([(98, 99), (97, 98), (99, 100), (257, 258), (97, 32)])
-    peer = own.to_tiktoken()
-    for text, ids in {
-        "abcd": [259],
-        "abcde": [97, 256, 100, 101],
-        " abcd": [32, 97, 256, 100],
-        "abcd,abcd\nabcd": [259, 44, 97, 256, 100, 10, 259],
-        "a a": [97, 32, 97],
-        "ab" * 3: [257] * 3,
-        "abcd" * 40: [97, 256, 100] * 40,
-    }.items():
-        assert own.encode(text) == peer.encode_ordinary(text) == ids
-
-
-def test_of_two_tokens_with_the_same_bytes_the_lower_id_is_given():
-    own = tokenizer_of([(97, 97), (256, 97), (97, 256), (98, 258), (98, 257)])
-    assert own.encode("aaa") == own.encode("\naaa")[1:] == [257]
-    assert own.encode("baaa") == [259]
-    assert own.encode("cbaaa") == [99, 260]
-    assert own.encode("a" * 7) == [256, 256, 257]
-    with pytest.raises(TokenizerError, match="ids 257 and 258 both stand for b'aaa'"):
-        own.to_tiktoken()
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_long_spans_under_merges_that_no_learner_makes_are_the_plain_twins(seed):
-    rng = random.Random(seed)
-    merges = {}
-    while len(merges) < 5 * (seed + 1):
-        ids = [*b"abc", *range(256, 256 + len(merges))]
-        merges.setdefault((rng.choice(ids), rng.choice(ids)), 256 + len(merges))
-    own = tokenizer_of(merges)
-    word = random_text("abc", rng.randrange(2, 9), seed=seed)
-    for span in (random_text("abc", 3000, seed=seed), (word * 3000)[:3000], "a" * 3000):
-        ids = own.encode(span)
-        assert ids == reference.encode_span(span.encode(), merges)
-        assert own.decode(ids) == span
-
-
 def test_special_ids_may_lie_anywhere_above_and_leave_holes():
     plain = tokenizer_of([(97, 98)])
     own = tokenizer_of([(97, 98)], low=300, wide=2**21 + 1, last=2**31 - 1)
@@ -502,61 +357,7 @@ def test_ids_of_merges_above_2_to_the_21st_are_found():
     assert encoder.encode(b"zzz")[0] > 2**21
 
 
-def test_names_of_special_tokens_are_text_even_where_they_overlap(texts):
-    names = ["<|a|>", "<|a|><|b|>", "|><|", "the", "<|b|>"]
-    own = Tokenizer.train_from_iterator(
-        [*texts[:2], "<|a|><|b|>" * 99, "the\n" * 999], vocab_size=1000, special_tokens=names
-    )
-    peer = own.to_tiktoken()
-    for text in ["<|a|><|b|>", "<|a|>" * 1000, "x<|a|><|b|><|a|>the", "the", "the the", "<|b|"]:
-        ids = own.encode(text)
-        assert ids == peer.encode_ordinary(text)
-        assert max(ids) < 1000 - len(names)
-        assert own.decode(ids) == text
-    the = own.encode_special("the")
-    assert (the, own.encode("the")) == (998, [own.model.tokens.index(b"the")])
-    assert own.decode([the, *own.encode("the")]) == "thethe"
-    assert own.encode("the", prepend="the")[0] == the
-
-
 # 12: many and few documents, and nothing twice
-
-
-def test_many_tiny_documents_have_the_ids_of_one_large_one(tokenizer, encoding):
-    # A space that opens each of them opens a span in the large one too.
-    parts = [
-        " the",
-        "\nx",
-        " 中",
-        " é",
-        "\nargument",
-        " _a",
-        " 9",
-        "\tdef",
-        " zqv",
-        "\u3000e\u0301a",
-    ]
-    documents = random.Random(12).choices(parts, k=200_000)
-    expected = {each: encoding.encode_ordinary(each) for each in parts}
-    found = tokenizer.encode_batch(documents, num_threads=2)
-    assert rows(found) == [expected[each] for each in documents]
-    text = "".join(documents)
-    assert found[0].tolist() == tokenizer.encode(text) == encoding.encode_ordinary(text)
-
-
-def test_words_that_never_come_twice_have_the_ids_of_tiktoken(tokenizer, encoding):
-    rng = random.Random(13)
-    lengths = chain(rng.choices(range(6, 15), k=120_000), rng.choices(range(15, 260), k=6_000))
-    letters = string.ascii_lowercase
-    words = {"".join(rng.choices(letters, k=length)): None for length in lengths}
-    assert len(words) == 126_000
-    text = " ".join(words)
-    assert len(text) > 2_000_000
-    expected = encoding.encode_ordinary(text)
-    for _ in range(2):
-        assert tokenizer.encode(text) == expected
-    backwards = " ".join(reversed(words))
-    assert tokenizer.encode(backwards) == encoding.encode_ordinary(backwards)
 
 
 def test_more_spans_than_can_be_remembered_change_no_ids(tokenizer, encoding):
@@ -573,30 +374,6 @@ def test_more_spans_than_can_be_remembered_change_no_ids(tokenizer, encoding):
 
 
 # 13: processes, threads, interrupts
-
-
-@forks
-def test_a_child_encodes_after_a_fork_in_the_middle_of_encoding(tokenizer, encoding, texts):
-    expected = encoding.encode_ordinary(texts[0])
-    stop = threading.Event()
-
-    def encode():
-        while not stop.is_set():
-            tokenizer.encode_batch(texts, num_threads=2)
-
-    def encode_one():
-        assert tokenizer.encode(texts[0]) == expected
-        assert tokenizer.encode_batch(texts[:1])[0].tolist() == expected
-
-    threads = [threading.Thread(target=encode) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    try:
-        assert [status_of_child(encode_one) for _ in range(20)] == [0] * 20
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
 
 
 @pytest.mark.parametrize("number", [1, 3, 127, 128, 129, 200])

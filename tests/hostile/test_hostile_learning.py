@@ -1,9 +1,10 @@
 """Corpora on which learners have overflowed, crawled or given wrong merges: the answer for each.
 
-Merges are compared with rustbpe's, with the plain twin's, or with what can be said beforehand.
+Merges are compared with rustbpe's, or with what can be said beforehand.
 
 Of the same kind, and elsewhere:
 
+- overlaps (15): `rust/bpe/src/learn/tests.rs`, `test_reference.py`
 - large counts (14), up to 2^64 - 1 and no further: `test_learn_counts.py`; of spans:
   `test_span_counts.py`, `test_reduce.py`
 - `min_pair_count` and `max_token_bytes`, and the reasons to stop: `test_learner_parity.py`
@@ -21,16 +22,11 @@ import string
 
 import pytest
 
-from nanotok_ray import Tokenizer, _core
+from nanotok_ray import Tokenizer
 from nanotok_ray.api import prepare
-from nanotok_ray.counts import (
-    SPLIT_PATTERN,
-    split,
-)
-from nanotok_ray.documents import Documents
+from nanotok_ray.counts import split
 from nanotok_ray.job import use_executor
 from nanotok_ray.tokenizer import NO_PAIR_LEFT
-from tests.support import reference
 from tests.support.executors import Twice
 from tests.support.learned import check, learn, learn_all, rustbpes_tokens
 from tests.support.small_corpus import contents, recipe, write_corpus
@@ -44,72 +40,12 @@ def words(alphabet, number, lengths, *, seed):
     return list(found)
 
 
-# 15: overlaps
-
-
-@pytest.mark.parametrize(
-    ("span", "merges", "counts"),
-    [
-        (b"aa", [(97, 97)], [1]),
-        (b"aaa", [(97, 97), (256, 97)], [2, 1]),
-        (b"aaaa", [(97, 97), (256, 256)], [3, 1]),
-        (b"aaaaa", [(97, 97), (256, 97), (256, 257)], [4, 1, 1]),
-        (b"abab", [(97, 98), (256, 256)], [2, 1]),
-        (b"ababa", [(97, 98), (256, 97), (256, 257)], [2, 1, 1]),
-        (b"baba", [(98, 97), (256, 256)], [2, 1]),
-        (b"babab", [(97, 98), (98, 256), (257, 256)], [2, 1, 1]),
-        (b"aabaa", [(97, 97), (98, 256), (256, 257)], [2, 1, 1]),
-        (b"aaab", [(97, 97), (97, 98), (256, 257)], [2, 1, 1]),
-    ],
-)
-def test_overlapping_pairs_all_count_and_merge_from_the_left(span, merges, counts):
-    assert learn({span: 1}, 99) == (merges, counts)
-    assert reference.learn_merges({span: 1}, num_merges=99) == merges
-    assert learn({span: 7}, 99) == (merges, [7 * count for count in counts])
-
-
-def test_runs_of_all_lengths_have_the_merges_of_the_plain_twin():
-    counts = {b"a" * length: 1 + length % 5 for length in range(1, 200)}
-    assert learn(counts, 300)[0] == reference.learn_merges(counts, num_merges=300)
-    check(["a" * length for length in range(1, 200)], 300)
-
-
-@pytest.mark.parametrize("length", [2**20, 10**6, 10**6 + 1])
-def test_a_corpus_of_one_character_doubles_its_tokens(length):
-    merges, counts = learn({b"a" * length: 1}, 100)
-    assert merges == reference.learn_merges({b"a" * length: 1}, num_merges=100)
-    doubled = [(97, 97), *((number, number) for number in range(256, 256 + 18))]
-    assert merges[:19] == doubled
-    assert counts[:19] == [(length >> step) - 1 for step in range(19)]
-    assert len(reference.spell(merges)[-1]) == length
-
-
 # 16: ties, and a vocabulary larger than the corpus allows
 
 
 def test_a_tail_of_ties_is_merged_in_the_order_of_rustbpe():
     spans = words(string.ascii_letters, 20_000, range(3, 9), seed=16)
     assert 12_000 < len(check(["\n".join(spans)], 100_000).merges) < 100_000
-
-
-def test_ties_of_pairs_that_share_nothing_are_merged_from_the_smallest():
-    counts = {bytes([left, right]): 1 for left in range(1, 256, 2) for right in range(0, 256, 2)}
-    merges, found = learn(counts, 2**20)
-    assert merges == sorted((span[0], span[1]) for span in counts)
-    assert found == [1] * 2**14
-
-
-def test_a_vocabulary_larger_than_the_corpus_allows_ends_early():
-    spans = words("abcdeé中", 400, range(1, 9), seed=17)
-    own = check(spans, 100_000)
-    counts = {span.encode(): 1 for span in spans}
-    merges, found = learn(counts, 100_000)
-    assert own.merges == merges == reference.learn_merges(counts, num_merges=100_000)
-    assert min(found) == 1
-    assert found == sorted(found, reverse=True)
-    assert len(set(merges)) == len(merges) < 100_000
-    assert len(set(own.model.tokens)) == 256 + len(merges)
-    assert all(len(own.encode(span)) == 1 for span in spans)
 
 
 # 17: almost nothing, and all in one span
@@ -154,15 +90,6 @@ def test_a_long_span_is_merged_until_it_is_one_token(name):
     for left, right in merges.tolist():
         lengths.append(lengths[left] + lengths[right])
     assert lengths[-1] == len(span)
-
-
-def test_invalid_bytes_of_a_document_are_spans_of_their_own_and_never_merged():
-    counter = _core.SpanCounts(SPLIT_PATTERN)
-    documents = Documents.from_bytes([b"\xff\xff\xff\xe4\xb8", b"ab\xffab\x80\x80"] * 9)
-    counter.update(documents.data, documents.offsets)
-    _, data, offsets, counts = counter.sorted_run()
-    merges, found, _, reason = _core.learn([(data, offsets, counts)], num_merges=100)
-    assert (merges.tolist(), found.tolist(), reason) == ([[97, 98]], [18], NO_PAIR_LEFT)
 
 
 @pytest.mark.parametrize("alphabet", ["ab", string.ascii_lowercase, "数据中文字"])

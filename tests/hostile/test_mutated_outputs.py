@@ -15,7 +15,6 @@ from nanotok_ray.shards import read_record, verify_output
 from nanotok_ray.shards.check import check_files, record_problems
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Tokenizer
 from tests.support.finished_output import publish_index, read_all
 from tests.support.vision_shards import IMAGE, VisionShards, documents_with_images
 
@@ -172,15 +171,3 @@ def test_files_of_vision_documents_changed_anywhere_are_read_or_refused(vision, 
 def test_any_value_anywhere_in_a_record_of_vision_documents_is_harmless(vision, steps, value):
     with suppress(NanotokError):
         check(vision, json.loads(replaced(json.dumps(vision.record), steps, value)))
-
-
-@mutations
-@given(changes=changes)
-def test_a_tokenizer_changed_anywhere_is_read_or_refused(finished, tmp_path, changes):
-    data = (finished / "tokenizer/tokenizer.txt").read_bytes()
-    (tmp_path / "tokenizer.txt").write_bytes(mutated(data, changes))
-    try:
-        tokenizer = Tokenizer.load(tmp_path)
-    except NanotokError:
-        return
-    tokenizer.decode(tokenizer.encode("a plain text"))

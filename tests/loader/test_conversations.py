@@ -94,22 +94,6 @@ def test_every_row_has_targets_and_rows_are_nanochats_of_what_is_left(
         assert as_lists(batch) == (inputs, targets)
 
 
-@given(chats=conversations(), settings=SETTINGS, world=WORLDS)
-def test_on_every_rank_a_batch_has_targets_in_every_row_or_an_error_says_why_not(
-    chats, settings, world
-):
-    rank, size = world
-    loader = loader_of(chats, rank=rank, world_size=size, **settings)
-    own = prepared(chats[rank % len(chats) :: size], limit=settings["length"] + 1, too_long="crop")
-    for _ in range(6):
-        try:
-            _, targets = loader.next_batch()
-        except PackingError:
-            assert not own
-            return
-        assert (targets != -1).any(axis=1).all()
-
-
 def test_nanochats_rule_clogs_its_buffer_where_this_goes_on():
     """nanochat#590: long conversations pile up until rows are padding alone."""
     short, long = ([1, 2, 3], [0, 1, 1]), ([4] * 40, [0] + [1] * 39)

@@ -80,51 +80,6 @@ def test_shares_hold_at_any_length(sources, group_documents):
     assert taken == tuple(counts[number] for number in range(len(sizes)))
 
 
-@given(SOURCES, st.integers(1, 30), st.integers(1, 30))
-def test_the_order_does_not_depend_on_the_size_of_groups(sources, one, other):
-    sizes, weights = zip(*sources, strict=True)
-    found = []
-    for size in (one, other):
-        mixture, taken, documents = mixture_of(sizes, weights, group_documents=size), None, []
-        taken = (0,) * len(sizes)
-        while len(documents) < 90:
-            group, taken = mixture.next_group(taken)
-            documents += group.tolist()
-        found.append(documents[:90])
-    assert found[0] == found[1]
-
-
-@pytest.mark.parametrize("shuffle", [None, "document", "block"])
-def test_each_epoch_of_a_stream_takes_each_document_once(shuffle):
-    mixture = mixture_of(
-        [(7, 70), (40, 200), (1, 3)], [5, 1, 0.1], shuffle=shuffle, group_documents=30
-    )
-    found = [[], [], []]
-    taken = (0, 0, 0)
-    for _ in range(40):
-        documents, taken = mixture.next_group(taken)
-        for document, stream in zip(documents, streams_of(mixture, documents), strict=True):
-            found[stream].append(int(document))
-    for stream, own in zip(mixture.streams, found, strict=True):
-        size = len(stream.documents)
-        epochs = [own[start : start + size] for start in range(0, len(own) - size + 1, size)]
-        assert epochs
-        assert all(sorted(epoch) == list(stream.documents) for epoch in epochs)
-        if shuffle and size > 1:
-            assert len({tuple(epoch) for epoch in epochs}) > 1
-
-
-def test_sources_that_are_not_named_are_left_out_and_the_order_of_names_is_nothing(tmp_path):
-    shards = made_shards(tmp_path, [[[5, 5]], [[7, 7]], [[9, 9]]])
-    found = []
-    for weights in ({"c": 1, "a": 2}, {"a": 2.0, "c": 1.0}):
-        loader = Loader(shards, batch_size=50, length=8, weights=weights, group_documents=64)
-        batch = loader.next_batch()
-        found.append((batch.inputs.tolist(), batch.state))
-        assert set(batch.segments.documents.tolist()) == {0, 1, 4, 5}
-    assert found[0] == found[1]
-
-
 def test_a_rare_source_far_off_disturbs_nothing():
     mixture = mixture_of([(10, 100), (10, 10**18)], [1, 1e-300], group_documents=4096)
     assert mixture.next_group((0, 0))[1] == (4096, 0)

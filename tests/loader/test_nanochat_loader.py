@@ -174,17 +174,6 @@ def test_a_state_made_after_a_bare_state_leads_on_from_there(shards):
     assert as_lists(small(shards, state=state).next_batch()) == as_lists(first.next_batch())
 
 
-def test_a_loader_that_was_used_goes_on_as_a_new_one(shards):
-    bare = {"pq_idx": 0, "rg_idx": 2, "epoch": 1}
-    new, used = small(shards, state=bare), small(shards)
-    used.skip_batches(7)
-    used.load_state_dict(bare)
-    for _ in range(5):
-        assert as_lists(used.next_batch()) == as_lists(new.next_batch())
-    assert used.state_dict() == new.state_dict()
-    assert used.report() == new.report()
-
-
 def test_another_batch_size_goes_on_with_the_same_rows(shards):
     first = small(shards)
     state = [first.next_batch().state for _ in range(3)][-1]
@@ -298,12 +287,6 @@ def test_a_rank_without_documents_says_so_instead_of_waiting_for_ever(shards):
         loader.next_batch()
 
 
-def test_a_rank_that_has_nothing_in_the_rest_of_a_pass_goes_on_with_the_next(shards):
-    loader = small(shards, state={"pq_idx": 1, "rg_idx": 1, "epoch": 4})
-    assert loader.next_batch().state["epoch"] >= 5
-    assert loader.next_batch().epoch == loader.state_dict()["epoch"] - 1
-
-
 def test_batches_go_into_arrays_that_are_given_if_they_fit(shards):
     expected = as_lists(small(shards, dtype=np.int32).next_batch())
     own = np.zeros((2, 10), np.int32), np.zeros((2, 10), np.int32)
@@ -390,10 +373,3 @@ def test_where_documents_are_split_by_hash_every_file_counts(tmp_path, in_proces
         assert len(bounds[0]) == 5
         found += len(shards)
     assert found == 90
-
-
-def test_no_warning_where_a_loader_goes_on_exactly(shards):
-    state = small(shards).next_batch().state
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        small(shards, state=state)

@@ -13,7 +13,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nanotok_ray.loader import Loader, PackingReport, open_shards
-from tests.support.made_output import BOS, mask_of
 from tests.support.plain_loader import FEWER, LENGTHS, PlainLoader, all_rows, made_shards, rows_of
 from tests.support.vision_shards import VisionShards, documents_with_images
 
@@ -104,28 +103,6 @@ def test_conversations_stand_whole_and_once(lengths, settings):
         assert report.padding == len(rows) * capacity - report.tokens
 
 
-def test_conversations_are_trained_on_where_the_mask_says_so(tmp_path):
-    shards = made_shards(tmp_path, [[[4]], [[5, 6]]])
-    loader = Loader(shards, batch_size=1, length=16, packing="conversations", epochs=1)
-    [(row, inputs, targets)] = all_rows(loader)
-    assert row == [(2, 0, 6), (1, 0, 5), (0, 0, 4)]
-    ids = [*range(9, 15), *range(4, 9), *range(4)]
-    mask = [*mask_of(range(6)), *mask_of(range(5)), 1, 1, 1, 1]
-    assert inputs == [*ids, BOS]
-    learned = [n if own else -1 for n, own in zip(ids, mask, strict=True)]
-    assert targets == [*learned[1:], -1, -1]
-    assert str(loader.report()).startswith("1 rows of 15 tokens and 2 padding")
-
-
-def test_best_fit_and_windows_train_on_all_tokens(tmp_path):
-    shards = made_shards(tmp_path, [[[]], [[5, 6]]])
-    for packing in ("best-fit", "windows"):
-        [(_, _, targets)] = all_rows(
-            Loader(shards, batch_size=1, length=11, packing=packing, epochs=1)
-        )
-        assert targets.count(-1) == 1
-
-
 def test_no_conversation_is_cropped_within_an_image(tmp_path):
     shards = open_shards(str(VisionShards(tmp_path, documents_with_images(12)).publish()))
     cropped = 0
@@ -214,16 +191,6 @@ def test_ids_are_read_for_the_own_rank_alone(tmp_path, monkeypatch):
     assert len(found) == len(set(found)) == 4
 
 
-@pytest.mark.parametrize("packing", PACKINGS)
-def test_epochs_are_the_same_whether_another_follows(tmp_path, packing):
-    shards = made_shards(tmp_path, [[[5, 9, 30, 2, 2]], [[4, 4]]])
-    settings = {"batch_size": 1, "length": 8, "packing": packing, "shuffle": "document"}
-    once = all_rows(Loader(shards, epochs=1, group_documents=3, **settings))
-    endless = all_rows(Loader(shards, group_documents=3, **settings), batches=3 * len(once))
-    assert endless[: len(once)] == once
-    assert sorted(n for row, *_ in endless[len(once) :] for n, *_ in row)
-
-
 def test_documents_all_dropped_are_an_error_and_never_hang(tmp_path):
     shards = made_shards(tmp_path, [[[5, 9, 30]]])
     settings = {"batch_size": 1, "packing": "conversations", "too_long": "drop"}
@@ -244,15 +211,6 @@ def test_batches_of_a_group_are_alike(tmp_path):
         counts = [len(batch.segments.documents) / 50 for batch in loader]
         assert len(counts) > 5
         assert max(counts) < 1.7 * min(counts)
-
-
-@pytest.mark.parametrize("packing", PACKINGS)
-def test_shards_at_a_url_give_the_same_batches(tmp_path, packing):
-    shards = made_shards(tmp_path / "out", [[[5, 9, 30], [7]], [[4, 4, 0, 12]]])
-    remote = open_shards(f"file://{tmp_path}/out", cache=tmp_path / "cache")
-    settings = {"batch_size": 2, "length": 8, "packing": packing, "shuffle": "block", "epochs": 2}
-    settings["block_documents"] = 2
-    assert all_rows(Loader(remote, **settings)) == all_rows(Loader(shards, **settings))
 
 
 def test_packing_needs_neither_arrow_nor_fsspec_nor_ray_nor_torch(tmp_path):

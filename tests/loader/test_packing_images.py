@@ -32,17 +32,3 @@ def test_images_stand_where_their_tokens_do(shards, packing, length):
     if packing == "windows":  # every token is an input; of the others some are a last target alone
         every = {(n, k) for n in range(len(shards)) for k in range(len(shards.images(n)))}
         assert seen == every
-
-
-def test_a_conversation_keeps_its_images_whole(shards):
-    for batch in Loader(shards, batch_size=3, length=15, packing="conversations", epochs=1):
-        for _, start, stop, document, number in images_in(shards, batch).tolist():
-            own = shards.images(document)[number]
-            assert stop - start == own[1] - own[0]
-
-
-def test_without_images_there_are_none(tmp_path):
-    made = VisionShards(tmp_path, documents_with_images(1))
-    shards = open_shards(str(made.publish()))
-    batch = next(iter(Loader(shards, batch_size=1, length=8)))
-    assert images_in(shards, batch).shape == (0, 5)

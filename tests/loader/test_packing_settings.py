@@ -11,7 +11,6 @@ from nanotok_ray.loader import (
     ConversationSettings,
     Loader,
     NanochatLoader,
-    Segments,
     open_shards,
 )
 from tests.support.made_output import MadeSource, made_output
@@ -130,18 +129,3 @@ def test_an_id_that_the_tokenizer_does_not_have_is_refused_and_named(tmp_path, p
     told = r"^document 1 of web/train/part-00001-\S+ has the id 65535, .* below 60002: .*changed"
     with pytest.raises(CorruptOutputError, match=told):
         loader.next_batch()
-
-
-def test_segments_are_cut_and_joined():
-    segments = Segments(
-        documents=np.array([4, 5, 6, 4]),
-        starts=np.array([0, 0, 0, 3]),
-        lengths=np.array([3, 2, 9, 7]),
-        rows=np.array([0, 2, 3, 4]),
-    )
-    parts = [segments.part(start, stop) for start, stop in ((0, 1), (1, 1), (1, 3))]
-    assert [part.num_rows for part in parts] == [1, 0, 2]
-    joined = Segments.joined(parts)
-    for name in ("documents", "starts", "lengths", "rows"):
-        assert np.array_equal(getattr(joined, name), getattr(segments, name))
-    assert joined.rows.dtype == joined.part(0, 0).rows.dtype == np.int64

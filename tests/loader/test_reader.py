@@ -90,13 +90,6 @@ def test_a_document_is_a_view_of_the_mapped_file(out):
         ids[0] = 1
 
 
-def test_a_document_knows_its_shard(out):
-    shards = open_shards(str(out), source="web")
-    name, place = shards.shard_of(len(shards) - 1)
-    assert (out / f"{name}.bin").exists()
-    assert place >= 0
-
-
 @pytest.mark.parametrize("number", [110, -111])
 def test_a_number_beyond_the_documents_is_an_index_error(out, number):
     with pytest.raises(IndexError, match=f"document {number} of 110"):

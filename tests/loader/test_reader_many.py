@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from nanotok_ray.errors import CorruptOutputError, PackingError
 from nanotok_ray.formats import ROW
 from nanotok_ray.loader import DocumentOrder, open_shards
-from nanotok_ray.loader import shards as module
-from nanotok_ray.loader.shards import OpenShardCache, max_files
+from nanotok_ray.loader.shards import max_files
 from tests.support.finished_output import copy_of
 from tests.support.machine_speed import scaled
 from tests.support.made_output import MadeSource, made_output, mask_of
@@ -80,15 +79,6 @@ def test_lengths_and_pieces_are_those_of_the_documents(made, data, most_viewed):
             assert mask[first : first + length].tolist() == own.tolist()
     assert all(type(ids) is np.ndarray and ids.dtype == np.uint16 for ids in pieces.ids)
     assert len(pieces.ids) <= SHARDS + len(CHATS)
-
-
-def test_pieces_of_many_shards_keep_no_file_open(made):
-    shards = open_shards(str(made))
-    for documents, is_view in ((np.arange(TEXTS), False), (np.arange(6), True)):
-        lengths = shards.lengths(documents)
-        pieces = shards.pieces(documents, np.zeros_like(lengths), lengths)
-        assert pieces.masks is None
-        assert all((ids.flags.writeable is False) == is_view for ids in pieces.ids)
 
 
 def test_what_is_not_there_is_an_index_error(made):
@@ -218,26 +208,6 @@ def test_other_bytes_of_the_same_size_are_found_if_asked_for(finished, tmp_path,
         list(shards)
 
 
-def test_a_shard_is_compared_once(finished, monkeypatch):
-    shards, read = open_shards(str(finished), check_files=True), []
-    monkeypatch.setattr(module, "check_files", lambda *given: read.append(given[1]))
-    shards._open = OpenShardCache(max_files=1)
-    for _ in range(3):
-        list(shards)
-    assert sorted(read) == sorted(shards.name(place) for place in range(len(shards.rows)))
-    assert len(shards._open) == 1
-
-
-def test_an_open_shard_holds_nothing_of_its_index(made):
-    shards = open_shards(str(made), source="chats")
-    shard = shards._shard(0)
-    for column in (shard.lengths, shard.starts):
-        base = column.base
-        while not isinstance(base, np.memmap | type(None)):
-            base = base.base
-        assert isinstance(base, np.memmap)
-
-
 def test_more_shards_are_read_than_files_may_be_open(made):
     code = f"""
 import resource
@@ -256,22 +226,6 @@ print(sum(map(len, pieces.ids)), len(shards._open))
     assert tokens == in_pieces == sum(map(len, DOCUMENTS))
     assert texts == TEXTS
     assert kept <= 12
-
-
-def test_the_first_and_the_last_of_one_shard_say_nothing_of_those_between(made):
-    documents = np.array([0, len(DOCUMENTS) - 1, 1, len(DOCUMENTS) - 2, 0])
-    found = open_shards(str(made)).lengths(documents)
-    assert found.tolist() == [len(DOCUMENTS[n]) for n in documents.tolist()]
-
-
-def test_a_stretch_ends_with_its_document_at_the_latest(made):
-    shards = open_shards(str(made), source="chats")
-    documents = np.array([1, 0])
-    lengths = shards.lengths(documents)
-    none = np.zeros_like(documents)
-    assert len(shards.pieces(documents, lengths, none).which) == 2
-    with pytest.raises(IndexError, match="a stretch that ends after its document"):
-        shards.pieces(documents, none, lengths + np.array([0, 1]))
 
 
 def test_the_fingerprint_is_that_of_ids_and_sources_too(tmp_path):

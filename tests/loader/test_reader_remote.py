@@ -125,47 +125,6 @@ def test_opening_fetches_no_shard_and_a_document_its_blocks_alone(made, tmp_path
     assert blocks[: last - first + 1] == list(range(first, last + 1))
 
 
-def test_the_next_block_is_fetched_ahead_when_blocks_follow_each_other(made, tmp_path, fetched):
-    _, folder = made
-    shards = open_shards(folder.url, source="web", cache=tmp_path / "cache")
-    shard = shards._shard(0)
-    fetched.clear()
-
-    def blocks():
-        settled(shards)
-        return sorted(at // BLOCK for _, at, _ in fetched)
-
-    shard.ids.part(0, 2)
-    assert blocks() == [0]
-    shard.ids.part(BLOCK, BLOCK + 2)
-    assert blocks() == [0, 1, 2]
-    shard.ids.part(2 * BLOCK, 2 * BLOCK + 2)
-    assert blocks() == [0, 1, 2, 3]
-    shard.ids.part(0, 2)
-    shard.ids.part(3 * BLOCK, 3 * BLOCK + 2)
-    assert blocks() == [0, 1, 2, 3]
-
-
-def test_nothing_is_fetched_ahead_behind_the_end_of_a_file(tmp_path, url, fetched):
-    document = list(range(2 * BLOCK // 2))
-    made_output(tmp_path / "made", MadeSource(name="web", shards=[[document]]))
-    upload(tmp_path / "made", url)
-    shards = open_shards(url, cache=tmp_path / "cache")
-    assert shards[0].tolist() == document
-    settled(shards)
-    assert [length for name, _, length in fetched if name.endswith(".bin")] == [BLOCK, BLOCK]
-
-
-def test_few_files_stay_open_on_the_store_and_few_blocks_mapped(tmp_path, url):
-    made_output(tmp_path / "made", MadeSource(name="web", shards=[[[n]] for n in range(9)]))
-    upload(tmp_path / "made", url)
-    shards = open_shards(url, cache=tmp_path / "cache")
-    assert [ids.tolist() for ids in shards] == [[n] for n in range(9)]
-    process = shards.files._here()
-    assert len(process._fetcher._handles) == remote._HANDLES
-    assert len(process._recent) == remote._RECENT
-
-
 def test_a_block_that_could_not_be_fetched_ahead_is_told_when_it_is_wanted(
     made, tmp_path, monkeypatch
 ):
@@ -305,17 +264,6 @@ def test_a_file_of_another_size_is_refused(made, tmp_path, wrong):
         expected = rf"\.bin has {len(changed)} bytes, shards\.idx says {len(data)}"
     with pytest.raises(CorruptOutputError, match=expected):
         shards[0]
-
-
-def test_a_file_that_is_replaced_while_it_is_read_is_refused(made, tmp_path, monkeypatch):
-    _, folder = made
-    monkeypatch.setattr(remote, "_HANDLES", 0)  # each block opens the file anew
-    shards = open_shards(folder.url, source="chats", cache=tmp_path / "cache")
-    assert shards[0].tolist() == NUMBERS[-1]
-    name = f"{shards.name(0)}.bin"
-    folder.write_whole(name, folder.read_bytes(name))
-    with pytest.raises(SourceError, match=r"\.bin was replaced while it was read"):
-        shards[39]
 
 
 def test_other_bytes_of_the_same_size_are_found_if_asked_for(tmp_path, url):

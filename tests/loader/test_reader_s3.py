@@ -46,28 +46,10 @@ def folder(proxy, finished):
 URL = f"s3://{BUCKET}/out"
 
 
-def asked_of_shards(proxy) -> list[str]:
-    """Return the paths of requests for the files of shards."""
-    return [path for _, path, _ in proxy.requests if "/train/" in path or "/val/" in path]
-
-
 def settled(shards) -> None:
     thread = shards.files._here()._thread
     if thread is not None:
         thread.join()
-
-
-def test_every_document_is_read_and_a_second_time_nothing_is_asked(proxy, finished, tmp_path):
-    there = open_shards(URL, cache=tmp_path)
-    assert asked_of_shards(proxy) == []
-    assert len(proxy.requests) <= 4  # two files, each looked at and read
-    assert same_documents(there, open_shards(str(finished))) == 110
-    settled(there)
-    assert asked_of_shards(proxy)
-    proxy.clear()
-    again = open_shards(URL, cache=tmp_path)
-    assert same_documents(again, open_shards(str(finished))) == 110
-    assert asked_of_shards(proxy) == []
 
 
 def test_every_document_is_read_through_failures_of_any_kind(proxy, finished, tmp_path):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError, PackingError
-from nanotok_ray.loader import RowGroups, open_shards, rank_batches
+from nanotok_ray.loader import RowGroups, open_shards
 from tests.support.finished_output import change_json
 from tests.support.made_output import BOS
 from tests.support.planned_output import files_of, planned_output
@@ -69,24 +69,6 @@ def test_one_source_has_its_own_numbers(tmp_path):
     assert read_all(RowGroups(shards), shards, range(2)) == documents_of(files)
 
 
-def test_few_records_are_read_at_the_start_and_none_twice_in_a_row(tmp_path, monkeypatch):
-    out = planned_output(tmp_path / "out", {"web": files_of([[2]] * 64, seed=3)})
-    read = []
-    whole = rank_batches._source_map
-    monkeypatch.setattr(
-        rank_batches, "_source_map", lambda record, name: read.append(name) or whole(record, name)
-    )
-    groups = RowGroups(open_shards(out))
-    groups.bounds(0)
-    assert len(read) <= 2
-    for file in range(64):
-        groups.bounds(file)
-    assert len(read) == len(set(read))
-    read.clear()
-    RowGroups(open_shards(out)).bounds(60)
-    assert 0 < len(read) <= 10
-
-
 def test_a_plan_that_the_manifest_does_not_name_is_refused(tmp_path):
     out = planned_output(tmp_path / "out", {"web": files_of([[2]], seed=0)})
     path = tmp_path / "out/plan.json"
@@ -99,15 +81,6 @@ def test_a_plan_that_the_manifest_does_not_name_is_refused(tmp_path):
     path.mkdir()
     with pytest.raises(CorruptOutputError, match=r"plan\.json is missing"):
         RowGroups(open_shards(out))
-
-
-def test_a_record_of_a_file_that_the_plan_does_not_have_is_refused(tmp_path):
-    out = planned_output(tmp_path / "out", {"web": [[[[BOS]]]]})
-    shards = open_shards(out)
-    groups = RowGroups(shards)
-    groups._numbers = {}
-    with pytest.raises(CorruptOutputError, match=r"maps row group 0 of '0\.parquet'"):
-        groups.bounds(0)
 
 
 @pytest.mark.parametrize(

@@ -259,16 +259,6 @@ def test_nanochats_function_gives_the_loaders_batches(folder, shards, monkeypatc
     assert taken(drop_in(folder, resume_state_dict=expected[3][2]), 4) == expected[4:8]
 
 
-def test_nanochats_function_reuses_its_views(folder):
-    batches = drop_in(folder, device=torch.device("cpu"))
-    inputs, targets, _ = next(batches)
-    first = inputs.clone()
-    again, _, _ = next(batches)
-    assert again.data_ptr() == inputs.data_ptr()
-    assert not torch.equal(first, inputs)
-    assert targets.data_ptr() == inputs.data_ptr() + inputs.numel() * 8
-
-
 def test_nanochats_function_without_a_state(folder):
     batches = tokenizing_distributed_data_loader_bos_bestfit(
         TheirTokenizer(), 2, 10, split="train", device="cpu", shards=folder

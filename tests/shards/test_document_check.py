@@ -204,20 +204,6 @@ def test_a_long_conversation_is_compared_to_its_end_in_little_memory():
     assert check.problem(line, *arrays, dialect="messages") == OTHER_TEXT
 
 
-def test_messages_of_the_same_bytes_in_other_tokens_are_found():
-    messages = [{"role": "user", "content": "the the"}, {"role": "assistant", "content": "the"}]
-    check = DocumentCheck(kind="chat", settings=settings(prepend=(), append=()), tokenizer=LEARNED)
-    ids, mask = LEARNED.render_conversation({"messages": messages}, max_tokens=None)
-    tokens = LEARNED.model.tokens
-    spelled = [tokens[n] if n < len(tokens) else b"?" for n in ids]
-    at = next(place for place, token in enumerate(spelled) if len(token) > 1)
-    other = [*ids[:at], *spelled[at], *ids[at + 1 :]]
-    flags = [*mask[:at], *[mask[at]] * len(spelled[at]), *mask[at + 1 :]]
-    arrays = np.array(other, np.uint16), np.array(flags, np.uint8)
-    line = json.dumps(messages).encode()
-    assert check.problem(line, *arrays, dialect="messages") == OTHER_IDS
-
-
 def with_every_token(*merges):
     """Return a tokenizer of chosen merges that has all special tokens, and one of images."""
     names = [*SPECIAL_TOKENS, "<image>"]
@@ -250,17 +236,6 @@ def check_rendered(
     arrays = np.array(ids, np.uint16), np.array(mask, np.uint8), images and np.array(images)
     name = "messages" if kind == "chat" else "text"
     return check.problem(json.dumps(document).encode(), *arrays, dialect=name), check.count
-
-
-def test_a_mask_on_the_same_bytes_elsewhere_is_found():
-    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "a"}]
-    ids, mask = LEARNED.render_conversation({"messages": messages})
-    assert check_rendered(messages, ids, mask)[0] is None
-    places = [place for place, number in enumerate(ids) if number == ids[2]]
-    assert [mask[place] for place in places] == [0, 1]
-    for place in places:
-        mask[place] = 1 - mask[place]
-    assert check_rendered(messages, ids, mask)[0] == OTHER_MASK
 
 
 def test_as_many_other_tokens_of_the_same_bytes_are_found():

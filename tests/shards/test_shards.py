@@ -127,28 +127,6 @@ def test_a_record_adds_up_and_names_its_files(job, tmp_path):
     assert sorted(out.list()) == sorted(file["name"] for file in record["files"])
 
 
-def test_a_document_of_too_many_tokens_for_an_index_is_quarantined(job, tmp_path, monkeypatch):
-    slices, tokenizer, settings = job
-    documents = [*texts(40, seed=0), *texts(40, seed=1)]
-    lengths = [len(tokenizer.encode(text)) + 1 for text in documents]
-    most = sorted(lengths)[-3]
-    monkeypatch.setattr(render, "MAX_DOCUMENT_TOKENS", most)
-    out = Folder(str(tmp_path / "out"))
-    record = tokenize_slice(slices["web"], settings, tokenizer=tokenizer, out=out)
-    assert record["documents"] == {"in": 80, "out": 78, "quarantined": 2}
-    assert record["quarantined"] == {"too many tokens": 2}
-    stored = [text for text, length in zip(documents, lengths, strict=True) if length <= most]
-    assert record["text_bytes"] == sum(len(text.encode()) for text in stored)
-    assert record["special_text"] == sum(text.count("<|bos|>") for text in stored)
-    [name] = [file["name"] for file in record["files"] if file["name"].endswith(".jsonl")]
-    entries = [json.loads(line) for line in out.read_bytes(name).splitlines()]
-    rows = [row for row, length in enumerate(lengths) if length > most]
-    assert [entry["row"] % 40 for entry in entries] == [row % 40 for row in rows]
-    assert entries[0]["reason"] == (
-        f"too many tokens: {lengths[rows[0]]}, an index holds at most {most}"
-    )
-
-
 def composed(tmp_path, files, *, kind="chat", **rules):
     """Return the record of one slice of files of lines, and the tokenizer."""
     for name, rows in files.items():

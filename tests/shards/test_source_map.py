@@ -32,12 +32,6 @@ def test_every_document_has_its_row(parts):
         assert len(entry.get("absent", ())) + len(entry.get("present", ())) <= entry["rows"]
 
 
-def test_a_run_without_holes_takes_no_list():
-    source_map = SourceMap(PIECES)
-    source_map.add(0, 3, np.arange(10, 20))
-    assert source_map.entries() == [{"file": "a", "row_group": 3, "first_row": 10, "rows": 10}]
-
-
 @pytest.mark.parametrize(
     ("rows", "listed"),
     [

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 
 import numpy as np
 import pyarrow as pa
@@ -33,13 +32,6 @@ def made(corpus, out, *overrides):
 
 def deep(out):
     return verify_output(Folder(str(out)), deep=True)
-
-
-def test_every_document_of_a_sound_output_is_compared(corpus, tmp_path):
-    result = deep(made(corpus, tmp_path / "out"))
-    assert not result.problems
-    assert result.sampled == result.documents == 150
-    assert result.source_bytes > 0
 
 
 @pytest.mark.parametrize("level", [{}, {"masks": True}, {"deep": True}])
@@ -92,35 +84,12 @@ def test_one_id_among_all_is_found_and_its_document_named(corpus, tmp_path):
     assert "shard_0000" in problem
 
 
-def test_a_source_that_changed_and_kept_its_size_is_named(corpus, tmp_path):
-    out = made(corpus, tmp_path / "out")
-    path = corpus / "chats/1.jsonl"
-    lines = path.read_bytes().splitlines(keepends=True)
-    lines[-1] = lines[-1].replace(b"content", b"tnetnoc")
-    lines[1] = lines[1].replace(b"role", b"ROLE")
-    path.write_bytes(b"".join(lines))
-    problems = deep(out).problems
-    assert "1.jsonl" in problems[0]
-    assert "has changed since it was read" in problems[0]
-    assert any("is not row 1 of 1.jsonl" in problem for problem in problems)
-
-
 def test_a_copy_of_the_sources_with_other_times_is_as_good(corpus, tmp_path):
     out = made(corpus, tmp_path / "out")
     for path in corpus.rglob("*.*"):
         os.utime(path, ns=(1, 1))
     assert deep(out).passed
     assert verify_output(Folder(str(out))).passed
-
-
-def test_a_source_that_is_gone_is_named(corpus, tmp_path):
-    out = made(corpus, tmp_path / "out")
-    (corpus / "text/shard_00002.parquet").unlink()
-    problems = deep(out).problems
-    assert problems
-    assert all("shard_00002.parquet" in problem for problem in problems)
-    shutil.rmtree(corpus)
-    assert len(deep(out).problems) == deep(out).slices
 
 
 def test_a_quarantine_entry_that_was_reworded_is_found(corpus, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.documents import ArrowTexts, arrow_texts, take_rows
+from nanotok_ray.documents import ArrowTexts, arrow_texts
 from nanotok_ray.errors import SourceError, SplitError
 from nanotok_ray.tokenizer import Tokenizer
 
@@ -90,32 +90,6 @@ def test_chunks_with_dictionaries_of_their_own_are_too(tokenizer, chunks, kind, 
     same(found, expected(tokenizer, [text for chunk in chunks for text in chunk]))
 
 
-@given(st.lists(texts), st.lists(st.integers(0, 300)), st.data())
-def test_rows_are_taken_in_the_order_asked_for(tokenizer, texts, numbers, data):
-    texts = [*texts, "the cat"]
-    picks = np.array([number % len(texts) for number in numbers], np.int64)
-    found = take_rows(*tokenizer.encode_batch(texts), picks)
-    same(found, tokenizer.encode_batch([texts[pick] for pick in picks]))
-
-
-def test_every_value_in_use_is_held_once_and_others_are_not():
-    values = pa.array(["unused", "b", "a"])
-    chunks = [pa.DictionaryArray.from_arrays(pa.array([2, 1, 2]), values) for _ in range(2)]
-    chunks.append(pa.DictionaryArray.from_arrays(pa.array([0, 0]), pa.array(["b"])))
-    held = ArrowTexts.from_arrow(pa.chunked_array(chunks))
-    assert sorted(text for documents in held.chunks for text in documents) == [b"a", b"b"]
-    assert held.picks.tolist() == [1, 0, 1, 1, 0, 1, 0, 0]
-
-
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_binary()], ids=str)
-@pytest.mark.parametrize("missing", [None, "d"], ids=["null", "no null"])
-def test_the_bytes_of_chunks_are_borrowed(kind, missing):
-    array = pa.chunked_array([array_of(["a", missing], kind), array_of(["b", "c"], kind)])
-    held = ArrowTexts.from_arrow(array, nulls="empty")
-    addresses = [documents.data.ctypes.data for documents in held.chunks]
-    assert addresses == [chunk.buffers()[2].address for chunk in array.chunks]
-
-
 def test_the_values_of_a_dictionary_are_borrowed_where_all_are_used():
     array = pa.array(["a", "b", "a"]).dictionary_encode()
     held = ArrowTexts.from_arrow(array)
@@ -164,11 +138,6 @@ def test_a_null_is_an_error_that_names_its_row_unless_it_may_be_empty(tokenizer,
     assert found == [text or "" for text in array.to_pylist()]
 
 
-def test_a_slice_with_nulls_begins_where_it_was_cut(tokenizer):
-    array = pa.array(["", None, "hat"]).slice(1)
-    same(tokenizer.encode_batch(array, nulls="empty"), expected(tokenizer, [None, "hat"]))
-
-
 def test_nulls_of_a_dictionary_as_large_as_its_index_allows_are_empty(tokenizer):
     values = [f"{number} cats" for number in range(128)]
     array = pa.DictionaryArray.from_arrays(pa.array([127, None], pa.int8()), pa.array(values))
@@ -210,21 +179,6 @@ def test_a_text_that_cannot_be_split_is_named_by_the_texts_before_it(monkeypatch
     held = ArrowTexts.from_arrow(pa.chunked_array([["a", "b"], ["c"]]))
     with pytest.raises(SplitError, match=r"^after 2 texts of the Arrow array, document 0 cannot"):
         held.encode(refuse)
-
-
-def test_small_neighbours_are_joined_and_large_chunks_are_borrowed(monkeypatch):
-    monkeypatch.setattr(arrow_texts, "SMALL_BYTES", 3)
-    monkeypatch.setattr(arrow_texts, "JOINED_BYTES", 5)
-    chunks = [["a"], ["bb"], [], ["cc"], ["ddd"], ["eeee"], ["f"], ["gggggg"]]
-    array = pa.chunked_array(chunks, pa.string())
-    parts = list(ArrowTexts.from_arrow(array).parts())
-    assert [b" ".join(part) for part in parts] == [
-        b"a bb cc",
-        b"ddd",
-        b"eeee f",
-        b"gggggg",
-    ]
-    assert parts[-1].data.ctypes.data == array.chunk(7).buffers()[2].address
 
 
 def test_ids_of_32_bits_are_gathered_too():

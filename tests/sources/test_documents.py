@@ -10,30 +10,6 @@ from nanotok_ray.errors import SourceError
 texts = st.lists(st.text())
 
 
-@given(texts)
-def test_strings_come_back_as_their_utf8(strings):
-    documents = Documents.from_strings(strings)
-    assert list(documents) == [text.encode() for text in strings]
-    assert len(documents) == len(strings)
-    assert documents.num_bytes == sum(len(text.encode()) for text in strings)
-    assert documents.data.dtype == np.uint8
-    assert documents.offsets.dtype == np.int64
-
-
-@given(st.lists(st.binary()))
-def test_bytes_come_back_as_they_are(documents):
-    assert list(Documents.from_bytes(documents)) == documents
-
-
-@given(texts, st.sampled_from([pa.string(), pa.large_string()]), st.data())
-def test_an_arrow_slice_holds_the_documents_of_the_slice(strings, kind, data):
-    start = data.draw(st.integers(0, len(strings)))
-    length = data.draw(st.integers(0, len(strings) - start))
-    array = pa.array(strings, kind).slice(start, length)
-    documents = Documents.from_arrow(array)
-    assert list(documents) == [text.encode() for text in strings[start : start + length]]
-
-
 @given(st.lists(texts, max_size=3))
 def test_a_chunked_array_holds_the_documents_of_all_chunks(chunks):
     documents = Documents.from_arrow(pa.chunked_array(chunks, pa.string()))
@@ -46,15 +22,6 @@ def test_documents_go_to_arrow_and_back(strings):
     assert array.type == pa.large_string()
     assert array.to_pylist() == strings
     assert list(Documents.from_arrow(array)) == [text.encode() for text in strings]
-
-
-def test_the_bytes_of_an_arrow_array_are_not_copied():
-    array = pa.array(["some", "text"])
-    assert Documents.from_arrow(array).data.ctypes.data == array.buffers()[2].address
-
-
-def test_binary_arrays_are_documents_too():
-    assert list(Documents.from_arrow(pa.array([b"\xff", b""], pa.large_binary()))) == [b"\xff", b""]
 
 
 @pytest.mark.parametrize(

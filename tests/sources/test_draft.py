@@ -143,19 +143,6 @@ def test_files_that_are_added_are_read_by_the_same_recipe(tmp_path):
     assert [file.path for file in plan.plan.sources[0].files] == ["0.jsonl", "1.jsonl", "9.jsonl"]
 
 
-def test_files_of_another_shape_in_one_folder_are_named_one_by_one(tmp_path):
-    write(tmp_path / "in/a.jsonl", "text", "jsonl")
-    write(tmp_path / "in/b.jsonl", "messages", "jsonl")
-    recipe, _ = planned(
-        draft_recipe([f"{tmp_path}/in/*.jsonl"], output=str(tmp_path / "out"), vocab_size=32768)
-    )
-    assert [source.paths for source in recipe.sources] == [
-        (f"{tmp_path}/in/a.jsonl",),
-        (f"{tmp_path}/in/b.jsonl",),
-    ]
-    assert len({source.name for source in recipe.sources}) == 2
-
-
 def test_conversations_alone_teach_the_tokenizer(tmp_path):
     write(tmp_path / "in/a.jsonl", "messages", "jsonl")
     recipe, plan = planned(

@@ -105,14 +105,6 @@ def test_a_forged_page_size_is_a_tail_and_no_memory(tmp_path, codec):
     assert "stored bytes cannot be a page of 2147483647" in bad.reason
 
 
-@pytest.mark.parametrize("data", [b"\xff" * 100, b"\x00", b"", b"\x15" + b"\x80" * 30])
-def test_what_is_no_header_ends_it(data):
-    headers = PageHeaders()
-    headers.update(data)
-    assert headers.pages == []
-    assert headers.batch_rows(max_rows=7) == 7
-
-
 @pytest.mark.parametrize("data", [b"\xff" * 100, b"\x00", b"\x15" + b"\x80" * 30])
 def test_after_what_is_no_header_no_page_is_found_any_more(tmp_path, data):
     pq.write_table(pa.table({"text": ["a"]}), tmp_path / "a")

@@ -87,11 +87,6 @@ def check(files, removed):
         assert len(changed) <= 1
 
 
-@given(CORPORA, st.dictionaries(NAMES, st.tuples(SIZES, FORMS), min_size=1, max_size=1))
-def test_one_file_more_or_less_changes_the_groups_around_it_alone(corpus, added):
-    check(files_of(corpus | added), set(added))
-
-
 @given(CORPORA.filter(bool), st.data())
 def test_several_neighbours_more_or_less_change_the_groups_around_them_alone(corpus, data):
     files = files_of(corpus)
@@ -111,13 +106,6 @@ def test_no_group_is_over_the_limit_and_no_byte_is_lost(corpus):
     flat = [member for _, _, members in slices for member in members]
     cut = [(file, cut_file(file, slice_bytes=SLICE_BYTES)) for file in files]
     assert flat == [(file, piece.start, piece.stop) for file, pieces in cut for piece in pieces]
-
-
-@given(CORPORA, st.randoms())
-def test_the_same_files_give_the_same_slices(corpus, random):
-    shuffled = list(corpus.items())
-    random.shuffle(shuffled)
-    assert slices_of(files_of(dict(shuffled))) == slices_of(files_of(corpus))
 
 
 def test_few_groups_end_at_the_limit():

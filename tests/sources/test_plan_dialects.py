@@ -1,9 +1,7 @@
 """The dialect of each file of conversations is seen when the plan is made, and stated in it."""
 
-import gzip
 import json
 import random
-import uuid
 from dataclasses import replace
 
 import pyarrow as pa
@@ -14,16 +12,13 @@ from nanotok_ray.errors import CorruptOutputError, SourceError
 from nanotok_ray.job.decide import decide
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources import (
-    SliceReading,
     changes,
-    file_key,
     make_plan,
     overview,
     plan_from_json,
     plan_to_json,
     resolve,
 )
-from nanotok_ray.storage import Folder
 from tests.support.small_corpus import recipe, write_corpus
 
 MESSAGES = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
@@ -70,12 +65,6 @@ def test_a_plan_states_the_dialect_of_each_file_and_how_many_have_it(corpus, tmp
     files = [file for source in sources for file in source["files"]]
     assert [file.get("dialect") for file in files] == [None] * 3 + ["messages"] * 2 + ["sharegpt"]
     assert ["dialect" in file for file in files] == [False] * 3 + [True] * 3
-
-
-def test_the_key_of_a_file_says_its_dialect_if_it_has_one(corpus, tmp_path):
-    web, chats = make_plan(recipe(corpus, tmp_path / "out")).sources
-    assert file_key(web.files[0])[-1] == web.files[0].footer_sha256
-    assert file_key(chats.files[-1])[-1] == "sharegpt"
 
 
 def test_another_dialect_of_a_file_is_a_change_of_its_slices(corpus, tmp_path):
@@ -170,26 +159,6 @@ def test_the_start_of_a_compressed_file_is_decoded(tmp_path, compression):
     assert (list(dialects(found).values()), found.notes) == (["gsm8k"] * 2, ())
 
 
-def test_of_a_remote_file_the_start_is_fetched_once_and_nothing_more(monkeypatch):
-    folder = Folder(f"memory:///{uuid.uuid4().hex}")
-    for name in ("a.jsonl", "b.jsonl.gz"):
-        data = b"[]\n" * 100_000
-        folder.write_whole(name, gzip.compress(data, 0) if name.endswith("gz") else data)
-    fetched = []
-    memory = "fsspec.implementations.memory.MemoryFileSystem.cat_file"
-
-    def cat_file(self, path, start=None, end=None, **_):
-        fetched.append((path.rpartition("/")[2], start, end))
-        return self.store[path].getvalue()[start:end]
-
-    monkeypatch.setattr(memory, cat_file)
-    assert set(dialects(resolved(folder.url)).values()) == {"messages"}
-    assert sorted(fetched) == [("a.jsonl", 0, 1 << 16), ("b.jsonl.gz", 0, 1 << 16)]
-    fetched.clear()
-    resolved(folder.url, dialect="messages")
-    assert sorted(fetched) == [("a.jsonl", 0, 4), ("b.jsonl.gz", 0, 4)]
-
-
 def test_a_column_that_is_not_what_a_dialect_needs_is_told_before_anything_runs(tmp_path):
     pq.write_table(pa.table({"messages": ["[]"]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"question": ["a"], "answer": ["b"]}), tmp_path / "b.parquet")
@@ -199,42 +168,3 @@ def test_a_column_that_is_not_what_a_dialect_needs_is_told_before_anything_runs(
     assert dialects(resolved(tmp_path)) == {"b.parquet": "gsm8k"}
     with pytest.raises(SourceError, match=r"b\.parquet: .*'sharegpt' need the columns 'conver"):
         resolved(tmp_path, dialect="sharegpt")
-
-
-@pytest.mark.parametrize("suffix", ["parquet", "jsonl", "jsonl.gz", "jsonl.zst"])
-@pytest.mark.parametrize("share", [False, True])
-def test_a_slice_gives_the_same_conversations_however_they_are_stored(tmp_path, suffix, share):
-    rows = [{"messages": [{"content": f"{n} é\n", "role": "user"}]} for n in range(40)]
-    encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-    lines = "".join(encoder.encode(row) + "\n" for row in rows)
-    path = tmp_path / f"in/chats/a.{suffix}"
-    write_corpus(tmp_path / "in")
-    for old in (tmp_path / "in/chats").iterdir():
-        old.unlink()
-    if suffix == "parquet":
-        table = pa.Table.from_pylist([{"source": "x"} | row for row in rows])
-        pq.write_table(table, path, row_group_size=7)
-    elif suffix == "jsonl":
-        path.write_text(lines)
-    else:
-        with pa.CompressedOutputStream(str(path), "gzip" if "gz" in suffix else "zstd") as stream:
-            stream.write(lines.encode())
-    split = "share:0.5" if share else "train"
-    plan = make_plan(
-        recipe(
-            tmp_path / "in",
-            tmp_path / "out",
-            f'source.chats.paths=["{path}"]',
-            f"source.chats.split={split}",
-        )
-    )
-    given = {"train": [], "val": []}
-    for each in plan.slices():
-        if each.source == "chats":
-            reading = SliceReading(each)
-            given[each.split] += [d for _, batch in reading for d in batch.documents]
-            assert not reading.reasons
-    expected = lines.encode().splitlines()
-    assert sorted(given["train"] + given["val"]) == sorted(expected)
-    assert bool(given["val"]) == share
-    assert given["train"] == [line for line in expected if line in set(given["train"])]

@@ -45,16 +45,6 @@ def test_a_single_bad_file_is_told_in_one_line_with_what_it_lacks(corpus, tmp_pa
     assert str(caught.value).startswith(f"{corpus}/text/bad.parquet is not a readable parquet file")
 
 
-def test_what_is_wrong_with_other_sources_is_told_too(corpus, tmp_path):
-    (corpus / "text/bad.parquet").write_bytes(b"")
-    job = recipe(corpus, tmp_path / "out", f'source.chats.paths=["{corpus}/none"]')
-    with pytest.raises(SourceError) as caught:
-        make_plan(job)
-    first, second = str(caught.value).splitlines()
-    assert "bad.parquet is not a readable parquet file" in first
-    assert f"{corpus}/none matches no file" in second
-
-
 def refusing(error):
     """Return a `read_start` that fails for files called refused.jsonl, as permissions would."""
 
@@ -107,16 +97,3 @@ def test_a_file_that_is_not_compressed_as_it_is_called_gives_a_note(corpus, tmp_
     summary = prepare(job, on_event=events.append)
     assert [event.text for event in events if isinstance(event, Note)] == [note]
     assert sum(summary.values["quarantined"].values()) == 2
-
-
-def test_a_file_that_goes_away_while_the_plan_is_made_is_named(corpus, tmp_path, monkeypatch):
-    gone = corpus / "chats/1.jsonl"
-
-    def read(url, length):
-        if url == str(gone):
-            gone.unlink()
-        return read_start(url, length)
-
-    monkeypatch.setattr(LOOK, "read_start", read)
-    with pytest.raises(SourceError, match=r"cannot read .*/chats/1\.jsonl: No such file"):
-        make_plan(recipe(corpus, tmp_path / "out"))

@@ -2,10 +2,6 @@
 
 import json
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-import pytest
-
 from nanotok_ray.sources import SliceReading
 from tests.support.small_corpus import plan_of
 
@@ -70,12 +66,3 @@ def test_the_documents_of_a_share_stay_in_their_split_when_files_are_added(tmp_p
     after = val_texts()
     assert {text for text in after if text.startswith(b"b")} == before
     assert {text[:1] for text in after} == {b"a", b"b", b"c"}
-
-
-@pytest.mark.parametrize("limit", [10, 11])
-def test_both_stages_set_aside_by_the_limit_that_they_are_given(tmp_path, limit):
-    pq.write_table(pa.table({"text": ["a" * 11, "b"]}), tmp_path / "a.parquet")
-    (each,) = slices_of(tmp_path)
-    reading = SliceReading(each, max_document_bytes=limit)
-    assert sum(len(batch.documents) for _, batch in reading) == 1 + (limit == 11)
-    assert reading.bytes_in == 12

@@ -1,7 +1,6 @@
 """Resolving a source: its files in order, with what is known of each before it is read."""
 
 import gzip
-import json
 import os
 import pickle
 import random
@@ -186,49 +185,12 @@ def test_paths_on_different_stores_are_two_sources(tmp_path):
         )
 
 
-def test_size_and_time_tell_versions_of_a_file_apart(tmp_path):
-    folder = Folder(str(tmp_path))
-    write_all(folder, "a.jsonl", data=b"1")
-    (before,) = resolve_in(folder, "a.jsonl").files
-    assert resolve_in(folder, "a.jsonl").files == (before,)
-    write_all(folder, "a.jsonl", data=b"2")
-    (after,) = resolve_in(folder, "a.jsonl").files
-    assert (before.size, before.etag) == (after.size, after.etag) == (1, None)
-    assert before.mtime_ns != after.mtime_ns
-
-
 def test_what_a_worker_gets_survives_pickle(folder):
     write_all(folder, "a.parquet", data=parquet(["a", "b", "c"]))
     resolved = resolve_in(folder, "a.parquet")
     assert pickle.loads(pickle.dumps(resolved)) == resolved
     piece = resolved.files[0].piece(1, 2)
     assert pickle.loads(pickle.dumps(piece)) == piece
-
-
-def test_resolved_pieces_give_all_documents_of_every_format(folder):
-    texts = ["one", "zwei 🙂", "", "vier\n"]
-    lines = b"".join(json.dumps({"text": text}).encode() + b"\n" for text in texts)
-    write_all(folder, "a.parquet", data=parquet(texts))
-    write_all(folder, "a.jsonl", data=lines)
-    write_all(folder, "a.txt", data="\n".join(texts).encode())
-    read = {}
-    for name, form in [
-        ("a.parquet", None),
-        ("a.jsonl", None),
-        ("a.txt", "lines"),
-        ("a.txt", "document"),
-    ]:
-        source = SourceRecipe(name="web", kind="text", paths=(folder.join(name),), format=form)
-        (file,) = resolve(source).files
-        piece = file.piece(0, len(file.layout) or file.size)
-        reader = read_piece(piece, kind=source.kind, column=source.column)
-        read[name, form] = [document.decode() for batch in reader for document in batch.documents]
-    assert read == {
-        ("a.parquet", None): texts,
-        ("a.jsonl", None): texts,
-        ("a.txt", "lines"): ["one", "zwei 🙂", "vier"],
-        ("a.txt", "document"): ["\n".join(texts)],
-    }
 
 
 KINDS = {

@@ -302,16 +302,6 @@ class TestCompressed:
         assert f"stored bytes {len(content) - tail.num_bytes} to {len(content)}" in tail.reason
         assert result.sha256 == hashlib.sha256(content).hexdigest()
 
-    def test_the_good_lines_do_not_depend_on_the_batches(self, tmp_path, compression):
-        path = tmp_path / "a"
-        path.write_bytes(compressed(b"".join(map(line_of, noise(9_000))), compression)[:-3_000])
-        one, other = (
-            ReadPiece(piece_of(path, compression=compression), batch_documents=n)
-            for n in (7, 5_000)
-        )
-        assert one.documents == other.documents
-        assert one.bad == other.bad
-
     def test_damage_in_the_middle_ends_in_a_tail(self, tmp_path, compression):
         texts, path = noise(20_000), tmp_path / "a"
         content = bytearray(compressed(b"".join(map(line_of, texts)), compression))
@@ -395,13 +385,6 @@ def test_a_line_above_the_limit_is_set_aside_and_the_next_is_read(tmp_path, comp
     ]
     assert result.blank == 1
     assert result.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def test_a_json_line_above_the_limit_is_set_aside_whatever_its_text(tmp_path):
-    (tmp_path / "a").write_bytes(line_of("one", more="x" * 100) + line_of("two"))
-    result = ReadPiece(piece_of(tmp_path / "a"), max_document_bytes=50)
-    assert result.documents == [b"two"]
-    assert [bad.reason.partition(":")[0] for bad in result.bad] == ["too large"]
 
 
 def test_a_long_line_that_is_broken_off_is_part_of_the_tail(tmp_path):
@@ -500,13 +483,6 @@ def test_a_document_that_is_not_utf8_is_set_aside(tmp_path):
     assert result.documents == []
     (bad,) = result.bad
     assert (bad.reason, bad.num_bytes, bad.number) == ("invalid UTF-8: at byte 2", 4, 0)
-
-
-def test_what_was_read_is_known_only_at_the_end(tmp_path):
-    (tmp_path / "a").write_bytes(b"a\nb\n")
-    reader = read_piece(piece_of(tmp_path / "a", form="lines"), kind="text", column="")
-    with pytest.raises(AssertionError, match="not read to its end"):
-        _ = reader.sha256
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "zstd"])

@@ -149,12 +149,6 @@ def test_long_texts_make_short_batches(tmp_path):
     assert max(batch.documents.num_bytes for batch in result.batches) <= 16 << 20
 
 
-def test_a_file_without_rows_has_no_documents(tmp_path):
-    write(tmp_path / "a", [])
-    assert Result(tmp_path / "a", 0, 0).batches == []
-    assert Result(tmp_path / "a", 0, pq.read_metadata(tmp_path / "a").num_row_groups).batches == []
-
-
 @pytest.mark.parametrize("use_dictionary", [True, False])
 def test_a_row_group_without_rows_has_no_documents(tmp_path, use_dictionary):
     schema = pa.schema([("text", pa.string())])
@@ -300,13 +294,6 @@ def test_a_column_of_nulls_only_has_no_string_type_and_is_all_set_aside(tmp_path
         (0, "field is null: 'text'"),
         (1, "field is null: 'text'"),
     ]
-
-
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"x" * 5000, b"PAR1" + b"\xff" * 50 + b"PAR1"])
-def test_a_file_that_is_no_parquet_file_is_named(tmp_path, content):
-    (tmp_path / "a").write_bytes(content)
-    with pytest.raises(SourceError, match=r"/a is not a readable parquet file: "):
-        planned(tmp_path / "a")
 
 
 def test_the_footer_tells_rows_and_bytes_of_the_column_and_has_a_hash(tmp_path):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import SpanCounts, Tokenizer
-from nanotok_ray.documents import Documents, batches_of, parts_of
+from nanotok_ray.documents import Documents, batches_of
 from nanotok_ray.documents import texts as texts_module
 
 TEXTS = st.lists(st.text(st.sampled_from("ab é🙂\n"), max_size=6), max_size=9)
@@ -168,12 +168,6 @@ def test_the_columns_of_a_table_and_a_data_set_are_not_copied():
     for source in (whole, Exported(whole), DataSet(whole), {"text": chunk}, whole.to_reader()):
         (batch,) = batches_of(source, column="text")
         assert batch.data.ctypes.data == chunk.buffers()[2].address
-
-
-def test_a_list_is_one_part_and_is_not_copied_before_it_is_encoded():
-    texts = ["a", "b"]
-    (part,) = parts_of(texts)
-    assert part is texts
 
 
 def test_a_stream_is_read_as_it_is_used():

@@ -111,13 +111,6 @@ def test_an_error_in_the_block_publishes_nothing(folder, proxy):
     assert puts(proxy) == []
 
 
-def test_create_goes_on_replacing(folder, proxy):
-    folder.write_whole("a", b"old")
-    with folder.create("a") as file:
-        file.write(SMALL)
-    assert folder.read_bytes("a") == SMALL
-
-
 @pytest.mark.parametrize("url", ["memory://{}", "{}"], ids=["memory", "disk"])
 def test_where_there_are_no_conditions_it_is_as_create(tmp_path, url):
     folder = Folder(url.format(tmp_path))

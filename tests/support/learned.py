@@ -4,10 +4,8 @@ import numpy as np
 import rustbpe
 
 from nanotok_ray import Tokenizer, _core
-from nanotok_ray.counts import SPLIT_PATTERN, CountPart, reduce_counts
+from nanotok_ray.counts import SPLIT_PATTERN
 from nanotok_ray.documents import Documents
-from nanotok_ray.tokenizer import TrainSettings, learn_merges
-from tests.support import reference
 
 
 def learn_all(counts, num_merges):
@@ -17,25 +15,10 @@ def learn_all(counts, num_merges):
     return _core.learn([(spans.data, spans.offsets, numbers)], num_merges=num_merges)
 
 
-def learn_files(urls, *, num_merges):
-    """What is learned from count files, weight 1."""
-    return learn_reduced(reduce_counts([CountPart(url=url) for url in urls]), num_merges=num_merges)
-
-
-def learn_reduced(reduced, *, num_merges):
-    """What is learned from the sums of count files."""
-    settings = TrainSettings(vocab_size=256 + num_merges, special_tokens=())
-    return learn_merges(reduced, settings)
-
-
 def learn(counts, num_merges):
     """Merges of spans and how often each pair occurred, from the core."""
     merges, found, *_ = learn_all(counts, num_merges)
     return [tuple(pair) for pair in merges.tolist()], found.tolist()
-
-
-def spelled(merges):
-    return reference.spell(merges.tolist())
 
 
 def rustbpes_tokens(documents, num_merges):

@@ -37,7 +37,7 @@ from nanotok_ray.tokenizer.evaluation import (
 )
 from tests.support.missing_packages import uninstall
 from tests.support.published_ranks import fake_package
-from tests.support.small_corpus import conversations, texts, write_conversations, write_parquet
+from tests.support.small_corpus import texts, write_parquet
 
 MADE = texts(60, seed=7)
 LANGUAGES = ["en", "ko", "", "de"]
@@ -283,18 +283,6 @@ def test_texts_of_every_format(tmp_path):
         name="x", paths=(str(tmp_path / "c.txt"),), rules=ReadingRules(format="document")
     )
     assert read(whole)[0] == ["\n".join(made)]
-
-
-def test_texts_of_chats_are_those_of_their_messages(tmp_path):
-    made = conversations(5, seed=1)
-    write_conversations(tmp_path / "chats.jsonl", made)
-    corpus = Corpus(name="x", paths=(str(tmp_path),), rules=ReadingRules(kind="chat"))
-    expected = []
-    for message in (message for messages in made for message in messages):
-        content = message["content"]
-        parts = [part["text"] for part in content] if isinstance(content, list) else [content]
-        expected += parts
-    assert read(corpus)[0] == expected
 
 
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])

@@ -18,7 +18,6 @@ from nanotok_ray.tokenizer import (
     to_former_huggingface_file,
     to_huggingface_file,
     to_huggingface_split,
-    token_bytes,
 )
 from nanotok_ray.tokenizer.foreign import from_huggingface_file, pattern_of
 from tests.support.foreign_models import CORPUS, in_order, texts
@@ -396,14 +395,6 @@ def test_a_malformed_file_is_refused_with_its_line(data, message):
     with pytest.raises(TokenizerError) as caught:
         from_huggingface_file(data, name="f")
     assert message in str(caught.value)
-
-
-@given(st.binary(max_size=20))
-def test_every_byte_is_spelled_back(data):
-    spell = {number: text for text, number in contents()["model"]["vocab"].items()}
-    numbers = {token: number for number, token in enumerate(MODEL.tokens)}
-    spelled = "".join(spell[numbers[bytes([byte])]] for byte in data)
-    assert token_bytes(spelled, name="f") == data
 
 
 def test_another_pair_of_a_token_does_not_stand_for_the_one_that_its_bytes_come_to():

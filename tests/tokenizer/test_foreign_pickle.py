@@ -38,12 +38,6 @@ class Runs:
         return self.call
 
 
-def test_pickle_itself_would_run_it(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    pickle.loads(pickle.dumps(Runs((os.mkdir, ("ran",)))))
-    assert (tmp_path / "ran").is_dir()
-
-
 @pytest.mark.parametrize("protocol", [3, 4, 5])
 @pytest.mark.parametrize("dumps", [pickle.dumps, pickle._dumps])
 def test_an_encoding_is_read_as_it_was(protocol, dumps):

@@ -159,12 +159,6 @@ def test_what_is_no_encoding_is_refused(thing):
         Tokenizer.from_tiktoken(thing)
 
 
-def test_a_pattern_that_cannot_be_compiled_is_a_pattern_error():
-    model = in_order(pattern="(")
-    with pytest.raises(PatternError):
-        Tokenizer(model)
-
-
 def rank_file(ranks):
     return b"".join(b"%s %d\n" % (base64.b64encode(own), rank) for own, rank in ranks.items())
 

@@ -1,5 +1,4 @@
 import os
-import pickle
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
@@ -13,9 +12,8 @@ from hypothesis import strategies as st
 import nanotok_ray
 from nanotok_ray.counts import PATTERNS, default_threads
 from nanotok_ray.documents import Documents
-from nanotok_ray.documents import texts as text_batches
 from nanotok_ray.errors import SplitError, TokenizerError, VocabularySizeError
-from nanotok_ray.tokenizer import Model, Tokenizer, make_model
+from nanotok_ray.tokenizer import Tokenizer, make_model
 
 CORPUS = [
     "the cat sat on the mat",
@@ -60,14 +58,6 @@ def test_ids_are_those_of_tiktoken(corpus, text, name):
 @given(st.permutations(CORPUS), st.integers(1, 3))
 def test_merges_depend_on_neither_order_nor_threads(tokenizer, corpus, threads):
     assert Tokenizer.train_from_iterator(iter(corpus), 300, num_threads=threads) == tokenizer
-
-
-def test_batches_of_training_do_not_change_the_merges(tokenizer, monkeypatch):
-    monkeypatch.setattr(text_batches, "BATCH_TEXTS", 1)
-    assert Tokenizer.train_from_iterator(CORPUS, 300) == tokenizer
-    monkeypatch.setattr(text_batches, "BATCH_TEXTS", 1000)
-    monkeypatch.setattr(text_batches, "BATCH_BYTES", 30)
-    assert Tokenizer.train_from_iterator(CORPUS, 300) == tokenizer
 
 
 def test_bos_is_the_special_token_even_where_a_merge_spells_it():
@@ -142,19 +132,6 @@ def test_a_text_that_cannot_be_split_is_an_error():
         own.encode("a" * 100 + "b")
 
 
-@given(
-    st.lists(st.text(max_size=9), max_size=6), *[st.lists(st.integers(0, 65_535), max_size=3)] * 2
-)
-def test_ids_around_documents_are_what_concatenation_gives(texts, before, after):
-    own = Tokenizer.train_from_iterator(["ab ab"], 300)
-    ids, offsets = own.encode_documents(
-        Documents.from_strings(texts), before=before, after=after, num_threads=2
-    )
-    expected = [[*before, *own.encode(text), *after] for text in texts]
-    assert ids.tolist() == [number for own in expected for number in own]
-    assert np.diff(offsets).tolist() == [len(own) for own in expected]
-
-
 def test_gaps_are_kept_or_refused():
     own = Tokenizer.train_from_iterator(["ab ab"], 300, pattern="[a-z]+")
     documents = Documents.from_strings(["ab", "ab?"])
@@ -186,14 +163,6 @@ def test_an_id_that_is_no_token_is_a_key_error(tokenizer, number):
         tokenizer.decode_single_token_bytes(number)
 
 
-def test_a_tokenizer_survives_pickling(tokenizer):
-    again = pickle.loads(pickle.dumps(tokenizer))
-    assert again == tokenizer
-    assert hash(again) == hash(tokenizer)
-    assert again.sha256 == tokenizer.sha256
-    assert again.encode("the cat") == tokenizer.encode("the cat")
-
-
 def test_a_truncated_tokenizer_is_the_one_learned_at_that_size(tokenizer):
     for size in (265, 266, 300, tokenizer.get_vocab_size()):
         smaller = tokenizer.truncated(size)
@@ -223,12 +192,6 @@ def test_tokenizers_are_equal_by_model(tokenizer):
     assert Tokenizer.train_from_iterator(CORPUS, 299) != tokenizer
     assert tokenizer != "tokenizer"
     assert tokenizer.sha256[:16] in repr(tokenizer)
-
-
-def test_other_unicode_tables_are_refused():
-    model = Model(pattern="a", unicode_version="15.0.0", merges=(), special_tokens={})
-    with pytest.raises(TokenizerError, match=r"Unicode 15\.0\.0 and this build has 16\.0\.0"):
-        Tokenizer(model)
 
 
 def test_training_takes_one_thread_inside_a_ray_worker(monkeypatch):

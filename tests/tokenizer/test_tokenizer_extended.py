@@ -1,13 +1,9 @@
 """Tokenizers with added special tokens: no id moves, and every file holds the new names."""
 
 import json
-import pickle
-import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
-import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,12 +72,6 @@ def test_what_cannot_be_a_special_token_is_refused(base):
         base.extended(["<image>", ""])
 
 
-def test_how_much_each_thread_remembers_is_kept(base, tmp_path):
-    base.save(tmp_path)
-    loaded = Tokenizer.load(tmp_path, cache_bytes=4096)
-    assert loaded.extended(["<image>"])._cache_bytes == 4096
-
-
 @given(st.integers(265, 565))
 def test_a_smaller_one_numbers_all_special_tokens_in_their_order(base_model, size):
     extended = base_model.extended(SEED).truncated(size + len(SEED))
@@ -107,30 +97,6 @@ def test_ids_that_special_tokens_leave_unused_stay_unused():
         pattern="a", unicode_version="16.0.0", merges=(), special_tokens={"<a>": 256, "<c>": 300}
     )
     assert model.extended(["<b>"]).special_tokens == {"<a>": 256, "<c>": 300, "<b>": 301}
-
-
-def test_every_file_holds_the_added_tokens(base, tmp_path):
-    extended = base.extended(SEED)
-    extended.save(tmp_path)
-    assert Tokenizer.load(tmp_path) == extended
-    text = "docu<image>ment <|ref|>"
-    with (tmp_path / "tokenizer.pkl").open("rb") as file:
-        encoding = pickle.load(file)
-    assert encoding.n_vocab == 571
-    assert encoding.encode_ordinary(text) == extended.encode(text)
-    spelled = encoding.encode(text, allowed_special={"<image>", "<|ref|>"})
-    assert [each for each in spelled if each >= 556] == [565, 567]
-    assert extended.to_tiktoken().n_vocab == 571
-    with zipfile.ZipFile(tmp_path / "token_bytes.pt") as archive:
-        lengths = np.frombuffer(archive.read("archive/data/0"), "<i4")
-    assert lengths.tolist() == extended.token_bytes().tolist()
-    assert (len(lengths), lengths[565:].tolist()) == (571, [0] * 6)
-    foreign = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    assert [foreign.token_to_id(name) for name in SEED] == list(range(565, 571))
-    assert foreign.get_vocab_size() == 571
-    base.save(tmp_path / "base")
-    ranks = (tmp_path / "base/tokenizer.tiktoken").read_bytes()
-    assert (tmp_path / "tokenizer.tiktoken").read_bytes() == ranks
 
 
 def run(capsys, *arguments):

@@ -11,11 +11,7 @@ import tiktoken
 from nanotok_ray import SpanCounts, learn, open_tokenizer
 from nanotok_ray.cli import main
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.shards import verify_output
-from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, get_tokenizer
-from nanotok_ray.tokenizer import folder as agreement
-from tests.support.finished_output import finished_output
 
 NANOCHATS = ["token_bytes.pt", "tokenizer.pkl"]
 
@@ -207,20 +203,6 @@ def test_a_pickle_of_the_same_tokenizer_is_no_contradiction(one, nanochat, proto
         own.save(nanochat, overwrite=True)
         (nanochat / "tokenizer.pkl").write_bytes(nanochats_pickle(own, protocol))
         assert Tokenizer.load(nanochat) == own
-
-
-def test_an_ordinary_folder_needs_no_reading_of_its_pickle(one, nanochat, monkeypatch):
-    one.save(nanochat)
-    monkeypatch.setattr(agreement, "pickled_state", lambda *_, **__: 1 / 0)
-    assert Tokenizer.load(nanochat) == one
-
-
-def test_an_output_whose_pickle_was_changed_is_still_verified_by_name(tmp_path):
-    out = finished_output(tmp_path)
-    own = Tokenizer.load(f"{out}/tokenizer")
-    (out / "tokenizer/tokenizer.pkl").write_bytes(nanochats_pickle(own.truncated(280)))
-    problems = verify_output(Folder(str(out))).problems
-    assert any("tokenizer/tokenizer.pkl is not what" in problem for problem in problems)
 
 
 def test_to_nanochat_writes_what_nanochat_has_and_removes_what_we_left(

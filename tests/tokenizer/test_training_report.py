@@ -27,7 +27,6 @@ from nanotok_ray.tokenizer import (
     training_report,
     why_stopped,
 )
-from nanotok_ray.tokenizer import report as size_curve
 from nanotok_ray.tokenizer.evaluation import token_bytes_of
 from tests.support.small_corpus import texts
 
@@ -79,15 +78,6 @@ def check_curve(tokenizer, report, documents):
         assert row["bytes_per_token"] == expected
 
 
-def test_the_curve_is_what_truncated_tokenizers_make_of_the_counted_text(monkeypatch):
-    monkeypatch.setattr(size_curve, "FIRST_STEP", 5)
-    documents = texts(60, seed=3)
-    tokenizer, report = learn(documents, vocab_size=380)
-    assert [row["merges"] for row in report["curve"]] == [0, 5, 10, 20, 40, 80, 115]
-    assert report["span_bytes"] == sum(len(text.encode()) for text in documents)
-    check_curve(tokenizer, report, documents)
-
-
 @given(
     st.lists(st.text("abc é\n", max_size=60), min_size=1, max_size=5),
     st.integers(SMALLEST, SMALLEST + 40),
@@ -127,12 +117,6 @@ def test_columns_say_each_merge_and_do_not_depend_on_the_order_of_the_texts():
     )
     again = learn(documents[::-1], vocab_size=330)[1]
     assert to_json(again) == to_json(report)
-
-
-def test_overlapping_windows_count_and_are_not_all_merged():
-    _, report = learn(["aaaa"], vocab_size=SMALLEST + 1)
-    assert (report["merges"]["count"], report["merges"]["applied"]) == ([3], [2])
-    assert report["curve"][-1]["tokens"] == 2
 
 
 def test_the_report_of_a_smaller_tokenizer_is_cut_from_the_larger():
