@@ -188,7 +188,7 @@ def _files(shards: Shards, plan: Mapping[str, Any]) -> list[TextFile]:
 def _check_source(
     name: str, manifest: Mapping[str, Any], planned: Mapping[str, Any] | None
 ) -> None:
-    """Refuse a source that nanochat's loader could not have read to the same ids."""
+    """Raise an error if nanochat's loader could not produce the same ids from a source."""
     if planned is None:
         raise CorruptOutputError(f"{MANIFEST_NAME} has a source {name!r}, {PLAN_NAME} has none")
     kind, settings = manifest["kinds"][name], manifest["settings"][name]
@@ -216,28 +216,28 @@ _FIELDS = ("pq_idx", "rg_idx", "epoch")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Position:
-    """A row group that has been read from, as nanochat's state names it."""
+    """A row group that has been read from, with the names of nanochat's state."""
 
     pq_idx: int = 0
-    """The file, by its number in the split."""
+    """The number of the file in the split."""
     rg_idx: int = 0
-    """The row group of that file."""
+    """The number of the row group in that file."""
     epoch: int = 1
-    """The pass over all files, from 1 on."""
+    """The number of the pass over all files, from 1 on."""
 
     def to_dict(self) -> dict[str, int]:
-        """Return nanochat's state."""
+        """Return the position in the form of nanochat's state."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Self":
-        """Take nanochat's state; one of its older versions has no epoch.
+        """Read nanochat's state. A state of an older version of nanochat has no epoch.
 
         >>> Position.from_dict({"pq_idx": 3, "rg_idx": 1})
         Position(pq_idx=3, rg_idx=1, epoch=1)
 
         Raises:
-            PackingError: It is none.
+            PackingError: `values` is not such a state.
         """
         if not isinstance(values, Mapping):
             raise PackingError(
@@ -254,29 +254,29 @@ class Position:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DocumentBatch:
-    """Neighbouring documents of one row group."""
+    """Consecutive documents of one row group."""
 
     first: int
-    """Global index of the first."""
+    """Global index of the first document."""
     documents: int
     position: Position
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RankBatches:
-    """What one rank of several reads."""
+    """The document batches that one of several ranks reads."""
 
     groups: RowGroups
     rank: int
     world_size: int
     size: int
-    """Most documents of a batch."""
+    """Maximum number of documents of a batch."""
 
     def after(self, start: Position | None) -> Iterator[DocumentBatch]:
-        """Yield all batches after the row group `start`, which is skipped whole; None: all.
+        """Yield all batches after the row group `start`, or all batches if `start` is None.
 
         Raises:
-            PackingError: A pass over all files had no document for this rank.
+            PackingError: A pass over all files has no document for this rank.
         """
         for first, stop, position in self._groups(start):
             for at in range(first, stop, self.size):
@@ -284,7 +284,7 @@ class RankBatches:
                 yield DocumentBatch(first=at, documents=documents, position=position)
 
     def _groups(self, start: Position | None) -> Iterator[tuple[int, int, Position]]:
-        """Yield first document, end and place of each row group that has documents."""
+        """Yield the first document, the end and the position of each non-empty row group."""
         epoch = 1 if start is None else start.epoch
         if start is not None:
             yield from self._after_in_pass(start)
@@ -300,8 +300,8 @@ class RankBatches:
             epoch += 1
 
     def _after_in_pass(self, start: Position) -> Iterator[tuple[int, int, Position]]:
-        """Yield the rest of the pass that a former loader was in."""
-        # Whoever stopped, all ranks go on behind the W row groups that were read at that time.
+        """Yield the row groups that remain in the pass of the loader that saved `start`."""
+        # Whichever rank saved `start`, all ranks continue after the W row groups of that step.
         following = (start.rg_idx // self.world_size + 1) * self.world_size + self.rank
         yield from self._of_file(start.pq_idx, following, start.epoch)
         for file in range(start.pq_idx + 1, len(self.groups.files)):

@@ -1,4 +1,4 @@
-"""Files of an output on a remote store, in blocks that the processes of a node share."""
+"""Files of an output on a remote store, read in blocks that the processes of a node share."""
 
 import errno
 import os
@@ -28,22 +28,22 @@ CACHE_VARIABLE = "NANOTOK_CACHE_DIR"
 
 _SUFFIX = ".block"
 _BLOCK_NAME = re.compile(r"[0-9a-f]{64}-.*\.block(\.[0-9a-f]{32}\.tmp)?")
-"""The names of files here, whole or being written: a folder may hold files of others too."""
+"""The names of complete and of unfinished blocks; a folder can hold other files too."""
 
-_ABANDONED_SECONDS = 3600  # after so long nobody writes on a file
+_ABANDONED_SECONDS = 3600  # an unfinished file of this age is abandoned
 
 _SHARE = 16
-"""The limit divided by this is how much is written, and at least removed, between two checks."""
+"""A check follows each limit / _SHARE bytes written, and removes at least as many if needed."""
 
 
 class BlockCache:
-    """The blocks in one folder, of which those that were not used for longest are removed."""
+    """The blocks in one folder, of which the least recently used are removed."""
 
     def __init__(self, folder: Path, *, max_bytes: int | None = None) -> None:
-        """Take a folder that is there; and how many bytes to keep in it, None: all.
+        """Use an existing folder and keep at most `max_bytes` in it, or all blocks if None.
 
-        Each process checks the total from time to time: together they may pass the limit by
-        a sixteenth of it for each.
+        Each process checks the total from time to time, so that N processes can exceed the limit by
+        N sixteenths of it.
         """
         self.folder = folder
         self._max_bytes = max_bytes
@@ -52,7 +52,7 @@ class BlockCache:
         self._found: int | None = None  # at its last check
 
     def get(self, name: str, num_bytes: int) -> Bytes | None:
-        """Map a block and mark it as used; None if there is none of this size."""
+        """Map a block and mark it as used. Return None if no block has this name and size."""
         path = self._path(name)
         try:
             with path.open("rb", buffering=0) as file:
