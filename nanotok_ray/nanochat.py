@@ -235,7 +235,7 @@ def _opened(
     variable: str = SHARDS_VARIABLE,
     kind: str = "text",
 ) -> Shards:
-    """Open a split, of all sources that are of a kind."""
+    """Open a split of all sources of a kind."""
     _check_split(split)
     if isinstance(shards, Shards):
         return shards
@@ -250,7 +250,7 @@ def _opened(
 
 
 def _check_tokenizer(tokenizer: Any, shards: Shards) -> None:  # noqa: ANN401 - nanochat's, or ours
-    """Refuse a tokenizer whose ids are not those of the shards."""
+    """Raise an error if the ids of a tokenizer differ from those of the shards."""
     manifest = shards.manifest
     sha256 = manifest["tokenizer_sha256"]
     pairs = {
@@ -267,7 +267,7 @@ def _check_tokenizer(tokenizer: Any, shards: Shards) -> None:  # noqa: ANN401 - 
 
 
 def _sha256_of(tokenizer: Any) -> str | None:  # noqa: ANN401
-    """Return what names a tokenizer here; None: it does not tell."""
+    """Return the sha256 of a tokenizer, or None if it cannot be determined."""
     sha256 = getattr(tokenizer, "sha256", None)
     encoding = getattr(tokenizer, "enc", None)
     if sha256 is not None or encoding is None:

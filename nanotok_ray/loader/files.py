@@ -125,7 +125,7 @@ class LocalFiles:
             )
 
     def _open(self, name: str) -> int:
-        """Open a file inside the root. It must be fast enough for 1,000 shards per second."""
+        """Open a file inside the root; fast, because readers can open 1,000 shards per second."""
         folder, _, last = name.rpartition("/")
         if not is_inner_name(last) or folder not in self._folders:
             path_inside(self._root, name)

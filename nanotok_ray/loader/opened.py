@@ -57,7 +57,7 @@ def open_shards(
         IncompleteOutputError: the manifest is missing: the job has not finished, or the folder is
             not an output folder.
         CorruptOutputError: a file does not match the manifest.
-        SourceError: the split, the source or the cache does not exist.
+        SourceError: the split or the source does not exist, or the cache cannot be used.
         TransientIOError: a store failed in a way that can be temporary; reading documents raises it
             too.
     """
