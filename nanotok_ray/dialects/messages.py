@@ -90,7 +90,7 @@ def pairs_messages_of(value: object) -> list[dict[str, Any]]:
     [{'role': 'user', 'content': 'hi'}, {'role': 'assistant', 'content': 'hello'}]
 
     Raises:
-        SourceError: It is not of that shape.
+        SourceError: The document does not have this shape.
     """
     document = object_of(value)
     messages = [

@@ -1,4 +1,4 @@
-"""Which documents a rank reads, and in which row groups they lie, as nanochat reads them."""
+"""The documents that a rank reads, and their row groups, in nanochat's order."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
@@ -40,7 +40,8 @@ _PLAN: Shape = {
         }
     ]
 }
-"""Of plan.json what is read here. The module that writes it needs pyarrow, this one must not."""
+"""The fields of plan.json that this module reads. It must not import the module that writes
+plan.json, which requires pyarrow."""
 
 _BOS = SPECIAL_TOKENS[0]
 _BOTH_SPLITS = "share"
@@ -59,13 +60,13 @@ class TextFile:
 
 
 class RowGroups:
-    """The row groups of a split: `files` in order, and the documents of each."""
+    """The row groups of a split: `files` in order, and the documents of each row group."""
 
     def __init__(self, shards: Shards) -> None:
         """Read the plan and choose the files that have the split of the shards.
 
         Raises:
-            PackingError: A source is not as nanochat's loader reads one, or there is no document.
+            PackingError: nanochat's loader cannot read such a source, or there is no document.
             CorruptOutputError: plan.json is not the one that the manifest names.
         """
         self._shards = shards
@@ -94,7 +95,7 @@ class RowGroups:
         return np.cumsum(counts)
 
     def _runs(self, file: int, at: int) -> Iterator[tuple[int, int, int]]:
-        """Yield first document, row group and number of documents of each run of a file."""
+        """Yield the first document, row group and number of documents of each run of a file."""
         while at < len(self._filled_shards):
             self._reached = at
             document = int(self._shards.starts[self._filled_shards[at]])
@@ -107,7 +108,7 @@ class RowGroups:
             at += 1
 
     def _first_filled(self, file: int) -> int:
-        """Return which of the shards is the first with documents of a file or a later one."""
+        """Return the position of the first shard with documents of a file or of a later file."""
         for at in (self._reached, self._reached + 1):
             if self._begins(at, file):
                 return at
@@ -122,7 +123,7 @@ class RowGroups:
         return self._map(at)[-1][0]
 
     def _read_map(self, at: int) -> list[tuple[int, int, int]]:
-        """Return file, row group and number of documents of each run of a shard, in order."""
+        """Return the file, row group and number of documents of each run of a shard, in order."""
         shards, position = self._shards, self._filled_shards[at]
         name = shards.name(position)
         source = shards.sources[int(shards.index.rows["source"][shards.rows[position]])]

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from nanotok_ray.tokenizer import Tokenizer
 
 MAX_FILES = 40_000
-"""Files that are mapped at a time, of all shards of one object; Linux maps 65,530 in a process."""
+"""Maximum number of mapped files of one object; Linux allows 65,530 maps per process."""
 
 _LOCK = threading.Lock()
 """Of all objects: a fork takes it too, so that no child is born with it held by another thread."""
@@ -84,7 +84,7 @@ class OpenShardCache:
 
 
 def max_files() -> int:
-    """Return how many files may be mapped: half of what the process may open."""
+    """Return how many files can be mapped: half of the number that the process can open."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MAX_FILES if limit == resource.RLIM_INFINITY else min(MAX_FILES, limit // 2)
 
@@ -96,7 +96,7 @@ def read_record(files: Files, shard: str, row: np.void) -> dict[str, Any]:
     """Read the record that names a shard.
 
     Raises:
-        CorruptOutputError: it is missing, not the one that shards.idx names, or no record.
+        CorruptOutputError: it is missing, is not the one that shards.idx names, or is not a record.
     """
     name = record_name(shard)
     path = f"{files.url}/{name}"
@@ -117,7 +117,7 @@ def check_files(files: Files, shard: str, row: np.void) -> None:
     """Read all bytes of a shard and compare them with its record.
 
     Raises:
-        CorruptOutputError: naming the first file that has other bytes.
+        CorruptOutputError: a file has other bytes; the error names the first such file.
     """
     values = read_record(files, shard, row)
     sums = {str(file["name"]): str(file["sha256"]) for file in values["files"]}
