@@ -1,7 +1,7 @@
 """nanotok_ray: learn a BPE tokenizer from a whole corpus and write token shards, on Ray.
 
-The names below are loaded when they are first used: importing the package imports nothing else,
-so that a reader of shards needs numpy alone.
+The names below are loaded when they are first used. Importing the package imports nothing else,
+so that reading shards requires only numpy.
 """
 
 import importlib
@@ -63,7 +63,7 @@ def lazy_attributes(package: str, modules: dict[str, str]) -> Callable[[str], An
 
     Args:
         package: The full name of the package.
-        modules: Names that are separated by spaces, by the module below `package` that has them.
+        modules: For each module below `package`, the names that it defines, separated by spaces.
     """
     homes = {name: module for module, names in modules.items() for name in names.split()}
 
@@ -77,7 +77,7 @@ def lazy_attributes(package: str, modules: dict[str, str]) -> Callable[[str], An
 
 
 def _with_core(attribute: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return `attribute`, which says what to do where the compiled core is missing."""
+    """Wrap `attribute` so that its error explains what to do if the compiled core is missing."""
 
     def checked(name: str) -> Any:  # noqa: ANN401 - as above
         if name == "_core" and importlib.util.find_spec(f"{__name__}._core") is None:

@@ -1,9 +1,9 @@
-"""The jobs as functions: each chooses the executor, and attaches the report page.
+"""The jobs as functions. Each function chooses the executor and writes the report page.
 
 An executor is "ray", "local" (worker processes of this machine; Ray is never imported) or an
-object. By default jobs run on Ray: on the session that is open, on the cluster of `address` or
-RAY_ADDRESS, or on a local Ray that is started and ended. Verification and export run in threads of
-this process by default.
+object. By default jobs run on Ray: on the open session, on the cluster of `address` or
+RAY_ADDRESS, or on a local Ray instance that is started and stopped for the job. Verification and
+export run in threads of this process by default.
 """
 
 import os
@@ -52,13 +52,13 @@ def plan(
 ) -> JobPlan:
     """Decide what `prepare` would do, estimate how long it takes, and freeze the splits.
 
-    No task runs, and nothing but plan.json is written: files that are added later are train.
+    No task runs, and only plan.json is written. Files that are added later belong to train.
 
     Args:
         recipe: The recipe.
-        cpus: The CPUs to estimate for; None: those of this machine.
-        rate: The megabytes of text per second that one CPU counts or tokenizes; None: as in the
-            last run of this output, else measured.
+        cpus: The number of CPUs to estimate for; None: the CPUs of this machine.
+        rate: The megabytes of text per second that one CPU counts or tokenizes; None: the rate of
+            the last run of this output, or a measured rate if there was no run.
         resplit: As in `prepare`.
         relearn: As in `prepare`.
         on_event: As in `prepare`.
@@ -67,7 +67,7 @@ def plan(
         The plan; `text()` is for people, `values` is JSON-able.
 
     Raises:
-        NanotokError: What `prepare` would raise before it starts; nothing is frozen then.
+        NanotokError: `prepare` would raise this error before it starts; no splits are frozen then.
     """
     return plan_job(
         recipe, cpus=cpus, rate=rate, resplit=resplit, relearn=relearn, on_event=on_event
@@ -84,22 +84,23 @@ def prepare(
     relearn: bool = False,
     on_event: OnEvent = ignore,
 ) -> Summary:
-    """Learn the tokenizer if it is not learned yet, then tokenize the corpus.
+    """Learn the tokenizer if the output has none, then tokenize the corpus.
 
-    A tokenizer that was learned by the same rules stays when inputs are added, changed or removed,
-    so that the shards of all other inputs stay too.
+    A tokenizer that was learned by the same rules is kept when inputs are added, changed or
+    removed, so that the shards of all other inputs are kept too.
 
     Args:
         recipe: The recipe; see `load_recipe`.
         executor: What runs the tasks: "ray", "local" or an executor; None: Ray.
-        address: HOST:PORT of a Ray cluster's head; None: RAY_ADDRESS, else a local Ray.
+        address: HOST:PORT of the head of a Ray cluster; None: RAY_ADDRESS, else a local Ray.
         cpus: The CPUs to use on this machine; None: all of them. Ignored on a running cluster.
         resplit: Assign train and val again instead of keeping the splits of an earlier plan.
-        relearn: Learn the tokenizer from the inputs of now, whether or not it was learned before.
+        relearn: Learn the tokenizer from the current inputs even if the output has a tokenizer.
         on_event: Called with the events of the stages; see `nanotok_ray.job.events`.
 
     Raises:
-        NanotokError: A class of `nanotok_ray.errors`; nothing is published, what was done is kept.
+        NanotokError: The job failed, with a class of `nanotok_ray.errors`; nothing is published,
+            and finished work is kept.
     """
     with use_executor(_executor(executor, address)):
         start = Start(
@@ -117,7 +118,7 @@ def train(
     resplit: bool = False,
     on_event: OnEvent = ignore,
 ) -> Summary:
-    """Learn the tokenizer and stop there. Arguments and errors are those of `prepare`."""
+    """Learn the tokenizer without tokenizing. Arguments and errors are those of `prepare`."""
     with use_executor(_executor(executor, address)):
         start = Start("train", cpus=cpus, resplit=resplit, watch=StageTimes(on_event))
         return run_job(recipe, start, write_page=write_report)
@@ -200,7 +201,7 @@ def verify(
         on_event: As in `prepare`.
 
     Returns:
-        What was checked; `passed` says whether all is well, `problems` names what is not.
+        The checks; `passed` says whether the output is correct, `problems` lists what is wrong.
 
     Raises:
         NanotokError: A class of `nanotok_ray.errors`; the output cannot be verified at all.
@@ -237,10 +238,10 @@ def _executor(
     *,
     default: Callable[[], Executor] | None = None,
 ) -> Executor:
-    """Return the executor that was chosen, else the one in use, else the default, else Ray.
+    """Return the chosen executor, else the executor in use, else the default, else Ray.
 
     Raises:
-        RecipeError: There is no executor of this name, or it has no use for an address.
+        RecipeError: No executor has this name, or the executor does not accept an address.
     """
     if isinstance(executor, Executor):
         return executor

@@ -4,9 +4,10 @@
 
     table = table.append_column("ids", arrow.encode(table["text"], tokenizer))
 
-A column is an array or a chunked array of pyarrow, what has the Arrow PyCapsule interface (a polars
-or pandas Series), or anything else that `Tokenizer.encode_batch` takes. A missing row stays
-missing. The results are arrays of pyarrow with as many rows, and hold the ids without a copy.
+A column is an array or a chunked array of pyarrow, an object with the Arrow PyCapsule interface (a
+polars or pandas Series), or anything else that `Tokenizer.encode_batch` accepts. A missing row
+stays missing. The results are pyarrow arrays with the same number of rows, and hold the ids without
+a copy.
 """
 
 import json
@@ -38,14 +39,14 @@ def encode(
     append: int | str | None = None,
     num_threads: int = 1,
 ) -> pa.ListArray:
-    """Return the ids of each text: list<uint16>, or list<uint32> where ids do not fit 16 bits.
+    """Return the ids of each text: list<uint16>, or list<uint32> if ids do not fit in 16 bits.
 
     Args:
         array: the texts.
-        tokenizer: encodes them as its `encode_batch`; names of special tokens in texts stay text.
+        tokenizer: encodes the texts with `encode_batch`; names of special tokens stay text.
         prepend: an id, or the name of a special token, before the ids of each text.
         append: an id, or the name of a special token, after the ids of each text.
-        num_threads: how many threads encode.
+        num_threads: the number of threads that encode.
 
     >>> from nanotok_ray import Tokenizer
     >>> tokenizer = Tokenizer.train_from_iterator([], vocab_size=265)
@@ -92,9 +93,9 @@ def render(
 
     Args:
         array: conversations as JSON, or as lists of messages {"role", "content"}, or {"messages"}.
-        tokenizer: renders them as its `render_batch`; nothing is cut.
-        dialect: how they are written, as for `Tokenizer.render_batch`.
-        num_threads: how many threads render.
+        tokenizer: renders the conversations with `render_batch`; nothing is cropped.
+        dialect: the dialect of the conversations, as for `Tokenizer.render_batch`.
+        num_threads: the number of threads that render.
 
     >>> from nanotok_ray import Tokenizer
     >>> tokenizer = Tokenizer.train_from_iterator([], vocab_size=265)
@@ -106,7 +107,7 @@ def render(
 
     Raises:
         TypeError, SourceError: The column holds no conversations.
-        TokenizerError: There is no such dialect, or the ids are more than a ListArray holds.
+        TokenizerError: The dialect does not exist, or the ids do not fit in a ListArray.
     """
     parts = [_as_json(part) for part in arrow_parts_of(_rows(array), name="array")]
     missing = _missing(parts)
@@ -160,7 +161,7 @@ def _encoded(
     after: list[int] = [],  # noqa: B006
     num_threads: int,
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Return the ids of all rows back to back, their n + 1 offsets, and which rows are missing."""
+    """Return the concatenated ids of all rows, their n + 1 offsets, and which rows are missing."""
     parts = arrow_parts_of(array, name="array")
     missing = _missing(parts)
     ids, offsets = encode_texts(
@@ -187,10 +188,10 @@ def _ids_of(token: int | str | None, tokenizer: "Tokenizer") -> list[int]:
 def _lists(
     values: npt.NDArray[Any], offsets: npt.NDArray[np.int64], missing: npt.NDArray[np.bool_]
 ) -> pa.ListArray:
-    """Return rows as lists; what belongs to a missing row is left out of sight.
+    """Return rows as lists, in which a missing row is null and hides its values.
 
     Raises:
-        TokenizerError: They are too many.
+        TokenizerError: The values do not fit in a ListArray.
     """
     if len(values) > _MAX_LIST_IDS:
         raise TokenizerError(
@@ -208,7 +209,7 @@ def _imported(array: Any) -> "pa.Array | pa.ChunkedArray":  # noqa: ANN401 - wha
 
 
 def _rows(array: Any) -> Any:  # noqa: ANN401 - what was given
-    """Return a column; rows of Python or numpy that are parsed already become JSON."""
+    """Return a column, in which parsed rows of Python or numpy objects are converted to JSON."""
     if not isinstance(array, list | tuple | np.ndarray):
         return array
     first = next((row for row in array if row is not None), None)
@@ -217,7 +218,7 @@ def _rows(array: Any) -> Any:  # noqa: ANN401 - what was given
 
 
 def _as_json(part: "pa.Array | pa.ChunkedArray") -> "pa.Array | pa.ChunkedArray":
-    """Return conversations that are lists or structures as JSON."""
+    """Return conversations that are Arrow lists or structs as JSON."""
     if not pa.types.is_nested(part.type):
         return part
     rows = (None if row is None else _to_json(row) for row in part.to_pylist())

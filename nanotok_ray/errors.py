@@ -1,4 +1,4 @@
-"""The exceptions of nanotok_ray, and what their messages say of formats and extras."""
+"""The exceptions of nanotok_ray, and messages about formats, extras and the operating system."""
 
 import errno
 import re
@@ -23,7 +23,7 @@ class SplitError(NanotokError, ValueError):
 
     @property
     def reason(self) -> str:
-        """Why, without the document's number in a batch that nobody else knows.
+        """The reason, without the number of the document in its batch, which users do not know.
 
         >>> SplitError("document 3 cannot be split at byte 7: a gap").reason
         'cannot be split: at byte 7: a gap'
@@ -48,7 +48,7 @@ class UnknownTokenError(TokenizerError, KeyError):
     Also a KeyError, because that is what nanochat and tiktoken raise here.
     """
 
-    __str__ = Exception.__str__  # that of KeyError quotes the message
+    __str__ = Exception.__str__  # KeyError.__str__ quotes the message
 
 
 class ConversationError(TokenizerError, KeyError, IndexError, TypeError):
@@ -61,19 +61,19 @@ class ConversationError(TokenizerError, KeyError, IndexError, TypeError):
 
 
 class CountsError(NanotokError, ValueError):
-    """Counts hold what is no count, or were cut in another way than those they are added to."""
+    """Counts hold an invalid count, or were split differently from the counts they are added to."""
 
 
 class CountOverflowError(NanotokError, OverflowError):
-    """A count would pass 2**64 - 1."""
+    """A count would exceed 2**64 - 1."""
 
 
 class SourceError(NanotokError, ValueError):
-    """An input is missing, unreadable, or not what the recipe says it is."""
+    """An input is missing or unreadable, or does not match the recipe."""
 
 
 class PlanError(NanotokError, ValueError):
-    """The plan cannot be made, or contradicts the one that was frozen before."""
+    """The plan cannot be made, or contradicts the frozen plan."""
 
 
 class QuarantineLimitError(NanotokError, ValueError):
@@ -81,7 +81,7 @@ class QuarantineLimitError(NanotokError, ValueError):
 
 
 class CorruptOutputError(NanotokError, ValueError):
-    """A file on disk is not what its record or the manifest says."""
+    """A file on disk does not match its record or the manifest."""
 
 
 class IncompleteOutputError(NanotokError, FileNotFoundError):
@@ -89,7 +89,7 @@ class IncompleteOutputError(NanotokError, FileNotFoundError):
 
 
 class SampleCheckError(NanotokError, ValueError):
-    """The ids of a document are not what they must be; nothing of its slice is recorded."""
+    """The ids of a document are wrong; its slice gets no record."""
 
 
 class ExportError(NanotokError, ValueError):
@@ -97,15 +97,15 @@ class ExportError(NanotokError, ValueError):
 
 
 class PackingError(NanotokError, ValueError):
-    """Rows cannot be packed as asked, or a loader's state is of other rows."""
+    """Rows cannot be packed as requested, or the state of a loader belongs to other rows."""
 
 
 class VerificationError(NanotokError, ValueError):
-    """Verification found the output wrong."""
+    """Verification found an error in the output."""
 
 
 class SliceError(NanotokError, RuntimeError):
-    """One or more slices failed for good."""
+    """One or more slices failed permanently."""
 
 
 class SharedFolderError(NanotokError, OSError):
@@ -113,11 +113,11 @@ class SharedFolderError(NanotokError, OSError):
 
 
 class TransientIOError(NanotokError, OSError):
-    """Storage failed in a way that may pass: the task is worth another try."""
+    """Storage failed in a way that can be temporary: the task can be retried."""
 
 
 class DiskFullError(NanotokError, OSError):
-    """No space is left on a disk, or a quota is used up: nothing more can be written there."""
+    """A disk is full, or a quota is used up: nothing more can be written there."""
 
 
 class OutputInUseError(NanotokError, RuntimeError):
@@ -125,15 +125,15 @@ class OutputInUseError(NanotokError, RuntimeError):
 
 
 class LeaseLostError(NanotokError, RuntimeError):
-    """Another run has taken over the lease of the output: this one must change nothing more."""
+    """Another run has taken over the lease of the output: this run must not change it any more."""
 
 
 class UnreachableError(NanotokError, ConnectionError):
-    """A Ray cluster or its job server cannot be reached, or does not let us in."""
+    """A Ray cluster or its job server cannot be reached, or denies access."""
 
 
 class RefusedError(UnreachableError):
-    """A Ray cluster or its job server answers, and wants another token or another request."""
+    """A Ray cluster or its job server answers, but rejects the token or the request."""
 
 
 _OF_A_PATH = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST})
@@ -149,10 +149,10 @@ _STEPS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _SPACE),
     errno.EMFILE: "raise the limit of open files (ulimit -n 65536)",
 }
-"""What to do about an error of the operating system, by its number."""
+"""The next step for each error number of the operating system."""
 
 OF_THE_MACHINE = frozenset(_STEPS) - _OF_A_PATH
-"""Numbers of errors that are no bug, wherever they come up."""
+"""Numbers of errors that are not bugs, wherever they occur."""
 
 
 def os_error_message(error: OSError) -> str:

@@ -1,11 +1,12 @@
-"""nanochat's data loaders under nanochat's names, fed from shards: one changed import.
+"""nanochat's data loaders under nanochat's names, which read shards: only an import changes.
 
     from nanotok_ray.nanochat import tokenizing_distributed_data_loader_with_state_bos_bestfit
     from nanotok_ray.nanochat import sft_data_generator_bos_bestfit
 
-Arguments are those of nanochat's functions, and the path of the shards. The functions of
-pretraining yield the same tensors, and a state that is resumed from exactly. The tokenizer is only
-compared with the one that made the shards. That of `chat_sft` yields no row without targets.
+The arguments are those of nanochat's functions, and the path of the shards. The functions for
+pretraining yield the same tensors, and a state from which training resumes exactly. The tokenizer
+is only compared with the one that made the shards. The function for `chat_sft` yields no row
+without targets.
 """
 
 import os
@@ -55,23 +56,24 @@ def tokenizing_distributed_data_loader_with_state_bos_bestfit(  # noqa: PLR0917 
 
     Args:
         tokenizer: nanochat's or this project's; it must be the one that made the shards.
-        B: rows of a batch.
-        T: inputs of a row.
+        B: number of rows of a batch.
+        T: number of inputs of a row.
         split: train or val.
         tokenizer_threads: has no effect.
-        tokenizer_batch_size: documents that are read at a time.
-        device: where the tensors are to be.
-        resume_state_dict: a state that was yielded, by this function or by nanochat's.
-        buffer_size: documents to choose from.
-        shards: path or URL of an output folder, or documents of the split; None: what the
-            environment variable NANOTOK_SHARDS says.
+        tokenizer_batch_size: number of documents that are read at a time.
+        device: device of the tensors.
+        resume_state_dict: a state that this function or nanochat's function yielded.
+        buffer_size: number of documents to choose from.
+        shards: path or URL of an output folder, or documents of the split; None: the value of the
+            environment variable NANOTOK_SHARDS.
 
     Yields:
         Inputs and targets, (B, T) int64 on the device, both views of one buffer that the next batch
-        overwrites; the state, which has nanochat's keys and some more.
+        overwrites; the state, which has nanochat's keys and additional ones.
 
     Raises:
-        PackingError: The tokenizer is another one, or the shards are not as nanochat's documents.
+        PackingError: Another tokenizer made the shards, or nanochat could not have read the
+            documents of the shards.
     """
     opened = _opened(shards, split)
     _check_tokenizer(tokenizer, opened)
@@ -93,7 +95,7 @@ def tokenizing_distributed_data_loader_bos_bestfit(
     *args: Any,  # noqa: ANN401 - as nanochat's
     **kwargs: Any,  # noqa: ANN401
 ) -> Iterator[Tensors]:
-    """Yield inputs and targets alone; arguments as of the function with state."""
+    """Yield only inputs and targets. The arguments are those of the function with state."""
     batches = tokenizing_distributed_data_loader_with_state_bos_bestfit(*args, **kwargs)
     return ((inputs, targets) for inputs, targets, _ in batches)
 
@@ -115,33 +117,34 @@ def sft_data_generator_bos_bestfit(
     script: MutableMapping[str, Any] | None = None,
     shards: str | os.PathLike[str] | Shards | None = None,
 ) -> Iterator[Tensors]:
-    """Yield the batches of nanochat's `chat_sft`, of which every row has targets, without end.
+    """Yield the batches of nanochat's `chat_sft`, in which every row has targets, without end.
 
-    Conversations are packed by nanochat's rule. In nanochat one that is longer than a row stays in
-    the buffer, which in the end holds nothing else: the loss is NaN from then on (nanochat#590).
-    Here it is cropped to max_seq_len + 1 tokens, and what has nothing to be learned then, or never
-    had, is left out. Without such conversations the batches are nanochat's.
+    Conversations are packed by nanochat's rule. In nanochat a conversation that is longer than a
+    row stays in the buffer, which finally holds only such conversations: from then on the loss is
+    NaN (nanochat#590). Here it is cropped to max_seq_len + 1 tokens, and conversations that have
+    no targets, before or after cropping, are skipped. Without such conversations the batches equal
+    nanochat's.
 
-    Import it in `scripts/chat_sft.py` below nanochat's own function. As that one it reads `args`,
-    `tokenizer`, `train_dataset`, `val_dataset`, `ddp_rank`, `ddp_world_size`, `device` and
+    Import it in `scripts/chat_sft.py` below nanochat's own function. Like that function it reads
+    `args`, `tokenizer`, `train_dataset`, `val_dataset`, `ddp_rank`, `ddp_world_size`, `device` and
     `device_type` of the script, and sets `last_step`, `approx_progress` and `current_epoch`.
 
     Args:
         split: train or val.
-        buffer_size: conversations to choose from.
-        too_long: crop, or drop: conversations longer than a row are left out.
-        script: variables of the script; None: the global ones of the caller.
+        buffer_size: number of conversations to choose from.
+        too_long: "crop" or "drop": whether a conversation longer than a row is cropped or skipped.
+        script: variables of the script; None: the global variables of the caller.
         shards: path or URL of an output folder, or conversations of the split, to read in place of
-            the data sets of the script; None: what the environment variable NANOTOK_CHAT_SHARDS
-            says, or the data sets.
+            the data sets of the script; None: the value of the environment variable
+            NANOTOK_CHAT_SHARDS, or the data sets if it is not set.
 
     Yields:
-        Inputs, int32, and targets, int64, (device_batch_size, max_seq_len) on the device; -1 where
-        nothing is to be learned.
+        Inputs, int32, and targets, int64, (device_batch_size, max_seq_len) on the device; a target
+        is -1 where the model does not train on the token.
 
     Raises:
-        PackingError: The script lacks a variable, the shards are of another tokenizer or no
-            conversations, or no conversation has anything to be learned.
+        PackingError: The script lacks a variable, another tokenizer made the shards, the shards
+            hold no conversations, or no conversation has targets.
     """
     _check_split(split)
     variables = sys._getframe(1).f_globals if script is None else script  # noqa: SLF001 - or six arguments
@@ -232,7 +235,7 @@ def _opened(
     variable: str = SHARDS_VARIABLE,
     kind: str = "text",
 ) -> Shards:
-    """Open a split, of all sources that are of a kind."""
+    """Open a split of all sources of a kind."""
     _check_split(split)
     if isinstance(shards, Shards):
         return shards
@@ -247,7 +250,7 @@ def _opened(
 
 
 def _check_tokenizer(tokenizer: Any, shards: Shards) -> None:  # noqa: ANN401 - nanochat's, or ours
-    """Refuse a tokenizer whose ids are not those of the shards."""
+    """Raise an error if the ids of a tokenizer differ from those of the shards."""
     manifest = shards.manifest
     sha256 = manifest["tokenizer_sha256"]
     pairs = {
@@ -264,7 +267,7 @@ def _check_tokenizer(tokenizer: Any, shards: Shards) -> None:  # noqa: ANN401 - 
 
 
 def _sha256_of(tokenizer: Any) -> str | None:  # noqa: ANN401
-    """Return what names a tokenizer here; None: it does not tell."""
+    """Return the sha256 of a tokenizer, or None if it cannot be determined."""
     sha256 = getattr(tokenizer, "sha256", None)
     encoding = getattr(tokenizer, "enc", None)
     if sha256 is not None or encoding is None:

@@ -28,14 +28,14 @@ except ModuleNotFoundError as error:
     ) from error
 
 NANOCHAT = "nanochat"
-"""What `packing` is for the batches of nanochat's own loader."""
+"""The value of `packing` for the batches of nanochat's own loader."""
 
 
 class PackedDataset(torch.utils.data.IterableDataset):
     """Return (inputs, targets, state) of one rank, for `DataLoader(dataset, batch_size=None)`.
 
     Inputs and targets are tensors, (rows, length). The batches and their order are the same with
-    any number of workers: worker w of k makes every k-th batch, and of the others plans rows alone.
+    any number of workers: worker w of k makes every k-th batch, and only plans the other batches.
     The state is that of the loader after the batch, so the state of the last batch that was trained
     on is all that a checkpoint needs.
     """
@@ -54,11 +54,12 @@ class PackedDataset(torch.utils.data.IterableDataset):
 
         Args:
             shards: the documents.
-            packing: of `Loader`: best-fit, windows, conversations; or nanochat: `NanochatLoader`.
-            rank: which of the processes this is; None: as `this_rank` finds it.
-            world_size: the number of processes; None: as `this_rank` finds it.
-            dtype: of the tensors, int32 or int64.
-            settings: further arguments of that loader.
+            packing: best-fit, windows or conversations, of `Loader`, or nanochat, of
+                `NanochatLoader`.
+            rank: the rank of this process; None: the rank that `this_rank` returns.
+            world_size: the number of processes; None: the number that `this_rank` returns.
+            dtype: the data type of the tensors, int32 or int64.
+            settings: further arguments of the loader.
 
         Raises:
             PackingError: A setting is out of range.
@@ -77,11 +78,11 @@ class PackedDataset(torch.utils.data.IterableDataset):
         self._loader(shards)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Set the state: iterators that are made from now on begin after its batch."""
+        """Set the state. Iterators that are created later begin after the batch of the state."""
         self._state = dict(state)
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor, dict[str, Any]]]:
-        """Yield the batches of this worker, or all of them where there are no workers."""
+        """Yield the batches of this worker, or all batches if there are no workers."""
         worker = torch.utils.data.get_worker_info()
         number, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
         # A copy opens the files again: connections of another process must not be shared.
@@ -105,16 +106,17 @@ class PackedDataset(torch.utils.data.IterableDataset):
 def batches_on_device(
     batches: Iterable[Any], device: str | torch.device
 ) -> Iterator[tuple[Any, ...]]:
-    """Bring batches to a device, each by one copy that does not wait (of a GPU).
+    """Copy batches to a device, each with one copy, which is asynchronous for a GPU.
 
     The tensors are views of one buffer, [inputs | targets], which the next batch overwrites.
 
     Args:
-        batches: of a loader, or tuples of two tensors and anything else, as of `PackedDataset`.
-        device: where to.
+        batches: batches of a loader, or tuples that begin with two tensors, as `PackedDataset`
+            yields them.
+        device: the target device.
 
     Yields:
-        Inputs, targets and what else was in the tuple; of a `Batch` its state.
+        Inputs, targets and the other elements of the tuple, or the state of a `Batch`.
     """
     staging = None
     for batch in batches:
@@ -144,7 +146,7 @@ class Staging:
         dtype: torch.dtype = torch.long,
         device: str | torch.device,
     ) -> None:
-        """Allocate for batches of up to `rows` rows of `length` inputs."""
+        """Allocate the buffers for batches of up to `rows` rows of `length` inputs."""
         self.rows = rows
         self.dtype = dtype
         self._length = length
@@ -156,18 +158,18 @@ class Staging:
         self._copied = torch.cuda.Event() if self._is_cuda else None
 
     def free(self, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return inputs and targets on the host to write to, once their last copy is done."""
+        """Wait for the last copy to finish, and return writable inputs and targets on the host."""
         if self._copied is not None:
             self._copied.synchronize()
         return self._views(self._host, rows)
 
     def arrays(self, rows: int) -> Arrays:
-        """Return what `free` returns, as numpy arrays of the same memory."""
+        """Same as `free`, but return numpy arrays that share the memory."""
         inputs, targets = self.free(rows)
         return inputs.numpy(), targets.numpy()
 
     def send(self, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Copy what was written, and return inputs and targets on the device."""
+        """Copy the written rows to the device, and return inputs and targets there."""
         cells = 2 * rows * self._length
         if self._device is not self._host:
             self._device[:cells].copy_(self._host[:cells], non_blocking=self._is_cuda)
@@ -184,10 +186,10 @@ class Staging:
 
 
 def this_rank() -> tuple[int, int]:
-    """Return rank and world size: of torch.distributed, else of RANK and WORLD_SIZE, else 0 of 1.
+    """Return rank and world size: of torch.distributed, else of RANK and WORLD_SIZE, else 0 and 1.
 
     Raises:
-        PackingError: One of the variables is missing, or no number.
+        PackingError: One of the variables is missing, or is not a number.
     """
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()

@@ -1,4 +1,4 @@
-"""Numbers with units, and text from elsewhere, as they may be shown: printable, without secrets."""
+"""Formatting of numbers with units and of untrusted text: printable and without secrets."""
 
 import math
 import os
@@ -42,7 +42,7 @@ def format_count(number: float) -> str:
 
 
 def quantity(number: int, noun: str) -> str:
-    """Return a number of things, exactly; the noun is one whose plural ends in s.
+    """Return an exact number with a noun, whose plural must end in s.
 
     >>> quantity(1, "slice"), quantity(1234, "slice")
     ('1 slice', '1,234 slices')
@@ -51,7 +51,7 @@ def quantity(number: int, noun: str) -> str:
 
 
 def format_count_tick(number: float) -> str:
-    """Return a round count as the label of a tick.
+    """Return a round count as the label of an axis tick.
 
     >>> format_count_tick(100), format_count_tick(10_000), format_count_tick(2_500_000)
     ('100', '10 k', '2.5 M')
@@ -61,7 +61,7 @@ def format_count_tick(number: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration.
+    """Return a duration as text, to about three digits or two units.
 
     >>> [format_duration(seconds) for seconds in (0.123, 12.3, 200, 7500, 100_000)]
     ['0.12 s', '12.3 s', '3 min 20 s', '2 h 05 min', '1 d 3 h']
@@ -79,7 +79,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_estimate(seconds: float) -> str:
-    """Return an estimated time in words, to two units.
+    """Return an estimated duration in words, with at most two units.
 
     >>> [format_estimate(seconds) for seconds in (0.2, 59.6, 125, 7500, 200_000)]
     ['under 1 s', 'about 1 min', 'about 2 min 5 s', 'about 2 h 5 min', 'about 2 d 7 h']
@@ -96,7 +96,7 @@ def format_estimate(seconds: float) -> str:
 
 
 def format_duration_tick(seconds: float) -> str:
-    """Return a round duration as the label of a tick.
+    """Return a round duration as the label of an axis tick.
 
     >>> [format_duration_tick(seconds) for seconds in (0, 2.5, 60, 90, 5400)]
     ['0 s', '2.5 s', '1 min', '1:30 min', '1:30 h']
@@ -111,7 +111,7 @@ def format_duration_tick(seconds: float) -> str:
 
 
 def format_rate(size: float, seconds: float) -> str:
-    """Return bytes in a time as MB/s; a dash where there are no bytes or no time.
+    """Return a rate in MB/s, or a dash if there are no bytes or no time.
 
     >>> format_rate(25_000_000, 2)
     '12.5 MB/s'
@@ -124,7 +124,7 @@ def format_rate(size: float, seconds: float) -> str:
 
 
 def format_share(part: float, whole: float) -> str:
-    """Return a part of a whole in percent; a dash where the whole is 0.
+    """Return a part of a whole in percent, or a dash if the whole is 0.
 
     >>> format_share(1, 3)
     '33.3%'
@@ -133,7 +133,7 @@ def format_share(part: float, whole: float) -> str:
 
 
 def format_ratio(above: float, below: float) -> str:
-    """Return a quotient with three digits behind the point; a dash where the divisor is 0.
+    """Return a quotient with three decimal places, or a dash if the divisor is 0.
 
     >>> format_ratio(10, 4)
     '2.500'
@@ -142,7 +142,7 @@ def format_ratio(above: float, below: float) -> str:
 
 
 def format_time(at: float) -> str:
-    """Return a time in seconds since 1970 as a date and a time in UTC.
+    """Return a time, in seconds since 1970, as date and time in UTC.
 
     >>> format_time(1_800_000_000.7)
     '2027-01-15 08:00:00 UTC'
@@ -154,28 +154,28 @@ def format_time(at: float) -> str:
 
 
 MAX_NAMES = 3
-"""So many names of a list are shown."""
+"""Maximum number of names of a list that `few` shows."""
 
 
 def parse_time(text: str) -> datetime:
-    """Return a time that is written as in ISO 8601; Python 3.10 reads few of its forms.
+    """Parse a time in ISO 8601 format; Python 3.10 itself parses few forms of it.
 
     >>> parse_time("2026-11-22T10:00:00.5Z").isoformat()
     '2026-11-22T10:00:00.500000+00:00'
 
     Raises:
-        ValueError: It is no time.
+        ValueError: The text is not a time.
     """
     six_digits = re.sub(r"\.(\d+)", lambda found: f".{found[1][:6]:0<6}", text)
     return datetime.fromisoformat(re.sub("Z$", "+00:00", six_digits))
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    r"""Write what is not printable as an escape: control characters, and halves of characters.
+    r"""Escape unprintable characters, such as control characters and lone surrogates.
 
     Args:
-        text: a name, or with `lines` a text of several lines.
-        lines: whether line breaks stay.
+        text: a name, or a text of several lines if `lines` is true.
+        lines: whether line breaks are kept.
 
     >>> printable("a\n\x1b[31mré\udcff"), printable("a\nb", lines=True)
     ('a\\n\\x1b[31mré\\udcff', 'a\nb')
@@ -191,7 +191,7 @@ def printable(text: str, *, lines: bool = False) -> str:
 
 
 def few(names: Sequence[str], total: int | None = None) -> str:
-    """Return the first few names, and how many more there are of `total` (None: of the names).
+    """Return the first few names and the number of further ones of `total` (None: of the names).
 
     >>> few(["a", "b", "c", "d"], 9)
     'a, b, c and 6 more'
@@ -203,7 +203,7 @@ def few(names: Sequence[str], total: int | None = None) -> str:
 
 
 def did_you_mean(value: str, choices: Collection[str]) -> str:
-    """Return a question for the nearest of the choices; empty: none is near.
+    """Return a question that suggests the most similar choice, or "" if none is similar.
 
     >>> did_you_mean("trian", ["train", "val"])
     "did you mean 'train'?"
@@ -229,7 +229,7 @@ _BLOT = "***"
 def is_secret(name: str) -> bool:
     """Return whether an environment variable of this name holds a secret.
 
-    One whose name ends in PATH, FILE or URI holds a place.
+    A variable whose name ends in PATH, FILE or URI holds a location, not a secret.
 
     >>> [is_secret(name) for name in ("HF_TOKEN", "RAY_AUTH_TOKEN_PATH", "MAX_TOKENS")]
     [True, False, False]
@@ -239,10 +239,10 @@ def is_secret(name: str) -> bool:
 
 
 def without_secrets(text: str) -> str:
-    """Replace what looks like a secret by `***`.
+    """Replace everything that looks like a secret by `***`.
 
-    That is logins in URLs, parameters of URLs that are named like secrets, and every value of an
-    environment variable that `is_secret`.
+    Secrets are logins in URLs, URL parameters that are named like secrets, and the values of
+    environment variables for whose names `is_secret` returns True.
 
     >>> without_secrets('paths = ["https://me:pw@host/a?sig=abc&b=1", "s3://${BUCKET}/x"]')
     'paths = ["https://***@host/a?sig=***&b=1", "s3://${BUCKET}/x"]'

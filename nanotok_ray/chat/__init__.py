@@ -1,8 +1,8 @@
 """Conversations and documents with images, rendered to ids and loss masks.
 
-Input is documents of a dialect, an encoder and the ids of special tokens. Output is ids with a
-label for each, or the texts that are encoded separately. The compiled core renders well-formed
-documents; `reference` renders the others, or raises the error that names the problem.
+The input is documents of a dialect, an encoder and the ids of special tokens. The result is ids
+with a label for each id, or the texts that are encoded separately. The compiled core renders
+well-formed documents; `reference` renders the others, or raises an error that names the problem.
 """
 
 from nanotok_ray.chat.batches import BatchRenderer, RenderedBatch, core_dialect, texts_of

@@ -1,7 +1,7 @@
 """Batches of conversations and vision documents: to ids with their labels, or to their texts.
 
-The core renders what is well formed. Other documents fall back to the reference implementation,
-which renders them, or raises the error that names the problem.
+The core renders well-formed documents. Other documents fall back to the reference implementation,
+which renders them, or raises an error that names the problem.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,15 +29,15 @@ class RenderedBatch:
     """The documents of a batch; those that cannot be rendered have no ids and a problem."""
 
     ids: Ids
-    """Of all documents, back to back."""
+    """The concatenated ids of all documents."""
     labels: npt.NDArray[np.uint8]
-    """Of each id, as `Segment.label` says."""
+    """The label of each id; see `Segment.label`."""
     offsets: npt.NDArray[np.int64]
     """[n + 1] positions in the ids; the first is 0."""
     images: npt.NDArray[np.int64]
-    """(m, 3): document, and where the image's tokens begin and end in the document."""
+    """(m, 3): document, and the begin and end of the tokens of the image in the document."""
     sizes: npt.NDArray[np.int64]
-    """(n, 2): bytes of a document's texts, special tokens spelled out in them."""
+    """(n, 2): bytes of the texts of a document, and names of special tokens in these texts."""
     problems: Mapping[int, str]
     """Document to reason, in order."""
 
@@ -50,7 +50,7 @@ class RenderedBatch:
         return len(self.offsets) - 1
 
     def part(self, start: int, stop: int) -> "RenderedBatch":
-        """Return neighbouring documents, numbered from 0."""
+        """Return the documents from `start` up to `stop`, numbered from 0."""
         first, last = int(self.offsets[start]), int(self.offsets[stop])
         bounds = np.searchsorted(self.images[:, 0], (start, stop))
         return RenderedBatch(
@@ -64,7 +64,7 @@ class RenderedBatch:
 
     @classmethod
     def joined(cls, batches: "Sequence[RenderedBatch]") -> "Self":
-        """Return the documents of all batches, one after the other; there is at least one batch."""
+        """Return the documents of all batches, of which there must be at least one, in order."""
         firsts = offsets_of(np.array([len(batch) for batch in batches]))
         shifted = [
             batch.images + np.array([first, 0, 0])
@@ -98,14 +98,14 @@ class BatchRenderer:
         """Take an encoder whose ids, and those of the special tokens, fit 16 bits, or are wide.
 
         Raises:
-            TokenizerError: there is no such dialect.
+            TokenizerError: the dialect does not exist.
         """
         self._encoder, self._dialect, self._wide = encoder, dialect, wide
         self._special = dict(special_tokens)
         self._core_dialect = core_dialect(dialect)
 
     def render(self, documents: Documents, *, num_threads: int = 1) -> RenderedBatch:
-        """Render documents; a document that cannot be used has a problem and is no error."""
+        """Render documents; a document that cannot be rendered gets a problem and no exception."""
         try:
             ids, labels, offsets, fallback, images, sizes = self._encoder.render(
                 self._core_dialect,
@@ -135,7 +135,7 @@ class BatchRenderer:
     def _with_fallback(
         self, rendered: RenderedBatch, fallback: npt.NDArray[np.int64], documents: Documents
     ) -> RenderedBatch:
-        """Add the documents that the core leaves to the reference implementation."""
+        """Add the documents that the core cannot render, by the reference implementation."""
         parts, start = [], 0
         for number in fallback.tolist():
             parts += [rendered.part(start, number), self._plain(documents[number])]
@@ -197,7 +197,7 @@ def core_dialect(dialect: Dialect) -> _core.Dialect:
     """Return the core's reader of a dialect.
 
     Raises:
-        TokenizerError: there is no such dialect.
+        TokenizerError: the dialect does not exist.
     """
     return _core.Dialect(
         "chat" if dialect.kind == "chat" else "vision",
@@ -221,7 +221,7 @@ class BatchTexts:
 
 
 def texts_of(dialect: Dialect, documents: Documents) -> BatchTexts:
-    """Return the texts of documents, as they would be encoded."""
+    """Return the texts of documents as they would be passed to an encoder."""
     data, offsets, bounds, fallback = core_dialect(dialect).texts(documents.data, documents.offsets)
     texts = Documents(data=data, offsets=offsets)
     if not len(fallback):

@@ -17,8 +17,8 @@ _PARTS: dict[str, tuple[str, str, int] | None] = {
     "python": ("<|python_start|>", "<|python_end|>", 1),
     "python_output": ("<|output_start|>", "<|output_end|>", 0),
 }
-"""The tokens around a part of an assistant's message, whose role is its type, and its mask: what a
-tool puts out was not written by the assistant, so nothing is learned from it."""
+"""The tokens around a part of an assistant's message, whose role is its type, and its mask. The
+output of a tool was not written by the assistant, so it is not trained on."""
 
 Conversation = Mapping[str, Any]
 
@@ -52,7 +52,7 @@ def render(
 ) -> tuple[list[int], list[int]]:
     """Return the ids and the mask of a conversation, both cut to the first `max_tokens`.
 
-    The cut repairs nothing: it may fall inside a tool call or lose the last `<|assistant_end|>`.
+    The cut can be inside a tool call, or can remove the last `<|assistant_end|>`.
     `encode` is called once for each text of `layout`, in that order.
 
     Raises:
@@ -69,13 +69,13 @@ def render_for_completion(
     *,
     max_tokens: int | None,
 ) -> list[int]:
-    """Return the ids that ask for the last message: all before it, then `<|assistant_start|>`.
+    """Return the ids that prompt for the last message: all before it, then `<|assistant_start|>`.
 
-    As in nanochat that token comes on top of `max_tokens`.
+    As in nanochat, that token is not counted in `max_tokens`.
 
     Raises:
-        AssertionError: The last message is not the assistant's, or it is otherwise malformed.
-        IndexError, KeyError, TypeError, ValueError: It is malformed, and how.
+        AssertionError: The last message is not the assistant's, or the conversation is malformed.
+        IndexError, KeyError, TypeError, ValueError: The conversation is malformed.
     """
     messages = conversation["messages"]
     if messages[-1]["role"] != "assistant":
@@ -86,7 +86,7 @@ def render_for_completion(
 
 
 def shape_fault(conversation: object) -> str | None:
-    """Return what is wrong with the shape of a conversation, None if nothing is.
+    """Return the problem with the shape of a conversation, or None if the shape is correct.
 
     >>> shape_fault([{"role": "user", "content": "hi"}])
     'it is a list: expected {"messages": [{"role": ..., "content": ...}, ...]}'
@@ -125,7 +125,7 @@ def _message_fault(number: int, message: object) -> str | None:
 
 
 def _merge_system(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Put a leading system message before the text of the user's first."""
+    """Prepend the text of a leading system message to the first message of the user."""
     if messages[0]["role"] != "system":
         return messages
     if messages[1]["role"] != "user":
@@ -156,7 +156,7 @@ def _assistant(content: object) -> Iterator[Segment]:
 
 
 def _part(part: Mapping[str, Any]) -> Iterator[Segment]:
-    """Yield the segments of a part; its text is looked at before its type, as nanochat does."""
+    """Yield the segments of a part. Its text is checked before its type, as in nanochat."""
     text = part["text"]
     if not isinstance(text, str):
         raise ValueError(f"Invalid input type: {type(text)}")  # noqa: TRY004 - nanochat's

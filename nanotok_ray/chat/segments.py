@@ -12,7 +12,7 @@ from nanotok_ray.formats import ROLES
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Segment:
-    """A stretch of a document."""
+    """A segment of a document."""
 
     text: str
     """The name of a special token, or a text that is encoded on its own."""
@@ -22,11 +22,11 @@ class Segment:
     role: str
     """One of `ROLES`."""
     count: int = 1
-    """Copies of a special token: an image's tokens."""
+    """Number of copies of a special token, for the tokens of an image."""
 
     @property
     def label(self) -> int:
-        """The number of the role, and the mask as the lowest bit: a byte that says both.
+        """One byte with the mask as its lowest bit and the number of the role above it.
 
         >>> Segment(text="hi", is_special=False, mask=1, role="assistant").label
         5
@@ -36,13 +36,13 @@ class Segment:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Composed:
-    """A document's ids, and what each of them is."""
+    """The ids of a document, and the label of each id."""
 
     ids: list[int]
     labels: list[int]
-    """One for each id."""
+    """The label of each id."""
     images: list[tuple[int, int]]
-    """Where the tokens of each image begin and end, as positions in the ids."""
+    """The positions in the ids where the tokens of each image begin and end (half-open)."""
 
     @property
     def mask(self) -> list[int]:
@@ -55,7 +55,7 @@ def compose(
     special_id: Callable[[str], int],
     segments: Iterable[Segment],
 ) -> Composed:
-    """Return the ids of segments, each text encoded by itself, in the order of the segments.
+    """Return the ids of segments in order; each text is encoded separately.
 
     >>> segments = [
     ...     Segment(text="<image>", is_special=True, mask=0, role="image", count=2),

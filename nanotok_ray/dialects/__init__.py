@@ -1,7 +1,7 @@
-"""How chat and vision data is written: names, detection, and the fields of a document.
+"""The dialects of chat and vision data: names, detection, and the fields of a document.
 
-Input is the bytes of a document or the columns of a file. Output is the name of a dialect, or the
-messages that a document holds.
+The input is the bytes of a document or the columns of a file. The result is the name of a dialect,
+or the messages that a document holds.
 """
 
 from nanotok_ray.dialects.detect import (

@@ -1,4 +1,4 @@
-"""Dialects as values, and which of them the first document or the columns of a file are of."""
+"""Dialects as values, and the detection of a file's dialect from its first document or columns."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 _Alternatives = tuple[str, ...]
 _Known = dict[str, tuple[_Alternatives, ...]]
-"""Dialects in the order in which they are tried, each with the keys by which it is known: of each
-tuple one must be there, and the first that is there is read."""
+"""Dialects in the order in which they are tried, each with the keys that identify it. One key of
+each tuple must be present, and the first one that is present is read."""
 
 _CHAT: _Known = {
     "messages": (("messages",),),
@@ -36,7 +36,7 @@ _OPTIONAL: dict[tuple[str, str], tuple[str, ...]] = {
 
 
 def detect(value: object, *, kind: str) -> str | None:
-    """Return the dialect of the first document of a JSON lines file, None if none is known for it.
+    """Return the dialect of the first document of a JSON lines file, or None if it is unknown.
 
     >>> detect({"question": "1 + 1?", "answer": "2"}, kind="chat")
     'gsm8k'
@@ -47,7 +47,7 @@ def detect(value: object, *, kind: str) -> str | None:
 
 
 def detect_columns(names: Sequence[str], *, kind: str) -> str | None:
-    """Return the dialect of a parquet file with these columns, None if none is known for them.
+    """Return the dialect of a parquet file with these columns, or None if it is unknown.
 
     >>> detect_columns(["source", "messages"], kind="chat")
     'messages'
@@ -61,10 +61,10 @@ def detect_columns(names: Sequence[str], *, kind: str) -> str | None:
 
 
 def columns_of(name: str, *, kind: str, available: Sequence[str]) -> tuple[str, ...]:
-    """Return the top-level columns of a parquet file that documents of a dialect are made of.
+    """Return the top-level columns of a parquet file that make up the documents of a dialect.
 
     Raises:
-        SourceError: columns are missing; or the dialect's documents are no objects.
+        SourceError: columns are missing, or documents of the dialect are not objects.
 
     >>> columns_of("sharegpt", kind="chat", available=["id", "system", "conversations"])
     ('conversations', 'system')
@@ -96,20 +96,20 @@ def _missing(name: str, *, kind: str, available: Sequence[str]) -> Iterator[str]
 
 
 CHAT_DIALECTS: Final = ("messages", "customjson", "sharegpt", "gsm8k", "prompt-response")
-"""Of conversations. `messages`: an array of messages, or an object with it; OpenAI's tool calls are
-understood. `customjson`: nanochat's, an array and nothing else. `sharegpt`: `conversations` of
-from and value. `gsm8k`: question and answer. `prompt-response`: one string each."""
+"""Dialects of conversations. `messages`: an array of messages, or an object with it; OpenAI's tool
+calls are supported. `customjson`: nanochat's, only an array. `sharegpt`: `conversations` of from
+and value. `gsm8k`: question and answer. `prompt-response`: one string each."""
 
 VISION_DIALECTS: Final = ("messages", "prompt-response", "text")
-"""Of documents with images. `text`: one string in which each placeholder counts."""
+"""Dialects of documents with images. `text`: one string in which each placeholder counts."""
 
 DIALECTS: Final[Mapping[str, tuple[str, ...]]] = {"chat": CHAT_DIALECTS, "vision": VISION_DIALECTS}
-"""By kind; documents of other kinds have none."""
+"""The dialects by kind; documents of other kinds have no dialect."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dialect:
-    """How the documents of one file are read."""
+    """The settings by which the documents of a file are read."""
 
     kind: str
     """chat or vision."""
@@ -120,12 +120,12 @@ class Dialect:
     image_tokens: int | None = None
     """Vision: tokens of each image where a document has no `image_token_counts`; None: one."""
     grounding: tuple[str, ...] = ()
-    """Vision: special tokens that are recognised where prompt and response spell them out."""
+    """Vision: special tokens that are recognised by their names in prompts and responses."""
     train_prompt: bool = True
     """Vision: whether the prompt's text is trained on too."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON values; `from_dict` takes them back."""
+        """Return the dialect as JSON values, which `from_dict` accepts."""
         return asdict(self) | {"grounding": list(self.grounding)}
 
     @classmethod

@@ -6,14 +6,14 @@ from typing import Any, Final
 from nanotok_ray.errors import SourceError
 
 MAX_QUOTED_CHARS = 200
-"""As much of a document's own text stands in a reason."""
+"""Maximum number of characters of a document's own text in a reason."""
 
 _MAX_DIGITS = 18
 _MAX_KEYS, _MAX_KEY_CHARS = 5, 40
 
 
 def _integer(digits: str) -> int | float:
-    """Return an integer; a long one as a float, since Python refuses to read it as an int."""
+    """Return an integer, or a float for a long integer, which Python refuses to parse as an int."""
     return int(digits) if len(digits.lstrip("-")) <= _MAX_DIGITS else float(digits)
 
 
@@ -27,7 +27,7 @@ def value_of(document: bytes | bytearray) -> Any:  # noqa: ANN401 - whatever JSO
     {'prompt': 'hi', 'tokens': [3]}
 
     Raises:
-        SourceError: It is not UTF-8, or not JSON.
+        SourceError: The document is not UTF-8, or not JSON.
     """
     try:
         text = document.decode()
@@ -37,7 +37,7 @@ def value_of(document: bytes | bytearray) -> Any:  # noqa: ANN401 - whatever JSO
 
 
 def value_of_text(text: str) -> Any:  # noqa: ANN401 - whatever JSON holds
-    """Return the value that a text spells.
+    """Return the value of a JSON text.
 
     Raises:
         SourceError: The text is not JSON.
@@ -51,7 +51,7 @@ def value_of_text(text: str) -> Any:  # noqa: ANN401 - whatever JSON holds
 
 
 def kind_of(value: object) -> str:
-    """Return what a JSON value is without its text, which may be long or nested deeply.
+    """Return the type of a JSON value in words, without its text, which can be long or deep.
 
     >>> kind_of([1]), kind_of({"id": 7}), kind_of(None)
     ('an array', "an object with the keys 'id'", 'null')
@@ -64,7 +64,7 @@ def kind_of(value: object) -> str:
 
 
 def quoted(value: object) -> str:
-    """Return a string in quotes, cut if it is long; of any other value what it is.
+    """Return a string in quotes, truncated if it is long, or the type of any other value.
 
     >>> quoted("tool"), quoted(7)
     ("'tool'", 'a number')
@@ -76,10 +76,10 @@ def quoted(value: object) -> str:
 
 
 def object_of(value: object) -> dict[str, Any]:
-    """Return a value back if it is an object.
+    """Return the value unchanged if it is an object.
 
     Raises:
-        SourceError: It is not.
+        SourceError: The value is not an object.
     """
     if not isinstance(value, dict):
         raise SourceError(f"not an object: {kind_of(value)}")
@@ -90,7 +90,7 @@ def list_of(value: dict[str, Any], name: str) -> list[Any]:
     """Return the list that a field holds.
 
     Raises:
-        SourceError: It is absent or no list.
+        SourceError: The field is absent or not a list.
     """
     _check_present(value, name)
     found = value[name]
@@ -100,13 +100,13 @@ def list_of(value: dict[str, Any], name: str) -> list[Any]:
 
 
 def string_of(value: dict[str, Any], *names: str) -> str:
-    """Return the string of the first of these fields that is there.
+    """Return the string of the first of these fields that is present.
 
     >>> string_of({"response": None, "completion": "yes"}, "response", "completion")
     'yes'
 
     Raises:
-        SourceError: None is there, or the first that is there is no string.
+        SourceError: No field is present, or the first present field is not a string.
     """
     for name in names:
         found = optional_string_of(value, name)
@@ -118,10 +118,10 @@ def string_of(value: dict[str, Any], *names: str) -> str:
 
 
 def optional_string_of(value: dict[str, Any], name: str) -> str | None:
-    """Return the string of a field, None if it is absent or null.
+    """Return the string of a field, or None if it is absent or null.
 
     Raises:
-        SourceError: It is neither.
+        SourceError: The field has a value of another type.
     """
     found = value.get(name)
     if found is None or isinstance(found, str):
@@ -137,8 +137,8 @@ def _check_present(value: dict[str, Any], name: str) -> None:
 
 
 MALFORMED: Final = (AssertionError, LookupError, TypeError, ValueError, RecursionError)
-"""What a malformed document raises; `reason_of` words it. The last: a value that is nested deeply
-where a string belongs cannot be quoted."""
+"""The errors that a malformed document raises; `reason_of` returns their messages. RecursionError:
+a deeply nested value in the place of a string cannot be quoted."""
 
 _TAIL_CHARS = 40
 
@@ -146,8 +146,8 @@ _TAIL_CHARS = 40
 def reason_of(error: BaseException) -> str:
     r"""Return the message of an error of a malformed document, without long parts of the document.
 
-    Long text is cut in the middle; the end, which names what was expected, remains. Line breaks,
-    control characters and what UTF-8 lacks are escaped.
+    Long text is cut in the middle, so that the end, which names what was expected, remains. Line
+    breaks, control characters and lone surrogates are escaped.
 
     >>> reason_of(KeyError("text"))
     "KeyError: 'text'"

@@ -1,6 +1,6 @@
 """Dialect `gsm8k`: a question, and an answer in which `<<48/2=24>>` is a use of the calculator.
 
-A JSON value or an answer becomes the messages or parts that nanochat makes of it.
+A JSON value or an answer is converted to the messages or parts that nanochat makes of it.
 """
 
 import re
@@ -17,7 +17,7 @@ def messages_of(value: object) -> list[dict[str, Any]]:
     """Return the two messages of a document.
 
     Raises:
-        SourceError: It is not of that shape.
+        SourceError: The document does not have this shape.
     """
     document = object_of(value)
     return [
@@ -27,7 +27,7 @@ def messages_of(value: object) -> list[dict[str, Any]]:
 
 
 def parts_of(answer: str) -> list[dict[str, str]]:
-    """Cut an answer into its parts; texts between calls may be empty.
+    """Return the parts of an answer; texts between calls can be empty.
 
     >>> [(part["type"], part["text"]) for part in parts_of("5 pens: <<2+3=5>>5.")]
     [('text', '5 pens: '), ('python', '2+3'), ('python_output', '5'), ('text', '5.')]
@@ -44,7 +44,7 @@ def parts_of(answer: str) -> list[dict[str, str]]:
 
 
 def extract_answer(text: str) -> str | None:
-    """Return the number after the first `#### ` that has one, without commas; None: there is none.
+    """Return the number, without commas, after the first `#### ` followed by one, or None.
 
     >>> extract_answer("so 1,234 in all. #### 1,234")
     '1234'
@@ -70,7 +70,7 @@ def _pieces_of(answer: str) -> Iterator[str]:
 
 
 def _call_of(inner: str) -> tuple[str, str]:
-    """Return (expression, result); the last `=` is between them.
+    """Return (expression, result), which the last `=` separates.
 
     >>> _call_of("a=b=c"), _call_of("3")
     (('a=b', 'c'), ('3', ''))

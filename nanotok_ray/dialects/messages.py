@@ -21,7 +21,7 @@ def messages_of(value: object) -> list[dict[str, Any]]:
     [{'role': 'user', 'content': 'hi'}]
 
     Raises:
-        SourceError: It is not of that shape, or its tool calls are not understood.
+        SourceError: The document has another shape, or its tool calls are not supported.
     """
     messages = value.get("messages") if isinstance(value, dict) else value
     if not isinstance(messages, list):
@@ -54,8 +54,8 @@ def customjson_messages_of(value: object) -> list[dict[str, Any]]:
     """Return the messages of a document.
 
     Raises:
-        AssertionError: nanochat refuses it, in these words.
-        SourceError: A message is no object.
+        AssertionError: nanochat rejects the document, with the same message.
+        SourceError: A message is not an object.
     """
     if not isinstance(value, list):
         text = f"Expected list of messages, got {type(value)}"
@@ -84,13 +84,13 @@ def _check(message: object, number: int) -> None:
 
 
 def pairs_messages_of(value: object) -> list[dict[str, Any]]:
-    """Return the messages of a document; `completion` is read where there is no `response`.
+    """Return the messages of a document; `completion` is read if there is no `response`.
 
     >>> pairs_messages_of({"prompt": "hi", "completion": "hello"})
     [{'role': 'user', 'content': 'hi'}, {'role': 'assistant', 'content': 'hello'}]
 
     Raises:
-        SourceError: It is not of that shape.
+        SourceError: The document does not have this shape.
     """
     document = object_of(value)
     messages = [
@@ -108,7 +108,7 @@ SPEAKERS: Final = {
     "gpt": "assistant",
     "assistant": "assistant",
 }
-"""The role of each speaker that is understood."""
+"""The role of each known speaker."""
 
 
 def sharegpt_messages_of(value: object) -> list[dict[str, Any]]:
@@ -119,8 +119,8 @@ def sharegpt_messages_of(value: object) -> list[dict[str, Any]]:
     [{'role': 'system', 'content': 'Be kind.'}, {'role': 'user', 'content': 'hi'}]
 
     Raises:
-        SourceError: It is not of that shape, a speaker is unknown, or two things are its system
-            message.
+        SourceError: The document has another shape, a speaker is unknown, or there are two system
+            messages.
     """
     document = object_of(value)
     turns = list_of(document, "conversations")

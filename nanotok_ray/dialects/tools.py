@@ -1,7 +1,7 @@
-"""Tool calls in OpenAI's form, as the parts that `chat.layout` takes.
+"""Tool calls in OpenAI's form, converted to the parts that `chat.layout` accepts.
 
-Each call of `python` becomes a part, and its answer the part after it, within one turn of the
-assistant. Messages without calls are unchanged; ambiguous calls are refused.
+Each call of `python` becomes a part, and its answer becomes the next part, within one turn of the
+assistant. Messages without calls are unchanged; ambiguous calls are rejected.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ def calls_as_parts(messages: list[Message]) -> list[Message]:
     """Return messages in which tool calls and their answers are parts of the assistant's turns.
 
     Raises:
-        SourceError: A call is not understood, or not answered right after it.
+        SourceError: A call is not supported, or its answer does not follow directly.
     """
     if not any(_calls_of(message, number) for number, message in enumerate(messages)):
         return messages
@@ -38,7 +38,7 @@ def calls_as_parts(messages: list[Message]) -> list[Message]:
 
 
 def _calls_of(message: Message, number: int) -> list[Any]:
-    """Return the calls of a message, none if it is not the assistant's."""
+    """Return the calls of a message, or no calls if the message is not the assistant's."""
     if message["role"] != "assistant":
         return []
     if message.get("function_call") is not None:
@@ -52,7 +52,7 @@ def _calls_of(message: Message, number: int) -> list[Any]:
 
 
 def _turn(messages: list[Message], position: int) -> tuple[list[Any], int]:
-    """Return (parts, position after it) of the turn that begins with a message with calls."""
+    """Return the parts of a turn that begins with a message with calls, and the position after."""
     parts = _parts_of_content(messages[position], position, with_empty=False)
     while calls := _calls_of(messages[position], position):
         for call in calls:
@@ -69,7 +69,7 @@ def _turn(messages: list[Message], position: int) -> tuple[list[Any], int]:
 
 
 def _parts_of_content(message: Message, number: int, *, with_empty: bool) -> list[Any]:
-    """Return what a message says beside its calls, as parts."""
+    """Return the content of a message, without its calls, as parts."""
     content = message.get("content")
     if isinstance(content, list):
         return list(content)
@@ -99,7 +99,7 @@ def _call_of(call: object) -> tuple[str, str]:
 
 
 def _code_of(name: str, arguments: object) -> str:
-    """Return the code among the arguments of a call, which may be spelled as JSON."""
+    """Return the code among the arguments of a call, which can be a JSON string."""
     if isinstance(arguments, str):
         try:
             arguments = value_of_text(arguments)
@@ -119,7 +119,7 @@ def _refused(name: str, why: str) -> SourceError:
 
 
 def _answer_of(messages: list[Message], position: int, name: str) -> str:
-    """Return what the tool put out for a call, which the message at this position must say."""
+    """Return the output of the tool for a call, which the message at this position must hold."""
     if position == len(messages):
         raise SourceError(f"tool call has no answer: {quoted(name)} is followed by no message")
     message = messages[position]

@@ -1,8 +1,9 @@
-"""Reading shards back: documents by global index, and batches for trainers.
+"""Reading shards: documents by global index, and batches for trainers.
 
-Input is a finished output, local or on a remote store. Output is ids, masks and image positions,
-by document or packed into rows with an exact state to resume from. Reading documents needs numpy
-only; the names that pack rows need the compiled core and are loaded when they are first used.
+The input is a finished output, local or on a remote store. The results are ids, masks and image
+positions, by document or packed into rows, with a state from which a loader resumes exactly.
+Reading documents requires only numpy. The classes that pack rows require the compiled core and are
+loaded when they are first used.
 """
 
 from typing import TYPE_CHECKING

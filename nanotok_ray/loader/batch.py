@@ -1,4 +1,4 @@
-"""A batch: arrays for a trainer, image positions, and what packing cost."""
+"""A batch: arrays for a trainer, positions of images, and reports of packing."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -28,11 +28,11 @@ class Segments:
     documents: Numbers
     """The global index of the document of each segment."""
     starts: Numbers
-    """Where each begins in its document, in tokens."""
+    """The first token of each segment, relative to the start of its document."""
     lengths: Numbers
-    """The number of tokens of each."""
+    """The number of tokens of each segment."""
     rows: Numbers
-    """Segments `rows[i]` to `rows[i + 1]` are row i: one number more than there are rows."""
+    """Segments `rows[i]` to `rows[i + 1]` form row i; one element more than the number of rows."""
 
     @property
     def num_rows(self) -> int:
@@ -40,7 +40,7 @@ class Segments:
         return len(self.rows) - 1
 
     def part(self, start: int, stop: int) -> "Segments":
-        """Return the segments of neighbouring rows, as views where that can be."""
+        """Return the segments of rows `start` up to `stop`, as views where possible."""
         first, last = int(self.rows[start]), int(self.rows[stop])
         return Segments(
             documents=self.documents[first:last],
@@ -50,7 +50,7 @@ class Segments:
         )
 
     def reordered(self, order: Numbers) -> "Segments":
-        """Return the rows in another order, (rows,) numbers of rows.
+        """Return the rows in another order, given as an array of row numbers, (rows,).
 
         >>> documents = np.array([4, 5, 6], dtype=np.int64)
         >>> rows = np.array([0, 2, 3], dtype=np.int64)
@@ -71,7 +71,7 @@ class Segments:
 
     @classmethod
     def joined(cls, parts: Sequence["Segments"]) -> "Segments":
-        """Return the rows of all parts, one after the other.
+        """Return the rows of all parts, concatenated.
 
         >>> Segments.joined([]).rows.tolist()
         [0]
@@ -96,26 +96,26 @@ class Batch:
     inputs: Cells
     """(rows, length), int32 or int64."""
     targets: Cells
-    """As `inputs`: the token after each; -1 where none is to be learned."""
+    """Same shape and type as `inputs`: the token after each input, -1 where none is trained on."""
     segments: Segments
-    """Which stretches of which documents the rows are made of."""
+    """The stretches of documents in each row."""
     state: dict[str, Any]
-    """Where to go on after this batch: what `load_state_dict` takes. JSON-able."""
+    """The state after this batch, for `load_state_dict`. JSON-able."""
     epoch: int | None = None
-    """How often all documents had been taken before those of the last row; None in a mixture."""
+    """The number of complete epochs before the documents of the last row; None for a mixture."""
 
 
 def images_in(shards: Shards, batch: Batch) -> Numbers:
     """Find the image tokens of a batch, so that the output of an image encoder can replace them.
 
     Args:
-        shards: those that the batch is of.
-        batch: of a loader.
+        shards: the shards that the batch was made from.
+        batch: a batch of a loader.
 
     Returns:
-        int64 (m, 5), by row and column: row, the first column of the inputs that is a token of the
-        image and the first that is none any more, document, number of the image in its document.
-        Of an image that the packing cut (never `conversations`), what of it is in the row.
+        int64 (m, 5), ordered by row and column: row, the first input column of the image, the
+        column after its last, document, number of the image in its document. If the packing cut an
+        image (never with `conversations`), the columns are those of its part in the row.
     """
     segments, length = batch.segments, batch.inputs.shape[1]
     found: list[tuple[int, int, int, int, int]] = []
@@ -137,13 +137,13 @@ def images_in(shards: Shards, batch: Batch) -> Numbers:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StreamUse:
-    """What was taken of a stream: of one source of a mixture, or of all documents."""
+    """The use of a stream, which is one source of a mixture, or all documents."""
 
     name: str
     documents: int
     tokens: int
     epochs: float
-    """How often all its documents were taken: 0.5 is half of them once, 3.0 all of them thrice."""
+    """Uses of its documents: 0.5 means half of them once, 3.0 means all of them three times."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,18 +156,18 @@ class PackingReport:
 
     rows: int = 0
     tokens: int = 0
-    """Tokens that stand in rows, each counted once."""
+    """Tokens in rows, each counted once."""
     padding: int = 0
-    """Cells of the rows that hold none."""
+    """Cells of the rows without a token."""
     cropped_tokens: int = 0
-    """Tokens of documents that stand in rows, which themselves stand in none."""
+    """Tokens that are in no row although other tokens of their document are."""
     documents: int = 0
     cut_documents: int = 0
     """Documents that lie in more than one row or stretch, or of which tokens were cropped."""
     dropped_documents: int = 0
-    """Documents of which no token stands in a row, though they have some."""
+    """Documents that have tokens, none of which is in a row."""
     groups: int = 0
-    """Packing groups; of nanochat's packing, row groups."""
+    """Packing groups, or row groups for nanochat's packing."""
 
     @property
     def utilisation(self) -> float:
@@ -175,7 +175,7 @@ class PackingReport:
         return self.tokens / cells if (cells := self.tokens + self.padding) else 1.0
 
     def __add__(self, other: "PackingReport") -> "PackingReport":
-        """Return the totals of both."""
+        """Return the sum of both reports."""
         mine, others = asdict(self), asdict(other)
         return PackingReport(**{name: mine[name] + others[name] for name in mine})
 

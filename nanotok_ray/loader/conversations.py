@@ -15,19 +15,19 @@ from nanotok_ray.loader.settings import MAX_LENGTH, TooLong, check_too_long, who
 from nanotok_ray.loader.shards import Shards
 
 Conversation = tuple[Sequence[int], Sequence[int]]
-"""Ids and their mask: 1 where a token is to be learned."""
+"""Ids and their mask: 1 for a token that is trained on."""
 IGNORED = -1
-"""The target where nothing is to be learned."""
+"""The target of a position that is not trained on."""
 
 
 class StoredConversations(Sequence[Conversation]):
     """The conversations of shards, in their order."""
 
     def __init__(self, shards: Shards) -> None:
-        """Take shards whose sources all are chats.
+        """Check that all sources of the shards are chats.
 
         Raises:
-            PackingError: One is not.
+            PackingError: A source is not a chat source.
         """
         kinds = shards.manifest["kinds"]
         if others := [name for name in shards.ranges() if kinds[name] != "chat"]:
@@ -50,19 +50,19 @@ class StoredConversations(Sequence[Conversation]):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConversationSettings:
-    """What decides which conversation stands in which row."""
+    """The settings that determine the conversations of each row."""
 
     batch_size: int
-    """Rows of a batch of one rank; nanochat's device_batch_size."""
+    """Number of rows of a batch of one rank; nanochat's device_batch_size."""
     length: int
     """Inputs of a row, in tokens; nanochat's max_seq_len."""
     buffer_size: int = 100
-    """Conversations to choose from."""
+    """Number of conversations to choose from."""
     max_tokens: int = 2048
-    """Longer ones are too long even where a row has room, as in nanochat."""
+    """Maximum length of a conversation, even if a row has more room, as in nanochat."""
     too_long: TooLong = "crop"
-    """Whether a conversation with more than `max_tokens` or length + 1 tokens is cropped to these
-    or left out."""
+    """Whether a conversation with more than `max_tokens` or length + 1 tokens is cropped to this
+    number or skipped."""
     rank: int = 0
     world_size: int = 1
 
@@ -80,21 +80,21 @@ class ConversationSettings:
 
     @property
     def capacity(self) -> int:
-        """Tokens of a row: its inputs, and the target of the last one."""
+        """The number of tokens of a row: its inputs, and the target of the last input."""
         return self.length + 1
 
     @property
     def limit(self) -> int:
-        """Tokens of a conversation that is not too long."""
+        """The maximum number of tokens of a conversation that is not too long."""
         return min(self.max_tokens, self.capacity)
 
 
 class ConversationLoader:
     """Batches of whole conversations, without end.
 
-    The rule is nanochat's: for each place in a row the largest buffered conversation that fits is
-    taken, the first of equals; where none fits, the row ends in padding without targets. Two things
-    differ, so that no row is without targets, of which the mean loss is NaN:
+    The rule is nanochat's: each place in a row gets the largest buffered conversation that fits,
+    the first one of equal size. If none fits, the row ends in padding without targets. Two rules
+    differ, so that no row lacks targets, because the mean loss of such a row is NaN:
 
     - A conversation that fits into no row is cropped, or left out (`too_long`). In nanochat it
       stays in the buffer for ever, until only such are there and all rows are padding.
@@ -121,7 +121,7 @@ class ConversationLoader:
         self._cursor = settings.rank % len(conversations)
         self._left_out_in_turn = 0
         self.consumed = settings.rank
-        """Conversations that stand in rows or were left out, of all ranks, as nanochat counts."""
+        """Conversations of all ranks that are in rows or were skipped, as nanochat counts them."""
         self.epoch = 1
         """The pass over all conversations that the buffer is filled from."""
         self.batches = 0
@@ -129,7 +129,7 @@ class ConversationLoader:
         self.cropped = 0
         """Conversations so far that were cropped."""
         self.left_out = 0
-        """Conversations so far that were left out."""
+        """Conversations so far that were skipped."""
 
     def __iter__(self) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
         """Yield batches without end."""
@@ -137,10 +137,10 @@ class ConversationLoader:
             yield self.next_batch()
 
     def next_batch(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return inputs and targets, (batch_size, length) int64; -1 where nothing is to be learned.
+        """Return inputs and targets, (batch_size, length) int64; -1 marks ignored targets.
 
         Raises:
-            PackingError: A whole pass has no conversation with anything to be learned.
+            PackingError: A whole pass has no conversation with targets.
         """
         rows, capacity = self._settings.batch_size, self._settings.capacity
         ids = np.full((rows, capacity), self._pad, dtype=np.int64)
@@ -156,7 +156,7 @@ class ConversationLoader:
         return ids[:, :-1], np.where(masks[:, 1:], ids[:, 1:], IGNORED)
 
     def _next_that_fits(self, room: int) -> Conversation | None:
-        """Take the largest that fits from the buffer; None: there is none."""
+        """Remove and return the largest conversation of the buffer that fits, or None."""
         if not room:
             return None
         self._refill()
@@ -177,7 +177,7 @@ class ConversationLoader:
                 self._buffer.append(found)
 
     def _read(self) -> Conversation | None:
-        """Return the next conversation as it will stand in a row; None: it is left out."""
+        """Return the next conversation as it is packed, or None if it is skipped."""
         ids, mask = self._conversations[self._cursor]
         self._cursor += self._settings.world_size
         if self._cursor >= len(self._conversations):

@@ -1,7 +1,7 @@
-"""The files of an output folder, as a reader wants them: whole, or mapped and cut.
+"""Reading the files of an output folder, whole or in parts.
 
-Takes names inside the folder and the sizes that shards.idx says; gives bytes. A local folder is
-read here, with numpy alone. Does not know what files hold.
+Files are opened by their names in the folder and their sizes in shards.idx. This module reads a
+local folder, and requires only numpy. It does not interpret the contents of files.
 """
 
 import errno
@@ -21,14 +21,14 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class Stored(Protocol):
-    """One file of known size, of which parts are read."""
+    """A file of known size, of which parts can be read."""
 
     @property
     def whole(self) -> Bytes | None:
-        """All of it as a view that costs no memory, None where that cannot be."""
+        """The whole file as a view that uses no memory, or None if the file cannot be mapped."""
 
     def part(self, start: int, stop: int) -> Bytes:
-        """Return its bytes from `start` up to `stop`.
+        """Return the bytes of the file from `start` up to `stop`.
 
         Raises:
             CorruptOutputError: the file is not the one that was opened.
@@ -46,21 +46,23 @@ class Files(Protocol):
         """Return all bytes of a file.
 
         Raises:
-            FileNotFoundError: there is none.
-            CorruptOutputError: it has more than `limit` bytes, or lies outside of the folder.
+            FileNotFoundError: the file does not exist.
+            CorruptOutputError: the file has more than `limit` bytes, or is outside of the folder.
         """
 
     def open(self, name: str, num_bytes: int, *, content: str, at_once: bool = False) -> Stored:
         """Open a file.
 
         Args:
-            name: its name in the folder.
-            num_bytes: the size that it must have.
-            content: what no file of other bytes has, in any output: a name for copies of it.
-            at_once: all of it will be wanted.
+            name: the name of the file in the folder.
+            num_bytes: the size that the file must have.
+            content: a name for copies of the file, which no file with other bytes has in any
+                output.
+            at_once: whether the whole file will be read.
 
         Raises:
-            CorruptOutputError: it is missing or has another size; of a URL, by `Stored.part`.
+            CorruptOutputError: the file is missing or has another size. At a URL, `Stored.part`
+                raises it instead.
         """
 
 
@@ -72,11 +74,11 @@ class Mapped:
 
     @property
     def whole(self) -> Bytes:
-        """All of it."""
+        """The whole file as a view."""
         return self._data
 
     def part(self, start: int, stop: int) -> Bytes:
-        """Return a view."""
+        """Return a view of the bytes from `start` up to `stop`."""
         return self._data[start:stop]
 
 
@@ -85,7 +87,7 @@ class LocalFiles:
 
     def __init__(self, root: str) -> None:
         self._root = Path(root)
-        self._folders: dict[str, str] = {}  # that were seen to lie in the root
+        self._folders: dict[str, str] = {}  # folders that were checked to be inside the root
 
     @property
     def url(self) -> str:
@@ -123,7 +125,7 @@ class LocalFiles:
             )
 
     def _open(self, name: str) -> int:
-        """Open a file that lies in the root; a thousand shards are opened a second, and more."""
+        """Open a file inside the root; fast, because readers can open 1,000 shards per second."""
         folder, _, last = name.rpartition("/")
         if not is_inner_name(last) or folder not in self._folders:
             path_inside(self._root, name)
@@ -139,6 +141,6 @@ class LocalFiles:
 
 def map_file(file: io.RawIOBase, num_bytes: int) -> Bytes:
     """Map an open file of a known size."""
-    if num_bytes == 0:  # of which there is no map
+    if num_bytes == 0:  # an empty file cannot be mapped
         return np.zeros(0, dtype=np.uint8)
     return np.memmap(file, dtype=np.uint8, mode="r", shape=(num_bytes,))

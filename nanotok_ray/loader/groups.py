@@ -1,21 +1,22 @@
-"""A packing group: some documents, and the rows that are made of them.
+"""A packing group: some documents, and the rows that are packed from them.
 
-Documents become segments and a report of what packing cost. Lengths are read, and images where a
-conversation is cropped, but no ids.
+Packing turns documents into segments and a report of lost tokens and padding. It reads lengths, and
+the images of conversations that are cropped, but no ids.
 
-best-fit: rows of length + 1 tokens. Each takes the largest candidate that fits what is left of it;
-if none fits, as much of the longest one as does, and the rest of that one stays a candidate. So no
-token is lost, and only one row of a group may end in padding. All tokens are trained on. Rows made
-so begin with large documents and end with the rests of larger ones, and batches of neighbours would
-be unlike each other: the rows of a group are taken in a random order of the seed, shuffled or not.
+best-fit: rows of length + 1 tokens. Each row takes the largest candidate that fits in the rest of
+the row. If none fits, the row is filled from the longest candidate, whose rest stays a candidate.
+So no token is lost, and only one row of a group can end in padding. All tokens are trained on. The
+rows begin with large documents and end with the rests of larger ones, so that consecutive batches
+would differ systematically. Therefore the rows of a group are used in a random order, which depends
+on the seed, whether or not documents are shuffled.
 
-windows: the documents back to back, cut every `length` tokens, so that every token is an input
-exactly once; rows overlap by the one token that is the last target. Only the last row of a group
-may end in padding, and rows stay in order. All tokens are trained on.
+windows: the documents are concatenated and cut every `length` tokens, so that every token is an
+input exactly once. Consecutive rows overlap by one token, the last target. Only the last row of a
+group can end in padding, and rows stay in order. All tokens are trained on.
 
-conversations: as best-fit, but documents are never cut in two: where none fits, the row ends in
+conversations: same as best-fit, but documents are never split: if none fits, the row ends in
 padding. A document longer than a row is dropped, or cropped to its first length + 1 tokens, fewer
-if an image would be cut. Targets are trained on where the mask of their token is 1.
+if an image would be cut. A target is trained on if the mask of its token is 1.
 """
 
 from collections.abc import Callable
@@ -32,22 +33,22 @@ from nanotok_ray.loader.shards import Shards
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Group:
-    """The rows of a group, and what they cost."""
+    """The rows of a group and their packing report."""
 
     segments: Segments
     report: PackingReport
 
 
 def pack(shards: Shards, documents: Numbers, settings: RowSettings, *, name: str = "") -> Group:
-    """Pack documents, all of which are there from the start.
+    """Pack documents, all of which are candidates from the start.
 
-    Documents without a token are left out.
+    Documents without a token are skipped.
 
     Args:
-        shards: where they are.
-        documents: their global indices.
-        settings: what decides the rows.
-        name: distinguishes the order of the rows from that of other groups.
+        shards: the shards that hold the documents.
+        documents: the global indices of the documents.
+        settings: the settings that determine the rows.
+        name: distinguishes the order of the rows from the order in other groups.
     """
     group = _PACKINGS[settings.packing](shards, documents, settings)
     if settings.packing == "windows":
@@ -110,7 +111,7 @@ _PACKINGS: dict[str, Callable[[Shards, Numbers, RowSettings], Group]] = {
 
 
 def _cropped(shards: Shards, document: int, capacity: int) -> int:
-    """Return how many tokens of a longer document are packed: no image is cut."""
+    """Return the number of tokens of a too long document that are packed: no image is cut."""
     images = shards.images(document)
     if images is None:
         return capacity
@@ -128,7 +129,7 @@ def _group(
     cropped_tokens: int = 0,
     dropped_documents: int = 0,
 ) -> Group:
-    """Return what the core packed: of each segment its document's place, start and length; rows."""
+    """Return the group that the core packed, from each segment's document, start and length."""
     indexes, starts, lengths, rows = packed
     num_rows = len(rows) - 1
     segments = Segments(

@@ -1,4 +1,4 @@
-"""The loader: rows dealt out to ranks in batches, with a state to resume from."""
+"""The loader, which distributes packed rows to ranks in batches and can resume from a state."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -34,17 +34,17 @@ _COUNTS = tuple(field.name for field in fields(PackingReport))
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StateFrame:
-    """What all states of a loader have in common."""
+    """The part that all states of a loader have in common."""
 
     fingerprint: str
-    """Of the shards."""
+    """The fingerprint of the shards."""
     settings: Mapping[str, Any]
-    """What decides the rows."""
+    """The settings that determine the rows."""
     streams: Sequence[str]
-    """Their names."""
+    """The names of the streams."""
 
     def pack(self, position: Position) -> dict[str, Any]:
-        """Return the state of a position."""
+        """Return the state for a position."""
         return {
             "format": STATE_FORMAT,
             "fingerprint": self.fingerprint,
@@ -58,7 +58,7 @@ class StateFrame:
         }
 
     def unpack(self, state: Mapping[str, Any]) -> tuple[Taken, int, PackingReport]:
-        """Return documents taken of each stream, rows taken of the group after them, and totals.
+        """Return the documents taken per stream, the rows taken of the next group, and totals.
 
         Raises:
             PackingError: the state is damaged, or belongs to other shards or settings.
@@ -98,7 +98,7 @@ class StateFrame:
 
 
 def _setting(value: object) -> str:
-    """Return a setting of a state as an error may show it, whatever was loaded."""
+    """Return a setting of a state, of any type, as text for an error."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{name!r}: {format_value(item)}' for name, item in value.items())}}}"
     return format_value(value)
@@ -107,7 +107,7 @@ def _setting(value: object) -> str:
 def _counts(
     state: Mapping[str, Any], key: str, names: Sequence[str], *, only: bool = True
 ) -> dict[str, int]:
-    """Return whole numbers by name."""
+    """Return the counts of a state by name; raise PackingError if one is not a whole number."""
     found = state.get(key)
     if not isinstance(found, Mapping) or (only and set(found) != set(names)):
         raise PackingError(f"{key} of the state is not {', '.join(names)}; it was modified")
@@ -123,8 +123,8 @@ def _counts(
 class Loader:
     """Batches of packed rows.
 
-    Planning reads the lengths of documents; ids are read for the rows of this rank alone. A loader
-    is an iterator: `iter` goes on where it is. It is not for several threads at a time.
+    Planning reads the lengths of documents; ids are read only for the rows of this rank. `iter`
+    continues at the current position. A loader must not be used by several threads at a time.
     """
 
     def __init__(
@@ -146,28 +146,31 @@ class Loader:
         world_size: int = 1,
         dtype: npt.DTypeLike = np.int32,
     ) -> None:
-        """Check the settings; nothing is read but how many documents and tokens there are.
+        """Check the settings; only the numbers of documents and tokens are read.
 
         Args:
             shards: the documents.
-            batch_size: rows that one rank takes at a time, B.
-            length: inputs of a row, T.
-            packing: how rows are made of documents: best-fit and windows lose no token and train
-                on all; conversations keeps documents whole and trains where masks say so.
-            shuffle: in which order an epoch takes documents: as they lie, or shuffled each by
-                itself ("document"), or blocks of neighbours ("block"), anew in each epoch.
-            seed: of the shuffle, and of the order of rows in a group (but of windows).
-            block_documents: documents of a block.
-            weights: by source, shares of tokens, which need not sum to 1. Other sources are left
-                out. Shares are of the tokens of documents, also of those that are cropped.
-            group_documents: documents that are packed together. More of them fit rows better.
-            epochs: how often all documents are taken, None for no end.
-            drop_last: leave out the last batch if it has no full share for every rank; else ranks
-                take what there is of theirs, which may be fewer rows, or no batch.
-            too_long: what becomes of conversations longer than length + 1 tokens.
-            rank: which share of each batch is taken.
-            world_size: how many ranks there are, W.
-            dtype: of arrays that the loader makes, int32 or int64.
+            batch_size: number of rows of a batch of one rank, B.
+            length: number of inputs of a row, T.
+            packing: how documents are packed into rows: "best-fit" and "windows" lose no token and
+                train on all tokens; "conversations" keeps documents whole and trains on the tokens
+                that their masks select.
+            shuffle: the order of documents in an epoch: None for the order of the shards,
+                "document" to shuffle documents, "block" to shuffle blocks of consecutive
+                documents. Each epoch is shuffled anew.
+            seed: seed of the shuffle and, except with "windows", of the order of rows in a group.
+            block_documents: number of documents of a block.
+            weights: the share of tokens of each source; the shares need not sum to 1. Sources
+                without a weight are skipped. The tokens of a document that is cropped all count.
+            group_documents: number of documents that are packed together. Larger groups fill rows
+                better.
+            epochs: number of times that all documents are used, None for no end.
+            drop_last: skip the last batch if it is not full for every rank; otherwise each rank
+                receives its part of the remaining rows, which can be fewer than B rows or none.
+            too_long: whether conversations longer than length + 1 tokens are cropped or dropped.
+            rank: the rank of this loader, which selects its share of each batch.
+            world_size: number of ranks, W.
+            dtype: data type of arrays that the loader creates, int32 or int64.
 
         Raises:
             PackingError: a setting is out of its range, or there is nothing to pack.
@@ -210,20 +213,20 @@ class Loader:
         self._position = self._stream.start()
 
     def __iter__(self) -> Iterator[Batch]:
-        """Yield the batches from here on."""
+        """Yield the batches from the current position on."""
         while (batch := self.next_batch()) is not None:
             yield batch
 
     def next_batch(self, into: Arrays | None = None) -> Batch | None:
-        """Return the next batch, None at the end.
+        """Return the next batch, or None at the end.
 
         Args:
-            into: inputs and targets to fill, both int32 or both int64, C-contiguous, (B, T). Of a
-                short last batch their first rows are filled, and the batch holds views of those.
+            into: inputs and targets to fill, both int32 or both int64, C-contiguous, (B, T). A
+                short last batch fills only their first rows and holds views of these rows.
 
         Raises:
-            PackingError: `into` cannot take a batch; no document makes a row.
-            CorruptOutputError: a shard is not what its index says.
+            PackingError: `into` cannot hold a batch, or no document yields a row.
+            CorruptOutputError: a shard disagrees with its index.
         """
         size, length = self._dealt.batch_size, self._settings.length
         if into is not None:
@@ -244,7 +247,7 @@ class Loader:
         return Batch(inputs=inputs, targets=targets, segments=segments, state=state, epoch=epoch)
 
     def skip_batches(self, count: int) -> int:
-        """Skip up to so many batches without reading ids; return how many there were."""
+        """Skip up to `count` batches without reading ids, and return the number skipped."""
         for skipped in range(count):
             found, self._position = self._next()
             if not found:
@@ -266,18 +269,19 @@ class Loader:
         self._position = self._stream.at(*self._frame.unpack(state))
 
     def plan(self, tokens: int) -> tuple[PackingReport, list[StreamUse]]:
-        """Return what packing the first documents that hold so many tokens costs; take none.
+        """Return the report of packing the first documents that hold `tokens` tokens.
 
-        The last of them may bring it a little above `tokens`, and ends the last packing group. Also
-        returned is what these documents are of each source of `weights`.
+        The position of the loader does not change. The last document can exceed `tokens` a little,
+        and ends the last packing group. The second result is the use of each source of `weights`
+        by these documents.
 
         Raises:
-            PackingError: none of them makes a row.
+            PackingError: none of these documents yields a row.
         """
         return self._stream.plan(tokens)
 
     def report(self) -> PackingReport:
-        """Return what packing cost, of all groups of which a row was taken or which have none."""
+        """Return the packing report of all groups so far, including groups without rows."""
         return self._position.totals
 
     def __repr__(self) -> str:
@@ -299,12 +303,12 @@ class Loader:
         return found, position
 
     def _rank_segments(self, found: list[Stretch]) -> Segments:
-        """Return the segments of this rank's rows."""
+        """Return the segments of the rows of this rank."""
         start = self._dealt.rank * self._dealt.batch_size
         parts = []
         for stretch in found:
             part = stretch.part(start, start + self._dealt.batch_size)
-            start -= stretch.stop - stretch.start  # counted from the next stretch on
+            start -= stretch.stop - stretch.start  # relative to the next stretch
             if part.num_rows:
                 parts.append(part)
         return Segments.joined(parts)

@@ -1,4 +1,4 @@
-"""Which documents a packing group has: the next of one stream, or of several by weight."""
+"""Selection of a packing group's documents, from one stream or from several by weight."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ from nanotok_ray.loader.shards import Shards
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stream:
-    """Neighbouring documents, all of which an epoch takes once."""
+    """Consecutive documents, each of which is used once in an epoch."""
 
     name: str
-    """Distinguishes its order from those of other streams."""
+    """Distinguishes the order of this stream from the orders of other streams."""
     documents: range
-    """Their global indices."""
+    """The global indices of the documents."""
     settings: RowSettings
 
     def take(self, position: int, count: int) -> Numbers:
-        """Return the documents at so many positions; position // documents is the epoch."""
+        """Return the documents at `count` positions; position // documents is the epoch."""
         size, parts = len(self.documents), []
         while count:
             epoch, start = divmod(position, size)
@@ -46,29 +46,29 @@ class Stream:
 
 
 ALL = "all"
-"""The name of the one stream without weights."""
+"""The name of the only stream if there are no weights."""
 
 _UNIT = 1 << 32
 Taken = tuple[int, ...]
-"""How many documents of each stream were taken."""
+"""The number of documents that were taken from each stream."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mixture:
-    """The streams, and how they are mixed."""
+    """The streams and the ratio in which they are mixed."""
 
     streams: tuple[Stream, ...]
     steps: tuple[int, ...] | None
-    """Of each stream half the time between two documents; None: one stream that has an end."""
+    """Half the time between two documents of each stream; None: a single stream with an end."""
     group_documents: int
 
     @classmethod
     def of(cls, shards: Shards, settings: RowSettings) -> "Mixture":
-        """Find the streams.
+        """Return the mixture of the shards that the settings describe.
 
         Raises:
-            PackingError: there are no documents or no tokens; a weight is of no source that has
-                any.
+            PackingError: there are no documents or no tokens, or a weight names something other
+                than a source with tokens.
         """
         if not shards.num_tokens:
             raise PackingError(
@@ -97,11 +97,11 @@ class Mixture:
 
     @property
     def has_end(self) -> bool:
-        """Whether a number of epochs says where it ends."""
+        """Whether a number of epochs can limit the documents."""
         return self.steps is None
 
     def next_group(self, taken: Taken, *, epochs: int | None = None) -> tuple[Numbers, Taken]:
-        """Return the documents of the next group, and what was taken then; none at the end."""
+        """Return the documents of the next group, none at the end, and the counts after it."""
         if self.steps is None:
             return self._next_of_one(taken[0], epochs)
         due = self._due(taken, self.steps)
@@ -114,11 +114,11 @@ class Mixture:
         return documents, tuple(after)
 
     def epoch(self, taken: Taken) -> int | None:
-        """Return how often all documents were taken before the next group; None in a mixture."""
+        """Return the number of complete epochs before the next group, or None for a mixture."""
         return taken[0] // len(self.streams[0].documents) if self.steps is None else None
 
     def is_whole_epoch(self, before: Taken, after: Taken) -> bool:
-        """Return whether some epoch of each stream lies between the two positions."""
+        """Return whether the two positions enclose a whole epoch of each stream."""
         return all(
             stop - start >= 2 * len(stream.documents)
             for start, stop, stream in zip(before, after, self.streams, strict=True)
@@ -141,8 +141,9 @@ class Mixture:
     def _due(self, taken: Taken, steps: Sequence[int]) -> Numbers:
         """Return the stream of each document of the next group.
 
-        No stream is more than two steps behind the first that is due, so all documents of the group
-        are due within `span`, and times from the first on fit 64 bits.
+        The next document of each stream is due at most two steps after the first due document, so
+        all documents of the group are due within `span`, and times relative to the first fit in
+        64 bits.
         """
         count = self.group_documents
         dues = _dues(taken, steps)
@@ -152,7 +153,7 @@ class Mixture:
         for number, (due, step) in enumerate(zip(dues, steps, strict=True)):
             num_due = min(count, (span - (due - first)) // (2 * step) + 1)
             if num_due > 0:
-                apart = min(2 * step, span)  # of one document alone any number would do
+                apart = min(2 * step, span)  # not used if only one document is due
                 times.append(due - first + apart * np.arange(num_due, dtype=np.int64))
                 numbers.append(np.full(num_due, number, dtype=np.int64))
         order = np.argsort(np.concatenate(times), kind="stable")
@@ -160,12 +161,12 @@ class Mixture:
 
 
 def _dues(taken: Taken, steps: Sequence[int]) -> list[int]:
-    """Return when the next document of each stream is due."""
+    """Return the time at which the next document of each stream is due."""
     return [(2 * number + 1) * step for number, step in zip(taken, steps, strict=True)]
 
 
 def _tokens_of(shards: Shards) -> dict[str, int]:
-    """Return the tokens of each source that has some."""
+    """Return the number of tokens of each source that has tokens."""
     rows = shards.index.rows[shards.rows]
     names = shards.sources
     totals = {

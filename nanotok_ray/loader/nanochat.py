@@ -1,8 +1,8 @@
 """The batches of nanochat's own loader, from shards: the same rows in the same order on every rank.
 
 nanochat's `tokenizing_distributed_data_loader_with_state_bos_bestfit` reads text, encodes it and
-packs it into rows; here the ids are there already, and rows are planned from lengths alone. That
-makes resuming exact: the plan is made again up to where it stopped.
+packs it into rows. Here the ids already exist, and rows are planned from lengths alone. Therefore
+resuming is exact: the plan is repeated up to the position of the state.
 """
 
 import warnings
@@ -35,14 +35,14 @@ STATE_FORMAT = "nanotok-nanochat 1"
 
 
 class ApproximateResumeWarning(UserWarning):
-    """A state does not fit this loader, which goes on about there, as nanochat would."""
+    """A state does not fit the loader, which resumes approximately there, as nanochat does."""
 
 
 class NanochatLoader:
     """The batches of nanochat's loader, without end.
 
-    Rows have `length` + 1 tokens and no padding. For each place in a row the largest buffered
-    document that fits is taken; when none fits, the shortest is cropped and its rest thrown away.
+    Rows have `length` + 1 tokens and no padding. Each place in a row gets the largest buffered
+    document that fits. If none fits, the shortest document is cropped and its rest is discarded.
     """
 
     def __init__(
@@ -62,18 +62,18 @@ class NanochatLoader:
 
         Args:
             shards: documents of one split, all of text from parquet, with `<|bos|>` before each.
-            batch_size: rows of a batch, of this rank alone; nanochat's B.
-            length: inputs of a row, in tokens; nanochat's T.
-            tokenizer_batch_size: documents that are read at a time.
-            buffer_size: documents to choose from.
-            rank: which of the processes this is.
+            batch_size: number of rows of a batch of this rank; nanochat's B.
+            length: number of inputs of a row, in tokens; nanochat's T.
+            tokenizer_batch_size: number of documents that are read at a time.
+            buffer_size: number of documents to choose from.
+            rank: the rank of this process.
             world_size: the number of processes.
             state: see `load_state_dict`.
             dtype: of inputs and targets, int32 or int64.
 
         Raises:
-            PackingError: A setting is out of range, or the shards are not what nanochat reads.
-            CorruptOutputError: Plan or records are not what the manifest names.
+            PackingError: A setting is out of range, or nanochat could not read such documents.
+            CorruptOutputError: The plan or a record is not the one that the manifest names.
         """
         counts = {
             "batch_size": batch_size,
@@ -133,15 +133,16 @@ class NanochatLoader:
         return f"<NanochatLoader: batches of {self._batch_size} x {length}, {self._shards!r}>"
 
     def skip_batches(self, count: int) -> int:
-        """Skip so many batches, of whose documents only lengths are read; return `count`."""
+        """Skip `count` batches, reading only lengths of documents, and return `count`."""
         self._skip(count * self._batch_size)
         return count
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the loader.
 
-        The keys of nanochat's own state are in it, which its own loader takes. With the others
-        every rank goes on exactly from the state of any rank, also with another `batch_size`.
+        The state has the keys of nanochat's own state, so that nanochat's loader accepts it. With
+        the other keys, every rank resumes exactly from the state of any rank, even with another
+        `batch_size`.
         """
         return {
             "format": STATE_FORMAT,
@@ -197,7 +198,7 @@ class NanochatLoader:
         self._skip(state["rows"])
 
     def report(self) -> PackingReport:
-        """Return what packing cost, since the beginning or the `start` of the loaded state."""
+        """Return the packing report since the beginning or the `start` of the loaded state."""
         buffer = self._buffer
         return PackingReport(
             rows=buffer.num_rows,
@@ -220,7 +221,7 @@ class NanochatLoader:
         self._rows = 0
 
     def _refill(self) -> None:
-        """Buffer documents until there are enough of them to choose from."""
+        """Read documents into the buffer until it holds enough to choose from."""
         while self._buffer.needs_documents:
             batch = next(self._batches)
             documents = np.arange(batch.first, batch.first + batch.documents, dtype=np.int64)
@@ -259,7 +260,7 @@ class NanochatLoader:
         self._rows += rows
 
     def _checked(self, position: Position) -> Position:
-        """Refuse a position that no loader of these shards can be at."""
+        """Raise an error if no loader of these shards can reach a position."""
         files = self._reading.groups.files
         if position.pq_idx >= len(files) or (
             position.rg_idx >= max(1, files[position.pq_idx].row_groups)
@@ -284,7 +285,7 @@ class NanochatLoader:
             )
 
     def _check_rows(self, rows: int, start: Position, end: Position) -> None:
-        """Refuse more rows than there are tokens for: their plan would take for ever."""
+        """Raise an error if there are not enough tokens for the rows: planning would not end."""
         passes = max(0, end.epoch - start.epoch + 1)
         limit = passes * self._shards.num_tokens // (self._of_rows["length"] + 1)
         if rows > limit:
@@ -295,7 +296,7 @@ class NanochatLoader:
 
 
 class _Numbering:
-    """Which document each number of the buffer is: runs of neighbours, in the order of reading."""
+    """The document of each number in the buffer, as runs of documents in the order of reading."""
 
     def __init__(self) -> None:
         self.documents = 0
@@ -304,7 +305,7 @@ class _Numbering:
         self._end = -1
 
     def add(self, first: int, documents: int) -> None:
-        """Number documents that were buffered."""
+        """Assign the next numbers to documents that were added to the buffer."""
         if first != self._end:
             if self._runs == self._firsts.shape[1]:
                 self._firsts = np.concatenate([self._firsts, np.zeros_like(self._firsts)], axis=1)
@@ -314,7 +315,7 @@ class _Numbering:
         self.documents += documents
 
     def of(self, numbers: Numbers) -> Numbers:
-        """Return the documents of numbers."""
+        """Return the documents that have the given numbers."""
         firsts = self._firsts[:, : self._runs]
         runs = np.searchsorted(firsts[0], numbers, side="right") - 1
         shifts: Numbers = firsts[1] - firsts[0]

@@ -1,6 +1,6 @@
 """Opening a finished output by its manifest and the shards.idx that the manifest names.
 
-An output without a manifest is refused. No other file is read before a document is requested.
+An output without a manifest is rejected. No other file is read before a document is requested.
 """
 
 import hashlib
@@ -40,23 +40,26 @@ def open_shards(
 ) -> Shards:
     """Open the documents of a finished output folder.
 
-    What is opened can be pickled, for processes that read the same, survives a fork, and may be
-    read by several threads at a time.
+    The result can be pickled for other processes that read the same documents, can be used after a
+    fork, and can be read by several threads at a time.
 
     Args:
         folder: a local folder, as written by the job, or a URL.
         split: train or val.
-        source: a source, or several of them; None for all. They come in the order of the recipe.
-        check_files: read all of a shard when it is opened first, and compare it with its record.
-        cache: of a URL, the folder for blocks that were fetched; None: among the copies of this
-            node, `$NANOTOK_CACHE_DIR` or `~/.cache/nanotok_ray`.
-        cache_bytes: how many bytes of blocks to keep there; None: all of them.
+        source: one source or several; None for all. Documents are in the recipe's order of sources.
+        check_files: read all bytes of a shard when it is first opened, and compare them with its
+            record.
+        cache: for a URL, the folder for fetched blocks; None: the cache folder of this node,
+            `$NANOTOK_CACHE_DIR` or `~/.cache/nanotok_ray`.
+        cache_bytes: the number of bytes of blocks to keep there; None: all blocks.
 
     Raises:
-        IncompleteOutputError: no manifest: the job has not finished, or this is another folder.
-        CorruptOutputError: a file is not what the manifest says.
-        SourceError: no such split or source, or no such cache.
-        TransientIOError: a store failed in a way that may pass; all that reads raises it too.
+        IncompleteOutputError: the manifest is missing: the job has not finished, or the folder is
+            not an output folder.
+        CorruptOutputError: a file does not match the manifest.
+        SourceError: the split or the source does not exist, or the cache cannot be used.
+        TransientIOError: a store failed in a way that can be temporary; reading documents raises it
+            too.
     """
     folder = os.fspath(folder)
     cache = None if cache is None else Path(cache).expanduser().absolute()

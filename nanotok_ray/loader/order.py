@@ -1,4 +1,4 @@
-"""The order in which an epoch takes documents, from a permutation that needs no table."""
+"""The order of the documents of an epoch, computed by a permutation that needs no table."""
 
 import hashlib
 import math
@@ -24,7 +24,7 @@ _HASH_BITS = 40  # of a hash; times a side, of 24 bits at most, they fit 64
 class Permutation:
     """One permutation of the numbers from 0 up to `size`.
 
-    The same arguments produce the same one in every version and on every machine.
+    The same arguments produce the same permutation in every version and on every machine.
 
     >>> own = Permutation(5, seed=1)
     >>> own(np.arange(5)).tolist()
@@ -57,19 +57,19 @@ class Permutation:
         object.__setattr__(self, "_keys", tuple(map(self._key, range(_ROUNDS))))
 
     def __call__(self, numbers: Numbers, *, variants: Numbers | None = None) -> Numbers:
-        """Return where each number goes.
+        """Return the number to which the permutation maps each number.
 
         Args:
             numbers: int64 (n,), each below the size, in any order.
-            variants: int64 (n,), by which of many permutations each number goes; None: all by 0.
+            variants: int64 (n,), for each number, which of many permutations maps it; None: 0.
 
         Raises:
-            IndexError: a number is not of this permutation.
+            IndexError: a number is negative or not below the size.
         """
         return self._walk(numbers, variants, self._forth)
 
     def inverse(self, numbers: Numbers, *, variants: Numbers | None = None) -> Numbers:
-        """Return what goes to each number; arguments and errors as of a call."""
+        """Return the number that maps to each number. Arguments and errors are those of a call."""
         return self._walk(numbers, variants, self._back)
 
     def _key(self, turn: int) -> int:
@@ -107,7 +107,7 @@ class Permutation:
         return [numbers - high * np.uint64(self._sides[0]), high]
 
     def _shift(self, turn: int, other: _Words, tweaks: _Words | None) -> _Words:
-        """Return by how much a side moves in a round: less than its size."""
+        """Return the shift of a side in a round, which is less than the size of the side."""
         keyed = other ^ np.uint64(self._keys[turn])
         hashed = _mixed(keyed if tweaks is None else keyed ^ tweaks)
         size = np.uint64(self._sides[turn % 2])
@@ -115,10 +115,10 @@ class Permutation:
 
 
 def check_numbers(numbers: Numbers, size: int) -> None:
-    """Refuse numbers that are negative or not below a size.
+    """Raise an error if a number is negative or not below a size.
 
     Raises:
-        IndexError: naming the first of them.
+        IndexError: a number is out of range; the error names the first such number.
     """
     if len(numbers) and (int(numbers.min()) < 0 or int(numbers.max()) >= size):
         wrong = numbers[(numbers < 0) | (numbers >= size)][0]
@@ -137,11 +137,11 @@ Shuffle = Literal["document", "block"]
 
 @dataclass(frozen=True, slots=True)
 class DocumentOrder:
-    """The order of so many documents, anew for each epoch if they are shuffled.
+    """The order of a number of documents, which differs in each epoch if they are shuffled.
 
-    Shuffled by block, neighbouring documents stay near each other, which spares disks and stores:
-    the blocks are taken in a random order, and the documents of a block one after the other, in a
-    random order of their own.
+    If blocks are shuffled, documents that are close together stay close together, which reduces
+    the work of disks and stores: blocks follow in a random order, and the documents of a block
+    follow one after the other, in a random order too.
 
     >>> DocumentOrder(5, shuffle="block", block_documents=2, seed=3).at(np.arange(5), 0).tolist()
     [4, 2, 3, 1, 0]
@@ -172,10 +172,12 @@ class DocumentOrder:
             raise PackingError(f"block_documents is {self.block_documents}; it must be at least 1")
 
     def at(self, positions: Numbers, epoch: int) -> Numbers:
-        """Return the document at each position of an epoch, int64 (n,); each document has one.
+        """Return the document at each position of an epoch, int64 (n,).
+
+        Each document is at exactly one position.
 
         Raises:
-            IndexError: there is no such position.
+            IndexError: a position is out of range.
         """
         check_numbers(positions, self.documents)
         if self.shuffle is None:
@@ -188,7 +190,7 @@ class DocumentOrder:
         return Permutation(size, seed=self.seed, epoch=epoch, name=f"{part} {self.name}")
 
     def _by_blocks(self, positions: Numbers, epoch: int) -> Numbers:
-        """Take blocks in permuted order; the last one, which may be short, is at some place too."""
+        """Return documents by blocks in permuted order, including the last block, perhaps short."""
         size = self.block_documents
         short = self.documents % size
         blocks = self._permutation(-(-self.documents // size), epoch, "blocks")
@@ -203,7 +205,7 @@ class DocumentOrder:
         return found
 
     def _within(self, blocks: Permutation, positions: Numbers, epoch: int) -> Numbers:
-        """Return documents as if all blocks were full."""
+        """Return the documents at the positions, under the assumption that all blocks are full."""
         size = self.block_documents
         block_positions = positions // size
         chosen = blocks(block_positions)

@@ -1,4 +1,7 @@
-"""Previews of packing: rows, padding, and tokens that are cut or lost. Reads lengths only."""
+"""Previews of packing: the number of rows, of padding, and of cut or lost tokens.
+
+Only the lengths of documents are read.
+"""
 
 import sys
 import time
@@ -16,15 +19,15 @@ from nanotok_ray.loader.settings import Packing, TooLong
 from nanotok_ray.loader.shards import Shards
 
 ROWS_AT_ONCE = 4096
-"""Rows that are planned at a time."""
+"""Number of rows that are planned at a time."""
 
 BUFFER = 1000
-"""Documents that nanochat's loader chooses from."""
+"""Number of documents that nanochat's loader chooses from."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreviewSettings:
-    """What is planned; see `Loader`."""
+    """The lengths, packings and orders to preview; for the fields see `Loader`."""
 
     lengths: Sequence[int] = (2048,)
     packings: Sequence[Packing | Literal["nanochat"]] = ()
@@ -33,12 +36,14 @@ class PreviewSettings:
     group_documents: int = 4096
     weights: Mapping[str, float] | None = None
     tokens: int | None = None
-    """Tokens of a mixture; None: as many as the shards have."""
+    """Number of tokens of a mixture; None: the number of tokens of the shards."""
     too_long: TooLong = "crop"
 
 
 def preview_packing(shards: Shards, settings: PreviewSettings) -> Iterator[dict[str, Any]]:
-    """Yield the plan of an epoch for each length and packing; one that is impossible says why.
+    """Yield the plan of an epoch for each length and packing.
+
+    The plan of an impossible combination has only the reason, as `problem`.
 
     Raises:
         PackingError: There is no token to pack.
@@ -95,7 +100,7 @@ def _values(report: PackingReport, *, of: int) -> dict[str, Any]:
 
 
 def _nanochat_values(shards: Shards, length: int, settings: PreviewSettings) -> dict[str, Any]:
-    """Plan until documents of the second epoch are read."""
+    """Return the values of nanochat's packing, planned until the second epoch begins."""
     if settings.weights or settings.shuffle:
         raise PackingError("nanochat has its own order; omit the weights and the shuffling")
     kinds = shards.manifest["kinds"]

@@ -1,4 +1,4 @@
-"""Which documents a rank reads, and in which row groups they lie, as nanochat reads them."""
+"""The documents that a rank reads, and their row groups, in nanochat's order."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
@@ -40,7 +40,8 @@ _PLAN: Shape = {
         }
     ]
 }
-"""Of plan.json what is read here. The module that writes it needs pyarrow, this one must not."""
+"""The fields of plan.json that this module reads. It must not import the module that writes
+plan.json, which requires pyarrow."""
 
 _BOS = SPECIAL_TOKENS[0]
 _BOTH_SPLITS = "share"
@@ -59,13 +60,13 @@ class TextFile:
 
 
 class RowGroups:
-    """The row groups of a split: `files` in order, and the documents of each."""
+    """The row groups of a split: `files` in order, and the documents of each row group."""
 
     def __init__(self, shards: Shards) -> None:
         """Read the plan and choose the files that have the split of the shards.
 
         Raises:
-            PackingError: A source is not as nanochat's loader reads one, or there is no document.
+            PackingError: nanochat's loader cannot read such a source, or there is no document.
             CorruptOutputError: plan.json is not the one that the manifest names.
         """
         self._shards = shards
@@ -94,7 +95,7 @@ class RowGroups:
         return np.cumsum(counts)
 
     def _runs(self, file: int, at: int) -> Iterator[tuple[int, int, int]]:
-        """Yield first document, row group and number of documents of each run of a file."""
+        """Yield the first document, row group and number of documents of each run of a file."""
         while at < len(self._filled_shards):
             self._reached = at
             document = int(self._shards.starts[self._filled_shards[at]])
@@ -107,7 +108,7 @@ class RowGroups:
             at += 1
 
     def _first_filled(self, file: int) -> int:
-        """Return which of the shards is the first with documents of a file or a later one."""
+        """Return the position of the first shard with documents of a file or of a later file."""
         for at in (self._reached, self._reached + 1):
             if self._begins(at, file):
                 return at
@@ -122,7 +123,7 @@ class RowGroups:
         return self._map(at)[-1][0]
 
     def _read_map(self, at: int) -> list[tuple[int, int, int]]:
-        """Return file, row group and number of documents of each run of a shard, in order."""
+        """Return the file, row group and number of documents of each run of a shard, in order."""
         shards, position = self._shards, self._filled_shards[at]
         name = shards.name(position)
         source = shards.sources[int(shards.index.rows["source"][shards.rows[position]])]
@@ -188,7 +189,7 @@ def _files(shards: Shards, plan: Mapping[str, Any]) -> list[TextFile]:
 def _check_source(
     name: str, manifest: Mapping[str, Any], planned: Mapping[str, Any] | None
 ) -> None:
-    """Refuse a source that nanochat's loader could not have read to the same ids."""
+    """Raise an error if nanochat's loader could not produce the same ids from a source."""
     if planned is None:
         raise CorruptOutputError(f"{MANIFEST_NAME} has a source {name!r}, {PLAN_NAME} has none")
     kind, settings = manifest["kinds"][name], manifest["settings"][name]
@@ -216,28 +217,28 @@ _FIELDS = ("pq_idx", "rg_idx", "epoch")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Position:
-    """A row group that has been read from, as nanochat's state names it."""
+    """A row group that has been read from, with the names of nanochat's state."""
 
     pq_idx: int = 0
-    """The file, by its number in the split."""
+    """The number of the file in the split."""
     rg_idx: int = 0
-    """The row group of that file."""
+    """The number of the row group in that file."""
     epoch: int = 1
-    """The pass over all files, from 1 on."""
+    """The number of the pass over all files, from 1 on."""
 
     def to_dict(self) -> dict[str, int]:
-        """Return nanochat's state."""
+        """Return the position in the form of nanochat's state."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Self":
-        """Take nanochat's state; one of its older versions has no epoch.
+        """Read nanochat's state. A state of an older version of nanochat has no epoch.
 
         >>> Position.from_dict({"pq_idx": 3, "rg_idx": 1})
         Position(pq_idx=3, rg_idx=1, epoch=1)
 
         Raises:
-            PackingError: It is none.
+            PackingError: `values` is not such a state.
         """
         if not isinstance(values, Mapping):
             raise PackingError(
@@ -254,29 +255,29 @@ class Position:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DocumentBatch:
-    """Neighbouring documents of one row group."""
+    """Consecutive documents of one row group."""
 
     first: int
-    """Global index of the first."""
+    """Global index of the first document."""
     documents: int
     position: Position
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RankBatches:
-    """What one rank of several reads."""
+    """The document batches that one of several ranks reads."""
 
     groups: RowGroups
     rank: int
     world_size: int
     size: int
-    """Most documents of a batch."""
+    """Maximum number of documents of a batch."""
 
     def after(self, start: Position | None) -> Iterator[DocumentBatch]:
-        """Yield all batches after the row group `start`, which is skipped whole; None: all.
+        """Yield all batches after the row group `start`, or all batches if `start` is None.
 
         Raises:
-            PackingError: A pass over all files had no document for this rank.
+            PackingError: A pass over all files has no document for this rank.
         """
         for first, stop, position in self._groups(start):
             for at in range(first, stop, self.size):
@@ -284,7 +285,7 @@ class RankBatches:
                 yield DocumentBatch(first=at, documents=documents, position=position)
 
     def _groups(self, start: Position | None) -> Iterator[tuple[int, int, Position]]:
-        """Yield first document, end and place of each row group that has documents."""
+        """Yield the first document, the end and the position of each non-empty row group."""
         epoch = 1 if start is None else start.epoch
         if start is not None:
             yield from self._after_in_pass(start)
@@ -300,8 +301,8 @@ class RankBatches:
             epoch += 1
 
     def _after_in_pass(self, start: Position) -> Iterator[tuple[int, int, Position]]:
-        """Yield the rest of the pass that a former loader was in."""
-        # Whoever stopped, all ranks go on behind the W row groups that were read at that time.
+        """Yield the row groups that remain in the pass of the loader that saved `start`."""
+        # Whichever rank saved `start`, all ranks continue after the W row groups of that step.
         following = (start.rg_idx // self.world_size + 1) * self.world_size + self.rank
         yield from self._of_file(start.pq_idx, following, start.epoch)
         for file in range(start.pq_idx + 1, len(self.groups.files)):

@@ -1,4 +1,4 @@
-"""Files of an output on a remote store, in blocks that the processes of a node share."""
+"""Files of an output on a remote store, read in blocks that the processes of a node share."""
 
 import errno
 import os
@@ -28,22 +28,22 @@ CACHE_VARIABLE = "NANOTOK_CACHE_DIR"
 
 _SUFFIX = ".block"
 _BLOCK_NAME = re.compile(r"[0-9a-f]{64}-.*\.block(\.[0-9a-f]{32}\.tmp)?")
-"""The names of files here, whole or being written: a folder may hold files of others too."""
+"""The names of complete and of unfinished blocks; a folder can hold other files too."""
 
-_ABANDONED_SECONDS = 3600  # after so long nobody writes on a file
+_ABANDONED_SECONDS = 3600  # an unfinished file of this age is abandoned
 
 _SHARE = 16
-"""The limit divided by this is how much is written, and at least removed, between two checks."""
+"""A check follows each limit / _SHARE bytes written, and removes at least as many if needed."""
 
 
 class BlockCache:
-    """The blocks in one folder, of which those that were not used for longest are removed."""
+    """The blocks in one folder, of which the least recently used are removed."""
 
     def __init__(self, folder: Path, *, max_bytes: int | None = None) -> None:
-        """Take a folder that is there; and how many bytes to keep in it, None: all.
+        """Use an existing folder and keep at most `max_bytes` in it, or all blocks if None.
 
-        Each process checks the total from time to time: together they may pass the limit by
-        a sixteenth of it for each.
+        Each process checks the total from time to time, so that N processes can exceed the limit by
+        N sixteenths of it.
         """
         self.folder = folder
         self._max_bytes = max_bytes
@@ -52,7 +52,7 @@ class BlockCache:
         self._found: int | None = None  # at its last check
 
     def get(self, name: str, num_bytes: int) -> Bytes | None:
-        """Map a block and mark it as used; None if there is none of this size."""
+        """Map a block and mark it as used. Return None if no block has this name and size."""
         path = self._path(name)
         try:
             with path.open("rb", buffering=0) as file:
@@ -120,7 +120,7 @@ class BlockCache:
         return total
 
     def _files(self) -> Iterator[tuple[int, str, int]]:
-        """Yield when each file here was used last, its path and its size; none being written."""
+        """Yield the time of last use, path and size of each complete block in the folder."""
         abandoned = time.time() - _ABANDONED_SECONDS
         for folder in sorted(self.folder.glob("[0-9a-f][0-9a-f]")):
             with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
@@ -133,10 +133,10 @@ class BlockCache:
 
 
 def cache_below(folder: Path) -> Path:
-    """Make the folder of a cache.
+    """Create the folder of a cache.
 
     Raises:
-        SourceError: it cannot be made, or not be written to.
+        SourceError: the folder cannot be created or written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -152,14 +152,14 @@ def cache_below(folder: Path) -> Path:
 
 BLOCK_BYTES = 4 << 20
 _RECENT = 16
-"""Blocks that stay mapped."""
+"""Maximum number of blocks that stay mapped."""
 _HANDLES = 4
-"""Files that stay open on the store: each handle holds the bytes it fetched last."""
+"""Maximum number of files that stay open on the store: each handle holds its last fetched bytes."""
 _READ_AHEAD_BYTES = 256 << 10  # by fsspec, behind what is asked of it: the least that it takes well
 
 
 def cache_folder() -> Path:
-    """Return the folder of this node's copies, making it if need be.
+    """Return the folder of this node's copies, and create it if necessary.
 
     $NANOTOK_CACHE_DIR, else $XDG_CACHE_HOME/nanotok_ray, else ~/.cache/nanotok_ray; if it cannot be
     written to, a folder of this user's own among the temporary files.
@@ -191,7 +191,7 @@ def _candidates() -> Iterator[tuple[Path, bool]]:
 
 
 class RemoteFiles:
-    """The files of a folder on a remote store. May be used by threads, and after a fork."""
+    """The files of a folder on a remote store. It can be used by threads, and after a fork."""
 
     def __init__(self, url: str, cache: Path, *, cache_bytes: int | None) -> None:
         """Take the URL; and the folder for blocks, and how many bytes to keep there.
@@ -229,7 +229,7 @@ class RemoteFiles:
     def open(
         self, name: str, num_bytes: int, *, content: str, at_once: bool = False
     ) -> "RemoteFile":
-        """Take note of a file; nothing is asked of the store before a part is wanted."""
+        """Return a file. The store receives no request before a part of the file is read."""
         block_bytes = max(num_bytes, 1) if at_once else BLOCK_BYTES
         return RemoteFile(self, name, num_bytes=num_bytes, content=content, block_bytes=block_bytes)
 
@@ -260,9 +260,9 @@ class RemoteFile:
         self.content = content
         self.block_bytes = block_bytes
         self.entry: Entry | None = None
-        """What the store said of it when it was opened first."""
+        """The entry that the store returned when the file was first opened."""
         self.last = -2
-        """The block that was asked for last."""
+        """The number of the last requested block."""
         self._files = files
 
     def part(self, start: int, stop: int) -> Bytes:
@@ -289,7 +289,7 @@ class RemoteFile:
 
 
 class _Process:
-    """What one process has of the files: blocks that are mapped, handles, and one thread."""
+    """The resources of one process: mapped blocks, handles, and one thread."""
 
     def __init__(self, url: str, cache: BlockCache, *, parent: "_Process | None") -> None:
         self.pid = os.getpid()
@@ -385,7 +385,7 @@ class _Fetcher:
 
 
 def _check(file: RemoteFile, url: str, entry: "Entry") -> None:
-    """Refuse a file of another size, or another file than before; remember what it is."""
+    """Raise an error if a file has another size or was replaced; remember its entry."""
     if entry.size != file.num_bytes:
         raise CorruptOutputError(
             f"{url} has {entry.size} bytes, {SHARDS_INDEX_NAME} says {file.num_bytes}"

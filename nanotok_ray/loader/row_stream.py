@@ -1,4 +1,4 @@
-"""The global stream of rows: packing groups one after the other, each with its rows.
+"""The global stream of rows: a sequence of packing groups, each with its rows.
 
 Rows are planned from lengths; no ids are read.
 """
@@ -18,10 +18,10 @@ from nanotok_ray.loader.shards import Shards
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Position:
-    """Where the stream goes on."""
+    """The position in the stream of the next row."""
 
     taken: Taken
-    """Documents taken of each stream before the group."""
+    """Number of documents of each stream before the group."""
     row: int
     """Rows taken of the group; 0 only if the group is None."""
     totals: PackingReport
@@ -32,13 +32,13 @@ class Position:
 
     @property
     def rows_left(self) -> int:
-        """Rows of the group that are still to be taken."""
+        """The number of rows that remain in the group."""
         return 0 if self.group is None else self.group.segments.num_rows - self.row
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Stretch:
-    """Neighbouring rows of one group."""
+    """Consecutive rows of one group."""
 
     group: Group
     epoch: int | None
@@ -46,7 +46,7 @@ class Stretch:
     stop: int
 
     def part(self, start: int, stop: int) -> Segments:
-        """Return the segments of its rows from `start` up to `stop`, as far as it has them."""
+        """Return the segments of the rows from `start` up to `stop` that the stretch contains."""
         size = self.stop - self.start
         first, last = min(max(start, 0), size), min(max(stop, 0), size)
         return self.group.segments.part(self.start + first, self.start + last)
@@ -67,10 +67,10 @@ class RowStream:
         return Position(taken=none, row=0, totals=PackingReport(), group=None, after=none)
 
     def at(self, taken: Taken, row: int, totals: PackingReport) -> Position:
-        """Return the position for the values of an earlier one.
+        """Return the position with the given values, which were saved from an earlier position.
 
         Raises:
-            PackingError: there is no such position.
+            PackingError: the stream has no such position.
         """
         position = Position(taken=taken, row=0, totals=totals, group=None, after=taken)
         if not self.mixture.is_start_of_group(taken):
@@ -93,7 +93,7 @@ class RowStream:
         """Return the next rows, fewer at the end, and the position after them.
 
         Raises:
-            PackingError: all documents were taken and made no row.
+            PackingError: all documents were used without yielding a row.
         """
         found: list[Stretch] = []
         while rows:
@@ -109,10 +109,10 @@ class RowStream:
         return found, position
 
     def plan(self, tokens: int) -> tuple[PackingReport, list[StreamUse]]:
-        """Return what the first documents that hold so many tokens cost, and of which stream.
+        """Return the report of packing the first `tokens` tokens, and the use of each stream.
 
         Raises:
-            PackingError: none of them made a row.
+            PackingError: none of their documents yields a row.
         """
         streams = self.mixture.streams
         report, found = PackingReport(), np.zeros((len(streams), 2), dtype=np.int64)
@@ -136,7 +136,7 @@ class RowStream:
         ]
 
     def _first_groups(self, tokens: int) -> Iterator[tuple[Numbers, Taken]]:
-        """Yield groups up to the document that reaches so many tokens, and where each begins."""
+        """Yield groups, with their starts, up to the document that reaches `tokens` tokens."""
         taken = self.start().taken
         while tokens > 0:
             documents, after = self.mixture.next_group(taken, epochs=self.epochs)
@@ -148,7 +148,7 @@ class RowStream:
             tokens, taken = tokens - int(ends[count - 1]), after
 
     def _next_group(self, position: Position) -> Position:
-        """Return the start of the next group that has rows; without a group after the last one."""
+        """Return the start of the next group with rows; it has no group at the end."""
         taken, totals = position.after, position.totals
         while True:
             documents, after = self.mixture.next_group(taken, epochs=self.epochs)

@@ -21,12 +21,12 @@ Arrays = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 
 def padding_id(shards: Shards) -> int:
-    """Return the id that stands in inputs where no token does: that of `<|bos|>`, or 0."""
+    """Return the id that fills inputs without a token: the id of `<|bos|>`, or 0."""
     return int(shards.manifest["special_tokens"].get(BOS, 0))
 
 
 def check_shards(shards: object) -> None:
-    """Refuse what is no documents: the path of an output, say."""
+    """Raise an error if `shards` is not a `Shards` object but, for example, a path."""
     if not isinstance(shards, Shards):
         raise PackingError(f"shards is {shards!r:.100}; pass the result of nanotok_ray.open_shards")
 
@@ -43,15 +43,17 @@ def fill(
     """Write the rows of `segments` to `inputs` and `targets`, each (rows, length).
 
     Args:
-        shards: where the documents are.
+        shards: the shards that hold the documents.
         segments: rows of length + 1 tokens at most.
         inputs: int32 or int64, C-contiguous.
-        targets: as `inputs`; -1 where a row has no next token.
-        pad: the id for inputs that no token stands in.
-        masked: targets whose mask is 0 are -1; documents without masks are trained on whole.
+        targets: same type as `inputs`; -1 is written where a row has no next token.
+        pad: the id for inputs without a token.
+        masked: write -1 for targets whose mask is 0; all tokens of documents without masks are
+            trained on.
 
     Raises:
-        CorruptOutputError: an id is none of the tokenizer's; a model has no row for it.
+        CorruptOutputError: an id does not belong to the tokenizer, so that a model has no row for
+            it.
     """
     found = shards.pieces(segments.documents, segments.starts, segments.lengths, masks=masked)
     try:
@@ -73,7 +75,7 @@ def fill(
 
 
 def _refuse_unknown(shards: Shards, segments: Segments) -> None:
-    """Refuse ids that the tokenizer does not have; the error names the first such document."""
+    """Raise an error that names the first document with an id that the tokenizer does not have."""
     for document in segments.documents.tolist():
         highest = int(shards[document].max(initial=0))
         if highest >= shards.num_ids:
@@ -85,7 +87,7 @@ def _refuse_unknown(shards: Shards, segments: Segments) -> None:
 
 
 def arrays_for(rows: int, length: int, dtype: npt.DTypeLike) -> Arrays:
-    """Make inputs and targets of so many rows.
+    """Return new arrays for the inputs and the targets of `rows` rows.
 
     >>> [array.shape for array in arrays_for(2, 3, np.int32)]
     [(2, 3), (2, 3)]
@@ -94,10 +96,11 @@ def arrays_for(rows: int, length: int, dtype: npt.DTypeLike) -> Arrays:
 
 
 def check_arrays(into: Arrays, *, rows: int, length: int) -> None:
-    """Refuse arrays that cannot take a batch.
+    """Raise an error if the arrays cannot hold a batch.
 
     Raises:
-        PackingError: another shape, not int32 or int64, not C-contiguous or not writeable.
+        PackingError: the shape differs, or an array is not int32 or int64, not C-contiguous or not
+            writeable.
     """
     for name, array in zip(("inputs", "targets"), into, strict=True):
         if array.shape != (rows, length):
@@ -116,14 +119,14 @@ Packing = Literal["best-fit", "windows", "conversations"]
 TooLong = Literal["crop", "drop"]
 
 MAX_LENGTH = 2**31 - 2
-"""Of a row: with one more token it is what int32 can count."""
+"""Maximum length of a row: length + 1 tokens must fit in int32."""
 MAX_GROUP_DOCUMENTS = 1 << 24
 MAX_SEED = 2**64 - 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RowSettings:
-    """What decides which tokens stand in which row; a state is of the same ones.
+    """The settings that determine the tokens of each row. A state requires the same settings.
 
     >>> RowSettings(packing="windows", length=0)
     Traceback (most recent call last):
@@ -167,13 +170,13 @@ class RowSettings:
         return self.length + 1
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all by name, JSON-able."""
+        """Return all settings by name, JSON-able."""
         return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BatchSettings:
-    """How rows are dealt out; another loader may go on with others."""
+    """The distribution of rows to ranks. A loader can resume with different batch settings."""
 
     batch_size: int
     rank: int = 0
@@ -198,15 +201,15 @@ class BatchSettings:
 
     @property
     def global_rows(self) -> int:
-        """Rows that all ranks together take at a time."""
+        """The number of rows of the batches of all ranks together."""
         return self.batch_size * self.world_size
 
 
 def check_too_long(value: object) -> None:
-    """Refuse what is no rule for conversations that are too long.
+    """Raise an error if `value` is not a rule for conversations that are too long.
 
     Raises:
-        PackingError: it is none.
+        PackingError: the value is not such a rule.
     """
     _check_choice("too_long", value, get_args(TooLong))
 
@@ -218,10 +221,10 @@ def _check_choice(name: str, value: object, known: tuple[object, ...]) -> None:
 
 
 def check_dtype(dtype: npt.DTypeLike) -> None:
-    """Refuse a type that ids cannot have in a batch.
+    """Raise an error if ids of a batch cannot have this data type.
 
     Raises:
-        PackingError: it is neither int32 nor int64.
+        PackingError: the type is neither int32 nor int64.
     """
     wrong = PackingError(f"dtype is {dtype!r}; it is int32 or int64")
     try:
@@ -233,7 +236,7 @@ def check_dtype(dtype: npt.DTypeLike) -> None:
 
 
 def whole(name: str, value: SupportsIndex, *, minimum: int, maximum: int | None = None) -> int:
-    """Return a whole number within limits as an int."""
+    """Return `value` as an int, or raise an error if it is not a whole number within the limits."""
     limits = f"of {minimum} or more" if maximum is None else f"from {minimum} to {maximum}"
     wrong = PackingError(f"{name} is {value!r}; it is a whole number {limits}")
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""One open shard, and stretches of many documents in it."""
+"""An open shard, and ranges of tokens ("stretches") of its documents."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,37 +27,37 @@ SIZES = {
     ".images": "images_bytes",
     ".ids": "ids_bytes",
 }
-"""The files of a shard by suffix, and the column of shards.idx that has the size: 0 for none."""
+"""The suffixes of a shard's files and the columns of shards.idx with their sizes (0: no file)."""
 
 _AT_ONCE = {".idx", ".images", ".ids"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenShard:
-    """A shard whose index has been checked. Of a mapped index nothing is held in memory."""
+    """A shard whose index has been checked. A mapped index is not copied into memory."""
 
     ids: Stored
     item_bytes: int
     lengths: npt.NDArray[np.int32]
-    """Tokens of each document."""
+    """Number of tokens of each document."""
     starts: Numbers
-    """The byte at which each begins."""
+    """The byte in the .bin file at which each document begins."""
     masks: Stored | None
     images: DocumentImages | None
     document_ids: DocumentIds | None
     num_files: int
 
     def bounds(self, number: int) -> tuple[int, int]:
-        """Return where a document begins and ends, in tokens."""
+        """Return the position of the first token of a document, and the position after its last."""
         start = int(self.starts[number]) // self.item_bytes
         return start, start + int(self.lengths[number])
 
     def first_tokens(self, numbers: Numbers) -> Numbers:
-        """Return where documents begin, in tokens."""
+        """Return the position of the first token of each document."""
         return self.starts[numbers] // self.item_bytes
 
     def ids_between(self, start: int, stop: int) -> Ids:
-        """Return ids by their places in the shard."""
+        """Return the ids at the positions `start` to `stop` (half-open) of the shard."""
         size = self.item_bytes
         return self.ids.part(start * size, stop * size).view(f"<u{size}")
 
@@ -66,7 +66,7 @@ def open_shard(files: Files, name: str, row: np.void) -> OpenShard:
     """Open the files of a shard.
 
     Raises:
-        CorruptOutputError: one is missing, or does not agree with the others or with shards.idx.
+        CorruptOutputError: a file is missing, or disagrees with the other files or shards.idx.
     """
     stored = dict(stored_files(files, name, row))
     lengths, starts = _columns(_all_of(stored[".idx"], row, ".idx"), f"{files.url}/{name}", row)
@@ -91,7 +91,7 @@ def open_shard(files: Files, name: str, row: np.void) -> OpenShard:
 
 
 def stored_files(files: Files, name: str, row: np.void) -> Iterator[tuple[str, Stored]]:
-    """Open the files of a shard; yield the suffix of each with the file."""
+    """Open the files of a shard and yield the suffix of each file with the file."""
     record = row["record_sha256"].tobytes().hex()
     number = name.rpartition("/")[2].rpartition("-")[0].rpartition("-")[2]  # in its record
     for suffix, column in SIZES.items():
@@ -120,7 +120,7 @@ def _columns(
 
 
 def _all_of(stored: Stored, row: np.void, suffix: str) -> Bytes:
-    """Return all of a file, plainly: views of memory maps are slow to cut."""
+    """Return a whole file as a plain array, because slicing a memory map is slow."""
     whole = stored.whole
     return np.asarray(stored.part(0, int(row[SIZES[suffix]])) if whole is None else whole)
 
@@ -136,16 +136,16 @@ Positions = npt.NDArray[np.intp] | slice
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Pieces:
-    """Where stretches of documents lie."""
+    """The locations of stretches of documents in arrays."""
 
     ids: list[Ids] = field(default_factory=list)
-    """Arrays that the stretches are parts of."""
+    """The arrays that contain the stretches."""
     masks: list[Mask | None] | None
-    """The mask of each of these arrays, None where its source has none; None: not asked for."""
+    """The mask of each array, None for a source without masks; None: masks were not requested."""
     which: Numbers
-    """The array of each stretch."""
+    """For each stretch, the index of its array."""
     offsets: Numbers
-    """Where each begins in its array."""
+    """For each stretch, the position of its first id in its array."""
 
     def add(
         self, shard: OpenShard, chosen: Positions, first: Numbers, lengths: Numbers, *, copy: bool
@@ -154,10 +154,10 @@ class Pieces:
 
         Args:
             shard: the shard.
-            chosen: which of all stretches these are.
-            first: place in the shard of the first id of each.
-            lengths: ids of each.
-            copy: copy the ids even of a mapped file, which then need not stay open.
+            chosen: the indices of these stretches among all stretches.
+            first: the position in the shard of the first id of each stretch.
+            lengths: the number of ids of each stretch.
+            copy: copy the ids even of a mapped file, so that the file need not stay open.
         """
         self.which[chosen] = len(self.ids)
         whole, mask = _plain(shard.ids), shard.masks
@@ -179,12 +179,12 @@ class Pieces:
 
 
 def _plain(stored: Stored) -> Bytes | None:
-    """Return all of a mapped file as a plain view: those of numpy's own class are slow to cut."""
+    """Return a mapped file as a plain array, or None; slicing numpy's memmap is slow."""
     return None if stored.whole is None else np.asarray(stored.whole)
 
 
 def _copied(stored: Stored, starts: Numbers, lengths: Numbers) -> Bytes:
-    """Return parts of a file back to back."""
+    """Return parts of a file, concatenated."""
     whole = _plain(stored)
     bounds = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
     if whole is None:

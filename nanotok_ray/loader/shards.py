@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from nanotok_ray.tokenizer import Tokenizer
 
 MAX_FILES = 40_000
-"""Files that are mapped at a time, of all shards of one object; Linux maps 65,530 in a process."""
+"""Maximum number of mapped files of one object; Linux allows 65,530 maps per process."""
 
 _LOCK = threading.Lock()
 """Of all objects: a fork takes it too, so that no child is born with it held by another thread."""
@@ -84,7 +84,7 @@ class OpenShardCache:
 
 
 def max_files() -> int:
-    """Return how many files may be mapped: half of what the process may open."""
+    """Return how many files can be mapped: half of the number that the process can open."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MAX_FILES if limit == resource.RLIM_INFINITY else min(MAX_FILES, limit // 2)
 
@@ -96,7 +96,7 @@ def read_record(files: Files, shard: str, row: np.void) -> dict[str, Any]:
     """Read the record that names a shard.
 
     Raises:
-        CorruptOutputError: it is missing, not the one that shards.idx names, or no record.
+        CorruptOutputError: it is missing, is not the one that shards.idx names, or is not a record.
     """
     name = record_name(shard)
     path = f"{files.url}/{name}"
@@ -117,7 +117,7 @@ def check_files(files: Files, shard: str, row: np.void) -> None:
     """Read all bytes of a shard and compare them with its record.
 
     Raises:
-        CorruptOutputError: naming the first file that has other bytes.
+        CorruptOutputError: a file has other bytes; the error names the first such file.
     """
     values = read_record(files, shard, row)
     sums = {str(file["name"]): str(file["sha256"]) for file in values["files"]}
@@ -149,7 +149,7 @@ def _next_step(files: Files) -> str:
 
 
 MAX_VIEWED = 64
-"""Shards of which pieces are views, which keep the file open; of more they are copies."""
+"""Maximum number of shards whose pieces are views, which keep files open; else they are copies."""
 
 _NAMES = 3  # of sources in a repr
 _DOCUMENTS = 4096  # of which the order is asked at a time
@@ -169,12 +169,12 @@ class Shards:
     """Which rows of shards.idx, in order."""
     manifest: Mapping[str, Any]
     again: "Callable[[], Shards]"
-    """Opens the same shards anew, in another process; can be pickled."""
+    """Opens the same shards again in another process; can be pickled."""
     check_files: bool = False
-    """Whether all bytes of a shard are compared with its record when it is opened first."""
+    """Whether all bytes of a shard are compared with its record when it is first opened."""
     starts: Numbers = field(init=False)
-    """Global index of the first document of each shard, and the end: int64, one more than there
-    are shards."""
+    """Global index of the first document of each shard, and the number of documents: int64, with
+    one more element than there are shards."""
     _start_list: list[int] = field(init=False)
     _checked: npt.NDArray[np.bool_] = field(init=False)
     _open: OpenShardCache = field(init=False)
@@ -188,7 +188,7 @@ class Shards:
         self._open = OpenShardCache(max_files=max_files())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle how to open the same shards again; files that are open stay here."""
+        """Pickle the function that opens the same shards; open files are not pickled."""
         return _opened_again, (self.again, self.fingerprint)
 
     @property
@@ -218,7 +218,7 @@ class Shards:
 
     @property
     def fingerprint(self) -> str:
-        """A sha256 (hex) that stands for these documents in this order, wherever they lie."""
+        """A sha256 (hex) of these documents in this order, independent of their location."""
         digest = hashlib.sha256()
         for column in ("source", "documents", "tokens", "item_bytes", "record_sha256"):
             digest.update(np.ascontiguousarray(self.index.rows[column][self.rows]).tobytes())
@@ -235,12 +235,12 @@ class Shards:
     def __getitem__(self, document: slice) -> list[Ids]: ...
 
     def __getitem__(self, document: int | slice) -> Ids | list[Ids]:
-        """Return the ids of a document (uint16 or uint32), of a local file as a view of it.
+        """Return the ids of a document (uint16 or uint32), for a local file as a view of the file.
 
-        Of a slice, return a list of the ids of each document.
+        For a slice, return a list of the ids of each document.
 
         Raises:
-            IndexError: there is no such document.
+            IndexError: the index is out of range.
         """
         if isinstance(document, slice):
             return [self[number] for number in range(*document.indices(len(self)))]
@@ -252,11 +252,11 @@ class Shards:
         return (self[document] for document in range(len(self)))
 
     def text(self, document: int) -> str:
-        """Return the text of a document, with special tokens by name.
+        """Return the text of a document, with the names of special tokens.
 
         Raises:
-            IndexError: there is no such document.
-            CorruptOutputError: as `tokenizer`.
+            IndexError: the index is out of range.
+            CorruptOutputError: as for `tokenizer`.
         """
         return self.tokenizer.decode(np.asarray(self[document]))
 
@@ -264,8 +264,8 @@ class Shards:
     def tokenizer(self) -> "Tokenizer":
         """The tokenizer that made the shards, read from the output folder.
 
-        It needs the compiled core, which reading ids does not. Raises CorruptOutputError if the
-        folder has no tokenizer, or another one.
+        It requires the compiled core, unlike reading ids. Raises CorruptOutputError if the folder
+        has no tokenizer or a different one.
         """
         from nanotok_ray.tokenizer import expected_tokenizer  # noqa: PLC0415 - reading ids needs numpy alone
 
@@ -281,38 +281,38 @@ class Shards:
         )
 
     def mask(self, document: int) -> Mask | None:
-        """Return the mask of a document (1 = train on this token), None if its source has none."""
+        """Return the mask of a document (1 = train on the token), or None if it has no mask."""
         shard, number = self._find(document)
         return None if shard.masks is None else shard.masks.part(*shard.bounds(number))
 
     def images(self, document: int) -> npt.NDArray[np.int32] | None:
-        """Return the images of a document, None if its source has none.
+        """Return the images of a document, or None if its source has no images.
 
-        A row for each, in order: where its tokens start and end in the ids of the document
-        (half-open), and its number, from 0 on.
+        The result has a row for each image, in order: the start and the end of its tokens in the
+        ids of the document (half-open), and its number, from 0 on.
         """
         shard, number = self._find(document)
         return None if shard.images is None else shard.images[number]
 
     def document_id(self, document: int) -> str | None:
-        """Return what the `id_column` of its source says of a document, None if it has none."""
+        """Return the value of `id_column` for a document, or None if it has none."""
         shard, number = self._find(document)
         return (shard.document_ids[number] or None) if shard.document_ids is not None else None
 
     def shard_of(self, document: int) -> tuple[str, int]:
-        """Return the name of the shard that holds a document, and the document's place in it."""
+        """Return the name of the shard that holds a document, and its number in the shard."""
         position, number = self._locate(document)
         return self.name(position), number
 
     def name(self, position: int) -> str:
-        """Return the name of a chosen shard, by its position: its path without suffix."""
+        """Return the name, the path without suffix, of the chosen shard at a position."""
         return shard_name(self.index, int(self.rows[position]), sources=self.sources)
 
     def record(self, position: int) -> dict[str, Any]:
-        """Read the record that a chosen shard has, by its position among them; it is not cached.
+        """Read the record of the chosen shard at a position. The record is not cached.
 
         Raises:
-            CorruptOutputError: it is missing, or not the one that shards.idx names.
+            CorruptOutputError: the record is missing, or is not the one that shards.idx names.
         """
         return read_record(self.files, self.name(position), self._row(position))
 
@@ -320,8 +320,8 @@ class Shards:
         """Read a file of the output folder.
 
         Raises:
-            FileNotFoundError: there is none.
-            CorruptOutputError: it has more than `limit` bytes, or lies outside of the folder.
+            FileNotFoundError: the file does not exist.
+            CorruptOutputError: the file has more than `limit` bytes, or is outside of the folder.
         """
         return self.files.read(name, limit=limit)
 
@@ -333,17 +333,17 @@ class Shards:
         epoch: int = 0,
         start: int = 0,
     ) -> Iterator[tuple[int, Ids]]:
-        """Return the documents of one of several readers that share an epoch, each with its index.
+        """Return the documents, with their indices, of one of several readers that share an epoch.
 
         Args:
-            rank: of this reader, from 0 on. It has every `world_size`th position of the order.
-            world_size: how many readers there are.
-            order: in which order documents are taken; None: as they lie.
-            epoch: which one, for an order that shuffles.
-            start: the first position, of all readers together: how many documents they have had.
+            rank: the rank of this reader, from 0 on. It reads every `world_size`th position.
+            world_size: the number of readers.
+            order: the order of the documents; None: the order of the shards.
+            epoch: the epoch, which matters for an order that shuffles.
+            start: the first position: the number of documents that all readers together have read.
 
         Raises:
-            PackingError: an argument is out of its range.
+            PackingError: an argument is out of range.
         """
         order = DocumentOrder(len(self)) if order is None else order
         if order.documents != len(self):
@@ -367,7 +367,7 @@ class Shards:
         return record_name(self.name(position))
 
     def ranges(self) -> dict[str, range]:
-        """Return which documents are of which source; sources without any are left out."""
+        """Return the range of documents of each source that has documents."""
         source = self.index.rows["source"][self.rows]
         names = self.sources
         cuts = [0, *(np.flatnonzero(np.diff(source)) + 1).tolist(), len(source)]
@@ -379,10 +379,10 @@ class Shards:
         return {name: documents for name, documents in found.items() if documents}
 
     def lengths(self, documents: Numbers) -> Numbers:
-        """Return the number of tokens of each of these documents, which may come in any order.
+        """Return the number of tokens of each of these documents, which can be in any order.
 
         Raises:
-            IndexError: there is no such document.
+            IndexError: an index is out of range.
         """
         lengths = np.zeros(len(documents), dtype=np.int64)
         for position, chosen, numbers in self._by_shard(documents):
@@ -398,13 +398,13 @@ class Shards:
         masks: bool = False,
         max_viewed: int = MAX_VIEWED,
     ) -> Pieces:
-        """Find stretches of documents: of each its document, first token and number of tokens.
+        """Return stretches of documents, each given by document, first token and number of tokens.
 
-        Views of mapped files, which stay open as long as they are held; copies if the documents are
-        of more shards than `max_viewed`, or of a URL.
+        The arrays are views of mapped files, which stay open as long as the views exist. They are
+        copies if more than `max_viewed` shards hold the documents, or if the output is at a URL.
 
         Raises:
-            IndexError: there is no such document, or no such stretch of it.
+            IndexError: a document or a stretch is out of range.
         """
         found = Pieces(
             masks=[] if masks else None,
@@ -428,7 +428,7 @@ class Shards:
         return found
 
     def _by_shard(self, documents: Numbers) -> Iterator[tuple[int, Positions, Numbers]]:
-        """Yield each shard's position, which of the documents it holds, and their numbers in it."""
+        """Yield each shard's position, the indices of its documents, and their numbers in it."""
         if not len(documents):
             return
         if int(documents.min()) < 0 or int(documents.max()) >= len(self):
