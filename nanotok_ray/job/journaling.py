@@ -1,4 +1,4 @@
-"""The events of a job to its journal, its summary, and the times of its stages."""
+"""Recording of the events of a job in its journal, its summary and the times of its stages."""
 
 import json
 import os
@@ -51,17 +51,17 @@ MAX_ATTEMPTS = 10_000
 
 @dataclass(slots=True)
 class JournalRows:
-    """Events to rows, and what must be known of earlier ones."""
+    """A converter of events to journal rows, with the state that it keeps of earlier events."""
 
     attempts: Counter[str] = field(default_factory=Counter)
     """Failed attempts so far, by cause."""
     _sliced: set[str] = field(default_factory=set)
     _percents: dict[str, int] = field(default_factory=dict)
     _done: dict[str, int] = field(default_factory=dict)
-    """How far each stage without slices is."""
+    """Progress of each stage without slices."""
 
     def of(self, event: Event, at: float) -> dict[str, Any] | None:
-        """Return the row of an event, None if it is left out."""
+        """Return the row of an event, or None if the journal does not list the event."""
         row: dict[str, Any] | None = None
         match event:
             case SliceEnded():
@@ -90,7 +90,7 @@ class JournalRows:
         return row | {"num_bytes": event.num_bytes} | ({} if done is None else {"done": done})
 
     def _progress(self, event: Advanced, at: float) -> dict[str, Any] | None:
-        """Return how far a stage without slices is, at most once a percent."""
+        """Return a progress row of a stage without slices, at most one for each percent."""
         if event.running > 0 or event.stage in self._sliced:  # the rows of slices say it
             return None
         self._done[event.stage] = event.done
@@ -107,7 +107,7 @@ class JournalRows:
 
 
 def head_row(recipe: Recipe, command: str, *, run: int, began: float, at: float) -> dict[str, Any]:
-    """Return the row that says what runs, on what, and since when."""
+    """Return the first row of a run: its command, its start, its machine and its versions."""
     executor = executor_in_use()
     return {
         "event": "run",
@@ -130,7 +130,7 @@ def head_row(recipe: Recipe, command: str, *, run: int, began: float, at: float)
 
 
 def iso(at: float) -> str:
-    """Return a time in seconds since 1970 as ISO has it, UTC."""
+    """Return a time in seconds since 1970 in ISO 8601 format, in UTC."""
     return datetime.fromtimestamp(at, timezone.utc).isoformat(timespec="seconds")
 
 
@@ -153,7 +153,7 @@ def _ray() -> dict[str, Any]:
 _TIMES = {"seconds", "bytes"}
 
 LEAVE_SECONDS = 1.0
-"""How long a run that is terminated waits for its journal: `ray job stop` kills after 3."""
+"""Seconds that a terminated run waits for its journal: `ray job stop` kills it after 3 s."""
 
 FAIL_SECONDS = 5.0
 
@@ -163,10 +163,10 @@ class Journaling:
     """The writer of a run's events to its journal."""
 
     recipe: Recipe | None = None
-    """None: nothing is written down."""
+    """The recipe of the run; None: nothing is recorded."""
     command: str = ""
     on_event: OnEvent = ignore
-    """Told if the journal could not be written."""
+    """Called with a note if the journal could not be written."""
     now: Callable[[], float] = time.time
     stages: Mapping[str, tuple[float, int]] = field(default_factory=dict)
     """Seconds and bytes of each stage that has ended, kept by the caller."""
@@ -175,23 +175,23 @@ class Journaling:
     _waiting: list[dict[str, Any]] = field(default_factory=list)
     _began: float = 0.0
     _seconds: float | None = None
-    """How long the run took, once somebody has asked."""
+    """Duration of the run, set at the first call of `facts`."""
     _rows: JournalRows = field(default_factory=JournalRows)
     _earlier: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, event: Event) -> None:
-        """Write an event down."""
+        """Record an event."""
         row = None if self.recipe is None else self._rows.of(event, self._at())
         if row is not None:
             self._add(row, soon=isinstance(event, StageStarted))
 
     @property
     def has_begun(self) -> bool:
-        """Whether the run had a lease, and so has a journal."""
+        """Whether the run has held a lease and therefore has a journal."""
         return self._journal is not None
 
     def leased(self, run: int) -> None:
-        """Begin the journal at the first lease of the run; at a later one, write its head again."""
+        """Begin the journal at the first lease of the run; at a later one, repeat its head."""
         if self.recipe is None:
             return
         if self._journal is None:
@@ -208,7 +208,7 @@ class Journaling:
             self._journal.add(self._head(self.recipe, self._journal.run))
 
     def failed(self, error: BaseException) -> None:
-        """Write down that the run ended with an error; call it while the lease is held."""
+        """Record that the run ended with an error. Call this while the lease is held."""
         if self._journal is None or self.recipe is None:
             return
         self._seconds = None  # it went on after what was asked before
@@ -218,7 +218,7 @@ class Journaling:
         self._end(end, seconds=FAIL_SECONDS if status == FAILED else LEAVE_SECONDS, files=files)
 
     def done(self) -> None:
-        """Write down that the run is done, once."""
+        """Record that the run is done. Later calls do nothing."""
         if self._journal is not None and not self._is_done:
             self._is_done = True
             self._end({"status": DONE})
@@ -226,7 +226,7 @@ class Journaling:
     def facts(self) -> dict[str, Any]:
         """Return number, start (ISO, UTC) and seconds of the run, and failed attempts by cause.
 
-        The seconds are those of the first time that somebody asks: summary and journal agree.
+        The seconds are measured at the first call, so that summary and journal agree.
         """
         if self._journal is None:
             return {}
@@ -251,7 +251,7 @@ class Journaling:
             self.on_event(Note(text=problem))
 
     def _summary(self, end: Mapping[str, Any]) -> bytes:
-        """Return what a run that failed leaves as its summary."""
+        """Return the contents of the summary file of a failed run."""
         assert self.recipe is not None
         out = Folder(self.recipe.output.path)
         stages = {
@@ -275,9 +275,9 @@ class Journaling:
 
 
 def stages_of_last_run(out: Folder) -> dict[str, Any]:
-    """Return seconds and bytes of each stage when it was last run to its end; empty if not known.
+    """Return seconds and bytes of the last complete run of each stage; empty if unknown.
 
-    A run that failed leaves those of the runs before it in its summary, so that they are not lost.
+    A failed run keeps the values of the runs before it in its summary, so that they are not lost.
     """
     try:
         values = json.loads(out.read_bytes(SUMMARY_NAME))
@@ -293,7 +293,7 @@ def stages_of_last_run(out: Folder) -> dict[str, Any]:
 
 
 def _status(error: BaseException) -> tuple[str, str]:
-    """Return how a run ended, in a word, and why."""
+    """Return the status with which a run ended, and the reason."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED, "by Ctrl-C"
     if isinstance(error, SystemExit):  # Terminated is one, and Ray makes others of SIGTERM
@@ -308,12 +308,12 @@ class StageTimes:
     on_event: OnEvent
     stages: dict[str, tuple[float, int]] = field(default_factory=dict)
     check: OnEvent = ignore
-    """Raises where the run must not continue; asked last, just before it does."""
+    """Raises an error if the run must not continue; called last, just before it continues."""
     journaling: Journaling = field(default_factory=Journaling)
     metrics: OnEvent = field(default_factory=lambda: current_executor().metrics())
 
     def __call__(self, event: Event) -> None:
-        """Pass one event on."""
+        """Pass one event to the journal, the metrics, the listener and the check, in this order."""
         if isinstance(event, StageEnded):
             seconds, size = self.stages.get(event.stage, (0.0, 0))
             self.stages[event.stage] = (seconds + event.seconds, size + event.num_bytes)
@@ -324,7 +324,7 @@ class StageTimes:
 
     @contextmanager
     def journalled(self, recipe: Recipe, command: str) -> Iterator[None]:
-        """Keep a journal of the run in the block, from its first lease on, and of how it ends."""
+        """Keep a journal of the run in the block, from its first lease to its end."""
         self.journaling = Journaling(recipe, command, on_event=self.on_event, stages=self.stages)
         try:
             yield

@@ -1,4 +1,4 @@
-"""One run over one output folder: what it found there, and the lease under which it changes it."""
+"""One run over one output folder, and the lease under which the run changes the folder."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,29 +17,29 @@ MAX_LOCK_ATTEMPTS = 3
 
 
 class OutdatedError(Exception):
-    """Another run has changed the output since this one looked at it."""
+    """Another run has changed the output since this run read it."""
 
 
 @dataclass(slots=True)
 class OutputLock:
-    """What a run knows of the lease of its output; made before anything else is looked at."""
+    """The lease of an output as a run knows it; created before the run reads anything else."""
 
     out: Folder
     command: str
     seen: int | None
-    """The number of the lease that nobody held when the output was looked at; None: one held it."""
+    """The lease number when the output was read; None if another run held the lease then."""
     lease: Lease | None = None
 
     @classmethod
     def of(cls, out: Folder, *, command: str) -> "OutputLock":
-        """Read who holds the lease, and take nothing."""
+        """Read the state of the lease without acquiring it."""
         return cls(out=out, command=command, seen=free_number(out))
 
     def refuse_if_held(self) -> None:
-        """Refuse an output that a live process of this host holds, before anything is started.
+        """Raise an error if a live process of this host holds the output, before any work starts.
 
         Raises:
-            OutputInUseError: it does.
+            OutputInUseError: a live process of this host holds the lease.
         """
         if self.seen is None:
             refuse_if_held(self.out)
@@ -49,13 +49,13 @@ class OutputLock:
         """Hold the lease while the block runs; `watch` checks it with every event.
 
         Args:
-            watch: what is called with the events, and keeps the journal.
-            on_end: called under the lease when the journal has its end, of a failed run too; a run
-                that is interrupted or terminated has no time for it.
+            watch: the listener that is called with the events and keeps the journal.
+            on_end: called under the lease after the journal has ended, also for a failed run; not
+                called for a run that is interrupted or terminated, which has no time for it.
 
         Raises:
-            OutdatedError: another run held it since the output was looked at.
-            OutputInUseError: another run holds it.
+            OutdatedError: another run has held the lease since this run read the output.
+            OutputInUseError: another run holds the lease.
         """
         with leased(self.out, command=self.command, on_event=watch) as lease:
             if self.seen is None or lease.number != self.seen + 1:
@@ -66,7 +66,7 @@ class OutputLock:
                 yield
             except OutdatedError:
                 raise
-            except BaseException as error:  # said before the lease is let go
+            except BaseException as error:  # recorded before the release
                 watch.journaling.failed(error)
                 if isinstance(error, NanotokError) and not isinstance(error, LeaseLostError):
                     on_end()
@@ -82,17 +82,17 @@ class OutputLock:
         """Ask storage whether this run may still change the output.
 
         Raises:
-            LeaseLostError: it may not.
+            LeaseLostError: this run no longer holds the lease.
         """
         assert self.lease is not None, "nothing is changed without the lease"
         self.lease.check()
 
 
 def retried_when_outdated(out: str, run: Callable[[], T]) -> T:
-    """Run a job, and from the start again where another run came between looking and doing.
+    """Run a job, and start it again if another run changed the output after the job read it.
 
     Raises:
-        OutputInUseError: that happened again and again.
+        OutputInUseError: other runs changed the output in each of `MAX_LOCK_ATTEMPTS` attempts.
     """
     for _ in range(MAX_LOCK_ATTEMPTS):
         try:
@@ -107,7 +107,7 @@ def retried_when_outdated(out: str, run: Callable[[], T]) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How a run was started, beside its recipe, and its notes; a run that starts over keeps it."""
+    """The arguments of a run other than its recipe, and its notes; kept if the run starts over."""
 
     command: str
     cpus: int | None

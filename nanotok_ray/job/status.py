@@ -1,7 +1,7 @@
-"""The run status of an output, from its lease and journal alone: running, dead, done.
+"""The run status of an output, determined from its lease, journal, plan and manifest.
 
-Changes nothing and starts no Ray. Clocks of two machines may differ: a time by this machine's
-clock is marked as such. Whatever is in the files, nothing is raised but what storage raises.
+Reading the status changes nothing and does not start Ray. Clocks of two machines can differ: a
+time by this machine's clock is marked as such. Malformed files raise no error; only storage does.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ RUNNING, DEAD = "running", "dead"
 FINISHED, TRAINED, UNFINISHED = "finished", "trained", "unfinished"
 
 WELL = (RUNNING, FINISHED, TRAINED)
-"""All others want something to be done."""
+"""States that need no action; all other states do."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,13 +27,14 @@ class RunStatus:
 
     state: str
     why: str
-    """What shows it, in words; empty where the state says all."""
+    """The reason for the state as text; empty if the state needs no explanation."""
     is_published: bool
-    """Whether the manifest is there."""
+    """Whether the manifest exists."""
     lease: Seen | None = None
     journal: RunJournal | None = None
     silent: float | None = None
-    """Seconds since the run last wrote its lease or journal, by this clock; None: it has ended."""
+    """Seconds since the run last wrote its lease or journal, by this machine's clock; None if the
+    run has ended or the time is unknown."""
 
 
 def run_status(out: Folder, *, now: float, me: Holder | None = None) -> RunStatus:
@@ -42,10 +43,10 @@ def run_status(out: Folder, *, now: float, me: Holder | None = None) -> RunStatu
     Args:
         out: the output folder.
         now: seconds since 1970 by this machine's clock.
-        me: who looks; None: this process.
+        me: the process that reads the status; None: this process.
 
     Raises:
-        TransientIOError: a remote store failed in a way that may pass.
+        TransientIOError: a remote store failed temporarily.
     """
     lease = lease_in_force(out)
     journal = read_journal(out)
@@ -75,7 +76,7 @@ def _state(
     silent: float | None,
     is_published: bool,
 ) -> tuple[str, str]:
-    """Return the state, and what shows it."""
+    """Return the state and the reason for it."""
     end = None if journal is None else journal.end
     if lease is not None and not lease.is_released:
         state, why = _of_holder(lease.holder, me or Holder.this_process(), silent)
@@ -98,7 +99,7 @@ def _without_a_run(out: Folder, *, is_published: bool) -> RunStatus:
 
 
 def _is_of(journal: RunJournal | None, lease: Seen) -> bool:
-    """Return whether the journal is of the run that holds the lease, or of a later one."""
+    """Return whether the journal belongs to the run that holds the lease, or to a later run."""
     if journal is None or journal.run == lease.number or lease.is_released:
         return True
     holder = lease.holder
@@ -132,5 +133,8 @@ def _of_end(journal: RunJournal, end: Mapping[str, Any], *, is_published: bool) 
 
 
 def _renewed(lease: Seen | None) -> float:
-    """Return when the lease was last written, by its holder's clock; 0: let go, or not known."""
+    """Return the time of the last write of the lease, by its holder's clock.
+
+    The time is 0 if the lease was released, or if the output has no lease.
+    """
     return 0.0 if lease is None or lease.is_released else lease.renewed_at

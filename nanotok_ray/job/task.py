@@ -23,10 +23,10 @@ class SharedFolder:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Task:
-    """One slice of one stage: `work(argument)`, which may run twice and must not mind."""
+    """A call `work(argument)` for a slice of a stage. It must be idempotent: it can run twice."""
 
     name: str
-    """What a person sees in Ray's lists."""
+    """The name that Ray's task lists show."""
     work: Callable[[Any], Any]
     argument: Any
     num_bytes: int
@@ -34,13 +34,13 @@ class Task:
     inputs: tuple[str, ...] = ()
     """The files it reads, for messages."""
     slices: int = 1
-    """How many slices it stands for: 2 where both splits are written from one read."""
+    """Number of slices that the task writes: 2 if both splits are written from one read."""
     shared: tuple[SharedFolder, ...] = ()
     """Folders it writes to or reads from, on storage that all nodes share."""
 
     @property
     def inputs_text(self) -> str:
-        """The first input files, as a person reads them; empty if there are none.
+        """The first input files as text for messages; empty if the task has no input files.
 
         >>> Task(name="a", work=len, argument="", num_bytes=0, inputs=("a.gz", "b.gz")).inputs_text
         'a.gz, b.gz'
@@ -52,25 +52,25 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaskResult:
-    """What became of a task: a result, or why there is none."""
+    """The outcome of a task: its result, or the reason why it has no result."""
 
     task: Task
     result: Any = None
     seconds: float = 0.0
     """Time of the attempt that succeeded, in its worker."""
     began: float = 0.0
-    """When that attempt began, in seconds since 1970 by the clock of its worker; 0: not known."""
+    """Start of that attempt in seconds since 1970, by the clock of its worker; 0 if unknown."""
     worker: str = ""
     """Host and process of that attempt: `node-7/1234`."""
     error: str | None = None
     raised: NanotokError | None = None
-    """What the task itself raised, if that is why there is no result."""
+    """The error that the task itself raised, if it failed for that reason."""
     attempts: int = 1
-    """How often it was sent to a worker."""
+    """Number of times that the task was sent to a worker."""
 
 
 class Cause(Enum):
-    """Why an attempt gave no result."""
+    """The cause of a failed attempt."""
 
     ERROR = "it raised an error that will come again"
     STORAGE = "storage failed in a way that may pass"
@@ -83,7 +83,7 @@ class Cause(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt gave no result, and in words."""
+    """The failure of an attempt: its cause and a description."""
 
     cause: Cause
     text: str
@@ -93,13 +93,13 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
-    """What one attempt at one slice gave, where and when."""
+    """The outcome of one attempt at one slice, with its worker and its times."""
 
     result: Any = None
     seconds: float = 0.0
     failure: Failure | None = None
     began: float = 0.0
-    """Seconds since 1970, by the clock of its worker; 0 where no worker reported it."""
+    """Start in seconds since 1970, by the clock of its worker; 0 if no worker reported it."""
     worker: str = ""
     """Host and process: `node-7/1234`."""
 
@@ -112,33 +112,34 @@ class RetryPolicy:
     """The limits of one stage. Waits are in seconds."""
 
     storage_failures: int = 6
-    """A slice fails permanently after so many transient failures of storage."""
+    """Number of transient storage failures after which a slice fails permanently."""
     worker_deaths: int = 3
-    """The same for workers that died while they had this slice alone."""
+    """The same limit for workers that died while they ran only this slice."""
     memory_failures: int = 3
-    """The same for nodes that ran out of memory while a worker had this slice alone."""
+    """The same limit for nodes that ran out of memory while a worker ran only this slice."""
     lost_nodes: int = 21
-    """The same for nodes that went away: no fault of the slice."""
+    """The same limit for lost nodes; it is high because the slice does not cause these losses."""
     missed_deadlines: int = 2
-    """The same for attempts that had this slice alone and were given up at their deadline."""
+    """The same limit for attempts at only this slice that were abandoned at their deadline."""
     deadline: float = 3600.0
     """Seconds that a batch may run for each started GiB of its slices: a third of a megabyte a
     second, a thirtieth of what a slow CPU does with text that ten to one was compressed."""
     first_wait: float = 1.0
-    """Before the second attempt; doubles with each further one."""
+    """Wait before the second attempt; it doubles with each further attempt."""
     longest_wait: float = 30.0
     overdue_floor: float = 30.0
-    """No batch is tried a second time beside the first before it has run for this long."""
+    """Minimum run time of a batch before a second attempt is started in parallel."""
     overdue_factor: float = 3.0
-    """... nor before it has run for so many times what calls of its size take."""
+    """Minimum run time for the same, as a multiple of the usual time of batches of this size."""
     speculative_attempts: int = 3
-    """How often a batch is tried beside itself; more than once if such attempts fail."""
+    """Maximum number of parallel attempts at a batch; more than one if such attempts fail."""
     superseded_grace: float = 30.0
-    """A batch that was interrupted, as its other attempt was first, is killed after so long."""
+    """Seconds after which an attempt that was interrupted, because another attempt at the batch
+    ended first, is killed."""
 
     @property
     def limits(self) -> Mapping[Cause, int]:
-        """How many failures of a cause end a slice."""
+        """The number of failures of each cause after which a slice fails permanently."""
         return {
             Cause.ERROR: 1,
             Cause.CALL: 1,
@@ -150,7 +151,7 @@ class RetryPolicy:
         }
 
     def deadline_of(self, num_bytes: int) -> float:
-        """Return the seconds that a batch of so many bytes may run.
+        """Return the seconds that a batch of `num_bytes` bytes can run.
 
         >>> RetryPolicy().deadline_of(1), RetryPolicy().deadline_of(20 << 30)
         (3600.0, 72000.0)
@@ -158,6 +159,6 @@ class RetryPolicy:
         return self.deadline * max(1, -(-num_bytes // GIB))
 
     def wait(self, failures: int, jitter: random.Random) -> float:
-        """Return the seconds to wait after that many failures, half of the nominal at least."""
+        """Return the seconds to wait after some failures: 50% to 100% of the nominal wait."""
         nominal = self.first_wait * 2.0 ** min(failures - 1, 30)
         return min(self.longest_wait, nominal) * jitter.uniform(0.5, 1.0)
