@@ -1,13 +1,10 @@
 """Dialects as values, and the detection of a file's dialect from its first document or columns."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from nanotok_ray.errors import SourceError
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 _Alternatives = tuple[str, ...]
 _Known = dict[str, tuple[_Alternatives, ...]]
@@ -123,12 +120,3 @@ class Dialect:
     """Vision: special tokens that are recognised by their names in prompts and responses."""
     train_prompt: bool = True
     """Vision: whether the prompt's text is trained on too."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the dialect as JSON values, which `from_dict` accepts."""
-        return asdict(self) | {"grounding": list(self.grounding)}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Self":
-        """Build the dialect that `to_dict` returned."""
-        return cls(**{**values, "grounding": tuple(values["grounding"])})
