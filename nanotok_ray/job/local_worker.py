@@ -1,7 +1,7 @@
 """A worker process of the local executor.
 
-It is started by a command, and not by a fork or by `multiprocessing`: it inherits no thread and no
-lock of the driver, and a script without a `__main__` guard is not run again.
+The process is started by a command, not by a fork or by `multiprocessing`: it inherits no threads
+and no locks of the driver, and a script without a `__main__` guard is not run again.
 """
 
 import os
@@ -31,7 +31,7 @@ class _Interrupt:
 def serve(connection: Connection) -> None:
     """Run the batches that arrive, one after the other, until the driver closes the connection.
 
-    The reply to a batch is whether it was run, and its results, or the exception that it raised.
+    The reply to a batch is a pair: True and the results, or False and the exception that it raised.
     """
     interrupt = _Interrupt()
     signal.signal(signal.SIGINT, interrupt)
@@ -66,7 +66,7 @@ def _raised(error: BaseException) -> bytes:
 
 
 def end_with_driver(descriptor: int) -> None:
-    """End this process when the driver has gone, whatever it does then."""
+    """Wait until the driver closes the connection, then end this process immediately."""
     poll = select.poll()
     poll.register(descriptor, 0)  # reports only that the other end was closed
     poll.poll()

@@ -1,4 +1,4 @@
-"""The plan of a job as the lines that a person reads."""
+"""The plan of a job as text for users."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ STAGES = ("count", "learn", "also", "tokenize")
 
 
 def plan_text(values: Mapping[str, Any]) -> str:
-    """Return the lines: output, sources, notes, changes, what is to do, how long it may take."""
+    """Return the plan as lines: output, sources, notes, changes, remaining work, estimates."""
     lines = [f"output      {resolved(values['output'])}"]
     for source in values["sources"]:
         lines += _source_lines(source)
@@ -31,7 +31,7 @@ def plan_text(values: Mapping[str, Any]) -> str:
 
 
 def resolved(location: str) -> str:
-    """Return a folder as it was named, and as an absolute path if it is a relative one.
+    """Return the location of a folder, followed by its absolute path if it is a relative path.
 
     >>> resolved("s3://bucket/out"), resolved("/data/out")
     ('s3://bucket/out', '/data/out')
@@ -63,7 +63,7 @@ def _source_lines(source: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _dialects(files: Mapping[str, int]) -> str:
-    """Name the dialects, and how many files each has if there are several.
+    """Return the names of the dialects, with the number of files of each if there are several.
 
     >>> _dialects({}), _dialects({"messages": 3}), _dialects({"gsm8k": 1, "messages": 3})
     ('', ' of messages', ' of gsm8k (1 file) and messages (3 files)')
@@ -75,7 +75,7 @@ def _dialects(files: Mapping[str, int]) -> str:
 
 
 def change_lines(changed: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of what changed since the plan was frozen; none if nothing did."""
+    """Yield the lines that list the changes since the plan was frozen; no lines without changes."""
     slices = changed["slices"]
     for source in changed["sources"]:
         described = [f"{file['file']}: {file['why']}" for file in source["changed"]]
@@ -103,7 +103,7 @@ def change_lines(changed: Mapping[str, Any]) -> Iterator[str]:
 
 
 def stage_line(stage: str, numbers: Mapping[str, int]) -> str:
-    """Return the line on a stage.
+    """Return the line that describes a stage.
 
     >>> stage_line("count", {"todo": 2, "done": 1_000, "bytes": 5_000_000})
     'count       2 to do, 1,000 done, about 5.0 MB'

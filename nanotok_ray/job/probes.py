@@ -1,4 +1,4 @@
-"""Probe files: does a process see the same folders as the one that started the job?
+"""Probe files, which show whether a process sees the same folders as the driver of the job.
 
 A probe is a file with a random token, and an answer is a file that another node writes beside it.
 """
@@ -16,17 +16,17 @@ from nanotok_ray.job.task import SharedFolder
 from nanotok_ray.storage import Folder
 
 WAITS = (0.0, 0.5, 1.0, 2.0)
-"""Seconds before each look: a network file system may show a new file a moment later."""
+"""Seconds before each read: a network file system can show a new file with a delay."""
 
 OUTPUT_PROBES = "run/probe"
 """Where probes are written in an output folder."""
 
 WORK_PROBES = "probe"
-"""The same in a work folder."""
+"""Where probes are written in a work folder."""
 
 
 def what_to_do(folder: str) -> str:
-    """Return what to do about a folder that a node does not see.
+    """Return the advice for a folder that a node does not see.
 
     >>> what_to_do("s3://bucket/out")
     'check its address, and the credentials and the network of every node'
@@ -97,12 +97,12 @@ def probes_in(
 def problem_with(
     probe: Probe, name: str | None = None, *, sleep: Callable[[float], None] = time.sleep
 ) -> str | None:
-    """Return why the file of a probe (or its answer `name`) is not what it must be, None if it is.
+    """Return the problem with the file of a probe or its answer, or None if the file is correct.
 
     Args:
         probe: the probe.
-        name: the answer; None: the probe itself.
-        sleep: waits so many seconds before each look.
+        name: the name of the answer; None: the probe itself.
+        sleep: the function that waits before each read of the file.
 
     Raises:
         TransientIOError: storage failed in a way that may pass.
@@ -120,10 +120,10 @@ def problem_with(
 
 @lru_cache(maxsize=64)
 def see(probe: Probe) -> None:
-    """Check once a process that it sees what the driver wrote.
+    """Check, once for each process, that the process sees the file that the driver wrote.
 
     Raises:
-        SharedFolderError: it does not.
+        SharedFolderError: the process does not see the file.
         TransientIOError: storage failed in a way that may pass.
     """
     problem = problem_with(probe)
@@ -135,7 +135,7 @@ def see(probe: Probe) -> None:
 
 
 def answer(probes: Sequence[Probe], node: str) -> list[str | None]:
-    """Answer each probe as a node, and return the problem with each, None if there is none.
+    """Answer each probe as a node, and return the problem with each probe, or None.
 
     Raises:
         TransientIOError: storage failed in a way that may pass.
@@ -144,7 +144,7 @@ def answer(probes: Sequence[Probe], node: str) -> list[str | None]:
 
 
 def remove(probe: Probe, name: str) -> None:
-    """Remove a probe or an answer; one that is not there, or cannot be removed, is left."""
+    """Remove a probe or an answer; errors of storage, such as a missing file, are ignored."""
     with suppress(OSError):
         Folder(probe.folder).remove(name)
 

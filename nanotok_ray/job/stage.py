@@ -1,4 +1,4 @@
-"""One stage over slices: progress, failures, and when it is ended early."""
+"""One stage over slices: its progress, its failures, and the conditions that end it early."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -46,7 +46,7 @@ from nanotok_ray.storage import Folder, open_input
 from nanotok_ray.units import quantity
 
 ENDS_STAGE = (DiskFullError, ExportError)
-"""Errors of one slice that all others would meet too: the stage ends with the first."""
+"""Errors of one slice that would occur in all others too: the first one ends the stage."""
 
 MAX_LISTED_FAILURES = 5
 LOOK_SECONDS = 1.0
@@ -195,7 +195,7 @@ def _message(stage: str, failures: Sequence[TaskResult], tally: _Tally) -> str:
 
 
 def format_failure(failed: TaskResult) -> str:
-    """Return a line on which slice failed, of which input files, and why."""
+    """Return a line with the slice that failed, its input files and the error."""
     inputs = failed.task.inputs_text
     of = f" (of {inputs})" if inputs else ""
     return f"  {failed.task.name}{of}: {failed.error}"

@@ -1,6 +1,6 @@
-"""SIGTERM as an exception, so that a run leaves in good order: exit code 143.
+"""SIGTERM as an exception, so that a run shuts down cleanly with exit code 143.
 
-Ctrl-C is KeyboardInterrupt already; of several, only the first is.
+Ctrl-C raises KeyboardInterrupt already; if it is pressed several times, only the first one raises.
 """
 
 import math
@@ -14,7 +14,7 @@ from types import FrameType
 EXIT_CODE = 128 + signal.SIGTERM
 
 AGAIN_SECONDS = 10.0
-"""After a Ctrl-C, before the next one counts: a run shuts down in less."""
+"""Seconds after a Ctrl-C in which further ones are ignored: a run shuts down in less time."""
 
 
 class Terminated(SystemExit):
@@ -33,11 +33,11 @@ def terminable() -> Iterator[Callable[[], None]]:
     """Let SIGTERM raise `Terminated` in the main thread while the block runs, once.
 
     Yields a function that sets the handler again, for use after `ray.init`, which sets its own. In
-    another thread than the main one signals stay as they are. The former handler comes back at the
-    end.
+    threads other than the main thread, signal handlers are not changed. The former handler is
+    restored at the end.
 
     Raises:
-        Terminated: SIGTERM came, whatever else the block raised because of it.
+        Terminated: SIGTERM arrived, whatever else the block raised because of it.
     """
     listener = _Listener()
     former = signal.getsignal(signal.SIGTERM)
@@ -47,7 +47,7 @@ def terminable() -> Iterator[Callable[[], None]]:
     except Terminated:
         raise
     except BaseException as error:
-        # Ray, where it waits, makes another SystemExit of it; its own handler exits with this code.
+        # A waiting call of Ray turns it into another SystemExit, with the code of Ray's handler.
         if listener.received or _is_rays(error):
             raise Terminated from error
         raise
@@ -59,10 +59,11 @@ def terminable() -> Iterator[Callable[[], None]]:
 def interruptible() -> Iterator[None]:
     """Let Ctrl-C raise KeyboardInterrupt once while the block runs, however often it is pressed.
 
-    A process group may get it several times, and people press it again while a run shuts down; only
-    after `AGAIN_SECONDS` does it raise another one, in case the first was lost or the shutdown
-    hangs. A block that Ctrl-C ended leaves it ignored, for a process that is about to exit.
-    Nothing changes where Ctrl-C does something else than to raise, as in a job in the background.
+    A process group can receive SIGINT several times, and people press Ctrl-C again while a run
+    shuts down. Another KeyboardInterrupt is raised only after `AGAIN_SECONDS`, in case the first
+    was lost or the shutdown hangs. If Ctrl-C was pressed in the block, SIGINT is ignored after it,
+    for a process that is about to exit. Nothing changes if SIGINT does not have Python's default
+    handler, as in a background job.
     """
     is_ours = _is_main() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if not is_ours:
@@ -78,7 +79,7 @@ def interruptible() -> Iterator[None]:
 
 
 class _Interrupter:
-    """A handler that raises at the first SIGINT and at a later one, unless it comes at once."""
+    """A handler that raises at the first SIGINT, and at later ones after `AGAIN_SECONDS`."""
 
     def __init__(self) -> None:
         self._raised_at = -math.inf
@@ -95,7 +96,7 @@ class _Interrupter:
 
 
 class _Listener:
-    """A handler that raises at the first SIGTERM; a run that is ending continues."""
+    """A handler that raises at the first SIGTERM only, so that a shutdown is not interrupted."""
 
     def __init__(self) -> None:
         self.received = False

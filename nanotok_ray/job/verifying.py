@@ -1,7 +1,7 @@
 """Verification as a stage: the slices are tasks of the executor in use.
 
-It writes nothing: a node that does not see the folder is found by the record that it cannot read,
-not by a probe.
+The stage writes nothing. A node that does not see the folder is detected by a record that it cannot
+read, not by a probe.
 """
 
 from collections.abc import Sequence
@@ -33,14 +33,14 @@ def verify(
         cpus: CPUs to use where the executor starts workers itself; None: all of them.
         sample: compare some documents with their sources.
         deep: read all sources again and compare every document.
-        masks: read the sources of conversations and vision documents again, and compare every one
-            with the plain reading of its dialect.
+        masks: read the sources of conversations and vision documents again, and compare each
+            document with the plain reading of its dialect.
         on_event: called with the events of start, progress, notes and end.
 
     Raises:
-        IncompleteOutputError: there is no manifest.
-        CorruptOutputError: manifest, plan or tokenizer cannot be read at all.
-        VerificationError: deep and masks are both asked for.
+        IncompleteOutputError: the manifest does not exist.
+        CorruptOutputError: manifest, plan or tokenizer cannot be read.
+        VerificationError: `deep` and `masks` are both set.
     """
 
     def run(works: Sequence[SliceWork]) -> list[Result]:

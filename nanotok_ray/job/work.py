@@ -79,12 +79,12 @@ class MergeWork:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReduceWork:
-    """Sum one part of all hashes of count files into one, in the same work folder."""
+    """Sum one part of the hash range of several count files, in the same work folder."""
 
     files: tuple[str, ...]
     """Paths in the work folder."""
     weights: tuple[int, ...]
-    """What the counts of each are multiplied by."""
+    """The factor for the counts of each file."""
     settings: PartSettings
     key: str
     """Everything the sum depends on."""
@@ -119,7 +119,7 @@ class TokenizeWork:
 
     @property
     def expected(self) -> list[Expected]:
-        """The one slice or both, with their keys."""
+        """The slice, or the slices of both splits, with their keys."""
         slices = [self.slice] if self.other_split is None else [self.slice, self.other_split]
         return [Expected(slice=slice_, key=self.settings.key(slice_)) for slice_ in slices]
 
@@ -159,7 +159,7 @@ def count_work(work: CountWork) -> int | AllBad:
 
 
 def _given_up(found: AllBadError, folder: Folder, *, listed: str) -> AllBad:
-    """List what was quarantined so far; there is no record, so the next run reads the slice."""
+    """List the documents quarantined so far. No record is written: the next run reads the slice."""
     write_quarantine(folder, found.quarantined, name=listed)
     return AllBad(documents=found.documents, listed=listed)
 

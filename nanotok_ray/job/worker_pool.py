@@ -21,16 +21,17 @@ from nanotok_ray.job.task import AttemptResult, Cause, Failure
 
 @dataclass(frozen=True, slots=True)
 class ClusterResources:
-    """CPUs of all nodes; CPUs and memory (bytes) of the node with the most memory."""
+    """The CPUs of all nodes, and the CPUs and memory (bytes) of the node with the most memory."""
 
     cpus: int
     node_cpus: int
     node_memory: int
 
     def request(self, level: int) -> dict[str, Any]:
-        """Return what a batch asks Ray for, at a memory level (`TaskBatch.memory_level`).
+        """Return the resources that a batch requests of Ray at a level (`TaskBatch.memory_level`).
 
-        CPUs too: calls of level 0 ask for no memory, and only CPUs keep them off a node.
+        The request includes CPUs: batches of level 0 request no memory, and only the CPUs of other
+        batches keep them off a node.
 
         >>> ClusterResources(cpus=64, node_cpus=8, node_memory=16_000).request(1)
         {'num_cpus': 2, 'memory': 4000}
@@ -43,12 +44,12 @@ class ClusterResources:
         return {"num_cpus": cpus, "memory": self.node_memory * cpus // self.node_cpus}
 
     def cpus_at(self, level: int) -> int:
-        """Return how many CPUs a batch of a memory level asks for."""
+        """Return the number of CPUs that a batch of a memory level requests."""
         return min(1 << level, self.node_cpus)
 
 
 Step = tuple[Callable[[Any], Any], Any]
-"""What a slice is to a worker: a function and its argument."""
+"""The form in which a worker receives a slice: a function and its argument."""
 
 TRACEBACK_LIMIT = -8
 
@@ -57,8 +58,8 @@ def run_batch(steps: Sequence[Step], probes: Sequence[Probe]) -> list[AttemptRes
     """Run slices in turn and return their outcomes.
 
     Raises:
-        SharedFolderError: this node does not see a folder that the job writes to; nothing was run.
-        TransientIOError: whether it does is unknown for now.
+        SharedFolderError: this node does not see a folder of the job; nothing was run.
+        TransientIOError: storage failed temporarily while the folders were checked.
     """
     for probe in probes:
         see(probe)
@@ -100,7 +101,7 @@ def batch_failure(error: Exception, text: str) -> Failure:
 
     Args:
         error: The error.
-        text: What to report of an error that is none of ours.
+        text: The description of an error that is not a NanotokError.
 
     Raises:
         SharedFolderError: The worker does not see a folder of the job.
@@ -113,23 +114,23 @@ def batch_failure(error: Exception, text: str) -> Failure:
 
 
 Reference = Hashable
-"""A batch that was started."""
+"""A reference to a batch that was started."""
 
 
 class WorkerPool(Protocol):
     """Calls on a cluster, and its clock. Times are in seconds."""
 
     def now(self) -> float:
-        """Return the time; only differences count."""
+        """Return the time in seconds; only differences of times are meaningful."""
 
     def sleep(self, seconds: float) -> None:
-        """Wait for so many seconds."""
+        """Wait for a number of seconds."""
 
     def resources(self) -> ClusterResources:
-        """Return what the cluster has now."""
+        """Return the current resources of the cluster."""
 
     def free_cpus(self) -> int:
-        """Return the CPUs that nothing runs on, as known a moment ago."""
+        """Return the number of idle CPUs, which can be slightly out of date."""
 
     def submit(
         self,
@@ -143,24 +144,24 @@ class WorkerPool(Protocol):
         """Start a batch of steps, which a worker runs in turn.
 
         Args:
-            name: what a person sees.
+            name: the name that is shown to users.
             steps: functions and their arguments.
-            resources: what the memory level is measured by.
+            resources: the resources from which the request of the memory level is computed.
             memory_level: as in `attempts.TaskBatch`.
-            spread: whether it should go where little runs.
+            spread: whether the batch should run on a node with little load.
         """
 
     def wait(
         self, references: Collection[Reference], number: int, seconds: float
     ) -> list[Reference]:
-        """Return calls that ended, at most so many; wait for so many, and so long, at most."""
+        """Return at most `number` batches that ended; wait for them at most `seconds`."""
 
     def results(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
-        """Return what became of the steps, of which there are so many, of a batch that ended.
+        """Return the outcomes of the `number` steps of a batch that ended.
 
         Raises:
             SharedFolderError: the worker's node does not see a folder of the job.
         """
 
     def cancel(self, references: Collection[Reference], *, force: bool = False) -> None:
-        """Cancel those that have not ended: interrupt them, or with force kill their workers."""
+        """Cancel batches that have not ended: interrupt them or, with force, kill their workers."""
