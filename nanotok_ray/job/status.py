@@ -135,6 +135,6 @@ def _of_end(journal: RunJournal, end: Mapping[str, Any], *, is_published: bool) 
 def _renewed(lease: Seen | None) -> float:
     """Return the time of the last write of the lease, by its holder's clock.
 
-    The time is 0 if the lease was released, or if the output has no lease.
+    The time is 0 if the lease was released or names no time, or if the output has no lease.
     """
     return 0.0 if lease is None or lease.is_released else lease.renewed_at

@@ -132,7 +132,7 @@ class RetryPolicy:
     overdue_factor: float = 3.0
     """Minimum run time for the same, as a multiple of the usual time of batches of this size."""
     speculative_attempts: int = 3
-    """Maximum number of parallel attempts at a batch; more than one if such attempts fail."""
+    """Maximum number of speculative attempts at a batch, of which one runs at a time."""
     superseded_grace: float = 30.0
     """Seconds after which an attempt that was interrupted, because another attempt at the batch
     ended first, is killed."""
