@@ -1,4 +1,4 @@
-"""Slices into batches, the attempts of each slice, and what is to be done next."""
+"""Batches of slices, the attempts at each slice, and the order in which batches run."""
 
 import heapq
 import itertools
@@ -10,26 +10,26 @@ from dataclasses import dataclass, field
 from nanotok_ray.job.task import AttemptResult, Cause, Failure, RetryPolicy, Task, TaskResult
 
 LEAST_BYTES = 8 << 20
-"""A batch of less is hardly longer than what Ray does around it."""
+"""A smaller batch takes hardly more time than Ray needs to start it."""
 
 MAX_BYTES = 4 << 30
-"""About 30 seconds of work for one CPU; what is lost when a node goes away."""
+"""About 30 seconds of work for one CPU, which is lost if its node fails."""
 
 SLICE_BYTES = 64 << 10
-"""What a slice weighs at least: opening and writing files takes time however small they are."""
+"""Minimum weight of a slice: opening and writing files takes time however small they are."""
 
 MAX_SLICES = 256
-"""In one batch: its argument names all their files, and lies in the driver's memory."""
+"""Maximum number of slices in a batch. The driver holds the names of all their files in memory."""
 
 BATCHES_PER_CPU = 4
-"""Into so many batches a CPU what is left would be cut."""
+"""The remaining bytes are divided into this number of batches for each CPU."""
 
 LEAST_CPUS = 32
-"""Batches are cut as if for so many CPUs at least: a cluster that begins with none may grow."""
+"""Minimum number of CPUs to divide by, because a cluster that starts with none may grow."""
 
 
 def groups(tasks: Sequence[Task], *, cpus: int) -> Iterator[list[Task]]:
-    """Yield the tasks of each batch, as they are made, on a cluster that always has that many CPUs.
+    """Yield the tasks of each batch, in order, for a cluster with a constant number of CPUs.
 
     >>> from nanotok_ray.job.task import Task
     >>> tasks = [Task(name="", work=len, argument="", num_bytes=5 << 20) for _ in range(3)]
@@ -45,7 +45,7 @@ def groups(tasks: Sequence[Task], *, cpus: int) -> Iterator[list[Task]]:
 
 
 def num_batches(sizes: Sequence[int], *, cpus: int) -> int:
-    """Return how many batches slices of so many bytes become.
+    """Return the number of batches for slices of the given sizes in bytes.
 
     >>> num_batches([5 << 20] * 3, cpus=2), num_batches([], cpus=2)
     (3, 0)
@@ -55,15 +55,15 @@ def num_batches(sizes: Sequence[int], *, cpus: int) -> int:
 
 
 def weight(task: Task) -> int:
-    """Return what a task counts for, in bytes."""
+    """Return the weight of a task in bytes: its size, or `SLICE_BYTES` if that is larger."""
     return max(task.num_bytes, SLICE_BYTES)
 
 
 class Waiting:
-    """The tasks that no batch has taken yet, by their numbers, the largest first."""
+    """The numbers of the tasks that are in no batch yet, the largest task first."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
-        """Let all tasks wait; those of one size stay in order."""
+        """Add all tasks; tasks of equal size keep their order."""
         self._weights = [weight(task) for task in tasks]
         by_size = sorted(range(len(tasks)), key=self._weights.__getitem__, reverse=True)
         self._numbers = deque(by_size)
@@ -73,10 +73,10 @@ class Waiting:
         return len(self._numbers)
 
     def take(self, *, cpus: int) -> list[int]:
-        """Take the tasks of the next batch: one, and more up to the share of a batch.
+        """Remove and return the tasks of the next batch: at least one, and more up to its share.
 
         Raises:
-            IndexError: none is waiting.
+            IndexError: No task is left.
         """
         batches = BATCHES_PER_CPU * max(cpus, LEAST_CPUS)
         share = max(LEAST_BYTES, min(MAX_BYTES, self._left // batches))
@@ -94,26 +94,26 @@ class Waiting:
 
 
 ALONE = frozenset({Cause.WORKER, Cause.MEMORY, Cause.CALL, Cause.SLOW})
-"""Causes that say nothing about which slice of a batch is at fault."""
+"""Causes that do not show which slice of a batch is at fault."""
 
 
 @dataclass(eq=False, slots=True)
 class TaskBatch:
-    """Slices that go to a worker together, by their numbers."""
+    """The numbers of slices that one worker processes in one call."""
 
     slices: tuple[int, ...]
     num_bytes: int
     memory_level: int = 0
-    """0: no memory is asked for; else 2 ** level times a CPU's share of its node."""
+    """0: request no memory; otherwise request 2 ** level times the share of memory of one CPU."""
     is_speculative: bool = False
-    """Whether it runs beside a first attempt at the same slices."""
+    """Whether another attempt at the same slices was already running when it started."""
     other_attempt: "TaskBatch | None" = None
-    """The other attempt at the same slices, if there is one in flight, or one ended them."""
+    """The other attempt at the same slices, if one is in flight or has ended the slices."""
     num_speculative: int = 0
-    """Second attempts at the same slices so far."""
+    """The number of speculative attempts at the same slices so far."""
 
     def may_have_speculative(self, retry_policy: RetryPolicy) -> bool:
-        """Return whether it may be tried a second time beside this attempt."""
+        """Return whether a speculative attempt may start while this attempt runs."""
         return (
             self.other_attempt is None and self.num_speculative < retry_policy.speculative_attempts
         )
@@ -121,7 +121,7 @@ class TaskBatch:
 
 @dataclass(slots=True)
 class _Account:
-    """One slice that has been begun and has not ended."""
+    """A slice that was started and has not ended."""
 
     attempts: int = 0
     in_flight: int = 0
@@ -130,10 +130,10 @@ class _Account:
 
 
 class Scheduler:
-    """The attempts at the slices of one stage."""
+    """Decides which slices of a stage run next, and which are tried again."""
 
     def __init__(self, tasks: Sequence[Task], *, retry_policy: RetryPolicy) -> None:
-        """Let all tasks wait, the largest first."""
+        """Queue all tasks, the largest first."""
         self._tasks = tasks
         self._retry_policy = retry_policy
         self._fresh = Waiting(tasks)
@@ -148,13 +148,13 @@ class Scheduler:
         return not (self._fresh or self._begun)
 
     def due(self, now: float) -> float | None:
-        """Return the seconds until a batch can be taken (0: now), None if none will by waiting."""
+        """Return the seconds until a batch is due (0: now), or None if no batch is waiting."""
         if self._fresh:
             return 0.0
         return max(0.0, self._again[0][0] - now) if self._again else None
 
     def take(self, now: float, *, cpus: int) -> TaskBatch | None:
-        """Take the next batch to make, None if there is none now."""
+        """Remove and return the next batch, or return None if no batch is due."""
         if self._again and self._again[0][0] <= now:
             batch = heapq.heappop(self._again)[2]
         elif self._fresh:
@@ -165,7 +165,7 @@ class Scheduler:
         return batch
 
     def take_speculative(self, batch: TaskBatch) -> TaskBatch:
-        """Take a second batch of the slices of one that is in flight and has none yet."""
+        """Return a speculative batch of the unfinished slices of a batch in flight."""
         second = self._batch([number for number in batch.slices if number in self._begun])
         levels = [self._begun[number].memory_level for number in second.slices]
         second.memory_level, second.is_speculative = max(levels), True
@@ -175,24 +175,24 @@ class Scheduler:
         return second
 
     def is_wanted(self, batch: TaskBatch) -> bool:
-        """Return whether a batch in flight has slices that have not ended."""
+        """Return whether any slice of a batch in flight has not ended."""
         return any(number in self._begun for number in batch.slices)
 
     def ended(
         self, batch: TaskBatch, outcomes: Sequence[AttemptResult], now: float
     ) -> list[TaskResult]:
-        """Take what became of the slices of a batch, and return those that ended with it."""
+        """Record the results of a batch, and return the slices that ended with it."""
         ended: list[TaskResult] = []
         again: list[tuple[int, Failure | None]] = []
         for number, outcome in zip(batch.slices, outcomes, strict=True):
             account = self._begun.get(number)
-            if account is None:  # its other attempt was first
+            if account is None:  # the other attempt ended first
                 continue
             account.in_flight -= 1
             last = self._judge(number, account, outcome, batch)
             if last is not None:
                 ended.append(last)
-            elif account.in_flight == 0:  # else its other attempt may yet succeed
+            elif account.in_flight == 0:  # otherwise the other attempt may still succeed
                 again.append((number, outcome.failure))
         self._try_again(again, now)
         if batch.other_attempt is not None and self.is_wanted(
@@ -204,12 +204,12 @@ class Scheduler:
     def _judge(
         self, number: int, account: _Account, outcome: AttemptResult, batch: TaskBatch
     ) -> TaskResult | None:
-        """Return the end of a slice if this was it."""
+        """Return the final result of a slice, or None if it is tried again."""
         failure = outcome.failure
         if failure is None:
             return self._end(number, account, outcome, None)
         if failure.cause is Cause.MEMORY:
-            if batch.memory_level < account.memory_level:  # its other attempt had reported that
+            if batch.memory_level < account.memory_level:  # the other attempt has reported it
                 return None
             account.memory_level = batch.memory_level + 1
         if failure.cause in ALONE and len(batch.slices) > 1:
@@ -237,7 +237,7 @@ class Scheduler:
         )
 
     def _try_again(self, slices: Sequence[tuple[int, Failure | None]], now: float) -> None:
-        """Let slices wait for their next attempt: alone where one of them is at fault."""
+        """Queue slices for their next attempt, each alone if one of them is at fault."""
         together: list[int] = []
         for number, failure in slices:
             if failure is not None and failure.cause in ALONE:
@@ -248,7 +248,7 @@ class Scheduler:
             self._wait(together, now)
 
     def _wait(self, numbers: Sequence[int], now: float) -> None:
-        """Put a batch of slices that were begun where it waits for its time."""
+        """Queue a batch of started slices until their next attempt is due."""
         accounts = [self._begun[number] for number in numbers]
         batch = self._batch(numbers)
         batch.memory_level = max(account.memory_level for account in accounts)
@@ -268,7 +268,7 @@ class Scheduler:
 
 
 def _final_message(failure: Failure, account: _Account) -> str:
-    """Return why a slice has failed permanently, how often that happened, and what to do."""
+    """Return why a slice failed permanently, how often it failed, and what to do."""
     times = account.failures[failure.cause]
     match failure.cause:
         case Cause.STORAGE:

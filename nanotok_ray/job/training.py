@@ -1,6 +1,6 @@
-"""The training stage: counts to the tokenizer of an output, smaller ones, and their record.
+"""The training stage, which learns the tokenizer of an output and its smaller versions.
 
-A tokenizer whose record matches is not learned again.
+A tokenizer whose record matches the settings and the inputs is not learned again.
 """
 
 import time
@@ -44,12 +44,12 @@ LEARN_RECORD = "records/learn.json"
 
 
 def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
-    """Count, merge, learn and save, inside a session.
+    """Count the slices, sum the counts, learn the tokenizer and save it; requires a session.
 
     Raises:
-        SliceError: slices failed permanently.
-        QuarantineLimitError: too many documents could not be used.
-        SourceError: there was no text at all.
+        SliceError: Slices failed permanently.
+        QuarantineLimitError: Too many documents could not be used.
+        SourceError: The inputs have no documents.
     """
     counted = count(training, on_event=on_event)
     _check(training, counted)
@@ -86,11 +86,11 @@ def _check(training: Training, counted: CountedSlices) -> None:
 def learn_tokenizer(
     training: Training, summed: Summed, out: Folder, *, threads: int, on_event: OnEvent
 ) -> Tokenizer:
-    """Learn from the count files, and write all that comes of it; the record is written last.
+    """Learn a tokenizer from the count files and write its files, the record last.
 
     Raises:
-        CorruptOutputError: a count file is damaged, or the sum is not that of the records.
-        CountOverflowError: a sum would pass 2**64 - 1.
+        CorruptOutputError: A count file is damaged, or its sums differ from the records.
+        CountOverflowError: A sum exceeds 2**64 - 1.
     """
     reduced = _reduced(summed, on_event=on_event)
     learned = _learn(training, summed, reduced, threads=threads, on_event=on_event)
@@ -161,7 +161,7 @@ def _learn(
 
 
 def _counted(training: Training, summed: Summed, reduced: Reduced | PartSums) -> Counted:
-    """Return what the report says of the counts."""
+    """Return the section of the training report on the counts."""
     counted, totals = summed.counted, reduced.totals
     return Counted(
         documents=_documents(training, counted),
@@ -186,7 +186,7 @@ def _counted(training: Training, summed: Summed, reduced: Reduced | PartSums) ->
 
 
 def _sources(training: Training, summed: Summed) -> dict[str, Any]:
-    """Return for each source what was counted, without its weight, and the weight."""
+    """Return the unweighted counts and the weight of each source."""
     sums = {name: summed.counted.by_source(name) for name in ("texts", "text_bytes", "spans")}
     return {
         source.name: {
@@ -199,7 +199,11 @@ def _sources(training: Training, summed: Summed) -> dict[str, Any]:
 
 
 def _documents(training: Training, counted: CountedSlices) -> int | None:
-    """Count the documents; with max_chars more are read than counted, how many is chance."""
+    """Return the number of counted documents.
+
+    With max_chars the result is None, because the number of documents that workers read beyond the
+    limit is not deterministic.
+    """
     if training.recipe.limits.max_chars is not None:
         return None
     documents = [record.values["documents"] for record in counted.records]
@@ -207,7 +211,7 @@ def _documents(training: Training, counted: CountedSlices) -> int | None:
 
 
 def _notes(report: Mapping[str, Any]) -> Iterator[str]:
-    """Yield notes on what of the result was perhaps not meant."""
+    """Yield notes on results that the user may not have intended."""
     if report["stop_reason"] != REACHED:
         yield (
             f"learning stopped: {why_stopped(report)}; the tokenizer has "
@@ -242,10 +246,10 @@ def sizes_not_reached(recipe: Recipe, tokenizer: Tokenizer) -> list[int]:
 def current_tokenizer(
     training: Training, out: Folder, *, relearn: bool
 ) -> tuple[Training, Tokenizer | None]:
-    """Return the tokenizer that the output has and that is to be used, and the training it is of.
+    """Return the training to use, and its tokenizer if the output has it.
 
-    Unless it is to be learned again, one that was learned by the same rules stays, whatever inputs
-    have come since. If there is none to use, the training is what is to be learned.
+    Unless `relearn` is set, a tokenizer that was learned by the same rules is kept, even if the
+    inputs have changed since. Without such a tokenizer, the returned training must be run.
     """
     if not relearn:
         reusable = _reusable_training(training, out)
@@ -256,15 +260,15 @@ def current_tokenizer(
 
 
 def _finished_tokenizer(training: Training, out: Folder) -> Tokenizer | None:
-    """Return the tokenizer of the output folder if it is the one to be learned.
+    """Return the tokenizer of the output folder if its record matches the training.
 
-    If the recipe adds other special tokens to it than were added, it is returned with those.
+    The tokenizer is returned with the special tokens that the recipe adds now.
     """
     record = finished_learning(training, out)
     if record is None:
         return None
     tokenizer = written_tokenizer(out.join(TOKENIZER_FOLDER))
-    # Another one may have been put there since, as by a recipe with tokenizer.path.
+    # Another tokenizer may have replaced it, for example by a recipe with tokenizer.path.
     if tokenizer.sha256 != record.values.get("tokenizer_sha256"):
         return None
     added = list(record.values.get("special_tokens", {}).get("extended", ()))
@@ -275,10 +279,11 @@ def _finished_tokenizer(training: Training, out: Folder) -> Tokenizer | None:
 
 
 def _reusable_training(training: Training, out: Folder) -> Training:
-    """Return the training of the tokenizer that the output has, if its rules are the same.
+    """Return the training of the tokenizer in the output if its rules are those of `training`.
 
-    So a corpus may grow without a new tokenizer, under which every shard would be made again. One
-    from which slices were left out is not kept: they are to be tried again.
+    A corpus can therefore grow without a new tokenizer, which would require all shards to be
+    written again. A tokenizer that was learned without some slices is not kept, so that these
+    slices are tried again.
     """
     record = _readable_record(out)
     if record is None or record.values.get("rules") != training.rules_key:
@@ -302,17 +307,17 @@ def _readable_record(out: Folder) -> Record | None:
 
 
 def finished_learning(training: Training, out: Folder) -> Record | None:
-    """Return the record if it is of this training, and the tokenizer's own files are there."""
+    """Return the record if it matches the training and the files of the tokenizer exist."""
     return finished_record(out, LEARN_RECORD, key=training.key, below=f"{TOKENIZER_FOLDER}/")
 
 
 def learn_record(out: Folder) -> Record | None:
-    """Return the record that is there, whatever was learned."""
+    """Return the stored record of any training, or None if there is no record."""
     return read_record(out, LEARN_RECORD)
 
 
 def smaller_folder(vocab_size: int) -> str:
-    """Return the folder in the output of a smaller tokenizer.
+    """Return the name of the folder of a smaller tokenizer in the output.
 
     >>> smaller_folder(8192)
     'tokenizer-8192'
@@ -321,7 +326,7 @@ def smaller_folder(vocab_size: int) -> str:
 
 
 def notes_on_sizes(training: Training, tokenizer: Tokenizer, out: Folder) -> Iterator[str]:
-    """Yield notes on the sizes that were asked for and not reached."""
+    """Yield notes on the requested vocabulary sizes that learning did not reach."""
     learned = _learned_size(training, tokenizer)
     for size in sorted(set(training.recipe.tokenizer.also)):
         if size > learned:
@@ -332,9 +337,9 @@ def notes_on_sizes(training: Training, tokenizer: Tokenizer, out: Folder) -> Ite
 
 
 def write_beside(training: Training, learned: LearnedTokenizer, out: Folder) -> None:
-    """Write all that goes with a tokenizer that was just saved: smaller ones, and the record.
+    """Write the smaller tokenizers and the record of a tokenizer that was just saved.
 
-    What smaller tokenizers a former run left and this one does not write again goes.
+    Smaller tokenizers of a former run that this run does not write are removed.
     """
     sizes = _reached_sizes(training, learned.tokenizer)
     _write_smaller(learned, out, sizes=sizes)
@@ -346,30 +351,30 @@ def write_beside(training: Training, learned: LearnedTokenizer, out: Folder) -> 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LearnedOutput:
-    """A tokenizer that an output has, and what is to go with it."""
+    """The tokenizer of an output, and the files that belong to it."""
 
     training: Training
     tokenizer: Tokenizer
-    """With the special tokens that are to be added to it."""
+    """With the special tokens that the recipe adds."""
     out: Folder
     record: Record | None
-    """The record, if it is of this training."""
+    """The record, or None if it does not match the training."""
 
     @classmethod
     def of(cls, training: Training, tokenizer: Tokenizer, out: Folder) -> "Self":
-        """Read the record."""
+        """Create the value with the record that is stored in the output."""
         record = finished_learning(training, out)
         return cls(training=training, tokenizer=tokenizer, out=out, record=record)
 
     @property
     def lacks_extension(self) -> bool:
-        """Whether the folder's tokenizer has other special tokens added to it than this."""
+        """Whether the stored tokenizer has other added special tokens than `tokenizer`."""
         sha256 = self.tokenizer.sha256
         return self.record is not None and self.record.values.get("tokenizer_sha256") != sha256
 
     @property
     def missing_sizes(self) -> list[int]:
-        """The sizes whose folders are not there as the record says."""
+        """The sizes whose folders do not exist or differ from the record."""
         sizes = _reached_sizes(self.training, self.tokenizer)
         return [size for size in sizes if not self._is_there(size)]
 
@@ -381,12 +386,12 @@ class LearnedOutput:
         )
 
     def add_smaller(self) -> list[int]:
-        """Write the smaller tokenizers that are missing, and the record; return their sizes.
+        """Write the missing smaller tokenizers and the record, and return their sizes.
 
-        Those of sizes no longer asked for stay, and stay in the record.
+        Tokenizers of sizes that are no longer requested are kept, in the record too.
 
         Raises:
-            CorruptOutputError: the report beside the tokenizer is damaged.
+            CorruptOutputError: The report beside the tokenizer is damaged.
         """
         sizes, also, learned = self.missing_sizes, self._sizes_to_record(), self._learned()
         _write_smaller(learned, self.out, sizes=sizes)
@@ -394,13 +399,13 @@ class LearnedOutput:
         return sizes
 
     def replace_extension(self) -> None:
-        """Write the tokenizer with the special tokens of now, and all that goes with it.
+        """Write the tokenizer with the current special tokens, its smaller versions and the record.
 
-        Should this run end in between, the next one finds no tokenizer of the record, and learns
-        again.
+        If the run is interrupted, the next run finds no tokenizer that matches the record, and
+        learns it again.
 
         Raises:
-            CorruptOutputError: the report beside the tokenizer is damaged.
+            CorruptOutputError: The report beside the tokenizer is damaged.
         """
         learned = self._learned()
         self.out.remove(f"{TOKENIZER_FOLDER}/{READABLE_NAME}")
@@ -427,7 +432,7 @@ class LearnedOutput:
 
 
 def _write_smaller(learned: LearnedTokenizer, out: Folder, *, sizes: Sequence[int]) -> None:
-    """Write tokenizers of these sizes, with their reports, as if learned at these sizes."""
+    """Write tokenizers of the given sizes with reports as if they were learned at these sizes."""
     for size in sizes:
         learned.truncated(size).save(out.join(smaller_folder(size)), overwrite=True)
 
@@ -435,9 +440,9 @@ def _write_smaller(learned: LearnedTokenizer, out: Folder, *, sizes: Sequence[in
 def _write_record(
     training: Training, learned: LearnedTokenizer, out: Folder, *, also: Sequence[int]
 ) -> None:
-    """Write the record, once its files are there: of the tokenizer and of smaller ones.
+    """Write the record of the tokenizer and its smaller versions, after their files.
 
-    Where slices were left out, the key is another one, so that the next run learns again.
+    If slices were skipped, the key differs, so that the next run learns the tokenizer again.
     """
     skipped = list(learned.report["skipped_slices"])
     folders = [TOKENIZER_FOLDER, *map(smaller_folder, also)]
@@ -462,7 +467,7 @@ def _write_record(
 
 
 def _recorded_sizes(out: Folder) -> list[int]:
-    """Return the sizes of the smaller tokenizers that a former run wrote."""
+    """Return the sizes of the smaller tokenizers in the stored record."""
     try:
         record = learn_record(out)
     except CorruptOutputError:
@@ -471,16 +476,16 @@ def _recorded_sizes(out: Folder) -> list[int]:
 
 
 def _reached_sizes(training: Training, tokenizer: Tokenizer) -> list[int]:
-    """Return the sizes asked for that the tokenizer holds, the smallest first."""
+    """Return the requested sizes that learning reached, in ascending order."""
     learned = _learned_size(training, tokenizer)
     return sorted(size for size in training.recipe.tokenizer.also if size <= learned)
 
 
 def _learned_size(training: Training, tokenizer: Tokenizer) -> int:
-    """Return the ids of a tokenizer without special tokens that were added to it."""
+    """Return the vocabulary size without the special tokens that the recipe adds."""
     return tokenizer.get_vocab_size() - len(training.recipe.tokenizer.extend)
 
 
 def _files_of(folder: str) -> list[str]:
-    """Return the paths in the output of the files of a learned tokenizer."""
+    """Return the paths of the files of a learned tokenizer, relative to the output."""
     return [f"{folder}/{name}" for name in (*FILE_NAMES, REPORT_NAME)]
