@@ -1,4 +1,4 @@
-"""The lease of an output folder: of two runs of one output, one is kept out."""
+"""The lease of an output folder, which prevents two runs from changing one output."""
 
 import os
 import re
@@ -30,32 +30,32 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _FIRST_NAMESPACE = "pid:[4026531836]"
-"""Of processes that are in no container: Linux always assigns this number."""
+"""The PID namespace outside of containers, to which Linux always assigns this number."""
 
 _START_FIELD = 22 - 3
-"""Place of the start time in /proc/PID/stat, after the name, which may hold anything."""
+"""Index of the start time among the fields of /proc/PID/stat that follow the name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Holder:
-    """What is known of a process; what could not be found out is empty."""
+    """The identity of a process. Unknown fields are empty."""
 
     host: str = ""
     machine: str = ""
     """/etc/machine-id"""
     boot: str = ""
-    """Another one after each start of the host."""
+    """The boot id of the host, which changes with each boot."""
     pid_namespace: str = ""
-    """Numbers of processes mean something in the same one only: containers have their own."""
+    """PIDs are comparable within one namespace only; each container has its own."""
     pid: int = 0
     started: str = ""
-    """In the kernel's ticks since its start: numbers of processes are used again."""
+    """Start time in ticks since boot, which tells processes with the same PID apart."""
     ray_cluster: str = ""
     ray_job: str = ""
 
     @classmethod
     def this_process(cls) -> "Self":
-        """Describe the process that asks."""
+        """Return the identity of the current process."""
         executor = executor_in_use()
         cluster, job = ("", "") if executor is None else executor.driver()
         return cls(
@@ -71,41 +71,41 @@ class Holder:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> "Self":
-        """Read what `to_values` gave, by this version or another."""
+        """Create a holder from the result of `to_values` of this or another version."""
         default = cls()
         known = {field.name: getattr(default, field.name) for field in fields(cls)}
         found = {name: values.get(name) for name in known}
         return cls(**{n: v for n, v in found.items() if isinstance(v, type(known[n]))})
 
     def to_values(self) -> dict[str, Any]:
-        """Return the fields as JSON-able values."""
+        """Return the fields as JSON values."""
         return asdict(self)
 
     def is_dead(self, me: "Self") -> bool:
-        """Return whether the process is gone for sure, as seen from the process `me`."""
+        """Return whether the process has certainly ended, as seen from the process `me`."""
         return self._has_ended(me) or self._was_before_a_restart(me) or self._job_is_dead(me)
 
     def lives(self, me: "Self") -> bool:
-        """Return whether the process is there for sure, as seen from the process `me`."""
+        """Return whether the process certainly runs, as seen from the process `me`."""
         return self._is_beside(me) and not self._has_ended(me)
 
     def _is_beside(self, me: "Self") -> bool:
-        """Return whether both would have the same number for the process, and it is known."""
+        """Return whether the PID is known and means the same process to `me`."""
         identity = (self.host, self.boot, self.pid_namespace)
         is_same = all(identity) and identity == (me.host, me.boot, me.pid_namespace)
         return is_same and bool(self.pid) and bool(self.started)
 
     def _has_ended(self, me: "Self") -> bool:
-        """Return whether both would have the same number for the process, and there is none."""
+        """Return whether the PID means the same to `me`, and no such process runs."""
         if not self._is_beside(me):
             return False
         state, started = _process(self.pid)
         return state in {"", "Z", "X"} or started != self.started
 
     def _was_before_a_restart(self, me: "Self") -> bool:
-        """Return whether this very host was restarted since.
+        """Return whether this host has been restarted since.
 
-        Containers of one name may run on several hosts, so nothing is said of them.
+        The result is False for containers, because containers of one name can run on several hosts.
         """
         machine = (self.host, self.machine, self.pid_namespace)
         is_same = machine == (me.host, me.machine, _FIRST_NAMESPACE) and all(machine)
@@ -113,7 +113,7 @@ class Holder:
         return is_same and is_outside and bool(self.boot) and bool(me.boot) and self.boot != me.boot
 
     def _job_is_dead(self, me: "Self") -> bool:
-        """Return whether Ray says that the driver has gone, on the cluster that both are of."""
+        """Return whether Ray reports that the driver has ended, if both use the same cluster."""
         if not self.ray_job or not self.ray_cluster or self.ray_cluster != me.ray_cluster:
             return False
         executor = executor_in_use()
@@ -123,7 +123,7 @@ class Holder:
 
 
 def _process(pid: int) -> tuple[str, str]:
-    """Return state and start time of a process; empty if there is none."""
+    """Return the state and the start time of a process, or empty strings if none exists."""
     stat = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return (stat[0], stat[_START_FIELD]) if len(stat) > _START_FIELD else ("", "")
 
@@ -145,13 +145,13 @@ def _link(path: str) -> str:
 LEASE_FOLDER = "run/lease"
 LEASE_FORMAT = "nanotok-lease 1"
 RELEASED = "released"
-"""The state of a lease that was let go."""
+"""The state of a released lease."""
 
 _NAME = re.compile(rf"{LEASE_FOLDER}/(\d{{6,18}})\.json")
 
 
 def lease_name(number: int) -> str:
-    """Return the path in the output folder of a lease.
+    """Return the path of a lease, relative to the output folder.
 
     >>> lease_name(17)
     'run/lease/000017.json'
@@ -160,21 +160,21 @@ def lease_name(number: int) -> str:
 
 
 def lease_numbers(out: Folder) -> list[int]:
-    """Return the numbers of all leases that are there."""
+    """Return the numbers of all leases in the output folder."""
     found = map(_NAME.fullmatch, out.list(f"{LEASE_FOLDER}/"))
     return [int(match[1]) for match in found if match is not None]
 
 
 @dataclass(frozen=True)
 class Seen:
-    """The lease in force, as it was found."""
+    """The content of the current lease at the time when it was read."""
 
     number: int
     data: bytes
 
     @cached_property
     def values(self) -> dict[str, Any]:
-        """What it says; empty if that cannot be read."""
+        """The values of the file, empty if they cannot be parsed."""
         name = lease_name(self.number)
         try:
             return from_json(self.data, name=name, expected_format=LEASE_FORMAT)
@@ -183,24 +183,24 @@ class Seen:
 
     @property
     def holder(self) -> Holder:
-        """Who holds it, or held it."""
+        """The process that holds or held the lease."""
         holder = self.values.get("holder")
         return Holder.from_values(holder if isinstance(holder, dict) else {})
 
     @property
     def is_released(self) -> bool:
-        """Whether its holder has let it go."""
+        """Whether the holder has released the lease."""
         return bool(self.values.get("state") == RELEASED)
 
     def is_free(self, me: Holder) -> bool:
-        """Return whether nobody holds it for sure: it was released, or its holder is dead."""
+        """Return whether the lease was released or its holder has certainly ended."""
         return self.is_released or self.holder.is_dead(me)
 
     def is_held(self, me: Holder, *, now: float) -> bool:
-        """Return whether a live process of this host, not `me`, holds it and still renews it.
+        """Return whether another live process of this host than `me` holds and renews the lease.
 
-        Both read the same clock. A lease that is not renewed any more may expire, as that of a
-        process that was stopped, or that could not release it.
+        Processes of one host read the same clock. A lease that is no longer renewed can expire, for
+        example if its process was stopped or could not release it.
         """
         if self.is_released or self.holder.pid == me.pid or not self.holder.lives(me):
             return False
@@ -208,14 +208,14 @@ class Seen:
 
     @property
     def renewed_at(self) -> float:
-        """When it was last written, in seconds since 1970 by its holder's clock; 0: not known."""
+        """Time of the last write in seconds since 1970, by the holder's clock; 0 if unknown."""
         try:
             return datetime.fromisoformat(self.values["renewed"]).timestamp()
         except (KeyError, TypeError, ValueError, OverflowError):
             return 0.0
 
     def describe(self) -> str:
-        """Return the text of who holds it, since when."""
+        """Return a text with the command, the process and the time at which it took the lease."""
         holder, command = self.holder, self.values.get("command", "a run")
         where = f"host {holder.host or '?'}, process {holder.pid or '?'}"
         job = f", Ray job {holder.ray_job}" if holder.ray_job else ""
@@ -223,22 +223,22 @@ class Seen:
 
 
 def lease_in_force(out: Folder) -> Seen | None:
-    """Return the lease in force, None if the output never had one."""
+    """Return the current lease, which has the highest number, or None if there is no lease."""
     numbers = lease_numbers(out)
     if not numbers:
         return None
     try:
         data = out.read_bytes(lease_name(max(numbers)))
-    except FileNotFoundError:  # a higher one was taken meanwhile
+    except FileNotFoundError:  # a higher number was taken meanwhile
         data = b""
     return Seen(max(numbers), data)
 
 
 def refuse_if_held(out: Folder) -> None:
-    """Refuse an output that a live process of this host holds.
+    """Raise an error if a live process of this host holds the lease of an output.
 
     Raises:
-        OutputInUseError: it does.
+        OutputInUseError: A live process of this host holds the lease.
     """
     seen = lease_in_force(out)
     if seen is not None and seen.is_held(Holder.this_process(), now=time.time()):
@@ -246,7 +246,7 @@ def refuse_if_held(out: Folder) -> None:
 
 
 def free_number(out: Folder) -> int | None:
-    """Return the number of the lease in force (0: none); None if somebody may hold it."""
+    """Return the number of the current lease (0: none), or None if it may be held."""
     seen = lease_in_force(out)
     if seen is None:
         return 0
@@ -254,32 +254,32 @@ def free_number(out: Folder) -> int | None:
 
 
 EXPIRY_SECONDS = 60.0
-"""A lease that was not rewritten for so long may be taken over."""
+"""Seconds without renewal after which another run can take over a lease."""
 
 RENEW_SECONDS = EXPIRY_SECONDS / 4
 LOOK_SECONDS = 1.0
 RELEASE_SECONDS = 2.0
-"""How long leaving waits for the release: `ray job stop` kills after 3."""
+"""Maximum seconds to wait for the release; `ray job stop` kills the process after 3."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Clock:
-    """Seconds that went by, and waiting: tests have their own."""
+    """Functions that return the time and wait, which tests replace."""
 
     now: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME)
-    """Goes on while the machine sleeps."""
+    """Seconds that include the time in which the machine is suspended."""
     sleep: Callable[[float], None] = time.sleep
     wall: Callable[[], float] = time.time
-    """Seconds since 1970: another process of this host reads the same."""
+    """Seconds since 1970, comparable between processes of this host."""
 
 
 class Lease:
-    """The right to change an output, held by this run until a higher number exists."""
+    """The right of this run to change an output. It ends when a lease of a higher number exists."""
 
     def __init__(
         self, out: Folder, number: int, *, command: str, me: Holder, clock: Clock | None = None
     ) -> None:
-        """Create the lease without taking it; `take` takes it."""
+        """Create the object; `create` writes the lease."""
         self.number = number
         self._out, self._command, self._me, self._clock = out, command, me, clock or Clock()
         self._token = secrets.token_hex(16)
@@ -289,13 +289,13 @@ class Lease:
         self._is_lost = False
 
     def create(self) -> bool:
-        """Take the number; return whether this is the lease in force now."""
+        """Write the lease, and return whether it is the current lease now."""
         data = self._data("held")
         if not self._out.write_new(lease_name(self.number), data):
             return False
         seen = lease_in_force(self._out)
         if seen is None or (seen.number, seen.data) != (self.number, data):
-            # An old number, free again because a higher one is in force.
+            # An old number whose file was removed, because a higher number exists.
             self._out.remove(lease_name(self.number))
             return False
         for number in lease_numbers(self._out):
@@ -305,10 +305,10 @@ class Lease:
         return True
 
     def renew(self) -> None:
-        """Rewrite it, so that others see that the holder lives.
+        """Write the lease again, so that other runs see that the holder is alive.
 
         Raises:
-            TransientIOError: not now; to be tried again.
+            TransientIOError: The storage failed temporarily; try again later.
         """
         if not self._is_ours():
             return
@@ -318,16 +318,16 @@ class Lease:
         self._renewed_at = began
 
     def release(self) -> None:
-        """Leave it to the next run at once."""
+        """Release the lease, so that the next run need not wait."""
         if not self._is_lost:
             self._out.write_whole(lease_name(self.number), self._data(RELEASED))
 
     def check(self) -> None:
-        """Ask storage whether this run still holds the lease.
+        """Check in storage that this run still holds the lease.
 
         Raises:
-            LeaseLostError: it does not.
-            TransientIOError: storage does not answer for now.
+            LeaseLostError: This run no longer holds the lease.
+            TransientIOError: The storage failed temporarily.
         """
         if not self._is_ours():
             raise LeaseLostError(
@@ -337,17 +337,17 @@ class Lease:
             )
 
     def glance(self) -> None:
-        """Do as `check`, but ask storage only where renewals have failed for long.
+        """Same as `check`, but read from storage only if no renewal succeeded recently.
 
         Raises:
-            LeaseLostError: this run does not hold the lease any more.
+            LeaseLostError: This run no longer holds the lease.
         """
         if self._is_lost or self._clock.now() - self._renewed_at >= EXPIRY_SECONDS:
             with suppress(TransientIOError):
                 self.check()
 
     def guard(self, event: Event) -> None:
-        """Check at the begin and end of each stage, and glance in between."""
+        """Call `check` at the start and end of each stage, and `glance` at other events."""
         if isinstance(event, StageStarted | StageEnded):
             self.check()
         elif not isinstance(event, Note):
@@ -357,7 +357,7 @@ class Lease:
         if not self._is_lost:
             seen = lease_in_force(self._out)
             if seen is None or seen.number != self.number:
-                self._is_lost = True  # permanently, whatever is found later
+                self._is_lost = True  # permanently, whatever is read later
             elif seen.data and seen.values.get("token") != self._token:
                 self._is_lost = True
         return not self._is_lost
@@ -389,12 +389,12 @@ def take(
     me: Holder | None = None,
     clock: Clock | None = None,
 ) -> Lease:
-    """Take the lease of an output: at once, or after its holder was silent for `EXPIRY_SECONDS`.
+    """Acquire the lease of an output, after `EXPIRY_SECONDS` if its holder may still be alive.
 
     Raises:
-        OutputInUseError: another run holds it, and lives; of a process of this host that is known
-            at once.
-        TransientIOError: storage failed in a way that may pass.
+        OutputInUseError: Another live run holds the lease. For a process of this host the error
+            is raised without waiting.
+        TransientIOError: The storage failed temporarily.
     """
     me, clock = me or Holder.this_process(), clock or Clock()
     before: Seen | None = None
@@ -414,7 +414,7 @@ def take(
         lease = Lease(out, number, command=command, me=me, clock=clock)
         if lease.create():
             return lease
-        before = Seen(0, b"")  # who was faster lives
+        before = Seen(0, b"")  # another live run was faster
 
 
 @contextmanager
@@ -426,18 +426,18 @@ def leased(
     clock: Clock | None = None,
     renew_seconds: float = RENEW_SECONDS,
 ) -> Iterator[Lease]:
-    """Hold the lease of an output while the block runs; a thread renews it, and releases it last.
+    """Hold the lease of an output while the block runs. A thread renews and finally releases it.
 
     Args:
-        out: the output folder.
-        command: what runs, for people.
-        on_event: called with a note before this waits for the lease of another run to expire.
-        clock: measures the time until the lease of another run expires; None: `Clock()`.
-        renew_seconds: how often the thread renews the lease.
+        out: The output folder.
+        command: The name of the command, for messages.
+        on_event: Called with a note before the function waits for another lease to expire.
+        clock: Measures the time until the lease of another run expires; None: `Clock()`.
+        renew_seconds: The interval in which the thread renews the lease.
 
     Raises:
-        OutputInUseError: another run holds it.
-        TransientIOError: storage failed in a way that may pass.
+        OutputInUseError: Another run holds the lease.
+        TransientIOError: The storage failed temporarily.
     """
     lease = take(out, command=command, on_event=on_event, clock=clock)
     stop = threading.Event()
@@ -452,7 +452,7 @@ def leased(
 
 
 def _keep(lease: Lease, stop: threading.Event, renew_seconds: float) -> None:
-    """Renew until stopped, then release: one thread, so that no renewal comes after it."""
+    """Renew the lease until stopped, then release it, in one thread to keep this order."""
     while not stop.wait(renew_seconds):
         with suppress(OSError, NanotokError):
             lease.renew()
@@ -461,7 +461,7 @@ def _keep(lease: Lease, stop: threading.Event, renew_seconds: float) -> None:
 
 
 def _waited(clock: Clock) -> float:
-    """Wait a moment; time in which this process stood still itself is not counted."""
+    """Wait for `LOOK_SECONDS` and return the time, without that of a suspended process."""
     start = clock.now()
     clock.sleep(LOOK_SECONDS)
     return min(clock.now() - start, 2 * LOOK_SECONDS)

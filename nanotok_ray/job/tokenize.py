@@ -1,4 +1,4 @@
-"""The tokenizing stage: every slice of the plan to shards, then the manifest."""
+"""The tokenizing stage, which writes the shards of every slice of the plan."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -40,10 +40,10 @@ from nanotok_ray.tokenizer import Tokenizer
 
 
 def check_special_tokens(recipe: Recipe) -> None:
-    """Check that a tokenizer that is still to be learned will have what the sources need.
+    """Check that the tokenizer to be learned will have the special tokens of all sources.
 
     Raises:
-        RecipeError: it will lack a special token.
+        RecipeError: It will lack a special token.
     """
     if recipe.tokenizer.path is None:
         known = recipe.tokenizer.all_special_tokens
@@ -52,10 +52,10 @@ def check_special_tokens(recipe: Recipe) -> None:
 
 
 def shard_settings(recipe: Recipe, source: SourceRecipe, tokenizer: Tokenizer) -> ShardSettings:
-    """Return the settings of a source.
+    """Return the settings for the shards of a source.
 
     Raises:
-        RecipeError: the tokenizer lacks a special token that its documents need.
+        RecipeError: The tokenizer lacks a special token that its documents need.
     """
     is_composed, is_vision = source.kind != "text", source.kind == "vision"
     limits, known = recipe.limits, tokenizer.special_tokens
@@ -133,25 +133,25 @@ def _grounding(source: SourceRecipe, known: Collection[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tokenizing:
-    """What is to be tokenized: the slices with their keys, and the records that are there."""
+    """The input of the stage: the slices with their keys, and the existing records."""
 
     plan: Plan
     settings: Mapping[str, ShardSettings]
     tokenizer: Tokenizer
     expected: tuple[Expected, ...]
     records: tuple[Record | None, ...]
-    """In the order of `expected`; None: to do."""
+    """In the order of `expected`; None for a slice that must be tokenized."""
     max_skipped: int
-    """Slices that may fail permanently and be left out."""
+    """The number of slices that may fail permanently and be skipped."""
     slice_deadline: int
-    """Seconds that an attempt may run for each started GiB."""
+    """Time limit of an attempt in seconds for each GiB, rounded up."""
     limits: LimitsRecipe
     give_up_after: int | None
-    """After so many documents, all bad, the limits cannot be kept; None: they always can."""
+    """The number of documents, all bad, after which the limits are exceeded; None: no number."""
 
     @property
     def todo(self) -> list[Expected]:
-        """The slices that have no record, or whose files are not there."""
+        """The slices without a record, or whose files are missing."""
         return [
             expected
             for expected, record in zip(self.expected, self.records, strict=True)
@@ -160,7 +160,7 @@ class Tokenizing:
 
     @property
     def reads(self) -> list[list[Expected]]:
-        """What is to be done, together what is made of the same pieces: both splits of a share."""
+        """The slices of `todo`, grouped by the pieces they read: both splits of a share."""
         found: dict[Any, list[Expected]] = {}
         for expected in self.todo:
             found.setdefault(expected.slice.reads, []).append(expected)
@@ -168,16 +168,16 @@ class Tokenizing:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the manifest will say of sources and tokenizer."""
+        """The sections of the manifest on the sources and the tokenizer."""
         return manifest_facts(self.plan, settings=self.settings, tokenizer=self.tokenizer)
 
     def output(self, records: Sequence[Record]) -> Output:
-        """Build what is written last from the records of all slices."""
+        """Build the manifest and the shard index from the records of all slices."""
         return assemble(self.plan, records, settings=self.settings, tokenizer=self.tokenizer)
 
 
 def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder) -> Tokenizing:
-    """Return what is to be tokenized and what is done already."""
+    """Return the slices of a plan with the records that exist in the output."""
     settings = {source.name: shard_settings(recipe, source, tokenizer) for source in recipe.sources}
     expected = tuple(expected_records(plan, settings))
     records = tuple(
@@ -200,16 +200,16 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
 def tokenize(
     tokenizing: Tokenizing, out: Folder, *, same_pass: SamePass | None = None, on_event: OnEvent
 ) -> list[Record]:
-    """Tokenize what is not done and return the records of all slices in order. Needs a Ray session.
+    """Tokenize the unfinished slices and return the records of all slices; requires a session.
 
-    With `same_pass` workers export each slice that they have tokenized.
+    With `same_pass` workers also export each slice that they tokenize.
 
-    A slice that failed permanently and may be skipped gets a record that says so. The next run
-    tries it again.
+    A slice that failed permanently and may be skipped gets a record that marks it as skipped. The
+    next run tries it again.
 
     Raises:
-        SliceError: more slices failed permanently than the recipe lets be skipped.
-        QuarantineLimitError: so many documents were read, all bad, that the limits cannot be kept.
+        SliceError: More slices failed permanently than the recipe allows to skip.
+        QuarantineLimitError: All documents read so far are bad, and too many for the limits.
     """
     tasks = [_task(expected, tokenizing, out, same_pass) for expected in tokenizing.reads]
     skipped = run_stage(
@@ -228,7 +228,7 @@ def tokenize(
 
 
 def _leave_out(ended: TaskResult, out: Folder) -> None:
-    """Write the records that say so, but for a slice that was recorded before its task failed."""
+    """Write the records of skipped slices, except those recorded before their task failed."""
     work: TokenizeWork = ended.task.argument
     for expected in work.expected:
         if tokenized_record(out, expected) is None:
@@ -237,15 +237,17 @@ def _leave_out(ended: TaskResult, out: Folder) -> None:
 
 
 def _skip(slice_: Slice, settings: ShardSettings, out: Folder) -> dict[str, Any]:
-    """Return the record of a slice that is left out."""
+    """Write the quarantine file of a skipped slice, and return its record."""
     try:
         return skip_slice(slice_, settings, out=out)
-    except TransientIOError:  # a failed attempt's quarantine file had the name, and is removed
+    except (
+        TransientIOError
+    ):  # the quarantine file of a failed attempt had this name and is removed now
         return skip_slice(slice_, settings, out=out)
 
 
 def _all_records(tokenizing: Tokenizing, out: Folder) -> list[Record]:
-    """Return the record of every slice, those of this run read back from storage alone."""
+    """Return the records of all slices; records of this run are read from storage."""
     made = dict(zip(tokenizing.todo, finished_slices(out, tokenizing.todo), strict=True))
     records = []
     for expected, record in zip(tokenizing.expected, tokenizing.records, strict=True):
