@@ -1,4 +1,4 @@
-"""Planning without running: what a job would do, and how long that may take."""
+"""The plan of a job and an estimate of its time, without running it."""
 
 import os
 import time
@@ -28,24 +28,24 @@ STAGES = ("count", "tokenize")
 
 SAMPLE_BYTES = 8 << 20
 SAMPLE_SECONDS = 1.0
-"""Reading the sample ends when it is so large, or has taken so long."""
+"""The sample ends at this size or after this time, whichever comes first."""
 
-_SAMPLE_SLICES = 16  # of so many at most: those before may hold no text
+_SAMPLE_SLICES = 16  # maximum number of slices to read, as the first ones may hold no text
 _SAMPLE_MERGES = 4096
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rate:
-    """Text in a time."""
+    """Bytes of text per second, and how they were measured."""
 
     bytes_per_second: float
     is_per_cpu: bool
-    """Of one CPU, or of all that the run had."""
+    """Whether the rate is that of one CPU, and not of all CPUs of a run."""
     basis: str
-    """Where it comes from, for people."""
+    """The origin of the rate, for people."""
 
     def seconds(self, slices: Sequence[Slice], *, cpus: int) -> float:
-        """Estimate the time for slices: no less than for the largest, which one CPU does."""
+        """Estimate the time for slices, at least that of the largest, which uses one CPU."""
         if not slices:
             return 0.0
         sizes = [slice_.num_bytes for slice_ in slices]
@@ -55,14 +55,14 @@ class Rate:
 
 
 def given_rates(megabytes_per_second: float) -> dict[str, Rate]:
-    """Take one rate of one CPU for both stages."""
+    """Return the same rate of one CPU for both stages."""
     basis = "as given by --rate"
     rate = Rate(bytes_per_second=megabytes_per_second * 1e6, is_per_cpu=True, basis=basis)
     return dict.fromkeys(STAGES, rate)
 
 
 def rates_of_run(summary: Mapping[str, Any]) -> dict[str, Rate]:
-    """Return the rates of the stages that a run spent time on, from its summary.
+    """Return the rates of the stages of a run from its summary.
 
     >>> rates_of_run({"stages": {"count": {"seconds": 10.0, "bytes": 50}}})["count"].is_per_cpu
     False
@@ -82,9 +82,10 @@ def rates_of_run(summary: Mapping[str, Any]) -> dict[str, Rate]:
 def measured_rates(
     slices: Sequence[Slice], *, pattern: str, tokenizer: Tokenizer | None
 ) -> dict[str, Rate]:
-    """Read, count and encode the first texts of slices, on one CPU; none if there is no text.
+    """Measure reading, counting and encoding of the first texts of slices on one CPU.
 
-    Without a tokenizer a small one is learned from the counts. Writing is not measured.
+    The result is empty if the slices hold no text. Without a tokenizer, a small one is learned from
+    the counts. Writing is not measured.
 
     Raises:
         SourceError, TransientIOError: the texts cannot be read.
@@ -190,7 +191,7 @@ def _rates(
 
 
 def _texts(announced: JobPlan, recipe: Recipe) -> Sequence[Slice]:
-    """Return slices of text to measure with: those that are counted, else any."""
+    """Return the slices of text to measure: the counted ones, or any if none is counted."""
     texts = [slice_ for slice_ in announced.plan.slices() if slice_.kind == "text"]
     counted = {source.name for source in recipe.sources if source.count}
     return [
@@ -201,7 +202,7 @@ def _texts(announced: JobPlan, recipe: Recipe) -> Sequence[Slice]:
 def _estimate(
     announced: JobPlan, rates: Mapping[str, Rate], *, last: Mapping[str, Any], cpus: int
 ) -> dict[str, Any]:
-    """Estimate the stages that have something to do; `seconds` of a stage is null if unknown."""
+    """Estimate the stages that have slices to process; unknown `seconds` are None."""
     stages: dict[str, dict[str, Any]] = {}
     for stage in STAGES:
         if slices := announced.todo.get(stage):
@@ -214,7 +215,7 @@ def _estimate(
 
 
 def _reads(slices: Sequence[Slice]) -> list[Slice]:
-    """Return one slice for each pass over files: both splits of a share are read at once."""
+    """Return one slice for each read of pieces, as both splits of a share are read together."""
     return list({slice_.reads: slice_ for slice_ in slices}.values())
 
 
@@ -231,7 +232,7 @@ def _estimate_stage(slices: Sequence[Slice], rate: Rate | None, *, cpus: int) ->
 
 
 def _learning(last: Mapping[str, Any]) -> dict[str, Any]:
-    """Take the time that learning took in the last run: it depends on the spans, not the bytes."""
+    """Return the learning time of the last run, which depends on the spans and not the bytes."""
     stages = last.get("stages", {})
     if "learn" not in stages:
         return _stage(None, basis="unknown")

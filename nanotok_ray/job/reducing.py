@@ -1,7 +1,7 @@
-"""Between counting and learning: merging very many count files, and summing large ones by tasks.
+"""The stages between counting and learning: merging many count files, and summing large ones.
 
-Both write count files to the work folder, each with a record, so that a run that is repeated uses
-what an earlier one wrote. Neither changes a sum.
+Tasks of both stages write files with records to the work folder, so that a repeated run reuses
+them. Neither stage changes a sum.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -49,15 +49,15 @@ if TYPE_CHECKING:
 _Work = TypeVar("_Work", MergeWork, ReduceWork)
 
 MERGE_ABOVE = 2048
-"""Count files that are summed as they are."""
+"""The maximum number of count files that are summed without merging them first."""
 
 
 def merge_first(work: str, counted: CountedSlices, *, on_event: OnEvent) -> CountedSlices:
-    """Return the same counts in fewer files, if they are very many. Needs a Ray session.
+    """Merge the count files if there are more than `MERGE_ABOVE`; requires a session.
 
     Args:
         work: URL of the work folder.
-        counted: the slices, their records, and the files.
+        counted: The slices, their records, and the files.
         on_event: called with the events of the stage `merge`.
 
     Raises:
@@ -70,7 +70,7 @@ def merge_first(work: str, counted: CountedSlices, *, on_event: OnEvent) -> Coun
 
 
 def _merged(counted: CountedSlices, works: Sequence[MergeWork]) -> CountedSlices:
-    """Return the counts with the files of the groups in the place of those of the slices."""
+    """Return the counts with the files of the groups instead of those of the slices."""
     return replace(
         counted,
         files=tuple((group.source, f"{group.name}.arrow") for group in works),
@@ -79,7 +79,7 @@ def _merged(counted: CountedSlices, works: Sequence[MergeWork]) -> CountedSlices
 
 
 def merge_works(work: str, counted: CountedSlices) -> list[MergeWork]:
-    """Return the groups that are to be merged; none where the files are not very many."""
+    """Return the groups of files to merge, none if there are at most `MERGE_ABOVE` files."""
     if len(counted.files) <= MERGE_ABOVE:
         return []
     works: list[MergeWork] = []
@@ -101,14 +101,14 @@ def merge_works(work: str, counted: CountedSlices) -> list[MergeWork]:
 
 
 PART_BYTES = 256 << 20
-"""Bytes of count files that are summed into one file; they are a few times larger in memory."""
+"""Bytes of count files per part; they take a few times as much memory."""
 
 MAX_PARTS = 256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Summed:
-    """What was counted, by what it is multiplied, and the files of its sums."""
+    """The count files, the weights of their sources, and the files of the sums."""
 
     counted: CountedSlices
     weights: Weights
@@ -116,14 +116,14 @@ class Summed:
     work: str
     """URL of the work folder."""
     parts: tuple[Record, ...] = ()
-    """Of the sums of the parts of all hashes; none where the count files are small."""
+    """The records of the summed parts; none if the count files are small."""
 
     @classmethod
     def of(cls, training: Training, counted: CountedSlices) -> "Self":
-        """Find the weights.
+        """Create the value with the weights of the sources.
 
         Raises:
-            SourceError: a source is to have a share, and has no text.
+            SourceError: A source with a share has no text.
         """
         text_bytes = counted.by_source("text_bytes")
         return cls(
@@ -135,15 +135,15 @@ class Summed:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the count files of the slices."""
+        """Bytes of the count files of all slices."""
         return sum(record.values["files"][0]["size"] for record in self.counted.records)
 
     def reduced(self, on_progress: OnRead | None = None) -> Reduced | PartSums:
-        """Return the sum of all files.
+        """Return the sums of all files.
 
         Raises:
-            CorruptOutputError: a file is damaged, or the sum is not that of the records.
-            CountOverflowError: a sum would pass 2**64 - 1.
+            CorruptOutputError: A file is damaged, or the sums differ from the records.
+            CountOverflowError: A sum exceeds 2**64 - 1.
         """
         folder = Folder(self.work)
         if self.parts:
@@ -166,10 +166,10 @@ class Summed:
 
 
 def sum_parts(summed: Summed, *, on_event: OnEvent) -> Summed:
-    """Return the same sums in files, if there is much to sum. Needs a session.
+    """Sum the parts as tasks if the count files are large; requires a session.
 
     Raises:
-        SliceError: a part could not be summed.
+        SliceError: A part could not be summed.
     """
     works = reduce_works(summed)
     if not works:
@@ -178,10 +178,10 @@ def sum_parts(summed: Summed, *, on_event: OnEvent) -> Summed:
 
 
 def reduce_works(summed: Summed) -> list[ReduceWork]:
-    """Return the parts that are to be summed; none where the count files are small.
+    """Return the parts to sum, none if the count files are small.
 
-    Parts are as many as the files are large, a power of two, whatever machines there are: so the
-    files of another run are those of this one.
+    The number of parts is a power of two that depends only on the size of the files. Runs on other
+    machines therefore write and reuse the same files.
     """
     num_parts = min(MAX_PARTS, 1 << ((summed.num_bytes - 1) // PART_BYTES).bit_length())
     if num_parts == 1:
@@ -214,7 +214,7 @@ def _run(
     work_of: Callable[[_Work], int],
     on_event: OnEvent,
 ) -> tuple[Record, ...]:
-    """Run what is not done yet, and return the records of all."""
+    """Run the unfinished tasks, and return the records of all tasks."""
     folder = works[0].work
     found = _finished(works)
     todo = [work for work, record in zip(works, found, strict=True) if record is None]
@@ -248,10 +248,10 @@ def _finished(works: Sequence[MergeWork] | Sequence[ReduceWork]) -> list[Record 
 
 
 def names_in_use(recipe: Recipe) -> frozenset[str]:
-    """Return the names of the counts that `prepare` would use, whether they are there or not.
+    """Return the names of the count files that `prepare` would use, whether they exist or not.
 
     Raises:
-        SourceError, PlanError: the plan cannot be made, or nothing of it is counted.
+        SourceError, PlanError: The plan cannot be made, or none of its slices is counted.
     """
     training = training_of(recipe, plan_for(recipe, Folder(recipe.output.path), with_sample=False))
     works = [training.work(slice_) for slice_ in training.slices]
@@ -272,7 +272,7 @@ def names_in_use(recipe: Recipe) -> frozenset[str]:
 def _summed(
     training: Training, works: Sequence[CountWork], known: Mapping[str, Record]
 ) -> list[CountWork] | None:
-    """Return what is summed, with max_chars up to the cut slice; None if it is not known."""
+    """Return the counted slices, with max_chars up to the cut slice, or None if unknown."""
     limit = training.recipe.limits.max_chars
     if limit is None:
         return list(works)

@@ -1,4 +1,4 @@
-"""The summary of a run: plain values for programs, a few lines for people."""
+"""The summary of a run: JSON values for programs, and a few lines of text for people."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ UNCHANGED = "unchanged"
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The summary of a run; `values` is JSON-able."""
+    """The summary of a run, with its JSON values."""
 
     values: dict[str, Any]
 
     def text(self) -> str:
-        """Return the lines that a person reads: at most `MAX_LINES`."""
+        """Return the summary as at most `MAX_LINES` lines of text."""
         values = self.values
         head, tail = list(_head(values)), list(_tail(values))
         room = MAX_LINES - len(head) - len(tail)
@@ -33,10 +33,10 @@ class Summary:
 
 
 MAX_LINES = 15
-"""The report page has all that is left out."""
+"""Maximum number of lines. The report page has the rest."""
 
 MIN_SOURCES, MAX_SOURCES = 2, 4
-"""Lines on sources: the most and, before remarks are left out, the fewest."""
+"""Number of lines on sources: the minimum, for which remarks are omitted, and the maximum."""
 
 
 def summarise(
@@ -56,7 +56,7 @@ def summarise(
 
     Args:
         output: URL of the output folder.
-        tokenizer: the one in use.
+        tokenizer: The tokenizer in use.
         stages: per stage that ran, seconds and bytes.
         learned: the learn record, if the job is to learn the tokenizer.
         of_other_inputs: it was learned before inputs were added, changed or removed.
@@ -123,7 +123,7 @@ def _tokenizer_text(values: Mapping[str, Any]) -> str:
 
 
 def _remarks(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a person should know, the most important first."""
+    """Yield remarks, the most important first."""
     if "learned" in values:
         yield from _learned_lines(values["learned"])
     if "documents" not in values:
@@ -147,7 +147,7 @@ def _learned_lines(learned: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _tail(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines on what is in quarantine, what was checked, and what to do next."""
+    """Yield the lines on the quarantine, the verification and the next commands."""
     output = values["output"]
     if values.get("quarantined"):
         number = sum(values["quarantined"].values())
@@ -212,7 +212,7 @@ def _corpus(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rules(settings: Collection[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what the recipe does with documents that are too long or have nothing to train on."""
+    """Return the rules of the recipe for long documents and those without trainable tokens."""
     limited = next(
         (values for values in settings if values["max_tokens"] is not None),
         None,
@@ -239,7 +239,7 @@ def _ratio(above: float, below: float) -> float | None:
 
 
 def _sources(values: Mapping[str, Any], room: int) -> list[str]:
-    """Return the lines on the largest sources, as many as there is room for."""
+    """Return the lines on the largest sources, as many as fit."""
     sources = values.get("sources", {})
     room = min(MAX_SOURCES, max(MIN_SOURCES, room))
     if len(sources) <= room:
@@ -262,7 +262,7 @@ def _source_line(name: str, source: Mapping[str, Any]) -> str:
 
 
 def _composed_lines(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines on what became of conversations and documents with images."""
+    """Yield the lines on conversations and documents with images."""
     roles, rules = values["roles"], values["rules"]
     if long := values["over_max_tokens"]:
         cut = values["truncated"]
@@ -300,7 +300,7 @@ def _export_line(exports: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _time_text(stages: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the time of each stage, in the order in which a job runs them, and of all."""
+    """Return the times of the stages, in the order of a job, and their sum."""
     ran = sorted(stages, key=_RUN_ORDER.index)
     texts = [_stage_text(name, stages[name]) for name in ran]
     if len(ran) > 1:
