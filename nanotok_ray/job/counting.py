@@ -1,4 +1,4 @@
-"""The counting stage: what is counted to learn from, and up to which character."""
+"""The counting stage: which slices are counted for learning, and up to which character."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,29 +23,29 @@ LEARN_FORMAT = "nanotok-learn 3"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Training:
-    """What is to be learned: from which slices, how counted, how large."""
+    """The input of learning: the slices, how they are counted, and the vocabulary settings."""
 
     recipe: Recipe
     slices: tuple[Slice, ...]
     settings: CountSettings
-    """Of sources whose texts hold no special tokens."""
+    """Settings for sources whose texts contain no special tokens."""
     reused_key: str | None = None
-    """The key of a tokenizer that was learned by these rules from other inputs, and is to stay;
-    None: what is to be learned is learned from these."""
+    """The key of an existing tokenizer that was learned by the same rules from other inputs and is
+    kept; None if the tokenizer is learned from these inputs."""
 
     @property
     def key(self) -> str:
-        """Everything that is learned depends on; special tokens added to it are not among that."""
+        """Hash of everything that the merges depend on, which excludes added special tokens."""
         return self._current_key if self.reused_key is None else self.reused_key
 
     @property
     def is_of_other_inputs(self) -> bool:
-        """Whether what is kept was learned before inputs were added, changed or removed."""
+        """Whether the kept tokenizer was learned before inputs were added, changed or removed."""
         return self.key != self._current_key
 
     @property
     def rules_key(self) -> str:
-        """Everything that is learned depends on but the inputs themselves."""
+        """Hash of everything that the merges depend on except the inputs."""
         read = {
             (slice_.source, slice_.kind, slice_.column, slice_.share): self.settings_of(
                 slice_
@@ -76,14 +76,14 @@ class Training:
         }
 
     def settings_of(self, slice_: Slice) -> CountSettings:
-        """Return how a slice is counted: the texts that will be encoded, special tokens cut out."""
+        """Return the settings of a slice, which count its texts as they will be encoded."""
         source = next(
             candidate for candidate in self.recipe.sources if candidate.name == slice_.source
         )
         return replace(self.settings, grounding=GROUNDING) if source.grounding else self.settings
 
     def work(self, slice_: Slice, *, budget: int | None = None) -> CountWork:
-        """Return the counting of one slice, with a budget of code points if it has one."""
+        """Return the task that counts a slice, up to `budget` code points if it is given."""
         settings = self.settings_of(slice_)
         if budget is not None:
             settings = replace(settings, budget=budget)
@@ -91,16 +91,16 @@ class Training:
 
 
 def counted_sources(recipe: Recipe) -> list[SourceRecipe]:
-    """Return the sources that the tokenizer is learned from, in order."""
+    """Return the sources from which the tokenizer is learned, in the order of the recipe."""
     return [source for source in recipe.sources if source.count]
 
 
 def training_of(recipe: Recipe, plan: Plan) -> Training:
-    """Return what is to be learned from a plan.
+    """Return the training for a plan.
 
     Raises:
-        PlanError: nothing is to be counted.
-        PatternError: the pattern cannot be compiled.
+        PlanError: The plan has no slice to count.
+        PatternError: The pattern cannot be compiled.
     """
     counted = {source.name for source in counted_sources(recipe)}
     slices = tuple(slice_ for slice_ in plan.slices(split="train") if slice_.source in counted)
@@ -110,7 +110,7 @@ def training_of(recipe: Recipe, plan: Plan) -> Training:
             "count = true) that has train files, or an existing tokenizer as tokenizer.path"
         )
     pattern = resolve_pattern(recipe.tokenizer.pattern)
-    _core.Splitter(pattern)  # compiled here once, so that a bad one is not found by every task
+    _core.Splitter(pattern)  # raises for a bad pattern before any task does
     settings = CountSettings(
         pattern=pattern,
         gaps=recipe.tokenizer.gaps,
@@ -127,11 +127,11 @@ def next_round(
     passed_over: Container[str],
     limit: int,
 ) -> list[CountWork]:
-    """Return the slices to count next; none once the leading ones pass the limit or are all there.
+    """Return the slices to count next, none if the counted ones reach the limit or are all.
 
-    A slice is chosen if those before it are not expected to pass the limit. At first a byte is
-    taken for a code point, of which there cannot be more, so that no slice is counted in vain;
-    in later rounds a byte is worth what it was in those that are known.
+    A slice is chosen if the slices before it are not expected to reach the limit. The first round
+    assumes one code point per byte, which is the maximum, so that no slice is counted needlessly.
+    Later rounds use the ratio of the slices that were counted.
     """
     rate = _points_per_byte(works, known)
     expected, chosen = 0.0, []
@@ -158,9 +158,9 @@ def cut_of(
     passed_over: Container[str],
     limit: int,
 ) -> tuple[list[CountWork], tuple[CountWork, int] | None]:
-    """Return the slices that lie before the cut, and the one it lies in with its code points left.
+    """Return the slices before the cut, and the slice to cut with its number of code points.
 
-    No slice is cut where the limit is not passed at all.
+    The second value is None if the slices together do not exceed the limit.
     """
     total = 0
     whole: list[CountWork] = []
@@ -188,21 +188,21 @@ def _points(record: Record) -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CountedSlices:
-    """The count files that are learned from, and the slices that were left out."""
+    """The count files for learning, and the skipped slices."""
 
     works: tuple[CountWork, ...]
-    """In the order of the plan; with max_chars those up to the cut."""
+    """In the order of the plan; with max_chars, the slices up to the cut."""
     records: tuple[Record, ...]
-    """Of each work."""
+    """The record of each slice in `works`."""
     files: tuple[tuple[str, str], ...]
-    """Source and path in the work folder of every file that is to be summed."""
+    """The source and the path in the work folder of each file to sum."""
     keys: tuple[str, ...]
-    """Of each of the files."""
+    """The key of each file."""
     skipped: tuple[TaskResult, ...] = ()
-    """Slices that could not be counted, no more than the recipe lets be."""
+    """The slices that could not be counted, at most as many as the recipe allows."""
 
     def by_source(self, name: str) -> dict[str, int]:
-        """Sum a number of the records for each source."""
+        """Return the sum of a field of the records for each source."""
         sums: dict[str, int] = {}
         for work, record in zip(self.works, self.records, strict=True):
             source = work.slice.source
@@ -210,12 +210,12 @@ class CountedSlices:
         return sums
 
     def sum(self, name: str) -> int:
-        """Sum a number of all records."""
+        """Return the sum of a field of all records."""
         return sum(self.by_source(name).values())
 
     @property
     def reasons(self) -> dict[str, int]:
-        """How many documents could not be used, by reason."""
+        """The number of documents that could not be used, by reason."""
         total: dict[str, int] = {}
         for record in self.records:
             for reason, number in record.values["quarantined"].items():
@@ -224,11 +224,11 @@ class CountedSlices:
 
 
 def count(training: Training, *, on_event: OnEvent) -> CountedSlices:
-    """Count what is not counted yet. Needs a Ray session.
+    """Count the slices that are not counted yet; requires a session.
 
     Raises:
-        SliceError: more slices failed permanently than the recipe lets be skipped.
-        QuarantineLimitError: so many documents were read, all bad, that the limits cannot be kept.
+        SliceError: More slices failed permanently than the recipe allows to skip.
+        QuarantineLimitError: All documents read so far are bad, and too many for the limits.
     """
     after = give_up_after(training.recipe.limits, training.slices)
     works = [replace(training.work(slice_), give_up_after=after) for slice_ in training.slices]
@@ -240,7 +240,7 @@ def count(training: Training, *, on_event: OnEvent) -> CountedSlices:
 
 
 def finished_counts(works: Sequence[CountWork]) -> dict[str, Record]:
-    """Return the records of the slices that are counted, by the name of the work."""
+    """Return the records of the counted slices, by the name of the work."""
     if not works:
         return {}
     wanted = [(f"{work.name}.json", work.settings.key(work.slice)) for work in works]
@@ -254,7 +254,7 @@ def finished_counts(works: Sequence[CountWork]) -> dict[str, Record]:
 def _count_up_to(
     training: Training, works: Sequence[CountWork], limit: int, on_event: OnEvent
 ) -> CountedSlices:
-    """Count up to the document that passes the limit: as in nanochat, it is whole and the last."""
+    """Count up to and including the document that exceeds the limit, as nanochat does."""
     known = finished_counts(works)
     skipped: dict[str, TaskResult] = {}
     while chosen := next_round(works, known, passed_over=skipped, limit=limit):
@@ -279,7 +279,7 @@ def _run(
     *,
     skipped: int = 0,
 ) -> list[TaskResult]:
-    """Count what is not known; `skipped` slices have been left out before."""
+    """Count the slices without a record; `skipped` slices failed in an earlier round."""
     todo = [work for work in works if work.name not in known]
     after = works[0].give_up_after if works else None
     shared = work_folder(training.recipe.output.work)
@@ -310,7 +310,7 @@ def _run(
 def counted_of(
     works: Sequence[CountWork], records: Mapping[str, Record], skipped: Sequence[TaskResult] = ()
 ) -> CountedSlices:
-    """Put together what was counted: works, and the records of all of them by name."""
+    """Combine slices and their records, which are given by name."""
     return CountedSlices(
         works=tuple(works),
         records=tuple(records[work.name] for work in works),
@@ -321,7 +321,7 @@ def counted_of(
 
 
 def _counted(works: Sequence[CountWork], skipped: Sequence[TaskResult]) -> CountedSlices:
-    """Read the records back, from storage alone."""
+    """Return the counted slices with their records, which are read from storage."""
     left_out = {ended.task.argument.name for ended in skipped}
     chosen = [work for work in works if work.name not in left_out]
     records = finished_counts(chosen)

@@ -1,4 +1,4 @@
-"""What a command does with an output, as data: the job executes it, a dry run prints it."""
+"""The plan of a command as data, which a job executes and a dry run prints."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,25 +46,25 @@ OTHER_SETTINGS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingPlan:
-    """What is learned, from which counts; and what of it is there."""
+    """What a job learns, from which counts, and which parts exist already."""
 
     training: Training
     tokenizer: Tokenizer | None
-    """The tokenizer that is there and stays; None: it is to be learned."""
+    """The existing tokenizer that is kept; None if it must be learned."""
     works: tuple[CountWork, ...]
-    """The slices that are counted for it."""
+    """The slices to count for it."""
     known: Mapping[str, Record]
-    """The records of those that are counted already, by the name of the work."""
+    """The records of the counted slices, by the name of the work."""
     replaces_extension: bool
-    """Whether other special tokens are added to the tokenizer that stays."""
+    """Whether the special tokens that are added to the kept tokenizer change."""
     adds_smaller: bool
-    """Whether smaller tokenizers of it are missing, or the record does not list them."""
+    """Whether smaller tokenizers are missing, in the output or in the record."""
     also: tuple[int, int]
-    """How many smaller tokenizers are to be written, and how many are there."""
+    """The number of smaller tokenizers to write, and the number of existing ones."""
 
     @property
     def count(self) -> list[Slice]:
-        """The slices to count; with max_chars those of the first round, a byte a code point."""
+        """The slices to count; with max_chars, those of the first round."""
         if self.tokenizer is not None:
             return []
         limit = self.training.recipe.limits.max_chars
@@ -79,8 +79,8 @@ class TrainingPlan:
 class JobPlan:
     """What `prepare`, `train` or `tokenize` does with an output, and why.
 
-    Keys of shards contain the tokenizer: before training the part on tokenizing is pending, and
-    the job decides it after training (`tokenizing_with`).
+    The keys of shards depend on the tokenizer. If a tokenizer must be learned, the job therefore
+    plans tokenizing after training, with `tokenizing_with`.
     """
 
     command: str
@@ -89,31 +89,31 @@ class JobPlan:
     plan: Plan
     """The splits and slices."""
     frozen: bytes | None
-    """plan.json as it was found."""
+    """The existing plan.json; None if there is none."""
     published: Mapping[str, Any]
-    """The settings of each source in the manifest as it was found; empty: there was none."""
+    """The settings of each source in the existing manifest; empty without a manifest."""
     training: TrainingPlan | None
-    """None: no tokenizer is learned."""
+    """None if the command learns no tokenizer."""
     tokenizer: Tokenizer | None
-    """The tokenizer that is there and is used; None: it is to be learned."""
+    """The existing tokenizer that is used; None if it must be learned."""
     tokenizing: Tokenizing | None
-    """What is to be tokenized; None: pending, or not of this command."""
+    """The slices to tokenize; None if this is unknown before training, or not requested."""
     output: Output | None
-    """The output, if it is published, whole and of this very plan; None: it is to be published."""
+    """The published output of exactly this plan; None if it must be published."""
     exports: tuple[Exporting, ...] = ()
-    """The exports of that output, finished or not."""
+    """The exports of that output, finished or unfinished."""
     adopts: bool = False
-    """Whether a tokenizer from elsewhere is to be written into the output."""
+    """Whether a tokenizer that was not learned here is written into the output."""
     estimate: Mapping[str, Any] | None = None
-    """How long it takes and what space it needs; None: not estimated."""
+    """Estimates of time and disk space; None if not estimated."""
     freezing: Mapping[str, str] | None = None
-    """What became of plan.json; None: nothing was done to it."""
+    """The result of writing plan.json; None if it was not written."""
     notes: tuple[str, ...] = field(default=())
-    """What a person should know before it is done."""
+    """Notes for the user, shown before the job starts."""
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether the output is complete, so that nothing must be done."""
         if self.tokenizer is None or self.adopts:
             return False
         training = self.training
@@ -125,7 +125,7 @@ class JobPlan:
 
     @property
     def has_tasks(self) -> bool:
-        """Whether there are tasks for workers, as far as is known."""
+        """Whether workers will have tasks, as far as this is known."""
         return (
             self.tokenizer is None
             or (self.tokenizing is not None and bool(self.tokenizing.todo))
@@ -133,17 +133,17 @@ class JobPlan:
         )
 
     def tokenizing_with(self, tokenizer: Tokenizer) -> Tokenizing:
-        """Return what is to be tokenized with the tokenizer that was learned."""
+        """Return the slices to tokenize with the tokenizer that was learned."""
         return tokenizing_of(self.recipe, self.plan, tokenizer, self.out)
 
     @property
     def before(self) -> Plan | None:
-        """The plan that was frozen before."""
+        """The plan that was frozen before; None if there is none."""
         return None if self.frozen is None else plan_from_json(self.frozen)
 
     @property
     def todo(self) -> dict[str, list[Slice]]:
-        """The slices to do of the stages of this command that have slices: count, tokenize."""
+        """The unfinished slices of the stages count and tokenize that the command runs."""
         stages: dict[str, list[Slice]] = {}
         if self.training is not None:
             stages["count"] = self.training.count
@@ -157,7 +157,7 @@ class JobPlan:
 
     @property
     def values(self) -> dict[str, Any]:
-        """The plan in numbers, JSON-able."""
+        """The plan as JSON values."""
         todo, training = self.todo, self.training
         values: dict[str, Any] = {
             "status": "planned",
@@ -181,12 +181,12 @@ class JobPlan:
         return values
 
     def change_notes(self) -> list[str]:
-        """Return a line on each difference from the plan that was frozen."""
+        """Return a line for each difference from the frozen plan."""
         changed = plan_changes(self.before, self.plan)
         return [] if changed is None else [" ".join(line.split()) for line in change_lines(changed)]
 
     def text(self) -> str:
-        """Return the lines that a person reads."""
+        """Return the plan as lines of text."""
         return plan_text(self.values)
 
 
@@ -198,17 +198,17 @@ def decide(
     relearn: bool = False,
     on_event: OnEvent = ignore,
 ) -> JobPlan:
-    """Decide what a command does with the output of a recipe; write nothing.
+    """Decide what a command does with the output of a recipe, without writing anything.
 
     Args:
-        recipe: the recipe.
+        recipe: The recipe.
         command: prepare, train or tokenize.
-        resplit: assign train and val again instead of keeping the splits of an earlier plan.
-        relearn: learn the tokenizer from what there is now, whether or not it was learned before.
-        on_event: called as files are opened.
+        resplit: Assign train and val again instead of keeping the splits of an earlier plan.
+        relearn: Learn the tokenizer from the current inputs, even if it was learned before.
+        on_event: Called as files are opened.
 
     Raises:
-        NanotokError: what the job itself would raise before it starts.
+        NanotokError: The error that the job itself would raise before it starts.
     """
     if command == "prepare":
         check_special_tokens(recipe)
@@ -258,7 +258,7 @@ def _training(recipe: Recipe, plan: Plan, out: Folder, *, relearn: bool) -> Trai
     works = tuple(training.work(slice_) for slice_ in training.slices)
     output = None if tokenizer is None else LearnedOutput.of(training, tokenizer, out)
     asked = len(recipe.tokenizer.also)
-    # Of a tokenizer that is not learned yet, any size may yet be reached.
+    # A tokenizer that is not learned yet can still reach any size.
     missing = asked if output is None else len(output.missing_sizes)
     return TrainingPlan(
         training=training,
@@ -272,7 +272,7 @@ def _training(recipe: Recipe, plan: Plan, out: Folder, *, relearn: bool) -> Trai
 
 
 def _setting_notes(recipe: Recipe, command: str) -> Iterator[str]:
-    """Yield what is set and has no effect."""
+    """Yield notes on settings that have no effect."""
     settings = recipe.tokenizer
     if (
         command != "train"
@@ -309,10 +309,10 @@ def _training_notes(plan: TrainingPlan, out: Folder) -> Iterator[str]:
 
 
 def _tokenizer(recipe: Recipe, out: Folder) -> Tokenizer:
-    """Return the tokenizer of a command that learns none.
+    """Return the existing tokenizer, for a command that learns none.
 
     Raises:
-        IncompleteOutputError: there is none.
+        IncompleteOutputError: The output has no tokenizer.
     """
     tokenizer = existing_tokenizer(recipe, out)
     if tokenizer is None:
@@ -324,7 +324,7 @@ def _tokenizer(recipe: Recipe, out: Folder) -> Tokenizer:
 
 
 def _is_other(tokenizer: Tokenizer | None, out: Folder) -> bool:
-    """Return whether the output has another tokenizer, or none."""
+    """Return whether the output has a different tokenizer or none."""
     return tokenizer is not None and bool(
         differing_files(tokenizer.model, out.join(TOKENIZER_FOLDER))
     )
@@ -333,10 +333,10 @@ def _is_other(tokenizer: Tokenizer | None, out: Folder) -> bool:
 def _pending_notes(
     recipe: Recipe, plan: Plan, out: Folder, published: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Yield what is not as in the published output, and what the next tokenizer may leave."""
+    """Yield notes on differences from the published output, and on leftover tokenizers."""
     try:
         former = existing_tokenizer(recipe, out)
-    except TokenizerError:  # it is damaged, and is replaced
+    except TokenizerError:  # the stored tokenizer is damaged and will be replaced
         return
     if former is None:
         return
@@ -352,7 +352,7 @@ def _pending_notes(
 
 
 def _published(tokenizing: Tokenizing, out: Folder, frozen: bytes | None) -> Output | None:
-    """Return the output if it is already there, whole and from this very plan."""
+    """Return the published output if it is complete and has exactly this plan, else None."""
     records = [record for record in tokenizing.records if record is not None]
     if tokenizing.todo or frozen != plan_to_json(tokenizing.plan):
         return None
@@ -363,7 +363,9 @@ def _published(tokenizing: Tokenizing, out: Folder, frozen: bytes | None) -> Out
 
 
 def _stage(todo: Sequence[Slice], *, done: int) -> dict[str, int]:
-    sizes = {slice_.reads: slice_.num_bytes for slice_ in todo}.values()  # both splits read it once
+    sizes = {
+        slice_.reads: slice_.num_bytes for slice_ in todo
+    }.values()  # both splits of a share are read once
     return {
         "todo": len(todo),
         "done": done,

@@ -1,4 +1,4 @@
-"""Running the tasks of a stage: batches in flight until each has ended, stragglers included."""
+"""Runs the tasks of a stage in batches, with speculative attempts for slow batches."""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,19 +9,19 @@ from nanotok_ray.job.task import AttemptResult, Cause, Failure, RetryPolicy, Tas
 from nanotok_ray.job.worker_pool import ClusterResources, Reference, WorkerPool
 
 SLOWEST_RATE = float(1 << 20)
-"""Bytes a second that a batch is trusted to do while none has ended."""
+"""Assumed bytes per second of a batch before any batch has ended."""
 
 MAX_OBSERVATIONS = 1000
-"""As many of the last batches are looked at."""
+"""The number of recent batches that the statistics include."""
 
 PERCENTILE = 0.75
 
 
 class StragglerDetector:
-    """The batches in flight with the time since which they seem to run, and what batches took."""
+    """Tracks how long batches in flight seem to run, and how long ended batches took."""
 
     def __init__(self, retry_policy: RetryPolicy) -> None:
-        """Start without batches."""
+        """Create the detector without batches."""
         self._retry_policy = retry_policy
         self._running: dict[TaskBatch, float] = {}  # those that run longest first
         self._queued: OrderedDict[TaskBatch, None] = OrderedDict()
@@ -32,7 +32,7 @@ class StragglerDetector:
         self._slowness: deque[float] = deque(maxlen=MAX_OBSERVATIONS)
 
     def began(self, batch: TaskBatch, now: float, *, cpus: int, wanted: int = 1) -> None:
-        """Add a batch that wants so many CPUs."""
+        """Add a submitted batch that requests `wanted` CPUs."""
         self._wanted[batch] = wanted
         (self._large if wanted > 1 else self._queued)[batch] = None
         self._advance(now, cpus)
@@ -40,7 +40,7 @@ class StragglerDetector:
     def left(
         self, batch: TaskBatch, now: float, *, cpus: int, seconds: float | None = None
     ) -> None:
-        """Remove a batch; `seconds` are what its slices took if it ended well."""
+        """Remove a batch; `seconds` is the time of its slices, or None if it failed."""
         wanted = self._wanted.pop(batch)
         if self._running.pop(batch, None) is not None:
             self._busy -= wanted
@@ -52,9 +52,10 @@ class StragglerDetector:
         self._advance(now, cpus)
 
     def overdue(self, now: float) -> list[TaskBatch]:
-        """Return batches in flight that deserve a second attempt, those that run longest first.
+        """Return the batches in flight that are overdue, the longest running first.
 
-        Batches that have one now, or had as many as they may, are left out.
+        Batches with a speculative attempt in flight, or with the maximum number of such attempts,
+        are excluded.
         """
         candidates = [
             (batch, seconds)
@@ -67,7 +68,7 @@ class StragglerDetector:
         return [batch for batch, seconds in candidates if seconds > self._allowed(batch, *expected)]
 
     def past_deadline(self, now: float) -> list[tuple[TaskBatch, float]]:
-        """Return batches in flight that are to be given up, with the seconds that they had."""
+        """Return the batches past their deadlines, with their deadlines in seconds."""
         deadlines = [
             (batch, seconds, self._retry_policy.deadline_of(batch.num_bytes))
             for batch, seconds in self._longer_than(self._retry_policy.deadline, now)
@@ -76,23 +77,23 @@ class StragglerDetector:
 
     @property
     def num_running(self) -> int:
-        """How many batches seem to run."""
+        """The number of batches that seem to run."""
         return len(self._running)
 
     @property
     def num_busy(self) -> int:
-        """On how many CPUs batches seem to run."""
+        """The number of CPUs on which batches seem to run."""
         return self._busy
 
     def _longer_than(self, least: float, now: float) -> Iterator[tuple[TaskBatch, float]]:
-        """Yield batches that seem to run for more than so many seconds, and for how long."""
+        """Yield the batches that seem to run for more than `least` seconds, with their seconds."""
         for batch, since in self._running.items():
             if now - since <= least:  # and so are all that follow
                 return
             yield batch, now - since
 
     def _allowed(self, batch: TaskBatch, seconds: float | None, slowness: float | None) -> float:
-        """Return the seconds that a batch may run before it is overdue."""
+        """Return the seconds after which a batch is overdue."""
         if seconds is None or slowness is None:
             expected = batch.num_bytes / SLOWEST_RATE
         else:
@@ -115,23 +116,24 @@ class StragglerDetector:
 
 
 def _high(values: Iterable[float]) -> float | None:
-    """Return what three in four are not above, None of nothing."""
+    """Return the third quartile of values, or None if there are none."""
     ordered = sorted(values)
     return ordered[int(PERCENTILE * (len(ordered) - 1))] if ordered else None
 
 
 END_SECONDS = 2.0
-"""How long a batch that was just interrupted may take to end when its stage is over."""
+"""Seconds that an interrupted batch has to end when its stage is over."""
 
 
 class SupersededBatches:
-    """Batches whose other attempts ended first.
+    """The batches whose other attempts ended first.
 
-    One that hangs in native code, or on a disk that does not answer, would keep its CPU for ever.
+    They are killed if they do not end, because a batch that hangs in native code or on a disk would
+    occupy its CPU forever.
     """
 
     def __init__(self, workers: WorkerPool, *, grace: float) -> None:
-        """Allow them so many seconds to end by themselves."""
+        """Set the time in seconds that interrupted batches have to end."""
         self._workers = workers
         self._grace = grace
         self._since: dict[Reference, float] = {}
@@ -142,16 +144,16 @@ class SupersededBatches:
         self._workers.cancel([reference])
 
     def kill_late(self, now: float) -> None:
-        """Kill those whose time is up."""
+        """Kill the batches whose time has passed."""
         late = [reference for reference, since in self._since.items() if now - since > self._grace]
         for reference in late:
             del self._since[reference]
         self._workers.cancel(late, force=True)
 
     def end(self) -> None:
-        """Kill those that have not ended after a moment.
+        """Kill the batches that have not ended after `END_SECONDS`.
 
-        Ray 2.60 loses an order to kill a batch that comes right after the one to interrupt it.
+        Ray 2.60 loses a request to kill a batch that directly follows one to interrupt it.
         """
         waiting = list(self._since)
         if waiting:
@@ -160,20 +162,20 @@ class SupersededBatches:
 
 
 WINDOW_PER_CPU = 2
-"""Batches in flight for each CPU: one runs, and the next is there when it ends."""
+"""Batches in flight per CPU: one runs, and one waits to follow it without delay."""
 
 LEAST_WINDOW = 1024
-"""Batches in flight at least: waiting batches are all that an autoscaler sees of what is to do."""
+"""Minimum number of batches in flight. An autoscaler sees the work only as waiting batches."""
 
 MAX_WINDOW = 20_000
-"""Batches in flight at most: each costs the driver 7 kB and more."""
+"""Maximum number of batches in flight, each of which takes 7 kB or more in the driver."""
 
 WAIT_SECONDS = 1.0
 WAIT_PARTS = 16
-"""One in so many of the batches in flight is waited for at a time."""
+"""One wait returns at most this fraction (1 / WAIT_PARTS) of the batches in flight."""
 
 RESOURCES_SECONDS = 10.0
-"""How long what the cluster has is taken for known."""
+"""Seconds for which the resources of the cluster are cached."""
 
 OnFailure = Callable[[str, int, Failure], None]
 
@@ -190,22 +192,23 @@ def run_tasks(
     on_failure: OnFailure = lambda *_: None,
     on_running: Callable[[int], None] = lambda _: None,
 ) -> Iterator[TaskResult]:
-    """Run tasks and yield each as it ends, exactly once.
+    """Run tasks and yield the result of each exactly once, as it ends.
 
-    Small tasks share a batch, and the largest go first. Leaving the loop early cancels the rest.
+    Small tasks share a batch, and the largest tasks start first. Closing the iterator early cancels
+    the other tasks.
 
     Args:
-        tasks: what is to be done.
-        retry_policy: how often and when what failed is tried again.
-        on_note: called with a text for the first few failures that are not permanent, and for
-            what else a person should know.
-        on_failure: called for every such failure with the first slice's name, how many slices,
-            and why.
-        on_running: called with how many batches seem to run, a second later at the latest.
-        pool_of: returns what runs the batches; its workers look at the probes first.
+        tasks: The tasks.
+        retry_policy: How often and when a failed attempt is repeated.
+        on_note: Called with a text for the first failures that are not permanent, and for other
+            notes to the user.
+        on_failure: Called for each such failure with the name of the first slice, the number of
+            slices, and the failure.
+        on_running: Called with the number of batches that seem to run, at most a second late.
+        pool_of: Returns the workers that run the batches; they check the probes first.
 
     Raises:
-        SharedFolderError: a node does not see a folder of the tasks.
+        SharedFolderError: A node does not see a folder of the tasks.
     """
     known = tuple(tasks)
     retry_policy = retry_policy or RetryPolicy()
@@ -249,7 +252,7 @@ class _InFlight:
 
     @property
     def resources(self) -> ClusterResources:
-        """What the cluster has, known since a moment."""
+        """The resources of the cluster, at most `RESOURCES_SECONDS` old."""
         now = self._workers.now()
         if self._resources is None or now - self._resources[0] > RESOURCES_SECONDS:
             self._resources = now, self._workers.resources()
@@ -257,7 +260,7 @@ class _InFlight:
 
     @property
     def width(self) -> int:
-        """Batches in flight at most."""
+        """The maximum number of batches in flight."""
         return min(max(WINDOW_PER_CPU * self.resources.cpus, LEAST_WINDOW), MAX_WINDOW)
 
     @property
@@ -266,7 +269,7 @@ class _InFlight:
         return self._stragglers.num_running
 
     def fill(self) -> None:
-        """Submit batches until the window is full, then speculative attempts beside slow ones."""
+        """Submit batches until the maximum is in flight, then speculative attempts."""
         now = self._workers.now()
         while len(self._batches) < self.width:
             now = self._workers.now()
@@ -278,7 +281,7 @@ class _InFlight:
             self._fill_with_speculative(now)
 
     def wait(self) -> list[Reference]:
-        """Return batches that ended, after a while at the latest, or when a batch is due."""
+        """Wait for batches and return those that ended; return early if a batch is due."""
         seconds = WAIT_SECONDS
         if len(self._batches) < self.width:
             due = self._scheduler.due(self._workers.now())
@@ -289,18 +292,18 @@ class _InFlight:
         return self._workers.wait(self._batches, max(1, len(self._batches) // WAIT_PARTS), seconds)
 
     def finish(self, reference: Reference) -> list[TaskResult]:
-        """Return the slices that ended with a batch."""
+        """Return the final results of the slices that ended with a batch."""
         batch = self._batches.pop(reference, None)
-        if batch is None:  # its other attempt was first, since it was found to have ended
+        if batch is None:  # its other attempt ended first, after this one was found to have ended
             return []
         del self._references[batch]
         return self._settle(batch, self._workers.results(reference, len(batch.slices)))
 
     def give_up_late(self) -> list[TaskResult]:
-        """Kill batches that run past their deadlines, and yield the slices that ended with them.
+        """Kill the batches past their deadlines, and return the slices that ended with them.
 
-        Nobody knows when a batch starts; while fewer CPUs are busy than batches seem to run, some
-        only wait for a CPU, and none is given up.
+        Workers do not report when a batch starts. While fewer CPUs are busy than batches seem to
+        run, some batches only wait for a CPU, and none is killed.
         """
         now = self._workers.now()
         self._superseded.kill_late(now)
@@ -322,12 +325,12 @@ class _InFlight:
         return ended
 
     def cancel_all(self) -> None:
-        """Cancel what is in flight, and kill superseded batches that have not ended yet."""
+        """Cancel the batches in flight, and kill superseded batches that have not ended."""
         self._workers.cancel(self._batches)
         self._superseded.end()
 
     def _settle(self, batch: TaskBatch, outcomes: Sequence[AttemptResult]) -> list[TaskResult]:
-        """Take what became of a batch that is no longer in flight."""
+        """Record the results of a batch that is no longer in flight."""
         self._report(batch, outcomes)
         now = self._workers.now()
         is_whole = all(outcome.failure is None for outcome in outcomes)
@@ -344,7 +347,7 @@ class _InFlight:
         return ended
 
     def _fill_with_speculative(self, now: float) -> None:
-        """Try overdue batches a second time on CPUs that are free."""
+        """Submit speculative attempts at overdue batches while CPUs are free."""
         overdue = self._stragglers.overdue(now)
         if not overdue:
             return
@@ -371,7 +374,7 @@ class _InFlight:
         )
 
     def _report(self, batch: TaskBatch, outcomes: Sequence[AttemptResult]) -> None:
-        """Report failures that may not be permanent."""
+        """Report failures that are not permanent yet."""
         tasks = [self._tasks[number] for number in batch.slices]
         failures = [
             (task.slices, outcome.failure)

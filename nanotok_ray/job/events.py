@@ -1,6 +1,6 @@
-"""The events of a running job, as values: the command line shows them as bars and lines.
+"""The events of a running job as values. The command line shows them as bars and lines.
 
-Rows of the journal have their fields in the order in which they are here.
+Rows of the journal have the fields in the order of these definitions.
 """
 
 from collections.abc import Callable
@@ -13,71 +13,71 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Note:
-    """Something a person should know."""
+    """A note for the user."""
 
     text: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Activity:
-    """What the run does before, between and after the stages, for example "starting Ray"."""
+    """An activity of the run outside of the stages, for example "starting Ray"."""
 
     text: str
     done: int = 0
     todo: int = 0
-    """How many files are looked at, for example; 0 where there is nothing to count."""
+    """The number of steps, for example of files to read; 0 if the activity has no steps."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedStage:
-    """A stage that a run has before it."""
+    """A stage that a run will have."""
 
     name: str
     num_bytes: int = 0
-    """Estimated bytes to do, as in `StageStarted`."""
+    """The estimated bytes to process, as in `StageStarted`."""
     seconds: float | None = None
-    """What it may take, by the last run of this output; None: not known."""
+    """The estimated seconds, from the last run of this output; None if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Planned:
-    """The run has decided which stages there will be; others may come between them."""
+    """The run has decided on its stages. Other stages can run between them."""
 
     stages: tuple[PlannedStage, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StageStarted:
-    """A stage begins: count, merge, reduce, learn, tokenize or verify."""
+    """A stage starts: count, merge, reduce, learn, tokenize or verify."""
 
     stage: str
     todo: int
-    """Slices (or count files, merges, spans) to do."""
+    """The number of slices (or count files, merges, spans) to process."""
     num_done: int
-    """Slices whose results were there already."""
+    """The number of slices that were finished before."""
     num_bytes: int
-    """Estimated bytes to do; 0 where the stage is not measured in bytes."""
+    """The estimated bytes to process; 0 if the stage is not measured in bytes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Advanced:
-    """Part of the stage is done: `done` slices (or merges) of `todo`."""
+    """The stage has processed `done` slices (or merges) of `todo`."""
 
     stage: str
     done: int
     todo: int
     num_bytes: int
-    """Bytes of text done so far in this run."""
+    """Bytes of text processed so far in this run."""
     failed: int = 0
     running: int = 0
-    """Calls that seem to run; 0 where that is not known."""
+    """The number of batches that seem to run; 0 if unknown."""
     last: "Made | None" = None
-    """Learning: the last merge; its pair, the bytes of its token, how often the pair occurred."""
+    """In learning, the last merge: its pair, the bytes of its token, and the count of the pair."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StageEnded:
-    """A stage is over."""
+    """A stage has ended."""
 
     stage: str
     seconds: float
@@ -91,20 +91,20 @@ class SliceEnded:
     stage: str
     name: str
     began: float
-    """When its last attempt began: seconds since 1970 by the clock of its worker; 0: not known."""
+    """Start of its last attempt in seconds since 1970 by the clock of its worker; 0 if unknown."""
     seconds: float
-    """What that attempt took in its worker."""
+    """The duration of that attempt in its worker."""
     num_bytes: int
-    """Bytes of text that it stands for; 0 if it failed."""
+    """The bytes of text of the slice; 0 if it failed."""
     worker: str
-    """Host and process of that attempt."""
+    """The host and the process of that attempt."""
     attempts: int
     estimate: int = 0
-    """Bytes that it was estimated to have, as in `StageStarted`."""
+    """The estimated bytes of the slice, as in `StageStarted`."""
     slices: int = 1
-    """How many it is: 2 where both splits were written from one read."""
+    """The number of slices: 2 if both splits were written from one read."""
     error: str | None = None
-    """Why it failed."""
+    """Why the slice failed; None if it succeeded."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,10 +113,10 @@ class AttemptFailed:
 
     stage: str
     name: str
-    """Of the first slice."""
+    """The name of the first slice."""
     slices: int
     cause: str
-    """In words, one of a few."""
+    """The cause of the failure, in words."""
     text: str
 
 

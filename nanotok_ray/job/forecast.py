@@ -1,4 +1,4 @@
-"""How far a run is, and about how long it takes yet: of one stage, and of the whole job."""
+"""The progress of a run, and estimates of the remaining time of a stage and of the job."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from nanotok_ray.job.decide import JobPlan
 
 TEXT_STAGES = ("count", "tokenize")
-"""The stages that read all of the text. A rate that was measured in one of them is taken for the
-other where nothing better is known."""
+"""The stages that read all of the text. The rate of one of them is used for the other if nothing
+better is known."""
 
 LEAST_SECONDS = 5.0
-"""A stage of the last run that was over sooner says more of its start than of its speed."""
+"""A shorter stage of the last run does not show its rate, because starting it takes too long."""
 
 
 @dataclass(slots=True)
 class StageProgress:
-    """A stage that runs."""
+    """The progress of the current stage."""
 
     started: StageStarted
     since: float
-    """When it began, by the clock of the caller."""
+    """Start of the stage, by the clock of the caller."""
     last: Advanced | None = None
     estimate: int = 0
-    """Of the slices that ended: estimated bytes, as in what is to do."""
+    """The estimated bytes of the slices that ended."""
     attempts_failed: int = 0
 
     def take(self, event: Advanced | SliceEnded | AttemptFailed) -> None:
-        """Take what happened."""
+        """Update the progress from an event."""
         match event:
             case Advanced():
                 self.last = event
@@ -49,14 +49,14 @@ class StageProgress:
 
     @property
     def done(self) -> int:
-        """Slices (or merges) that have ended."""
+        """The number of slices (or merges) that have ended."""
         return 0 if self.last is None else self.last.done
 
     def left(self, now: float) -> float | None:
-        """Estimate the seconds that are left; None while there is nothing to go by.
+        """Estimate the remaining seconds; None while there is no basis for an estimate.
 
-        Slices differ in size and the largest go first, so it is bytes that count. As long as not
-        even one slice has ended for each that runs, a first few say nothing of the others.
+        The estimate uses bytes, because slices differ in size and the largest start first. There is
+        no estimate before as many slices have ended as run at a time, unless half have ended.
         """
         last = self.last
         if last is None or last.done <= 0:
@@ -67,13 +67,13 @@ class StageProgress:
         return (now - self.since) * max(0, todo - done) / done if done else None
 
     def rate(self, now: float) -> float | None:
-        """Return the bytes of text per second so far; None while there are none."""
+        """Return the bytes of text per second so far; None before the first bytes."""
         if self.last is None or not self.last.num_bytes or now <= self.since:
             return None
         return self.last.num_bytes / (now - self.since)
 
     def _done_of_todo(self, last: Advanced) -> tuple[int, int]:
-        """Return how much is done of how much, in bytes if both are known, else in numbers."""
+        """Return the done and the total amount, in bytes if both are known, else in slices."""
         todo = self.started.num_bytes
         done = self.estimate or last.num_bytes
         if last.done == last.todo or not todo or not done:
@@ -83,14 +83,14 @@ class StageProgress:
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """About how long a job takes yet."""
+    """An estimate of the remaining time of a job."""
 
     seconds: float
     is_least: bool
-    """Whether there are stages of which nothing is known, which come on top of it."""
+    """Whether the estimate is a minimum, because the time of some stages is unknown."""
 
     def text(self) -> str:
-        """Return it for people.
+        """Return the estimate as text.
 
         >>> TimeLeft(125.0, is_least=True).text(), TimeLeft(125.0, is_least=False).text()
         ('over 2 min 5 s', 'about 2 min 5 s')
@@ -103,19 +103,19 @@ class TimeLeft:
 
 @dataclass(slots=True)
 class Forecast:
-    """The stages of a run: those that were begun, and those that are planned."""
+    """The stages of a run, started and planned, and their times."""
 
     planned: list[PlannedStage] = field(default_factory=list)
-    """In order, the begun ones included."""
+    """All stages in order, including those that have started."""
     number: int = 0
-    """Of the stage that was begun last, from 1 on; 0: none was."""
+    """The number of the last stage that started, counted from 1; 0 before the first."""
     rate: float | None = None
     """Bytes of text per second in the last stage that read text."""
 
     def begin(self, stage: StageStarted) -> None:
-        """Take the begin of a stage: the next that is planned under its name, or another one.
+        """Record that a stage starts: the next planned stage of its name, or an unplanned one.
 
-        A stage may be begun several times, as counting is with `limits.max_chars`.
+        A stage can start several times, for example counting with `limits.max_chars`.
         """
         ahead = [planned.name for planned in self.planned[self.number :]]
         if not stage.todo and stage.stage not in ahead:
@@ -132,22 +132,22 @@ class Forecast:
             self.number += 1
 
     def end(self, stage: StageEnded) -> None:
-        """Take the end of a stage."""
+        """Record that a stage has ended."""
         if stage.stage in TEXT_STAGES and stage.num_bytes and stage.seconds > 0:
             self.rate = stage.num_bytes / stage.seconds
 
     @property
     def position(self) -> str:
-        """Return "2 of 5"; empty where there is one stage, or none was begun."""
+        """Return "2 of 5", or an empty text if there is one stage or none has started."""
         is_known = self.number > 0 and len(self.planned) > 1
         return f"{self.number} of {len(self.planned)}" if is_known else ""
 
     def left(self, stage_left: float | None, rate: float | None = None) -> TimeLeft | None:
-        """Estimate what is left of the job; None while nothing is known, or no stage follows.
+        """Estimate the remaining time of the job; None if unknown, or if no stage follows.
 
         Args:
-            stage_left: seconds that are left of the stage that runs; None: not known.
-            rate: bytes of text per second in that stage; None: not known, or it reads no text.
+            stage_left: Remaining seconds of the current stage; None if unknown.
+            rate: Bytes of text per second in that stage; None if unknown, or if it reads no text.
         """
         ahead = self.planned[self.number :]
         if stage_left is None or not ahead:
@@ -160,18 +160,18 @@ class Forecast:
 
 
 def _seconds(stage: PlannedStage, rate: float | None) -> float | None:
-    """Return what a stage may take, by its last run, else by the rate of this run."""
+    """Return the expected seconds of a stage, from its last run or the rate of this run."""
     if stage.seconds is not None:
         return stage.seconds
     return stage.num_bytes / rate if stage.num_bytes and rate else None
 
 
 def planned_stages(plan: "JobPlan", last: Mapping[str, Any]) -> Iterator[PlannedStage]:
-    """Yield the stages that a job has before it.
+    """Yield the stages that a job will have.
 
     Args:
-        plan: what the job does.
-        last: seconds and bytes of each stage in the last run of this output.
+        plan: The plan of the job.
+        last: Seconds and bytes of each stage in the last run of this output.
     """
     values = plan.values
     if values.get("learn", {}).get("todo"):
