@@ -116,7 +116,7 @@ class StragglerDetector:
 
 
 def _high(values: Iterable[float]) -> float | None:
-    """Return the third quartile of values, or None if there are none."""
+    """Return the 75th percentile of values, rounded down, or None if there are none."""
     ordered = sorted(values)
     return ordered[int(PERCENTILE * (len(ordered) - 1))] if ordered else None
 
@@ -204,7 +204,7 @@ def run_tasks(
             notes to the user.
         on_failure: Called for each such failure with the name of the first slice, the number of
             slices, and the failure.
-        on_running: Called with the number of batches that seem to run, at most a second late.
+        on_running: Called about every second with the number of batches that seem to run.
         pool_of: Returns the workers that run the batches; they check the probes first.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What an output folder holds before a job starts, and what differs from it."""
+"""The content of an output folder before a job starts, and its differences from the recipe."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -34,15 +34,15 @@ FROZEN, AS_BEFORE, NOT_FROZEN, IN_USE = "frozen", "as before", "not frozen", "in
 
 
 def frozen_bytes(out: Folder) -> bytes | None:
-    """Return the stored plan.json, None if there is none."""
+    """Return the stored plan.json, or None if there is none."""
     return out.read_bytes(PLAN_NAME) if out.exists(PLAN_NAME) else None
 
 
 def frozen_plan(out: Folder) -> Plan | None:
-    """Return the plan that was frozen before, if there is one.
+    """Return the frozen plan of the output, or None if there is none.
 
     Raises:
-        CorruptOutputError: it is not a plan of this version.
+        CorruptOutputError: plan.json is not a plan of this version.
     """
     return plan_from_json(out.read_bytes(PLAN_NAME)) if out.exists(PLAN_NAME) else None
 
@@ -55,13 +55,14 @@ def plan_for(
     with_sample: bool = True,
     on_event: OnEvent = ignore,
 ) -> Plan:
-    """Make the plan of a recipe, under the splits that an earlier plan in the output folder froze.
+    """Make the plan of a recipe, with the splits of the frozen plan in the output folder.
 
-    With a sample the first documents of each source are read, to see that some can be used.
+    With a sample, the first documents of each source are read to check that some can be used.
     `on_event` is called as files are opened.
 
     Raises:
-        SourceError, PlanError: as `make_plan`.
+        SourceError, PlanError: Same as `make_plan`.
+        CorruptOutputError: plan.json is not a plan of this version.
     """
 
     def on_look(name: str, done: int, todo: int) -> None:
@@ -80,12 +81,12 @@ def plan_for(
 
 
 def freeze(plan: Plan, out: Folder) -> str:
-    """Write plan.json, so that files added later are train; return what became of it.
+    """Write plan.json, so that files added later belong to train, and return the result.
 
-    An output that is finished was verified with its own plan, and keeps it until a job begins to
-    change it: NOT_FROZEN. An output whose lease somebody holds has that run's plan: IN_USE. A plan
-    that was frozen already is AS_BEFORE, any other is FROZEN. This takes no lease: a run that has
-    looked at another plan sees that when it begins to change something, and starts over.
+    A finished output keeps the plan with which it was verified until a job changes it: NOT_FROZEN.
+    An output whose lease is held keeps the plan of that run: IN_USE. The result is AS_BEFORE for a
+    plan that is stored already, and FROZEN otherwise. The function takes no lease: a run that read
+    the previous plan notices the change before it writes anything, and starts over.
     """
     data = plan_to_json(plan)
     if out.exists(PLAN_NAME) and out.read_bytes(PLAN_NAME) == data:
@@ -99,7 +100,7 @@ def freeze(plan: Plan, out: Folder) -> str:
 
 
 def existing_tokenizer(recipe: Recipe, out: Folder) -> Tokenizer | None:
-    """Return the tokenizer that is there: the recipe's, else the one in the output folder."""
+    """Return the tokenizer of the recipe, or else the one in the output folder."""
     folder = recipe.tokenizer.path
     if folder is None:
         folder = out.join(TOKENIZER_FOLDER)
@@ -109,20 +110,20 @@ def existing_tokenizer(recipe: Recipe, out: Folder) -> Tokenizer | None:
 
 
 def tokenizer_in(folder: str, recipe: Recipe) -> Tokenizer:
-    """Load the tokenizer of a folder or a file, with the special tokens that a recipe adds to it.
+    """Load the tokenizer of a folder or a file, with the special tokens that a recipe adds.
 
     Raises:
-        TokenizerError, PatternError: as `open_tokenizer`.
+        TokenizerError, PatternError: Same as `open_tokenizer`.
     """
     return open_tokenizer(folder).extended(recipe.tokenizer.extend)
 
 
 LARGEST_LOSS = 0.1
-"""A larger share of the files or bytes of a source does not go from an output unasked."""
+"""The share of the files or bytes of a source that a job may remove without permission."""
 
 
 def plan_changes(before: Plan | None, after: Plan) -> dict[str, Any] | None:
-    """Compare with the plan that was frozen before, in plain values; None if there is none."""
+    """Return the differences from the frozen plan as JSON values, or None if there is none."""
     if before is None:
         return None
     slices = slice_changes(before, after)
@@ -135,12 +136,12 @@ def plan_changes(before: Plan | None, after: Plan) -> dict[str, Any] | None:
 
 
 def published_settings(out: Folder) -> Mapping[str, Any]:
-    """Return the settings of each source as the manifest has them; empty if there is none."""
+    """Return the settings of each source in the manifest, empty without a manifest."""
     return _published(out, "settings")
 
 
 def _published(out: Folder, name: str) -> Mapping[str, Any]:
-    """Return a table of the manifest; empty if there is none, or it cannot be read."""
+    """Return a table of the manifest, empty if it is missing or cannot be read."""
     try:
         data = out.read_bytes(MANIFEST_NAME)
         manifest = from_json(data, name=MANIFEST_NAME, expected_format=MANIFEST_FORMAT)
@@ -150,16 +151,16 @@ def _published(out: Folder, name: str) -> Mapping[str, Any]:
 
 
 def check_losses(output: OutputRecipe, out: Folder, before: Plan | None, after: Plan) -> None:
-    """Refuse to drop from a published output what is gone from its sources, unless asked to.
+    """Raise an error if files are gone or empty now, unless the recipe allows their removal.
 
     Args:
         output: What the recipe allows.
         out: The output folder.
-        before: The plan that was frozen in it, None if there is none.
+        before: The frozen plan of the output, or None.
         after: The plan of the recipe.
 
     Raises:
-        PlanError: a source, or more than `LARGEST_LOSS` of one, is gone; or all sources are.
+        PlanError: A source, or more than `LARGEST_LOSS` of one, is gone; or all sources are.
     """
     if before is None or output.replace or not out.exists(MANIFEST_NAME):
         return
@@ -196,7 +197,7 @@ def _loss_text(loss: SourceLoss, totals: Mapping[str, Any]) -> str:
 
 
 def _held(totals: Mapping[str, Any], key: str) -> str:
-    """Return the text of how much a manifest counts under a key."""
+    """Return a text with the totals of the manifest under a key."""
     counts = totals.get(key, {})
     split = "" if key == "all" else f" of {key.rpartition('/')[2]}"
     return (
@@ -210,9 +211,9 @@ def _held(totals: Mapping[str, Any], key: str) -> str:
 def setting_changes(
     before: Mapping[str, Any], settings: Mapping[str, ShardSettings]
 ) -> Iterator[str]:
-    """Yield a line on each setting that is not as it was published; such shards are made again.
+    """Yield a line on each setting that differs from the manifest; such shards are written again.
 
-    An output that was not finished yields nothing: its records, one by one, decide.
+    Nothing is yielded for an unfinished output, where the record of each slice decides.
     """
     for name, current in settings.items() if before else ():
         yield from _setting_lines(name, before.get(name), current)

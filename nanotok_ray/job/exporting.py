@@ -1,4 +1,4 @@
-"""The export stage, in threads or as tasks, and the verification of an export."""
+"""The export stage, in threads or as tasks, and the verification of exports."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -57,21 +57,21 @@ STAGE = "export"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExportResult:
-    """What an export is, and how much of it this call did."""
+    """The values of an export, and the work that this call did."""
 
     folder: str
     values: dict[str, Any]
-    """What export.json says."""
+    """The content of export.json."""
     units_done: int
-    """Units that were exported by this call; the others were there."""
+    """The number of units that this call exported; the others existed."""
     removed: int
-    """Files of former exports that were removed."""
+    """The number of files of former exports that were removed."""
     unchanged: bool
-    """Whether there was nothing to do."""
+    """Whether the export was complete before this call."""
 
 
 def export_folder(out: Folder, layout: Layout) -> Folder:
-    """Return the folder in which an output's export lies by default."""
+    """Return the default folder of an export of an output."""
     return Folder(out.join(f"{EXPORTS}/{layout.name}"))
 
 
@@ -86,34 +86,36 @@ def export(
     """Write a finished output in another layout.
 
     Args:
-        out: the output folder of a job.
-        layout: the layout with its options.
-        folder: where to; None: `export/NAME` in the output.
+        out: The output folder of a job.
+        layout: The layout with its options.
+        folder: The folder to write to; None: `export/NAME` in the output.
         cpus: CPUs to use where the executor starts workers itself; None: all of them.
-        on_event: called with the events of start, progress, notes and end.
+        on_event: Called with the events of start, progress, notes and end.
 
     Raises:
-        IncompleteOutputError: there is no manifest.
-        ExportError: the layout cannot hold this output, or the folder holds something else.
-        CorruptOutputError: a native file is not what it should be, or the output changed meanwhile.
-        SliceError: units failed permanently.
-        OutputInUseError: another run has the output, in which the folder lies.
-        LeaseLostError: another run has taken the output over.
+        IncompleteOutputError: The output has no manifest.
+        ExportError: The layout cannot hold this output, or the folder holds other files.
+        CorruptOutputError: A shard is damaged, or the output changed during the export.
+        SliceError: Units failed permanently.
+        OutputInUseError: Another run holds the lease of the output that contains the folder.
+        LeaseLostError: Another run has taken over the output.
     """
     exporting = Exporting.of(out, layout, folder=folder)
     if exporting.is_done:
         return exporting.run(on_event)
     session = current_executor().session(cpus=cpus) if exporting.todo else nullcontext()
     with session, _held(out, exporting.folder, on_event) as guarded:
-        current = Exporting.of(out, layout, folder=folder)  # who held it may have changed all
+        current = Exporting.of(
+            out, layout, folder=folder
+        )  # the previous holder may have changed it
         return current.run(guarded)
 
 
 @contextmanager
 def _held(out: Folder, folder: Folder, on_event: OnEvent) -> Iterator[OnEvent]:
-    """Hold the lease of the output whose folder is written to: no job, gc or export comes between.
+    """Hold the lease of the output that contains the folder, which excludes other runs.
 
-    Yields the function to call with events; it checks that the lease is still held.
+    Yields the function to call with events, which checks that the lease is still held.
     """
     if not folder.url.startswith(f"{out.url}/"):
         yield on_event
@@ -129,20 +131,20 @@ def _held(out: Folder, folder: Folder, on_event: OnEvent) -> Iterator[OnEvent]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exporting:
-    """What is to be exported, and what is done already."""
+    """The units of an export, and the records of the finished ones."""
 
     layout: Layout
     corpus: Corpus
     folder: Folder
     works: tuple[ExportWork, ...]
     found: tuple[Exported | None, ...]
-    """In the order of `works`; None: to do."""
+    """In the order of `works`; None for an unfinished unit."""
     is_whole: bool
-    """Whether export.json is there, and of this layout, these options and this output."""
+    """Whether export.json exists for this layout, these options and this output."""
 
     @classmethod
     def of(cls, out: Folder, layout: Layout, *, folder: Folder | None = None) -> "Self":
-        """Read an output and what was exported of it."""
+        """Create the value from an output and its existing export."""
         corpus, shards = read_corpus(out)
         layout.check(corpus)
         target = folder or export_folder(out, layout)
@@ -162,18 +164,18 @@ class Exporting:
 
     @property
     def todo(self) -> list[ExportWork]:
-        """Units that have no record, or whose files are not there."""
+        """The units without a record, or whose files are missing."""
         return [work for work, item in zip(self.works, self.found, strict=True) if item is None]
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether the export is complete."""
         return self.is_whole and not self.todo
 
     def run(self, on_event: OnEvent) -> ExportResult:
-        """Export what is missing, then write the joint files and export.json.
+        """Export the unfinished units, then write the common files and export.json.
 
-        Units are tasks of the session that is open.
+        The units run as tasks of the open session.
         """
         if self.is_done:
             return self._result(read_export(self.folder))
@@ -189,7 +191,7 @@ class Exporting:
                 fatal=(NanotokError,),
             )
         exported = self._exported(again=bool(todo))
-        self._check_output()  # files of a job that runs now would pass for orphaned files
+        self._check_output()  # files of a job that runs now would look like orphaned files
         joint = Target(self.folder)
         unread = self.layout.finish(exported, self.corpus, joint)
         removed = remove_orphans(self.folder, self.corpus, exported, joint.files)
@@ -258,7 +260,7 @@ def layouts_of(recipe: Recipe) -> list[Layout]:
     """Return the layouts that a recipe names.
 
     Raises:
-        RecipeError: one of them, or an option, is none.
+        RecipeError: A layout or an option does not exist.
     """
     try:
         return [parse_layout(text) for text in recipe.output.layouts]
@@ -267,10 +269,10 @@ def layouts_of(recipe: Recipe) -> list[Layout]:
 
 
 def same_pass(recipe: Recipe, tokenizing: Tokenizing, out: Folder) -> SamePass | None:
-    """Return what workers export of the slices that they tokenize; None if that is nothing.
+    """Return the layouts that workers write while they tokenize, or None if there are none.
 
     Raises:
-        ExportError: a layout cannot hold what there will be, or its folder holds something else.
+        ExportError: A layout cannot hold the output, or its folder holds other files.
     """
     layouts = layouts_of(recipe)
     if not layouts:
@@ -284,7 +286,7 @@ def same_pass(recipe: Recipe, tokenizing: Tokenizing, out: Folder) -> SamePass |
 
 
 def exportings(recipe: Recipe, out: Folder) -> list[Exporting]:
-    """Read a finished output and each of its exports."""
+    """Return the exports of a finished output that the recipe names."""
     return [Exporting.of(out, layout) for layout in layouts_of(recipe)]
 
 
@@ -294,12 +296,15 @@ CHECK_STAGE = "verify"
 def verify_export(
     folder: Folder, out: Folder, *, cpus: int | None = None, on_event: OnEvent = ignore
 ) -> tuple[dict[str, Any], list[str]]:
-    """Compare every document of an export with the native shards; return export.json and problems.
+    """Compare every document of an export with the shards.
+
+    Returns:
+        The content of export.json, and the problems.
 
     Raises:
-        IncompleteOutputError: the export or the output is not finished.
-        CorruptOutputError: export.json, manifest or shards.idx cannot be read at all.
-        TransientIOError: a remote store failed in a way that may pass.
+        IncompleteOutputError: The export or the output is not finished.
+        CorruptOutputError: export.json, the manifest or shards.idx cannot be read.
+        TransientIOError: A remote store failed temporarily.
     """
     values = read_export(folder)
     layout = _layout(folder, values)

@@ -1,7 +1,7 @@
-"""The job: plan, counting, learning, tokenizing, verification, manifest.
+"""The job: planning, counting, learning, tokenizing, verification and the manifest.
 
-Storage holds all state: the same job started again resumes where it stopped, and does nothing when
-there is nothing to do. The manifest is removed before anything changes and written last.
+Storage holds all state: the same job resumes where it stopped, and does nothing if the output is
+complete. The manifest is removed before anything changes, and written last.
 """
 
 import time
@@ -37,7 +37,7 @@ from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 
 WritePage = Callable[[Folder], object]
-"""Writes the report page of an output; called at the end of a run, and never fails it."""
+"""Writes the report page of an output at the end of a run. Its errors do not fail the run."""
 
 MAX_ERROR_CHARS = 400
 
@@ -47,20 +47,19 @@ def no_page(output: Folder) -> None:
 
 
 def run_job(recipe: Recipe, start: Start, *, write_page: WritePage = no_page) -> Summary:
-    """Run the job that a command starts, from the start again where another run came between.
+    """Run the job of a command. It starts over if another run has changed the output meanwhile.
 
-    A run that had the lease leaves a report page, of its failure too; one that is terminated has
-    no time for it.
+    A run that held the lease writes a report page, even if it failed, but not if it was terminated.
 
     Args:
-        recipe: the recipe.
-        start: the command (prepare, train or tokenize) and its options.
-        write_page: writes the report page.
+        recipe: The recipe.
+        start: The command (prepare, train or tokenize) and its options.
+        write_page: Writes the report page.
 
     Raises:
-        NanotokError: a class of `nanotok_ray.errors`; nothing is published, what was done is kept.
+        NanotokError: A subclass. Nothing is published, and finished slices are kept.
     """
-    current_executor().check()  # before planning, which may take long
+    current_executor().check()  # before planning, which can take long
     with start.watch.journalled(recipe, start.command):
         return retried_when_outdated(
             recipe.output.path, lambda: _Job(recipe, start, write_page).run()
@@ -68,14 +67,14 @@ def run_job(recipe: Recipe, start: Start, *, write_page: WritePage = no_page) ->
 
 
 class _Job:
-    """One run to its end: what its plan says, under the lease; and the summary."""
+    """One run, which executes its plan under the lease and returns the summary."""
 
     def __init__(self, recipe: Recipe, start: Start, write_page: WritePage) -> None:
-        """Read who holds the lease, then decide what is to be done."""
+        """Read the lease, then make the plan."""
         self.recipe, self.start, self.write_page = recipe, start, write_page
         self.out = Folder(recipe.output.path)
         self.lock = OutputLock.of(self.out, command=start.command)
-        if not self.out.exists(MANIFEST_NAME):  # else there may be nothing to do
+        if not self.out.exists(MANIFEST_NAME):  # otherwise the output may be complete
             self.lock.refuse_if_held()
         self.plan = decide(
             recipe,
@@ -92,14 +91,14 @@ class _Job:
 
     @property
     def watch(self) -> StageTimes:
-        """What is called with all events."""
+        """The listener for all events."""
         return self.start.watch
 
     def run(self) -> Summary:
         """Execute the plan.
 
         Raises:
-            OutdatedError: another run came between, and the plan is to be made again.
+            OutdatedError: Another run has changed the output, so the plan must be made again.
         """
         plan = self.plan
         if plan.is_done:
@@ -139,10 +138,10 @@ class _Job:
         return tokenizer
 
     def _complete(self, part: TrainingPlan) -> None:
-        """Write what is missing of a tokenizer that was learned before.
+        """Write the missing files of a tokenizer that was learned before.
 
-        That is other special tokens added to it, and smaller tokenizers: of these the manifest says
-        nothing, and stays.
+        These are the tokenizer with other added special tokens, and smaller tokenizers. The
+        manifest does not list smaller tokenizers and is kept.
         """
         training, tokenizer = part.training, part.tokenizer
         assert tokenizer is not None
@@ -159,21 +158,21 @@ class _Job:
             self.has_changed |= bool(output.add_smaller())
 
     def _adopt(self, tokenizer: Tokenizer | None) -> None:
-        """Write a tokenizer from elsewhere into the output folder."""
+        """Write a tokenizer that was not learned here into the output folder."""
         assert tokenizer is not None
         folder = self.out.join(TOKENIZER_FOLDER)
         self._begin_changes()
         tokenizer.save(folder, overwrite=True)
 
     def _decide_tokenizing(self, tokenizer: Tokenizer) -> Tokenizing:
-        """Return what is to be tokenized with a tokenizer that was just learned."""
+        """Return the slices to tokenize with a tokenizer that was just learned."""
         tokenizing = self.plan.tokenizing_with(tokenizer)
         for change in setting_changes(self.plan.published, tokenizing.settings):
             self.start.note(change)
         return tokenizing
 
     def _tokenize(self, tokenizing: Tokenizing) -> Summary:
-        """Run the tokenizing stage, verify, publish."""
+        """Run the tokenizing stage, verify the output and publish it."""
         export_pass = same_pass(self.recipe, tokenizing, self.out)
         self._begin_changes()
         if export_pass is not None:
@@ -195,7 +194,7 @@ class _Job:
 
     @contextmanager
     def _session(self) -> Iterator[None]:
-        """Open a session, once there is something to do: its nodes must share the folders."""
+        """Open a session, whose nodes must share the folders."""
         shared = shared_folders(self.out.url, self.recipe.output.work)
         executor = current_executor()
         self.watch(Activity(text=executor.starting()))
@@ -204,9 +203,9 @@ class _Job:
             self.watch(Activity(text="closing the session"))
 
     def _begin_changes(self) -> None:
-        """Take the manifest away, then freeze the plan."""
+        """Remove the manifest, then freeze the plan."""
         self.lock.check()
-        if frozen_bytes(self.out) != self.frozen:  # by `nanotok plan`, which takes no lease
+        if frozen_bytes(self.out) != self.frozen:  # changed by `nanotok plan`, which takes no lease
             raise OutdatedError
         if self.out.exists(MANIFEST_NAME):
             self.out.remove(MANIFEST_NAME)
@@ -250,11 +249,11 @@ class _Job:
         )
 
     def _write_page(self) -> None:
-        """Write the report page; a note says why it could not be."""
+        """Write the report page, or report a note if it cannot be written."""
         self.watch.on_event(Activity(text="writing the report page"))
         try:
             self.write_page(self.out)
-        except Exception as error:  # whatever it is, the run has ended as it has
+        except Exception as error:  # no error of the page changes the result of the run
             cause = f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS]
             self.watch.on_event(
                 Note(
@@ -282,7 +281,7 @@ class _Job:
         )
 
     def _verify(self, output: Output) -> Verification:
-        """Check what the records say together; each slice's files its worker has read back."""
+        """Check the records together; workers have read the files of their slices back."""
         slices = output.manifest["slices"]
         self.watch(StageStarted(stage="verify", todo=slices, num_done=0, num_bytes=0))
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The journal of a run in OUT/run/journal: names, values, and reading it."""
+"""The journal of a run in OUT/run/journal: its names and values, and the reader."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from nanotok_ray.storage import Folder
 from nanotok_ray.units import without_secrets
 
 DONE, FAILED, INTERRUPTED, TERMINATED = ENDS = ("done", "failed", "interrupted", "terminated")
-"""How a run may end."""
+"""The ways in which a run can end."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,26 +26,26 @@ class Happened(Note):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stage(StageStarted):
-    """A stage of the run; one that was run twice (count with max_chars) is listed twice."""
+    """A stage of the run. A stage that ran twice (count with max_chars) is listed twice."""
 
     at: float
-    """When it began."""
+    """The time at which it started."""
     done: int = 0
     failed: int = 0
     done_bytes: int = 0
     progress: tuple[tuple[float, int, int], ...] = ()
-    """Of stages without slices: time, done, todo, now and then."""
+    """For stages without slices: time, done and todo of some moments."""
     seconds: float | None = None
-    """What it took; None: it has not ended."""
+    """The duration in seconds; None if it has not ended."""
 
     @property
     def name(self) -> str:
-        """As the journal calls the stage."""
+        """The name of the stage in the journal."""
         return self.stage
 
     @property
     def kept(self) -> int:
-        """As the journal calls the slices that were done already."""
+        """The number of slices that were finished before, `kept` in the journal."""
         return self.num_done
 
 
@@ -65,24 +65,24 @@ class FailedAttempt(AttemptFailed):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunJournal:
-    """All that the journal of one run says so far."""
+    """The content of the journal of a run."""
 
     run: int
     head: Mapping[str, Any]
     """command, arguments (the process's own command line), started, host, pid, ray_job, version,
     core, python, ray, cpus, nodes, recipe (its text), and work (URL of the work folder)."""
     last_at: float
-    """When the last event was written down."""
+    """The time of the last event."""
     notes: tuple[Happened, ...] = ()
     planned: tuple[PlannedStage, ...] = ()
-    """The stages that the run had before it; empty in journals of earlier versions."""
+    """The planned stages of the run; empty in journals of earlier versions."""
     stages: tuple[Stage, ...] = ()
     slices: tuple[JournalledSlice, ...] = ()
     failed_attempts: tuple[FailedAttempt, ...] = ()
     end: Mapping[str, Any] | None = field(default=None)
-    """status (one of ENDS), error, seconds; None: no end."""
+    """status (one of ENDS), error and seconds; None if the run has not ended."""
     missing_segments: int = 0
-    """Segments that are gone or cannot be read, between others."""
+    """The number of segments between others that are missing or cannot be read."""
 
 
 JOURNAL_FOLDER = "run/journal"
@@ -92,7 +92,7 @@ _NAME = re.compile(rf"{JOURNAL_FOLDER}/(\d{{6,18}})-(\d{{6,18}})\.jsonl")
 
 
 def segment_name(run: int, segment: int) -> str:
-    """Return the path in the output folder of a segment.
+    """Return the path of a segment, relative to the output folder.
 
     >>> segment_name(17, 2)
     'run/journal/000017-000002.jsonl'
@@ -101,7 +101,7 @@ def segment_name(run: int, segment: int) -> str:
 
 
 def runs_in(out: Folder) -> dict[int, list[int]]:
-    """Return the numbers of the segments that are there of each run, both in order."""
+    """Return the numbers of the segments of each run, all in ascending order."""
     found: dict[int, list[int]] = {}
     for name in out.list(f"{JOURNAL_FOLDER}/"):
         match = _NAME.fullmatch(name)
@@ -111,10 +111,10 @@ def runs_in(out: Folder) -> dict[int, list[int]]:
 
 
 READERS = 16
-"""Segments that are fetched at the same time: each is a small object of its own."""
+"""The number of segments to read in parallel, because each is a small object."""
 
 LARGEST = 2**63
-"""Numbers are below it; so NaN is none."""
+"""All numbers are below it, which excludes NaN."""
 
 _Row = TypeVar("_Row", Happened, Stage, JournalledSlice, FailedAttempt)
 _TYPES: dict[Any, tuple[type, ...]] = {
@@ -124,7 +124,7 @@ _TYPES: dict[Any, tuple[type, ...]] = {
     str | None: (str, type(None)),
 }
 _ALIASES = {("stage", "stage"): "name", ("stage", "num_done"): "kept"}
-"""Names in the journal of fields that are called otherwise, by event and field."""
+"""The names in the journal of fields with another name, by event and field."""
 
 _FIELDS: dict[type[Any], tuple[tuple[str, str, Any], ...]] = {
     kind: tuple(
@@ -138,25 +138,25 @@ _FIELDS: dict[type[Any], tuple[tuple[str, str, Any], ...]] = {
     }.items()
     for kind in kinds
 }
-"""Of each field its name in the journal, its own, and its type: of 200,000 slices they are wanted
-again and again."""
+"""The name in the journal, the name and the type of each field. They are cached, because a journal
+can have 200,000 slices."""
 
 _TEXTS = {"text", "error"}
 _LEFT_OUT = {"error": None, "slices": 1}
-"""Values that a row does not say."""
+"""Default values, which rows omit."""
 
 MAX_CHARS = 2000
 
 
 def journal_text(text: str) -> str:
-    """Return a text as a journal has it: without secrets, and of no more than MAX_CHARS."""
+    """Return a text for the journal, without secrets and cut to MAX_CHARS."""
     return without_secrets(text)[:MAX_CHARS]
 
 
 def row_of(
     kind: str, event: Note | StageStarted | SliceEnded | AttemptFailed, at: float
 ) -> dict[str, Any]:
-    """Return the row of an event: what `kind` calls it, its time, and its fields."""
+    """Return the row of an event: its kind, its time and its fields."""
     row: dict[str, Any] = {"event": kind, "at": at}
     for name, own, _ in _FIELDS[type(event)]:
         value = getattr(event, own)
@@ -171,11 +171,11 @@ def read_journal(out: Folder, run: int | None = None) -> RunJournal | None:
     """Read the journal of a run.
 
     Args:
-        out: the output folder.
-        run: its number; None: the last one that there is.
+        out: The output folder.
+        run: The number of the run; None: the last one.
 
     Returns:
-        None if there is no such journal.
+        The journal, or None if it does not exist.
     """
     found = runs_in(out)
     number = max(found, default=0) if run is None else run
@@ -195,7 +195,7 @@ def _segments(out: Folder, names: Sequence[str]) -> Iterator[list[dict[str, Any]
 
 
 def _lines(out: Folder, name: str) -> list[dict[str, Any]] | None:
-    """Return the events of a segment, None if it cannot be read."""
+    """Return the events of a segment, or None if it cannot be read."""
     try:
         text = out.read_bytes(name).decode("utf-8")
         found = [json.loads(line) for line in text.splitlines()]
@@ -205,7 +205,7 @@ def _lines(out: Folder, name: str) -> list[dict[str, Any]] | None:
 
 
 class _Reading:
-    """A journal, as far as it has been read."""
+    """The state of reading a journal."""
 
     def __init__(self, run: int, *, missing: int) -> None:
         self._run = run
@@ -236,7 +236,7 @@ class _Reading:
             self._last_at = max(self._last_at, at)
 
     def journal(self) -> RunJournal:
-        """Return what was read."""
+        """Return the journal."""
         return RunJournal(
             run=self._run,
             head=self._head,
@@ -272,7 +272,7 @@ class _Reading:
             case "stage":
                 self._stages.append(_row(Stage, event))
                 self._points.append([])
-                self._end = None  # the run went on
+                self._end = None  # the run continued
             case "progress":
                 done, todo = (_checked(name, event[name], int) for name in ("done", "todo"))
                 self._stages[-1] = replace(self._stages[-1], done=done, todo=todo)
@@ -285,7 +285,7 @@ class _Reading:
                 self._stages[-1] = ended
 
     def _counted_stages(self) -> Iterator[Stage]:
-        """Yield the stages with the slices that ended in each."""
+        """Yield the stages with the number of slices that ended in each."""
         by_stage: dict[str, list[JournalledSlice]] = defaultdict(list)
         for slice_ in self._slices:
             by_stage[slice_.stage].append(slice_)
@@ -303,17 +303,17 @@ class _Reading:
 
 
 def _row(kind: type[_Row], event: dict[str, Any]) -> _Row:
-    """Return a row whose values have the types of its fields; keys of later versions are left out.
+    """Return a row after checking the types of its values; unknown keys are ignored.
 
     Raises:
-        TypeError, ValueError: they have not, or some are missing.
+        TypeError, ValueError: A value is missing or has another type.
     """
     given = [(name, own, wanted) for name, own, wanted in _FIELDS[kind] if name in event]
     return kind(**{own: _checked(name, event[name], wanted) for name, own, wanted in given})
 
 
 def _planned(values: Mapping[str, Any]) -> PlannedStage:
-    """Return a planned stage; raises as `_row`."""
+    """Return a planned stage; raises the same errors as `_row`."""
     seconds = values["seconds"]
     return PlannedStage(
         name=_checked("name", values["name"], str),

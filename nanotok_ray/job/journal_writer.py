@@ -1,10 +1,10 @@
-"""A journal as it grows: rows are taken at once, and written in segments by a thread of its own.
+"""The writer of a journal, whose thread writes the rows in segments.
 
-The first segment is written at once. It is written again, with the rows that came since, every
-`WRITE_SECONDS` and with each row that is asked for soon, until its time is over and the next one
-begins: so a reader is a few seconds behind, and there are few files. Storage that refuses or hangs
-never fails the caller nor lets it wait: rows are kept for the next attempt, up to a limit. When a
-journal begins, those of all but the last `MAX_RUNS` runs are removed.
+The first segment is written immediately. It is written again with the new rows every
+`WRITE_SECONDS`, and after each row that is marked as `soon`, until its time is over and the next
+segment starts. A reader is therefore a few seconds behind, and there are few files. `add` never
+waits for storage and never fails because of it: rows are kept for the next attempt, up to a limit.
+The writer removes the journals of all but the last `MAX_RUNS` runs.
 """
 
 import json
@@ -18,37 +18,37 @@ from nanotok_ray.job.journal import JOURNAL_FOLDER, runs_in, segment_name
 from nanotok_ray.storage import Folder
 
 WRITE_SECONDS = 3.0
-"""So often rows that have come are written."""
+"""Interval in which new rows are written."""
 
 SEGMENT_SECONDS = 30.0
-"""Of a segment, in the first two hours; later a `SEGMENTS`th of the time so far, so that the
-journal of a run of days is hundreds of segments and not ten thousands."""
+"""Duration of a segment in the first two hours. Later it is the time so far divided by `SEGMENTS`,
+so that a run of days has hundreds of segments and not tens of thousands."""
 
 SEGMENTS = 240
 
 SEGMENT_BYTES = 2_000_000
-"""So much is written at once, without waiting for the time, and ends a segment."""
+"""Pending rows of this size are written immediately, and a segment of this size ends."""
 
 MAX_PENDING_BYTES = 64_000_000
-"""Bytes that are kept while storage refuses; what comes then is left out."""
+"""Maximum bytes of rows that are kept while storage fails; further rows are dropped."""
 
 CLOSE_SECONDS = 10.0
 MAX_RUNS = 20
-"""Journals that stay, the new one included."""
+"""The number of journals that are kept, including the new one."""
 
 _ROW = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 
 
 class Journal:
-    """The journal of one run, to which rows are added."""
+    """The journal of a run, to which rows are added."""
 
     def __init__(self, out: Folder, run: int, *, now: Callable[[], float] = time.monotonic) -> None:
         """Create the journal; `begin` starts the thread that writes.
 
         Args:
-            out: the output folder.
-            run: number of the run, that of its first lease.
-            now: a clock in seconds; tests have their own.
+            out: The output folder.
+            run: The number of the run, which is that of its first lease.
+            now: Returns the time in seconds, which tests replace.
         """
         self.run = run
         self._out, self._now = out, now
@@ -60,7 +60,7 @@ class Journal:
         self._problem: str | None = None
         self._segment = 0
         self._num_written = 0
-        """Rows of the segment that are written."""
+        """The number of rows of the segment that are written."""
         self._is_urgent = False
         self._is_closing = False
         self._is_written = threading.Event()
@@ -69,15 +69,15 @@ class Journal:
         self._thread.daemon = True
 
     def begin(self) -> None:
-        """Write the rows that are there, and from now on those that come."""
+        """Start the thread, which writes the existing rows and those that are added later."""
         self._thread.start()
 
     def add(self, row: Mapping[str, Any], *, soon: bool = False) -> None:
-        """Take a row; what holds something that is not JSON is left out.
+        """Add a row; a row that is not valid as JSON is dropped.
 
         Args:
-            row: the row.
-            soon: whether it is to be written at once.
+            row: The row.
+            soon: Whether to write it immediately.
         """
         try:
             text = _ROW(row)
@@ -97,10 +97,12 @@ class Journal:
     def close(
         self, *, seconds: float = CLOSE_SECONDS, last_files: Mapping[str, bytes] | None = None
     ) -> str | None:
-        """Write what is left, then some files of the output folder; once, a second time is nothing.
+        """Write the remaining rows, then some files of the output; a second call does nothing.
+
+        The call waits for storage for at most `CLOSE_SECONDS`.
 
         Returns:
-            Why not all was written, in words; None if it was.
+            Why something was not written, or None.
         """
         with self._changed:
             if self._is_closing:
@@ -109,7 +111,7 @@ class Journal:
             self._is_closing = True
             self._changed.notify()
         began = time.monotonic()
-        if self._is_written.wait(seconds):  # what is left of the time is for old journals
+        if self._is_written.wait(seconds):  # the remaining time is for removing old journals
             self._thread.join(max(0.0, seconds - (time.monotonic() - began)))
         return self._problem_text()
 
@@ -143,7 +145,7 @@ class Journal:
         return self._is_closing or (is_wanted and self._problem is None)
 
     def _write(self) -> None:
-        """Write the segment if rows have come; they are kept if that fails."""
+        """Write the segment if it has new rows, which are kept if writing fails."""
         with self._changed:
             number = len(self._rows)
             rows = self._rows[:number]
@@ -164,27 +166,27 @@ class Journal:
                 self._held -= len(data)
 
     def _is_over(self, num_bytes: int, *, now: float) -> bool:
-        """Return whether the next rows go to another segment."""
+        """Return whether the next rows belong to another segment."""
         seconds = max(SEGMENT_SECONDS, (now - self._began) / SEGMENTS)
         return num_bytes >= SEGMENT_BYTES or now - self._segment_began >= seconds
 
     def _attempt(self, name: str, data: bytes) -> bool:
-        """Return whether a file could be written, and keep why it could not."""
+        """Write a file, return whether that succeeded, and store the error."""
         try:
             self._out.write_whole(name, data)
-        except Exception as error:  # whatever it is: the job continues
+        except Exception as error:  # the job continues after any error
             self._problem = str(error).partition("\n")[0] or type(error).__name__
             return False
         return True
 
     def _remove_namesakes(self) -> None:
-        """Remove segments of this number: it was used before, if leases were removed by hand."""
+        """Remove segments of the same run number, which exist if leases were removed by hand."""
         with suppress(Exception):  # as in _attempt
             for segment in runs_in(self._out).get(self.run, []):
                 self._out.remove(segment_name(self.run, segment))
 
     def _remove_old_ones(self) -> bool:
-        """Remove journals of long ago; False: this one ends, and that is to be written first."""
+        """Remove old journals; return False if this journal ends and must be written first."""
         with suppress(Exception):  # as in _attempt
             found = runs_in(self._out)
             older = [run for run in found if run < self.run]

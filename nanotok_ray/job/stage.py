@@ -46,7 +46,7 @@ from nanotok_ray.storage import Folder, open_input
 from nanotok_ray.units import quantity
 
 ENDS_STAGE = (DiskFullError, ExportError)
-"""Errors of one slice that would occur in all others too: the first one ends the stage."""
+"""Errors that would occur in all slices. The first one ends the stage."""
 
 MAX_LISTED_FAILURES = 5
 LOOK_SECONDS = 1.0
@@ -64,25 +64,26 @@ def run_stage(
     fatal: tuple[type[NanotokError], ...] = ENDS_STAGE,
     executor: Executor | None = None,
 ) -> list[TaskResult]:
-    """Run tasks and return those that failed; a failed one does not stop the others.
+    """Run tasks and return those that failed. A failed task does not stop the others.
 
-    A fatal error does: what is in flight is cancelled, and the error is raised.
+    A fatal error cancels the tasks in flight and is raised.
 
     Args:
         stage: count, merge, tokenize or verify.
-        tasks: what is not done yet.
-        num_done: how many slices were done already.
-        on_event: called with the events of start, progress, notes and end.
-        max_skipped: so many may fail; more fail the job at the end.
-        on_result: called with each task that ended well; returns its bytes.
-        deadline: seconds that an attempt may run for each started GiB; None: as `RetryPolicy` says.
-        fatal: the classes of errors, raised by a task, that end the stage.
-        executor: what runs the tasks; None: `current_executor()`.
+        tasks: The unfinished tasks.
+        num_done: The number of slices that were finished before.
+        on_event: Called with the events of start, progress, notes and end.
+        max_skipped: The number of slices that may fail; more fail the job at the end.
+        on_result: Called with each task that succeeded; returns its bytes.
+        deadline: Time limit of an attempt in seconds for each GiB, rounded up; None: the default of
+            `RetryPolicy`.
+        fatal: The classes of errors that end the stage if a task raises them.
+        executor: The executor that runs the tasks; None: `current_executor()`.
 
     Raises:
-        SliceError: naming the slices that failed, their input files, and why.
-        SharedFolderError: a node does not see a folder of the tasks.
-        NanotokError: a fatal error; by default DiskFullError and ExportError are.
+        SliceError: Names the slices that failed, their input files, and the reasons.
+        SharedFolderError: A node does not see a folder of the tasks.
+        NanotokError: A fatal error, by default a DiskFullError or an ExportError.
     """
     size = sum(task.num_bytes for task in tasks)
     todo = sum(task.slices for task in tasks)
@@ -108,7 +109,7 @@ def run_stage(
 
 @dataclass(slots=True)
 class _Tally:
-    """The progress of a stage, reported with every slice, and where none ends, every second."""
+    """The progress of a stage, reported with every slice and at least every second."""
 
     stage: str
     todo: int
@@ -127,7 +128,7 @@ class _Tally:
         self._report()
 
     def look(self, running: int) -> None:
-        """Record how many calls seem to run now."""
+        """Record the number of batches that seem to run."""
         self.running = running
         if time.monotonic() - self.reported_at >= LOOK_SECONDS:
             self._report()
@@ -204,12 +205,12 @@ def format_failure(failed: TaskResult) -> str:
 def first_quarantined(
     folder: Folder, records: Iterable[tuple[Slice, Record]], *, tails: bool
 ) -> FirstBad | None:
-    """Return the first document that was quarantined though no rule asked for it, or first tail.
+    """Return the first document that was quarantined by no rule of the recipe, or the first tail.
 
     Args:
-        folder: where the quarantine files are: the output or work folder.
-        records: the records of the slices, in the order of the plan.
-        tails: whether only tails are meant.
+        folder: The folder of the quarantine files: the output or work folder.
+        records: The records of the slices, in the order of the plan.
+        tails: Whether to return only tails.
     """
     for slice_, record in records:
         kinds = record.values["quarantined"].keys()
@@ -247,14 +248,14 @@ def _entries(url: str) -> Iterator[QuarantineEntry]:
 
 
 LEAST_BAD: Final = 10_000
-"""A stage is not given up before so many documents were read and all of them were bad."""
+"""The minimum number of documents, all bad, after which a stage can end early."""
 
 _LEAST_BYTES: Final = {"jsonl": 64, "lines": 8}
-"""Bytes of an average document, at least, in lines of each format: far fewer than in real text."""
+"""Lower bound of the average bytes of a document on a line, far below that of real text."""
 
 
 def give_up_after(limits: LimitsRecipe, slices: Iterable[Slice]) -> int | None:
-    """Return how many documents, all bad, show that a stage cannot keep the limits; None: none do.
+    """Return the number of documents, all bad, after which the limits are exceeded; None: none.
 
     Let R be rows, G the most lines that can be documents, s the share that may be bad. A result of
     T documents within the limit has at most s * T bad lines, so T <= R + G + s * T.
@@ -273,7 +274,7 @@ def _pieces(slice_: Slice) -> Iterable[tuple[SourceFile, Piece]]:
 
 
 def _max_documents(file: SourceFile, piece: Piece) -> int:
-    """Return how many documents of a piece there may be at most, bad lines not counted."""
+    """Return the maximum number of documents of a piece, without bad lines."""
     if piece.format == "parquet":
         return sum(group.rows for group in file.layout[piece.start : piece.stop])
     if piece.format == "document":
@@ -283,22 +284,22 @@ def _max_documents(file: SourceFile, piece: Piece) -> int:
 
 @dataclass(slots=True)
 class GivingUp:
-    """The handler of results that ends a stage where all of many documents were bad."""
+    """The handler of results that ends a stage if all of many documents are bad."""
 
     stage: str
     folder: Folder
-    """Where quarantine files are."""
+    """The folder of the quarantine files."""
     limits: LimitsRecipe
     after: int | None
-    """As `give_up_after` says."""
+    """The result of `give_up_after`."""
     _documents: int = 0
     _slices: int = 0
 
     def __call__(self, ended: TaskResult) -> int:
-        """Return the bytes of a slice that ended well.
+        """Return the bytes of a slice that succeeded.
 
         Raises:
-            QuarantineLimitError: the limits cannot be kept any more.
+            QuarantineLimitError: The limits are exceeded.
         """
         found = ended.result
         if not isinstance(found, AllBad):

@@ -1,7 +1,7 @@
-"""What a worker runs: one slice of one stage (or both splits of one), its files, then its record.
+"""The functions that workers run: each writes the files of a slice, then its record.
 
-Only these functions are sent to a node. Each is a pure function of its argument and storage, and
-returns a few numbers for progress; the record in storage is the result.
+Only these functions are sent to nodes. Each is a pure function of its argument and storage. It
+returns a few numbers for the progress; the result is the record in storage.
 """
 
 from collections.abc import Sequence
@@ -37,24 +37,24 @@ from nanotok_ray.tokenizer import Tokenizer, expected_tokenizer
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CountWork:
-    """Count a slice into the work folder."""
+    """The argument of `count_work`: a slice to count."""
 
     slice: Slice
     settings: CountSettings
     work: str
     """URL of the work folder."""
     give_up_after: int | None = None
-    """After so many documents of the slice, all bad, the rest is not read; None: it always is."""
+    """The number of documents after which reading stops if all are bad; None: never."""
 
     @property
     def name(self) -> str:
-        """Path of the count file in the work folder, without suffix."""
+        """The path of the count file in the work folder, without suffix."""
         return f"counts/{self.slice.source}/{self.slice.name_for(self.settings.key(self.slice))}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MergeWork:
-    """Merge count files of one source into one, in the same work folder."""
+    """The argument of `merge_work`: count files of a source to merge into one."""
 
     source: str
     files: tuple[str, ...]
@@ -62,24 +62,24 @@ class MergeWork:
     keys: tuple[str, ...]
     """The key of each."""
     num_bytes: int
-    """Bytes of all of them."""
+    """Bytes of all files."""
     work: str
     """URL of the work folder."""
 
     @property
     def key(self) -> str:
-        """Everything the merged file depends on."""
+        """Hash of everything that the merged file depends on."""
         return merged_key(self.keys)
 
     @property
     def name(self) -> str:
-        """Path of the merged file in the work folder, without suffix."""
+        """The path of the merged file in the work folder, without suffix."""
         return f"merged/{self.source}/{self.key[:16]}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReduceWork:
-    """Sum one part of the hash range of several count files, in the same work folder."""
+    """The argument of `reduce_work`: a part of the hash range of count files to sum."""
 
     files: tuple[str, ...]
     """Paths in the work folder."""
@@ -87,39 +87,39 @@ class ReduceWork:
     """The factor for the counts of each file."""
     settings: PartSettings
     key: str
-    """Everything the sum depends on."""
+    """Hash of everything that the sum depends on."""
     num_bytes: int
-    """About the bytes of the part in all of them."""
+    """The approximate bytes of the part in all files."""
     work: str
     """URL of the work folder."""
 
     @property
     def name(self) -> str:
-        """Path of the sum in the work folder, without suffix."""
+        """The path of the sum in the work folder, without suffix."""
         part = self.settings.part
         return f"reduced/{part.num_parts:03}/{part.number:03}-{self.key[:16]}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenizeWork:
-    """Tokenize a slice into the output folder."""
+    """The argument of `tokenize_work`: a slice to tokenize."""
 
     slice: Slice
     other_split: Slice | None = None
-    """The slice of val with the same pieces, if it is to be written from the same read."""
+    """The val slice of the same pieces, if both are written from one read."""
     settings: ShardSettings
     out: str
     """URL of the output folder."""
     tokenizer: str
     """URL of the tokenizer's folder."""
     same_pass: SamePass | None = None
-    """What is exported of the slice once its record is written; None: nothing."""
+    """The layouts to export after the record is written; None for none."""
     give_up_after: int | None = None
-    """As in `CountWork`."""
+    """Same as in `CountWork`."""
 
     @property
     def expected(self) -> list[Expected]:
-        """The slice, or the slices of both splits, with their keys."""
+        """The slice, or the slices of both splits, with keys."""
         slices = [self.slice] if self.other_split is None else [self.slice, self.other_split]
         return [Expected(slice=slice_, key=self.settings.key(slice_)) for slice_ in slices]
 
@@ -129,7 +129,7 @@ class AllBad:
     """The result of a slice of which no document could be used."""
 
     documents: int
-    """How many were read; where that was enough to give up, there is no record."""
+    """The number of documents that were read. If reading stopped early, there is no record."""
     listed: str
     """The quarantine file."""
 
@@ -137,7 +137,7 @@ class AllBad:
 def count_work(work: CountWork) -> int | AllBad:
     """Count a slice, write its record and return the bytes of text.
 
-    A slice that another attempt has done meanwhile is left alone; so it is with all stages.
+    Like all functions here, it does nothing if another attempt has finished the slice meanwhile.
     """
     folder = Folder(work.work)
     done = finished_record(folder, f"{work.name}.json", key=work.settings.key(work.slice))
@@ -165,7 +165,7 @@ def _given_up(found: AllBadError, folder: Folder, *, listed: str) -> AllBad:
 
 
 def _result(records: Sequence[dict[str, Any]], *, listed: str) -> int | AllBad:
-    """Return the bytes of text, or that every document is bad."""
+    """Return the bytes of text, or `AllBad` if every document is bad."""
     documents = sum(record["documents"]["in"] for record in records)
     quarantined = sum(record["documents"]["quarantined"] for record in records)
     chosen = sum(record["quarantined"].get(kind, 0) for record in records for kind in BY_CHOICE)
@@ -215,13 +215,13 @@ def tokenize_work(work: TokenizeWork) -> int | AllBad:
 
 
 def tokenized_record(folder: Folder, expected: Expected) -> Record | None:
-    """Return the record of a slice that is done; None where it is not, or was left out."""
+    """Return the record of a finished slice, or None if it is unfinished or was skipped."""
     found = finished_record(folder, expected.record_name, key=expected.key)
     return None if found is None or is_skipped(found) else found
 
 
 def _tokenize(todo: Sequence[Expected], work: TokenizeWork, folder: Folder) -> list[dict[str, Any]]:
-    """Tokenize slices of the same pieces, check all, and write their records."""
+    """Tokenize slices of the same pieces, check them, and write their records."""
     tokenizer = expected_tokenizer(work.tokenizer, work.settings.tokenizer_sha256)
     slices = [expected.slice for expected in todo]
     records = tokenize_slices(
@@ -244,11 +244,12 @@ def _tokenize(todo: Sequence[Expected], work: TokenizeWork, folder: Folder) -> l
 def _check(
     folder: Folder, work: TokenizeWork, slice_: Slice, record: dict[str, Any], tokenizer: Tokenizer
 ) -> None:
-    """Read the files of a slice back: its record is not written before they are what it says.
+    """Read the files of a slice back and compare them with its record before it is written.
 
     Raises:
-        SampleCheckError: the record contradicts itself or its slice: a document was lost, for one.
-        TransientIOError: storage returns other bytes than were written; another attempt may do.
+        SampleCheckError: The record contradicts itself or its slice, for example because a
+            document was lost.
+        TransientIOError: Storage returned other bytes than were written; try again.
     """
     model = tokenizer.model
     for problem in record_problems(record, item_bytes=model.id_bytes, slice_=slice_):
