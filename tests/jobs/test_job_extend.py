@@ -113,7 +113,9 @@ def test_sizes_that_learning_did_not_reach_are_not_reached_by_added_tokens(corpu
     _, stages, notes = run(recipe(corpus, out, *limits, sizes), train)
     assert stages == {}
     assert record_of(out)["also"] == [reached]
-    assert [f"asks for {reached + 1:,} ids and learning ended at {reached:,}" in n for n in notes]
+    assert any(
+        f"asks for {reached + 1:,} ids and learning ended at {reached:,}" in n for n in notes
+    )
 
 
 def test_smaller_ones_that_are_no_longer_asked_for_go_with_the_old_extension(corpus, tmp_path):
