@@ -1,4 +1,4 @@
-"""A batch: a few documents, where they were, and which of them were quarantined."""
+"""Batches of documents with their positions and the quarantined documents."""
 
 from dataclasses import dataclass, replace
 
@@ -10,48 +10,48 @@ from nanotok_ray.documents import Documents
 from nanotok_ray.sources.quarantine import TAIL
 
 MAX_BATCH_BYTES = 16 << 20
-"""A batch is returned once it holds this much, so that memory is bounded for long documents."""
+"""A batch ends at this size, which bounds memory for long documents."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BadDocument:
-    """One document that cannot be used; or, reason `tail: ...`, all the rest of a broken piece."""
+    """A document that cannot be used, or (reason `tail: ...`) the unreadable rest of a piece."""
 
     number: int
-    """As `Batch.numbers`; of a tail: the number of its first document."""
+    """Same as in `Batch.numbers`; for a tail, the number of its first document."""
     position: int
-    """As `Batch.positions`; of a tail: where it begins."""
+    """Same as in `Batch.positions`; for a tail, its start."""
     reason: str
-    """The kind of the reason, and after a colon what is particular to this document."""
+    """The kind of the reason, followed by a colon and details of this document."""
     hash64: int | None
-    """None where there are no bytes to hash."""
+    """None if there are no bytes to hash."""
     num_bytes: int
-    """Bytes of the document; of a tail: stored bytes that were not read, in whole blocks."""
+    """Bytes of the document; for a tail, the unread stored bytes in whole blocks."""
     id: str | None = None
-    """Its id, if it has one and that could be read."""
+    """Its id; None if it has none or the id cannot be read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Batch:
-    """Documents that follow each other in one piece."""
+    """Consecutive documents of a piece."""
 
     documents: Documents
-    """Texts as UTF-8; of chat and vision sources: JSON, lines as they are, rows as objects."""
+    """UTF-8 of texts; JSON of chat and vision documents: unchanged lines or rows as objects."""
     positions: NDArray[np.int64]
-    """Parquet: row in the file. Lines: byte of the line in the decoded file. A document: 0."""
+    """The row in a Parquet file, or the offset of a line in the decoded file; 0 for one document."""
     numbers: NDArray[np.int64]
-    """Parquet: row in the file. Lines: number in the piece, bad ones counted, blank ones not."""
+    """The row in a Parquet file, or the number of a line in the piece, without blank lines."""
     group: int | None = None
     """The parquet row group."""
     bad: tuple[BadDocument, ...] = ()
-    """What was set aside between these documents, in order."""
+    """The bad documents between these documents, in order."""
     blank: int = 0
-    """Blank lines skipped."""
+    """The number of skipped blank lines."""
     document_ids: Documents | None = None
-    """With an id column: the id of each document as text, empty where it has none."""
+    """The document ids as text, empty for a document without one; None without an id column."""
 
     def take(self, at: NDArray[np.int64]) -> "Batch":
-        """Return the chosen documents alone, in the order asked for; what was set aside stays."""
+        """Return a batch of the chosen documents, in the given order, with all bad documents."""
         ids = self.document_ids
         return replace(
             self,
@@ -69,7 +69,7 @@ def hash64_of(raw: bytes | bytearray) -> int:
 
 
 class BatchBuilder:
-    """The documents of lines or files, collected until a batch is full."""
+    """Collects documents until a batch is full."""
 
     def __init__(self, *, batch_documents: int, with_document_ids: bool = False) -> None:
         self._batch_documents = batch_documents
@@ -109,16 +109,16 @@ class BatchBuilder:
     def set_aside(
         self, raw: bytes | bytearray, *, position: int, reason: str, id_text: bytes = b""
     ) -> None:
-        """Note bytes that are no document."""
+        """Add bytes that are not a usable document."""
         document_id = id_text.decode() or None
         self._note(position, reason, hash64=hash64_of(raw), num_bytes=len(raw), id_text=document_id)
 
     def set_aside_unread(self, num_bytes: int, *, position: int, reason: str) -> None:
-        """Note a document too large to be held."""
+        """Add a bad document that is too large to keep in memory."""
         self._note(position, reason, hash64=None, num_bytes=num_bytes)
 
     def end_early(self, reason: str, *, position: int, num_bytes: int) -> None:
-        """Note that the rest of the piece cannot be read."""
+        """Add a tail: the rest of the piece cannot be read."""
         self._bad.append(
             BadDocument(
                 number=self._next_number,
@@ -130,21 +130,21 @@ class BatchBuilder:
         )
 
     def skip_blank(self, count: int = 1) -> None:
-        """Note blank lines."""
+        """Count blank lines."""
         self._blank += count
 
     @property
     def is_full(self) -> bool:
-        """Whether the batch should be taken now."""
+        """Whether the batch is full."""
         return self._num_entries >= self._batch_documents or self._num_bytes >= MAX_BATCH_BYTES
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to take."""
+        """Whether the batch has neither documents, bad documents nor blank lines."""
         return not (self._num_entries or self._bad or self._blank)
 
     def take(self) -> Batch:
-        """Return what was collected, and begin anew."""
+        """Return the batch, and start an empty one."""
         self._gather()
         documents, positions, numbers = zip(*self._parts, strict=True)
         is_one = len(self._parts) == 1
@@ -162,7 +162,7 @@ class BatchBuilder:
         return batch
 
     def _gather(self) -> None:
-        """Make a part of the documents that were added one by one."""
+        """Join the documents that were added one by one."""
         if self._documents or not self._parts:
             self._parts.append(
                 (

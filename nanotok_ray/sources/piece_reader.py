@@ -1,4 +1,4 @@
-"""Reading one piece of a file, batch by batch, and an account of what was read."""
+"""Reads a piece of a file in batches, and hashes the bytes that were read."""
 
 from collections.abc import Callable, Iterator
 
@@ -22,12 +22,12 @@ _BLOCK_BYTES = 1 << 20
 def read_document(
     piece: Piece, *, account: ReadAccount, max_document_bytes: int
 ) -> Iterator[Batch]:
-    """Yield the one document of a file; an empty file is an empty document.
+    """Yield the single document of a file; an empty file is an empty document.
 
-    Of one above the limit no more is decoded than shows that it is.
+    Decoding stops as soon as the document exceeds the limit.
 
     Raises:
-        SourceError: the file is not as it was when the plan was made.
+        SourceError: The file has changed since the plan was made.
     """
     builder = BatchBuilder(batch_documents=1)
     size, content, failure = f"{piece.stop} bytes", bytearray(), None
@@ -56,12 +56,12 @@ def read_document(
         builder.set_aside(content, position=0, reason=document.reason)
     else:
         builder.add(document, position=0)
-    content, document = bytearray(), b""  # only the batch holds on to what is large
+    content, document = bytearray(), b""  # only the batch keeps large documents in memory
     yield builder.take()
 
 
 def _read_up_to(read: Callable[[int], bytes], max_bytes: int) -> bytearray:
-    """Read to the end, or so much."""
+    """Read to the end, but at most `max_bytes` bytes."""
     content = bytearray()
     while len(content) < max_bytes and (data := read(min(_BLOCK_BYTES, max_bytes - len(content)))):
         content += data
@@ -69,7 +69,7 @@ def _read_up_to(read: Callable[[int], bytes], max_bytes: int) -> bytearray:
 
 
 class PieceReader:
-    """One pass over a piece; `sha256` and `num_bytes` are known once it is over."""
+    """One pass over a piece. `sha256` and `num_bytes` are valid after its end."""
 
     def __init__(self, batches: Iterator[Batch], *, piece: Piece, account: ReadAccount) -> None:
         self._batches = batches
@@ -91,15 +91,15 @@ class PieceReader:
     def sha256(self) -> str:
         """Hex sha256 of the stored bytes behind the piece.
 
-        Those of the whole file where it is compressed or one document, of the piece's own lines,
-        or of the columns' chunks in the row groups.
+        These are the whole file if it is compressed or one document, and otherwise the lines of the
+        piece or the column chunks of its row groups.
         """
         assert self._is_over, "the piece was not read to its end"
         return self._account.sha256
 
     @property
     def num_bytes(self) -> int:
-        """How many bytes `sha256` is of."""
+        """The number of bytes that `sha256` covers."""
         assert self._is_over, "the piece was not read to its end"
         return self._account.num_bytes
 
@@ -115,11 +115,11 @@ def read_piece(
 ) -> PieceReader:
     """Read the documents of a piece in order, in bounded memory.
 
-    A document of more than `max_document_bytes` is set aside, with the reason `too large: ...`.
+    A document larger than `max_document_bytes` is quarantined with the reason `too large: ...`.
 
     Iterating raises:
-        SourceError: the file is gone, or is not as it was when the plan was made.
-        TransientIOError: a remote store failed in a way that may pass.
+        SourceError: The file has been removed or changed since the plan was made.
+        TransientIOError: A remote store failed temporarily.
     """
     account = ReadAccount()
     if piece.format == "document":
@@ -149,7 +149,7 @@ def read_piece(
 def selecting(
     piece: Piece, *, kind: str, column: str, id_column: str | None
 ) -> Callable[[pq.ParquetFile], Selection]:
-    """Return what selects the columns of the piece's documents in an opened file."""
+    """Return the function that selects the columns of the documents in an open file."""
     if piece.dialect is None:
         return lambda parquet: text_selection(
             parquet, url=piece.url, column=column, id_column=id_column

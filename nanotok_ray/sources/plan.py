@@ -25,7 +25,7 @@ from nanotok_ray.formats import (
 from nanotok_ray.sources.files import Piece, RowGroup, SourceFile
 
 STEM_LENGTH = 40
-"""Longest part of a source file's name that a shard's name takes over."""
+"""Maximum length of the part of a source file's name that a shard's name contains."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,8 +48,8 @@ class Slice:
     files: tuple[SourceFile, ...]
     """The file of each piece."""
     id_column: str | None = None
-    """What is carried along beside each document; it is not in the key, since it does not say which
-    documents these are."""
+    """The column of the document ids. It is not in the key, because the documents do not depend on
+    it."""
 
     @property
     def reads(self) -> tuple[str, tuple[Piece, ...]]:
@@ -66,7 +66,7 @@ class Slice:
 
     @property
     def key(self) -> str:
-        """The sha256 of everything that says which documents these are."""
+        """The sha256 of everything that determines the documents of the slice."""
         return key_of(
             {
                 "source": self.source,
@@ -100,7 +100,7 @@ class PlannedSource:
     """The split rule of the recipe: last-file, train, val, files or share:X."""
     files: tuple[SourceFile, ...]
     splits: tuple[str, ...]
-    """The split of each file; `share` where its documents are split by hash."""
+    """The split of each file; `share` if its documents are split by hash."""
     slices: tuple[Slice, ...]
     id_column: str | None = None
 
@@ -112,7 +112,7 @@ class Plan:
     sources: tuple[PlannedSource, ...]
     slice_bytes: int
     notes: tuple[str, ...] = ()
-    """What a person should know, e.g. that a source of one file has no val split; not on disk."""
+    """Notes for the user, for example that a source of one file has no val split; not stored."""
 
     def slices(self, *, split: str | None = None) -> Iterator[Slice]:
         """Yield the slices in order: sources as in the recipe, train before val."""
@@ -137,14 +137,14 @@ def estimated_bytes(file: SourceFile, piece: Piece) -> int:
 
 
 def file_key(file: SourceFile) -> list[Any]:
-    """Return what identifies the content of a file without reading it, and its kind."""
+    """Return the values that identify the content of a file without reading it, and its kind."""
     version = file.etag if file.etag is not None else file.mtime_ns
     values = [file.path, file.format, file.compression, file.size, version, file.footer_sha256]
     return values if file.dialect is None else [*values, file.dialect]
 
 
 def clean_stem(path: str) -> str:
-    """Return the part of a file's name that its shards carry.
+    """Return the part of a file's name that the names of its shards contain.
 
     >>> clean_stem("a/b/héllo world.jsonl.gz")
     'h-llo-world'
@@ -158,7 +158,7 @@ MAX_LISTED_FILES = 5
 
 
 def overview(plan: Plan) -> list[dict[str, Any]]:
-    """Return the numbers of each source, JSON-able, in the order of the recipe."""
+    """Return the numbers of each source as JSON values, in the order of the recipe."""
     return [_source(source) for source in plan.sources]
 
 
@@ -194,7 +194,7 @@ def _source(source: PlannedSource) -> dict[str, Any]:
 
 
 def _dialects(source: PlannedSource) -> dict[str, int]:
-    """Count the files of each dialect, sorted by name; text has none."""
+    """Return the number of files of each dialect, sorted by name; empty for text."""
     found = Counter(file.dialect for file in source.files if file.dialect is not None)
     return dict(sorted(found.items()))
 
@@ -208,7 +208,7 @@ def decoded_bytes(files: Sequence[SourceFile]) -> int:
 
 
 def _documents(source: PlannedSource) -> int | None:
-    """Count the documents, bad ones included, where the format says without reading them."""
+    """Return the number of documents, bad ones included; None if the format does not store it."""
     if source.format == "parquet":
         return sum(group.rows for file in source.files for group in file.layout)
     return len(source.files) if source.format == "document" else None
@@ -219,7 +219,7 @@ def _pair(value: object) -> bool:
 
 
 def _range(value: object) -> bool:
-    """Return whether it is the index of a file, a start and a stop."""
+    """Return whether a value has the form [index of a file, start, stop]."""
     return isinstance(value, list) and len(value) == 3 and _pair(value[:2]) and value[1] <= value[2]  # noqa: PLR2004
 
 
@@ -230,7 +230,7 @@ def _stem(value: object) -> bool:
 def _share(value: object) -> bool:
     try:
         return text(value) and 0 <= Decimal(str(value)) <= 1
-    except InvalidOperation:  # no number at all, or one that cannot be compared
+    except InvalidOperation:  # not a number, or NaN
         return False
 
 
@@ -244,7 +244,7 @@ _FILE_FIELDS: dict[str, Shape] = {
     "format": one_of("parquet", "jsonl", "lines", "document"),
     "compression": one_of(None, "gzip", "zstd"),
 }
-"""Those of a `SourceFile` that stand in the plan as they are."""
+"""The fields of a `SourceFile` that plan.json stores unchanged."""
 
 _SLICE: Shape = {
     "split": one_of("train", "val"),
@@ -273,10 +273,10 @@ _PLAN: Shape = {
 
 
 def check_plan(values: Mapping[str, Any], *, name: str) -> None:
-    """Refuse what no plan could be built from.
+    """Check that a plan can be built from the values of plan.json.
 
     Raises:
-        CorruptOutputError: naming the file and what is wrong in it.
+        CorruptOutputError: Names the file and the wrong value.
     """
     check_shape(values, _PLAN, name=name)
     names = [source["name"] for source in values["sources"]]
@@ -304,7 +304,7 @@ def _check_source(source: Mapping[str, Any], *, name: str) -> None:
 
 
 def plan_to_json(plan: Plan) -> bytes:
-    """Write a plan as the bytes of plan.json."""
+    """Return a plan as the bytes of plan.json."""
     return to_json(
         {
             "format": PLAN_FORMAT,
@@ -315,10 +315,10 @@ def plan_to_json(plan: Plan) -> bytes:
 
 
 def plan_from_json(data: bytes) -> Plan:
-    """Read plan.json.
+    """Return the plan from the bytes of plan.json.
 
     Raises:
-        CorruptOutputError: it is not a plan of this version.
+        CorruptOutputError: The bytes are not a plan of this version.
     """
     values = from_json(data, name=PLAN_NAME, expected_format=PLAN_FORMAT)
     check_plan(values, name=PLAN_NAME)

@@ -1,4 +1,4 @@
-"""From a recipe, and the plan made before if there is one, to a plan."""
+"""Builds a plan from a recipe and the previous plan."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -17,10 +17,11 @@ from nanotok_ray.sources.resolve import OnLook, ignore_looks, resolve
 from nanotok_ray.sources.sample import check_sample
 
 FILE_COST_BYTES = 64 * 1024
-"""What opening a file weighs when small files are grouped."""
+"""The weight in bytes of opening a file, for grouping small files."""
 
 GROUP_LIMIT = 2
-"""A group weighs at most so many times `slice_bytes`; most end by a name, at half of it."""
+"""Maximum weight of a group in units of `slice_bytes`. Most groups end earlier, at a file whose
+name decides so."""
 
 _HASH_RANGE = 1 << 64
 
@@ -52,8 +53,8 @@ Grouped = tuple[str, int, list[tuple[SourceFile, Piece]]]
 def group_files(files: Sequence[SourceFile], *, slice_bytes: int) -> Iterator[Grouped]:
     """Yield the slices of the files of one split, in order.
 
-    A file over a quarter of `slice_bytes` is cut into slices of its own; smaller ones are grouped,
-    and no group weighs more than twice `slice_bytes`.
+    A file larger than a quarter of `slice_bytes` is cut into its own slices. Smaller files are
+    grouped, up to twice `slice_bytes`.
     """
     group: list[tuple[SourceFile, Piece]] = []
     weight = 0
@@ -101,10 +102,10 @@ def assign_splits(
     frozen: PlannedSource | None,
     notes: list[str],
 ) -> tuple[str, ...]:
-    """Return the split of each file; one that is frozen keeps its own. Adds to `notes`.
+    """Return the split of each file, and add to `notes`. Frozen splits are kept.
 
     Raises:
-        PlanError: the recipe contradicts the frozen split, or names a val file that is not there.
+        PlanError: The recipe contradicts the frozen split, or names a val file that does not exist.
     """
     if frozen is not None and frozen.rule != source.split:
         raise PlanError(
@@ -153,7 +154,7 @@ def _note_lost_val(frozen: PlannedSource, splits: Sequence[str], notes: list[str
 def _by_name(
     source: SourceRecipe, files: Sequence[SourceFile], frozen: PlannedSource | None
 ) -> tuple[str, ...]:
-    """Return val to the files that `val_files` names."""
+    """Return the splits: val for the files that `val_files` names, and train for the others."""
     paths = [file.path for file in files]
     val: set[str] = set()
     for pattern in source.val_files:
@@ -182,7 +183,7 @@ def _by_name(
 
 
 def matches(path: str, pattern: str) -> bool:
-    """Return whether a path is the one named, or matches a glob, whose `**` is any folders.
+    """Return whether a path equals a pattern or matches it as a glob; `**` matches any folders.
 
     >>> matches("held/a.jsonl", "held/*.jsonl"), matches("held/b/a.jsonl", "*.jsonl")
     (True, False)
@@ -203,7 +204,7 @@ def _match_parts(path: list[str], pattern: list[str]) -> bool:
 
 
 MAX_INODE_LOOKUPS: Final = 10_000
-"""Local files whose inode is asked for, so that a plan of very many files stays quick."""
+"""Maximum number of local files whose inode is read, to limit the time of a plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,13 +217,13 @@ class _Read:
 
     @property
     def label(self) -> str:
-        """The file with its source and split."""
+        """The path of the file with its source and split, for messages."""
         split = "train and val" if self.split == SHARED else self.split
         return f"{self.file.path} of source {self.source.name!r} ({split})"
 
 
 def duplicate_notes(sources: Sequence[PlannedSource]) -> Iterator[str]:
-    """Yield a note on files that are train and val, and one on others that are read repeatedly."""
+    """Yield a note on files in both splits, and a note on other files that are read repeatedly."""
     groups = list(_groups(sources))
     leaks = [group for group in groups if _is_in_both(group)]
     if leaks:
@@ -253,7 +254,7 @@ def _groups(sources: Sequence[PlannedSource]) -> Iterator[list[_Read]]:
 
 
 def _likeness(file: SourceFile) -> tuple[object, ...]:
-    """Return what files that are the same have in common, without a look at storage."""
+    """Return a value that is equal for equal files, without reading from storage."""
     return (file.size, file.etag if file.etag is not None else file.mtime_ns)
 
 
@@ -263,13 +264,13 @@ def _identity(file: SourceFile) -> object:
         return file.url if file.etag is None else (file.size, file.etag)
     try:
         status = Path(path).stat()
-    except OSError:  # gone since: the job will say so
+    except OSError:  # removed since; the job reports it
         return file.url
     return (status.st_dev, status.st_ino)
 
 
 def _is_in_both(group: Sequence[_Read]) -> bool:
-    """Return whether a file is train and val; a share puts equal documents into the same split."""
+    """Return whether a file is in train and val. A share puts equal documents into one split."""
     rules = {read.source.rule if read.split == SHARED else read.split for read in group}
     return len(rules) > 1
 
@@ -299,18 +300,18 @@ def make_plan(
     """Resolve the inputs of a recipe and cut them into slices.
 
     Args:
-        recipe: the recipe.
-        previous: the plan that froze the splits.
-        resplit: assign the splits anew.
-        is_finished: whether an output was finished by the previous plan; a source that is read as
-            it was is not refused for its first documents.
-        with_sample: whether the first documents of each source are read, to see that some can be
+        recipe: The recipe.
+        previous: The plan that froze the splits.
+        resplit: Whether to assign the splits again.
+        is_finished: Whether the previous plan has a finished output. The first documents of an
+            unchanged source are then not checked.
+        with_sample: Whether to read the first documents of each source, to check that some can be
             used.
-        on_look: called as the files of each source are opened; see `resolve`.
+        on_look: Called as the files of each source are opened; see `resolve`.
 
     Raises:
-        SourceError: inputs are missing, unreadable or not what the recipe says; of all sources.
-        PlanError: the recipe contradicts the frozen split, or two slices would share a name.
+        SourceError: Inputs are missing, unreadable or not as the recipe states; names all sources.
+        PlanError: The recipe contradicts the frozen split, or two slices would share a name.
     """
     notes = list(recipe.deprecations)
     frozen = (
@@ -336,7 +337,7 @@ def make_plan(
                 unreadable += resolved.num_unreadable
                 former = finished.get(source.name)
                 notes += _sample_notes(source, sources[-1], former, limits=recipe.limits)
-        except SourceError as error:  # the others may be wrong too, and one run reports all
+        except SourceError as error:  # other sources can be wrong too, and one error reports all
             errors.append(error)
     errors += _unreadable_errors(unreadable, notes, limits=recipe.limits)
     if errors:
@@ -354,7 +355,7 @@ def _sample_notes(
     *,
     limits: LimitsRecipe,
 ) -> tuple[str, ...]:
-    """Read the first documents of a source, and return what a person should know of them."""
+    """Read the first documents of a source, and return notes on them."""
     is_accepted = former is not None and _reads_alike(former, planned)
     return check_sample(source, planned.files, limits=limits, is_accepted=is_accepted)
 
@@ -366,7 +367,7 @@ def _reads_alike(former: PlannedSource, now: PlannedSource) -> bool:
 def _unreadable_errors(
     number: int, notes: Sequence[str], *, limits: LimitsRecipe
 ) -> Iterator[SourceError]:
-    """Yield an error if more files cannot be decoded than the limits allow."""
+    """Yield an error if more files are undecodable than the limits allow."""
     if number > limits.max_tails:
         files = "1 file is" if number == 1 else f"{number:,} files are"
         yield SourceError(

@@ -1,7 +1,7 @@
-"""Reading a slice: its own documents batch by batch, with an account of everything else.
+"""Reads the documents of a slice in batches, and keeps an account for its record.
 
-The account has what the record of any stage needs: what was read, how many documents came in, which
-were quarantined. Slices of the same pieces can be read together.
+The account has the bytes read, the number of documents, and the quarantined documents. Slices of
+the same pieces can be read together.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,11 +27,11 @@ from nanotok_ray.sources.quarantine import (
 )
 
 _BATCH_DOCUMENTS = {"text": 1024, "chat": 1024, "vision": 128}
-"""A line that asks for images may become a million tokens."""
+"""Fewer for vision, because a line with images can become a million tokens."""
 
 
 class AllBadError(Exception):
-    """So many documents of a slice were read, all of them bad, that the rest need not be."""
+    """Enough documents of a slice were read, all of them bad, to stop reading."""
 
     def __init__(self, documents: int, quarantined: Quarantined) -> None:
         super().__init__(f"all of the first {documents:,} documents were quarantined")
@@ -43,38 +43,39 @@ class AllBadError(Exception):
 class SliceReading:
     """One pass over a slice. Iterate once, then read the account.
 
-    `documents_in` is the number of its own documents, quarantined ones included. With a share, the
-    documents of the other split are skipped and not counted; rows that cannot be read are train's.
+    `documents_in` is the number of documents of the slice, including quarantined ones. With a
+    share, documents of the other split are skipped and not counted, and unreadable rows belong to
+    train.
     """
 
     slice: Slice
     max_document_bytes: int = MAX_DOCUMENT_BYTES
-    """A larger document is quarantined, unread."""
+    """A larger document is quarantined without reading it."""
     with_document_ids: bool = True
-    """Whether the documents' ids are read, if the slice has an id column."""
+    """Whether to read the document ids, if the slice has an id column."""
     give_up_after: int | None = None
     """Reading ends with an `AllBadError` after so many documents if all are bad; None: never."""
     documents_in: int = 0
     bytes_given: int = 0
-    """Bytes of the documents given: texts as UTF-8, conversations as their lines are."""
+    """Bytes of the documents that were yielded: UTF-8 of texts, lines of conversations."""
     bytes_quarantined: int = 0
-    """Bytes of what was quarantined: of a tail, and of a compressed file too large to decode, as
-    stored."""
+    """Bytes that were quarantined; stored bytes for a tail and for a compressed file that is too
+    large to decode."""
     blank_lines: int = 0
     other_split: int = 0
     """Documents that the share assigns to the other split."""
-    _bytes_set_aside: int = 0  # of what was never given
+    _bytes_set_aside: int = 0  # bytes of documents that were not yielded
     quarantined: Quarantined = field(default_factory=Quarantined)
     read: list[dict[str, Any]] = field(default_factory=list)
-    """Per piece: file, range, bytes and sha256 of what was read."""
+    """File, range, bytes and sha256 of each piece that was read."""
 
     def __iter__(self) -> Iterator[tuple[int, Batch]]:
-        """Yield (number of the piece, batch of own documents)."""
+        """Yield pairs of the number of a piece and a batch of documents of this slice."""
         for _, number, batch in read_slices([self]):
             yield number, batch
 
     def reader(self, piece: Piece) -> PieceReader:
-        """Return a reader of all documents of a piece, those of the other split among them."""
+        """Return a reader of all documents of a piece, including those of the other split."""
         return read_piece(
             piece,
             kind=self.slice.kind,
@@ -87,14 +88,14 @@ class SliceReading:
     def take(self, piece: int, batch: Batch, is_val: npt.NDArray[np.bool_] | None) -> Batch:
         """Return the documents of a batch that belong to this slice, and account for the batch.
 
-        `is_val` says which documents belong to val, None without a share.
+        `is_val` marks the documents of val; None without a share.
         """
         taken = batch if is_val is None else self._of_split(batch, is_val)
         self._account(piece, taken)
         return taken
 
     def note_read(self, piece: Piece, reader: PieceReader) -> None:
-        """Write down what was read of a piece, once it was read to its end."""
+        """Add a piece that was read to its end to the account."""
         self.read.append(
             {
                 "file": piece.path,
@@ -106,7 +107,7 @@ class SliceReading:
         )
 
     def quarantine(self, piece: int, batch: Batch, index: int, *, reason: str) -> None:
-        """Quarantine document `index` of a batch, which a stage could not use."""
+        """Quarantine document `index` of a batch that a stage cannot use."""
         document, ids = batch.documents.take([index]), batch.document_ids
         self._enter(
             piece,
@@ -122,12 +123,12 @@ class SliceReading:
 
     @property
     def is_all_bad(self) -> bool:
-        """Whether each document that came in was quarantined against the user's will."""
+        """Whether all documents were quarantined for other reasons than the user's rules."""
         chosen = sum(self.quarantined.reasons.get(kind, 0) for kind in BY_CHOICE)
         return self.documents_in == len(self.quarantined) - chosen
 
     def skip(self) -> None:
-        """Quarantine every piece as a whole, unread: the slice could not be done."""
+        """Quarantine every piece as a whole without reading it, because the slice is skipped."""
         for number, piece in enumerate(self.slice.pieces):
             unit = "row groups" if piece.format == "parquet" else "bytes"
             reason = f"{SKIPPED}: {unit} {piece.start} to {piece.stop}"
@@ -137,12 +138,12 @@ class SliceReading:
 
     @property
     def bytes_in(self) -> int:
-        """Bytes of its own documents: of those given and of those set aside."""
+        """Bytes of all documents of the slice, including quarantined ones."""
         return self.bytes_given + self._bytes_set_aside
 
     @property
     def reasons(self) -> dict[str, int]:
-        """How many documents were quarantined for each kind of reason."""
+        """The number of quarantined documents for each kind of reason."""
         return self.quarantined.reasons
 
     def _of_split(self, batch: Batch, is_val: npt.NDArray[np.bool_]) -> Batch:
@@ -179,7 +180,7 @@ def _check_bad(readings: Sequence[SliceReading]) -> None:
     """Raise if enough documents were read and all are bad.
 
     Raises:
-        AllBadError: so it is.
+        AllBadError: All of them are bad.
     """
     after = readings[0].give_up_after
     documents = sum(reading.documents_in for reading in readings)
@@ -191,15 +192,15 @@ def _check_bad(readings: Sequence[SliceReading]) -> None:
 
 
 def read_slices(readings: Sequence[SliceReading]) -> Iterator[tuple[int, int, Batch]]:
-    """Read pieces that several slices have in common once; each reading keeps its account.
+    """Read pieces that several slices share once; each reading keeps its own account.
 
-    The readings differ in the split of their slices alone.
+    The slices of the readings differ only in their split.
 
     Yields:
-        Which reading, number of the piece, a batch of that reading's documents.
+        The number of the reading, the number of the piece, and a batch of documents of the reading.
 
     Raises:
-        AllBadError: as `give_up_after` of the readings says.
+        AllBadError: See `give_up_after` of the readings.
     """
     first = readings[0]
     for number, piece in enumerate(first.slice.pieces):
@@ -218,7 +219,7 @@ def read_slices(readings: Sequence[SliceReading]) -> Iterator[tuple[int, int, Ba
 def _is_val(batch: Batch, share: str) -> npt.NDArray[np.bool_]:
     """Return which documents of a batch are val: those whose hash64 is below share * 2**64.
 
-    The share is taken as the exact decimal.
+    The share is an exact decimal number.
     """
     hashes = _core.hash_documents(batch.documents.data, batch.documents.offsets)
     bound = int(Decimal(share) * (1 << 64))
