@@ -1,7 +1,7 @@
-"""Slices to shards: ids, document index, masks and images, each shard checked and recorded.
+"""Writes and verifies shards: ids, document index, masks and images.
 
-Input is a slice of the plan and a tokenizer. Output is files and one record; the records together
-make shards.idx and the manifest. The package schedules nothing.
+The input is a slice of the plan and a tokenizer. The output is files and one record. The records of
+all slices become shards.idx and the manifest. The package schedules nothing.
 """
 
 from nanotok_ray.shards.garbage import Garbage, find_garbage

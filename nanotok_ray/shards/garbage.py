@@ -1,6 +1,6 @@
-"""What lies in a finished output and is named by no manifest: leftovers of former runs.
+"""Finds the files of a finished output that its manifest does not name.
 
-Only files of the kinds that a job writes, or wrote in earlier versions, are considered, below the
+Only files of the kinds that a job writes, or wrote in earlier versions, are considered, in the
 folders of sources, records/, quarantine/, run/ and tokenizers. The caller must hold the lease.
 """
 
@@ -36,21 +36,21 @@ _QUARANTINED = re.compile(rf"{QUARANTINE}[^/]+/{_SPLIT}/{_STEM}-[0-9a-f]{{16}}\.
 _LEASE = re.compile(r"run/lease/\d{6,}\.json")
 _PROBE = re.compile(r"run/probe/[0-9a-f]+(?:-[0-9a-f]+)?")
 _SPAN_TABLE = re.compile(rf"{TOKENIZER_FOLDER}(?:-\d+)?/span_table\.bin")
-"""A file that earlier versions wrote beside a tokenizer; nothing reads it."""
+"""A file that earlier versions wrote beside a tokenizer, and that is no longer read."""
 _KINDS = (_RECORD, _QUARANTINED, _LEASE, _PROBE, _SPAN_TABLE)
 _TEMPORARY = re.compile(r"(?:.*/)?\.[^/]+\.[^/]*-\d+-[0-9a-f]{12}\.tmp")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Garbage:
-    """Names and bytes of what may go, in the order in which it should."""
+    """Names and bytes of the files to remove, in the order of removal."""
 
     records: Mapping[str, int]
     files: Mapping[str, int]
     """Shards and the files beside them, quarantine files, old leases, probes, temporary files, span
     tables of earlier versions."""
     last: Mapping[str, int]
-    """Records of sources that are gone: until then they say whose files those are."""
+    """Records of former sources, removed last because they identify the files of these sources."""
     named_bytes: int
     """Bytes of records and files that the manifest names."""
 
@@ -61,17 +61,17 @@ class Garbage:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of all of it."""
+        """Bytes of all files to remove."""
         return sum(self.all.values())
 
 
 def find_garbage(out: Folder) -> Garbage:
-    """Find what no manifest names.
+    """Return the files of an output that its manifest does not name.
 
     Raises:
-        IncompleteOutputError: there is no manifest; what an unfinished job has done is no garbage.
-        CorruptOutputError: plan or records are not those that the manifest names.
-        TransientIOError: a remote store failed in a way that may pass.
+        IncompleteOutputError: There is no manifest; files of an unfinished job are not garbage.
+        CorruptOutputError: The plan or the records differ from the manifest.
+        TransientIOError: A remote store failed temporarily.
     """
     sources, records = _named(out)
     names = {record.name for record in records}
@@ -110,7 +110,7 @@ def _not_named(out: Folder, name: str) -> str:
 
 
 def _found(out: Folder, sources: set[str]) -> Iterator[tuple[str, int]]:
-    """Yield the files that a job may have written, with their bytes."""
+    """Yield the files that a job can have written, with their bytes."""
     sizes = out.sizes()
     folders = sources | set(_former_sources(sizes))
     newest = max(filter(_LEASE.fullmatch, sizes), default="")
@@ -126,7 +126,7 @@ def _found(out: Folder, sources: set[str]) -> Iterator[tuple[str, int]]:
 
 
 def _former_sources(names: Iterable[str]) -> Iterator[str]:
-    """Yield the sources that have records or quarantine files, however old."""
+    """Yield the sources that have records or quarantine files of any age."""
     for name in names:
         if _RECORD.fullmatch(name) or _QUARANTINED.fullmatch(name):
             source = name.split("/")[-3]

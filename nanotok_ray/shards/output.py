@@ -36,10 +36,10 @@ COUNTED = (
     "images",
     "blank_lines",
 )
-"""Numbers of a record that the manifest sums as they stand."""
+"""Fields of a record whose sums are in the manifest."""
 
 _BY_NAME = ("quarantined", "roles", "special_tokens")
-"""Numbers by name, of names that no other record need have."""
+"""Fields with numbers by name, whose names differ between records."""
 
 
 def totals_of(records: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def _add_numbers(total: dict[str, Any], values: Mapping[str, Any]) -> None:
 
 
 READERS = 64
-"""Records that are read at a time, over as many connections: a remote file is waiting."""
+"""The number of records to read in parallel, because reading a remote file is mostly waiting."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,7 +96,7 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Output:
-    """What is written last: shards.idx, then the manifest that names it."""
+    """The files that are written last: shards.idx, then the manifest that names it."""
 
     manifest: dict[str, Any]
     shards_index: bytes
@@ -114,7 +114,7 @@ class Output:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expected:
-    """A slice, and the record that must stand for it."""
+    """A slice with the key that its record must have."""
 
     slice: Slice
     key: str
@@ -133,10 +133,10 @@ def expected_records(plan: Plan, settings: Mapping[str, ShardSettings]) -> Itera
 
 
 def read_record(folder: Folder, name: str) -> Record | None:
-    """Read a record; None if there is none.
+    """Return a record, or None if it does not exist.
 
     Raises:
-        CorruptOutputError: it is not a record of this version.
+        CorruptOutputError: The file is not a record of this version.
     """
     try:
         data = folder.read_bytes(name)
@@ -150,9 +150,9 @@ def read_record(folder: Folder, name: str) -> Record | None:
 def finished_records(
     folder: Folder, wanted: Sequence[tuple[str, str]], *, below: Iterable[str]
 ) -> list[Record | None]:
-    """Return `finished_record` for each (name, key), for the cost of a few listings.
+    """Return `finished_record` for each (name, key), at the cost of a few listings.
 
-    `below` are prefixes of names; records and their files lie below one of them.
+    `below` are prefixes, one of which the names of all records and files have.
     """
     sizes = {name: size for prefix in below for name, size in folder.sizes(prefix).items()}
 
@@ -169,7 +169,7 @@ def finished_records(
 
 
 def finished_slices(out: Folder, expected: Sequence[Expected]) -> list[Record | None]:
-    """Return the record of each slice, None where it or one of its files is not there."""
+    """Return the record of each slice, or None if the record or a file is missing."""
     sources = sorted({item.slice.source for item in expected})
     below = [f"{top}{source}/" for source in sources for top in ("", RECORDS, QUARANTINE)]
     return finished_records(out, [(item.record_name, item.key) for item in expected], below=below)
@@ -178,7 +178,7 @@ def finished_slices(out: Folder, expected: Sequence[Expected]) -> list[Record | 
 def finished_record(folder: Folder, name: str, *, key: str, below: str = "") -> Record | None:
     """Return the record of a slice if it has this key and its files are there with their sizes.
 
-    Only those of its files are asked for whose names begin with `below`.
+    Only files whose names begin with `below` are checked.
     """
     record = _record_of(folder, name, key=key)
     if record is None:
@@ -189,7 +189,7 @@ def finished_record(folder: Folder, name: str, *, key: str, below: str = "") -> 
 
 
 def is_skipped(record: Record) -> bool:
-    """Return whether a record stands for a slice that was left out: the next run tries it again."""
+    """Return whether a record is that of a skipped slice, which the next run tries again."""
     return SKIPPED in record.values["quarantined"]
 
 
@@ -231,12 +231,12 @@ def assemble(
 def manifest_facts(
     plan: Plan, *, settings: Mapping[str, ShardSettings], tokenizer: Tokenizer
 ) -> dict[str, Any]:
-    """Return what a manifest says of sources and tokenizer, known before anything is tokenized."""
+    """Return the sections of a manifest on the sources and the tokenizer."""
     return {
         "sources": [source.name for source in plan.sources],
         "kinds": {source.name: source.kind for source in plan.sources},
         "tokenizer_sha256": tokenizer.sha256,
-        "special_tokens": tokenizer.special_tokens,  # in order of ids
+        "special_tokens": tokenizer.special_tokens,  # in the order of ids
         "item_bytes": tokenizer.model.id_bytes,
         "num_ids": tokenizer.model.num_ids,
         "settings": {name: source_settings.to_dict() for name, source_settings in settings.items()},

@@ -1,4 +1,4 @@
-"""Batches of a slice to documents ready to be written, within the length policy."""
+"""Renders the batches of a slice to token ids and applies the length policy."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -32,16 +32,16 @@ class LengthPolicy:
     ids: Ids
     labels: npt.NDArray[np.uint8]
     lengths: npt.NDArray[np.int64]
-    """Tokens of each."""
+    """The number of tokens of each document."""
     images: npt.NDArray[np.int64]
-    """(m, 3): index in `selected`, and where the image's tokens begin and end in the document."""
+    """(m, 3): index in `selected`, and start and end of the image's tokens in the document."""
     left_out: Mapping[int, str]
     """The other documents of the batch, in order, each with its reason."""
     too_long: int
-    """Documents of more than `max_tokens`, whatever became of them."""
+    """The number of documents of more than `max_tokens`, written or not."""
     cut: int
     untrainable: int
-    """Documents without a token to train on, whatever became of them."""
+    """The number of documents without trainable tokens, written or not."""
 
     @classmethod
     def of(cls, rendered: RenderedBatch, settings: ShardSettings) -> "Self":
@@ -100,7 +100,7 @@ def _drop_cut_images(
     limit: int,
     reasons: dict[int, str],
 ) -> None:
-    """Add a reason for documents of which a cut would take an image, whole or in part."""
+    """Add a reason for documents whose cut would remove an image or a part of one."""
     is_lost = is_long[rendered.images[:, 0]] & (rendered.images[:, 2] > limit)
     for number in np.unique(rendered.images[is_lost, 0]).tolist():
         reasons[number] = f"{DROPPED}: max_tokens={limit} cuts an image span"
@@ -115,11 +115,11 @@ def _refuse_longest(lengths: npt.NDArray[np.int64], reasons: dict[int, str]) -> 
 
 
 def _is_trained(rendered: RenderedBatch, lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Return whether each document has a token under mask 1 among its first `lengths`."""
+    """Return whether each document has a token with mask 1 among its first `lengths`."""
     mask = np.append(rendered.mask.view(np.bool_), False)  # so that every end is an index
     starts = rendered.offsets[:-1]
     edges = np.column_stack([starts, starts + lengths]).ravel()
-    # Not sums, for which numpy takes 8 bytes a token.
+    # Not sums, for which numpy needs 8 bytes per token.
     found = np.logical_or.reduceat(mask, edges)[::2] if len(edges) else np.zeros(0, dtype=bool)
     return found & (lengths > 0)
 
@@ -149,30 +149,30 @@ def _images(rendered: RenderedBatch, selected: npt.NDArray[np.int64]) -> npt.NDA
 
 
 COUNTED_AT_ONCE = 1 << 20
-"""Ids or labels; numpy counts copies of 8 bytes each."""
+"""The number of values to count at a time, because numpy converts them to 8 bytes each."""
 
 
 @dataclass(slots=True)
 class Account:
-    """What the record says beyond documents and files."""
+    """The counts of a record other than those of documents and files."""
 
     text_bytes: int = 0
     """UTF-8 bytes of the texts that were encoded."""
     special_text: int = 0
-    """How often a special token was spelled out in the texts, where it stays text."""
+    """The number of times that the name of a special token occurs as text."""
     over_max_tokens: int = 0
-    """Conversations and vision documents of more than max_tokens, whatever became of them."""
+    """Conversations and vision documents of more than max_tokens, written or not."""
     truncated: int = 0
     """Those of them that were cut."""
     trainable_tokens: int = 0
-    """Tokens under mask 1."""
+    """Tokens with mask 1."""
     without_trainable_token: int = 0
-    """Conversations and vision documents without any, whatever became of them."""
+    """Conversations and vision documents without such tokens, written or not."""
     images: int = 0
     roles: dict[str, int] = field(default_factory=dict)
     """Tokens of each role, of conversations and vision documents."""
     special_tokens: dict[str, int] = field(default_factory=dict)
-    """How often each special token was written."""
+    """The number of times that each special token was written."""
 
     def add_special(self, name: str, count: int) -> None:
         """Add to the number of times that a special token was written."""
@@ -190,7 +190,7 @@ class Renderer:
     _renderers: dict[str, BatchRenderer] = field(default_factory=dict)
 
     def render(self, piece: int, batch: Batch) -> Rendered | None:
-        """Return the documents of a batch that could be used; None if there is none."""
+        """Return the usable documents of a batch, or None if it has none."""
         render = self._texts if self.reading.slice.kind == "text" else self._conversations
         return render(piece, batch)
 
@@ -205,7 +205,7 @@ class Renderer:
     def _encode_all(
         self, piece: int, batch: Batch
     ) -> tuple[npt.NDArray[np.int64], Ids, npt.NDArray[np.int64]]:
-        """Return (selected, ids, lengths) of a batch, leaving out only what cannot be used."""
+        """Return (selected, ids, lengths) of a batch without the unusable documents."""
         selected = np.arange(len(batch.documents), dtype=np.int64)
         try:
             ids, lengths = self._encode(batch.documents)
@@ -231,7 +231,7 @@ class Renderer:
         return True
 
     def _encode(self, documents: Documents) -> tuple[Ids, npt.NDArray[np.int64]]:
-        """Return all ids, and how many each text has with `prepend` and `append`."""
+        """Return all ids, and the number of ids of each text, `prepend` and `append` included."""
         names = (self.settings.prepend, self.settings.append)
         before, after = (
             [self.tokenizer.encode_special(name) for name in tokens] for tokens in names
@@ -300,7 +300,7 @@ class Renderer:
         return self._renderers[name]
 
     def _account_labels(self, rendered: RenderedBatch, policy: LengthPolicy) -> None:
-        """Count what is written of a batch."""
+        """Add the written tokens of a batch to the account."""
         account = self.account
         account.text_bytes += int(rendered.sizes[policy.selected, 0].sum())
         account.special_text += int(rendered.sizes[policy.selected, 1].sum())
@@ -323,7 +323,7 @@ class Renderer:
 
 
 def _counts(values: npt.NDArray[np.unsignedinteger], *, least: int = 0) -> dict[int, int]:
-    """Count how often each number from `least` on is there; numbers are not far above it.
+    """Return the number of occurrences of each value from `least` on; values must be small.
 
     >>> _counts(np.array([7, 3, 9, 7], np.uint16), least=4)
     {7: 2, 9: 1}

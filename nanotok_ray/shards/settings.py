@@ -1,4 +1,4 @@
-"""What a shard depends on besides its slice, and how much of a slice was checked."""
+"""The settings that shards depend on, and the counts of checked documents."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ _LISTS = ("prepend", "append", "grounding")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShardSettings:
-    """What a shard depends on besides its slice."""
+    """Everything that a shard depends on besides its slice."""
 
     tokenizer_sha256: str
-    """Of the tokenizer's readable file."""
+    """The sha256 of the tokenizer's readable file."""
     gaps: Gaps
     prepend: tuple[str, ...]
     """Special tokens before each text document."""
@@ -32,31 +32,31 @@ class ShardSettings:
     """A larger document is quarantined."""
     max_shard_tokens: int
     max_tokens: int | None = None
-    """Of conversations and vision documents; None: any number."""
+    """The limit for conversations and vision documents; None: no limit."""
     too_long: str = "keep"
-    """What becomes of one with more tokens: keep, cut or drop."""
+    """The rule for a document with more tokens: keep, cut or drop."""
     untrainable: str = "keep"
-    """What becomes of one without a token to train on: keep or drop."""
+    """The rule for a document without trainable tokens: keep or drop."""
     image_token: str | None = None
-    """Of vision documents: the special token that an image's tokens are."""
+    """The special token that stands for each part of an image in vision documents."""
     image_tokens: int | None = None
-    """Tokens of each image where a document does not say so; None: one."""
+    """The number of tokens of an image if the document does not state it; None: one."""
     grounding: tuple[str, ...] = ()
-    """Special tokens that are recognised where a vision document spells them out."""
+    """Special tokens whose names are recognised in the texts of vision documents."""
     train_prompt: bool = True
     """Whether the text of a vision document's prompt is trained on."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings as JSON values; `from_dict` takes them back."""
+        """Return the settings as JSON values, which `from_dict` accepts."""
         return asdict(self) | {name: list(getattr(self, name)) for name in _LISTS}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Self":
-        """Build the settings that `to_dict` returned."""
+        """Create settings from the result of `to_dict`."""
         return cls(**{**values, **{name: tuple(values[name]) for name in _LISTS}})
 
     def dialect(self, kind: str, name: str) -> Dialect:
-        """Return how documents of a kind and the dialect of that name are read."""
+        """Return the dialect of the given kind and name with these settings."""
         return Dialect(
             kind=kind,
             name=name,
@@ -75,18 +75,18 @@ class ShardSettings:
 
 @dataclass(slots=True)
 class CheckedCount:
-    """What was checked, as the record says it."""
+    """The counts of checked documents in a record."""
 
     documents: int = 0
     bytes: int = 0
-    """Of these documents, 64 KiB of a longer text."""
+    """Checked bytes of these documents, at most 64 KiB per text."""
     encoded_again: int = 0
     """Documents for which tiktoken returned the same ids."""
     not_encoded_again: Counter[str] = field(default_factory=Counter)
-    """Documents for which it could not be asked, by reason."""
+    """Documents that could not be compared with tiktoken, by reason."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for a record."""
+        """Return the counts as JSON values, for a record."""
         return {
             "documents": self.documents,
             "bytes": self.bytes,

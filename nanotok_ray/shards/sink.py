@@ -1,6 +1,6 @@
-"""Where the documents of a shard go: the native files, and the shape of any other layout.
+"""The protocol of a shard writer for any layout, and the writer of native files.
 
-A sink gets whole documents in order and publishes its files when it is closed, or nothing.
+A sink receives whole documents in order. It publishes its files when it is closed.
 """
 
 from collections.abc import Iterable
@@ -33,11 +33,11 @@ class Sink(Protocol):
         images: Images | None,
         document_ids: Documents | None,
     ) -> None:
-        """Append documents: their token ids back to back, and how many each has.
+        """Append documents: their token ids back to back, and the number of ids of each.
 
-        With conversations and vision documents comes one mask byte per token, with vision documents
-        where their images stand (document among these, start, end), with an `id_column` each
-        document's id.
+        Conversations and vision documents have one mask byte per token, vision documents have the
+        positions of their images (document among these, start, end), and documents of a source
+        with an `id_column` have ids.
         """
 
     def close(self) -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ class Sink(Protocol):
 
 
 class NativeSink:
-    """NAME.bin and NAME.idx; NAME.mask, NAME.images and NAME.ids where the documents have these."""
+    """Writes NAME.bin and NAME.idx, and NAME.mask, NAME.images and NAME.ids if needed."""
 
     def __init__(
         self,
@@ -110,5 +110,5 @@ class NativeSink:
             self._files[suffix].write(part)
 
     def discard(self) -> None:
-        """Drop the temporary files."""
+        """Remove the temporary files."""
         self._stack.__exit__(InterruptedError, InterruptedError("discarded"), None)

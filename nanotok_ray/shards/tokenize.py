@@ -1,8 +1,8 @@
-"""Slices and a tokenizer to shards and records: the pure function of the tokenize stage.
+"""The pure function of the tokenize stage, which writes the shards and the record of a slice.
 
-A text document becomes prepend + ids + append; a conversation becomes ids and a mask of the same
-length; a vision document has besides these the positions of its images. What cannot be used is
-quarantined, never dropped: documents in = documents out + quarantined. A sample is decoded and
+A text document becomes prepend + ids + append. A conversation becomes ids and a mask of the same
+length, and a vision document also has the positions of its images. Unusable documents are
+quarantined and never dropped: documents in = documents out + quarantined. A sample is decoded and
 encoded again before it is written.
 """
 
@@ -40,9 +40,9 @@ def tokenize_slice(
     """Write the shards (and the quarantine file) of a slice under `out`; return its record.
 
     Raises:
-        AllBadError: the first `give_up_after` documents were all quarantined; nothing is written.
-        SourceError, TransientIOError: the input cannot be read.
-        SampleCheckError: a document's ids are not its own, and nothing of the slice can be trusted.
+        AllBadError: The first `give_up_after` documents were all quarantined; nothing is written.
+        SourceError, TransientIOError: The input cannot be read.
+        SampleCheckError: The ids of a document are wrong; nothing of the slice can be trusted.
     """
     [record] = tokenize_slices(
         [slice_], settings, tokenizer=tokenizer, out=out, give_up_after=give_up_after
@@ -58,11 +58,11 @@ def tokenize_slices(
     out: Folder,
     give_up_after: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Do as `tokenize_slice` with slices of the same pieces, which are read once.
+    """Same as `tokenize_slice`, for slices of the same pieces, which are read once.
 
     Raises:
-        AllBadError, SourceError, TransientIOError, SampleCheckError: as
-            `tokenize_slice`; of none of the slices there is a record.
+        AllBadError, SourceError, TransientIOError, SampleCheckError: Same as `tokenize_slice`; no
+            record is returned for any of the slices.
     """
     writings = [_Writing(slice_, settings, tokenizer=tokenizer, out=out) for slice_ in slices]
     for writing in writings:
@@ -79,7 +79,7 @@ def tokenize_slices(
 
 
 class _Writing:
-    """One slice while its batches go by."""
+    """The state of writing one slice."""
 
     def __init__(
         self, slice_: Slice, settings: ShardSettings, *, tokenizer: Tokenizer, out: Folder
@@ -115,7 +115,7 @@ class _Writing:
 def skip_slice(slice_: Slice, settings: ShardSettings, *, out: Folder) -> dict[str, Any]:
     """Write the quarantine file of a slice that could not be tokenized; return its record.
 
-    One entry, reason `skipped`, stands for all documents of a piece, and counts as one.
+    One entry with the reason `skipped` represents all documents of a piece, and counts as one.
     """
     key = settings.key(slice_)
     reading = SliceReading(slice_)

@@ -1,4 +1,4 @@
-"""Documents of a slice to shards, and which rows of the inputs they came from."""
+"""Writes the documents of a slice to shards, with the rows of the inputs that they came from."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ from nanotok_ray.sources import Piece
 
 @dataclass(slots=True)
 class _Run:
-    """Documents from one row group (or byte range): neighbouring rows are stored as ranges."""
+    """Documents from one row group (or byte range); consecutive rows are stored as ranges."""
 
     piece: Piece
     group: int | None
     parts: list[range | npt.NDArray[np.int64]] = field(default_factory=list)
 
     def add(self, rows: npt.NDArray[np.int64]) -> None:
-        """Add rows, all of them after those before."""
+        """Add rows that are all larger than the previous ones."""
         first, stop = int(rows[0]), int(rows[-1]) + 1
         if stop - first != len(rows):
             self.parts.append(rows)
@@ -33,7 +33,7 @@ class _Run:
         self.parts.append(range(first, stop))
 
     def entry(self) -> dict[str, Any]:
-        """Return the run as plain values."""
+        """Return the run as JSON values."""
         rows = sum(map(len, self.parts))
         first, last = int(self.parts[0][0]), int(self.parts[-1][-1])
         range_ = {"range": [self.piece.start, self.piece.stop]}
@@ -45,7 +45,7 @@ class _Run:
         return entry | {"absent": list(self._absent(first))} if absent else entry
 
     def _absent(self, expected: int) -> Iterator[int]:
-        """Yield the rows from `expected` on that are not there."""
+        """Yield the rows from `expected` on that are absent."""
         for part in self.parts:
             start, stop = int(part[0]), int(part[-1]) + 1
             yield from range(expected, start)
@@ -62,7 +62,7 @@ class SourceMap:
     _runs: list[_Run] = field(default_factory=list)
 
     def add(self, piece: int, group: int | None, rows: npt.NDArray[np.int64]) -> None:
-        """Add documents: the number of their piece, their row group, their rows in rising order."""
+        """Add documents: the number of their piece, their row group, and their rows in order."""
         source = self.pieces[piece]
         last = self._runs[-1] if self._runs else None
         if last is None or last.piece is not source or last.group != group:
@@ -70,7 +70,7 @@ class SourceMap:
         self._runs[-1].add(rows)
 
     def entries(self) -> list[dict[str, Any]]:
-        """Return the map as plain values, for a record."""
+        """Return the map as JSON values, for a record."""
         return [run.entry() for run in self._runs]
 
 
@@ -90,23 +90,23 @@ def mapped_rows(entry: dict[str, Any]) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rendered:
-    """Documents ready to be written, all from one row group (or byte range) of one piece."""
+    """Rendered documents, all from one row group (or byte range) of one piece."""
 
     ids: Ids
     lengths: npt.NDArray[np.int64]
     mask: npt.NDArray[np.uint8] | None
-    """A byte for each id; None where the kind has none."""
+    """A byte for each id; None for text."""
     images: Images | None
-    """Document among these, start and end of each image, in order; None where the kind has none."""
+    """Document among these, start and end of each image, in order; None except for vision."""
     sizes: npt.NDArray[np.int64]
     """Bytes of each document as it was read."""
     piece: int
     group: int | None
     selected: npt.NDArray[np.int64]
-    """Which documents of the batch they are."""
+    """The numbers of the documents in the batch."""
     rows: npt.NDArray[np.int64]
     document_ids: Documents | None
-    """What their `id_column` says, as UTF-8; empty where it says nothing."""
+    """The values of the `id_column` as UTF-8, empty for missing values."""
 
 
 class ShardWriter:
@@ -119,7 +119,7 @@ class ShardWriter:
         pieces: tuple[Piece, ...],
         max_shard_tokens: int,
     ) -> None:
-        """Take the opener of the sinks of shard number n, and the limit in tokens."""
+        """Set the function that opens the sinks of shard number n, and the limit in tokens."""
         self._open_sinks = open_sinks
         self._pieces = pieces
         self._limit = max_shard_tokens
@@ -127,10 +127,10 @@ class ShardWriter:
         self._map = SourceMap(pieces)
         self._documents = self._tokens = self._bytes = 0
         self.shards: list[dict[str, Any]] = []
-        """Per published shard: documents, their bytes, tokens, source map and files."""
+        """The documents, their bytes, tokens, source map and files of each published shard."""
 
     def write(self, documents: Rendered) -> None:
-        """Append documents, cut between shards where the limit says so."""
+        """Append documents, starting a new shard where the limit requires it."""
         ends = np.cumsum(documents.lengths)
         first = 0
         while first < len(ends):
@@ -177,7 +177,7 @@ class ShardWriter:
         self._map = SourceMap(self._pieces)
 
     def discard(self) -> None:
-        """Drop the shard that is open, if any."""
+        """Discard the shard that is open, if any."""
         for sink in self._sinks:
             sink.discard()
         self._sinks = ()

@@ -38,7 +38,7 @@ class Batch:
     documents: Documents
     """UTF-8 of texts; JSON of chat and vision documents: unchanged lines or rows as objects."""
     positions: NDArray[np.int64]
-    """The row in a Parquet file, or the offset of a line in the decoded file; 0 for one document."""
+    """Rows of a Parquet file, or offsets of lines in the decoded file; 0 for one document."""
     numbers: NDArray[np.int64]
     """The row in a Parquet file, or the number of a line in the piece, without blank lines."""
     group: int | None = None
