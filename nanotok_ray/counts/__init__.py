@@ -1,7 +1,7 @@
-"""Counts of spans: counting texts, the count file, and adding up counts of many slices.
+"""Counts of spans: counting texts, the count file, and adding the counts of many slices.
 
-Input is documents and a split pattern. Output is sorted spans with their counts, in files or as
-`SpanCounts`, which is the input of learning.
+The input is documents and a split pattern. The output is sorted spans with their counts, in files
+or as `SpanCounts`, from which tokenizers are learned.
 """
 
 from typing import TYPE_CHECKING

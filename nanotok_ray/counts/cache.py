@@ -15,24 +15,28 @@ COUNTS_FOLDER = "counts"
 _REDUCED_FOLDER = "reduced"
 _STAGES = {COUNTS_FOLDER: "count", "merged": "merge", _REDUCED_FOLDER: "reduce"}
 _ALL_SOURCES = "all sources"
-"""The source of a sum of count files, in the place of a name."""
+"""The source of a sum of count files, used where a source is named."""
 
 _RECORD = ".json"
 _SUFFIXES = (COUNTED_SUFFIX, ".arrow", _RECORD)
-_THREADS = 16  # reading small files of a remote store is waiting
+_THREADS = (
+    16  # small files of a remote store are read concurrently, since each read waits for the network
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CountsCache:
-    """The counts of one slice, or merged ones of several: a file, its record, the quarantine."""
+    """Counts of a slice, or merged counts of several: a file, its record, the quarantine."""
 
     name: str
-    """Path in the work folder, without suffix."""
+    """Path in the work folder without suffix."""
     source: str
     files: Mapping[str, int]
     """Bytes on disk of each file, by its path in the work folder."""
     record: Mapping[str, Any] | None
-    """What the record says; None: there is none, it cannot be read, or a file is not as it says."""
+    """The content of the record; None: it does not exist, cannot be read, or does not match a
+    file.
+    """
 
     @property
     def num_bytes(self) -> int:
@@ -41,11 +45,11 @@ class CountsCache:
 
     @property
     def is_merged(self) -> bool:
-        """Whether these are counts of several slices, which have their own."""
+        """Whether these are merged counts of several slices."""
         return not self.name.startswith(f"{COUNTS_FOLDER}/")
 
     def number(self, field: str) -> int:
-        """Return a number of the record, such as `texts`; 0 without one, and for merged counts."""
+        """Return a number of the record, such as `texts`; 0 if the record has none."""
         return 0 if self.record is None or self.is_merged else int(self.record.get(field, 0))
 
 
@@ -57,16 +61,16 @@ class WorkFolder:
     counts: tuple[CountsCache, ...]
     """Sorted by name."""
     other: Mapping[str, int]
-    """Bytes on disk of files that are no counts of a slice, by path."""
+    """Bytes on disk of the files that are not counts of a slice, by path."""
     temporaries: tuple[str, ...]
-    """Files being written, or left by a process that was killed."""
+    """Files that are being written, or were left by a process that was killed."""
 
 
 def cached_counts(url: str) -> WorkFolder:
     """List a work folder and read the records of its counts.
 
     Raises:
-        TransientIOError: a remote store failed in a way that may pass.
+        TransientIOError: A remote store failed in a way that a retry can solve.
     """
     folder = Folder(url)
     sets: dict[str, dict[str, int]] = defaultdict(dict)
@@ -85,7 +89,7 @@ def cached_counts(url: str) -> WorkFolder:
 
 
 def remove_counts(url: str, counts: CountsCache) -> None:
-    """Remove the files of one set, the record first, so that a half is never taken for whole."""
+    """Remove the files of one set of counts, first the record, which marks it as complete."""
     folder = Folder(url)
     for name in _in_order(counts.files):
         folder.remove(name)
@@ -97,7 +101,7 @@ def _in_order(files: Mapping[str, int]) -> Iterator[str]:
 
 
 def _stem(name: str) -> str | None:
-    """Return the path without suffix of a file of counts, None for any other.
+    """Return the path of a file of counts without its suffix, or None for another file.
 
     >>> _stem("counts/web/a-00000-0123456789abcdef.arrow"), _stem("counts/web/notes.txt")
     ('counts/web/a-00000-0123456789abcdef', None)

@@ -1,4 +1,4 @@
-"""Spans and counts that another tool made, checked and sorted as a count file has them."""
+"""Checks and sorts spans and counts of another tool for a count file."""
 
 import operator
 from collections.abc import Callable, Iterable, Iterator
@@ -33,7 +33,7 @@ def columns_of(pairs: Iterable[tuple[Any, Any]]) -> tuple[pa.Array, pa.Array]:
     ([b'a', b'b'], [1, 2])
 
     Raises:
-        CountsError: one of them is something else; names its row and the value.
+        CountsError: A span or a count has another type; the message names its row and the value.
     """
     spans, counts = [], []
     for row, (span, count) in enumerate(pairs):
@@ -52,20 +52,21 @@ def checked_run(
     first_row: int,
     hash_documents: Hasher = _core.hash_documents,
 ) -> tuple[Run, int]:
-    """Return two columns as one sorted run, and the bytes of the texts that had these spans.
+    """Return two columns as one sorted run, and the bytes of the texts of these spans.
 
-    Counts of a span that comes twice add.
+    Counts of the same span are added.
 
     Args:
-        spans: [n] strings or bytes of any kind, or a dictionary of these.
-        counts: [n] of any integer type.
-        name: what messages call the columns.
-        first_row: what messages call the first row.
-        hash_documents: returns the hash64 of each span, of spans back to back and their positions.
+        spans: strings or bytes of any Arrow type, or a dictionary of these, of shape (n,).
+        counts: any integer type, of shape (n,).
+        name: the name of the columns in messages.
+        first_row: the number of the first row in messages.
+        hash_documents: returns the hash64 of each span, given spans back to back and their
+            positions.
 
     Raises:
-        CountsError: one of them is no span or no count; names its row and the value.
-        CountOverflowError: a sum would pass 2**64 - 1.
+        CountsError: A span or a count is invalid; the message names its row and the value.
+        CountOverflowError: A sum would exceed 2**64 - 1.
     """
     if len(spans) != len(counts):
         raise CountsError(f"{name}: there are {len(spans)} spans and {len(counts)} counts")
@@ -133,7 +134,7 @@ def _counts(
 def _order(
     hashes: npt.NDArray[np.uint64], spans: pa.LargeBinaryArray
 ) -> npt.NDArray[np.signedinteger[Any]]:
-    """Return the order by (hash64, span); bytes are compared only if two hashes are equal."""
+    """Return the order by (hash64, span); spans are compared only if their hashes are equal."""
     order = np.argsort(hashes)
     ordered = hashes[order]
     if not (ordered[1:] == ordered[:-1]).any():
@@ -157,13 +158,13 @@ def _one_chunk(column: Column) -> pa.Array:
 
 
 def _first(flags: npt.NDArray[np.bool_]) -> int | None:
-    """Return the place of the first True."""
+    """Return the index of the first True, or None."""
     index = int(np.argmax(flags)) if len(flags) else 0
     return index if len(flags) and flags[index] else None
 
 
 BATCH_ROWS = 1 << 18
-"""Rows of a part; no part has rows of two row groups."""
+"""Rows of a part; a part never spans two row groups."""
 
 Part = tuple[int, pa.Array, pa.Array]
 """Number of the first row in the file, spans, counts."""
@@ -173,8 +174,8 @@ def read_parquet(url: str, *, span_column: str, count_column: str) -> Iterator[P
     """Yield the spans and counts of a file, row group by row group.
 
     Raises:
-        SourceError: it is no readable parquet file, or has not these two columns.
-        TransientIOError: a remote store failed in a way that may pass.
+        SourceError: The file is not a readable parquet file, or lacks a column.
+        TransientIOError: A remote store failed in a way that a retry can solve.
     """
     row = 0
     with open_input(url) as file:

@@ -1,6 +1,6 @@
-"""The count file: sorted spans and their counts as Arrow IPC, and what they were made from.
+"""The count file: sorted spans and their counts as Arrow IPC, with their provenance.
 
-Writing one, and reading it by batches and hash ranges.
+Files are written in full, and read by batches and hash ranges.
 """
 
 import io
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _HOW = ("pattern", "gaps", "unicode")
-"""The fields that decide which spans there are."""
+"""The fields that determine how texts are split into spans."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CountProvenance:
-    r"""What counts were made from.
+    r"""The texts and the rules from which counts were made.
 
     >>> provenance = CountProvenance(pattern=r"\w+", texts=2, text_bytes=10, spans=3, num_gaps=0)
     >>> CountProvenance.from_json(provenance.to_json(), name="here") == provenance
@@ -44,31 +44,32 @@ class CountProvenance:
     """
 
     pattern: str
-    """The regular expression that cut the texts."""
+    """The regular expression that split the texts."""
     gaps: Gaps = "spans"
-    """Whether text that the pattern does not match was a span of its own, or an error."""
+    """Whether text that the pattern does not match became a span of its own ("spans") or an error.
+    """
     unicode: str = _core.UNICODE_VERSION
-    """Version of the Unicode tables behind the pattern."""
+    """Version of the Unicode tables that define the classes of the pattern."""
     texts: int | None
-    """How many texts were counted; None: unknown, as these are counts from elsewhere."""
+    """Number of counted texts; None: unknown, for counts of another tool."""
     text_bytes: int
-    """Bytes of the texts; of counts from elsewhere, those of their spans."""
+    """Bytes of the texts; for counts of another tool, bytes of all occurrences of their spans."""
     spans: int
-    """How many spans were counted, not only different ones."""
+    """Occurrences of spans."""
     num_gaps: int | None
-    """How many of them were gaps; None: unknown."""
+    """Number of gaps among the spans; None: unknown."""
 
     @classmethod
     def nothing(cls, *, pattern: str, gaps: Gaps) -> "Self":
-        """Return the origin of no counts at all."""
+        """Return the provenance of empty counts."""
         return cls(pattern=pattern, gaps=gaps, texts=0, text_bytes=0, spans=0, num_gaps=0)
 
     @classmethod
     def from_json(cls, data: str | bytes, *, name: str) -> "Self":
-        """Read what `to_json` wrote.
+        """Parse the result of `to_json`.
 
         Raises:
-            CountsError: It is something else; the message begins with `name`.
+            CountsError: The data is invalid; the message begins with `name`.
         """
         try:
             values = json.loads(data)
@@ -79,7 +80,7 @@ class CountProvenance:
         return cls(**values)
 
     def to_json(self) -> str:
-        """Return all of it as one line; the same values give the same bytes."""
+        """Return all fields as one line of JSON; equal values have equal bytes."""
         return json.dumps(asdict(self), sort_keys=True)
 
     def plus(
@@ -90,15 +91,15 @@ class CountProvenance:
         spans: int = 0,
         num_gaps: int | None = 0,
     ) -> "CountProvenance":
-        """Return the origin of these counts and of more that were cut in the same way."""
+        """Return the provenance of these counts and of more counts of the same rules."""
         more = replace(self, texts=texts, text_bytes=text_bytes, spans=spans, num_gaps=num_gaps)
         return CountProvenance.joined({"these": self, "more": more})
 
     def check_unicode(self, name: str) -> None:
-        """Check that this build cuts texts as those of `name` were cut.
+        """Check that this build splits texts in the same way as for the counts of `name`.
 
         Raises:
-            CountsError: Its Unicode tables are others.
+            CountsError: The versions of the Unicode tables differ.
         """
         if self.unicode != _core.UNICODE_VERSION:
             raise CountsError(
@@ -109,10 +110,10 @@ class CountProvenance:
 
     @classmethod
     def joined(cls, origins: "Mapping[str, CountProvenance]") -> "Self":
-        """Return the origin of the sum of counts, each of which has a name; there is at least one.
+        """Return the provenance of the sum of at least one counts, given by name.
 
         Raises:
-            CountsError: Two of them were cut in different ways; names both, and both values.
+            CountsError: The rules of two counts differ; the message names both, and both values.
         """
         (first, one), *others = origins.items()
         for name, other in others:
@@ -132,10 +133,10 @@ class CountProvenance:
 def check_same_spans(
     one: CountProvenance, other: CountProvenance, *, first: str, second: str
 ) -> None:
-    """Check that counts of these origins may be added.
+    """Check that counts of these provenances can be added.
 
     Raises:
-        CountsError: They were cut by another pattern, gaps rule or version of Unicode.
+        CountsError: They differ in pattern, rule for gaps or version of Unicode.
     """
     for name in _HOW:
         value, other_value = getattr(one, name), getattr(other, name)
@@ -168,23 +169,26 @@ def _sum(numbers: Sequence[int | None]) -> int | None:
 
 
 COUNTS_FORMAT = "nanotok-counts 2"
-"""Belongs to the key of every count file: it fixes xxh3_64 with seed 0 as the hash."""
+"""Part of the key of every count file; it implies xxh3_64 with seed 0 as the hash."""
 
 NUM_RANGES = 4096
 BATCH_ROWS = 4096
-"""Rows of a batch that is written, about 140 kB; readers take any. Who reads many files side by
-side holds two of each."""
+"""Rows of a written batch, about 140 kB; readers accept any number. A reader of many files holds
+two batches of each.
+"""
 
 ROW_BYTES = 24
-"""Bytes of a row in memory besides its span: hash, offset, count."""
+"""Bytes of a row in memory besides those of its span: hash, offset, count."""
 
 COMPRESSION = "zstd"
-"""Of batches; less than half the bytes for a few percent of the time of counting."""
+"""Compression of batches; it halves the size, and adds a few percent to the time of counting."""
 
 Run = tuple[
     npt.NDArray[np.uint64], npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.uint64]
 ]
-"""Sorted counts: hashes [n], bytes of the spans, their offsets [n + 1], counts [n]."""
+"""Sorted counts: hashes of shape (n,), bytes of the spans, their offsets of shape (n + 1,), counts
+of shape (n,).
+"""
 
 COUNTS_FAMILY = b"nanotok-counts "
 COUNTS_SCHEMA = pa.schema(
@@ -193,7 +197,7 @@ COUNTS_SCHEMA = pa.schema(
 
 
 class CountWriter:
-    """The writer of one count file from runs of rising hashes: the same rows are the same bytes."""
+    """A writer of a count file from runs in the order of hashes. Equal rows make equal bytes."""
 
     def __init__(
         self,
@@ -205,8 +209,9 @@ class CountWriter:
     ) -> None:
         """Write the head.
 
-        `sizes` are the rows of each of the 4,096 ranges (`range_sizes`), `span_bytes` the bytes of
-        all spans, each once: both are known before any row is written, as the head comes first.
+        `sizes` are the rows of each of the 4,096 ranges (`range_sizes`), and `span_bytes` the
+        bytes of all distinct spans. Both must be known in advance, since the head precedes the
+        rows.
         """
         metadata = {
             "format": COUNTS_FORMAT,
@@ -219,10 +224,10 @@ class CountWriter:
         self._writer = pa.ipc.new_file(sink, schema, options=options)
         self._rest: list[Run] = []
         self._rows = 0
-        """Rows that do not fill a batch, and their number."""
+        """Rows that do not fill a batch yet, and their number."""
 
     def write(self, run: Run) -> None:
-        """Append a run; copies of fewer than `BATCH_ROWS` rows are kept for the next batch."""
+        """Append a run; the last rows, if they do not fill a batch, are copied and kept."""
         start, end = 0, len(run[0])
         while end - start >= BATCH_ROWS - self._rows:
             stop = start + BATCH_ROWS - self._rows
@@ -233,13 +238,13 @@ class CountWriter:
             self._rows += end - start
 
     def close(self) -> None:
-        """Write what is left, and the end of the file."""
+        """Write the remaining rows and the end of the file."""
         if self._rest:
             self._write_batch(_joined(self._rest))
         self._writer.close()
 
     def _write_batch(self, run: Run) -> None:
-        """Write arrays of exactly this size: Arrow writes some of what lies behind others."""
+        """Write arrays of exact size; Arrow can write bytes after those of a larger buffer."""
         hashes, data, offsets, counts = run
         spans = Documents(data=data, offsets=offsets).to_arrow(as_bytes=True)
         columns = [pa.array(hashes), spans, pa.array(counts)]
@@ -247,7 +252,7 @@ class CountWriter:
 
 
 def pack_counts(run: Run, origin: CountProvenance) -> pa.Buffer:
-    """Write a sorted run as the bytes of a count file."""
+    """Return the bytes of a count file of a sorted run."""
     sink = pa.BufferOutputStream()
     writer = CountWriter(sink, range_sizes(run[0]), origin, span_bytes=int(run[2][-1] - run[2][0]))
     writer.write(run)
@@ -256,7 +261,7 @@ def pack_counts(run: Run, origin: CountProvenance) -> pa.Buffer:
 
 
 def range_sizes(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """Return how many rows lie in each of the 4,096 ranges, for sorted hashes."""
+    """Return the number of rows in each of the 4,096 ranges, for sorted hashes."""
     bounds = np.arange(NUM_RANGES, dtype=np.uint64) << np.uint64(52)
     return np.diff(np.searchsorted(hashes, bounds), append=len(hashes)).astype(np.int64)
 
@@ -273,14 +278,14 @@ def _joined(runs: Sequence[Run]) -> Run:
 
 
 REMOTE_BLOCK_BYTES = 256 << 10
-"""Fetched of a remote count file at a time where hundreds are open side by side."""
+"""Bytes of a request to a remote count file if hundreds of files are open."""
 
 _LARGEST_BLOCK = 1 << 20
 _ALL_BLOCKS = 64 << 20
 
 
 def remote_block_bytes(num_files: int) -> int:
-    """Return how much is fetched at a time of each of so many remote count files.
+    """Return the bytes of a request to each of `num_files` remote count files.
 
     >>> remote_block_bytes(10) >> 10, remote_block_bytes(100) >> 10, remote_block_bytes(1000) >> 10
     (1024, 655, 256)
@@ -289,15 +294,20 @@ def remote_block_bytes(num_files: int) -> int:
 
 
 REMOTE_WHOLE_BYTES = 3 * REMOTE_BLOCK_BYTES
-"""A remote count file of up to so many bytes is fetched by one request: its end, its head and its
-rows would take one each."""
+"""A remote count file of up to this size is read by one request; otherwise its end, its head and
+its rows would need one request each.
+"""
 
 
 class CountReader:
     """An open count file; errors name it."""
 
     def __init__(self, source: pa.NativeFile, *, name: str) -> None:
-        """Read the end of the file; CorruptOutputError if it is no count file of this version."""
+        """Read the end of the file.
+
+        Raises:
+            CorruptOutputError: The file is not a count file of this version.
+        """
         self.name = name
         self._source = source
         try:
@@ -315,11 +325,11 @@ class CountReader:
 
     @classmethod
     def open(cls, url: str, *, block_bytes: int = REMOTE_BLOCK_BYTES) -> "Self":
-        """Open a path or URL, of which so much is fetched at a time.
+        """Open a path or URL; remote files are read in blocks of `block_bytes`.
 
         Raises:
-            CorruptOutputError: not a count file of this version.
-            FileNotFoundError: there is no such file.
+            CorruptOutputError: The file is not a count file of this version.
+            FileNotFoundError: The file does not exist.
         """
         path = local_path(url)
         source = pa.OSFile(path) if path is not None else _remote(url, block_bytes)
@@ -334,20 +344,20 @@ class CountReader:
         """The bytes of all rows in memory.
 
         Raises:
-            CorruptOutputError: the head does not say it.
+            CorruptOutputError: The head lacks the value.
         """
         value = self._metadata.get(b"bytes")
-        if value is None:  # batches are as they are in memory
+        if value is None:  # batches are stored as they are in memory
             return int(self._source.size())
         if not value.isdigit():
             raise self._damaged("the number of bytes in its head makes no sense")
         return int(value)
 
     def origin(self) -> CountProvenance:
-        """Return what the counts were made from.
+        """Return the provenance of the counts.
 
         Raises:
-            CorruptOutputError: it does not say so.
+            CorruptOutputError: The head lacks the provenance.
         """
         try:
             return CountProvenance.from_json(self._metadata.get(b"origin", b""), name=self.name)
@@ -355,13 +365,15 @@ class CountReader:
             raise CorruptOutputError(str(error)) from error
 
     def starts(self, num_ranges: int) -> npt.NDArray[np.int64]:
-        """Return the first row of each of so many ranges (a power of two up to 4,096), and the end.
+        """Return the first row of each range, and the end.
+
+        `num_ranges` is a power of two up to 4,096.
 
         Raises:
-            CorruptOutputError: the head does not say it.
+            CorruptOutputError: The head lacks the values.
         """
         try:
-            # as JSON all 4,097 numbers would take a twentieth of the time of a reduce
+            # parsing 4,097 numbers as JSON would take a twentieth of the time of a reduce
             numbers = self._metadata[b"ranges"].removeprefix(b"[").removesuffix(b"]").split(b",")
             step = NUM_RANGES // num_ranges
             starts = np.array([int(number) for number in numbers[::step]], dtype=np.int64)
@@ -375,7 +387,7 @@ class CountReader:
         """Read one batch.
 
         Raises:
-            CorruptOutputError: there is none, or it is damaged.
+            CorruptOutputError: The batch does not exist or is damaged.
         """
         if number >= self.num_batches:
             raise self._damaged("it holds fewer rows than its head says")
@@ -389,10 +401,10 @@ class CountReader:
         return batch
 
     def run(self, batch: pa.RecordBatch) -> Run:
-        """Return rows of a batch as a run, not copied.
+        """Return rows of a batch as a run, without copying.
 
         Raises:
-            CorruptOutputError: a value is missing.
+            CorruptOutputError: A value is missing.
         """
         try:
             spans = Documents.from_arrow(batch.column(1))
@@ -402,7 +414,7 @@ class CountReader:
         return hashes, spans.data, spans.offsets, counts
 
     def close(self) -> None:
-        """Close the file; what was read stays."""
+        """Close the file; data that was read stays valid."""
         self._source.close()
 
     def _damaged(self, why: object) -> CorruptOutputError:
@@ -420,11 +432,11 @@ def _remote(url: str, block_bytes: int) -> pa.NativeFile:
 
 
 def provenances_of(urls: Sequence[str]) -> dict[str, CountProvenance]:
-    """Return what the counts of each file were made from, by path or URL.
+    """Return the provenance of the counts of each file, by path or URL.
 
     Raises:
-        CorruptOutputError: a file is not a count file of this version.
-        FileNotFoundError: there is no such file.
+        CorruptOutputError: A file is not a count file of this version.
+        FileNotFoundError: A file does not exist.
     """
     origins = {}
     for url in urls:

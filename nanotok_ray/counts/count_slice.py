@@ -1,4 +1,4 @@
-"""Counting the documents of slices: to a count file and its record, or to counts in memory."""
+"""Counts the documents of slices into a count file and its record, or into counts in memory."""
 
 import threading
 from collections import Counter
@@ -35,30 +35,31 @@ from nanotok_ray.sources import (
 from nanotok_ray.storage import Folder
 
 MAX_ENTRIES: Final = 20
-"""`count_corpus` returns so many of the documents that could not be used."""
+"""Limit of the documents that could not be used in the result of `count_corpus`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CountSettings:
-    """What a count file depends on besides its slice."""
+    """Settings of a count file: all that it depends on besides its slice."""
 
     pattern: str
     gaps: Gaps
-    """spans or error."""
+    """"spans" or "error"."""
     doc_cap: int | None = None
-    """Code points of a document that are counted; None: all."""
+    """The number of code points of a document that are counted; None: all."""
     max_document_bytes: int = MAX_DOCUMENT_BYTES
-    """A larger document is quarantined."""
+    """Larger documents are quarantined."""
     grounding: tuple[str, ...] = ()
-    """Special tokens that are recognised where a vision document spells them out."""
+    """Special tokens that the text of a vision document can spell."""
     budget: int | None = None
-    """Code points left for this slice under max_chars: counting ends after the document that
-    passes it; None: no limit."""
+    """Code points that remain for this slice under max_chars: counting ends after the document
+    that reaches this number; None: no limit.
+    """
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all that a count file depends on besides its slice."""
+        """Return all settings on which a count file depends besides its slice."""
         values = {**asdict(self), "unicode": _core.UNICODE_VERSION, "format": COUNTS_FORMAT}
-        if not self.grounding:  # as of sources that cannot have any
+        if not self.grounding:  # for sources of other kinds
             del values["grounding"]
         return values
 
@@ -75,12 +76,12 @@ def count_slice(
     name: str,
     give_up_after: int | None = None,
 ) -> dict[str, Any]:
-    """Count the spans of a slice, write `name`.arrow and return its record.
+    """Count the spans of a slice, write `name`.arrow and return the record of the count file.
 
     Raises:
-        AllBadError: the first `give_up_after` documents were all quarantined; nothing is written.
-        SourceError, TransientIOError: the input cannot be read.
-        CountOverflowError: a count would pass 2**64 - 1.
+        AllBadError: The first `give_up_after` documents were all quarantined; nothing is written.
+        SourceError, TransientIOError: The input cannot be read.
+        CountOverflowError: A count would exceed 2**64 - 1.
     """
     reading = SliceReading(
         slice_,
@@ -116,7 +117,7 @@ def _count(
     counter: _core.SpanCounts,
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> "_Account":
-    """Count the documents of a slice, up to the budget, or until it is cancelled."""
+    """Count the documents of a slice, up to the budget or until the call is cancelled."""
     account = _Account(budget=settings.budget)
     for piece, batch in reading:
         if is_cancelled():
@@ -147,7 +148,7 @@ def _provenance(
 def _write_files(
     data: pa.Buffer, reading: SliceReading, *, folder: Folder, name: str
 ) -> list[dict[str, Any]]:
-    """Write the count file, and the quarantine file if there is something for it."""
+    """Write the count file, and the quarantine file unless it would be empty."""
     with folder.create(f"{name}.arrow") as file:
         file.write(data)
     files = [{"name": f"{name}.arrow", "size": file.size, "sha256": file.sha256}]
@@ -160,7 +161,7 @@ def _write_files(
 
 @dataclass(slots=True)
 class _Account:
-    """Code points counted so far, and where a budget of them ends."""
+    """The code points counted so far, and their limit."""
 
     budget: int | None
     texts: int = 0
@@ -169,7 +170,7 @@ class _Account:
     is_spent: bool = False
 
     def take(self, texts: Documents) -> Documents:
-        """Return the leading texts that are still counted; the last may pass the budget."""
+        """Return the leading texts within the budget; the last one can exceed it."""
         if self.is_spent:
             return texts.take(np.zeros(0, dtype=np.int64))
         lengths = _code_points(texts)
@@ -188,7 +189,7 @@ class _Account:
 def _texts(
     reading: SliceReading, settings: CountSettings, piece: int, batch: Batch
 ) -> tuple[Documents, npt.NDArray[np.int64]]:
-    """Return the texts of a batch, and the number of each document's first, and the end."""
+    """Return the texts of a batch, the index of the first text of each document, and the end."""
     slice_ = reading.slice
     if slice_.kind == "text":
         return batch.documents, np.arange(len(batch.documents) + 1)
@@ -212,10 +213,10 @@ def _update(
     piece: int,
     batch: Batch,
 ) -> Iterator[Documents]:
-    """Count texts; quarantine documents that cannot be split, and yield the texts of each.
+    """Count texts, quarantine documents that cannot be split, and yield the counted texts.
 
-    An update that fails counts nothing of its call, so a failed batch is counted document by
-    document; the texts of one conversation count together or not at all.
+    A failed update counts no text of its call, so a failed batch is counted again document by
+    document; all texts of a conversation are counted or none.
     """
     try:
         counter.update(texts.data, texts.offsets)
@@ -242,20 +243,20 @@ def _code_points(texts: Documents) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CorpusCounts:
-    """What was counted of a corpus, and what was not."""
+    """The counts of a corpus, and the documents that could not be counted."""
 
     counts: SpanCounts
     documents: int
-    """How many came in, quarantined ones included."""
+    """Number of documents read, including quarantined ones."""
     quarantined: Mapping[str, int]
-    """How many could not be used, for each kind of reason."""
+    """Number of documents that could not be used, by kind of reason."""
     entries: tuple[QuarantineEntry, ...]
-    """The first `MAX_ENTRIES` of these, in the order of the slices."""
+    """The first `MAX_ENTRIES` of these documents, in the order of the slices."""
 
 
 @dataclass(frozen=True, slots=True)
 class _CountedSlice:
-    """What was seen of one slice."""
+    """The result of one slice."""
 
     account: _Account
     documents: int

@@ -1,4 +1,4 @@
-"""Reading count files side by side, one range of hashes after the other, in bounded memory."""
+"""Reads count files concurrently, one range of hashes after the other, in bounded memory."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,47 +27,51 @@ if TYPE_CHECKING:
 
 
 BUFFER_BYTES = 256 << 20
-"""What is read of all files at once by default."""
+"""Default limit of the rows in memory of all files together."""
 
 REMOTE_READERS = 64
-"""Threads that read remote files: with 30 ms a request, 1,000 files are opened in about 1 s."""
+"""Threads that read remote files: with 30 ms per request, 1,000 files are opened in about 1 s."""
 
 MAX_OPEN = 256
-"""Files that stay open; further ones are opened for each range that is read."""
+"""Limit of files that stay open; other files are opened again for each range."""
 
 BATCHES_PER_FILE = 2
-"""Held of each file when a range ends in its middle: the batch that it began in, and the next."""
+"""Batches held of each file when a range ends within a batch: that batch and the next."""
 
 OPEN_BYTES, CLOSED_BYTES = 120_000, 33_000
-"""Held besides of a file that stays open and of one that does not: the head, row offsets. Of a
-remote file that stays open about 3 blocks (`count_reader`) are held as well, which is not in it."""
+"""Other bytes held for a file that stays open, and for one that does not: the head and row
+offsets. A remote file that stays open also holds about 3 blocks (`count_reader`), which are not
+included.
+"""
 
 _LEAST_SHARE = 8
-"""At least an eighth of the buffer is for a range, even if batches of all files fill it."""
+"""At least an eighth of the buffer is reserved for a range, even if the batches of all files fill
+it.
+"""
 
 
 class CountCursor:
-    """One count file, read from its start to its end."""
+    """A count file that is read from its start to its end."""
 
     def __init__(self, url: str, *, stays_open: bool, block_bytes: int) -> None:
-        """Open it, and close it again unless it stays open."""
+        """Open the file, and close it again unless it stays open."""
         self.url, self._block_bytes = url, block_bytes
         self._stays_open = stays_open
         self._reader: CountReader | None = None
         self._starts = np.zeros(0, dtype=np.int64)
         self._batch: pa.RecordBatch | None = None
         self._next = self._used = self._row = 0
-        """The next batch; rows used of the one that is held; the row that is read next."""
+        """The next batch; the rows used of the current batch; the number of the next row."""
         reader = self._open()
         self.num_bytes = reader.num_bytes
         self.batch_bytes = self.num_bytes // max(1, reader.num_batches)
         self._rest()
 
     def read(self, number: int, num_ranges: int) -> list[Run]:
-        """Return the rows of the next range, which is `number`.
+        """Return the rows of the next range, whose number is `number`.
 
         Raises:
-            CorruptOutputError: the file is damaged.
+            CorruptOutputError: The file is damaged.
         """
         reader = self._open()
         if not len(self._starts):
@@ -88,7 +92,7 @@ class CountCursor:
         self._reader = self._batch = None
 
     def _skip(self, reader: CountReader, num_rows: int) -> None:
-        """Skip rows; batches are passed over unread where all have the size that is written."""
+        """Skip rows; batches are skipped without reading if all have the written size."""
         if reader.num_batches == -(-int(self._starts[-1]) // BATCH_ROWS):
             self._next = num_rows // BATCH_ROWS
             self._row = self._next * BATCH_ROWS
@@ -120,7 +124,7 @@ class CountCursor:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HashPart:
-    """One of so many equal parts of all hashes; a power of two, up to 4,096."""
+    """One of a number of equal parts of all hashes; the number is a power of two up to 4,096."""
 
     number: int = 0
     num_parts: int = 1
@@ -130,7 +134,7 @@ ALL_HASHES = HashPart()
 
 
 class CountRanges:
-    """The hash ranges of count files; close it, or use it in `with`."""
+    """The hash ranges of count files; close the object, or use it in a `with` statement."""
 
     def __init__(
         self,
@@ -139,16 +143,16 @@ class CountRanges:
         buffer_bytes: int = BUFFER_BYTES,
         part: HashPart = ALL_HASHES,
     ) -> None:
-        """Open all files, and choose by their size into how many ranges the part is divided.
+        """Open all files, and divide the part into a number of ranges according to their sizes.
 
         Raises:
-            CorruptOutputError: one is not a count file of this version.
-            FileNotFoundError: there is no such file.
+            CorruptOutputError: A file is not a count file of this version.
+            FileNotFoundError: A file does not exist.
         """
         with ExitStack() as opened:
             is_remote = any(local_path(url) is None for url in urls)
             self._map = map
-            if is_remote:  # reading is waiting
+            if is_remote:  # reads wait for the network
                 pool = opened.enter_context(ThreadPoolExecutor(max_workers=REMOTE_READERS))
                 self._map = pool.map  # type: ignore[assignment]
             self._cursors: list[CountCursor] = []
@@ -172,13 +176,14 @@ class CountRanges:
         self.num_ranges = min(ranges, NUM_RANGES // part.num_parts)
 
     def add(self, sums: _core.RunSums, number: int, weights: Sequence[int]) -> None:
-        """Read the range `number`, which must be the next, and add it to sums.
+        """Read the range `number`, which must be the next one, and add it to `sums`.
 
-        `weights` are what the counts of each file are multiplied by.
+        `weights` are the factors of the counts of each file.
 
         Raises:
-            CorruptOutputError: a file is damaged, or its rows are not sorted; names it.
-            CountOverflowError: a sum would pass 2**64 - 1; names the span.
+            CorruptOutputError: A file is damaged or its rows are not sorted; the message names the
+                file.
+            CountOverflowError: A sum would exceed 2**64 - 1; the message names the span.
         """
         all_ranges = self.num_ranges * self._part.num_parts
         hash_range = self._part.number * self.num_ranges + number
@@ -211,10 +216,10 @@ class CountRanges:
 def reading_memory(
     *, num_files: int, buffer_bytes: int = BUFFER_BYTES, span_bytes: int = 10
 ) -> int:
-    """Return the most bytes that reading so many files holds, for spans of so many bytes.
+    """Return the upper limit of the memory for reading files, for spans of `span_bytes` bytes.
 
-    Two batches of each file are held, as ranges end in their middle; what is left of the buffer,
-    and an eighth of it at least, is for the rows of a range.
+    Two batches of each file are held, since ranges end within batches; the rest of the buffer, and
+    at least an eighth of it, holds the rows of a range.
     """
     batches = BATCHES_PER_FILE * num_files * BATCH_ROWS * (ROW_BYTES + span_bytes)
     opened = min(num_files, MAX_OPEN)
@@ -223,14 +228,14 @@ def reading_memory(
 
 
 def _num_ranges(num_bytes: int, *, held_bytes: int, buffer_bytes: int) -> int:
-    """Return the fewest ranges, a power of two, of which one fits beside the batches."""
+    """Return the smallest power of two of ranges such that a range fits beside the batches."""
     room = max(buffer_bytes - held_bytes, buffer_bytes // _LEAST_SHARE, 1)
     fitting = -(-num_bytes // room)
     return min(NUM_RANGES, 1 << max(0, fitting - 1).bit_length())
 
 
 def _check_range(hashes: NDArray[np.uint64], number: int, num_ranges: int, *, name: str) -> None:
-    """Check that sorted rows lie in a range, as ranges are added up one by one."""
+    """Check that sorted rows belong to a range, since ranges are summed one by one."""
     if not len(hashes):
         return
     ends = (int(hashes[0]) * num_ranges >> 64, int(hashes[-1]) * num_ranges >> 64)

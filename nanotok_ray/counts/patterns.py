@@ -1,4 +1,4 @@
-"""Split patterns by name, cutting a text with one, and the default number of threads."""
+"""Named split patterns, splitting a text, and the default number of threads."""
 
 import os
 import re
@@ -30,23 +30,24 @@ PATTERNS = {
         r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
     ),
 }
-"""nanochat: at most two digits in a span. gpt4: three, what rustbpe takes when it is given none.
-cl100k, r50k and o200k: as tiktoken has them; cl100k treats spaces at the end unlike gpt4."""
+"""nanochat: at most two digits in a span. gpt4: three, the default of rustbpe. cl100k, r50k and
+o200k: those of tiktoken; cl100k differs from gpt4 for white space at the end of a text.
+"""
 
 SPLIT_PATTERN = PATTERNS["nanochat"]
-"""The pattern that nanochat gives to rustbpe."""
+"""The pattern that nanochat passes to rustbpe."""
 
 
 def resolve_pattern(pattern: str) -> str:
-    r"""Return the regular expression for a name, or the expression itself.
+    r"""Return the regular expression of a name, or the regular expression itself.
 
-    A bare word that is no name is refused: it is a misspelt name far more often than a pattern.
+    A single word that is not a name is refused: it is more likely a misspelt name than a pattern.
 
     >>> resolve_pattern(r"\w+|\W+")
     '\\w+|\\W+'
 
     Raises:
-        PatternError: It is a bare word and not one of the names, or empty.
+        PatternError: The pattern is empty, or a single word that is not a name.
     """
     if pattern in PATTERNS:
         return PATTERNS[pattern]
@@ -60,14 +61,14 @@ def resolve_pattern(pattern: str) -> str:
 
 
 def split(text: str, *, pattern: str = SPLIT_PATTERN) -> list[str]:
-    """Cut a text into its spans; joined they are the text.
+    """Split a text into its spans, whose concatenation is the text.
 
     >>> split("it's 12345")
     ['it', "'s", ' ', '12', '34', '5']
 
     Raises:
         PatternError: The pattern cannot be compiled.
-        SplitError: The regex engine gave up.
+        SplitError: The regex engine gave up on the text.
     """
     return [span.decode() for span in _splitter(resolve_pattern(pattern)).split(to_utf8(text))]
 
@@ -78,7 +79,7 @@ def _splitter(pattern: str) -> _core.Splitter:
 
 
 def default_threads() -> int:
-    """Return the cores this process may use; one inside a Ray worker, which was given one."""
+    """Return the number of cores that this process can use; 1 inside a Ray worker."""
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
         worker = getattr(ray.get_runtime_context(), "worker", None)

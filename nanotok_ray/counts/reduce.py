@@ -1,4 +1,4 @@
-"""Adding up count files: in groups first where there are many, then in bounded memory."""
+"""Adds count files: first in groups if there are many, then in bounded memory."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
 
 SHARE_UNIT = 1024
-"""Weights that come of shares are rounded to a whole number of so many parts of 1."""
+"""Weights that result from shares are rounded to multiples of 1 / 1024."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Weights:
-    """By what the counts of each source are multiplied.
+    """The factor of the counts of each source.
 
     >>> sources = [SourceRecipe(name="en", kind="text", paths=("-",)),
     ...            SourceRecipe(name="fi", kind="text", paths=("-",), weight="2.5")]
@@ -55,24 +55,24 @@ class Weights:
     """
 
     unit: int
-    """What a count of weight 1 is multiplied by."""
+    """The factor of an occurrence of weight 1."""
     multipliers: Mapping[str, int]
-    """What each count of a source is multiplied by: its weight in units."""
+    """The factor of the counts of each source: its weight in units."""
 
     @classmethod
     def of(cls, sources: Sequence[SourceRecipe], *, text_bytes: Mapping[str, int]) -> "Weights":
-        """Find the multipliers of sources that are counted.
+        """Return the factors of the counted sources.
 
-        A decimal is exact. A share is of the bytes of text that were counted: with `share:0.3` the
-        weighted text of the source is 0.3 of all, but for rounding. Weights that are all equal
-        change nothing and give multipliers of 1.
+        A decimal weight is exact. A share relates to the bytes of counted text: with `share:0.3`,
+        the weighted text of the source is 0.3 of the whole, apart from rounding. Equal weights
+        have no effect; their factors are 1.
 
         Args:
-            sources: those that are counted; all of them have shares, or none.
-            text_bytes: by name, the bytes of text that were counted.
+            sources: the counted sources; all of them have shares, or none has.
+            text_bytes: the bytes of counted text of each source, by name.
 
         Raises:
-            SourceError: a source is to be a share of what is learned from, and has no text.
+            SourceError: A source with a share has no text.
         """
         if sources[0].learned_share is not None:
             unit, weights = SHARE_UNIT, _of_shares(sources, text_bytes)
@@ -102,15 +102,15 @@ def _of_shares(sources: Sequence[SourceRecipe], text_bytes: Mapping[str, int]) -
 
 
 _BLOCK = 2**20
-"""So many counts are added up at a time."""
+"""Number of counts that are summed at a time."""
 
 _SAFE = 2.0**62
-"""A sum below this, to some digits, is one of 64 bits."""
+"""A floating-point estimate below this value guarantees that the sum fits into 64 bits."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SpanTotals:
-    """Sums over spans: each as often as it occurs, weights left out.
+    """Sums over all occurrences of spans, without weights.
 
     >>> offsets, counts = np.array([0, 3, 4]), np.array([2**63, 1], dtype=np.uint64)
     >>> totals = SpanTotals.of(offsets, counts)
@@ -119,21 +119,21 @@ class SpanTotals:
     """
 
     spans: int
-    """How many spans there are, dropped ones included."""
+    """Occurrences of spans, including dropped ones."""
     span_bytes: int
-    """The bytes of these."""
+    """Bytes of these occurrences."""
     distinct_spans: int
-    """How many different ones they are."""
+    """Number of different spans."""
     dropped_spans: int = 0
-    """How many of the spans were dropped, as they occur too rarely."""
+    """Occurrences of dropped spans, whose count is below the minimum."""
     dropped_bytes: int = 0
-    """The bytes of these."""
+    """Bytes of these occurrences."""
     dropped_distinct: int = 0
-    """How many different ones were dropped."""
+    """Number of different spans that were dropped."""
 
     @classmethod
     def of(cls, offsets: NDArray[np.int64], counts: NDArray[np.uint64]) -> "Self":
-        """Add up spans that begin at `offsets` [n + 1] and occur `counts` [n] times."""
+        """Return the sums over spans with `offsets` [n + 1] and `counts` [n]."""
         spans = span_bytes = 0
         for start in range(0, len(counts), _BLOCK):
             block = counts[start : start + _BLOCK]
@@ -144,24 +144,24 @@ class SpanTotals:
 
 
 def _product(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> int:
-    """Return the sum of products, without a limit."""
+    """Return the sum of products as an int of any size."""
     if left.astype(np.float64) @ right.astype(np.float64) < _SAFE:
         return int(left @ right)
     return sum(map(mul, left.tolist(), right.tolist()))
 
 
 OnRead = Callable[[int, int], None]
-"""Called as (bytes of rows read, bytes of all rows), as in memory, after each hash range."""
+"""Called after each hash range as (bytes of rows read, bytes of all rows), as in memory."""
 
 SMALL_REST = 48 << 20
-"""Bytes of everything else: the interpreter's and Arrow's own, and memory that they free late."""
+"""Allowance in bytes for the interpreter, Arrow, and memory that they release late."""
 
 _MAX_COUNT = 2**64 - 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CountPart:
-    """A count file, and what its counts are multiplied by.
+    """A count file, and the factor of its counts.
 
     >>> CountPart(url="/counts/a.arrow", weight=0)
     Traceback (most recent call last):
@@ -171,13 +171,13 @@ class CountPart:
     url: str
     """A path or URL."""
     weight: int = 1
-    """1 or more."""
+    """The factor, at least 1."""
 
     def __post_init__(self) -> None:
-        """Check that the weight is in range.
+        """Check that the weight is in its range.
 
         Raises:
-            CountsError: it is not.
+            CountsError: The weight is out of its range.
         """
         if not 1 <= self.weight <= _MAX_COUNT:
             raise CountsError(
@@ -186,29 +186,29 @@ class CountPart:
 
 
 SpanBatch = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint64]]
-"""The bytes of spans, back to back; [n + 1] where each begins, and the end; [n] their counts."""
+"""The bytes of spans back to back; their offsets [n + 1]; their counts [n]."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Reduced:
-    """All spans of count files, sorted by (hash64, span), and their weighted counts."""
+    """All spans of count files, sorted by (hash64, span), with their weighted counts."""
 
     data: NDArray[np.uint8]
     """The bytes of the spans, back to back."""
     offsets: NDArray[np.int64]
-    """[n + 1]: where each begins, and the end."""
+    """The offsets of the spans, of shape (n + 1,)."""
     counts: NDArray[np.uint64]
-    """[n]: how often each occurs, weighted: what is learned from."""
+    """The weighted count of each span, of shape (n,), from which merges are learned."""
     totals: SpanTotals
-    """How much was read, and how much of it was dropped: plain counts."""
+    """Totals of all spans and of dropped spans, without weights."""
 
     @property
     def weighted_bytes(self) -> int:
-        """The bytes of the spans, each as often as its weighted count says."""
+        """The sum of the bytes of each span times its weighted count."""
         return SpanTotals.of(self.offsets, self.counts).span_bytes
 
     def __iter__(self) -> Iterator[SpanBatch]:
-        """Yield all spans and counts as one batch, as `PartSums` yields several."""
+        """Yield all spans and counts as one batch; `PartSums` yields several."""
         yield self.data, self.offsets, self.counts
 
 
@@ -219,23 +219,25 @@ def reduce_counts(
     buffer_bytes: int = BUFFER_BYTES,
     on_progress: OnRead | None = None,
 ) -> Reduced:
-    """Add up count files; the result depends neither on their order nor on how texts were sliced.
+    """Add count files; the result does not depend on their order or on the slices.
 
-    Held at most (`reduce_memory`): 16 bytes and its own bytes for each span that is kept; the
-    buffer, or two batches (of 140 kB) of each file and an eighth of the buffer if that is more; and
-    for each file its head. Each byte of a file is read once.
+    The memory (`reduce_memory`) is at most: for each kept span, 16 bytes and its own bytes; the
+    buffer, or two batches (of 140 kB) of each file and an eighth of the buffer if that is more;
+    and the head of each file. Each byte of a file is read once.
 
     Args:
-        parts: the files, and their weights.
-        min_count: drop spans that occur less often in all files together, before weights.
-        buffer_bytes: read so much of all files at once.
-        on_progress: called after each hash range; what it raises ends the call.
+        parts: the files and their weights.
+        min_count: spans with a lower sum of counts, before weights, are dropped.
+        buffer_bytes: the limit of the rows in memory of all files together.
+        on_progress: called after each hash range; an exception in it ends the call.
 
     Raises:
-        CorruptOutputError: a file is not a count file of this version, or is damaged; names it.
-        CountOverflowError: a sum would pass 2**64 - 1, plain or weighted; names the span.
+        CorruptOutputError: A file is damaged or not a count file of this version; the message
+            names it.
+        CountOverflowError: A plain or weighted sum would exceed 2**64 - 1; the message names the
+            span.
         CountsError: `min_count` is out of its range.
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: A file does not exist.
     """
     sums = _sums(parts, min_count, buffer_bytes, on_progress, hashes=False)
     totals = _totals(sums)
@@ -244,10 +246,10 @@ def reduce_counts(
 
 
 def sum_run(urls: Sequence[str], *, buffer_bytes: int = BUFFER_BYTES) -> Run:
-    """Add up count files, weight 1, as one run with its hashes: 8 bytes more for each span.
+    """Return the sum of count files, with weight 1, as one run with hashes: 8 more bytes per span.
 
     Raises:
-        CorruptOutputError, CountOverflowError, FileNotFoundError: as for `reduce_counts`.
+        CorruptOutputError, CountOverflowError, FileNotFoundError: As for `reduce_counts`.
     """
     parts = [CountPart(url=url) for url in urls]
     return _sums(parts, 1, buffer_bytes, None, hashes=True).take()
@@ -256,12 +258,12 @@ def sum_run(urls: Sequence[str], *, buffer_bytes: int = BUFFER_BYTES) -> Run:
 def reduce_memory(
     *, distinct_spans: int, distinct_bytes: int, num_files: int, buffer_bytes: int = BUFFER_BYTES
 ) -> int:
-    """Return the most bytes that `reduce_counts` holds above what the process held before.
+    """Return the upper limit of the additional memory of `reduce_counts`, in bytes.
 
     Args:
-        distinct_spans: different spans that are kept.
-        distinct_bytes: the bytes of these, each once.
-        num_files: count files on local disks, of any size, with batches of 4,096 rows.
+        distinct_spans: the number of different spans that are kept.
+        distinct_bytes: the bytes of these spans, each counted once.
+        num_files: the number of local count files of any size, with batches of 4,096 rows.
         buffer_bytes: as in `reduce_counts`.
 
     >>> reduce_memory(distinct_spans=10**9, distinct_bytes=10**10, num_files=100) // 10**9
@@ -308,21 +310,23 @@ def _totals(sums: _core.RunSums) -> SpanTotals:
 
 
 SUMS_FORMAT = "nanotok-sums 2"
-"""Belongs to the key of the sum of a part."""
+"""Part of the key of the sum of a part."""
 
 SUMS_SCHEMA = pa.schema(
     [("span", pa.large_binary()), ("count", pa.uint64())], metadata={"format": SUMS_FORMAT}
 )
 SUMS_ROWS = 1 << 18
-"""Rows of a batch of such a file."""
+"""Rows of a batch of the file of a sum."""
 
 PART_BUFFER_BYTES = 128 << 20
-"""What a task reads at once: half as much memory as of `BUFFER_BYTES` is used again sooner."""
+"""The buffer of a task: smaller than `BUFFER_BYTES`, since a smaller range is reused in the cache
+sooner.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PartSettings:
-    """What the sum of a part of all hashes depends on besides its files."""
+    """Settings of the sum of a part of all hashes: all that it depends on besides its files."""
 
     min_count: int
     part: HashPart
@@ -336,14 +340,14 @@ def part_key(keys: Sequence[tuple[str, int]], settings: PartSettings) -> str:
 def reduce_part(
     parts: Sequence[CountPart], settings: PartSettings, *, folder: Folder, name: str, key: str
 ) -> dict[str, Any]:
-    """Add up the spans of one part of all hashes, write `name`.arrow and return its record.
+    """Add the spans of one part of all hashes, write `name`.arrow and return its record.
 
     The file holds spans and their weighted counts as Arrow IPC, in the order of their hashes,
-    without the spans that occur too rarely. Those of all parts, one after the other, are what
-    `reduce_counts` returns for all files. They are read soon, and once, so they are not compressed.
+    without the spans below `min_count`. The files of all parts, in order, equal the result of
+    `reduce_counts` for all files. They are read once and soon, so they are not compressed.
 
     Raises:
-        CorruptOutputError, CountOverflowError, FileNotFoundError: as for `reduce_counts`.
+        CorruptOutputError, CountOverflowError, FileNotFoundError: As for `reduce_counts`.
     """
     sums = _sums(
         parts, settings.min_count, PART_BUFFER_BYTES, None, hashes=False, part=settings.part
@@ -384,29 +388,28 @@ def _write_sums(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PartSums:
-    """The sums of all parts, in their order: what `reduce_counts` returns, in files.
+    """The sums of all parts in order: the result of `reduce_counts`, in files.
 
-    Iterating yields the spans and weighted counts of a batch after the other, as
-    (data, offsets, counts).
+    Iterating yields the spans and weighted counts batch by batch as (data, offsets, counts).
 
     Raises:
-        CorruptOutputError: a file is damaged, or is not what its record says; names it.
-        FileNotFoundError: there is no such file.
+        CorruptOutputError: A file is damaged or does not match its record; the message names it.
+        FileNotFoundError: A file does not exist.
     """
 
     folder: Folder
     records: Sequence[Mapping[str, Any]]
-    """What `reduce_part` returned for each part."""
+    """The result of `reduce_part` for each part."""
 
     @property
     def totals(self) -> SpanTotals:
-        """How much was read, and how much of it was dropped: plain counts."""
+        """Totals of all spans and of dropped spans, without weights."""
         parts = [record["totals"] for record in self.records]
         return SpanTotals(**{name: sum(part[name] for part in parts) for name in parts[0]})
 
     @property
     def weighted_bytes(self) -> int:
-        """The bytes of the spans, each as often as its weighted count says."""
+        """The sum of the bytes of each span times its weighted count."""
         return sum(record["sum"]["weighted_bytes"] for record in self.records)
 
     def __iter__(self) -> Iterator[SpanBatch]:
@@ -445,18 +448,18 @@ def _damaged(url: str, why: object) -> CorruptOutputError:
 
 
 TARGET = 64
-"""Files of a group, about."""
+"""The desired number of files of a group."""
 
 LONGEST = 4
-"""No group has more than so many times the files that are aimed at."""
+"""Limit of the size of a group as a multiple of the desired size."""
 
 
 def merge_groups(keys: Sequence[str], *, target: int = TARGET) -> list[tuple[int, int]]:
-    """Return (first, end) of groups of neighbours: about `target` keys, four times that at most.
+    """Return (first, end) of groups of adjacent keys: about `target`, at most four times that.
 
-    A group ends where the hash of a key says so, and a group that is too long is cut again after
-    the key with the smallest hash in it. So a key that is added or removed changes the group in
-    which it lies, and rarely one beside it.
+    The hash of a key determines whether a group ends after it, and a group that is too long is
+    divided after the key with the smallest hash. Adding or removing a key therefore changes its
+    own group, and rarely an adjacent one.
 
     >>> merge_groups(["a", "b", "c", "d"], target=1), merge_groups([])
     ([(0, 1), (1, 2), (2, 3), (3, 4)], [])
@@ -469,7 +472,7 @@ def merge_groups(keys: Sequence[str], *, target: int = TARGET) -> list[tuple[int
 
 
 def merged_key(keys: Sequence[str]) -> str:
-    """Return the key of the count file that is merged from those with these keys."""
+    """Return the key of the sum of the count files with these keys."""
     return key_of({"counts": list(keys), "format": COUNTS_FORMAT})
 
 
@@ -481,23 +484,24 @@ def merge_count_files(
     name: str,
     buffer_bytes: int = BUFFER_BYTES,
 ) -> dict[str, Any]:
-    """Add up count files of one origin, write `name`.arrow and return its record.
+    """Add count files of equal provenance rules, write `name`.arrow and return its record.
 
-    Held at most: twice the buffer. The files are read twice, as the head of a count file says how
-    many rows each hash range has: nothing is put on a disk meanwhile.
+    The memory is at most twice the buffer. The files are read twice, since the head of a count
+    file contains the number of rows of each hash range; no temporary file is written.
 
     Args:
         urls: the files, at least one.
         keys: the key of each.
-        folder: where the merged file goes.
-        name: its name there, without `.arrow`.
-        buffer_bytes: read so much of all files at once.
+        folder: the folder of the merged file.
+        name: the name of the merged file, without `.arrow`.
+        buffer_bytes: the limit of the rows in memory of all files together.
 
     Raises:
-        CorruptOutputError: a file is not a count file of this version, or is damaged; names it.
-        CountOverflowError: a sum would pass 2**64 - 1; names the span.
-        CountsError: the files were cut in different ways.
-        FileNotFoundError: there is no such file.
+        CorruptOutputError: A file is damaged or not a count file of this version; the message
+            names it.
+        CountOverflowError: A sum would exceed 2**64 - 1; the message names the span.
+        CountsError: The files have different patterns, rules for gaps or versions of Unicode.
+        FileNotFoundError: A file does not exist.
     """
     origin = CountProvenance.joined(provenances_of(urls))
     sizes = np.zeros(NUM_RANGES, dtype=np.int64)
@@ -537,7 +541,7 @@ def _runs(urls: Sequence[str], buffer_bytes: int) -> Iterator[Run]:
 def _cut(
     hashes: Sequence[int], first: int, end: int, *, max_keys: int
 ) -> Iterator[tuple[int, int]]:
-    """Cut a group that is too long, by a rule that sees only what is in it."""
+    """Divide a group that is too long, by a rule that depends only on its own keys."""
     waiting = [(first, end)]
     while waiting:
         first, end = waiting.pop()

@@ -1,7 +1,7 @@
-"""The tokenizer: encodes, decodes, renders; learned from counts; read and written as files.
+"""The tokenizer: learning from counts, encoding, decoding, rendering, and its files.
 
-Input is counts of spans, or a tokenizer's files in the formats of this project, nanochat, tiktoken
-or Hugging Face. Output is a `Tokenizer`, ids, and the same files.
+The input is counts of spans, or the files of a tokenizer in the formats of this project, nanochat,
+tiktoken or Hugging Face. The output is a `Tokenizer`, token ids, and the same files.
 """
 
 from typing import TYPE_CHECKING

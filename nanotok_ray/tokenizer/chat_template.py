@@ -11,7 +11,7 @@ Result = dict[str, list[int]] | list[int] | str
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatTemplate:
-    """What is asked for."""
+    """The arguments of a call of `apply_chat_template`."""
 
     add_generation_prompt: bool
     continue_final_message: bool
@@ -21,10 +21,11 @@ class ChatTemplate:
     return_assistant_tokens_mask: bool
 
     def check(self, unsupported: Mapping[str, object]) -> None:
-        """Refuse what is not supported, or does not go together.
+        """Check that every argument is supported and that the arguments can be combined.
 
         Raises:
-            TokenizerError: Which argument it is.
+            TokenizerError: An argument is not supported, or contradicts another; the message names
+                it.
         """
         for name, value in unsupported.items():
             if value is not None and value is not False:
@@ -44,7 +45,7 @@ class ChatTemplate:
     def result(
         self, ids: list[int], mask: list[int], *, decode: Callable[[list[int]], str]
     ) -> Result:
-        """Return one conversation as it is asked for."""
+        """Return one conversation in the form that the arguments ask for."""
         if not self.tokenize:
             return decode(ids)
         ids, mask = ids[: self.max_length], mask[: self.max_length]
@@ -54,17 +55,17 @@ class ChatTemplate:
         return found | ({"assistant_masks": mask} if self.return_assistant_tokens_mask else {})
 
     def joined(self, results: Sequence[Any]) -> Any:  # noqa: ANN401 - lists of any of the results
-        """Return several conversations as it is asked for: of dictionaries one with lists."""
+        """Return several conversations together; dictionaries become one dictionary of lists."""
         if not self.return_dict:
             return list(results)
         return {name: [result[name] for result in results] for name in results[0]}
 
 
 def is_batch_of_conversations(conversation: object) -> bool:
-    """Return whether it is a list of conversations and not one.
+    """Return whether the argument is a list of conversations rather than one conversation.
 
     Raises:
-        ConversationError: It is an empty list.
+        ConversationError: The list is empty.
     """
     if not isinstance(conversation, Sequence) or isinstance(conversation, str):
         return False

@@ -1,4 +1,4 @@
-"""The folder of a tokenizer: its files, and whether they agree with each other."""
+"""The folder of a tokenizer: its files, and checks that the files agree."""
 
 import json
 import logging
@@ -33,12 +33,12 @@ from nanotok_ray.tokenizer.readable import (
 def check_agreement(
     model: Model, name: str, *, pickled: bytes, pickle_name: str, has_pattern: bool
 ) -> None:
-    """Check that a pickle holds the model that was read of the file `name`.
+    """Check that a pickle holds the same model as the file `name`, which was read.
 
-    With `has_pattern`, the pattern too must be the same text.
+    With `has_pattern`, the text of the pattern must be the same too.
 
     Raises:
-        TokenizerError: It holds another one, or cannot be read.
+        TokenizerError: The pickle holds another model, or cannot be read.
     """
     if is_pickle_of(pickled, model):
         return
@@ -81,42 +81,42 @@ _WRITERS = {
 }
 
 _FORMER_WRITERS = {"tokenizer.json": to_former_huggingface_file}
-"""How a file was written before, which says the same: it counts as written, and stays."""
+"""Earlier spellings of the same content: such a file counts as written and is kept."""
 
 FILE_NAMES = tuple(_WRITERS)
-"""Every file of the folder, in the order in which they are written."""
+"""All files of the folder, in the order in which they are written."""
 
 OF_NANOCHAT = (_PICKLE, "token_bytes.pt")
-"""The files that nanochat has in its folder."""
+"""The files of nanochat's tokenizer folder."""
 
 REPORT_NAME = "report.json"
-"""What learning writes beside the files."""
+"""The report of learning, beside the files of the tokenizer."""
 
 _OF_HUGGING_FACE = (".json", ".jinja")
 
 MAX_UNUSED_IDS = 1 << 20
-"""Ids below the highest that stand for nothing: cl100k has 16."""
+"""Limit of ids without a token below the highest id; cl100k has 16."""
 
 _READERS: dict[str, Callable[..., Model]] = {
     READABLE_NAME: from_readable,
     "tokenizer.json": from_huggingface_file,
     _PICKLE: from_pickle,
 }
-"""What is read of a folder: the first that is there."""
+"""The files that a folder is read from: the first that exists is read."""
 
 _log = logging.getLogger(__name__)
 
 
 def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
-    """Write all files; nothing is written if one of them cannot hold the tokenizer.
+    """Write all files, or none if one of them cannot hold the tokenizer.
 
-    Those of Hugging Face are left out, and named in the log, if special tokens leave ids unused or
-    one is spelled there as a token of text is. The training report of another tokenizer is removed
-    first, that of this very tokenizer stays.
+    The files of Hugging Face are skipped, with a line in the log, if special tokens leave ids
+    unused or if one is spelled there like a token of text. The report of another tokenizer's
+    training is removed first; the report of the same tokenizer is kept.
 
     Raises:
-        TokenizerError: Two ids stand for the same bytes, special tokens leave too many ids unused,
-            or a file that is left out is there and not of a tokenizer that was saved here.
+        TokenizerError: Two ids have the same bytes, special tokens leave too many ids unused, or a
+            skipped file exists and belongs to a tokenizer that was not saved here.
     """
     _check_unused(model)
     target = Folder(os.fspath(folder))
@@ -129,12 +129,12 @@ def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
 
 
 def save_for_nanochat(model: Model, folder: str | os.PathLike[str]) -> None:
-    """Write the two files that nanochat has, over those that are there, and remove our others.
+    """Write the two files of nanochat, replacing existing ones, and remove the other files.
 
-    So the pickle is what is read of the folder, whoever writes it next.
+    A reader then reads the pickle, also after another tool has replaced it.
 
     Raises:
-        TokenizerError: Two ids stand for the same bytes, or too many ids are unused.
+        TokenizerError: Two ids have the same bytes, or too many ids are unused.
     """
     _check_unused(model)
     target = Folder(os.fspath(folder))
@@ -147,7 +147,7 @@ def save_for_nanochat(model: Model, folder: str | os.PathLike[str]) -> None:
 
 
 def _remove_foreign_report(target: Folder, model: Model) -> None:
-    """Remove a training report of other merges; what is no such report is somebody's own."""
+    """Remove a training report of other merges; keep a file that is not such a report."""
     try:
         report = json.loads(target.read_bytes(REPORT_NAME))
         form, merges = report["format"], report["merges"]
@@ -159,10 +159,10 @@ def _remove_foreign_report(target: Folder, model: Model) -> None:
 
 
 def differing_files(model: Model, folder: str | os.PathLike[str]) -> list[str]:
-    """Return the names of the files that are not as `save_model` leaves them, missing or there.
+    """Return the names of files that are missing, unexpected or unlike those of `save_model`.
 
-    A file as a former version wrote it counts as one that `save_model` wrote. Of no file is more
-    read than it should have.
+    A file as an earlier version wrote it counts as equal. At most the expected size of a file is
+    read.
 
     Raises:
         TokenizerError: `save_model` cannot write this model.
@@ -180,15 +180,15 @@ def differing_files(model: Model, folder: str | os.PathLike[str]) -> list[str]:
 def left_out_files(model: Model) -> list[str]:
     """Return the names of the files that `save_model` does not write for this model.
 
-    Hugging Face numbers special tokens without gaps, and one whose name spells a token of text as
-    that token: its ids would differ from the model's.
+    Hugging Face numbers special tokens without gaps, and reads a special token whose name spells a
+    token of text as that token. The ids would differ from those of the model.
     """
     cannot_say = why_left_out(model) is not None
     return [name for name in _WRITERS if name.endswith(_OF_HUGGING_FACE) and cannot_say]
 
 
 def why_left_out(model: Model) -> str | None:
-    r"""Return why files cannot say the ids of this model; None if they can.
+    r"""Return why the files of Hugging Face cannot hold the ids of this model, or None if they can.
 
     >>> why_left_out(Model(pattern="a", unicode_version="16.0.0", merges=((32, 97),),
     ...                    special_tokens={"Ġa": 257}))
@@ -205,7 +205,7 @@ def why_left_out(model: Model) -> str | None:
 
 
 def _remove_left_out(names: Sequence[str], target: Folder, *, why: str | None) -> None:
-    """Remove what an earlier tokenizer left, if it was saved here: else it is somebody's own."""
+    """Remove the skipped files of an earlier tokenizer if it was saved here; refuse other files."""
     there = [name for name in names if target.exists(name)]
     if there and not target.exists(READABLE_NAME):
         raise TokenizerError(
@@ -219,7 +219,7 @@ def _remove_left_out(names: Sequence[str], target: Folder, *, why: str | None) -
 
 
 def _is_written(folder: Folder, name: str, model: Model) -> bool:
-    """Return whether a file is as it is written now, or was written before."""
+    """Return whether a file has the bytes that this version or an earlier one writes."""
     writers = [_WRITERS[name], *filter(None, [_FORMER_WRITERS.get(name)])]
     return any(_holds(folder, name, write(model)) for write in writers)
 
@@ -232,10 +232,10 @@ def _holds(folder: Folder, name: str, data: bytes) -> bool:
 
 
 def _check_unused(model: Model) -> None:
-    """Refuse too many ids that nothing stands for: token_bytes.pt has an entry for each.
+    """Refuse a model with too many unused ids: token_bytes.pt has an entry for each id.
 
     Raises:
-        TokenizerError: special tokens leave so many unused.
+        TokenizerError: The special tokens leave more than MAX_UNUSED_IDS ids unused.
     """
     if model.num_unused_ids > MAX_UNUSED_IDS:
         raise TokenizerError(
@@ -246,19 +246,19 @@ def _check_unused(model: Model) -> None:
 
 
 def has_files(folder: str) -> bool:
-    """Return whether one of the files of a tokenizer is in a folder."""
+    """Return whether a folder has at least one of the files of a tokenizer."""
     there = Folder(folder)
     return any(there.exists(name) for name in FILE_NAMES)
 
 
 def load_model(folder: str | os.PathLike[str], *, check_pickle: bool = False) -> Model:
-    """Read the readable file, else tokenizer.json or tokenizer.pkl of another tool.
+    """Read the readable file, or else the tokenizer.json or tokenizer.pkl of another tool.
 
-    With `check_pickle` a tokenizer.pkl that lies beside the file that is read is compared with it.
+    With `check_pickle`, a tokenizer.pkl beside the file that is read is compared with it.
 
     Raises:
-        TokenizerError: There is none, it is damaged, or it is not byte-level BPE, or the pickle is
-            of another tokenizer; the message says what to do.
+        TokenizerError: No file exists, the file is damaged or is not byte-level BPE, or the pickle
+            holds another tokenizer; the message names the next step.
     """
     source = Folder(os.fspath(folder))
     for name, read in _READERS.items():
@@ -285,15 +285,15 @@ def _check_pickle(source: Folder, model: Model, name: str) -> None:
             source.join(name),
             pickled=checked_bytes(source, _PICKLE, size=size),
             pickle_name=source.join(_PICKLE),
-            has_pattern=name == READABLE_NAME,  # in tokenizer.json it is written otherwise
+            has_pattern=name == READABLE_NAME,  # tokenizer.json spells the pattern differently
         )
 
 
 def checked_bytes(folder: Folder, name: str, *, size: int) -> bytes:
-    """Read a file of a tokenizer that has so many bytes, unless they are too many.
+    """Return the `size` bytes of a file of a tokenizer.
 
     Raises:
-        TokenizerError: They are.
+        TokenizerError: The file is larger than the limit.
     """
     limit = MAX_READABLE_BYTES if name == READABLE_NAME else MAX_FILE_BYTES
     if size > limit:
@@ -304,11 +304,12 @@ def checked_bytes(folder: Folder, name: str, *, size: int) -> bytes:
 
 
 def default_folder() -> str:
-    """Return the folder that nanochat uses for its tokenizer, as its environment variables say.
+    """Return nanochat's folder of its tokenizer, according to the environment variables.
 
-    With NANOCHAT_EXPERIMENT or NANOCHAT_EXPERIMENTS_DIR that is the folder `tokenizer` of the
-    experiment, as in nanochat's branch `experiment_refactor`. Without them it is
-    $NANOCHAT_BASE_DIR/tokenizer, or that of the experiment `default` if there is only this.
+    With NANOCHAT_EXPERIMENT or NANOCHAT_EXPERIMENTS_DIR it is the folder `tokenizer` of the
+    experiment, as in nanochat's branch `experiment_refactor`. Otherwise it is
+    $NANOCHAT_BASE_DIR/tokenizer, or the folder of the experiment `default` if only that one
+    exists.
     """
     base = os.environ.get("NANOCHAT_BASE_DIR") or str(Path.home() / ".cache" / "nanochat")
     root = os.environ.get("NANOCHAT_EXPERIMENTS_DIR")

@@ -1,4 +1,4 @@
-"""tokenizer.json and tokenizer_config.json for Hugging Face, with the chat template."""
+"""Writes tokenizer.json and tokenizer_config.json for Hugging Face, with the chat template."""
 
 import json
 import re
@@ -29,20 +29,21 @@ PUBLISHED_PATTERNS: Final[Mapping[str, str]] = {
     ),
     "r50k": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
 }
-"""Named patterns, as Llama 3 and GPT-2 spell patterns that cut every text alike.
+"""Spellings of named patterns that Llama 3 and GPT-2 use; they split every text in the same way.
 
-tokenizers 1.0.0rc3 has splitters for a few published spellings, and encodes with no other. o200k is
-such a spelling itself. cl100k has none: white space at the end of a text is one span there, in
-Llama 3's pattern it may be two. nanochat has one, with two digits in place of three, but rc3 takes
-it and cuts after three: its refusal of the spelling here is better than other ids.
+tokenizers 1.0.0rc3 has splitters for a few published spellings and does not encode with any other.
+o200k is such a spelling itself. cl100k has none: it makes one span of white space at the end of a
+text, where Llama 3's pattern can make two. nanochat's would be Llama 3's with two digits in place
+of three, but rc3 accepts that spelling and splits after three digits: an error is better than
+wrong ids.
 """
 
 PATTERN_NAME: Final = "nanotok_pattern"
-"""Key of a Split that names the pattern here; `tokenizers` passes over it."""
+"""Key of a Split that names the pattern; `tokenizers` ignores the key."""
 
 
 def to_huggingface_split(pattern: str) -> dict[str, Any]:
-    """Return the Split by a pattern as `tokenizers` is to read it.
+    """Return the Split of a pattern in the form that `tokenizers` reads.
 
     >>> to_huggingface_split(PATTERNS["r50k"])["nanotok_pattern"]
     'r50k'
@@ -59,14 +60,14 @@ def _split_by(regex: str) -> dict[str, Any]:
 
 
 def with_atomic_intervals(pattern: str) -> str:
-    r"""Return the pattern with each possessive interval as an atomic group.
+    r"""Return the pattern with each possessive interval rewritten as an atomic group.
 
     >>> with_atomic_intervals(r"(b[\]}]{2}+){1,3}+|\p{N}{1,2}")
     '(?>(b(?>[\\]}]{2})){1,3})|\\p{N}{1,2}'
     """
     parts: list[str] = []
     opened: list[int] = []
-    atom = 0  # where in `parts` begins what a quantifier would repeat
+    atom = 0  # position in `parts` of the atom that a quantifier would repeat
     for part in _PARTS.findall(pattern):
         if _INTERVAL.fullmatch(part) and part.endswith("+"):
             parts[atom:] = ["(?>" + "".join(parts[atom:]) + part[:-1] + ")"]
@@ -86,19 +87,19 @@ def _is_quantifier(part: str) -> bool:
 
 
 def to_huggingface_file(model: Model) -> bytes:
-    """Return the file.
+    """Return the bytes of tokenizer.json.
 
     Raises:
-        TokenizerError: Two ids stand for the same bytes, or special tokens leave ids unused.
+        TokenizerError: Two ids have the same bytes, or special tokens leave ids unused.
     """
     return _file_of(model, to_huggingface_split(model.pattern))
 
 
 def to_former_huggingface_file(model: Model) -> bytes:
-    """Return the file as it was written before named patterns got their published spelling.
+    """Return the file as earlier versions wrote it, without the published spellings of patterns.
 
     Raises:
-        TokenizerError: Two ids stand for the same bytes, or special tokens leave ids unused.
+        TokenizerError: Two ids have the same bytes, or special tokens leave ids unused.
     """
     return _file_of(model, _split_by(with_atomic_intervals(model.pattern)))
 
@@ -151,7 +152,7 @@ def _added_tokens(model: Model) -> list[dict[str, Any]]:
 
 
 def _alphabet() -> list[str]:
-    """Return the character for each byte: itself where it prints, else one from U+0100 on."""
+    """Return the character of each byte: the byte itself if printable, else one from U+0100 on."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     substitutes = iter(range(0x100, 0x200))
     return [chr(value if value in printable else next(substitutes)) for value in range(256)]
@@ -161,7 +162,7 @@ _CHARACTERS = _alphabet()
 
 
 def spell(token: bytes) -> str:
-    """Return how a token is spelled where tokens are text, one character for each byte.
+    """Return the spelling of a token in text files: one character for each byte.
 
     >>> spell(b" the")
     'Ġthe'
@@ -234,11 +235,11 @@ CHAT_TEMPLATE: Final = r"""
   {{- '<|assistant_start|>' -}}
 {%- endif -%}
 """.strip()
-"""Written so that it renders alike whether or not `trim_blocks` and `lstrip_blocks` are set."""
+"""The template renders the same text whether or not `trim_blocks` and `lstrip_blocks` are set."""
 
 
 def to_chat_template(model: Model) -> str | None:
-    r"""Return the template; None if the model lacks one of nanochat's special tokens.
+    r"""Return the chat template, or None if the model lacks one of nanochat's special tokens.
 
     >>> model = Model(pattern=r"\w+", unicode_version="16.0.0", merges=(),
     ...               special_tokens={"<|bos|>": 256})
@@ -254,11 +255,11 @@ _ROLES: Final[Mapping[str, tuple[str, ...]]] = {
     "eos_token": ("<|assistant_end|>", "<|endoftext|>", "<|bos|>"),
     "pad_token": ("<|bos|>", "<|endoftext|>"),
 }
-"""The special tokens that may have a role; the first that the tokenizer has gets it."""
+"""Candidates for each role; the first special token that the tokenizer has is used."""
 
 
 def to_huggingface_config(model: Model) -> bytes:
-    r"""Return the file.
+    r"""Return the bytes of tokenizer_config.json.
 
     >>> model = Model(pattern=r"\w+", unicode_version="16.0.0", merges=(),
     ...               special_tokens={"<|bos|>": 256})
@@ -292,11 +293,11 @@ _ADDED_TOKEN: Final = {
     "normalized": False,
     "special": True,
 }
-"""How a special token is found in a text: exactly as it is spelled."""
+"""Settings that match a special token in a text exactly as it is spelled."""
 
 
 def _roles(model: Model) -> dict[str, str]:
-    """Return the special token of each role, as far as the model has one for it."""
+    """Return the special token of each role for which the model has one."""
     found = {
         role: next((name for name in names if name in model.special_tokens), None)
         for role, names in _ROLES.items()
@@ -307,19 +308,19 @@ def _roles(model: Model) -> dict[str, str]:
 _PRINTABLE = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
 _OTHERS = [value for value in range(256) if value not in _PRINTABLE]
 _BYTES = {
-    **dict.fromkeys(_OTHERS, "\uffff"),  # no spelling of any byte
+    **dict.fromkeys(_OTHERS, "\uffff"),  # not the spelling of any byte
     **{0x100 + index: chr(value) for index, value in enumerate(_OTHERS)},
 }
 
 
 def token_bytes(spelling: str, *, name: str) -> bytes:
-    r"""Return the bytes of a token.
+    r"""Return the bytes of a token by its spelling.
 
     >>> token_bytes("Ġthe", name="f")
     b' the'
 
     Raises:
-        TokenizerError: A character spells no byte.
+        TokenizerError: A character is not the spelling of a byte.
     """
     try:
         return _encoded(spelling)
@@ -331,7 +332,7 @@ def token_bytes(spelling: str, *, name: str) -> bytes:
 
 
 def spelled_bytes(text: str) -> bytes | None:
-    r"""Return the bytes that a text spells; None if it spells none.
+    r"""Return the bytes that a text spells, or None if a character is not the spelling of a byte.
 
     >>> spelled_bytes("Ġ<|>"), spelled_bytes("<a b>")
     (b' <|>', None)

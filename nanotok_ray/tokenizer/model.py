@@ -1,7 +1,7 @@
-"""What a tokenizer is, as a value: pattern, merges and special tokens.
+"""A tokenizer as a value: pattern, merges and special tokens.
 
-Ids 0..255 are the bytes, in order or as another tokenizer numbers them, 256 + k is merge k, special
-tokens have the ids above. A model is checked when it is made.
+Ids 0..255 are the bytes, in order or in the numbering of another tokenizer; id 256 + k is the
+token of merge k; special tokens have higher ids. The constructor checks the model.
 """
 
 import re
@@ -18,11 +18,11 @@ from nanotok_ray.errors import TokenizerError
 
 NUM_BYTES = 256
 IN_ORDER = bytes(range(NUM_BYTES))
-"""The bytes of ids 0..255 in all that is learned here."""
+"""The bytes of ids 0..255 of every tokenizer that is learned here."""
 MAX_ID = 2**31 - 1
-"""Foreign formats hold ids as int32."""
+"""The highest id: other formats store ids as int32."""
 MAX_VOCABULARY_BYTES = 2**28
-"""Bytes of all tokens together: merges that double each other reach any length in a few lines."""
+"""Limit of the bytes of all tokens together; merges that double each other grow exponentially."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -35,19 +35,19 @@ class Model:
     (258, b'ab')
 
     Raises:
-        TokenizerError: A merge or a special token is impossible; the message says which and why.
+        TokenizerError: A merge or a special token is invalid; the message names it and the reason.
     """
 
     pattern: str
     """The regular expression that cuts texts into spans."""
     unicode_version: str
-    """Version of the Unicode tables behind the pattern."""
+    """Version of the Unicode tables that define the classes of the pattern."""
     merges: tuple[tuple[int, int], ...]
     """The pair of each merge, in order of priority."""
     special_tokens: Mapping[str, int] = field(hash=False)
-    """Id of each special token by name, in order of ids."""
+    """Id of each special token by name, in the order of ids."""
     byte_order: bytes = field(default=IN_ORDER)
-    """The bytes of ids 0..255: a tokenizer from elsewhere may number them in another way."""
+    """The bytes of ids 0..255; tokenizers of other tools can number them differently."""
     tokens: tuple[bytes, ...] = field(init=False, compare=False)
     """The bytes of every id that is not a special token."""
 
@@ -74,7 +74,7 @@ class Model:
 
     @property
     def id_dtype(self) -> np.dtype[np.uint16] | np.dtype[np.uint32]:
-        """The narrowest of uint16 and uint32 that holds every id, special tokens included."""
+        """The narrower of uint16 and uint32 that holds every id, special tokens included."""
         return np.dtype(np.uint16) if self.num_ids <= 2**16 else np.dtype(np.uint32)
 
     @property
@@ -84,23 +84,23 @@ class Model:
 
     @property
     def merge_array(self) -> NDArray[np.uint32]:
-        """The merges as the core takes them, of shape (m, 2)."""
+        """The merges in the form that the core accepts, of shape (m, 2)."""
         return np.array(self.merges, dtype=np.uint32).reshape(len(self.merges), 2)
 
     @property
     def core_byte_order(self) -> bytes | None:
-        """The byte order as the core takes it: None if ids 0..255 are the bytes in order."""
+        """The byte order as the core accepts it: None if ids 0..255 are the bytes in order."""
         return None if self.byte_order == IN_ORDER else self.byte_order
 
     @property
     def num_unused_ids(self) -> int:
-        """How many ids below the highest stand for nothing."""
+        """The number of ids below the highest that have no token."""
         return self.num_ids - len(self.tokens) - len(self.special_tokens)
 
     def truncated(self, vocab_size: int) -> "Model":
-        r"""Return the model of the first merges; special tokens keep their order and follow them.
+        r"""Return the model of the first merges, followed by the special tokens in the same order.
 
-        It is the one that learning to this size would have given.
+        The result equals the model that learning with this vocabulary size returns.
 
         >>> model = Model(pattern=r"\w+", unicode_version="16.0.0", merges=((97, 98), (256, 99)),
         ...               special_tokens={"<|bos|>": 258})
@@ -109,8 +109,8 @@ class Model:
         (((97, 98),), {'<|bos|>': 257})
 
         Raises:
-            TokenizerError: It is larger than the model, or there is no room for 256 bytes and the
-                special tokens.
+            TokenizerError: The size exceeds that of the model, or is too small for 256 bytes and
+                the special tokens.
         """
         smallest = NUM_BYTES + len(self.special_tokens)
         largest = smallest + len(self.merges)
@@ -130,9 +130,9 @@ class Model:
         )
 
     def extended(self, names: Sequence[str]) -> "Model":
-        r"""Return the model with more special tokens; no id moves.
+        r"""Return the model with more special tokens; existing ids stay the same.
 
-        Names that it lacks get the ids after the last, in their order.
+        Names that the model lacks receive the ids after the last one, in the order of `names`.
 
         >>> model = Model(pattern=r"\w+", unicode_version="16.0.0", merges=(),
         ...               special_tokens={"<|bos|>": 256})
@@ -140,7 +140,7 @@ class Model:
         {'<|bos|>': 256, '<image>': 257}
 
         Raises:
-            TokenizerError: `names` is one string, or holds a name that no special token can have.
+            TokenizerError: `names` is a single string, or contains an invalid name.
         """
         if isinstance(names, str):
             raise TokenizerError(f"names is one name, {names!r}: put it into a list")
@@ -151,7 +151,7 @@ class Model:
         return replace(self, special_tokens={**self.special_tokens, **added})
 
     def without(self, names: Collection[str]) -> "Model":
-        """Return the model without special tokens of these names; no id moves."""
+        """Return the model without the special tokens of these names; other ids stay the same."""
         remaining = {
             name: number for name, number in self.special_tokens.items() if name not in names
         }
@@ -162,16 +162,16 @@ class Model:
         return self.tokens[number]
 
     def token_lengths(self) -> NDArray[np.int32]:
-        """Return the number of bytes of each id; 0 for special tokens."""
+        """Return the number of bytes of each id, as int32; 0 for special tokens."""
         lengths = np.zeros(self.num_ids, dtype=np.int32)
         lengths[: len(self.tokens)] = [len(token) for token in self.tokens]
         return lengths
 
     def ranks(self) -> dict[bytes, int]:
-        """Return the id of each token by its bytes, as foreign formats hold merges.
+        """Return the id of each token by its bytes, the form in which other formats store merges.
 
         Raises:
-            TokenizerError: Two ids stand for the same bytes.
+            TokenizerError: Two ids have the same bytes.
         """
         for first, number in self.duplicates():
             raise TokenizerError(
@@ -181,7 +181,7 @@ class Model:
         return {token: number for number, token in enumerate(self.tokens)}
 
     def duplicates(self) -> list[tuple[int, int]]:
-        """Return (lowest id, other id) wherever two ids stand for the same bytes; never if learned.
+        """Return (lowest id, other id) for ids with the same bytes; a learned model has none.
 
         >>> model = Model(pattern="a", unicode_version="16.0.0", special_tokens={},
         ...               merges=((97, 98), (98, 99), (256, 99), (97, 257)))
@@ -249,13 +249,13 @@ def _tokens(merges: Sequence[tuple[int, int]], byte_order: bytes) -> tuple[bytes
 
 
 def number_special_tokens(names: Sequence[str], *, num_merges: int) -> dict[str, int]:
-    """Return special tokens the ids that follow the last merge.
+    """Return the id of each special token: the ids that follow the last merge.
 
     >>> number_special_tokens(["<|bos|>", "<|end|>"], num_merges=3)
     {'<|bos|>': 259, '<|end|>': 260}
 
     Raises:
-        TokenizerError: A name comes twice.
+        TokenizerError: A name occurs twice.
     """
     numbers: Iterator[int] = iter(range(NUM_BYTES + num_merges, MAX_ID + 1))
     numbered = dict(zip(names, numbers, strict=False))
@@ -268,10 +268,10 @@ def number_special_tokens(names: Sequence[str], *, num_merges: int) -> dict[str,
 def make_model(
     merges: Iterable[Sequence[int]], *, pattern: str, special_tokens: Sequence[str]
 ) -> Model:
-    """Build a model of learned merges and the names of special tokens.
+    """Return the model of learned merges and the names of special tokens.
 
     Raises:
-        TokenizerError: A merge or a special token is impossible.
+        TokenizerError: A merge or a special token is invalid.
     """
     pairs = tuple((int(left), int(right)) for left, right in merges)
     return Model(

@@ -23,7 +23,7 @@ Value = str | bytes | int | Mapping[str, "Value"] | Mapping[bytes, "Value"]
 
 
 def pickle_instance(module: str, name: str, *, state: Mapping[str, Value]) -> bytes:
-    """Pickle an instance of the class `module.name` that carries `state`."""
+    """Return the pickle of an instance of the class `module.name` with the attributes `state`."""
     writer = _Writer()
     writer.save(module)
     writer.save(name)
@@ -36,10 +36,10 @@ def pickle_instance(module: str, name: str, *, state: Mapping[str, Value]) -> by
 
 
 def is_pickled_instance(data: bytes, module: str, name: str, *, state: Mapping[str, Value]) -> bool:
-    """Return whether `data` has the opcodes of `pickle_instance`, wherever its frames end.
+    """Return whether `data` has the opcodes of `pickle_instance`, with any division into frames.
 
-    The C pickler writes those of the state, which takes a tenth of the time. Other opcodes that
-    make the same instance are not recognised.
+    The comparison uses the C pickler for the state, which takes a tenth of the time. Other opcodes
+    that make the same instance are not recognised.
     """
     names = b"".join(
         pickle.SHORT_BINUNICODE + bytes([len(text)]) + text.encode() + pickle.MEMOIZE
@@ -51,7 +51,7 @@ def is_pickled_instance(data: bytes, module: str, name: str, *, state: Mapping[s
 
 
 def _without_frames(data: bytes) -> bytes:
-    """Return the opcodes behind PROTO, without the heads of the frames up to a first gap."""
+    """Return the opcodes after PROTO, without the frame headers before the first gap."""
     head = len(pickle.FRAME) + struct.calcsize("<Q")
     parts, start = [], len(pickle.PROTO) + 1
     while data.startswith(pickle.FRAME, start) and len(data) >= start + head:
@@ -62,18 +62,18 @@ def _without_frames(data: bytes) -> bytes:
 
 
 class _Writer:
-    """Opcodes so far, cut into frames as CPython cuts them."""
+    """The opcodes written so far, divided into frames as CPython divides them."""
 
     def __init__(self) -> None:
         self._done = [pickle.PROTO + bytes([4])]
         self._frame = bytearray()
 
     def write(self, opcodes: bytes) -> None:
-        """Add to the frame."""
+        """Append opcodes to the current frame."""
         self._frame += opcodes
 
     def commit(self) -> None:
-        """End the frame if it is long enough; called before every value."""
+        """End the frame if it has reached FRAME_BYTES; called before every value."""
         if len(self._frame) >= FRAME_BYTES:
             self._end_frame()
 
@@ -91,7 +91,7 @@ class _Writer:
             self._save_items(list(value.items()))
 
     def finish(self) -> bytes:
-        """End the last frame and return everything."""
+        """End the last frame and return all bytes."""
         self._end_frame()
         return b"".join(self._done)
 
@@ -100,7 +100,7 @@ class _Writer:
             self._save_pairs(items)
             self.write(pickle.SETITEM)
         elif items:
-            # After a full last batch CPython writes an empty one.
+            # CPython writes an empty batch after a full last batch.
             for start in range(0, len(items) + 1, BATCH_ITEMS):
                 self.write(pickle.MARK)
                 self._save_pairs(items[start : start + BATCH_ITEMS])
@@ -114,7 +114,7 @@ class _Writer:
     def _save_string(self, data: bytes, short: bytes, long: bytes) -> None:
         size = len(data)
         header = short + bytes([size]) if size < SHORT_BYTES else long + struct.pack("<I", size)
-        if size >= FRAME_BYTES:  # stands between frames
+        if size >= FRAME_BYTES:  # written between frames
             self._end_frame()
             self._done.append(header + data)
         else:
@@ -122,7 +122,7 @@ class _Writer:
         self.write(pickle.MEMOIZE)
 
     def _end_frame(self) -> None:
-        if len(self._frame) >= struct.calcsize("<I"):  # CPython frames nothing shorter
+        if len(self._frame) >= struct.calcsize("<I"):  # CPython writes shorter data without a frame
             self._done.append(pickle.FRAME + struct.pack("<Q", len(self._frame)))
         self._done.append(bytes(self._frame))
         self._frame.clear()
@@ -143,22 +143,22 @@ _CLASS: Final = ("tiktoken.core", "Encoding")
 _DATE = (1980, 1, 1, 0, 0, 0)
 _LOCAL_HEADER_BYTES = 30
 _ALIGNMENT = 64
-"""torch maps the storage into memory at multiples of this."""
+"""torch maps the storage into memory at multiples of this number of bytes."""
 
 
 def to_pickle(model: Model) -> bytes:
-    """Return tokenizer.pkl.
+    """Return the bytes of tokenizer.pkl.
 
     Raises:
-        TokenizerError: Two ids stand for the same bytes.
+        TokenizerError: Two ids have the same bytes.
     """
     return pickle_instance(*_CLASS, state=_state(model, model.ranks()))
 
 
 def is_pickle_of(data: bytes, model: Model) -> bool:
-    """Return whether `data` is tokenizer.pkl of this model, as it is written here and by nanochat.
+    """Return whether `data` is a tokenizer.pkl of this model, written here or by nanochat.
 
-    A pickle that says the same in other words is not recognised. Nothing of it is read.
+    An equal pickle with other opcodes is not recognised. The data is never unpickled.
     """
     ranks = {token: number for number, token in enumerate(model.tokens)}
     return is_pickled_instance(data, *_CLASS, state=_state(model, ranks))
@@ -174,12 +174,12 @@ def _state(model: Model, ranks: Mapping[bytes, int]) -> dict[str, Value]:
 
 
 def to_token_bytes(model: Model) -> bytes:
-    """Return token_bytes.pt."""
+    """Return the bytes of token_bytes.pt."""
     return save_tensor(model.token_lengths())
 
 
 def save_tensor(values: NDArray[np.int32]) -> bytes:
-    """Return the file of a 1-D int32 tensor, as `torch.load` reads it."""
+    """Return the file of a one-dimensional int32 tensor in the format of `torch.load`."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         _add(archive, "archive/data.pkl", _tensor_pickle(len(values)))
@@ -201,7 +201,7 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes, *, align: bool = Fals
 
 
 def _tensor_pickle(size: int) -> bytes:
-    """Return the call that rebuilds the tensor: its storage is the entry data/0.
+    """Return the pickled call that rebuilds the tensor; its storage is the entry data/0.
 
     torch._utils._rebuild_tensor_v2(storage 0, 0, (size,), (1,), False, OrderedDict())
     """

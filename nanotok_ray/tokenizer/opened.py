@@ -1,4 +1,4 @@
-"""Opening a tokenizer by its path or URL, or by a worker's arguments."""
+"""Opens a tokenizer by its path or URL, or by the arguments of a worker."""
 
 import os
 import re
@@ -32,18 +32,20 @@ def open_tokenizer(
 
     Args:
         spec: a folder with tokenizer.txt, tokenizer.json or tokenizer.pkl, of which the first that
-            is there is read; or the output of a job, which has that folder as `tokenizer`; or a
-            file that ends in .txt, .json, .pkl or .tiktoken, the latter also with its pattern, as
-            ranks.tiktoken:gpt4; or, where there is no such file or folder, the name of an encoding
-            of tiktoken, as "cl100k_base" or "gpt2", which tiktoken reads from its cache,
-            $TIKTOKEN_CACHE_DIR, or downloads.
-        pattern: of a .tiktoken file: a name of `nanotok_ray.counts.patterns.PATTERNS`, or an
-            expression.
-        special_tokens: of a .tiktoken file: their ids; names alone get the ids after the last rank.
+            exists is read; or the output of a job, which has such a folder named `tokenizer`; or a
+            file that ends in .txt, .json, .pkl or .tiktoken, the latter optionally with its
+            pattern, as in ranks.tiktoken:gpt4; or, if no such file or folder exists, the name of
+            an encoding of tiktoken, such as "cl100k_base" or "gpt2", which tiktoken reads from its
+            cache, $TIKTOKEN_CACHE_DIR, or downloads.
+        pattern: for a .tiktoken file: a name of `nanotok_ray.counts.patterns.PATTERNS`, or a
+            regular expression.
+        special_tokens: for a .tiktoken file: the id of each special token; names alone receive the
+            ids after the last rank.
 
     Raises:
-        TokenizerError: There is none, or it is damaged, or not byte-level BPE, or lacks a pattern,
-            or has its own, or cannot be downloaded; the message says what to do.
+        TokenizerError: The tokenizer does not exist, is damaged, is not byte-level BPE, lacks a
+            pattern, has a pattern of its own, or cannot be downloaded; the message names the next
+            step.
         PatternError: The pattern is unknown or cannot be compiled here.
     """
     if isinstance(spec, str) and is_tiktoken_name(spec):
@@ -68,7 +70,7 @@ def open_tokenizer(
 
 
 def is_file(spec: str) -> bool:
-    """Return whether `open_tokenizer` reads a file by itself, and not a folder.
+    """Return whether `open_tokenizer` reads `spec` as a single file rather than a folder.
 
     >>> is_file("a/tokenizer.json"), is_file("ranks.tiktoken:gpt4"), is_file("s3://bucket/v1.5")
     (True, True, False)
@@ -80,7 +82,7 @@ def is_file(spec: str) -> bool:
 
 
 def is_tiktoken_name(spec: str) -> bool:
-    """Return whether it is the name of an encoding of tiktoken, and no file or folder is there.
+    """Return whether `spec` names an encoding of tiktoken, and no file or folder.
 
     >>> is_tiktoken_name("cl100k_base"), is_tiktoken_name("a/cl100k_base")
     (True, False)
@@ -96,14 +98,14 @@ def _tiktoken_encoding(name: str) -> Tokenizer:
     """Return an encoding of tiktoken.
 
     Raises:
-        TokenizerError: tiktoken has not got its files and cannot download them, or it cannot be
-            held here.
+        TokenizerError: tiktoken neither has the files of the encoding nor can download them, or
+            the encoding cannot be converted to a `Tokenizer`.
     """
     import tiktoken  # noqa: PLC0415 - 0.1 s, and not every user needs it
 
     try:
         encoding = tiktoken.get_encoding(name)
-    except Exception as error:  # of requests, of the file system, or what a plugin raises
+    except Exception as error:  # raised by requests, by the file system or by a plugin
         folder = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
         raise TokenizerError(
             f"tiktoken does not have the files of {name!r} in its cache "
@@ -116,7 +118,7 @@ def _tiktoken_encoding(name: str) -> Tokenizer:
 
 
 def path_and_pattern(spec: str) -> tuple[str, str | None]:
-    """Take FILE.tiktoken:PATTERN apart.
+    """Return the path and the pattern of FILE.tiktoken:PATTERN.
 
     >>> path_and_pattern("a/ranks.tiktoken:gpt4"), path_and_pattern("s3://bucket/folder")
     (('a/ranks.tiktoken', 'gpt4'), ('s3://bucket/folder', None))
@@ -158,10 +160,10 @@ def _bytes_of(path: str) -> bytes:
 
 @lru_cache(maxsize=2)
 def expected_tokenizer(url: str, sha256: str) -> Tokenizer:
-    """Load the tokenizer of a folder, which has this sha256.
+    """Load the tokenizer of a folder and check that it has this sha256.
 
     Raises:
-        CorruptOutputError: the folder holds another one.
+        CorruptOutputError: The folder holds another tokenizer.
     """
     tokenizer = written_tokenizer(url)
     if tokenizer.sha256 != sha256:
@@ -173,11 +175,11 @@ def expected_tokenizer(url: str, sha256: str) -> Tokenizer:
 
 
 def written_tokenizer(folder: str) -> Tokenizer:
-    """Load what a job wrote; its other files are not compared with the one that is read.
+    """Load a tokenizer that a job wrote, without comparing its other files.
 
     Raises:
-        CorruptOutputError: its readable file is missing.
-        TokenizerError: as `Tokenizer.load`.
+        CorruptOutputError: The readable file is missing.
+        TokenizerError: As for `Tokenizer.load`.
     """
     there = Folder(folder)
     if not there.exists(READABLE_NAME):

@@ -1,6 +1,6 @@
-"""Where a tokenizer is written: a folder of all its files, or one of them by itself.
+"""Output of a tokenizer: a folder with all of its files, or a single file.
 
-The name of the path or URL decides which of them.
+The name of the path or URL selects the kind of file.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ _WRITERS: Final[dict[str, Callable[[Model], bytes]]] = {
 }
 _FORMER_WRITERS: Final = {".json": to_former_huggingface_file}
 _NAMES_OF_FILES = (*_WRITERS, ".pkl")
-"""What the name of a folder hardly ends in."""
+"""Suffixes of files; a folder is not expected to end in one."""
 _BESIDE_HUGGING_FACE: Final = (
     *("added_tokens.json", "chat_template.jinja", "merges.txt", "special_tokens_map.json"),
     "vocab.json",
@@ -49,17 +49,17 @@ _ONLY_IN_FOLDERS = (".pkl", ".pt", ".bin", ".model", ".toml", ".parquet", ".json
 OR_FORCE: Final = "name another --output, or overwrite it with --force"
 
 WITHOUT_SPECIAL_TOKENS: Final = ".tiktoken"
-"""The suffix of the file that has no place for them."""
+"""The suffix of the file that cannot hold special tokens."""
 
 
 def file_suffix(output: str) -> str | None:
-    """Return the suffix of an output that is one file; None: it is a folder.
+    """Return the suffix of an output that is a single file, or None if it is a folder.
 
     >>> file_suffix("a/b.tiktoken"), file_suffix("s3://bucket/tokenizer-v1.5")
     ('.tiktoken', None)
 
     Raises:
-        TokenizerError: It is the name of a file that is not written by itself.
+        TokenizerError: The name is that of a file that cannot be written alone.
     """
     for suffix in _ONLY_IN_FOLDERS:
         if output.endswith(suffix):
@@ -71,7 +71,7 @@ def file_suffix(output: str) -> str | None:
 
 
 def sized_output(output: str, size: int) -> str:
-    """Return the name of the output for a smaller size.
+    """Return the name of the output of a smaller vocabulary size.
 
     >>> sized_output("a/b.tiktoken", 8192), sized_output("a/b/", 8192)
     ('a/b-8192.tiktoken', 'a/b-8192')
@@ -81,16 +81,16 @@ def sized_output(output: str, size: int) -> str:
 
 
 def files_there(output: str) -> list[str]:
-    """Return the names of a tokenizer's files that are there already, whatever they hold."""
+    """Return the names of a tokenizer's files that exist already, whatever their content."""
     folder, names = _folder_and_names(output)
     return [name for name in names if folder.exists(name)]
 
 
 def files_of_others(model: Model, output: str) -> list[str]:
-    """Return the names of those that are there and are not what is to be written.
+    """Return the names of existing files that differ from those that would be written.
 
     Raises:
-        TokenizerError: The file, or one of the folder, cannot hold this model.
+        TokenizerError: The file, or a file of the folder, cannot hold this model.
     """
     folder, names = _folder_and_names(output)
     suffix = file_suffix(output)
@@ -107,10 +107,10 @@ def files_of_others(model: Model, output: str) -> list[str]:
 
 
 def check_free(model: Model, output: str, *, advice: str = "name another --output") -> None:
-    """Check that nothing but this very tokenizer is there.
+    """Check that the output is empty or holds the same tokenizer.
 
     Raises:
-        TokenizerError: Something is, or it cannot hold this model.
+        TokenizerError: The output holds something else, or cannot hold this model.
     """
     others = files_of_others(model, output)
     if others:
@@ -121,11 +121,11 @@ def check_free(model: Model, output: str, *, advice: str = "name another --outpu
 
 
 def check_folder(model: Model, folder: str, *, overwrite: bool) -> bool:
-    """Check that all files of a tokenizer may be written; return whether another is replaced.
+    """Check that a tokenizer can be written to a folder; return whether it replaces another one.
 
     Raises:
-        TokenizerError: It is the name of a file; or, unless `overwrite`, another tokenizer or
-            something else is there.
+        TokenizerError: The path is a file; or, without `overwrite`, the folder holds another
+            tokenizer or unknown files.
     """
     if folder.endswith(_NAMES_OF_FILES) and not (Path(folder).is_dir() or has_files(folder)):
         suffix = Path(folder).suffix
@@ -143,9 +143,9 @@ def check_folder(model: Model, folder: str, *, overwrite: bool) -> bool:
 
 
 def remove_foreign_files(folder: str) -> None:
-    """Remove the files of a tokenizer of Hugging Face that it reads beside tokenizer.json.
+    """Remove the files that Hugging Face reads beside tokenizer.json.
 
-    They were those of the tokenizer that was replaced, and say other special tokens than it has.
+    They belong to the tokenizer that was replaced, and name its special tokens.
     """
     there = Folder(folder)
     for name in _BESIDE_HUGGING_FACE:
@@ -158,7 +158,7 @@ def _differing_in(model: Model, folder: str) -> list[str]:
 
 
 def _describe_folder(folder: str) -> str:
-    """Return what a folder holds, for a message."""
+    """Return a description of the content of a folder for a message."""
     try:
         there = load_model(folder)
     except TokenizerError:
@@ -167,11 +167,11 @@ def _describe_folder(folder: str) -> str:
 
 
 def write_new(model: Model, output: str) -> None:
-    """Write the folder or the one file, unless another tokenizer is there.
+    """Write the folder or the single file, unless it holds another tokenizer.
 
     Raises:
-        TokenizerError: One is, or it cannot hold this model.
-        OSError: It cannot be written.
+        TokenizerError: The output holds another tokenizer, or cannot hold this model.
+        OSError: A file cannot be written.
     """
     check_free(model, output)
     if file_suffix(output) is None:
@@ -181,11 +181,11 @@ def write_new(model: Model, output: str) -> None:
 
 
 def write_file(model: Model, output: str) -> None:
-    """Write the one file, whole or not at all.
+    """Write a single file atomically.
 
     Raises:
-        TokenizerError: It cannot hold this model.
-        OSError: It cannot be written.
+        TokenizerError: The file cannot hold this model.
+        OSError: The file cannot be written.
     """
     suffix = file_suffix(output)
     assert suffix is not None, "a folder is written by save_model"
@@ -194,7 +194,7 @@ def write_file(model: Model, output: str) -> None:
 
 
 def _folder_and_names(output: str) -> tuple[Folder, tuple[str, ...]]:
-    """Return the folder and the names in it."""
+    """Return the folder of an output and the names of its files."""
     if file_suffix(output) is None:
         return Folder(output), FILE_NAMES
     parent, slash, name = output.rpartition("/")

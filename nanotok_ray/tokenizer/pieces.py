@@ -1,4 +1,4 @@
-"""Special tokens that are spelled out in a text, by tiktoken's rules, and offsets of ids."""
+"""Special tokens that a text spells, by tiktoken's rules, and the offsets of ids in a text."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -11,24 +11,24 @@ from numpy.typing import NDArray
 from nanotok_ray.errors import TokenizerError
 
 Special = Literal["all"] | Collection[str]
-"""Names of special tokens, or all that the tokenizer has."""
+"""Names of special tokens, or "all" for all special tokens of the tokenizer."""
 
 Piece = tuple[str, bool]
-"""A part of a text, and whether it is the name of a special token that is taken as the token."""
+"""A part of a text, and whether it is the name of a special token that becomes its id."""
 
 
 class EncodedText(NamedTuple):
-    """The ids of a text and where in the text the bytes of each of them are."""
+    """The ids of a text, and the position of each id in the text."""
 
     ids: list[int]
     byte_offsets: list[tuple[int, int]]
-    """Begin and end of each id in the UTF-8 bytes of the text."""
+    """Begin and end of each id in the UTF-8 encoding of the text, in bytes."""
     char_offsets: list[tuple[int, int]]
-    """The characters that have bytes of each id; one character may be of several ids."""
+    """Begin and end of each id in characters; ids that share a character overlap."""
 
 
 class SpecialRules:
-    """Which special tokens of a tokenizer are taken as tokens where a text spells them.
+    """The special tokens that a text can spell, and those that it must not spell.
 
     >>> rules = SpecialRules({"<|bos|>": 256, "<|end|>": 257}, allowed={"<|bos|>"}, disallowed=())
     >>> list(rules.pieces("a<|bos|><|end|>"))
@@ -42,10 +42,10 @@ class SpecialRules:
         allowed: Special | None,
         disallowed: Special | None,
     ) -> None:
-        """Resolve the names; None for both takes every name as text.
+        """Resolve the names; None for both treats every name as text.
 
         Raises:
-            TokenizerError: One of them is a name and not a set of names.
+            TokenizerError: An argument is a name rather than a set of names.
         """
         for name, value in (("allowed_special", allowed), ("disallowed_special", disallowed)):
             if isinstance(value, str) and value != "all":
@@ -61,9 +61,9 @@ class SpecialRules:
             self._disallowed = frozenset(disallowed or ())
 
     def pieces(self, text: str) -> Iterator[Piece]:
-        """Yield the parts of a text, those between special tokens and those.
+        """Yield the parts of a text: the names of special tokens, and the text between them.
 
-        Where the name of one special token begins that of another, the longest is taken.
+        If the name of one special token begins with that of another, the longest match is used.
 
         Raises:
             TokenizerError: The text spells a special token that is disallowed.
@@ -91,7 +91,7 @@ def _finder(names: frozenset[str]) -> re.Pattern[str]:
 
 
 def offsets_in(data: bytes, lengths: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return begin and end of stretches of UTF-8 of these lengths, in bytes and in characters.
+    """Return begin and end of parts of a UTF-8 text of these lengths, in bytes and characters.
 
     >>> for offsets in offsets_in("aé!".encode(), [2, 1, 1]):
     ...     print(offsets.tolist())

@@ -1,4 +1,4 @@
-"""The readable tokenizer file, all of a tokenizer as lines of ASCII, and the `.tiktoken` file."""
+"""The readable tokenizer file, which holds a tokenizer as lines of ASCII; the `.tiktoken` file."""
 
 import base64
 import hashlib
@@ -11,11 +11,11 @@ FIRST_LINE = "nanotok-tokenizer 1"
 FIRST_LINE_WITH_BYTES = "nanotok-tokenizer 2"
 
 MAX_READABLE_BYTES = 64 << 20
-"""About five million merges; a file is held with all its lines while it is read."""
+"""Enough for about five million merges; a reader holds all lines of the file in memory."""
 
 
 def to_readable(model: Model) -> bytes:
-    """Return the file of a model."""
+    """Return the readable file of a model."""
     in_order = model.byte_order == IN_ORDER
     lines = [
         FIRST_LINE if in_order else FIRST_LINE_WITH_BYTES,
@@ -31,15 +31,15 @@ def to_readable(model: Model) -> bytes:
 
 
 def sha256_of(model: Model) -> str:
-    """Return the name of a tokenizer: sha256 of its readable file, in hex."""
+    """Return the sha256 of the readable file of a model, in hex; it identifies the tokenizer."""
     return hashlib.sha256(to_readable(model)).hexdigest()
 
 
 def from_readable(data: bytes, *, name: str) -> Model:
-    """Read a file back; only the very bytes that `to_readable` returns are accepted.
+    """Read a readable file; only the exact bytes that `to_readable` returns are accepted.
 
     Raises:
-        TokenizerError: They are not; the message names the file and the line.
+        TokenizerError: The bytes differ; the message names the file and the line.
     """
     lines = _Lines(data, name=name)
     first_line = lines.next()
@@ -73,7 +73,7 @@ def from_readable(data: bytes, *, name: str) -> Model:
 
 
 class _Lines:
-    """The lines of a file, and where reading is, for the messages."""
+    """The lines of a file, and the current position for messages."""
 
     def __init__(self, data: bytes, *, name: str) -> None:
         self._data = data
@@ -92,27 +92,27 @@ class _Lines:
             raise self._error("not ASCII") from error
 
     def value_of(self, key: str) -> str:
-        """Read a line of the form `key value`."""
+        """Return the value of the next line, which must have the form `key value`."""
         found, _, value = self.next().partition(" ")
         if found != key or not value:
             raise self._error(f"expected '{key} ...', found {found[:80]!r}")
         return value
 
     def number(self, text: str) -> int:
-        """Read a number in the current line."""
+        """Parse a number of the current line."""
         if not (text.isdecimal() and len(text) <= len(str(2**32))):
             raise self._error(f"expected a number, found {text[:80]!r}")
         return int(text)
 
     def hexadecimal(self, text: str) -> bytes:
-        """Read bytes in the current line."""
+        """Parse bytes in hexadecimal of the current line."""
         try:
             return bytes.fromhex(text)
         except ValueError as error:
             raise self._error(f"expected hexadecimal digits, found {text[:80]!r}") from error
 
     def text(self, text: str) -> str:
-        """Read a JSON string in the current line."""
+        """Parse a JSON string of the current line."""
         try:
             value = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -122,7 +122,7 @@ class _Lines:
         return value
 
     def check_same(self, canonical: bytes) -> None:
-        """Refuse a file that says the same in other bytes: its sha256 would not name it."""
+        """Refuse an equivalent file of other bytes: its sha256 would be a different one."""
         if self._data == canonical:
             return
         wanted = canonical.split(b"\n")
@@ -140,10 +140,10 @@ class _Lines:
 
 
 def to_tiktoken_file(model: Model) -> bytes:
-    """Return the file.
+    """Return the bytes of the `.tiktoken` file.
 
     Raises:
-        TokenizerError: Two ids stand for the same bytes.
+        TokenizerError: Two ids have the same bytes.
     """
     ranks = model.ranks().items()
     return b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for token, rank in ranks)

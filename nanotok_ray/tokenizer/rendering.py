@@ -1,4 +1,4 @@
-"""What a tokenizer renders, and arrays of token ids."""
+"""Rendering of conversations and images with a tokenizer, and checks of arrays of ids."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,19 +22,19 @@ from nanotok_ray.tokenizer.chat_template import (
 )
 
 NANOCHAT_MAX_TOKENS = 2048
-"""Where nanochat cuts a conversation by default; jobs cut none."""
+"""The length to which nanochat truncates a conversation by default; jobs do not truncate."""
 
 _GREEN, _RED, _GRAY, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[90m", "\x1b[0m"
 
 ImageTokenCounts = Sequence[int] | None
-"""Tokens of each image; None: one each."""
+"""Number of tokens of each image; None: one for each image."""
 
 Positions = list[tuple[int, int]]
-"""Where each image begins and ends in the ids."""
+"""Begin and end of each image in the ids."""
 
 
 class _VisionSettings(TypedDict):
-    """What the segments of a vision document depend on beside its texts."""
+    """Settings of a vision document besides its texts."""
 
     counts: object
     image_token: str
@@ -43,7 +43,7 @@ class _VisionSettings(TypedDict):
 
 
 class Rendering(ABC):
-    """What is rendered with the ids of a tokenizer."""
+    """The methods of a tokenizer that render conversations and images."""
 
     @property
     @abstractmethod
@@ -60,7 +60,7 @@ class Rendering(ABC):
 
     @abstractmethod
     def batch_renderer(self, dialect: Dialect) -> BatchRenderer:
-        """Return what renders batches of documents."""
+        """Return a renderer of batches of documents."""
 
     @abstractmethod
     def decode(self, ids: Iterable[int]) -> str:
@@ -69,16 +69,17 @@ class Rendering(ABC):
     def render_conversation(
         self, conversation: chat.Conversation, max_tokens: int | None = NANOCHAT_MAX_TOKENS
     ) -> tuple[list[int], list[int]]:
-        """Return the ids of a conversation and their mask: 1 where the assistant learns.
+        """Return the ids of a conversation and their mask: 1 for ids that the assistant learns.
 
         Args:
             conversation: {"messages": [{"role": ..., "content": ...}, ...]}.
-            max_tokens: cut ids and mask to the first so many, without a warning, as nanochat does:
-                2,048 if it is not given. None cuts nothing, as jobs and `render_batch`.
+            max_tokens: the number of ids to which the result is truncated, without a warning, as
+                in nanochat; the default is 2,048. None does not truncate, like jobs and
+                `render_batch`.
 
         Raises:
-            ConversationError: It is not of that shape.
-            AssertionError, ValueError: Roles or contents are not as they must be, and how.
+            ConversationError: The conversation does not have this shape.
+            AssertionError, ValueError: A role or a content is invalid; the message names it.
             UnknownTokenError: The tokenizer lacks a special token of conversations.
         """
         with _conversation_errors(conversation):
@@ -87,13 +88,13 @@ class Rendering(ABC):
             )
 
     def render_for_completion(self, conversation: chat.Conversation) -> list[int]:
-        """Return the ids that ask for the last message, which must be the assistant's.
+        """Return the ids of a prompt for the last message, which must be the assistant's.
 
-        As in nanochat, of a longer conversation only the first 2,048 ids are there, before the
-        special token that asks; `apply_chat_template` cuts nothing.
+        As in nanochat, a longer conversation is truncated to 2,048 ids before the special token
+        that begins the answer is appended; `apply_chat_template` does not truncate.
 
         Raises:
-            ConversationError, AssertionError, ValueError, UnknownTokenError: As
+            ConversationError, AssertionError, ValueError, UnknownTokenError: As for
                 `render_conversation`.
         """
         with _conversation_errors(conversation):
@@ -116,21 +117,21 @@ class Rendering(ABC):
     ) -> Any:  # noqa: ANN401 - as Hugging Face's: text, ids or a dict of lists
         """Render messages with the signature and the results of Hugging Face's method.
 
-        The ids are those of `render_conversation`, whole, for which the template in
-        tokenizer_config.json stands: a text never becomes a special token, and each part of an
-        answer is encoded by itself, while Hugging Face encodes the joined text.
+        The ids are those of `render_conversation` without truncation; the template in
+        tokenizer_config.json describes the same rules. Text never becomes a special token, and
+        each part of an answer is encoded on its own, whereas Hugging Face encodes the joined text.
 
         Args:
             conversation: a list of messages, {"messages": [...]}, or a list of these.
-            add_generation_prompt: end with the token that asks for the assistant.
-            continue_final_message: leave out the end of the assistant's last message.
-            tokenize: return ids; False: the text, with special tokens by name.
-            truncation: cut to `max_length` ids.
-            max_length: how many ids, with `truncation`.
-            return_dict: return {"input_ids", "attention_mask"} and not the ids alone, as
-                transformers 5 does.
-            return_assistant_tokens_mask: also return "assistant_masks": 1 where the assistant
-                learns.
+            add_generation_prompt: append the token that begins the assistant's answer.
+            continue_final_message: omit the token that ends the assistant's last message.
+            tokenize: return ids; False: return the text, with special tokens by name.
+            truncation: truncate to `max_length` ids.
+            max_length: the limit of ids for `truncation`.
+            return_dict: return {"input_ids", "attention_mask"} instead of only the ids, like
+                transformers 5.
+            return_assistant_tokens_mask: also return "assistant_masks": 1 for ids that the
+                assistant learns.
             unsupported: other arguments of Hugging Face, which must be None or False.
 
         >>> from nanotok_ray.tokenizer import Tokenizer
@@ -143,8 +144,8 @@ class Rendering(ABC):
         'assistant_masks': [0, 0, 0, 0, 0, 1, 1]}
 
         Raises:
-            TokenizerError: An argument is not supported, or does not go with another.
-            ConversationError, AssertionError, ValueError, UnknownTokenError: As
+            TokenizerError: An argument is not supported, or contradicts another.
+            ConversationError, AssertionError, ValueError, UnknownTokenError: As for
                 `render_conversation`.
         """
         form = ChatTemplate(
@@ -190,10 +191,10 @@ class Rendering(ABC):
         *,
         num_threads: int = 1,
     ) -> RenderedBatch:
-        """Render many documents at once: ids, mask, offsets, images, and what was wrong with which.
+        """Render many documents: ids, mask, offsets, images, and the problems of documents.
 
-        `documents` are JSON, each what a line of a file holds; `dialect` is the name of one of
-        conversations, or says all of how they are read. Nothing is cut.
+        Each document is JSON, like a line of a file of conversations. `dialect` is the name of a
+        dialect of conversations, or a `Dialect` with its options. The result is not truncated.
 
         >>> from nanotok_ray.tokenizer import Tokenizer
         >>> tokenizer = Tokenizer.train_from_iterator([], vocab_size=265)
@@ -202,8 +203,8 @@ class Rendering(ABC):
         ([256, 257, 104, 105, 258], [0, 5, 5], {1: 'the conversation has no messages'})
 
         Raises:
-            TokenizerError: there is no such dialect.
-            TypeError: one of the documents is not a str, or not bytes as the first is.
+            TokenizerError: The dialect is unknown.
+            TypeError: A document is neither str nor bytes, or not of the type of the first one.
         """
         if isinstance(dialect, str):
             dialect = Dialect(kind="chat", name=dialect)
@@ -221,14 +222,15 @@ class Rendering(ABC):
         *,
         grounding: bool = False,
     ) -> tuple[list[int], Positions]:
-        """Return the ids of a text in which each `<image>` is an image, and where the images are.
+        """Return the ids of a text in which each `<image>` is an image, and the images' positions.
 
-        `<|assistant_end|>` at its very end is the special token; what else is spelled out stays
-        text, but for the names of `grounding`. All of it is learned from, except the images.
+        `<|assistant_end|>` at the very end is the special token; other names of special tokens
+        stay text, except those of `grounding`. All ids but those of the images are learned.
 
         Raises:
-            ValueError: The counts do not fit, an image is cut, or a special token is missing.
-            TypeError: `image_token_counts` is no list.
+            ValueError: The counts do not match the images, an image would be truncated, or a
+                special token is missing.
+            TypeError: `image_token_counts` is not a list.
         """
         _check_texts(text)
         settings = self._vision_settings(image_token_counts, grounding=grounding)
@@ -245,14 +247,15 @@ class Rendering(ABC):
         grounding: bool = False,
         train_prompt: bool = True,
     ) -> tuple[list[int], list[int], Positions]:
-        """Return the ids of a question about images and its answer, their mask, and the images.
+        """Return the ids of a question about images with its answer, their mask, and the images.
 
         An `<image>` in the response is text. The mask is 0 for images, and for the prompt unless
-        `train_prompt`.
+        `train_prompt` is set.
 
         Raises:
-            ValueError: The counts do not fit, an image is cut, or a special token is missing.
-            TypeError: `image_token_counts` is no list.
+            ValueError: The counts do not match the images, an image would be truncated, or a
+                special token is missing.
+            TypeError: `image_token_counts` is not a list.
         """
         _check_texts(prompt, response)
         segments = vision.prompt_segments(
@@ -272,12 +275,12 @@ class Rendering(ABC):
         *,
         grounding: bool = False,
     ) -> tuple[list[int], list[int], Positions]:
-        """Render as `render_conversation` does, with each `<image>` of the user as an image.
+        """Render as `render_conversation` does, with an image for each `<image>` of the user.
 
-        An int for `image_token_counts` is the number of every image.
+        An int for `image_token_counts` is the number of tokens of every image.
 
         Raises:
-            ConversationError, AssertionError, ValueError: It is malformed, and how; or, as
+            ConversationError, AssertionError, ValueError: The conversation is malformed; or as for
                 `render_vision`.
         """
         settings = self._vision_settings(image_token_counts, grounding=grounding)
@@ -291,7 +294,7 @@ class Rendering(ABC):
     def visualize_tokenization(
         self, ids: Sequence[int], mask: Sequence[int], with_token_id: bool = False
     ) -> str:
-        """Return ids as text for a terminal: green where the mask is 1, else red."""
+        """Return the text of ids for a terminal: green where the mask is 1, otherwise red."""
         parts = []
         for number, flag in zip(ids, mask, strict=False):
             colour = _GREEN if flag == 1 else _RED
@@ -324,10 +327,10 @@ class Rendering(ABC):
 
 @contextmanager
 def _conversation_errors(conversation: object) -> Iterator[None]:
-    """Word the bare errors of a malformed conversation.
+    """Replace the bare errors of a malformed conversation by one with a message.
 
     Raises:
-        ConversationError: Where a KeyError, an IndexError or a TypeError was raised.
+        ConversationError: A KeyError, an IndexError or a TypeError was raised.
     """
     try:
         yield
@@ -354,7 +357,7 @@ _OFFSET_TYPES = (np.dtype(np.int64),)
 
 
 def is_plain(ids: NDArray[Any]) -> TypeGuard[Ids]:
-    """Return whether ids are of one dimension, a width of ours, and without holes between them.
+    """Return whether ids are a contiguous one-dimensional array of uint16 or uint32.
 
     >>> is_plain(np.array([7, 8], np.uint16)), is_plain(np.array([7, 8], np.int64))
     (True, False)
@@ -364,14 +367,15 @@ def is_plain(ids: NDArray[Any]) -> TypeGuard[Ids]:
 
 
 def required(ids: Ids, offsets: Offsets) -> tuple[Ids, Offsets]:
-    """Return both as they are, copied only if they lie otherwise than the core reads them.
+    """Return both arrays in the memory layout that the core reads, copied only if necessary.
 
     >>> ids, offsets = required(np.arange(9, dtype=np.uint16)[::4], np.array([0, 3]))
     >>> ids.tolist(), is_plain(ids)
     ([0, 4, 8], True)
 
     Raises:
-        TypeError: One is no array of one dimension and of its types; the message says what it is.
+        TypeError: An argument is not a one-dimensional array of an accepted dtype; the message
+            names its type.
     """
     _check(ids, "ids", _ID_TYPES)
     _check(offsets, "offsets", _OFFSET_TYPES)

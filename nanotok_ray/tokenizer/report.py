@@ -1,4 +1,4 @@
-"""The training report: what was learned from what, every merge, and the result at each size."""
+"""The training report: the corpus, every merge, and the result at each vocabulary size."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -23,22 +23,23 @@ NO_PAIR_LEFT = "no pair left"
 BELOW_MIN_PAIR_COUNT = "below min_pair_count"
 
 FIRST_STEP = 1000
-"""Merges of the first row after the start; every row after it has twice as many."""
+"""Merges of the first row after the row of 0 merges; each following row has twice as many."""
 
 
 def size_curve(
     applied: Sequence[int], *, span_bytes: int, num_special_tokens: int
 ) -> list[dict[str, Any]]:
-    """Return a row for 0 merges, 1,000, 2,000, 4,000 and so on, and for all of them.
+    """Return a row for 0 merges, for 1,000, 2,000, 4,000 and so on, and for all merges.
 
     >>> rows = size_curve([3, 1], span_bytes=9, num_special_tokens=1)
     >>> [(row["merges"], row["vocab_size"], row["tokens"], row["bytes_per_token"]) for row in rows]
     [(0, 257, 9, 1.0), (2, 259, 5, 1.8)]
 
     Args:
-        applied: [m], how often each merge was applied.
-        span_bytes: bytes of all spans, each as often as it occurs: the tokens before any merge.
-        num_special_tokens: part of each vocabulary size.
+        applied: the number of applications of each merge, of shape (m,).
+        span_bytes: bytes of all occurrences of spans, which is the number of tokens before any
+            merge.
+        num_special_tokens: the number of special tokens, which each vocabulary size includes.
     """
     left = list(accumulate(applied, lambda tokens, fewer: tokens - fewer, initial=span_bytes))
     rows: list[dict[str, Any]] = []
@@ -79,34 +80,34 @@ _RULES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Learned:
-    """What the learner found."""
+    """The result of the learner."""
 
     merges: NDArray[np.uint32]
-    """[m, 2]: the pair of each merge, in order; merge k makes id 256 + k."""
+    """The pair of each merge, in order, of shape (m, 2); merge k makes id 256 + k."""
     counts: NDArray[np.uint64]
-    """[m]: how often the pair of each merge occurred when it was merged."""
+    """The count of the pair of each merge when it was merged, of shape (m,)."""
     applied: NDArray[np.uint64]
-    """[m]: how often each pair was merged; by so much the number of tokens fell."""
+    """How often each merge was applied, of shape (m,); each application removes one token."""
     stop_reason: str
     """Why learning ended."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Counted:
-    """What a tokenizer was learned from; None: not known."""
+    """Totals of the corpus of a tokenizer; None: unknown."""
 
     documents: int | None
-    """Documents in which they are; a conversation holds several texts."""
+    """Documents of the corpus; a conversation contains several texts."""
     texts: int | None
     """Texts that were counted."""
     text_bytes: int | None
-    """Bytes of these."""
+    """Bytes of the texts."""
     spans: int
-    """Spans in them."""
+    """Occurrences of spans in the texts."""
     distinct_spans: int
-    """How many different ones."""
+    """Number of different spans."""
     span_bytes: int
-    """Bytes of all spans, each as often as it occurs: the tokens before the first merge."""
+    """Bytes of all occurrences of spans, which is the number of tokens before the first merge."""
     gaps: int | None
     """Spans that the pattern did not match."""
     code_points: int | None = None
@@ -114,20 +115,22 @@ class Counted:
     quarantined: Mapping[str, int] = field(default_factory=dict)
     """Documents that could not be used, by reason."""
     sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """For each source its weight, and what was counted of it, without the weight."""
+    """For each source its weight, and its counts without the weight."""
     weight_unit: int = 1
-    """A count of weight 1 is so much in what was learned from: `span_bytes`, `count`, `applied`
-    and the curve's tokens; all else is without weights."""
+    """The number that an occurrence of weight 1 adds to weighted numbers.
+
+    Weighted are `span_bytes`, `count`, `applied` and the tokens of the curve.
+    """
     min_count: int = 1
-    """Spans that occur less often were left out."""
+    """Spans with a lower count were dropped."""
     dropped: Mapping[str, int] = field(default_factory=lambda: dict(NOTHING_DROPPED))
-    """What that left out: distinct spans, spans, and bytes of these."""
+    """Totals of the dropped spans: distinct spans, their occurrences, and the bytes of these."""
     skipped_slices: Sequence[str] = ()
-    """Slices that could not be counted and were left out, as the recipe allows."""
+    """Slices that could not be counted and were skipped, as the recipe allows."""
 
     @classmethod
     def of(cls, counts: "SpanCounts") -> "Self":
-        """Return what is known of counts without weights."""
+        """Return the totals of counts without weights."""
         from nanotok_ray.counts import SpanTotals  # noqa: PLC0415 - needs pyarrow
 
         _, _, offsets, numbers = counts.run()
@@ -143,14 +146,14 @@ class Counted:
 
     @property
     def has_weights(self) -> bool:
-        """Whether some source counts more than another."""
+        """Whether the sources have different weights."""
         return len({source["multiplier"] for source in self.sources.values()}) > 1
 
 
 def training_report(
     model: Model, settings: "TrainSettings", learned: Learned, counted: Counted
 ) -> dict[str, Any]:
-    r"""Build the report of a tokenizer from what the learner found.
+    r"""Return the report of a tokenizer from the result of the learner.
 
     >>> from nanotok_ray.tokenizer.train import TrainSettings
     >>> settings = TrainSettings(vocab_size=258, pattern=r"\w+", special_tokens=["<|bos|>"])
@@ -164,12 +167,12 @@ def training_report(
 
     Args:
         model: the tokenizer.
-        settings: what was asked for.
-        learned: the counts of the model's merges, and why there are no more.
-        counted: what it was learned from.
+        settings: the settings of learning.
+        learned: the result of the learner for the same merges.
+        counted: the totals of the corpus.
 
     Raises:
-        TokenizerError: There are not as many numbers as merges.
+        TokenizerError: The number of counts differs from the number of merges.
     """
     counts = {"count": learned.counts.tolist(), "applied": learned.applied.tolist()}
     limits = {name: getattr(settings, name) for name in _LIMITS}
@@ -181,9 +184,9 @@ _LIMITS = ("min_pair_count", "max_token_bytes")
 
 
 def cut_report(report: Mapping[str, Any], model: Model) -> dict[str, Any]:
-    """Return the report of a tokenizer truncated to fewer merges: as if it had been learned so.
+    """Return the report of a tokenizer truncated to fewer merges, as if it had been learned so.
 
-    `model` is the truncated one, `report` that of the tokenizer it was taken from.
+    `model` is the truncated tokenizer; `report` is that of the original one.
 
     Raises:
         TokenizerError: `report` has fewer merges than the model.
@@ -234,13 +237,13 @@ def _report(
 
 
 def short_report(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the report without what grows with the vocabulary, and without the rules."""
+    """Return the report without the parts that grow with the vocabulary, and without the rules."""
     long = {"curve", "duplicate_tokens", "format", "merges", "rules"}
     return {name: value for name, value in report.items() if name not in long}
 
 
 def why_stopped(report: Mapping[str, Any]) -> str:
-    """Return why learning ended, with the value that ended it.
+    """Return the reason why learning ended, with the value that caused it.
 
     >>> why_stopped({"stop_reason": "below min_pair_count", "min_pair_count": 5})
     'below min_pair_count = 5'
@@ -255,7 +258,7 @@ def why_stopped(report: Mapping[str, Any]) -> str:
 
 
 def token_text(token: bytes) -> str:
-    r"""Return the bytes of a token as text from which they can be had back.
+    r"""Return the bytes of a token as text, in a form from which the bytes can be restored.
 
     >>> token_text(" naïve".encode()), token_text(b"\xff\\")
     (' naïve', '\\xff\\\\')
@@ -264,11 +267,11 @@ def token_text(token: bytes) -> str:
 
 
 def _differences(counted: Counted, *, max_token_bytes: int | None) -> list[str]:
-    """Return why the merges differ from those that rustbpe learns from the counted documents."""
+    """Return the reasons why rustbpe would learn other merges from the counted documents."""
     settings = {
         "weight": counted.has_weights,
         "min_count": counted.min_count > 1,
         "max_token_bytes": max_token_bytes is not None,
-        "gaps": bool(counted.gaps),  # rustbpe loses them
+        "gaps": bool(counted.gaps),  # rustbpe drops them
     }
     return [name for name, makes_others in settings.items() if makes_others]

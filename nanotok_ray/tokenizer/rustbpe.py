@@ -1,4 +1,4 @@
-"""nanochat's tokenizer class by its name and signatures, and the functions that load it."""
+"""nanochat's tokenizer class with its name and signatures, and the functions that load it."""
 
 import importlib
 import os
@@ -24,7 +24,7 @@ _END_OF_TEXT = "<|endoftext|>"
 class RustBPETokenizer(Tokenizer):
     """A `Tokenizer` with the constructor, parameters and attributes of nanochat's class.
 
-    In nanochat's scripts `from nanotok_ray import RustBPETokenizer` replaces its import.
+    Nanochat's scripts need one change: `from nanotok_ray import RustBPETokenizer`.
 
     >>> tokenizer = RustBPETokenizer.train_from_iterator(["hello hello"], 267)
     >>> tokenizer.bos_token_id == tokenizer.enc.encode_single_token("<|bos|>")
@@ -40,18 +40,18 @@ class RustBPETokenizer(Tokenizer):
         *,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
-        """Convert tiktoken's class, or take a model.
+        """Convert an encoding of tiktoken, or wrap a model.
 
         Args:
-            enc: the encoding; texts get the ids of its `encode_ordinary`.
-            bos_token: the special token that documents start with; None: `<|bos|>`, or
-                `<|endoftext|>` where the encoding has only this.
-            cache_bytes: as of `Tokenizer`.
+            enc: the encoding; texts are encoded like by its `encode_ordinary`.
+            bos_token: the special token that begins documents; None: `<|bos|>`, or `<|endoftext|>`
+                if the encoding has only that one.
+            cache_bytes: as for `Tokenizer`.
 
         Raises:
             KeyError: The encoding lacks the token.
-            TokenizerError: It is no tiktoken encoding, or cannot be encoded with here.
-            PatternError: Its pattern cannot be compiled here.
+            TokenizerError: The object is not an encoding of tiktoken, or cannot be converted.
+            PatternError: The pattern cannot be compiled here.
         """
         model = enc if isinstance(enc, Model) else from_encoding(enc)
         super().__init__(model, cache_bytes=cache_bytes)
@@ -73,10 +73,10 @@ class RustBPETokenizer(Tokenizer):
         """Learn from texts as `Tokenizer.train_from_iterator` does; the merges are rustbpe's.
 
         Raises:
-            VocabularySizeError: There is no room for 256 bytes and the special tokens.
+            VocabularySizeError: The size is too small for 256 bytes and the special tokens.
             PatternError: The pattern cannot be compiled.
-            TokenizerError: `text_iterator` is one string.
-            TypeError: One of the texts is not a str.
+            TokenizerError: `text_iterator` is a single string.
+            TypeError: A text is not a str.
         """
         return super().train_from_iterator(
             text_iterator,
@@ -88,19 +88,19 @@ class RustBPETokenizer(Tokenizer):
 
     @classmethod
     def from_directory(cls, tokenizer_dir: str | os.PathLike[str]) -> "Self":  # type: ignore[override]
-        """Read the tokenizer in a folder of nanochat, or one that `Tokenizer.save` wrote.
+        """Read the tokenizer in a folder of nanochat, or in one that `Tokenizer.save` wrote.
 
         Raises:
-            TokenizerError: There is none, or it is damaged; the message says what to do.
+            TokenizerError: No tokenizer exists, or it is damaged; the message names the next step.
         """
         return cls(load_model(tokenizer_dir, check_pickle=True))
 
     @classmethod
     def from_pretrained(cls, tiktoken_name: str) -> "Self":
-        """Convert an encoding that tiktoken knows by name, as gpt2; it may download it.
+        """Convert an encoding that tiktoken knows by name, such as gpt2; tiktoken can download it.
 
         Raises:
-            ValueError: tiktoken knows no such encoding.
+            ValueError: tiktoken does not know the encoding.
         """
         import tiktoken  # noqa: PLC0415 - 0.1 s, and not every user needs it
 
@@ -112,7 +112,7 @@ class RustBPETokenizer(Tokenizer):
         return self.to_tiktoken()
 
     def get_bos_token_id(self) -> int:
-        """Return the id that every document starts with."""
+        """Return the id of the token that begins every document."""
         return self.bos_token_id
 
     def id_to_token(self, id: int) -> str:
@@ -126,13 +126,13 @@ class RustBPETokenizer(Tokenizer):
     def save(  # type: ignore[override] # nanochat's name for the folder
         self, tokenizer_dir: str | os.PathLike[str]
     ) -> None:
-        """Write tokenizer.pkl and token_bytes.pt, over older ones, as nanochat's tok_train does.
+        """Write tokenizer.pkl and token_bytes.pt, replacing older ones, like nanochat.
 
-        Other files of a tokenizer in that folder are removed, so that nobody reads a stale one.
+        Other files of a tokenizer in that folder are removed, since they would be out of date.
         `Tokenizer(tokenizer.model).save` writes the files of all formats.
 
         Raises:
-            TokenizerError: Two ids stand for the same bytes, or too many ids are unused.
+            TokenizerError: Two ids have the same bytes, or too many ids are unused.
         """
         save_for_nanochat(self.model, tokenizer_dir)
 
@@ -140,20 +140,20 @@ class RustBPETokenizer(Tokenizer):
 def get_tokenizer() -> RustBPETokenizer:
     """Load the tokenizer in nanochat's folder.
 
-    That is $NANOCHAT_BASE_DIR/tokenizer (~/.cache/nanochat if unset), or the folder of the
+    The folder is $NANOCHAT_BASE_DIR/tokenizer (~/.cache/nanochat if unset), or that of the
     experiment that NANOCHAT_EXPERIMENT and NANOCHAT_EXPERIMENTS_DIR name.
 
     Raises:
-        TokenizerError: There is none; the message says what to do.
+        TokenizerError: No tokenizer exists; the message names the next step.
     """
     return RustBPETokenizer.from_directory(default_folder())
 
 
 def get_token_bytes(device: str = "cpu") -> Any:  # noqa: ANN401 - a torch.Tensor; torch is not ours
-    """Return the number of bytes of each id as an int32 torch tensor, 0 for special tokens.
+    """Return the number of bytes of each id as an int32 torch tensor; 0 for special tokens.
 
     Raises:
-        TokenizerError: There is no tokenizer; the message says what to do.
+        TokenizerError: No tokenizer exists; the message names the next step.
     """
     torch = importlib.import_module("torch")
     return torch.from_numpy(get_tokenizer().token_bytes()).to(device)

@@ -1,8 +1,8 @@
-"""The tokenizer that people use.
+"""The public tokenizer class.
 
-Text never becomes a special token: those come from `prepend`, `append`, `encode_special` and the
-rendering of documents alone (see `rendering`). tiktoken and torch are imported when a method needs
-them; ray is not imported.
+Text never becomes a special token: special tokens come only from `prepend`, `append`,
+`encode_special` and the rendering of documents (see `rendering`). tiktoken and torch are imported
+only by the methods that need them; ray is never imported.
 """
 
 import os
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from nanotok_ray.documents.texts import Texts
 
 CACHE_BYTES = 128 * 1024 * 1024
-"""Default bytes of the cache of spans of each thread that encodes."""
+"""Default limit of the cache of spans of each encoding thread, in bytes."""
 
 Gaps = Literal["spans", "error"]
 
 
 class Tokenizer(Vocabulary, Rendering):
-    """Encodes and decodes with one model. Pickles as its model.
+    """Encodes and decodes text with one model. Pickling stores only the model.
 
     >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
     >>> tokenizer.encode("hello!", prepend="<|bos|>")
@@ -58,13 +58,13 @@ class Tokenizer(Vocabulary, Rendering):
         *,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
-        """Build the core's tables.
+        """Build the tables of the core.
 
-        Each thread that encodes remembers the ids of spans in up to about `cache_bytes`.
+        Each encoding thread caches the ids of spans, up to about `cache_bytes`.
 
         Raises:
             PatternError: The pattern cannot be compiled.
-            TokenizerError: The model was made with other Unicode tables than this build has.
+            TokenizerError: The model was made with other Unicode tables than those of this build.
         """
         if model.unicode_version != _core.UNICODE_VERSION:
             raise TokenizerError(
@@ -92,23 +92,23 @@ class Tokenizer(Vocabulary, Rendering):
         pattern: str = SPLIT_PATTERN,
         special_tokens: Sequence[str] = SPECIAL_TOKENS,
     ) -> "Self":
-        """Learn from texts; `vocab_size` includes the special tokens.
+        """Learn a tokenizer from texts; `vocab_size` includes the special tokens.
 
-        `iterator` and `column` are as `texts` and `column` of `encode_batch`: batches of texts,
-        columns and data sets are accepted too. `pattern` is a regular expression, or a name of
-        `nanotok_ray.counts.PATTERNS`, such as "gpt4".
+        `iterator` and `column` have the types of `texts` and `column` of `encode_batch`: batches
+        of texts, columns and data sets are accepted too. `pattern` is a regular expression, or a
+        name of `nanotok_ray.counts.PATTERNS`, such as "gpt4".
 
-        The vocabulary is smaller if no pair is left to merge (logged as a warning). `num_threads`:
-        None takes all cores, and one inside a Ray worker; the result never depends on it. For
-        limits, progress and a training report, count with `nanotok_ray.SpanCounts` and learn with
-        `nanotok_ray.learn`: the merges are the same.
+        The vocabulary is smaller if no pair is left to merge; a warning is logged. With
+        `num_threads=None` all cores are used, but one core inside a Ray worker; the result never
+        depends on it. For limits, progress and a training report, count with
+        `nanotok_ray.SpanCounts` and learn with `nanotok_ray.learn`: the merges are the same.
 
         Raises:
-            VocabularySizeError: There is no room for 256 bytes and the special tokens.
+            VocabularySizeError: The size is too small for 256 bytes and the special tokens.
             PatternError: The pattern cannot be compiled.
-            TypeError: `iterator` is one text, or one of the texts is none, or of the other type
-                than the first, or there is no such column.
-            SourceError: An array holds something else than texts, or a null.
+            TypeError: `iterator` is a single text, a value is not a text or not of the type of the
+                first one, or the column does not exist.
+            SourceError: An array contains values other than texts, or a null.
         """
         from nanotok_ray.tokenizer.train import (  # noqa: PLC0415 - it imports this module
             TrainSettings,
@@ -132,14 +132,15 @@ class Tokenizer(Vocabulary, Rendering):
     ) -> "Self":
         """Read a tokenizer that `save` wrote; `folder` is a path or a URL.
 
-        Without tokenizer.txt there, tokenizer.json of Hugging Face or nanochat's tokenizer.pkl is
-        read (nothing in a pickle is executed); `nanotok_ray.open_tokenizer` reads more. A pickle
-        beside the file that is read must be of the same tokenizer. `cache_bytes`: as for the class.
+        If tokenizer.txt does not exist, tokenizer.json of Hugging Face or tokenizer.pkl of
+        nanochat is read (a pickle is never executed); `nanotok_ray.open_tokenizer` reads more
+        formats. A pickle beside the file that is read must hold the same tokenizer. `cache_bytes`
+        is that of the class.
 
         Raises:
-            TokenizerError: There is none, or it is damaged, or tokenizer.pkl is another
-                tokenizer's, or it is not byte-level BPE; the message says what to do.
-            PatternError: The pattern of a tokenizer from elsewhere cannot be compiled here.
+            TokenizerError: No tokenizer exists, it is damaged, it is not byte-level BPE, or
+                tokenizer.pkl holds another one; the message names the next step.
+            PatternError: The pattern of a tokenizer of another tool cannot be compiled here.
         """
         return cls(load_model(folder, check_pickle=True), cache_bytes=cache_bytes)
 
@@ -147,36 +148,36 @@ class Tokenizer(Vocabulary, Rendering):
 
     @classmethod
     def from_tiktoken(cls, encoding: object, *, cache_bytes: int = CACHE_BYTES) -> "Self":
-        """Convert a `tiktoken.Encoding`: texts get the ids of its `encode_ordinary`.
+        """Convert a `tiktoken.Encoding`; texts are encoded like by its `encode_ordinary`.
 
-        Text that its pattern does not match is dropped there, and encoded here.
+        Text that the pattern does not match is encoded; tiktoken drops it.
 
         >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
         >>> Tokenizer.from_tiktoken(tokenizer.to_tiktoken()) == tokenizer
         True
 
         Raises:
-            TokenizerError: It is no tiktoken encoding, or one whose ids of text do not begin with
-                the 256 bytes, have holes, or cannot all be reached by merging.
-            PatternError: Its pattern cannot be compiled here.
+            TokenizerError: The object is not an encoding of tiktoken, or its ids of text do not
+                begin with the 256 bytes, have gaps, or cannot all be reached by merging.
+            PatternError: The pattern cannot be compiled here.
         """
         return cls(from_encoding(encoding), cache_bytes=cache_bytes)
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write tokenizer.txt and the files of others: nanochat, tiktoken, Hugging Face.
+        """Write tokenizer.txt, and the files that nanochat, tiktoken and Hugging Face read.
 
         These are tokenizer.pkl, token_bytes.pt, tokenizer.tiktoken, tokenizer.json and
-        tokenizer_config.json (with the chat template, where all special tokens of it are there).
-        If special tokens leave ids unused, the two of Hugging Face, which cannot say so, are left
-        out. The training report of another tokenizer is removed. Saving the same tokenizer again
-        is no conflict; another one is replaced only with `overwrite=True`, and what Hugging Face
-        had beside it (vocab.json, merges.txt, special_tokens_map.json, added_tokens.json,
-        chat_template.jinja) is removed.
+        tokenizer_config.json (with the chat template if the tokenizer has all of its special
+        tokens). The two files of Hugging Face are skipped if special tokens leave ids unused,
+        which that format cannot express. The training report of another tokenizer is removed.
+        Saving the same tokenizer again succeeds; another tokenizer is replaced only with
+        `overwrite=True`, which also removes its other files of Hugging Face (vocab.json,
+        merges.txt, special_tokens_map.json, added_tokens.json, chat_template.jinja).
 
         Raises:
-            TokenizerError: The folder holds another tokenizer, or is the name of a file; two ids
-                stand for the same bytes, special tokens leave too many ids unused, or a file of
-                Hugging Face that was not saved here stands where none can be written.
+            TokenizerError: The folder holds another tokenizer, or is a file; two ids have the same
+                bytes, special tokens leave too many ids unused, or a skipped file exists and was
+                not saved here.
         """
         replaces = check_folder(self.model, os.fspath(folder), overwrite=overwrite)
         save_model(self.model, folder)
@@ -184,7 +185,7 @@ class Tokenizer(Vocabulary, Rendering):
             remove_foreign_files(os.fspath(folder))
 
     def truncated(self, vocab_size: int) -> "Self":
-        """Return the tokenizer of the first merges: equal to one learned at that size.
+        """Return the tokenizer of the first merges; it equals one learned with this size.
 
         Special tokens keep their order and follow the last merge.
 
@@ -193,47 +194,47 @@ class Tokenizer(Vocabulary, Rendering):
         [257, 104, 256, 108, 111]
 
         Raises:
-            TokenizerError: It is larger than this one, or there is no room for 256 bytes and the
-                special tokens.
+            TokenizerError: The size exceeds that of this tokenizer, or is too small for 256 bytes
+                and the special tokens.
         """
         return type(self)(self.model.truncated(vocab_size), cache_bytes=self._cache_bytes)
 
     def extended(self, names: Sequence[str]) -> "Self":
-        """Return the tokenizer with more special tokens; no id moves, and texts keep their ids.
+        """Return the tokenizer with more special tokens; all existing ids stay the same.
 
-        Names that it lacks get the ids after the last, in their order; those that it has stay as
-        they are. `nanotok_ray.chat.PRESETS` has names for images.
+        Names that the tokenizer lacks receive the ids after the last one, in the order of `names`.
+        `nanotok_ray.chat.PRESETS` contains names for images.
 
         >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
         >>> tokenizer.extended(["<image>", "<|bos|>"]).encode_special("<image>")
         267
 
         Raises:
-            TokenizerError: `names` is one string, or holds a name that no special token can have.
+            TokenizerError: `names` is a single string, or contains an invalid name.
         """
         model = self.model.extended(names)
         return self if model is self.model else type(self)(model, cache_bytes=self._cache_bytes)
 
     @property
     def pattern(self) -> str:
-        """The regular expression that cuts texts into spans."""
+        """The regular expression that splits texts into spans."""
         return self.model.pattern
 
     @property
     def engine(self) -> Literal["lexer", "table", "regex"]:
-        """What finds the pattern's matches, from the fastest to the slowest; ids are the same."""
+        """The implementation that splits text, from fastest to slowest; the spans are the same."""
         return _core.Splitter(self.pattern).engine
 
     @cached_property
     def sha256(self) -> str:
-        """The name of this tokenizer: sha256 of its readable file, in hex."""
+        """The sha256 of the readable file, in hex; it identifies the tokenizer."""
         return sha256_of(self.model)
 
     def to_tiktoken(self) -> "tiktoken.Encoding":
         """Return the same tokenizer as tiktoken's class.
 
         Raises:
-            TokenizerError: Two ids stand for the same bytes.
+            TokenizerError: Two ids have the same bytes.
         """
         import tiktoken  # noqa: PLC0415 - 0.1 s, and not every user needs it
 
@@ -278,18 +279,17 @@ class Tokenizer(Vocabulary, Rendering):
         allowed_special: Special | None = None,
         disallowed_special: Special | None = None,
     ) -> list[int] | list[list[int]]:
-        """Return the ids of a text, or one list of ids for each of a list of texts.
+        """Return the ids of a text, or a list of ids for each text of a list.
 
         Args:
             text: a text, or a list of texts.
             prepend: an id, or the name of a special token, before the ids of each text.
             append: an id, or the name of a special token, after the ids of each text.
-            num_threads: how many encode a list; the ids do not depend on it.
-            allowed_special: names of special tokens, or "all", that become the special token where
-                a text spells them, as in tiktoken. None: names in a text stay text.
-            disallowed_special: names that are an error where a text spells them; "all" are those
-                that are not allowed, which is the default if `allowed_special` is given, as in
-                tiktoken.
+            num_threads: the number of threads for a list; the ids do not depend on it.
+            allowed_special: names of special tokens, or "all", that a text can spell to obtain the
+                special token, as in tiktoken. None: names in a text stay text.
+            disallowed_special: names that a text must not spell; "all" are those that are not
+                allowed. As in tiktoken, "all" is the default if `allowed_special` is set.
 
         >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
         >>> len(tokenizer.encode("<|bos|>hello")), tokenizer.encode("hello", prepend="<|bos|>")
@@ -301,7 +301,7 @@ class Tokenizer(Vocabulary, Rendering):
             UnknownTokenError: `prepend` or `append` is not a token.
             TokenizerError: A text spells a special token that is disallowed.
             ValueError: `text` is neither a str nor a list.
-            TypeError: One of a list of texts is not a str.
+            TypeError: A text of a list is not a str.
             SplitError: The regex engine gave up on a text.
         """
         is_plain = prepend is append is allowed_special is disallowed_special is None
@@ -326,7 +326,7 @@ class Tokenizer(Vocabulary, Rendering):
     __call__ = encode
 
     def encode_ordinary(self, text: str) -> list[int]:
-        """Return the ids of a text, in which names of special tokens are text; as `encode`."""
+        """Return the ids of a text like `encode`; names of special tokens are text."""
         return self.encode(text)
 
     def encode_with_offsets(
@@ -336,10 +336,10 @@ class Tokenizer(Vocabulary, Rendering):
         allowed_special: Special | None = None,
         disallowed_special: Special | None = None,
     ) -> EncodedText:
-        """Return the ids of a text, and of each where it begins and ends in bytes and characters.
+        """Return the ids of a text, and begin and end of each id in bytes and characters.
 
-        An id of some bytes of a character has the whole character, as in Hugging Face's offsets. A
-        surrogate pair counts as the one character that it stands for. The arguments are those of
+        An id of part of a character covers the whole character, like Hugging Face's offsets. A
+        surrogate pair counts as one character. The arguments are those of
         `encode`.
 
         >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
@@ -363,19 +363,20 @@ class Tokenizer(Vocabulary, Rendering):
         nulls: Nulls = "error",
         column: str | None = None,
     ) -> tuple[Ids, Offsets]:
-        """Return all ids back to back, and n + 1 offsets; invalid UTF-8 is encoded as bytes.
+        """Return the ids of all texts back to back, and n + 1 offsets, as int64.
 
-        The ids are uint16 if every id of the tokenizer, special tokens included, fits, else uint32.
-        Texts in an Arrow column (string, large_string, binary, large_binary) are not copied, except
-        for chunks below 4 MiB, of which 16 MiB are joined at a time; string_view and binary_view
-        are. A value of a dictionary is encoded once.
+        The ids are uint16 if every id of the tokenizer, special tokens included, fits, otherwise
+        uint32. Invalid UTF-8 is encoded as bytes. Texts in an Arrow column (string, large_string,
+        binary, large_binary) are not copied, except chunks below 4 MiB, which are joined into 16
+        MiB; string_view and binary_view are copied. Each value of a dictionary is encoded once.
 
         Args:
-            texts: a list, tuple or iterator of str or of bytes, or of batches of them; a column of
-                numpy, pandas, polars, Arrow (or what has the Arrow PyCapsule interface) or Hugging
-                Face; or, with `column`, a table, a data set, a mapping of columns, or rows.
-            num_threads: how many encode; the ids do not depend on it.
-            nulls: whether a missing text is an error, or, with "empty", a row of no ids.
+            texts: a list, tuple or iterator of str or of bytes, or of batches of these; a column
+                of numpy, pandas, polars, Hugging Face or Arrow, or any object with the Arrow
+                PyCapsule interface; or, with `column`, a table, a data set, a mapping of columns,
+                or rows.
+            num_threads: the number of threads; the ids do not depend on it.
+            nulls: "error" raises an error for a missing text; "empty" returns a row without ids.
             column: the name of the column of a table, of a data set or of rows.
 
         >>> tokenizer = Tokenizer.train_from_iterator([], vocab_size=265)
@@ -384,11 +385,10 @@ class Tokenizer(Vocabulary, Rendering):
         ([97, 98, 99], [0, 2, 2, 3])
 
         Raises:
-            TypeError: A text is neither str nor bytes, is of the other type than the first, or is
-                missing; or `texts` is one text, or nothing that texts come from, or lacks the
-                column.
-            SourceError: The array holds something else than texts, or a null (and its first row);
-                or `nulls` is neither "error" nor "empty".
+            TypeError: A text is missing, neither str nor bytes, or not of the type of the first
+                one; or `texts` is a single text, an unsupported object, or lacks the column.
+            SourceError: The array contains values other than texts, or a null (the message names
+                its first row); or `nulls` is neither "error" nor "empty".
             SplitError: The regex engine gave up on a text.
         """
         return encode_texts(
@@ -410,11 +410,12 @@ class Tokenizer(Vocabulary, Rendering):
     ) -> tuple[Ids, Offsets]:
         """Return all ids of a batch as `encode_batch` does; invalid UTF-8 is encoded as bytes.
 
-        `before` and `after` are ids around those of every document. Text that the pattern does not
-        match is a span of its own, or refused with `gaps="error"`.
+        `before` and `after` are ids that surround the ids of every document. Text that the pattern
+        does not match becomes a span of its own, or raises an error with `gaps="error"`.
 
         Raises:
-            SplitError: The regex engine gave up on a document, or it has a gap and must not.
+            SplitError: The regex engine gave up on a document, or a document has a gap and `gaps`
+                is "error".
         """
         encoder = self._encoder if gaps == "spans" else self._strict_encoder
         return encoder.encode_batch(
@@ -427,10 +428,10 @@ class Tokenizer(Vocabulary, Rendering):
         )
 
     def batch_renderer(self, dialect: Dialect, *, gaps: Gaps = "spans") -> BatchRenderer:
-        """Return what renders batches of documents of a dialect.
+        """Return a renderer of batches of documents of a dialect.
 
         Raises:
-            TokenizerError: there is no such dialect.
+            TokenizerError: The dialect is unknown.
         """
         return BatchRenderer(
             self._encoder if gaps == "spans" else self._strict_encoder,
@@ -458,7 +459,7 @@ class Tokenizer(Vocabulary, Rendering):
         return SpecialRules(self.model.special_tokens, allowed=allowed, disallowed=disallowed)
 
     def _encode_pieces(self, text: str, rules: SpecialRules) -> list[int]:
-        """Return the ids of a text in which allowed special tokens are taken as such."""
+        """Return the ids of a text whose allowed special tokens become their ids."""
         special = self.model.special_tokens
         parts = (
             [special[piece]] if is_special else self._encode_text(piece)
@@ -467,7 +468,7 @@ class Tokenizer(Vocabulary, Rendering):
         return [*chain.from_iterable(parts)]
 
     def _encode_lists(self, texts: list[list[Piece]], num_threads: int) -> Iterator[list[int]]:
-        """Yield the ids of each text by its pieces."""
+        """Yield the ids of each text from its parts."""
         special = self.model.special_tokens
         ordinary = [piece for pieces in texts for piece, is_special in pieces if not is_special]
         rows = self._encode_texts(ordinary, num_threads)
@@ -478,7 +479,7 @@ class Tokenizer(Vocabulary, Rendering):
     def _encode_texts(self, texts: list[str], num_threads: int) -> Iterator[list[int]]:
         try:
             ids, offsets = self._encode_strings(texts, num_threads)
-        except (TypeError, UnicodeEncodeError):  # no str, or a lone surrogate
+        except (TypeError, UnicodeEncodeError):  # not a str, or a lone surrogate
             documents = Documents.from_strings(texts)
             ids, offsets = self.encode_documents(documents, num_threads=num_threads)
         flat = ids.tolist()
@@ -501,7 +502,7 @@ class Tokenizer(Vocabulary, Rendering):
 
     @cached_property
     def _strict_encoder(self) -> _core.Encoder:
-        """The encoder that refuses gaps; tables of its own, so made only where asked for."""
+        """The encoder that refuses gaps; it has tables of its own, so it is built on first use."""
         return _core.Encoder(
             self.model.pattern,
             self.model.merge_array,

@@ -1,4 +1,4 @@
-"""Training: counts of spans to merges, to a tokenizer, and to its report.
+"""Training: learns merges from counts of spans, and makes the tokenizer and its report.
 
 The merges equal those of nanochat's training, bit for bit.
 """
@@ -46,13 +46,14 @@ _log = logging.getLogger(__name__)
 
 Spans = Iterable[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.uint64]]]
 """Batches of distinct spans, which are iterated over twice: the bytes of the spans back to back,
-their offsets [n + 1], their counts [n]."""
+their offsets [n + 1] and their counts [n].
+"""
 
 Made = tuple[tuple[int, int], bytes, int]
-"""The last merge: its pair, the bytes of its token, how often the pair occurred."""
+"""The last merge: its pair, the bytes of its token, and the count of the pair."""
 
 OnMerges = Callable[[int, int, Made | None], None]
-"""Called as (merges made, merges asked for, the last one), about every 1%."""
+"""Called as (merges made, merges requested, last merge), about every 1% of the merges."""
 
 SHORTEST = 2
 """Bytes of the shortest token that a merge makes."""
@@ -60,30 +61,30 @@ SHORTEST = 2
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainSettings:
-    """What a tokenizer depends on besides the counts that it is learned from.
+    """Settings of learning: all that a tokenizer depends on besides the counts.
 
     >>> TrainSettings(vocab_size=300, special_tokens=("<|bos|>",)).num_merges
     43
     """
 
     vocab_size: int
-    """Ids of the tokenizer, special tokens included."""
+    """Number of ids of the tokenizer, special tokens included."""
     pattern: str = SPLIT_PATTERN
-    """The regular expression that cut the texts into spans."""
+    """The regular expression that split the texts into spans."""
     special_tokens: Sequence[str] = SPECIAL_TOKENS
-    """Names of ids that text does not produce."""
+    """Names of special tokens; text never produces their ids."""
     min_pair_count: int = 1
-    """A pair that occurs less often is not merged."""
+    """A pair with a lower count is not merged."""
     max_token_bytes: int | None = None
-    """No token of more bytes is made; None: of any number."""
+    """The longest token in bytes; None: no limit."""
 
     def __post_init__(self) -> None:
         """Check all values before anything is counted.
 
         Raises:
-            VocabularySizeError: There is no room for 256 bytes and the special tokens; nanochat's
-                own message.
-            TokenizerError: A number is out of its range, or a special token comes twice.
+            VocabularySizeError: The size is too small for 256 bytes and the special tokens; the
+                message is nanochat's.
+            TokenizerError: A number is out of its range, or a special token occurs twice.
         """
         if isinstance(self.special_tokens, str):
             raise TokenizerError(
@@ -114,21 +115,21 @@ class TrainSettings:
 
     @property
     def num_merges(self) -> int:
-        """How many merges the vocabulary has room for."""
+        """The number of merges that the vocabulary size allows."""
         return self.vocab_size - NUM_BYTES - len(self.special_tokens)
 
     def model(self, learned: Learned) -> Model:
-        """Return the tokenizer as a value."""
+        """Return the model of learned merges and these settings."""
         return make_model(
             learned.merges.tolist(), pattern=self.pattern, special_tokens=self.special_tokens
         )
 
 
 def checked_threads(threads: int | None) -> int:
-    """Return how many threads learn; None: all cores, and one inside a Ray worker.
+    """Return the number of threads to learn with; None: all cores, but one inside a Ray worker.
 
     Raises:
-        TokenizerError: There are fewer than 1.
+        TokenizerError: The number is less than 1.
     """
     if threads is not None and threads < 1:
         raise TokenizerError(f"threads is {threads}: it must be at least 1")
@@ -138,13 +139,13 @@ def checked_threads(threads: int | None) -> int:
 def learn_merges(
     spans: Spans, settings: TrainSettings, *, threads: int = 1, on_progress: OnMerges | None = None
 ) -> Learned:
-    """Learn merges: the highest count first; among equals the smallest (left, right).
+    """Learn merges: the highest count first; of equal counts the smallest (left, right).
 
-    The result depends on the spans and their counts alone, not on their order or on `threads`. What
-    `on_progress` raises ends the call.
+    The result depends only on the spans and their counts, not on their order or on `threads`. An
+    exception in `on_progress` ends the call.
 
     Raises:
-        CountOverflowError: A pair's count would pass 2**64 - 1.
+        CountOverflowError: The count of a pair would exceed 2**64 - 1.
         TokenizerError: `threads` is less than 1.
     """
     merges, counts, applied, stop_reason = _core.learn(
@@ -160,17 +161,17 @@ def learn_merges(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LearnedTokenizer:
-    """A tokenizer, and how it was learned."""
+    """A tokenizer with the report of its learning."""
 
     tokenizer: Tokenizer
     report: Mapping[str, Any]
-    """What is saved as report.json; see `nanotok_ray.tokenizer.report`."""
+    """The content of report.json; see `nanotok_ray.tokenizer.report`."""
     extended: tuple[str, ...] = ()
-    """Special tokens of the tokenizer that were added after learning: not in the report."""
+    """Special tokens that were added after learning; the report does not contain them."""
 
     @property
     def learned(self) -> Learned:
-        """The merges, the count of each, and why there are no more."""
+        """The merges, the count of each, and the reason why learning ended."""
         merges = self.report["merges"]
         return Learned(
             merges=self.tokenizer.model.merge_array,
@@ -184,37 +185,39 @@ class LearnedTokenizer:
 
     @property
     def stop_reason(self) -> str:
-        """Why learning ended: vocabulary size reached, no pair left or below min_pair_count."""
+        """The reason why learning ended: size reached, no pair, or below min_pair_count."""
         return str(self.report["stop_reason"])
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the tokenizer's files, as `Tokenizer.save` does, and report.json.
 
         Raises:
-            TokenizerError: The folder holds another tokenizer and must not be overwritten, or is
-                the name of a file.
-            OSError: They cannot be written.
+            TokenizerError: The folder holds another tokenizer and `overwrite` is false, or the
+                path is a file.
+            OSError: A file cannot be written.
         """
         self.tokenizer.save(folder, overwrite=overwrite)
         Folder(os.fspath(folder)).write_whole(REPORT_NAME, to_json(self.report))
 
     def extended_with(self, names: Sequence[str]) -> "LearnedTokenizer":
-        """Return the tokenizer with more special tokens, which have the ids after its last.
+        """Return the tokenizer with more special tokens, with the ids after its last id.
 
         Raises:
-            TokenizerError: It has one of the names already.
+            TokenizerError: The tokenizer has one of the names already.
         """
         tokenizer = Tokenizer(self.tokenizer.model.extended(names))
         return replace(self, tokenizer=tokenizer, extended=(*self.extended, *names))
 
     def truncated(self, vocab_size: int) -> "LearnedTokenizer":
-        """Return what learning to this smaller size would have given; nothing is learned again.
+        """Return the tokenizer of a smaller vocabulary size, without learning again.
 
-        Special tokens that were added after learning are no part of `vocab_size`.
+        It equals the tokenizer that learning with this size returns.
+
+        Special tokens that were added after learning are not part of `vocab_size`.
 
         Raises:
-            TokenizerError: It is larger than the tokenizer, or there is no room for 256 bytes and
-                the special tokens.
+            TokenizerError: The size exceeds that of the tokenizer, or is too small for 256 bytes
+                and the special tokens.
         """
         model = self.tokenizer.model.without(self.extended).truncated(vocab_size)
         return replace(
@@ -232,7 +235,7 @@ def train_tokenizer(
     threads: int,
     on_progress: OnMerges | None = None,
 ) -> LearnedTokenizer:
-    """Learn a tokenizer from counts that are summed up; `counted` says what they were made from.
+    """Learn a tokenizer from summed counts; `counted` describes the corpus of the counts.
 
     Raises:
         CountOverflowError, TokenizerError: As for `learn_merges`.
@@ -254,19 +257,19 @@ def learn(
     num_threads: int | None = None,
     on_progress: "Callable[[MergeProgress], None] | None" = None,
 ) -> LearnedTokenizer:
-    """Learn a tokenizer from counts: what `Tokenizer.train_from_iterator` learns from the texts.
+    """Learn from counts the tokenizer that `Tokenizer.train_from_iterator` learns from texts.
 
-    A vocabulary that is smaller than asked for is logged as a warning.
+    A vocabulary smaller than `vocab_size` is logged as a warning.
 
     Args:
-        counts: how often each span occurs; they stay as they are.
-        vocab_size: ids of the tokenizer, special tokens included.
-        special_tokens: names of ids that text does not produce.
-        min_pair_count: do not merge a pair that occurs less often.
-        max_token_bytes: make no token of more bytes; None: of any number.
-        num_threads: how many learn; None: all cores, and one inside a Ray worker. The tokenizer
-            does not depend on it.
-        on_progress: called about every 1%; what it raises ends the call.
+        counts: the count of each span; they are not changed.
+        vocab_size: the number of ids, special tokens included.
+        special_tokens: names of special tokens; text never produces their ids.
+        min_pair_count: a pair with a lower count is not merged.
+        max_token_bytes: the longest token in bytes; None: no limit.
+        num_threads: the number of threads; None: all cores, but one inside a Ray worker. The
+            result does not depend on it.
+        on_progress: called about every 1% of the merges; an exception in it ends the call.
 
     >>> from nanotok_ray.counts.span_counts import SpanCounts
     >>> counts = SpanCounts()
@@ -276,9 +279,9 @@ def learn(
     ([(101, 108), (104, 256)], 'vocabulary size reached')
 
     Raises:
-        VocabularySizeError: There is no room for 256 bytes and the special tokens.
-        TokenizerError: Another number is out of its range, or a special token comes twice.
-        CountOverflowError: A pair's count would pass 2**64 - 1.
+        VocabularySizeError: The size is too small for 256 bytes and the special tokens.
+        TokenizerError: Another number is out of its range, or a special token occurs twice.
+        CountOverflowError: The count of a pair would exceed 2**64 - 1.
     """
     settings = TrainSettings(
         vocab_size=vocab_size,
@@ -296,7 +299,7 @@ def learn_counts(
     threads: int | None = None,
     on_progress: "Callable[[MergeProgress], None] | None" = None,
 ) -> LearnedTokenizer:
-    """Learn as `learn` does; the pattern is that of the counts."""
+    """Learn as `learn` does, with the pattern of the counts."""
     num_threads = checked_threads(threads)
     _, data, offsets, numbers = counts.run()
     learned = train_tokenizer(
@@ -311,12 +314,12 @@ def learn_counts(
 
 
 def learn_model(texts: "Texts", settings: TrainSettings, *, threads: int | None) -> Model:
-    """Learn a model of `vocab_size` ids from texts, or of fewer ids if pairs run out.
+    """Learn a model of `vocab_size` ids from texts, or of fewer ids if no pair is left.
 
     Raises:
         PatternError: The pattern cannot be compiled.
         TokenizerError: `threads` is less than 1.
-        TypeError: `texts` is one text, or one of them is none.
+        TypeError: `texts` is a single text, or contains something that is not a text.
     """
     num_threads = checked_threads(threads)
     counts = count_spans(texts, pattern=settings.pattern, threads=num_threads)
@@ -333,7 +336,7 @@ def count_spans(texts: "Texts", *, pattern: str, threads: int) -> _core.SpanCoun
     Raises:
         PatternError: The pattern cannot be compiled.
         SplitError: The regex engine gave up on a text.
-        TypeError: `texts` is one text, or one of them is none.
+        TypeError: `texts` is a single text, or contains something that is not a text.
     """
     counts = _core.SpanCounts(pattern)
     for batch in batches_of(texts):
@@ -342,7 +345,7 @@ def count_spans(texts: "Texts", *, pattern: str, threads: int) -> _core.SpanCoun
 
 
 def _warn_if_smaller(settings: TrainSettings, stop_reason: str, num_ids: int) -> None:
-    """Log a warning if there are fewer ids than asked for."""
+    """Log a warning if the tokenizer has fewer ids than requested."""
     if stop_reason == REACHED:
         return
     why = "no pair of tokens is left to merge"
@@ -356,26 +359,26 @@ def _warn_if_smaller(settings: TrainSettings, stop_reason: str, num_ids: int) ->
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MergeProgress:
-    """How far learning is."""
+    """The progress of learning."""
 
     done: int
     """Merges made."""
     total: int
-    """Merges asked for; there may be no pair for all of them."""
+    """Merges requested; learning can end with fewer if no pair is left."""
     pair: tuple[int, int] | None
     """The pair of ids that was merged last; None before the first merge."""
     token: bytes | None
-    """What it spells."""
+    """The bytes of the token that the merge made."""
     count: int | None
-    """How often it occurred when it was merged, overlaps included."""
+    """The count of the pair when it was merged, overlapping occurrences included."""
     merges_per_second: float
-    """Merges by seconds, from the start on."""
+    """Merges per second since learning began."""
     seconds: float
-    """Since learning began."""
+    """Seconds since learning began."""
 
 
 def _timed(on_progress: Callable[[MergeProgress], None]) -> OnMerges:
-    """Return what the core calls; it calls `on_progress` with a value. The time begins now."""
+    """Return a callback for the core that calls `on_progress`, and start to measure the time."""
     start = time.perf_counter()
 
     def report(done: int, total: int, last: Made | None) -> None:

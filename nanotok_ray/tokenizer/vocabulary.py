@@ -1,4 +1,4 @@
-"""The tokens of a tokenizer: their ids, bytes and names, and ids back to text."""
+"""The tokens of a tokenizer: their ids, bytes and names; decoding of ids."""
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from nanotok_ray.tokenizer.model import Model
 
 _MANY_IDS = 8
-"""Fewer are spelled out sooner in Python than the core is called."""
+"""Below this number of ids, decoding in Python is faster than a call of the core."""
 
 _NAMES = 20
-"""Special tokens that an error names."""
+"""The number of special tokens that an error message lists."""
 
 
 class Vocabulary:
-    """What the model alone decides: tokens by id, ids by token."""
+    """The part of a tokenizer that depends only on the model: tokens by id, ids by token."""
 
     model: "Model"
 
@@ -42,7 +42,7 @@ class Vocabulary:
 
     @property
     def num_text_ids(self) -> int:
-        """How many ids texts are made of, 256 bytes and the merges; special tokens follow."""
+        """The number of ids that texts produce: 256 bytes and the merges; special tokens follow."""
         return 256 + len(self.model.merges)
 
     def get_vocab_size(self) -> int:
@@ -50,25 +50,25 @@ class Vocabulary:
         return self.model.num_ids
 
     def __len__(self) -> int:
-        """Return the highest id + 1, as `get_vocab_size`."""
+        """Return the highest id + 1, the same as `get_vocab_size`."""
         return self.model.num_ids
 
     @property
     def vocab_size(self) -> int:
-        """The highest id + 1, as `get_vocab_size`."""
+        """The highest id + 1, the same as `get_vocab_size`."""
         return self.model.num_ids
 
     @property
     def n_vocab(self) -> int:
-        """The highest id + 1, as `get_vocab_size`; tiktoken's name for it."""
+        """The highest id + 1, the same as `get_vocab_size`; tiktoken's name for it."""
         return self.model.num_ids
 
     def get_vocab(self) -> dict[str, int]:
         """Return the id of every token by its name, as Hugging Face's `get_vocab` does.
 
         The names are those of tokenizer.json: a token of text is spelled with one character for
-        each byte ("Ġthe" is " the"), a special token has its own name. Of two ids of the same
-        bytes the lower one is there.
+        each byte ("Ġthe" is " the"), a special token has its own name. Of two ids with the same
+        bytes, the lower one is returned.
 
         >>> from nanotok_ray import Tokenizer
         >>> vocab = Tokenizer.train_from_iterator([" the the"], vocab_size=268).get_vocab()
@@ -79,7 +79,7 @@ class Vocabulary:
         return {spell(token): number for number, token in tokens} | self.special_tokens
 
     def token_to_id(self, token: str) -> int | None:
-        """Return the id of a token by its name in `get_vocab`, None if there is no such token.
+        """Return the id of a token by its name in `get_vocab`, or None if no token has this name.
 
         For a text, use `encode_special`, which returns the id of " the" and not of "Ġthe".
         """
@@ -90,18 +90,18 @@ class Vocabulary:
         return set(self.model.special_tokens)
 
     def get_bos_token_id(self) -> int:
-        """Return the id that every document starts with."""
+        """Return the id of the token that begins every document."""
         return self.encode_special("<|bos|>")
 
     def token_bytes(self) -> NDArray[np.int32]:
-        """Return the number of bytes of each id, 0 for special tokens, as in token_bytes.pt."""
+        """Return the bytes of each id, int32, and 0 for special tokens, as in token_bytes.pt."""
         return self.model.token_lengths()
 
     def encode_special(self, text: str) -> int:
         """Return the id of a special token, or of a text that is exactly one token.
 
         Raises:
-            UnknownTokenError: It is neither (also a KeyError, which nanochat raises here).
+            UnknownTokenError: The text is neither (also a KeyError, which nanochat raises).
         """
         number = self.model.special_tokens.get(text)
         if number is None:
@@ -116,22 +116,22 @@ class Vocabulary:
         return number
 
     def decode(self, ids: "Iterable[int] | NDArray[np.integer] | pa.Array") -> str:
-        """Return the text of ids; special tokens by name, invalid UTF-8 as U+FFFD.
+        """Return the text of ids; a special token is decoded to its name, invalid UTF-8 to U+FFFD.
 
-        `ids` are a list, or an integer array or tensor of one dimension: of numpy, Arrow, or what
-        has the Arrow PyCapsule interface or `tolist`.
+        `ids` is a list, or a one-dimensional integer array or tensor: of numpy, of Arrow, or any
+        object with the Arrow PyCapsule interface or `tolist`.
 
         Raises:
             KeyError: An id is not a token.
-            TypeError: `ids` are not integers in one row.
+            TypeError: `ids` is not a one-dimensional sequence of integers.
         """
         return self.decode_bytes(ids).decode(errors="replace")
 
     def decode_bytes(self, ids: "Iterable[int] | NDArray[np.integer] | pa.Array") -> bytes:
-        """Return the bytes of ids; special tokens by name.
+        """Return the bytes of ids; a special token is decoded to its name.
 
         Raises:
-            KeyError, TypeError: As `decode`.
+            KeyError, TypeError: As for `decode`.
         """
         row = _row_of(ids)
         if isinstance(row, np.ndarray):
@@ -148,8 +148,8 @@ class Vocabulary:
     ) -> "pa.LargeStringArray | pa.LargeBinaryArray":
         """Return the text of each row of ids as `decode` does, or its bytes, in one Arrow array.
 
-        `ids` is a uint16 or uint32 array and `offsets` n + 1 positions in it, int64, never falling,
-        the first not necessarily 0: what `encode_batch` returns.
+        `ids` is a uint16 or uint32 array and `offsets` is an int64 array of n + 1 non-decreasing
+        positions in it, which need not start at 0: the values that `encode_batch` returns.
 
         >>> from nanotok_ray import Tokenizer
         >>> tokenizer = Tokenizer.train_from_iterator([], vocab_size=265)
@@ -159,14 +159,14 @@ class Vocabulary:
         Raises:
             KeyError: An id is not a token; the message names it and its row.
             TypeError: `ids` or `offsets` are not arrays of these types.
-            TokenizerError: `offsets` fall or leave the ids, or are empty.
+            TokenizerError: `offsets` is empty, decreases, or exceeds the number of ids.
         """
         ids, offsets = required(ids, offsets)
         data, ends = self._decoder.decode_batch(ids, offsets, replace=not as_bytes)
         return Documents(data=data, offsets=ends).to_arrow(as_bytes=as_bytes)
 
     def decode_single_token_bytes(self, token_id: int) -> bytes:
-        """Return the bytes of an id; the name of a special token.
+        """Return the bytes of an id; for a special token, its name.
 
         Raises:
             KeyError: The id is not a token.
@@ -186,7 +186,7 @@ class Vocabulary:
 
     @cached_property
     def _decoder(self) -> _core.Decoder:
-        """The table of spellings; made only where many ids are decoded."""
+        """The table of spellings, which is built only when many ids are decoded."""
         names = [(number, name) for name, number in self.model.special_tokens.items()]
         return _core.Decoder(self.model.merge_array, names, byte_order=self.model.core_byte_order)
 
@@ -196,21 +196,21 @@ class Vocabulary:
 
     @cached_property
     def _numbers(self) -> Mapping[bytes, int]:
-        """Id of each token by its bytes, the lowest where two have the same."""
+        """The id of each token by its bytes; the lowest if several have the same bytes."""
         return {token: number for number, token in reversed([*enumerate(self.model.tokens)])}
 
     @cached_property
     def _spelling(self) -> Mapping[int, bytes]:
-        """Bytes of every id; a special token's are its name."""
+        """The bytes of every id; for a special token, its name."""
         names = {number: name.encode() for name, number in self.model.special_tokens.items()}
         return dict(enumerate(self.model.tokens)) | names
 
 
 def _row_of(ids: Any) -> "NDArray[Any] | list[int]":  # noqa: ANN401 - what was given
-    """Return ids of one row as a list, or as an array, without a copy where it can be avoided.
+    """Return one-dimensional ids as a list or an array, without a copy where possible.
 
     Raises:
-        TypeError: They are not integers, or in several rows.
+        TypeError: The values are not integers, or have more than one dimension.
     """
     if isinstance(ids, list):
         return ids

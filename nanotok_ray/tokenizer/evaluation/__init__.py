@@ -1,6 +1,7 @@
-"""What a vocabulary holds, and how many tokens a tokenizer makes of texts.
+"""Statistics of a vocabulary, and the number of tokens of texts with different tokenizers.
 
-Input is a tokenizer and texts. Output is plain numbers; the package draws and prints nothing.
+The input is tokenizers and texts. The output is plain numbers; the package draws and prints
+nothing.
 """
 
 from nanotok_ray.tokenizer.evaluation.corpus import KINDS, Corpus, CorpusReader, Texts

@@ -1,7 +1,7 @@
-"""Named files to texts, up to so many bytes of them.
+"""Reads texts from named files, up to a number of bytes.
 
-Batches of texts have a label for each text if a column has one. What is not a text is counted by
-reason.
+Batches of texts have a label for each text if a column is named. Documents that are not texts are
+counted by reason.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,35 +31,36 @@ NO_LABEL: Final = "(none)"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Corpus:
-    """Files under one name, and how they are read."""
+    """Files under one name, and the rules by which they are read."""
 
     name: str
     paths: tuple[str, ...]
     """Files, folders, globs and URLs."""
     rules: ReadingRules = field(default_factory=ReadingRules)
-    """Of a chat the texts of its messages are taken; what is carried along is a label: what
-    documents are grouped by, as their language."""
+    """The rules of reading. The texts of a chat are those of its messages. A carried column is the
+    label by which documents are grouped, such as their language.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Texts:
-    """Texts that follow each other, all of them UTF-8."""
+    """Consecutive texts, all valid UTF-8."""
 
     documents: Documents
     labels: Sequence[str] | None = None
-    """Of each text; None: there are none."""
+    """The label of each text; None: no labels."""
 
 
 class CorpusReader:
-    """One pass over a corpus; the account is whole once it is over."""
+    """One pass over a corpus; its counts are complete after the pass."""
 
     def __init__(self, corpus: Corpus, *, max_bytes: int) -> None:
-        """Find the files; a pass ends after the text that reaches `max_bytes`.
+        """Find the files; the pass ends with the text that reaches `max_bytes`.
 
         Raises:
-            RecipeError: The values of the corpus are impossible together.
-            SourceError: Files are missing, cannot be read, or are not what the corpus says.
-            TransientIOError: A remote store failed in a way that may pass.
+            RecipeError: The values of the corpus contradict each other.
+            SourceError: Files are missing, cannot be read, or do not match the corpus.
+            TransientIOError: A remote store failed in a way that a retry can solve.
         """
         self.corpus = corpus
         found = find_named(corpus.paths, corpus.rules)
@@ -67,20 +68,20 @@ class CorpusReader:
         self._left = max_bytes
         whole = sum(estimated_bytes(file, _whole(file)) for file in self._files)
         self.estimated_bytes = min(whole, max_bytes)
-        """How much there will be, roughly where files are compressed."""
+        """Expected bytes of texts; an estimate for compressed files."""
         self.notes = found.notes
-        """What a person should know of the files."""
+        """Notes on the files for a person."""
         self.is_cut = False
-        """Whether texts were left out because of `max_bytes`."""
+        """Whether texts were skipped because of `max_bytes`."""
         self.set_aside: dict[str, int] = {}
-        """How many documents were no texts, by the kind of the reason."""
+        """Number of documents that are not texts, by reason."""
 
     def __iter__(self) -> Iterator[Texts]:
         """Yield the texts in batches, in order.
 
         Raises:
-            SourceError: A file is gone, or changes while it is read.
-            TransientIOError: A remote store failed in a way that may pass.
+            SourceError: A file no longer exists, or changed during the pass.
+            TransientIOError: A remote store failed in a way that a retry can solve.
         """
         for file in self._files:
             piece = _whole(file)
@@ -119,7 +120,7 @@ class CorpusReader:
         return Texts(documents=found.texts, labels=labels)
 
     def _cut(self, texts: Texts) -> Texts:
-        """Return texts up to the one with which there are enough bytes."""
+        """Return the texts up to the one that reaches `max_bytes`."""
         documents = texts.documents
         enough = int(np.searchsorted(documents.offsets, documents.offsets[0] + self._left))
         stop = min(enough, len(documents))

@@ -1,4 +1,4 @@
-"""Counting the tokens of texts, by a tokenizer here or one published on PyPI."""
+"""Counts the tokens of texts, with a tokenizer of this package or one published on PyPI."""
 
 import gzip
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from nanotok_ray.tokenizer.tokenizer import Tokenizer
 
 
 class TokenizerCounter:
-    """A tokenizer that is compared with others.
+    """A tokenizer of a comparison.
 
     >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
     >>> counter = TokenizerCounter("mine", tokenizer)
@@ -31,7 +31,7 @@ class TokenizerCounter:
 
     def __init__(self, name: str, tokenizer: Tokenizer) -> None:
         self.name = name
-        """What it is called beside others."""
+        """The name of the tokenizer in the comparison."""
         self.tokenizer = tokenizer
         self._threads = default_threads()
 
@@ -42,7 +42,7 @@ class TokenizerCounter:
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """What its ids stand for."""
+        """The vocabulary of the tokenizer."""
         return Vocabulary.of(self.tokenizer)
 
     def count(self, texts: Documents) -> NDArray[np.int64]:
@@ -50,16 +50,16 @@ class TokenizerCounter:
 
         Raises:
             SplitError: The regex engine gave up on a text.
-            VerificationError: A text is another one after it was decoded.
+            VerificationError: A text differs from its decoded ids.
         """
         return np.diff(self.encode(texts)[1])
 
     def encode(self, texts: Documents) -> tuple[Ids, NDArray[np.int64]]:
-        """Return all ids back to back, and n + 1 offsets, once they were decoded and compared.
+        """Return all ids back to back, and n + 1 offsets, after comparing the decoded ids.
 
         Raises:
             SplitError: The regex engine gave up on a text.
-            VerificationError: A text is another one after it was decoded.
+            VerificationError: A text differs from its decoded ids.
         """
         ids, offsets = self.tokenizer.encode_documents(texts, num_threads=self._threads)
         decoded = Documents.from_arrow(self.tokenizer.decode_batch(ids, offsets, as_bytes=True))
@@ -116,14 +116,14 @@ PUBLISHED: Final[Mapping[str, _Published]] = {
         {"<|endoftext|>": 199999, "<|endofprompt|>": 200018},
     ),
 }
-"""By the name that stands for them where a tokenizer is expected."""
+"""By the name that selects them in place of a path."""
 
 
 def published_tokenizer(kind: str) -> Tokenizer:
-    """Return one of `PUBLISHED`; its ids are tiktoken's.
+    """Return a tokenizer of `PUBLISHED`; its ids are tiktoken's.
 
     Raises:
-        TokenizerError: The package that has its ranks is not installed, or lacks the file.
+        TokenizerError: The package with its ranks is not installed, or lacks the file.
     """
     published = PUBLISHED[kind]
     path = _data_folder(kind) / published.file_name

@@ -1,4 +1,4 @@
-"""Tokens of texts by tokenizer and label, use of ids, overlap of vocabularies."""
+"""Tokens of texts by tokenizer and label, use of ids, and overlap of vocabularies."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,19 +15,19 @@ from nanotok_ray.tokenizer.evaluation.vocabulary import Vocabulary
 from nanotok_ray.tokenizer.rendering import Ids
 
 MAX_LABELS: Final = 1000
-"""A column with more different values identifies documents, not languages."""
+"""A column with more different values identifies documents rather than languages."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """Sums over some texts."""
+    """Sums over a set of texts."""
 
     tokens: list[int]
-    """Of each tokenizer, in order."""
+    """Tokens of each tokenizer, in order."""
     texts: int = 0
     num_bytes: int = 0
     characters: int = 0
-    """Code points."""
+    """Code points of the texts."""
 
     def add(self, other: "Tally") -> None:
         """Add the sums over other texts."""
@@ -37,12 +37,12 @@ class Tally:
         self.tokens = [count + more for count, more in zip(self.tokens, other.tokens, strict=True)]
 
     def bytes_per_token(self, index: int) -> float | None:
-        """Return it for one of the tokenizers; None: there are no tokens."""
+        """Return the bytes per token of a tokenizer, or None if there are no tokens."""
         return self.num_bytes / self.tokens[index] if self.tokens[index] else None
 
     @property
     def bytes_per_character(self) -> float | None:
-        """None: there are no characters."""
+        """Bytes per code point, or None if there are no characters."""
         return self.num_bytes / self.characters if self.characters else None
 
 
@@ -52,7 +52,7 @@ class Measured:
 
     total: Tally
     by_label: dict[str, Tally] = field(default_factory=dict)
-    """In the order of the labels; empty without labels."""
+    """Sums by label, in the order of the labels; empty without labels."""
 
 
 def measure(
@@ -74,14 +74,14 @@ def measure(
     1.5
 
     Args:
-        counters: the tokenizers.
+        counters: the tokenizers to compare.
         batches: the texts.
-        on_bytes: called with the number of bytes of text that were done since the last call.
+        on_bytes: called with the number of bytes of text counted since the last call.
 
     Raises:
         SourceError: There are more than `MAX_LABELS` labels.
         SplitError: The regex engine gave up on a text.
-        VerificationError: A tokenizer decodes a text to another one.
+        VerificationError: A text differs from its decoded ids.
     """
     measured = Measured(total=Tally(tokens=[0] * len(counters)))
     for batch in batches:
@@ -108,7 +108,7 @@ def characters_of(texts: Documents) -> NDArray[np.int64]:
     counts = np.zeros(len(texts), dtype=np.int64)
     first, last = int(texts.offsets[0]), int(texts.offsets[-1])
     is_first = (texts.data[first:last] & 0xC0) != 0x80  # noqa: PLR2004 - 10xxxxxx goes on
-    filled = np.flatnonzero(np.diff(texts.offsets))  # reduceat takes no empty ranges
+    filled = np.flatnonzero(np.diff(texts.offsets))  # reduceat does not accept empty ranges
     if len(filled):
         starts = texts.offsets[:-1][filled] - first
         counts[filled] = np.add.reduceat(is_first, starts, dtype=np.int64)
@@ -152,75 +152,76 @@ class Usage:
 
     vocabulary: Vocabulary
     counts: NDArray[np.int64] = field(init=False)
-    """Of each id of text."""
+    """The count of each id of text."""
     texts: int = 0
     num_bytes: int = 0
-    """Of the texts."""
+    """Bytes of the texts."""
 
     def __post_init__(self) -> None:
         self.counts = np.zeros(len(self.vocabulary.tokens), dtype=np.int64)
 
     def add(self, ids: Ids, texts: Documents) -> None:
-        """Count the ids of some texts, none of which is a special token's."""
+        """Count the ids of texts; they must not contain special tokens."""
         self.counts += np.bincount(ids, minlength=len(self.counts))
         self.texts += len(texts)
         self.num_bytes += texts.num_bytes
 
     @property
     def total(self) -> int:
-        """How many ids were counted."""
+        """The number of counted ids."""
         return int(self.counts.sum())
 
     @property
     def bytes_per_token(self) -> float | None:
-        """None: there are no tokens."""
+        """Bytes per token, or None if there are no tokens."""
         return self.num_bytes / self.total if self.total else None
 
     def most_used(self, limit: int) -> list[int]:
-        """Return the ids that occur most often, the lowest first among equals; none that do not."""
+        """Return the most frequent ids, of equal counts the lowest first, without unused ids."""
         order = np.argsort(-self.counts, kind="stable")[:limit]
         return [int(number) for number in order if self.counts[number]]
 
     @property
     def unused(self) -> list[int]:
-        """The ids that do not occur, single bytes included."""
+        """The unused ids, single bytes included."""
         numbers: list[int] = np.flatnonzero(self.counts == 0).tolist()
         return numbers
 
     @property
     def unused_merged(self) -> list[int]:
-        """The ids of merged tokens that do not occur."""
+        """The unused ids of merged tokens."""
         return [number for number in self.unused if number >= self.vocabulary.num_bytes]
 
     def by_rank(self) -> NDArray[np.int64]:
-        """Return the counts that are not 0, the highest first."""
+        """Return the counts above 0, the highest first."""
         return -np.sort(-self.counts[self.counts > 0])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Overlap:
-    """Two vocabularies beside each other; special tokens are not compared."""
+    """A comparison of two vocabularies without their special tokens."""
 
     shared: int
-    """Byte strings that both have as a token, single bytes included."""
+    """Number of byte strings that are a token of both, single bytes included."""
     only_left: int
     only_right: int
     equal_merges: int
-    """So many merges are equal before the first that differs, or before one ends."""
+    """Number of equal merges before the first difference, or before one vocabulary ends."""
     left: bytes | None
-    """The token of the first merge that differs; None: there are no more merges."""
+    """The token of the first merge that differs; None: no more merges."""
     right: bytes | None
 
     @property
     def is_prefix(self) -> bool:
-        """Whether the merges of one are the first of the other, or all are equal."""
+        """Whether the merges of one are the first merges of the other, or all are equal."""
         return self.left is None or self.right is None
 
 
 def overlap_of(left: Vocabulary, right: Vocabulary) -> Overlap:
     """Compare two vocabularies.
 
-    Merges are compared as pairs of bytes where both say these, else by their tokens.
+    Merges are compared as pairs of byte strings if both vocabularies have pairs, otherwise as
+    tokens.
 
     >>> first = Vocabulary(tokens=(b"a", b"b", b"ab", b"abb"), num_bytes=2)
     >>> second = Vocabulary(tokens=(b"b", b"a", b"ab", b"ba"), num_bytes=2)
@@ -244,7 +245,7 @@ def overlap_of(left: Vocabulary, right: Vocabulary) -> Overlap:
 
 
 def _bytes_of_pairs(vocabulary: Vocabulary) -> Iterator[tuple[bytes, bytes]]:
-    """Yield both parts of each merge: the ids of single bytes may differ."""
+    """Yield the bytes of both parts of each merge, since the ids of single bytes can differ."""
     for first, second in vocabulary.pairs or ():
         yield vocabulary.tokens[first], vocabulary.tokens[second]
 
@@ -256,13 +257,13 @@ def _equal_start(left: Sequence[object], right: Sequence[object]) -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampleRow:
-    """One kind of text."""
+    """The tokens of one kind of text."""
 
     name: str
     tally: Tally
 
     def diff_percent(self, index: int) -> float | None:
-        """Compare the first tokenizer with the one at a place; see `diff_percent`."""
+        """Return `diff_percent` of the first tokenizer and another one."""
         return diff_percent(self.tally.tokens[index], self.tally.tokens[0])
 
 
@@ -273,7 +274,7 @@ def sample_rows(
 
     Raises:
         SplitError: The regex engine gave up on a text.
-        VerificationError: A tokenizer decodes a text to another one.
+        VerificationError: A text differs from its decoded ids.
     """
     for name, batches in texts.items():
         measured = measure(counters, (Texts(documents=batch) for batch in batches))
@@ -281,7 +282,7 @@ def sample_rows(
 
 
 def diff_percent(base: int, count: int) -> float | None:
-    """Return how many percent fewer tokens `own` are than `base`, as nanochat does.
+    """Return by how many percent `count` is lower than `base`, as nanochat does.
 
     >>> diff_percent(404, 375), diff_percent(0, 0)
     (7.17..., None)

@@ -1,7 +1,7 @@
-r"""Five short texts of different kinds, written for this project, for the start of an evaluation.
+r"""Five short texts of different kinds, written for this project, for a first comparison.
 
-The kinds are those of nanochat's tok_eval; the texts are our own, so numbers of tokens are not
-comparable with its published ones, only among tokenizers. A changed text changes all of them.
+The kinds are those of nanochat's tok_eval, but the texts differ: the numbers of tokens can be
+compared among tokenizers, but not with nanochat's published numbers, and change with the texts.
 """
 
 from collections.abc import Mapping
@@ -141,4 +141,4 @@ SAMPLE_TEXTS: Final[Mapping[str, str]] = {
     "math": _MATH,
     "science": _SCIENCE,
 }
-"""By kind, in the order of nanochat's table."""
+"""The texts by kind, in the order of nanochat's table."""

@@ -1,4 +1,4 @@
-r"""A vocabulary by itself: the tokens in the order of their ids, how long they are, where from."""
+r"""The vocabulary of a tokenizer: tokens in the order of their ids, their lengths and merges."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,23 +18,23 @@ _BYTE_ESCAPE = re.compile(rb"\\(\\|x[0-9A-Fa-f]{2})")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenView:
-    """One id, and where it comes from."""
+    """A token with its merge."""
 
     id: int
     token: bytes
-    """Its bytes; of a special token its name."""
+    """The bytes of the token; for a special token, its name."""
     is_special: bool = False
     merge: int | None = None
-    """The number of its merge, from 0 on; None: a byte or a special token."""
+    """The number of its merge, counted from 0; None: a byte or a special token."""
     pair: tuple[int, int] | None = None
     """The two ids that were merged."""
     parts_of: tuple[int, ...] = ()
-    """The ids of the tokens that were merged from it, in order."""
+    """The ids of the tokens that were merged from this one, in order."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """What the ids of a tokenizer stand for.
+    """The tokens of a tokenizer.
 
     >>> vocabulary = Vocabulary.of(Tokenizer.train_from_iterator(["hello hello"], vocab_size=267))
     >>> vocabulary.tokens[256:], vocabulary.length_counts
@@ -42,11 +42,11 @@ class Vocabulary:
     """
 
     tokens: tuple[bytes, ...]
-    """Of text, in the order of their ids."""
+    """The tokens of text, in the order of their ids."""
     num_bytes: int = NUM_BYTES
-    """So many of the first tokens are single bytes."""
+    """The number of tokens at the beginning that are single bytes."""
     pairs: tuple[tuple[int, int], ...] | None = None
-    """The pair of each merge; None: not known."""
+    """The pair of each merge; None: unknown."""
     special_tokens: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -60,7 +60,7 @@ class Vocabulary:
 
     @cached_property
     def length_counts(self) -> dict[int, int]:
-        """How many tokens have each number of bytes, the smallest first."""
+        """The number of tokens of each length in bytes, in increasing order."""
         counts: dict[int, int] = {}
         for token in self.tokens:
             counts[len(token)] = counts.get(len(token), 0) + 1
@@ -68,11 +68,11 @@ class Vocabulary:
 
     @property
     def mean_length(self) -> float:
-        """Bytes of a token on average."""
+        """The mean number of bytes of a token."""
         return sum(map(len, self.tokens)) / len(self.tokens)
 
     def longest(self, limit: int) -> list[int]:
-        """Return the ids of the longest tokens, the lowest id first among equals."""
+        """Return the ids of the longest tokens; of equal lengths the lowest first."""
         order = sorted(
             range(len(self.tokens)), key=lambda number: (-len(self.tokens[number]), number)
         )
@@ -80,7 +80,7 @@ class Vocabulary:
 
     @cached_property
     def not_utf8(self) -> list[int]:
-        """The ids of tokens of several bytes that are not UTF-8: parts of characters."""
+        """The ids of tokens of several bytes that are not valid UTF-8: parts of characters."""
         return [
             number
             for number, token in enumerate(self.tokens)
@@ -88,10 +88,10 @@ class Vocabulary:
         ]
 
     def view(self, number: int) -> TokenView:
-        """Return what an id stands for.
+        """Return the token of an id with its merge.
 
         Raises:
-            TokenizerError: There is no such id.
+            TokenizerError: The id does not exist.
         """
         for name, special_id in self.special_tokens.items():
             if special_id == number:
@@ -112,10 +112,10 @@ class Vocabulary:
         )
 
     def number_of(self, text: str) -> int:
-        r"""Return the id of a token: a special token's name, its text, or its text with `\xNN`.
+        r"""Return the id of a token by its name, its text, or its text with `\xNN`.
 
         Raises:
-            TokenizerError: No token is spelled so.
+            TokenizerError: No token has this text.
         """
         if text in self.special_tokens:
             return self.special_tokens[text]
@@ -130,7 +130,7 @@ class Vocabulary:
 
 
 def token_bytes_of(text: str) -> bytes:
-    r"""Return the bytes of a token from its text, in which a byte may be `\xNN` and `\` be `\\`.
+    r"""Return the bytes of a token from its text; `\xNN` is a byte, and `\\` a backslash.
 
     >>> token_bytes_of(" na\\xc3\\xafve\\\\") == " naïve\\".encode()
     True

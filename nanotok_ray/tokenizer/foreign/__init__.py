@@ -1,7 +1,7 @@
 """Tokenizers of other projects: byte-level BPE is read as a `Model`, anything else is refused.
 
-Input is bytes or an object, and the name for messages. No file is opened, and nothing of a pickle
-is executed.
+The input is bytes or an object, and a name for messages. No file is opened, and a pickle is never
+executed.
 """
 
 from nanotok_ray.tokenizer.foreign.huggingface import from_huggingface_file, pattern_of
@@ -19,4 +19,4 @@ __all__ = [
 
 
 MAX_FILE_BYTES = 64 << 20
-"""A file of more is refused unread; the largest known have 35 MB."""
+"""Larger files are refused; the largest known ones have 35 MB."""

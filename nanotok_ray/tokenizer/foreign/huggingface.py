@@ -1,4 +1,4 @@
-"""Hugging Face's tokenizer.json as a model, if it is byte-level BPE."""
+"""Reads Hugging Face's tokenizer.json as a model, if it is byte-level BPE."""
 
 import json
 import re
@@ -20,15 +20,17 @@ from nanotok_ray.tokenizer.huggingface import (
 from nanotok_ray.tokenizer.model import NUM_BYTES, Model
 
 MAX_OPENED = 1 << 22
-"""Lists and objects of a file: each takes 30 times its bytes in memory. Real ones have 450,000."""
+"""Limit of lists and objects of a file: each takes 30 times its size in memory. Known files have
+at most 450,000.
+"""
 
 
 def parsed_object(data: bytes, *, name: str) -> dict[str, Any]:
-    """Return the object that a file holds.
+    """Return the JSON object of a file.
 
     Raises:
-        TokenizerError: It is no JSON in UTF-8, no object, too deep or of too many parts, or has a
-            key twice; the message names the file and, where it can, the line.
+        TokenizerError: The file is not a JSON object in UTF-8, is nested too deeply, has too many
+            values, or contains a key twice; the message names the file and, if possible, the line.
     """
     opened = data.count(b"[") + data.count(b"{")
     if opened > MAX_OPENED:
@@ -41,7 +43,7 @@ def parsed_object(data: bytes, *, name: str) -> dict[str, Any]:
         raise TokenizerError(f"{name}, line {error.lineno}: {error.msg}") from error
     except RecursionError as error:
         raise TokenizerError(f"{name}: its values are nested too deep") from error
-    except ValueError as error:  # UTF-8, a key twice, a number of thousands of digits
+    except ValueError as error:  # invalid UTF-8, a duplicate key, a number of thousands of digits
         raise TokenizerError(f"{name}: {error}") from error
     if not isinstance(value, dict):
         raise TokenizerError(f"{name} holds a {type(value).__name__}, not an object")
@@ -49,10 +51,10 @@ def parsed_object(data: bytes, *, name: str) -> dict[str, Any]:
 
 
 def part_of(value: Mapping[str, Any], key: str, kind: type, *, name: str) -> Any:  # noqa: ANN401
-    """Return a value of a type.
+    """Return a value of the required type.
 
     Raises:
-        TokenizerError: It is missing or of another type.
+        TokenizerError: The value is missing or of another type.
     """
     found = value.get(key)
     if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
@@ -74,10 +76,10 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def check_merges(
     merges: Sequence[object], vocab: Mapping[str, int], model: Model, *, name: str
 ) -> None:
-    """Compare the merges of a file with those of the model of its vocabulary.
+    """Compare the merges of a file with those that its vocabulary implies.
 
     Raises:
-        TokenizerError: One is malformed, out of order or missing.
+        TokenizerError: A merge is malformed, out of order or missing.
     """
     met: set[int] = set()
     last = NUM_BYTES
@@ -105,7 +107,7 @@ def check_merges(
 
 
 def _pair(merge: object, *, where: str) -> tuple[str, str]:
-    """Return the two parts: a list of two, or, in older files, one string with a space."""
+    """Return both parts of a merge: a list of two, or, in older files, a string with a space."""
     parts = merge.split(" ") if isinstance(merge, str) else merge
     match parts:
         case [str(left), str(right)]:
@@ -119,14 +121,14 @@ _KNOWN = (
 )
 
 _SPELLED_HERE = {with_atomic_intervals(pattern): pattern for pattern in PATTERNS.values()}
-"""Named patterns, by how our own tokenizer.json spells them: read back they are the same text."""
+"""Named patterns by their spelling in tokenizer.json, from which they are restored."""
 
 
 def pattern_of(pre_tokenizer: object, *, name: str) -> str:
     """Return the pattern of the value of "pre_tokenizer".
 
     Raises:
-        TokenizerError: It does anything else than cut a text by one pattern.
+        TokenizerError: The pre-tokenizer does more than splitting text by one pattern.
     """
     match _steps(pre_tokenizer):
         case [{"type": "ByteLevel"} as last] if _uses_regex(last):
@@ -180,10 +182,14 @@ _PLAIN = {
     "end_of_word_suffix": (None, ""),
     "byte_fallback": (None, False),
 }
-"""What of a BPE model would change ids. Its unknown token never comes, as all bytes are there."""
+"""Settings of a BPE model that would change ids. The unknown token is never produced, since every
+byte is a token.
+"""
 
 _LOOKS = re.compile(r"\(\?(?:=|!(?!\\S\))|<[=!])|\\[bB]")
-"""Lookarounds, except for no text after white space: a span may depend on the text around it."""
+"""Lookarounds other than "no text after white space": with them a span can depend on the text
+around it.
+"""
 
 _POST_PROCESSORS = ("ByteLevel", "TemplateProcessing", "RobertaProcessing", "BertProcessing")
 
@@ -192,8 +198,8 @@ def from_huggingface_file(data: bytes, *, name: str) -> Model:
     """Return the model of a file.
 
     Raises:
-        TokenizerError: It is not byte-level BPE whose merges are those that its ids imply, does
-            more than that to a text, or is damaged; the message says what and why.
+        TokenizerError: The tokenizer is not byte-level BPE with the merges that its ids imply,
+            changes text in other ways, or is damaged; the message names the reason.
     """
     contents = parsed_object(data, name=name)
     bpe = _checked_bpe(part_of(contents, "model", dict, name=name), name=name)
@@ -228,7 +234,7 @@ def _checked_bpe(bpe: Mapping[str, Any], *, name: str) -> Mapping[str, Any]:
 
 
 def _check_around(contents: Mapping[str, Any], *, name: str) -> None:
-    """Check that nothing before or after BPE changes the ids of a text."""
+    """Check that no step before or after BPE changes the ids of a text."""
     normalizer = contents.get("normalizer")
     if normalizer not in (None, {"type": "Sequence", "normalizers": []}):
         raise TokenizerError(
@@ -276,7 +282,7 @@ def _added_tokens(added: object, *, name: str) -> dict[str, int]:
 
 
 def _check_numbering(added: Mapping[str, int], vocab: Mapping[str, int], *, name: str) -> None:
-    """Check that added tokens have the ids that `tokenizers` assigns, whatever the file says."""
+    """Check that added tokens have the ids that `tokenizers` assigns, regardless of the file."""
     following = len(vocab)
     for text, number in added.items():
         given = vocab.get(text, following)
@@ -298,9 +304,10 @@ def _ranks(vocab: Mapping[str, Any], *, name: str) -> dict[bytes, int]:
 
 
 def _check_spans(names: set[str], pattern: str, *, name: str) -> None:
-    """Refuse special tokens that a text could say: with ignore_merges a span in vocab is its id.
+    """Refuse special tokens that text can produce: with ignore_merges, a span in vocab is one id.
 
-    There a name in vocab is a spelling of bytes, as all of vocab: those are what a text must hold.
+    A name in vocab is the spelling of bytes, like every key of vocab; text with these bytes would
+    produce the special token.
     """
     splitter, looks = _core.Splitter(pattern), _LOOKS.search(pattern)
     for text in sorted(names):

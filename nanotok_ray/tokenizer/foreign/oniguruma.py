@@ -1,7 +1,7 @@
-r"""Patterns that the regex engine of `tokenizers`, Oniguruma, reads in another way than ours.
+r"""Patterns that Oniguruma, the regex engine of `tokenizers`, matches differently.
 
-The text of a pattern is examined; nothing is compiled. Too much is refused rather than too little,
-and none of the patterns of known tokenizers.
+The text of a pattern is examined; nothing is compiled. The check refuses some patterns that match
+alike, but none of the patterns of known tokenizers.
 """
 
 import re
@@ -9,7 +9,7 @@ import re
 from nanotok_ray.errors import TokenizerError
 
 _SPACES_AT_END = r"\s++$"
-"""After all white space the end of a line is that of the text."""
+"""After all white space, the end of a line is the end of the text."""
 
 _PARTS = re.compile(
     r"""
@@ -21,10 +21,10 @@ _PARTS = re.compile(
 )
 
 _OTHERWISE = re.compile(
-    r"[\^$]"  # ends of lines there, of the text here
-    r"|\{.*\}\+"  # repeated there, possessive here
-    r"|\(\?(?!i?[:)]|[=!>]|<|P<).*"  # other flags than i, conditions, remarks
-    r"|\\[wWbB]"  # U+200C and U+200D are of a word here
+    r"[\^$]"  # ends of lines in Oniguruma, ends of the text here
+    r"|\{.*\}\+"  # repeated in Oniguruma, possessive here
+    r"|\(\?(?!i?[:)]|[=!>]|<|P<).*"  # flags other than i, conditions, comments
+    r"|\\[wWbB]"  # U+200C and U+200D are word characters here
     r"|\\[hHRXKGONZyYQE<>0-9k]|\\[pP](?:\{\^.*)?",
     re.DOTALL,
 )
@@ -33,17 +33,18 @@ _FOLDED = re.compile(
     r"(?:^\(\?i\).*?|\(\?i:(?:[^)\\]|\\.)*?)(?:ss|ff|fi|fl|st|[^\x00-\x7f]|\\[pPux]|\((?!\?i\)))",
     re.IGNORECASE | re.DOTALL,
 )
-"""Without regard to case, what is one character there, and properties of letters."""
+"""Case-insensitive matching, the size of a character, and properties of letters."""
 
 _GROUP = re.compile(r"\(([^()]*)\)")
 _ALWAYS = re.compile(r"c(?!\?)")
 
 
 def check_reads_alike(pattern: str, *, name: str) -> None:
-    """Check that a pattern cuts texts there as it does here.
+    """Check that Oniguruma splits texts by a pattern in the same way.
 
     Raises:
-        TokenizerError: It may not, or it can match nothing at all, where only they cut.
+        TokenizerError: The result can differ, or the pattern can match the empty string, at which
+            only `tokenizers` splits.
     """
     parts = _PARTS.findall(pattern.replace(_SPACES_AT_END, r"\s"))
     found = next((part for index, part in enumerate(parts) if _is_other(part, index)), None)
@@ -64,7 +65,7 @@ def check_reads_alike(pattern: str, *, name: str) -> None:
 def _is_other(part: str, index: int) -> bool:
     if part.startswith("[") and len(part) > 1:
         return _OTHERWISE_IN_CLASS.search(part) is not None
-    if part == "(?i)":  # further on, what follows is a group there
+    if part == "(?i)":  # elsewhere in a pattern, Oniguruma treats the rest as a group
         return index > 0
     minimum, _, maximum = part.strip("{}+?").partition(",")
     turned = (
@@ -77,7 +78,7 @@ def _is_other(part: str, index: int) -> bool:
 
 
 def _may_be_empty(parts: list[str]) -> bool:
-    """Return whether a match may have no characters, by what each part needs at least."""
+    """Return whether a match can be empty, from the minimum of each part."""
     needs = "".join(map(_need, parts))
     while (shorter := _GROUP.sub(lambda group: _need_of_any(group[1]), needs)) != needs:
         needs = shorter
@@ -85,7 +86,7 @@ def _may_be_empty(parts: list[str]) -> bool:
 
 
 def _need(part: str) -> str:
-    """Return c for a character, e for none, ? for what need not be there; groups as they are."""
+    """Return c for a character, e for none, ? for an optional part, or a group unchanged."""
     if part in ("|", ")"):
         return part
     if part.startswith("("):

@@ -1,4 +1,4 @@
-"""nanochat's tokenizer.pkl as a model, read without executing it."""
+"""Reads nanochat's tokenizer.pkl as a model without executing it."""
 
 import io
 import pickletools
@@ -10,7 +10,7 @@ from nanotok_ray.tokenizer.foreign.tiktoken import model_of_state
 from nanotok_ray.tokenizer.model import Model
 
 MAX_STEPS = 1 << 23
-"""Steps of a file: about five for each token."""
+"""Limit of the opcodes of a file: about five are needed for each token."""
 
 _MARK = object()
 _CLASS = object()
@@ -27,10 +27,10 @@ class _Instance:
 
 
 def read_instance(data: bytes, *, module: str, cls: str, name: str) -> object:
-    """Return the state of a pickled instance of the class `module.cls`, which is not made.
+    """Return the state of a pickled instance of the class `module.cls` without creating it.
 
     Raises:
-        TokenizerError: The pickle holds anything else; the message names the file and the byte.
+        TokenizerError: The pickle contains anything else; the message names the file and the byte.
     """
     machine = _Machine(f"{module} {cls}")
     position = 0
@@ -48,7 +48,7 @@ def read_instance(data: bytes, *, module: str, cls: str, name: str) -> object:
 
 @dataclass(slots=True)
 class _Machine:
-    """The stack and what is remembered."""
+    """The stack and the memo of a pickle that is read."""
 
     admitted: str
     stack: list[object] = field(default_factory=list)
@@ -56,7 +56,7 @@ class _Machine:
     steps: int = 0
 
     def run(self, opcode: str, argument: object) -> None:
-        """Take a step."""
+        """Execute an opcode."""
         self.steps += 1
         if self.steps > MAX_STEPS:
             raise ValueError(f"more than {MAX_STEPS:,} steps")
@@ -66,28 +66,28 @@ class _Machine:
         _STEPS[opcode](self, argument)
 
     def state(self) -> object:
-        """Return the state of the one instance that is left."""
+        """Return the state of the instance that remains on the stack."""
         [instance] = self.stack
         if not isinstance(instance, _Instance):
             raise TypeError(f"it holds a {type(instance).__name__}")
         return instance.state
 
     def remember(self, argument: object) -> None:
-        """Store the top in the memo, at the next index or at the one named."""
+        """Store the top of the stack in the memo, at the next index or at the given one."""
         self.memo[argument if isinstance(argument, int) else len(self.memo)] = self.stack[-1]
 
     def recall(self, argument: object) -> None:
-        """Push what the memo has at an index."""
+        """Push the value of the memo at an index."""
         assert isinstance(argument, int)
         if argument not in self.memo:
             raise ValueError(f"nothing was remembered as {argument}")
         self.stack.append(self.memo[argument])
 
     def find_class(self, argument: object) -> None:
-        """Push the class that is named, if it is the admitted one."""
+        """Push the named class if it is the permitted one."""
         if argument is None:
             cls, module = self.stack.pop(), self.stack.pop()
-            if not (isinstance(module, str) and isinstance(cls, str)):  # else its text has no end
+            if not (isinstance(module, str) and isinstance(cls, str)):  # an unterminated name
                 raise TypeError(f"a class is named by a {type(module).__name__}, not by two texts")
             argument = f"{module} {cls}"
         if argument != self.admitted:
@@ -102,7 +102,7 @@ class _Machine:
         self.stack.append(_Instance())
 
     def build(self, _argument: object) -> None:
-        """Return the instance below the top its state."""
+        """Set the state of the instance below the top of the stack to the top."""
         state, instance = self.stack.pop(), self.stack[-1]
         if not isinstance(instance, _Instance):
             raise TypeError("a state is set on something else than the instance")
@@ -157,7 +157,7 @@ _OPCODES = {opcode.code.encode("latin-1"): opcode for opcode in pickletools.opco
 
 
 def _steps_of(data: bytes) -> Iterator[tuple[str, object, int]]:
-    """Yield name, argument and place of each step; of one that is not admitted nothing is read."""
+    """Yield name, argument and position of each opcode; reject others before their arguments."""
     file = io.BytesIO(data)
     name = ""
     while name != "STOP":
@@ -172,7 +172,9 @@ def _steps_of(data: bytes) -> Iterator[tuple[str, object, int]]:
 
 
 def _argument_of(opcode: pickletools.OpcodeInfo, file: io.BytesIO) -> object:
-    if opcode.name == "GLOBAL":  # pickletools would undo escapes, with a warning for some
+    if (
+        opcode.name == "GLOBAL"
+    ):  # pickletools would unescape the argument, with a warning for some escapes
         return " ".join(file.readline().decode("ascii").rstrip("\n") for _ in range(2))
     return None if opcode.arg is None else opcode.arg.reader(file)
 
@@ -181,17 +183,17 @@ def from_pickle(data: bytes, *, name: str) -> Model:
     """Return the model of a file.
 
     Raises:
-        TokenizerError: It holds anything but one encoding with its state, is damaged, or is not
-            what our model can hold.
+        TokenizerError: The file contains anything but an encoding with its state, is damaged, or
+            cannot be converted.
     """
     return model_of_state(pickled_state(data, name=name), name=name)
 
 
 def pickled_state(data: bytes, *, name: str) -> Mapping[str, object]:
-    """Return what a file says of its encoding, of types not yet checked.
+    """Return the attributes of the encoding in a file, with types that are not checked yet.
 
     Raises:
-        TokenizerError: It holds anything but one encoding with its state, or is damaged.
+        TokenizerError: The file contains anything but an encoding with its state, or is damaged.
     """
     state = read_instance(data, module="tiktoken.core", cls="Encoding", name=name)
     if isinstance(state, str):

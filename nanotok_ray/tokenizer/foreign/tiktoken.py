@@ -1,4 +1,4 @@
-"""tiktoken's encodings and `.tiktoken` files as a model."""
+"""Reads tiktoken's encodings and `.tiktoken` files as a model."""
 
 import base64
 import binascii
@@ -27,8 +27,8 @@ def model_of_ranks(
     (((158, 157),), b'ab', 301)
 
     Raises:
-        TokenizerError: They are not byte-level BPE with ids 0..255 for the bytes and no hole below
-            the highest token; the message says why.
+        TokenizerError: The ranks are not byte-level BPE with ids 0..255 for the bytes and no gap
+            below the highest token; the message names the reason.
     """
     tokens = _by_rank(ranks, name=name)
     _check_special_tokens(special_tokens, num_tokens=len(tokens), name=name)
@@ -47,7 +47,7 @@ def model_of_ranks(
 
 
 def _by_rank(ranks: Mapping[bytes, int], *, name: str) -> Sequence[bytes]:
-    """Return the tokens in order of ranks, of which there must be no two and no hole."""
+    """Return the tokens in the order of their ranks, which must be unique and without gaps."""
     if not NUM_BYTES <= len(ranks) <= MAX_TOKENS:
         raise TokenizerError(
             f"{name} has {len(ranks):,} tokens of text: byte-level BPE has from {NUM_BYTES}, the "
@@ -92,11 +92,11 @@ def from_rank_file(
     special_tokens: Sequence[str] | Mapping[str, int] = (),
     name: str,
 ) -> Model:
-    """Return the model of a file; special tokens without ids get those after the last rank.
+    """Return the model of a file; special tokens without ids receive those after the last rank.
 
     Raises:
-        TokenizerError: A line is not as it must be, names a token or a rank that was there; or as
-            `model_of_ranks`. The message names the file and, where it can, the line.
+        TokenizerError: A line is malformed or repeats a token or a rank; or as for
+            `model_of_ranks`. The message names the file and, if possible, the line.
     """
     ranks: dict[bytes, int] = {}
     lines: dict[int, int] = {}
@@ -146,7 +146,7 @@ def model_of_state(state: Mapping[str, object], *, name: str) -> Model:
     """Return the model of `pat_str`, `mergeable_ranks` and `special_tokens`.
 
     Raises:
-        TokenizerError: One is missing or of another type; or as `model_of_ranks`.
+        TokenizerError: A value is missing or of another type; or as for `model_of_ranks`.
     """
     pattern = state.get("pat_str")
     if not isinstance(pattern, str):
@@ -178,12 +178,12 @@ def _numbers(
 
 
 def from_encoding(encoding: object) -> Model:
-    """Return the model of an encoding; texts get the ids of its `encode_ordinary`.
+    """Return the model of an encoding; texts are encoded like by its `encode_ordinary`.
 
-    What its pattern does not match is an exception: dropped there, encoded here.
+    Text that the pattern does not match is an exception: tiktoken drops it, here it is encoded.
 
     Raises:
-        TokenizerError: It is no tiktoken encoding, or not one that our model can hold.
+        TokenizerError: The object is not an encoding of tiktoken, or cannot be converted.
     """
     state = {
         key: getattr(encoding, f"_{key}", None)
