@@ -1,4 +1,4 @@
-"""`SpanCounts`: counts of spans that can be added to, merged, saved, loaded and learned from."""
+"""`SpanCounts`: counts of spans that can be updated, merged, saved, loaded and learned from."""
 
 import os
 import re
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class CountedSpans(ABC):
-    """What can be asked of counts."""
+    """The read-only interface of counts."""
 
     @abstractmethod
     def run(self) -> Run:
@@ -45,10 +45,10 @@ class CountedSpans(ABC):
     @property
     @abstractmethod
     def origin(self) -> CountProvenance:
-        """What the counts were made from."""
+        """The provenance of the counts."""
 
     def save(self, file: str | os.PathLike[str]) -> None:
-        """Write a count file, to a path or URL, whole or not at all.
+        """Write a count file to a path or URL atomically.
 
         >>> import tempfile
         >>> from nanotok_ray import SpanCounts
@@ -59,8 +59,8 @@ class CountedSpans(ABC):
         [(b'a', 3)]
 
         Raises:
-            OSError: It cannot be written.
-            CountOverflowError: A sum would pass 2**64 - 1.
+            OSError: The file cannot be written.
+            CountOverflowError: A sum would exceed 2**64 - 1.
         """
         folder, slash, name = os.fspath(file).rpartition("/")
         with Folder(folder or slash or ".").create(name) as target:
@@ -69,7 +69,7 @@ class CountedSpans(ABC):
     def most_common(self, n: int | None = None) -> list[tuple[bytes, int]]:
         """Return the `n` most frequent spans (None: all) and their counts, the highest first.
 
-        Among equals the smallest bytes come first.
+        Spans with equal counts are in the order of their bytes.
         """
         _, data, offsets, counts = self.run()
         spans = Documents(data=data, offsets=offsets)
@@ -79,32 +79,32 @@ class CountedSpans(ABC):
 
     @property
     def pattern(self) -> str:
-        """The regular expression that cuts texts into spans."""
+        """The regular expression that splits texts into spans."""
         return self.origin.pattern
 
     @property
     def gaps(self) -> int | None:
-        """How many spans the pattern did not match; None: unknown, as some are from elsewhere."""
+        """Number of spans that the pattern did not match; None: unknown (another tool's counts)."""
         return self.origin.num_gaps
 
     @property
     def texts(self) -> int | None:
-        """How many texts were counted; None: unknown, as some are from elsewhere."""
+        """Number of counted texts; None: unknown for counts of another tool."""
         return self.origin.texts
 
     @property
     def text_bytes(self) -> int:
-        """The bytes of all texts; of counts from elsewhere, those of their spans."""
+        """Bytes of all texts; for counts of another tool, of all occurrences of spans."""
         return self.origin.text_bytes
 
     @property
     def total(self) -> int:
-        """How many spans were counted."""
+        """Occurrences of all spans."""
         return self.origin.spans
 
     @property
     def num_distinct(self) -> int:
-        """How many different spans there are."""
+        """Number of different spans."""
         return len(self.run()[3])
 
     def __repr__(self) -> str:
@@ -124,17 +124,17 @@ class SummedRuns:
 
     def __init__(self) -> None:
         self._runs: list[Run] = []
-        """Each has more than twice the rows of the next."""
+        """Each run has more than twice the rows of the next one."""
 
     def __len__(self) -> int:
-        """Return how many runs are kept; 0 if none was ever added."""
+        """Return the number of stored runs; 0 if none was added."""
         return len(self._runs)
 
     def add(self, run: "Run") -> None:
-        """Add a run; nothing is changed by one that cannot be added.
+        """Add a run; the sum stays unchanged if the run cannot be added.
 
         Raises:
-            CountOverflowError: a sum would pass 2**64 - 1.
+            CountOverflowError: A sum would exceed 2**64 - 1.
         """
         runs = [*self._runs, run]
         while len(runs) > 1 and len(runs[-2][3]) <= 2 * len(runs[-1][3]):
@@ -143,10 +143,10 @@ class SummedRuns:
         self._runs = runs
 
     def run(self, *more: "Run") -> "Run":
-        """Merge all runs, and `more` runs that are added, into one, and return it.
+        """Merge all runs and the runs in `more` into one, and return it.
 
         Raises:
-            CountOverflowError: a sum would pass 2**64 - 1; nothing is added then.
+            CountOverflowError: A sum would exceed 2**64 - 1; nothing is added.
         """
         if more or len(self._runs) != 1:
             self._runs = [_core.merge_runs([*self._runs, *more])]
@@ -154,7 +154,7 @@ class SummedRuns:
 
 
 class SpanCounts(CountedSpans):
-    r"""How often each span occurs in texts.
+    r"""The number of occurrences of each span in texts.
 
     >>> counts = SpanCounts()
     >>> counts.update(["the cat", "the hat"])
@@ -169,14 +169,15 @@ class SpanCounts(CountedSpans):
     def __init__(
         self, pattern: str = SPLIT_PATTERN, *, gaps: Gaps = "spans", num_threads: int | None = None
     ) -> None:
-        """Start empty.
+        """Create empty counts.
 
         Args:
-            pattern: a regular expression, or a name as "gpt4"; it cuts the texts into spans.
-            gaps: text that the pattern does not match is a span of its own, or, with "error", a
+            pattern: a regular expression, or a name such as "gpt4"; it splits the texts into
+                spans.
+            gaps: "spans" makes a span of text that the pattern does not match; "error" raises a
                 SplitError.
-            num_threads: how many count; None: all cores, and one inside a Ray worker. The counts do
-                not depend on it.
+            num_threads: the number of threads; None: all cores, but one inside a Ray worker. The
+                counts do not depend on it.
 
         Raises:
             PatternError: The pattern is unknown or cannot be compiled.
@@ -191,7 +192,9 @@ class SpanCounts(CountedSpans):
         self._origin = CountProvenance.nothing(pattern=resolve_pattern(pattern), gaps=gaps)
         self._counter = _core.SpanCounts(self._origin.pattern, gaps=gaps)
         self._sums = SummedRuns()
-        """What is not in the counter; `_origin` has its spans and gaps, and the texts of both."""
+        """Runs that are not in the counter; `_origin` has their spans and gaps, and the texts of
+        both.
+        """
 
     @classmethod
     def from_counts(
@@ -201,16 +204,17 @@ class SpanCounts(CountedSpans):
         pattern: str,
         gaps: Gaps = "spans",
     ) -> "Self":
-        """Take spans and counts that were made elsewhere; those of a span that comes twice add.
+        """Return counts from the spans and counts of another tool.
 
-        `pattern` is what cut the texts, which the counts alone cannot say.
+        Counts of the same span are added. `pattern` is the pattern that split the texts.
 
         >>> SpanCounts.from_counts([("a", 1), (b"a", 2)], pattern="gpt4").most_common()
         [(b'a', 3)]
 
         Raises:
-            CountsError: A count is not a whole number from 1 to 2**64 - 1, or a span is neither str
-                nor bytes, or empty; names the row and the value.
+            CountsError: A count is not a whole number from 1 to 2**64 - 1, or a span is neither
+                str
+                nor bytes, or empty; the message names the row and the value.
             PatternError, CountOverflowError: As for the class and `merge`.
         """
         pairs = counts.items() if isinstance(counts, Mapping) else counts
@@ -220,10 +224,10 @@ class SpanCounts(CountedSpans):
     def from_arrow(
         cls, spans: Column, counts: Column, *, pattern: str, gaps: Gaps = "spans"
     ) -> "Self":
-        """Take two Arrow columns [n] that were made elsewhere; as `from_counts`.
+        """Return counts from two Arrow columns of another tool, like `from_counts`.
 
-        `spans` are strings or bytes of any kind, or a dictionary of these; `counts` are of any
-        integer type.
+        `spans` are strings or bytes of any Arrow type, or a dictionary of these; `counts` are of
+        any integer type.
 
         >>> import pyarrow as pa
         >>> spans, numbers = pa.array(["a", "b"]), pa.array([2**40, 3], pa.int64())
@@ -231,7 +235,8 @@ class SpanCounts(CountedSpans):
         1099511627779
 
         Raises:
-            CountsError: As for `from_counts`, or for columns of other types or lengths.
+            CountsError: As for `from_counts`, or the columns have other types or different
+                lengths.
             PatternError, CountOverflowError: As for the class and `merge`.
         """
         made = cls(pattern, gaps=gaps)
@@ -240,16 +245,16 @@ class SpanCounts(CountedSpans):
 
     @classmethod
     def load(cls, *files: str | os.PathLike[str]) -> "Self":
-        """Read count files, paths or URLs, at least one, and add them up.
+        """Read one or more count files by path or URL, and return their sum.
 
-        Held in memory are the sums, and of the files 256 MiB at a time.
+        The memory is that of the sums and 256 MiB for the files.
 
         Raises:
-            FileNotFoundError: There is no such file.
-            CorruptOutputError: It is no count file, or one of another version.
-            CountsError: The files were cut in different ways, or with other Unicode tables than
-                this build has; or none is named.
-            CountOverflowError: A sum would pass 2**64 - 1.
+            FileNotFoundError: A file does not exist.
+            CorruptOutputError: A file is not a count file, or has another version.
+            CountsError: The files have different rules, or other Unicode tables than this build;
+                or no file is named.
+            CountOverflowError: A sum would exceed 2**64 - 1.
         """
         if not files:
             raise CountsError("no count file is named: pass at least one path or URL")
@@ -260,31 +265,31 @@ class SpanCounts(CountedSpans):
 
     @classmethod
     def of_runs(cls, origin: CountProvenance, *runs: Run, num_threads: int | None = None) -> "Self":
-        """Add up sorted runs; `origin` says what all of them were made from.
+        """Return the sum of sorted runs; `origin` is the provenance of all of them.
 
         Raises:
-            CountOverflowError: A sum would pass 2**64 - 1.
+            CountOverflowError: A sum would exceed 2**64 - 1.
         """
         made = cls(origin.pattern, gaps=origin.gaps, num_threads=num_threads)
         made._take(origin, *runs)
         return made
 
     def update(self, texts: "Texts", *, nulls: Nulls = "error", column: str | None = None) -> None:
-        """Count the spans of texts, each on its own.
+        """Count the spans of texts; no span crosses the end of a text.
 
-        `texts` and `column` are as for `Tokenizer.encode_batch`; Arrow columns are not copied.
-        Bytes that are not UTF-8 are spans, each on its own. A missing text is an error, or, with
-        `nulls="empty"`, one without spans. Texts are counted batch by batch: after an error those
-        of the batches before it stay counted.
+        `texts` and `column` are those of `Tokenizer.encode_batch`; Arrow columns are not copied.
+        Each byte that is not UTF-8 is a span. A missing text is an error, or, with
+        `nulls="empty"`, a text without spans. Texts are counted batch by batch: after an error,
+        the texts of earlier batches stay counted.
 
         Raises:
-            TypeError: A text is neither str nor bytes, is of the other type than the first, or is
-                missing; or `texts` is one text, or nothing that texts come from, or lacks the
-                column.
-            SourceError: The array holds something else than texts, or a null (and its first row);
-                or `nulls` is neither "error" nor "empty".
-            SplitError: A text cannot be split, or has a gap and must not; names its number.
-            CountOverflowError: A count would pass 2**64 - 1.
+            TypeError: A text is missing, neither str nor bytes, or not of the type of the first
+                one; or `texts` is a single text, an unsupported object, or lacks the column.
+            SourceError: The array contains values other than texts, or a null (the message names
+                its first row); or `nulls` is neither "error" nor "empty".
+            SplitError: A text cannot be split, or has a gap and `gaps` is "error"; the message
+                names its index.
+            CountOverflowError: A count would exceed 2**64 - 1.
         """
         before = 0
         for batch in batches_of(texts, nulls=nulls, column=column):
@@ -299,10 +304,10 @@ class SpanCounts(CountedSpans):
     def add(
         self, spans: Column, counts: Column, *, name: str = "the columns", first_row: int = 0
     ) -> None:
-        """Add two columns as `from_arrow` takes them; what cannot be added changes nothing.
+        """Add two columns like those of `from_arrow`; after an error the counts are unchanged.
 
-        How many texts they were made from is unknown from then on. Messages call the columns `name`
-        and the first row `first_row`.
+        Afterwards the number of texts is unknown. Messages call the columns `name` and number rows
+        from `first_row`.
 
         Raises:
             CountsError, CountOverflowError: As for `from_arrow`.
@@ -314,11 +319,11 @@ class SpanCounts(CountedSpans):
         )
 
     def merge(self, *others: "SpanCounts") -> None:
-        """Add the counts of others, which stay as they are.
+        """Add the counts of other objects, which are not changed.
 
         Raises:
-            CountsError: They were cut by another pattern or gaps rule; names both values.
-            CountOverflowError: A sum would pass 2**64 - 1; nothing is added then.
+            CountsError: The pattern or the rule for gaps differs; the message names both values.
+            CountOverflowError: A sum would exceed 2**64 - 1; nothing is added.
         """
         for other in others:
             check_same_spans(self.origin, other.origin, first="this", second="the other")
@@ -331,10 +336,11 @@ class SpanCounts(CountedSpans):
     def run(self) -> Run:
         """Return all distinct spans and their counts, sorted by (hash64, span).
 
-        Hashes [n] uint64, bytes of the spans uint8, their offsets [n + 1] int64, counts [n] uint64.
+        The run has the hashes [n] as uint64, the bytes of the spans as uint8, their offsets [n +
+        1] as int64 and the counts [n] as uint64.
 
         Raises:
-            CountOverflowError: A sum would pass 2**64 - 1.
+            CountOverflowError: A sum would exceed 2**64 - 1.
         """
         if self._counter.total():
             self._take(self.origin)
@@ -342,13 +348,13 @@ class SpanCounts(CountedSpans):
 
     @property
     def origin(self) -> CountProvenance:
-        """What the counts were made from."""
+        """The provenance of the counts."""
         counter = self._counter
         return self._origin.plus(spans=counter.total(), num_gaps=counter.num_gaps())
 
     @property
     def num_distinct(self) -> int:
-        """How many different spans there are."""
+        """Number of different spans."""
         return len(self.run()[3]) if self._sums else self._counter.num_distinct()
 
     @property
@@ -359,7 +365,7 @@ class SpanCounts(CountedSpans):
         return partial(self.of_runs, num_threads=self._threads), (self.origin, self.run())
 
     def _take(self, origin: CountProvenance, *runs: Run) -> None:
-        """Put what is counted, and more, among the sums; the counter is empty again."""
+        """Move the content of the counter, and the given runs, to the sums."""
         self._sums.run(self._counter.sorted_run(threads=self._num_threads), *runs)
         self._origin = origin
         self._counter = _core.SpanCounts(origin.pattern, gaps=origin.gaps)
@@ -368,9 +374,9 @@ class SpanCounts(CountedSpans):
 def most_frequent_rows(
     spans: Documents, counts: NDArray[np.uint64], *, max_spans: int
 ) -> NDArray[np.int64]:
-    """Return the rows of up to `max_spans` spans, the highest count first.
+    """Return the indexes of up to `max_spans` spans, the highest count first.
 
-    Among spans of one count those with the smallest bytes come first.
+    Spans with equal counts are in the order of their bytes.
 
     >>> spans = Documents.from_strings(["a", "c", "b", "rare"])
     >>> counts = np.array([2, 5, 5, 1], dtype=np.uint64)
@@ -388,7 +394,7 @@ def most_frequent_rows(
 
 
 def _least_count(counts: NDArray[np.uint64], max_spans: int) -> int:
-    """Return the lowest count that can be among the highest `max_spans`."""
+    """Return the lowest count of the `max_spans` highest counts."""
     if len(counts) <= max_spans:
         return 0
     edge = len(counts) - max_spans
@@ -402,22 +408,23 @@ _KEYED_NAME = re.compile(r"(.*)-[0-9a-f]{16}\.arrow")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CountPaths:
-    """Files of counts, by kind; each once, sorted by path."""
+    """Files of counts by kind, sorted by path, without duplicates."""
 
     count_files: tuple[str, ...]
     parquet: tuple[str, ...]
 
 
 def find_counts(paths: Iterable[str]) -> CountPaths:
-    """Find files of counts: those named, those that globs match, and those below folders.
+    """Return the count files that are named, matched by globs, or in folders.
 
-    Below a folder only `.arrow` and `.parquet` count, so that a job's records, quarantine lists and
-    `_SUCCESS` are left out.
+    In a folder only `.arrow` and `.parquet` files are found: records, quarantine lists and
+    `_SUCCESS` of a job are skipped.
 
     Raises:
-        SourceError: A path matches nothing, a folder holds no counts, or a file is neither kind.
-        CountsError: A job's folder holds counts of one slice twice.
-        TransientIOError: A remote store failed in a way that may pass.
+        SourceError: A path matches nothing, a folder contains no counts, or a file has another
+            suffix.
+        CountsError: The folder of a job contains two count files of one slice.
+        TransientIOError: A remote store failed in a way that a retry can solve.
     """
     files = sorted({file for path in paths for file in _chosen(find_files(path), path=path)})
     starts = {file: _start(file) for file in files}
@@ -440,22 +447,22 @@ def load_counts(
     span_column: str = "span",
     count_column: str = "count",
 ) -> SpanCounts:
-    """Add up all files, in bounded memory beside the sums.
+    """Return the sum of all files; the memory is that of the sums and a bounded buffer.
 
     Args:
-        paths: what `find_counts` found.
-        pattern: a name or a regular expression; a parquet file does not say what cut its spans, so
-            it is needed for one. Count files say it, and must say the same.
-        span_column: of parquet files: strings, bytes, or a dictionary of these.
-        count_column: of parquet files: any integer type.
+        paths: the result of `find_counts`.
+        pattern: a name or a regular expression. It is required for parquet files, which do not
+            contain the pattern of their spans; count files contain it, and must agree.
+        span_column: the column of parquet files with strings, bytes, or a dictionary of these.
+        count_column: the column of parquet files with integers.
 
     Raises:
-        CountsError: The pattern is missing or contradicts a count file, or count files each other;
-            a span or a count is none (names file, row and value).
-        CorruptOutputError: A count file is damaged, or of another version.
-        CountOverflowError: A sum would pass 2**64 - 1.
+        CountsError: The pattern is missing or contradicts a count file, count files contradict
+            each other, or a span or a count is invalid (the message names file, row and value).
+        CorruptOutputError: A count file is damaged, or has another version.
+        CountOverflowError: A sum would exceed 2**64 - 1.
         PatternError: The pattern is unknown or cannot be compiled.
-        SourceError: A parquet file cannot be read, or has not these columns.
+        SourceError: A parquet file cannot be read, or lacks a column.
     """
     asked = None if pattern is None else resolve_pattern(pattern)
     if asked is None and paths.parquet:
@@ -499,7 +506,7 @@ def _start(file: str) -> bytes:
 
 
 def _check_slices(files: Sequence[str]) -> None:
-    """Refuse counts of one slice under two keys: a job's folder keeps those of earlier runs."""
+    """Refuse two count files of one slice, which the folder of several runs can contain."""
     seen: dict[str, str] = {}
     for file in files:
         match = _KEYED_NAME.fullmatch(file)

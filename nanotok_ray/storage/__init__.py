@@ -1,7 +1,7 @@
-"""Files on local disks and remote stores: reading, listing, and writing that is whole or absent.
+"""Files on local disks and remote stores: reading, listing, and atomic writing.
 
-Input is paths, globs and URLs. Output is bytes, sizes and file objects. The package retries
-transient failures of stores.
+The input is paths, globs and URLs. The output is bytes, sizes and file objects. The package
+retries transient failures of stores.
 """
 
 from nanotok_ray.storage.connect import connect, extra_for, store_options

@@ -1,4 +1,4 @@
-"""Connecting to remote stores through fsspec: options, time limits, listing of folders."""
+"""Connections to remote stores through fsspec: options, time limits, listing of folders."""
 
 import os
 import re
@@ -17,10 +17,10 @@ from nanotok_ray.units import parse_time
 
 CONNECT_SECONDS = 10
 READ_SECONDS = 20
-"""Longest silence of a server, not the longest transfer."""
+"""The longest time without data from a server; a transfer can take longer."""
 MAX_CONNECTIONS = 64
-"""Of a process to a store; as many threads may read small files at a time."""
-_REQUEST_TRIES = 4  # by S3's client, waiting up to 1, 2 and 4 s; parts of an upload have no other
+"""Connections of a process to a store, and threads that can read small files concurrently."""
+_REQUEST_TRIES = 4  # tries of S3's client, which waits up to 1, 2 and 4 s; parts of an upload have no other retries
 
 _SCHEME = re.compile(r"(?:^|::)([A-Za-z][A-Za-z0-9+.-]*)(?=://|::)")
 _EXTRAS = {
@@ -33,7 +33,7 @@ _EXTRAS = {
 
 
 def store_options(url: str) -> dict[str, dict[str, Any]]:
-    """Return the options of every store that a URL names, by its scheme.
+    """Return the options of every store that a URL names, by scheme.
 
     >>> store_options("zip://a.txt::az://b/c.zip")
     {'az': {'connection_timeout': 10, 'read_timeout': 20}}
@@ -43,7 +43,7 @@ def store_options(url: str) -> dict[str, dict[str, Any]]:
 
 
 def extra_for(url: str) -> str | None:
-    """Return the extra of this package that a URL needs, None if there is none for it.
+    """Return the extra of this package that a URL requires, or None if no extra covers it.
 
     >>> extra_for("gs://bucket/web"), extra_for("sftp://host/web")
     ('gcs', None)
@@ -85,7 +85,7 @@ _OPTIONS: dict[str | None, Callable[[], dict[str, Any]]] = {
 
 
 def _configured(*schemes: str) -> dict[str, Any]:
-    """Return what the user set for a store in fsspec's configuration or its variables."""
+    """Return the user's settings of a store in fsspec's configuration or environment variables."""
     return {
         key: value
         for scheme in schemes
@@ -94,7 +94,7 @@ def _configured(*schemes: str) -> dict[str, Any]:
 
 
 def _aiohttp_limits() -> object:
-    """Return limits for connecting and for silence, and none for a whole transfer."""
+    """Return limits for connecting and for the time without data, but none for a whole transfer."""
     from aiohttp import ClientTimeout  # noqa: PLC0415 - only these stores bring it
 
     return ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS)
@@ -104,15 +104,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _ETAG_KEYS = ("ETag", "etag", "md5Hash")
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "created")
 VERSION_KEYS = {*_ETAG_KEYS, *_TIME_KEYS}
-"""Of a store's details of a file, those that identify its content."""
+"""Keys of a store's details of a file that identify its content."""
 
 
 def connect(url: str) -> tuple[AbstractFileSystem, str]:
-    """Return the file system of a URL and the path in it; listings are not cached, they go stale.
+    """Return the file system of a URL and the path in it; listings are never cached.
 
     Raises:
-        SourceError: the URL's scheme is unknown, or its package is not installed.
-        TransientIOError: the store failed in a way that may pass (so do all methods below).
+        SourceError: The URL's scheme is unknown, or its package is not installed.
+        TransientIOError: The store failed in a way that a retry can solve; the methods below raise
+            it too.
     """
     try:
         options = store_options(url) | {"use_listings_cache": False}
@@ -124,14 +125,16 @@ def connect(url: str) -> tuple[AbstractFileSystem, str]:
     except ValueError as error:
         extra = extra_for(url)
         if extra and not set(_SCHEME.findall(url)) <= set(fsspec.available_protocols()):
-            hint = how_to_install(extra)  # fsspec learns `abfss` and `adl` from adlfs itself
+            hint = how_to_install(extra)  # adlfs itself registers `abfss` and `adl` with fsspec
         else:
             hint = (
                 "use a path, or a URL like s3://, gs://, az://, https://, hf:// (docs/storage.md)"
             )
         raise SourceError(f"cannot open {url}: {error}; {hint}") from error
     if "s3" in file_system.protocol:
-        file_system.retries = 1  # else s3fs repeats all that its client has tried, up to 25 times
+        file_system.retries = (
+            1  # otherwise s3fs would repeat all tries of its client, up to 25 times
+        )
     return file_system, path
 
 
@@ -146,7 +149,7 @@ class RemoteTree:
         return str(self._file_system.unstrip_protocol(path))
 
     def look_at(self, path: str) -> Entry | None:
-        """Return the entry of a file or folder, None if there is neither."""
+        """Return the entry of a file or folder, or None if it does not exist."""
         try:
             details = attempt("access", self.url(path), lambda: self._file_system.info(path))
         except FileNotFoundError:
@@ -154,7 +157,7 @@ class RemoteTree:
         return self.entry(details)
 
     def list_folder(self, folder: str) -> Iterator[Entry]:
-        """Yield what is in a folder, nothing if there is no such folder."""
+        """Yield the entries of a folder; nothing if the folder does not exist."""
         try:
             listing = attempt(
                 "list", self.url(folder), lambda: self._file_system.ls(folder, detail=True)
@@ -163,7 +166,7 @@ class RemoteTree:
             return
         for details in listing:
             entry = self.entry(details)
-            # Some stores list a folder's own placeholder, or the file that was asked for.
+            # Some stores list the placeholder of a folder, or the requested file itself.
             if entry.path == folder.rstrip("/"):
                 continue
             if entry.is_folder or entry.size is not None:
@@ -173,7 +176,7 @@ class RemoteTree:
 
     @staticmethod
     def entry(details: dict[str, Any]) -> Entry:
-        """Return what a store's own details of a file or folder say."""
+        """Return the entry of a file or folder from a store's details."""
         etag = next((details[key] for key in _ETAG_KEYS if details.get(key)), None)
         moment = next((details[key] for key in _TIME_KEYS if details.get(key)), None)
         size = details.get("size")
@@ -187,7 +190,7 @@ class RemoteTree:
 
 
 def _nanoseconds(moment: object) -> int | None:
-    """Return a time, as any store writes it, in nanoseconds, to the microsecond.
+    """Return a time in any format of a store as nanoseconds, with a resolution of 1 µs.
 
     >>> _nanoseconds("1970-01-01T00:00:01Z"), _nanoseconds(1.0), _nanoseconds(None)
     (1000000000, 1000000000, None)

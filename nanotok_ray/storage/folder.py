@@ -1,4 +1,4 @@
-"""A folder of files that are whole or absent, on a disk or a remote store."""
+"""A folder on a disk or a remote store whose files are written atomically."""
 
 import hashlib
 from contextlib import AbstractContextManager
@@ -18,7 +18,7 @@ _BLOCK_BYTES = 4 << 20
 
 
 class Folder:
-    """Files under one path or URL; names may hold `/`, folders come into being as needed.
+    """The files below a path or URL; names can contain `/`, and folders are created as needed.
 
     >>> folder = Folder("memory://example")
     >>> with folder.create("web/part.bin") as file:
@@ -30,7 +30,7 @@ class Folder:
     def __init__(self, url: str) -> None:
         path = local_path(url)
         self.url = url.rstrip("/") if path is None else path
-        """Absolute path or URL, without a slash at the end."""
+        """Absolute path or URL without a trailing slash."""
         self._store = RemoteStore(self.url) if path is None else LocalStore(path)
 
     def join(self, name: str) -> str:
@@ -38,68 +38,64 @@ class Folder:
         return f"{self.url.rstrip('/')}/{check_name(name)}"
 
     def local_path(self, name: str) -> str | None:
-        """Return the path of a name on a local disk, None on a remote store."""
+        """Return the path of a name on a local disk, or None for a remote store."""
         return local_path(self.join(name))
 
     def read_bytes(self, name: str) -> bytes:
         """Return all bytes of a file.
 
         Raises:
-            FileNotFoundError: there is none.
-            TransientIOError: a remote store failed, several times, in a way that may pass (so do
-                all methods).
+            FileNotFoundError: The file does not exist.
+            TransientIOError: A remote store failed in several tries; all methods raise it.
         """
         return self._store.read_bytes(name)
 
     def read_start(self, name: str, length: int) -> bytes:
-        """Return the first `length` bytes of a file, fewer if it has fewer, fetching no others.
-
-        Raises:
-            FileNotFoundError: there is none.
-        """
+        """Return the first `length` bytes of a file, or all of a shorter one; fetch no more."""
         return self._store.read_start(name, length)
 
     def write_whole(self, name: str, data: bytes) -> None:
-        """Publish a file at once, in place of one that may be there."""
+        """Publish a file in one step, replacing an existing one."""
         self._store.write_whole(name, data)
 
     def write_new(self, name: str, data: bytes) -> bool:
-        """Publish a file unless the name is taken; return whether it was published.
+        """Publish a file unless the name exists; return whether it was published.
 
-        One step on local disks, S3 and GCS; elsewhere two writers may both succeed. On a remote
-        store a name that holds the same bytes already counts as published, since an answer that got
-        lost looks like that: let writers who compete write something of their own.
+        This is atomic on local disks, S3 and GCS; elsewhere two concurrent writers can both
+        succeed. On a remote store a name that already holds the same bytes counts as published,
+        since a lost response looks the same: competing writers must write different bytes.
         """
         return self._store.write_new(name, data)
 
     def create(self, name: str) -> AbstractContextManager[WholeFile]:
         """Open a file for writing that is published when the block ends without an error.
 
-        Until then the name holds what it held before. On an error nothing is left behind, except on
-        remote stores that are not object stores, where the name may be gone.
+        Until then the name keeps its previous content. After an error nothing is left, except on
+        remote stores that are not object stores, where the previous file may be removed.
         """
         return self._store.create(name)
 
     def create_once(self, name: str) -> AbstractContextManager[WholeFile]:
-        """Open a file for writing, as `create` does, whose name stands for its bytes.
+        """Open a file for writing, like `create`, under a name that never gets other bytes.
 
-        On S3, GCS and Azure the store refuses a name that is taken: an attempt that ends late never
-        puts an object in place of one that a record names. The same bytes count as published. Other
-        bytes are a leftover that no record names: they are removed, and the attempt is in vain.
+        On S3, GCS and Azure the store refuses an existing name, so a late attempt never replaces
+        an object that a record names. The same bytes count as published. Other bytes belong to no
+        record: they are removed, and the attempt fails.
 
         Raises:
-            TransientIOError: when the block ends: other bytes were there, or a remote store failed
-                in a way that may pass.
+            TransientIOError: When the block ends: the name held other bytes, or a remote store
+                failed in a way that a retry can solve.
         """
         return self._store.create_once(name)
 
     def take(self, source: "Folder", name: str, as_name: str) -> tuple[int, str]:
         """Publish a file of another folder under a name; return its size and sha256 (hex).
 
-        On one disk it is a hard link, for files that are never changed in place; else a copy.
+        On the same disk it becomes a hard link, which is safe for files that are never changed in
+        place; otherwise a copy.
 
         Raises:
-            FileNotFoundError: there is no such file.
+            FileNotFoundError: The file does not exist.
         """
         path, store = source.local_path(name), self._store
         if path is not None and isinstance(store, LocalStore) and store.link(path, as_name):
@@ -110,18 +106,18 @@ class Folder:
         return copy.size, copy.sha256
 
     def exists(self, name: str) -> bool:
-        """Return whether there is a file of that name."""
+        """Return whether a file of that name exists."""
         return self.size(name) is not None
 
     def size(self, name: str) -> int | None:
-        """Return the bytes of a file, None if there is none."""
+        """Return the size of a file in bytes, or None if it does not exist."""
         return self._store.size(name)
 
     def sha256(self, name: str) -> str:
-        """Return the hex sha256 of a file, read in blocks.
+        """Return the sha256 of a file in hex; it is read in blocks.
 
         Raises:
-            FileNotFoundError: there is none.
+            FileNotFoundError: The file does not exist.
         """
         digest = hashlib.sha256()
         with open_input(self.join(name)) as file:
@@ -130,7 +126,7 @@ class Folder:
         return digest.hexdigest()
 
     def list_temporaries(self, prefix: str = "") -> list[str]:
-        """Return the sorted names of files being written, or left by a process that was killed."""
+        """Return the sorted names of temporary files of writers, including killed ones."""
         return sorted(filter(is_temporary, self._store.sizes(prefix)))
 
     def list(self, prefix: str = "") -> list[str]:
@@ -138,11 +134,11 @@ class Folder:
         return sorted(self.sizes(prefix))
 
     def sizes(self, prefix: str = "") -> dict[str, int]:
-        """Return name and size of the files that `list` names, for the cost of one listing."""
+        """Return name and size of the files that `list` returns, with a single listing."""
         return {n: size for n, size in self._store.sizes(prefix).items() if not is_temporary(n)}
 
     def remove(self, name: str) -> None:
-        """Remove a file; a missing one is fine."""
+        """Remove a file; do nothing if it does not exist."""
         self._store.remove(name)
 
     def __repr__(self) -> str:
@@ -153,7 +149,7 @@ class Folder:
 
 
 def arrow_sink(file: WholeFile) -> "pa.NativeFile":
-    """Return what Arrow writes to; closing it leaves the file open for its opener to publish."""
+    """Return a sink for Arrow; closing it leaves the file open, so that its opener publishes it."""
     import pyarrow as pa  # noqa: PLC0415 - storage is used without it
 
     return pa.PythonFile(_Sink(file), mode="w")
@@ -170,7 +166,7 @@ class _Sink:
         return self._file.size
 
     def flush(self) -> None:
-        """What is written is there when the file is."""
+        """Do nothing: publishing the file flushes it."""
 
     def close(self) -> None:
-        """The file ends where it was opened."""
+        """Do nothing: the opener closes the file."""

@@ -29,64 +29,64 @@ from nanotok_ray.storage.tree import (
 from nanotok_ray.units import printable
 
 BUFFER_BYTES = 1 << 20
-"""Of a file that is open; fewer if the blocks of a remote file are smaller."""
+"""Size of the buffer of an open file; smaller if the blocks of a remote file are smaller."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InputFile:
-    """One file and the attributes that identify its content without reading it."""
+    """A file and the attributes that identify its content without reading it."""
 
     path: str
     """Absolute path, or URL."""
     size: int
-    """In bytes."""
+    """Size in bytes."""
     etag: str | None = None
-    """The store's own version of the content, where it has one."""
+    """The store's version of the content, if it has one."""
     mtime_ns: int | None = None
-    """Time of the last change in nanoseconds since 1970, where it is known."""
+    """Time of the last change in nanoseconds since 1970, if known."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FoundFiles:
-    """What one path of a recipe stands for."""
+    """The files of one path of a recipe."""
 
     folder: str
-    """Absolute path or URL of the deepest folder that the path names without wildcards."""
+    """Absolute path or URL of the deepest folder in the path without wildcards."""
     files: tuple[InputFile, ...]
     """Sorted by path."""
     is_folder: bool
-    """Whether the path is a folder, and the files are all that lie below it."""
+    """Whether the path is a folder, and the files are all files below it."""
 
 
 _BUCKETS = ("s3://", "gs://", "gcs://")
 
 
 def list_files(paths: Iterable[str]) -> list[InputFile]:
-    """Return the files that globs, files and folders stand for, each once, sorted by path.
+    """Return the files of globs, files and folders, sorted by path, without duplicates.
 
     Raises:
-        SourceError: a path matches nothing.
+        SourceError: A path matches nothing.
     """
     files = {file.path: file for path in paths for file in find_files(path).files}
     return [files[path] for path in sorted(files)]
 
 
 def find_files(path: str, *, written: Mapping[str, str] = MappingProxyType({})) -> FoundFiles:
-    """Return the files that one glob, file or folder stands for.
+    """Return the files of one glob, file or folder.
 
-    Temporary files (`.tmp`) are left out, and files and folders whose names begin with `.` or `_`,
-    unless they are named: as a file, or by a glob of which a part begins so.
+    Temporary files (`.tmp`), and files and folders whose names begin with `.` or `_`, are skipped
+    unless they are named, as a file or by a part of a glob that begins with the same character.
 
     Args:
-        path: Path or URL.
-        written: Folders that the caller writes to, by the name of the setting that says so. A path
-            whose listing can reach one of them is refused, links resolved, even if it is empty or
-            does not exist yet: else the next run would read what this one writes.
+        path: the path or URL.
+        written: folders that the caller writes to, by the name of their setting. A path whose
+            listing can include one of them, also through links, is refused, even if the folder is
+            empty or does not exist yet; otherwise the next run would read the output of this one.
 
     Raises:
-        SourceError: the path matches nothing, reaches a folder of `written`, or a folder cannot be
-            listed.
-        TransientIOError: a remote store failed in a way that may pass.
+        SourceError: The path matches nothing or includes a folder of `written`, or a folder cannot
+            be listed.
+        TransientIOError: A remote store failed in a way that a retry can solve.
     """
     local = local_path(path)
     try:
@@ -123,7 +123,7 @@ def find_files(path: str, *, written: Mapping[str, str] = MappingProxyType({})) 
 
 
 def _missing_bucket(path: str) -> str:
-    """Return what to do if the bucket of a URL is missing; an empty string if it is there."""
+    """Return the next step if the bucket of a URL does not exist, otherwise an empty string."""
     if not path.startswith(_BUCKETS):
         return ""
     file_system, inside = connect(path)
@@ -134,7 +134,7 @@ def _missing_bucket(path: str) -> str:
 
 
 def _base_folder(path: str) -> str:
-    """Return where relative paths begin, if it may have been one; recipes make them absolute."""
+    """Return a note on the folder of relative paths if the path may have been relative."""
     local = local_path(path)
     if local is None or not Path(local).absolute().is_relative_to(Path.cwd()):
         return ""
@@ -144,15 +144,16 @@ def _base_folder(path: str) -> str:
 def open_input(path: str, *, block_bytes: int | None = None, at: int = 0) -> BinaryIO:
     """Open a file or URL for reading; seekable and buffered.
 
-    Of a remote file `block_bytes` are fetched at a time, and about three times as much is held;
-    None: as much as the store's package finds good for one large file, 50 MB of S3. The position is
-    0; `at` is where reading will begin, if negative so many bytes before the end: S3 answers
-    opening with up to 1 MiB of that, so that a small file is one request.
+    Remote files are read in blocks of `block_bytes`, of which about three are held in memory; with
+    None, the store's package chooses a size for one large file, such as 50 MB on S3. The position
+    is 0. `at` is the position of the first read, or if negative its distance from the end: S3
+    returns up to 1 MiB from there when the file is opened, so that a small file needs one request.
 
     Raises:
-        FileNotFoundError: there is none.
-        TransientIOError: a remote store failed in a way that may pass; reads raise it too.
-        SourceError: the store does not report the size; by reads: the file changed meanwhile.
+        FileNotFoundError: The file does not exist.
+        TransientIOError: A remote store failed in a way that a retry can solve; reads raise it
+            too.
+        SourceError: The store does not report the size; or, in a read, the file has changed.
     """
     local = local_path(path)
     if local is None:
@@ -163,11 +164,11 @@ def open_input(path: str, *, block_bytes: int | None = None, at: int = 0) -> Bin
 
 
 def version_of(file: BinaryIO, *, again: bool = False) -> InputFile:
-    """Return which content a file of `open_input` has: when it was opened, or, with `again`, now.
+    """Return the content version of a file of `open_input`: when opened, or now with `again`.
 
     Raises:
-        FileNotFoundError: it is a remote one and gone.
-        TransientIOError: a remote store failed in a way that may pass.
+        FileNotFoundError: A remote file no longer exists.
+        TransientIOError: A remote store failed in a way that a retry can solve.
     """
     raw = file.raw if isinstance(file, io.BufferedReader) else None
     if isinstance(raw, RemoteInput):
@@ -177,24 +178,24 @@ def version_of(file: BinaryIO, *, again: bool = False) -> InputFile:
 
 
 def read_start(path: str, length: int) -> bytes:
-    """Return the first `length` bytes of a file or URL, fewer if it has fewer, fetching no others.
+    """Return the first `length` bytes of a file or URL, or all of a shorter one; fetch no more.
 
     Raises:
-        OSError: it cannot be read, or is not there.
-        TransientIOError: a remote store failed in a way that may pass.
+        OSError: The file does not exist or cannot be read.
+        TransientIOError: A remote store failed in a way that a retry can solve.
     """
     local = local_path(path)
     if local is not None:
         with Path(local).open("rb", buffering=0) as file:
             return file.read(length)
     file_system, inside = connect(path)
-    # Opening and reading would fetch what the file system reads ahead: 50 MB of S3.
+    # Opening and reading would fetch the read-ahead of the file system: 50 MB on S3.
     data = attempt("read", path, lambda: file_system.cat_file(inside, start=0, end=length))
-    return bytes(data[:length])  # some servers know no ranges and send all of it
+    return bytes(data[:length])  # some servers ignore ranges and send the whole file
 
 
 def unreadable(path: str, error: OSError) -> str:
-    """Return the message for a file or URL that cannot be read, with the reason.
+    """Return the message for a file or URL that cannot be read, including the reason.
 
     >>> unreadable("/data/a", PermissionError(13, "Permission denied"))
     'cannot read /data/a: Permission denied'
@@ -211,7 +212,7 @@ def _find(
     name_of: Callable[[str], str],
     boundary: Boundary,
 ) -> FoundFiles:
-    """Find files in a tree; a path that exists is taken as it is, even with wildcards in it."""
+    """Find files in a tree; an existing path is used as it is, even if it contains wildcards."""
     entry = look_at(path)
     list_folder = boundary.around(list_folder) if boundary.folders else list_folder
     entries: Iterable[Entry] = []
@@ -259,7 +260,7 @@ def _remote_boundary(tree: RemoteTree, written: Mapping[str, str]) -> Boundary:
 
 
 def _outermost(folders: Mapping[str, str]) -> dict[str, str]:
-    """Return the folders without those that lie in others.
+    """Return the folders that are not inside another one.
 
     >>> _outermost({"/data/out/work": "output.work", "/data/out": "output.path"})
     {'/data/out': 'output.path'}
@@ -272,7 +273,7 @@ def _outermost(folders: Mapping[str, str]) -> dict[str, str]:
 
 
 def _reaches(path: str, boundary: Boundary, written: Mapping[str, str]) -> str:
-    """Return the message for a path that reaches a folder that the caller writes to."""
+    """Return the message for a path that includes a folder that the caller writes to."""
     found, key = boundary.reached[0]
     folder = written[key]
     inside = "" if found.rstrip("/") in {path.rstrip("/"), folder.rstrip("/")} else f" ({found})"

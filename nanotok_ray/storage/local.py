@@ -1,7 +1,7 @@
-"""Files on a local or mounted disk that appear whole or not at all.
+"""Atomic writing of files on a local or mounted disk.
 
-Names are inside one folder; writers publish on a clean exit. Errors of the operating system are
-raised unchanged.
+Names are relative to one folder; writers publish on a clean exit. Errors of the operating system
+are raised unchanged.
 """
 
 import errno
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _BUFFER_BYTES = 1 << 20
-_MAX_NAME_CHARS = 120  # of 255: the temporary name adds the host's name and more to it
+_MAX_NAME_CHARS = 120  # of 255; the temporary name adds the host name and more
 
 
 class WholeFile:
-    """A file being written: counts and hashes what goes through."""
+    """A file being written, with the size and the hash of its content."""
 
     def __init__(self, write: Callable[[memoryview], object]) -> None:
         self._write = write
         self._hash = hashlib.sha256()
         self.size = 0
-        """Bytes given to it so far."""
+        """Bytes written so far."""
 
     def write(self, data: "ReadableBuffer") -> None:
-        """Append bytes, or any contiguous buffer, as a numpy array."""
+        """Append bytes or any contiguous buffer, such as a numpy array."""
         view = memoryview(data)
         view = view.cast("B") if view.nbytes else memoryview(b"")  # an empty array cannot be cast
         self.size += view.nbytes
@@ -45,18 +45,18 @@ class WholeFile:
 
     @property
     def sha256(self) -> str:
-        """Hex sha256 of what was written so far."""
+        """The sha256 of the bytes written so far, in hex."""
         return self._hash.hexdigest()
 
 
 class LocalStore:
-    """One folder on a disk; it need not exist before the first file is written."""
+    """A folder on a disk, which is created with the first file."""
 
     def __init__(self, root: str) -> None:
         self.root = Path(root)
 
     def path(self, name: str) -> Path:
-        """Return where a name lies."""
+        """Return the path of a name."""
         return self.root / check_name(name)
 
     def read_bytes(self, name: str) -> bytes:
@@ -72,10 +72,12 @@ class LocalStore:
     def create(self, name: str) -> Iterator[WholeFile]:
         """Write a file under a temporary name beside it, then publish it on a clean exit.
 
-        Costs two fsyncs: of the file, and of its folder, so that the new name survives a power cut.
+        The file and its folder are synchronized to disk (fsync), so that the new name survives a
+        power failure.
 
         Raises:
-            DiskFullError: No space is left, or a quota is used up; so do all methods that write.
+            DiskFullError: No space is left, or a quota is used up; all methods that write raise
+                it.
         """
         path = self.path(name)
         with self._temporary(path) as (temporary, file):
@@ -88,18 +90,18 @@ class LocalStore:
         _sync_folder(path.parent)
 
     def create_once(self, name: str) -> AbstractContextManager[WholeFile]:
-        """Write a file as `create` does; replacing a file by the same bytes is harmless."""
+        """Write a file like `create`; replacing a file by the same bytes is harmless."""
         return self.create(name)
 
     def write_whole(self, name: str, data: bytes) -> None:
-        """Publish a file at once, in place of one that may be there."""
+        """Publish a file in one step, replacing an existing one."""
         with self.create(name) as file:
             file.write(data)
 
     def write_new(self, name: str, data: bytes) -> bool:
-        """Publish a file unless the name is taken; return whether it was published.
+        """Publish a file unless the name exists; return whether it was published.
 
-        A hard link refuses an existing name in one step, on NFS too, where O_EXCL may not.
+        A hard link fails atomically if the name exists, also on NFS, where O_EXCL is not reliable.
         """
         path = self.path(name)
         with self._temporary(path) as (temporary, file):
@@ -114,9 +116,9 @@ class LocalStore:
         return True
 
     def link(self, other: str, name: str) -> bool:
-        """Publish a hard link to a file elsewhere, in place of one that may be there, if it can be.
+        """Publish a hard link to a file elsewhere, replacing an existing file, if possible.
 
-        Return False where disks differ, or the file system has no such links.
+        Return False if the disks differ or the file system does not support hard links.
         """
         path = self.path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -130,19 +132,21 @@ class LocalStore:
         try:
             temporary.replace(path)
         finally:
-            temporary.unlink(missing_ok=True)  # a link to the same file is left where it was
+            temporary.unlink(
+                missing_ok=True
+            )  # a link to the same file leaves the temporary name in place
         _sync_folder(path.parent)
         return True
 
     def size(self, name: str) -> int | None:
-        """Return the bytes of a file, None if there is none."""
+        """Return the size of a file in bytes, or None if it does not exist."""
         try:
             return self.path(name).stat().st_size
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """Return name and size of every file below the folder whose name begins with a prefix."""
+        """Return name and size of every file of the folder whose name begins with a prefix."""
         start = self.root / prefix.rpartition("/")[0]
         found = {}
         for folder, _, names in os.walk(start, onerror=_raise_unless_missing):
@@ -150,12 +154,14 @@ class LocalStore:
                 path = Path(folder, name)
                 relative = path.relative_to(self.root).as_posix()
                 if relative.startswith(prefix):
-                    with suppress(FileNotFoundError):  # a temporary published meanwhile
+                    with suppress(
+                        FileNotFoundError
+                    ):  # a temporary file that was published in the meantime
                         found[relative] = path.stat().st_size
         return found
 
     def remove(self, name: str) -> None:
-        """Remove a file; a missing one is fine."""
+        """Remove a file; do nothing if it does not exist."""
         self.path(name).unlink(missing_ok=True)
 
     @contextmanager
@@ -179,7 +185,7 @@ class LocalStore:
 
 
 def _disk_full(error: BaseException, path: Path, *, size: int) -> DiskFullError | None:
-    """Return what to raise if a write failed because a disk is full or a quota is used up.
+    """Return the error for a write that failed because of a full disk or a used-up quota.
 
     >>> print(_disk_full(OSError(errno.EDQUOT, "quota"), Path("/nowhere/a"), size=2_000_000))
     /nowhere/a needs at least 2.0 MB, and the disk quota of its folder is used up; free some...
@@ -196,7 +202,7 @@ def _disk_full(error: BaseException, path: Path, *, size: int) -> DiskFullError 
 
 
 def _free_bytes(path: Path) -> int:
-    """Return how many bytes may be written to the disk of a path, 0 if that is unknown."""
+    """Return the free bytes of the disk of a path, or 0 if unknown."""
     folder = next((parent for parent in path.parents if parent.exists()), Path("/"))
     try:
         return shutil.disk_usage(folder).free
@@ -205,7 +211,7 @@ def _free_bytes(path: Path) -> int:
 
 
 def _temporary_name(name: str) -> str:
-    """Return a name that no other attempt has, on this host or another that shares the disk."""
+    """Return a name that is unique to this attempt, also among hosts that share the disk."""
     attempt = f"{socket.gethostname()[:40]}-{os.getpid()}-{secrets.token_hex(6)}"
     temporary = f".{name[:_MAX_NAME_CHARS]}.{attempt}.tmp"
     assert is_temporary(temporary)
@@ -221,6 +227,6 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _raise_unless_missing(error: OSError) -> None:
-    """Raise errors of `os.walk` except for missing folders, so that none is skipped silently."""
+    """Raise errors of `os.walk`, which would otherwise skip folders, except for missing folders."""
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         raise error

@@ -1,4 +1,4 @@
-"""Files on remote stores through fsspec, and how stores report that a name is taken."""
+"""Files on remote stores through fsspec, and how stores report that a name exists."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -21,17 +21,17 @@ _CONDITIONAL = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "adl", "az"}
 
 
 def supports_conditions(file_system: AbstractFileSystem) -> bool:
-    """Return whether a store takes mode `xb`: S3, GCS and Azure, by packages of 2025 and later."""
+    """Return whether a store supports mode `xb`: S3, GCS and Azure, with packages since 2025."""
     protocol = file_system.protocol
     protocols = {protocol} if isinstance(protocol, str) else set(protocol)
     return bool(protocols & _CONDITIONAL)
 
 
 def is_precondition_conflict(error: BaseException | None) -> bool:
-    """Return whether an exception of a store, or what caused it, says that a name is taken.
+    """Return whether an exception of a store, or its cause, means that a name exists.
 
-    S3's client turns the answer into FileExistsError only if it names the condition, which AWS'
-    does and others' may not.
+    S3's client raises FileExistsError only if the response names the condition; that of AWS does,
+    but other servers can omit it.
 
     >>> [is_precondition_conflict(e) for e in (FileExistsError(), FileNotFoundError(), None)]
     [True, False, False]
@@ -46,7 +46,7 @@ _BLOCK_BYTES = 4 << 20
 
 
 class RemoteStore:
-    """One folder of a remote store."""
+    """A folder of a remote store."""
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
@@ -56,7 +56,7 @@ class RemoteStore:
     def read_bytes(self, name: str) -> bytes:
         """Return all bytes of a file."""
         path = self._path(name)
-        # In parts, S3's file system would ask for the size first.
+        # With several parts, S3's file system would request the size first.
         options = {"max_concurrency": 1} if "s3" in self._file_system.protocol else {}
         read = partial(self._file_system.cat_file, path, **options)
         return bytes(self._attempt("read", name, read))
@@ -67,13 +67,13 @@ class RemoteStore:
         data = self._attempt(
             "read", name, lambda: self._file_system.cat_file(path, start=0, end=length)
         )
-        return bytes(data[:length])  # some servers know no ranges and send all of it
+        return bytes(data[:length])  # some servers ignore ranges and send the whole file
 
     @contextmanager
     def create(self, name: str) -> Iterator[WholeFile]:
-        """Write a file that an object store shows when it is closed, and discard it on an error.
+        """Write a file that becomes visible when it is closed; discard it after an error.
 
-        What has gone out cannot be sent again from here: the store's client tries its parts again.
+        Data that has been sent cannot be sent again here: the store's client retries its parts.
         """
         with self._sink(name, "wb") as (sink, file):
             yield file
@@ -82,13 +82,13 @@ class RemoteStore:
 
     @contextmanager
     def create_once(self, name: str) -> Iterator[WholeFile]:
-        """Write a file as `create` does, under a name that no other bytes ever take.
+        """Write a file like `create`, under a name that never gets other bytes.
 
-        The store itself refuses a name that is taken, where it can. If it holds these very bytes
-        the file counts as published; other bytes are what no record names, and are removed.
+        If the store supports it, the store itself refuses an existing name. If the name holds the
+        same bytes, the file counts as published; other bytes belong to no record and are removed.
 
         Raises:
-            TransientIOError: other bytes were there; the next attempt finds the name free.
+            TransientIOError: The name held other bytes; they are removed, so a retry can publish.
         """
         if not supports_conditions(self._file_system):
             with self.create(name) as file:
@@ -106,14 +106,14 @@ class RemoteStore:
                 self._discard(sink, name)
 
     def write_whole(self, name: str, data: bytes) -> None:
-        """Publish a file at once, in place of one that may be there."""
+        """Publish a file in one step, replacing an existing one."""
         self._attempt("write", name, lambda: self._write_whole(name, data))
 
     def write_new(self, name: str, data: bytes) -> bool:
-        """Publish a file unless the name is taken; in one step where the store can (S3, GCS).
+        """Publish a file unless the name exists; atomically on S3 and GCS.
 
-        A name that holds these very bytes counts as published: an earlier try of ours may have
-        stored them, and its answer got lost.
+        A name that holds the same bytes counts as published: an earlier try may have stored them
+        without receiving the response.
         """
         path = self._path(name)
         try:
@@ -125,13 +125,13 @@ class RemoteStore:
         except Exception as error:
             if not is_precondition_conflict(error):
                 raise
-            with suppress(FileNotFoundError):  # removed meanwhile
+            with suppress(FileNotFoundError):  # removed in the meantime
                 return self.read_start(name, len(data) + 1) == data
             return False
         return True
 
     def size(self, name: str) -> int | None:
-        """Return the bytes of a file, None if there is none."""
+        """Return the size of a file in bytes, or None if it does not exist."""
         path = self._path(name)
         look = s3_details if "s3" in self._file_system.protocol else type(self._file_system).info
         try:
@@ -141,14 +141,14 @@ class RemoteStore:
         return int(details["size"]) if details["type"] == "file" else None
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """Return name and size of every file below the folder whose name begins with a prefix."""
+        """Return name and size of every file of the folder whose name begins with a prefix."""
         start = f"{self._root}/{prefix.rpartition('/')[0]}".rstrip("/")
         entries = walk(RemoteTree(self._file_system).list_folder, start)
         found = {entry.path[len(self._root) + 1 :]: entry.size or 0 for entry in entries}
         return {name: size for name, size in found.items() if name.startswith(prefix)}
 
     def remove(self, name: str) -> None:
-        """Remove a file; a missing one is fine."""
+        """Remove a file; do nothing if it does not exist."""
         path = self._path(name)
         with suppress(FileNotFoundError):
             self._attempt("remove", name, lambda: self._file_system.rm_file(path))
@@ -164,7 +164,7 @@ class RemoteStore:
 
     @contextmanager
     def _sink(self, name: str, mode: str) -> Iterator[tuple[IO[bytes], WholeFile]]:
-        """Open a sink, and discard it on an error."""
+        """Open a sink, and discard it after an error."""
         sink = self._attempt("create", name, lambda: self._open_sink(name, mode))
 
         def write(data: memoryview) -> None:
@@ -178,8 +178,8 @@ class RemoteStore:
             raise
 
     def _settle(self, name: str, file: WholeFile, error: Exception) -> None:
-        """Take a name that is taken by these bytes for published; free it from any other."""
-        with suppress(FileNotFoundError):  # removed meanwhile
+        """Accept a name that holds these bytes as published; remove it if it holds other bytes."""
+        with suppress(FileNotFoundError):  # removed in the meantime
             if self._holds(name, file):
                 return
         self.remove(name)
@@ -211,13 +211,13 @@ class RemoteStore:
             raise
 
     def _discard(self, sink: IO[bytes], name: str) -> None:
-        """Remove what was written; failures must not hide the error that was raised before."""
+        """Remove written data; failures do not hide the error that was raised before."""
         with suppress(Exception):
             if isinstance(sink, AbstractBufferedFile):
                 sink.discard()
             else:
-                # Not an object store: the file took the name when it was opened.
+                # Not an object store: the file got its name when it was opened.
                 sink.close()
                 self._file_system.rm_file(self._path(name))
         if isinstance(sink, AbstractBufferedFile):
-            sink.closed = True  # else the garbage collector would close it, and so publish it
+            sink.closed = True  # otherwise the garbage collector would close the sink, which publishes the file

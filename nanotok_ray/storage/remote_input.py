@@ -1,4 +1,4 @@
-"""A remote file to read from, which continues where it was after a failure."""
+"""A remote file for reading that continues at the same position after a failure."""
 
 import io
 from contextlib import suppress
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SeekableFile(io.RawIOBase):
-    """A file of known size with a position; a subclass reads."""
+    """A file of known size with a position; subclasses implement reading."""
 
     def __init__(self, *, size: int) -> None:
         self._size = size
@@ -37,7 +37,7 @@ class SeekableFile(io.RawIOBase):
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Move the position of the next read; costs nothing."""
+        """Set the position of the next read, without a request."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
         self._position = base + offset
         return self._position
@@ -49,14 +49,14 @@ _SKIP_BYTES = 1 << 20
 class RemoteInput(SeekableFile):
     """A remote file with a position.
 
-    A read that fails is tried again with a new handle. The file must then be the one that was
-    opened at first, by size, and by etag and time where the store reports them.
+    A failed read is retried with a new handle. The file must then have the size, and if the store
+    reports them the etag and the time, that it had when it was first opened.
     """
 
     def __init__(self, url: str, *, block_bytes: int | None = None, at: int = 0) -> None:
-        """Open it; so much is fetched at a time, None: as the store's package has it.
+        """Open the file; `block_bytes` are fetched per request, None: the default of the store.
 
-        Of S3 the bytes at `at` are fetched with opening, or if negative so many before the end.
+        On S3, opening also fetches the bytes at `at`, or the last ones if `at` is negative.
         """
         self._url = url
         self._block_bytes = block_bytes
@@ -75,8 +75,8 @@ class RemoteInput(SeekableFile):
         """Fill a buffer from the current position; fewer bytes only at the end.
 
         Raises:
-            SourceError: the file changed since it was opened.
-            TransientIOError: every try failed in a way that may pass.
+            SourceError: The file changed since it was opened.
+            TransientIOError: All tries failed in a way that a retry can solve.
         """
         view = memoryview(buffer).cast("B")
         wanted = max(0, min(view.nbytes, self._size - self._position))
@@ -87,9 +87,9 @@ class RemoteInput(SeekableFile):
         return wanted
 
     def entry(self, *, again: bool = False) -> Entry:
-        """Return the entry of the file when it was opened; with `again`, now, where it may differ.
+        """Return the entry of the file when it was opened, or with `again` its current entry.
 
-        What is read of S3 is asked for by its etag, so there nothing is asked again.
+        On S3 each read requests the same etag, so no second request is needed.
         """
         if not again or self._is_s3:
             return self._opened
@@ -111,7 +111,7 @@ class RemoteInput(SeekableFile):
                 self._open_again()
             self._read_into(view)
         except BaseException as error:
-            self._let_go()  # what it keeps of the failed read is not to be trusted
+            self._let_go()  # the state of the handle after the failed read cannot be trusted
             if self._is_s3 and has_status(error, HTTPStatus.PRECONDITION_FAILED):
                 raise self._changed() from None
             raise
@@ -126,7 +126,7 @@ class RemoteInput(SeekableFile):
         except ValueError:
             if self._is_stream or not _is_http(self._file_system):
                 raise
-            # The server sends no part of a file, only all of it from its beginning.
+            # The server cannot send parts of a file, only the whole file.
             self._is_stream = True
             self._let_go()
             self._open_again()
@@ -136,7 +136,7 @@ class RemoteInput(SeekableFile):
             raise ConnectionError(f"the response ended after {filled} bytes")
 
     def _go_to(self, position: int) -> None:
-        """Set the handle's position, which is not ours: some stores share one among openers."""
+        """Set the handle's position, which can differ: some stores share a handle among openers."""
         if not self._is_stream:
             self._file.seek(position)
             return
@@ -148,7 +148,7 @@ class RemoteInput(SeekableFile):
                 raise ConnectionError(f"the response ended {left} bytes before where to read")
 
     def _open(self) -> Entry:
-        """Open a handle; return the listing entry of its file."""
+        """Open a handle and return the listing entry of its file."""
         if self._is_s3:
             self._file = S3Object(
                 self._file_system, self._path, block_bytes=self._block_bytes, at=self._at
