@@ -1,7 +1,7 @@
-"""Batches of documents as arrays: all bytes back to back, and where each document starts.
+"""Batches of documents as arrays: all bytes back to back, and the offsets of the documents.
 
-Input is texts of Python, numpy and Arrow. Output is arrays that the compiled core reads without a
-copy. The package reads no file.
+The input is texts of Python, numpy and Arrow. The output is arrays that the compiled core reads
+without copying. The package reads no files.
 """
 
 from nanotok_ray.documents.arrow_texts import ArrowTexts, null_rows, take_rows

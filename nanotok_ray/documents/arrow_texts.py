@@ -1,4 +1,4 @@
-"""Texts of Arrow arrays as batches of documents, without a copy of their bytes."""
+"""Texts of Arrow arrays as batches of documents, without copying their bytes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ Rows = tuple[NDArray[Any], NDArray[np.int64]]
 """Ids back to back, and n + 1 offsets."""
 
 SMALL_BYTES = 1 << 22
-"""A call has a cost of its own, and a small one no work for two threads: such chunks share one."""
+"""Smaller chunks are combined: a call has a fixed cost, and needs work for several threads."""
 JOINED_BYTES = 1 << 24
-"""So much of them is copied at a time."""
+"""Bytes that are copied at a time."""
 
 _PLAIN = ("string", "large_string", "binary", "large_binary")
 _VIEWS = ("string_view", "binary_view")
@@ -30,7 +30,7 @@ _KINDS = f"{', '.join(_PLAIN + _VIEWS)}, or a dictionary of these"
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ArrowTexts:
-    """The rows of an Arrow array, each text held once.
+    """The rows of an Arrow array; each text of a dictionary is stored once.
 
     >>> import pyarrow as pa
     >>> array = pa.array(["yes", "no", None, "yes"]).dictionary_encode()
@@ -40,20 +40,21 @@ class ArrowTexts:
     """
 
     chunks: tuple[Documents, ...]
-    """At least one; the documents of all of them are numbered through."""
+    """At least one chunk; documents are numbered across all chunks."""
     picks: NDArray[np.int64] | None
-    """For each row, the number of its document; None: the rows are the documents, in order."""
+    """The number of the document of each row; None: the rows are the documents, in order."""
 
     @classmethod
     def from_arrow(
         cls, array: "pa.Array | pa.ChunkedArray", *, nulls: Nulls = "error", name: str = "texts"
     ) -> "Self":
-        """Return the texts of an array without a copy of its bytes; messages call it `name`.
+        """Return the texts of an array without copying their bytes; messages call it `name`.
 
-        Copied are views, a dictionary of which not all is used, and text that hides below nulls.
+        Views, a dictionary with unused values, and text below nulls are copied.
 
         Raises:
-            SourceError: It holds a null that is not to be empty, or something else than texts.
+            SourceError: The array contains a null and `nulls` is "error", or values other than
+                texts.
         """
         chunks, kind = array.chunks if hasattr(array, "chunks") else [array], array.type
         _check_kind(kind, name)
@@ -68,7 +69,7 @@ class ArrowTexts:
         """Encode part by part and return the ids of every row; a large chunk is one part.
 
         Raises:
-            SplitError: `encode` raised it; the message says how many texts were before that part.
+            SplitError: `encode` raised it; the message names the number of texts before that part.
         """
         if len(self.chunks) == 1 and self.picks is None:
             return encode(self.chunks[0])
@@ -83,7 +84,7 @@ class ArrowTexts:
         return rows if self.picks is None else take_rows(*rows, self.picks)
 
     def parts(self) -> Iterator[Documents]:
-        """Yield the chunks one after the other, small neighbours joined."""
+        """Yield the chunks in order, with small adjacent ones combined."""
         small: list[Documents] = []
         size = 0
         for chunk in self.chunks:
@@ -95,7 +96,7 @@ class ArrowTexts:
         yield _joined(small)
 
     def batches(self, *, max_bytes: int, max_texts: int) -> Iterator[Documents]:
-        """Yield every row; those of a dictionary are copied, in batches of limited size."""
+        """Yield every row; rows of a dictionary are copied, in batches of limited size."""
         if self.picks is None:
             yield from self.parts()
             return
@@ -112,7 +113,7 @@ class ArrowTexts:
 
     @classmethod
     def _from_dictionaries(cls, chunks: "Sequence[pa.Array]") -> "Self":
-        """Return each value that a row uses once, and one empty document for all nulls."""
+        """Return each used value of the dictionaries once, and one empty document for all nulls."""
         values, picks, number = [], [np.zeros(0, dtype=np.int64)], 0
         for dictionary, indices in _by_dictionary(chunks):
             rows = indices.cast("int64").fill_null(len(dictionary)).to_numpy()
@@ -127,7 +128,7 @@ class ArrowTexts:
 
 
 def joined_rows(parts: Sequence[Rows]) -> Rows:
-    """Return the rows of all parts, of which there is at least one, one after the other.
+    """Return the concatenated rows of one or more parts.
 
     >>> ids, offsets = joined_rows([(np.array([7, 8]), np.array([0, 2]))] * 2)
     >>> ids.tolist(), offsets.tolist()
@@ -140,9 +141,9 @@ def joined_rows(parts: Sequence[Rows]) -> Rows:
 
 
 def take_rows(ids: NDArray[Any], offsets: NDArray[np.int64], picks: NDArray[np.int64]) -> Rows:
-    """Return the chosen rows of ids, back to back, and their offsets.
+    """Return the selected rows of ids back to back, and their offsets.
 
-    `offsets` are n + 1 positions in `ids`, int64; `picks` are numbers of rows, int64.
+    `offsets` has n + 1 positions in `ids`, as int64; `picks` has the numbers of rows, as int64.
 
     >>> ids, offsets = take_rows(np.array([7, 8, 9]), np.array([0, 2, 2, 3]), np.array([2, 1, 0]))
     >>> ids.tolist(), offsets.tolist()
@@ -171,7 +172,7 @@ def _is_dictionary(kind: "pa.DataType") -> bool:
 
 
 def null_rows(chunk: "pa.Array") -> "pa.Array":
-    """Return which rows are null; pyarrow before 26 does not look at values of a dictionary.
+    """Return which rows are null; pyarrow before 26 ignores nulls among the values of a dictionary.
 
     >>> import pyarrow as pa
     >>> indices, values = pa.array([0, 1, None]), pa.array(["a", None])
@@ -184,7 +185,7 @@ def null_rows(chunk: "pa.Array") -> "pa.Array":
 
 
 def _refuse_nulls(chunks: "Sequence[pa.Array]", name: str) -> None:
-    """Refuse nulls; a row of a dictionary is null also where the value it names is."""
+    """Refuse nulls; a row of a dictionary is also null if its value is null."""
     start = 0
     for chunk in chunks:
         if chunk.null_count or (_is_dictionary(chunk.type) and chunk.dictionary.null_count):
@@ -198,12 +199,12 @@ def _refuse_nulls(chunks: "Sequence[pa.Array]", name: str) -> None:
 
 
 def _by_dictionary(chunks: "Sequence[pa.Array]") -> "list[tuple[pa.Array, pa.Array]]":
-    """Return each dictionary and the indices into it: one pair if the chunks' can be made one."""
+    """Return each dictionary and its indices: one pair if the dictionaries can be unified."""
     import pyarrow as pa  # noqa: PLC0415 - only who brings an Arrow array comes here
 
     try:
         chunks = pa.chunked_array(chunks).unify_dictionaries().chunks if len(chunks) > 1 else chunks
-    except pa.ArrowException:  # there is a null among the values, or there are too many of them
+    except pa.ArrowException:  # the values contain a null, or there are too many of them
         return [(chunk.dictionary, chunk.indices) for chunk in chunks]
     indices = [chunk.indices for chunk in chunks]
     return [(chunks[0].dictionary, pa.concat_arrays(indices))] if chunks else []
@@ -214,18 +215,18 @@ def _chosen(dictionary: "pa.Array", used: NDArray[np.bool_]) -> "pa.Array":
 
 
 def _documents(array: "pa.Array") -> Documents:
-    """Return one chunk as a batch without a copy; its nulls are empty."""
+    """Return one chunk as a batch without copying; nulls are empty."""
     array = _plain(array)
     return Documents.from_arrow(_without_nulls(array) if array.null_count else array)
 
 
 def _plain(array: "pa.Array") -> "pa.Array":
-    """Copy views into one buffer."""
+    """Copy views into one buffer; return other arrays unchanged."""
     return array.cast("large_binary") if str(array.type) in _VIEWS else array
 
 
 def _without_nulls(array: "pa.Array") -> "pa.Array":
-    """Return an array without its validity bitmap, unless there are bytes below its nulls."""
+    """Return an array without its validity bitmap, unless nulls have bytes."""
     import pyarrow as pa  # noqa: PLC0415 - only who brings an Arrow array comes here
 
     _, starts, data = array.buffers()

@@ -1,6 +1,6 @@
-"""A batch of documents as two arrays: all bytes back to back, and where each document starts.
+"""A batch of documents as two arrays: all bytes back to back, and the offsets of the documents.
 
-Batches are made of strings, bytes or an Arrow array. Their bytes need not be valid UTF-8.
+Batches are made from strings, bytes or an Arrow array. The bytes need not be valid UTF-8.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 Nulls = Literal["error", "empty"]
-"""What to do with a missing text: refuse it, or take it as one without characters."""
+"""The rule for a missing text: raise an error, or use an empty text."""
 
 _OFFSET_TYPES: dict[str, np.dtype[np.int32] | np.dtype[np.int64]] = {
     "string": np.dtype(np.int32),
@@ -37,22 +37,22 @@ class Documents:
     """
 
     data: NDArray[np.uint8]
-    """The bytes of all documents, perhaps with others before and after them."""
+    """The bytes of all documents; other bytes can precede and follow them."""
     offsets: NDArray[np.int64]
-    """n + 1 positions in `data`, never falling; the first need not be 0."""
+    """n + 1 non-decreasing positions in `data`; the first need not be 0."""
 
     @classmethod
     def from_strings(cls, texts: Sequence[str]) -> "Self":
-        """Return strings as a batch of UTF-8, lone surrogates replaced as by `to_utf8`.
+        """Return strings as a batch of UTF-8, with lone surrogates replaced as by `to_utf8`.
 
         Raises:
-            TypeError: One of them is not a str.
+            TypeError: A value is not a str.
         """
         return cls.from_bytes([to_utf8(text) for text in texts])
 
     @classmethod
     def from_bytes(cls, documents: Sequence[bytes | bytearray]) -> "Self":
-        """Return byte strings as a batch; a single one is not copied."""
+        """Return byte strings as a batch; a single byte string is not copied."""
         joined = documents[0] if len(documents) == 1 else b"".join(documents)
         data = np.frombuffer(joined, dtype=np.uint8)
         lengths = np.fromiter(map(len, documents), dtype=np.int64, count=len(documents))
@@ -60,7 +60,7 @@ class Documents:
 
     @classmethod
     def joined(cls, batches: "Sequence[Documents]") -> "Self":
-        """Return the documents of all batches, copied one after the other.
+        """Return a copy of the documents of all batches, in order.
 
         >>> batch = Documents.from_strings(["a", "b"])
         >>> list(Documents.joined([batch, batch]))
@@ -74,10 +74,10 @@ class Documents:
     def from_arrow(cls, array: "pa.Array | pa.ChunkedArray") -> "Self":
         """Return a pyarrow string or binary array as a batch without copying its bytes.
 
-        Only an array of several chunks is copied, into one.
+        Only an array of several chunks is copied, into one chunk.
 
         Raises:
-            SourceError: It holds nulls, or something else than strings.
+            SourceError: The array contains nulls, or values other than strings or bytes.
         """
         array = _one_chunk(array)
         kind = str(getattr(array, "type", type(array)))
@@ -99,7 +99,7 @@ class Documents:
     def to_arrow(self, *, as_bytes: bool = False) -> "pa.Array":
         """Return the same documents as a pyarrow array, without copying the bytes.
 
-        Its type is large_string, for valid UTF-8 only, or with `as_bytes` large_binary.
+        The type is large_string, which requires valid UTF-8, or with `as_bytes` large_binary.
         """
         import pyarrow as pa  # noqa: PLC0415 - most users of this module do not need it
 
@@ -111,11 +111,11 @@ class Documents:
 
     @property
     def num_bytes(self) -> int:
-        """The bytes of all documents together."""
+        """Bytes of all documents."""
         return int(self.offsets[-1] - self.offsets[0])
 
     def take(self, indices: Sequence[int] | NDArray[np.int64]) -> "Documents":
-        """Return the chosen documents in the order asked for; a copy unless they are neighbours.
+        """Return the selected documents in the given order; a copy unless they are adjacent.
 
         >>> list(Documents.from_strings(["a", "b", "c"]).take([2, 0]))
         [b'c', b'a']
@@ -126,7 +126,7 @@ class Documents:
         return Documents.from_bytes([self[int(index)] for index in indices])
 
     def part(self, start: int, stop: int) -> "Documents":
-        """Return neighbouring documents without copying them.
+        """Return adjacent documents without copying them.
 
         >>> list(Documents.from_strings(["a", "b", "c"]).part(1, 3))
         [b'b', b'c']
@@ -154,8 +154,8 @@ def as_documents(
     [b'', b'a']
 
     Raises:
-        TypeError: One of the texts is neither, is of the other type than the first, or is None that
-            is not to be empty.
+        TypeError: A text is neither str nor bytes, not of the type of the first one, or None while
+            `nulls` is "error".
     """
     if isinstance(texts, Documents):
         return texts
@@ -168,7 +168,7 @@ def as_documents(
 
 
 def is_missing(text: object) -> bool:
-    """Return whether it is what Python, numpy and pandas have for a missing text.
+    """Return whether a value is a missing text of Python, numpy or pandas.
 
     >>> [is_missing(value) for value in (None, float("nan"), "", 0)]
     [True, True, False, False]
@@ -181,7 +181,7 @@ def is_missing(text: object) -> bool:
 
 
 def type_of(value: object) -> str:
-    """Return the name of the type of a value, with its article.
+    """Return the name of the type of a value with an article.
 
     >>> type_of(7), type_of([])
     ('an int', 'a list')
@@ -191,16 +191,16 @@ def type_of(value: object) -> str:
 
 
 def to_utf8(text: str) -> bytes:
-    r"""Encode a text; a surrogate pair is its character, a lone surrogate U+FFFD.
+    r"""Encode a text; a surrogate pair becomes its character, a lone surrogate U+FFFD.
 
-    Python strings can hold surrogates (JSON escapes make them) and UTF-8 cannot. The rule is
-    tiktoken's.
+    Python strings can contain surrogates, for example from JSON escapes; UTF-8 cannot. The rule is
+    that of tiktoken.
 
     >>> to_utf8("\ud83d\ude42") == "🙂".encode(), to_utf8("a\ud83d").decode()
     (True, 'a�')
 
     Raises:
-        TypeError: It is not a str.
+        TypeError: The text is not a str.
     """
     try:
         return str.encode(text)
@@ -215,7 +215,7 @@ def _kind(value: object) -> str:
 
 
 def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where each of some things of these lengths begins, and the last ends.
+    """Return the offsets of items of these lengths: the begin of each, and the end of the last.
 
     >>> offsets_of(np.array([2, 0, 3])).tolist()
     [0, 2, 2, 5]

@@ -1,6 +1,6 @@
-"""Texts of any source as what the core reads, without a copy where the source is Arrow.
+"""Texts of any source in the form that the core reads, without copying Arrow data.
 
-Accepted are sequences and iterators of texts or of batches of texts, columns of numpy, pandas,
+Sources are sequences and iterators of texts or of batches of texts, columns of numpy, pandas,
 polars, Arrow and Hugging Face, and, with the name of a column, tables, data sets and rows.
 """
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     Part: TypeAlias = Documents | Sequence[Any] | pa.Array | pa.ChunkedArray
-    """Texts that are one after the other in memory."""
+    """Texts in one object in memory."""
     Texts: TypeAlias = Iterable[Any] | Documents | pa.Array | pa.ChunkedArray
-    """What `parts_of` takes."""
+    """The types that `parts_of` accepts."""
 
 BATCH_BYTES = 8 * 1024 * 1024
 BATCH_TEXTS = 8192
 _GROUP = 32
-"""Texts of which the sizes are added at a time: one by one takes as long as the copy."""
+"""Texts whose sizes are added at a time: adding them one by one takes as long as the copy."""
 
 ACCEPTED = (
     "a list, tuple or iterator of str or of bytes, or of batches of them; a column of numpy, "
@@ -35,10 +35,10 @@ ACCEPTED = (
 
 
 def parts_of(texts: "Texts", *, name: str = "texts", column: str | None = None) -> "Iterator[Part]":
-    """Yield the texts of any source in parts; an Arrow column is not copied.
+    """Yield the texts of any source in parts, without copying Arrow columns.
 
-    A list stays one part. The first item of an iterable that is not None decides whether it holds
-    texts or batches of texts.
+    A list is one part. The first item of an iterable that is not None determines whether it
+    contains texts or batches of texts.
 
     >>> [list(part) for part in parts_of(["a", "b"])], [*parts_of(iter([["a"], ("b", "c")]))]
     ([['a', 'b']], [['a'], ('b', 'c')])
@@ -46,8 +46,8 @@ def parts_of(texts: "Texts", *, name: str = "texts", column: str | None = None) 
     [['a']]
 
     Raises:
-        TypeError: It is one text or nothing that texts come from, or a table without `column`; or
-            there is no such column.
+        TypeError: `texts` is a single text, an unsupported object, or a table without `column`; or
+            the column does not exist.
     """
     _check_source(texts, name=name)
     if column is not None:
@@ -67,10 +67,10 @@ def parts_of(texts: "Texts", *, name: str = "texts", column: str | None = None) 
 def arrow_parts_of(
     texts: "Texts", *, name: str = "texts", column: str | None = None
 ) -> "list[pa.Array | pa.ChunkedArray]":
-    """Return the texts of any source as Arrow arrays; missing texts of Python are nulls.
+    """Return the texts of any source as Arrow arrays; missing texts of Python become nulls.
 
     Raises:
-        TypeError: As `batches_of`.
+        TypeError: As for `batches_of`.
     """
     import pyarrow as pa  # noqa: PLC0415 - only who wants Arrow comes here
     import pyarrow.compute as pc  # noqa: PLC0415
@@ -92,16 +92,16 @@ def arrow_parts_of(
 def batches_of(
     texts: "Texts", *, nulls: Nulls = "error", name: str = "texts", column: str | None = None
 ) -> Iterator[Documents]:
-    """Return texts of any source in batches; what is in one buffer already is not copied.
+    """Return texts of any source in batches; texts in one buffer are not copied.
 
     >>> [list(batch) for batch in batches_of(iter([b"a", None]), nulls="empty")]
     [[b'a', b'']]
 
     Raises:
-        TypeError: As `parts_of`; or a text is neither str nor bytes, is of the other type than the
-            first, or is missing and must not be (and its row).
-        SourceError: An array holds something else than texts, or a null (and its first row); or
-            `nulls` is neither "error" nor "empty".
+        TypeError: As for `parts_of`; or a text is neither str nor bytes, not of the type of the
+            first one, or missing while `nulls` is "error"; the message names its row.
+        SourceError: An array contains values other than texts, or a null (the message names its
+            first row); or `nulls` is neither "error" nor "empty".
     """
     check_nulls(nulls)
     reader = _Reader(name=name, nulls=nulls)
@@ -118,12 +118,12 @@ def encode_texts(
 ) -> Rows:
     """Encode texts of any source part by part, and return the ids of every text.
 
-    `encode_strings` is for sequences that are str throughout. It may raise TypeError for others and
-    UnicodeEncodeError for lone surrogates; `encode` gets those.
+    `encode_strings` encodes sequences of str. It can raise TypeError for other types and
+    UnicodeEncodeError for lone surrogates; such sequences are passed to `encode`.
 
     Raises:
-        TypeError, SourceError: As `batches_of`.
-        SplitError: `encode` raised it; the message says how many texts were before that part.
+        TypeError, SourceError: As for `batches_of`.
+        SplitError: `encode` raised it; the message names the number of texts before that part.
     """
     check_nulls(nulls)
     reader = _Reader(name="texts", nulls=nulls)
@@ -146,22 +146,22 @@ def check_nulls(nulls: str) -> None:
     """Check the name of a rule for missing texts.
 
     Raises:
-        SourceError: There is no such rule.
+        SourceError: The rule is unknown.
     """
     if nulls not in get_args(Nulls):
         raise SourceError(f'nulls is {nulls!r}: it must be "error" or "empty"')
 
 
 def _is_arrow(texts: object) -> bool:
-    """Return whether it is an array of pyarrow (a polars Series has no `type`)."""
+    """Return whether a value is an array of pyarrow (a polars Series has no `type`)."""
     return hasattr(texts, "type") and hasattr(texts, "null_count")
 
 
 def _check_source(texts: object, *, name: str) -> None:
-    """Refuse what is easily taken for texts.
+    """Refuse values that are easily mistaken for a collection of texts.
 
     Raises:
-        TypeError: It is one text, or a query that was not run.
+        TypeError: The value is a single text, or a query that was not executed.
     """
     if isinstance(texts, str | bytes | bytearray):
         raise TypeError(f"{name}: expected texts, got one text: put it into a list")
@@ -170,7 +170,7 @@ def _check_source(texts: object, *, name: str) -> None:
 
 
 def _is_array(texts: object) -> bool:
-    """Return whether it is an array of numpy, or a column of pandas that is not Arrow's."""
+    """Return whether a value is an array of numpy, or a column of pandas that is not Arrow's."""
     if isinstance(texts, np.ndarray):
         return True
     is_pandas = all(hasattr(texts, name) for name in ("array", "dtype", "tolist"))
@@ -193,7 +193,7 @@ def _array(texts: Any, *, name: str) -> "Part":  # noqa: ANN401 - neither packag
 
 
 def _imported(texts: object, *, name: str) -> "pa.Array | pa.ChunkedArray":
-    """Return what an object exports by the Arrow PyCapsule interface; of a table the one column."""
+    """Return the array of an Arrow PyCapsule export; of a table, its only column."""
     import pyarrow as pa  # noqa: PLC0415 - only who brings Arrow comes here
 
     found = pa.array(texts) if not hasattr(texts, "__arrow_c_stream__") else pa.chunked_array(texts)
@@ -207,12 +207,12 @@ def _imported(texts: object, *, name: str) -> "pa.Array | pa.ChunkedArray":
 
 
 def _is_dataset(texts: object) -> bool:
-    """Return whether it is a data set of Hugging Face's `datasets`."""
+    """Return whether a value is a data set of Hugging Face's `datasets`."""
     return all(hasattr(texts, name) for name in ("select_columns", "with_format", "iter"))
 
 
 def _dataset_parts(dataset: Any, column: str, *, name: str) -> "Iterator[Part]":  # noqa: ANN401
-    """Yield a column of a data set as it is stored, or what its transform makes of it."""
+    """Yield a column of a data set as it is stored, or the result of its transform."""
     if (getattr(dataset, "format", None) or {}).get("type") == "custom":
         return _rows_parts(dataset.iter(batch_size=BATCH_TEXTS), column, name=name)
     chosen = dataset.select_columns([column]).with_format("arrow")
@@ -220,7 +220,7 @@ def _dataset_parts(dataset: Any, column: str, *, name: str) -> "Iterator[Part]":
 
 
 def _column_names(texts: object) -> "list[Any] | None":
-    """Return the columns of a table or data set; None: it is none, or they are unknown."""
+    """Return the columns of a table or data set, or None for other objects or if unknown."""
     if isinstance(texts, Mapping):
         return list(texts)
     schema = getattr(texts, "schema", None)
@@ -281,7 +281,7 @@ def _stream_parts(texts: object, column: str, *, name: str) -> "Iterator[Part]":
 
 
 def _rows_parts(rows: Iterable[Any], column: str, *, name: str) -> "Iterator[Part]":
-    """Yield the column of rows, each a mapping, or of tables."""
+    """Yield the column of rows, which are mappings, or of tables."""
 
     def values() -> Iterator[Any]:
         for number, row in enumerate(rows):
@@ -331,7 +331,7 @@ def _is_batch(item: object) -> bool:
 
 
 def _gathered(texts: Iterable[Any]) -> Iterator[list[Any]]:
-    """Yield lists of texts, large enough that a call of the core has work for all its threads."""
+    """Yield lists of texts that are large enough for all threads of a call of the core."""
     rest = iter(texts)
     batch: list[Any] = []
     size = 0
@@ -347,22 +347,22 @@ def _gathered(texts: Iterable[Any]) -> Iterator[list[Any]]:
 def _size(texts: list[Any]) -> int:
     try:
         return sum(map(len, texts))
-    except TypeError:  # one is missing, or no text
+    except TypeError:  # a text is missing or is not a text
         return sum(len(text) for text in texts if isinstance(text, str | bytes))
 
 
 @dataclass(slots=True, kw_only=True)
 class _Reader:
-    """Makes batches of parts, and knows what was read before: its type and its number of texts."""
+    """Converts parts to batches, and keeps the type and the number of the texts so far."""
 
     name: str
     nulls: Nulls
     kind: type[str] | type[bytes] | None = None
-    """Of the first text that is not missing."""
+    """The type of the first text that is not missing."""
     rows: int = 0
 
     def batches(self, part: "Part") -> Iterator[Documents]:
-        """Yield the texts of a part, Python's copied in batches."""
+        """Yield the texts of a part; Python's strings and bytes are copied in batches."""
         if isinstance(part, Documents):
             yield part
         elif _is_arrow(part):
@@ -378,10 +378,10 @@ class _Reader:
         encode: Callable[[Documents], Rows],
         encode_strings: Callable[[Sequence[str]], Rows] | None,
     ) -> Rows:
-        """Encode a sequence of texts; str need not be copied.
+        """Encode a sequence of texts, without copying str if possible.
 
         Raises:
-            TypeError: As `documents`.
+            TypeError: As for `documents`.
         """
         if encode_strings is not None and self.kind is not bytes:
             try:
@@ -397,7 +397,7 @@ class _Reader:
         """Return a sequence of texts as one batch.
 
         Raises:
-            TypeError: One is no text or of another type than the first, or is missing.
+            TypeError: A text is missing, not a text, or not of the type of the first one.
         """
         if self.kind is None:
             first = next((text for text in texts if not is_missing(text)), None)

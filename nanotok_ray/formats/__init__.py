@@ -1,6 +1,6 @@
-"""Layouts of the files in an output: manifest, records, document index, document ids, images.
+"""Formats of the files of an output: manifest, records, document index, document ids, images.
 
-Input and output are bytes and numpy arrays. The package needs numpy only and opens no file.
+Inputs and outputs are bytes and numpy arrays. The package requires only numpy and opens no files.
 """
 
 from nanotok_ray.formats.document_ids import DocumentIds, ids_parts

@@ -1,8 +1,8 @@
-"""NAME.ids: the id that each document of a shard has in its source, as text.
+"""NAME.ids: the id of each document of a shard in its source, as text.
 
-Little-endian: 8 bytes of magic, u32 version, u32 zero, u64 documents, then documents + 1 times i64
-where each id begins in the UTF-8 that follows; a document without an id has an empty one. Needs
-numpy only.
+Little-endian: 8 bytes of magic, u32 version, u32 zero, u64 number of documents, then (documents +
+1) i64 offsets of the ids in the UTF-8 that follows. A document without an id has an empty one. The
+module requires only numpy.
 """
 
 import struct
@@ -19,11 +19,11 @@ _HEADER = struct.Struct("<8sIIQ")
 
 
 _Texts = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
-"""UTF-8 back to back, and where each text begins in it and the last ends."""
+"""UTF-8 texts back to back, and their n + 1 offsets."""
 
 
 def ids_parts(ids: Sequence[_Texts]) -> Iterator[bytes]:
-    """Yield the file of the ids of documents, which come in any number of parts, piece by piece.
+    """Yield the pieces of a file of document ids, which are given in any number of parts.
 
     >>> ids = np.frombuffer(b"ab7", np.uint8), np.array([0, 2, 2, 3])
     >>> sum(map(len, ids_parts([ids, ids]))) == 24 + 8 * (6 + 1) + 6
@@ -40,13 +40,14 @@ def ids_parts(ids: Sequence[_Texts]) -> Iterator[bytes]:
 
 
 class DocumentIds:
-    """The ids of a shard's documents, in a file that may be mapped."""
+    """The ids of a shard's documents, in a file that can be memory-mapped."""
 
     def __init__(self, data: npt.NDArray[np.uint8], *, name: str, documents: int) -> None:
-        """Take the bytes of the file; its name is for errors.
+        """Read the bytes of the file; errors use its name.
 
         Raises:
-            CorruptOutputError: they are not the ids of so many documents, or contradict themselves.
+            CorruptOutputError: The file does not have ids of this number of documents, or is
+                inconsistent.
         """
         start = _HEADER.size + 8 * (documents + 1)
         if len(data) < start:
@@ -71,14 +72,14 @@ class DocumentIds:
         return len(self._offsets) - 1
 
     def part(self, start: int, stop: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """Return the ids of neighbouring documents: UTF-8, and n + 1 positions in it."""
+        """Return the ids of adjacent documents: UTF-8, and n + 1 offsets."""
         return self._text, self._offsets[start : stop + 1]
 
     def __getitem__(self, document: int) -> str:
-        """Return the id of a document, empty if it has none.
+        """Return the id of a document; an empty string if it has none.
 
         Raises:
-            CorruptOutputError: it is not UTF-8.
+            CorruptOutputError: The id is not valid UTF-8.
         """
         data = self._text[self._offsets[document] : self._offsets[document + 1]].tobytes()
         try:

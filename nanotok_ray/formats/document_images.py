@@ -1,9 +1,10 @@
-"""NAME.images: where the tokens of each image stand in the documents of a shard.
+"""NAME.images: the positions of the tokens of images in the documents of a shard.
 
-Little-endian: 8 bytes of magic, u32 version, u32 zero, u64 documents, then documents + 1 times i64
-how many images there are up to each document, then for each image three i32: where its tokens start
-and end, as positions in the ids of its own document (half-open), and its number in the document.
-Needs numpy only. The number of ids of each document is an argument of `check_within`.
+Little-endian: 8 bytes of magic, u32 version, u32 zero, u64 number of documents, then (documents +
+1) i64 with the number of images before each document and in total, then three i32 for each image:
+begin and end of its tokens as positions in the ids of its document (half-open), and its number in
+the document. The module requires only numpy. The number of ids of each document is an argument of
+`check_within`.
 """
 
 import struct
@@ -15,17 +16,19 @@ import numpy.typing as npt
 from nanotok_ray.errors import CorruptOutputError, other_format
 
 Images = npt.NDArray[np.int64]
-"""Of a batch of documents, (m, 3): the document's place in the batch, start, end; in order."""
+"""The images of a batch of documents, in order, of shape (m, 3): index of the document in the
+batch, begin, end.
+"""
 
 _MAGIC = b"NANOTOKI"
 _VERSION = 1
 _HEADER = struct.Struct("<8sIIQ")
 _IMAGE_BYTES = 12
-_IMAGES = 1 << 18  # written at a time
+_IMAGES = 1 << 18  # images written at a time
 
 
 def images_bytes(*, documents: int, images: int) -> int:
-    """Return the size of the file of so many documents and images.
+    """Return the size of the file of a number of documents and images, in bytes.
 
     >>> images_bytes(documents=2, images=1)
     60
@@ -34,7 +37,7 @@ def images_bytes(*, documents: int, images: int) -> int:
 
 
 def images_parts(batches: Sequence[tuple[int, npt.NDArray[np.integer]]]) -> Iterator[bytes]:
-    """Yield the file of batches of documents, each with its `Images`, piece by piece.
+    """Yield the pieces of the file of batches of documents with their `Images`.
 
     >>> batch = 2, np.array([[0, 1, 4], [0, 4, 8], [1, 0, 4]])
     >>> sum(map(len, images_parts([batch, batch]))) == images_bytes(documents=4, images=6)
@@ -55,7 +58,7 @@ def images_parts(batches: Sequence[tuple[int, npt.NDArray[np.integer]]]) -> Iter
 
 
 def images_of(images: Images, chosen: slice) -> Images:
-    """Return the images of chosen neighbouring documents, which are numbered from 0.
+    """Return the images of adjacent documents, which are numbered from 0.
 
     >>> images_of(np.array([[0, 1, 4], [2, 0, 4]]), slice(1, 3)).tolist()
     [[1, 0, 4]]
@@ -67,7 +70,7 @@ def images_of(images: Images, chosen: slice) -> Images:
 
 
 def _positions(documents: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
-    """Return the number of each image within its document, from 0.
+    """Return the number of each image in its document, counted from 0.
 
     >>> _positions(np.array([3, 3, 7])).tolist()
     [0, 1, 0]
@@ -76,14 +79,14 @@ def _positions(documents: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
 
 
 class DocumentImages:
-    """The images of a shard's documents, in a file that may be mapped."""
+    """The images of a shard's documents, in a file that can be memory-mapped."""
 
     def __init__(self, data: npt.NDArray[np.uint8], *, name: str, documents: int) -> None:
-        """Take the bytes of the file; its name is for errors.
+        """Read the bytes of the file; errors use its name.
 
         Raises:
-            CorruptOutputError: they are not the images of so many documents, or contradict
-                themselves.
+            CorruptOutputError: The file does not have images of this number of documents, or is
+                inconsistent.
         """
         self._name = name
         start = images_bytes(documents=documents, images=0)
@@ -102,7 +105,7 @@ class DocumentImages:
         self._ends: npt.NDArray[np.int64] = data[_HEADER.size : start].view("<i8")
         num_images, rest = divmod(len(data) - start, _IMAGE_BYTES)
         ends = self._ends
-        # Not by differences: those of numbers far apart do not fit 64 bits.
+        # Compared directly, since differences of distant numbers can exceed 64 bits.
         if rest or ends[0] != 0 or ends[-1] != num_images or (ends[1:] < ends[:-1]).any():
             raise CorruptOutputError(f"{name}: the numbers of its images do not agree with them")
         self._images: npt.NDArray[np.int32] = data[start:].view("<i4").reshape(num_images, 3)
@@ -121,7 +124,7 @@ class DocumentImages:
         self._refuse(numbers != counted, "has another number than its place in its document")
 
     def _refuse(self, wrong: npt.NDArray[np.bool_], why: str) -> None:
-        """Refuse the first image that is wrong, and say of which document it is."""
+        """Refuse the first image that is wrong; the message names its document."""
         if wrong.any():
             image = int(np.argmax(wrong))
             document = int(np.searchsorted(self._ends, image, side="right")) - 1
@@ -129,33 +132,33 @@ class DocumentImages:
             raise CorruptOutputError(f"{self._name}: image {number} of document {document} {why}")
 
     def check_within(self, lengths: npt.NDArray[np.integer]) -> None:
-        """Refuse images that end after their document, of so many ids each.
+        """Refuse images that end after their document; `lengths` are the numbers of ids.
 
         Raises:
-            CorruptOutputError: naming the first of them.
+            CorruptOutputError: An image ends after its document; the message names the first one.
         """
         limits = np.repeat(lengths, np.diff(self._ends))
         self._refuse(self._images[:, 1] > limits, "ends after its document")
 
     @property
     def num_images(self) -> int:
-        """The images of all documents."""
+        """Number of images of all documents."""
         return len(self._images)
 
     @property
     def num_tokens(self) -> int:
-        """The tokens of all images."""
+        """Number of tokens of all images."""
         return int((self._images[:, 1] - self._images[:, 0]).sum(dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self._ends) - 1
 
     def __getitem__(self, document: int) -> npt.NDArray[np.int32]:
-        """Return start, end and number of each image of a document, (n, 3), as a view."""
+        """Return begin, end and number of each image of a document as a view of shape (n, 3)."""
         return self._images[self._ends[document] : self._ends[document + 1]]
 
     def part(self, start: int, stop: int) -> Images:
-        """Return the images of neighbouring documents, which are numbered from 0.
+        """Return the images of adjacent documents, which are numbered from 0.
 
         >>> batch = 3, np.array([[0, 1, 4], [2, 0, 4], [2, 5, 9]])
         >>> data = np.frombuffer(b"".join(images_parts([batch])), np.uint8)

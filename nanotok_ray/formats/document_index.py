@@ -1,9 +1,9 @@
-"""NAME.idx: where each document of a shard lies, in the layout of Megatron's index, version 1.
+"""NAME.idx: the positions of a shard's documents, in the format of Megatron's index, version 1.
 
 Little-endian: 9 bytes of magic, u64 version, u8 element type, u64 sequences, u64 documents + 1,
-i32 length of each sequence in tokens, i64 byte position of each, i64 first sequence of each
-document and their end. One sequence is one document here, so a shard is a Megatron dataset as it
-stands. Needs numpy only.
+the length of each sequence in tokens as i32, its position in bytes as i64, and the first sequence
+of each document with the end of the last as i64. Each document is one sequence, so a shard can be
+used as a Megatron dataset directly. The module requires only numpy.
 """
 
 import struct
@@ -17,15 +17,15 @@ from nanotok_ray.errors import CorruptOutputError, SourceError, other_format
 _MAGIC = b"MMIDIDX\x00\x00"
 _VERSION = 1
 _TYPE_CODES = {2: 8, 4: 4}
-"""Bytes of an id to Megatron's element type: 8 is uint16, 4 is int32 (ids stay below 2**31)."""
+"""Megatron's element type by bytes of an id: 8 is uint16, 4 is int32 (ids are below 2**31)."""
 
 _HEADER = struct.Struct("<9sQBQQ")
 MAX_DOCUMENT_TOKENS = 2**31 - 1
-_NUMBERS = 1 << 20  # written at a time
+_NUMBERS = 1 << 20  # numbers written at a time
 
 
 def index_bytes(documents: int) -> int:
-    """Return the size of the index of so many documents.
+    """Return the size of the index of a number of documents, in bytes.
 
     >>> index_bytes(3) == sum(map(len, index_parts([np.array([3, 0, 2])], item_bytes=2)))
     True
@@ -34,10 +34,10 @@ def index_bytes(documents: int) -> int:
 
 
 def index_parts(lengths: Sequence[npt.NDArray[np.integer]], *, item_bytes: int) -> Iterator[bytes]:
-    """Yield the index of documents, whose lengths come in any number of arrays, piece by piece.
+    """Yield the pieces of an index of documents, whose lengths are given in several arrays.
 
     Raises:
-        SourceError: a document has more tokens than the layout can say.
+        SourceError: A document has more tokens than the format can express.
     """
     for part in lengths:
         if len(part) and int(part.max()) > MAX_DOCUMENT_TOKENS:
@@ -58,10 +58,10 @@ def index_parts(lengths: Sequence[npt.NDArray[np.integer]], *, item_bytes: int) 
 
 
 def unpack_index(data: npt.NDArray[np.uint8], *, name: str) -> tuple[npt.NDArray[np.int64], int]:
-    """Return where each document starts and the last ends ([n + 1], in tokens), and an id's bytes.
+    """Return the token positions of the documents ([n + 1]), and the bytes of an id.
 
     Raises:
-        CorruptOutputError: not an index of this layout, or it contradicts itself.
+        CorruptOutputError: The data is not an index of this format, or is inconsistent.
     """
     lengths, starts, item_bytes = index_columns(data, name=name)
     return checked_positions(lengths, starts, item_bytes, name=name), item_bytes
@@ -70,10 +70,10 @@ def unpack_index(data: npt.NDArray[np.uint8], *, name: str) -> tuple[npt.NDArray
 def checked_positions(
     lengths: npt.NDArray[np.int32], starts: npt.NDArray[np.int64], item_bytes: int, *, name: str
 ) -> npt.NDArray[np.int64]:
-    """Return where documents begin and the last ends ([n + 1], in tokens), by their lengths.
+    """Return the token positions of documents and the end ([n + 1]), computed from their lengths.
 
     Raises:
-        CorruptOutputError: they begin elsewhere.
+        CorruptOutputError: The stored positions differ.
     """
     positions = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=positions[1:])
@@ -87,12 +87,12 @@ def checked_positions(
 def index_columns(
     data: npt.NDArray[np.uint8], *, name: str
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], int]:
-    """Return views: tokens of each document, at which byte it starts; and an id's bytes.
+    """Return views: the tokens of each document, its position in bytes; and the bytes of an id.
 
-    Header and size alone are checked; whether the numbers agree is for `checked_positions`.
+    Only the header and the size are checked; `checked_positions` checks the numbers.
 
     Raises:
-        CorruptOutputError: not an index of this layout.
+        CorruptOutputError: The data is not an index of this format.
     """
     if len(data) < _HEADER.size:
         raise CorruptOutputError(
@@ -113,10 +113,10 @@ def index_columns(
 
 
 def check_sequences(data: npt.NDArray[np.uint8], *, name: str) -> None:
-    """Refuse an index, else sound, whose documents are not one sequence each, as Megatron reads it.
+    """Refuse a valid index in which a document is not exactly one sequence.
 
     Raises:
-        CorruptOutputError: naming the first document that is not.
+        CorruptOutputError: The message names the first such document.
     """
     count = (len(data) - index_bytes(0)) // 20
     found = data[_HEADER.size + 12 * count :].view("<i8")

@@ -1,10 +1,11 @@
 """Keys, records, shards.idx and the manifest: the metadata of an output.
 
-Input and output are plain values and bytes. The module needs numpy and the standard library only.
+Inputs and outputs are plain values and bytes. The module requires only numpy and the standard
+library.
 
-A *key* is the sha256 of everything a result depends on. A *record* is the JSON of what one slice of
-one stage read and wrote. `shards.idx` lists the shards in order, in rows of fixed width. The
-*manifest* is written last and names the rest by sha256.
+A *key* is the sha256 of all values on which a result depends. A *record* is a JSON file with the
+inputs and the outputs of one stage for one slice. `shards.idx` lists the shards in order, in rows
+of fixed width. The *manifest* is written last and contains the sha256 of the other files.
 """
 
 import hashlib
@@ -25,7 +26,7 @@ TOKENIZER_FOLDER = "tokenizer"
 SUMMARY_NAME = "run/summary.json"
 REPORT_PAGE_NAME = "run/report.html"
 RECORDS = "records/tokenize/"
-"""Where the records of shards lie in the output folder."""
+"""The folder of the records of shards in the output folder."""
 
 MANIFEST_FORMAT = "nanotok-manifest 1"
 PLAN_FORMAT = "nanotok-plan 1"
@@ -36,7 +37,7 @@ RESERVED_NAMES = (
     *("export", "quarantine", "records", "run", "work", TOKENIZER_FOLDER),
     *(MANIFEST_NAME, PLAN_NAME, SHARDS_INDEX_NAME),
 )
-"""Names in the output folder that no source may take."""
+"""Names in the output folder that no source can have."""
 
 _MAGIC = b"NANOTOKX"
 _INDEX_VERSION = 2
@@ -52,26 +53,26 @@ _HEADER = np.dtype(
 
 ROW = np.dtype(
     [
-        ("source", "<u4"),  # position in the manifest's list of sources
-        ("split", "<u2"),  # position in SPLITS
-        ("item_bytes", "<u2"),  # 2 or 4 bytes a token id
-        ("first_document", "<u8"),  # within its source and split
+        ("source", "<u4"),  # index in the manifest's list of sources
+        ("split", "<u2"),  # index in SPLITS
+        ("item_bytes", "<u2"),  # bytes of a token id: 2 or 4
+        ("first_document", "<u8"),  # number in its source and split
         ("documents", "<u8"),
         ("tokens", "<u8"),
         ("bin_bytes", "<u8"),
         ("idx_bytes", "<u8"),
         ("mask_bytes", "<u8"),  # 0: no mask
-        ("ids_bytes", "<u8"),  # 0: no ids of documents
+        ("ids_bytes", "<u8"),  # 0: no document ids
         ("images_bytes", "<u8"),  # 0: no image positions
         ("record_sha256", "u1", (32,)),
-        ("name_offset", "<u8"),  # into the string table, NUL-terminated, without suffix
+        ("name_offset", "<u8"),  # offset of the NUL-terminated name in the string table
     ]
 )
 """One row of shards.idx, little-endian."""
 
 
 def key_of(values: object) -> str:
-    """Return the sha256 (hex) of plain values, independent of the order of dictionary keys.
+    """Return the sha256 (hex) of plain values, independent of the order of keys in dictionaries.
 
     >>> key_of({"b": 1, "a": 2}) == key_of({"a": 2, "b": 1})
     True
@@ -81,20 +82,20 @@ def key_of(values: object) -> str:
 
 
 def to_json(values: object) -> bytes:
-    """Return the one way in which this project writes JSON files: sorted keys, one space, UTF-8."""
+    """Return the canonical JSON of this project: sorted keys, indentation by one space, UTF-8."""
     text = json.dumps(values, sort_keys=True, indent=1, ensure_ascii=False)
     return text.encode("utf-8", "surrogatepass") + b"\n"
 
 
 def from_json(data: bytes, *, name: str, expected_format: str) -> dict[str, Any]:
-    """Parse a JSON file of this project and check its format line.
+    """Parse a JSON file of this project and check its `format`.
 
     Raises:
-        CorruptOutputError: it is not JSON, or its `format` is another one.
+        CorruptOutputError: The data is not JSON, or has another `format`.
     """
     try:
         values = json.loads(data)
-    except (ValueError, RecursionError) as error:  # of lists in lists in lists
+    except (ValueError, RecursionError) as error:  # from deeply nested lists
         raise CorruptOutputError(f"{name} is not JSON: {error}") from error
     found = values.get("format") if isinstance(values, dict) else None
     if found != expected_format:
@@ -104,12 +105,12 @@ def from_json(data: bytes, *, name: str, expected_format: str) -> dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShardRow:
-    """What shards.idx says of one shard."""
+    """The row of one shard in shards.idx."""
 
     source: str
     split: str
     name: str
-    """Path in the output folder, without suffix."""
+    """Path in the output folder without suffix."""
     item_bytes: int
     first_document: int
     documents: int
@@ -124,19 +125,19 @@ class ShardRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShardsIndex:
-    """shards.idx as read: the rows as a numpy array, and the names behind them."""
+    """The content of shards.idx: the rows as a numpy array, and the names."""
 
     rows: npt.NDArray[np.void]
     strings: bytes
 
     def name(self, row: int) -> str:
-        """Return the path of a shard in the output folder, without suffix."""
+        """Return the path of a shard in the output folder without suffix."""
         start = int(self.rows["name_offset"][row])
         return self.strings[start : self.strings.index(b"\0", start)].decode()
 
 
 def pack_shards_index(rows: Sequence[ShardRow], *, sources: Sequence[str]) -> bytes:
-    """Write shards.idx: a header of 32 bytes, one `ROW` a shard, then the names."""
+    """Return the bytes of shards.idx: a header of 32 bytes, one `ROW` per shard, and the names."""
     table = np.zeros(len(rows), dtype=ROW)
     strings = bytearray()
     numbers = {name: number for number, name in enumerate(sources)}
@@ -166,14 +167,14 @@ NUMBERS = (
     "ids_bytes",
     "images_bytes",
 )
-"""The columns of `ROW` that stand as they are in a `ShardRow`."""
+"""The columns of `ROW` with the same value as in a `ShardRow`."""
 
 
 def unpack_shards_index(data: bytes) -> ShardsIndex:
-    """Read shards.idx.
+    """Parse shards.idx.
 
     Raises:
-        CorruptOutputError: wrong magic, version or length.
+        CorruptOutputError: The magic, the version or the length is wrong.
     """
     if len(data) < _HEADER.itemsize:
         raise CorruptOutputError(
@@ -197,7 +198,7 @@ def unpack_shards_index(data: bytes) -> ShardsIndex:
 
 
 def digest_of(parts: Iterable[str]) -> str:
-    """Return the sha256 (hex) of a sequence of hex digests, one a line."""
+    """Return the sha256 (hex) of hex digests, each followed by a newline."""
     total = hashlib.sha256()
     for part in parts:
         total.update(part.encode() + b"\n")

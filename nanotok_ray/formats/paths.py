@@ -1,4 +1,4 @@
-"""Which paths are local, and names of files that stay inside an output folder."""
+"""Local paths, and names of files that stay inside an output folder."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from nanotok_ray.errors import CorruptOutputError
 
 
 def is_inner_name(name: str) -> bool:
-    """Return whether a name is that of a file inside a folder.
+    """Return whether a name refers to a file inside a folder.
 
     >>> is_inner_name("web/train/a.bin"), is_inner_name("../a"), is_inner_name("/a")
     (True, False, False)
@@ -18,17 +18,17 @@ def is_inner_name(name: str) -> bool:
 
 
 def path_inside(root: Path, name: str) -> Path:
-    """Return the path of a name in a folder; it need not be there.
+    """Return the path of a name in a folder; the file need not exist.
 
     Raises:
-        CorruptOutputError: the name climbs out of the folder, or a link on the way leads out.
+        CorruptOutputError: The name, or a link in the path, leads out of the folder.
     """
     if not is_inner_name(name):
         raise CorruptOutputError(f"{name!r} is not the name of a file inside {root}")
     path = root / name
     try:
         real = path.resolve()
-    except (OSError, RuntimeError) as error:  # links in a circle
+    except (OSError, RuntimeError) as error:  # circular links
         raise CorruptOutputError(f"{path} cannot be followed: {error}") from error
     if not real.is_relative_to(root.resolve()):
         raise CorruptOutputError(f"{path} is a link out of {root}: it leads to {real}")
@@ -39,7 +39,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(://|::)")
 
 
 def local_path(url: str) -> str | None:
-    """Return the absolute local path of a path or a file URL; None for a remote store.
+    """Return the absolute local path of a path or a file URL, or None for a remote store.
 
     >>> local_path("file:///data/web"), local_path("s3://bucket/web")
     ('/data/web', None)

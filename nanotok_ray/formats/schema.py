@@ -1,4 +1,4 @@
-"""The shapes of JSON files and of shards.idx, checked wherever they are read."""
+"""The schemas of JSON files and of shards.idx, which are checked by every reader."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeGuard
@@ -22,16 +22,16 @@ from nanotok_ray.formats.paths import is_inner_name
 
 Check = Callable[[Any], bool]
 Shape = Check | list[Any] | dict[str, Any]
-"""A check; a list of things of one shape; a dictionary with these keys, and perhaps others.
+"""A check, a list of values of one shape, or a dictionary with these keys and any others.
 
-A key that ends with `?` may be missing.
+A key that ends with `?` is optional.
 """
 
 _MAX_VALUE_CHARS = 40
 
 
 def number(value: object) -> TypeGuard[int]:
-    """Return whether it is a whole number from 0 on that fits 63 bits.
+    """Return whether a value is an int from 0 to 2**63 - 1.
 
     >>> number(3), number(True), number(-1), number(1 << 63), number(2.0)
     (True, False, False, False, False)
@@ -40,39 +40,39 @@ def number(value: object) -> TypeGuard[int]:
 
 
 def natural(value: object) -> bool:
-    """Return whether it is a whole number from 0 on, of any size."""
+    """Return whether a value is an int of at least 0."""
     return type(value) is int and value >= 0
 
 
 def text(value: object) -> bool:
-    """Return whether it is a text."""
+    """Return whether a value is a str."""
     return type(value) is str
 
 
 def hexadecimal(value: object) -> bool:
-    """Return whether it is a sha256 in hex."""
+    """Return whether a value is a sha256 in hex."""
     return type(value) is str and len(value) == 64 and set(value) <= set("0123456789abcdef")  # noqa: PLR2004 - 4 bits each
 
 
 def optional(check: Check) -> Check:
-    """Return a check that allows null too."""
+    """Return a check that also accepts null."""
     return lambda value: value is None or check(value)
 
 
 def one_of(*values: object) -> Check:
-    """Return a check that allows only these values."""
+    """Return a check that accepts only these values."""
     return lambda value: any(
         type(value) is type(allowed) and value == allowed for allowed in values
     )
 
 
 def numbers_by_name(value: object) -> bool:
-    """Return whether it is a dictionary of numbers."""
+    """Return whether a value is a dictionary of numbers."""
     return isinstance(value, dict) and all(map(number, value.values()))
 
 
 def format_value(value: object) -> str:
-    """Return a value for an error message; of a long number or a list only the type.
+    """Return a value for an error message; only the type of a long number or a list.
 
     >>> format_value("nanotok"), format_value(-1), format_value(10**5000), format_value([[]])
     ("'nanotok'", '-1', 'int', 'list')
@@ -83,12 +83,12 @@ def format_value(value: object) -> str:
 
 
 def check_shape(value: object, shape: Shape, *, name: str, at: str = "") -> None:
-    """Refuse a value that is not of a shape; `name` is what errors call its file.
+    """Refuse a value that does not have a shape; errors call its file `name`.
 
     >>> check_shape({"rows": [1, 2], "more": None}, {"rows": [number]}, name="a.json")
 
     Raises:
-        CorruptOutputError: naming the file, the position in it and the value there.
+        CorruptOutputError: The message names the file, the position and the value.
     """
     match shape:
         case dict():
@@ -121,13 +121,14 @@ def _wrong(value: object, *, name: str, at: str) -> CorruptOutputError:
 
 
 ROLES: Final = ("bos", "user", "assistant", "python", "python_output", "image")
-"""Whom a token belongs to: the start, a speaker with the tokens around what it says, an image."""
+"""The owner of a token: the start, a speaker including the tokens that delimit it, an image."""
 
 MAX_MANIFEST_BYTES = 64 << 20
 MAX_RECORD_BYTES = 1 << 30
 MAX_PLAN_BYTES = 4 << 30
 MAX_SHARDS_INDEX_BYTES = 4 << 30
-"""Far above what a job writes: some kB, some kB, 300 bytes a file of the corpus, 200 a shard."""
+"""A limit far above the size that a job writes: a few kB, 300 bytes per input file, 200 per shard.
+"""
 
 
 def _flow(value: object) -> bool:
@@ -269,14 +270,14 @@ _OTHER_RECORDS: dict[str, dict[str, Shape]] = {
         "report": {"skipped_slices": [text]},
     },
 }
-"""By stage, what a record has besides its key and files, and is used of it."""
+"""The required values of a record, besides its key and files, by stage."""
 
 
 def parse_manifest(data: bytes, *, name: str) -> dict[str, Any]:
-    """Parse a manifest, whoever wrote it; `name` is what errors call it.
+    """Parse a manifest of any writer; errors use `name`.
 
     Raises:
-        CorruptOutputError: it is not a manifest of this version.
+        CorruptOutputError: The data is not a manifest of this version.
     """
     values = from_json(data, name=name, expected_format=MANIFEST_FORMAT)
     check_manifest(values, name=name)
@@ -284,7 +285,7 @@ def parse_manifest(data: bytes, *, name: str) -> dict[str, Any]:
 
 
 def no_manifest(name: str) -> IncompleteOutputError:
-    """Return the error for an output without a manifest; `name` is where it should be."""
+    """Return the error for an output without a manifest, whose path would be `name`."""
     return IncompleteOutputError(
         f"{name} does not exist: the job has not finished, its last run failed, or this is not its "
         "output folder; `nanotok status` says which; run the job again, it resumes where it stopped"
@@ -292,10 +293,10 @@ def no_manifest(name: str) -> IncompleteOutputError:
 
 
 def check_manifest(values: Mapping[str, Any], *, name: str) -> None:
-    """Refuse a manifest whose values are of other types than a job writes.
+    """Refuse a manifest with values of other types than a job writes.
 
     Raises:
-        CorruptOutputError: naming the file and the field.
+        CorruptOutputError: The message names the file and the field.
     """
     check_shape(values, _MANIFEST, name=name)
     for source in values["sources"]:
@@ -306,10 +307,12 @@ def check_manifest(values: Mapping[str, Any], *, name: str) -> None:
 
 
 def check_record_shape(values: Mapping[str, Any], *, name: str, of_shards: bool) -> None:
-    """Refuse a record whose values are of other types than a job writes; of_shards: of a slice.
+    """Refuse a record with values of other types than a job writes.
+
+    With `of_shards` the record of a slice of shards is expected, otherwise one of counts.
 
     Raises:
-        CorruptOutputError: naming the file and the field.
+        CorruptOutputError: The message names the file and the field.
     """
     if not of_shards:
         stage = values.get("stage")
@@ -322,17 +325,17 @@ def check_record_shape(values: Mapping[str, Any], *, name: str, of_shards: bool)
 
 
 def check_size(num_bytes: int | None, *, limit: int, name: str) -> None:
-    """Refuse a file that is far larger than a job writes, before it is read.
+    """Refuse a file that is much larger than a job writes, before it is read.
 
     Raises:
-        CorruptOutputError: it has more than `limit` bytes.
+        CorruptOutputError: The file has more than `limit` bytes.
     """
     if num_bytes is not None and num_bytes > limit:
         raise CorruptOutputError(f"{name} has {num_bytes:,} bytes, more than {limit:,} is refused")
 
 
 MAX_SHARD_NUMBER = 1 << 40
-"""Documents, tokens or bytes of one shard: more than any disk holds, and sums fit 64 bits."""
+"""Limit of documents, tokens or bytes of one shard: beyond any disk, while sums fit 64 bits."""
 
 _INDEX_BYTES = index_bytes(0)
 _DOCUMENT_BYTES = index_bytes(1) - index_bytes(0)
@@ -342,10 +345,10 @@ _PER_IMAGE = images_bytes(documents=0, images=1) - _IMAGES_BYTES
 
 
 def check_rows(index: ShardsIndex, *, sources: int) -> None:
-    """Refuse rows that contradict themselves.
+    """Refuse inconsistent rows.
 
     Raises:
-        CorruptOutputError: naming the first row and what is wrong with it.
+        CorruptOutputError: The message names the first such row and the problem.
     """
     rows = index.rows
     wide = np.isin(rows["item_bytes"], (2, 4))
@@ -377,7 +380,7 @@ def shard_name(index: ShardsIndex, row: int, *, sources: list[str]) -> str:
     """Return the name of a shard: that of a file in the folder of its source and split.
 
     Raises:
-        CorruptOutputError: it is no such name.
+        CorruptOutputError: The name is not of this form.
     """
     entry = index.rows[row]
     start = int(entry["name_offset"])
@@ -394,7 +397,7 @@ def shard_name(index: ShardsIndex, row: int, *, sources: list[str]) -> str:
 
 
 def record_name(shard: str) -> str:
-    """Return the path of the record that names a shard: its own, without the number of the shard.
+    """Return the path of the record of a shard: the path of the shard without its number.
 
     >>> record_name("web/train/part-00003-000-0123456789abcdef")
     'records/tokenize/web/train/part-00003-0123456789abcdef.json'

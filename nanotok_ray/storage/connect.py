@@ -20,7 +20,7 @@ READ_SECONDS = 20
 """The longest time without data from a server; a transfer can take longer."""
 MAX_CONNECTIONS = 64
 """Connections of a process to a store, and threads that can read small files concurrently."""
-_REQUEST_TRIES = 4  # tries of S3's client, which waits up to 1, 2 and 4 s; parts of an upload have no other retries
+_REQUEST_TRIES = 4  # by S3's client, waiting up to 1, 2, 4 s; the only retries of upload parts
 
 _SCHEME = re.compile(r"(?:^|::)([A-Za-z][A-Za-z0-9+.-]*)(?=://|::)")
 _EXTRAS = {

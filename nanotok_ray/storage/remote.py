@@ -220,4 +220,4 @@ class RemoteStore:
                 sink.close()
                 self._file_system.rm_file(self._path(name))
         if isinstance(sink, AbstractBufferedFile):
-            sink.closed = True  # otherwise the garbage collector would close the sink, which publishes the file
+            sink.closed = True  # otherwise the garbage collector would close and so publish it

@@ -183,7 +183,7 @@ class RemoteInput(SeekableFile):
 
 
 def _entry_of(file: IO[bytes], file_system: AbstractFileSystem, path: str) -> Entry:
-    """Return size, etag and time of an open file; the store is asked only if they are missing."""
+    """Return size, etag and time of an open file, with a request only if they are missing."""
     details = getattr(file, "details", None)
     if not isinstance(details, dict) or not details.keys() & VERSION_KEYS:
         details = file_system.info(path)

@@ -1,4 +1,4 @@
-"""Retrying what a remote store refused for a moment, and which failures may pass."""
+"""Retries of transient failures of remote stores, and the rules that recognise them."""
 
 import errno
 import itertools
@@ -20,7 +20,7 @@ _ERRNOS = {
     errno.ECONNRESET,
     errno.EHOSTUNREACH,
     errno.EINTR,
-    errno.EIO,  # s3fs: every code it does not know
+    errno.EIO,  # s3fs: every unknown code
     errno.ENETDOWN,
     errno.ENETUNREACH,
     errno.EPIPE,
@@ -29,19 +29,19 @@ _ERRNOS = {
 }
 _STATUSES = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
 
-# Error codes of S3 whose HTTP status, or what s3fs makes of them, would say that they last.
+# Transient error codes of S3 whose HTTP status, or whose translation by s3fs, looks permanent.
 _CODES = {
-    "BadDigest",  # of what arrived, not of what was sent
-    "ConditionalRequestConflict",  # another writer of the same name, at the same time
+    "BadDigest",  # of the received data, not of the sent data
+    "ConditionalRequestConflict",  # a concurrent writer of the same name
     "IncompleteBody",
-    "NoSuchUpload",  # an upload that was completed or thrown away while its answer got lost
+    "NoSuchUpload",  # an upload that was completed or aborted while its response was lost
     "RequestTimeout",
     "SlowDown",
     "XAmzContentSHA256Mismatch",
 }
 
-# Names of classes of aiohttp, botocore, urllib3, requests, httpx, google-auth and azure-core, none
-# of which is imported here: which of them is installed depends on the store.
+# Names of classes of aiohttp, botocore, urllib3, requests, httpx, google-auth and azure-core. None
+# of them is imported, since the store determines which of them is installed.
 _NAMES = {
     "ChunkedEncodingError",
     "ClientConnectionError",
@@ -55,7 +55,7 @@ _NAMES = {
     "IncompleteReadError",
     "ProtocolError",
     "ReadTimeoutError",
-    "ResponseParserError",  # botocore: an answer that is cut off, or a load balancer's page
+    "ResponseParserError",  # botocore: a truncated response, or the page of a load balancer
     "ResponseStreamingError",
     "ServerDisconnectedError",
     "ServiceRequestError",
@@ -67,10 +67,10 @@ _NAMES = {
 
 @contextmanager
 def transient_errors(action: str, url: str) -> Iterator[None]:
-    """Turn failures that may pass into `TransientIOError`, naming what was done to which URL.
+    """Convert transient failures into `TransientIOError` with the action and the URL.
 
     Raises:
-        TransientIOError: the body failed in a way that may pass.
+        TransientIOError: The body failed in a way that a retry can solve.
     """
     try:
         yield
@@ -85,13 +85,13 @@ def transient_errors(action: str, url: str) -> Iterator[None]:
 def passing_failure(
     action: str, url: str, error: Exception, *, tried: str = ""
 ) -> TransientIOError:
-    """Return the error for a failure that may pass; `tried` says what was done about it."""
+    """Return the error for a transient failure; `tried` describes the tries so far."""
     reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return TransientIOError(f"cannot {action} {url} for now{tried} ({reason}); try again")
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether an exception of a remote store, or what caused it, may pass.
+    """Return whether an exception of a remote store, or its cause, is transient.
 
     >>> is_transient(TimeoutError()), is_transient(FileNotFoundError(2, "no such key"))
     (True, False)
@@ -105,7 +105,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception, what caused it, and so on."""
+    """Yield an exception, its cause, the cause of its cause, and so on."""
     seen: list[BaseException] = []
     while error is not None and not any(error is other for other in seen):
         yield error
@@ -114,7 +114,7 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def has_status(error: BaseException | None, status: HTTPStatus) -> bool:
-    """Return whether an exception, or what caused it, carries an HTTP status."""
+    """Return whether an exception, or its cause, has an HTTP status."""
     return any(_status(cause) == status for cause in causes(error))
 
 
@@ -129,7 +129,7 @@ def _looks_transient(error: BaseException) -> bool:
 
 
 def _status(error: BaseException) -> object:
-    """Return the HTTP status that an exception carries, wherever its library puts it."""
+    """Return the HTTP status of an exception, in the attribute of any of the libraries."""
     for name in ("status", "status_code", "code"):
         value = getattr(error, name, None)
         if value is not None:
@@ -141,7 +141,7 @@ def _status(error: BaseException) -> object:
 
 
 def _code(error: BaseException) -> object:
-    """Return the error code that an exception of botocore carries."""
+    """Return the error code of an exception of botocore."""
     response = getattr(error, "response", None)
     return response.get("Error", {}).get("Code") if isinstance(response, dict) else None
 
@@ -156,14 +156,14 @@ def _is_transient_status(status: object) -> bool:
 T = TypeVar("T")
 
 _JITTER = random.SystemRandom()
-"""Leaves the state of `random` to the user, and differs between forked processes."""
+"""Does not change the state of `random`, and differs between forked processes."""
 
 _CREDENTIALS = (
     "set credentials that may access it, on this machine and on every node (for S3 AWS_PROFILE, or "
     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; docs/storage.md)"
 )
 
-# Names of classes of botocore, google-auth and azure-core: there are no credentials.
+# Names of classes of botocore, google-auth and azure-core for missing credentials.
 _NO_CREDENTIALS = {
     "ClientAuthenticationError",
     "DefaultCredentialsError",
@@ -175,26 +175,27 @@ _NO_CREDENTIALS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoreRetryPolicy:
-    """How often an operation is tried, and how long in between; times are in seconds."""
+    """The number of tries of an operation, and the time between them in seconds."""
 
     tries: int = 5
-    """At most, the first one included."""
+    """Limit of tries, including the first."""
     first_wait: float = 0.5
-    """Doubled after every further failure."""
+    """Seconds before the second try; doubled after every further failure."""
     longest_wait: float = 4.0
     give_up_after: float = 60.0
-    """No try begins later than this after the first one began."""
+    """Seconds after the first try after which no further try begins."""
     sleep: Callable[[float], None] = field(default=time.sleep, compare=False, repr=False)
-    """Waits for a number of seconds."""
+    """Sleeps for a number of seconds."""
     monotonic: Callable[[], float] = field(default=time.monotonic, compare=False, repr=False)
-    """Returns the time in seconds since any moment; never goes back."""
+    """Returns the time in seconds of a monotonic clock."""
 
     def wait_after(self, failures: int) -> float | None:
-        """Return how long to wait after that many failures, None if it was the last try.
+        """Return the time to wait after this number of failures, or None after the last try.
 
-        The wait is shortened at random by up to a half, so that many readers do not retry at once.
+        The time is reduced at random by up to a half, so that readers do not retry simultaneously.
 
-        >>> StoreRetryPolicy().wait_after(5) is None, 0.5 <= StoreRetryPolicy().wait_after(2) <= 1.0
+        >>> StoreRetryPolicy().wait_after(5) is None, 0.5 <= StoreRetryPolicy().wait_after(2) <=
+        1.0
         (True, True)
         """
         if failures >= self.tries:
@@ -204,13 +205,13 @@ class StoreRetryPolicy:
 
 
 class _Process:
-    """The policy of this process. It is not local to a thread: pools of threads read and write."""
+    """The policy of this process; it is not thread-local, since thread pools read and write."""
 
     policy = StoreRetryPolicy()
 
 
 def current_retry_policy() -> StoreRetryPolicy:
-    """Return the policy that `attempt` applies in this process.
+    """Return the policy that `attempt` uses in this process.
 
     >>> current_retry_policy() == StoreRetryPolicy()
     True
@@ -220,10 +221,10 @@ def current_retry_policy() -> StoreRetryPolicy:
 
 @contextmanager
 def use_retry_policy(policy: StoreRetryPolicy) -> Iterator[StoreRetryPolicy]:
-    """Apply a policy to every operation of this process, in all of its threads, inside the block.
+    """Use a policy for every operation of this process, in all threads, inside the block.
 
-    The policy from before applies again after the block. Blocks may be nested; blocks that overlap
-    in different threads are not supported. Other processes, as the workers of a job, are not
+    The previous policy is restored after the block. Blocks can be nested; overlapping blocks in
+    different threads are not supported. Other processes, such as the workers of a job, are not
     affected.
 
     >>> with use_retry_policy(StoreRetryPolicy(tries=2)):
@@ -239,18 +240,18 @@ def use_retry_policy(policy: StoreRetryPolicy) -> Iterator[StoreRetryPolicy]:
 
 
 def attempt(action: str, url: str, operation: Callable[[], T]) -> T:
-    """Return the result of an operation, tried again after failures that may pass.
+    """Return the result of an operation, which is retried after transient failures.
 
     The policy is the one that `current_retry_policy` returns when the operation begins.
 
     Args:
-        action: what it does to the URL, for the error: "read".
-        url: what it is done to.
-        operation: what to do; must be harmless to do again, whether or not it had been done.
+        action: the verb for the error message, such as "read".
+        url: the URL of the operation.
+        operation: the function to call; it must be safe to call again whether or not it succeeded.
 
     Raises:
-        TransientIOError: the last try failed in a way that may pass.
-        FileNotFoundError, PermissionError: at once, naming the URL.
+        TransientIOError: The last try failed in a way that a retry can solve.
+        FileNotFoundError, PermissionError: Raised after the first try; the message names the URL.
     """
     policy = current_retry_policy()
     started = policy.monotonic()
@@ -258,7 +259,7 @@ def attempt(action: str, url: str, operation: Callable[[], T]) -> T:
         try:
             return operation()
         except TransientIOError:
-            raise  # was tried again where it was raised
+            raise  # has been retried where it was raised
         except Exception as error:
             if not is_transient(error):
                 _name_url(action, url, error)
@@ -273,7 +274,7 @@ def attempt(action: str, url: str, operation: Callable[[], T]) -> T:
 
 
 def _name_url(action: str, url: str, error: Exception) -> None:
-    """Raise what says that a file is missing or forbidden again, with the URL and an errno."""
+    """Raise a missing or forbidden file again with the URL and an errno."""
     message = f"cannot {action} {url}: {error}"
     if isinstance(error, FileNotFoundError):
         raise FileNotFoundError(errno.ENOENT, message) from error

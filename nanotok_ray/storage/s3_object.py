@@ -1,6 +1,6 @@
-"""Reading an object of S3 in ranges; what opens it is the first of them, so nothing else is asked.
+"""Reads an object of S3 in ranges; the first range also opens it, so no other request is needed.
 
-s3fs asks for an object's size and version before it reads, which costs as much as reading it.
+s3fs requests an object's size and version before it reads, which costs as much as a read.
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from nanotok_ray.storage.retries import has_status
 from nanotok_ray.storage.tree import Entry
 
 _FIRST_BYTES = 1 << 20
-"""Fetched with opening: of a small object, all of it."""
+"""Bytes that opening fetches: the whole of a small object."""
 
 
 def s3_details(file_system: AbstractFileSystem, path: str) -> dict[str, Any]:
-    """Return the details of an object; a missing one is not looked for as a folder.
+    """Return the details of an object; a missing object is not searched as a folder.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: The object does not exist.
     """
     found = file_system.call_s3("head_object", **_target(file_system, path))
     return _details(path, found, size=found["ContentLength"])
@@ -45,12 +45,12 @@ def _details(path: str, answer: Mapping[str, Any], *, size: int) -> dict[str, An
 
 
 class S3Object:
-    """An object of one version, with a position; reads ahead by a block."""
+    """One version of an object, with a position; reads ahead by a block."""
 
     def __init__(
         self, file_system: AbstractFileSystem, path: str, *, block_bytes: int | None, at: int
     ) -> None:
-        """Open it and fetch the bytes at a position, or before its end if that is negative."""
+        """Open the object and fetch bytes at a position; a negative one is relative to the end."""
         self._file_system, self._path = file_system, path
         self._block_bytes = block_bytes or file_system.default_block_size
         self._condition: dict[str, str] = {}
@@ -63,7 +63,7 @@ class S3Object:
         self._position = position
 
     def read(self, size: int) -> bytes | memoryview:
-        """Return the next bytes, fewer only at the end of the object."""
+        """Return the next bytes; fewer only at the end of the object."""
         start = self._position
         stop = min(start + size, self.entry.size or 0)
         end = self._start + len(self._data)
@@ -77,7 +77,7 @@ class S3Object:
         return data
 
     def close(self) -> None:
-        """Let go of what was fetched."""
+        """Release the fetched data."""
         self._data = memoryview(b"")
 
     def _open(self, at: int, length: int) -> tuple[Entry, int, memoryview]:
@@ -85,7 +85,7 @@ class S3Object:
         try:
             data, answer = self._ask(wanted)
         except Exception as error:
-            # Such a range needs a byte of the object at its beginning.
+            # The range is valid only if the object contains its first byte.
             if not has_status(error, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE):
                 raise
             details = s3_details(self._file_system, self._path)
@@ -98,7 +98,7 @@ class S3Object:
         return self._pin(details), start, memoryview(data)
 
     def _pin(self, details: dict[str, Any]) -> Entry:
-        """Ask for no other version from now on."""
+        """Request only this version from now on."""
         if details["ETag"]:
             self._condition = {"IfMatch": details["ETag"]}
         return RemoteTree.entry(details)

@@ -1,4 +1,4 @@
-"""Listing local folders, walking any folder, matching globs, and names of files in a folder."""
+"""Lists local folders, walks folders, matches globs, and checks names of files in a folder."""
 
 import glob
 import os
@@ -13,12 +13,12 @@ from nanotok_ray.errors import CorruptOutputError, SourceError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """A file or a folder, as a listing shows it."""
+    """A file or a folder of a listing."""
 
     path: str
     is_folder: bool
     size: int | None = None
-    """Bytes of a file, where the listing reports them."""
+    """Size of a file in bytes, if the listing reports it."""
     etag: str | None = None
     mtime_ns: int | None = None
 
@@ -29,11 +29,12 @@ class Entry:
 
 
 Lister = Callable[[str], Iterable[Entry]]
-"""Lists a folder, without entries if there is no such folder; raises if it cannot be listed."""
+"""Lists a folder; yields nothing if the folder does not exist, and raises if it cannot be listed.
+"""
 
 
 def walk(list_folder: Lister, folder: str, *, hidden: tuple[str, ...] = ()) -> Iterator[Entry]:
-    """Yield every file below a folder, leaving out names that begin with a `hidden` one."""
+    """Yield every file below a folder, skipping names that begin with a string of `hidden`."""
     for entry in list_folder(folder):
         if entry.name.startswith(hidden):
             continue
@@ -46,10 +47,10 @@ def walk(list_folder: Lister, folder: str, *, hidden: tuple[str, ...] = ()) -> I
 def match(
     list_folder: Lister, folder: str, parts: Sequence[str], *, hidden: tuple[str, ...] = ()
 ) -> Iterator[Entry]:
-    """Yield the files below a folder that match a glob, whose parts are given one by one.
+    """Yield the files below a folder that match a glob, given as a sequence of its parts.
 
-    `*`, `?` and `[...]` stay within a part; a part `**` is any number of folders, none included.
-    A file can come more than once where `**` stands twice.
+    `*`, `?` and `[...]` match within a part; a part `**` matches any number of folders, including
+    none. A glob with several `**` can yield a file more than once.
     """
     part, *rest = parts
     if part == "**":
@@ -68,7 +69,7 @@ def match(
 
 
 def static_parts(pattern: str) -> tuple[str, list[str]]:
-    """Return the folder above the first part with a wildcard, and the parts from there on.
+    """Return the folder above the first part with a wildcard, and the remaining parts.
 
     >>> static_parts("/data/web/*/part-*.parquet")
     ('/data/web', ['*', 'part-*.parquet'])
@@ -83,21 +84,22 @@ def static_parts(pattern: str) -> tuple[str, list[str]]:
 
 @dataclass(kw_only=True, slots=True)
 class Boundary:
-    """Folders that a listing must not reach, whether they exist already or not."""
+    """Folders that a listing must not reach, whether or not they exist."""
 
     folders: Mapping[str, str]
-    """The name of each folder's setting, by its canonical path: absolute, with links resolved."""
+    """The name of the setting of each folder by its canonical path: absolute, with links resolved.
+    """
     canonical: Callable[[str], str]
     """Returns the canonical path of a path."""
     is_link: Callable[[str], bool]
     reached: list[tuple[str, str]] = field(default_factory=list)
-    """Paths that the listing came to, and the setting of the folder that each is or lies in."""
+    """Paths that the listing reached, with the setting of the folder that each is, or is in."""
 
     def around(self, list_folder: Lister) -> Lister:
         """Return a lister that does not enter the folders, and records where it would have.
 
-        A folder that does not exist yet is shown on the way to it, so that a walk or a glob comes
-        to it exactly if it would once it exists.
+        A folder that does not exist yet is listed in its parent, so that a walk or a glob reaches
+        it exactly if it would reach the existing folder.
         """
 
         def list_inside(folder: str) -> Iterator[Entry]:
@@ -116,7 +118,7 @@ class Boundary:
         return list_inside
 
     def check(self, path: str) -> None:
-        """Record a path that is one of the folders or lies in one."""
+        """Record a path that is one of the folders or inside one."""
         self._holds(path, self.canonical(path))
 
     def _holds(self, path: str, real: str) -> bool:
@@ -127,7 +129,7 @@ class Boundary:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Return whether a path is a folder or lies in it.
+    """Return whether a path is the folder or inside it.
 
     >>> is_below("/data/out/a", "/data/out"), is_below("/data/out-2", "/data/out")
     (True, False)
@@ -136,7 +138,7 @@ def is_below(path: str, folder: str) -> bool:
 
 
 def _next_part(path: str, folder: str) -> str:
-    """Return the part that follows a path on the way to a folder below it, "" if it is not below.
+    """Return the part after a path in the path of a folder below it, or "" if it is not below.
 
     >>> _next_part("/data", "/data/out/work"), _next_part("/data", "/other")
     ('out', '')
@@ -147,11 +149,11 @@ def _next_part(path: str, folder: str) -> str:
 
 
 def list_local(folder: str) -> Iterator[Entry]:
-    """Yield what is in a folder, nothing if there is no such folder.
+    """Yield the entries of a folder; nothing if the folder does not exist.
 
     Raises:
-        SourceError: a link in it leads nowhere, or a name is not UTF-8.
-        PermissionError: it may not be read.
+        SourceError: A link is broken, or a name is not UTF-8.
+        PermissionError: The folder cannot be read.
     """
     names: list[str] = []
     with suppress(FileNotFoundError, NotADirectoryError):
@@ -169,10 +171,10 @@ def list_local(folder: str) -> Iterator[Entry]:
 
 
 def look_at_local(path: str) -> Entry | None:
-    """Return the entry of a file or folder, None if it is neither or not there.
+    """Return the entry of a file or folder, or None if neither exists.
 
     Raises:
-        SourceError: its name is not UTF-8.
+        SourceError: The name is not UTF-8.
     """
     try:
         path.encode()
@@ -187,10 +189,10 @@ def look_at_local(path: str) -> Entry | None:
 
 
 def check_name(name: str) -> str:
-    """Return back a name that stays inside its folder.
+    """Return the name if it stays inside its folder.
 
     Raises:
-        CorruptOutputError: it is absolute, empty, or climbs out.
+        CorruptOutputError: The name is empty, absolute, or refers to a parent folder.
     """
     if any(part in {"", ".", ".."} for part in name.split("/")):
         raise CorruptOutputError(f"{name!r} is not the name of a file inside a folder")
@@ -198,7 +200,7 @@ def check_name(name: str) -> str:
 
 
 def is_temporary(name: str) -> bool:
-    """Return whether a name is that of a file being written, by this software or another.
+    """Return whether a name is that of a temporary file, of this software or another.
 
     >>> is_temporary("web/.a.bin.host-12-3f.tmp"), is_temporary("web/a.bin")
     (True, False)
