@@ -1,7 +1,7 @@
-"""A finished output in the layouts of other trainers: one module a layout, the rest is shared.
+"""Exports of a finished output in the layouts of other trainers, with one module per layout.
 
-Input is native shards. Output is the files that each layout's readers expect, checked and
-recorded.
+The input is native shards. The output is the files that the readers of each layout expect,
+verified and recorded.
 """
 
 from nanotok_ray.exports.corpus import Corpus, ShardFacts, read_corpus

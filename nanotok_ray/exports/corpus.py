@@ -1,4 +1,4 @@
-"""The shards and sources of a finished output, as checked values for other layouts."""
+"""The shards and sources of a finished output, as validated values for the layouts."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -27,45 +27,45 @@ from nanotok_ray.storage import Folder
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceFacts:
-    """What holds for every document of a source."""
+    """Properties of every document of a source."""
 
     name: str
     kind: str
     prepend: tuple[int, ...]
-    """Ids that each of its documents begins with; of text sources alone."""
+    """Ids that begin each document of a text source; empty for other sources."""
     append: tuple[int, ...]
-    """Ids that each of its documents ends with; of text sources alone."""
+    """Ids that end each document of a text source; empty for other sources."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShardFacts:
-    """One native shard, as shards.idx has it."""
+    """A native shard as described by shards.idx."""
 
     name: str
-    """Path in the output folder, without suffix."""
+    """Path in the output folder without suffix."""
     source: str
     split: str
     documents: int
     tokens: int
     sizes: Mapping[str, int]
-    """Bytes of each of its files, by suffix: .bin, .idx and what else there is."""
+    """Bytes of each of its files by suffix: .bin, .idx and the optional ones."""
     record_sha256: str
-    """Of the record that names its files."""
+    """The sha256 of the record that names its files."""
 
     @property
     def record_name(self) -> str:
-        """Path of the record that names its files: its own, without the number of the shard."""
+        """Path of the record of its files: the path of the shard without its number."""
         return record_name(self.name)
 
     @property
     def num_bytes(self) -> int:
-        """Of all of its files."""
+        """Bytes of all of its files."""
         return sum(self.sizes.values())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Corpus:
-    """A finished output, but for its shards' data."""
+    """A finished output without the data of its shards."""
 
     out: Folder
     manifest: Mapping[str, Any]
@@ -116,11 +116,11 @@ _COLUMNS = {
 def read_corpus(out: Folder) -> tuple[Corpus, list[ShardFacts]]:
     """Read the manifest and shards.idx of a finished output, local or remote.
 
-    The shards come in order: by source, train before val.
+    The shards are in order: by source, train before val.
 
     Raises:
-        IncompleteOutputError: there is no manifest: the job has not finished.
-        CorruptOutputError: one of the two is not what a job writes.
+        IncompleteOutputError: The manifest does not exist: the job has not finished.
+        CorruptOutputError: One of the two files differs from what a job writes.
     """
     data = _read(out, MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
     if data is None:
@@ -142,7 +142,7 @@ def _shards(index: ShardsIndex, manifest: Mapping[str, Any]) -> Iterator[ShardFa
     names, kinds = list(manifest["sources"]), manifest["kinds"]
     for number, row in enumerate(index.rows):
         sizes = {suffix: int(row[column]) for suffix, column in _COLUMNS.items()}
-        is_masked = kinds[names[int(row["source"])]] in MASKED  # 0 bytes where there is no token
+        is_masked = kinds[names[int(row["source"])]] in MASKED  # 0 bytes if there is no token
         always = (".bin", ".idx", ".mask") if is_masked else (".bin", ".idx")
         yield ShardFacts(
             name=shard_name(index, number, sources=names),

@@ -1,12 +1,12 @@
-"""datatrove: NAME.ds, NAME.ds.index, NAME.ds.loss, NAME.ds.metadata, as its merger and reader take.
+"""datatrove: NAME.ds, NAME.ds.index, NAME.ds.loss, NAME.ds.metadata, for its merger and reader.
 
 NAME.ds           ids of 2 or 4 bytes back to back: the native .bin
-NAME.ds.index     u64 for each document: where it ends, in tokens; no leading 0
-NAME.ds.loss      a byte for each id, 1 = train on it: the native .mask
+NAME.ds.index     u64 for each document: its end in tokens; no leading 0
+NAME.ds.loss      one byte per id, 1 = train on it: the native .mask
 NAME.ds.metadata  three lines: tokenizer|bytes of an id, tokens, tokens for people
 
-Its reader gets positions wrong where two documents end at one place: those without a token are not
-in the index.
+Documents without tokens are not in the index, since datatrove's reader computes wrong positions if
+two documents end at the same position.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ _UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 @dataclass(frozen=True, kw_only=True)
 class Datatrove(Layout):
-    """Files of datatrove's DocumentTokenizer."""
+    """The files of datatrove's DocumentTokenizer."""
 
     name: ClassVar[str] = "datatrove"
     format: ClassVar[str] = "datatrove 1"
@@ -58,7 +58,7 @@ class Datatrove(Layout):
         return (document for document in super().expected(unit, corpus) if len(document[0]))
 
     def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
-        """Yield the documents, cut at the ends in the index."""
+        """Yield the documents between the ends in the index."""
         (name,) = exported.names(".ds")
         ids = np.frombuffer(folder.read_bytes(name), dtype=f"<u{corpus.item_bytes}")
         ends = np.frombuffer(folder.read_bytes(f"{name}.index"), dtype="<u8").astype(np.int64)
@@ -73,7 +73,7 @@ class Datatrove(Layout):
 
 
 def _format_tokens(tokens: int) -> str:
-    """Return a number of tokens as datatrove formats it.
+    """Return a number of tokens in datatrove's format.
 
     >>> _format_tokens(1430), _format_tokens(12)
     ('1.43 kT', '12 T')

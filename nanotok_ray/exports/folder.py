@@ -1,4 +1,4 @@
-"""The folder of an export, and the export of a slice in the pass that writes it."""
+"""The folder of an export, and the export of a slice by the worker that tokenizes it."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ from nanotok_ray.storage import Folder
 EXPORT_NAME = "export.json"
 EXPORT_FORMAT = "nanotok-export 1"
 EXPORTS = "export"
-"""The folder of exports in an output folder, by default."""
+"""The default folder of exports in an output folder."""
 
 _SHAPE: Shape = {
     "layout": text,
@@ -46,12 +46,15 @@ _SHAPE: Shape = {
 }
 
 _OF_OUTPUTS = {MANIFEST_NAME, PLAN_NAME, SHARDS_INDEX_NAME}
-"""An output has records too: without this its shards would pass for a former export's."""
+"""An output also has records: without this check its shards would look like those of an older
+export.
+"""
 
 _BEGUN = "run/begun.json"
-"""Says whose the folder is until there are records: files come before theirs."""
+"""Identifies the owner of the folder until records exist, since files are written before records.
+"""
 
-_PROBES = "run/probe/"  # by which nodes are asked whether they see the folder
+_PROBES = "run/probe/"  # files by which nodes are tested for access to the folder
 
 _LEFT_BY_KILLED = (_PROBES, f".{EXPORT_NAME}.", "run/.begun.json.")
 
@@ -60,10 +63,10 @@ File = Mapping[str, Any]
 
 
 def check_folder(folder: Folder) -> None:
-    """Refuse a folder that holds other things than an export.
+    """Refuse a folder that contains anything other than an export.
 
     Raises:
-        ExportError: naming one of them.
+        ExportError: The message names one of the other files.
     """
     names = [name for name in folder.list() if not name.startswith(_PROBES)]
     if of_output := _OF_OUTPUTS.intersection(names):
@@ -80,15 +83,15 @@ def check_folder(folder: Folder) -> None:
 
 
 def mark_unfinished(folder: Folder) -> None:
-    """Take export.json away: until it is there again, the export is not whole."""
+    """Remove export.json: the export is incomplete until the file is written again."""
     folder.write_whole(_BEGUN, to_json({"format": EXPORT_FORMAT}))
     folder.remove(EXPORT_NAME)
 
 
 def begin(folder: Folder, corpus: Corpus, exported: Sequence[Exported]) -> None:
-    """Mark an export as unfinished, and remove the records of all units but the exported ones.
+    """Mark an export as unfinished, and remove the records of all units except the exported ones.
 
-    Others may write files of their names.
+    Other units may overwrite the files of removed records.
     """
     mark_unfinished(folder)
     named = {record_name(item.unit) for item in exported}
@@ -101,10 +104,10 @@ def begin(folder: Folder, corpus: Corpus, exported: Sequence[Exported]) -> None:
 def remove_orphans(
     folder: Folder, corpus: Corpus, exported: Sequence[Exported], joint: Sequence[File]
 ) -> int:
-    """Remove files of former exports, which readers that take all files of a folder would find.
+    """Remove files of earlier exports, which readers of whole folders would otherwise read.
 
-    Searched are the records, and the folders of sources that the output or a record names. Records
-    are removed last. Return the number of removed files.
+    The files are found through the records, and in the folders of sources that the output or a
+    record names. Records are removed last. Return the number of removed files.
     """
     named = {file["name"] for item in exported for file in item.files}
     named |= {record_name(item.unit) for item in exported}
@@ -131,7 +134,7 @@ def export_values(
     *,
     unread: Mapping[str, int],
 ) -> dict[str, Any]:
-    """Return what export.json says."""
+    """Return the content of export.json."""
     left_out: dict[str, int] = {}
     for item in exported:
         for reason, documents in item.written.left_out.items():
@@ -161,7 +164,7 @@ def export_values(
 
 
 def write_export(folder: Folder, values: Mapping[str, Any]) -> None:
-    """Publish export.json: the export is whole."""
+    """Publish export.json, which marks the export as complete."""
     folder.remove(_BEGUN)
     folder.write_whole(EXPORT_NAME, to_json(values))
 
@@ -170,8 +173,8 @@ def read_export(folder: Folder) -> dict[str, Any]:
     """Read export.json.
 
     Raises:
-        IncompleteOutputError: there is none: this is no finished export.
-        CorruptOutputError: it is none of this version.
+        IncompleteOutputError: The file does not exist: the export is not finished.
+        CorruptOutputError: The file is not of this version.
     """
     try:
         data = folder.read_bytes(EXPORT_NAME)
@@ -186,7 +189,7 @@ def read_export(folder: Folder) -> dict[str, Any]:
 
 
 def format_options(layout: Layout) -> str:
-    """Return a layout and its options as a person writes them.
+    """Return a layout and its options in the syntax of the command line.
 
     >>> from nanotok_ray.exports.layouts import parse_layout
     >>> format_options(parse_layout("raw"))
@@ -198,15 +201,15 @@ def format_options(layout: Layout) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SamePass:
-    """What a worker exports of each slice that it has tokenized."""
+    """The exports that a worker makes of each slice that it has tokenized."""
 
     corpus: Corpus
-    """Of the output to be; its manifest is not there yet."""
+    """The corpus of the output, whose manifest does not exist yet."""
     layouts: tuple[tuple[Layout, str], ...]
-    """With the URL of the folder of each export."""
+    """Each layout with the URL of its folder."""
 
     def begin(self) -> None:
-        """Take each export.json away: what workers write stands beside files of former exports."""
+        """Remove each export.json, since workers write files beside those of earlier exports."""
         for _, folder in self.layouts:
             mark_unfinished(Folder(folder))
 

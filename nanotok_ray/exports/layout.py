@@ -1,4 +1,4 @@
-"""What a layout is, the folder it is written to, and the record of an exported unit."""
+"""The interface of a layout, its target folder, and the record of an exported unit."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,16 +27,16 @@ from nanotok_ray.storage import Folder, WholeFile
 
 
 class Target:
-    """Writes files below one folder."""
+    """A writer of files below one folder."""
 
     def __init__(self, folder: Folder) -> None:
-        """Take the folder that files are written to."""
+        """Store the folder of the files."""
         self.folder = folder
         self._files: dict[str, dict[str, Any]] = {}
 
     @property
     def files(self) -> list[dict[str, Any]]:
-        """Name, size and sha256 of every file that was written, by name."""
+        """Name, size and sha256 of every written file, in the order of names."""
         return [self._files[name] for name in sorted(self._files)]
 
     @contextmanager
@@ -47,18 +47,18 @@ class Target:
         self._files[name] = {"name": name, "size": file.size, "sha256": file.sha256}
 
     def write(self, name: str, data: bytes) -> None:
-        """Publish a file at once."""
+        """Publish a file in one step."""
         with self.create(name) as file:
             file.write(data)
 
     def link(self, shard: NativeShard, suffix: str, name: str) -> None:
-        """Publish a file that has the bytes of a native one.
+        """Publish a file with the bytes of a native one.
 
-        It is a hard link where both lie on one disk, so that it takes no room and outlives the
-        native file; else a copy.
+        On one disk it is a hard link, which needs no space and outlives the native file; otherwise
+        it is a copy.
 
         Raises:
-            CorruptOutputError: the native file is missing.
+            CorruptOutputError: The native file is missing.
         """
         source_name = shard.facts.name + suffix
         try:
@@ -72,26 +72,26 @@ class Target:
 
 
 Document = tuple[Ids, Mask | None]
-"""Ids and, where the layout has a place for it, the loss mask."""
+"""Ids and, if the layout can hold it, the loss mask."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Written:
-    """What became of a unit's documents."""
+    """The result of writing a unit."""
 
     documents: int
-    """Documents that are in its files."""
+    """Number of documents in the files."""
     tokens: int
-    """Token ids that are in its files, those that the layout adds included."""
+    """Number of token ids in the files, including those that the layout adds."""
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """Documents that the layout cannot hold, by reason."""
+    """Number of documents that the layout cannot hold, by reason."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """Plain values that `finish` needs of each unit."""
+    """Plain values of each unit for `finish`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exported:
-    """A unit as its record has it: for `finish`, and for reading back."""
+    """An exported unit according to its record, for `finish` and for reading back."""
 
     unit: Unit
     files: Sequence[Mapping[str, Any]]
@@ -99,25 +99,25 @@ class Exported:
     written: Written
 
     def names(self, suffix: str) -> list[str]:
-        """Return the names of its files that end so, sorted."""
+        """Return the sorted names of its files with this suffix."""
         return sorted(file["name"] for file in self.files if file["name"].endswith(suffix))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout(ABC):
-    """One layout with its options."""
+    """A layout with its options."""
 
     name: ClassVar[str]
     format: ClassVar[str]
-    """Name and version: another version is exported again."""
+    """Name and version; a new version is exported again."""
     reader: ClassVar[str]
-    """Who reads it, for people."""
+    """The software that reads the layout, for people."""
     keeps_documents: ClassVar[bool] = True
-    """Whether its readers see where documents begin and end."""
+    """Whether its readers know where documents begin and end."""
     numbered: ClassVar[bool] = False
-    """Whether names of files depend on the number of a unit, known of the whole output only."""
+    """Whether file names depend on the number of a unit, which only the whole output determines."""
     masks: ClassVar[str | None]
-    """Where loss masks go, for people; None: the layout has no place for them."""
+    """The place of loss masks, for people; None: the layout cannot hold masks."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -126,29 +126,29 @@ class Layout(ABC):
 
     @property
     def joined(self) -> int | None:
-        """How many sets of files each source and split becomes; None: one a shard."""
+        """Number of sets of files for each source and split; None: one for each shard."""
         return None
 
     def check(self, corpus: Corpus) -> None:
         """Refuse an output that the layout cannot hold, before anything is written.
 
         Raises:
-            ExportError: saying why, and what to do.
+            ExportError: The message names the reason and the next step.
         """
         del corpus
 
     @abstractmethod
     def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
-        """Write the files of a unit, all of them beginning with its name or made of it.
+        """Write the files of a unit, whose names begin with the unit's name or are derived from it.
 
         Raises:
-            ExportError: a document cannot be held; says which, and what to do.
+            ExportError: A document cannot be held; the message names it and the next step.
         """
 
     def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
-        """Yield the documents of a unit as the layout's readers must see them.
+        """Yield the documents of a unit as the readers of the layout must see them.
 
-        That is what the native shards hold, unless the layout changes it by rule.
+        These are the documents of the native shards, unless the layout changes them by a rule.
         """
         del corpus
         for batch in unit.batches():
@@ -157,18 +157,18 @@ class Layout(ABC):
 
     @abstractmethod
     def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
-        """Read the files of a unit back, as the layout's readers do.
+        """Read the files of a unit as the readers of the layout do.
 
         Raises:
-            CorruptOutputError: a file is not of this layout.
+            CorruptOutputError: A file is not of this layout.
         """
 
     def finish(
         self, exported: Sequence[Exported], corpus: Corpus, target: Target
     ) -> Mapping[str, int]:
-        """Write the files that stand for all units together, if the layout has such.
+        """Write the files of all units together, if the layout has such files.
 
-        Gives the tokens that are written and that readers do not reach, by source and split.
+        Return the tokens that are written but not reached by readers, by source and split.
         """
         del exported, corpus, target
         return {}
@@ -176,7 +176,7 @@ class Layout(ABC):
 
 RECORD_FORMAT = "nanotok-export-record 1"
 RECORDS = "records/"
-"""Where they lie in the folder of an export."""
+"""The folder of records in the folder of an export."""
 
 FILE_SHAPE: Shape = {"name": text, "size": number, "sha256": hexadecimal}
 _SHAPE: Shape = {
@@ -191,7 +191,7 @@ _SHAPE: Shape = {
 
 
 def unit_key(unit: Unit, layout: Layout, corpus: Corpus) -> str:
-    """Return the sha256 of everything that the files of a unit depend on."""
+    """Return the sha256 of all values on which the files of a unit depend."""
     return key_of(
         {
             "format": layout.format,
@@ -231,10 +231,10 @@ def write_record(folder: Folder, unit: Unit, values: Mapping[str, Any]) -> None:
 
 
 def read_record(folder: Folder, unit: Unit, *, key: str) -> Exported | None:
-    """Return a unit as its record has it; None if there is none with this key.
+    """Return a unit according to its record, or None if no record has this key.
 
     Raises:
-        TransientIOError: a remote store failed in a way that may pass.
+        TransientIOError: A remote store failed in a way that a retry can solve.
     """
     name = record_name(unit)
     try:
@@ -265,7 +265,7 @@ def finished_unit(folder: Folder, unit: Unit, *, key: str) -> Exported | None:
 def finished_units(
     folder: Folder, units: Sequence[Unit], keys: Sequence[str]
 ) -> list[Exported | None]:
-    """Return each unit that is exported, None for the others, for the cost of one listing."""
+    """Return each exported unit, or None for other units, with a single listing."""
     sizes = folder.sizes()
 
     def find(unit: Unit, key: str) -> Exported | None:

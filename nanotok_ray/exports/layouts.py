@@ -1,4 +1,4 @@
-"""The layouts by name, and parsing of `NAME` and `NAME:KEY=VALUE,...`."""
+"""The layouts by name; parses `NAME` and `NAME:KEY=VALUE,...`."""
 
 from dataclasses import fields
 from typing import Any, Final
@@ -21,13 +21,13 @@ LAYOUTS: Final[dict[str, type[Layout]]] = {
 
 
 def parse_layout(text: str) -> Layout:
-    """Return the layout that a name with options stands for.
+    """Return the layout of a name with options.
 
     >>> parse_layout("datatrove").format
     'datatrove 1'
 
     Raises:
-        ExportError: no such layout or option, or a value that the option cannot have.
+        ExportError: The layout or an option is unknown, or a value is invalid.
     """
     name, colon, options = text.partition(":")
     layout = LAYOUTS.get(name)
@@ -55,7 +55,7 @@ def _options(layout: type[Layout], text: str) -> dict[str, Any]:
 
 
 def _value(layout: type[Layout], key: str, value: str, *, kind: object) -> int | str:
-    """Return a value of the option's type: a whole number, or text."""
+    """Return a value of the option's type: an int or a str."""
     if kind is not int:
         return value
     if not (value.isdecimal() and value.isascii()):

@@ -1,15 +1,15 @@
-"""litdata: chunks of whole blocks of tokens for its TokensLoader, a dataset a source and split.
+"""litdata: chunks of whole blocks of tokens for its TokensLoader, a dataset per source and split.
 
-SOURCE/SPLIT/chunk-U-I.TAG.bin  blocks of unit U, in order; TAG is of its native shard
-NAME.rest                       the last ids of a unit that fill no block; no reader sees it
+SOURCE/SPLIT/chunk-U-I.TAG.bin  blocks of unit U, in order; TAG identifies its native shard
+NAME.rest                       the last ids of a unit, less than a block; no reader reads it
 SOURCE/SPLIT/chunk-U-I.bin      U = number of units: blocks of the rests of all units, in order
-SOURCE/SPLIT/left-over.bin      the last ids that fill no block, fewer than one; no reader sees it
+SOURCE/SPLIT/left-over.bin      the last ids of all, less than a block; no reader reads it
 SOURCE/SPLIT/index.json         all chunks in order
 
-A chunk is u32 blocks, u32 where each block begins and the last ends (from the start of the file),
-then ids of 2 or 4 bytes. TokensLoader takes as many blocks of each chunk as it holds whole ones and
-drops what is left: hence the rests. It sees neither documents nor masks. A source and split without
-a single block has no index, as litdata opens none without a chunk.
+A chunk is the u32 number of blocks, the u32 position of each block and of the end (from the start
+of the file), then ids of 2 or 4 bytes. TokensLoader reads the whole blocks of each chunk and drops
+the remaining ids: therefore the rests. It sees neither documents nor masks. A source and split
+without a whole block has no index, since litdata cannot open a dataset without chunks.
 """
 
 import hashlib
@@ -35,19 +35,19 @@ _MIN_BLOCK = 2
 _MAX_BLOCK = 1 << 24
 _LEAST_CHUNK = 1 << 12
 _REACH = 1 << 32
-"""Positions in a chunk are u32; the largest block, of 64 MiB, is far below."""
+"""Positions in a chunk are u32; the largest block, of 64 MiB, is far smaller."""
 
 _DATA_FORMATS: Final = {2: "no_header_numpy:5", 4: "no_header_numpy:6"}
 """uint16 and uint32 in litdata's table of NumPy types."""
 _DATA_SPEC: Final = '[1, {"type": null, "context": null, "children_spec": []}]'
-"""A tree of one leaf, as its writer has for arrays."""
+"""A tree of one leaf, as litdata's writer stores it for arrays."""
 
 _DIGEST_DIGITS = 32
 
 
 @dataclass(frozen=True, kw_only=True)
 class Litdata(Layout):
-    """Chunks and indices that StreamingDataset(item_loader=TokensLoader(block_size)) opens."""
+    """Chunks and indexes for StreamingDataset(item_loader=TokensLoader(block_size))."""
 
     name: ClassVar[str] = "litdata"
     format: ClassVar[str] = "litdata 1"
@@ -57,15 +57,15 @@ class Litdata(Layout):
     masks: ClassVar[str | None] = None
 
     block_size: int = 2049
-    """Tokens of a block: inputs and the target behind them."""
+    """Tokens of a block: the inputs and one more target."""
     chunk_bytes: int = 1 << 26
-    """Bytes of a chunk, unless a single block has more."""
+    """Bytes of a chunk, unless a single block is larger."""
 
     def __post_init__(self) -> None:
-        """Refuse options that the format or common sense cannot have.
+        """Refuse options that the format does not allow or that are not useful.
 
         Raises:
-            ExportError: naming the limits.
+            ExportError: The message names the limits.
         """
         if not _MIN_BLOCK <= self.block_size <= _MAX_BLOCK:
             raise ExportError(
@@ -79,7 +79,7 @@ class Litdata(Layout):
             )
 
     def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
-        """Write the whole blocks of a unit as chunks, and what is left as its rest."""
+        """Write the whole blocks of a unit as chunks, and the remaining ids as its rest."""
         del corpus
         folder, _, stem = unit.name.rpartition("/")
         chunks, rest = self._write_blocks(
@@ -97,7 +97,7 @@ class Litdata(Layout):
         )
 
     def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
-        """Return the ids of each chunk, then the rest: there are no documents to be seen."""
+        """Return the ids of each chunk, then the rest, since readers do not see documents."""
         del corpus
         lengths = self._lengths(unit.tokens, unit.item_bytes)
         return ((run, None) for run in _cut(_ids(unit), lengths) if len(run))
@@ -135,7 +135,7 @@ class Litdata(Layout):
         return unread
 
     def _lengths(self, tokens: int, item_bytes: int) -> list[int]:
-        """Return the tokens of each chunk of so many, and of the rest, which may be none.
+        """Return the number of tokens of each chunk, and of the rest, which can be 0.
 
         >>> Litdata(block_size=1000, chunk_bytes=4096)._lengths(6500, 2)
         [2000, 2000, 2000, 500]
@@ -149,7 +149,7 @@ class Litdata(Layout):
     def _write_blocks(
         self, ids: Iterable[Ids], lengths: Sequence[int], target: Target, *, names: tuple[str, str]
     ) -> tuple[list[dict[str, Any]], Ids]:
-        """Write chunks of these lengths but the last; return their index entries and the rest."""
+        """Write chunks of all lengths but the last; return their index entries and the rest."""
         chunks: list[dict[str, Any]] = []
         runs = _cut(ids, lengths)
         for number, run in zip(range(len(lengths) - 1), runs, strict=False):
@@ -169,7 +169,7 @@ class Litdata(Layout):
         return chunks, next(runs)
 
     def _head(self, tokens: int, item_bytes: int) -> bytes:
-        """Return what a chunk of so many tokens begins with."""
+        """Return the header of a chunk of a number of tokens."""
         blocks = tokens // self.block_size
         positions = 4 + 4 * (blocks + 1) + np.arange(blocks + 1) * self.block_size * item_bytes
         return struct.pack("<I", blocks) + positions.astype("<u4").tobytes()
@@ -182,7 +182,7 @@ class Litdata(Layout):
         return np.frombuffer(data, dtype=f"<u{corpus.item_bytes}", offset=len(head))
 
     def _index(self, chunks: Sequence[Mapping[str, Any]], item_bytes: int) -> dict[str, Any]:
-        """Return index.json; `updated_at` is of the chunks' bytes, as caches are named by it."""
+        """Return index.json; `updated_at` depends on the chunks' bytes, since it names caches."""
         listed = [{key: chunk[key] for key in chunk if key != "sha256"} for chunk in chunks]
         digest = hashlib.sha256("".join(chunk["sha256"] for chunk in chunks).encode())
         config = {
@@ -202,12 +202,12 @@ class Litdata(Layout):
 
 
 def _ids(unit: Unit) -> Iterator[Ids]:
-    """Return all ids of a unit, a batch at a time."""
+    """Yield all ids of a unit in batches."""
     return (batch.ids for batch in unit.batches())
 
 
 def _cut(parts: Iterable[Ids], lengths: Iterable[int]) -> Iterator[Ids]:
-    """Yield neighbouring ids in runs of these lengths, whatever parts they come in.
+    """Yield consecutive ids in arrays of these lengths, regardless of the division into parts.
 
     >>> [run.tolist() for run in _cut([np.arange(3), np.arange(4)], [2, 0, 4])]
     [[0, 1], [], [2, 0, 1, 2]]
@@ -224,7 +224,7 @@ def _cut(parts: Iterable[Ids], lengths: Iterable[int]) -> Iterator[Ids]:
 
 
 def _rests(units: Sequence[Exported], corpus: Corpus, folder: Folder) -> Iterator[Ids]:
-    """Read the rests of units in order, some at a time."""
+    """Yield the rests of units in order, several at a time."""
     names = [name for unit in units for name in unit.names(".rest")]
     with ThreadPoolExecutor(max_workers=READERS) as pool:
         for first in range(0, len(names), READERS):

@@ -1,27 +1,28 @@
 """llmc: the .bin files of llm.c, modded-nanogpt and nemo-automodel, whose documents begin with BOS.
 
 SOURCE_SPLIT_NNNNNN.bin      i32[256] header, then ids back to back
-SOURCE_SPLIT_NNNNNN.bos.idx  i32 for each document: where its BOS is, in tokens
+SOURCE_SPLIT_NNNNNN.bos.idx  i32 for each document: the position of its BOS in tokens
 
-The header is 20240520, 1, tokens, 0, ... before ids of 2 bytes, and that of llama-3 before ids of
-4: 20240801, 7, tokens, 0, ...
+The header is 20240520, 1, tokens, 0, ... for ids of 2 bytes, and that of llama-3 for ids of 4:
+20240801, 7, tokens, 0, ...
 
-They lie in SOURCE/SPLIT/. NNNNNN is the shard's number in its source and split, so that the order
-of names, which is that of glob, is the order of the output. A shard that is too large for one file
+The files are in SOURCE/SPLIT/. NNNNNN is the shard's number in its source and split, so that the
+order of names, which glob uses, is the order of the output. A shard that is too large for one file
 becomes SOURCE_SPLIT_NNNNNN_PPPP.bin, split between documents. A shard without documents has no
-files: llm.c refuses empty ones.
+files, since llm.c refuses empty ones.
 
 Arguments of the readers, for an export in DIR:
 
-llm.c            -i "DIR/web/train/web_train_*.bin" -j "DIR/web/val/web_val_*.bin"; wants more than
-                 B * T * processes tokens in every file, and knows ids of 2 bytes alone
+llm.c            -i "DIR/web/train/web_train_*.bin" -j "DIR/web/val/web_val_*.bin"; requires more
+                 than B * T * processes tokens in every file, and reads only ids of 2 bytes
 train_llama3.py  the same globs, ids of 4 bytes
 modded-nanogpt   the same globs as train_files and val_files, and the id of BOS for its 50256
 nemo-automodel   file_pattern "DIR/web/train/web_train_*.bin", bos_token; ids of 2 bytes
 
-Of a source without a val split there are train files alone: in llm.c's own data the first file is
-the val one, but its readers go by the two globs. Readers find documents by BOS, so that each has to
-begin with it and to hold it nowhere else. llm.c casts positions in a file to int: hence the limit.
+A source without a val split has only train files: in llm.c's own data the first file is the val
+one, but its readers use the two globs. Readers find documents by BOS, so each document must begin
+with it and not contain it elsewhere. llm.c converts positions in a file to int, which limits their
+size.
 """
 
 from collections.abc import Iterator
@@ -41,7 +42,7 @@ from nanotok_ray.storage import Folder
 
 _HEADER_BYTES = 1024
 _BEGINNINGS = {2: (20240520, 1), 4: (20240801, 7)}
-"""Bytes of an id to magic and version."""
+"""Magic and version by bytes of an id."""
 
 MAX_FILE_BYTES = 2**31 - 1
 MAX_UNITS = 10**6
@@ -49,7 +50,7 @@ MAX_UNITS = 10**6
 
 @dataclass(frozen=True, kw_only=True)
 class Llmc(Layout):
-    """Files of llm.c's data scripts."""
+    """The files of llm.c's data scripts."""
 
     name: ClassVar[str] = "llmc"
     format: ClassVar[str] = "llmc 1"
@@ -58,13 +59,13 @@ class Llmc(Layout):
     masks: ClassVar[str | None] = None
 
     bos: str = "<|bos|>"
-    """Name of the special token that every document begins with."""
+    """Name of the special token that begins every document."""
 
     def check(self, corpus: Corpus) -> None:
-        """Refuse an output without that token, and text sources that do not begin with it.
+        """Refuse an output without that token, and text sources whose documents lack it.
 
         Raises:
-            ExportError: naming the source, and what to do.
+            ExportError: The message names the source and the next step.
         """
         if self.bos not in corpus.special_tokens:
             known = ", ".join(sorted(corpus.special_tokens)) or "none"
@@ -91,10 +92,10 @@ class Llmc(Layout):
             )
 
     def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
-        """Copy the ids below their header, file by file; write where each document begins.
+        """Write header and ids file by file, and the positions of the documents.
 
         Raises:
-            ExportError: a document does not begin with BOS, holds it twice, or is too large.
+            ExportError: A document does not begin with BOS, contains it again, or is too large.
         """
         (shard,) = unit.shards
         positions, bos = shard.positions(), corpus.special_tokens[self.bos]
@@ -114,7 +115,7 @@ class Llmc(Layout):
         return Written(documents=unit.documents, tokens=unit.tokens)
 
     def _bounds(self, unit: Unit, positions: Positions) -> list[int]:
-        """Return the first document of each file, and the number of all."""
+        """Return the first document of each file, and the number of all documents."""
         limit = (MAX_FILE_BYTES - _HEADER_BYTES) // unit.item_bytes
         lengths = np.diff(positions)
         if len(lengths) and int(lengths.max()) > limit:
@@ -132,7 +133,7 @@ class Llmc(Layout):
         return bounds
 
     def _checked(self, unit: Unit, bos: int) -> Iterator[Batch]:
-        """Yield the batches of a unit, whose documents begin with BOS and hold it nowhere else."""
+        """Yield the batches of a unit after checking that BOS is only at the start of documents."""
         for batch in unit.batches():
             found = np.flatnonzero(batch.ids == bos)
             if not np.array_equal(found, batch.positions[:-1]):
@@ -140,7 +141,7 @@ class Llmc(Layout):
             yield batch
 
     def _refuse_batch(self, unit: Unit, batch: Batch, bos: int) -> NoReturn:
-        """Raise an error that names the first wrong document of a batch."""
+        """Raise an error that names the first invalid document of a batch."""
         for number, (ids, _) in enumerate(batch.documents(), batch.first):
             found = np.flatnonzero(ids == bos)
             if found.tolist() == [0]:
@@ -152,7 +153,7 @@ class Llmc(Layout):
         raise AssertionError("no document of the batch is wrong")
 
     def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
-        """Cut the ids of each file before every BOS."""
+        """Split the ids of each file before every BOS."""
         bos = corpus.special_tokens[self.bos]
         for name in exported.names(".bin"):
             ids = _read_ids(name, corpus.item_bytes, folder)
@@ -171,7 +172,7 @@ def _refuse(unit: Unit, document: int, reason: str) -> NoReturn:
 
 
 def _stems(unit: Unit, files: int) -> list[str]:
-    """Return the path of each file of a unit, without suffix."""
+    """Return the path of each file of a unit without suffix."""
     if unit.number >= MAX_UNITS:
         raise ExportError(
             f"layout 'llmc': {unit.name} is shard {unit.number:,} of its source and split; names "
@@ -182,7 +183,7 @@ def _stems(unit: Unit, files: int) -> list[str]:
 
 
 def _pieces(batches: Iterator[Batch], bounds: list[int]) -> Iterator[tuple[int, Ids]]:
-    """Yield the ids of all batches in order, each with the file that they belong to."""
+    """Yield the ids of all batches in order, each with the index of its file."""
     part = 0
     for batch in batches:
         first, last = batch.first, batch.first + len(batch)

@@ -19,24 +19,24 @@ from nanotok_ray.exports.unit import Unit
 from nanotok_ray.storage import Folder
 
 HASH: Final = "sha1"
-"""The one that `validate_hash="sha1"` asks for: it detects damage, not tampering."""
+"""The algorithm of `validate_hash="sha1"`: it detects damage, not tampering."""
 
 
 @dataclass(kw_only=True, slots=True)
 class Part:
-    """A part in the making: its samples, back to back."""
+    """A part that is being built: its samples, back to back."""
 
     config: bytes
     sizes: list[int] = field(default_factory=list)
     body: bytearray = field(default_factory=bytearray)
 
     def size_with(self, sample: bytes) -> int:
-        """Return the bytes that it would have with one more sample."""
+        """Return the size in bytes with one more sample."""
         head = 4 + 4 * (len(self.sizes) + 2) + len(self.config)
         return head + len(self.body) + len(sample)
 
     def add(self, sample: bytes) -> None:
-        """Take one more sample."""
+        """Append a sample."""
         self.sizes.append(len(sample))
         self.body += sample
 
@@ -59,12 +59,12 @@ class Part:
 
 
 def sample_of(columns: Sequence[bytes]) -> bytes:
-    """Return the columns of a document behind their sizes."""
+    """Return the sample of a document: the sizes of its columns, then the columns."""
     return struct.pack(f"<{len(columns)}I", *map(len, columns)) + b"".join(columns)
 
 
 def array_of(values: npt.NDArray[Any]) -> bytes:
-    """Return an array behind its shape.
+    """Return the bytes of an array: its shape, then its values.
 
     >>> array_of(np.array([7, 258], "<u2")).hex()
     '040207000201'
@@ -74,7 +74,7 @@ def array_of(values: npt.NDArray[Any]) -> bytes:
 
 
 def config_bytes(config: Mapping[str, Any]) -> bytes:
-    """Return what a part says of its columns and options."""
+    """Return the JSON in a part that describes its columns and options."""
     return json.dumps(config, sort_keys=True).encode()
 
 
@@ -108,7 +108,7 @@ def _column_values(sample: bytes, columns: int, name: str) -> Iterator[bytes]:
 
 
 def _values(column: bytes, dtype: np.dtype[Any], name: str) -> npt.NDArray[Any]:
-    """Return the values of an array behind its shape."""
+    """Return the values of an array that follow its shape."""
     k = column[0] - 4
     if k not in (0, 1, 2):
         raise CorruptOutputError(f"{name}: an array does not have one dimension")
@@ -128,7 +128,7 @@ _WITHOUT_TOKENS: Final = "documents without a token"
 
 @dataclass(frozen=True, kw_only=True)
 class Mds(Layout):
-    """Parts and indices that StreamingDataset opens, with their sha1."""
+    """Parts and indexes that StreamingDataset opens, with their sha1."""
 
     name: ClassVar[str] = "mds"
     format: ClassVar[str] = "mds 1"
@@ -136,13 +136,13 @@ class Mds(Layout):
     masks: ClassVar[str | None] = "column loss_mask, a byte for each id"
 
     size_limit: int = 1 << 26
-    """Bytes of a part, unless a single document has more."""
+    """Bytes of a part, unless a single document is larger."""
 
     def __post_init__(self) -> None:
-        """Refuse limits that the format or common sense cannot have.
+        """Refuse limits that the format does not allow or that are not useful.
 
         Raises:
-            ExportError: naming the limits.
+            ExportError: The message names the limits.
         """
         if not _LEAST <= self.size_limit < _REACH:
             raise ExportError(
@@ -180,7 +180,7 @@ class Mds(Layout):
         return (document for document in super().expected(unit, corpus) if len(document[0]))
 
     def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
-        """Take the columns of each sample of each part."""
+        """Yield the columns of each sample of each part."""
         del corpus
         config = self._config(exported.unit)
         source_split = exported.unit.name.rpartition("/")[0]
@@ -213,7 +213,7 @@ class Mds(Layout):
         return self._config(unit) | part_values
 
     def _config(self, unit: Unit) -> dict[str, Any]:
-        """Return what each part and the index say of the columns."""
+        """Return the description of the columns for each part and the index."""
         columns = _columns(unit)
         return {
             "version": 2,
@@ -232,7 +232,7 @@ def _source_and_split(exported: Exported) -> tuple[str, str]:
 
 
 def _columns(unit: Unit) -> dict[str, str]:
-    """Return the encoding of each column, by name: the order that samples have."""
+    """Return the encoding of each column by name, in the order of samples."""
     columns = {"id": "str"} if unit.has_document_ids else {}
     if unit.has_masks:
         columns["loss_mask"] = "ndarray:uint8"
@@ -240,7 +240,7 @@ def _columns(unit: Unit) -> dict[str, str]:
 
 
 def _samples(unit: Unit) -> Iterator[tuple[npt.NDArray[Any], bytes]]:
-    """Yield the ids of every document and its sample."""
+    """Yield the ids and the sample of every document."""
     for batch in unit.batches():
         for number, (ids, mask) in enumerate(batch.documents()):
             columns = [] if mask is None else [array_of(mask)]
@@ -256,10 +256,10 @@ def _part_name(unit: Unit, number: int) -> str:
 
 
 def _check_reach(size: int, unit: Unit, number: int) -> None:
-    """Refuse a document that does not fit into a part of its own.
+    """Refuse a document that is too large for a part of its own.
 
     Raises:
-        ExportError: naming it.
+        ExportError: The message names the document.
     """
     if size >= _REACH:
         raise ExportError(

@@ -1,21 +1,22 @@
 """megatron: PREFIX.bin and PREFIX.idx of Megatron-LM, NeMo and gpt-neox, shards joined.
 
-PREFIX.bin  ids of 2 or 4 bytes back to back; of a single shard it is the native .bin
-PREFIX.idx  the index of its documents, one sequence each; of a single shard the native .idx. Ids of
-            4 bytes are declared int32, which they fit: Megatron knows no uint32
+PREFIX.bin  ids of 2 or 4 bytes back to back; for a single shard the native .bin
+PREFIX.idx  the index of its documents, one sequence each; for a single shard the native .idx. Ids
+            of 4 bytes are declared as int32, which holds them: Megatron has no uint32
 
 PREFIX is SOURCE/SPLIT/SOURCE_SPLIT_NNNNN_text_document: the shards of each source and split become
-`datasets` of these, runs of neighbouring shards with about the same number of tokens. Each is
-written at once: more of them are exported by more workers. Megatron-LM is given prefixes, without
-suffix: --data-path 0.7 DIR/web/train/web_train_00000_text_document 0.3 DIR/...
+`datasets` of these, which are sequences of adjacent shards with about the same number of tokens.
+One worker writes each dataset, so more datasets are written by more workers. Megatron-LM expects
+prefixes without suffix: --data-path 0.7 DIR/web/train/web_train_00000_text_document 0.3 DIR/...
 
-Loss masks have no place in Megatron-LM; gpt-neox reads them from a twin dataset of int32, in which
-each id stands again where it is trained on and -100 elsewhere, not shifted (gpt-neox shifts both):
+Megatron-LM cannot hold loss masks. gpt-neox reads them from a second dataset of int32, which
+repeats each id that is trained on and has -100 elsewhere, not shifted (gpt-neox shifts both):
 SOURCE_SPLIT_NNNNN_text_label_document.bin and .idx, for train_label_data_paths beside
 train_data_paths.
 
-Readers map the .bin, and an empty file cannot be mapped: a dataset without tokens has no files, and
-its empty documents are left out. Empty documents among others are kept; Megatron reads them.
+Readers map the .bin into memory, which is impossible for an empty file: a dataset without tokens
+has no files, and its empty documents are skipped. Empty documents among others are kept; Megatron
+reads them.
 """
 
 from collections.abc import Iterator
@@ -42,7 +43,7 @@ _LABEL_BYTES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Megatron(Layout):
-    """Datasets of Megatron's IndexedDataset."""
+    """The datasets of Megatron's IndexedDataset."""
 
     name: ClassVar[str] = "megatron"
     format: ClassVar[str] = "megatron 1"
@@ -54,13 +55,13 @@ class Megatron(Layout):
     )
 
     datasets: int = 1
-    """How many datasets each source and split becomes, if it has so many shards."""
+    """Number of datasets for each source and split, at most the number of its shards."""
 
     def __post_init__(self) -> None:
-        """Refuse numbers that make no sense.
+        """Refuse invalid numbers.
 
         Raises:
-            ExportError: naming the number.
+            ExportError: The message names the number.
         """
         if self.datasets < 1:
             raise ExportError(
@@ -70,11 +71,11 @@ class Megatron(Layout):
 
     @property
     def joined(self) -> int | None:
-        """The datasets of each source and split."""
+        """Number of datasets of each source and split."""
         return self.datasets
 
     def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
-        """Link or join ids and indices; write the labels, if there are masks."""
+        """Link or join ids and indexes; write the labels if masks exist."""
         del corpus
         if not unit.tokens:
             left_out = {"no tokens in the whole dataset": unit.documents} if unit.documents else {}
@@ -96,13 +97,13 @@ class Megatron(Layout):
         return Written(documents=unit.documents, tokens=unit.tokens)
 
     def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
-        """Yield the documents of a unit, none where it has no tokens."""
+        """Yield the documents of a unit; nothing if the unit has no tokens."""
         del corpus
         for batch in unit.batches() if unit.tokens else ():
             yield from batch.documents()
 
     def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
-        """Cut ids and labels as the index says, a part of the dataset at a time."""
+        """Split ids and labels by the index, one part of the dataset at a time."""
         for name in exported.names(f"{_TEXT}.bin"):
             positions = _positions(name, corpus.item_bytes, folder)
             labels = exported.names(f"{_LABEL}.bin")
@@ -136,7 +137,7 @@ def _write_index(unit: Unit, target: Target, name: str, item_bytes: int) -> None
 
 
 def _positions(name: str, item_bytes: int, folder: Folder) -> Positions:
-    """Read where documents begin and the last ends, as the index of a dataset has it."""
+    """Read the token positions of the documents and the end from the index of a dataset."""
     index = f"{name.removesuffix('.bin')}.idx"
     data = np.frombuffer(folder.read_bytes(index), dtype=np.uint8)
     positions, found_bytes = unpack_index(data, name=folder.join(index))
@@ -149,7 +150,7 @@ def _positions(name: str, item_bytes: int, folder: Folder) -> Positions:
 def _documents(
     file: BinaryIO, twin: BinaryIO | None, positions: Positions, item_bytes: int, *, limit: int
 ) -> Iterator[Document]:
-    """Yield all documents; at most so many ids are read at a time, unless a document has more."""
+    """Yield all documents; at most `limit` ids are read at a time, unless a document has more."""
     first = 0
     while first < len(positions) - 1:
         last = int(np.searchsorted(positions, positions[first] + limit, side="right")) - 1

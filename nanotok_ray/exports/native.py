@@ -1,7 +1,7 @@
-"""The documents of a native shard, in batches of whole documents, from a disk or a remote store.
+"""Reads the documents of a native shard in batches, from a disk or a remote store.
 
-Batches hold ids, masks, image positions and document ids. Each file is read once, from front to
-back.
+Batches contain whole documents with ids, masks, image positions and document ids. Each file is
+read once, from start to end.
 """
 
 import hashlib
@@ -25,25 +25,25 @@ Positions = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.uint8]
 
 BATCH_BYTES = 16 << 20
-"""Bytes of ids in a batch, unless a single document has more."""
+"""Bytes of ids in a batch, unless a single document is larger."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Batch:
-    """Neighbouring documents of a shard."""
+    """Consecutive documents of a shard."""
 
     first: int
-    """The place of the first of them in the shard."""
+    """Index of the first document in the shard."""
     ids: Ids
     """Token ids back to back."""
     positions: Positions
-    """Where each document begins in `ids`, and the last ends: n + 1."""
+    """Begin of each document in `ids`, and the end of the last: n + 1 values."""
     mask: Mask | None
-    """A byte for each id, 1 = train on it; None: the source has no masks."""
+    """One byte per id, 1 = train on it; None: the source has no masks."""
     images: Images | None
-    """(m, 3): document among these, start and end of each image; None: the source has none."""
+    """Index of the document, begin and end of each image, of shape (m, 3); None: no images."""
     document_ids: tuple[str, ...] | None
-    """What the `id_column` says of each, "" where nothing; None: the source has none."""
+    """The value of the `id_column` of each document, "" if empty; None: no `id_column`."""
 
     def __len__(self) -> int:
         return len(self.positions) - 1
@@ -57,19 +57,19 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NativeShard:
-    """One shard of a finished output. What is read of it is compared with its record's sha256."""
+    """A shard of a finished output; its content is compared with the sha256 of its record."""
 
     out: Folder
     facts: ShardFacts
     item_bytes: int
     batch_bytes: int = BATCH_BYTES
-    """Bytes of ids in a batch, unless a single document has more."""
+    """Bytes of ids in a batch, unless a single document is larger."""
 
     def digests(self) -> dict[str, str]:
-        """Read the sha256 (hex) of each of its files, by suffix, from the record that names them.
+        """Return the sha256 (hex) of each of its files by suffix, from the record that names them.
 
         Raises:
-            CorruptOutputError: the record is missing, or is not the one that shards.idx names.
+            CorruptOutputError: The record is missing, or differs from the one in shards.idx.
         """
         name, stem = self.facts.record_name, self.facts.name
         try:
@@ -83,10 +83,10 @@ class NativeShard:
         return {suffix: named[suffix] for suffix in self.facts.sizes}
 
     def positions(self) -> Positions:
-        """Read where each document begins, and the last ends, in tokens: n + 1.
+        """Return the begin of each document and the end of the last in tokens: n + 1 values.
 
         Raises:
-            CorruptOutputError: the index is not one, or is of another shard.
+            CorruptOutputError: The index is invalid, or belongs to another shard.
         """
         data = self._whole(".idx", self.digests())
         name = self.out.join(f"{self.facts.name}.idx")
@@ -97,11 +97,11 @@ class NativeShard:
         return positions
 
     def batches(self) -> Iterator[Batch]:
-        """Read all documents, in batches of about `batch_bytes` of ids.
+        """Yield all documents in batches of about `batch_bytes` of ids.
 
         Raises:
-            CorruptOutputError: a file is missing, or is not what its record says; of ids and masks
-                that is known after the last batch.
+            CorruptOutputError: A file is missing, or differs from its record; for ids and masks
+                this is known only after the last batch.
         """
         digests = self.digests()
         positions = self.positions()
@@ -157,7 +157,7 @@ class NativeShard:
 
 
 class _Hashed:
-    """A file that is read from front to back, and its sha256 so far."""
+    """A file that is read from start to end, with the sha256 of the bytes read."""
 
     def __init__(self, file: BinaryIO, url: str, expected: str) -> None:
         self._file, self._url, self._expected = file, url, expected
@@ -172,7 +172,7 @@ class _Hashed:
         return np.frombuffer(data, dtype=np.uint8)
 
     def check(self) -> None:
-        """Refuse a file, read to its end, that has other bytes than its record says."""
+        """Refuse a file, read to its end, whose bytes differ from its record."""
         if self._digest.hexdigest() != self._expected:
             raise CorruptOutputError(
                 f"{self._url} has another sha256 than its record says: it was changed; delete it "
@@ -181,7 +181,7 @@ class _Hashed:
 
 
 def _cuts(positions: Positions, limit: int) -> Iterator[tuple[int, int]]:
-    """Yield first and last + 1 of documents that have at most so many tokens, or are one.
+    """Yield first and last + 1 of documents with at most `limit` tokens, or of one document.
 
     >>> list(_cuts(np.array([0, 3, 4, 9, 9, 10]), 4))
     [(0, 2), (2, 3), (3, 5)]

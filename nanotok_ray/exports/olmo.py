@@ -1,20 +1,20 @@
-"""olmo: NAME.npy, NAME.csv.gz and NAME.label_mask, as OLMo-core's datasets take.
+"""olmo: NAME.npy, NAME.csv.gz and NAME.label_mask, for the datasets of OLMo-core.
 
-NAME.npy             ids of 2 or 4 bytes back to back, no NumPy header
+NAME.npy             ids of 2 or 4 bytes back to back, without a NumPy header
 NAME.csv.gz          a line for each document, no header: start, end, id, src, loc; start and end
-                     are in tokens; src is the native shard, loc the document's place in it
-NAME.label_mask      a byte for each id, 1 = train on it
+                     are in tokens, src is the native shard, loc the index of the document in it
+NAME.label_mask      one byte per id, 1 = train on it
 
-Readers of local files ignore the csv.gz and cut after every end token, so that each document has to
-end with it and hold it nowhere else. One of three things is done, the same for all documents of a
-source, each of which is checked:
+Readers of local files ignore the csv.gz and split after every end token, so each document must end
+with it and not contain it elsewhere. One of three rules applies to all documents of a source, and
+is checked for each document:
 
-unchanged  its documents end with it as they are
-moved      its documents begin with it: it goes from the front of each to the end
-added      its documents do not hold it: it is added to the end of each, with a 0 in the mask
+unchanged  documents already end with the token
+moved      documents begin with the token, which is moved to their end
+added      documents do not contain the token, which is appended, with a 0 in the mask
 
-A shard without documents has no files: those readers cannot open empty ones. `*.npy` names all ids
-of a source and split, and `*.label_mask` all masks, in one order.
+A shard without documents has no files, since these readers cannot open empty ones. `*.npy` matches
+all ids of a source and split, and `*.label_mask` all masks, in the same order.
 """
 
 import zlib
@@ -37,11 +37,11 @@ from nanotok_ray.storage import Folder
 
 _BOS = "<|bos|>"
 _MASK = ".label_mask"
-_GZIP = 31  # zlib's number for: with a gzip header, which names no file and no time
+_GZIP = 31  # zlib's wbits for a gzip header, which contains no file name and no time
 
 
 class _Rule(Enum):
-    """How the documents of a source come to end with the end token."""
+    """How the end token gets to the end of the documents of a source."""
 
     UNCHANGED = "unchanged"
     MOVED = "moved"
@@ -50,7 +50,7 @@ class _Rule(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Olmo(Layout):
-    """Ids that OLMo-core cuts at an end token, and its label masks."""
+    """Ids that OLMo-core splits at an end token, and label masks."""
 
     name: ClassVar[str] = "olmo"
     format: ClassVar[str] = "olmo 1"
@@ -61,23 +61,23 @@ class Olmo(Layout):
     masks: ClassVar[str | None] = "NAME.label_mask, a byte for each id, as label_mask_paths"
 
     end_token: str = _BOS
-    """The special token that ends documents for these readers."""
+    """The special token that ends documents for the readers."""
 
     def check(self, corpus: Corpus) -> None:
-        """Refuse an end token that is none, or that its source puts at another place.
+        """Refuse an unknown end token, or one at another position in a source's documents.
 
         Raises:
-            ExportError: saying which there are, or which source it is.
+            ExportError: The message names the special tokens, or the source.
         """
         self._end(corpus)
         for facts in corpus.sources:
             self._rule(facts, corpus)
 
     def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
-        """Link or write ids and masks; write where documents begin and end.
+        """Link or write ids and masks; write begin and end of the documents.
 
         Raises:
-            ExportError: a document holds the end token where readers would cut it.
+            ExportError: A document contains the end token before its end, where readers split.
         """
         (shard,) = unit.shards
         rule, end = self._rule_of(unit, corpus), self._end(corpus)
@@ -96,7 +96,7 @@ class Olmo(Layout):
         return Written(documents=unit.documents, tokens=files.tokens)
 
     def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
-        """Yield each document with its end token at its end."""
+        """Yield each document with the end token at its end."""
         rule, end = self._rule_of(unit, corpus), self._end(corpus)
         for ids, mask in super().expected(unit, corpus):
             if rule is _Rule.MOVED:
@@ -108,7 +108,7 @@ class Olmo(Layout):
                 yield ids, mask
 
     def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
-        """Cut the ids after each end token, and compare with the start and end in the csv.gz."""
+        """Split the ids after each end token, and compare with start and end in the csv.gz."""
         names = exported.names(".npy")
         if not names:
             return
@@ -143,13 +143,14 @@ class Olmo(Layout):
         return self._rule(facts, corpus)
 
     def _rule(self, facts: SourceFacts, corpus: Corpus) -> _Rule:
-        """Return what is done to the documents of a source.
+        """Return the rule for the documents of a source.
 
         Raises:
-            ExportError: they are made with the end token twice, or not at an edge.
+            ExportError: Documents have the end token twice, or neither at their begin nor their
+                end.
         """
         end = self._end(corpus)
-        if facts.kind != "text":  # rendered: <|bos|> is first in each
+        if facts.kind != "text":  # rendered documents begin with <|bos|>
             return _Rule.MOVED if self.end_token == _BOS else _Rule.ADDED
         around = [*facts.prepend, *facts.append]
         if end not in around:
@@ -165,10 +166,10 @@ class Olmo(Layout):
         )
 
     def _refuse_wrong(self, batch: Batch, rule: _Rule, end: int, shard: NativeShard) -> None:
-        """Refuse the first document that readers would cut elsewhere than at its end.
+        """Refuse the first document that readers would split elsewhere than at its end.
 
         Raises:
-            ExportError: naming source, shard, document and why.
+            ExportError: The message names source, shard, document and reason.
         """
         positions = np.flatnonzero(batch.ids == end)
         starts, stops = batch.positions[:-1], batch.positions[1:]
@@ -208,7 +209,7 @@ def _why(positions: list[int], length: int, rule: _Rule) -> str:
 
 
 def _other(corpus: Corpus, used: Sequence[int]) -> str:
-    """Return a special token that is not among these, for advice."""
+    """Return a special token that is not among the used ones, for advice."""
     return next(
         (name for name, number in corpus.special_tokens.items() if number not in used), "..."
     )
@@ -216,7 +217,7 @@ def _other(corpus: Corpus, used: Sequence[int]) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Changed:
-    """The documents of a batch, each with its end token at its end."""
+    """The documents of a batch, each with the end token at its end."""
 
     ids: Ids
     mask: Mask | None
@@ -236,7 +237,7 @@ def _changed(batch: Batch, rule: _Rule, end: int) -> _Changed:
 
 
 def _rotated(values: npt.NDArray[Any], positions: Positions) -> npt.NDArray[Any]:
-    """Move the first value of each document, none of them empty, behind its last.
+    """Move the first value of each document to its end; no document may be empty.
 
     >>> _rotated(np.array([9, 1, 2, 8, 7, 3]), np.array([0, 3, 4, 6])).tolist()
     [1, 2, 9, 8, 3, 7]
@@ -247,9 +248,9 @@ def _rotated(values: npt.NDArray[Any], positions: Positions) -> npt.NDArray[Any]
 
 
 class _Files:
-    """The files of a unit being written: the same bytes for the same documents.
+    """The files of a unit that are being written; equal documents make equal bytes.
 
-    Ids and masks are among them if these are changed.
+    Ids and masks are among them if they are changed.
     """
 
     def __init__(self, unit: Unit, target: Target, stack: ExitStack, *, changed: bool) -> None:
@@ -262,10 +263,10 @@ class _Files:
         if changed and unit.has_masks:
             self._mask = stack.enter_context(target.create(unit.name + _MASK))
         self.tokens = 0
-        """Written so far, or linked later."""
+        """Number of tokens written so far, or linked later."""
 
     def write(self, batch: Batch, changed: _Changed) -> None:
-        """Add the documents of a batch."""
+        """Append the documents of a batch."""
         if self._ids is not None:
             self._ids.write(changed.ids.data)
         if self._mask is not None and changed.mask is not None:
@@ -282,14 +283,14 @@ class _Files:
         return f"{start},{end},{field},{_field(self._name)},{document}\n"
 
     def finish(self) -> None:
-        """Write what is left."""
+        """Write the remaining documents."""
         self._index.write(self._gzip.flush())
 
 
 def _field(text: str) -> str:
-    r"""Return a text as a field of a line: quoted where need be, line breaks as \n and \r.
+    r"""Return a text as a field of a line: quoted if necessary, with \n and \r for line breaks.
 
-    Readers split the file into lines before they look for quotes.
+    Readers split the file into lines before they parse quotes.
 
     >>> print(_field('say "a", b'), _field("c\nd"))
     "say ""a"", b" c\nd
@@ -299,7 +300,7 @@ def _field(text: str) -> str:
 
 
 def _index_name(unit_name: str) -> str:
-    """Return where readers look for the csv.gz: each .npy in the name of the ids is replaced.
+    """Return the name of the csv.gz for readers, which replace each .npy in the name of the ids.
 
     >>> _index_name("web/train/a-00"), _index_name("web/train/a.npy-00")
     ('web/train/a-00.csv.gz', 'web/train/a.csv.gz-00.csv.gz')
@@ -309,6 +310,6 @@ def _index_name(unit_name: str) -> str:
 
 
 def _read_index(data: bytes) -> list[tuple[int, int]]:
-    """Return start and end of each document of a csv.gz."""
+    """Return start and end of each document from a csv.gz."""
     lines = zlib.decompress(data, wbits=_GZIP).decode().split("\n")[:-1]
     return [(int(start), int(end)) for start, end, *_ in (line.split(",", 2) for line in lines)]

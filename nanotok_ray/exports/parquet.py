@@ -1,17 +1,18 @@
-"""parquet: NAME.parquet, a row for each document, as datasets and TRL's SFTTrainer take.
+"""parquet: NAME.parquet, one row per document, for `datasets` and TRL's SFTTrainer.
 
 input_ids        list<int32>
-assistant_masks  list<int8>, 1 = train on it; of chats and vision documents. With mask_column it is
-                 completion_mask instead, which TRL minds only with completion_only_loss=True, or
-                 labels: list<int32>, the id where it is trained on, else -100
-id               string, null where the id_column has nothing; where there is an id_column
-image_spans      list<struct<start: int32, end: int32>>, half-open places in input_ids; where there
-                 are images. Not `images`: by that name TRL takes rows for pictures with messages
+assistant_masks  list<int8>, 1 = train on it; for chats and vision documents. With mask_column it
+                 is completion_mask instead, which TRL uses only with completion_only_loss=True, or
+                 labels: list<int32>, the id if it is trained on, otherwise -100
+id               string, null for an empty id; only with an id_column
+image_spans      list<struct<start: int32, end: int32>>, half-open positions in input_ids; only
+                 with images. The name is not `images`, since TRL expects pictures with messages
+                 in a column of that name
 
-TRL tokenizes nothing where there are input_ids. Its assistant_only_loss stays off: it is for rows
-with messages, and assistant_masks are minded without it. Each source has columns of its own: load
-one source at a time. Row groups are batches of the native shard. The file's metadata names layout
-and tokenizer.
+TRL does not tokenize rows with input_ids. Its assistant_only_loss stays off: it is for rows with
+messages, and assistant_masks are used without it. Sources have different columns: load one source
+at a time. Row groups are batches of the native shard. The metadata of the file names the layout
+and the tokenizer.
 """
 
 from collections.abc import Iterator
@@ -41,12 +42,12 @@ _MASK_COLUMNS = {
 _SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32())])
 _NOT_TRAINED = -100
 _MAX_IDS = 1 << 31
-"""int32 holds so many ids, and a list so many values."""
+"""Limit of int32, and of the number of values of a list."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parquet(Layout):
-    """A table of documents, tokenized."""
+    """A table of tokenized documents."""
 
     name: ClassVar[str] = "parquet"
     format: ClassVar[str] = "parquet 1"
@@ -60,13 +61,13 @@ class Parquet(Layout):
     )
 
     mask_column: str = "assistant_masks"
-    """What masks become: assistant_masks, completion_mask or labels."""
+    """The column of masks: assistant_masks, completion_mask or labels."""
 
     def check(self, corpus: Corpus) -> None:
-        """Refuse a column that TRL does not know, and ids that its type does not hold.
+        """Refuse a column that TRL does not know, and ids that exceed int32.
 
         Raises:
-            ExportError: saying which there are, or what the limit is.
+            ExportError: The message names the valid columns, or the limit.
         """
         if self.mask_column not in _MASK_COLUMNS:
             raise ExportError(
@@ -80,10 +81,10 @@ class Parquet(Layout):
             )
 
     def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
-        """Write a row group for each batch.
+        """Write one row group per batch.
 
         Raises:
-            ExportError: a document is too long for a list.
+            ExportError: A document is too long for a list.
         """
         schema = self._schema(unit, corpus)
         with (
@@ -125,7 +126,7 @@ class Parquet(Layout):
         return pa.schema(columns, metadata={"layout": self.format, "tokenizer_sha256": sha256})
 
     def _rows(self, batch: Batch, schema: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
-        """Return a batch as Arrow has it, its bytes shared where the type is the same."""
+        """Return a batch as an Arrow table, sharing its memory where the types are equal."""
         ids = batch.ids.view(np.int32) if batch.ids.itemsize == 4 else batch.ids.astype(np.int32)  # noqa: PLR2004 - bytes
         columns = {_IDS: _lists(batch.positions, pa.array(ids))}
         if self.mask_column in schema.names:
@@ -145,7 +146,7 @@ class Parquet(Layout):
         """Yield the documents of a row group.
 
         Raises:
-            CorruptOutputError: a mask or labels do not agree with the ids.
+            CorruptOutputError: A mask or labels contradict the ids.
         """
         ids, positions = _flat(rows, _IDS)
         mask = None
@@ -170,19 +171,19 @@ def _mask_of(labels: npt.NDArray[Any], ids: npt.NDArray[Any], name: str) -> npt.
 
 
 def _lists(positions: npt.NDArray[np.int64], values: Any) -> Any:  # noqa: ANN401 - pyarrow
-    """Return values as lists that begin and end at these places."""
+    """Return values as lists with these begins and ends."""
     return pa.ListArray.from_arrays(pa.array(positions.astype(np.int32)), values)
 
 
 def _spans(images: Images, *, documents: int) -> Any:  # noqa: ANN401 - pyarrow has no types
-    """Return start and end of the images of each document."""
+    """Return begin and end of the images of each document."""
     positions = np.searchsorted(images[:, 0], np.arange(documents + 1))
     bounds = [pa.array(images[:, column].astype(np.int32)) for column in (1, 2)]
     return _lists(positions, pa.StructArray.from_arrays(bounds, fields=list(_SPAN)))
 
 
 def _flat(rows: Any, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:  # noqa: ANN401
-    """Return the values of a column of lists, and where each list begins and the last ends."""
+    """Return the values of a column of lists, and the n + 1 positions of the lists."""
     lists = rows.column(name).combine_chunks()
     lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
     positions = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
@@ -190,7 +191,7 @@ def _flat(rows: Any, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]
 
 
 def _refuse_too_long(batch: Batch, unit: Unit) -> None:
-    """Refuse a document that no list holds; batches of several are far smaller."""
+    """Refuse a document that exceeds a list; batches of several documents are far smaller."""
     tokens = int(batch.positions[-1])
     if tokens >= _MAX_IDS:
         raise ExportError(

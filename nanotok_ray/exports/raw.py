@@ -1,8 +1,8 @@
-"""raw: ids with no header and a true NumPy file of offsets, as nanoGPT, torchtitan and numpy read.
+"""raw: ids without header and a NumPy file of offsets, for nanoGPT, torchtitan and numpy.
 
 NAME.bin          ids of 2 or 4 bytes back to back: the native .bin
-NAME.offsets.npy  int64: where each document begins in tokens, and the last ends
-NAME.mask         a byte for each id, 1 = train on it: the native .mask
+NAME.offsets.npy  int64: the begin of each document in tokens, and the end of the last
+NAME.mask         one byte per id, 1 = train on it: the native .mask
 """
 
 import io
@@ -22,7 +22,7 @@ from nanotok_ray.storage import Folder
 
 @dataclass(frozen=True, kw_only=True)
 class Raw(Layout):
-    """Ids, offsets and masks that numpy maps as they are."""
+    """Ids, offsets and masks that numpy maps directly."""
 
     name: ClassVar[str] = "raw"
     format: ClassVar[str] = "raw 1"
@@ -42,7 +42,7 @@ class Raw(Layout):
         return Written(documents=unit.documents, tokens=unit.tokens)
 
     def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
-        """Cut the ids at the offsets."""
+        """Split the ids at the offsets."""
         (name,) = exported.names(".bin")
         ids = np.frombuffer(folder.read_bytes(name), dtype=f"<u{corpus.item_bytes}")
         (offsets_name,) = exported.names(".offsets.npy")

@@ -1,4 +1,4 @@
-"""Units of an export: neighbouring shards of one source and split."""
+"""Units of an export: adjacent shards of one source and split."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,24 +15,24 @@ class Unit:
     source: str
     split: str
     number: int
-    """Its place among the units of its source and split; known where a layout is `numbered`."""
+    """Its index among the units of its source and split; set if a layout is `numbered`."""
     name: str
-    """Path in the export's folder, without suffix: of its files and of its record."""
+    """Path in the export's folder without suffix, for its files and its record."""
     shards: tuple[NativeShard, ...]
 
     @property
     def documents(self) -> int:
-        """Of all of its shards."""
+        """Number of documents of all of its shards."""
         return sum(shard.facts.documents for shard in self.shards)
 
     @property
     def tokens(self) -> int:
-        """Of all of its shards."""
+        """Number of tokens of all of its shards."""
         return sum(shard.facts.tokens for shard in self.shards)
 
     @property
     def num_bytes(self) -> int:
-        """Of all files of its shards."""
+        """Bytes of all files of its shards."""
         return sum(shard.facts.num_bytes for shard in self.shards)
 
     @property
@@ -42,7 +42,7 @@ class Unit:
 
     @property
     def batch_bytes(self) -> int:
-        """Bytes of ids in a batch, unless a single document has more."""
+        """Bytes of ids in a batch, unless a single document is larger."""
         return self.shards[0].batch_bytes
 
     @property
@@ -61,7 +61,7 @@ class Unit:
         return ".images" in self.shards[0].facts.sizes
 
     def batches(self) -> Iterator[Batch]:
-        """Read all documents of all shards, in order."""
+        """Yield all documents of all shards, in order."""
         for shard in self.shards:
             yield from shard.batches()
 
@@ -78,10 +78,9 @@ def units_of(
     Args:
         corpus: the output.
         shards: all of its shards in order.
-        joined: None: each shard is a unit of its own. Else the shards of each source and split
-            become so many units of about the same number of tokens (fewer where there are fewer
-            shards).
-        batch_bytes: bytes of ids that are read at a time.
+        joined: the number of units of each source and split, with about the same number of tokens,
+            at most the number of shards; None: each shard is a unit.
+        batch_bytes: the bytes of ids that are read at a time.
     """
     units = []
     for (source, split), group in groupby(shards, lambda shard: (shard.source, shard.split)):
@@ -107,7 +106,7 @@ def units_of(
 
 
 def _parts(shards: Sequence[ShardFacts], number: int) -> list[list[ShardFacts]]:
-    """Cut shards into at most so many runs of about the same number of tokens, none empty."""
+    """Divide shards into at most `number` non-empty groups of about the same number of tokens."""
     total, seen = sum(shard.tokens for shard in shards), 0
     parts: list[list[ShardFacts]] = [[] for _ in range(number)]
     for shard in shards:

@@ -1,4 +1,4 @@
-"""Exporting one unit and checking it, wherever that runs."""
+"""Exports and checks one unit, in any process."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,11 +27,11 @@ from nanotok_ray.storage import Folder
 def unit_problems(
     exported: Exported, layout: Layout, corpus: Corpus, folder: Folder
 ) -> Iterator[str]:
-    """Yield what is wrong with the files of a unit.
+    """Yield the problems of the files of a unit.
 
     Raises:
-        CorruptOutputError: of the native shards; of those the unit's files say nothing.
-        TransientIOError: a remote store failed in a way that may pass.
+        CorruptOutputError: A native shard is damaged, which is independent of the unit's files.
+        TransientIOError: A remote store failed in a way that a retry can solve.
     """
     problems = list(file_problems(exported, folder))
     yield from problems
@@ -44,7 +44,7 @@ def unit_problems(
 
 
 def file_problems(exported: Exported, folder: Folder) -> Iterator[str]:
-    """Yield the files of a unit that are missing or have other bytes than its record says."""
+    """Yield the files of a unit that are missing or whose bytes differ from its record."""
     for file in exported.files:
         name = file["name"]
         size = folder.size(name)
@@ -59,7 +59,7 @@ def file_problems(exported: Exported, folder: Folder) -> Iterator[str]:
 def _document_problems(
     exported: Exported, layout: Layout, corpus: Corpus, folder: Folder
 ) -> Iterator[str]:
-    """Yield the first document that its reader sees otherwise, and sums that do not agree."""
+    """Yield the first document that readers would see differently, and wrong totals."""
     found = _read(exported, layout, corpus, folder)
     wanted = layout.expected(exported.unit, corpus)
     documents = tokens = 0
@@ -84,7 +84,7 @@ def _document_problems(
 
 
 class _UnreadableError(Exception):
-    """The files of a unit cannot be read as its layout; the message says why."""
+    """The files of a unit cannot be read as its layout; the message names the reason."""
 
 
 def _read(exported: Exported, layout: Layout, corpus: Corpus, folder: Folder) -> Iterator[Document]:
@@ -114,7 +114,7 @@ def _difference(document: Document, other: Document) -> str | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExportWork:
-    """Export a unit into a folder."""
+    """The export of a unit into a folder."""
 
     unit: Unit
     layout: Layout
@@ -124,7 +124,7 @@ class ExportWork:
 
     @property
     def key(self) -> str:
-        """Everything that the unit's files depend on."""
+        """The sha256 of all values on which the unit's files depend."""
         return unit_key(self.unit, self.layout, self.corpus)
 
 
@@ -132,13 +132,13 @@ def export_unit(work: ExportWork) -> int:
     """Export a unit and return the bytes of its native shards.
 
     Raises:
-        ExportError: the layout cannot hold a document; nothing is recorded.
-        CorruptOutputError: a native file is missing or not what shards.idx says.
-        TransientIOError: what was written reads back otherwise; another attempt may do.
+        ExportError: The layout cannot hold a document; no record is written.
+        CorruptOutputError: A native file is missing or differs from shards.idx.
+        TransientIOError: The written files read back differently; a retry can solve it.
     """
     folder = Folder(work.folder)
     if finished_unit(folder, work.unit, key=work.key) is None:
-        folder.remove(record_name(work.unit))  # else it would stand for files half of this work
+        folder.remove(record_name(work.unit))  # its files are about to change
         target = Target(folder)
         written = work.layout.write(work.unit, work.corpus, target)
         exported = Exported(unit=work.unit, files=target.files, written=written)
@@ -150,10 +150,10 @@ def export_unit(work: ExportWork) -> int:
 
 
 def check_unit(work: ExportWork) -> list[str]:
-    """Return what is wrong with an exported unit.
+    """Return the problems of an exported unit.
 
     Raises:
-        TransientIOError: a remote store failed in a way that may pass.
+        TransientIOError: A remote store failed in a way that a retry can solve.
     """
     folder = Folder(work.folder)
     exported = read_record(folder, work.unit, key=work.key)
@@ -161,5 +161,5 @@ def check_unit(work: ExportWork) -> list[str]:
         return [f"{work.unit.name} has no record that fits: export again"]
     try:
         return list(unit_problems(exported, work.layout, work.corpus, folder))
-    except CorruptOutputError as error:  # of a native shard
+    except CorruptOutputError as error:  # from a native shard
         return [str(error)]
