@@ -1,7 +1,7 @@
-"""From the paths of a recipe to documents in one order, and the plan that cuts them into slices.
+"""Reads the paths of a recipe into documents in one order, and plans their slices.
 
-Input is a `Recipe` and what storage reports of its files. Output is a `Plan` (files, splits,
-slices) and, slice by slice, batches of documents with an account of what was quarantined.
+The input is a `Recipe` and the file listings of storage. The output is a `Plan` (files, splits,
+slices) and, for each slice, batches of documents with counts of quarantined ones.
 """
 
 from nanotok_ray.sources.batch import MAX_BATCH_BYTES, BadDocument, Batch

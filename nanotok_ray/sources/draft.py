@@ -1,7 +1,7 @@
-"""A recipe for files of which nothing is known: what they hold is seen from their first documents.
+"""Drafts a recipe for unknown files from the first documents of each file.
 
-Files become one source for each folder, format and shape of documents. A source is in the recipe
-only if a plan accepts it.
+Each folder, format and shape of documents becomes one source. The recipe contains a source only if
+a plan accepts it.
 """
 
 import glob
@@ -24,16 +24,18 @@ from nanotok_ray.storage import InputFile, find_files
 from nanotok_ray.units import few, format_bytes, printable, quantity
 
 _KNOWN_SUFFIXES = {".parquet", ".jsonl", ".ndjson"}
-"""Suffixes by which a recipe knows the format."""
+"""Suffixes from which a recipe infers the format."""
 
 _MAX_LAST_SHARE = 0.05
-"""The last file is for validation unless it has more of the bytes of its source."""
+"""The last file becomes the validation split unless it has a larger share of the bytes of its
+source.
+"""
 
 _LINES_BYTES = 16 << 20
-"""Files of text that are so large on average have a document on each line."""
+"""Text files of at least this mean size have one document per line."""
 
 _ABOUT = re.compile(r"(readme|licen[cs]e|changelog|contributing|citation|notice)\b", re.IGNORECASE)
-"""Names of files about the data; one that is named itself is taken."""
+"""Names of files about the data, which are skipped unless they are named."""
 
 _THREADS = 16
 _HOW = {"document": "one document a file", "lines": "one document a line"}
@@ -41,14 +43,14 @@ _HOW = {"document": "one document a file", "lines": "one document a line"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Draft:
-    """A recipe that was drafted, and what was found."""
+    """A drafted recipe and the findings about the files."""
 
     text: str
     """The recipe as TOML with comments; empty if no file can be used."""
     found: tuple[str, ...]
-    """A line on each source."""
+    """One line for each source."""
     unread: tuple[str, ...]
-    """Lines on files that are in no source, and why."""
+    """One line for each file or folder without a source, with the reason."""
 
 
 def draft_recipe(
@@ -58,17 +60,18 @@ def draft_recipe(
     vocab_size: int,
     on_look: OnLook = ignore_looks,
 ) -> Draft:
-    """Look into files and draft a recipe for them.
+    """Open files and draft a recipe for them.
 
     Args:
         paths: files, folders, globs and URLs.
         output: the output folder of the recipe, local or a URL.
-        vocab_size: the size of its vocabulary.
-        on_look: called with a name for all files, how many were opened, and how many there are.
+        vocab_size: the vocabulary size of the recipe.
+        on_look: called with a name for all files, the number of opened files, and the number of
+            files.
 
     Raises:
-        SourceError: a path matches no file, or reaches the output folder.
-        TransientIOError: a remote store failed in a way that may pass.
+        SourceError: A path matches no file, or includes the output folder.
+        TransientIOError: A remote store failed in a way that a retry can solve.
     """
     output = absolute_path(output)
     files: dict[str, InputFile] = {}
@@ -128,13 +131,13 @@ class _Source:
 
     @property
     def last_share(self) -> float:
-        """The share of the bytes that the last file has."""
+        """The share of the last file in the bytes of the source."""
         sizes = [item.file.size for item in self.members]
         last = max(self.members, key=lambda item: item.file.path)
         return last.file.size / max(1, sum(sizes))
 
     def keys(self, *, is_counted: bool = False) -> dict[str, Any]:
-        """Return the keys of the recipe that are not the default, and the splits of text."""
+        """Return the keys of the recipe that differ from the default, and the splits of text."""
         shape, suffixes = self.shape, {split_suffix(item.file.path)[0] for item in self.members}
         keys: dict[str, Any] = {"name": self.name, "kind": shape.kind, "paths": list(self.paths)}
         if suffixes - _KNOWN_SUFFIXES:
@@ -149,7 +152,7 @@ class _Source:
         return keys
 
     def problem(self) -> str:
-        """Return why a plan would refuse it; empty: it would not."""
+        """Return the reason why a plan would refuse the source, or an empty string."""
         try:
             recipe = SourceRecipe.model_validate(self.keys())
             check_sample(recipe, resolve(recipe).files, limits=LimitsRecipe())
@@ -181,7 +184,7 @@ def _sources(
 
 
 def _folder(path: str, root: str) -> str:
-    """Return the folder of a source: that right below the one that was named, or that one.
+    """Return the folder of a source: the named folder or its child that contains the file.
 
     >>> _folder("/data/web/2024/a.jsonl", "/data"), _folder("/data/a.jsonl", "/data")
     ('/data/web', '/data')
@@ -196,10 +199,10 @@ def _paths(
     seen: Iterable[SeenFile],
     named: Mapping[str, str | None],
 ) -> Iterator[str]:
-    """Yield a glob for each suffix of which a source has all files of a folder, else the files.
+    """Yield a glob for each suffix if the source has all such files of a folder, else the files.
 
-    Files that hold no documents belong to any source. `named` has the path that the user named for
-    each file, None of one in a folder: the paths match no file that was not named.
+    Files without documents match any source. `named` has the path by which the user named each
+    file, None for a file in a named folder: the paths match only named files.
     """
     mine, others = defaultdict(list), defaultdict(list)
     chosen = {item.file.path for item in members}
@@ -226,7 +229,7 @@ def _paths(
 
 
 def _name(folder: str, shape: Shape, taken: set[str]) -> str:
-    """Return a name for a source that no other has."""
+    """Return a name for a source that no other source has."""
     base = re.sub(r"[^A-Za-z0-9_.-]+", "-", folder.rpartition("/")[2]).strip("-.")[:80] or "corpus"
     kind = "" if shape.kind == "text" else f"-{shape.kind}"
     names = [base, f"{base}{kind or '-text'}", f"{base}{kind}-{shape.format}"]
@@ -250,7 +253,7 @@ def _found_line(source: _Source) -> str:
 
 
 def _recipe_text(sources: Sequence[_Source], *, output: str, vocab_size: int) -> str:
-    """Return the recipe; nothing in it changes as files of the same kind are added."""
+    """Return the recipe, which stays valid when files of the same kind are added."""
     has_text = any(source.shape.kind == "text" for source in sources)
     has_images = any(source.shape.kind == "vision" for source in sources)
     lines = [
@@ -289,7 +292,7 @@ def _source_lines(source: _Source, *, is_counted: bool) -> Iterator[str]:
 
 
 def _toml(value: object) -> str:
-    r"""Return a value as TOML; a variable that is spelled in a text stays text.
+    r"""Return a value as TOML; the syntax of a variable in a text is escaped.
 
     >>> print(_toml('a${B} "\x7f'), _toml(["c"]), _toml(True))
     "a$${B} \"\u007f" ["c"] true

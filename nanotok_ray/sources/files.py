@@ -1,11 +1,11 @@
-"""Files of a source and pieces of them, as values. No file is opened."""
+"""Files of a source and parts of them, as values. No file is opened."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RowGroup:
-    """What the footer of a parquet file says of one row group."""
+    """The description of a row group in the footer of a parquet file."""
 
     rows: int
     num_bytes: int
@@ -16,52 +16,54 @@ class RowGroup:
 class Piece:
     """A range of one file.
 
-    Parquet: row groups `start` to `stop`. Uncompressed lines: the lines whose first byte lies from
-    byte `start` up to `stop`. Everything else: the whole file, 0 to its size.
+    Parquet: row groups `start` to `stop`. Uncompressed lines: the lines whose first byte is in the
+    range from `start` to `stop`. All other files: the whole file, from 0 to its size.
     """
 
     url: str
-    """Where the file is: absolute path or URL."""
+    """Absolute path or URL of the file."""
     path: str
-    """Its name: path relative to its source."""
+    """Path of the file relative to its source."""
     format: str
     compression: str | None
     start: int
     stop: int
     size: int | None = None
-    """Of the file, as are those below: what it must still be when it is read. None: not known."""
+    """Size of the file; like the fields below, it must be unchanged when the file is read. None:
+    unknown.
+    """
     etag: str | None = None
     mtime_ns: int | None = None
     footer_sha256: str | None = None
     dialect: str | None = None
-    """Of a chat or vision file: how its documents say who speaks."""
+    """For chats and vision files: the dialect of the documents."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceFile:
-    """One input file, and all that identifies its content without reading its documents."""
+    """An input file with the attributes that identify its content without reading documents."""
 
     path: str
-    """Relative to the root of its source, with `/`."""
+    """Path relative to the root of its source, with `/`."""
     url: str
     """Absolute path or URL."""
     size: int
-    """In bytes, as stored."""
+    """Stored size in bytes."""
     etag: str | None = None
     mtime_ns: int | None = None
     footer_sha256: str | None = None
-    """Hex sha256 of a parquet file's footer."""
+    """The sha256 (hex) of the footer of a parquet file."""
     format: str
     """`parquet`, `jsonl`, `lines` or `document`."""
     compression: str | None = None
-    """`gzip`, `zstd` or None; inside parquet it is the file's own business."""
+    """`gzip`, `zstd` or None; parquet files are compressed internally."""
     layout: tuple[RowGroup, ...] = ()
     """The row groups of a parquet file."""
     dialect: str | None = None
     """As `Piece.dialect`."""
 
     def piece(self, start: int, stop: int) -> Piece:
-        """Return a range of this file; see `Piece` for what the numbers mean."""
+        """Return a range of this file; see `Piece` for the meaning of the numbers."""
         return Piece(
             url=self.url,
             path=self.path,
@@ -79,12 +81,14 @@ class SourceFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResolvedSource:
-    """The files of a source in order: bytewise by relative path."""
+    """The files of a source in the bytewise order of their relative paths."""
 
     root: str
-    """The folder that relative paths start from: absolute path or URL."""
+    """The folder of relative paths: an absolute path or a URL."""
     files: tuple[SourceFile, ...]
     notes: tuple[str, ...] = ()
-    """What a person should know of them, e.g. that one is not compressed as its name says."""
+    """Notes for a person, for example that a file is not compressed as its name suggests."""
     num_unreadable: int = 0
-    """Files that are not compressed as their names say: each will be a tail in quarantine."""
+    """Number of files that are not compressed as their names suggest; each is quarantined as a
+    tail.
+    """

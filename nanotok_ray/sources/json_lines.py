@@ -1,4 +1,4 @@
-"""One line of JSON: its text, its conversation, or why it has none."""
+"""One line of JSON: its text or its conversation, or the reason why it has none."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from nanotok_ray.documents import to_utf8
 from nanotok_ray.sources.stored import invalid_at
 
 LONG_LINE_BYTES = 16 << 20
-"""Lines above this are read in this way."""
+"""Longer lines are parsed with less memory."""
 
 _MAX_LONG_STRINGS = 64
 _ESCAPE = rb"\\(?:u[0-9a-fA-F]{4}|.)"  # begins with a byte that is found fast
@@ -27,21 +27,21 @@ _BACKSLASH = ord("\\")
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """A line in which each long string is replaced by one of its own length of `x`."""
+    """A line in which each long string is replaced by a string of a unique length of `x`."""
 
     text: str
     strings: tuple[tuple[int, int], ...]
-    """Where the bytes between the quotes of each long string begin and end in the line."""
+    """Begin and end of the content of each long string in the line."""
     shortest: int
-    """Long string n is `shortest + n` characters in `text`; no other string has so many."""
+    """Long string n is replaced by `shortest + n` characters; no other string has that length."""
 
     def bounds_of(self, value: str) -> tuple[int, int] | None:
-        """Return where a long string is in the line, None if the value is no long string."""
+        """Return the position of a long string in the line, or None for another value."""
         return self.strings[len(value) - self.shortest] if len(value) >= self.shortest else None
 
 
 def skeleton_of(line: bytes | bytearray, *, shortest: int | None = None) -> Skeleton:
-    """Take the long strings out of a line that is UTF-8.
+    """Return the skeleton of a line of valid UTF-8.
 
     >>> skeleton_of(b'{"text": "hello"}', shortest=5).text
     '{"text": "xxxxx"}'
@@ -64,7 +64,7 @@ def decode_string(line: bytes | bytearray, start: int, end: int) -> bytearray:
     r"""Return the UTF-8 of the bytes between the quotes of a JSON string, as `to_utf8` does.
 
     Raises:
-        json.JSONDecodeError: it holds an escape that is none, or a control character.
+        json.JSONDecodeError: The string contains an invalid escape or a control character.
 
     >>> decode_string(rb'"a\u00e9"', 1, 8).decode()
     'aé'
@@ -97,7 +97,7 @@ def _decode_escapes(run: "re.Match[bytes]") -> str:
 
 
 def _closing_quote(line: bytes | bytearray, start: int) -> int:
-    """Return the place of the quote that ends a string, the length of the line if there is none."""
+    """Return the position of the quote that ends a string, or the length of the line."""
     end = line.find(b'"', start)
     while end >= 0:
         backslashes = end
@@ -110,7 +110,7 @@ def _closing_quote(line: bytes | bytearray, start: int) -> int:
 
 
 Raw = bytes | bytearray
-"""A line or document; one that was put together from many blocks is not copied once more."""
+"""A line or a document; a bytearray was joined from several blocks, and is not copied again."""
 
 _NAMES = {
     dict: "an object",
@@ -122,26 +122,26 @@ _NAMES = {
 
 
 class Integer(str):
-    """An integer as it is written, of any length; no string."""
+    """The digits of an integer of any length; distinct from a string."""
 
     __slots__ = ()
 
 
 _NAMES[Integer] = "a number"
 _ID_DECODER = json.JSONDecoder(parse_int=Integer)
-# Numbers are never looked at; as floats they parse whatever their length, as ints they do not.
+# Numbers are never used; parsed as floats, they may have any length, unlike as ints.
 _DECODER = json.JSONDecoder(parse_int=float)
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Why bytes are not a document: the kind, and after a colon what is particular to them."""
+    """The reason why bytes are not a document: a kind and, after a colon, the details."""
 
     reason: str
 
 
 def too_large(size: str, *, limit: int) -> str:
-    """Return the reason of a document above the limit.
+    """Return the reason for a document above the limit.
 
     >>> too_large("12 bytes", limit=10)
     'too large: 12 bytes, limits.max_document_bytes = 10'
@@ -150,12 +150,12 @@ def too_large(size: str, *, limit: int) -> str:
 
 
 def invalid_utf8(position: int) -> str:
-    """Return the reason of a document whose byte `place` is not UTF-8."""
+    """Return the reason for a document whose byte at `position` is not UTF-8."""
     return f"invalid UTF-8: at byte {position}"
 
 
 def check_text(line: Raw) -> Raw | Rejected:
-    r"""Return bytes that are UTF-8 unchanged.
+    r"""Return bytes of valid UTF-8 unchanged, or the reason for others.
 
     >>> check_text(b"ab\xff")
     Rejected(reason='invalid UTF-8: at byte 2')
@@ -165,7 +165,7 @@ def check_text(line: Raw) -> Raw | Rejected:
 
 
 def text_of(line: Raw, *, field: str) -> Raw | Rejected:
-    """Return the UTF-8 of one field of a JSON object.
+    """Return one field of a JSON object as UTF-8, or the reason why there is none.
 
     >>> text_of(b'{"text": "hello"}', field="text")
     b'hello'
@@ -176,7 +176,7 @@ def text_of(line: Raw, *, field: str) -> Raw | Rejected:
 
 
 def text_and_id(line: Raw, *, field: str, id_field: str | None) -> tuple[Raw | Rejected, bytes]:
-    """Return the UTF-8 of a string field, and that of the id, empty if there is none.
+    """Return a string field and the id as UTF-8; the id is empty if it is missing.
 
     >>> text_and_id(b'{"text": "hello", "id": 7}', field="text", id_field="id")
     (b'hello', b'7')
@@ -194,9 +194,9 @@ def text_and_id(line: Raw, *, field: str, id_field: str | None) -> tuple[Raw | R
 def text_and_id_of_long(
     line: Raw, *, field: str, id_field: str | None = None, shortest: int | None = None
 ) -> tuple[Raw | Rejected, bytes]:
-    """Return the same as `text_and_id`, slower, in memory for the line and its text alone.
+    """Return the same as `text_and_id`, more slowly, with memory only for the line and its text.
 
-    Strings of `shortest` bytes are long; None: chosen so that there are few of them.
+    Strings of at least `shortest` bytes are long; None: a length that few strings have.
     """
     if isinstance(checked := check_text(line), Rejected):
         return checked, b""
@@ -211,7 +211,7 @@ def text_and_id_of_long(
         if isinstance(string, str)
     }
     found: dict[tuple[int, int], bytearray] = {}
-    for bounds in skeleton.strings:  # all of them: one that is no JSON makes the line bad
+    for bounds in skeleton.strings:  # all: an invalid one makes the line invalid
         try:
             decoded = decode_string(line, *bounds)
         except json.JSONDecodeError as error:
@@ -227,7 +227,7 @@ def text_and_id_of_long(
 
 
 def _field_of(value: object, field: str) -> str | Rejected:
-    """Return a string field of a JSON value, or why there is none."""
+    """Return a string field of a JSON value, or the reason why there is none."""
     if type(value) is dict and type(text := value.get(field)) is str:
         return text  # nearly always
     if not isinstance(value, dict):
@@ -248,9 +248,9 @@ def _id_of(value: object, field: str | None) -> str:
 
 
 def conversation_and_id(line: Raw, *, id_field: str | None) -> tuple[Raw | Rejected, bytes]:
-    """Return back a line that is a JSON object or array, and the id of an object.
+    """Return a line that is a JSON object or array unchanged, and the id of an object.
 
-    What a conversation must hold is the chat's business.
+    The chat package checks the content of conversations.
     """
     value = _parse(line, with_id=id_field is not None)
     if isinstance(value, Rejected):
@@ -271,11 +271,11 @@ def _parse(line: Raw, *, with_id: bool) -> Any:  # noqa: ANN401 - whatever JSON 
 def _parse_text(text: str, *, with_id: bool, with_position: bool = True) -> Any:  # noqa: ANN401
     decoder = _ID_DECODER if with_id else _DECODER
     try:
-        value, end = decoder.raw_decode(text)  # what `decode` does, if there is no space around it
+        value, end = decoder.raw_decode(text)  # like `decode` without surrounding space
         if end == len(text):
             return value
     except json.JSONDecodeError:
-        pass  # `decode` raises what is wrong, if not that space
+        pass  # `decode` raises the error, unless it was caused by that space
     except RecursionError:
         return Rejected("invalid JSON: nested too deeply")
     try:
@@ -292,16 +292,17 @@ def _name(value: object) -> str:
 
 
 Shape = Literal["array", "spread"]
-"""`array`: the file is one JSON array of documents. `spread`: its first value takes several lines,
-as pretty-printed JSON does."""
+"""`array`: the file is one JSON array of documents. `spread`: its first value is on several lines,
+like pretty-printed JSON.
+"""
 
 BOM: Final = b"\xef\xbb\xbf"
 _LITERAL_CHARS = 10
-"""Where the text ends inside a literal or an escape, the error is a few characters before it."""
+"""If the text ends within a literal or an escape, the error is a few characters before the end."""
 
 
 def shape_of(start: bytes, *, is_whole: bool) -> Shape | None:
-    r"""Return how the first value of a file lies in its lines; None if nothing is odd about it.
+    r"""Return the shape of a file whose first value is not on one line, otherwise None.
 
     >>> shape_of(b'[{"text": "a"},\n {"text": "b"}]\n', is_whole=True)
     'array'
@@ -325,7 +326,7 @@ def shape_of(start: bytes, *, is_whole: bool) -> Shape | None:
 
 
 def _end_of_first(text: str, *, is_whole: bool) -> int | None:
-    """Return where the first value ends, at least the end of a text that is cut; None: no JSON."""
+    """Return the end of the first value, at least the length of a cut text; None: not JSON."""
     try:
         return _DECODER.raw_decode(text)[1]
     except json.JSONDecodeError as error:
@@ -335,7 +336,7 @@ def _end_of_first(text: str, *, is_whole: bool) -> int | None:
 
 
 def _holds_documents(text: str) -> bool:
-    """Return whether a text is an array whose first element is no message of a conversation."""
+    """Return whether a text is an array whose first element is not a message of a conversation."""
     inside = text[1:].lstrip()
     if text[0] != "[" or inside[:1] == "]":
         return False

@@ -1,4 +1,4 @@
-"""Documents of line files: JSON lines and plain lines, in blocks of whole lines."""
+"""Documents of line files, JSON lines and plain lines, in blocks of whole lines."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -33,23 +33,23 @@ from nanotok_ray.storage import version_of
 BLOCK_BYTES = 1 << 18
 _LINE_BREAK = b"\r\n"
 _AROUND_BYTES = 5
-"""What a line may have besides its document: a byte order mark and a line break."""
+"""Bytes of a line besides its document: a byte order mark and a line break."""
 
 
 @dataclass(frozen=True, slots=True)
 class LongLine:
-    """A line above the limit, of which nothing was kept."""
+    """A line above the limit, whose content is not kept."""
 
     num_bytes: int
-    """Without the line break."""
+    """Size without the line break."""
 
 
 class LineBlocks:
-    r"""Iterate once: (position of the first line, whole lines) of a stream.
+    r"""An iterator over (position of the first line, whole lines) of a stream.
 
-    A line that no block held to its end comes alone, as a bytearray; one that is more than
-    `max_line_bytes` is a `LongLine`. Only the last line may lack its line break, and if the stream
-    is broken it is left out.
+    A line that crosses blocks is returned alone, as a bytearray; a line of more than
+    `max_line_bytes` as a `LongLine`. Only the last line can lack a line break; if the stream is
+    broken, that line is skipped.
 
     >>> parts = iter([b"a\nb", b"b\nlong", b" line\nc", b""])
     >>> list(LineBlocks(lambda size: next(parts), start=0, max_line_bytes=2))
@@ -68,9 +68,9 @@ class LineBlocks:
         self._max_bytes = max_line_bytes + _AROUND_BYTES
         self._is_broken = is_broken
         self.position = start
-        """Where the next line begins; at the end of a broken stream, the line that was lost."""
+        """Position of the next line; at the end of a broken stream, of the incomplete line."""
         self._open: bytearray = bytearray()
-        self._dropped = 0  # bytes of the open line, if it is above the limit
+        self._dropped = 0  # bytes of the current line, if it is above the limit
         self._last = b""
 
     def __iter__(self) -> Iterator[tuple[int, bytes | bytearray | LongLine]]:
@@ -99,7 +99,7 @@ class LineBlocks:
         self._last = (self._last + data[-2:])[-2:]
 
     def _close(self) -> tuple[int, bytearray | LongLine]:
-        """Return the open line, and keep no hold of it."""
+        """Return the current line and release it."""
         line, self._open = self._open, bytearray()
         size, self._dropped = self._dropped, 0
         last, self._last = self._last, b""
@@ -122,15 +122,15 @@ class PlainLines:
 
     documents: Documents
     positions: NDArray[np.int64]
-    """Where each begins in the block."""
+    """Position of each line in the block."""
     blank: int
-    """How many others there are."""
+    """Number of blank lines."""
 
 
 def split_plain(block: bytes, *, max_line_bytes: int, is_json: bool = False) -> PlainLines | None:
     r"""Return the lines of a block that ends with a line break.
 
-    Blank is what is empty; of JSON also what holds nothing but white space. None: a line has more
+    A blank line is empty; in JSON it can also contain white space. Return None if a line has more
     than `max_line_bytes` bytes or is not UTF-8.
 
     >>> lines = split_plain(b"one\r\n\n2\n", max_line_bytes=3)
@@ -165,7 +165,7 @@ def split_plain(block: bytes, *, max_line_bytes: int, is_json: bool = False) -> 
 def _white(
     block: bytes, data: NDArray[np.uint8], starts: NDArray[np.int64], filled: NDArray[np.bool_]
 ) -> list[int]:
-    """Return the numbers of filled lines of white space alone; few begin with it."""
+    """Return the indexes of non-empty lines of only white space; few lines begin with it."""
     may_be = np.flatnonzero(filled & (data[starts] <= _SPACE))
     return [number for number in may_be.tolist() if _is_white(block, int(starts[number]))]
 
@@ -177,7 +177,7 @@ def _is_white(block: bytes, start: int) -> bool:
 _BOM = b"\xef\xbb\xbf"
 
 _Parser = Callable[[Raw], tuple[Raw | Rejected, bytes]]
-"""Called with a line; returns its document and its id, which may be empty."""
+"""Called with a line; returns its document and its id, which can be empty."""
 Blocks = Iterator[tuple[int, Raw | LongLine]]
 """Position of the first line, and whole lines."""
 _Lines = Iterator[tuple[int, Raw | LongLine | PlainLines]]
@@ -193,10 +193,10 @@ def read_lines(
     account: ReadAccount,
     max_document_bytes: int,
 ) -> Iterator[Batch]:
-    """Yield the documents of a piece of a line file; a line above the limit is none.
+    """Yield the documents of a piece of a line file; a line above the limit is quarantined.
 
     Raises:
-        SourceError: the file is not as it was when the plan was made.
+        SourceError: The file has changed since the plan was made.
     """
     builder = BatchBuilder(batch_documents=batch_documents, with_document_ids=id_column is not None)
     read = _read_range if piece.compression is None else _read_stream
@@ -221,7 +221,7 @@ def lines_to_batches(
     id_column: str | None,
     max_document_bytes: int,
 ) -> Iterator[Batch]:
-    """Yield the documents of blocks of lines; `blocks` may add a tail to `builder`."""
+    """Yield the documents of blocks of lines; `blocks` can add a tail to `builder`."""
     is_whole = not is_json or (kind != "text" and id_column is None)
     parse = _whole_line if is_whole else _parser(kind=kind, column=column, id_column=id_column)
     is_blank = _is_blank_json if is_json else _is_empty
@@ -257,7 +257,7 @@ def _add(
     parse: _Parser,
     max_document_bytes: int,
 ) -> None:
-    """Add the document of a line, or set the line aside."""
+    """Add the document of a line, or quarantine the line."""
     if isinstance(line, LongLine) or len(line) > max_document_bytes:
         size = line.num_bytes if isinstance(line, LongLine) else len(line)
         reason = too_large(f"{size} bytes", limit=max_document_bytes)
@@ -271,7 +271,7 @@ def _add(
 
 
 def _whole_line(line: Raw) -> tuple[Raw | Rejected, bytes]:
-    """Take a line as it is: a text, or JSON that whoever uses it parses."""
+    """Return a line unchanged: a text, or JSON that the caller parses."""
     return check_text(line), b""
 
 
@@ -290,7 +290,7 @@ def _is_empty(line: Raw | LongLine) -> bool:
 
 
 def _lines(blocks: Blocks, *, plain: int | None, is_json: bool) -> _Lines:
-    """Yield position and content of each line; of plain ones, up to so many bytes, many at once."""
+    """Yield position and content of each line; plain lines, up to `plain` bytes, in blocks."""
     for start, block in blocks:
         if isinstance(block, LongLine | bytearray):
             only, block = [_content(block, position=start)], b""  # noqa: PLW2901 - not held here
@@ -303,16 +303,16 @@ def _lines(blocks: Blocks, *, plain: int | None, is_json: bool) -> _Lines:
                 continue
         position = start
         for line in block.split(b"\n"):
-            if position - start < len(block):  # there is nothing behind the last line break
+            if position - start < len(block):  # nothing follows the last line break
                 yield position, _content(line, position=position)
             position += len(line) + 1
 
 
 def _content(line: Raw | LongLine, *, position: int) -> Raw | LongLine:
-    """Take off the line break, one carriage return, and the byte order mark of the file."""
+    """Remove the line break, one carriage return, and the byte order mark of the file."""
     if isinstance(line, LongLine):
         return line
-    if isinstance(line, bytearray):  # of which the methods below would make copies
+    if isinstance(line, bytearray):  # the methods below would copy it
         del line[len(line) - line.endswith(b"\n") :]
         del line[len(line) - line.endswith(b"\r") :]
         del line[: len(_BOM) * (position == 0 and line.startswith(_BOM))]
@@ -322,7 +322,7 @@ def _content(line: Raw | LongLine, *, position: int) -> Raw | LongLine:
 
 
 def _read_range(piece: Piece, _: BatchBuilder, account: ReadAccount, max_line_bytes: int) -> Blocks:
-    """Yield position and bytes of the blocks of lines of a byte range."""
+    """Yield position and bytes of blocks of lines of a byte range."""
     with open_piece(piece) as file:
         piece_bytes = _PieceBytes(file, piece, account=account)
         yield from LineBlocks(
@@ -332,7 +332,7 @@ def _read_range(piece: Piece, _: BatchBuilder, account: ReadAccount, max_line_by
 
 
 class _PieceBytes:
-    """The bytes of the lines that begin in a piece, as a stream."""
+    """A stream of the bytes of the lines that begin in a piece."""
 
     def __init__(self, file: BinaryIO, piece: Piece, *, account: ReadAccount) -> None:
         self._file = file
@@ -342,7 +342,7 @@ class _PieceBytes:
         self.position = _first_line(file, piece.start)
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes, none at the end."""
+        """Return the next bytes, or nothing at the end."""
         left = self._piece.stop - self.position
         if left > 0:
             data = self._file.read(min(size, left))
@@ -362,8 +362,8 @@ class _PieceBytes:
 def _first_line(file: BinaryIO, start: int) -> int:
     """Go to the first line that begins at or after `start`, and return its position.
 
-    A line begins where the byte before is a line break, so the search begins one byte earlier. The
-    line it skips may be long, hence in blocks.
+    A line begins after a line break, so the search begins one byte earlier. The skipped line can
+    be long and is therefore read in blocks.
     """
     if start == 0:
         file.seek(0)
@@ -379,7 +379,7 @@ def _first_line(file: BinaryIO, start: int) -> int:
 def _read_stream(
     piece: Piece, builder: BatchBuilder, account: ReadAccount, max_line_bytes: int
 ) -> Blocks:
-    """Yield position and bytes of the blocks of a compressed file, as far as it decodes."""
+    """Yield position and bytes of the blocks of a compressed file, up to any damage."""
     assert piece.compression is not None
     with (
         StoredFile(piece, account=account) as stored,

@@ -1,4 +1,4 @@
-"""Whether a file can be read and how, from its first bytes and its first document."""
+"""Checks whether and how a file can be read, from its first bytes and its first document."""
 
 import json
 from collections.abc import Mapping
@@ -18,25 +18,25 @@ from nanotok_ray.sources.stored import FIRST_BYTES, is_compressed, is_damage
 from nanotok_ray.storage import read_start, unreadable
 
 _STEP_BYTES = 1 << 14
-_DECODER = json.JSONDecoder(parse_int=float)  # as floats, numbers parse whatever their length
+_DECODER = json.JSONDecoder(parse_int=float)  # parsed as floats, numbers may have any length
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FirstDocument:
-    """What was found: a parsed line, or that there is none."""
+    """The first line that is JSON, or the reason why there is none."""
 
     value: Any = None
     is_there: bool = False
     is_blank: bool = False
-    """Whether there is nothing but blank lines."""
+    """Whether the file contains only blank lines."""
     shape: Shape | None = None
-    """What is odd about how the values of the file lie in its lines."""
+    """The shape of a file whose values are not one per line."""
 
 
 def first_document(
     stored: bytes, *, compression: str | None, max_bytes: int, is_whole: bool
 ) -> FirstDocument:
-    r"""Return the first line that is JSON, of the first `max_bytes` decoded bytes.
+    r"""Return the first line that is JSON among the first `max_bytes` decoded bytes.
 
     >>> first_document(b'\n{"a": 1}\n{"b', compression=None, max_bytes=99, is_whole=False).value
     {'a': 1.0}
@@ -56,9 +56,9 @@ def first_document(
 
 
 def decoded_start(stored: bytes, compression: str | None, *, max_bytes: int) -> tuple[bytes, bool]:
-    """Return up to `max_bytes` decoded bytes of stored ones, and whether that is all they hold.
+    """Return up to `max_bytes` decoded bytes, and whether these are all.
 
-    A compressed start is decoded in steps: a step that fails yields nothing.
+    A compressed start is decoded in steps; a step that fails yields nothing.
     """
     if compression is None:
         return stored[:max_bytes], len(stored) < max_bytes
@@ -75,9 +75,9 @@ def decoded_start(stored: bytes, compression: str | None, *, max_bytes: int) -> 
 
 
 FALLBACK_DIALECT: Final = "messages"
-"""Of a file whose first document cannot be seen."""
+"""The dialect of a file whose first document cannot be read."""
 
-_LOOK_BYTES = (1 << 16, 1 << 20)  # nearly always the first is enough
+_LOOK_BYTES = (1 << 16, 1 << 20)  # nearly always the first size is enough
 _SHAPES: Final[Mapping[Shape, str]] = {
     "array": "one JSON array",
     "spread": "JSON spread over several lines (pretty-printed)",
@@ -88,21 +88,21 @@ _MAX_CHARS = 40
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Look:
-    """One file after a look into it: what the file says of itself, or why it cannot be used."""
+    """The result of opening a file: its attributes, or the reason why it cannot be used."""
 
     file: SourceFile
     problem: str | None = None
     oddity: str | None = None
-    """What it is not, though its name says so."""
+    """The property that contradicts its name."""
     is_guessed: bool = False
-    """Whether its dialect is `FALLBACK_DIALECT` for want of a document."""
+    """Whether the dialect is `FALLBACK_DIALECT` because no document was found."""
 
 
 def look(file: SourceFile, *, source: SourceRecipe) -> Look:
-    """Open a file and see what is needed to plan with it.
+    """Open a file and read what planning needs.
 
     Raises:
-        TransientIOError: a remote store failed in a way that may pass.
+        TransientIOError: A remote store failed in a way that a retry can solve.
     """
     try:
         if file.format == "parquet":
@@ -138,7 +138,7 @@ def _footer(file: SourceFile, *, source: SourceRecipe) -> Look:
 
 
 def _with_dialect(file: SourceFile, *, source: SourceRecipe) -> SourceFile:
-    """Return a file the dialect of the recipe, or that of files without documents."""
+    """Return a file with the dialect of the recipe, or that of files without documents."""
     if source.kind == "text":
         return file
     return replace(file, dialect=source.dialect or FALLBACK_DIALECT)
@@ -148,7 +148,7 @@ def _seen(file: SourceFile, start: bytes, *, source: SourceRecipe) -> Look:
     """Detect the dialect of a file of JSON lines from its first document.
 
     Raises:
-        SourceError: none is known for it.
+        SourceError: No dialect matches the document.
     """
     found = _first_document(file, start)
     if not found.is_there and len(start) < min(file.size, _LOOK_BYTES[1]):

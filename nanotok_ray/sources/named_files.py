@@ -1,6 +1,6 @@
-"""From paths alone, without a recipe, to slices of texts: all of them train.
+"""Slices of texts from paths alone, without a recipe; all of them belong to train.
 
-Every file is opened, and one error names all that cannot be used.
+Every file is opened, and one error names all files that cannot be used.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,40 +19,42 @@ from nanotok_ray.sources.resolve import resolve
 from nanotok_ray.storage import find_files
 
 NAME: Final = "corpus"
-"""What messages call the source that such files are."""
+"""The name of the source of such files in messages."""
 
 _SUFFIXES = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".txt": "lines"}
 _COMPRESSED = (".gz", ".zst", ".zstd")
 _WITH_COLUMNS = ("parquet", "jsonl")
-_SLICE_BYTES = 32 << 20  # a few seconds at most to wait for the last one
-_THREADS = 16  # opening a remote file is waiting
+_SLICE_BYTES = 32 << 20  # small enough that the last slice takes a few seconds at most
+_THREADS = 16  # opening a remote file waits for the network
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NamedFiles:
-    """What some paths stand for."""
+    """The files of a list of paths."""
 
     files: tuple[SourceFile, ...]
-    """Each once, sorted by path within its format; `path` is the whole path or URL."""
+    """The files without duplicates, sorted by path for each format; `path` is the whole path or
+    URL.
+    """
     slices: tuple[Slice, ...]
     notes: tuple[str, ...]
-    """What a person should know, e.g. that a file is not compressed as its name says."""
+    """Notes for a person, for example that a file is not compressed as its name suggests."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadingRules:
-    """How files are to be read."""
+    """The rules by which files are read."""
 
     kind: str = "text"
-    """As that of a source: text, chat, or vision."""
+    """The kind of a source: text, chat, or vision."""
     format: str | None = None
-    """One of `FORMATS` for all of them; None: by suffix, compressed or not."""
+    """One of `FORMATS` for all files; None: by suffix, compressed or not."""
     document_per_file: bool = False
-    """Whether a text file is one document, and not one a line."""
+    """Whether a text file is one document instead of one document per line."""
     column: str | None = None
-    """Parquet column or JSON field of the text; None: text."""
+    """Parquet column or JSON field of the text; None: `text`."""
     id_column: str | None = None
-    """Parquet column or JSON field that is carried along; None: nothing is."""
+    """Parquet column or JSON field that is read as the id of a document; None: no ids."""
 
     def __post_init__(self) -> None:
         if self.document_per_file and self.format not in {None, "document"}:
@@ -62,7 +64,7 @@ class ReadingRules:
             )
 
     def format_of(self, path: str) -> str | None:
-        """Return the format of a file; None: its name has no known suffix.
+        """Return the format of a file, or None if its suffix is unknown.
 
         >>> ReadingRules().format_of("a/b.jsonl.zst"), ReadingRules().format_of("a.md")
         ('jsonl', None)
@@ -75,7 +77,7 @@ class ReadingRules:
         return "document" if self.document_per_file and found in {None, "lines"} else found
 
     def column_of(self, format_name: str) -> str:
-        """Return the column of the text in files of a format; "" where there is none.
+        """Return the column of the text in files of a format, or "" if the format has no columns.
 
         >>> ReadingRules().column_of("parquet"), ReadingRules(column="body").column_of("lines")
         ('text', '')
@@ -88,7 +90,7 @@ class ReadingRules:
 
 
 def suffix_format(path: str) -> str | None:
-    """Return the format of the suffix of a name.
+    """Return the format of the suffix of a name, or None if it is unknown.
 
     >>> suffix_format("a/b.txt.gz"), suffix_format("recipe.toml")
     ('lines', None)
@@ -101,20 +103,20 @@ def suffix_format(path: str) -> str | None:
 def find_named(
     paths: Iterable[str], rules: ReadingRules, *, written: Mapping[str, str] = MappingProxyType({})
 ) -> NamedFiles:
-    """Find files, open each, and cut them into slices; one that is named twice is read once.
+    """Find files, open each, and divide them into slices; duplicates are read once.
 
-    Of a folder all files below it are taken whose suffixes have a format, which must be the same
-    one, or, where the rules say lines or documents, all files.
+    Of a folder, all files with a known suffix are used, which must have the same format; if the
+    rules name lines or documents, all files are used.
 
     Args:
-        paths: Files, folders, globs and URLs.
-        rules: How they are read.
-        written: Folders that must not be reached, as in `find_files`.
+        paths: files, folders, globs and URLs.
+        rules: the rules by which the files are read.
+        written: folders that must not be included, as in `find_files`.
 
     Raises:
-        SourceError: Paths match nothing or reach a folder of `written`, or files cannot be read,
-            have not the column, or have no known format: names all of them.
-        TransientIOError: A remote store failed in a way that may pass.
+        SourceError: Paths match nothing or include a folder of `written`, or files cannot be read,
+            lack the column, or have no known format; the message names all of them.
+        TransientIOError: A remote store failed in a way that a retry can solve.
     """
     formats, problems = _formats(paths, rules, written)
     has_columns = rules.kind != "text" or not {*_WITH_COLUMNS}.isdisjoint(formats.values())
@@ -139,7 +141,7 @@ def find_named(
 def _formats(
     paths: Iterable[str], rules: ReadingRules, written: Mapping[str, str]
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the format of each file, and what is wrong with paths."""
+    """Return the format of each file, and the problems of paths."""
     formats: dict[str, str] = {}
     problems: list[str] = []
     for path in dict.fromkeys(paths):
@@ -196,7 +198,7 @@ def _of_folder(path: str, files: Sequence[str], rules: ReadingRules) -> dict[str
 def _look(
     path: str, format_name: str, *, rules: ReadingRules
 ) -> tuple[SourceFile, tuple[str, ...]] | str:
-    """Return a file and notes of it, or why it cannot be used."""
+    """Return a file with notes on it, or the reason why it cannot be used."""
     source = SourceRecipe(
         name=NAME,
         kind=rules.kind,

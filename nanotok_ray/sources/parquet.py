@@ -1,4 +1,4 @@
-"""Documents of parquet files: runs of row groups, and the first rows of a file."""
+"""Documents of parquet files: ranges of row groups, and the first rows of a file."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -35,12 +35,13 @@ def read_row_groups(
     account: ReadAccount,
     max_document_bytes: int,
 ) -> Iterator[Batch]:
-    """Yield the documents of a run of row groups; no batch has rows of two of them.
+    """Yield the documents of a range of row groups; a batch never has rows of two row groups.
 
-    A row group ends at damage, with a `tail`; the next is read. The account is of all chunks.
+    At damage, a row group ends with a `tail`, and the next row group is read. The account includes
+    all chunks.
 
     Raises:
-        SourceError: the file is not as it was when the plan was made.
+        SourceError: The file has changed since the plan was made.
     """
     with closing(ChunkFile(piece.url)) as file:
         check_unchanged(piece, file.version())
@@ -70,13 +71,13 @@ def read_row_groups(
 
 
 _Arrays = tuple[pa.Array, pa.Array | None]
-"""Texts, and their ids if these are read."""
+"""Texts, and their ids if they are read."""
 
 
 def _all_rows(arrays: Iterator[_Arrays], num_rows: int) -> Iterator[_Arrays | Rejected]:
-    """Yield arrays until they have all rows of a row group, or, as the last, why they have not.
+    """Yield arrays up to the number of rows of a row group, or finally the reason for missing rows.
 
-    Arrow skips a page whose header makes no sense to it, and ends early without an error.
+    Arrow skips a page with an invalid header, and then ends early without an error.
     """
     left = num_rows
     while left:
@@ -96,7 +97,7 @@ def _all_rows(arrays: Iterator[_Arrays], num_rows: int) -> Iterator[_Arrays | Re
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupRows:
-    """One row group, from arrays to batches."""
+    """Conversion of one row group from arrays to batches."""
 
     group: int
     selection: Selection
@@ -111,9 +112,9 @@ class GroupRows:
     def load(
         self, file: ChunkFile, *, account: ReadAccount, max_rows: int
     ) -> tuple[int, str | None]:
-        """Read the stored bytes of the chunks, ids first; what fits is held until it is decoded.
+        """Read the stored bytes of the chunks, ids first, and keep those that fit the cache.
 
-        Return how many rows a batch may have, and why the chunks must not be decoded.
+        Return the number of rows of a batch, and the reason why the chunks must not be decoded.
         """
         row_group = self.metadata.row_group(self.group)
         rows, problem = self._batch_rows(max_rows=max_rows), None
@@ -135,7 +136,7 @@ class GroupRows:
         return found
 
     def _batch_rows(self, *, max_rows: int) -> int:
-        """Return how many rows of average length a batch may hold."""
+        """Return the number of rows of average length in a batch."""
         row_group = self.metadata.row_group(self.group)
         total = sum(
             row_group.column(number).total_uncompressed_size for number in self.selection.chunks
@@ -144,7 +145,7 @@ class GroupRows:
         return max(1, min(max_rows, int(MAX_BATCH_BYTES / max(1.0, average))))
 
     def batches(self, arrays: Iterator[_Arrays | Rejected], *, first_row: int) -> Iterator[Batch]:
-        """Yield the rows of a row group, and a tail for those that cannot be read."""
+        """Yield the rows of a row group, and a tail for rows that cannot be read."""
         row, end = first_row, first_row + self.num_rows
         for found in arrays:
             if isinstance(found, Rejected):
@@ -154,7 +155,7 @@ class GroupRows:
                 row += len(found[0])
 
     def arrays(self, parquet: pq.ParquetFile, *, batch_rows: int) -> Iterator[_Arrays]:
-        """Yield the documents of the row group as plain string arrays, and their ids."""
+        """Yield the documents of the row group as string arrays, and their ids."""
         id_column = self.selection.id_column
         ids = () if id_column is None else (id_column,)
         batches = parquet.iter_batches(
@@ -184,7 +185,7 @@ class GroupRows:
         )
 
     def _has_too_large(self, array: pa.Array) -> bool:
-        if array.nbytes <= self.max_document_bytes:  # all of them together
+        if array.nbytes <= self.max_document_bytes:  # all documents together
             return False
         longest = pc.max(pc.binary_length(array)).as_py()
         return longest is not None and int(longest) > self.max_document_bytes
@@ -192,7 +193,7 @@ class GroupRows:
     def _sort_out(
         self, array: pa.Array, ids: pa.Array | None, *, first_row: int
     ) -> tuple[NDArray[np.int64], list[BadDocument]]:
-        """Return the positions of good texts, and the bad ones; slow, for batches with bad ones."""
+        """Return the positions of valid texts, and the bad texts; slow, only for bad batches."""
         good: list[int] = []
         bad: list[BadDocument] = []
         for index, value in enumerate(array.cast(pa.large_binary())):
@@ -215,7 +216,7 @@ class GroupRows:
         return np.array(good, dtype=np.int64), bad
 
     def _checked(self, value: pa.Scalar) -> tuple[str, int | None, int] | None:
-        """Return reason, hash64 and bytes of a bad text, None of a good one."""
+        """Return reason, hash64 and size of a bad text, or None for a valid one."""
         if not value.is_valid:
             return f"field is null: {self.selection.columns[0]!r}", None, 0
         raw = value.as_buffer()
@@ -244,9 +245,9 @@ class GroupRows:
 
 
 _START_BYTES = 1 << 18
-"""As much of each column chunk is looked at before its first rows are decoded."""
+"""Bytes of each column chunk that are checked before its first rows are decoded."""
 _MAX_PAGE_BYTES = 64 << 20
-"""Larger pages are not decoded for a look at the first rows."""
+"""Larger pages are not decoded for the first rows."""
 
 
 def first_rows(
@@ -259,7 +260,7 @@ def first_rows(
 ) -> Batch | None:
     """Return the first `max_rows` rows of a row group.
 
-    None: there is none, or its first pages are damaged or too large to be looked at.
+    Return None if there are no rows, or if the first pages are damaged or too large.
     """
     with closing(ChunkFile(url, block_bytes=_START_BYTES)) as file:
         parquet = open_parquet(file, url=url)
@@ -282,7 +283,7 @@ def first_rows(
 
 
 def _starts_well(rows: GroupRows, file: ChunkFile) -> bool:
-    """Return whether the first pages of the chunks can be decoded, and are small."""
+    """Return whether the first pages of the chunks can be decoded and are small."""
     for number in rows.selection.chunks:
         chunk = rows.metadata.row_group(rows.group).column(number)
         start, length = chunk_range(chunk)

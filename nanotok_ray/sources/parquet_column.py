@@ -1,4 +1,4 @@
-"""The footer of a parquet file, and the one string column of it that is read."""
+"""The footer of a parquet file, and the string column that is read."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -17,7 +17,7 @@ from nanotok_ray.sources.stored import is_damage
 
 
 def plain_texts(array: pa.Array) -> pa.Array:
-    """Return texts as an array of strings, nulls kept, whatever their bytes are."""
+    """Return texts as an array of strings with nulls; the bytes need not be valid UTF-8."""
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
@@ -26,7 +26,7 @@ def plain_texts(array: pa.Array) -> pa.Array:
 
 
 def id_texts(array: pa.Array) -> pa.Array:
-    """Return ids as text, empty where there is none; what is not UTF-8 in them is U+FFFD."""
+    """Return ids as text, empty for a missing id; invalid UTF-8 becomes U+FFFD."""
     texts = pc.fill_null(plain_texts(array), "")
     if is_utf8(texts):
         return texts
@@ -35,7 +35,7 @@ def id_texts(array: pa.Array) -> pa.Array:
 
 
 def is_utf8(array: pa.Array) -> bool:
-    """Return whether each string of an array without nulls is UTF-8, which Arrow does not check."""
+    """Return whether all strings of an array without nulls are UTF-8; Arrow does not check."""
     documents = Documents.from_arrow(array)
     return _core.is_utf8(documents.data, documents.offsets)
 
@@ -47,36 +47,37 @@ _TURNS = {"messages", "conversations"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Footer:
-    """What the footer of a parquet file says."""
+    """The content of the footer of a parquet file."""
 
     layout: tuple[RowGroup, ...]
     sha256: str
-    """Hex sha256 of the footer's bytes."""
+    """The sha256 (hex) of the footer's bytes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Selection:
-    """What is read of each row group, and how it becomes documents."""
+    """The columns that are read of each row group, and their conversion to documents."""
 
     columns: tuple[str, ...]
-    """What Arrow is asked for, the ids left out."""
+    """The columns that Arrow reads, without the ids."""
     chunks: tuple[int, ...]
-    """The numbers of the columns in the footer that these are."""
+    """The numbers of these columns in the footer."""
     documents: Callable[[pa.RecordBatch], pa.Array]
-    """Returns a batch's documents as an array of strings."""
+    """Returns the documents of a batch as an array of strings."""
     id_column: str | None = None
     id_chunks: tuple[int, ...] = ()
-    """None or one."""
+    """The number of the column of ids, if any."""
     is_aligned: bool = False
-    """Whether documents are put together from values in different places, so that a page that is
-    not read would mix them up."""
+    """Whether documents combine values of several columns, so that a skipped page would mix them
+    up.
+    """
 
 
 def read_footer(url: str, *, column: str, id_column: str | None = None) -> Footer:
-    """Return row groups and hash of a parquet file's footer, and see that the columns can be read.
+    """Return row groups and hash of a parquet file's footer, and check that the columns exist.
 
     Raises:
-        SourceError: the file is no parquet file, or has no string column of that very path, or no
+        SourceError: The file is not a parquet file, or lacks a string column of this path, or the
             column of ids.
     """
     with closing(ChunkFile(url)) as file:
@@ -86,7 +87,7 @@ def read_footer(url: str, *, column: str, id_column: str | None = None) -> Foote
 
 
 def footer_of(file: ChunkFile, metadata: pq.FileMetaData, *, chunks: Sequence[int]) -> Footer:
-    """Return what the footer says of the columns with these numbers."""
+    """Return the footer of a file for the columns with these numbers."""
     groups = (metadata.row_group(group) for group in range(metadata.num_row_groups))
     return Footer(
         layout=tuple(
@@ -104,12 +105,12 @@ def open_parquet(file: ChunkFile, *, url: str) -> pq.ParquetFile:
     """Return the opened file.
 
     Raises:
-        SourceError: the file is no parquet file.
+        SourceError: The file is not a parquet file.
     """
     try:
         parquet = pq.ParquetFile(
             file,
-            buffer_size=_PAGE_BUFFER_BYTES,  # pages are read as they are needed, not
+            buffer_size=_PAGE_BUFFER_BYTES,  # read pages as they are needed, instead of
             pre_buffer=False,  # the whole chunk at once
             page_checksum_verification=True,
         )
@@ -127,10 +128,10 @@ def open_parquet(file: ChunkFile, *, url: str) -> pq.ParquetFile:
 def text_selection(
     parquet: pq.ParquetFile, *, url: str, column: str, id_column: str | None
 ) -> Selection:
-    """Select one column, which must be a string column, and that of the ids.
+    """Return the selection of a string column and of the column of ids.
 
     Raises:
-        SourceError: there is no string column of that very path, or no column of ids.
+        SourceError: The file lacks a string column of this path, or the column of ids.
     """
     number, kind = _find_column(
         parquet.metadata, parquet.schema_arrow, column=column, key="column", url=url
@@ -151,10 +152,10 @@ def text_selection(
 
 
 def id_number(parquet: pq.ParquetFile, *, url: str, column: str) -> int:
-    """Return the number of a column of ids, which are strings or integers.
+    """Return the number of a column of ids, which must be strings or integers.
 
     Raises:
-        SourceError: there is no such column.
+        SourceError: The column does not exist or has another type.
     """
     number, kind = _find_column(
         parquet.metadata, parquet.schema_arrow, column=column, key="id_column", url=url
@@ -169,7 +170,7 @@ def id_number(parquet: pq.ParquetFile, *, url: str, column: str) -> int:
 
 
 def values_at(batch: pa.RecordBatch, column: str) -> pa.Array:
-    """Return the values of a column that was read, by its path; nulls of structs are nulls."""
+    """Return the values of a column by its path; nulls of structs are nulls."""
     if column in batch.schema.names:
         return batch.column(column)
     first, *rest = column.split(".")
@@ -180,8 +181,8 @@ def values_at(batch: pa.RecordBatch, column: str) -> pa.Array:
 
 
 def chunk_range(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
-    """Return where the stored bytes of a column chunk begin and how many they are; 0, 0 of none."""
-    # Some writers say 0 where there is no such page; byte 0 is the file's magic.
+    """Return position and size of the stored bytes of a column chunk; 0, 0 for an empty one."""
+    # Some writers store 0 for a missing page; byte 0 belongs to the file's magic.
     pages = [offset for offset in (chunk.dictionary_page_offset, chunk.data_page_offset) if offset]
     return (min(pages), chunk.total_compressed_size) if pages else (0, 0)
 
@@ -216,7 +217,7 @@ def _type_at(schema: pa.Schema, column: str) -> pa.DataType | None:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Return whether values are strings, or all null, which writers make a type of its own."""
+    """Return whether values are strings, or all null, for which writers use a separate type."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     types = pa.types

@@ -1,4 +1,4 @@
-"""The pages of parquet column chunks, hashed and read as the stored bytes go by."""
+"""The pages of parquet column chunks, which are hashed and checked as they are read."""
 
 import hashlib
 import io
@@ -14,36 +14,37 @@ if TYPE_CHECKING:
 
 
 _MAX_HEADER_BYTES = 16 << 20  # Arrow's own limit
-_MIN_VALUE_BYTES = 4  # a string is at least its length
+_MIN_VALUE_BYTES = 4  # a string has at least its length
 _PAGE_SLACK_BYTES = 64 << 20
 _MAX_RATIOS = {"UNCOMPRESSED": 1, "SNAPPY": 32, "GZIP": 1100, "LZ4": 256, "LZO": 256}
 _MAX_RATIO = 50_000  # zstd and brotli: a run of 128 KiB is 4 bytes
 _RATIO_SLACK_BYTES = 1 << 20
 _BATCH_BYTES = 256 << 20
 
-# Types of Thrift's compact protocol
+# Types of Thrift's compact protocol.
 _STOP, _TRUE, _FALSE, _BYTE, _I64, _DOUBLE, _BINARY, _STRUCT = 0, 1, 2, 3, 6, 7, 8, 12
 _DICTIONARY_PAGE = 2
 _VALUES = {0: "5.1", _DICTIONARY_PAGE: "7.1", 3: "8.1"}
-"""Where the header of a page says how many values it has: a data page, also of version 2."""
-_ROWS = "8.3"  # data pages of version 2 alone say it
+"""The field with the number of values in the header of a page; data pages have two versions."""
+_ROWS = "8.3"  # only in data pages of version 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Page:
-    """What the header of one page says."""
+    """The header of a page."""
 
     is_dictionary: bool
     values: int
     num_bytes: int
-    """Uncompressed."""
+    """Uncompressed size."""
     stored_bytes: int
     rows: int = 1
-    """Rows that begin in it, of a column inside lists as far as its header says; else at least one.
+    """Number of rows that begin in the page, as stated in the header for columns in lists; else at
+    least 1.
     """
 
     def problem(self, codec: str, *, max_document_bytes: int) -> str | None:
-        """Return why the page must not be decoded, None if it may be."""
+        """Return the reason why the page must not be decoded, or None."""
         if min(self.values, self.num_bytes, self.stored_bytes) < 0:
             return "a page of less than nothing"
         ratio = _MAX_RATIOS.get(codec, _MAX_RATIO)
@@ -58,27 +59,27 @@ class Page:
 
 
 class PageHeaders:
-    """The pages of a chunk, collected from its bytes, however these are cut.
+    """The page headers of a chunk, parsed from its bytes in parts of any size.
 
-    What cannot be parsed ends it: Arrow reads no further either.
+    Parsing ends at the first invalid header, after which Arrow does not read either.
     """
 
     def __init__(self) -> None:
         self.pages: list[Page] = []
         self._header = b""
-        """The begin of a header whose end has not come yet."""
+        """The beginning of a header that is not complete yet."""
         self._skip = 0
         self._is_over = False
 
     def update(self, data: bytes | memoryview) -> None:
-        """Take the next stored bytes."""
+        """Parse the next stored bytes."""
         if self._header:
             data, self._header = self._header + bytes(data), b""
         position, self._skip = self._skip, 0
         while position < len(data) and not self._is_over:
             try:
                 page, position = _parse_page(data, position)
-            except IndexError:  # the header goes on in the next bytes
+            except IndexError:  # the header continues in the next bytes
                 self._header = bytes(data[position:])
                 self._is_over = len(self._header) > _MAX_HEADER_BYTES
                 return
@@ -92,20 +93,20 @@ class PageHeaders:
 
     @property
     def num_values(self) -> int:
-        """How many values the pages hold together, as they say."""
+        """The number of values of all pages according to their headers."""
         return sum(page.values for page in self.pages if not page.is_dictionary)
 
     def problem(self, codec: str, *, max_document_bytes: int) -> str | None:
-        """Return why the chunk must not be decoded, None if it may be."""
+        """Return the reason why the chunk must not be decoded, or None."""
         found = (page.problem(codec, max_document_bytes=max_document_bytes) for page in self.pages)
         return next((problem for problem in found if problem is not None), None)
 
     def batch_rows(self, *, max_rows: int, in_lists: int | None = None) -> int:
-        """Return how many rows may be decoded at a time, so that none of the batches is too large.
+        """Return the number of rows to decode at a time such that no batch is too large.
 
-        Each value can be the largest of the dictionary, of which only the sum is known; others are
-        together no more than their pages. Of a column inside lists `in_lists` is how many rows it
-        has; a page may hold many values of one row.
+        Each value can be the largest of the dictionary, of which only the total size is known;
+        other values are not larger than their pages. For a column in lists, `in_lists` is its
+        number of rows; a page can contain many values of one row.
         """
         dictionary = max((page.num_bytes for page in self.pages if page.is_dictionary), default=0)
         if in_lists:
@@ -122,7 +123,7 @@ class PageHeaders:
 
 
 def _largest_window(pages: list[tuple[int, int]], rows: int) -> int:
-    """Return the most bytes that so many rows in a row can touch."""
+    """Return the maximum size of the pages that `rows` consecutive rows can be in."""
     row_ends, byte_ends = [0], [0]
     for values, num_bytes in pages:
         row_ends.append(row_ends[-1] + values)
@@ -136,14 +137,14 @@ def _largest_window(pages: list[tuple[int, int]], rows: int) -> int:
 
 
 def _parse_page(data: bytes | memoryview, position: int) -> tuple[Page, int]:
-    """Return the page whose header begins at a place, and where the header ends.
+    """Return the page whose header begins at a position, and the end of the header.
 
     Raises:
-        IndexError: the header is longer than the data.
-        KeyError, ValueError: it is no header.
+        IndexError: The header is longer than the data.
+        KeyError, ValueError: The bytes are not a header.
     """
     fields, end = _read_struct(data, position, path="", depth=0)
-    values = fields.get(_VALUES.get(fields["1"], ""), 0)  # Arrow skips a page of another type
+    values = fields.get(_VALUES.get(fields["1"], ""), 0)  # Arrow skips pages of other types
     page = Page(
         is_dictionary=fields["1"] == _DICTIONARY_PAGE,
         values=values,
@@ -157,7 +158,7 @@ def _parse_page(data: bytes | memoryview, position: int) -> tuple[Page, int]:
 def _read_struct(
     data: bytes | memoryview, position: int, *, path: str, depth: int
 ) -> tuple[dict[str, int], int]:
-    """Return the numbers of a struct of Thrift (compact) by their path, and where it ends."""
+    """Return the numbers of a Thrift struct (compact) by their path, and its end."""
     fields: dict[str, int] = {}
     number = 0
     while True:
@@ -183,7 +184,7 @@ def _read_struct(
 
 
 def _skip(data: bytes | memoryview, position: int, kind: int) -> int:
-    """Return where a value ends of which nothing is wanted."""
+    """Return the end of a value that is skipped."""
     if kind == _BINARY:
         length, position = _read_varint(data, position)
     elif kind in {_BYTE, _DOUBLE}:
@@ -214,8 +215,8 @@ def _read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
 
 
 _MAX_WINDOW_BYTES = 64 << 20
-_BLOCK_BYTES = 2 << 20  # more than what an opened file buffers, so that nothing is copied there
-_END_BYTES = 8  # length of the footer and the magic
+_BLOCK_BYTES = 2 << 20  # more than the buffer of an open file, so that reads bypass it
+_END_BYTES = 8  # length of the footer, and the magic
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -225,14 +226,14 @@ class _CachedChunk:
     start: int
     data: memoryview
     buffer: bytearray
-    """The memory behind them, perhaps larger."""
+    """The memory of the bytes, which can be larger."""
 
 
 class ChunkFile(SeekableFile):
-    """A parquet file of which column chunks are read ahead, and hashed on the way.
+    """A parquet file that reads and hashes column chunks ahead.
 
-    The hash is of stored bytes, which Arrow does not show. Keeping them until Arrow asks for them
-    saves reading a remote file twice; what does not fit 64 MiB is read twice instead of kept.
+    The hash is that of the stored bytes, which Arrow does not provide. Chunks are kept until Arrow
+    reads them, so that a remote file is read once; chunks that do not fit 64 MiB are read twice.
     """
 
     def __init__(self, url: str, *, block_bytes: int | None = None) -> None:
@@ -242,10 +243,9 @@ class ChunkFile(SeekableFile):
         self._cached: list[_CachedChunk] = []
 
     def load(self, start: int, length: int, *, account: ReadAccount) -> PageHeaders:
-        """Read and account for the bytes of a chunk, and keep them if they are not too many.
+        """Read a chunk, account for it, cache it if it fits, and return its page headers.
 
-        Cached chunks make room for it, the oldest first. Returns what the headers of its pages
-        say.
+        The oldest cached chunks are removed to make room.
         """
         headers = PageHeaders()
         is_cached = length <= _MAX_WINDOW_BYTES
@@ -272,14 +272,14 @@ class ChunkFile(SeekableFile):
         return headers
 
     def release(self) -> None:
-        """Drop all cached chunks; the memory is used again."""
+        """Remove all cached chunks; their memory is reused."""
         self._spare += [chunk.buffer for chunk in self._cached]
         self._cached = []
         if sum(map(len, self._spare)) > 2 * _MAX_WINDOW_BYTES:
             self._spare = []
 
     def _room(self, size: int) -> bytearray:
-        """Return memory for so many bytes, the same again: new memory costs as much as reading."""
+        """Return memory for `size` bytes, reused if possible; new memory is as slow as reading."""
         fits = [index for index, buffer in enumerate(self._spare) if len(buffer) >= size]
         if fits:
             return self._spare.pop(min(fits, key=lambda index: len(self._spare[index])))
@@ -288,18 +288,18 @@ class ChunkFile(SeekableFile):
         return bytearray(size)
 
     def version(self, *, again: bool = False) -> InputFile:
-        """Return which content it has: when it was opened, or again, by now."""
+        """Return the version of the content when the file was opened, or now with `again`."""
         return version_of(self._file, again=again)
 
     def footer_sha256(self) -> str:
-        """Return the hex sha256 of the footer, its length and the magic included."""
+        """Return the sha256 (hex) of the footer, including its length and the magic."""
         self._file.seek(self._size - _END_BYTES)
         length = int.from_bytes(self._file.read(4), "little")
         self._file.seek(self._size - _END_BYTES - length)
         return hashlib.sha256(self._file.read()).hexdigest()
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return the next bytes, from a cached chunk if it has them all."""
+        """Return the next bytes, from a cached chunk if it contains all of them."""
         size = max(0, self._size - self._position) if size < 0 else size
         data = self._from_cache(size)
         if data is None:
@@ -323,7 +323,7 @@ class ChunkFile(SeekableFile):
         return len(data)
 
     def close(self) -> None:
-        """Close the file; Python closes also an object whose file could not be opened."""
+        """Close the file; Python also closes an object whose file could not be opened."""
         if hasattr(self, "_file"):
             self._file.close()
         super().close()

@@ -1,4 +1,4 @@
-"""Rows of parquet files as the JSON lines they could have been."""
+"""Rows of parquet files as equivalent JSON lines."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -30,8 +30,9 @@ _LOWEST_PRINTABLE = 32
 _ESCAPES = {_BACKSLASH: rb"\\", _QUOTE: rb"\""} | {
     byte: json.dumps(chr(byte))[1:-1].encode() for byte in range(_LOWEST_PRINTABLE)
 }
-"""What stands for a byte that a JSON string may not hold; the backslash comes first, since what
-stands for others holds one."""
+"""The replacement of each byte that a JSON string must not contain. The backslash comes first,
+since other replacements contain one.
+"""
 _EXTRA = np.zeros(256, dtype=np.int64)
 _EXTRA[list(_ESCAPES)] = [len(escape) - 1 for escape in _ESCAPES.values()]
 
@@ -50,15 +51,15 @@ _AS_STRINGS: _Checks = (_t.is_timestamp, _t.is_date, _t.is_time, _t.is_decimal)
 
 
 def json_of(array: pa.Array) -> pa.Array:
-    r"""Return the JSON of each value as a large_string, null where the value is null.
+    r"""Return the JSON of each value as a large_string, null for a null.
 
-    Floats that are no numbers are null; dates, times and decimals are strings.
+    Floats that are not numbers become null; dates, times and decimals become strings.
 
     >>> json_of(pa.array([{"a": [1, None], "b": 'x"\n'}, None])).to_pylist()
     ['{"a":[1,null],"b":"x\\"\\n"}', None]
 
     Raises:
-        TypeError: JSON has nothing for the type; `unfit` finds it before.
+        TypeError: The type has no JSON equivalent; `unfit` detects such types.
     """
     if isinstance(array.type, pa.BaseExtensionType):
         return json_of(array.storage)
@@ -69,7 +70,7 @@ def json_of(array: pa.Array) -> pa.Array:
 
 
 def objects_of(names: Sequence[str], arrays: Sequence[pa.Array], *, count: int) -> pa.Array:
-    """Return one JSON object for each of `count` rows, nulls written as null.
+    """Return one JSON object for each of `count` rows; nulls become null.
 
     >>> objects_of(["a", "b"], [pa.array([1, None]), pa.array(["x", "y"])], count=2).to_pylist()
     ['{"a":1,"b":"x"}', '{"a":null,"b":"y"}']
@@ -84,7 +85,7 @@ def objects_of(names: Sequence[str], arrays: Sequence[pa.Array], *, count: int) 
 
 
 def unfit(kind: pa.DataType) -> pa.DataType | None:
-    """Return the first type in a type that has no JSON, None if all of it has.
+    """Return the first nested type without a JSON equivalent, or None.
 
     >>> unfit(pa.list_(pa.struct({"image": pa.binary()})))
     DataType(binary)
@@ -101,7 +102,7 @@ def unfit(kind: pa.DataType) -> pa.DataType | None:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Return whether values are lists of any kind."""
+    """Return whether values are lists of any type."""
     return _is(kind, _LISTS)
 
 
@@ -134,7 +135,7 @@ def _floats(array: pa.Array) -> pa.Array:
 
 
 def _lists(array: pa.Array) -> pa.Array:
-    """Put commas behind all elements but the last of each list, and take lists of them as one."""
+    """Append a comma to all elements but the last of each list; nested lists become one."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     ends = offsets_of(lengths.astype(np.int64))
     elements = json_of(array.flatten())
@@ -156,7 +157,7 @@ def _strings(array: pa.Array) -> pa.Array:
 def _escaped(
     data: NDArray[np.uint8], offsets: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return texts, back to back, with what JSON does not allow in a string escaped."""
+    """Return texts, back to back, with escapes for bytes that JSON strings must not contain."""
     positions = np.flatnonzero((data < _LOWEST_PRINTABLE) | (data == _QUOTE) | (data == _BACKSLASH))
     if not len(positions):
         return data, offsets
@@ -170,7 +171,7 @@ def _escaped(
 
 
 def _bytes_of(array: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the bytes of a large_string array, and where each text begins in them; no copy."""
+    """Return bytes and offsets of the texts of a large_string array, without copying."""
     _, starts, data = array.buffers()
     if starts is None or data is None or not len(array):
         return np.empty(0, dtype=np.uint8), np.zeros(len(array) + 1, dtype=np.int64)
@@ -197,17 +198,17 @@ _WRITERS: tuple[tuple[_Checks, Callable[[pa.Array], pa.Array]], ...] = (
 
 _MAX_COLUMNS = 20
 _LIST_FIELDS = ("messages", "conversations", "image_token_counts")
-"""Columns that are lists; all others of a dialect are strings."""
+"""Columns that are lists; all other columns of a dialect are strings."""
 
 
 def read_rows_footer(
     url: str, *, kind: str, dialect: str | None, id_column: str | None = None
 ) -> tuple[Footer, str]:
-    """Return what a footer says of the columns of a dialect, and which that is if it is not said.
+    """Return the columns of a dialect from a footer, and the dialect, which is detected if None.
 
     Raises:
-        SourceError: the file is no parquet file, or its columns are not those of the dialect, or of
-            any; or there is no column of ids.
+        SourceError: The file is not a parquet file, its columns do not match the dialect or any
+            dialect, or the column of ids does not exist.
     """
     with closing(ChunkFile(url)) as file:
         parquet = open_parquet(file, url=url)
@@ -228,10 +229,10 @@ def read_rows_footer(
 def row_selection(
     parquet: pq.ParquetFile, *, url: str, kind: str, dialect: str, id_column: str | None
 ) -> Selection:
-    """Select the columns of a dialect, each row an object of them, and the column of the ids.
+    """Return the selection of the columns of a dialect, each row as one object, and of the ids.
 
     Raises:
-        SourceError: columns are missing, there twice, or of types that the dialect has no use for.
+        SourceError: Columns are missing, duplicate, or of types that the dialect cannot use.
     """
     schema = parquet.schema_arrow
     try:
@@ -254,10 +255,10 @@ def row_selection(
 
 
 def _chunks(parquet: pq.ParquetFile, name: str, *, url: str) -> list[int]:
-    """Return the numbers of all columns of the footer that one top-level column is made of."""
+    """Return the numbers of all columns of the footer that belong to one top-level column."""
     names = parquet.schema_arrow.names
     like = [column for column in names if column == name or column.startswith(f"{name}.")]
-    if len(like) > 1:  # Arrow would read both: it is asked by the begin of a path
+    if len(like) > 1:  # Arrow would read both, since it matches the beginning of a path
         raise SourceError(
             f"{url} has the columns {', '.join(map(repr, like))}, which cannot be distinguished; "
             "rename all but one"

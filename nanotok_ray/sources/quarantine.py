@@ -1,4 +1,4 @@
-"""Documents that could not be used: their entries, where they are, and the limits of how many."""
+"""Documents that could not be used: their entries, their locations, and limits of their number."""
 
 import json
 import re
@@ -17,39 +17,40 @@ from nanotok_ray.sources.stored import DecodedStream, ReadAccount, StoredFile, o
 from nanotok_ray.storage import Folder
 
 QUARANTINE = "quarantine/"
-"""Where quarantine files lie in the output folder."""
+"""The folder of quarantine files in the output folder."""
 
 TAIL = "tail"
-"""Reason of the one entry that stands for rows that could not be enumerated."""
+"""Reason of the single entry for rows that could not be enumerated."""
 SKIPPED = "skipped"
-"""Reason of the one entry for each piece of a slice that could not be done at all, where the recipe
-allows it; it does not count towards the limits either."""
+"""Reason of the single entry for each piece of a slice that failed entirely, if the recipe allows
+that; it does not count towards the limits.
+"""
 DROPPED = "dropped"
-"""Reason of a document that the user's own rule left out; it does not count towards the limit."""
+"""Reason of a document that a rule of the user excludes; it does not count towards the limits."""
 
 BY_CHOICE = frozenset({DROPPED, SKIPPED})
 """Reasons that come from the user's own rules."""
 
 COUNTED_SUFFIX = ".quarantine.jsonl"
-"""How the name of a quarantine file ends that lies beside a count file."""
+"""Suffix of a quarantine file beside a count file."""
 
 MAX_ID_CHARS = 1000
-"""As much of a document's id is in its entry, which is a line that people read."""
+"""Limit of the document's id in its entry, which is one line for people."""
 
 _NUMBER_END = 1 << 64
 _PACK_ENTRIES = 4096
-_PACK_LEVEL = 1  # lines that are much alike: a few bytes each
+_PACK_LEVEL = 1  # the lines are similar, so that each needs only a few bytes
 _HASH = re.compile("[0-9a-f]{16}")
 _ROLES = ("system", "user", "assistant", "tool", "developer", "function", "None")
 _SPEAKER = re.compile(r"^(Message \d+ (?:is from|has role) )(.*)( but should be )", re.DOTALL)
 _PARTICULAR = re.compile(":|, got ")
-_NUMBER = re.compile(r"(?<![\w-])\d+\b")  # not that of UTF-8
+_NUMBER = re.compile(r"(?<![\w-])\d+\b")  # not the number in "UTF-8"
 
 
 def kind_of_reason(reason: str) -> str:
-    """Return a reason without what it repeats of a document, so that there are few kinds.
+    """Return a reason without the details of a document, so that there are few kinds.
 
-    That is what follows a colon or ", got ", numbers, and speakers of no known role.
+    Removed are the text after a colon or ", got ", numbers, and speakers of unknown roles.
 
     >>> kind_of_reason("12 <image> placeholders but 1 image_token_counts")
     'N <image> placeholders but N image_token_counts'
@@ -66,10 +67,11 @@ def _role(speaker: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QuarantineEntry:
-    """One document, or one tail, that is not in the output.
+    """A document, or a tail, that is not in the output.
 
     >>> entry = QuarantineEntry(
-    ...     source="web", file="a", row=3, position=120, reason="invalid JSON", hash64=None, bytes=7
+    ...     source="web", file="a", row=3, position=120, reason="invalid JSON", hash64=None,
+    bytes=7
     ... )
     >>> entry.to_json()[:61]
     '{"bytes":7,"file":"a","hash64":null,"id":null,"position":120,'
@@ -79,22 +81,25 @@ class QuarantineEntry:
     file: str
     """Path relative to its source."""
     row: int
-    """Parquet: row in the file. Line formats: number of the document in the range that was read."""
+    """Parquet: row in the file. Line formats: index of the document in the range that was read."""
     position: int
     """Parquet: row in the file. Line formats: byte in the decoded file. A document: 0."""
     reason: str
-    """Why, and mostly after a colon what is particular to this document."""
+    """The reason, usually with details of this document after a colon."""
     hash64: str | None
-    """The document's hash64 in 16 hex digits; None where there are no bytes to hash."""
+    """The document's hash64 as 16 hex digits; None if there are no bytes to hash."""
     bytes: int
-    """Bytes of the document; of a tail, and of a compressed file too large to decode, as stored."""
+    """Size of the document; of a tail, and of a compressed file too large to decode, the stored
+    size.
+    """
     id: str | None = None
-    """What its source's `id_column` says, the first 1,000 characters; None where there is none, or
-    it is not known."""
+    """The first 1,000 characters of the value of the `id_column`; None if there is none or if it
+    is unknown.
+    """
 
     @property
     def kind(self) -> str:
-        """The reason without what is particular to this document.
+        """The reason without the details of this document.
 
         >>> entry = QuarantineEntry(
         ...     source="a", file="a", row=0, position=0, hash64=None, bytes=7,
@@ -120,7 +125,7 @@ def _or_null(text: str | None) -> str:
 
 
 class Quarantined:
-    """The entries of one slice in order, packed: ten million of them take 100 to 300 MB.
+    """The entries of one slice in order, compressed: ten million entries take 100 to 300 MB.
 
     >>> quarantined = Quarantined()
     >>> quarantined.add(
@@ -135,7 +140,7 @@ class Quarantined:
     def __init__(self) -> None:
         self._kinds: Counter[str] = Counter()
         self._packs: list[bytes] = []
-        self._lines: list[str] = []  # of the pack that is not full
+        self._lines: list[str] = []  # lines that are not compressed yet
 
     def add(self, entry: QuarantineEntry) -> None:
         """Append an entry."""
@@ -155,18 +160,18 @@ class Quarantined:
 
     @property
     def reasons(self) -> dict[str, int]:
-        """How many there are of each kind of reason, in the order of the kinds."""
+        """Number of entries of each kind of reason, in the order of the kinds."""
         return dict(sorted(self._kinds.items()))
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield the bytes of the quarantine file: one entry a line, some thousand lines a block."""
+        """Yield the bytes of the quarantine file: one entry per line, thousands per block."""
         yield from map(zlib.decompress, self._packs)
         if self._lines:
             yield "".join(self._lines).encode()
 
 
 def entry_of(line: bytes) -> QuarantineEntry | None:
-    """Read a line of a quarantine file, whoever wrote it; None if it is no entry.
+    """Parse a line of a quarantine file of any writer; return None if it is not an entry.
 
     >>> entry_of(b'{"row": 3}') is None
     True
@@ -178,10 +183,10 @@ def entry_of(line: bytes) -> QuarantineEntry | None:
 
 
 def _entry(values: object) -> QuarantineEntry:
-    """Check every value.
+    """Return an entry after checking every value.
 
     Raises:
-        TypeError, ValueError: it is no entry.
+        TypeError, ValueError: The values are not an entry.
     """
     if not isinstance(values, dict):
         raise TypeError
@@ -198,7 +203,7 @@ def _entry(values: object) -> QuarantineEntry:
 
 
 def is_quarantine_file(name: str) -> bool:
-    """Return whether a file of an output or work folder lists what was quarantined.
+    """Return whether a file of an output or work folder is a quarantine file.
 
     >>> is_quarantine_file("counts/web/a-00000-0123456789abcdef.quarantine.jsonl")
     True
@@ -216,13 +221,13 @@ def write_quarantine(folder: Folder, entries: Quarantined, *, name: str) -> tupl
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FirstBad:
-    """The first document that was quarantined against the user's will, or the first tail."""
+    """The first document that was quarantined, except by a rule of the user, or the first tail."""
 
     location: str
-    """Its source, file, and line or row, for people."""
+    """Source, file, and line or row, for people."""
     reason: str
     listed: str
-    """The quarantine file that lists it."""
+    """The quarantine file that contains it."""
 
 
 def check_limits(
@@ -233,19 +238,19 @@ def check_limits(
     where: str,
     first: Callable[[bool], FirstBad | None] = lambda _: None,
 ) -> None:
-    """Refuse a result from which too much is missing.
+    """Raise an error if too many documents of a result are missing.
 
     Args:
-        documents: how many came in, quarantined ones included.
-        quarantined: how many for each kind of reason.
-        limits: what the recipe allows.
-        where: folder of the quarantine files, for a message without a first entry.
-        first: called if a limit is passed: with True for the first tail, else for the first entry;
-            None: it is not known.
+        documents: the number of documents that were read, including quarantined ones.
+        quarantined: the number of quarantined documents for each kind of reason.
+        limits: the limits of the recipe.
+        where: the folder of the quarantine files, for a message without a first entry.
+        first: called if a limit is exceeded, with True for the first tail, otherwise for the first
+            entry; it returns None if that is unknown.
 
     Raises:
-        QuarantineLimitError: more tails, more documents, or a larger share of them, than is
-            allowed.
+        QuarantineLimitError: The number of tails, or the number or the share of documents, exceeds
+            its limit.
     """
     counted = sum(number for kind, number in quarantined.items() if kind not in BY_CHOICE)
     reasons = ", ".join(f"{kind} ({number:,})" for kind, number in quarantined.items())
@@ -281,7 +286,7 @@ def _tails_message(tails: int, max_tails: int, first: FirstBad | None, *, where:
 
 
 def format_first_bad(first: FirstBad | None, *, where: str) -> str:
-    """Return the text that names the first document, where all are listed, and what to do."""
+    """Return a text with the first document, the list of all documents, and the next step."""
     if first is None:
         return f"see {where}, correct the input or raise the limit"
     return (
@@ -291,7 +296,9 @@ def format_first_bad(first: FirstBad | None, *, where: str) -> str:
 
 
 MAX_COUNTED_BYTES: Final = 256 << 20
-"""Decoded bytes of a file that are read to count lines; further on the byte is named."""
+"""Decoded bytes of a file that are read to count lines; beyond them, the position in bytes is
+reported.
+"""
 
 _BLOCK_BYTES = 1 << 18
 _LINES = {"jsonl", "lines"}
@@ -299,7 +306,7 @@ _ROWS = re.compile(rf"^({TAIL}: rows )(\d+)(?= to )")
 
 
 def locations_of(entries: Sequence[QuarantineEntry], pieces: Iterable[Piece]) -> list[str]:
-    """Return the place of each entry: its file, and the line or row; of a tail, what it follows."""
+    """Return the location of each entry: file and line or row; of a tail, the row before it."""
     by_file = {piece.path: piece for piece in pieces}
     positions: dict[str, set[int]] = defaultdict(set)
     for entry in entries:
@@ -315,7 +322,7 @@ def locations_of(entries: Sequence[QuarantineEntry], pieces: Iterable[Piece]) ->
 
 
 def reason_of(entry: QuarantineEntry) -> str:
-    """Return the reason of an entry with rows as people count them.
+    """Return the reason of an entry with rows counted from 1.
 
     >>> entry = QuarantineEntry(
     ...     source="web", file="a", row=6, position=6, hash64=None, bytes=7,
@@ -342,7 +349,7 @@ def _location(entry: QuarantineEntry, piece: Piece | None, lines: Mapping[int, i
 
 
 def _line_numbers(piece: Piece, positions: Sequence[int]) -> dict[int, int]:
-    """Return the number of the line that begins at each position, as far as they are counted."""
+    """Return the number of the line at each position, as far as lines are counted."""
     wanted = [position for position in positions if position <= MAX_COUNTED_BYTES]
     numbers: dict[int, int] = {}
     line, done = 1, 0
@@ -354,7 +361,7 @@ def _line_numbers(piece: Piece, positions: Sequence[int]) -> dict[int, int]:
                     done += len(data)
                 if done == position:
                     numbers[position] = line
-    except (NanotokError, OSError):  # the location is named without the line
+    except (NanotokError, OSError):  # the location is reported without the line
         return numbers
     return numbers
 

@@ -1,7 +1,7 @@
-"""From the paths of a source recipe to its files, in order.
+"""Lists the files of a source of a recipe in order.
 
-Every file is opened, so that one that cannot be read is found before the job starts. Files have
-their formats and dialects, and parquet files their row groups.
+Every file is opened, so that unreadable files are found before the job starts. The result has the
+format and the dialect of each file, and the row groups of parquet files.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,16 +16,16 @@ from nanotok_ray.storage import FoundFiles, InputFile, find_files
 
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 _FORMATS = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-_THREADS = 16  # opening a remote file is waiting; the parsing itself is short
+_THREADS = 16  # opening a remote file waits for the network; parsing is fast
 MAX_LISTED_FILES = 5
 
 
 OnLook = Callable[[str, int, int], None]
-"""Called with the name of a source, how many of its files were opened, and how many there are."""
+"""Called with the name of a source, the number of its opened files, and the number of its files."""
 
 
 def ignore_looks(name: str, done: int, todo: int) -> None:
-    """Ignore how many files were opened."""
+    """Do nothing."""
 
 
 def resolve(
@@ -36,19 +36,19 @@ def resolve(
 ) -> ResolvedSource:
     """List the files of a source, sorted bytewise by their path relative to its root.
 
-    The root is the deepest folder common to what its paths name without wildcards. In folders
-    only files of the source's format are taken; files that are named, or match a glob, all are.
+    The root is the deepest common folder of its paths without wildcards. In folders, only files of
+    the source's format are used; named files and files that match a glob are all used.
 
     Args:
-        source: Source of a recipe.
-        written: Folders that must not be reached, as in `find_files`.
-        on_look: Called before the files are listed, and with each file that was opened.
+        source: the source of a recipe.
+        written: folders that must not be included, as in `find_files`.
+        on_look: called before the files are listed, and with each opened file.
 
     Raises:
-        SourceError: a path matches nothing or reaches a folder of `written`, a file is not what the
-            recipe says, or files cannot be read, have not the columns that they need or are of no
-            known dialect; names the first five.
-        TransientIOError: a remote store failed in a way that may pass.
+        SourceError: A path matches nothing or includes a folder of `written`, a file contradicts
+            the recipe, or files cannot be read, lack a required column or match no dialect; the
+            message names the first five.
+        TransientIOError: A remote store failed in a way that a retry can solve.
     """
     on_look(source.name, 0, 0)
     found = {path: _find(path, source=source, written=written) for path in source.paths}
@@ -143,7 +143,7 @@ def _check_one_format(formats: dict[str, str], *, source: SourceRecipe) -> None:
 
 
 def _common_folder(folders: Sequence[str], *, source: SourceRecipe) -> str:
-    """Return the deepest folder that holds all folders.
+    """Return the deepest common folder of all folders.
 
     >>> source = SourceRecipe(name="web", kind="text", paths=("-",))
     >>> _common_folder(["/data/web/a", "/data/wiki"], source=source)
@@ -178,7 +178,7 @@ def _look_into(files: Sequence[SourceFile], *, source: SourceRecipe, on_look: On
     """Open every file.
 
     Raises:
-        SourceError: naming the files that cannot be read.
+        SourceError: Files cannot be read; the message names them.
     """
     looks: list[Look] = []
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:

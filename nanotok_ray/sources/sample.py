@@ -1,4 +1,4 @@
-"""The first documents of a source, and what they say of its description in the recipe."""
+"""The first documents of a source, which are compared with its description in the recipe."""
 
 import io
 import json
@@ -25,10 +25,10 @@ from nanotok_ray.units import quantity
 
 MAX_FILES: Final = 5
 MAX_DOCUMENTS: Final = 20
-"""Of each file."""
+"""Documents that are read of each file."""
 
-_START_BYTES = (1 << 16, 1 << 20)  # nearly always the first is enough
-_CUT_BYTES = 3  # of a character whose end lies behind the start
+_START_BYTES = (1 << 16, 1 << 20)  # nearly always the first size is enough
+_CUT_BYTES = 3  # bytes of a character that continues after the start
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,13 +37,13 @@ class SampledFile:
 
     file: SourceFile
     documents: int = 0
-    """How many were read, bad ones included."""
+    """Number of documents read, including bad ones."""
     bad: tuple[BadDocument, ...] = ()
-    """Those that cannot be used, in order."""
+    """Documents that cannot be used, in order."""
     start: bytes = b""
-    """The decoded bytes that they were read from; empty of parquet."""
+    """The decoded bytes of the documents; empty for parquet."""
     shape: Shape | None = None
-    """Of JSON lines: what is odd about how the values lie in the lines."""
+    """For JSON lines: the shape of a file whose values are not one per line."""
 
 
 def sample(
@@ -52,8 +52,8 @@ def sample(
     """Read the first documents of at most five files: the first, the last, and some between.
 
     Raises:
-        SourceError: a file cannot be read.
-        TransientIOError: a remote store failed in a way that may pass.
+        SourceError: A file cannot be read.
+        TransientIOError: A remote store failed in a way that a retry can solve.
     """
     chosen = _spread([file for file in files if file.size])
     read = partial(_sampled, source=source, max_document_bytes=max_document_bytes)
@@ -103,7 +103,7 @@ def _rows(file: SourceFile, *, source: SourceRecipe, max_document_bytes: int) ->
 
 
 def _whole_file(file: SourceFile, *, max_document_bytes: int) -> SampledFile:
-    """Check whether a file that is one document begins as text."""
+    """Check whether a file that is one document begins with text."""
     start, is_whole = _start(file, _START_BYTES[0])
     offset = invalid_at(start)
     reason = None
@@ -134,7 +134,7 @@ def _lines(file: SourceFile, *, source: SourceRecipe, max_document_bytes: int) -
 
 
 def _start(file: SourceFile, size: int) -> tuple[bytes, bool]:
-    """Return the decoded start of a file, and whether it is all of it."""
+    """Return the decoded start of a file, and whether it is the whole file."""
     stored = read_start(file.url, size)
     start, has_ended = decoded_start(stored, file.compression, max_bytes=size)
     return start, has_ended and len(stored) >= file.size
@@ -148,7 +148,7 @@ def _first_lines(
     source: SourceRecipe,
     max_document_bytes: int,
 ) -> Batch | None:
-    """Return the first documents of a decoded start, whose last line may be cut."""
+    """Return the first documents of a decoded start, whose last line can be incomplete."""
     blocks = LineBlocks(
         io.BytesIO(start).read,
         start=0,
@@ -168,7 +168,7 @@ def _first_lines(
 
 
 def _looked_at(file: SourceFile, batch: Batch, *, source: SourceRecipe) -> SampledFile:
-    """Add what is wrong with conversations, which reading a line or row does not show."""
+    """Add the problems of conversations, which reading a line or row does not detect."""
     bad = list(batch.bad)
     if file.dialect is not None:
         dialect = Dialect(
@@ -199,10 +199,10 @@ _MAX_CHARS: Final = 40
 _DECODER = json.JSONDecoder(parse_int=float)
 _UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 _NOTHING: Final = object()
-"""Stands for a line that is not JSON."""
+"""Marks a line that is not JSON."""
 
 _WITH_TURNS = ("messages", "sharegpt")
-"""Dialects whose documents are conversations without doubt."""
+"""Dialects whose documents are certainly conversations."""
 
 
 def check_sample(
@@ -215,14 +215,15 @@ def check_sample(
     """Read the first documents of a source and return notes on those that cannot be used.
 
     Args:
-        source: as in the recipe.
-        files: its files, as `resolve` returns them.
-        limits: if they allow that every document is bad, no source is refused for that.
-        is_accepted: whether an output was made of this source before; then it is not refused.
+        source: the source of the recipe.
+        files: its files, from `resolve`.
+        limits: the limits of the recipe; if they allow that all documents are bad, no source is
+            refused.
+        is_accepted: whether the source is part of an existing output, and so not refused.
 
     Raises:
-        SourceError: none of the documents that were read can be used; or a file cannot be read.
-        TransientIOError: a remote store failed in a way that may pass.
+        SourceError: None of the documents that were read can be used, or a file cannot be read.
+        TransientIOError: A remote store failed in a way that a retry can solve.
     """
     sampled = sample(source, files, max_document_bytes=limits.max_document_bytes)
     total = sum(item.documents for item in sampled)
@@ -246,13 +247,13 @@ def check_sample(
 
 
 def _are_arrays(sampled: Sequence[SampledFile]) -> bool:
-    """Return whether every file is one JSON array, whose last line may be a document."""
+    """Return whether every file is one JSON array, whose last line can look like a document."""
     filled = [item for item in sampled if item.documents or item.shape is not None]
     return bool(filled) and all(item.shape == "array" for item in filled)
 
 
 def _refusal(source: SourceRecipe, odd: SampledFile, sampled: Sequence[SampledFile]) -> str:
-    """Return the text of what the first bad document of a source lacks, and what to change."""
+    """Return the message with the problem of the first bad document and the change to make."""
     found, advice = _shape_problem(odd) if odd.shape is not None else _document_problem(source, odd)
     count = f"Read {_of_files(sampled)}: none can be used"
     return f"source {source.name!r}: {found}. {advice}. {count}"
@@ -324,7 +325,7 @@ def _text_problem(
 
 
 def _encoding(start: bytes) -> str | None:
-    """Return what to do about a file that is no UTF-8 text at all, by its first bytes."""
+    """Return the next step for a file that is not UTF-8 text, from its first bytes, or None."""
     for compression, suffix in (("gzip", ".gz"), ("zstd", ".zst")):
         if is_compressed(start[:FIRST_BYTES], compression):
             return f"The file is {compression}: end its name in {suffix}"
@@ -358,7 +359,7 @@ def _has_text(value: object) -> bool:
 
 
 def _location(odd: SampledFile, bad: BadDocument) -> str:
-    """Return the location of a document as people count: rows and lines from 1 on.
+    """Return the location of a document, with rows and lines counted from 1.
 
     The location in a file that is one document is the file.
     """
@@ -390,5 +391,5 @@ def _value_at(odd: SampledFile, bad: BadDocument) -> object:
 
 
 def _is_plain(odd: SampledFile, bad: BadDocument) -> bool:
-    """Return whether a line does not even begin as JSON documents do."""
+    """Return whether a line does not begin like a JSON document."""
     return _line_at(odd, bad).lstrip()[:1] not in {b"{", b"["}

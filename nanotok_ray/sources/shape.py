@@ -1,4 +1,4 @@
-"""How the documents of a file of which nothing is known may be read, seen from its beginning."""
+"""Determines how the documents of an unknown file can be read, from the beginning of the file."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -23,44 +23,44 @@ _FORMATS = {
     **dict.fromkeys((".txt", ".text", ".md", ".rst"), "document"),
 }
 _TURNS = ("messages", "sharegpt")
-"""Dialects whose documents are conversations without doubt."""
+"""Dialects whose documents are certainly conversations."""
 
 _TEXT_NAMES = ("text", "content", "body", "document", "raw_content", "code", "markdown")
 _ID_NAMES = ("id", "url", "doc_id", "uuid", "path")
 _START_BYTES = 1 << 20
-_CUT_BYTES = 3  # of a character whose end lies behind the start
+_CUT_BYTES = 3  # bytes of a character that continues after the start
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shape:
-    """How the documents of a file are read."""
+    """The way in which the documents of a file are read."""
 
     format: str
     kind: str = "text"
     column: str = ""
     dialect: str = ""
-    """Of conversations; the recipe does not name it, as each file tells its own."""
+    """The dialect of conversations; the recipe omits it, since it is detected for each file."""
     ids: str = ""
-    """A column or field that may identify documents."""
+    """A column or field that can identify documents."""
     others: str = ""
     """Other columns or fields of text."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenFile:
-    """A file after a look into it."""
+    """The result of examining a file."""
 
     file: InputFile
     shape: Shape | None = None
-    """None: it has no documents, or it cannot be used."""
+    """None: the file has no documents or cannot be used."""
     problem: str = ""
 
 
 def look_at(file: InputFile) -> SeenFile:
-    """Open a file and see how its documents may be read.
+    """Open a file and determine how its documents can be read.
 
     Raises:
-        TransientIOError: a remote store failed in a way that may pass.
+        TransientIOError: A remote store failed in a way that a retry can solve.
     """
     suffix, compression = split_suffix(file.path)
     form = _FORMATS.get(suffix.lower())
@@ -80,7 +80,7 @@ def look_at(file: InputFile) -> SeenFile:
 
 
 def split_suffix(path: str) -> tuple[str, str | None]:
-    """Return the suffix of the format, and the compression.
+    """Return the suffix of the format and the compression.
 
     >>> split_suffix("/a.b/c.jsonl.gz"), split_suffix("/a.b/c")
     (('.jsonl', 'gzip'), ('', None))
@@ -115,10 +115,10 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _text_shape(file: InputFile, form: str, compression: str | None) -> Shape | None:
-    """Look at a file of JSON lines or of plain text; None: it holds no documents.
+    """Return the shape of a file of JSON lines or plain text, or None if it has no documents.
 
     Raises:
-        SourceError: it is not what its name says.
+        SourceError: The content contradicts the name.
     """
     stored = read_start(file.path, _START_BYTES) if file.size else b""
     if stored and compression and not is_compressed(stored[:FIRST_BYTES], compression):
@@ -166,17 +166,17 @@ def _shape(
     *,
     has_turns: bool,
 ) -> Shape:
-    """Choose the kind: documents with images, conversations, else the likeliest text.
+    """Choose the kind: documents with images, conversations, otherwise the most likely text.
 
     Args:
         form: parquet or jsonl.
-        texts: columns or fields of text, with their sizes.
-        ids: those of text or whole numbers.
-        names: all of them.
-        has_turns: whether one of them holds lists.
+        texts: the columns or fields of text, with their sizes.
+        ids: the columns or fields of text or integers.
+        names: all columns or fields.
+        has_turns: whether one of them contains lists.
 
     Raises:
-        SourceError: there is nothing to read.
+        SourceError: No column or field can be read.
     """
     if "image_token_counts" in names and detect_columns(names, kind="vision"):
         return Shape(format=form, kind="vision")

@@ -1,4 +1,4 @@
-"""The stored bytes of a file: hashed, decompressed, and checked for UTF-8."""
+"""The stored bytes of a file: hashing, decompression, and checks of UTF-8."""
 
 import codecs
 import hashlib
@@ -21,7 +21,7 @@ _DRAIN_BYTES = 1 << 20
 
 
 class ReadAccount:
-    """How many bytes of which content were read."""
+    """The number and the hash of the bytes that were read."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
@@ -34,22 +34,22 @@ class ReadAccount:
 
     @property
     def sha256(self) -> str:
-        """Hex sha256 of all bytes so far."""
+        """The sha256 of all bytes so far, in hex."""
         return self._hash.hexdigest()
 
 
 class StoredFile:
-    """A file read once from its beginning, every byte into the account; a context manager."""
+    """A context manager of a file that is read once from its start, and fully accounted for."""
 
     def __init__(self, piece: Piece, *, account: ReadAccount) -> None:
         self._file = open_piece(piece)
         self._account = account
         self.block_start = 0
-        """Where the block that was read last begins."""
+        """Position of the block that was read last."""
         self.closed = False
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes, none at the end."""
+        """Return the next bytes, or nothing at the end."""
         start = self._account.num_bytes
         data = self._file.read(size)
         if data:
@@ -58,10 +58,10 @@ class StoredFile:
         return data
 
     def finish(self, piece: Piece) -> None:
-        """Read what is left, so that the account is of the whole file.
+        """Read the remaining bytes, so that the account includes the whole file.
 
         Raises:
-            SourceError: the file is not as it was when the plan was made.
+            SourceError: The file has changed since the plan was made.
         """
         while data := self._file.read(_DRAIN_BYTES):
             self._account.update(data)
@@ -70,7 +70,7 @@ class StoredFile:
         check_unchanged(piece, version_of(self._file, again=True))
 
     def close(self) -> None:
-        """Do nothing: Arrow calls this when it releases the file, which is read on after that."""
+        """Do nothing: Arrow calls this on release of the file, which is still read afterwards."""
 
     def __enter__(self) -> "Self":
         return self
@@ -81,9 +81,9 @@ class StoredFile:
 
 
 class DecodedStream(io.RawIOBase):
-    """The decoded bytes of a gzip or zstd file: all its members or frames, one after the other.
+    """The decoded bytes of all members or frames of a gzip or zstd file.
 
-    At damage the stream ends after the last byte that can be decoded, and `failure` says why.
+    At damage the stream ends after the last byte that can be decoded; `failure` has the reason.
     """
 
     def __init__(self, stored: StoredFile, *, url: str, compression: str) -> None:
@@ -99,7 +99,7 @@ class DecodedStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int:
-        """Fill a buffer with decoded bytes; none at the end and at damage."""
+        """Fill a buffer with decoded bytes; return 0 at the end or at damage."""
         view = memoryview(buffer).cast("B")
         data = b"" if self.failure is not None else self._read(view.nbytes)
         view[: len(data)] = data
@@ -116,10 +116,10 @@ class DecodedStream(io.RawIOBase):
         return self._salvage(size)
 
     def _salvage(self, size: int) -> bytes:
-        """Decode again up to here, then byte by byte up to the damage.
+        """Decode again up to the current position, then byte by byte up to the damage.
 
-        A failing read returns nothing of what it had decoded, and single bytes lose nothing. Costs
-        one more pass over a file that is broken anyway.
+        A failing read loses the data that it had decoded, whereas single bytes lose nothing. This
+        costs a second pass over a broken file.
         """
         with open_input(self._url) as file:
             stream = _decompress(file, self._compression)
@@ -141,10 +141,10 @@ def _decompress(file: BinaryIO | StoredFile, compression: str) -> pa.NativeFile:
 
 
 def is_damage(error: Exception) -> bool:
-    """Return whether an error means bad content, and not a failure of storage.
+    """Return whether an error is caused by the content rather than by storage.
 
-    Arrow raises the same classes for both. Failures of the operating system carry an errno; what
-    Arrow finds in the bytes does not.
+    Arrow raises the same classes for both. Errors of the operating system have an errno; errors in
+    the content do not.
     """
     if isinstance(error, TransientIOError | MemoryError):
         return False
@@ -155,7 +155,7 @@ def open_piece(piece: Piece) -> BinaryIO:
     """Open the file of a piece.
 
     Raises:
-        SourceError: it is not as it was when the plan was made.
+        SourceError: The file has changed since the plan was made.
     """
     file = open_input(piece.url, at=max(0, piece.start - 1))
     try:
@@ -167,10 +167,10 @@ def open_piece(piece: Piece) -> BinaryIO:
 
 
 def check_unchanged(piece: Piece, file: InputFile, *, footer_sha256: str | None = None) -> None:
-    """Compare what identifies a file's content with the plan, as far as both say it.
+    """Compare the attributes that identify a file's content with those of the plan, if both exist.
 
     Raises:
-        SourceError: it is not as it was when the plan was made.
+        SourceError: The file has changed since the plan was made.
     """
     has_etags = piece.etag is not None and file.etag is not None
     for what, now, planned in (
@@ -184,7 +184,7 @@ def check_unchanged(piece: Piece, file: InputFile, *, footer_sha256: str | None 
 
 
 def changed(piece: Piece, what: str) -> SourceError:
-    """Return the error for a file that is not as it was when the plan was made."""
+    """Return the error for a file that has changed since the plan was made."""
     return SourceError(
         f"{piece.url} changed since the plan was made: it has {what}; run again to make a new plan"
     )
@@ -198,7 +198,7 @@ _ZSTD_SKIPPABLE = (0x184D2A50, 0xFFFFFFF0)
 
 
 def is_compressed(first: bytes, compression: str) -> bool:
-    r"""Return whether a file that begins so can be of a compression, gzip or zstd.
+    r"""Return whether the first bytes of a file can be those of gzip or zstd.
 
     >>> is_compressed(b"\x1f\x8b\x08\x00", "gzip"), is_compressed(b'{"te', "zstd")
     (True, False)
@@ -213,9 +213,9 @@ _BLOCK_BYTES = 1 << 18
 
 
 def invalid_at(data: bytes | bytearray) -> int | None:
-    r"""Return the place of the first byte that is not UTF-8, None if all is.
+    r"""Return the position of the first byte that is not UTF-8, or None.
 
-    Python's text takes up to four bytes a character, so no more than a block of it is made.
+    A Python string needs up to four bytes per character, so data is decoded in blocks.
 
     >>> invalid_at(b"ab\xff"), invalid_at(b"ab")
     (2, None)
