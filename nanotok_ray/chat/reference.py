@@ -1,4 +1,4 @@
-"""Documents to segments in plain Python: the reference that the compiled core is compared with."""
+"""Renders documents to segments in plain Python: the reference for tests of the compiled core."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -22,16 +22,16 @@ from nanotok_ray.dialects import messages as sharegpt
 from nanotok_ray.recipe import PRESETS
 
 COUNTS = "image_token_counts"
-"""The field that says how many tokens each image of a document takes."""
+"""The field with the number of tokens of each image of a document."""
 
 
 def vision_segments_of(value: object, dialect: Dialect) -> list[Segment]:
     """Return the segments of a document with images.
 
     Raises:
-        SourceError: The document is not of its dialect's shape.
-        AssertionError, LookupError, TypeError, ValueError, RecursionError: It is malformed, or the
-            dialect is, and how.
+        SourceError: The document does not have the shape of its dialect.
+        AssertionError, LookupError, TypeError, ValueError, RecursionError: The document or the
+            dialect is malformed; the message has the reason.
     """
     image_token = _image_token_of(dialect)
     tokens, grounding = dialect.image_tokens, dialect.grounding
@@ -103,9 +103,9 @@ def segments_of(document: Raw, dialect: Dialect) -> list[Segment]:
      '2', '<|assistant_end|>']
 
     Raises:
-        SourceError: It is not JSON, or not of its dialect's shape.
-        AssertionError, LookupError, TypeError, ValueError, RecursionError: It is malformed, and
-            how.
+        SourceError: The document is not JSON, or does not have the shape of its dialect.
+        AssertionError, LookupError, TypeError, ValueError, RecursionError: The document is
+            malformed; the message has the reason.
     """
     if dialect.kind == "vision":
         return vision_segments_of(value_of(document), dialect)
@@ -113,45 +113,45 @@ def segments_of(document: Raw, dialect: Dialect) -> list[Segment]:
 
 
 def conversation_of(document: Raw, dialect: Dialect) -> conversation.Conversation:
-    """Return the conversation of a document, whose dialect must be of conversations.
+    """Return the conversation of a document, whose dialect must be one of conversations.
 
     Raises:
-        SourceError: The document is not JSON, or not of its dialect's shape.
-        AssertionError: It is no conversation of `customjson`.
+        SourceError: The document is not JSON, or does not have the shape of its dialect.
+        AssertionError: The document is not a conversation of `customjson`.
         ValueError: The dialect has no conversations.
     """
     return {"messages": _reader_of(dialect)(value_of(document))}
 
 
 def message_texts(document: Raw, dialect: Dialect) -> list[str]:
-    """Return every text that is encoded on its own, in the order of their ids.
+    """Return every text that is encoded on its own, in the order of the ids.
 
     Raises:
-        SourceError, AssertionError, LookupError, TypeError, ValueError, RecursionError: As
+        SourceError, AssertionError, LookupError, TypeError, ValueError, RecursionError: As for
             `segments_of`.
     """
     return [segment.text for segment in segments_of(document, dialect) if not segment.is_special]
 
 
 def expected_text(document: Raw, dialect: Dialect) -> str:
-    """Return what the ids of a document decode to: its texts, and special tokens by name.
+    """Return the decoded ids of a document: its texts, and special tokens by name.
 
     >>> line = b'[{"role": "user", "content": "hi"}]'
     >>> expected_text(line, Dialect(kind="chat", name="messages"))
     '<|bos|><|user_start|>hi<|user_end|>'
 
     Raises:
-        SourceError, AssertionError, LookupError, TypeError, ValueError, RecursionError: As
+        SourceError, AssertionError, LookupError, TypeError, ValueError, RecursionError: As for
             `segments_of`.
     """
     return "".join(segment.text * segment.count for segment in segments_of(document, dialect))
 
 
 def expected_trained_text(document: Raw, dialect: Dialect) -> str:
-    """Return what the ids with mask 1 decode to.
+    """Return the decoded ids with mask 1.
 
     Raises:
-        SourceError, AssertionError, LookupError, TypeError, ValueError, RecursionError: As
+        SourceError, AssertionError, LookupError, TypeError, ValueError, RecursionError: As for
             `segments_of`.
     """
     segments = segments_of(document, dialect)

@@ -1,4 +1,4 @@
-"""Documents with images to segments, and how many tokens an image has."""
+"""Renders documents with images to segments, and computes the number of tokens of an image."""
 
 import re
 import reprlib
@@ -11,10 +11,10 @@ from nanotok_ray.chat.segments import Composed, Segment
 from nanotok_ray.errors import SourceError
 
 PLACEHOLDER: Final = "<image>"
-"""What stands for an image in a text, whatever the special token is called."""
+"""The placeholder of an image in a text, whatever the name of the special token."""
 
 MAX_IMAGE_TOKENS: Final = 2**20
-"""Tokens of all images of a document: a line of JSON could ask for more than any memory holds."""
+"""Limit of the tokens of all images of a document; a line of JSON could request any number."""
 
 _END: Final = "<|assistant_end|>"
 
@@ -29,16 +29,17 @@ def prompt_segments(
     grounding: Sequence[str] = (),
     train_prompt: bool = True,
 ) -> list[Segment]:
-    """Return the segments of a question about images, and its answer.
+    """Return the segments of a question about images with its answer.
 
     Args:
-        prompt: where each placeholder is an image.
-        response: where a placeholder is text.
-        counts: tokens of each image, a list of ints; None: `image_tokens` each, or one.
+        prompt: the question, in which each placeholder is an image.
+        response: the answer, in which a placeholder is text.
+        counts: the number of tokens of each image, a list of ints; None: `image_tokens` for each,
+            or one.
         image_token: the special token that is repeated.
-        image_tokens: tokens of every image, where `counts` is None.
-        grounding: special tokens that are meant where a text spells them out.
-        train_prompt: whether the prompt's text is learned from.
+        image_tokens: the number of tokens of every image if `counts` is None.
+        grounding: special tokens that a text can spell.
+        train_prompt: whether the text of the prompt is trained on.
 
     >>> segments = prompt_segments("<image> OCR", "A", counts=[5], image_token="<image>")
     >>> [(each.text, each.count, each.mask) for each in segments]
@@ -47,8 +48,8 @@ def prompt_segments(
      ('<|assistant_end|>', 1, 1)]
 
     Raises:
-        SourceError: The counts do not fit the placeholders, or are no counts.
-        TypeError: `counts` is no list.
+        SourceError: The counts do not match the placeholders, or are invalid.
+        TypeError: `counts` is not a list.
     """
     asked = _text(prompt, mask=int(train_prompt), role="user")
     answered = _text(response, mask=1, role="assistant")
@@ -69,13 +70,13 @@ def text_segments(
     image_tokens: int | None = None,
     grounding: Sequence[str] = (),
 ) -> list[Segment]:
-    """Return the segments of one text, where each placeholder is an image.
+    """Return the segments of one text, in which each placeholder is an image.
 
-    `<|assistant_end|>` at its very end is the special token; anywhere else it is text.
+    `<|assistant_end|>` at the very end is the special token; elsewhere it is text.
 
     Raises:
-        SourceError: The counts do not fit the placeholders, or are no counts.
-        TypeError: `counts` is no list.
+        SourceError: The counts do not match the placeholders, or are invalid.
+        TypeError: `counts` is not a list.
     """
     body = _text(text.removesuffix(_END), mask=1, role="user")
     numbers = _numbers([body.text], counts=counts, image_tokens=image_tokens)
@@ -95,14 +96,15 @@ def message_segments(
     image_tokens: int | None = None,
     grounding: Sequence[str] = (),
 ) -> list[Segment]:
-    """Return the segments of a conversation, where each placeholder of the user is an image.
+    """Return the segments of a conversation, in which each placeholder of the user is an image.
 
-    Without placeholders and grounding they are those of `chat.layout`.
+    Without placeholders and grounding, they equal those of `chat.layout`.
 
     Raises:
-        SourceError: The counts do not fit the placeholders, or are no counts.
-        TypeError: `counts` is no list, or the conversation is malformed.
-        AssertionError, IndexError, KeyError, ValueError: It is malformed, and how.
+        SourceError: The counts do not match the placeholders, or are invalid.
+        TypeError: `counts` is not a list, or the conversation is malformed.
+        AssertionError, IndexError, KeyError, ValueError: The conversation is malformed; the
+            message has the reason.
     """
     segments = list(chat.layout(conversation))
     asked = [part.text for part in segments if _is_asked(part)]
@@ -117,10 +119,10 @@ def message_segments(
 
 
 def cut(composed: Composed, max_tokens: int | None) -> Composed:
-    """Return the first ids of a document; text may be lost, an image and any part of it may not.
+    """Return the first ids of a document; text can be cut, but not images.
 
     Raises:
-        SourceError: An image does not end before the cut; or the cut is below 0.
+        SourceError: An image does not end before the cut, or the cut is below 0.
     """
     if max_tokens is None:
         return composed
@@ -136,7 +138,7 @@ def cut(composed: Composed, max_tokens: int | None) -> Composed:
 
 
 def _numbers(texts: Iterable[str], *, counts: object, image_tokens: int | None) -> Iterator[int]:
-    """Return the tokens of each image, in the order of the placeholders."""
+    """Yield the number of tokens of each image, in the order of the placeholders."""
     placeholders = sum(text.count(PLACEHOLDER) for text in texts)
     if counts is None:
         numbers = [_checked(1 if image_tokens is None else image_tokens)] * placeholders
@@ -166,7 +168,7 @@ def _checked(count: object) -> int:
 
 
 def _cut_at_images(text: Segment, numbers: Iterator[int], image_token: str) -> Iterator[Segment]:
-    """Yield images and the texts around them; empty texts are none."""
+    """Yield images and the non-empty texts around them."""
     for position, part in enumerate(text.text.split(PLACEHOLDER)):
         if position:
             image = _special(image_token, mask=0, role="image")
@@ -176,7 +178,7 @@ def _cut_at_images(text: Segment, numbers: Iterator[int], image_token: str) -> I
 
 
 def _cut_at_names(segments: Iterable[Segment], names: Sequence[str]) -> Iterator[Segment]:
-    """Make special tokens of these names in what user and assistant say, the longest first."""
+    """Split the texts of user and assistant at these names of special tokens, the longest first."""
     longest_first = sorted(names, key=lambda name: (-len(name), name))
     pattern = re.compile(f"({'|'.join(map(re.escape, longest_first))})")
     for segment in segments:
@@ -203,18 +205,18 @@ def _text(text: str, *, mask: int, role: str) -> Segment:
 
 
 _PIXELS_A_TOKEN: Final = 64
-"""Along an edge: patches of 16 pixels, four of them for a token."""
+"""Pixels of a token along an edge: patches of 16 pixels, of which four make a token."""
 _TILE_PIXELS: Final = 640
 
 
 def base_image_tokens(size: int) -> int:
-    """Return the tokens of a square image: a row ends with one more, and so does the image.
+    """Return the tokens of a square image, with one more for each row and for the image.
 
     >>> [base_image_tokens(size) for size in (512, 640, 1024, 1280)]
     [73, 111, 273, 421]
 
     Raises:
-        SourceError: The size is no positive multiple of 64 pixels.
+        SourceError: The size is not a positive multiple of 64 pixels.
     """
     if size < _PIXELS_A_TOKEN or size % _PIXELS_A_TOKEN:
         raise SourceError(f"image size must be a multiple of {_PIXELS_A_TOKEN} pixels, got {size}")
@@ -223,16 +225,16 @@ def base_image_tokens(size: int) -> int:
 
 
 def tiled_image_tokens(high: int, wide: int, *, base: int = 1024) -> int:
-    """Return the tokens of an image seen whole, as a square of `base` pixels, and in tiles.
+    """Return the tokens of an image as a square of `base` pixels and as tiles.
 
-    The tiles have 640 pixels along an edge; they lie together, so a row of tokens ends once. One
-    tile is none: the image is seen whole alone.
+    The tiles have 640 pixels along an edge and form one grid, so a row of tokens across all tiles
+    has one more token. With a single tile, only the square is used.
 
     >>> tiled_image_tokens(1, 1), tiled_image_tokens(3, 2)
     (273, 903)
 
     Raises:
-        SourceError: There is no tile, or the base is no positive multiple of 64 pixels.
+        SourceError: The number of tiles is 0, or the base is not a positive multiple of 64 pixels.
     """
     if min(high, wide) < 1:
         raise SourceError(f"an image has at least one tile each way, got {high} by {wide}")
@@ -244,19 +246,19 @@ def tiled_image_tokens(high: int, wide: int, *, base: int = 1024) -> int:
 
 
 def tiles_of(width: int, height: int, *, least: int = 2, most: int = 9) -> tuple[int, int]:
-    """Return how many tiles DeepSeek-OCR makes of an image: (high, wide), as `tiled_image_tokens`.
+    """Return the number of tiles that DeepSeek-OCR makes of an image, as (high, wide).
 
     The rule is that of deepseek-ai/DeepSeek-OCR (`dynamic_preprocess` of process/image_process.py,
-    as vLLM has it too): an image of at most 640 pixels each way is not tiled; of all shapes of
-    `least` to `most` tiles the one whose proportions are nearest is taken. Among equals it is the
-    largest that the image fills by more than half, else the smallest. The model as published allows
+    also in vLLM): an image of at most 640 pixels each way is not tiled; of all shapes of `least`
+    to `most` tiles, the one with the nearest proportions is used. Of equal ones it is the largest
+    that the image fills by more than half, else the smallest. The model as published allows
     9 tiles, its configuration for vLLM 6.
 
     >>> tiles_of(640, 480), tiles_of(1240, 1754), tiles_of(1240, 1754, most=6)
     ((1, 1), (3, 2), (3, 2))
 
     Raises:
-        SourceError: The image has no pixels, or no number of tiles is allowed.
+        SourceError: The image has no pixels, or the limits allow no number of tiles.
     """
     if min(width, height) < 1:
         raise SourceError(f"an image has at least one pixel each way, got {width} by {height}")
@@ -270,7 +272,7 @@ def tiles_of(width: int, height: int, *, least: int = 2, most: int = 9) -> tuple
         for wide in range(1, tiles + 1)
         if tiles % wide == 0
     ]
-    # Floats, as there: what is as near as another depends on their rounding.
+    # Floats as in the original: their rounding decides which shapes are equally near.
     distances = [abs(width / height - wide / high) for high, wide in shapes]
     nearest = [
         shape

@@ -1,4 +1,4 @@
-"""The classes that commands are made of: groups that load commands late, help, completion."""
+"""The classes of commands: groups that import commands on first use, help, completion."""
 
 import importlib
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from nanotok_ray.cli.printing import Console
 
 SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-"""Settings of the program; those of all commands follow them."""
+"""Settings of the program, which all commands inherit."""
 
 Run = Callable[["Arguments"], int]
 
 
 class Arguments(SimpleNamespace):
-    """The values of a command's arguments and options, and `console`, to which it prints."""
+    """The values of a command's arguments and options, with the `console` of its output."""
 
     console: "Console"
 
@@ -32,7 +32,7 @@ class Arguments(SimpleNamespace):
 class Command(click.Command):
     """A command: a function of its `Arguments` that returns an exit code.
 
-    Its help is the docstring of the function, then the examples as they are written.
+    Its help is the docstring of the function, followed by the unwrapped examples.
     """
 
     def __init__(
@@ -42,14 +42,14 @@ class Command(click.Command):
         has_json: bool = True,
         **options: Any,  # noqa: ANN401
     ) -> None:
-        """Add the options that all commands have, `--json` only to those that print JSON."""
+        """Add the common options, including `--json` for commands that print JSON."""
         super().__init__(*args, **options)
         self.examples = examples.strip("\n")
         self.has_json = has_json
         self.params += _common_options(has_json=has_json)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; an error names this command, and not the group around it.
+        """Parse arguments; errors name this command instead of its group.
 
         Raises:
             click.UsageError: An argument is wrong.
@@ -58,7 +58,7 @@ class Command(click.Command):
             return super().parse_args(ctx, args)
         except click.UsageError as error:
             error.ctx = error.ctx or ctx
-            if ctx.obj is not None:  # None while a shell completes
+            if ctx.obj is not None:  # None during completion by a shell
                 ctx.obj.has_json = self.has_json
             raise
 
@@ -91,7 +91,7 @@ class Command(click.Command):
 
 
 def write_examples(formatter: click.HelpFormatter, examples: str) -> None:
-    """Write a section of lines that are not wrapped."""
+    """Write a section of unwrapped lines."""
     if examples:
         with formatter.section("Examples"):
             lines = [f"  {line}".rstrip() for line in examples.split("\n")]
@@ -105,7 +105,7 @@ def command(
     has_json: bool = True,
     **options: Any,  # noqa: ANN401
 ) -> Callable[[Run], Command]:
-    """Return a decorator that makes a command of a function; see `Command`."""
+    """Return a decorator that turns a function into a command; see `Command`."""
     return click.command(name, cls=Command, examples=examples, has_json=has_json, **options)
 
 
@@ -125,11 +125,11 @@ def _common_options(*, has_json: bool) -> list[click.Parameter]:
 
 
 class Group(click.Group):
-    """Commands in sections, which are loaded when they are used or listed.
+    """Commands in sections, which are imported when they are used or listed.
 
-    `sections` has for each title the names of commands, and where each is in this package: its
-    module, or MODULE:ATTRIBUTE if that has another name.
-    Without a command the help is printed.
+    `sections` has, for each title, the names of commands with their location in this package: a
+    module, or MODULE:ATTRIBUTE if the attribute has another name. Without a command, the help is
+    printed.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Group(click.Group):
         return [name for names in self.sections.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load a command; None: there is none of this name."""
+        """Import a command, or return None if the name is unknown."""
         del ctx
         for modules in self.sections.values():
             if cmd_name in modules:
@@ -164,10 +164,10 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the first argument names.
+        """Return the command of the first argument.
 
         Raises:
-            click.UsageError: There is none.
+            click.UsageError: The command is unknown.
         """
         name = args[0]
         if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
@@ -178,13 +178,13 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the epilog as it is."""
+        """Write the epilog unwrapped."""
         del ctx
         if self.epilog:
             formatter.write(f"\n{self.epilog}")
 
     def _inner_commands(self, ctx: click.Context) -> Iterator[str]:
-        """Yield the paths of the commands in groups, as "tokenizer learn"."""
+        """Yield the paths of the commands in groups, such as "tokenizer learn"."""
         for name in self.list_commands(ctx):
             group = self.get_command(ctx, name)
             if isinstance(group, click.Group):
@@ -215,7 +215,7 @@ def _print_help(ctx: click.Context) -> None:
 
 
 def nearest(value: str, known: Collection[str]) -> str:
-    """Return the choice that may be meant, or all of them.
+    """Return a suggestion with the nearest choice, or with all choices.
 
     >>> nearest("prepar", ["plan", "prepare"]), nearest("x", ["a", "b"])
     ("did you mean 'prepare'?", 'choose from a, b')
@@ -224,7 +224,7 @@ def nearest(value: str, known: Collection[str]) -> str:
 
 
 class Choice(click.Choice):  # type: ignore[type-arg] # generic in newer versions alone
-    """One of several words; another is answered with the nearest of them."""
+    """One of several words; the error for another word suggests the nearest."""
 
     def convert(
         self,
@@ -235,7 +235,7 @@ class Choice(click.Choice):  # type: ignore[type-arg] # generic in newer version
         """Return the word.
 
         Raises:
-            click.BadParameter: It is none of them.
+            click.BadParameter: The word is not a choice.
         """
         if value in self.choices:
             return value

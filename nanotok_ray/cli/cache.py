@@ -134,7 +134,7 @@ def rm(arguments: Arguments) -> int:
 
 
 def _remove_counts(recipe: "Recipe", arguments: Arguments) -> "_Removal":
-    """Remove counts under the lease of the output: a job needs those that are in use."""
+    """Remove counts while holding the lease of the output, since a job needs counts in use."""
     from nanotok_ray.counts import remove_counts
     from nanotok_ray.job import leased
     from nanotok_ray.storage import Folder
@@ -161,7 +161,7 @@ def _note_printer(arguments: Arguments) -> "Callable[[Event], None]":
 
 @dataclass(frozen=True, slots=True)
 class _Removal:
-    """Counts in a work folder, and which of them are to be removed."""
+    """The counts of a work folder, and those to be removed."""
 
     work: "WorkFolder"
     chosen: "Sequence[CountsCache]"
@@ -226,7 +226,7 @@ def _totals(counts: "Sequence[CountsCache]") -> dict[str, int]:
 
 
 def _use(counts: "Iterable[CountsCache]", in_use: Collection[str] | None) -> dict[str, int | None]:
-    """Return how many are in use; null where no recipe is named."""
+    """Return the numbers of counts in use; null if no recipe is given."""
     if in_use is None:
         return dict.fromkeys(("in_use", "stale", "stale_bytes"))
     counts = list(counts)
@@ -306,7 +306,7 @@ def gc(arguments: Arguments) -> int:
     from nanotok_ray.storage import Folder
 
     out = Folder(output_of(arguments.location))
-    garbage = find_garbage(out)  # also: a folder that is no output gets no lease
+    garbage = find_garbage(out)  # first, since a folder that is not an output gets no lease
     if garbage.all and not arguments.dry_run:
         with leased(out, command="gc", on_event=_note_printer(arguments)) as lease:
             lease.check()

@@ -1,4 +1,4 @@
-"""The command that drafts a recipe: init; and how `prepare` does without one."""
+"""The command that drafts a recipe, `init`, and the draft of `prepare` without a recipe."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -74,11 +74,11 @@ def init(arguments: Arguments) -> int:
 
 
 def drafted_recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
-    """Return the recipe that is drafted for files, saved as OUT/recipe.toml.
+    """Return the recipe that is drafted for files, which is saved as OUT/recipe.toml.
 
     Raises:
-        RecipeError: another recipe is there, or keys are to be overridden.
-        SourceError: no file can be used.
+        RecipeError: Another recipe exists, or keys would be overridden.
+        SourceError: No file can be used.
     """
     from nanotok_ray.errors import RecipeError
     from nanotok_ray.job import Note
@@ -105,7 +105,7 @@ def drafted_recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
         )
     if not arguments.dry_run:
         out.write_whole(RECIPE_NAME, data)
-    arguments.vocab_size = None  # the draft has it
+    arguments.vocab_size = None  # part of the draft
     return parse_recipe(draft.text, overrides=overrides_of(arguments), name=name)
 
 

@@ -1,4 +1,4 @@
-"""Corpora and tokenizers that are named on the command line: finding, reading and counting them."""
+"""Corpora and tokenizers named on the command line: finding, reading and counting them."""
 
 import re
 import time
@@ -44,17 +44,17 @@ _AS_FLAGS = {
     "set id_column in the recipe to": "set --by to",
     "set column in the recipe to": "set --column to",
 }
-"""What messages about a recipe say, and what is meant here."""
+"""Advice in messages about a recipe, with its equivalent on a command line."""
 
 _KEYS = re.compile(r"source\.[A-Za-z0-9_.-]+\.(id_column|column|format)\b")
 _FLAGS = {"id_column": "--by", "column": "--column", "format": "--input-format"}
 
 
 def rules_of(arguments: "Arguments") -> ReadingRules:
-    """Return the rules; `arguments` may have --kind and --by too.
+    """Return the rules of reading; `arguments` can include --kind and --by.
 
     Raises:
-        SourceError: They contradict each other.
+        SourceError: The options contradict each other.
     """
     return ReadingRules(
         kind=vars(arguments).get("kind", "text"),
@@ -66,7 +66,7 @@ def rules_of(arguments: "Arguments") -> ReadingRules:
 
 
 def with_flags(error: NanotokError) -> NanotokError:
-    """Return the error with what to do on a command line, and not in a recipe."""
+    """Return the error with advice for the command line instead of a recipe."""
     text = str(error)
     for recipe, flag in _AS_FLAGS.items():
         text = text.replace(recipe, flag)
@@ -74,16 +74,16 @@ def with_flags(error: NanotokError) -> NanotokError:
 
 
 LINE_SECONDS: Final = 10.0
-"""At most one line in this time, where there is no terminal."""
+"""Seconds between lines of progress, unless the output is a terminal."""
 
 UNNAMED: Final = "corpus"
-"""The name of files that are given none."""
+"""The name of files without a name."""
 
 _NAMED = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)=(.+)", re.DOTALL)
 
 
 def named(argument: str) -> tuple[str | None, str]:
-    """Take NAME=VALUE apart; a path with a `=` in a folder's name is no name.
+    """Return name and value of NAME=VALUE; a `=` in a folder's name does not end a name.
 
     >>> named("code=src/*.py"), named("a/day=1/x.txt"), named("x.txt")
     (('code', 'src/*.py'), (None, 'a/day=1/x.txt'), (None, 'x.txt'))
@@ -93,11 +93,11 @@ def named(argument: str) -> tuple[str | None, str]:
 
 
 def readers_of(items: Sequence[str], arguments: "Arguments") -> list[CorpusReader]:
-    """Find the files; those of one name are one source, in the order of the names.
+    """Find the files; files of one name form one source, in the order of the names.
 
     Raises:
-        RecipeError: Flags are wrong, or impossible together.
-        SourceError: Files are missing, cannot be read, or are not what the flags say.
+        RecipeError: Options are wrong or contradict each other.
+        SourceError: Files are missing, cannot be read, or contradict the options.
     """
     paths: dict[str, list[str]] = {}
     for item in items:
@@ -112,10 +112,10 @@ def readers_of(items: Sequence[str], arguments: "Arguments") -> list[CorpusReade
 
 
 def max_bytes_of(arguments: "Arguments") -> int:
-    """Return --max-bytes.
+    """Return the value of --max-bytes.
 
     Raises:
-        RecipeError: It is no size.
+        RecipeError: The value is not a size.
     """
     limit = parse_size(arguments.max_bytes, key="--max-bytes")
     if limit < 1:
@@ -132,7 +132,7 @@ def _reader(name: str, paths: list[str], arguments: "Arguments", *, limit: int) 
 
 
 def print_skipped(readers: Sequence[CorpusReader], arguments: "Arguments") -> None:
-    """Print what was not read of the corpora."""
+    """Print what was skipped of the corpora."""
     for reader in readers:
         name = reader.corpus.name
         if reader.is_cut:
@@ -144,7 +144,7 @@ def print_skipped(readers: Sequence[CorpusReader], arguments: "Arguments") -> No
 
 @contextmanager
 def byte_bar(stream: TextIO, *, total: int) -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with bytes that were done: it draws a bar, or prints lines."""
+    """Yield a function to call with the number of processed bytes; it shows progress."""
     if stream.isatty():
         with tqdm(
             total=total, desc="measure", unit="B", unit_scale=True, file=stream, leave=False
@@ -177,13 +177,13 @@ _NOTES: Final = "the notes above"
 
 
 def find_corpus(arguments: "Arguments") -> NamedFiles:
-    """Find and open the files, and print how many there are.
+    """Find and open the files, and print their number.
 
-    Files and folders that reach --output are refused, if what lies there would be read as text.
+    Files and folders that include --output are refused if its files would be read as text.
 
     Raises:
-        RecipeError: One is a recipe.
-        SourceError: As `find_named`.
+        RecipeError: A path is a recipe.
+        SourceError: As for `find_named`.
     """
     output, written = arguments.output, {}
     rules = rules_of(arguments)
@@ -208,11 +208,12 @@ def find_corpus(arguments: "Arguments") -> NamedFiles:
 
 
 def count_named(named: NamedFiles, arguments: "Arguments", *, pattern: str) -> CorpusCounts:
-    """Count the spans of all files, with progress; print what could not be used.
+    """Count the spans of all files with progress; print the documents that could not be used.
 
     Raises:
-        QuarantineLimitError: That was too much.
-        SourceError: There is no document to count, or as `count_corpus`, as are all others.
+        QuarantineLimitError: Too many documents could not be used.
+        SourceError: There is no document to count, or as for `count_corpus`, like all other
+            errors.
     """
     todo, start = len(named.slices), time.perf_counter()
     size = sum(slice_.num_bytes for slice_ in named.slices)
@@ -257,7 +258,7 @@ def _limits(arguments: "Arguments") -> LimitsRecipe:
 
 
 def _first(found: CorpusCounts, locations: "Sequence[str]", *, tails: bool) -> FirstBad | None:
-    """Return the first entry, or the first tail, of those that are named."""
+    """Return the first entry, or with `tails` the first tail, of the named entries."""
     for entry, position in zip(found.entries, locations, strict=True):
         if entry.kind == TAIL or not tails:
             return FirstBad(location=position, reason=reason_of(entry), listed=_NOTES)
@@ -265,7 +266,7 @@ def _first(found: CorpusCounts, locations: "Sequence[str]", *, tails: bool) -> F
 
 
 def _quarantine_lines(found: CorpusCounts, locations: "Sequence[str]") -> list[str]:
-    """Return lines that name the first documents that could not be used, and count all of them."""
+    """Return lines with the first documents that could not be used, and their total number."""
     total = sum(found.quarantined.values())
     if not total:
         return []
@@ -279,10 +280,10 @@ def _quarantine_lines(found: CorpusCounts, locations: "Sequence[str]") -> list[s
 
 
 def counters_of(specs: Sequence[str], pattern: str | None) -> list[TokenizerCounter]:
-    """Open tokenizers; those without a NAME= are called by the end of their path.
+    """Open tokenizers; those without a NAME= are named by the end of their path.
 
     Raises:
-        TokenizerError: One cannot be opened, or two have the same name.
+        TokenizerError: A tokenizer cannot be opened, or two have the same name.
     """
     pairs = [named(spec) for spec in specs]
     names = _names(pairs)
@@ -291,10 +292,10 @@ def counters_of(specs: Sequence[str], pattern: str | None) -> list[TokenizerCoun
 
 
 def opened(spec: str, pattern: str | None) -> Tokenizer:
-    """Open the tokenizer that a command is about.
+    """Open the tokenizer of a command.
 
     Raises:
-        TokenizerError: It cannot be opened, or has a pattern and was given another.
+        TokenizerError: It cannot be opened, or has another pattern than the given one.
     """
     return next(_opened([spec], pattern))
 
@@ -318,13 +319,13 @@ def _opened(specs: Sequence[str], pattern: str | None) -> Iterator[Tokenizer]:
 
 
 def about(counter: TokenizerCounter) -> dict[str, Any]:
-    """Return what says which tokenizer it is, as JSON values."""
+    """Return the attributes that identify a tokenizer, as JSON values."""
     sha256 = counter.tokenizer.sha256
     return {"name": counter.name, "vocab_size": counter.num_ids, "sha256": sha256}
 
 
 def _names(pairs: Sequence[tuple[str | None, str]]) -> list[str]:
-    """Return the name of each, or as much of the end of its path as distinguishes all.
+    """Return the name of each, or the shortest unique end of its path.
 
     >>> _names([(None, "a/tokenizer"), ("mine", "b/tokenizer"), (None, "c/tokenizer")])
     ['a/tokenizer', 'mine', 'c/tokenizer']
@@ -345,11 +346,11 @@ def _names(pairs: Sequence[tuple[str | None, str]]) -> list[str]:
 
 
 def check_plot_of(path: str | None) -> None:
-    """Refuse, before anything is measured, a picture that cannot be drawn.
+    """Refuse a picture that cannot be drawn, before anything is measured.
 
     Raises:
-        RecipeError: There is no such folder.
-        TokenizerError: The file's name does not say what is wanted, or matplotlib is missing.
+        RecipeError: The folder does not exist.
+        TokenizerError: The suffix of the file is unknown, or matplotlib is missing.
     """
     if path is None:
         return

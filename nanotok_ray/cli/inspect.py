@@ -1,4 +1,4 @@
-"""What `nanotok inspect` does: shows documents, or previews packing methods."""
+"""The implementation of `nanotok inspect`: shows documents, or previews packing methods."""
 
 import os
 import re
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from nanotok_ray.cli.app import Arguments
 
 MAX_DOCUMENTS: Final = 1000
-"""Documents shown at once; a page of more is of no use."""
+"""Limit of documents shown at once; a longer page would not be readable."""
 
 Range = tuple[int, int]
-"""The first and the last, counted from the end if negative."""
+"""First and last index, counted from the end if negative."""
 
 _RANGE: Final = re.compile(r"(-?\d{1,18})(?:-(-?\d{1,18}))?", re.ASCII)
 
@@ -41,7 +41,7 @@ def document_range(text: str) -> Range:
     ((7, 7), (-1, -1), (0, 9))
 
     Raises:
-        RecipeError: It is neither.
+        RecipeError: The text is neither.
     """
     found = _RANGE.fullmatch(text)
     if found is None:
@@ -51,13 +51,14 @@ def document_range(text: str) -> Range:
 
 
 def numbers_of(ranges: Sequence[Range], *, count: int, where: str) -> list[int]:
-    """Return the number of each document asked for, from 0 on, in the order asked for.
+    """Return the indexes of the requested documents, counted from 0, in the given order.
 
     >>> numbers_of([(-1, -1), (0, 2)], count=5, where="split train")
     [4, 0, 1, 2]
 
     Raises:
-        RecipeError: There is no such document, or they are too many, or a range runs backwards.
+        RecipeError: A document does not exist, there are too many, or a range is in decreasing
+            order.
     """
     numbers: list[int] = []
     for first, last in ranges:
@@ -80,20 +81,20 @@ def numbers_of(ranges: Sequence[Range], *, count: int, where: str) -> list[int]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inspected:
-    """Documents to show."""
+    """The source of the documents to show."""
 
     title: str
-    """What they are, for a heading."""
+    """A description for a heading."""
     where: str
-    """The same, within a sentence."""
+    """The same description within a sentence."""
     count: int
     document: Callable[[int], Document]
-    """Return one document by number, from 0 on."""
+    """Returns a document by index, counted from 0."""
     tokenizer: Tokenizer
 
     @property
     def spelling(self) -> Spelling:
-        """How their ids are spelled."""
+        """The spelling of the ids."""
         return Spelling(
             bytes_of=self.tokenizer.decode_single_token_bytes,
             special_tokens=self.tokenizer.special_tokens,
@@ -101,7 +102,7 @@ class Inspected:
 
     @property
     def note(self) -> str:
-        """What encoded them, for a line below the heading."""
+        """The origin of the ids, for a line below the heading."""
         size = self.tokenizer.get_vocab_size()
         return f"tokenizer {self.tokenizer.sha256[:16]}, {size:,} ids"
 
@@ -110,7 +111,7 @@ def output_at(folder: str, *, split: str, source: list[str] | None) -> Inspected
     """Return the documents of a finished output.
 
     Raises:
-        CorruptOutputError, IncompleteOutputError, SourceError: As `open_shards`.
+        CorruptOutputError, IncompleteOutputError, SourceError: As for `open_shards`.
         TokenizerError: The output's tokenizer cannot be read.
     """
     shards = open_shards(folder, split=split, source=source)
@@ -137,14 +138,14 @@ def output_at(folder: str, *, split: str, source: list[str] | None) -> Inspected
 
 
 TERMINAL_TOKENS: Final = 2_000
-"""Tokens of a document that are shown without --all."""
+"""Limit of shown tokens of a document without --all."""
 
 
 def run_inspect(arguments: "Arguments") -> int:
     """Show documents, or a preview of packing, and return the exit code.
 
     Raises:
-        RecipeError: Options contradict each other, or there is no such document.
+        RecipeError: Options contradict each other, or a document does not exist.
     """
     arguments.console.has_json = arguments.packing is not None
     _check(arguments)
@@ -302,7 +303,7 @@ def _preview(folder: str, arguments: "Arguments") -> int:
 
 
 def plan_lines(plans: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a line for each plan, then, if there are weights, one for each source."""
+    """Yield a line for each plan, and with weights another line for each source."""
     yield from table_lines([_HEAD, *map(_cells, plans)], left=(1,))
     sources = next((plan["sources"] for plan in plans if "sources" in plan), None)
     if sources is not None:

@@ -91,7 +91,7 @@ def plan(arguments: Arguments) -> int:
 def _named_or_default(
     ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the arguments; without any, the recipe of a job that may be called without one."""
+    """Return the arguments, or without any the default recipe."""
     if value or ctx.resilient_parsing:
         return value
     if ctx.obj.default_recipe is None:
@@ -194,7 +194,7 @@ def tokenize(arguments: Arguments) -> int:
 
 @contextmanager
 def _reading(arguments: Arguments) -> "Iterator[OnEvent]":
-    """Show at once that the recipe is read, then yield what to call with the events of a job."""
+    """Print at once that the recipe is read, and yield the listener of the job's events."""
     from nanotok_ray.job import Activity
 
     with arguments.console.progress() as on_event:
@@ -204,10 +204,10 @@ def _reading(arguments: Arguments) -> "Iterator[OnEvent]":
 
 
 def _recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
-    """Return the recipe that a job was called with, or that is drafted for files.
+    """Return the recipe of the arguments, or the recipe that is drafted for files.
 
     Raises:
-        click.UsageError: It was called with files, and without an output.
+        click.UsageError: Files were given without an output.
     """
     from nanotok_ray.cli.init import drafted_recipe
     from nanotok_ray.sources import suffix_format

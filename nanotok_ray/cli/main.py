@@ -54,7 +54,7 @@ SECTIONS: Final = {
     "Maintenance": {"cache": "cache", "gc": "cache"},
     "Shell": {"completion": "main"},
 }
-"""The commands by purpose, and the module of each."""
+"""The commands by purpose, with the module of each."""
 
 COMPLETION_VARIABLE: Final = "_NANOTOK_COMPLETE"
 
@@ -127,10 +127,10 @@ def main(
     """Run one command and return the exit code.
 
     Args:
-        argv: arguments without the program's name; None: those of the process.
-        default_recipe: the recipe of a job that may be called without one.
-        job: called in the place of `nanotok_ray.prepare`, `train` or `tokenize`, with their
-            arguments, by the command of that name; None: they are called.
+        argv: the arguments without the program's name; None: those of the process.
+        default_recipe: the recipe of a job without arguments.
+        job: a replacement for `nanotok_ray.prepare`, `train` or `tokenize` with the same
+            arguments, for the command of that name; None: the function itself.
     """
     _print_anything()
     words = sys.argv[1:] if argv is None else list(argv)
@@ -141,7 +141,7 @@ def main(
 
 
 def _complete() -> None:
-    """Answer a shell that completes a command, and end the process."""
+    """Answer a completion request of a shell, and exit."""
     if instruction := os.environ.get(COMPLETION_VARIABLE):
         from click.shell_completion import shell_complete
 
@@ -149,7 +149,7 @@ def _complete() -> None:
 
 
 def _run(words: list[str], console: Console) -> int:  # noqa: PLR0911 - one for each error
-    """Run a command; print what it raises."""
+    """Run a command; print its error."""
     try:
         with terminable(), nanotok.make_context("nanotok", words, obj=console) as context:
             return int(nanotok.invoke(context) or 0)
@@ -169,20 +169,20 @@ def _run(words: list[str], console: Console) -> int:  # noqa: PLR0911 - one for 
         return TERMINATED
     except BrokenPipeError:
         return FAILED
-    except OSError as error:  # a full disk, a folder that may not be written: nobody else saw it
+    except OSError as error:  # e.g. a full disk or a folder without permission
         console.failure("failed", f"error: {os_error_message(error)}")
         return INFRASTRUCTURE
 
 
 def _print_anything() -> None:
-    """Print characters that the terminal's encoding lacks as escapes, as under LC_ALL=C."""
+    """Print characters that the terminal's encoding lacks as escapes, for example with LC_ALL=C."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def usage_message(error: click.UsageError) -> str:
-    """Return one line for a wrong argument: what is wrong, and the next step."""
+    """Return one line for a wrong argument: the problem and the next step."""
     path = "nanotok" if error.ctx is None else error.ctx.command_path
     if isinstance(error, click.NoSuchOption) and error.ctx is not None:
         known = [name for param in error.ctx.command.params for name in param.opts]
@@ -196,7 +196,7 @@ def usage_message(error: click.UsageError) -> str:
 
 
 def _with_step(error: NanotokError) -> str:
-    """Return the message of an error; those of the core's regex engine have no next step."""
+    """Return the message of an error, with a next step for errors of the core's regex engine."""
     if isinstance(error, PatternError) and str(error).startswith("cannot compile"):
         return f"{error}; correct the expression, or use the name of a pattern, such as gpt4"
     return str(error)

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands take, spelled and explained once."""
+"""Options and arguments of several commands, which are defined and explained once."""
 
 import math
 import os
@@ -17,11 +17,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 Decorator = Callable[[F], F]
 
 PATH = click.Path()
-"""A path or URL; shells complete it."""
+"""A path or URL, which shells complete."""
 
 
 def whole(least: int) -> Callable[[Any], int]:
-    """Return what reads a whole number from some least one on.
+    """Return a parser of integers of at least `least`.
 
     >>> whole(1)("12")
     12
@@ -40,7 +40,7 @@ COUNT = whole(1)
 
 
 def options(*decorators: Decorator[Any]) -> Decorator[Any]:
-    """Return one decorator for several, in the order of the help."""
+    """Combine decorators into one, in the order of the help."""
 
     def decorate(function: F) -> F:
         for decorator in reversed(decorators):
@@ -51,13 +51,13 @@ def options(*decorators: Decorator[Any]) -> Decorator[Any]:
 
 
 def sizes(text: str) -> list[int]:
-    """Read vocabulary sizes, separated by commas.
+    """Parse vocabulary sizes, separated by commas.
 
     >>> sizes("300, 280,300")
     [280, 300]
 
     Raises:
-        click.BadParameter: They are no numbers.
+        click.BadParameter: A size is not a number.
     """
     numbers = text.replace(" ", "").split(",")
     if not all(map(str.isdecimal, numbers)):
@@ -66,7 +66,7 @@ def sizes(text: str) -> list[int]:
 
 
 def names(text: str) -> list[str]:
-    """Read names, separated by commas, each once.
+    """Parse names, separated by commas, without duplicates.
 
     >>> names("web, code,web")
     ['web', 'code']
@@ -77,7 +77,7 @@ def names(text: str) -> list[str]:
 def number(
     least: float, most: float = math.inf, *, is_above: bool = False
 ) -> Callable[[str], float]:
-    """Return what reads a finite number in a range; `is_above`: the least is not in it."""
+    """Return a parser of finite numbers in a range, which excludes `least` if `is_above`."""
 
     def read(text: str) -> float:
         try:
@@ -97,13 +97,13 @@ PACKINGS = ("best-fit", "windows", "conversations", "nanochat")
 
 
 def weights(text: str) -> dict[str, float]:
-    """Read weights by source.
+    """Parse weights by source.
 
     >>> weights("web=0.7,code=0.3")
     {'web': 0.7, 'code': 0.3}
 
     Raises:
-        click.BadParameter: One is not of the form NAME=NUMBER.
+        click.BadParameter: A weight does not have the form NAME=NUMBER.
     """
     found: dict[str, float] = {}
     for part in text.split(","):
@@ -118,7 +118,7 @@ def weights(text: str) -> dict[str, float]:
 
 
 def lengths(text: str) -> list[int]:
-    """Read row lengths, separated by commas.
+    """Parse row lengths, separated by commas.
 
     >>> lengths("1024,2048,1024")
     [1024, 2048]
@@ -127,13 +127,13 @@ def lengths(text: str) -> list[int]:
 
 
 def packings(text: str) -> list[str]:
-    """Read packing methods, or all, in their order.
+    """Parse packing methods, or `all`, in their fixed order.
 
     >>> packings("windows,best-fit")
     ['best-fit', 'windows']
 
     Raises:
-        click.BadParameter: One is unknown.
+        click.BadParameter: A method is unknown.
     """
     choice = Choice((*PACKINGS, "all"))
     found = [choice.convert(name, None, None) for name in names(text)]
@@ -154,7 +154,7 @@ recipe_argument = click.argument(
 """The TOML file that describes the job."""
 
 output_argument = click.argument("location", type=PATH, metavar="OUTPUT|RECIPE")
-"""A finished or unfinished output: its folder or URL, or the recipe that names it."""
+"""A finished or unfinished output: its folder or URL, or its recipe."""
 
 override_option = click.option(
     "--set",
@@ -229,7 +229,7 @@ split_option = click.option(
 def vocab_size_option(
     default: str | None = None, *, is_required: bool = False
 ) -> Callable[[Any], Any]:
-    """Return `--vocab-size`; `default` says what holds without it."""
+    """Return `--vocab-size`; `default` describes the value without the option."""
     text = "Vocabulary size, which includes bytes and special tokens."
     return click.option(
         "--vocab-size",
@@ -282,7 +282,7 @@ def max_bytes_option(default: str) -> Callable[[Any], Any]:
 
 
 def overrides_of(arguments: Arguments) -> list[str]:
-    """Return the overrides of a recipe: those of `--set`, and what other options stand for."""
+    """Return the overrides of a recipe: those of `--set`, and those of other options."""
     values = vars(arguments)
     given = {key: values.get(name) for name, key in _KEYS.items()}
     return [
@@ -306,7 +306,7 @@ def recipe_of(arguments: Arguments) -> "Recipe":
     """Return the recipe with its overrides.
 
     Raises:
-        RecipeError: It cannot be read, or is wrong.
+        RecipeError: The recipe cannot be read, or is invalid.
     """
     from pathlib import Path
 
@@ -328,17 +328,17 @@ def recipe_of(arguments: Arguments) -> "Recipe":
 
 
 def is_recipe(location: str) -> bool:
-    """Return whether an argument names a recipe, and not a folder."""
+    """Return whether an argument is a recipe rather than a folder."""
     from pathlib import Path
 
     return location.endswith(".toml") or Path(location).is_file()
 
 
 def output_of(location: str) -> str:
-    """Return the output folder that an argument names, by itself or as a recipe.
+    """Return the output folder of an argument, which is the folder or a recipe.
 
     Raises:
-        RecipeError: The recipe cannot be read, or is wrong.
+        RecipeError: The recipe cannot be read, or is invalid.
     """
     from nanotok_ray.recipe import load_recipe
 
@@ -346,10 +346,10 @@ def output_of(location: str) -> str:
 
 
 def note_ignored(arguments: Arguments) -> None:
-    """Print a note if `--cpus` has no effect, because a Ray cluster runs the job.
+    """Print a note if `--cpus` has no effect because a Ray cluster runs the job.
 
     Raises:
-        RecipeError: There are `--local` and `--address`.
+        RecipeError: Both `--local` and `--address` are given.
     """
     from nanotok_ray.errors import RecipeError
 
@@ -366,7 +366,7 @@ def note_ignored(arguments: Arguments) -> None:
 
 
 def running_message(location: str | None) -> str | None:
-    """Return what to say of an output that is not finished because its job is running; else None.
+    """Return a message if an output is not finished because its job is running, else None.
 
     Raises:
         TransientIOError: The storage does not answer.

@@ -181,7 +181,7 @@ document_options = options(
         help="When to use colors.  [default: auto, if stdout is a terminal]",
     ),
 )
-"""Options of `inspect` for documents; None where they are not given."""
+"""Options of `inspect` for documents, with None if they are not given."""
 
 packing_options = options(
     click.option(
@@ -223,7 +223,7 @@ packing_options = options(
         help="Whether to crop or drop conversations longer than a row.  [default: crop]",
     ),
 )
-"""Options of `inspect --packing`; None where they are not given."""
+"""Options of `inspect --packing`, with None if they are not given."""
 
 
 @command(

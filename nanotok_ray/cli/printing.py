@@ -1,4 +1,4 @@
-"""What commands print: text on stderr, one JSON document on stdout; and exit codes."""
+"""The output of commands: text on stderr, one JSON document on stdout; and exit codes."""
 
 import io
 import json
@@ -31,7 +31,7 @@ EXIT_CODES = """\
 
 
 class Console:
-    """The streams of a command, as its options ask.
+    """The streams of a command, according to its options.
 
     People read stderr: the result as text, notes, progress and errors. Programs read stdout: one
     JSON document on the last line, with `--json` or if stdout is not a terminal.
@@ -44,18 +44,18 @@ class Console:
         job: Callable[..., Any] | None = None,
         as_json: bool = False,
     ) -> None:
-        """Set what `main` was called with; `as_json` is a guess until the options are read."""
+        """Store the arguments of `main`; `as_json` is a guess until the options are parsed."""
         self.default_recipe = default_recipe
         self.job = job
         self.has_json = True
-        """Whether the command prints JSON at all."""
+        """Whether the command prints JSON."""
         self.as_json = as_json
-        """Whether `--json` was given."""
+        """Whether `--json` is set."""
         self._quiet = False
         self.verbose = False
 
     def adjust(self, *, has_json: bool, as_json: bool, quiet: bool, verbose: bool) -> None:
-        """Take the options of the command."""
+        """Apply the options of the command."""
         self.has_json = has_json
         self.as_json = as_json
         self._quiet = quiet
@@ -63,11 +63,11 @@ class Console:
 
     @property
     def stream(self) -> TextIO:
-        """The stream of notes and progress: stderr, or with `--quiet` one that nobody reads."""
+        """The stream of notes and progress: stderr, or with `--quiet` one that drops it."""
         return cast("TextIO", _Nowhere()) if self._quiet else sys.stderr
 
     def text(self, *lines: str) -> None:
-        """Print lines of the result for people, unless only JSON or nothing is wanted."""
+        """Print lines of the result for people, unless only JSON or nothing is requested."""
         if not self.as_json:
             for line in lines:
                 print(printable(line, lines=True), file=self.stream, flush=True)
@@ -82,7 +82,7 @@ class Console:
         self._print_json(values)
 
     def failure(self, status: str, message: str) -> None:
-        """Print an error, on a terminal once: as text, or with `--json` as JSON."""
+        """Print an error once: as text, or with `--json` as JSON."""
         if self.verbose:
             import traceback
 
@@ -97,7 +97,7 @@ class Console:
 
     @contextmanager
     def progress(self) -> "Iterator[OnEvent]":
-        """Yield what to call with the events of a job: it prints bars or lines."""
+        """Yield a listener of the events of a job, which prints bars or lines."""
         from nanotok_ray.cli.progress import Progress
         from nanotok_ray.job import Note
 
@@ -128,7 +128,7 @@ def _is_terminal(stream: TextIO) -> bool:
 
 
 def _details(event: "Event") -> str | None:
-    """Return the line of an event for `--verbose`; None: there is none."""
+    """Return the line of an event for `--verbose`, or None."""
     from nanotok_ray.job import AttemptFailed, SliceEnded
 
     if isinstance(event, SliceEnded):
@@ -140,7 +140,7 @@ def _details(event: "Event") -> str | None:
 
 
 def table_lines(rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> Iterator[str]:
-    """Yield a line for each row, two spaces between columns, those of `left` aligned to the left.
+    """Yield a line for each row, with two spaces between columns; `left` are aligned left.
 
     >>> list(table_lines([["text", "bytes"], ["news", "1,392"], ["数", "3"]]))
     ['text  bytes', 'news  1,392', '数        3']
@@ -155,7 +155,7 @@ def table_lines(rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) ->
 
 
 def width_of(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
+    """Return the number of columns of a text in a terminal."""
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
     return len(text) + wide - sum(bool(unicodedata.combining(character)) for character in text)
 
@@ -165,7 +165,7 @@ def _fill(cell: str, width: int) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """Return bytes per token with three digits behind the point, "-" for None.
+    """Return bytes per token with three decimal places, or "-" for None.
 
     >>> ratio(4.5678), ratio(None)
     ('4.568', '-')
@@ -174,7 +174,7 @@ def ratio(value: float | None) -> str:
 
 
 def signed_percent(value: float | None) -> str:
-    """Return a difference in percent with its sign, "-" for None.
+    """Return a difference in percent with its sign, or "-" for None.
 
     >>> signed_percent(7.178), signed_percent(None)
     ('+7.2%', '-')

@@ -1,4 +1,4 @@
-"""Progress for people: bars in a terminal and in a notebook, a line now and then in a log."""
+"""Progress for people: bars in a terminal or a notebook, regular lines in a log."""
 
 import importlib.util
 import shutil
@@ -32,25 +32,25 @@ if TYPE_CHECKING:
     from nanotok_ray.tokenizer import Made, MergeProgress
 
 LINE_SECONDS = 10.0
-"""At most one line in this time, where there are no bars."""
+"""Seconds between lines without bars."""
 
 TICK_SECONDS = 1.0
-"""How often the thread looks. In a log an activity that is over sooner has no line."""
+"""Seconds between updates. In a log, a shorter activity has no line."""
 
 UNITS = {"reduce": "count files", "learn": "merges"}
 
 FEW_MERGES = 50
-"""So few have a line each in a log."""
+"""Up to this number, every merge has its own line in a log."""
 
 _BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 _ACTIVITY_BAR = "{desc} [{elapsed}]"
 _BAR_COLUMNS = 10
 _MAX_TOKEN_CHARS = 40
-"""Of a token of more bytes so many characters are shown, and how long it is."""
+"""Longer tokens are truncated to this number of characters, followed by their length."""
 
 
 def unit_of(stage: str) -> str:
-    """Return what a stage counts.
+    """Return the unit of the progress of a stage.
 
     >>> unit_of("learn"), unit_of("tokenize")
     ('merges', 'slices')
@@ -59,7 +59,7 @@ def unit_of(stage: str) -> str:
 
 
 def counted(number: int, stage: str) -> str:
-    """Return a number of what a stage counts.
+    """Return a number with the unit of a stage.
 
     >>> counted(1, "tokenize"), counted(2000, "learn")
     ('1 slice', '2,000 merges')
@@ -68,7 +68,7 @@ def counted(number: int, stage: str) -> str:
 
 
 def token_label(token: bytes) -> str:
-    r"""Return a token as a literal of Python, on one line: text if it is UTF-8, else bytes.
+    r"""Return a token as a Python literal on one line: a str if it is UTF-8, otherwise bytes.
 
     >>> token_label(b"\n"), token_label(b"\xff"), token_label(b"=" * 1000)
     ("'\\n'", "b'\\xff'", "'========================================'... (1,000 bytes)")
@@ -81,7 +81,7 @@ def token_label(token: bytes) -> str:
 
 
 def times_left(stage: StageProgress, forecast: Forecast, now: float) -> list[str]:
-    """Return what is left of a stage and of the whole job; none while nothing is known."""
+    """Return estimates of the remaining time of a stage and of the job, as far as known."""
     left = stage.left(now)
     if left is None or stage.done >= stage.started.todo:
         return []
@@ -90,7 +90,7 @@ def times_left(stage: StageProgress, forecast: Forecast, now: float) -> list[str
 
 
 def details(stage: StageProgress, now: float) -> list[str]:
-    """Return failures, the rate, and what runs: the most important first."""
+    """Return failures, the rate, and what is running, the most important first."""
     last, parts = stage.last, []
     if last is None:
         return []
@@ -112,7 +112,7 @@ def details(stage: StageProgress, now: float) -> list[str]:
 
 
 def stage_line(stage: StageProgress, forecast: Forecast, now: float) -> str:
-    """Return the line of a log."""
+    """Return the line of a stage in a log."""
     name, todo = stage.started.stage, stage.started.todo
     if stage.last is not None and stage.last.last is not None and todo <= FEW_MERGES:
         pair, token, count = stage.last.last
@@ -136,10 +136,10 @@ def _title(stage: str, forecast: Forecast) -> str:
 
 
 class Progress:
-    """Prints the events of a job; use it as a context manager, so that a bar is always closed.
+    """Prints the events of a job; a context manager, which closes bars on any exit.
 
-    A terminal and a notebook with ipywidgets show bars; anything else has a line every ten seconds
-    and at each end of a stage.
+    A terminal and a notebook with ipywidgets show bars. Other streams get a line every ten seconds
+    and at the end of each stage.
 
     ```python
     with nanotok_ray.Progress() as progress:
@@ -153,8 +153,8 @@ class Progress:
         """Print to a stream.
 
         Args:
-            stream: Where to print; None: stderr.
-            clock: Returns the time in seconds.
+            stream: the stream; None: stderr.
+            clock: returns the time in seconds.
         """
         self._clock = clock
         self._stream = stream or sys.stderr
@@ -171,7 +171,7 @@ class Progress:
         self._ticker = threading.Thread(target=self._tick_on, name="progress", daemon=True)
 
     def __enter__(self) -> "Self":
-        """Start the thread that prints how far the job is though nothing happens."""
+        """Start the thread that updates the progress between events."""
         self._ticker.start()
         return self
 
@@ -181,13 +181,13 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the bar that is open."""
+        """Close the open bar."""
         self._stop.set()
         self._close()
         self._ticker.join(TICK_SECONDS)
 
     def __call__(self, event: Event) -> None:
-        """Print one event, or leave it out if a line came a moment ago."""
+        """Print an event, unless a line was printed less than ten seconds ago."""
         with self._lock:
             match event:
                 case Note():
@@ -205,7 +205,7 @@ class Progress:
                     self._end(event)
 
     def tick(self) -> None:
-        """Print again what happens, if the last line was long ago."""
+        """Print the current state again if the last line is old."""
         with self._lock:
             if self._bar is not None:
                 if self._stage is not None:
@@ -222,7 +222,7 @@ class Progress:
         while not self._stop.wait(TICK_SECONDS):
             try:
                 self.tick()
-            except (OSError, ValueError):  # nobody reads any more: the job itself fails
+            except (OSError, ValueError):  # the stream is closed; the job itself will fail
                 return
 
     def _begin(self, event: Activity) -> None:
@@ -267,7 +267,7 @@ class Progress:
         if not isinstance(event, Advanced):
             return
         if event.done == event.running == event.num_bytes == 0:
-            # merges are timed from the first on, not from the summing before it
+            # merges are timed from the first one, without the preceding sum of counts
             stage.since = self._clock()
         if self._bar is not None:
             self._describe(self._bar, stage)
@@ -305,7 +305,7 @@ class Progress:
         )
 
     def _describe(self, bar: "tqdm[Any]", stage: StageProgress) -> None:
-        """Set what the bar says beside it: as much as there is room for."""
+        """Set the text beside the bar to as much as fits."""
         now, room = self._clock(), 10_000
         if self._stream.isatty():
             digits = 2 * len(str(stage.started.todo))
@@ -339,9 +339,9 @@ def _activity_text(event: Activity) -> str:
 
 
 def _bars_for(stream: TextIO) -> "type[tqdm[Any]] | None":
-    """Return the class of bars: tqdm's, in a notebook its widget; None: lines are printed.
+    """Return tqdm's class of bars, in a notebook that of the widget; None: lines are printed.
 
-    A notebook without tqdm or ipywidgets has lines.
+    A notebook without tqdm or ipywidgets gets lines.
     """
     if not stream.isatty() and not _is_notebook(stream):
         return None
@@ -362,7 +362,7 @@ def _is_notebook(stream: TextIO) -> bool:
 
 @contextmanager
 def merge_bar(stream: TextIO) -> "Iterator[Callable[[MergeProgress], None]]":
-    """Yield a function that shows the merges of a learner; a bar is closed on any exit."""
+    """Yield a function that shows the merges of a learner; the bar is closed on any exit."""
     with Progress(stream) as progress:
         is_begun = False
 

@@ -1,4 +1,4 @@
-"""What `nanotok status` does: shows the state of the last run of an output."""
+"""The implementation of `nanotok status`: shows the state of the last run of an output."""
 
 import json
 import sys
@@ -51,7 +51,7 @@ _NEXT = {
 
 
 def status_lines(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of one look."""
+    """Yield the lines of one status."""
     yield _line("output", values["output"])
     yield _line("state", f"{values['state']}{_reason(values)}")
     if values["command"]:
@@ -93,7 +93,7 @@ def _run(values: Mapping[str, Any]) -> str:
 
 
 def _stage(values: Mapping[str, Any]) -> str:
-    """Return how far a stage is, as a line.
+    """Return the progress of a stage as a line.
 
     >>> print(_stage({"name": "count", "state": "stopped", "todo": 96, "kept": 4, "done": 12,
     ...     "failed": 1, "bytes": 5_000_000, "seconds": 10.0, "megabytes_per_second": 0.5,
@@ -116,7 +116,7 @@ def _stage(values: Mapping[str, Any]) -> str:
 
 
 def _time(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how long a stage took, or about how long it and the whole job take yet."""
+    """Yield the duration of a stage, or estimates of the remaining time of stage and job."""
     if values["state"] == "done" and values["seconds"] is not None:
         yield f"done in {values['seconds']:,.1f} s"
     elif values["state"] == "stopped":
@@ -147,7 +147,7 @@ def _totals(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _clock(at: float) -> str:
-    """Return the time of day, UTC.
+    """Return the time of day in UTC.
 
     >>> _clock(1_764_000_000.0)
     '16:00:00'
@@ -164,7 +164,7 @@ _HEAD = ("command", "host", "pid", "ray_job", "started", "version", "ray", "cpus
 
 
 def status_values(out: Folder, status: RunStatus, *, now: float) -> dict[str, Any]:
-    """Return the values of one look."""
+    """Return the values of one status."""
     journal = status.journal
     values: dict[str, Any] = {
         "state": status.state,
@@ -188,7 +188,7 @@ def status_values(out: Folder, status: RunStatus, *, now: float) -> dict[str, An
 
 
 def _head(status: RunStatus) -> dict[str, Any]:
-    """Return who runs or ran: the holder of the lease while it is held, else the journal's."""
+    """Return the process of the run: the holder of a valid lease, otherwise that of the journal."""
     head = dict(status.journal.head) if status.journal is not None else {}
     lease = status.lease
     if lease is not None and not lease.is_released:
@@ -258,9 +258,9 @@ def _rate(size: int, seconds: float | None) -> float | None:
 
 
 def _left(journal: RunJournal, stage: Stage, *, now: float) -> float | None:
-    """Estimate what is left of a stage: by bytes where it has slices; None without a basis.
+    """Estimate the remaining time of a stage, by bytes if it has slices, or return None.
 
-    The journal is written now and then: an estimate that has run out meanwhile says nothing.
+    The journal is written every few seconds: an estimate that has since run out is dropped.
     """
     if stage.progress:
         at, done, todo = stage.progress[-1]
@@ -274,7 +274,7 @@ def _left(journal: RunJournal, stage: Stage, *, now: float) -> float | None:
         done, todo = sum(slice_.estimate for slice_ in slices), stage.num_bytes
         cpus = journal.head.get("cpus")
         if isinstance(cpus, int) and stage.done < min(cpus, stage.todo / 2):
-            return None  # not even one slice of each CPU
+            return None  # less than one slice per CPU is done
     if done <= 0 or at <= stage.at:
         return None
     left = (at - stage.at) * max(0, todo - done) / done - max(0.0, now - at)
@@ -282,7 +282,7 @@ def _left(journal: RunJournal, stage: Stage, *, now: float) -> float | None:
 
 
 def _published(out: Folder) -> dict[str, Any]:
-    """Return the totals of a published output; nothing if its manifest says none."""
+    """Return the totals of a published output; empty if its manifest has none."""
     try:
         totals = json.loads(out.read_bytes(MANIFEST_NAME))["totals"]["all"]
         documents, tokens = totals["documents"], totals["tokens"]
@@ -307,7 +307,7 @@ WATCH_SECONDS = 10.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Clock:
-    """The time of day in seconds since 1970, and waiting: tests have their own."""
+    """The time in seconds since 1970, and waiting; replaced in tests."""
 
     now: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
@@ -331,7 +331,7 @@ def run_status(arguments: "Arguments") -> int:
 
 
 def _plan(recipe: Recipe) -> dict[str, Any]:
-    """Return what `prepare` has done and has left to do, by stage."""
+    """Return the finished and the remaining work of `prepare`, by stage."""
     values = decide(recipe).values
     return {stage: values[stage] for stage in STAGES if stage in values}
 
@@ -343,19 +343,19 @@ def read_status(
     show: Callable[[dict[str, Any]], None],
     clock: Clock | None = None,
 ) -> dict[str, Any]:
-    """Read the status of an output, with `watch` again and again while a run goes on.
+    """Read the status of an output, with `watch` repeatedly until the run has ended.
 
     Args:
-        output: folder or URL.
-        watch: whether to read it until the run has ended.
+        output: the folder or URL.
+        watch: whether to repeat until the run has ended.
         show: called with the values each time.
-        clock: None: that of this machine.
+        clock: the clock; None: that of this machine.
 
     Returns:
         The last values.
 
     Raises:
-        TransientIOError: storage does not answer; while watching only the first time.
+        TransientIOError: The storage does not answer; while watching, raised only the first time.
     """
     clock = clock or Clock()
     values = _read_once(output, clock.now())

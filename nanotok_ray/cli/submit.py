@@ -1,4 +1,4 @@
-"""What `nanotok submit` does: runs a recipe on a cluster and follows the job."""
+"""The implementation of `nanotok submit`: runs a recipe on a cluster and follows the job."""
 
 import os
 import shutil
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 
 
 LINE_SECONDS = 10.0
-"""At most one line in this time, where there is no terminal."""
+"""Seconds between lines, unless the output is a terminal."""
 
 MAX_NOTES = 20
-"""So many notes of a job are shown; a job that loses many nodes has thousands."""
+"""Limit of the shown notes of a job; a job that loses many nodes has thousands."""
 
 
 class SubmitLines:
-    """Shows the newest line of a job's log; notes and messages about the connection stay."""
+    """Shows the newest line of a job's log; notes and messages of the connection stay visible."""
 
     def __init__(self, stream: TextIO, *, now: Callable[[], float] = time.monotonic) -> None:
-        """Print to `stream`, over and over on one line if it is a terminal."""
+        """Print to `stream`, on a single line if it is a terminal."""
         self._stream = stream
         self._is_terminal = stream.isatty()
         self._now = now
@@ -55,7 +55,7 @@ class SubmitLines:
         self._notes = 0
 
     def show(self, line: str) -> None:
-        """Show a line of the job, or keep it until ten seconds have passed since the last."""
+        """Show a line of the job, at most one every ten seconds."""
         if not line.strip() or line.startswith("{"):
             return
         if line.startswith("note: "):
@@ -68,7 +68,7 @@ class SubmitLines:
             self.flush()
 
     def _note(self, line: str) -> None:
-        """Show what a job says once: of its inputs, of an attempt that failed."""
+        """Show a note of a job, for example on its inputs or on a failed attempt."""
         self._notes += 1
         if self._notes <= MAX_NOTES:
             self.print_line(line)
@@ -78,14 +78,14 @@ class SubmitLines:
             )
 
     def flush(self) -> None:
-        """Show the newest line if it was kept back."""
+        """Show the newest line if it was held back."""
         if self._newest is not None and not self._is_terminal:
             self._print(self._newest)
             self._last_line = self._now()
         self._newest = None
 
     def finish(self, summary: Sequence[str]) -> None:
-        """Print the summary of the job; without one its newest line if that was kept back."""
+        """Print the summary of the job; without one, its newest line if it was held back."""
         if not summary:
             self.flush()
             return
@@ -97,7 +97,7 @@ class SubmitLines:
             self._print(line)
 
     def print_line(self, text: str) -> None:
-        """Print a line of its own, which stays."""
+        """Print a separate line that stays visible."""
         if self._is_open:
             print(file=self._stream)
         self._is_open = False
@@ -114,19 +114,19 @@ class SubmitLines:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Submitted:
-    """One job on a cluster."""
+    """A job on a cluster."""
 
     submission_id: str
     job: str
     """prepare, train or tokenize."""
     output: str
-    """Its output folder, as far as that is known here."""
+    """Its output folder, if it is known here."""
     jobs: RayJobs
     lines: SubmitLines
     console: Console
 
     def follow(self, *, patience: float, timeout: float | None) -> int:
-        """Follow the job and print how it ended; give the exit code. Times are in seconds."""
+        """Follow the job, print its result and return the exit code. Times are in seconds."""
         log = JobLog(lambda: self.jobs.whole_log(self.submission_id))
         try:
             followed = self._follower(log, patience=patience, timeout=timeout).follow()
@@ -189,21 +189,23 @@ class Submitted:
 
 
 def _summary_lines(values: Mapping[str, Any] | None) -> list[str]:
-    """Return the summary of a job as it prints it itself; none of one of another version."""
+    """Return the lines of a job's summary; none if the job has another version."""
     with suppress(KeyError, TypeError, ValueError, AttributeError):
         return [] if values is None else Summary(dict(values)).text().splitlines()
     return []
 
 
 FIRST_PATIENCE, PATIENCE = 20.0, 300.0
-"""Seconds that a job server may be away: one that has never answered is perhaps another address."""
+"""Seconds that a job server may be unreachable: less for one that has never answered, since its
+address may be wrong.
+"""
 
 
 def address_of(argument: str | None, environment: Mapping[str, str]) -> str:
     """Return the address of the job server.
 
     Raises:
-        RecipeError: none is given, or it is not a URL of http or https.
+        RecipeError: No address is given, or it is not a URL of http or https.
 
     >>> address_of(None, {"RAY_ADDRESS": "http://10.0.0.7:8265/"})
     'http://10.0.0.7:8265'
@@ -220,7 +222,7 @@ def address_of(argument: str | None, environment: Mapping[str, str]) -> str:
 
 
 def run_submit(arguments: "Arguments") -> int:
-    """Submit, follow, and return the exit code."""
+    """Submit the job, follow it, and return the exit code."""
     shipped = _shipped(arguments)
     for note in shipped.notes:
         arguments.console.note(note)
@@ -249,7 +251,7 @@ def _shipped(arguments: "Arguments") -> Shipped:
         check_id(arguments.submission_id)
     if arguments.job == "tokenize" and (arguments.also is not None or arguments.relearn):
         raise RecipeError("--job tokenize learns nothing; omit --also and --relearn")
-    asks = arguments.relearn and arguments.job == "prepare"  # `train` learns unasked
+    asks = arguments.relearn and arguments.job == "prepare"  # `train` always learns
     named = (("--relearn", asks), ("--resplit", arguments.resplit))
     return ship(
         arguments.recipe,

@@ -1,4 +1,4 @@
-"""What `nanotok tokenizer compare` and `eval` do: measure tokenizers on corpora and samples."""
+"""The implementation of `nanotok tokenizer compare` and `eval`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -44,7 +44,7 @@ ALL: Final = "all"
 """The row of all sources together."""
 
 MAX_BARS: Final = 60
-"""Rows of a picture."""
+"""Limit of rows of a picture."""
 
 
 def run_compare(arguments: "Arguments") -> int:
@@ -74,7 +74,9 @@ def _measured(
 
 
 _Rows = Mapping[tuple[str, str | None], Tally]
-"""By source and label, None for all of the source; `ALL` last if there are several sources."""
+"""Totals by source and label; the label is None for the whole source. `ALL` is last if there are
+several sources.
+"""
 
 
 def _rows(measured: Mapping[str, Measured]) -> _Rows:
@@ -171,7 +173,7 @@ def _values(
 
 
 def tally_values(tally: Tally, names: Sequence[str]) -> dict[str, Any]:
-    """Return sums over texts as JSON values; `diff_percent` is the first against each other one."""
+    """Return totals as JSON values; `diff_percent` compares the first tokenizer with each."""
     ratios = [tally.bytes_per_token(index) for index in range(len(names))]
     diffs = [diff_percent(tokens, tally.tokens[0]) for tokens in tally.tokens]
     rounded = [None if value is None else round(value, 4) for value in (*ratios, *diffs)]
@@ -208,7 +210,7 @@ def _plot(counters: Sequence[TokenizerCounter], rows: _Rows, arguments: "Argumen
 
 
 def _largest(rows: _Rows) -> _Rows:
-    """Return the rows of most bytes, in their order: a picture has no room for hundreds."""
+    """Return the rows with the most bytes, in their order, since a picture has limited space."""
     order = sorted(rows, key=lambda key: -rows[key].num_bytes)
     remaining = set(order[:MAX_BARS])
     return {key: tally for key, tally in rows.items() if key in remaining}
@@ -296,14 +298,14 @@ def _plot_samples(
 
 
 def output_texts(folder: str, *, split: str, max_bytes: int) -> Iterator[Documents]:
-    """Return the texts of a split's first documents, until they reach `max_bytes`.
+    """Return the texts of a split's first documents up to `max_bytes`.
 
-    A conversation is one text: all that is said in it.
+    A conversation is one text with all of its messages.
 
     Raises:
-        CorruptOutputError: A file is not what the manifest says.
+        CorruptOutputError: A file contradicts the manifest.
         IncompleteOutputError: The folder has no manifest.
-        SourceError: There is no such split.
+        SourceError: The split does not exist.
         TokenizerError: The output's tokenizer cannot be read.
     """
     shards = open_shards(folder, split=split)

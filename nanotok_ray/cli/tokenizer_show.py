@@ -1,4 +1,4 @@
-"""What `nanotok tokenizer show` does: describes a tokenizer, and how a corpus uses it."""
+"""The implementation of `nanotok tokenizer show`: describes a tokenizer and its use by a corpus."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from nanotok_ray.cli.app import Arguments
 
 _SINGLE_LENGTHS = 16
-"""Longer tokens are counted by ranges that double."""
+"""Longer tokens are counted in ranges that double."""
 _BAR_CHARS = 40
 
 
 def tokenizer_lines(name: str, tokenizer: Tokenizer, vocabulary: Vocabulary) -> Iterator[str]:
-    """Return lines that describe what a tokenizer is made of."""
+    """Yield lines that describe a tokenizer."""
     special = tokenizer.special_tokens
     pattern = tokenizer.pattern
     known = [f"{name}: " for name, value in PATTERNS.items() if value == pattern]
@@ -45,7 +45,7 @@ def tokenizer_lines(name: str, tokenizer: Tokenizer, vocabulary: Vocabulary) -> 
 
 
 def vocabulary_lines(vocabulary: Vocabulary, *, limit: int) -> Iterator[str]:
-    """Return lines on the tokens there are, at most `limit` of each list."""
+    """Yield lines on the tokens, at most `limit` of each list."""
     lengths = vocabulary.length_counts
     yield ""
     yield f"lengths     {vocabulary.mean_length:.2f} bytes on average, at most {max(lengths):,}"
@@ -63,7 +63,7 @@ def vocabulary_lines(vocabulary: Vocabulary, *, limit: int) -> Iterator[str]:
 
 
 def usage_lines(usage: Usage, *, limit: int) -> Iterator[str]:
-    """Return lines on the tokens of a corpus, at most `limit` of each list."""
+    """Yield lines on the use of tokens by a corpus, at most `limit` of each list."""
     vocabulary, unused = usage.vocabulary, usage.unused_merged
     yield ""
     yield f"corpus      {usage.num_bytes:,} bytes in {quantity(usage.texts, 'text')}"
@@ -91,7 +91,7 @@ def usage_lines(usage: Usage, *, limit: int) -> Iterator[str]:
 def token_lines(
     views: Sequence[TokenView], vocabulary: Vocabulary, usage: Usage | None, *, limit: int
 ) -> Iterator[str]:
-    """Return lines on single tokens, with a corpus also how often each is used."""
+    """Yield lines on single tokens, including their use by a corpus if there is one."""
     for view in views:
         kind = "special token" if view.is_special else "byte" if view.merge is None else "token"
         name = view.token.decode() if view.is_special else token_label(view.token)
@@ -106,7 +106,7 @@ def token_lines(
 
 
 def tokenizer_values(tokenizer: Tokenizer, vocabulary: Vocabulary, *, limit: int) -> dict[str, Any]:
-    """Return what `tokenizer_lines` and `vocabulary_lines` say."""
+    """Return the content of `tokenizer_lines` and `vocabulary_lines` as JSON values."""
     return {
         "tokenizer_sha256": tokenizer.sha256,
         "vocab_size": tokenizer.get_vocab_size(),
@@ -124,7 +124,7 @@ def tokenizer_values(tokenizer: Tokenizer, vocabulary: Vocabulary, *, limit: int
 
 
 def usage_values(usage: Usage, *, limit: int) -> dict[str, Any]:
-    """Return what `usage_lines` says."""
+    """Return the content of `usage_lines` as JSON values."""
     vocabulary, bytes_per_token = usage.vocabulary, usage.bytes_per_token
     used = _entries(usage.most_used(limit), vocabulary)
     return {
@@ -140,12 +140,12 @@ def usage_values(usage: Usage, *, limit: int) -> dict[str, Any]:
 
 
 def token_values(views: Sequence[TokenView], usage: Usage | None) -> dict[str, Any]:
-    """Return what `token_lines` says."""
+    """Return the content of `token_lines` as JSON values."""
     return {"tokens": [_token_value(view, usage) for view in views]}
 
 
 def length_rows(lengths: Mapping[int, int]) -> list[list[str]]:
-    """Return numbers of tokens by length, long ones by ranges that double; none of no tokens.
+    """Return the number of tokens by length, for long tokens by ranges that double.
 
     >>> length_rows({1: 256, 17: 3, 30: 1})
     [['1', '256'], ['17-32', '4']]

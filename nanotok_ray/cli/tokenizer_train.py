@@ -1,4 +1,4 @@
-"""What `nanotok tokenizer train | learn | extend | convert` do: make and write tokenizers."""
+"""The implementation of `nanotok tokenizer train`, `learn`, `extend` and `convert`."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -45,12 +45,12 @@ def run_train(arguments: "Arguments") -> int:
     """Learn from files, write the tokenizer, and return the exit code.
 
     Raises:
-        NanotokError: As `find_corpus`, `count_named` and `learn`; or the output holds something
-            else.
+        NanotokError: As for `find_corpus`, `count_named` and `learn`; or the output holds
+            something else.
     """
     settings = _settings(arguments)
     pattern = SPLIT_PATTERN if arguments.pattern is None else arguments.pattern
-    SpanCounts(pattern)  # one that cannot be compiled is refused before files are opened
+    SpanCounts(pattern)  # refuse an invalid pattern before files are opened
     _check_existing(arguments, settings, pattern)
     start = time.perf_counter()
     named = find_corpus(arguments)
@@ -153,11 +153,11 @@ def _print_written(
 
 
 def _settings(arguments: "Arguments") -> TrainSettings:
-    """Return what is to be learned, checked, so that nothing is read in vain.
+    """Return the settings of learning, checked before anything is read.
 
     Raises:
-        VocabularySizeError: There is no room for 256 bytes and the special tokens.
-        TokenizerError: A special token comes twice, or the output cannot hold one.
+        VocabularySizeError: The size is too small for 256 bytes and the special tokens.
+        TokenizerError: A special token occurs twice, or the output cannot hold one.
     """
     special_tokens = _special_tokens(arguments)
     _check_size("--vocab-size is", arguments.vocab_size, special_tokens)
@@ -178,7 +178,7 @@ def _settings(arguments: "Arguments") -> TrainSettings:
 
 
 def _special_tokens(arguments: "Arguments") -> Sequence[str]:
-    """Return the names: those asked for, or what the output has by itself."""
+    """Return the requested names, or the default of the output."""
     names: Sequence[str] = arguments.special_tokens
     if names and arguments.no_special_tokens:
         raise TokenizerError(
@@ -204,10 +204,10 @@ def _check_size(text: str, size: int, special_tokens: Sequence[str]) -> None:
 
 
 def _check_existing(arguments: "Arguments", settings: TrainSettings, pattern: str | None) -> None:
-    """Refuse an output that holds anything that this command cannot be about to write again.
+    """Refuse an existing output that this command cannot be about to write again.
 
     Raises:
-        TokenizerError: It does, and there is no --force.
+        TokenizerError: The output holds something else, and --force is not set.
     """
     outputs = {arguments.output: settings.vocab_size}
     outputs |= {sized_output(arguments.output, size): size for size in arguments.also or ()}
@@ -239,7 +239,7 @@ def _check_existing(arguments: "Arguments", settings: TrainSettings, pattern: st
 def _learn(
     counts: SpanCounts, settings: TrainSettings, arguments: "Arguments", *, had: str
 ) -> tuple[LearnedTokenizer, float]:
-    """Learn with a bar, print what was counted, how, and what was learned; return the seconds."""
+    """Learn with a bar, print the counts and the result, and return the seconds."""
     start = time.perf_counter()
     with merge_bar(arguments.console.stream) as on_progress:
         learned = learn_counts(counts, settings, threads=arguments.cpus, on_progress=on_progress)
@@ -255,11 +255,10 @@ def _learn(
 
 
 def _write(learned: LearnedTokenizer, arguments: "Arguments") -> list[str]:
-    """Write the tokenizer and the smaller ones that were reached; return what was written.
+    """Write the tokenizer and the smaller ones that were reached; return the written outputs.
 
     Raises:
-        TokenizerError: An output holds something else, and there is no --force; then none is
-            written.
+        TokenizerError: An output holds something else, and --force is not set; nothing is written.
     """
     outputs = {arguments.output: learned}
     for size in arguments.also or ():

@@ -1,4 +1,4 @@
-"""What `nanotok verify` does: checks an output, or an export, and prints the problems."""
+"""The implementation of `nanotok verify`: checks an output or an export, and prints problems."""
 
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ def run_verify(arguments: "Arguments") -> int:
     """Verify and return the exit code.
 
     Raises:
-        NanotokError: It cannot be verified at all.
+        NanotokError: The output cannot be verified.
     """
     levels = [name for name in ("no_sample", "masks", "deep") if getattr(arguments, name)]
     if len(levels) > 1:
@@ -64,7 +64,7 @@ def run_verify(arguments: "Arguments") -> int:
 
 
 def _is_export(folder: Folder, arguments: "Arguments") -> bool:
-    """Return whether it is an export: by export.json, or by the folder it is in."""
+    """Return whether a folder is an export, by its export.json or its location."""
     if folder.exists(MANIFEST_NAME):
         return arguments.of is not None
     return arguments.of is not None or folder.exists(EXPORT_NAME) or _lies_in_output(folder)

@@ -1,6 +1,6 @@
-"""Everything that imports Ray: sessions, the executor, node checks, metrics, job submission.
+"""All code that imports Ray: sessions, the executor, node checks, metrics, job submission.
 
-Input is tasks of the job. Output is their results. No other package imports Ray.
+The input is tasks of the job. The output is their results. No other package imports Ray.
 """
 
 from typing import TYPE_CHECKING

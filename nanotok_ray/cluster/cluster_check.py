@@ -1,7 +1,7 @@
-"""Checks of a cluster or of a job server, for the doctor. Starts no job, changes nothing.
+"""Checks of a cluster or of a job server for the doctor, without starting a job or changes.
 
-A cluster is joined as a driver joins it, and each node is asked for its core; a job server is asked
-for its version and its jobs, for which the right token is needed.
+A cluster is joined like by a driver, and each node is asked for its core. A job server is asked
+for its version and its jobs, which requires a valid token.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from nanotok_ray.units import quantity
 
 
 def check_address(address: str) -> Iterator[CheckResult]:
-    """Check a job server (http://HOST:PORT) or a cluster (HOST:PORT, or "auto" on one of it)."""
+    """Check a job server (http://HOST:PORT) or a cluster (HOST:PORT, or "auto" on a node)."""
     is_server = address.startswith(("http://", "https://"))
     if address != "auto":
         finding = check_reachable(address, advice=NO_SERVER if is_server else NO_CLUSTER)
@@ -43,7 +43,7 @@ def _check_job_server(address: str) -> Iterator[CheckResult]:
         client = JobSubmissionClient(address)
         jobs = client.list_jobs()
         theirs = _version_of(client)
-    except Exception as error:  # Ray raises errors of all kinds, of authentication too
+    except Exception as error:  # Ray raises many classes of errors, also for authentication
         found = f"{address}: {first_line(error)}"
         yield CheckResult(name=name, status="fail", found=found, advice=_advice(error))
         return
@@ -54,7 +54,7 @@ def _check_job_server(address: str) -> Iterator[CheckResult]:
 
 
 def _version_of(client: object) -> str | None:
-    """Return Ray's version on the head, None if the server does not tell."""
+    """Return Ray's version on the head, or None if the server does not report it."""
     try:
         answer = client._do_request("GET", "/api/version")  # type: ignore[attr-defined]  # noqa: SLF001 - Ray has no public call that tells Ray's version
         version = answer.json().get("ray_version")
@@ -64,7 +64,7 @@ def _version_of(client: object) -> str | None:
 
 
 def versions_finding(name: str, theirs: str | None) -> CheckResult:
-    """Compare Ray's version there with the one here."""
+    """Compare Ray's version on the cluster with the one here."""
     ours = ray_version()
     if theirs is None:
         return CheckResult(name=name, status="ok", found="is not told")
@@ -95,7 +95,7 @@ def _check_cluster(address: str) -> Iterator[CheckResult]:
 
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except Exception as error:  # Ray raises errors of all kinds here
+    except Exception as error:  # Ray raises many classes of errors here
         found = f"cannot join {address}: {type(error).__name__}: {first_line(error)}"
         yield CheckResult(name="cluster", status="fail", found=found, advice=NOT_JOINED)
         return
@@ -112,7 +112,7 @@ def _check_cluster(address: str) -> Iterator[CheckResult]:
 
 
 def nodes_finding(nodes: Sequence[Node]) -> CheckResult:
-    """Return how many nodes and CPUs there are; without a CPU no task starts."""
+    """Report the number of nodes and CPUs; without a CPU no task can start."""
     cpus = sum(int(node["Resources"].get("CPU", 0)) for node in nodes)
     found = f"{quantity(len(nodes), 'node')}, {quantity(cpus, 'CPU')}"
     if not cpus:
@@ -126,7 +126,7 @@ def nodes_finding(nodes: Sequence[Node]) -> CheckResult:
 
 
 def core_identity(*_: object) -> str:
-    """Return the core and Python of this process, the same on all nodes of a sound cluster."""
+    """Return the versions of core and Python of this process, which must be equal on all nodes."""
     from nanotok_ray import _core  # noqa: PLC0415 - a missing one is the answer, not an end
 
     digest = hashlib.sha256(Path(_core.__file__ or os.devnull).read_bytes()).hexdigest()
@@ -137,7 +137,7 @@ def core_identity(*_: object) -> str:
 def cores_finding(
     values: str, answers: Sequence[tuple[Node, str | Exception]], *, asked: int
 ) -> CheckResult:
-    """Compare what the nodes have with what is here."""
+    """Compare the core and Python of the nodes with those of this process."""
     name = "cores of nodes"
     wrong = [
         f"{node['NodeManagerAddress']}: {_message(answer)}"

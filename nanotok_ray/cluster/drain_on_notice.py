@@ -1,4 +1,4 @@
-"""Drain this node when the cloud announces its end.
+"""Drains this node when the cloud announces its termination.
 
 Run it as `python -m nanotok_ray.cluster.drain_on_notice aws`.
 """
@@ -23,26 +23,28 @@ from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 ANSWER_SECONDS = 2.0
-"""The server is on the machine itself; one that takes longer is asked again."""
+"""Time limit of an answer; the server is on the machine itself, and is asked again after the
+limit.
+"""
 
 TOKEN_SECONDS = 21600
-"""How long AWS's token is valid: the longest that AWS allows."""
+"""Validity of AWS's token in seconds: the maximum of AWS."""
 
 GCP_NOTICE_SECONDS = 30.0
 
 AWS_SERVER = "http://169.254.169.254"
 GCP_SERVER = "http://metadata.google.internal"
 
-_OPENER = build_opener(ProxyHandler({}))  # link-local: never through a proxy of the environment
+_OPENER = build_opener(ProxyHandler({}))  # link-local addresses are never reached through a proxy
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Notice:
-    """A machine will be taken away.
+    """A notice that a machine will be terminated.
 
     Attributes:
-        reason: in the cloud's words, for Ray's log.
-        seconds: until then, at least 0; None: unknown.
+        reason: the cloud's description, for Ray's log.
+        seconds: the time until then, at least 0; None: unknown.
     """
 
     reason: str
@@ -50,11 +52,13 @@ class Notice:
 
 
 Ask = Callable[[float], Notice | None]
-"""Returns the notice that is in force at a time (seconds since 1970). Raises OSError: no answer."""
+"""Returns the notice that is valid at a time (seconds since 1970), or None. Raises OSError without
+an answer.
+"""
 
 
 def aws_notices(server: str = AWS_SERVER, *, rebalance: bool = False) -> Ask:
-    """Return a function that asks AWS's server, by its version 2 (a token first)."""
+    """Return a function that asks AWS's server, version 2 (which requires a token)."""
     token = ""
 
     def get(path: str) -> str | None:
@@ -68,7 +72,7 @@ def aws_notices(server: str = AWS_SERVER, *, rebalance: bool = False) -> Ask:
             except HTTPError as error:
                 if error.code != HTTPStatus.UNAUTHORIZED:
                     raise
-                token = ""  # it has expired
+                token = ""  # the token has expired
         raise OSError(f"{server} refuses the token that it gave")
 
     def ask(now: float) -> Notice | None:
@@ -99,7 +103,7 @@ def _aws_token(server: str) -> str:
 
 
 def _aws_action(text: str, now: float) -> Notice:
-    """Read `{"action": "stop", "time": "2026-11-22T10:00:00Z"}`; other text is a notice too."""
+    """Parse `{"action": "stop", "time": "2026-11-22T10:00:00Z"}`; other text is a notice too."""
     try:
         message = json.loads(text)
         moment = datetime.fromisoformat(message["time"].replace("Z", "+00:00"))  # for Python 3.10
@@ -110,7 +114,11 @@ def _aws_action(text: str, now: float) -> Notice:
 
 
 def _read(url: str, headers: dict[str, str], *, method: str = "GET") -> str | None:
-    """Return the text at a URL; None where there is none (404). Raises OSError: no sound answer."""
+    """Return the text at a URL, or None if it does not exist (404).
+
+    Raises:
+        OSError: There was no valid answer.
+    """
     request = Request(url, headers=headers, method=method)  # noqa: S310 - http, fixed above
     try:
         with _OPENER.open(request, timeout=ANSWER_SECONDS) as answer:
@@ -128,7 +136,7 @@ PROCESSES = Path("/proc")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Raylet:
-    """The process that is a node of Ray.
+    """The process of a Ray node.
 
     Attributes:
         node_id: in hexadecimal digits.
@@ -140,12 +148,12 @@ class Raylet:
 
 
 def local_raylets(processes: Path = PROCESSES) -> list[Raylet]:
-    """Return the nodes that run here, of whichever cluster, by node id; Linux only."""
+    """Return the nodes of any cluster on this machine, by node id; Linux only."""
     found = []
     for path in processes.glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().decode(errors="replace").split("\0")
-        except OSError:  # it has ended meanwhile
+        except OSError:  # the process has ended
             continue
         if words[0].rpartition("/")[2] == "raylet":
             found.append(_raylet(words))
@@ -161,10 +169,10 @@ def _raylet(words: list[str]) -> Raylet | None:
 LOG = logging.getLogger("drain_on_notice")
 
 PAUSE_SECONDS = 2.0
-"""Between two questions. GCP's notice is 30 seconds long."""
+"""Seconds between requests. GCP announces a termination 30 seconds ahead."""
 
 COMMAND_SECONDS = 20.0
-"""`ray drain-node` takes a second or two; one that takes longer is stopped and run again."""
+"""Time limit of `ray drain-node`, which takes a second or two; it is then stopped and run again."""
 
 LOCK_NAME = "nanotok-drain-on-notice.lock"
 
@@ -172,11 +180,11 @@ LOCK_NAME = "nanotok-drain-on-notice.lock"
 def drain(notice: Notice, ray: str = "ray", processes: Path = PROCESSES) -> bool:
     """Notify Ray that its nodes on this machine will end.
 
-    Nodes are named: without `--node-id`, where the command finds no running node, it starts a
-    Ray of its own, drains that, and exits 0.
+    The nodes are named: without `--node-id`, if the command finds no running node, it starts a Ray
+    of its own, drains that, and exits with 0.
 
     Returns:
-        whether Ray has taken note of it.
+        Whether Ray has accepted the notice.
     """
     raylets = local_raylets(processes)
     if not raylets:
@@ -194,7 +202,7 @@ def _drain_command(raylet: Raylet, notice: Notice, ray: str) -> list[str]:
 
 
 def _run(command: Sequence[str]) -> bool:
-    """Run a command and give whether it exited 0; the log says how it failed."""
+    """Run a command and return whether it exited with 0; a failure is logged."""
     try:
         done = subprocess.run(  # noqa: S603 - our own words and the cloud's notice, no shell
             command, capture_output=True, text=True, check=False, timeout=COMMAND_SECONDS
@@ -214,7 +222,7 @@ def watch(
     now: Callable[[], float] = time.time,
     pause: Callable[[float], None] = time.sleep,
 ) -> Notice:
-    """Ask until there is a notice on which `act` has acted, and return that notice."""
+    """Ask until a notice exists and `act` has succeeded, and return the notice."""
     silent = False
     while True:
         try:
@@ -249,7 +257,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _lock(path: Path) -> IO[str] | None:
-    """Return a file that is locked until this process ends; None: another process has locked it."""
+    """Return a file locked until this process ends, or None if another one has locked it."""
     held = path.open("a")
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
-"""The learner as one Ray task, with the memory it needs and on the node it is to run on.
+"""Runs the learner as one Ray task, with the required memory and on the required node.
 
-The task writes what the learner writes, and yields its events meanwhile. A task whose worker or
-node dies is tried again from the start.
+The task writes the same files as the learner and yields its events. If its worker or node dies,
+the task is run again from the start.
 """
 
 import queue
@@ -22,11 +22,11 @@ ATTEMPTS = 3
 def learn_in_task(
     training: Training, summed: Summed, out: Folder, *, on_event: OnEvent
 ) -> Tokenizer:
-    """Run the learner as a task of its own, as `[learner]` of the recipe says.
+    """Run the learner as a separate task according to `[learner]` of the recipe.
 
     Raises:
-        SliceError: its worker or node died each time.
-        NanotokError: what the learner raised.
+        SliceError: Its worker or node died in every attempt.
+        NanotokError: An error of the learner.
     """
     import ray  # noqa: PLC0415 - the session has set its environment before
 
@@ -59,7 +59,7 @@ def learn_in_task(
 
 
 def learning_events(training: Training, summed: Summed, out: Folder) -> Iterator[Event]:
-    """Learn, and yield the events as they come: what runs in the task."""
+    """Learn and yield the events, inside the task."""
     events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
 
     def learn() -> None:
@@ -81,7 +81,7 @@ def learning_events(training: Training, summed: Summed, out: Folder) -> Iterator
 
 
 def placement_notes(learner: LearnerRecipe, nodes: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a note if no node is as asked for: the task then waits, perhaps for ever."""
+    """Yield a note if no node matches the request, so that the task waits, possibly forever."""
     wanted = _label(learner.label) or {}
     fitting = [
         node

@@ -1,8 +1,8 @@
-"""A run's metrics for Prometheus, through Ray: made once in the driver, tagged with little.
+"""Metrics of a run for Prometheus, through Ray, created once in the driver with few tags.
 
-Input is events. Without Ray nothing is done, and no failure here fails a job. Ray
-puts `ray_` before each name. Only the driver has metrics of ours: tasks come and go, and each
-worker's would be a series of its own.
+The input is events. Without Ray nothing is done, and a failure here never fails a job. Ray
+prepends `ray_` to each name. Only the driver has metrics of this package: tasks are short-lived,
+and those of each worker would be a separate series.
 """
 
 import sys
@@ -15,7 +15,7 @@ from typing import Any, Literal
 from nanotok_ray.job import Advanced, AttemptFailed, Event, SliceEnded, StageEnded, StageStarted
 
 FLUSH_SECONDS = 1.0
-"""Numbers are handed to Ray so often, as 200,000 slices end in a job."""
+"""Seconds between updates of Ray's metrics, since up to 200,000 slices end in a job."""
 
 SLICE_SECONDS = (0.1, 0.3, 1, 3, 10, 30, 60, 120, 300, 600, 1200, 3600)
 """Boundaries of the histogram."""
@@ -23,12 +23,12 @@ SLICE_SECONDS = (0.1, 0.3, 1, 3, 10, 30, 60, 120, 300, 600, 1200, 3600)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Metric:
-    """A metric as it is registered with Ray."""
+    """A metric in the form in which it is registered with Ray."""
 
     name: str
     kind: Literal["Counter", "Gauge", "Histogram"]
     text: str
-    """What it is."""
+    """Its description."""
     tags: tuple[str, ...] = ("stage",)
 
 
@@ -77,18 +77,18 @@ METRICS = (
 
 @dataclass(slots=True)
 class Metrics:
-    """The numbers of a run, on their way to Ray."""
+    """The numbers of a run that are passed to Ray."""
 
     _began: float = 0.0
     _flushed: float = 0.0
     _last: Advanced | None = None
     _num_bytes: int = 0
-    """Of the stage, reported already."""
+    """Bytes of the stage that were reported already."""
     _attempts: Counter[str] = field(default_factory=Counter)
 
     def __call__(self, event: Event) -> None:
-        """Take an event."""
-        with suppress(Exception):  # metrics are worth no job
+        """Process an event."""
+        with suppress(Exception):  # a failure of metrics must not fail a job
             if _is_there():
                 self._take(event)
 
@@ -117,7 +117,7 @@ class Metrics:
             _instrument(metric).set(0, tags=tags)
 
     def _flush(self, stage: str) -> None:
-        """Hand over what has come together."""
+        """Pass the collected numbers to Ray."""
         self._flushed = time.monotonic()
         tags = {"stage": stage}
         for cause, number in self._attempts.items():
@@ -134,11 +134,11 @@ class Metrics:
 
 
 _INSTRUMENTS: dict[str, Any] = {}
-"""Of this process, by name: Ray wants each made once."""
+"""The metrics of this process by name; Ray requires each to be created once."""
 
 
 def _is_there() -> bool:
-    ray = sys.modules.get("ray")  # importing it is for the session to do
+    ray = sys.modules.get("ray")  # the session imports it
     return ray is not None and bool(ray.is_initialized())
 
 

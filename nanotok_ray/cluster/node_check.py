@@ -1,6 +1,6 @@
-"""The check that all nodes see the folders of a job, before any work starts.
+"""Checks that all nodes can access the folders of a job, before any work starts.
 
-A node that joins later is checked when a worker of it runs its first batch (`job/calls.py`).
+A node that joins later is checked when one of its workers runs its first batch (`job/calls.py`).
 """
 
 import time
@@ -12,7 +12,7 @@ from nanotok_ray.job import SharedFolder
 from nanotok_ray.job.probes import Probe, answer, probes_in, problem_with, remove, what_to_do
 
 ANSWER_SECONDS = 60.0
-"""A node that has not answered by then is left to the check of its workers."""
+"""Seconds after which a node that has not answered is left to the check of its workers."""
 
 MAX_NODES = 5
 
@@ -22,12 +22,12 @@ R = TypeVar("R")
 
 
 def check_nodes(shared: Collection[SharedFolder]) -> None:
-    """Check that all nodes that may run slices see what is written to folders here.
+    """Check that all nodes that can run slices see files that are written to folders here.
 
-    Costs nothing where there is one node and this process is on it.
+    Nothing is done if the only node is that of this process.
 
     Raises:
-        SharedFolderError: naming folder and nodes.
+        SharedFolderError: The message names folder and nodes.
     """
     nodes = nodes_beside_this()
     if not nodes or not shared:
@@ -49,7 +49,7 @@ def check_nodes(shared: Collection[SharedFolder]) -> None:
 
 
 def nodes_beside_this() -> list[Node]:
-    """Return the nodes that run slices; none if there is but this one."""
+    """Return the nodes that run slices, or nothing if this is the only node."""
     import ray  # noqa: PLC0415 - the session must have set its environment before
 
     alive = [node for node in ray.nodes() if node["Alive"]]
@@ -60,7 +60,7 @@ def nodes_beside_this() -> list[Node]:
 
 
 def _ask(nodes: Sequence[Node], probes: Sequence[Probe]) -> list[tuple[Node, Sequence[str | None]]]:
-    """Return what each node says of each probe; nodes that say nothing in time are left out."""
+    """Return the answers of each node to the probes, without nodes that do not answer in time."""
     answers = ask(nodes, answer, probes, name="check that folders are shared")
     return [(node, said) for node, said in answers if not isinstance(said, Exception)]
 
@@ -70,7 +70,7 @@ def ask(
 ) -> list[tuple[Node, R | Exception]]:
     """Call `work(argument, id of the node)` on each node; return the results or Ray's errors.
 
-    Nodes that have not answered after ANSWER_SECONDS are left out.
+    Nodes that have not answered after ANSWER_SECONDS are skipped.
     """
     import ray  # noqa: PLC0415 - see above
     from ray.exceptions import RayError  # noqa: PLC0415 - see above
@@ -93,7 +93,7 @@ def ask(
                 node = asked.pop(reference)
                 try:
                     answers.append((node, ray.get(reference)))
-                except RayError as error:  # it went away, its workers die, or it has other code
+                except RayError as error:  # the node is gone, its workers die, or its code differs
                     answers.append((node, error))
     finally:
         for reference in asked:
@@ -104,7 +104,7 @@ def ask(
 def _problems(
     probe: Probe, number: int, answers: Sequence[tuple[Node, Sequence[str | None]]]
 ) -> list[str]:
-    """Return the nodes that do not see a probe, or whose answer is not seen here, and why."""
+    """Return the nodes that do not see a probe, or whose answer is not visible here, and why."""
     problems = []
     for node, seen in answers:
         problem = seen[number]

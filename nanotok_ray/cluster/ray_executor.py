@@ -37,10 +37,10 @@ MAX_CHARS = 300
 
 
 def failure_of(error: "RayError") -> Failure:
-    """Return cause and words for an error that a batch ended with as a whole.
+    """Return cause and text for an error with which a whole batch ended.
 
     Raises:
-        SharedFolderError: the worker's node does not see a folder of the job.
+        SharedFolderError: The worker's node does not see a folder of the job.
     """
     from ray import exceptions  # noqa: PLC0415 - the session must have set its environment before
 
@@ -52,7 +52,7 @@ def failure_of(error: "RayError") -> Failure:
         (
             (
                 exceptions.NodeDiedError,
-                exceptions.ObjectLostError,  # of a result that lay on it
+                exceptions.ObjectLostError,  # of a result that was stored on the node
                 exceptions.GetTimeoutError,
                 exceptions.RpcError,
                 exceptions.RaySystemError,  # a worker that could not be started
@@ -73,21 +73,21 @@ GET_SECONDS = 60.0
 
 
 class RayWorkerPool:
-    """Runs batches as tasks of the Ray session that is open."""
+    """Runs batches as tasks of the current Ray session."""
 
     def __init__(self, probes: Sequence[Probe]) -> None:
-        """Check these probes at the beginning of each batch."""
+        """Store the probes that are checked at the beginning of each batch."""
         import ray  # noqa: PLC0415 - see above
 
         self._probes = probes
         self._remote = ray.remote(max_retries=0)(run_batch)
 
     def now(self) -> float:
-        """Return the time of this machine's clock that never goes back."""
+        """Return the time of a monotonic clock of this machine."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Sleep."""
+        """Sleep for a number of seconds."""
         time.sleep(seconds)
 
     def resources(self) -> ClusterResources:
@@ -95,7 +95,7 @@ class RayWorkerPool:
         return cluster_resources()
 
     def free_cpus(self) -> int:
-        """Ask Ray for what is free; none of a node that is dead."""
+        """Return the free CPUs of live nodes from Ray."""
         return free_cpus()
 
     def submit(
@@ -107,7 +107,7 @@ class RayWorkerPool:
         memory_level: int,
         spread: bool,
     ) -> Reference:
-        """Submit a task, which Ray does not try again by itself."""
+        """Submit a task, which Ray itself does not retry."""
         options = resources.request(memory_level)
         if spread:
             options["scheduling_strategy"] = "SPREAD"
@@ -123,10 +123,10 @@ class RayWorkerPool:
         return self._split(references, number, seconds)[0]
 
     def results(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
-        """Get the result of a task, or the failure that its death means.
+        """Return the result of a task, or the failure that its death means.
 
         Raises:
-            SharedFolderError: the worker's node does not see a folder of the job.
+            SharedFolderError: The worker's node does not see a folder of the job.
         """
         import ray  # noqa: PLC0415 - see above
         from ray.exceptions import RayError  # noqa: PLC0415 - see above
@@ -138,9 +138,9 @@ class RayWorkerPool:
         return outcomes
 
     def cancel(self, references: Collection[Reference], *, force: bool = False) -> None:
-        """Cancel tasks that have not ended: to cancel one that has just ended may abort Ray 2.60.
+        """Cancel tasks that have not ended; cancelling one that has just ended can abort Ray 2.60.
 
-        Without force a batch is interrupted, if it can be; with it its worker is killed.
+        Without `force` a batch is interrupted if possible; with it the worker is killed.
         """
         import ray  # noqa: PLC0415 - see above
 
@@ -152,7 +152,7 @@ class RayWorkerPool:
     def _split(
         self, references: Collection[Reference], number: int, seconds: float
     ) -> tuple[list[Any], list[Any]]:
-        """Return tasks that ended, and the others."""
+        """Return the tasks that ended, and the others."""
         import ray  # noqa: PLC0415 - see above
 
         ended, others = ray.wait(
@@ -162,7 +162,7 @@ class RayWorkerPool:
 
 
 def cluster_resources() -> ClusterResources:
-    """Return the resources of the cluster as they are now, at least one CPU."""
+    """Return the current resources of the cluster, with at least one CPU."""
     import ray  # noqa: PLC0415 - the session must have set its environment before
 
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
@@ -173,7 +173,7 @@ def cluster_resources() -> ClusterResources:
 
 
 def free_cpus() -> int:
-    """Return the CPUs that nothing runs on, as Ray knew a moment ago; of live nodes only."""
+    """Return the idle CPUs of live nodes according to Ray's latest information."""
     import ray  # noqa: PLC0415 - see above
 
     return int(ray.available_resources().get("CPU", 0))
@@ -188,8 +188,8 @@ class RayExecutor(Executor):
         """Choose the cluster.
 
         Args:
-            address: HOST:PORT of a cluster's head, "auto" or "local"; None: RAY_ADDRESS, else a
-                local Ray. A session that is open already is used in any case.
+            address: HOST:PORT of a cluster's head, "auto" or "local"; None: RAY_ADDRESS, otherwise
+                a local Ray. An open session is always used.
         """
         self._address = address
 
@@ -209,29 +209,29 @@ class RayExecutor(Executor):
         return ray_session(address=self._address, cpus=cpus, shared=shared)
 
     def pool(self, probes: Sequence[Probe]) -> RayWorkerPool:
-        """Return the workers of the Ray session that is open."""
+        """Return the workers of the current Ray session."""
         return RayWorkerPool(probes)
 
     def learn(
         self, training: Training, summed: Summed, out: Folder, *, on_event: OnEvent
     ) -> Tokenizer:
-        """Run the learner as a task of its own; see `learner_task.learn_in_task`."""
+        """Run the learner as a separate task; see `learner_task.learn_in_task`."""
         return learn_in_task(training, summed, out, on_event=on_event)
 
     def metrics(self) -> OnEvent:
-        """Return a new listener that hands the metrics of one run to Ray."""
+        """Return a new listener that passes the metrics of one run to Ray."""
         return Metrics()
 
     def driver(self) -> tuple[str, str]:
-        """Return cluster and job of this driver; empty where Ray is not there or does not say."""
-        ray = sys.modules.get("ray")  # importing it is for the session, which sets its environment
+        """Return cluster and job of this driver, or empty strings without Ray."""
+        ray = sys.modules.get("ray")  # the session imports it, after setting its environment
         try:
             if ray is None or not ray.is_initialized():
                 return "", ""
             from ray._private.worker import global_worker  # noqa: PLC0415 - as above
 
             return str(global_worker.node.cluster_id.hex()), ray.get_runtime_context().get_job_id()
-        except Exception:  # Ray does not say, for whatever reason
+        except Exception:  # Ray does not report it, for any reason
             return "", ""
 
     def is_dead_driver(self, job: str) -> bool:

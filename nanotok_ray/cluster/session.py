@@ -1,4 +1,4 @@
-"""A Ray session: the running one, the cluster of RAY_ADDRESS, or a local one."""
+"""A Ray session: the current one, a session on the cluster of RAY_ADDRESS, or a local one."""
 
 import logging
 import os
@@ -24,13 +24,13 @@ from nanotok_ray.job.doctor import NO_CLUSTER, CheckResult, check_form, check_re
 from nanotok_ray.units import format_bytes
 
 CALL_SECONDS = 15.0
-"""For which the head may take to answer one call: it may be busy."""
+"""Time limit of an answer of the head, which can be busy."""
 
 _METHODS = (
     "/ray.rpc.NodeInfoGcsService/CheckAlive",
     "/ray.rpc.InternalKVGcsService/InternalKVGet",
 )
-"""What a head answers; the second in case another version of Ray does not have the first."""
+"""Calls that a head answers; the second is used if another version of Ray lacks the first."""
 
 _NO_HEAD = (
     "use the head's own port (6379), and not that of its dashboard (8265) or of Ray Client (10001)"
@@ -46,20 +46,20 @@ ACCESS = (
 )
 
 Problem = tuple[type[NanotokError], CheckResult]
-"""The error that it is for a job, and what the doctor tells."""
+"""The error for a job, and the result for the doctor."""
 
 
 def require_cluster(address: str, *, origin: str) -> None:
-    """Raise what keeps a driver from joining the cluster at an address.
+    """Raise the error that would prevent a driver from joining the cluster at an address.
 
     Args:
         address: HOST:PORT of the head, or "auto".
-        origin: where the address was given, for people.
+        origin: where the address was set, for people.
 
     Raises:
-        RecipeError: the address is of another form.
-        UnreachableError: nothing listens there, or something that is no head.
-        RefusedError: the head wants another token.
+        RecipeError: The address has another form.
+        UnreachableError: Nothing listens at the address, or it is not a head.
+        RefusedError: The head requires another token.
     """
     problem = joining_problem(address)
     if problem is not None:
@@ -68,7 +68,7 @@ def require_cluster(address: str, *, origin: str) -> None:
 
 
 def joining_problem(address: str) -> Problem | None:
-    """Return what keeps a driver from joining the cluster at an address; None if nothing does."""
+    """Return the problem that would prevent a driver from joining a cluster, or None."""
     finding = check_form(address, name="address")
     if finding is not None:
         return RecipeError, finding
@@ -76,7 +76,7 @@ def joining_problem(address: str) -> Problem | None:
         head = _head_of_auto() if address == "auto" else address
     except ConnectionError:
         return UnreachableError, _failed("it is auto, and no Ray runs on this machine", _NO_RAY)
-    except ImportError:  # this version of Ray has it elsewhere, and finds out by itself
+    except ImportError:  # another version of Ray, which reports it later
         return None
     finding = check_reachable(head, advice=NO_CLUSTER)
     if finding is not None:
@@ -85,7 +85,7 @@ def joining_problem(address: str) -> Problem | None:
 
 
 def first_line(error: BaseException) -> str:
-    r"""Return the first sentence of an error of Ray's, whose advice of paragraphs follows it.
+    r"""Return the first sentence of an error of Ray, without the paragraphs of advice.
 
     >>> first_line(RuntimeError("Forbidden: Invalid authentication token\n\nToken authentication"))
     'Forbidden: Invalid authentication token'
@@ -95,10 +95,10 @@ def first_line(error: BaseException) -> str:
 
 
 def _head_of_auto() -> str:
-    """Return HOST:PORT of the head that "auto" means here.
+    """Return HOST:PORT of the head to which "auto" refers on this machine.
 
     Raises:
-        ConnectionError: there is none.
+        ConnectionError: No head was found.
     """
     from ray._private.authentication import (  # noqa: PLC0415 - Ray is slow to import
         authentication_token_setup,
@@ -106,13 +106,13 @@ def _head_of_auto() -> str:
     from ray._private.services import canonicalize_bootstrap_address  # noqa: PLC0415 - as above
 
     head = str(canonicalize_bootstrap_address("auto"))
-    # As `ray.init` does for this address alone.
+    # `ray.init` also does this, but only for this address.
     authentication_token_setup.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
     return head
 
 
 def _refusal(head: str) -> Problem | None:
-    """Return why the head does not answer a call with this process' token; None if it does."""
+    """Return the reason why the head refuses this process's token, or None."""
     import grpc  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to import
     from ray.exceptions import AuthenticationError  # noqa: PLC0415 - as above
 
@@ -122,7 +122,7 @@ def _refusal(head: str) -> Problem | None:
             _call(head, method)
         except ImportError:  # as above
             return None
-        except AuthenticationError as error:  # none was found
+        except AuthenticationError as error:  # no token was found
             return RefusedError, _failed(f"{head}: {first_line(error)}", ACCESS)
         except grpc.RpcError as error:
             code = error.code()
@@ -138,7 +138,7 @@ def _refusal(head: str) -> Problem | None:
 
 
 def _call(head: str, method: str) -> None:
-    """Make one call as Ray makes its own: with its token, its certificates and its proxies."""
+    """Make one call like Ray's own calls, with its token, certificates and proxies."""
     from ray._private.grpc_utils import init_grpc_channel  # noqa: PLC0415 - slow to import
     from ray._private.ray_constants import GLOBAL_GRPC_OPTIONS  # noqa: PLC0415 - as above
 
@@ -153,30 +153,31 @@ def _failed(found: str, advice: str) -> CheckResult:
 
 LOCAL_SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    # A slice that needs more memory than there is must fail, not be retried for ever.
+    # A slice that needs more memory than available must fail instead of being retried forever.
     "RAY_task_oom_retries": "3",
-    # A virtual environment is inherited as it is; `uv run` must not rebuild it in each worker.
+    # A virtual environment is inherited unchanged; `uv run` must not rebuild it in each worker.
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
 }
-"""Environment of a local Ray, where the caller has not set it. A caller who has imported Ray has
-chosen its environment; Ray (2.59 and later) then turns token auth on by itself."""
+"""Environment of a local Ray, unless the caller has set it. A caller that has imported Ray has
+chosen its environment; Ray (2.59 and later) then enables token authentication itself.
+"""
 
 LEAST_FREE = 1_000_000
-"""Bytes that Ray's temporary folder needs; with less no session starts."""
+"""Free bytes that Ray's temporary folder needs; with less, no session starts."""
 
 _REMOVALS = 5
 _ORIGIN = "the environment variable RAY_ADDRESS"
 
 
 def check_address(address: str | None = None) -> None:
-    """Check that the cluster can be joined that a session would join, if any.
+    """Check that the cluster of a session can be joined, if there is one.
 
     Args:
         address: as in `ray_session`.
 
     Raises:
-        RecipeError: it is no address that a driver can join.
-        UnreachableError: the cluster that it names cannot be reached, or refuses the token.
+        RecipeError: A driver cannot use the address.
+        UnreachableError: The cluster cannot be reached or refuses the token.
     """
     found, origin = _address(address)
     if found != "local" and not _is_open():
@@ -184,7 +185,7 @@ def check_address(address: str | None = None) -> None:
 
 
 def _address(address: str | None) -> tuple[str, str]:
-    """Return the address to use, and where it was given."""
+    """Return the address to use, and where it was set."""
     if address is not None:
         return address, "the address that was given"
     return os.environ.get("RAY_ADDRESS") or "local", _ORIGIN
@@ -201,18 +202,19 @@ def ray_session(
     cpus: int | None = None,
     shared: Collection[SharedFolder] = (),
 ) -> Iterator[None]:
-    """Use Ray inside the block; what was started here is shut down at its end.
+    """Use Ray inside the block; a Ray that was started here is shut down at its end.
 
     Args:
-        address: HOST:PORT of a cluster's head, "auto" or "local"; None: RAY_ADDRESS, else "local".
-        cpus: CPUs of a local Ray; None: all of the machine. Ignored on a running cluster.
-        shared: folders that every node must see as they are here.
+        address: HOST:PORT of a cluster's head, "auto" or "local"; None: RAY_ADDRESS, otherwise
+            "local".
+        cpus: the CPUs of a local Ray; None: all CPUs of the machine. Ignored on a running cluster.
+        shared: folders that every node must see with the same content.
 
     Raises:
-        RecipeError: the address is none that a driver can join.
-        UnreachableError: the cluster that it names cannot be reached, or refuses the token.
-        SharedFolderError: a node does not.
-        Terminated: SIGTERM came.
+        RecipeError: A driver cannot use the address.
+        UnreachableError: The cluster cannot be reached or refuses the token.
+        SharedFolderError: A node does not see a folder.
+        Terminated: SIGTERM was received.
     """
     if _is_open():
         check_nodes(shared)
@@ -225,14 +227,14 @@ def ray_session(
             os.environ.setdefault(name, value)
     session = _started(cpus) if found == "local" else _joined(found, origin=origin)
     with terminable() as listen, session:
-        listen()  # ray.init has put its own handler of SIGTERM in place
+        listen()  # ray.init has installed its own handler of SIGTERM
         check_nodes(shared)
         yield
 
 
 @contextmanager
 def _started(cpus: int | None) -> Iterator[None]:
-    """Start a local Ray; at its end its session folder goes, unless its logs may be wanted."""
+    """Start a local Ray; at its end, remove its session folder unless its logs may be needed."""
     import ray  # noqa: PLC0415 - reads the auth mode from the environment when it is imported
 
     folder: Path | None = None
@@ -242,7 +244,7 @@ def _started(cpus: int | None) -> Iterator[None]:
         yield
     except Exception as error:
         if isinstance(error, SliceError) or not isinstance(error, NanotokError):
-            folder = None  # the logs in it may say why
+            folder = None  # its logs may contain the reason
         raise
     finally:
         ray.shutdown()
@@ -254,7 +256,7 @@ def _start(cpus: int | None) -> Path:
     """Start a local Ray, and return its session folder.
 
     Raises:
-        UnreachableError: It does not start.
+        UnreachableError: Ray does not start.
         DiskFullError: Its temporary folder is full.
     """
     import ray  # noqa: PLC0415 - as above
@@ -267,7 +269,7 @@ def _start(cpus: int | None) -> Path:
             log_to_driver=False,
             logging_level=logging.WARNING,
         )
-    except Exception as error:  # Ray raises errors of all kinds here
+    except Exception as error:  # Ray raises many classes of errors here
         _check_temporary_folder()
         reason = f"{type(error).__name__}: {first_line(error)}"
         raise UnreachableError(
@@ -278,7 +280,7 @@ def _start(cpus: int | None) -> Path:
 
 
 def _check_temporary_folder() -> None:
-    """Refuse to start Ray where it cannot write: it would try for half a minute.
+    """Refuse to start Ray if its folder is full: it would try for half a minute.
 
     Raises:
         DiskFullError: The folder has less than `LEAST_FREE` bytes.
@@ -286,7 +288,7 @@ def _check_temporary_folder() -> None:
     folder = _temporary_folder()
     try:
         free = shutil.disk_usage(folder).free
-    except OSError:  # Ray makes the folder, or says why it cannot
+    except OSError:  # Ray creates the folder, or reports the reason
         return
     if free < LEAST_FREE:
         raise DiskFullError(
@@ -297,7 +299,7 @@ def _check_temporary_folder() -> None:
 
 
 def _temporary_folder() -> str:
-    """Return the folder in which Ray makes its session folders, as Ray chooses it."""
+    """Return the folder of Ray's session folders, chosen in the same way as by Ray."""
     return os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - Ray's
 
 
@@ -317,7 +319,7 @@ def _join(address: str, *, origin: str) -> None:
 
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
-    except Exception as error:  # Ray raises errors of all kinds here
+    except Exception as error:  # Ray raises many classes of errors here
         reason = f"{type(error).__name__}: {first_line(error)}"
         raise UnreachableError(
             f"cannot join the Ray cluster of {origin}, {address}: {reason}; {NOT_JOINED}"
@@ -325,7 +327,7 @@ def _join(address: str, *, origin: str) -> None:
 
 
 def _remove_session(folder: Path) -> None:
-    """Remove the folder of a session that has ended, and the link to the latest one if it is it."""
+    """Remove the folder of an ended session, and the link to the latest session if it is that."""
     latest = folder.with_name("session_latest")
     with suppress(OSError):
         if latest.readlink().name == folder.name:
@@ -334,11 +336,11 @@ def _remove_session(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():
             return
-        time.sleep(0.05)  # a process that is ending has written to it
+        time.sleep(0.05)  # a process that is ending has written to the folder
 
 
 def _auth(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return auth mode and token of a local Ray: token auth, with a token of this process alone."""
+    """Return authentication mode and token of a local Ray; the token is random."""
     if environment.get("RAY_AUTH_MODE", "token") != "token":
         return {}
     if "RAY_AUTH_TOKEN" in environment or "RAY_AUTH_TOKEN_PATH" in environment:

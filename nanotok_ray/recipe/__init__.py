@@ -1,10 +1,10 @@
 """The recipe: the TOML file that describes one job.
 
-Input is TOML text, overrides and environment variables, or values of Python. Output is a validated,
-frozen `Recipe`. The package opens no input, no tokenizer and no output folder.
+The input is TOML text, overrides and environment variables, or Python values. The output is a
+validated, immutable `Recipe`. The package opens no input, no tokenizer and no output folder.
 
-The names below are loaded when they are first used: `special_tokens`, which a reader of shards
-needs too, comes without pydantic.
+The names below are imported on first use: `special_tokens`, which a reader of shards also needs,
+does not import pydantic.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The recipe: all tables but that of a source, and what they must say together."""
+"""The tables of a recipe except those of a source, and the rules between tables."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,16 +54,16 @@ MAX_DOCUMENT_BYTES: Final = 2**30
 _NUM_BYTES = 256
 _MAX_VOCAB_SIZE = 2**31 - 1  # ids of 32 bits are declared int32 in the document index
 _READ_ONLY = ("http://", "https://")
-_SHARD_BYTES = 2**31  # from there on some trainers' readers count in numbers too small
+_SHARD_BYTES = 2**31  # from this size on, readers of some trainers overflow
 _MAX_SHARD_TOKENS = 2**31 - 1  # lengths in the document index are int32
-_MAX_DOCUMENT_BYTES = _MAX_SHARD_TOKENS  # a byte may be a token
+_MAX_DOCUMENT_BYTES = _MAX_SHARD_TOKENS  # a byte can become a token
 _MAX_COUNT = 2**63 - 1
 
 _Values = Mapping[str, Any]
 
 
 def _smallest_size(values: _Values) -> int:
-    """Return the smallest vocabulary with room for the special tokens that are known."""
+    """Return the smallest vocabulary size that contains the known special tokens."""
     return _NUM_BYTES + sum(
         len(values.get(key, ())) for key in ("special_tokens", "extra_special_tokens")
     )
@@ -106,7 +106,7 @@ def _clash(names: tuple[str, ...], values: _Values) -> str | None:
 
 @rule
 def _new_names(names: tuple[str, ...], values: _Values) -> str | None:
-    """Refuse names that there are before; those of a tokenizer that exists may be named again."""
+    """Refuse names that exist already, except those of an existing tokenizer."""
     return _clash(names, values) if values.get("path", "unknown") is None else None
 
 
@@ -146,7 +146,7 @@ _Folder = Annotated[Path, not_empty("name a folder"), _writable]
 
 
 class TokenizerRecipe(Table):
-    """What to learn, or where a tokenizer lies that exists.
+    """Settings of learning, or the path of an existing tokenizer.
 
     >>> TokenizerRecipe().num_merges
     32503
@@ -159,41 +159,47 @@ class TokenizerRecipe(Table):
             Path, not_empty("name a tokenizer's folder or file, or remove the key to learn one")
         ]
     ] = None
-    """Existing tokenizer, ours or of others: a folder, a tokenizer.txt, tokenizer.json or
-    tokenizer.pkl, or ranks with their pattern, as `ranks.tiktoken:gpt4`. Nothing is learned; of the
-    keys below only extend and gaps are used."""
+    """Existing tokenizer of this project or another one: a folder, a tokenizer.txt, tokenizer.json
+    or tokenizer.pkl, or ranks with their pattern, as in `ranks.tiktoken:gpt4`. Nothing is learned;
+    of the keys below only extend and gaps are used.
+    """
     pattern: Annotated[Text, not_empty("use the name of a pattern or a regular expression")] = (
         "nanochat"
     )
     """The split pattern: a name or a regular expression."""
     special_tokens: Annotated[Texts, _DISTINCT] = SPECIAL_TOKENS
-    """Names of the special tokens in the order of their ids, which come last."""
+    """Names of the special tokens in the order of their ids, which are the highest."""
     extra_special_tokens: Annotated[_Presets, _DISTINCT, rule(_clash)] = ()
-    """More of them, after `special_tokens` and like these part of `vocab_size`: so there are fewer
-    merges, and every special token has another id than without. `preset:seed` stands for all tokens
-    of a preset; here and in `extend`."""
+    """More special tokens after `special_tokens`, also part of `vocab_size`: the number of merges
+    decreases, and all special tokens get other ids than without them. `preset:seed` means all
+    tokens of a preset, here and in `extend`.
+    """
     extend: Annotated[_Presets, _DISTINCT, _new_names] = ()
-    """Special tokens added to the tokenizer, learned or that of `path`: they get the ids after its
-    last, on top of `vocab_size`, and no id moves. Those that the one of `path` has stay."""
+    """Special tokens that are added to the learned tokenizer or to that of `path`: they get the
+    ids after the last one, in addition to `vocab_size`, and other ids stay the same. Names that
+    the tokenizer of `path` has already are kept.
+    """
     vocab_size: Annotated[Size, _room] = 32768
     """Number of ids: 256 bytes, merges and special tokens together."""
     gaps: Gaps = "spans"
-    """Text the pattern does not match: `spans` keeps it as spans of its own, `error` refuses it."""
+    """Text that the pattern does not match: `spans` makes spans of it, `error` refuses it."""
     min_pair_count: _Count = 1
-    """Learning ends before a pair that occurs less often is merged."""
+    """Learning ends when no pair has at least this count."""
     max_token_bytes: OrNone[Annotated[Size, between(2, _MAX_COUNT)]] = None
-    """No token gets more bytes than this; None: any number."""
+    """The longest token in bytes; None: no limit."""
     min_count: _Count = 1
-    """Spans that occur less often in all of the corpus are left out of learning. Above 1 the merges
-    are no longer rustbpe's."""
+    """Spans with a lower count in the whole corpus are not used for learning. With a value above 1
+    the merges differ from those of rustbpe.
+    """
     also: Annotated[Sizes, _smaller_sizes, _to_learn] = ()
-    """Smaller vocabulary sizes, whose tokenizers are written too; nothing more is learned."""
+    """Smaller vocabulary sizes whose tokenizers are also written; this needs no further learning.
+    """
     span_table: OrNone[Size] = None
-    """Has no effect: accepted because recipes written before have it."""
+    """No effect; accepted because older recipes contain it."""
 
     @property
     def num_merges(self) -> int:
-        """How many merges to learn."""
+        """Number of merges to learn."""
         return self.vocab_size - _NUM_BYTES - len(self.learned_special_tokens)
 
     @property
@@ -203,12 +209,12 @@ class TokenizerRecipe(Table):
 
     @property
     def all_special_tokens(self) -> tuple[str, ...]:
-        """The special tokens of a tokenizer that is learned, in the order of their ids."""
+        """The special tokens of a learned tokenizer, in the order of their ids."""
         return self.learned_special_tokens + self.extend
 
 
 class OutputRecipe(Table):
-    """Where the results go."""
+    """The locations of the results."""
 
     location: ClassVar = ("output",)
 
@@ -217,21 +223,23 @@ class OutputRecipe(Table):
     work: _Folder = Field(
         default_factory=lambda values: f"{values.get('path', '-').rstrip('/')}/work"
     )
-    """Folder of count files, which later runs use again. Default: `work` in the output."""
+    """Folder of count files, which later runs reuse. Default: `work` in the output."""
     layouts: Annotated[
         Texts, rule(lambda layouts, _: repeated(layout.partition(":")[0] for layout in layouts))
     ] = ()
-    """Layouts in which the output is written too, to `export/NAME` in it: `NAME`, or with options
-    `NAME:KEY=VALUE,...`, as `nanotok export --to` takes them."""
+    """Layouts in which the output is also written, to `export/NAME` in the output: `NAME`, or with
+    options `NAME:KEY=VALUE,...`, like the argument of `nanotok export --to`.
+    """
     allow_removed: Flag = False
-    """Whether a job may drop documents from a published output because a source of it, or more than
-    a tenth of the files or bytes of one, is gone."""
+    """Whether a job may remove documents from a published output because a source, or more than a
+    tenth of the files or bytes of one, no longer exists.
+    """
     replace: Flag = False
     """Whether a job may replace a published output of which no source remains."""
 
     @property
     def folders(self) -> dict[str, str]:
-        """Return the folders that a job writes to, by the keys that name them."""
+        """Return the folders that a job writes to, by the names of their keys."""
         return {"output.path": self.path, "output.work": self.work}
 
 
@@ -241,40 +249,46 @@ class LimitsRecipe(Table):
     location: ClassVar = ("limits",)
 
     slice_bytes: Annotated[Size, between(1, 2**50)] = 256 * 2**20
-    """Target of decoded bytes in one slice."""
+    """Desired decoded bytes of a slice."""
     max_shard_tokens: OrNone[Annotated[Size, between(1, _MAX_SHARD_TOKENS)]] = None
-    """Most tokens in one shard; a longer document gets a shard of its own. None: as many as keep a
-    shard under 2 GiB."""
+    """Limit of the tokens of a shard; a longer document gets a shard of its own. None: the largest
+    number that keeps a shard below 2 GiB.
+    """
     max_tokens: OrNone[_Count] = None
-    """A conversation or vision document of more tokens is too long; None: none is."""
+    """A conversation or vision document with more tokens is too long; None: no limit."""
     too_long: Annotated[TooLong, _knows_length] = "keep"
-    """What becomes of one that is: `keep` it whole and count it, `cut` it as nanochat does, or
-    `drop` it, which quarantine lists as `dropped`."""
+    """The rule for documents that are too long: `keep` and count them, `cut` them as nanochat
+    does, or `drop` them, which quarantine lists as `dropped`.
+    """
     untrainable: Untrainable = "keep"
-    """What becomes of conversations and vision documents without a token to train on: `keep` them,
-    or `drop` them in the same way."""
+    """The rule for conversations and vision documents without a token to train on: `keep` or
+    `drop`.
+    """
     doc_cap: OrNone[_Count] = None
-    """Counting reads this many code points of each document; None: all."""
+    """Number of code points of each document that are counted; None: all."""
     max_chars: OrNone[_Count] = None
-    """Counting stops after this many code points of the corpus; None: never."""
+    """Counting ends after this number of code points of the corpus; None: no limit."""
     max_document_bytes: Annotated[Size, between(1, _MAX_DOCUMENT_BYTES)] = MAX_DOCUMENT_BYTES
-    """A document of more bytes is quarantined; of JSON lines, one whose line has more. A worker
-    needs 1 GB and four times its largest document."""
+    """Documents with more bytes are quarantined; for JSON lines, the limit applies to the line. A
+    worker needs 1 GB and four times its largest document.
+    """
     max_quarantined_share: Annotated[Number, _share] = 0.001
-    """The job fails when a larger share of the documents is quarantined."""
+    """The job fails if a larger share of the documents is quarantined."""
     max_quarantined: OrNone[_CountFrom0] = None
-    """The job fails when more documents than this are quarantined; None: only the share counts."""
+    """The job fails if more documents are quarantined; None: only the share is limited."""
     max_tails: _CountFrom0 = 0
-    """The job fails when the rest of more files than this could not be read."""
+    """The job fails if more files than this have a rest that could not be read."""
     slice_deadline: Annotated[Size, between(1, 2**31 - 1)] = 3600
-    """Seconds that an attempt at slices may run for each started GiB of them, before it is given
-    up as one that hangs."""
+    """Seconds that an attempt may run for each started GiB of its slices before it is considered
+    to hang.
+    """
     max_skipped_slices: _CountFrom0 = 0
-    """The job fails when more slices than this cannot be done at all; up to so many are left out,
-    said so, and tried again by the next run."""
+    """The job fails if more slices than this fail entirely; up to this number are skipped,
+    reported, and tried again by the next run.
+    """
 
     def shard_tokens(self, id_bytes: int) -> int:
-        """Return the most tokens in one shard for ids of so many bytes.
+        """Return the limit of the tokens of a shard for ids of `id_bytes` bytes.
 
         >>> LimitsRecipe().shard_tokens(2), LimitsRecipe(max_shard_tokens=9).shard_tokens(4)
         (1073741823, 9)
@@ -283,29 +297,29 @@ class LimitsRecipe(Table):
 
 
 class LearnerRecipe(Table):
-    """Where the learner runs; nothing that is written depends on it."""
+    """The location of the learner; no output depends on it."""
 
     location: ClassVar = ("learner",)
 
     memory: OrNone[Annotated[Size, between(2**20, 2**50)]] = None
-    """Bytes that one Ray task reserves, in which the learner runs; None: it runs in the driver."""
+    """Bytes that the Ray task of the learner reserves; None: the learner runs in the driver."""
     cpus: Annotated[Size, between(1, 2**16), _in_a_task] = 1
     """CPUs of that task."""
     label: OrNone[Annotated[Text, _in_a_task, _label]] = None
-    """`KEY=VALUE`: a label of the node on which that task runs; None: any node."""
+    """`KEY=VALUE`: a label of the node for that task; None: any node."""
 
 
 _NO_SOURCE = ": the recipe has no source; add at least one [[source]] table"
 
 
 class Recipe(Table):
-    """All of one job: its sources in order, what to learn, where to write, within which limits.
+    """The description of a job: its sources in order, the tokenizer, the output and the limits.
 
     The keys are those of the TOML file, described in docs/recipes.md; the list of sources is
-    `sources`. Tables may be plain dictionaries. A recipe cannot be changed.
+    `sources`. Tables can be dictionaries. A recipe is immutable.
 
     Raises:
-        RecipeError: one or several keys are wrong; the message names all of them.
+        RecipeError: One or more keys are wrong; the message names all of them.
 
     >>> recipe = Recipe(
     ...     sources=[{"name": "web", "kind": "text", "paths": ["web/*.parquet"]}],
@@ -328,7 +342,7 @@ class Recipe(Table):
 
     @property
     def text(self) -> str:
-        """The TOML it was read from, before environment variables were put in; for people."""
+        """The TOML text before environment variables were replaced, for people."""
         return self._text
 
     def __eq__(self, other: object) -> bool:
@@ -362,13 +376,13 @@ class Recipe(Table):
 
     @property
     def deprecations(self) -> tuple[str, ...]:
-        """A sentence for each key of the recipe that is accepted and has no effect."""
+        """A sentence for each key of the recipe that has no effect."""
         if self.tokenizer.span_table is None:
             return ()
         return ("tokenizer.span_table no longer has an effect; delete it from the recipe",)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every resolved value under the keys of the TOML file, in a fixed order."""
+        """Return every resolved value by the keys of the TOML file, in a fixed order."""
         tables = self.model_dump(mode="json")
         return {"source": tables.pop("sources")} | tables
 
@@ -377,7 +391,7 @@ _TableT = TypeVar("_TableT", bound=Table)
 
 
 def _valid(kind: type[_TableT], values: object, info: ValidationInfo) -> _TableT | None:
-    """Return a table that is right on its own, else None."""
+    """Return a table that is valid on its own, else None."""
     try:
         return kind.model_validate(values, context=info.context)
     except ValidationError:
@@ -387,7 +401,7 @@ def _valid(kind: type[_TableT], values: object, info: ValidationInfo) -> _TableT
 def _problems_together(
     tables: object, sources: Sequence[SourceRecipe | None], tokenizer: TokenizerRecipe | None
 ) -> Iterator[Problem]:
-    """Yield what is wrong between tables, as far as those that are right on their own tell it."""
+    """Yield the problems between tables, as far as valid tables determine them."""
     names = [key_of(("source", index), tables) for index in range(len(sources))]
     for index, name in enumerate(names):
         if name in names[:index]:
@@ -428,11 +442,11 @@ def _unknown_tokens(source: SourceRecipe, index: int, known: tuple[str, ...]) ->
 
 
 def _wrong_shares(sources: Mapping[int, SourceRecipe], *, complete: bool) -> Iterator[Problem]:
-    """Yield what is wrong with the weights of the sources that are counted.
+    """Yield the problems of the weights of counted sources.
 
     Args:
-        sources: by their indexes.
-        complete: whether these are all.
+        sources: the valid sources by index.
+        complete: whether all sources are valid.
     """
     shares = [source.learned_share for source in sources.values()]
     total = sum(share for share in shares if share is not None)

@@ -1,6 +1,6 @@
-"""From TOML text to a checked recipe.
+"""Parses TOML text into a validated recipe.
 
-The text of a recipe, overrides and the process's environment become a `Recipe`.
+The inputs are the text of a recipe, overrides and the process's environment.
 """
 
 import os
@@ -31,21 +31,21 @@ from nanotok_ray.recipe.text import (
 
 
 def load_recipe(path: str, *, overrides: Sequence[str] = ()) -> Recipe:
-    """Read, override and check the recipe in a local TOML file.
+    """Read, override and validate the recipe in a local TOML file.
 
     Raises:
-        RecipeError: the file cannot be read, or what it says is wrong.
+        RecipeError: The file cannot be read, or its content is invalid.
     """
     text = decoded(read_recipe(path), name=path)
     return parse_recipe(text, overrides=overrides, name=path)
 
 
 def parse_recipe(text: str, *, overrides: Sequence[str] = (), name: str = "recipe") -> Recipe:
-    """Check the TOML text of a recipe; `name` is what errors call it.
+    """Parse and validate the TOML text of a recipe, which errors call `name`.
 
     Raises:
-        RecipeError: the text is not TOML, or what it says is wrong: all of that, a line for each
-            problem.
+        RecipeError: The text is not TOML or its content is invalid; the message has a line for
+            each problem.
 
     >>> recipe = parse_recipe('''
     ... [[source]]
@@ -78,15 +78,15 @@ def build_recipe(
     environment: Mapping[str, str],
     lines: Mapping[Location, int] | None = None,
 ) -> Recipe:
-    """Check the tables of a recipe; the inverse of `Recipe.to_dict`.
+    """Validate the tables of a recipe; the inverse of `Recipe.to_dict`.
 
     Args:
-        tables: as TOML has them.
-        environment: the variables that texts may name.
-        lines: where the values are in the TOML text, for errors.
+        tables: the tables of TOML.
+        environment: the variables that texts can name.
+        lines: the lines of the values in the TOML text, for errors.
 
     Raises:
-        RecipeError: a key is unknown or missing, or a value is wrong.
+        RecipeError: A key is unknown or missing, or a value is wrong.
     """
     problems: list[Problem] = []
 

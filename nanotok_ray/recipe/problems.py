@@ -1,4 +1,4 @@
-"""What is wrong in a recipe: a line for each problem, in the order of the file."""
+"""Problems of a recipe: one line for each, in the order of the file."""
 
 import re
 from collections import Counter
@@ -12,25 +12,25 @@ from nanotok_ray.errors import RecipeError
 from nanotok_ray.units import did_you_mean
 
 Location = tuple[int | str, ...]
-"""Where a value is in the tables, as ("source", 0, "split")."""
+"""The location of a value in the tables, such as ("source", 0, "split")."""
 
 KEYS: Final[dict[str, tuple[str, ...]]] = {}
-"""The keys of each table by its name; of the empty name: the tables."""
+"""The keys of each table by its name; for the empty name, the names of the tables."""
 
 OVERRIDDEN: Final = 10**9
-"""The line of a value that an override has set, which comes after those of the file."""
+"""The line of a value that an override has set, which is after all lines of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One wrong value: where it is, and the whole message."""
+    """A wrong value: its location and the whole message."""
 
     location: Location
     message: str
 
 
 class SeveralProblemsError(ValueError):
-    """Several problems, as the validator of a whole recipe raises them."""
+    """Several problems, raised by the validator of a whole recipe."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         super().__init__()
@@ -38,19 +38,19 @@ class SeveralProblemsError(ValueError):
 
 
 def problems_of(error: ValidationError, tables: Any, prefix: Location = ()) -> list[Problem]:  # noqa: ANN401 - unchecked tables
-    """Return what pydantic found in the tables, in our words.
+    """Return the problems that pydantic found, with messages of this project.
 
     Args:
-        error: what it raised.
-        tables: what was validated, inside the tables of a whole recipe.
-        prefix: where in them.
+        error: the exception of pydantic.
+        tables: the validated values, inside the tables of a whole recipe.
+        prefix: their location.
     """
     found: list[Problem] = []
     for line in error.errors(include_url=False):
         cause = line.get("ctx", {}).get("error")
         if isinstance(cause, SeveralProblemsError):
             found += cause.problems
-        elif line["type"] != "default_factory_not_called":  # follows from another problem
+        elif line["type"] != "default_factory_not_called":  # a consequence of another problem
             location = tuple("source" if part == "sources" else part for part in line["loc"])
             location = (*prefix, *location)
             found.append(Problem(location, _message(line, location, tables, cause)))
@@ -62,7 +62,7 @@ _TYPES = {
     "bool_type": "is neither true nor false; write one of them, without quotes",
     "float_type": "is not a number; write one without quotes, such as 0.001",
 }
-"""What pydantic's types of errors say."""
+"""Messages of pydantic's types of errors."""
 
 
 def _message(line: Any, location: Location, tables: Any, cause: object) -> str:  # noqa: ANN401 - pydantic's and TOML's
@@ -94,7 +94,7 @@ NAME_OF_SOURCE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 
 def key_of(location: Location, tables: Any) -> str:  # noqa: ANN401 - unchecked tables
-    """Return what messages call a value: sources by their names, where they have valid ones.
+    """Return the name of a value in messages; a source with a valid name is called by it.
 
     >>> key_of(("source", 0, "split"), {"source": [{"name": "web"}]})
     'source.web.split'
@@ -113,7 +113,7 @@ def key_of(location: Location, tables: Any) -> str:  # noqa: ANN401 - unchecked 
 
 
 def sources_of(tables: Any) -> Sequence[Any]:  # noqa: ANN401 - unchecked tables
-    """Return the list of sources under its name in TOML or in Python; empty: there is no list."""
+    """Return the list of sources by its name in TOML or in Python; empty if there is none."""
     for name in ("source", "sources"):
         if isinstance(tables, Mapping) and isinstance(tables.get(name), list | tuple):
             return tables[name]  # type: ignore[no-any-return]
@@ -121,7 +121,7 @@ def sources_of(tables: Any) -> Sequence[Any]:  # noqa: ANN401 - unchecked tables
 
 
 def no_choice(value: object, choices: Collection[str]) -> str:
-    """Return what is wrong with a value that is none of the choices; empty: it is one."""
+    """Return the problem of a value that is not among the choices, or an empty string."""
     if value in choices:
         return ""
     step = did_you_mean(str(value), choices) or "use one of them"
@@ -131,11 +131,11 @@ def no_choice(value: object, choices: Collection[str]) -> str:
 def refusal(
     problems: Iterable[Problem], *, lines: Mapping[Location, int] | None = None
 ) -> RecipeError:
-    """Return the error that reports all problems, one for each key, in the order of the file.
+    """Return the error with all problems, one for each key, in the order of the file.
 
     Args:
         problems: at least one.
-        lines: where the values of the recipe are in its text, as `lines_of` returns it.
+        lines: the lines of the values in the text of the recipe, from `lines_of`.
     """
     first: dict[Location, Problem] = {}
     for problem in problems:
@@ -151,7 +151,7 @@ def refusal(
 
 
 def _line_of(location: Location, lines: Mapping[Location, int]) -> int:
-    """Return the line of a value or of the table that lacks it; 0: neither is in the text."""
+    """Return the line of a value or of the table that lacks it; 0 if neither is in the text."""
     parents = (location[:length] for length in range(len(location), 0, -1))
     return next((lines[parent] for parent in parents if parent in lines), 0)
 
@@ -165,7 +165,7 @@ _KEY = re.compile(r"\s*([\w-]+)\s*=")
 
 
 def lines_of(text: str) -> dict[Location, int]:
-    r"""Return the numbers of the lines in which tables and keys begin, as people write them.
+    r"""Return the number of the line of each table and key, counted from 1.
 
     >>> lines_of("[output]\npath = 3")
     {('output',): 1, ('output', 'path'): 2}

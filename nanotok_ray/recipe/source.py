@@ -32,7 +32,7 @@ FORMATS: Final = ("parquet", "jsonl", "lines", "document")
 
 _NO_COLUMNS = {"lines", "document"}
 _SPLITS = ("last-file", "train", "val", "files")
-_MAX_IMAGE_TOKENS = 2**20  # those of all images of a document, as `vision` has it
+_MAX_IMAGE_TOKENS = 2**20  # the limit of `vision` for all images of a document
 _SMALLEST_WEIGHT = Decimal("0.000001")
 _MAX_WEIGHT = 1_000_000
 _Values = Mapping[str, Any]
@@ -113,7 +113,7 @@ def _split_rule(split: str, _: _Values) -> str | None:
 def _weight(weight: str, _: _Values) -> str | None:
     name, _colon, share = weight.rpartition(":")
     number = _number(share)
-    # A decimal without a fraction of more digits is a whole number of millionths.
+    # A decimal with no more digits is a whole number of millionths.
     if 0 < number <= {"": _MAX_WEIGHT, "share": 1}.get(name, 0) and number % _SMALLEST_WEIGHT == 0:
         return None
     return (
@@ -123,7 +123,7 @@ def _weight(weight: str, _: _Values) -> str | None:
 
 
 def _number(text: str) -> Decimal:
-    """Return a decimal; 0 for what is none."""
+    """Return a decimal, or 0 for another text."""
     with suppress(InvalidOperation):
         return number if (number := Decimal(text)).is_finite() else Decimal(0)
     return Decimal(0)
@@ -135,7 +135,7 @@ def _dialect_of_kind(dialect: str, values: _Values) -> str | None:
 
 
 def _decimal(value: object) -> str:
-    """Take a decimal as it is written: in quotes, or as a number without an exponent."""
+    """Return a decimal as written: in quotes, or as a number without an exponent."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise RecipeError(f' = {value!r} is not a decimal; write it in quotes, as "2.5"')
     return str(value)
@@ -164,39 +164,44 @@ class SourceRecipe(Table):
     kind: Annotated[Text, one_of(KINDS)]
     """`text`, `chat` or `vision`."""
     paths: Annotated[Paths, not_empty("name at least one file, folder or glob")]
-    """Globs, files and folders, local or URLs."""
+    """Globs, files and folders; local or URLs."""
     format: OrNone[Annotated[Text, one_of(FORMATS), _fits_kind]] = None
-    """`parquet`, `jsonl`, `lines` (a document a line), `document` (one a file); None: by suffix."""
+    """`parquet`, `jsonl`, `lines` (one document per line), `document` (one per file); None: by
+    suffix.
+    """
     column: Annotated[Text, _not_rendered, _no_column, _needed_column] = Field(
         default_factory=_default_column
     )
-    """Parquet column or JSON field of the text; empty where there is none. Default: text."""
+    """Parquet column or JSON field of the text; empty if the format has none. Default: text."""
     split: Annotated[Text, _split_rule] = Field(
         default_factory=lambda values: "last-file" if _is_text(values) else "train"
     )
     """`last-file` (default for text), `train` (default for chat and vision), `val`, `files` or
     `share:0.01`."""
     val_files: Annotated[Texts, _names_val_files, _for_split_files] = ()
-    """With the split `files`: the files that are val, as paths below the root or globs."""
+    """For the split `files`: the files of val, as paths relative to the root or globs."""
     count: Flag = Field(default_factory=_is_text)
-    """Whether the tokenizer is learned from it. Default: text yes, others no."""
+    """Whether the tokenizer is learned from the source. Default: true for text, otherwise false."""
     weight: Annotated[str, BeforeValidator(_decimal), _weight, _of_counted] = "1"
-    """What its counts are multiplied by before learning: a decimal, as `2.5`, or `share:0.3`, so
-    much of all that is learned from."""
+    """The factor of its counts for learning: a decimal such as `2.5`, or `share:0.3`, the share of
+    the source in the text that is learned from.
+    """
     id_column: OrNone[
         Annotated[Text, not_empty("name a column or JSON field, or remove the key"), _has_columns]
     ] = None
-    """Parquet column or JSON field, a string or an integer, that is carried along beside each
-    document; None: nothing is."""
+    """Parquet column or JSON field with a string or an integer that is stored as the id of each
+    document; None: no ids.
+    """
     prepend: Annotated[Texts, _not_rendered] = Field(
         default_factory=lambda values: SPECIAL_TOKENS[:1] if _is_text(values) else ()
     )
-    """Special tokens put before each document. Default: `<|bos|>` for text, else none."""
+    """Special tokens before each document. Default: `<|bos|>` for text, otherwise none."""
     append: Annotated[Texts, _not_rendered] = ()
-    """Special tokens put after each document."""
+    """Special tokens after each document."""
     dialect: OrNone[Annotated[Text, _not_of_text, _dialect_of_kind]] = None
-    """Chat and vision: how documents say who speaks, one of `CHAT_DIALECTS` or `VISION_DIALECTS`;
-    None: seen from the first document of each file."""
+    """Chat and vision: the dialect of the documents, one of `CHAT_DIALECTS` or `VISION_DIALECTS`;
+    None: detected from the first document of each file.
+    """
     image_token: OrNone[
         Annotated[
             Text,
@@ -205,21 +210,21 @@ class SourceRecipe(Table):
             _new_meaning,
         ]
     ] = None
-    """Vision: the special token that stands for a part of an image; None: the tokenizer's."""
+    """Vision: the special token of each part of an image; None: that of the tokenizer."""
     image_tokens: OrNone[Annotated[Size, _vision_alone(None), between(1, _MAX_IMAGE_TOKENS)]] = None
-    """Vision: tokens of each image where a document does not say so; None: one."""
+    """Vision: tokens of each image for documents that do not state the number; None: one."""
     grounding: Annotated[Flag, _vision_alone(False)] = False
-    """Vision: whether the special tokens of grounding are recognised where a text spells them."""
+    """Vision: whether texts can spell the special tokens of grounding."""
     train_prompt: Annotated[Flag, _vision_alone(True)] = True
-    """Vision: whether the prompt's text is trained on too."""
+    """Vision: whether the text of the prompt is also trained on."""
 
     @property
     def learned_share(self) -> Decimal | None:
-        """The share of what is learned from that its weight asks for, or None."""
+        """The share of the source in the learned text according to its weight, or None."""
         rule, _, share = self.weight.partition(":")
         return Decimal(share) if rule == "share" else None
 
     @property
     def share(self) -> str | None:
-        """The share of documents that go to val by their hash, as it was written, or None."""
+        """The share of documents in val, which are selected by hash, as written, or None."""
         return self.split.partition(":")[2] or None

@@ -1,4 +1,4 @@
-"""The special tokens of nanochat, and presets of others to add to them."""
+"""The special tokens of nanochat, and presets of additional ones."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,22 +17,22 @@ SPECIAL_TOKENS: Final = (
     "<|output_start|>",
     "<|output_end|>",
 )
-"""A document starts with the first; the others are for chats."""
+"""The first begins every document; the others are for chats."""
 
 GROUNDING: Final = ("<|grounding|>", "<|ref|>", "<|/ref|>", "<|det|>", "<|/det|>")
-"""What says where something is in an image: the task, a name and its end, a box and its end."""
+"""Tokens for positions in an image: the task, begin and end of a name, begin and end of a box."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Special tokens that a kind of model expects beside nanochat's."""
+    """Special tokens that a kind of model requires in addition to nanochat's."""
 
     name: str
-    """What recipes and the command line call it."""
+    """The name in recipes and on the command line."""
     image_token: str
-    """The one whose copies stand for an image."""
+    """The token that is repeated for each image."""
     special_tokens: tuple[str, ...]
-    """All of them, in the order of their ids."""
+    """All tokens, in the order of their ids."""
 
 
 _PRESETS = (
@@ -41,14 +41,16 @@ _PRESETS = (
 )
 
 PRESETS: Final[Mapping[str, Preset]] = {preset.name: preset for preset in _PRESETS}
-"""By name. `seed`: images and grounding; `nano-deepseek-ocr`: the one token of that project."""
+"""Presets by name. `seed`: images and grounding; `nano-deepseek-ocr`: the single token of that
+project.
+"""
 
 IMAGE_TOKENS: Final = tuple(preset.image_token for preset in _PRESETS)
-"""The first of them that a tokenizer has stands for images, unless another one is named."""
+"""The first of these that a tokenizer has is used for images, unless another one is named."""
 
 
 def image_token_of(special_tokens: Container[str]) -> str | None:
-    """Return the special token that stands for images, None if there is none.
+    """Return the special token for images, or None if there is none.
 
     >>> image_token_of(["<|bos|>", "<|image|>"])
     '<|image|>'
@@ -60,13 +62,13 @@ _PREFIX = "preset:"
 
 
 def expand_presets(key: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names with the tokens of each preset in its place.
+    """Return the names, with each preset replaced by its tokens.
 
     >>> expand_presets("tokenizer.extend", ["<|pad|>", "preset:nano-deepseek-ocr"])
     ('<|pad|>', '<|image|>')
 
     Raises:
-        RecipeError: There is no preset of that name.
+        RecipeError: A preset is unknown.
     """
     expanded: list[str] = []
     for name in names:

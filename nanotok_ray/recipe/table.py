@@ -1,4 +1,4 @@
-"""What the tables of a recipe are made of: the base class, types of values, and limits."""
+"""The base class of tables of a recipe, with types of values and limits."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -21,18 +21,18 @@ from nanotok_ray.recipe.text import absolute_path, parse_size
 class Table(BaseModel):
     """A table of the recipe, whose fields are its keys.
 
-    What a validator raises is a ValueError whose message follows the name of the key, as
-    `ValueError(" = 3 is odd; use an even number")`. Python's values stay as they are; what is
-    read from TOML (`FROM_TOML` is the context) has its paths made absolute too.
+    Validators raise a ValueError whose message continues the name of the key, such as
+    `ValueError(" = 3 is odd; use an even number")`. Python values are not changed; for values from
+    TOML (the context is `FROM_TOML`), paths are made absolute.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
     location: ClassVar[tuple[str | int, ...]] = ()
-    """Where the table is in the recipe."""
+    """The location of the table in the recipe."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:  # noqa: ANN401
-        """Note the keys, for what messages say of unknown ones."""
+        """Record the keys for messages about unknown ones."""
         names = [field.validation_alias or name for name, field in cls.model_fields.items()]
         KEYS[str(cls.location[0]) if cls.location else ""] = tuple(map(str, names))
 
@@ -45,7 +45,7 @@ class Table(BaseModel):
                 tables = [tables] if isinstance(part, int) else {part: tables}
             raise refusal(problems_of(error, tables, prefix=self.location)) from None
 
-    # As pydantic's own: a table inside a recipe reports its problems with those of the others.
+    # Marked like pydantic's own: a table in a recipe reports its problems with those of others.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
 
@@ -82,7 +82,7 @@ def _all_absolute(paths: tuple[str, ...], info: ValidationInfo) -> tuple[str, ..
 
 _T = TypeVar("_T")
 OrNone = Annotated[_T | None, BeforeValidator(_none)]
-"""None, for which TOML has the text "none"."""
+"""None, which is "none" in TOML."""
 Size = Annotated[int, BeforeValidator(_size)]
 Sizes = Annotated[tuple[int, ...], BeforeValidator(_sizes)]
 Text = Annotated[str, Field(strict=True)]
@@ -97,10 +97,10 @@ _Check = Callable[[Any, Mapping[str, Any]], str | None]
 
 
 def rule(check: _Check) -> AfterValidator:
-    """Return a validator that refuses a value of which `check` has something to say.
+    """Return a validator that refuses a value for which `check` returns a message.
 
-    `check` gets the value and those of the keys above it that are right, and returns what is wrong:
-    a message that follows the name of the key.
+    `check` is called with the value and the valid values of the keys above it; its message
+    continues the name of the key.
     """
 
     def validate(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 - of any type
@@ -115,19 +115,19 @@ def must(condition: Callable[[Any, Mapping[str, Any]], object], message: str) ->
     """Return a validator that refuses a value for which a condition does not hold.
 
     Args:
-        condition: gets what the check of a `rule` gets.
-        message: with `{value}` and the names of other keys for their values.
+        condition: called like the check of a `rule`.
+        message: the message, with `{value}` and the names of other keys for their values.
     """
 
     def check(value: Any, values: Mapping[str, Any]) -> str | None:  # noqa: ANN401 - of any type
-        written = list(value) if isinstance(value, tuple) else value  # as TOML has it
+        written = list(value) if isinstance(value, tuple) else value  # as in TOML
         return None if condition(value, values) else message.format(**values, value=written)
 
     return rule(check)
 
 
 def between(minimum: int, maximum: int) -> AfterValidator:
-    """Return a validator that refuses numbers outside of limits."""
+    """Return a validator that refuses numbers outside the limits."""
     return rule(lambda value, _: outside(value, minimum=minimum, maximum=maximum))
 
 
@@ -142,14 +142,14 @@ def not_empty(step: str) -> AfterValidator:
 
 
 def outside(value: int, *, minimum: int, maximum: int) -> str | None:
-    """Return what is wrong with a number below `minimum` or above `maximum`."""
+    """Return the problem of a number below `minimum` or above `maximum`, or None."""
     if minimum <= value <= maximum:
         return None
     return f" = {value} is outside {minimum} to {maximum}; use a number within these limits"
 
 
 def repeated(names: Iterable[str]) -> str | None:
-    """Return what is wrong with names of which one is empty, or there twice."""
+    """Return the problem of names that are empty or repeated, or None."""
     seen: set[str] = set()
     for name in names:
         if not name:

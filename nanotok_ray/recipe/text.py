@@ -1,4 +1,4 @@
-"""The file of a recipe: TOML tables, overrides, variables, paths and sizes, not yet validated."""
+"""The file of a recipe: TOML tables, overrides, variables, paths and sizes, before validation."""
 
 import difflib
 import json
@@ -23,7 +23,7 @@ def read_recipe(path: str) -> bytes:
     """Return the bytes of a local file.
 
     Raises:
-        RecipeError: it cannot be read.
+        RecipeError: The file cannot be read.
     """
     try:
         return Path(path).read_bytes()
@@ -37,7 +37,7 @@ def decoded(data: bytes, *, name: str) -> str:
     """Return the text of a recipe, without the byte order mark that some editors write.
 
     Raises:
-        RecipeError: it is not UTF-8.
+        RecipeError: The text is not UTF-8.
     """
     try:
         return data.decode("utf-8-sig")
@@ -46,10 +46,10 @@ def decoded(data: bytes, *, name: str) -> str:
 
 
 def tables_of(text: str, *, name: str) -> dict[str, Any]:
-    """Return what the TOML text of a recipe says, unchecked.
+    """Return the tables of the TOML text of a recipe, without validation.
 
     Raises:
-        RecipeError: it is not TOML.
+        RecipeError: The text is not TOML.
     """
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
@@ -63,7 +63,7 @@ def tables_of(text: str, *, name: str) -> dict[str, Any]:
 
 
 def _advice(text: str, problem: str) -> str:
-    r"""Return what to do about a problem of tomllib's: it names a line, or the end of the text.
+    r"""Return the next step for a problem of tomllib, which names a line or the end of the text.
 
     >>> _advice("a = 1\nb = x\n", "Invalid value (at line 2, column 5)")
     "fix the line 'b = x'"
@@ -89,10 +89,10 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
 def expand_variables(value: object, *, key: str, environment: Mapping[str, str]) -> object:
     """Replace `${NAME}` and `${NAME:-default}` in a string, and in every string of a list.
 
-    `$${NAME}` stands for the literal text `${NAME}`.
+    `$${NAME}` is the literal text `${NAME}`.
 
     Raises:
-        RecipeError: a variable is not set and has no default.
+        RecipeError: A variable is not set and has no default.
 
     >>> expand_variables(["${DATA:-/data}/web", 3], key="paths", environment={})
     ['/data/web', 3]
@@ -122,12 +122,12 @@ def _expand_string(text: str, *, key: str, environment: Mapping[str, str]) -> st
 
 
 def absolute_path(path: str, *, key: str | None = None) -> str:
-    """Make a local path absolute and expand a leading `~`; a URL stays as it is.
+    """Return a local path as an absolute path, with `~` expanded; return a URL unchanged.
 
-    `key` is what an error calls the path; without it the error begins with the path itself.
+    An error calls the path `key`, or if it is None begins with the path.
 
     Raises:
-        RecipeError: `~name` stands for no user of this machine.
+        RecipeError: `~name` is not a user of this machine.
 
     >>> absolute_path("s3://bucket/web/*.parquet")
     's3://bucket/web/*.parquet'
@@ -145,13 +145,13 @@ def absolute_path(path: str, *, key: str | None = None) -> str:
 
 
 def apply_override(tables: dict[str, Any], override: str) -> tuple[int | str, ...]:
-    """Set one key of `tables` to a TOML value, or to a bare string where it is not TOML.
+    """Set a key of `tables` to a TOML value, or to a string if the value is not TOML.
 
     Returns:
-        where the key is in the tables, as `problems.Location` has it.
+        The location of the key in the tables, a `problems.Location`.
 
     Raises:
-        RecipeError: the override has no `=` or no table, or names a source that is not there.
+        RecipeError: The override has no `=` or no table, or names an unknown source.
 
     >>> tables = {"limits": {}}
     >>> apply_override(tables, "limits.slice_bytes=256MiB")
@@ -196,7 +196,7 @@ def _value(text: str) -> object:
         parsed = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text
-    # A line break in the text could smuggle in further keys; such a text is a plain string.
+    # A line break in the text could add further keys; such a text is used as a string.
     return parsed["value"] if len(parsed) == 1 else text
 
 
@@ -216,10 +216,10 @@ _NUMBER = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?(?:[eE][0-9]{1,2})?)\s*([A-Za-z
 
 
 def parse_size(value: object, *, key: str) -> int:
-    """Read a whole number with an optional unit (KB, MB, GB, TB or KiB, MiB, GiB, TiB).
+    """Return an integer with an optional unit (KB, MB, GB, TB or KiB, MiB, GiB, TiB).
 
     Raises:
-        RecipeError: the value is not a whole number.
+        RecipeError: The value is not an integer.
 
     >>> parse_size("256MiB", key="limits.slice_bytes")
     268435456

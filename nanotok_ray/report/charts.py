@@ -8,7 +8,7 @@ from typing import Final
 from nanotok_ray.units import format_count_tick
 
 UNITS: Final = 1000
-"""Width and height of a picture, which the template names too."""
+"""Width and height of a picture; the template uses the same value."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,12 +21,12 @@ class Box:
     height: str
     kind: str
     title: str
-    """What a pointer shows."""
+    """The text of a tooltip."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Line:
-    """A line, or a dot: a line without length."""
+    """A line, or a dot, which is a line without length."""
 
     path: str
     kind: str
@@ -48,7 +48,7 @@ class Tick:
 
     @property
     def edge(self) -> str:
-        """Return the class of a tick at an end of the lower axis, whose label stays within it."""
+        """Return the class of a tick at an end of the lower axis, whose label stays inside."""
         return "first" if self.position < 0.02 else "last" if self.position > 0.97 else ""  # noqa: PLR2004
 
 
@@ -57,21 +57,21 @@ class Label:
     """A word inside the picture."""
 
     left: str
-    """In percent."""
+    """Position in percent."""
     bottom: str
     text: str
     is_before: bool
-    """Whether it is to the left of its position, where a rising curve leaves room."""
+    """Whether the label is to the left of its position, where a rising curve leaves room."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChartText:
-    """What a chart says in words."""
+    """The texts of a chart."""
 
     title: str
-    """What it shows, in a few words."""
+    """A short title."""
     description: str
-    """What is seen in it, for those who do not see it."""
+    """A description of the picture for people who cannot see it."""
     x_name: str = ""
     y_name: str = ""
 
@@ -90,7 +90,7 @@ class Chart:
     height: int = 220
     """In pixels."""
     kind: str = ""
-    """A class for the style."""
+    """A class of the style."""
     has_y_lines: bool = True
 
     @property
@@ -105,7 +105,7 @@ class Chart:
 
 
 def box(corner: tuple[float, float], size: tuple[float, float], *, kind: str, title: str) -> Box:
-    """Return a rectangle by its left lower corner, and its width and height, all from 0 to 1."""
+    """Return a rectangle from its lower left corner, width and height, all from 0 to 1."""
     (x, y), (width, height) = corner, size
     return Box(
         x=_units(x),
@@ -133,11 +133,11 @@ def histogram(
     """Return a chart of percentages.
 
     Args:
-        text: of the chart.
-        bars: of one or several colours, which stand beside each other.
-        x_ticks: of the lower axis.
-        gap: between the bars of neighbouring values, as a share of their distance.
-        kind: a class for the style.
+        text: the texts of the chart.
+        bars: the bars of each colour, which are drawn side by side.
+        x_ticks: the ticks of the lower axis.
+        gap: the gap between the bars of adjacent values, as a share of their distance.
+        kind: a class of the style.
     """
     top = round_top(max(max(item.values) for item in bars))
     scale = Scale(low=0, high=top)
@@ -162,7 +162,7 @@ def histogram(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Point:
-    """A point of a curve that is marked."""
+    """A marked point of a curve."""
 
     x: float
     y: float
@@ -181,7 +181,7 @@ class Curve:
     x: "Scale"
     y: "Scale"
     kind: str = ""
-    """A class for its colour."""
+    """A class of its colour."""
 
 
 def curve_chart(text: ChartText, curve: Curve, y_ticks: Sequence[Tick]) -> Chart:
@@ -240,10 +240,10 @@ _TIME_STEPS: Final = (
     *(60, 120, 300, 600, 900, 1800),
     *(3600, 7200, 10800, 21600, 43200, 86400),
 )
-"""Seconds between ticks that people count in."""
+"""Seconds between ticks, in units that people use."""
 
 _DECADES: Final = 2
-"""A logarithmic scale over fewer has ticks at 1, 2 and 5 of each."""
+"""A logarithmic scale over fewer decades has ticks at 1, 2 and 5 of each."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -256,21 +256,22 @@ class Scale:
 
     low: float
     high: float
-    """Above `low`, which is above 0 if the scale is logarithmic."""
+    """Above `low`, which is positive if the scale is logarithmic."""
     is_log: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a range that no scale has.
+        """Refuse an invalid range.
 
         Raises:
-            ValueError: it is empty, not finite, or begins at 0 or below on a logarithmic scale.
+            ValueError: The range is empty or not finite, or begins at 0 or below on a logarithmic
+                scale.
         """
         is_finite = math.isfinite(self.low) and math.isfinite(self.high)
         if not is_finite or self.low >= self.high or (self.is_log and self.low <= 0):
             raise ValueError(f"no scale goes from {self.low} to {self.high}")
 
     def position(self, value: float) -> float:
-        """Return where a value lies: 0 at `low`, 1 at `high`; values beyond lie at the end."""
+        """Return the position of a value: 0 at `low`, 1 at `high`; other values are clamped."""
         if self.is_log:
             value = math.log(max(value, self.low) / self.low)
             share = value / math.log(self.high / self.low)
@@ -279,7 +280,7 @@ class Scale:
         return min(max(share, 0.0), 1.0)
 
     def ticks(self, max_ticks: int = 6) -> list[float]:
-        """Return at most so many round numbers within the scale, in order."""
+        """Return at most `max_ticks` round numbers within the scale, in order."""
         return (
             _log_ticks(self.low, self.high, max_ticks)
             if self.is_log
@@ -287,7 +288,7 @@ class Scale:
         )
 
     def time_ticks(self, max_ticks: int = 8) -> list[float]:
-        """Return times at which people count, in seconds; days apart at least where it is long.
+        """Return round times in seconds; in a long scale they are at least a day apart.
 
         >>> Scale(low=0, high=300).time_ticks()
         [0, 60, 120, 180, 240, 300]
@@ -308,7 +309,7 @@ class Scale:
 
 
 def round_step(least: float) -> float:
-    """Return the smallest of 1, 2, 5, 10 ... (times a power of ten) that is no smaller.
+    """Return the smallest of 1, 2, 5 times a power of ten that is at least `least`.
 
     >>> round_step(0.03), round_step(7)
     (0.05, 10.0)
@@ -318,7 +319,7 @@ def round_step(least: float) -> float:
 
 
 def round_top(value: float, max_ticks: int = 6) -> float:
-    """Return a round end for a scale from 0 that holds a value: a tick of it, not below.
+    """Return a round end for a scale from 0: a tick that is at least the value.
 
     >>> round_top(4.2), round_top(0)
     (5.0, 1.0)

@@ -83,30 +83,30 @@ def _per_token(values: Mapping[str, Any]) -> float:
 
 MAX_SHARDS = 256
 MAX_REMOTE_SHARDS = 48
-"""Shards of a split that are opened: of a URL each is some requests."""
+"""Limit of opened shards of a split; each shard of a URL needs several requests."""
 
 _MAX_DOCUMENTS = 20_000
-"""Of a shard."""
+"""Limit of documents of a shard."""
 
 MAX_READ = 24
 MAX_REMOTE_READ = 6
 _MAX_TOKENS = 20_000
-"""Shards that are read for their ids, and tokens of each."""
+"""Limits of shards whose ids are read, and of tokens of each."""
 
 _Numbers = NDArray[np.int64]
 
 
 @dataclass(slots=True)
 class Lengths:
-    """Tokens of documents by source, of train and val together."""
+    """Numbers of tokens of documents by source, train and val together."""
 
     by_source: dict[str, _Numbers] = field(default_factory=dict)
     documents: int = 0
-    """How many there are in all; as many as were sampled, if all were."""
+    """Number of all documents; equal to the sample if all were sampled."""
 
     @property
     def sampled(self) -> int:
-        """How many of them are in the sample."""
+        """Number of documents in the sample."""
         return sum(map(len, self.by_source.values()))
 
 
@@ -114,7 +114,7 @@ def lengths_of(shards: Mapping[str, Shards]) -> Lengths:
     """Return the lengths of documents.
 
     Raises:
-        CorruptOutputError: an index is not what the manifest says.
+        CorruptOutputError: An index contradicts the manifest.
     """
     found: dict[str, list[_Numbers]] = {}
     documents = 0
@@ -129,10 +129,10 @@ def lengths_of(shards: Mapping[str, Shards]) -> Lengths:
 
 
 def use_of(shards: Shards, *, num_ids: int) -> _Numbers:
-    """Count the ids of a sample: [num_ids].
+    """Return the counts of the ids of a sample, of shape (num_ids,).
 
     Raises:
-        CorruptOutputError: a file is not what the manifest says.
+        CorruptOutputError: A file contradicts the manifest.
     """
     counts = np.zeros(num_ids, dtype=np.int64)
     chosen = _chosen(shards)
@@ -157,7 +157,7 @@ def _chosen(shards: Shards) -> list[int]:
 
 
 def _documents(shards: Shards, position: int, *, limit: int) -> tuple[str, _Numbers]:
-    """Return the source of a shard, and the numbers of documents of it."""
+    """Return the source of a shard, and the indexes of some of its documents."""
     row = shards.index.rows[int(shards.rows[position])]
     before = shards.index.rows["documents"][shards.rows[:position]].sum(dtype=np.int64)
     count = int(row["documents"])
@@ -167,7 +167,7 @@ def _documents(shards: Shards, position: int, *, limit: int) -> tuple[str, _Numb
 
 _QUANTILES: Final = {"10%": 0.1, "median": 0.5, "90%": 0.9, "99%": 0.99}
 _MEGA: Final = 20
-"""Powers of two from here on are written in units of it."""
+"""Powers of two from this exponent on are written in units of it."""
 
 
 def document_lengths(facts: Facts) -> Iterator[Part]:
@@ -243,7 +243,7 @@ def _quantiles(found: Lengths) -> Table:
 
 _SAMPLE: Final = 200
 _SAMPLE_TOKENS: Final = 40_000
-"""Documents and tokens of a source that are sampled."""
+"""Limits of documents and tokens of a source in the sample."""
 
 _ROLES: Final = {
     "assistant": "c2",
@@ -253,13 +253,13 @@ _ROLES: Final = {
     "image": "c4",
     "bos": "c6",
 }
-"""Class of the colour of each role."""
+"""The class of the colour of each role."""
 
 _MASK_LEGEND: Final = {"trained on": "yes", "not trained on": "no"}
 
 
 def masks(facts: Facts) -> Iterator[Part]:
-    """Yield what is trained on; nothing if no source has a mask."""
+    """Yield the shares of tokens that are trained on; nothing if no source has a mask."""
     masked = {name: value for name, value in facts.sources.items() if value["roles"]}
     if not masked:
         return
@@ -376,7 +376,7 @@ def _sampled(
 
 
 def spelling_of(tokenizer: Tokenizer) -> Spelling:
-    """Return how the ids of a tokenizer are spelled."""
+    """Return the spelling of the ids of a tokenizer."""
     return Spelling(
         bytes_of=tokenizer.decode_single_token_bytes, special_tokens=tokenizer.special_tokens
     )
@@ -396,11 +396,13 @@ def _document(shards: Shards, number: int) -> Document:
 NUM_EXAMPLES: Final = 300
 ENOUGH_TOKENS: Final = 100
 TRIED_DOCUMENTS: Final = 200
-"""Tokens of an example, tokens of a document that is long enough, documents that are tried."""
+"""Limits of tokens of an example, of tokens of a document that is long enough, and of documents
+that are tried.
+"""
 
 
 def example_documents(facts: Facts) -> Iterator[Part]:
-    """Yield a text, and a conversation or document with images, where there are any."""
+    """Yield a text, and a conversation or document with images, if they exist."""
     train, tokenizer = facts.shards.get("train"), facts.tokenizer
     if train is None or tokenizer is None:
         return

@@ -1,4 +1,4 @@
-"""A document as people see it: tokens, images, turns of speakers, totals."""
+"""A document for display: tokens, images, turns of speakers, totals."""
 
 import codecs
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,10 +14,11 @@ from nanotok_ray.errors import CorruptOutputError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spelling:
-    """What ids stand for."""
+    """The bytes and names of ids."""
 
     bytes_of: Callable[[int], bytes]
-    """Bytes of an id, the name if it is a special token; KeyError if it is none."""
+    """Returns the bytes of an id, for a special token its name; raises KeyError for an unknown id.
+    """
     special_tokens: Mapping[str, int]
     """Id of each special token by name."""
     names: dict[int, str] = field(init=False)
@@ -33,20 +34,22 @@ class Document:
     """A document to show.
 
     Raises:
-        CorruptOutputError: Mask or images do not fit the ids; the message says how.
+        CorruptOutputError: Mask or images contradict the ids; the message has the reason.
     """
 
     title: str
-    """Which document this is, in a few words."""
+    """A short description of the document."""
     location: str
-    """Where it lies."""
+    """The location of the document."""
     ids: NDArray[np.unsignedinteger]
     mask: NDArray[np.uint8] | None = None
-    """1 for each id that is trained on, else 0; None for text, all of which is."""
+    """1 for each id that is trained on, otherwise 0; None for text, which is trained on
+    completely.
+    """
     images: NDArray[np.int32] | None = None
-    """Of each image in turn: start, end, number; start and end are positions in the ids."""
+    """Begin, end and number of each image; begin and end are positions in the ids."""
     document_id: str | None = None
-    """What the id_column of its source says."""
+    """The value of the id_column of its source."""
 
     def __post_init__(self) -> None:
         if self.mask is not None and len(self.mask) != len(self.ids):
@@ -64,12 +67,12 @@ class Document:
             reached = end
 
     def image_rows(self) -> list[tuple[int, int, int]]:
-        """Return start, end and number of each image."""
+        """Return begin, end and number of each image."""
         return [] if self.images is None else [(a, b, n) for a, b, n in self.images.tolist()]
 
 
 UNTRAINED, TRAINED, IMAGE, TEXT = range(4)
-"""What a token is."""
+"""Kinds of tokens."""
 
 _KINDS: Final = {UNTRAINED: "n", TRAINED: "y", IMAGE: "g", TEXT: "t"}
 """Classes of the style."""
@@ -80,11 +83,11 @@ LEGEND: Final = {
     TEXT: ("text, token by token", "t"),
     IMAGE: ("image", "g"),
 }
-"""What they stand for."""
+"""Descriptions of the classes."""
 
 _TRAINED: Final = {None: "", 0: ", not trained on", 1: ", trained on"}
 _MAX_BYTES: Final = 32
-"""More bytes of a token are not listed."""
+"""Limit of listed bytes of a token."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,10 +96,11 @@ class Token:
 
     position: int
     number: int
-    """Its id."""
+    """The id of the token."""
     data: bytes
     text: str
-    """The characters that end in it; those of all tokens, joined, are the decoded document."""
+    """The characters that end in the token; joined for all tokens, they are the decoded document.
+    """
     is_special: bool
     mask: int | None
 
@@ -104,22 +108,22 @@ class Token:
 
     @property
     def is_part(self) -> bool:
-        """Whether it ends inside a character, so that a later token completes it."""
+        """Whether the token ends inside a character, which a later token completes."""
         return not self.text and bool(self.data)
 
     @property
     def kind(self) -> str:
-        """The class on a page."""
+        """The class of the token on a page."""
         return _KINDS[TEXT if self.mask is None else self.mask]
 
     @property
     def hexadecimal(self) -> str:
-        """The bytes."""
+        """The bytes in hexadecimal."""
         return self.data.hex(" ").upper()
 
     @property
     def title(self) -> str:
-        """A line that describes it."""
+        """A description in one line."""
         if self.is_special:
             spelled = "special token"
         else:
@@ -144,17 +148,17 @@ class Image:
 
     @property
     def count(self) -> int:
-        """How many tokens it has."""
+        """The number of tokens."""
         return self.end - self.start
 
     @property
     def count_text(self) -> str:
-        """How many tokens it has, in words."""
+        """The number of tokens in words."""
         return f"{self.count:,} token{'s'[: self.count != 1]}"
 
     @property
     def title(self) -> str:
-        """A line that describes it."""
+        """A description in one line."""
         if not self.count:
             return f"no tokens, before position {self.start}"
         return f"{self.count} times id {self.token}, positions {self.start} to {self.end - 1}"
@@ -167,7 +171,7 @@ def items_of(document: Document, spelling: Spelling) -> Iterator[Item]:
     """Yield tokens and images in order.
 
     Raises:
-        CorruptOutputError: An id is no token.
+        CorruptOutputError: An id is not a token.
     """
     reached = 0
     for start, end, number in document.image_rows():
@@ -181,7 +185,7 @@ def items_of(document: Document, spelling: Spelling) -> Iterator[Item]:
 def first_items(
     document: Document, spelling: Spelling, *, limit: int | None
 ) -> tuple[list[Item], int]:
-    """Return the first items, and how many tokens come after them."""
+    """Return the first items, and the number of tokens after them."""
     items = list(islice(items_of(document, spelling), limit))
     reached = 0
     if items:
@@ -212,9 +216,9 @@ def _tokens(document: Document, spelling: Spelling, start: int, end: int) -> Ite
 
 
 def _completed(tokens: Iterable[Token]) -> Iterator[Token]:
-    """Yield each token the text that it completes; what never becomes a character is U+FFFD."""
+    """Add to each token the text that it completes; incomplete characters become U+FFFD."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-    held: Token | None = None  # given one later, since it may be the last before a break
+    held: Token | None = None  # delayed, since it may be the last token before a break
     for token in tokens:
         if held is not None:
             yield _ended(held, decoder) if token.is_special else held
@@ -229,32 +233,32 @@ def _ended(token: Token, decoder: codecs.IncrementalDecoder) -> Token:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Totals:
-    """Numbers of a document, or of several, added up."""
+    """Totals of a document, or of several."""
 
     tokens: int
     num_bytes: int
-    """Of the text: images and special tokens have none."""
+    """Bytes of the text, without images and special tokens."""
     trained: int | None
-    """Tokens that are trained on; None where there is no mask."""
+    """Number of tokens that are trained on; None without a mask."""
     images: int
     image_tokens: int
 
     @property
     def bytes_per_token(self) -> float:
-        """Bytes of text per token, special tokens among them, images not."""
+        """Bytes of text per token, including special tokens but not images."""
         return self.num_bytes / max(self.tokens - self.image_tokens, 1)
 
     @property
     def trained_share(self) -> float:
-        """Share of the tokens that is trained on; 1 where there is no mask."""
+        """Share of the tokens that are trained on; 1 without a mask."""
         return 1.0 if self.trained is None else self.trained / max(self.tokens, 1)
 
 
 def totals_of(document: Document, spelling: Spelling) -> Totals:
-    """Count a document.
+    """Return the totals of a document.
 
     Raises:
-        CorruptOutputError: An id is no token.
+        CorruptOutputError: An id is not a token.
     """
     num_bytes = image_tokens = 0
     for item in items_of(document, spelling):
@@ -272,10 +276,10 @@ def totals_of(document: Document, spelling: Spelling) -> Totals:
 
 
 def strip_of(document: Document, *, limit: int) -> list[tuple[str, int]]:
-    """Return what the tokens are, from the first to the last: (class, how many) in turn.
+    """Return the classes of the tokens in order as runs (class, number).
 
-    A long document is cut into at most `limit` stretches; each has the kind of most of its tokens,
-    the trained where two are as many.
+    A long document is divided into at most `limit` parts; each has the kind of most of its tokens,
+    and of equal kinds the trained one.
 
     >>> strip_of(Document(title="", location="", ids=np.zeros(3, np.uint16),
     ...                   mask=np.array([0, 1, 1], np.uint8)), limit=9)
@@ -305,7 +309,7 @@ def _kinds(document: Document) -> NDArray[np.uint8]:
 
 
 NOBODY: Final = ""
-"""The role of what is outside all turns: <|bos|>, text, vision documents."""
+"""The role outside all turns: <|bos|>, text, vision documents."""
 
 _SPEAKERS: Final = {"<|user_start|>": "user", "<|assistant_start|>": "assistant"}
 _TOOLS: Final = {"<|python_start|>": "python", "<|output_start|>": "python output"}
@@ -314,19 +318,20 @@ _ENDS_OF_TOOLS: Final = ("<|python_end|>", "<|output_end|>")
 
 
 _PARAGRAPH, _LONGEST = 300, 3000
-"""Items after which a line break ends an element of text, and after which it ends anyway: browsers
-take long over elements with far more, and lay out only those that are in sight."""
+"""Items after which a line break ends an element of text, and after which it ends in any case.
+Browsers are slow for larger elements, and lay out only visible ones.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of a turn: what is said, a tool call, its output."""
+    """A part of a turn: text, a tool call, its output."""
 
     role: str
     items: list[Item] = field(default_factory=list)
 
     def texts(self) -> Iterator[list[Item]]:
-        """Yield the items of each element of text: of one if it is short."""
+        """Yield the items of each element of text; a short text is one element."""
         held: list[Item] = []
         for item in self.items:
             held.append(item)
@@ -340,14 +345,14 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one speaker says without a break."""
+    """The consecutive text of one speaker."""
 
     role: str
     blocks: list[Block] = field(default_factory=list)
 
 
 def turns_of(items: Iterable[Item]) -> list[Turn]:
-    """Return the turns of a document, also where no chat has tokens in such an order."""
+    """Return the turns of a document, even if no chat has tokens in that order."""
     cutter = _Cutter()
     for item in items:
         cutter.add(item)
@@ -355,7 +360,7 @@ def turns_of(items: Iterable[Item]) -> list[Turn]:
 
 
 class _Cutter:
-    """The state of cutting: the open turn and block are the last, unless they are ended."""
+    """The state of splitting: the open turn and block are the last ones, unless they are ended."""
 
     def __init__(self) -> None:
         self.turns: list[Turn] = []
@@ -380,7 +385,7 @@ class _Cutter:
         return self._turn
 
     def _open_block(self, role: str | None = None) -> Block:
-        """Return the open block, or open one in the open turn; in a turn of nobody if none is."""
+        """Return the open block, or open one in the open turn, or in a turn without a role."""
         if self._block is None:
             turn = self._turn or self._open_turn(NOBODY)
             self._block = Block(turn.role if role is None else role)

@@ -1,7 +1,7 @@
-"""The facts of a report: what the files of an output say, as far as they can be read.
+"""The facts of a report: the content of the files of an output, as far as they can be read.
 
-Input is an output folder. Output is plain values, an open reader and a tokenizer. What is missing
-is None; what is there and cannot be read is listed as a problem.
+The input is an output folder. The output is plain values, an open reader and a tokenizer. A
+missing value is None; a file that exists and cannot be read is listed as a problem.
 """
 
 import json
@@ -34,18 +34,18 @@ UNREADABLE: Final = (
     *(NanotokError, OSError, LookupError, TypeError, ValueError),
     *(ArithmeticError, AttributeError, RecursionError),
 )
-"""What files of another version, or of somebody's hand, may raise where they are read."""
+"""Errors that reading files of another version, or edited files, can raise."""
 
 _MAX_JSON_BYTES = 1 << 30
 _EARLIER_RUNS = 20
-"""So many runs before the last are read to find one that worked on slices."""
+"""Limit of earlier runs that are read to find one that worked on slices."""
 
 _Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Facts:
-    """All that the page is made of."""
+    """All facts of the page."""
 
     out: Folder
     manifest: Mapping[str, Any] | None
@@ -53,14 +53,14 @@ class Facts:
     learning: Mapping[str, Any] | None
     """The training report of the tokenizer."""
     journal: RunJournal | None
-    """Of the last run."""
+    """The journal of the last run."""
     worked: RunJournal | None
-    """Of the last run that worked on slices: mostly the same."""
+    """The journal of the last run that worked on slices, usually the same."""
     tokenizer: Tokenizer | None
     shards: Mapping[str, Shards]
-    """By split; empty without a manifest."""
+    """The shards of each split; empty without a manifest."""
     exports: Mapping[str, Mapping[str, Any]]
-    """What export.json says, by folder."""
+    """The content of each export.json by folder."""
     problems: tuple[str, ...]
 
     @property
@@ -71,9 +71,9 @@ class Facts:
 
     @property
     def status(self) -> str:
-        """How the last run ended: done, failed, interrupted, terminated, or unfinished: not yet.
+        """The result of the last run: done, failed, interrupted, terminated or unfinished.
 
-        Without a journal it is the files that tell.
+        Without a journal it is inferred from the files.
         """
         if self.journal is not None:
             return str((self.journal.end or {}).get("status", "unfinished"))
@@ -82,12 +82,12 @@ class Facts:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a run left a journal that has no end."""
+        """Whether a journal exists that has no end."""
         return self.journal is not None and self.journal.end is None
 
 
 def is_output(out: Folder) -> bool:
-    """Return whether a folder holds anything of an output."""
+    """Return whether a folder contains any file of an output."""
     below = (f"{TOKENIZER_FOLDER}/", f"{JOURNAL_FOLDER}/")
     return any(map(out.exists, (MANIFEST_NAME, PLAN_NAME, SUMMARY_NAME))) or any(
         map(out.list, below)
@@ -95,7 +95,7 @@ def is_output(out: Folder) -> bool:
 
 
 def read_facts(out: Folder, *, cache: str) -> Facts:
-    """Read what there is; what is fetched of shards that lie elsewhere is kept in `cache`."""
+    """Read the available files; data of remote shards is stored in `cache`."""
     problems: list[str] = []
 
     def attempt(name: str, read: Callable[[], _Read]) -> _Read | None:
@@ -178,9 +178,9 @@ def _exports(out: Folder) -> dict[str, dict[str, Any]]:
 
 
 def began_at(journal: RunJournal) -> float:
-    """Return when a run began, in seconds since 1970; 0: not known.
+    """Return the time when a run began, in seconds since 1970; 0 if unknown.
 
-    The end is most exact; a head is written again when more is known, at a later time.
+    The end is the most exact; a head is written again when more is known, at a later time.
     """
     if journal.end is not None:
         at, took = journal.end.get("at"), journal.end.get("seconds")
@@ -192,7 +192,7 @@ def began_at(journal: RunJournal) -> float:
 
 
 def _started(started: object) -> object:
-    """Return seconds since 1970 of a time as ISO has it; else what was given."""
+    """Return a time in ISO format as seconds since 1970; return other values unchanged."""
     if not isinstance(started, str):
         return started
     try:
@@ -202,7 +202,7 @@ def _started(started: object) -> object:
 
 
 def seconds_of(journal: RunJournal) -> float | None:
-    """Return what a run took, or has taken up to its last event."""
+    """Return the duration of a run, up to its last event if it has not ended."""
     took = journal.end.get("seconds") if journal.end is not None else None
     if isinstance(took, int | float):
         return float(took)
@@ -211,7 +211,7 @@ def seconds_of(journal: RunJournal) -> float | None:
 
 
 def slice_name(name: str, stage: str) -> str:
-    """Return the name of a slice without that of its stage, where both are in one row.
+    """Return the name of a slice without the name of its stage.
 
     >>> slice_name("count web/part-00001", "count")
     'web/part-00001'

@@ -21,10 +21,10 @@ INK: Final = "#24231f"
 QUIET: Final = "#67645c"
 _LINE = "#e2dfd8"
 COLORS: Final = ("#3b6fb0", "#d08a2e", "#4f9a62", "#9b5aa6", "#b5504b", "#6b7078")
-"""Of the tokenizers, in order, and round again."""
+"""Colors of the tokenizers in order, then repeated."""
 
 MAX_TOKEN_LENGTH: Final = 24
-"""Tokens of more bytes share the last bar."""
+"""Longer tokens share the last bar."""
 _WIDTH = 9.0
 _BAR_INCHES, _GAP_INCHES = 0.19, 0.13
 
@@ -37,14 +37,14 @@ def vocabulary_figure(
     counts: Sequence[int] | None = None,
     unused: int = 0,
 ) -> "Figure":
-    """Draw how many tokens have each length and, if there are counts, how often each is used.
+    """Draw the number of tokens of each length and, with `counts`, how often each is used.
 
     Args:
-        lengths: number of tokens by their bytes.
-        title: what it shows.
+        lengths: the number of tokens of each length in bytes.
+        title: the title.
         note: a line below the title.
-        counts: how often each used token occurs, the highest first; None: not known.
-        unused: how many more tokens do not occur.
+        counts: the count of each used token, the highest first; None: unknown.
+        unused: the number of unused tokens.
 
     Raises:
         TokenizerError: matplotlib is not installed.
@@ -67,15 +67,15 @@ def ratio_figure(
     marks: Sequence[float | None] = (),
     marks_name: str = "",
 ) -> "Figure":
-    """Draw bytes per token as bars: a group a row, in it a bar for each tokenizer.
+    """Draw bytes per token as bars: one group per row, with a bar for each tokenizer.
 
     Args:
-        rows: by name of the texts, one number for each tokenizer; None: no bar.
+        rows: one number for each tokenizer, by name of the texts; None: no bar.
         names: the tokenizers.
-        title: what it shows.
+        title: the title.
         note: a line below the title.
         marks: a number for each row, drawn as a line across its bars; None: no line.
-        marks_name: what these are.
+        marks_name: the name of the marks.
 
     Raises:
         TokenizerError: matplotlib is not installed.
@@ -137,7 +137,7 @@ def _draw_usage(axes: "Axes", counts: Sequence[int], *, unused: int) -> None:
 
 
 def _spread(count: int) -> NDArray[np.int64]:
-    """Return so many places that a curve over logarithms looks the same: few of the last."""
+    """Return up to `count` indexes for a curve over logarithms: few of the last ones."""
     if not count:
         return np.zeros(0, dtype=np.int64)
     spread = np.geomspace(1, count, num=min(count, 400)).round().astype(np.int64) - 1
@@ -188,7 +188,7 @@ def _maximum(rows: Sequence[Sequence[float | None]]) -> float:
 
 
 def _plain(text: str) -> str:
-    """Return a name escaped for matplotlib: `$` would begin a formula, a leading `_` hides it."""
+    """Return a name escaped for matplotlib: `$` begins a formula, and a leading `_` hides it."""
     text = text.replace("$", r"\$")
     return f"\u200b{text}" if text.startswith("_") else text
 
@@ -248,10 +248,10 @@ _SETTINGS = {"svg.hashsalt": "nanotok", "svg.fonttype": "none"}
 
 
 def check_plot(name: str) -> None:
-    """Refuse a file that cannot be drawn: before anything is measured for it.
+    """Refuse a file that cannot be drawn, before anything is measured for it.
 
     Raises:
-        TokenizerError: Its name ends in none of `SUFFIXES`, or matplotlib is not installed.
+        TokenizerError: The suffix is not in `SUFFIXES`, or matplotlib is not installed.
     """
     if PurePosixPath(name).suffix not in SUFFIXES:
         raise TokenizerError(f"--plot {name}: its name must end in {', '.join(SUFFIXES)}")
@@ -260,10 +260,10 @@ def check_plot(name: str) -> None:
 
 
 def plot_bytes(figure: "Figure", *, name: str) -> bytes:
-    """Return the file of a figure, as the suffix of its name asks for.
+    """Return the bytes of a figure in the format of the suffix.
 
     Raises:
-        TokenizerError: As `check_plot`.
+        TokenizerError: As for `check_plot`.
     """
     check_plot(name)
     if PurePosixPath(name).suffix == ".png":
@@ -275,8 +275,8 @@ def _saved(figure: "Figure", **settings: Any) -> bytes:  # noqa: ANN401 - as sav
     import matplotlib as mpl  # noqa: PLC0415 - an optional dependency, and slow
 
     file = io.BytesIO()
-    settings_of_svg: Any = _SETTINGS  # matplotlib's types name every key there is
+    settings_of_svg: Any = _SETTINGS  # matplotlib's types list every key
     with mpl.rc_context(settings_of_svg), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a viewer of the SVG has the font
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # the viewer of an SVG has the font
         figure.savefig(file, **settings)
     return file.getvalue()

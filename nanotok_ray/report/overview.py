@@ -1,4 +1,4 @@
-"""The start and the end of the page: how the run ended, key figures, notes, exports, files."""
+"""The start and the end of the page: result of the run, key figures, notes, exports, files."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,9 +46,9 @@ class Head:
     warnings: Sequence[str] = ()
     text: str = ""
     outcome: str = ""
-    """Whether every document was written: what a reader wants to know first."""
+    """Whether every document was written, which a reader wants to know first."""
     lead: Sequence[Cell] = ()
-    """What ran, when and how long."""
+    """The command, its time and its duration."""
     figures: Sequence[Figure] = ()
     run: Mapping[str, Cell] = field(default_factory=dict)
     recipe: str = ""
@@ -145,7 +145,7 @@ def _figures(facts: Facts) -> Iterator[Figure]:
 
 
 def _speed(facts: Facts) -> tuple[str, float, float]:
-    """Return stage, bytes and seconds of the last stage that went through the text."""
+    """Return stage, bytes and seconds of the last stage that read the text."""
     stages: Mapping[str, Any] = (facts.summary or {}).get("stages", {})
     found = {name: (value["bytes"], value["seconds"]) for name, value in stages.items()}
     if facts.worked is not None:
@@ -277,7 +277,7 @@ def _problems(facts: Facts) -> Iterator[Part]:
 
 
 def exports(facts: Facts) -> Iterator[Part]:
-    """Yield the exports, nothing if there are none."""
+    """Yield the exports; nothing if there are none."""
     found = dict(facts.exports)
     for item in (facts.summary or {}).get("exports", []):
         found.setdefault(str(item["folder"]), item)
@@ -309,7 +309,7 @@ _FILES: Final = {
 
 
 def files(facts: Facts) -> Iterator[Part]:
-    """Yield where the files that the page describes are."""
+    """Yield the locations of the described files."""
     there = facts.out
     folders = {
         TOKENIZER_FOLDER: facts.tokenizer is not None,

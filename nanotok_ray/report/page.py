@@ -1,8 +1,8 @@
-"""The pages: what is known of an output and its last run, and documents with their masks.
+"""The pages: the report of an output and its last run, and documents with their masks.
 
-Input is an output folder, or documents. Output is the text of one HTML file: it has no script,
-fetches nothing, and is the same for the same input. A part of the report that cannot be made is
-replaced by a message, as outputs may be unfinished, damaged or of another version.
+The input is an output folder, or documents. The output is the text of one HTML file, which
+contains no script, fetches nothing, and depends only on the input. A part of the report that fails
+is replaced by a message, since outputs can be unfinished, damaged or of another version.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -61,10 +61,10 @@ _SECTIONS: Final[tuple[tuple[str, str, tuple[_Parts, ...]], ...]] = (
 
 
 def report_page(out: Folder) -> str:
-    """Return the page of an output, whatever there is of it.
+    """Return the page of an output in any state.
 
     Raises:
-        TransientIOError: storage failed in a way that may pass.
+        TransientIOError: The storage failed in a way that a retry can solve.
     """
     with TemporaryDirectory(prefix="nanotok-report-") as cache:
         facts = read_facts(out, cache=cache)
@@ -83,10 +83,10 @@ def report_page(out: Folder) -> str:
 
 
 def write_report(out: Folder) -> int:
-    """Write the page into the output folder, whole or not at all, and return its size in bytes.
+    """Write the page into the output folder atomically, and return its size in bytes.
 
     Raises:
-        TransientIOError: storage failed in a way that may pass.
+        TransientIOError: The storage failed in a way that a retry can solve.
     """
     data = report_page(out).encode("utf-8", "replace")
     out.write_whole(REPORT_PAGE_NAME, data)
@@ -112,11 +112,12 @@ def _failure(error: Exception) -> str:
 
 
 MAX_TOKENS: Final = 20_000
-"""Tokens of a document that are on a page, an image as one, by default: a page of several
-such documents still scrolls."""
+"""Default limit of tokens of a document on a page, an image counted as one: a page of several such
+documents still scrolls.
+"""
 
 _STRETCHES = 240
-"""Of the strip: about what a phone can show."""
+"""Parts of the strip, about the number that a phone can show."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,15 +142,15 @@ def page_of(
     """Return the page of some documents.
 
     Args:
-        documents: in the order of the page; with more than one there is a table of contents.
-        spelling: of their ids.
-        title: what the page shows, for its heading.
-        note: a line below it.
-        limit: tokens of each document on the page, an image counted as one; None for all.
-        with_ids: whether ids are visible when the page is opened; a switch on it changes that.
+        documents: the documents in order; for more than one, there is a table of contents.
+        spelling: the spelling of their ids.
+        title: the heading.
+        note: a line below the heading.
+        limit: the limit of tokens of each document, an image counted as one; None: no limit.
+        with_ids: whether ids are visible when the page is opened; the page has a switch.
 
     Raises:
-        CorruptOutputError: An id is no token.
+        CorruptOutputError: An id is not a token.
     """
     totals = [totals_of(document, spelling) for document in documents]
     return render(

@@ -1,7 +1,7 @@
-"""The quarantined documents: how many of which source and why, each reason with an example.
+"""The quarantined documents: their number by source and reason, each reason with an example.
 
-Input is the facts. Output is a table. Counts are the manifest's; without one they are those of the
-quarantine files that are there, the first few: in the output, or, of a run that ended while it
+The input is the facts. The output is a table. The counts are those of the manifest; without one,
+they are those of the first quarantine files in the output, or, for a run that ended while it
 counted, in the work folder.
 """
 
@@ -26,10 +26,10 @@ from nanotok_ray.sources import (
 from nanotok_ray.storage import Folder
 
 _MAX_FILES: Final = 200
-"""Files that are looked into for examples."""
+"""Limit of files that are read for examples."""
 
 _START_BYTES: Final = 1 << 18
-"""As much of each."""
+"""Bytes of each file that are read."""
 
 _MAX_ROWS: Final = 200
 _COUNTS: Final = "counts/"
@@ -38,7 +38,7 @@ _COUNT: Final = "count"
 
 @dataclass(slots=True)
 class _Found:
-    """What quarantine files say, by source and split, and reason."""
+    """The entries of quarantine files by source and split, and by reason."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     examples: dict[tuple[str, str], QuarantineEntry] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class _Found:
 
 
 def quarantined(facts: Facts) -> Iterator[Part]:
-    """Yield the table, or a line that nothing was quarantined."""
+    """Yield the table, or a line which says that nothing was quarantined."""
     wanted = _counts(facts)
     if facts.manifest is not None and not wanted:
         yield Part(text="No document was quarantined.")
@@ -85,7 +85,7 @@ def _counts(facts: Facts) -> dict[tuple[str, str], int]:
 
 
 def _formats(facts: Facts) -> dict[str, str]:
-    """Return the format of each source, as far as the plan can be read."""
+    """Return the format of each source if the plan can be read."""
     try:
         plan = plan_from_json(facts.out.read_bytes(PLAN_NAME))
     except UNREADABLE:
@@ -101,7 +101,7 @@ def _message(example: QuarantineEntry | None, formats: Mapping[str, str]) -> tup
 
 
 def _position(example: QuarantineEntry, format_name: str | None) -> str:
-    """Return the row or line, from 1 on; of later lines the byte, as no input is read here."""
+    """Return the row or line from 1 on; for later lines the byte, since no input is read here."""
     if format_name == "document":
         return ""
     if format_name == "parquet":
@@ -110,9 +110,9 @@ def _position(example: QuarantineEntry, format_name: str | None) -> str:
 
 
 def _files(facts: Facts) -> tuple[Folder, Iterable[str]]:
-    """Return the folder of quarantine files and their names, those of named shards first.
+    """Return the folder of quarantine files and their names, those of existing shards first.
 
-    If the run ended while it counted, they are those of counting.
+    If the run ended while it counted, they are those of counts.
     """
     there = facts.out.list(QUARANTINE)
     if facts.manifest is None:
@@ -132,7 +132,7 @@ def _last_stage(journal: RunJournal) -> str:
 
 
 def _counted(facts: Facts) -> tuple[Folder, list[str]]:
-    """Return the work folder and the quarantine files of counts: of this run, if it made any."""
+    """Return the work folder and the quarantine files of counts, of this run if it made any."""
     head = {} if facts.journal is None else facts.journal.head
     work = Folder(str(head.get("work") or facts.out.join("work")))
     there = [name for name in work.list(_COUNTS) if is_quarantine_file(name)]
@@ -151,7 +151,7 @@ def _stem(name: str) -> str:
 
 
 def _file_position(name: str) -> str:
-    """Return source and split of a quarantine file; only what is train is counted.
+    """Return source and split of a quarantine file; counts are only of train.
 
     >>> _file_position("quarantine/web/val/a.jsonl")
     'web/val'
@@ -175,7 +175,7 @@ def _examples(out: Folder, names: Iterable[str], wanted: set[tuple[str, str]]) -
 
 
 def _read_entries(out: Folder, name: str, found: _Found) -> bool:
-    """Read the entries at the start of a file; return whether that was all of it."""
+    """Read the entries at the start of a file; return whether these are all."""
     data = out.read_start(name, _START_BYTES)
     file = _file_position(name)
     lines = data.splitlines()

@@ -1,7 +1,8 @@
-"""What templates render: parts of pages as plain values, and texts made safe.
+"""Values for templates: parts of pages, and texts made safe.
 
-All HTML is in templates/. They escape every value, and `readable` replaces characters that are not
-seen or change how others look, so that texts of corpora and tokenizers can steer nothing.
+All HTML is in templates/. They escape every value, and `readable` replaces characters that are
+invisible or change the appearance of others, so that texts of corpora and tokenizers cannot affect
+the page.
 """
 
 import html
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _MAX_CHARS: Final = 400
-"""Of a cell: names and reasons may be of any length."""
+"""Limit of a cell, since names and reasons can have any length."""
 
 
 def cut(text: object, limit: int = _MAX_CHARS) -> str:
-    """Return a text with an ellipsis in place of what is beyond the limit.
+    """Return a text with an ellipsis in place of the characters beyond the limit.
 
     >>> cut("abcdef", 4)
     'abcd…'
@@ -34,14 +35,14 @@ def cut(text: object, limit: int = _MAX_CHARS) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A cell in type of fixed width."""
+    """A cell in a monospaced font."""
 
     code: str
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A cell that leads to an element of the page."""
+    """A cell with a link to an element of the page."""
 
     text: str
     anchor: str
@@ -59,14 +60,14 @@ class Segment:
     """A part of a bar."""
 
     kind: str
-    """Class of its colour."""
+    """The class of its colour."""
     value: float
     title: str
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A cell with a bar, whose segments are as long as their shares of `whole`."""
+    """A cell with a bar whose segments are proportional to their shares of `whole`."""
 
     segments: Sequence[Segment]
     whole: float
@@ -82,7 +83,7 @@ class Table:
     heads: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     texts: int = 1
-    """The first columns that are set to the left; numbers are set to the right."""
+    """The number of left-aligned columns; numbers are right-aligned."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,7 +97,7 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """A part of a section; a template renders what there is of it, in this order."""
+    """A part of a section; a template renders the values that exist, in this order."""
 
     title: str = ""
     beside: str = ""
@@ -104,14 +105,14 @@ class Part:
     warning: str = ""
     text: str = ""
     legend: Mapping[str, str] = field(default_factory=dict)
-    """Class of each colour by name."""
+    """The class of each colour by name."""
     chart: Chart | None = None
     turns: Sequence[Turn] = ()
-    """Of a document."""
+    """The turns of a document."""
     pairs: Mapping[str, Cell] = field(default_factory=dict)
     table: Table | None = None
     is_folded: bool = False
-    """Whether the table is behind a switch, as it says the same as the chart."""
+    """Whether the table is collapsed, since it repeats the chart."""
     note: str = ""
     command: str = ""
     """A command at the end of the note."""
@@ -123,11 +124,13 @@ _INVISIBLE: Final = (
     "\ufdd0-\ufdef\ud800-\udfff\ufffe\uffff\U000e0000-\U000e0fff]"
     "|[\u200c\u200d\ufe0e\ufe0f](?![^ \n\t])(?<![^ \n\t].)"
 )
-"""Characters that change how others look or cannot be seen; joiners only where they stand alone."""
+"""Characters that are invisible or change the appearance of others; joiners only if they are
+alone.
+"""
 
 _REPLACED: Final = re.compile(_INVISIBLE)
 _MARKED: Final = re.compile(f"(?<![^ \n]) | (?![^ \n])|[\t\n<>&]|{_INVISIBLE}")
-"""Also spaces where they are easily overlooked: at the edge of a token, or beside others."""
+"""Also spaces that are easily overlooked: at the edge of a token, or adjacent to others."""
 
 _MARKS: Final = {
     " ": '<i class="w"> </i>',
@@ -138,7 +141,7 @@ _MARKS: Final = {
 
 
 def readable(text: str) -> str:
-    r"""Return a text with the code points of characters that are not seen.
+    r"""Return a text with the code points of invisible characters.
 
     >>> readable('"\x07')
     '"U+0007'
@@ -149,7 +152,7 @@ def readable(text: str) -> str:
 
 
 def text_markup(text: str) -> str:
-    r"""Return a text as HTML, with what is not seen made visible.
+    r"""Return a text as HTML, with invisible characters made visible.
 
     >>> text_markup(" <b>\n")
     '<i class="w"> </i>&lt;b&gt;<i class="l"></i>\n'
@@ -183,7 +186,7 @@ def _environment() -> "Environment":
     from markupsafe import Markup  # noqa: PLC0415 - as above
 
     def finalize(value: object) -> object:
-        """Replace what is not seen in every value; Jinja2 escapes the result."""
+        """Replace invisible characters in every value; Jinja2 escapes the result."""
         return readable(value) if type(value) is str else value
 
     environment = Environment(

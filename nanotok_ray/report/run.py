@@ -1,4 +1,4 @@
-"""How a run went: its stages, the timeline of its slices by worker, and the slowest slices."""
+"""The course of a run: its stages, the timeline of its slices by worker, and the slowest slices."""
 
 import re
 from collections import Counter
@@ -57,7 +57,7 @@ class _Line:
 
 
 def stages(facts: Facts) -> Iterator[Part]:
-    """Yield the table of stages with bars of time; nothing if none is known."""
+    """Yield the table of stages with bars of time; nothing without stages."""
     lines = [*_lines(facts)]
     if not lines:
         return
@@ -111,7 +111,7 @@ def _of_journal(stage: Stage, end: float) -> _Line:
 
 
 def _done(stage: Stage) -> int | None:
-    """Return what was done; progress is reported now and then, so the last may be missing."""
+    """Return the finished number; the last progress can be missing from the journal."""
     if stage.seconds is None:
         return stage.done
     return stage.todo if stage.progress else stage.done or (None if stage.todo else 0)
@@ -129,29 +129,29 @@ def _of_summary(name: str, values: dict[str, Any]) -> _Line:
 
 
 BINS: Final = 200
-"""Stretches of time that a run is cut into."""
+"""Number of intervals of the time of a run."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SliceBar:
-    """A slice as it is drawn."""
+    """A slice in the timeline."""
 
     slice_: JournalledSlice
     began: float
-    """Seconds after the run began."""
+    """Seconds after the start of the run."""
     ended: float
 
 
 def start_of(journal: RunJournal) -> float:
-    """Return when the run began, or its first slice, where the head is not there."""
+    """Return the time when the run began, or its first slice if the head is missing."""
     first = min((slice_.at - slice_.seconds for slice_ in journal.slices), default=0.0)
     return began_at(journal) or first
 
 
 def bars_of(journal: RunJournal) -> tuple[list[SliceBar], float]:
-    """Return the slices in seconds after the run began, and how long it was.
+    """Return the slices in seconds after the start of the run, and the duration of the run.
 
-    A worker's clock may be off: a bar ends no later than the driver heard of it.
+    A worker's clock can be wrong: a bar ends no later than the driver received the result.
     """
     start = start_of(journal)
     bars = []
@@ -170,7 +170,7 @@ def bars_of(journal: RunJournal) -> tuple[list[SliceBar], float]:
 def busy_seconds(
     bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], stages: Sequence[str], width: float
 ) -> NDArray[np.float64]:
-    """Return seconds of work by stage, lane and stretch of time: [stages, lanes, bins]."""
+    """Return seconds of work by stage, lane and interval, of shape (stages, lanes, bins)."""
     lane_of = {worker: number for number, lane in enumerate(lanes) for worker in lane}
     stage_of = {name: number for number, name in enumerate(stages)}
     rows = np.array(
@@ -180,7 +180,7 @@ def busy_seconds(
     starts = np.clip(np.array([bar.began for bar in bars]) / step, 0, BINS)
     ends = np.clip(np.array([bar.ended for bar in bars]) / step, 0, BINS)
     done = np.zeros((len(stages) * len(lanes), BINS + 2))
-    for edges, sign in ((starts, 1.0), (ends, -1.0)):  # how much work has begun, less what ended
+    for edges, sign in ((starts, 1.0), (ends, -1.0)):  # begun work minus ended work
         whole = edges.astype(int)
         rest = edges - whole
         np.add.at(done, (rows, whole), sign * (1 - rest))
@@ -191,25 +191,26 @@ def busy_seconds(
 
 MAX_BARS: Final = 5000
 MAX_LANES: Final = 128
-"""With more slices or workers the timeline is binned."""
+"""Above this number of slices or workers, the timeline is binned."""
 
 _BINNED_LANES = 48
 _LEVELS = 4
 _MAX_MARKS = 500
 _LEAST_SHARE, _MARK_SHARE = 0.0008, 0.003
-"""Of the width of the picture: a slice is no narrower, and the mark of a failed attempt so wide."""
+"""Minimum width of a slice, and width of the mark of a failed attempt, as shares of the picture."""
 
 _FULL_HEIGHT, _LEAST_HEIGHT, _TALLEST = 18, 5, 640
 _MARKS = 16
-"""Pixels: of a lane at most and at least, of all lanes, of the marks of failed attempts below."""
+"""Heights in pixels: maximum and minimum of a lane, of all lanes, of the marks of failed attempts.
+"""
 _NAME_CHARS = 200
 _DIGITS: Final = re.compile(r"([0-9]+)")
 _LABELS = 16
-"""Lanes that are named at most."""
+"""Limit of named lanes."""
 
 
 def timeline_and_stragglers(facts: Facts) -> Iterator[Part]:
-    """Yield the timeline, if a slice ended, and the slowest slices."""
+    """Yield the timeline and the slowest slices, if a slice has ended."""
     if facts.worked is not None:
         yield from _timeline(facts.worked)
         yield from _stragglers(facts.worked)
@@ -251,13 +252,13 @@ def _timeline(journal: RunJournal) -> Iterator[Part]:
 
 
 def _worker_order(name: str) -> tuple[list[tuple[int, str]], str]:
-    """Order names as people do: node-2 before node-10."""
+    """Return a key that sorts numbers by value: node-2 before node-10."""
     parts = _DIGITS.split(name[:_NAME_CHARS])
     return [(int(part), "") if part.isdecimal() else (0, part) for part in parts], name
 
 
 def _groups(workers: list[str]) -> list[list[str]]:
-    """Share workers out among a few lanes: by host, hosts that are neighbours together."""
+    """Distribute workers over a few lanes by host, with adjacent hosts together."""
     hosts = [[*value] for _, value in groupby(workers, lambda name: name.rpartition("/")[0])]
     parts = hosts if len(hosts) > 1 else [[worker] for worker in workers]
     cuts = np.linspace(0, len(parts), min(len(parts), _BINNED_LANES) + 1).astype(int).tolist()
@@ -269,7 +270,7 @@ def _height(lanes: int) -> int:
 
 
 def _rows(lanes: int) -> float:
-    """Return the share of the height that a lane has."""
+    """Return the height of a lane as a share of the picture."""
     return (1 - _MARKS / _height(lanes)) / lanes
 
 
@@ -301,7 +302,7 @@ def _slice_text(entry: JournalledSlice) -> str:
 
 
 def _cells(bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], scale: Scale) -> Iterator[Box]:
-    """Draw stretches of time as dark as a lane was busy, in the colour of most of its work."""
+    """Draw intervals, darker for more work, in the colour of most of the work."""
     stages = list(dict.fromkeys(bar.slice_.stage for bar in bars))
     busy = busy_seconds(bars, lanes, stages, scale.high)
     height, width = _rows(len(lanes)), scale.high / BINS
@@ -328,7 +329,7 @@ def _cells(bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], scale: Scal
 
 
 def _failed(journal: RunJournal, scale: Scale, *, below: float) -> Iterator[Box]:
-    """Mark failed attempts below the lanes; with very many, stretches of time that have some."""
+    """Mark failed attempts below the lanes; for very many, mark the intervals with failures."""
     began, failed_attempts = start_of(journal), journal.failed_attempts
     if len(failed_attempts) > _MAX_MARKS:
         yield from _failed_cells([item.at - began for item in failed_attempts], scale, below=below)
@@ -422,14 +423,14 @@ def _note(
 
 MAX_STRAGGLERS = 10
 _SMALL = 0.25
-"""Of the median size of its stage: a slice that is smaller is left out."""
+"""A slice below this share of the median size of its stage is skipped."""
 
 _LEAST = 3
-"""Slices of a stage: fewer have no median worth the name."""
+"""Minimum number of slices of a stage for a meaningful median."""
 
 
 def _stragglers(journal: RunJournal) -> Iterator[Part]:
-    """Yield the table; nothing if no stage has slices enough."""
+    """Yield the table; nothing if no stage has enough slices."""
     found = slowest(journal.slices)
     if not found:
         return
@@ -456,7 +457,7 @@ def _stragglers(journal: RunJournal) -> Iterator[Part]:
 
 
 def slowest(slices: Sequence[JournalledSlice]) -> list[tuple[float, JournalledSlice]]:
-    """Return the slowest slices for their size, each as a multiple of its stage's median."""
+    """Return the slowest slices relative to their size, as multiples of their stage's median."""
     ended = [
         result
         for result in slices

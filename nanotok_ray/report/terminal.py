@@ -1,4 +1,4 @@
-"""Documents as lines of a terminal, in color or plain."""
+"""Documents as lines for a terminal, with or without colors."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -17,16 +17,16 @@ from nanotok_ray.units import printable
 _GREEN, _RED, _GRAY, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[90m", "\x1b[0m"
 _IMAGE: Final = "\x1b[95m"
 _TINTS: Final = ("\x1b[48;5;24m\x1b[97m", "\x1b[48;5;58m\x1b[97m")
-"""Two backgrounds, in turn, for the tokens of a text."""
+"""Two alternating backgrounds for the tokens of a text."""
 
 _MAX_ID_CHARS = 200
 
 
 def heading_of(document: Document, spelling: Spelling) -> list[str]:
-    """Return what is said of a document: which it is, and its totals.
+    """Return the description of a document and its totals.
 
     Raises:
-        CorruptOutputError: An id is no token.
+        CorruptOutputError: An id is not a token.
     """
     document_id, totals = document.document_id, totals_of(document, spelling)
     text = "" if document_id is None else f", id {document_id[:_MAX_ID_CHARS]!r}"
@@ -45,7 +45,7 @@ def heading_of(document: Document, spelling: Spelling) -> list[str]:
 
 
 def plain_lines(items: Sequence[Item], *, with_ids: bool) -> Iterator[str]:
-    """Yield the tokens without color; a run of them under mask 1 is in [[ ]]."""
+    """Yield the tokens without colors; [[ ]] encloses a run of tokens with mask 1."""
     flags = [False, *map(_is_trained, items), False]
     parts = []
     for item, (before, flag), (_, after) in zip(
@@ -58,7 +58,7 @@ def plain_lines(items: Sequence[Item], *, with_ids: bool) -> Iterator[str]:
 
 
 def colored_lines(document: Document, items: Sequence[Item], *, with_ids: bool) -> Iterator[str]:
-    """Yield the tokens in color, a line for each turn, and what the colors mean."""
+    """Yield the tokens in color, one line per turn, and the meaning of the colors."""
     masked = document.mask is not None
     for turn in turns_of(items):
         for block in turn.blocks:
@@ -83,7 +83,7 @@ def _tinted(items: Sequence[Item], with_ids: bool) -> str:
     parts = []
     for number, item in enumerate(items):
         text = _text(item) + (f"({_number(item)})" if with_ids else "")
-        # A background must not run on over the end of a line.
+        # A background must not continue past the end of a line.
         tint = _IMAGE if isinstance(item, Image) else _TINTS[number % 2]
         parts.append(tint + text.replace("\n", f"↵{_RESET}\n{tint}") + _RESET)
     return "".join(parts)

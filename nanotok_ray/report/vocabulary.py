@@ -1,4 +1,4 @@
-"""The vocabulary: how it grew, how often each merge occurred, lengths of tokens, learned tokens."""
+"""The vocabulary: its growth, the count of each merge, lengths of tokens, learned tokens."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -25,11 +25,11 @@ from nanotok_ray.tokenizer import NUM_BYTES, why_stopped
 from nanotok_ray.units import format_bytes, format_count_tick
 
 _POINTS: Final = 240
-"""Of a curve at most."""
+"""Limit of the points of a curve."""
 
 
 def vocabulary(facts: Facts) -> Iterator[Part]:
-    """Yield the charts of a tokenizer that was learned."""
+    """Yield the charts of a learned tokenizer."""
     report = facts.learning
     if report is not None:
         yield _learned(report)
@@ -95,7 +95,7 @@ def _growth(report: Mapping[str, Any]) -> Iterator[Part]:
 
 
 def _unit(report: Mapping[str, Any]) -> int:
-    """Return by what the counts of a text of weight 1 were multiplied."""
+    """Return the factor of the counts of a text of weight 1."""
     return int(report.get("weight_unit", 1))
 
 
@@ -169,7 +169,7 @@ def _visible(token: str) -> str:
 
 
 def spread(last: int, limit: int) -> Sequence[int]:
-    """Return whole numbers from 1 to `last`, evenly far apart on a logarithmic scale.
+    """Return integers from 1 to `last`, evenly spaced on a logarithmic scale.
 
     >>> spread(4, 10), spread(1000, 4)
     ([1, 2, 3, 4], [1, 10, 100, 1000])
@@ -181,11 +181,11 @@ def spread(last: int, limit: int) -> Sequence[int]:
 
 
 _LONGEST_TOKEN: Final = 16
-"""Bytes: tokens of more are put together."""
+"""Tokens of at least this number of bytes are combined."""
 
 
 def token_lengths(facts: Facts) -> Iterator[Part]:
-    """Yield the histogram of lengths of tokens: of the vocabulary, and as they are used."""
+    """Yield the histogram of lengths of tokens: in the vocabulary, and in use."""
     tokenizer = facts.tokenizer
     if tokenizer is None:
         return
@@ -239,7 +239,7 @@ def _size_chart(shares: Mapping[str, list[float]], kinds: Mapping[str, str]) -> 
 
 
 def _by_size(sizes: NDArray[np.int64], counts: NDArray[np.int64]) -> list[float]:
-    """Return the share of tokens of 1, 2 ... bytes in percent, the last of 16 and more."""
+    """Return the shares of tokens of 1, 2, ... bytes in percent; the last is for 16 and more."""
     is_text = sizes > 0
     weights = counts[: len(sizes)][is_text]
     lengths = np.minimum(sizes[is_text], _LONGEST_TOKEN)
@@ -269,7 +269,7 @@ _MAX_BYTES: Final = 200
 
 
 def example_tokens(facts: Facts) -> Iterator[Part]:
-    """Yield tables of learned tokens; nothing if no token was learned."""
+    """Yield tables of learned tokens; nothing if there are none."""
     if facts.tokenizer is None:
         return
     merged = facts.tokenizer.model.tokens[NUM_BYTES:]

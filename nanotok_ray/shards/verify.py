@@ -1,7 +1,7 @@
-"""Verification: whether an output is what its records say, and whether they cover the plan.
+"""Verification: compares an output with its records, and the records with the plan.
 
-Input is an output folder. Output is a list of problems. Nothing is repaired: the job does that when
-it runs again. Sizes are checked before a file is read.
+The input is an output folder. The output is a list of problems. Nothing is repaired; the next run
+of the job does that. Sizes are checked before a file is read.
 """
 
 import functools
@@ -71,27 +71,27 @@ MAX_PRINTED_PROBLEMS = 20
 
 @dataclass(slots=True)
 class Verification:
-    """What was checked, and every problem found, in the order of the plan."""
+    """The counts of a verification, and its problems in the order of the plan."""
 
     slices: int = 0
     shards: int = 0
     documents: int = 0
     tokens: int = 0
     sampled: int = 0
-    """Documents decoded and compared with their source."""
+    """Number of documents that were decoded and compared with their source."""
     source_bytes: int = 0
     """Bytes of the documents that were read again from the sources."""
     problems: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
-    """Slices that could not be checked, and why: nothing is known of them."""
+    """Slices that could not be checked, with the reason; their state is unknown."""
 
     @property
     def passed(self) -> bool:
-        """Whether all was checked and no problem was found."""
+        """Whether everything was checked and no problem was found."""
         return not self.problems and not self.unchecked
 
     def format_problems(self, folder: str) -> str:
-        """Return the problems as lines, with what to do about them."""
+        """Return the problems as lines, with the next step."""
         lines = []
         if self.problems:
             lines += [
@@ -133,26 +133,27 @@ def verify_output(
 
     Args:
         folder: the output folder of a job.
-        unpublished: what is about to be published; None: what the manifest there says.
+        unpublished: the values about to be published; None: the manifest in the folder is used.
         sample: compare some documents of some slices with their sources.
-        read_files: read the files of all slices; else names and sizes alone are compared, with one
-            listing, and no source is read: for a job whose workers have read their files back.
+        read_files: read the files of all slices; otherwise only names and sizes are compared, with
+            one listing, and no source is read: for a job whose workers have read their files back.
         deep: read all sources again and compare every document.
         masks: read the sources of conversations and vision documents again, and compare all of
-            these, and what is trained on of them, with the plain reading of their dialect.
-        run: how slices are checked; None: one after the other.
+            them, and the ids that are trained on, with the reference implementation of their
+            dialect.
+        run: the function that checks slices; None: one after the other.
 
     Raises:
-        IncompleteOutputError: there is no manifest.
-        CorruptOutputError: manifest, plan or tokenizer cannot be read at all.
-        VerificationError: deep and masks are both asked for.
+        IncompleteOutputError: The manifest does not exist.
+        CorruptOutputError: The manifest, the plan or the tokenizer cannot be read at all.
+        VerificationError: Both deep and masks are requested.
     """
     if deep and masks:
         raise VerificationError("deep and masks are two ways to compare: pass one of them")
     manifest = unpublished.manifest if unpublished else read_manifest(folder)
     inputs = read_inputs(folder, manifest)
     result = Verification(problems=fingerprint_problems(folder, manifest, inputs))
-    if unpublished is None:  # a job refuses such sources when it plans
+    if unpublished is None:  # the planning of a job refuses such sources
         result.problems += source_folder_problems(folder, inputs.plan)
     expected = list(expected_records(inputs.plan, inputs.settings))
     result.slices = len(expected)
@@ -168,7 +169,7 @@ def verify_output(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inputs:
-    """What the records of an output are checked against."""
+    """The values with which the records of an output are compared."""
 
     plan: Plan
     plan_sha256: str
@@ -177,7 +178,7 @@ class Inputs:
 
     @property
     def model(self) -> Model:
-        """Of the tokenizer."""
+        """The model of the tokenizer."""
         return self.tokenizer.model
 
 
@@ -185,8 +186,8 @@ def read_manifest(folder: Folder) -> dict[str, Any]:
     """Read the manifest of an output folder, local or remote.
 
     Raises:
-        IncompleteOutputError: there is none.
-        CorruptOutputError: it is not a manifest of this version.
+        IncompleteOutputError: The manifest does not exist.
+        CorruptOutputError: The file is not a manifest of this version.
     """
     name = folder.join(MANIFEST_NAME)
     try:
@@ -198,10 +199,10 @@ def read_manifest(folder: Folder) -> dict[str, Any]:
 
 
 def read_inputs(folder: Folder, manifest: Mapping[str, Any]) -> Inputs:
-    """Read plan and tokenizer of an output folder, and the settings that its manifest states.
+    """Read plan and tokenizer of an output folder, and the settings in its manifest.
 
     Raises:
-        CorruptOutputError: one of them cannot be read.
+        CorruptOutputError: One of them cannot be read.
     """
     try:
         check_size(folder.size(PLAN_NAME), limit=MAX_PLAN_BYTES, name=folder.join(PLAN_NAME))
@@ -218,7 +219,7 @@ def read_inputs(folder: Folder, manifest: Mapping[str, Any]) -> Inputs:
         ) from error
     except NanotokError as error:
         raise CorruptOutputError(f"plan or tokenizer cannot be read: {error}") from error
-    except (TypeError, ValueError, KeyError) as error:  # a setting that this version does not know
+    except (TypeError, ValueError, KeyError) as error:  # a setting that is unknown to this version
         raise CorruptOutputError(f"{MANIFEST_NAME} has settings of no source: {error}") from error
     missing = [source.name for source in plan.sources if source.name not in settings]
     if missing:
@@ -228,7 +229,7 @@ def read_inputs(folder: Folder, manifest: Mapping[str, Any]) -> Inputs:
 
 
 def fingerprint_problems(folder: Folder, manifest: Mapping[str, Any], inputs: Inputs) -> list[str]:
-    """Compare plan and tokenizer, with all of its files, with what the manifest names."""
+    """Compare plan and tokenizer, with all of its files, with the hashes in the manifest."""
     problems = []
     if inputs.plan_sha256 != manifest["plan_sha256"]:
         problems.append(f"{PLAN_NAME} is not the one that {MANIFEST_NAME} names")
@@ -244,13 +245,13 @@ def fingerprint_problems(folder: Folder, manifest: Mapping[str, Any], inputs: In
             f"{TOKENIZER_FOLDER}/{name} is not what {TOKENIZER_FOLDER}/{READABLE_NAME} gives"
             for name in differing_files(inputs.model, tokenizer)
         ]
-    except TokenizerError as error:  # two ids that stand for the same bytes
+    except TokenizerError as error:  # two ids with the same bytes
         problems.append(str(error))
     return problems
 
 
 def source_folder_problems(folder: Folder, plan: Plan) -> Iterator[str]:
-    """Yield a problem for each source of a plan that has files of the output itself."""
+    """Yield a problem for each source of a plan that contains files of the output itself."""
     top = _canonical(folder.url)
     real = functools.cache(_canonical)
     for source in plan.sources:
@@ -269,14 +270,14 @@ def source_folder_problems(folder: Folder, plan: Plan) -> Iterator[str]:
 
 
 def _canonical(url: str) -> str:
-    """Return a local path with links resolved, or a URL as it is, without a slash at the end."""
+    """Return a local path with links resolved, or a URL, without a trailing slash."""
     path = local_path(url)
     return url.rstrip("/") if path is None else os.path.realpath(path)
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A record and the bytes of its file."""
+    """A record with the bytes of its file."""
 
     record: Record
     num_bytes: int
@@ -290,7 +291,7 @@ def _check_records(
     *,
     read_files: bool,
 ) -> list[tuple[Expected, _Read]]:
-    """Check the records by themselves; return the valid ones."""
+    """Check the records themselves; return the valid ones."""
     sizes = _listing(folder, inputs, files=not read_files)
     sound = []
     for item, read in zip(expected, _records(folder, expected, sizes), strict=True):
@@ -306,7 +307,7 @@ def _check_records(
 
 
 def _listing(folder: Folder, inputs: Inputs, *, files: bool) -> dict[str, int]:
-    """Return names and sizes of the records, and of the files that they name if so asked."""
+    """Return names and sizes of the records, and with `files` of the files that they name."""
     prefixes = [RECORDS]
     if files:
         prefixes += [f"{source.name}/" for source in inputs.plan.sources] + [QUARANTINE]
@@ -316,7 +317,7 @@ def _listing(folder: Folder, inputs: Inputs, *, files: bool) -> dict[str, int]:
 def _records(
     folder: Folder, expected: Sequence[Expected], sizes: Mapping[str, int]
 ) -> Iterator[_Read | str]:
-    """Yield the record of each slice, or why there is none."""
+    """Yield the record of each slice, or the reason why there is none."""
 
     def read(item: Expected) -> _Read | str:
         name = item.record_name
@@ -361,7 +362,7 @@ def _checked(
 def _whole_problems(
     manifest: Mapping[str, Any], inputs: Inputs, reads: Sequence[_Read], published: Folder | None
 ) -> Iterator[str]:
-    """Build shards.idx and manifest anew from the records, and compare."""
+    """Build shards.idx and manifest again from the records, and compare them."""
     again = assemble(
         inputs.plan,
         [read.record for read in reads],
@@ -384,7 +385,7 @@ def _holds(folder: Folder, data: bytes) -> bool:
 
 
 def _is_trusted(inputs: Inputs) -> bool:
-    """Return whether the tokenizer is the one the keys of the slices were made with."""
+    """Return whether the tokenizer is the one from which the keys of the slices were made."""
     return {settings.tokenizer_sha256 for settings in inputs.settings.values()} <= {
         inputs.tokenizer.sha256
     }

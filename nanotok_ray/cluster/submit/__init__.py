@@ -1,6 +1,6 @@
-"""Submitting a recipe to the job server of a cluster, and following the job to its end.
+"""Submits a recipe to the job server of a cluster, and follows the job to its end.
 
-Input is a recipe and an address. Output is the log of the job and an exit code.
+The input is a recipe and an address. The output is the log of the job and an exit code.
 """
 
 from nanotok_ray.cluster.submit.ray_jobs import RayJobs

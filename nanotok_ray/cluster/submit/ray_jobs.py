@@ -1,6 +1,6 @@
-"""Ray's job server as `submission.Jobs`: short waits, and two kinds of errors.
+"""Ray's job server as `submission.Jobs`, with short time limits and two classes of errors.
 
-Input is the address of a dashboard. Import it where it is needed: it imports Ray.
+The input is the address of a dashboard. The module imports Ray, so import it where it is needed.
 """
 
 import logging
@@ -19,7 +19,7 @@ from nanotok_ray.errors import RefusedError, UnreachableError
 from nanotok_ray.job.doctor import NO_SERVER
 
 ANSWER_SECONDS = 60.0
-"""For which a request waits for its answer; Ray's client itself waits for ever."""
+"""Time limit of an answer; Ray's own client waits forever."""
 
 _DIGEST = "nanotok_submission"
 _ADDRESS = "RAY_API_SERVER_ADDRESS"
@@ -28,40 +28,40 @@ _TALKATIVE = (
     "ray.dashboard.modules.job.sdk",
     "ray._private.runtime_env.packaging",
 )
-"""Loggers of Ray's client, whose lines would stand in the middle of a job's."""
+"""Loggers of Ray's client, whose lines would interrupt those of a job."""
 
 _TROUBLE = (OSError, RuntimeError, ValueError, TypeError, LookupError)
-"""What Ray's client makes of a lost connection, an error of the server, any other answer."""
+"""Errors of Ray's client for a lost connection, an error of the server, or an unexpected answer."""
 
 _ERRNO = re.compile(r"\[Errno \d+\] ([\w ]+)")
-_MAX_CHARS = 300  # characters of an error of others
+_MAX_CHARS = 300  # limit of the characters of a foreign error
 _NOT_FOUND = "status code 404"
 
 
 class RayJobs:
-    """The job server at one address; it is first spoken to by the first method."""
+    """The job server at an address; the first method call connects to it."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self._client: JobSubmissionClient | None = None
 
     def states(self) -> Mapping[str, JobState]:
-        """Return all jobs that were submitted, by id.
+        """Return all submitted jobs by id.
 
         Raises:
-            RefusedError: the server wants another token.
-            UnreachableError: there is no answer, or none that makes sense.
+            RefusedError: The server requires another token.
+            UnreachableError: The server gave no answer, or an invalid one.
         """
         with self._translated():
             jobs = self._connected().list_jobs()
         return {job.submission_id: _state(job) for job in jobs if job.submission_id}
 
     def state(self, submission_id: str) -> JobState | None:
-        """Return one job; None if there is none of this id.
+        """Return a job, or None if the id is unknown.
 
         Raises:
-            RefusedError: the server wants another token.
-            UnreachableError: there is no answer, or none that makes sense.
+            RefusedError: The server requires another token.
+            UnreachableError: The server gave no answer, or an invalid one.
         """
         with self._translated():
             try:
@@ -72,11 +72,11 @@ class RayJobs:
                 raise
 
     def submit(self, submission_id: str, submission: Submission) -> bool:
-        """Start a job; False if there is one of this id already.
+        """Start a job; return False if a job with this id exists.
 
         Raises:
-            RefusedError: the server wants another token, or refuses the request.
-            UnreachableError: there is no answer: whether the job was started is not known.
+            RefusedError: The server requires another token, or refuses the request.
+            UnreachableError: The server gave no answer; the job may have been started.
         """
         with tempfile.TemporaryDirectory(prefix="nanotok-submit-") as folder, self._translated():
             for name, data in submission.files.items():
@@ -97,19 +97,19 @@ class RayJobs:
         return True
 
     def whole_log(self, submission_id: str) -> str:
-        """Return all that a job printed, to its driver's stdout and stderr.
+        """Return the whole output of a job: stdout and stderr of its driver.
 
         Raises:
-            UnreachableError: there is no answer, or none that makes sense.
+            UnreachableError: The server gave no answer, or an invalid one.
         """
         with self._translated():
             return str(self._connected().get_job_logs(submission_id))
 
     def _connected(self) -> JobSubmissionClient:
-        """Return Ray's client, connected once.
+        """Return Ray's client, which is connected once.
 
         Raises:
-            OSError: and many other kinds of errors, as Ray and `requests` have them.
+            OSError: The connection failed; Ray and `requests` raise many other classes too.
         """
         if self._client is None:
             for name in _TALKATIVE:
@@ -120,7 +120,7 @@ class RayJobs:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Make two kinds of all errors that a request may end in."""
+        """Convert all errors of a request to one of two classes."""
         try:
             yield
         except UnreachableError:
@@ -129,13 +129,13 @@ class RayJobs:
             raise RefusedError(_access_message(self.address, error)) from error
         except _TROUBLE as error:
             text = f"no answer from the job server at {self.address}: {_last(error)}"
-            if self._client is None:  # it has never answered: perhaps the address is another one
+            if self._client is None:  # the server has never answered, so the address may be wrong
                 text = f"{text}; {NO_SERVER}"
             raise UnreachableError(text) from error
 
 
 class _Client(JobSubmissionClient):  # type: ignore[misc]  # untyped
-    """Ray's client with a limit of time for each answer."""
+    """Ray's client with a time limit for each answer."""
 
     def _do_request(self, method: str, endpoint: str, **options: object) -> object:
         return super()._do_request(method, endpoint, **{"timeout": ANSWER_SECONDS, **options})
@@ -143,7 +143,7 @@ class _Client(JobSubmissionClient):  # type: ignore[misc]  # untyped
 
 @contextmanager
 def _environment(address: str) -> Iterator[None]:
-    """Set the address in the environment meanwhile: Ray prefers that one."""
+    """Set the address in the environment during the block, since Ray prefers it."""
     former = os.environ.get(_ADDRESS)
     os.environ[_ADDRESS] = address
     try:
@@ -175,7 +175,7 @@ def _access_message(address: str, error: AuthenticationError) -> str:
 
 
 def _last(error: Exception) -> str:
-    r"""Return the last line of a message, or the words of the system in it.
+    r"""Return the last line of a message, or the message of the operating system in it.
 
     >>> _last(RuntimeError("Traceback (most recent call last):\n  ...\nValueError: no."))
     'ValueError: no'

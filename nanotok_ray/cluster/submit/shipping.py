@@ -1,7 +1,7 @@
-"""A recipe as it is submitted: alone, and without paths that mean another file on the cluster.
+"""Prepares a recipe for submission, and refuses paths that refer to other files on the cluster.
 
-Input is the file of a recipe, the arguments of the command line, and the variables that the job
-gets. Output is a `Submission`.
+The input is the file of a recipe, the arguments of the command line, and the variables of the job.
+The output is a `Submission`.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ MODULES = {
     "train": "jobs.train_tokenizer",
     "tokenize": "jobs.tokenize_corpus",
 }
-"""The module of each job, as a driver runs it."""
+"""The module of each job, which the driver runs."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _VARIABLE = re.compile(r"\$?\$\{([A-Za-z_][A-Za-z0-9_]*)")
@@ -39,13 +39,13 @@ _VARIABLE = re.compile(r"\$?\$\{([A-Za-z_][A-Za-z0-9_]*)")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shipped:
-    """A recipe that may be submitted."""
+    """A recipe that can be submitted."""
 
     submission: Submission
     output: str
     """The folder of the output: a path or URL."""
     notes: tuple[str, ...]
-    """What may mean something else on the cluster than it does here."""
+    """Values that can have another meaning on the cluster."""
 
 
 def ship(
@@ -58,19 +58,19 @@ def ship(
     variables: Mapping[str, str],
     environment: Mapping[str, str],
 ) -> Shipped:
-    """Read and check a recipe, and make ready what is submitted.
+    """Read and check a recipe, and return its submission.
 
     Args:
         path: a local TOML file.
         job: prepare, train or tokenize.
-        overrides: as --set takes them.
-        also: as --also takes it.
-        flags: other flags that the job gets as they stand.
-        variables: the environment variables that the job gets.
+        overrides: the values of --set.
+        also: the value of --also.
+        flags: other flags, which are passed to the job unchanged.
+        variables: the environment variables of the job.
         environment: those of this process, of which the job gets none.
 
     Raises:
-        RecipeError: the recipe is wrong, or names a relative path or a variable that the job
+        RecipeError: The recipe is invalid, or contains a relative path or a variable that the job
             does not get.
     """
     also_overrides = [] if also is None else [f"tokenizer.also={json.dumps(also.split(','))}"]
@@ -98,10 +98,10 @@ def ship(
 
 
 def check_id(submission_id: str) -> str:
-    """Return back an id that may stand in the name of a log file and in a URL.
+    """Return an id that is valid in the name of a log file and in a URL.
 
     Raises:
-        RecipeError: it may not.
+        RecipeError: The id is not valid.
     """
     if not _ID.fullmatch(submission_id):
         raise RecipeError(
@@ -112,10 +112,10 @@ def check_id(submission_id: str) -> str:
 
 
 def variables_of(arguments: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Read --env: NAME=VALUE, or NAME for the value it has here.
+    """Parse --env: NAME=VALUE, or NAME for its value in this process.
 
     Raises:
-        RecipeError: it is neither.
+        RecipeError: An argument is neither.
 
     >>> variables_of(["A=1=2", "HOME"], {"HOME": "/root"})
     {'A': '1=2', 'HOME': '/root'}
@@ -162,7 +162,7 @@ def _check_paths(path: str, tables: Mapping[str, Any], variables: Mapping[str, s
 
 
 def _paths(tables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield all strings of a checked recipe that are paths, and the keys of them."""
+    """Yield all strings of a validated recipe that are paths, with their keys."""
     for source in tables.get("source", []):
         paths = source["paths"]
         for item in [paths] if isinstance(paths, str) else paths:
@@ -190,7 +190,7 @@ def _notes(
 
 
 def _slug(path: str) -> str:
-    r"""Return the name of a recipe as it may stand in an id, a command and the name of a file.
+    r"""Return the name of a recipe in a form for ids, commands and file names.
 
     >>> _slug("recipes/My web (1).toml"), _slug("--.toml")
     ('My-web-1', 'recipe')

@@ -1,4 +1,4 @@
-"""A submitted job: starting it once, following it, and what its end means."""
+"""A submitted job: starts it once, follows it, and interprets its end."""
 
 import json
 import signal
@@ -17,39 +17,41 @@ from nanotok_ray.tokenizer import READABLE_NAME
 
 SUCCEEDED, FAILED, STOPPED = "SUCCEEDED", "FAILED", "STOPPED"
 ENDED = frozenset({SUCCEEDED, FAILED, STOPPED})
-"""Statuses that no job leaves; the others are PENDING and RUNNING."""
+"""Final statuses of a job; the others are PENDING and RUNNING."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Submission:
-    """One recipe, ready to be submitted."""
+    """A recipe that is ready for submission."""
 
     base_id: str
-    """Stands for all that is below: the first attempt has it as its id, others `-2`, `-3`, ..."""
+    """Identifies the values below: the id of the first attempt; later attempts append `-2`, `-3`,
+    ...
+    """
     entrypoint: str
     """The command of the driver, for a shell."""
     files: Mapping[str, bytes]
-    """All files of the working directory: the recipe alone."""
+    """All files of the working directory: only the recipe."""
     variables: Mapping[str, str]
     """Environment of the job."""
     digest: str
-    """Of all of this, hex."""
+    """Hash of all values above, in hex."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobState:
-    """What the job server says of a job."""
+    """The state of a job according to the job server."""
 
     status: str
     exit_code: int | None = None
-    """Of the driver; None while it runs, and where it never started."""
+    """The driver's exit code; None while it runs, or if it never started."""
     message: str = ""
     digest: str | None = None
-    """The `Submission.digest` it was submitted with, if it was submitted by this command."""
+    """The `Submission.digest` of a job that this command submitted."""
 
     @property
     def has_ended(self) -> bool:
-        """Whether the status is the last one.
+        """Whether the status is final.
 
         >>> JobState(status="STOPPED").has_ended, JobState(status="PENDING").has_ended
         (True, False)
@@ -58,42 +60,42 @@ class JobState:
 
 
 class Jobs(Protocol):
-    """A job server. Every method may raise `UnreachableError`."""
+    """A job server. Every method can raise `UnreachableError`."""
 
     def states(self) -> Mapping[str, JobState]:
-        """Return all jobs that were submitted, by id."""
+        """Return all submitted jobs by id."""
 
     def state(self, submission_id: str) -> JobState | None:
-        """Return one job; None if there is none of this id."""
+        """Return a job, or None if the id is unknown."""
 
     def submit(self, submission_id: str, submission: Submission) -> bool:
-        """Start a job; False if there is one of this id already."""
+        """Start a job; return False if a job with this id exists."""
 
 
 class Clock(Protocol):
-    """The time that goes by."""
+    """A source of time."""
 
     def now(self) -> float:
-        """Return seconds since some moment."""
+        """Return the seconds since an arbitrary moment."""
 
     def wait(self, seconds: float) -> None:
-        """Return after so many seconds."""
+        """Sleep for a number of seconds."""
 
 
 class WallClock:
-    """The clock of this machine, never set back."""
+    """The monotonic clock of this machine."""
 
     def now(self) -> float:
-        """Return seconds since some moment."""
+        """Return the seconds since an arbitrary moment."""
         return time.monotonic()
 
     def wait(self, seconds: float) -> None:
-        """Return after so many seconds."""
+        """Sleep for a number of seconds."""
         time.sleep(seconds)
 
 
 START_PAUSE = 5.0
-"""Seconds from one try to reach the job server to the next."""
+"""Seconds between tries to reach the job server."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,11 +104,11 @@ class Started:
 
     submission_id: str
     was_there: JobState | None
-    """What it was before, if it was there before."""
+    """Its state before, if it existed before."""
 
 
 def next_id(base_id: str, states: Mapping[str, JobState]) -> tuple[str, bool]:
-    """Return the id of the attempt to follow, and whether it is there: else it is to be started.
+    """Return the id of the attempt to follow, and whether it exists; otherwise it must be started.
 
     >>> ended, runs = JobState(status="FAILED"), JobState(status="RUNNING")
     >>> next_id("web", {}), next_id("web", {"web": runs}), next_id("web", {"web": ended})
@@ -122,7 +124,7 @@ def next_id(base_id: str, states: Mapping[str, JobState]) -> tuple[str, bool]:
 
 
 def _attempt(base_id: str, submission_id: str) -> int:
-    """Return the number of an attempt, 0 for the id of something else."""
+    """Return the number of an attempt, or 0 for the id of another job."""
     if submission_id == base_id:
         return 1
     start, _, number = submission_id.rpartition("-")
@@ -137,7 +139,7 @@ class Starter:
     jobs: Jobs
     submission: Submission
     chosen_id: str | None
-    """The id that was asked for: a job that has it is never run again. None: the next attempt."""
+    """The requested id: an existing job with this id is never run again. None: the next attempt."""
     clock: Clock
     patience: float
     on_message: Callable[[str], None]
@@ -145,11 +147,11 @@ class Starter:
     _asked_for: str | None = None
 
     def start(self) -> Started:
-        """Start the job, or find the one that is there.
+        """Start the job, or find the existing one.
 
         Raises:
-            RefusedError: The job server wants another token, or refuses the request.
-            UnreachableError: It could not be reached for as long as patience lasts.
+            RefusedError: The job server requires another token, or refuses the request.
+            UnreachableError: The server was not reached within the limit of patience.
         """
         began = self.clock.now()
         is_reported = False
@@ -168,7 +170,7 @@ class Starter:
 
     def _start(self) -> Started:
         submission_id, state = self._next()
-        if state is not None and self._asked_for is not None:  # its answer got lost
+        if state is not None and self._asked_for is not None:  # its response was lost
             return Started(submission_id=submission_id, was_there=None)
         if state is not None:
             return Started(submission_id=submission_id, was_there=state)
@@ -202,15 +204,15 @@ class JobLog:
     """
 
     def __init__(self, fetch: Callable[[], str]) -> None:
-        """Take the function; it raises UnreachableError if there is no answer."""
+        """Store the function, which raises UnreachableError without an answer."""
         self._fetch = fetch
         self._num_seen = 0  # characters
-        self._rest = ""  # a line without its end
+        self._rest = ""  # an incomplete line
         self._last: deque[str] = deque(maxlen=LAST_LINES)
         self._summary: dict[str, Any] | None = None
 
     def read(self) -> list[str] | None:
-        """Return the lines that ended since the last read; None if the log cannot be fetched."""
+        """Return the lines completed since the last read; None if the log cannot be fetched."""
         try:
             text = self._fetch()
         except UnreachableError:
@@ -225,7 +227,7 @@ class JobLog:
 
     @property
     def last(self) -> list[str]:
-        """The last lines; also one that has not ended."""
+        """The last lines, including an incomplete one."""
         return [*self._last, *([self._rest] if self._rest else [])]
 
     @property
@@ -245,36 +247,35 @@ def _summary(line: str) -> dict[str, Any] | None:
 
 
 TICK = 1.0
-"""Seconds from one look at the clock to the next."""
+"""Seconds between reads of the clock."""
 
 FIRST_PAUSES, FIRST_SECONDS, PAUSE = 1.0, 60.0, 5.0
-"""Seconds from one question to the next: in the first seconds of following, and later.
-
-The log is read after each question that the job server answered.
+"""Seconds between requests: in the first seconds of following, and later. The log is read after
+each request that the job server answered.
 """
 
 READ_PAUSES, LONGEST_READ_PAUSE = 10.0, 60.0
-"""A log that takes long to read is read less often: the pause is so many times what a read took."""
+"""A log that takes long to read is read less often: the pause is this multiple of the last read."""
 
 LAST_SECONDS = 3.0
-"""How long to try to read the last lines of a job that has ended."""
+"""Seconds for which reading the last lines of an ended job is retried."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Followed:
-    """How following ended."""
+    """The result of following a job."""
 
     state: JobState | None
-    """The last that was heard of the job; None if nothing ever was."""
+    """The last known state of the job; None if it is unknown."""
     given_up: str | None = None
-    """Why following ended before the job did, if so."""
+    """The reason why following ended before the job, if it did."""
     is_late: bool = False
     """Whether that was the time limit."""
 
 
 @dataclass(kw_only=True, slots=True)
 class Follower:
-    """Asks for one job."""
+    """Follows one job."""
 
     jobs: Jobs
     submission_id: str
@@ -283,9 +284,9 @@ class Follower:
     patience: float
     timeout: float | None
     show: Callable[[str], None]
-    """Takes each line of the log."""
+    """Called with each line of the log."""
     on_message: Callable[[str], None]
-    """Takes what there is to say of the connection."""
+    """Called with messages about the connection."""
 
     _started: float = 0.0
     _last_news: float = 0.0
@@ -294,7 +295,7 @@ class Follower:
     _next_read: float = 0.0
 
     def follow(self) -> Followed:
-        """Ask until there is an end of one kind or the other."""
+        """Follow the job until it ends, or until the limits are reached."""
         self._started = self._last_news = next_question = self.clock.now()
         while True:
             if self.clock.now() >= next_question:
@@ -357,22 +358,22 @@ class Follower:
 
 
 STOPPED_CODE = 7
-"""The exit code for a job that was stopped."""
+"""The exit code for a stopped job."""
 
 UNFINISHED_CODE = 4
 KILLED_CODE = 5
 _SHELL_SIGNALS = 128
-"""A shell adds the number of the signal to this."""
+"""A shell adds the number of the signal to this value."""
 _EXIT_CODES = frozenset({1, 2, 3, 4, 5, 6, 130, 143})
-"""Exit codes of a driver that say why."""
+"""Exit codes of a driver with a specific meaning."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ending:
-    """What a job came to."""
+    """The result of a job."""
 
     status: str
-    """`done` or `unchanged`, else `failed`, `stopped` or `unfinished`."""
+    """`done`, `unchanged`, `failed`, `stopped` or `unfinished`."""
     exit_code: int
     message: str
     """One sentence for people."""
@@ -381,13 +382,13 @@ class Ending:
 def ending_of(
     state: JobState, *, summary: Mapping[str, Any] | None, job: str, output: str
 ) -> Ending:
-    """Return what a job came to.
+    """Return the result of a job.
 
     Args:
-        state: its last state, which has ended.
-        summary: the last line of its stdout, if it was seen.
+        state: its final state.
+        summary: the last line of its stdout, if it was read.
         job: prepare, train or tokenize.
-        output: its output folder, a path or URL, as far as that is known here.
+        output: its output folder, a path or URL, if it is known here.
     """
     if state.status == STOPPED:
         return Ending(status="stopped", exit_code=STOPPED_CODE, message="the job was stopped")
@@ -399,7 +400,7 @@ def ending_of(
 
 
 def _failed_code(exit_code: int | None) -> int:
-    """Return the exit code for a job that failed, by that of its driver; a signal killed it: 5.
+    """Return the exit code for a failed job from that of its driver; 5 if a signal killed it.
 
     >>> _failed_code(3), _failed_code(None), _failed_code(-9), _failed_code(137)
     (3, 1, 5, 5)
@@ -411,7 +412,7 @@ def _failed_code(exit_code: int | None) -> int:
 
 
 def _of_driver(state: JobState) -> str:
-    """Return how the driver ended.
+    """Return a description of the driver's end.
 
     >>> _of_driver(JobState(status="FAILED", exit_code=3))
     '; its driver ended with exit code 3'
@@ -434,7 +435,7 @@ def _succeeded(output: str, name: str, job_status: object) -> Ending:
     try:
         is_there = _is_there(output, name)
         text = f"{output} is not a folder on this machine"
-    except Exception as error:  # of any store's own kind: it only says that we see nothing
+    except Exception as error:  # of any store's class: the file cannot be seen from here
         is_there, text = None, f"{output} cannot be read from here ({error})"
     if is_there:
         return Ending(status=status, exit_code=0, message=f"the job succeeded: {output}")
@@ -454,7 +455,7 @@ def _succeeded(output: str, name: str, job_status: object) -> Ending:
 
 
 def last_file(job: str) -> str:
-    """Return the name of the file that a job writes last in its output.
+    """Return the name of the file that a job writes last.
 
     >>> last_file("prepare"), last_file("train")
     ('manifest.json', 'tokenizer/tokenizer.txt')
@@ -463,7 +464,7 @@ def last_file(job: str) -> str:
 
 
 def _is_there(output: str, name: str) -> bool | None:
-    """Return whether a file is there; None where this machine does not have the folder."""
+    """Return whether a file exists, or None if this machine does not have the folder."""
     path = local_path(output)
     if path is not None and not Path(path).is_dir():
         return None

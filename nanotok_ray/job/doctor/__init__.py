@@ -1,6 +1,7 @@
-"""Checks of a machine, of folders, and of the settings for Ray. Nothing but probe files is changed.
+"""Checks of a machine, of folders, and of the settings for Ray; only probe files are written.
 
-Input is a recipe or folders. Output is check results. Checks that need a cluster are in `cluster`.
+The input is a recipe or folders. The output is check results. Checks of a cluster are in
+`cluster`.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""All checks that need no Ray, in their order, and those of a recipe."""
+"""All checks without Ray, in their order, and those of a recipe."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from nanotok_ray.recipe import Recipe, SourceRecipe, load_recipe
 
 
 def opened_recipe(path: str) -> tuple[CheckResult, Recipe | None]:
-    """Read a recipe; None if it is wrong."""
+    """Read a recipe; the recipe is None if it is invalid."""
     name = "recipe"
     try:
         recipe = load_recipe(path)
@@ -73,11 +73,11 @@ def _check_tokenizer(path: str) -> CheckResult:
 
 
 def run_checks(locations: Sequence[str], *, address: str | None = None) -> Iterator[CheckResult]:
-    """Check this machine and some places, and yield each result as it is made.
+    """Check this machine and a list of locations, and yield each result as it is made.
 
     Args:
-        locations: folders or URLs of them, and files of recipes.
-        address: the cluster or job server that is meant; its own checks are the caller's.
+        locations: folders or URLs of folders, and files of recipes.
+        address: the cluster or job server; the caller makes its own checks.
     """
     yield from check_software()
     yield from check_ray_settings(address=address)
@@ -97,7 +97,7 @@ def run_checks(locations: Sequence[str], *, address: str | None = None) -> Itera
 
 
 def is_recipe(location: str) -> bool:
-    """Return whether an argument means a recipe: by its ending, or as it is a file.
+    """Return whether an argument is a recipe: it has the suffix, or is an existing file.
 
     >>> is_recipe("jobs.toml"), is_recipe("s3://bucket/out")
     (True, False)
@@ -107,7 +107,7 @@ def is_recipe(location: str) -> bool:
 
 
 def apart(folders: Sequence[str]) -> list[str]:
-    """Leave out folders that are named twice, or lie in another one.
+    """Return the folders without duplicates and folders inside other ones.
 
     >>> apart(["/data/out", "/data/out/work", "/data/other", "/data/out/"])
     ['/data/out', '/data/other']

@@ -1,4 +1,4 @@
-"""The check of a folder: a file is written, read, listed, refused twice, and removed."""
+"""The check of a folder: a file is written, read, listed, refused under its name, and removed."""
 
 import secrets
 import time
@@ -39,12 +39,12 @@ def clock_finding(where: str, mtime_ns: int | None, *, before: float, after: flo
 
 
 SLOW_SECONDS = 1.0
-"""A step that takes longer is warned of."""
+"""Limit of a step; a slower one causes a warning."""
 
 _STORAGE = "storage"
 
 _REFUSING = {None, "s3", "gcs"}
-"""Local disks and stores, by extra, that refuse a name that is taken in one step."""
+"""Local disks and stores, by extra, that atomically refuse an existing name."""
 
 _REFUSING_UPLOADS = {"s3", "gcs", "azure"}
 
@@ -57,11 +57,11 @@ def check_folder(
     slow_seconds: float = SLOW_SECONDS,
     clock: Callable[[], float] = time.time,
 ) -> Iterator[CheckResult]:
-    """Check that a folder can be used as a job uses its output folder.
+    """Check that a job can use a folder as its output folder.
 
     Args:
-        url: path or URL of the folder.
-        slow_seconds: a step that takes longer is warned of.
+        url: the path or URL of the folder.
+        slow_seconds: the limit of a step; a slower one causes a warning.
         clock: returns this machine's time, in seconds since 1970.
     """
     try:
@@ -76,7 +76,7 @@ def check_folder(
     finally:
         problem = probe.remove()
         for path in missing:
-            with suppress(OSError):  # not empty: another process uses it
+            with suppress(OSError):  # not empty, since another process uses it
                 path.rmdir()
     if probe.passed:
         yield probe.access()
@@ -91,7 +91,7 @@ def check_folder(
 
 
 class _Probe:
-    """One small file with a random name and random bytes, and what happens to it."""
+    """A small file with a random name and random bytes, and the state of its check."""
 
     def __init__(self, folder: Folder, *, slow_seconds: float, clock: Callable[[], float]) -> None:
         self.folder = folder
@@ -104,10 +104,10 @@ class _Probe:
         self.passed = False
         """Whether it was written, read and listed."""
         self.may_be_there = False
-        """Whether it was written, or nobody knows."""
+        """Whether it was written, or may have been."""
 
     def findings(self) -> Iterator[CheckResult]:
-        """Write, read, list; then what needs the file to be there. Stops at the first failure."""
+        """Write, read, list, then check the existing file; stop at the first failure."""
         where = self.folder.url
         try:
             before = self._clock()
@@ -124,12 +124,12 @@ class _Probe:
             mtime_ns = find_files(self.folder.join(self.name)).files[0].mtime_ns
             yield clock_finding(where, mtime_ns, before=before, after=after)
             yield self._refusal()
-        except Exception as error:  # packages of stores raise errors of all kinds
+        except Exception as error:  # packages of stores raise many classes of errors
             found = f"{where}: a probe cannot be {self._doing}: {_why(error)}"
             yield CheckResult(name=_STORAGE, status="fail", found=found, advice=_advice(error))
 
     def access(self) -> CheckResult:
-        """Return how long each step took."""
+        """Return a result with the duration of each step."""
         timings = ", ".join(
             f"{name} in {1000 * seconds:.0f} ms" for name, seconds in self.seconds.items()
         )
@@ -142,7 +142,7 @@ class _Probe:
         )
 
     def remove(self) -> Exception | None:
-        """Remove the file; return what went wrong."""
+        """Remove the file; return the error, if any."""
         try:
             self._timed("removed", lambda: self.folder.remove(self.name))
         except Exception as error:  # see above
@@ -154,7 +154,7 @@ class _Probe:
 
     @property
     def _doing(self) -> str:
-        """What comes after the last step that was done."""
+        """The step after the last finished one."""
         steps = ("written", "read", "listed", "created conditionally")
         return steps[min(len(self.seconds), len(steps) - 1)]
 
@@ -184,7 +184,7 @@ class _Probe:
         return None if self.name in names else "a file that was written is not in the listing"
 
     def _refusal(self) -> CheckResult:
-        """Check that a name that is taken keeps what it holds: leases and shards rely on it."""
+        """Check that an existing name keeps its content, which leases and shards require."""
         where = self.folder.url
         name, extra = "conditions", extra_for(where)
         if self.folder.write_new(self.name, self.data[::-1]):
@@ -221,7 +221,7 @@ class _Probe:
 
 
 def _missing_folders(folder: Folder) -> list[Path]:
-    """Return the local folders that are not there yet, the deepest first."""
+    """Return the local folders that do not exist yet, the deepest first."""
     path = folder.local_path("probe")
     if path is None:
         return []
@@ -241,7 +241,7 @@ def _why(error: Exception) -> str:
 
 def _advice(error: Exception) -> str:
     if "pip install" in str(error):
-        return ""  # it says what to do
+        return ""  # the message has the next step
     if isinstance(error, PermissionError):
         return "allow this user or its credentials to write, read, list and delete there"
     if isinstance(error, TransientIOError):

@@ -16,11 +16,11 @@ from nanotok_ray.job.doctor.result import CheckResult, Status
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.units import format_bytes
 
-_UNLIMITED = 1 << 60  # v1 says "no limit" as a number near 2**63
+_UNLIMITED = 1 << 60  # v1 uses a number near 2**63 for "no limit"
 
 
 def memory_limit(root: Path = Path("/")) -> int | None:
-    """Return the bytes that this process and its neighbours in the cgroup may use."""
+    """Return the memory limit in bytes of this process's cgroup."""
     limits = [
         *_numbers(root, "memory", "memory.max"),
         *_numbers(root, "memory", "memory.limit_in_bytes"),
@@ -29,7 +29,7 @@ def memory_limit(root: Path = Path("/")) -> int | None:
 
 
 def memory_used(root: Path = Path("/")) -> int | None:
-    """Return the bytes in use there that cannot be freed: without cached files."""
+    """Return the bytes in use in the cgroup that cannot be freed: without cached files."""
     for name in ("memory.current", "memory.usage_in_bytes"):
         for folder in _folders(root, "memory"):
             if (used := _number(folder / name)) is not None:
@@ -38,7 +38,7 @@ def memory_used(root: Path = Path("/")) -> int | None:
 
 
 def cpu_limit(root: Path = Path("/")) -> float | None:
-    """Return how many CPUs' time may be used, as 1.5."""
+    """Return the limit of CPU time in CPUs, such as 1.5."""
     limits = []
     for folder in _folders(root, "cpu"):
         quota, period = _quota(folder)
@@ -48,7 +48,7 @@ def cpu_limit(root: Path = Path("/")) -> float | None:
 
 
 def _folders(root: Path, controller: str) -> Iterator[Path]:
-    """Yield this process' folder and those above it: each of them may have a limit."""
+    """Yield this process's folder and its parents, each of which can have a limit."""
     mount = root / "sys/fs/cgroup"
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
@@ -102,7 +102,7 @@ SHARED_MEMORY = "/dev/shm"  # noqa: S108 - looked at, not written to
 
 
 def check_machine() -> Iterator[CheckResult]:
-    """Check what a job takes from this machine."""
+    """Check the resources of this machine that a job needs."""
     yield check_cpus()
     yield check_cpu_level()
     yield check_memory()
@@ -111,7 +111,7 @@ def check_machine() -> Iterator[CheckResult]:
 
 
 def check_cpus(root: Path = Path("/")) -> CheckResult:
-    """Check how many CPUs may be used: a limit that Ray does not see slows every task."""
+    """Check the number of usable CPUs: a limit that Ray does not see slows every task."""
     name, usable, limit = "CPUs", len(os.sched_getaffinity(0)), cpu_limit(root)
     found = f"{usable} usable of {os.cpu_count()}"
     if limit is not None and limit < usable:
@@ -125,7 +125,7 @@ def check_cpus(root: Path = Path("/")) -> CheckResult:
 
 
 def check_cpu_level() -> CheckResult:
-    """Check which instructions the core uses, of those that it could."""
+    """Check the CPU instructions that the core uses, compared with those available."""
     name, forced = "CPU features", os.environ.get("NANOTOK_CPU")
     try:
         from nanotok_ray._core import cpu_level, cpu_levels  # noqa: PLC0415 - it may be missing
@@ -161,7 +161,7 @@ def check_memory(root: Path = Path("/")) -> CheckResult:
 
 
 def check_open_files() -> CheckResult:
-    """Check how many files a process may hold open: Ray's head holds several for each worker."""
+    """Check the limit of open files of a process: Ray's head opens several for each worker."""
     name = "open files"
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     raised = f"may be raised to {_limit_text(hard)}" if hard != soft else "may not be raised"
@@ -197,7 +197,7 @@ LEAST_SHARE = 0.1
 
 
 def check_disk(folder: str) -> CheckResult:
-    """Check the disk that a local folder lies on, or would lie on."""
+    """Check the disk of a local folder, which need not exist."""
     name = "disk"
     try:
         status = os.statvfs(_existing(folder))
@@ -207,7 +207,7 @@ def check_disk(folder: str) -> CheckResult:
         )
     free, total = (blocks * status.f_frsize for blocks in (status.f_bavail, status.f_blocks))
     found = f"{folder}: {format_bytes(free)} free of {format_bytes(total)}"
-    has_inodes = status.f_files > 0  # some file systems count none
+    has_inodes = status.f_files > 0  # some file systems do not count them
     if has_inodes:
         found += f", {status.f_favail:,} inodes free of {status.f_files:,}"
     if free == 0 or (has_inodes and status.f_favail == 0):
@@ -224,13 +224,15 @@ def check_disk(folder: str) -> CheckResult:
 
 
 BYTES_PER_TOKEN = 3.0
-"""Bytes of text in a token, for estimates: fewer than in most corpora, so that these are high."""
+"""Bytes of text per token for estimates: fewer than in most corpora, so that estimates are high."""
 
 COUNTS_SHARE = 0.08
-"""Bytes of count files for each byte of text that is counted, in slices of 256 MiB."""
+"""Bytes of count files per byte of counted text, for slices of 256 MiB."""
 
 _COUNTS_GROWTH = 0.55
-"""The exponent with which the distinct spans of a slice grow with its text (docs/sizing.md)."""
+"""The exponent of the number of distinct spans as a function of the size of a slice
+(docs/sizing.md).
+"""
 
 _MAX_COUNTS_SHARE = 0.5
 
@@ -239,17 +241,17 @@ _SHORT_IDS = 2**16
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Space:
-    """What a job is estimated to add to a local disk or a store, and what is free there."""
+    """The estimated growth of a local disk or a store by a job, and its free space."""
 
     folder: str
     needed: int
     """In bytes, as is `free`."""
     free: int | None
-    """None for a store, which does not say it."""
+    """None for a store, which does not report it."""
 
     @property
     def fits(self) -> bool:
-        """Whether there is room for it."""
+        """Whether the free space is sufficient."""
         return self.free is None or self.needed <= self.free
 
     def to_dict(self) -> dict[str, Any]:
@@ -275,7 +277,7 @@ class Space:
 
 
 def counts_share(slice_bytes: int) -> float:
-    """Return the bytes of count files for each byte of text: small slices repeat more spans.
+    """Return the bytes of count files per byte of text: small slices repeat more spans.
 
     >>> round(counts_share(256 << 20), 2), round(counts_share(16 << 20), 2)
     (0.08, 0.28)
@@ -286,12 +288,12 @@ def counts_share(slice_bytes: int) -> float:
 
 
 def space_for(recipe: Recipe, *, counted: int, tokenized: Mapping[str, int]) -> list[Space]:
-    """Estimate what a job adds to the disks and stores of its folders.
+    """Estimate the bytes that a job adds to the disks and stores of its folders.
 
     Args:
-        recipe: The recipe.
-        counted: Bytes of text that are counted.
-        tokenized: Bytes of text that are tokenized, by the kind of their sources.
+        recipe: the recipe.
+        counted: the bytes of counted text.
+        tokenized: the bytes of tokenized text by kind of source.
 
     Returns:
         One value for each disk, and for each folder in a store.
@@ -323,7 +325,7 @@ def space_for(recipe: Recipe, *, counted: int, tokenized: Mapping[str, int]) -> 
 
 
 def check_space(recipe: Recipe, sizes: Mapping[str, int]) -> Iterator[CheckResult]:
-    """Compare what a job writes with what is free, from the bytes of text in each source."""
+    """Compare the estimate of a job's output with the free space, from the bytes of each source."""
     tokenized: Counter[str] = Counter()
     for source in recipe.sources:
         tokenized[source.kind] += sizes.get(source.name, 0)
@@ -337,6 +339,6 @@ def check_space(recipe: Recipe, sizes: Mapping[str, int]) -> Iterator[CheckResul
 
 
 def _existing(folder: str) -> Path:
-    """Return the deepest folder of a path that exists."""
+    """Return the deepest existing folder of a path."""
     path = Path(folder)
     return next((candidate for candidate in (path, *path.parents) if candidate.exists()), Path("/"))

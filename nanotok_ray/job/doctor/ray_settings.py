@@ -1,4 +1,4 @@
-"""Checks of the environment variables for Ray: address, auth mode, token."""
+"""Checks of the environment variables of Ray: address, authentication mode, token."""
 
 import os
 import socket
@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 from nanotok_ray.job.doctor.result import CheckResult
 
 CONNECT_SECONDS = 5.0
-"""Ray itself tries for minutes to reach what is not there."""
+"""Time limit of a connection; Ray itself tries for minutes."""
 
 NO_CLUSTER = (
     "check that the head runs, and use HOST:6379 as seen from here, or auto on a node of it"
@@ -26,7 +26,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def check_form(address: str, *, name: str) -> CheckResult | None:
-    """Return why a driver cannot connect to an address of this form; None if it can.
+    """Return the reason why a driver cannot use an address of this form, or None.
 
     >>> check_form("10.0.0.1:6379", name="RAY_ADDRESS")
     >>> check_form("10.0.0.1", name="RAY_ADDRESS").found
@@ -62,14 +62,14 @@ def check_form(address: str, *, name: str) -> CheckResult | None:
 
 
 def check_reachable(address: str, *, advice: str) -> CheckResult | None:
-    """Return what keeps a connection from being opened; None if it can be opened."""
+    """Return the reason why a connection cannot be opened, or None."""
     target = host_and_port(address)
     if target is None:
         found = f"{address} is not http://HOST:PORT, HOST:PORT or auto"
         return CheckResult(name="address", status="fail", found=found, advice=advice)
     try:
         socket.create_connection(target, timeout=CONNECT_SECONDS).close()
-    except (OSError, UnicodeError) as error:  # a name may be none that can be asked for
+    except (OSError, UnicodeError) as error:  # a name can be invalid for DNS
         why = getattr(error, "strerror", None) or error
         found = f"{target[0]}:{target[1]} cannot be reached: {why}"
         return CheckResult(name="address", status="fail", found=found, advice=advice)
@@ -77,7 +77,7 @@ def check_reachable(address: str, *, advice: str) -> CheckResult | None:
 
 
 def host_and_port(address: str) -> tuple[str, int] | None:
-    """Return the host and the port that an address or a URL names; None if it names none.
+    """Return the host and the port of an address or a URL, or None.
 
     >>> host_and_port("10.0.0.1:6379"), host_and_port("https://ray.internal")
     (('10.0.0.1', 6379), ('ray.internal', 443))
@@ -98,10 +98,10 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def check_ray_settings(*, address: str | None) -> Iterator[CheckResult]:
-    """Check the settings that a process started here would hand to Ray.
+    """Check the settings that a process on this machine would pass to Ray.
 
     Args:
-        address: the cluster or job server that is meant; None: what RAY_ADDRESS names, if that.
+        address: the cluster or job server; None: that of RAY_ADDRESS, if set.
     """
     is_remote = address is not None or os.environ.get("RAY_ADDRESS") not in {None, "", "local"}
     yield check_auth_mode(is_remote=is_remote)
@@ -120,7 +120,7 @@ def _unreachable(address: str) -> CheckResult | None:
 
 
 def check_auth_mode(*, is_remote: bool) -> CheckResult:
-    """Check that the auth mode is stated, where it is not for a local Ray alone."""
+    """Check that the authentication mode is set, unless only a local Ray is used."""
     name, mode = "Ray auth mode", os.environ.get(_MODE)
     if not mode and not is_remote:
         found = f"{_MODE} is not set: the Ray that nanotok starts here asks for a token"
@@ -151,7 +151,7 @@ def check_auth_mode(*, is_remote: bool) -> CheckResult:
 
 
 def check_token(*, is_remote: bool) -> CheckResult:
-    """Check the token, from the first place of three that has one, without showing it."""
+    """Check the token of the first of three places that has one, without printing it."""
     name, searched = "Ray token", "RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH and ~/.ray/auth_token"
     if _TOKEN in os.environ:
         return _token_of_variable(name)
@@ -196,7 +196,7 @@ def _token_of_file(name: str, path: Path, *, origin: str) -> CheckResult:
 
 
 def check_ray_address() -> CheckResult:
-    """Check that RAY_ADDRESS is what a driver can connect to."""
+    """Check that a driver can connect to RAY_ADDRESS."""
     name, address = "RAY_ADDRESS", os.environ.get("RAY_ADDRESS")
     if not address or address == "local":
         return CheckResult(

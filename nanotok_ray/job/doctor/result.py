@@ -8,18 +8,19 @@ Status = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckResult:
-    """What one check found, and what to do about it.
+    """The result of a check, with advice.
 
-    >>> CheckResult(name="disk", status="warn", found="/data: 2 GB free", advice="free some").line()
+    >>> CheckResult(name="disk", status="warn", found="/data: 2 GB free", advice="free
+    some").line()
     'warn  disk              /data: 2 GB free; free some'
     """
 
     name: str
     status: Status
-    """`warn`: a job runs, perhaps not well; `fail`: it does not run, or not safely."""
+    """`warn`: a job runs, but perhaps not well; `fail`: it does not run, or not safely."""
     found: str
     advice: str = ""
-    """What to do; empty if there is nothing to do."""
+    """The next step; empty if none is needed."""
 
     def line(self) -> str:
         """Return the line for people."""
@@ -28,7 +29,7 @@ class CheckResult:
 
 
 def worst(findings: "list[CheckResult]") -> Status:
-    """Return the worst status of some findings.
+    """Return the worst status of a list of results.
 
     >>> worst([]), worst([CheckResult(name="a", status="warn", found="")])
     ('ok', 'warn')

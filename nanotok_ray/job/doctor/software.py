@@ -1,6 +1,6 @@
-"""Checks of what is installed: nanotok_ray and its core, Python, Ray, packages of stores.
+"""Checks of installed software: nanotok_ray and its core, Python, Ray, packages of stores.
 
-Reads metadata of distributions; imports neither Ray nor a store's package.
+The checks read metadata of distributions; they import neither Ray nor the package of a store.
 """
 
 import platform
@@ -15,10 +15,12 @@ from nanotok_ray.errors import how_to_install
 from nanotok_ray.job.doctor.result import CheckResult
 
 OLDEST_RAY = (2, 59)
-"""As pyproject.toml asks for; tests compare."""
+"""The requirement of pyproject.toml; a test compares them."""
 
 OLDEST_SAFE_RAY = (2, 56)
-"""Earlier ones have published holes in the dashboard, through which anybody may run code."""
+"""Earlier versions have published vulnerabilities in the dashboard, through which anybody can run
+code.
+"""
 
 OLDEST_PYTHON = (3, 10)
 
@@ -29,18 +31,18 @@ PACKAGES = {
     "http": "aiohttp",
     "hf": "huggingface_hub",
 }
-"""The package that each extra brings; tests compare with pyproject.toml."""
+"""The package that each extra installs; a test compares them with pyproject.toml."""
 
 
 def check_software() -> Iterator[CheckResult]:
-    """Check what every job needs."""
+    """Check the software that every job needs."""
     yield check_python()
     yield check_core()
     yield check_ray()
 
 
 def versions() -> str:
-    """Return a line on what is installed; Ray is not imported."""
+    """Return a line with the installed versions, without importing Ray."""
     try:
         build = core_build()
     except ImportError:
@@ -61,10 +63,10 @@ def check_python() -> CheckResult:
 
 
 def core_build() -> str:
-    """Return what the compiled core says of itself, as "0.1.0 release x86_64-linux".
+    """Return the description of the compiled core, such as "0.1.0 release x86_64-linux".
 
     Raises:
-        ImportError: there is none, or it does not fit this Python or machine.
+        ImportError: The core does not exist, or does not fit this Python or machine.
     """
     from nanotok_ray import _core  # noqa: PLC0415 - a missing core must not hide all else
 
@@ -72,7 +74,7 @@ def core_build() -> str:
 
 
 def check_core() -> CheckResult:
-    """Check that the compiled core is there, optimised, and of this version."""
+    """Check that the compiled core exists, is optimised, and has this version."""
     name, version = "nanotok_ray", nanotok_ray.__version__
     try:
         build = core_build()
@@ -94,7 +96,7 @@ def check_core() -> CheckResult:
 
 
 def ray_version() -> str | None:
-    """Return the version of Ray that is installed, None if none is; Ray is not imported."""
+    """Return the version of the installed Ray, or None, without importing Ray."""
     try:
         return metadata.version("ray")
     except metadata.PackageNotFoundError:
@@ -119,7 +121,7 @@ def check_ray() -> CheckResult:
 
 
 def check_packages(urls: Iterable[str]) -> Iterator[CheckResult]:
-    """Check that the packages are there which these URLs need."""
+    """Check that the packages for these URLs are installed."""
     from nanotok_ray.storage import extra_for  # noqa: PLC0415 - imports fsspec
 
     extras = dict.fromkeys(filter(None, map(extra_for, urls)))

@@ -1,10 +1,10 @@
-"""The check of a slice: its record, its files, and its documents beside those of their sources.
+"""The check of a slice: its record, its files, and its documents compared with their sources.
 
-Input is a slice with its record and the output folder, or what was rendered of it while it is
-written. Output is a list of problems, or an error that names the first one. There are two depths: a
-sample of the documents, and all of them. No document is compared with what the encoder or the
-renderer makes of it again: ids are decoded, tiktoken is asked for its own, and conversations are
-read by the reference implementation. The package repairs nothing: the job does when it runs again.
+The input is a slice with its record and the output folder, or the rendered documents while they
+are written. The output is a list of problems, or an error that names the first one. There are two
+depths: a sample of the documents, and all documents. The encoder and the renderer are not used:
+ids are decoded and compared with those of tiktoken, and conversations are rendered by the
+reference implementation. The package repairs nothing; the next run of the job does.
 """
 
 from nanotok_ray.shards.check.document import (

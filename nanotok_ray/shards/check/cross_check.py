@@ -1,4 +1,4 @@
-"""The cross-check of ids with tiktoken, an encoder that shares no code with ours."""
+"""Cross-check of ids with tiktoken, an encoder that shares no code with this project."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -19,14 +19,14 @@ NOT_LEARNED = "no learner makes these merges"
 
 
 class NoCrossCheckError(Exception):
-    """A text has no cross-check; the message is the reason, which the record counts."""
+    """A text cannot be cross-checked; the message is the reason, which the record counts."""
 
 
 class TiktokenCrossCheck:
     """tiktoken with the merges of a tokenizer."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        """Build tiktoken's tables; takes 0.1 s for 32,768 ids."""
+        """Build tiktoken's tables, which takes 0.1 s for 32,768 ids."""
         self._model = tokenizer.model
         self._encoding: tiktoken.Encoding | None = None
         self._reason = ""
@@ -37,7 +37,7 @@ class TiktokenCrossCheck:
             self._encoding = tokenizer.to_tiktoken()
         except ImportError:
             self._reason = NO_PACKAGE
-        except ValueError:  # its regex engine knows less than ours
+        except ValueError:  # its regex engine supports fewer patterns
             self._reason = NO_PATTERN
         except BaseException as error:
             if not _is_panic(error):
@@ -45,10 +45,10 @@ class TiktokenCrossCheck:
             self._reason = PANIC
 
     def ids(self, text: str) -> list[int]:
-        """Return tiktoken's ids of a text, special tokens in it being text.
+        """Return tiktoken's ids of a text; names of special tokens are text.
 
         Raises:
-            NoCrossCheckError: tiktoken has none.
+            NoCrossCheckError: tiktoken cannot encode the text.
         """
         if self._encoding is None:
             raise NoCrossCheckError(self._reason)
@@ -60,15 +60,15 @@ class TiktokenCrossCheck:
             raise NoCrossCheckError(PANIC) from None
 
     def check_rule(self, *texts: str) -> None:
-        """Return if tiktoken's ids of some texts must equal ours.
+        """Check that tiktoken must return the same ids for some texts.
 
-        It drops what the pattern does not match. It merges the two neighbours whose joined bytes
-        have the lowest id, where our rule is the lowest merge of two ids. That is the same if by
-        tiktoken's rule, too, every token comes from the two parts of its merge, as all that are
-        learned do. Slow: only called where ids differ.
+        tiktoken drops text that the pattern does not match. It merges the two adjacent parts whose
+        joined bytes have the lowest id, whereas the rule here is the lowest merge of two ids. Both
+        are the same if each token, also by tiktoken's rule, results from the two parts of its
+        merge, which holds for all learned tokens. This is slow, and only called if ids differ.
 
         Raises:
-            NoCrossCheckError: they may correctly differ.
+            NoCrossCheckError: The ids can differ although both are correct.
         """
         assert self._encoding is not None, "it has ids of these texts"
         for text in texts:
@@ -87,7 +87,7 @@ class TiktokenCrossCheck:
 
 
 def _parts(token: bytes, ranks: dict[bytes, int], *, below: int) -> Sequence[bytes]:
-    """Merge the bytes of a token as tiktoken does, with the merges before its own alone."""
+    """Merge the bytes of a token as tiktoken does, using only merges with lower ids."""
     parts = [token[at : at + 1] for at in range(len(token))]
     while len(parts) > 1:
         joined = [ranks.get(a + b, below) for a, b in pairwise(parts)]
@@ -100,5 +100,5 @@ def _parts(token: bytes, ranks: dict[bytes, int], *, below: int) -> Sequence[byt
 
 
 def _is_panic(error: BaseException) -> bool:
-    """Return whether it is a panic in native code; its class can be neither caught nor imported."""
+    """Return whether an exception is a panic of native code, whose class cannot be imported."""
     return type(error).__name__ == "PanicException"

@@ -1,7 +1,8 @@
-"""The check of a document: whether its ids, mask and images are those of what was read.
+"""The check of a document: compares its ids, mask and images with its text.
 
-Ids are decoded by a table and compared with tiktoken's; conversations and vision documents are read
-by the reference implementation of their dialect. The encoder and the renderer are not asked.
+Ids are decoded by a table and compared with tiktoken's; conversations and vision documents are
+rendered by the reference implementation of their dialect. The encoder and the renderer are not
+used.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,10 +25,10 @@ from nanotok_ray.tokenizer import Tokenizer
 Mask = npt.NDArray[np.uint8]
 
 WINDOW_BYTES = 64 << 10
-"""Of a longer text only a piece of so many bytes is checked and counted."""
+"""Of a longer text only a part of this size is checked and counted."""
 
 LONGEST_CONVERSATION = 1 << 20
-"""Characters of its texts; longer ones are decoded, but not encoded again."""
+"""Characters of the texts of a conversation; longer ones are decoded, but not encoded again."""
 
 LONG_SPAN = "a span above 64 KiB"
 LOOKS_FURTHER = "the pattern looks past the piece"
@@ -37,13 +38,13 @@ OTHER_TEXT = "its ids do not decode to it"
 OTHER_MASK = "its mask is another, or special tokens are where it has text"
 OTHER_IDS = "rendered with tiktoken it has other ids or another mask"
 
-_BLOCK = 1 << 16  # ids; a list of so many takes little memory
-_SEED_BYTES = 1 << 20  # of a long document, so many seed the window
+_BLOCK = 1 << 16  # ids; a list of this length needs little memory
+_SEED_BYTES = 1 << 20  # bytes of a long document that determine the position of the window
 _MIDDLE = 4096
 
 
 class DocumentParts:
-    """Ids, mask and images of each of some documents that stand back to back, by number."""
+    """Ids, mask and images of consecutive documents, by index."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class DocumentParts:
         mask: Mask | None,
         images: Images | None,
     ) -> None:
-        """Take arrays of all documents; images with the number of their document, in order."""
+        """Store the arrays of all documents; images are in order, with their document's index."""
         self._ids, self._mask, self._images = ids, mask, images
         self._bounds = offsets_of(lengths)
         self._first_image = (
@@ -70,28 +71,28 @@ class DocumentParts:
 
 @dataclass(frozen=True, slots=True)
 class CheckTables:
-    """What checking needs of a tokenizer."""
+    """The tables of a tokenizer that the check needs."""
 
     num_tokens: int
-    """Ids below it are those of text."""
+    """Ids below this number are those of text."""
     lengths: npt.NDArray[np.int32]
-    """Bytes that each id stands for; of special tokens, of their names."""
+    """Number of bytes of each id; for a special token, of its name."""
     spelling: dict[int, bytes]
-    """Bytes of every id; of special tokens their names."""
+    """Bytes of every id; for a special token, its name."""
     splitter: _core.Splitter
     cross_check: TiktokenCrossCheck
 
     def spelled(self, ids: Ids) -> bytes:
-        """Return the bytes that ids stand for.
+        """Return the bytes of ids.
 
         Raises:
-            KeyError: One of them is no token.
+            KeyError: An id is not a token.
         """
         spelling = self.spelling.__getitem__
         return b"".join(b"".join(map(spelling, block.tolist())) for block in _blocks(ids))
 
     def size(self, ids: Ids) -> int:
-        """Return the number of bytes that ids stand for."""
+        """Return the number of bytes of ids."""
         return sum(int(self.lengths[block].sum()) for block in _blocks(ids))
 
 
@@ -113,7 +114,7 @@ def check_tables(tokenizer: Tokenizer) -> CheckTables:
 
 
 class DocumentCheck:
-    """Compares documents of one kind with their ids; `count` says how many."""
+    """Compares documents of one kind with their ids, and counts them in `count`."""
 
     def __init__(
         self,
@@ -123,7 +124,7 @@ class DocumentCheck:
         tokenizer: Tokenizer,
         longest_conversation: int = LONGEST_CONVERSATION,
     ) -> None:
-        """Build the tables, or take those of the last tokenizer.
+        """Build the tables, or reuse those of the last tokenizer.
 
         Conversations of more than `longest_conversation` characters are not encoded again.
         """
@@ -144,14 +145,15 @@ class DocumentCheck:
         *,
         dialect: str | None = None,
     ) -> str | None:
-        """Return how ids, mask and images differ from those of a document; None: they do not.
+        """Return the difference between a document and its ids, mask and images, or None.
 
         Args:
             document: a text as UTF-8, or the JSON of a conversation or vision document.
-            ids: all of its ids, special tokens before and after it included.
-            mask: as long as the ids; None: of a text.
-            images: (n, 2), where the tokens of each image begin and end; None: it can have none.
-            dialect: the name of the document's; None: it is a text.
+            ids: all of its ids, including special tokens before and after it.
+            mask: the mask, as long as the ids; None for a text.
+            images: begin and end of the tokens of each image, of shape (n, 2); None if it cannot
+                have images.
+            dialect: the name of the document's dialect; None for a text.
         """
         self.count.documents += 1
         try:
@@ -163,7 +165,7 @@ class DocumentCheck:
                 self.count.bytes += len(document)
                 read_as = self.settings.dialect(self.kind, dialect)
                 problem = self._rendered_problem(bytes(document), read_as, ids, mask, images)
-        except NoCrossCheckError as reason:  # which is no problem
+        except NoCrossCheckError as reason:  # not a problem
             self.count.not_encoded_again[str(reason)] += 1
             return None
         self.count.encoded_again += problem is None
@@ -172,7 +174,7 @@ class DocumentCheck:
     def differing_texts(
         self, texts: Documents, ids: Ids, lengths: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
-        """Return the numbers of texts whose ids do not decode to them; tiktoken is not asked."""
+        """Return the indexes of texts that differ from their decoded ids; without tiktoken."""
         size = len(self._before) + len(self._after)
         if (lengths < size).any():
             return np.flatnonzero(lengths < size)
@@ -180,7 +182,7 @@ class DocumentCheck:
         wrong, is_text = self._surrounded(ids, ends - lengths, ends)
         inner = ids[is_text] if size else ids
         bounds = offsets_of(lengths - size)
-        # Decoded, the name of a special token and the token itself look the same.
+        # The name of a special token and the token itself are decoded to the same bytes.
         special = np.flatnonzero(inner >= self._tables.num_tokens)
         if len(special):
             wrong[np.searchsorted(bounds, special, side="right") - 1] = True
@@ -191,7 +193,7 @@ class DocumentCheck:
     def _surrounded(
         self, ids: Ids, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Return which documents have other tokens around the text, and which ids are text."""
+        """Return which documents have wrong ids around the text, and which ids are text."""
         wrong = np.zeros(len(starts), dtype=bool)
         is_text = np.ones(len(ids), dtype=bool)
         for first, numbers in ((starts, self._before), (ends - len(self._after), self._after)):
@@ -217,7 +219,7 @@ class DocumentCheck:
         return self._window_problem(document, text_ids)
 
     def _window_problem(self, document: npt.NDArray[np.uint8], text_ids: Ids) -> str | None:
-        """Compare all of a document, or as many whole spans of a long one as fit the window."""
+        """Compare all of a document, or the whole spans of a long one that fit the window."""
         edges = np.array([0, len(document)], dtype=np.int64)
         if len(document) > WINDOW_BYTES:
             start = _window_start(document)
@@ -244,7 +246,7 @@ class DocumentCheck:
         return f"tiktoken gives other ids for its bytes {start} to {stop}"
 
     def _middle_problem(self, document: npt.NDArray[np.uint8], text_ids: Ids) -> str:
-        """Decode some tokens in the middle of a document that has no span short enough."""
+        """Decode tokens in the middle of a document that has no short span."""
         first = len(text_ids) // 2
         start = self._tables.size(text_ids[:first])
         spelled = self._tables.spelled(text_ids[first : first + _MIDDLE])
@@ -276,12 +278,12 @@ class DocumentCheck:
         return self._composed_problem(segments, ids, mask, spans)
 
     def _decoded_problem(self, segments: Sequence[Segment], ids: Ids, mask: Mask) -> str | None:
-        """Compare the bytes that ids stand for, and what is trained on of them, with segments."""
+        """Compare the bytes of ids, and those that are trained on, with the segments."""
         try:
             decoded = self._tables.spelled(ids)
         except KeyError:
             return OTHER_TEXT
-        # One byte more than there is shows that a text continues, unless it was cut there.
+        # One more byte than decoded shows that a text continues, unless it was cut there.
         limit = len(decoded) + (len(ids) != self._cut_at)
         parts, sizes, size = [], [], 0
         for segment in segments:
@@ -301,7 +303,7 @@ class DocumentCheck:
         return None if np.array_equal(flags, expected) else OTHER_MASK
 
     def _policy_problem(self, ids: Ids, mask: Mask) -> str | None:
-        """Return why the document should be in no shard, or shorter."""
+        """Return the reason why the document should be in no shard, or be shorter, or None."""
         limit, rules = self.settings.max_tokens, self.settings
         if limit is not None and len(ids) > limit and rules.too_long != "keep":
             return f"it has {len(ids):,} tokens, limits.max_tokens = {limit:,}"
@@ -312,7 +314,7 @@ class DocumentCheck:
     def _composed_problem(
         self, segments: Sequence[Segment], ids: Ids, mask: Mask, images: list[tuple[int, int]]
     ) -> str | None:
-        """Compare ids, mask and images with those that tiktoken's ids of the segments make."""
+        """Compare ids, mask and images with those computed from tiktoken's ids of the segments."""
         texts = [to_utf8(part.text).decode() for part in segments if not part.is_special]
         if sum(map(len, texts)) > self._longest:
             raise NoCrossCheckError(LONG_CONVERSATION)
@@ -331,7 +333,7 @@ class DocumentCheck:
 
 
 def unequal(documents: Documents, other: Documents) -> npt.NDArray[np.bool_]:
-    """Return whether each document differs from that of the other batch."""
+    """Return for each document whether it differs from that of the other batch."""
     lengths, expected = np.diff(documents.offsets), np.diff(other.offsets)
     if not np.array_equal(lengths, expected):
         return np.array(
@@ -347,19 +349,19 @@ def unequal(documents: Documents, other: Documents) -> npt.NDArray[np.bool_]:
 
 
 def _blocks(ids: Ids) -> Iterator[Ids]:
-    """Yield ids in parts, so that what is worked out for each takes little memory."""
+    """Yield ids in parts, so that values computed for each id need little memory."""
     for start in range(0, len(ids), _BLOCK):
         yield ids[start : start + _BLOCK]
 
 
 def _window_start(document: npt.NDArray[np.uint8]) -> int:
-    """Return where the window in a long document starts: pseudorandom, but always the same."""
+    """Return the position of the window in a long document: pseudorandom, but reproducible."""
     seed = len(document).to_bytes(8, "little") + document[:_SEED_BYTES:97].tobytes()
     return _core.hash64(seed) % (len(document) - WINDOW_BYTES + 1)
 
 
 def _token_at(lengths: npt.NDArray[np.int32], ids: Ids, position: int) -> int | None:
-    """Return which token begins at a byte, as many as there are at the end; None: none does.
+    """Return the index of the token that begins at a byte, len(ids) at the end, or None.
 
     >>> _token_at(np.array([1, 3]), np.array([0, 1, 0], np.uint16), 4)
     2

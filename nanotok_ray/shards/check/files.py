@@ -1,4 +1,4 @@
-"""The check of the files of a slice's shards, each read once, and of their sums with the record."""
+"""The check of the files of a slice's shards, which are read once, and of sums in the record."""
 
 import hashlib
 from collections import Counter
@@ -23,21 +23,23 @@ from nanotok_ray.sources import entry_of
 from nanotok_ray.storage import Folder, open_input
 
 BLOCK_BYTES = 1 << 20
-"""Read at a time: stays in a core's cache between hashing and the rest; a multiple of an id."""
+"""Bytes read at a time: they stay in a core's cache between hashing and the other checks; a
+multiple of the size of an id.
+"""
 
 MAX_LINE_BYTES = 16 << 20
-"""Of a quarantine file; a line has a few hundred."""
+"""Limit of a line of a quarantine file, which usually has a few hundred bytes."""
 
 
 class Use(Protocol):
-    """What is done with the bytes of a file besides hashing."""
+    """A consumer of the bytes of a file besides hashing."""
 
     def add(self, block: memoryview) -> None:
-        """Take the next bytes; they change once this returns."""
+        """Process the next bytes; the buffer is reused after the call."""
 
 
 class AllBytes:
-    """All bytes of a file."""
+    """Stores all bytes of a file."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -48,18 +50,18 @@ class AllBytes:
 
 
 class Lines:
-    """The number of entries of a quarantine file by the kind of their reason."""
+    """Counts the entries of a quarantine file by the kind of their reason."""
 
     def __init__(self) -> None:
         self.kinds: Counter[str] = Counter()
         self.num_bytes = 0
-        """Bytes of the documents they stand for."""
+        """Bytes of the quarantined documents."""
         self.rest = b""
         self.problem: str | None = None
-        """Of the first line that is no entry."""
+        """The problem of the first line that is not an entry."""
 
     def add(self, block: memoryview) -> None:
-        """Count the lines that end here."""
+        """Count the lines that end in this block."""
         if self.problem is not None:
             return
         *lines, self.rest = (self.rest + bytes(block)).split(b"\n")
@@ -82,8 +84,8 @@ def read_once(folder: Folder, name: str, *, limit: int, use: Use) -> tuple[int, 
     """Return size and sha256 (hex) of a file; reading stops soon after `limit` bytes.
 
     Raises:
-        FileNotFoundError: there is none.
-        CorruptOutputError: the name or a link leads out of the folder.
+        FileNotFoundError: The file does not exist.
+        CorruptOutputError: The name or a link leads out of the folder.
     """
     if folder.local_path(name) is not None:
         path_inside(Path(folder.url), name)
@@ -99,7 +101,7 @@ def read_once(folder: Folder, name: str, *, limit: int, use: Use) -> tuple[int, 
 
 
 def _check_bytes(folder: Folder, file: Mapping[str, Any], use: Use) -> Iterator[str]:
-    """Read a file and compare size and sha256; `use` sees its bytes too."""
+    """Read a file and compare size and sha256; its bytes are also passed to `use`."""
     name = file["name"]
     try:
         size, sha256 = read_once(folder, name, limit=file["size"], use=use)
@@ -116,7 +118,7 @@ def _check_bytes(folder: Folder, file: Mapping[str, Any], use: Use) -> Iterator[
 
 
 def is_whole(folder: Folder, file: Mapping[str, Any], use: Use) -> Generator[str, None, bool]:
-    """Return whether a file has the bytes that its record says; `use` sees them."""
+    """Return whether a file has the bytes of its record; they are also passed to `use`."""
     problems = list(_check_bytes(folder, file, use))
     yield from problems
     return not problems
@@ -125,7 +127,7 @@ def is_whole(folder: Folder, file: Mapping[str, Any], use: Use) -> Generator[str
 def checked_bytes(
     folder: Folder, file: Mapping[str, Any]
 ) -> Generator[str, None, npt.NDArray[np.uint8] | None]:
-    """Yield the bytes of a file, None after problems."""
+    """Return the bytes of a file, or None after yielding problems."""
     seen = AllBytes()
     if not (yield from is_whole(folder, file, seen)):
         return None
@@ -133,7 +135,7 @@ def checked_bytes(
 
 
 class IdScan:
-    """Ids: the largest, how often each special token is there, where runs of image tokens are."""
+    """Statistics of ids: the maximum, counts of special tokens, positions of image tokens."""
 
     def __init__(
         self,
@@ -143,7 +145,7 @@ class IdScan:
         image_id: int | None = None,
         max_images: int = 0,
     ) -> None:
-        """Take the special tokens' ids in rising order; where images are is noted of so many."""
+        """Store the sorted ids of special tokens, and the limit of images with positions."""
         self._type = np.dtype(f"<u{item_bytes}")
         self._special = np.array(special_ids, dtype=np.int64)
         self._image_id, self._max_edges = image_id, 2 * max_images + 2
@@ -152,11 +154,11 @@ class IdScan:
         self._num_edges = self._seen = 0
         self._in_image = False
         self.largest = -1
-        """-1 of an empty file."""
+        """-1 for an empty file."""
         self.special_counts = np.zeros(len(special_ids), dtype=np.int64)
 
     def add(self, block: memoryview) -> None:
-        """Scan ids; bytes at the end that are no whole id are left to the check of the size."""
+        """Scan ids; an incomplete id at the end is detected by the check of the size."""
         data = self._rest + block if self._rest else block
         whole = len(data) - len(data) % self._type.itemsize
         self._rest = bytes(data[whole:])
@@ -188,25 +190,25 @@ class IdScan:
 
     @property
     def saw_images(self) -> bool:
-        """Whether it searched for image tokens."""
+        """Whether image tokens were searched."""
         return self._image_id is not None
 
     @property
     def image_edges(self) -> npt.NDArray[np.int64]:
-        """Where runs of image tokens begin and end, in turn, in all of the file.
+        """Begin and end of runs of image tokens, alternating, in the whole file.
 
-        More than belong to so many images are cut off.
+        Positions beyond those of `max_images` images are dropped.
         """
         last = [self._seen] if self._in_image else []
         return np.concatenate([np.zeros(0, np.int64), *self._edges, last]).astype(np.int64)
 
 
 class MaskScan:
-    """Bytes of a mask: the largest, and how many tokens are trained on."""
+    """Statistics of a mask: the maximum, and the number of tokens that are trained on."""
 
     def __init__(self) -> None:
         self.largest = -1
-        """-1 of an empty file."""
+        """-1 for an empty file."""
         self.ones = 0
 
     def add(self, block: memoryview) -> None:
@@ -224,13 +226,13 @@ def image_problems(
     *,
     name: str,
 ) -> Iterator[str]:
-    """Yield where image tokens and images do not agree, if anywhere.
+    """Yield the contradictions between image tokens and images.
 
     Args:
-        images: of a shard.
-        positions: where each of its documents begins and the last ends.
-        edges: where runs of image tokens begin and end in it, in turn.
-        name: of the shard.
+        images: the images of a shard.
+        positions: the begin of each of its documents, and the end of the last.
+        edges: begin and end of runs of image tokens in it, alternating.
+        name: the name of the shard.
     """
     expected = _edges(images, positions)
     if np.array_equal(expected, edges):
@@ -247,7 +249,7 @@ def image_problems(
 
 
 def _edges(images: DocumentImages, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return where runs of images that touch each other begin and end in the shard, in turn."""
+    """Return begin and end of runs of adjacent images in the shard, alternating."""
     placed = images.part(0, len(images))
     first = positions[placed[:, 0]]
     edges = np.column_stack([first + placed[:, 1], first + placed[:, 2]]).ravel()
@@ -266,18 +268,19 @@ def check_files(
     special_tokens: Mapping[str, int] | None = None,
     image_token: str | None = None,
 ) -> Iterator[str]:
-    """Compare the files of a record that is sound by itself with what it says of them.
+    """Compare the files of a consistent record with the values of the record.
 
     Args:
         folder: the output folder.
-        values: of the record.
-        item_bytes: of a token id.
-        num_ids: no id may be as high.
-        special_tokens: the tokenizer's, with their ids, which are counted; None: they are not.
-        image_token: the one of them that stands for a part of an image, and nowhere else.
+        values: the values of the record.
+        item_bytes: the bytes of a token id.
+        num_ids: the number of ids, which every id must be below.
+        special_tokens: the special tokens of the tokenizer with their ids, which are counted;
+            None: they are not counted.
+        image_token: the one of them that is used only for images.
 
     Raises:
-        TransientIOError: a remote store failed in a way that may pass.
+        TransientIOError: A remote store failed in a way that a retry can solve.
     """
     files = {file["name"]: file for file in values["files"]}
     check = _Check(
@@ -300,7 +303,7 @@ def check_files(
 
 @dataclass(kw_only=True, slots=True)
 class _Check:
-    """The files of one record, shard by shard, and sums over all of its shards."""
+    """The files of one record, shard by shard, with sums over all of its shards."""
 
     folder: Folder
     files: Mapping[str, Mapping[str, Any]]
@@ -310,7 +313,7 @@ class _Check:
     image_token: str | None
     seen: Seen
     is_sound: bool = True
-    """Whether all files were read and had no problem, so that sums can be compared."""
+    """Whether all files were read without problems, so that sums can be compared."""
 
     def shard(self, shard: Mapping[str, Any]) -> Iterator[str]:
         """Yield the problems of the files of a shard."""
@@ -332,7 +335,7 @@ class _Check:
     def _index(
         self, shard: Mapping[str, Any]
     ) -> Generator[str, None, npt.NDArray[np.int64] | None]:
-        """Yield where the documents of a shard begin and the last ends, None after problems."""
+        """Return the positions of the documents of a shard, or None after yielding problems."""
         name = f"{shard['name']}.idx"
         data = yield from checked_bytes(self.folder, self.files[name])
         if data is None:
@@ -357,7 +360,7 @@ class _Check:
     def _images(
         self, shard: Mapping[str, Any], positions: npt.NDArray[np.int64] | None
     ) -> Generator[str, None, DocumentImages | None]:
-        """Yield the images of a shard, None after problems or if it has no file of them."""
+        """Return the images of a shard, or None without such a file or after yielding problems."""
         file = self.files.get(f"{shard['name']}.images")
         if file is None:
             return None
@@ -378,7 +381,7 @@ class _Check:
     def _ids(
         self, shard: Mapping[str, Any], images: DocumentImages | None
     ) -> Generator[str, None, IdScan | None]:
-        """Yield what was seen of the ids of a shard, None after problems."""
+        """Return the statistics of the ids of a shard, or None after yielding problems."""
         file = self.files[f"{shard['name']}.bin"]
         by_id = sorted((number, name) for name, number in self.special_tokens.items())
         scan = IdScan(

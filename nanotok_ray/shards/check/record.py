@@ -1,7 +1,7 @@
-"""What a record says, compared with itself, its slice, its files and its source read again.
+"""Compares a record with itself, its slice, its files, and its source when read again.
 
-The types of the record's values were checked before. Every function yields the problems that it
-found.
+The types of the values of the record were checked before. Every function yields the problems that
+it found.
 """
 
 import hashlib
@@ -16,12 +16,12 @@ from nanotok_ray.storage import Folder
 
 
 def record_problems(values: Mapping[str, Any], *, item_bytes: int, slice_: Slice) -> Iterator[str]:
-    """Yield what a record contradicts itself or its slice in.
+    """Yield the contradictions of a record with itself and with its slice.
 
     Args:
-        values: of a record that `read_record` returned, or one about to be written.
-        item_bytes: of a token id.
-        slice_: the slice that it must stand for.
+        values: the values of a record from `read_record`, or of one about to be written.
+        item_bytes: the bytes of a token id.
+        slice_: the slice of the record.
     """
     prefix = f"record {values['key'][:16]}"
     yield from _sums(values, prefix)
@@ -39,13 +39,13 @@ def record_problems(values: Mapping[str, Any], *, item_bytes: int, slice_: Slice
 
 
 def listed_problems(values: Mapping[str, Any], sizes: Mapping[str, int]) -> Iterator[str]:
-    """Compare the files of a record with the names and sizes of a listing."""
+    """Compare the files of a record with names and sizes of a listing."""
     for file in values["files"]:
         yield from size_problem(file, sizes.get(file["name"]))
 
 
 def size_problem(file: Mapping[str, Any], size: int | None) -> Iterator[str]:
-    """Compare the size of a file, None if there is none, with its record."""
+    """Compare the size of a file, None if it does not exist, with its record."""
     if size is None:
         yield f"{file['name']} is missing"
     elif size != file["size"]:
@@ -54,18 +54,18 @@ def size_problem(file: Mapping[str, Any], size: int | None) -> Iterator[str]:
 
 @dataclass(slots=True)
 class Seen:
-    """What was counted in the files of all shards of a record."""
+    """Counts from the files of all shards of a record."""
 
     special_tokens: dict[str, int] | None = field(default_factory=dict)
-    """How often each special token is there; None: they were not counted."""
+    """The number of each special token; None: they were not counted."""
     trained: int | None = None
-    """Tokens under mask 1; None: no shard has a mask."""
+    """Tokens with mask 1; None: no shard has a mask."""
     images: int = 0
     image_tokens: int = 0
 
 
 def seen_problems(values: Mapping[str, Any], seen: Seen) -> Iterator[str]:
-    """Compare what was counted in all files of a record with its sums."""
+    """Compare the counts from all files of a record with its sums."""
     prefix = f"record {values['key'][:16]}"
     if seen.trained is not None and seen.trained != values["trainable_tokens"]:
         yield (
@@ -87,7 +87,7 @@ def seen_problems(values: Mapping[str, Any], seen: Seen) -> Iterator[str]:
 
 
 def account_problems(values: Mapping[str, Any], reading: SliceReading) -> Iterator[str]:
-    """Compare what was read and counted again with the record."""
+    """Compare the counts of reading the source again with the record."""
     for old, new in zip(values["read"], reading.read, strict=False):
         if (old["bytes"], old["sha256"]) != (new["bytes"], new["sha256"]):
             yield (
@@ -149,7 +149,7 @@ def _byte_sums(values: Mapping[str, Any], prefix: str) -> Iterator[str]:
 
 
 def _token_sums(values: Mapping[str, Any], kind: str, prefix: str) -> Iterator[str]:
-    """Compare what a record says of its tokens with their number and with the kind of its slice."""
+    """Compare the counts of tokens in a record with their number and with the kind of its slice."""
     tokens, roles = values["tokens"], values["roles"]
     in_roles = sum(roles.values())
     if kind not in MASKED and roles:
@@ -197,7 +197,7 @@ def _is_rising(rows: Iterable[int]) -> bool:
 
 
 def _name_problems(values: Mapping[str, Any], slice_: Slice, prefix: str) -> Iterator[str]:
-    """Compare the names of shards and files with those that follow from the slice."""
+    """Compare the names of shards and files with those derived from the slice."""
     folder, key = f"{slice_.source}/{slice_.split}", values["key"]
     start = f"{folder}/{slice_.stem}-{slice_.number:05d}"
     shards = [f"{start}-{number:03d}-{key[:16]}" for number in range(len(values["shards"]))]
@@ -251,7 +251,7 @@ def _size_problems(values: Mapping[str, Any], item_bytes: int) -> Iterator[str]:
 def _images_problems(
     values: Mapping[str, Any], sizes: Mapping[str, int], prefix: str
 ) -> Iterator[str]:
-    """Compare the sizes of NAME.images with the number of images, which a shard does not say."""
+    """Compare the sizes of NAME.images with the number of images, which shards do not contain."""
     images = 0
     for shard in values["shards"]:
         name = f"{shard['name']}.images"

@@ -1,4 +1,4 @@
-"""The sample of a slice: which documents are checked, and its check while the slice is written."""
+"""The sample of a slice: the selection of documents, and their check while the slice is written."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from nanotok_ray.tokenizer import Tokenizer
 
 LEAST_DOCUMENTS = 3
 LEAST_PER_MILLE = 3
-"""Of the bytes: whichever of the two is more."""
+"""Minimum share of bytes in the sample, in thousandths; both minimums apply."""
 
 SEED = 20
 MAX_SLICES = 16
@@ -27,20 +27,20 @@ T = TypeVar("T")
 
 
 class Sample:
-    """The sample of one slice, while its batches go by."""
+    """The sample of one slice, chosen batch by batch."""
 
     def __init__(self, seed: str) -> None:
-        """Start without documents."""
+        """Create an empty sample."""
         self._seed = seed
         self._picks = 0
         self._seen = 0
         self.documents = 0
-        """Documents in the sample."""
+        """Number of documents in the sample."""
         self.bytes = 0
-        """Bytes of them that are checked."""
+        """Bytes of these documents that are checked."""
 
     def choose(self, sizes: npt.NDArray[np.int64]) -> Iterator[int]:
-        """Yield the documents of the next batch that belong to the sample.
+        """Yield the indexes of the documents of the next batch that belong to the sample.
 
         >>> sample = Sample("seed")
         >>> len(list(sample.choose(np.array([5, 0, 7, 1])))), sample.documents
@@ -59,7 +59,7 @@ class Sample:
         return self.documents < LEAST_DOCUMENTS or self.bytes * 1000 < LEAST_PER_MILLE * self._seen
 
     def _pick(self, count: int, taken: set[int]) -> int:
-        """Return the next free number after a pseudo-random one."""
+        """Return the first free index at or after a pseudorandom one."""
         self._picks += 1
         number = _core.hash64(f"{self._seed} {self._picks}".encode()) % count
         while number in taken:
@@ -71,22 +71,23 @@ class SampleCheck:
     """The check of a sample of one slice while it is written, batch by batch."""
 
     def __init__(self, slice_: Slice, settings: ShardSettings, *, tokenizer: Tokenizer) -> None:
-        """Start without documents; the same slice has the same sample."""
+        """Create an empty check; the same slice always has the same sample."""
         self._slice = slice_
-        # Not of its key, which holds times of files: copies of them have the same sample.
+        # Independent of the key, which includes times of files: copies of files have the same
+        # sample.
         self._sample = Sample(f"{slice_.source}/{slice_.split}/{slice_.stem}-{slice_.number}")
         self._check = DocumentCheck(kind=slice_.kind, settings=settings, tokenizer=tokenizer)
 
     @property
     def count(self) -> CheckedCount:
-        """What was checked so far."""
+        """The counts of the documents checked so far."""
         return self._check.count
 
     def check(self, batch: Batch, rendered: Rendered) -> None:
         """Compare the sample's documents of a batch with their ids.
 
         Raises:
-            SampleCheckError: they are not theirs; names the row.
+            SampleCheckError: The ids are not those of a document; the message names its row.
         """
         chosen = sorted(self._sample.choose(rendered.sizes))
         if not chosen:
@@ -107,12 +108,12 @@ class SampleCheck:
 
 
 def choose_slices(filled: Sequence[T]) -> list[T]:
-    """Choose up to 16 of the slices that have documents, by a fixed seed."""
+    """Return up to 16 of the slices that have documents, selected with a fixed seed."""
     return random.Random(SEED).sample(filled, min(MAX_SLICES, len(filled)))
 
 
 def choose_documents(shards: Sequence[Mapping[str, Any]]) -> dict[str, npt.NDArray[np.int64]]:
-    """Choose up to 8 documents of a slice, by a fixed seed; return their numbers in each shard."""
+    """Return the indexes, by shard, of up to 8 documents of a slice, selected with a fixed seed."""
     numbered = [(shard["name"], number) for shard in shards for number in _spread(shard)]
     chosen = random.Random(SEED).sample(numbered, min(DOCUMENTS_PER_SLICE, len(numbered)))
     return {
@@ -122,7 +123,7 @@ def choose_documents(shards: Sequence[Mapping[str, Any]]) -> dict[str, npt.NDArr
 
 
 def _spread(shard: Mapping[str, Any]) -> list[int]:
-    """Return the first, the last and some documents in between."""
+    """Return the indexes of the first, the last and some documents between."""
     count = shard["documents"]
     inner = random.Random(SEED).sample(range(count), min(DOCUMENTS_PER_SLICE, count))
     return sorted({0, count - 1, *inner})

@@ -1,7 +1,7 @@
-"""The check of a slice in an output: a pure function of a small value and storage.
+"""The check of a slice of an output: a pure function of a small value and storage.
 
-The driver has checked the record by itself (`record.py`); this module reads its files, and compares
-its documents with their sources as far as the depth says.
+The driver has checked the record itself (`record.py`); this module reads its files, and compares
+its documents with their sources to the requested depth.
 """
 
 import hashlib
@@ -30,16 +30,16 @@ from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import expected_tokenizer
 
 Depth = Literal["sample", "full"]
-"""How many documents of a slice are compared with its source: some, or every one."""
+"""The documents of a slice that are compared with the source: a sample, or all."""
 
 MAX_PROBLEMS = 50
-"""The limit of problems reported of one slice."""
+"""Limit of the reported problems of one slice."""
 
 
 def depth_of(slice_: Slice, *, deep: bool, masks: bool, sampled: bool) -> Depth | None:
-    """Return how far a slice is checked, by the request, its kind, and the sample.
+    """Return the depth of the check of a slice, from the request, its kind, and the sample.
 
-    None: its files alone, as of what has no masks where masks are asked for.
+    None: only its files, for example of a slice without masks if masks are checked.
     """
     if deep or (masks and slice_.kind in MASKED):
         return "full"
@@ -56,16 +56,16 @@ class SliceWork:
     out: str
     """URL of the output folder."""
     record_sha256: str
-    """Of the record as the driver read it."""
+    """The sha256 of the record that the driver read."""
     record_bytes: int
     file_bytes: int
-    """Of the files that it names."""
+    """Bytes of the files of the record."""
     item_bytes: int
     num_ids: int
     special_tokens: Mapping[str, int]
-    """Of the tokenizer, with their ids."""
+    """The special tokens of the tokenizer with their ids."""
     depth: Depth | None
-    """None: the files alone are checked."""
+    """None: only the files are checked."""
 
     @property
     def record_name(self) -> str:
@@ -79,28 +79,28 @@ class SliceCheck:
 
     problems: tuple[str, ...] = ()
     sampled: int = 0
-    """Documents compared with their source."""
+    """Number of documents compared with their source."""
     source_bytes: int = 0
     """Bytes of the documents that were read again from the sources."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unchecked:
-    """Why a slice could not be checked."""
+    """The reason why a slice could not be checked."""
 
     why: str
 
 
 Result = tuple[int, SliceCheck | Unchecked]
-"""The place of the work in its list, and what became of it."""
+"""The index of the work in its list, and its result."""
 
 
 def check_slice(work: SliceWork) -> SliceCheck:
-    """Check the files of a slice, and documents against their source as the depth says.
+    """Check the files of a slice, and its documents to the requested depth.
 
     Raises:
-        CorruptOutputError: the record is not the one that the driver read.
-        TransientIOError: a remote store failed in a way that may pass.
+        CorruptOutputError: The record is not the one that the driver read.
+        TransientIOError: A remote store failed in a way that a retry can solve.
     """
     folder = Folder(work.out)
     values = _same_record(folder, work)
@@ -140,15 +140,15 @@ def check_slices(works: Sequence[SliceWork]) -> Iterator[Result]:
 
 
 def in_order(results: Iterable[Result], number: int) -> list[SliceCheck | Unchecked]:
-    """Return what became of each of a number of works, in their order."""
+    """Return the results of a number of works in the order of the works."""
     ended = dict(results)
     return [ended.get(index, Unchecked("it never ended")) for index in range(number)]
 
 
 def _by_content(slice_: Slice) -> Slice:
-    """Return a slice whose files may have other times and etags, as a copy has: bytes are compared.
+    """Return a slice whose files can have other times and etags, such as copies.
 
-    A file of another size is refused when it is opened.
+    The bytes are compared instead. A file of another size is refused when it is opened.
     """
     pieces = tuple(replace(piece, etag=None, mtime_ns=None) for piece in slice_.pieces)
     return replace(slice_, pieces=pieces)
@@ -178,7 +178,7 @@ def _same_record(folder: Folder, work: SliceWork) -> dict[str, Any]:
 
 
 MAX_NAMED = 5
-"""Documents named of a slice; a changed source makes all of them differ."""
+"""Limit of the named documents of a slice; after a change of the source all of them differ."""
 
 
 @dataclass(slots=True)
@@ -189,7 +189,7 @@ class Compared:
     source_bytes: int = 0
     problems: list[str] = field(default_factory=list)
     more: int = 0
-    """Problems beyond the first few."""
+    """Number of problems beyond the first few."""
 
     def add(self, problem: str) -> None:
         """Add a problem; beyond the limit, only count it."""
@@ -212,18 +212,18 @@ def compare_documents(
     check: DocumentCheck,
     depth: Depth,
 ) -> Compared:
-    """Compare documents of a slice, whose files were checked, with its source, which is read again.
+    """Compare the documents of a slice, whose files were checked, with its source, read again.
 
-    What was read and counted must be as the record says, and each document of the sample is
-    checked. At full depth all texts are decoded besides, all conversations and vision documents are
-    checked, document ids are compared, and what is in no shard must be quarantined again, by the
-    same renderer, as the quarantine file says.
+    The counts of reading must equal those of the record, and each document of the sample is
+    checked. At full depth, all texts are also decoded, all conversations and vision documents are
+    checked, document ids are compared, and the same renderer must quarantine the documents that
+    are in no shard as in the quarantine file.
 
     Raises:
-        TransientIOError: a remote store failed in a way that may pass.
+        TransientIOError: A remote store failed in a way that a retry can solve.
     """
     found = Compared()
-    if SKIPPED in values["quarantined"]:  # it was left out unread
+    if SKIPPED in values["quarantined"]:  # the slice was skipped unread
         return found
     settings, tokenizer = check.settings, check.tokenizer
     reading = SliceReading(slice_, max_document_bytes=settings.max_document_bytes)
@@ -284,13 +284,13 @@ def _naming(error: Exception, slice_: Slice) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Comparison:
-    """One slice being compared, batch by batch."""
+    """The comparison of one slice, batch by batch."""
 
     check: DocumentCheck
     renderer: Renderer
-    """Of the documents that are in no shard."""
+    """The renderer of the documents that are in no shard."""
     chosen: Mapping[str, npt.NDArray[np.int64]]
-    """Numbers of the sample's documents, by shard."""
+    """Indexes of the documents of the sample, by shard."""
     is_full: bool
     found: Compared
 
@@ -318,7 +318,7 @@ class _Comparison:
     def _problems(
         self, run: Run, documents: Documents, at: npt.NDArray[np.int64], dialect: str | None
     ) -> Iterator[tuple[int, str]]:
-        """Yield the number in the run of each document that is not the one of its row, and why."""
+        """Yield the index of each document of the run that differs from its row, and the reason."""
         numbers = self._chosen_of(run)
         wrong = numbers[:0]
         if self.is_full and dialect is None:
@@ -332,15 +332,15 @@ class _Comparison:
             document = documents[int(at[number])]
             problem = self.check.problem(document, *parts[number], dialect=dialect)
             if problem is not None or number in wrong:
-                yield number, problem or OTHER_TEXT  # of a long text outside the window
+                yield number, problem or OTHER_TEXT  # for a long text, outside the window
 
     def _chosen_of(self, run: Run) -> npt.NDArray[np.int64]:
-        """Return the numbers in a run of the documents that belong to the sample."""
+        """Return the indexes of the documents of a run that belong to the sample."""
         numbers = self.chosen.get(run.name, np.zeros(0, np.int64)) - run.first
         return numbers[(numbers >= 0) & (numbers < len(run.rows))]
 
     def _compare_ids(self, run: Run, ids: Documents, source: Piece) -> None:
-        """Compare the ids that documents have in their source with those beside the shard."""
+        """Compare the ids of documents in their source with those beside the shard."""
         assert run.document_ids is not None, "both are as the slice's id_column says"
         for number in np.flatnonzero(unequal(run.document_ids, ids)).tolist():
             self.found.add(
@@ -349,7 +349,7 @@ class _Comparison:
             )
 
     def _check_not_written(self, piece: int, batch: Batch, source: Piece) -> None:
-        """Render documents that are in no shard, which must quarantine them."""
+        """Render documents that are in no shard; the renderer must quarantine them."""
         rendered = self.renderer.render(piece, batch)
         if rendered is not None:
             self.found.add(
@@ -359,7 +359,7 @@ class _Comparison:
 
 
 def _positions_in(batch: Batch, run: Run) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return each document's position in a batch, and the documents that are missing."""
+    """Return the position of each document in a batch, and the documents that are missing."""
     at = np.searchsorted(batch.numbers, run.rows).astype(np.int64)
     is_there = at < len(batch.numbers)
     is_there[is_there] = batch.numbers[at[is_there]] == run.rows[is_there]

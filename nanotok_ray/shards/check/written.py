@@ -1,4 +1,4 @@
-"""The documents of shards beside the documents of their sources."""
+"""The documents of shards in the order of their sources."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -20,31 +20,31 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 SourceRange = tuple[str, int | None, tuple[int, int] | None]
-"""File; row group of a parquet file, or the range in bytes of another."""
+"""File; row group of a parquet file, or range in bytes of another file."""
 
 
 def source_range(piece: Piece, group: int | None) -> SourceRange:
-    """Return the source range of a piece, or of a row group in it."""
+    """Return the source range of a piece, or of a row group of it."""
     return piece.path, group, (piece.start, piece.stop) if group is None else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """Documents that follow each other in a shard and come from one source range."""
+    """Consecutive documents of a shard from one source range."""
 
     name: str
-    """Of the shard."""
+    """Name of the shard."""
     first: int
-    """Number of the first in the shard."""
+    """Index of the first document in the shard."""
     rows: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
     ids: Ids
-    """Of all of them, back to back."""
+    """The ids of all documents, back to back."""
     mask: npt.NDArray[np.uint8] | None
     images: Images | None
-    """Documents are numbered from the first of the run."""
+    """Documents are numbered from the start of the run."""
     document_ids: Documents | None
-    """What the source's `id_column` says of each, if the shards have that."""
+    """The value of the source's `id_column` of each document, if the shards have ids."""
 
     def describe(self, document: int) -> str:
         """Return the name of a document of the run, for messages."""
@@ -62,13 +62,13 @@ class _Shard:
     images: DocumentImages | None
     document_ids: DocumentIds | None
     entries: list[tuple[SourceRange, npt.NDArray[np.int64]]]
-    """What is left of the source map, the next last."""
+    """The remaining entries of the source map in reverse order."""
     next: int = 0
-    """Number of the next document."""
+    """Index of the next document."""
 
 
 class WrittenDocuments:
-    """The documents of shards, in order; a context manager, which closes the files."""
+    """The documents of shards in order; a context manager that closes the files."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class WrittenDocuments:
 
     @property
     def left(self) -> int:
-        """The number of documents that were not taken."""
+        """Number of documents that were not returned."""
         shard = self._current()
         waiting = sum(int(shard_values["documents"]) for shard_values in self._left)
         return waiting if shard is None else waiting + len(shard.positions) - 1 - shard.next
