@@ -1,4 +1,4 @@
-"""Batches of conversations and vision documents: to ids with their labels, or to their texts.
+"""Renders batches of conversations and vision documents to ids with labels, or to texts.
 
 The core renders well-formed documents. Other documents fall back to the reference implementation,
 which renders them, or raises an error that names the problem.
@@ -39,7 +39,7 @@ class RenderedBatch:
     sizes: npt.NDArray[np.int64]
     """(n, 2): bytes of the texts of a document, and names of special tokens in these texts."""
     problems: Mapping[int, str]
-    """Document to reason, in order."""
+    """Document index to reason, in order."""
 
     @property
     def mask(self) -> npt.NDArray[np.uint8]:
@@ -95,10 +95,10 @@ class BatchRenderer:
         *,
         wide: bool,
     ) -> None:
-        """Take an encoder whose ids, and those of the special tokens, fit 16 bits, or are wide.
+        """Store an encoder; `wide` if ids or special tokens exceed 16 bits.
 
         Raises:
-            TokenizerError: the dialect does not exist.
+            TokenizerError: The dialect is unknown.
         """
         self._encoder, self._dialect, self._wide = encoder, dialect, wide
         self._special = dict(special_tokens)
@@ -155,7 +155,7 @@ class BatchRenderer:
     def _rendered(
         self, segments: Sequence[Segment], parts: Sequence[npt.NDArray[np.uint32]]
     ) -> RenderedBatch:
-        """Return a document of the ids of its segments, as arrays: lists take ten times as much."""
+        """Return a document from the ids of its segments, as arrays, which are small."""
         texts = Documents.from_strings(
             [segment.text for segment in segments if not segment.is_special]
         )
@@ -197,7 +197,7 @@ def core_dialect(dialect: Dialect) -> _core.Dialect:
     """Return the core's reader of a dialect.
 
     Raises:
-        TokenizerError: the dialect does not exist.
+        TokenizerError: The dialect is unknown.
     """
     return _core.Dialect(
         "chat" if dialect.kind == "chat" else "vision",
@@ -215,9 +215,10 @@ class BatchTexts:
 
     texts: Documents
     bounds: npt.NDArray[np.int64]
-    """[n + 1]: the number of each document's first text, and the end; none of a bad document."""
+    """The index of each document's first text, and the end ([n + 1]); a bad document has no texts.
+    """
     problems: Mapping[int, str]
-    """Document to reason, in order."""
+    """Document index to reason, in order."""
 
 
 def texts_of(dialect: Dialect, documents: Documents) -> BatchTexts:

@@ -1,4 +1,4 @@
-"""Conversations to token ids and loss masks, as nanochat renders them.
+"""Renders conversations to token ids and loss masks, as nanochat does.
 
 A conversation is {"messages": [{"role", "content"}, ...]}: at most one system message, then user
 and assistant in turn. `layout` turns it into segments (a special token, or a text that is encoded
@@ -27,7 +27,7 @@ def layout(conversation: Conversation) -> Iterator[Segment]:
     """Yield the segments of a conversation in order.
 
     Raises:
-        AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how.
+        AssertionError, IndexError, KeyError, TypeError, ValueError: The conversation is malformed.
     """
     messages = _merge_system(conversation["messages"])
     yield _special("<|bos|>", role="bos")
@@ -56,7 +56,7 @@ def render(
     `encode` is called once for each text of `layout`, in that order.
 
     Raises:
-        AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how.
+        AssertionError, IndexError, KeyError, TypeError, ValueError: The conversation is malformed.
     """
     composed = compose(encode, special_id, layout(conversation))
     return composed.ids[:max_tokens], composed.mask[:max_tokens]

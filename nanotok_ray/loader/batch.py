@@ -12,12 +12,12 @@ from nanotok_ray.loader.shards import Shards
 
 Numbers = npt.NDArray[np.int64]
 Cells = npt.NDArray[np.int32] | npt.NDArray[np.int64]
-"""Inputs or targets, (rows, length)."""
+"""Inputs or targets, of shape (rows, length)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Segments:
-    """Stretches of documents, row by row.
+    """Segments of documents, row by row.
 
     >>> two = np.array([0, 2], dtype=np.int64)
     >>> one = Segments(documents=two, starts=two, lengths=two, rows=two)
@@ -98,7 +98,7 @@ class Batch:
     targets: Cells
     """Same shape and type as `inputs`: the token after each input, -1 where none is trained on."""
     segments: Segments
-    """The stretches of documents in each row."""
+    """The segments of documents in each row."""
     state: dict[str, Any]
     """The state after this batch, for `load_state_dict`. JSON-able."""
     epoch: int | None = None
@@ -143,7 +143,9 @@ class StreamUse:
     documents: int
     tokens: int
     epochs: float
-    """Uses of its documents: 0.5 means half of them once, 3.0 means all of them three times."""
+    """Number of uses of its documents: 0.5 means half of them once, 3.0 means all of them three
+    times.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,9 +165,9 @@ class PackingReport:
     """Tokens that are in no row although other tokens of their document are."""
     documents: int = 0
     cut_documents: int = 0
-    """Documents that lie in more than one row or stretch, or of which tokens were cropped."""
+    """Documents in several rows or segments, or with cropped tokens."""
     dropped_documents: int = 0
-    """Documents that have tokens, none of which is in a row."""
+    """Documents with tokens of which none is in a row."""
     groups: int = 0
     """Packing groups, or row groups for nanochat's packing."""
 

@@ -1,6 +1,6 @@
 """Batches for fine-tuning, packed by the rule of nanochat's `chat_sft`; every row has targets.
 
-Input is conversations as ids and masks, rendered by a tokenizer or stored in shards.
+The input is conversations as ids and masks, rendered by a tokenizer or stored in shards.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,11 +38,11 @@ class StoredConversations(Sequence[Conversation]):
         self._shards = shards
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of conversations."""
         return len(self._shards)
 
     def __getitem__(self, index: Any) -> Any:  # noqa: ANN401 - as Sequence has it
-        """Return ids and mask of one."""
+        """Return ids and mask of a conversation, or a list for a slice."""
         mask = self._shards.mask(index)
         assert mask is not None, "chats have masks"
         return self._shards[index].tolist(), mask.tolist()
@@ -67,10 +67,10 @@ class ConversationSettings:
     world_size: int = 1
 
     def __post_init__(self) -> None:
-        """Check all of them.
+        """Check all values.
 
         Raises:
-            PackingError: One is out of range.
+            PackingError: A value is out of its range.
         """
         for name in ("batch_size", "buffer_size", "max_tokens", "world_size"):
             whole(name, getattr(self, name), minimum=1)
@@ -90,18 +90,18 @@ class ConversationSettings:
 
 
 class ConversationLoader:
-    """Batches of whole conversations, without end.
+    """An endless sequence of batches of whole conversations.
 
     The rule is nanochat's: each place in a row gets the largest buffered conversation that fits,
     the first one of equal size. If none fits, the row ends in padding without targets. Two rules
-    differ, so that no row lacks targets, because the mean loss of such a row is NaN:
+    differ, so that every row has targets, since the mean loss of other rows is NaN:
 
-    - A conversation that fits into no row is cropped, or left out (`too_long`). In nanochat it
-      stays in the buffer for ever, until only such are there and all rows are padding.
-    - A conversation that has nothing to be learned, from the start or once it is cropped, is left
-      out.
+    - A conversation that does not fit into a row is cropped or skipped (`too_long`). In nanochat
+      it stays in the buffer forever, until the buffer contains only such conversations and all
+      rows are padding.
+    - A conversation without tokens to learn, originally or after cropping, is skipped.
 
-    Both count as consumed. Where neither occurs, rows are those of nanochat.
+    Both count as consumed. Without such conversations, the rows equal those of nanochat.
     """
 
     def __init__(
@@ -123,16 +123,16 @@ class ConversationLoader:
         self.consumed = settings.rank
         """Conversations of all ranks that are in rows or were skipped, as nanochat counts them."""
         self.epoch = 1
-        """The pass over all conversations that the buffer is filled from."""
+        """The number of the pass from which the buffer is filled."""
         self.batches = 0
-        """Batches so far."""
+        """Number of batches so far."""
         self.cropped = 0
-        """Conversations so far that were cropped."""
+        """Number of cropped conversations so far."""
         self.left_out = 0
-        """Conversations so far that were skipped."""
+        """Number of skipped conversations so far."""
 
     def __iter__(self) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-        """Yield batches without end."""
+        """Yield batches endlessly."""
         while True:
             yield self.next_batch()
 
@@ -177,7 +177,7 @@ class ConversationLoader:
                 self._buffer.append(found)
 
     def _read(self) -> Conversation | None:
-        """Return the next conversation as it is packed, or None if it is skipped."""
+        """Return the next conversation for packing, or None if it is skipped."""
         ids, mask = self._conversations[self._cursor]
         self._cursor += self._settings.world_size
         if self._cursor >= len(self._conversations):

@@ -39,7 +39,7 @@ class StateFrame:
     fingerprint: str
     """The fingerprint of the shards."""
     settings: Mapping[str, Any]
-    """The settings that determine the rows."""
+    """The settings on which the rows depend."""
     streams: Sequence[str]
     """The names of the streams."""
 
@@ -58,10 +58,10 @@ class StateFrame:
         }
 
     def unpack(self, state: Mapping[str, Any]) -> tuple[Taken, int, PackingReport]:
-        """Return the documents taken per stream, the rows taken of the next group, and totals.
+        """Return the documents used per stream, the rows used of the next group, and totals.
 
         Raises:
-            PackingError: the state is damaged, or belongs to other shards or settings.
+            PackingError: The state is damaged, or belongs to other shards or settings.
         """
         self._check_same(state)
         streams = _counts(state, "streams", self.streams)
@@ -213,7 +213,7 @@ class Loader:
         self._position = self._stream.start()
 
     def __iter__(self) -> Iterator[Batch]:
-        """Yield the batches from the current position on."""
+        """Yield the batches from the current position."""
         while (batch := self.next_batch()) is not None:
             yield batch
 
@@ -259,7 +259,7 @@ class Loader:
         return self._frame.pack(self._position)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume from a state of the same shards and settings; nothing is replayed.
+        """Resume from a state of the same shards and settings, without repeating work.
 
         Batch size, rank, world size, epochs and dtype may differ from those of the state.
 

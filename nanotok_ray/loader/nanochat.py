@@ -35,11 +35,11 @@ STATE_FORMAT = "nanotok-nanochat 1"
 
 
 class ApproximateResumeWarning(UserWarning):
-    """A state does not fit the loader, which resumes approximately there, as nanochat does."""
+    """A state does not match the loader, which resumes approximately, as nanochat does."""
 
 
 class NanochatLoader:
-    """The batches of nanochat's loader, without end.
+    """An endless sequence of the batches of nanochat's loader.
 
     Rows have `length` + 1 tokens and no padding. Each place in a row gets the largest buffered
     document that fits. If none fits, the shortest document is cropped and its rest is discarded.
@@ -100,7 +100,7 @@ class NanochatLoader:
             self.load_state_dict(state)
 
     def __iter__(self) -> Iterator[Batch]:
-        """Yield batches without end."""
+        """Yield batches endlessly."""
         while True:
             yield self.next_batch()
 
@@ -108,10 +108,11 @@ class NanochatLoader:
         """Return the next batch.
 
         Args:
-            into: inputs and targets to fill, each (batch_size, length), int32 or int64; None: new.
+            into: the inputs and targets to fill, each of shape (batch_size, length), int32 or
+                int64; None: new arrays.
 
         Raises:
-            PackingError: The arrays are of another shape or type, or a whole pass over the files
+            PackingError: The arrays have another shape or dtype, or a whole pass over the files
                 has no document for this rank.
         """
         shape = (self._batch_size, self._of_rows["length"])
@@ -156,24 +157,23 @@ class NanochatLoader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a state.
 
-        A state of `state_dict` resumes exactly: the plan of rows is made again from its
-        start on, for which lengths are read and no ids. One of a loader with other settings or
-        ranks, or of other documents, and one of nanochat (`pq_idx`, `rg_idx`, `epoch`), is resumed
-        from as nanochat does: behind the row groups that were read last; what was buffered then is
-        lost.
+        A state of `state_dict` resumes exactly: the rows are planned again from its start, for
+        which only lengths are read. A state of other settings, ranks or documents, and a state of
+        nanochat (`pq_idx`, `rg_idx`, `epoch`), resumes as in nanochat: after the row groups that
+        were read last; documents in the buffer at that time are lost.
 
-        So a run resumes after files were added. `pq_idx` is the number of the file, in the order of
-        their names, of which the last is val: files whose names follow those read so far are read
-        in this pass. As in nanochat, a file whose name comes before moves the numbers of those
-        behind it, so that some documents come twice. From then on batches depend on that position
-        and the documents alone, on every rank, and later states are resumed from exactly.
+        Therefore a run can resume after files were added. `pq_idx` is the index of the file in the
+        order of names, of which the last is val: files with later names than those read so far are
+        read in this pass. As in nanochat, a file with an earlier name increases the index of the
+        following ones, so that some documents are read twice. From then on, batches depend only on
+        that position and the documents, on every rank, and later states resume exactly.
 
         Warns:
-            ApproximateResumeWarning: The state is of a loader with other settings, or of other
-                documents.
+            ApproximateResumeWarning: The state belongs to other settings or other documents.
 
         Raises:
-            PackingError: It is no state, or is at a row group that these documents do not have.
+            PackingError: The value is not a state, or its row group does not exist in these
+                documents.
         """
         if not _names_format(state):
             self._begin(self._checked(Position.from_dict(state)))

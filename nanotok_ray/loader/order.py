@@ -17,7 +17,7 @@ _Step = Callable[[_Words, _Words | None], _Words]
 
 MAX_SIZE = 1 << 48
 _ROUNDS = 8
-_HASH_BITS = 40  # of a hash; times a side, of 24 bits at most, they fit 64
+_HASH_BITS = 40  # bits of a hash; the product with a side, of at most 24 bits, fits 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +139,8 @@ Shuffle = Literal["document", "block"]
 class DocumentOrder:
     """The order of a number of documents, which differs in each epoch if they are shuffled.
 
-    If blocks are shuffled, documents that are close together stay close together, which reduces
-    the work of disks and stores: blocks follow in a random order, and the documents of a block
-    follow one after the other, in a random order too.
+    If blocks are shuffled, documents of a block stay together, which reduces the work of disks and
+    stores: both the blocks and the documents of a block are in random order.
 
     >>> DocumentOrder(5, shuffle="block", block_documents=2, seed=3).at(np.arange(5), 0).tolist()
     [4, 2, 3, 1, 0]
@@ -190,7 +189,7 @@ class DocumentOrder:
         return Permutation(size, seed=self.seed, epoch=epoch, name=f"{part} {self.name}")
 
     def _by_blocks(self, positions: Numbers, epoch: int) -> Numbers:
-        """Return documents by blocks in permuted order, including the last block, perhaps short."""
+        """Return documents by blocks in permuted order; the last block can be shorter."""
         size = self.block_documents
         short = self.documents % size
         blocks = self._permutation(-(-self.documents // size), epoch, "blocks")

@@ -55,7 +55,7 @@ class TextFile:
 
     source: str
     path: str
-    """Relative to the root of its source."""
+    """Path relative to the root of its source."""
     row_groups: int
 
 
@@ -82,7 +82,8 @@ class RowGroups:
 
         Returns:
             int64, one more than the file has row groups: row group g has the documents from
-            `bounds[g]` up to `bounds[g + 1]`. One whose rows are all quarantined has none.
+                `bounds[g]` up to `bounds[g + 1]`. A row group whose rows are all quarantined has
+                no documents.
 
         Raises:
             CorruptOutputError: A record contradicts the plan or shards.idx.
@@ -217,7 +218,7 @@ _FIELDS = ("pq_idx", "rg_idx", "epoch")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Position:
-    """A row group that has been read from, with the names of nanochat's state."""
+    """A row group from which documents were read, with the names of nanochat's state."""
 
     pq_idx: int = 0
     """The number of the file in the split."""
@@ -232,7 +233,7 @@ class Position:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Self":
-        """Read nanochat's state. A state of an older version of nanochat has no epoch.
+        """Parse nanochat's state. A state of an older version of nanochat has no epoch.
 
         >>> Position.from_dict({"pq_idx": 3, "rg_idx": 1})
         Position(pq_idx=3, rg_idx=1, epoch=1)

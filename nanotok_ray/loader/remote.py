@@ -33,7 +33,9 @@ _BLOCK_NAME = re.compile(r"[0-9a-f]{64}-.*\.block(\.[0-9a-f]{32}\.tmp)?")
 _ABANDONED_SECONDS = 3600  # an unfinished file of this age is abandoned
 
 _SHARE = 16
-"""A check follows each limit / _SHARE bytes written, and removes at least as many if needed."""
+"""The fraction of the limit: a check follows every limit / _SHARE bytes written, and removes at
+least as many bytes if necessary.
+"""
 
 
 class BlockCache:
@@ -58,10 +60,10 @@ class BlockCache:
             with path.open("rb", buffering=0) as file:
                 if os.fstat(file.fileno()).st_size != num_bytes:
                     return None
-                with suppress(PermissionError):  # of another user
+                with suppress(PermissionError):  # a file of another user
                     os.utime(file.fileno())
                 return np.asarray(map_file(file, num_bytes))
-        except OSError:  # then it is fetched; if the folder is at fault, `put` says so
+        except OSError:  # the block is fetched; `put` reports an unusable folder
             return None
 
     def put(self, name: str, data: bytes | bytearray) -> Bytes:
@@ -155,17 +157,17 @@ _RECENT = 16
 """Maximum number of blocks that stay mapped."""
 _HANDLES = 4
 """Maximum number of files that stay open on the store: each handle holds its last fetched bytes."""
-_READ_AHEAD_BYTES = 256 << 10  # by fsspec, behind what is asked of it: the least that it takes well
+_READ_AHEAD_BYTES = 256 << 10  # by fsspec; smaller values are not supported well
 
 
 def cache_folder() -> Path:
-    """Return the folder of this node's copies, and create it if necessary.
+    """Return the folder of this node's cache, and create it if necessary.
 
-    $NANOTOK_CACHE_DIR, else $XDG_CACHE_HOME/nanotok_ray, else ~/.cache/nanotok_ray; if it cannot be
-    written to, a folder of this user's own among the temporary files.
+    It is $NANOTOK_CACHE_DIR, else $XDG_CACHE_HOME/nanotok_ray, else ~/.cache/nanotok_ray; if none
+    of these is writable, a folder of this user in the folder of temporary files.
 
     Raises:
-        PermissionError: none of them can be written to.
+        PermissionError: None of them is writable.
     """
     tried = list(_candidates())
     for folder, is_shared in tried:
@@ -179,13 +181,13 @@ def cache_folder() -> Path:
 
 
 def _candidates() -> Iterator[tuple[Path, bool]]:
-    """Yield (folder, whether another user could have made it)."""
+    """Yield (folder, whether another user may have created it)."""
     if configured := os.environ.get(CACHE_VARIABLE):
         yield Path(configured), False
     elif base := os.environ.get("XDG_CACHE_HOME"):
         yield Path(base) / "nanotok_ray", False
     else:
-        with suppress(RuntimeError):  # a user without a home
+        with suppress(RuntimeError):  # a user without a home folder
             yield Path.home() / ".cache" / "nanotok_ray", False
     yield Path(tempfile.gettempdir()) / f"nanotok_ray-{os.getuid()}", True
 
@@ -194,10 +196,11 @@ class RemoteFiles:
     """The files of a folder on a remote store. It can be used by threads, and after a fork."""
 
     def __init__(self, url: str, cache: Path, *, cache_bytes: int | None) -> None:
-        """Take the URL; and the folder for blocks, and how many bytes to keep there.
+        """Store the URL, the folder of blocks, and the limit of bytes in the folder.
 
         Raises:
-            SourceError: no such store; the folder cannot be written to, or is to hold no block.
+            SourceError: The store is unknown, the folder is not writable, or the limit is too
+                small for a block.
         """
         if cache_bytes is not None and cache_bytes < BLOCK_BYTES:
             raise SourceError(
@@ -212,7 +215,7 @@ class RemoteFiles:
     def below(
         cls, url: str, *, cache: str | os.PathLike[str] | None, cache_bytes: int | None
     ) -> "RemoteFiles":
-        """Make one whose cache is in a folder, None: among the copies of this node."""
+        """Return an object whose cache is in a folder; None: in the cache folder of this node."""
         folder = cache_folder() / "shards" if cache is None else Path(cache)
         return cls(url, folder, cache_bytes=cache_bytes)
 
@@ -269,9 +272,9 @@ class RemoteFile:
         """Return its bytes from `start` up to `stop`: a view of one block, or a copy from several.
 
         Raises:
-            CorruptOutputError: it is missing, or has another size than shards.idx says.
-            SourceError: it was replaced since it was opened.
-            OSError: the cache cannot be written.
+            CorruptOutputError: The file is missing, or its size differs from shards.idx.
+            SourceError: The file was replaced since it was opened.
+            OSError: The cache cannot be written.
         """
         if start >= stop:
             return np.zeros(0, dtype=np.uint8)
@@ -284,7 +287,7 @@ class RemoteFile:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def bytes_of(self, number: int) -> int:
-        """Return the size of a block: the last one is shorter."""
+        """Return the size of a block; the last one can be shorter."""
         return min(self.block_bytes, self.num_bytes - number * self.block_bytes)
 
 
@@ -295,7 +298,7 @@ class _Process:
         self.pid = os.getpid()
         self.folder = Folder(url)
         self._cache = cache
-        self._parent = parent  # its handles are not ours to close
+        self._parent = parent  # its handles belong to the parent process
         self._lock = threading.Lock()
         self._recent: OrderedDict[str, Bytes] = OrderedDict()
         self._fetcher = _Fetcher(self.folder)
@@ -303,7 +306,7 @@ class _Process:
         self._thread: threading.Thread | None = None
 
     def block(self, file: RemoteFile, number: int) -> Bytes:
-        """Return a block, and begin to fetch the next when blocks are read in order."""
+        """Return a block; if blocks are read in order, begin to fetch the next one."""
         name = f"{file.content}.{number}"
         with self._lock:
             block = self._recent.get(name)
@@ -320,14 +323,14 @@ class _Process:
     def _find(self, file: RemoteFile, number: int, name: str) -> Bytes:
         block = self._cache.get(name, file.bytes_of(number))
         if block is None and self._thread is not None and self._thread.name == file.content:
-            self._thread.join()  # it may be this block; and some stores have one position a file
+            self._thread.join()  # it may fetch this block; on some stores a file has one position
             block = self._cache.get(name, file.bytes_of(number))
         if block is None:
             block = self._cache.put(name, self._fetcher.fetch(file, number))
         return block
 
     def _begin(self, file: RemoteFile, number: int) -> None:
-        """Fetch a block in the background, unless another is being fetched so."""
+        """Fetch a block in the background, unless another fetch is running."""
         if number * file.block_bytes >= file.num_bytes:
             return
         if self._thread is not None and self._thread.is_alive():

@@ -23,12 +23,12 @@ class Position:
     taken: Taken
     """Number of documents of each stream before the group."""
     row: int
-    """Rows taken of the group; 0 only if the group is None."""
+    """Number of used rows of the group; 0 only if the group is None."""
     totals: PackingReport
-    """Of all groups so far, and of this one."""
+    """Totals of all groups so far, including this one."""
     group: Group | None
     after: Taken
-    """Documents taken of each stream, those of the group too."""
+    """Number of documents of each stream including the group."""
 
     @property
     def rows_left(self) -> int:

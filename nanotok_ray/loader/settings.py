@@ -1,4 +1,4 @@
-"""The settings of a loader, checked, and rows as arrays."""
+"""The validated settings of a loader, and rows as arrays."""
 
 import math
 import operator
@@ -126,7 +126,7 @@ MAX_SEED = 2**64 - 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RowSettings:
-    """The settings that determine the tokens of each row. A state requires the same settings.
+    """The settings on which the tokens of each row depend. A state requires equal settings.
 
     >>> RowSettings(packing="windows", length=0)
     Traceback (most recent call last):
@@ -144,10 +144,10 @@ class RowSettings:
     too_long: TooLong = "crop"
 
     def __post_init__(self) -> None:
-        """Check all of them.
+        """Check all values.
 
         Raises:
-            PackingError: one is out of its range.
+            PackingError: A value is out of its range.
         """
         _check_choice("packing", self.packing, get_args(Packing))
         _check_choice("shuffle", self.shuffle, (None, *get_args(Shuffle)))
@@ -166,7 +166,7 @@ class RowSettings:
 
     @property
     def capacity(self) -> int:
-        """Tokens of a row: its inputs, and the target of the last one."""
+        """Number of tokens of a row: its inputs, and the target of the last one."""
         return self.length + 1
 
     def to_dict(self) -> dict[str, Any]:
@@ -186,10 +186,10 @@ class BatchSettings:
     dtype: npt.DTypeLike = np.int32
 
     def __post_init__(self) -> None:
-        """Check all of them.
+        """Check all values.
 
         Raises:
-            PackingError: one is out of its range.
+            PackingError: A value is out of its range.
         """
         for name in ("batch_size", "world_size"):
             object.__setattr__(self, name, whole(name, getattr(self, name), minimum=1))
@@ -236,7 +236,7 @@ def check_dtype(dtype: npt.DTypeLike) -> None:
 
 
 def whole(name: str, value: SupportsIndex, *, minimum: int, maximum: int | None = None) -> int:
-    """Return `value` as an int, or raise an error if it is not a whole number within the limits."""
+    """Return `value` as an int, or raise an error if it is not an integer within the limits."""
     limits = f"of {minimum} or more" if maximum is None else f"from {minimum} to {maximum}"
     wrong = PackingError(f"{name} is {value!r}; it is a whole number {limits}")
     if isinstance(value, bool):

@@ -93,7 +93,7 @@ def open_shard(files: Files, name: str, row: np.void) -> OpenShard:
 def stored_files(files: Files, name: str, row: np.void) -> Iterator[tuple[str, Stored]]:
     """Open the files of a shard and yield the suffix of each file with the file."""
     record = row["record_sha256"].tobytes().hex()
-    number = name.rpartition("/")[2].rpartition("-")[0].rpartition("-")[2]  # in its record
+    number = name.rpartition("/")[2].rpartition("-")[0].rpartition("-")[2]  # as in its record
     for suffix, column in SIZES.items():
         if (num_bytes := int(row[column])) or suffix in {".bin", ".idx"}:
             content, at_once = f"{record}-{number}{suffix}", suffix in _AT_ONCE
@@ -167,7 +167,7 @@ class Pieces:
             if self.masks is not None:
                 self.masks.append(None if mask is None else _plain(mask))
             return
-        order = np.argsort(first, kind="stable")  # neighbours are fetched together
+        order = np.argsort(first, kind="stable")  # adjacent parts are fetched together
         starts, chosen_lengths = first[order], lengths[order]
         offsets = np.empty_like(chosen_lengths)
         offsets[order] = np.cumsum(chosen_lengths) - chosen_lengths

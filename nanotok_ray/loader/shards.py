@@ -47,7 +47,7 @@ MAX_FILES = 40_000
 """Maximum number of mapped files of one object; Linux allows 65,530 maps per process."""
 
 _LOCK = threading.Lock()
-"""Of all objects: a fork takes it too, so that no child is born with it held by another thread."""
+"""Shared by all objects: a fork acquires it too, so that a child never inherits it locked."""
 os.register_at_fork(
     before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
 )
@@ -62,7 +62,7 @@ class OpenShardCache:
     _files: int = field(init=False, default=0)
 
     def get(self, position: int) -> OpenShard | None:
-        """Return a shard that is open."""
+        """Return an open shard, or None."""
         with _LOCK:
             found = self._shards.get(position)
             if found is not None:
@@ -93,10 +93,10 @@ _BLOCK_BYTES = 4 << 20
 
 
 def read_record(files: Files, shard: str, row: np.void) -> dict[str, Any]:
-    """Read the record that names a shard.
+    """Return the record of a shard.
 
     Raises:
-        CorruptOutputError: it is missing, is not the one that shards.idx names, or is not a record.
+        CorruptOutputError: The record is missing, is invalid, or is not the one in shards.idx.
     """
     name = record_name(shard)
     path = f"{files.url}/{name}"
@@ -149,10 +149,12 @@ def _next_step(files: Files) -> str:
 
 
 MAX_VIEWED = 64
-"""Maximum number of shards whose pieces are views, which keep files open; else they are copies."""
+"""Maximum number of shards whose pieces are views, which keep files open; above it they are
+copies.
+"""
 
-_NAMES = 3  # of sources in a repr
-_DOCUMENTS = 4096  # of which the order is asked at a time
+_NAMES = 3  # limit of sources in a repr
+_DOCUMENTS = 4096  # documents whose order is computed at a time
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
@@ -166,7 +168,7 @@ class Shards:
     files: Files
     index: ShardsIndex
     rows: npt.NDArray[np.intp]
-    """Which rows of shards.idx, in order."""
+    """The selected rows of shards.idx, in order."""
     manifest: Mapping[str, Any]
     again: "Callable[[], Shards]"
     """Opens the same shards again in another process; can be pickled."""
