@@ -1,4 +1,4 @@
-//! Numpy arrays as slices, and vectors as numpy arrays.
+//! Conversion of numpy arrays to slices, and of vectors to numpy arrays.
 
 use nanotok_bpe::{ByteOrder, Documents, GapRule, Merge, Splitter};
 use numpy::{
@@ -39,7 +39,7 @@ pub(crate) fn merges(array: &PyReadonlyArray2<'_, u32>) -> PyResult<Vec<Merge>> 
     Ok(rows.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())
 }
 
-/// The order of the bytes of ids 0 to 255, if one is given.
+/// The byte order of ids 0 to 255, if any.
 pub(crate) fn byte_order(bytes: Option<&[u8]>) -> PyResult<Option<ByteOrder>> {
     bytes.map(ByteOrder::new).transpose().map_err(|error| to_python(&error))
 }

@@ -16,7 +16,7 @@ type BorrowedRun<'py> = (
     PyReadonlyArray1<'py, u64>,
 );
 
-/// How often each span occurs in the documents seen so far.
+/// The count of each span in the documents so far.
 #[pyclass(module = "nanotok_ray._core")]
 pub(crate) struct SpanCounts(nanotok_bpe::SpanCounts);
 
@@ -28,7 +28,7 @@ impl SpanCounts {
         Ok(Self(nanotok_bpe::SpanCounts::new(splitter(py, pattern, gaps)?)))
     }
 
-    /// Count the spans of each document; after an error nothing of the call is counted.
+    /// Count the spans of each document; after an error, no document of the call is counted.
     #[pyo3(signature = (data, offsets, *, threads = 1))]
     fn update<'py>(
         &mut self,
@@ -41,17 +41,17 @@ impl SpanCounts {
         py.detach(|| self.0.update(documents, threads)).map_err(|error| to_python(&error))
     }
 
-    /// Return how many different spans there are.
+    /// Return the number of different spans.
     fn num_distinct(&self) -> usize {
         self.0.num_distinct()
     }
 
-    /// Return how many spans were counted.
+    /// Return the number of counted spans.
     fn total(&self) -> u64 {
         self.0.total()
     }
 
-    /// Return how many of them the pattern did not match (invalid bytes left out).
+    /// Return the number of spans that the pattern did not match, without invalid bytes.
     fn num_gaps(&self) -> u64 {
         self.0.num_gaps()
     }
@@ -72,7 +72,7 @@ pub(crate) fn merge_runs<'py>(py: Python<'py>, runs: Vec<BorrowedRun<'py>>) -> P
     Ok(run_arrays(py, merged))
 }
 
-/// Sums of sorted runs that come one hash range after the other.
+/// Sums of sorted runs, which are added one hash range after the other.
 #[pyclass(module = "nanotok_ray._core")]
 pub(crate) struct RunSums(Option<nanotok_bpe::RunSums>);
 
@@ -84,7 +84,7 @@ impl RunSums {
         Self(Some(nanotok_bpe::RunSums::new(min_count, hashes)))
     }
 
-    /// Add runs of one range, each with a name for messages and the weight of its counts.
+    /// Add runs of one range, each with its name for messages and the weight of its counts.
     fn add<'py>(
         &mut self,
         py: Python<'py>,
@@ -110,13 +110,13 @@ impl RunSums {
         })
     }
 
-    /// Return what all runs held and what of it was dropped: each spans, their bytes, distinct spans.
+    /// Return (spans, their bytes, distinct spans) of all runs, and of dropped spans.
     fn totals(&self) -> PyResult<([u128; 3], [u128; 3])> {
         let sums = self.0.as_ref().ok_or_else(taken)?;
         Ok((numbers(sums.all()), numbers(sums.dropped())))
     }
 
-    /// Return the sums, and hold none from then on.
+    /// Return the sums, and clear them.
     fn take<'py>(&mut self, py: Python<'py>) -> PyResult<Run<'py>> {
         let sums = self.0.take().ok_or_else(taken)?;
         Ok(run_arrays(py, py.detach(|| sums.into_run())))

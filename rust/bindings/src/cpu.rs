@@ -1,4 +1,4 @@
-//! What the core uses of the CPU, for Python.
+//! The CPU levels of the core, for Python.
 
 use nanotok_bpe::Level;
 use pyo3::prelude::*;
@@ -11,7 +11,7 @@ pub(crate) fn cpu_level() -> PyResult<String> {
     Level::in_use().map(|level| level.to_string()).map_err(|error| to_python(&error))
 }
 
-/// Return the levels that this CPU has, from the least.
+/// Return the levels of this CPU in increasing order.
 #[pyfunction]
 pub(crate) fn cpu_levels() -> Vec<String> {
     let all = Level::ALL.into_iter().filter(|level| level.is_available());

@@ -8,15 +8,15 @@ use pyo3::types::PyBytes;
 use crate::arrays::{Array, byte_order, merges, slice};
 use crate::errors::to_python;
 
-/// Ids of either width.
+/// Ids of 16 or 32 bits.
 #[derive(FromPyObject)]
 enum Ids<'py> {
     Narrow(PyReadonlyArray1<'py, u16>),
     Wide(PyReadonlyArray1<'py, u32>),
 }
 
-/// Turns token ids into bytes: 0..255 are bytes, in `byte_order`, 256 + k is merge k, special tokens are
-/// their names.
+/// Decodes token ids: 0..255 are bytes, in `byte_order`, 256 + k is the token of merge k, and
+/// special tokens are decoded to their names.
 #[pyclass(frozen, module = "nanotok_ray._core")]
 pub(crate) struct Decoder(nanotok_bpe::Decoder);
 

@@ -1,4 +1,4 @@
-//! `Dialect` for Python, and what `Encoder` gives for its documents.
+//! `Dialect` for Python, and the result of `Encoder.render`.
 
 use nanotok_bpe::{Composition, Needles, Stretch, TokenId};
 use nanotok_chat::{Composed, Kind, Rendered, Settings, SpecialIds};
@@ -20,7 +20,7 @@ pub(crate) type RenderedArrays<'py> = (
     Bound<'py, PyArray2<i64>>,
 );
 
-/// How documents of one kind and dialect become texts and special tokens.
+/// A reader of the documents of one kind and dialect, which yields texts and special tokens.
 #[pyclass(frozen, module = "nanotok_ray._core")]
 pub(crate) struct Dialect(nanotok_chat::Dialect);
 
@@ -50,7 +50,8 @@ impl Dialect {
             .map_err(|unknown| bad_argument(unknown.to_string()))
     }
 
-    /// Return the texts back to back, their offsets, the first text of each document, who was declined.
+    /// Return the texts back to back, their offsets, the first text of each document, and the
+    /// declined documents.
     fn texts<'py>(
         &self,
         py: Python<'py>,
@@ -73,7 +74,7 @@ impl Dialect {
     }
 }
 
-/// What `Encoder.render` gives.
+/// The result of `Encoder.render`.
 pub(crate) fn render<'py, I: TokenId + Element>(
     py: Python<'py>,
     encoder: &nanotok_bpe::Encoder,
@@ -101,7 +102,7 @@ pub(crate) fn render<'py, I: TokenId + Element>(
     ))
 }
 
-/// The texts back to back, where each begins and the last ends, and the same of documents among texts.
+/// The texts back to back, their offsets, and the offsets of documents among the texts.
 fn texts_of(composition: &Composition) -> (Vec<u8>, Vec<i64>, Vec<i64>) {
     let mut texts = Vec::with_capacity(composition.data.len());
     let (mut offsets, mut firsts) = (vec![0], vec![0]);

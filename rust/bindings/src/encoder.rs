@@ -10,7 +10,8 @@ use crate::arrays::{Array, byte_order, documents, merges, splitter};
 use crate::dialect::{Dialect, RenderedArrays, render};
 use crate::errors::to_python;
 
-/// Turns documents into token ids: 0..255 are bytes, in `byte_order`, 256 + k is merge k.
+/// Encodes documents to token ids: 0..255 are bytes, in `byte_order`, 256 + k is the token of merge
+/// k.
 #[pyclass(frozen, module = "nanotok_ray._core")]
 pub(crate) struct Encoder(nanotok_bpe::Encoder);
 
@@ -73,7 +74,8 @@ impl Encoder {
         encode(self, py, &data, &offsets, frame, threads)
     }
 
-    /// Return all ids of texts back to back, as `encode_batch`; a text that holds lone surrogates is an error.
+    /// Return all ids of texts back to back, like `encode_batch`; a text with lone surrogates is an
+    /// error.
     #[pyo3(signature = (texts, *, threads = 1, wide = false))]
     fn encode_strings<'py>(
         &self,
@@ -116,7 +118,7 @@ impl Encoder {
         Ok((data.to_vec().into_pyarray(py), offsets.into_pyarray(py)))
     }
 
-    /// Return (lowest id, other id) wherever two ids stand for the same bytes.
+    /// Return (lowest id, other id) for ids with the same bytes.
     fn duplicate_tokens(&self, py: Python<'_>) -> Vec<(u32, u32)> {
         py.detach(|| self.0.vocabulary().duplicates())
     }

@@ -1,4 +1,4 @@
-//! The one place where errors of the core become exceptions of `nanotok_ray.errors`.
+//! Conversion of errors of the core to exceptions of `nanotok_ray.errors`.
 
 use nanotok_bpe::Error;
 use pyo3::PyErr;
@@ -30,12 +30,12 @@ pub(crate) fn packing(error: &nanotok_pack::Error) -> PyErr {
     bad_rows(error.to_string())
 }
 
-/// The exception for an argument of packing that is not of the shape the core takes.
+/// The exception for an argument of packing with a wrong shape.
 pub(crate) fn bad_rows(message: String) -> PyErr {
     PackingError::new_err(message)
 }
 
-/// The exception for an argument that is not of the shape the core takes.
+/// The exception for an argument with a wrong shape.
 pub(crate) fn bad_argument(message: String) -> PyErr {
     TokenizerError::new_err(message)
 }

@@ -23,7 +23,7 @@ pub(crate) fn hash_documents<'py>(
     Ok(py.detach(|| nanotok_bpe::hash_documents(documents)).into_pyarray(py))
 }
 
-/// Return whether each document is UTF-8.
+/// Return whether every document is valid UTF-8.
 #[pyfunction]
 pub(crate) fn is_utf8<'py>(
     py: Python<'py>,
@@ -34,7 +34,8 @@ pub(crate) fn is_utf8<'py>(
     Ok(py.detach(|| documents.is_utf8()))
 }
 
-/// Return how often any needle occurs in the documents: leftmost, longest, never overlapping.
+/// Return the number of occurrences of needles in the documents: leftmost, longest, never
+/// overlapping.
 #[pyfunction]
 pub(crate) fn count_occurrences<'py>(
     py: Python<'py>,

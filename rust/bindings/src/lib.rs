@@ -1,7 +1,7 @@
 //! `nanotok_ray._core`: the core of `nanotok_ray` for Python.
 //!
-//! Conversion only: borrow arrays, release the GIL, call the core, hand its vectors to numpy without a
-//! copy, map its errors. No algorithm lives here.
+//! This crate only converts: it borrows arrays, releases the GIL, calls the core, passes its
+//! vectors to numpy without copying, and converts its errors.
 
 #![expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 

@@ -55,7 +55,7 @@ pub(crate) fn learn<'py>(
     ))
 }
 
-/// Calls `add` with the spans and counts of each batch that Python iterates over.
+/// Calls `add` with the spans and counts of each batch of a Python iterable.
 fn each_batch(
     batches: &Bound<'_, PyAny>,
     mut add: impl FnMut(Documents<'_>, &[u64]) -> Result<(), Error>,
@@ -81,7 +81,7 @@ pub(crate) fn merges_of_tokens<'py>(
     Ok((PyBytes::new(py, order.bytes()), merges_array(py, &merges)?))
 }
 
-/// The stop reason as it stands in files and messages.
+/// The reason why learning ended, as used in files and messages.
 fn reason(stop: Stop) -> &'static str {
     match stop {
         Stop::Reached => "vocabulary size reached",
@@ -90,7 +90,7 @@ fn reason(stop: Stop) -> &'static str {
     }
 }
 
-/// Lets Ctrl-C through, then calls `on_progress`.
+/// Handles Ctrl-C, then calls `on_progress`.
 fn report(on_progress: Option<&Py<PyAny>>, progress: Progress<'_>) -> PyResult<()> {
     Python::attach(|py| {
         py.check_signals()?;

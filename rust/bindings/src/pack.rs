@@ -10,9 +10,9 @@ use pyo3::prelude::*;
 use crate::arrays::Array;
 use crate::errors::{bad_rows, packing};
 
-/// Numbers, starts and lengths of segments, and where the segments of each row begin.
+/// Indexes, starts and lengths of segments, and the boundaries of rows among the segments.
 type SegmentArrays<'py> = (Array<'py, u32>, Array<'py, u32>, Array<'py, u32>, Array<'py, i64>);
-/// Numbers and lengths of segments, and where the segments of each row begin.
+/// Indexes and lengths of segments, and the boundaries of rows among the segments.
 type BufferArrays<'py> = (Array<'py, u64>, Array<'py, u32>, Array<'py, i64>);
 
 /// Pack documents into rows of at most `capacity` tokens, the largest that fits first.
@@ -29,7 +29,7 @@ pub(crate) fn best_fit_rows<'py>(
     segments(py, found)
 }
 
-/// Cut documents, back to back, into rows that overlap by a token.
+/// Cut the concatenated documents into rows that overlap by one token.
 #[pyfunction]
 pub(crate) fn window_rows<'py>(
     py: Python<'py>,
@@ -54,7 +54,7 @@ fn slice<'a, T: Element>(array: &'a PyReadonlyArray1<'_, T>, name: &str) -> PyRe
     array.as_slice().map_err(|_| bad_rows(format!("{name} must be a contiguous, aligned array")))
 }
 
-/// Documents that wait for a row, and the row that is being filled: the rule of nanochat's loader.
+/// Buffered documents and the current row, by the rule of nanochat's loader.
 #[pyclass(module = "nanotok_ray._core")]
 pub(crate) struct BestFitBuffer(nanotok_pack::BestFitBuffer);
 
@@ -67,7 +67,7 @@ impl BestFitBuffer {
             .map_err(|error| packing(&error))
     }
 
-    /// Add documents; after an error none is added.
+    /// Add documents; after an error no document is added.
     fn push<'py>(&mut self, py: Python<'py>, lengths: PyReadonlyArray1<'py, i64>) -> PyResult<()> {
         let lengths = slice(&lengths, "lengths")?;
         py.detach(|| self.0.push(lengths)).map_err(|error| packing(&error))
@@ -84,37 +84,37 @@ impl BestFitBuffer {
         ))
     }
 
-    /// Pack up to `max_rows` complete rows, and return only how many there were.
+    /// Pack up to `max_rows` complete rows, and return their number.
     fn skip(&mut self, py: Python<'_>, max_rows: i64) -> PyResult<u64> {
         let most = not_negative(max_rows)?;
         Ok(py.detach(|| self.0.skip(most)))
     }
 
-    /// Whether fewer than `buffer_size` documents are buffered.
+    /// Whether the buffer needs documents, so that no row can continue.
     #[getter]
     fn needs_documents(&self) -> bool {
         self.0.needs_documents()
     }
 
-    /// Complete rows so far.
+    /// Number of complete rows so far.
     #[getter]
     fn num_rows(&self) -> u64 {
         self.0.totals().rows
     }
 
-    /// Tokens placed so far, those of a row that is not complete too.
+    /// Number of tokens in rows so far, including an incomplete row.
     #[getter]
     fn num_tokens(&self) -> u64 {
         self.0.totals().tokens
     }
 
-    /// Tokens thrown away so far.
+    /// Number of discarded tokens so far.
     #[getter]
     fn cropped_tokens(&self) -> u64 {
         self.0.totals().cropped_tokens
     }
 
-    /// Documents that lost tokens so far.
+    /// Number of documents with discarded tokens so far.
     #[getter]
     fn cropped_documents(&self) -> u64 {
         self.0.totals().cropped_documents
@@ -126,17 +126,17 @@ fn not_negative(max_rows: i64) -> PyResult<u64> {
         .map_err(|_| bad_rows(format!("max_rows is {max_rows}: it must be 0 or more")))
 }
 
-/// Ids of either width.
+/// Ids of 16 or 32 bits.
 #[derive(FromPyObject)]
 pub(crate) enum IdArray<'py> {
     Narrow(PyReadonlyArray1<'py, u16>),
     Wide(PyReadonlyArray1<'py, u32>),
 }
 
-/// Masks of arrays, where there are any.
+/// The masks of arrays, if any.
 type MaskArrays<'py> = Option<Vec<Option<PyReadonlyArray1<'py, u8>>>>;
 
-/// Rows of either width.
+/// Rows of int32 or int64.
 enum RowArray<'py> {
     Narrow(Bound<'py, PyArray2<i32>>),
     Wide(Bound<'py, PyArray2<i64>>),
@@ -190,7 +190,7 @@ fn row_array<'py>(array: &Bound<'py, PyAny>, name: &str) -> PyResult<RowArray<'p
     Ok(RowArray::Wide(wide.clone()))
 }
 
-/// The arrays that segments lie in.
+/// The arrays of the segments.
 fn sources<'a>(
     ids: &'a [IdArray<'_>],
     masks: Option<&'a [Option<PyReadonlyArray1<'_, u8>>]>,

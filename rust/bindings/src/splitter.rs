@@ -8,7 +8,7 @@ use pyo3::types::{PyBytes, PyList};
 use crate::arrays::{Array, slice, splitter};
 use crate::errors::to_python;
 
-/// Cuts documents into spans.
+/// Splits documents into spans.
 #[pyclass(frozen, module = "nanotok_ray._core")]
 pub(crate) struct Splitter(nanotok_bpe::Splitter);
 
@@ -19,19 +19,19 @@ impl Splitter {
         splitter(py, pattern, "spans").map(Self)
     }
 
-    /// The pattern as it was given.
+    /// The pattern as it was passed.
     #[getter]
     fn pattern(&self) -> &str {
         self.0.pattern()
     }
 
-    /// What finds the matches: "lexer", "table" or "regex".
+    /// The implementation that splits text: "lexer", "table" or "regex".
     #[getter]
     fn engine(&self) -> &'static str {
         self.0.engine()
     }
 
-    /// Return the spans; joined they are the document.
+    /// Return the spans, whose concatenation is the document.
     fn split<'py>(&self, py: Python<'py>, document: &[u8]) -> PyResult<Bound<'py, PyList>> {
         let mut spans = Vec::new();
         py.detach(|| self.0.split(document, |span, _| spans.push(span)))
@@ -39,7 +39,7 @@ impl Splitter {
         PyList::new(py, spans.into_iter().map(|span| PyBytes::new(py, span)))
     }
 
-    /// Return how many maximal gaps the pattern leaves in the valid text.
+    /// Return the number of maximal gaps of the pattern in the valid text.
     fn count_gaps(&self, py: Python<'_>, document: &[u8]) -> PyResult<u64> {
         let mut gaps = 0;
         py.detach(|| self.0.split(document, |_, kind| gaps += u64::from(kind == Kind::Gap)))
@@ -47,7 +47,7 @@ impl Splitter {
         Ok(gaps)
     }
 
-    /// Return where spans begin and end in a part of a document.
+    /// Return the boundaries of spans in a part of a document.
     fn boundaries<'py>(
         &self,
         py: Python<'py>,

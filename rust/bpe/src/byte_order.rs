@@ -1,12 +1,12 @@
-//! Which byte each of the ids 0 to 255 stands for. Learned vocabularies have them in order; those of others
-//! often do not. Takes 256 bytes, renames ids.
+//! The byte of each of the ids 0 to 255. Learned vocabularies have them in order; those of other
+//! tools often do not.
 //!
-//! Merging works on bytes as ids. Merges are renamed before it, ids after it: no merge depends on how
-//! the bytes are numbered, as only ids above them are compared.
+//! Merging uses bytes as ids. Merges are renamed before it, ids after it: no merge depends on the
+//! numbers of the bytes, since only higher ids are compared.
 
 use crate::{Error, Merge};
 
-/// Every byte once.
+/// A permutation of the bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ByteOrder {
     bytes: [u8; 256],
@@ -14,11 +14,11 @@ pub struct ByteOrder {
 }
 
 impl ByteOrder {
-    /// Id i stands for `bytes[i]`.
+    /// Id i is `bytes[i]`.
     ///
     /// # Errors
     ///
-    /// Not 256 bytes, or one that comes twice.
+    /// Fails if there are not 256 bytes, or if a byte occurs twice.
     pub fn new(bytes: &[u8]) -> Result<Self, Error> {
         let wrong = |twice| Error::ByteOrder { number: bytes.len(), twice };
         let bytes: [u8; 256] = bytes.try_into().map_err(|_| wrong(None))?;
@@ -49,7 +49,7 @@ impl ByteOrder {
         }
     }
 
-    /// Puts the ids in this order in the place of bytes.
+    /// Replaces bytes by the ids in this order.
     pub(crate) fn rename(&self, ids: &mut [u32]) {
         for id in ids {
             *id = self.id(*id);

@@ -1,5 +1,5 @@
-//! Spans to counts. Takes batches of documents, keeps tables span -> u64 and returns a sorted run. The
-//! result depends on the documents alone: not on their order, their batches, or the threads.
+//! Counts of spans of batches of documents, in tables from span to u64, and as a sorted run. The
+//! result depends only on the documents, not on their order, their batches or the threads.
 
 use crate::count::counter::{Counter, Sums};
 use crate::count::sorting::{MAX_TABLES, sorted_run};
@@ -17,32 +17,34 @@ mod sorting;
 pub use run_sums::{RunSums, SpanTotals, merge_runs};
 pub use runs::{RunView, SortedRun};
 
-/// How often each span occurs in the documents seen so far.
+/// The count of each span in the documents so far.
 ///
-/// Memory: for each thread that counted, 43 to 85 bytes per distinct span of up to 15 bytes that it met;
-/// of longer ones 51 to 102, and their bytes once. While a table grows, half as much again.
+/// Memory: for each thread that counted, 43 to 85 bytes per distinct span of up to 15 bytes that it
+/// met; 51 to 102 bytes for longer ones, and their bytes once. While a table grows, half as much
+/// again.
 #[derive(Debug)]
 pub struct SpanCounts {
     splitter: Splitter,
-    /// One a thread. The sum of all counts is `total`, so that none of them can be past `u64::MAX`.
+    /// One per thread. The sum of all counts is `total`, so that none of them can exceed
+    /// `u64::MAX`.
     counters: Vec<Counter>,
     total: u64,
     gaps: u64,
 }
 
 impl SpanCounts {
-    /// Starts empty.
+    /// Creates empty counts.
     pub fn new(splitter: Splitter) -> Self {
         Self { splitter, counters: Vec::new(), total: 0, gaps: 0 }
     }
 
-    /// Counts the spans of each document. After an error nothing of this call is counted.
+    /// Counts the spans of each document. After an error, no document of this call is counted.
     ///
-    /// Each of `threads` counts a block of neighbouring documents in a table of its own.
+    /// Each of `threads` threads counts a block of adjacent documents in its own table.
     ///
     /// # Errors
     ///
-    /// The first document that cannot be split, or a total past `u64::MAX`.
+    /// Fails at the first document that cannot be split, or if the total exceeds `u64::MAX`.
     pub fn update(&mut self, documents: Documents<'_>, threads: usize) -> Result<(), Error> {
         let counted = self.count(documents, threads, 1);
         let checked = counted.and_then(|sums| Ok((self.total_with(sums.spans)?, sums.gaps)));
@@ -53,7 +55,7 @@ impl SpanCounts {
                 Ok(())
             }
             Err(error) => {
-                // The same spans up to the same errors, once less each.
+                // The same spans up to the same errors, each subtracted.
                 let _ = self.count(documents, threads, 1_u64.wrapping_neg());
                 Err(error)
             }
@@ -78,26 +80,27 @@ impl SpanCounts {
         })
     }
 
-    /// Number of different spans. Looks at all of them.
+    /// Number of different spans, which takes time linear in it.
     pub fn num_distinct(&self) -> usize {
         let counters = self.counters.iter().enumerate();
         counters.map(|(number, one)| one.table.num_own(&self.counters[..number])).sum()
     }
 
-    /// Number of spans counted.
+    /// Number of counted spans.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Number of them that the pattern did not match; invalid bytes are not among them.
+    /// Number of spans that the pattern did not match, without invalid bytes.
     pub fn num_gaps(&self) -> u64 {
         self.gaps
     }
 
-    /// All spans and their counts, sorted by (hash64, span); each of `threads` sorts a range of hashes.
+    /// All spans and their counts, sorted by (hash64, span); each of `threads` threads sorts a
+    /// range of hashes.
     ///
-    /// Memory beside the result: 32 bytes for each distinct span of each thread's table, and 1 more;
-    /// with several threads up to half the result.
+    /// Memory besides the result: 33 bytes for each distinct span of each thread's table; with
+    /// several threads up to half of the result in addition.
     pub fn sorted_run(&self, threads: usize) -> SortedRun {
         let tables: Vec<_> = self.counters.iter().map(|counter| &counter.table).collect();
         sorted_run(&tables, threads)

@@ -1,5 +1,5 @@
-//! How much of the CPU is used: portable code, AVX2 or AVX-512. Knows what the CPU has and what was asked
-//! for, and nothing of what is computed. All levels give the same results.
+//! The CPU level: portable code, AVX2 or AVX-512, from the CPU's features and the environment. All
+//! levels return the same results.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -12,10 +12,10 @@ pub(crate) mod simd;
 /// The environment variable that forces a level.
 pub(crate) const VARIABLE: &str = "NANOTOK_CPU";
 
-/// A set of vector instructions, from none to the most.
+/// A set of vector instructions, in increasing order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// No vector instructions beyond those of every CPU of its kind.
+    /// No vector instructions beyond those of every CPU of the architecture.
     Portable,
     /// AVX2 with BMI: Haswell, Zen, and later.
     Avx2,
@@ -24,10 +24,10 @@ pub enum Level {
 }
 
 impl Level {
-    /// All levels, from the least.
+    /// All levels in increasing order.
     pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
 
-    /// Whether this CPU has what the level needs.
+    /// Whether this CPU supports the level.
     pub fn is_available(self) -> bool {
         match self {
             Self::Portable => true,
@@ -52,11 +52,12 @@ impl Level {
         }
     }
 
-    /// The level that `NANOTOK_CPU` asks for, else the best that there is. Asks once in a process.
+    /// The level that `NANOTOK_CPU` requires, otherwise the highest available one. Determined once
+    /// per process.
     ///
     /// # Errors
     ///
-    /// The variable holds no level, or one that this CPU lacks.
+    /// Fails if the variable is not a level, or one that this CPU does not support.
     pub fn in_use() -> Result<Self, Error> {
         static IN_USE: OnceLock<Result<Level, Error>> = OnceLock::new();
         IN_USE.get_or_init(|| Self::asked(std::env::var(VARIABLE).ok().as_deref())).clone()

@@ -1,26 +1,25 @@
-//! Token ids to bytes and to text, many rows at once. Takes a vocabulary and the names of special tokens
-//! once, then ids.
+//! Decodes token ids to bytes and text, for many rows at once.
 
 use rustc_hash::FxHashMap;
 
 use crate::documents::check_offsets;
 use crate::{Error, Vocabulary};
 
-/// Spellings are copied in steps of so many bytes: most have fewer, and a copy of fixed length is two
-/// instructions instead of a call.
+/// Tokens are copied in steps of this number of bytes: most are shorter, and a copy of fixed length
+/// takes two instructions instead of a call.
 const STEP: usize = 16;
 
 /// Bytes of rows back to back, and n + 1 offsets.
 pub type Rows = (Vec<u8>, Vec<i64>);
 
-/// Spells ids out. Can be shared between threads.
+/// Decodes ids. Can be shared between threads.
 #[derive(Debug)]
 pub struct Decoder {
-    /// Spellings back to back, and one step more.
+    /// The bytes of all ids back to back, with one more step.
     data: Vec<u8>,
-    /// Where the spelling of each id is: all without a hole below it.
+    /// The position of the bytes of each id up to the first gap.
     places: Vec<Place>,
-    /// The same for the special tokens above a hole.
+    /// The same for the special tokens after a gap.
     scattered: FxHashMap<u32, Place>,
 }
 
@@ -31,12 +30,12 @@ struct Place {
 }
 
 impl Decoder {
-    /// Takes the spellings of `vocabulary` and, for each special token, its id and its name. A special
-    /// token with the id of another is left out.
+    /// Stores the bytes of `vocabulary` and, for each special token, its id and its name. A special
+    /// token with the id of another one is skipped.
     ///
     /// # Errors
     ///
-    /// Spellings of 4 GiB or more in all.
+    /// Fails if the bytes of all ids are 4 GiB or more.
     pub fn new(vocabulary: &Vocabulary, special_tokens: &[(u32, &str)]) -> Result<Self, Error> {
         let (data, offsets) = vocabulary.parts();
         let mut own =
@@ -58,22 +57,23 @@ impl Decoder {
         Ok(own)
     }
 
-    /// The bytes of all `ids`, joined.
+    /// The bytes of all `ids`, concatenated.
     ///
     /// # Errors
     ///
-    /// The first id that is not a token.
+    /// Fails at the first id that is not a token.
     pub fn decode<I: Copy + Into<u32>>(&self, ids: &[I]) -> Result<Vec<u8>, Error> {
         let length = self.length(ids).map_err(|id| Error::UnknownToken { id, row: None })?;
         Ok(self.spell(ids, length))
     }
 
-    /// The bytes of each row of ids; `offsets` are n + 1 positions in `ids`, the first not
-    /// necessarily 0.
+    /// The bytes of each row of ids; `offsets` has n + 1 positions in `ids`, of which the first
+    /// need not be 0.
     ///
     /// # Errors
     ///
-    /// Offsets that fall or leave the ids, or the first id that is not a token and its row.
+    /// Fails if offsets decrease or exceed the ids, or at the first id that is not a token; the
+    /// error names its row.
     pub fn decode_rows<I: Copy + Into<u32>>(
         &self,
         ids: &[I],
@@ -93,7 +93,7 @@ impl Decoder {
         Ok((self.spell(&ids[all], end), ends))
     }
 
-    /// How many bytes `ids` spell, or the first that is not a token.
+    /// The number of bytes of `ids`, or the first id that is not a token.
     fn length<I: Copy + Into<u32>>(&self, ids: &[I]) -> Result<usize, u32> {
         ids.iter().try_fold(0, |length, &id| {
             let id = id.into();
@@ -101,7 +101,7 @@ impl Decoder {
         })
     }
 
-    /// The `length` bytes that `ids`, all of them tokens, spell.
+    /// The `length` bytes of `ids`, which must be tokens.
     fn spell<I: Copy + Into<u32>>(&self, ids: &[I], length: usize) -> Vec<u8> {
         let mut out = vec![0; length + STEP];
         let mut end = 0;
@@ -134,8 +134,8 @@ impl Place {
     }
 }
 
-/// The same rows as valid UTF-8: what is not is U+FFFD, row by row, once for each longest start of a
-/// character (as the Unicode standard recommends and Python does).
+/// The same rows as valid UTF-8: invalid bytes become U+FFFD, row by row, once for each longest
+/// start of a character (as the Unicode standard recommends and Python does).
 pub fn replace_invalid((data, offsets): Rows) -> Rows {
     let boundaries = |text: &str| offsets.iter().all(|&end| text.is_char_boundary(as_index(end)));
     if str::from_utf8(&data).is_ok_and(boundaries) {
@@ -165,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// ab is 256, a token longer than a step 260, special tokens 261 and, above a hole, 300.
+    /// ab is 256, a token longer than a step 260, special tokens 261 and, after a gap, 300.
     fn decoder() -> Decoder {
         let merges = [(97, 98), (256, 256), (257, 257), (258, 258), (259, 256)];
         let vocabulary = Vocabulary::new(&merges).unwrap();

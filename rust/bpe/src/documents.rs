@@ -1,5 +1,5 @@
-//! A borrowed batch of documents (or spans): all bytes back to back, and where each one starts. Takes raw
-//! arrays, checks them once and returns slices.
+//! A borrowed batch of documents (or spans): all bytes back to back, and their offsets, which are
+//! checked once.
 
 use std::ops::Range;
 
@@ -13,11 +13,11 @@ pub struct Documents<'a> {
 }
 
 impl<'a> Documents<'a> {
-    /// Checks that `offsets` never fall and stay within `data`; the first need not be 0.
+    /// Checks that `offsets` do not decrease and do not exceed `data`; the first need not be 0.
     ///
     /// # Errors
     ///
-    /// The first offset that is wrong, or that there is none.
+    /// Fails at the first wrong offset, or if there is none.
     pub fn new(data: &'a [u8], offsets: &'a [i64]) -> Result<Self, Error> {
         check_offsets(offsets, data.len(), "bytes of data")?;
         Ok(Self { data, offsets })
@@ -28,7 +28,7 @@ impl<'a> Documents<'a> {
         self.offsets.len() - 1
     }
 
-    /// Whether there is no document at all.
+    /// Whether there are no documents.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -37,12 +37,12 @@ impl<'a> Documents<'a> {
     ///
     /// # Panics
     ///
-    /// If there is no such document.
+    /// If the document does not exist.
     pub fn get(&self, index: usize) -> &'a [u8] {
         &self.data[self.position(index)..self.position(index + 1)]
     }
 
-    /// Whether each document is UTF-8.
+    /// Whether every document is valid UTF-8.
     ///
     /// ```
     /// # use nanotok_bpe::Documents;
@@ -63,12 +63,12 @@ impl<'a> Documents<'a> {
         &self.data[self.position(0)..self.position(self.len())]
     }
 
-    /// All data, also what lies around the documents.
+    /// All data, including bytes around the documents.
     pub(crate) fn data(&self) -> &'a [u8] {
         self.data
     }
 
-    /// Where document `index` begins in the data.
+    /// The position of document `index` in the data.
     pub(crate) fn start(&self, index: usize) -> usize {
         self.position(index)
     }
@@ -78,13 +78,13 @@ impl<'a> Documents<'a> {
         self.position(range.end) - self.position(range.start)
     }
 
-    /// At most `number` ranges of neighbouring documents, of about equally many bytes, that together
-    /// are the batch. A document is never cut; no range is empty.
+    /// At most `number` ranges of adjacent documents, of about the same number of bytes, that
+    /// together are the batch. Documents are not divided; no range is empty.
     pub fn blocks(&self, number: usize) -> Vec<Range<usize>> {
         blocks(self.offsets, number)
     }
 
-    /// Where each document begins in the data, and the last ends.
+    /// The positions of the documents in the data, and the end of the last.
     pub(crate) fn offsets(&self) -> &'a [i64] {
         self.offsets
     }
@@ -94,8 +94,8 @@ impl<'a> Documents<'a> {
     }
 }
 
-/// At most `number` ranges of neighbouring documents, of about equally many bytes, that
-/// together are the batch. A document is never cut; no range is empty.
+/// At most `number` ranges of adjacent documents, of about the same number of bytes, that together
+/// are the batch. Documents are not divided; no range is empty.
 pub(crate) fn blocks(offsets: &[i64], number: usize) -> Vec<Range<usize>> {
     let length = offsets.len() - 1;
     let number = number.clamp(1, length.max(1));
@@ -119,7 +119,7 @@ pub(crate) fn blocks(offsets: &[i64], number: usize) -> Vec<Range<usize>> {
     blocks
 }
 
-/// Checks that `offsets` never fall and stay within `length` things; the first need not be 0.
+/// Checks that `offsets` do not decrease and do not exceed `length`; the first need not be 0.
 pub(crate) fn check_offsets(
     offsets: &[i64],
     length: usize,

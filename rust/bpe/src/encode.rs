@@ -1,5 +1,5 @@
-//! Documents to token ids: the splitter's spans, each by its ids. Takes a pattern and merges once, then
-//! documents. Text is never a special token here: there are none.
+//! Encodes documents to token ids: the ids of each span of the splitter. Special tokens do not
+//! exist here: all text is text.
 
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock};
@@ -33,36 +33,39 @@ mod worker;
 pub use composed::{Composition, Encoded, Mark, Part, Stretch};
 pub use ranks::merges_of_tokens;
 
-/// Bytes in which a thread remembers spans at most, unless told otherwise. It begins with 2 MiB, and doubles
-/// them while spans are new; while a table doubles, the old one is there too.
+/// Default limit of a thread's cache of spans in bytes. The cache begins with 2 MiB and doubles
+/// with new spans; while a table doubles, the old one exists too.
 pub const CACHE_BYTES: usize = 128 << 20;
 
-/// Turns documents into ids. Can be shared between threads.
+/// Encodes documents to ids. Can be shared between threads.
 #[derive(Debug)]
 pub struct Encoder {
     splitter: Splitter,
     span_ids: SpanIds,
     cache_bytes: usize,
-    /// Those that no call is using, with what they remember. Never waited for: who finds it locked makes a
-    /// worker or drops one, so that a process that forked at the wrong time continues.
+    /// Workers that no call uses, with their caches. The lock is never waited for: a call that
+    /// finds it locked creates or drops a worker, so that a process that forked while it was held
+    /// continues.
     idle: Mutex<Vec<Worker>>,
 }
 
 impl Encoder {
-    /// Builds the tables for `merges`: merge k makes id 256 + k of two ids that exist before it.
+    /// Builds the tables for `merges`: merge k makes id 256 + k of two lower ids.
     ///
     /// # Errors
     ///
-    /// A merge that names a later id, a pair that is merged twice, or tokens of over 1 GiB in all.
+    /// Fails if a merge uses a later id, if a pair is merged twice, or if all tokens together
+    /// exceed 1 GiB.
     pub fn new(splitter: Splitter, merges: &[Merge]) -> Result<Self, Error> {
         Ok(Self::with_span_ids(splitter, SpanIds::new(merges)?))
     }
 
-    /// The same for ids of which 0 to 255 are the bytes in the order `order`; `merges` name ids so, too.
+    /// The same for ids of which 0 to 255 are the bytes in the order `order`; `merges` use the same
+    /// ids.
     ///
     /// # Errors
     ///
-    /// As `new`.
+    /// As for `new`.
     pub fn ordered(splitter: Splitter, merges: &[Merge], order: ByteOrder) -> Result<Self, Error> {
         Ok(Self::with_span_ids(splitter, SpanIds::ordered(merges, order)?))
     }
@@ -71,13 +74,13 @@ impl Encoder {
         Self { splitter, span_ids, cache_bytes: CACHE_BYTES, idle: Mutex::default() }
     }
 
-    /// Remembers spans in up to `bytes` a thread instead of [`CACHE_BYTES`].
+    /// Limits the cache of each thread to `bytes` instead of [`CACHE_BYTES`].
     #[must_use]
     pub fn with_cache_bytes(self, bytes: usize) -> Self {
         Self { cache_bytes: bytes, ..self }
     }
 
-    /// What each id stands for.
+    /// The bytes of each id.
     pub fn vocabulary(&self) -> &Vocabulary {
         self.span_ids.vocabulary()
     }
@@ -86,7 +89,7 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// A document that cannot be split; it is called document 0.
+    /// Fails if the document cannot be split; the error names document 0.
     pub fn encode(&self, document: &[u8]) -> Result<Vec<u32>, Error> {
         let length = document.len();
         let (ids, _) =
@@ -94,15 +97,16 @@ impl Encoder {
         Ok(ids)
     }
 
-    /// The ids of all documents back to back, each in its frame, and n + 1 offsets.
+    /// The ids of all documents back to back, each with the ids of `Frame`, and n + 1 offsets.
     ///
-    /// Each of `threads` encodes a block of neighbouring documents; the result is the same for any
-    /// number of threads. Memory beside the result: up to [`CACHE_BYTES`] a thread, and a quarter of that more while a
-    /// table doubles; those of as many threads as there are cores are kept for the next call.
+    /// Each of `threads` threads encodes a block of adjacent documents; the result is the same for
+    /// any number of threads. Memory besides the result: up to [`CACHE_BYTES`] per thread, and a
+    /// quarter more while a table doubles; the caches of as many threads as cores are kept for the
+    /// next call.
     ///
     /// # Errors
     ///
-    /// Ids that do not fit `I`, or a document that cannot be split.
+    /// Fails if ids do not fit `I`, or if a document cannot be split.
     pub fn encode_batch<I: TokenId>(
         &self,
         documents: Documents<'_>,
@@ -114,11 +118,11 @@ impl Encoder {
         self.encode_all(documents.offsets(), document, frame, threads)
     }
 
-    /// The same for documents that lie anywhere in memory.
+    /// The same for documents at any addresses in memory.
     ///
     /// # Errors
     ///
-    /// As `encode_batch`.
+    /// As for `encode_batch`.
     pub fn encode_slices<I: TokenId>(
         &self,
         documents: &[&[u8]],
@@ -129,8 +133,8 @@ impl Encoder {
         self.encode_all(&offsets(documents.iter().map(|one| one.len())), document, frame, threads)
     }
 
-    /// The ids of all documents; `document` says in which bytes one lies, and where. Those before it have
-    /// as many bytes as `offsets` says.
+    /// The ids of all documents; `document` returns the bytes that contain a document, and its
+    /// range. The documents before it have the number of bytes in `offsets`.
     fn encode_all<'a, I: TokenId>(
         &self,
         offsets: &[i64],
@@ -183,7 +187,7 @@ impl Encoder {
     }
 
     fn put_back(&self, worker: Worker) {
-        // To ask the system takes longer than to encode a word.
+        // Cached, since the system call takes longer than encoding a word.
         static CORES: OnceLock<usize> = OnceLock::new();
         let cores = *CORES.get_or_init(|| thread::available_parallelism().map_or(1, usize::from));
         if let Ok(mut idle) = self.idle.try_lock()
@@ -194,7 +198,7 @@ impl Encoder {
     }
 }
 
-/// Ids, of special tokens, that are put around the ids of every document.
+/// Ids of special tokens that surround the ids of every document.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Frame<'a> {
     /// Before each document.
@@ -204,13 +208,13 @@ pub struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// The highest id and one.
+    /// The highest id plus one.
     fn num_ids(self) -> usize {
         self.before.iter().chain(self.after).map(|&id| id as usize + 1).max().unwrap_or(0)
     }
 }
 
-/// The ids of a block, and how many there are of each document.
+/// The ids of a block, and the number of ids of each document.
 type Block<I> = (Vec<I>, Vec<usize>);
 
 fn join<I: TokenId>(blocks: Vec<Block<I>>) -> (Vec<I>, Vec<i64>) {
@@ -221,7 +225,7 @@ fn join<I: TokenId>(blocks: Vec<Block<I>>) -> (Vec<I>, Vec<i64>) {
     (ids, offsets)
 }
 
-/// Where things of these lengths begin when they are one after the other, and where the last ends.
+/// The offsets of items of these lengths.
 fn offsets(lengths: impl Iterator<Item = usize>) -> Vec<i64> {
     let mut end = 0;
     let ends = lengths.map(|length| {

@@ -1,78 +1,78 @@
-//! The one error type of the core. Each variant holds the values a message needs; the message is
-//! written here once, and names the value and the limit. Knows nothing of Python's classes.
+//! The error type of the core. Each variant has the values of its message; messages name the value
+//! and the limit. Python's classes are chosen elsewhere.
 
 use std::fmt;
 
-/// How much of a span a message shows.
+/// Limit of the bytes of a span in a message.
 const SHOWN_BYTES: usize = 60;
 
-/// Everything that can go wrong in this crate.
+/// All errors of this crate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The pattern is not a regular expression the engine can compile.
+    /// The engine cannot compile the pattern.
     #[error("cannot compile the split pattern: {reason}")]
     Pattern {
-        /// What the regex engine said.
+        /// The message of the regex engine.
         reason: String,
     },
-    /// The environment variable `NANOTOK_CPU` asks for what is not there.
+    /// The environment variable `NANOTOK_CPU` has a value that is not available.
     #[error("NANOTOK_CPU is {asked:?}: {}", cpu_level(*known))]
     CpuLevel {
         /// Its value.
         asked: String,
-        /// Whether it is a level at all: then this CPU lacks it.
+        /// Whether it is a level, which this CPU does not support.
         known: bool,
     },
-    /// Offsets of a batch are empty: there must be one more than documents.
+    /// The offsets of a batch are empty: n documents have n + 1 offsets.
     #[error("offsets are empty: n documents have n + 1 offsets")]
     NoOffsets,
-    /// An offset lies outside the data.
+    /// An offset exceeds the data.
     #[error("offset {index} is {offset}, outside the {length} {what}")]
     OffsetOutOfRange {
         /// Its position among the offsets.
         index: usize,
         /// The offset itself.
         offset: i64,
-        /// Number of things the offsets are positions of.
+        /// The length of the indexed values.
         length: usize,
-        /// What these are.
+        /// The name of these values.
         what: &'static str,
     },
-    /// An offset is smaller than the one before it.
+    /// An offset is smaller than the previous one.
     #[error("offset {index} is smaller than the one before it")]
     OffsetsFall {
         /// Position of the smaller one.
         index: usize,
     },
-    /// The parts of a composed document end before they begin, or where there are none.
+    /// The end of the parts of a composed document precedes their begin or exceeds the parts.
     #[error("the parts of document {document} end at {end}: not within {before} and {number}")]
     PartsEnd {
         /// Number of the document.
         document: usize,
-        /// Where its parts end.
+        /// The end of its parts.
         end: usize,
-        /// Where they begin.
+        /// The begin of its parts.
         before: usize,
-        /// How many parts there are.
+        /// The number of parts.
         number: usize,
     },
     /// Parts of a composition belong to no document.
     #[error("there are {number} parts, but documents have only {before} of them")]
     PartsLeft {
-        /// Where those of the last document end.
+        /// The end of those of the last document.
         before: usize,
-        /// How many parts there are.
+        /// The number of parts.
         number: usize,
     },
-    /// A text of a composed document is not within the data.
+    /// A text of a composed document exceeds the data.
     #[error("a text of document {document} is {start}..{end}: not within {length} bytes of data")]
     TextOutOfRange {
         /// Number of the document.
         document: usize,
-        /// Where the text begins.
+        /// Start of the text.
         start: usize,
-        /// Where it ends.
+        /// End of the text.
         end: usize,
         /// Bytes of the data.
         length: usize,
@@ -82,21 +82,21 @@ pub enum Error {
     Split {
         /// Number of the document in its batch.
         document: usize,
-        /// Byte in the document where it happened.
+        /// The position in the document in bytes.
         offset: usize,
-        /// Why.
+        /// The reason.
         reason: GaveUp,
     },
-    /// The count of a span, or the sum of all counts, would pass `u64::MAX`.
+    /// The count of a span, or the sum of all counts, would exceed `u64::MAX`.
     #[error("the count of a span would pass 2**64 - 1 ({})", u64::MAX)]
     SpanCountOverflow,
-    /// The counts of a span, added up, would pass `u64::MAX`.
+    /// The sum of the counts of a span would exceed `u64::MAX`.
     #[error("the count of span \"{}\" would pass 2**64 - 1 ({})", Shown(span), u64::MAX)]
     SpanSumOverflow {
         /// The span.
         span: Vec<u8>,
     },
-    /// The count of a pair would pass `u64::MAX`.
+    /// The count of a pair would exceed `u64::MAX`.
     #[error("the count of pair ({left}, {right}) would pass 2**64 - 1 ({})", u64::MAX)]
     PairCountOverflow {
         /// Left id.
@@ -119,30 +119,30 @@ pub enum Error {
     RunUnsorted {
         /// Number of the run.
         run: usize,
-        /// First row that is smaller than the one before.
+        /// The first row that is smaller than the previous one.
         row: usize,
     },
-    /// The second pass over batches of spans brings others than the first.
+    /// The second pass over batches of spans returned others than the first.
     #[error("the spans differ when they are read for the second time")]
     BatchesDiffer,
-    /// More bytes of spans than 32-bit positions can address.
+    /// The bytes of spans exceed 32-bit positions.
     #[error("distinct spans have {bytes} bytes, their ends included: the limit is {}", u32::MAX)]
     TooManySpans {
-        /// Bytes of all spans, and one for each span.
+        /// Bytes of all spans, plus one for each span.
         bytes: usize,
     },
-    /// More merges than 32-bit ids can name.
+    /// The merges exceed 32-bit ids.
     #[error("{number} merges: the limit is {}", u32::MAX - 256)]
     TooManyMerges {
-        /// How many.
+        /// The number of merges.
         number: usize,
     },
-    /// A merge names an id that does not exist before it.
+    /// A merge uses an id that does not exist before it.
     #[error("merge {merge} uses id {id}, but only ids below {} exist before it", 256 + merge)]
     UnknownMergePart {
         /// Position of the merge.
         merge: usize,
-        /// The id it names.
+        /// The id.
         id: u32,
     },
     /// A pair is merged twice.
@@ -153,15 +153,15 @@ pub enum Error {
         /// Position of the first one.
         first: usize,
     },
-    /// The ids 0 to 255 do not stand for each byte once.
+    /// The ids 0 to 255 are not a permutation of the bytes.
     #[error("ids 0 to 255 must be each byte once: {}", byte_order(*number, *twice))]
     ByteOrder {
-        /// How many of them stand for one byte.
+        /// The number of them that are single bytes.
         number: usize,
-        /// A byte that two stand for, if they are 256.
+        /// A byte of two ids, if there are 256.
         twice: Option<u8>,
     },
-    /// The bytes of a token do not end in two parts when they are encoded with the tokens before it.
+    /// The bytes of a token are not two parts when they are encoded with the tokens before it.
     #[error(
         "token {token}, \"{}\", cannot be reached: encoded with the tokens before it, its bytes end in {parts} parts, not in two",
         Shown(bytes)
@@ -171,23 +171,23 @@ pub enum Error {
         token: usize,
         /// Its bytes.
         bytes: Vec<u8>,
-        /// How many parts they end in.
+        /// The number of parts.
         parts: usize,
     },
-    /// The bytes of all ids together are too many.
+    /// The bytes of all ids together exceed the limit.
     #[error("with merge {merge} the bytes of all ids together pass {limit}")]
     VocabularyTooLarge {
-        /// Position of the merge that passes the limit.
+        /// Position of the merge that exceeds the limit.
         merge: usize,
         /// The limit in bytes.
         limit: usize,
     },
-    /// The ids do not fit the width asked for.
+    /// The ids do not fit the requested width.
     #[error("{number} token ids do not fit: the limit is {limit}, ask for wide ids")]
     TooManyTokens {
-        /// How many ids there are.
+        /// The number of ids.
         number: usize,
-        /// How many fit.
+        /// The number of ids that fit.
         limit: usize,
     },
     /// An id that is not a token.
@@ -195,33 +195,33 @@ pub enum Error {
     UnknownToken {
         /// The id.
         id: u32,
-        /// Number of its row, where there are rows.
+        /// The index of its row, if there are rows.
         row: Option<usize>,
     },
-    /// The spellings of all ids, special tokens included, are 4 GiB or more.
+    /// The bytes of all ids, including names of special tokens, are 4 GiB or more.
     #[error("the bytes of all ids pass 4 GiB")]
     SpellingsTooLarge,
-    /// A text to look for is empty.
+    /// A needle is empty.
     #[error("a text to look for is empty")]
     EmptyNeedle,
-    /// The texts to look for cannot be compiled into one searcher.
+    /// The needles cannot be compiled into one searcher.
     #[error("cannot search for these texts: {reason}")]
     Needles {
-        /// What the searcher said.
+        /// The message of the searcher.
         reason: String,
     },
-    /// The caller asked to stop.
+    /// The caller stopped the call.
     #[error("stopped by the caller")]
     Stopped,
 }
 
-/// Why a document could not be split.
+/// The reason why a document cannot be split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum GaveUp {
-    /// The regex engine took more steps back than allowed.
+    /// The regex engine exceeded its limit of backtracking steps.
     #[error("the regex engine passed its limit of backtracking steps")]
     Backtracking,
-    /// The regex engine needed more stack than it has.
+    /// The regex engine ran out of stack.
     #[error("the regex engine ran out of stack")]
     Stack,
     /// The pattern does not match here, and gaps are refused.
@@ -248,7 +248,7 @@ fn in_row(row: Option<usize>) -> String {
     row.map_or_else(String::new, |row| format!(", in row {row}"))
 }
 
-/// The first bytes of many.
+/// The first bytes of a span.
 struct Shown<'b>(&'b [u8]);
 
 impl fmt::Display for Shown<'_> {

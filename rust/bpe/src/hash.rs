@@ -1,5 +1,5 @@
-//! The one hash of the project: `xxh3_64` with seed 0. It orders count files, so it must never change
-//! without a new format version. Takes bytes and returns 64 bits.
+//! The hash of the project: `xxh3_64` with seed 0. It orders count files, so a change requires a
+//! new version of that format.
 
 use xxhash_rust::xxh3::xxh3_64;
 

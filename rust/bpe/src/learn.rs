@@ -1,18 +1,21 @@
-//! The learner: spans and their counts to merges.
+//! The learner: learns merges from spans and their counts.
 //!
-//! The rule, which is total, so that nothing but spans and counts decides the result: merge the pair
-//! of neighbours with the highest count, among equals the one with the smallest (left id, right id);
-//! replace it in every span from left to right; repeat until no pair is left or enough are merged.
-//! A pair's count is the sum over all spans of count times positions, overlaps included: (a, a)
+//! The rule is a total order, so that the result depends only on spans and counts: merge the pair
+//! of neighbours with the highest count, of equal counts the one with the smallest (left id, right
+//! id); replace it in every span from left to right; repeat until no pair is left or the requested
+//! number is reached.
+//! The count of a pair is the sum over all spans of count times number of positions, overlapping
+//! ones included: (a, a)
 //! occurs four times in "aaaaa".
 //!
-//! Why counts are updated and never recounted: merging (a, b) to n changes only pairs (x, a), (x, n),
-//! (b, y) and (n, y), at the places where (a, b) stood. Pairs of older ids therefore only fall; pairs
-//! with n are all born in this one step, together with all the places where they stand.
+//! Counts can be updated instead of recounted: merging (a, b) to n changes only pairs (x, a), (x,
+//! n),
+//! (b, y) and (n, y), at the places of (a, b). Counts of pairs of older ids therefore only
+//! decrease, and all pairs with n and their places are created in this step.
 //!
-//! Why no two merges make the same bytes: the neighbours (a, b) were left over when all earlier
-//! merges had been applied to their bytes; so an earlier token of those bytes would have been made
-//! there, and (a, b) would not stand there.
+//! No two merges make the same bytes: the neighbours (a, b) remained after all earlier merges had
+//! been applied to their bytes; an earlier token of the same bytes would have been made there, and
+//! (a, b) would not be there.
 
 use std::ops::ControlFlow;
 
@@ -36,73 +39,73 @@ mod search;
 mod symbols;
 mod text;
 
-/// Two neighbouring ids that become one.
+/// Two adjacent ids that become one.
 pub type Merge = (u32, u32);
 
-/// What is to be learned.
+/// The goal and the limits of learning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Goal {
-    /// So many merges at most.
+    /// The maximum number of merges.
     pub num_merges: usize,
-    /// A pair that occurs less often is not merged; pairs that do not occur never are.
+    /// A pair with a lower count is not merged; pairs that do not occur never are.
     pub min_pair_count: u64,
-    /// A pair of more bytes is not merged.
+    /// The longest token in bytes.
     pub max_token_bytes: usize,
-    /// So many threads at most; the result does not depend on it.
+    /// The maximum number of threads; the result does not depend on it.
     pub threads: usize,
 }
 
 impl Goal {
-    /// Merges until so many are made or no pair is left.
+    /// A goal with a number of merges and no other limit.
     pub fn merges(num_merges: usize) -> Self {
         Self { num_merges, min_pair_count: 1, max_token_bytes: usize::MAX, threads: 1 }
     }
 }
 
-/// What [`learn`] found.
+/// The result of [`learn`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Learned {
     /// Merge k makes id 256 + k.
     pub merges: Vec<Merge>,
-    /// How often each pair occurred when it was merged, overlaps included.
+    /// The count of each pair when it was merged, overlapping occurrences included.
     pub counts: Vec<u64>,
-    /// How often it was merged: by so much the number of tokens fell. Less than its count if the pair
-    /// is an id twice.
+    /// The number of applications of each merge, by which the number of tokens decreased. It is
+    /// lower than the count if a pair has the same id twice.
     pub applied: Vec<u64>,
-    /// Why there are no more.
+    /// The reason why learning ended.
     pub stop: Stop,
 }
 
 /// Why learning ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Stop {
-    /// There are as many merges as were asked for.
+    /// The requested number of merges is reached.
     Reached,
-    /// No pair is left to merge, or only such as would be too long.
+    /// No pair is left, or only pairs that are too long.
     #[default]
     NoPairLeft,
-    /// The pairs that are left occur less often than asked for.
+    /// The counts of all remaining pairs are below the minimum.
     BelowMinPairCount,
 }
 
-/// How far the learner is.
+/// The progress of the learner.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress<'l> {
     /// All merges so far.
     pub merges: &'l [Merge],
-    /// How often each pair occurred when it was merged.
+    /// The count of each pair when it was merged.
     pub counts: &'l [u64],
-    /// So many are asked for.
+    /// The requested number of merges.
     pub total: usize,
 }
 
 impl Progress<'_> {
-    /// The last merge and how often its pair occurred; none before the first.
+    /// The last merge and the count of its pair; none before the first.
     pub fn last(&self) -> Option<(Merge, u64)> {
         Some((*self.merges.last()?, *self.counts.last()?))
     }
 
-    /// The bytes of the token that a pair becomes.
+    /// The bytes of the token of a pair.
     pub fn spelling(&self, pair: Merge) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut rest = vec![pair.1, pair.0];
@@ -118,23 +121,24 @@ impl Progress<'_> {
     }
 }
 
-/// After so many places, progress is reported.
+/// Places after which progress is reported.
 const MAX_WORK: usize = 1 << 22;
 
 /// Learns merges from spans and their counts.
 ///
-/// Spans that come in batches, and are not all in memory, are learned from by [`Measured`] and [`Text`].
-/// A span may come more than once: its counts add. `progress` is called about a hundred times, more often
-/// where there is much to do, and may stop the work.
+/// For batches of spans that are not all in memory, see [`Measured`] and [`Text`]. A span can occur
+/// several times; its counts are added. `progress` is called about a hundred times, more often for
+/// expensive merges, and can stop the call.
 ///
-/// Time: linear in the bytes of distinct spans, times the merges a byte takes part in (about 6 in text),
-/// and never quadratic in a long span. Memory: 7 to 9 bytes per byte of distinct spans, of which there may
-/// be 2^32; 2 more for over 65,000 merges; and up to 20 in all where merging continues until most pairs
-/// that are left occur once.
+/// Time: the bytes of distinct spans times the merges per byte (about 6 in text), and never
+/// quadratic in a long span. Memory: 7 to 9 bytes per byte of distinct spans, of which there can be
+/// 2^32; 2 more for over 65,000 merges; and up to 20 in total if merging continues until most
+/// remaining pairs occur once.
 ///
 /// # Errors
 ///
-/// More counts than spans or fewer, too many bytes, a pair's count past `u64::MAX`, or a stop.
+/// Fails if the numbers of spans and counts differ, if there are too many bytes, if the count of a
+/// pair exceeds `u64::MAX`, or if `progress` stops it.
 pub fn learn(
     spans: Documents<'_>,
     counts: &[u64],
@@ -148,7 +152,7 @@ pub fn learn(
     text.learn(progress)
 }
 
-/// Learns from symbols; pairs of lower counts than `first_least` says are looked at later.
+/// Learns from symbols; pairs with counts below `first_least` are processed later.
 fn learn_in<I: Id>(
     symbols: Symbols<I>,
     goal: Goal,
@@ -195,9 +199,9 @@ impl Learned {
     }
 }
 
-/// How often a pair of a text of so many bytes occurs at least that is looked at in the first place: the
-/// last merges' pairs occur 2 to 6 times as often in real text. If this is too much, learning continues
-/// with less.
+/// The initial minimum count of pairs in a text of `num_bytes` bytes: the pairs of the last merges
+/// occur 2 to 6 times as often in real text. If this is too high, learning continues with a lower
+/// value.
 fn first_least(num_bytes: u128, num_merges: usize) -> u64 {
     u64::try_from(num_bytes.div_ceil(128 * num_merges.max(1) as u128)).unwrap_or(u64::MAX)
 }

@@ -1,42 +1,46 @@
 //! The core of `nanotok_ray`: byte-pair encoding without Python and without files.
 //!
-//! Everything here is a function of its arguments: bytes in, numbers out. Nothing knows Python,
-//! opens a file, logs, or starts a thread that outlives the call that asked for it.
+//! Everything here is a function of its arguments: bytes in, numbers out. Nothing depends on
+//! Python, opens a file, logs, or starts a thread that outlives its call.
 //!
-//! A text takes one of two ways, and both begin with the splitter:
+//! Text is processed in one of two ways, and both begin with the splitter:
 //!
-//! * split, count, learn: the spans of all documents are counted, and the counts become merges.
-//! * split, encode: the spans of a document become token ids by the merges.
+//! * split, count, learn: the spans of all documents are counted, and merges are learned from the
+//!   counts.
+//! * split, encode: the spans of a document are encoded to token ids by the merges.
 //!
-//! The modules of these steps, each with its parts in a folder of the same name:
+//! The modules of these steps, each with its submodules in a folder of the same name:
 //!
-//! * `split`: documents to spans. A [`Splitter`] cuts by a pattern; joined, the spans are the document.
-//! * `count`: spans to counts. [`SpanCounts`] leaves a [`SortedRun`]; [`merge_runs`] adds such runs up,
+//! * `split`: documents to spans. A [`Splitter`] splits by a pattern; the concatenated spans are
+//!   the document.
+//! * `count`: spans to counts. [`SpanCounts`] returns a [`SortedRun`]; [`merge_runs`] adds such
+//!   runs,
 //!   [`RunSums`] with weights and range after range.
-//! * `learn`: spans and their counts to merges. [`learn()`] does it.
-//! * `encode`: documents to ids. An [`Encoder`] does it by the merges;
-//!   [`Encoder::encode_composed`] takes a [`Composition`] of texts and special tokens.
-//!   [`merges_of_tokens`] finds the merges of a vocabulary from elsewhere.
-//! * `decode`: ids to bytes or text, by a [`Decoder`].
+//! * `learn`: spans and their counts to merges, with [`learn()`].
+//! * `encode`: documents to ids. An [`Encoder`] uses the merges;
+//!   [`Encoder::encode_composed`] encodes a [`Composition`] of texts and special tokens.
+//!   [`merges_of_tokens`] derives the merges of another tool's vocabulary.
+//! * `decode`: ids to bytes or text, with a [`Decoder`].
 //!
-//! What several of them use:
+//! Modules that several of them use:
 //!
 //! * `documents`: [`Documents`] borrows a batch: bytes back to back and their offsets.
-//! * `vocabulary`: the bytes of each id; `byte_order`: how a vocabulary numbers the bytes; `token_id`:
-//!   the integers that hold an id.
+//! * `vocabulary`: the bytes of each id; `byte_order`: the ids of the bytes; `token_id`: the
+//!   integer types of ids.
 //! * `short`: spans of up to 15 bytes as one number; `hash`: the hash of spans and documents.
-//! * `special`: counts how often texts of special tokens occur.
-//! * `cpu`: the level of vector instructions; below it the instructions and their portable twin.
-//! * `threads`: work in threads that end with the call; `zeros`: large arrays that begin as zeros.
-//! * `error`: every error, and why a search gave up.
-//! * `naive`: the plain twins that the tests compare with.
+//! * `special`: counts the names of special tokens in text.
+//! * `cpu`: the level of vector instructions, with the instructions and their portable equivalents.
+//! * `threads`: work in threads that end with the call; `zeros`: large arrays of zeros.
+//! * `error`: all errors.
+//! * `naive`: plain implementations for comparison in tests.
 //!
 //! # Examples
 //!
 //! ```
 //! use std::ops::ControlFlow;
 //!
-//! use nanotok_bpe::{Decoder, Documents, Encoder, GapRule, Goal, SpanCounts, Splitter, Vocabulary, learn};
+//! use nanotok_bpe::{Decoder, Documents, Encoder, GapRule, Goal, SpanCounts, Splitter, Vocabulary,
+//! learn};
 //!
 //! # fn main() -> Result<(), nanotok_bpe::Error> {
 //! let splitter = Splitter::new(r" ?\p{L}+|\s+|[^\s\p{L}]+", GapRule::Spans)?;

@@ -1,10 +1,10 @@
-//! Plain twins of what the other modules do, for tests: the obvious way, however slow.
+//! Plain implementations of the other modules for tests, simple and slow.
 
 use std::collections::BTreeMap;
 
 use crate::{Goal, Kind, Learned, Merge, Stop, hash64};
 
-/// Spans by the regex engine alone, and what each is.
+/// Spans of the regex engine, with their kinds.
 pub(crate) fn split(regex: &fancy_regex::Regex, document: &[u8]) -> Vec<(Vec<u8>, Kind)> {
     let mut spans = Vec::new();
     for chunk in document.utf8_chunks() {
@@ -34,7 +34,7 @@ pub(crate) fn count(pattern: &str, documents: &[Vec<u8>]) -> Vec<(u64, Vec<u8>, 
     counts.into_iter().map(|((hash, span), count)| (hash, span, count)).collect()
 }
 
-/// What `learn` finds: recounts everything before each merge.
+/// The result of `learn`: recounts everything before each merge.
 pub(crate) fn learn(spans: &[(Vec<u8>, u64)], goal: Goal) -> Learned {
     let mut sequences: Vec<(Vec<u32>, u64)> =
         spans.iter().map(|(span, count)| (as_ids(span), *count)).collect();
@@ -52,7 +52,7 @@ pub(crate) fn learn(spans: &[(Vec<u8>, u64)], goal: Goal) -> Learned {
         }
         let bytes = |pair: Merge| lengths[pair.0 as usize] + lengths[pair.1 as usize];
         pairs.retain(|&pair, count| *count > 0 && bytes(pair) <= goal.max_token_bytes);
-        // Of equal maxima `max_by_key` takes the last: the smallest pair, seen in reverse.
+        // Of equal maxima `max_by_key` returns the last: the smallest pair in reverse order.
         let Some((pair, count)) = pairs.into_iter().rev().max_by_key(|&(_, count)| count) else {
             break Stop::NoPairLeft;
         };
@@ -74,7 +74,8 @@ pub(crate) fn learn(spans: &[(Vec<u8>, u64)], goal: Goal) -> Learned {
     Learned { merges, counts, applied, stop }
 }
 
-/// Ids of one span: the whole span if it is a token, else always the lowest merge, leftmost first.
+/// Ids of one span: the whole span if it is a token, otherwise always the lowest merge, leftmost
+/// first.
 pub(crate) fn encode_span(merges: &[Merge], span: &[u8]) -> Vec<u32> {
     let mut tokens: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
     for &(left, right) in merges {

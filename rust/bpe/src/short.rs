@@ -1,14 +1,15 @@
-//! Spans of up to 15 bytes as one number, which is compared and hashed in a few instructions: 99 in a
-//! hundred spans of English are that short. Holds no table and knows no ids.
+//! Spans of up to 15 bytes as one number, which is compared and hashed in a few instructions: 99%
+//! of the spans of English text are that short.
 
-/// A span of 1 to 15 bytes; its length in the top byte. The default is no span, and equals none.
+/// A span of 1 to 15 bytes with its length in the top byte. The default is no span, and equals no
+/// span.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Short(u128);
 
-/// The number that `Short::number_within` has for all longer spans; no short one has it.
+/// The value of `Short::number_within` for all longer spans, which no short span has.
 pub(crate) const LONGER: u128 = u128::MAX << 120;
 
-/// By length, up to 16: the bits of a number that are bytes.
+/// By length, up to 16: the bits of a number that contain bytes.
 static MASKS: [u128; 17] = {
     let mut masks = [0; 17];
     let mut length = 1;
@@ -31,16 +32,16 @@ static TAGS: [u128; 17] = {
 };
 
 impl Short {
-    /// Bytes of the longest span that is short.
+    /// Maximum length of a short span in bytes.
     pub(crate) const MAX_LENGTH: usize = 15;
 
-    /// Bytes that are copied of a short span of any length.
+    /// Bytes that are copied for a short span of any length.
     pub(crate) const ROOM: usize = 16;
 
     /// The short form of `span`, if it has 1 to 15 bytes.
     ///
-    /// Reads the span as its first and last bytes, which may overlap: a copy of a length that is not
-    /// known beforehand is a call.
+    /// Reads the span as its first and last bytes, which can overlap: a copy of variable length is
+    /// a function call.
     #[inline]
     pub(crate) fn new(span: &[u8]) -> Option<Self> {
         let length = span.len();
@@ -66,15 +67,15 @@ impl Short {
         Some(Self(bytes | (length as u128) << 120))
     }
 
-    /// The short form of the first `length` of `bytes`, 1 to 15: a load and a mask, where `new` has to
-    /// look at the length.
+    /// The short form of the first `length` of `bytes`, 1 to 15, with a load and a mask; `new`
+    /// branches on the length.
     #[inline]
     pub(crate) fn first_of(bytes: &[u8; 16], length: usize) -> Self {
         let mask = u128::MAX >> (128 - 8 * length);
         Self(u128::from_le_bytes(*bytes) & mask | (length as u128) << 120)
     }
 
-    /// The short form of `data[start..end]`, if it has one.
+    /// The short form of `data[start..end]`, if it is short.
     #[inline]
     pub(crate) fn within(data: &[u8], start: usize, end: usize) -> Option<Self> {
         let length = end - start;
@@ -113,47 +114,47 @@ impl Short {
         self.0
     }
 
-    /// The span whose number this is.
+    /// The span of a number.
     #[inline]
     pub(crate) fn of_number(number: u128) -> Self {
         Self(number)
     }
 
-    /// The number's lower and upper half; the upper one is 0 for none alone.
+    /// The lower and upper half of the number; the upper half is 0 only for no span.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "halves of a number")]
     pub(crate) fn halves(self) -> [u64; 2] {
         [self.0 as u64, (self.0 >> 64) as u64]
     }
 
-    /// The span whose halves these are.
+    /// The span of two halves.
     #[inline]
     pub(crate) fn of_halves([low, high]: [u64; 2]) -> Self {
         Self(u128::from(low) | u128::from(high) << 64)
     }
 
-    /// The span's bytes, and how many of them count.
+    /// The span's bytes, and its length.
     pub(crate) fn bytes(self) -> ([u8; Self::ROOM], usize) {
         let bytes = self.0.to_le_bytes();
         (bytes, usize::from(bytes[15]))
     }
 
-    /// A number that spreads over a power of two.
+    /// A hash whose lowest bits are well distributed.
     #[inline]
     pub(crate) fn mixed(self) -> usize {
         mixed(self.halves(), 0)
     }
 }
 
-/// A span of 16 to 31 bytes; its length in the top byte of the second word.
+/// A span of 16 to 31 bytes with its length in the top byte of the second word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Middle([u128; 2]);
 
 impl Middle {
-    /// Bytes of the longest span of this kind.
+    /// Maximum length of a middle span in bytes.
     pub(crate) const MAX_LENGTH: usize = 31;
 
-    /// The form of `span`, if it has 16 to 31 bytes.
+    /// The middle form of `span`, if it has 16 to 31 bytes.
     #[inline]
     pub(crate) fn new(span: &[u8]) -> Option<Self> {
         let length = span.len();
@@ -161,7 +162,7 @@ impl Middle {
             return None;
         }
         let (first, last) = (span.first_chunk()?, span.last_chunk()?);
-        // Two steps: of 16 bytes, none is left.
+        // Two shifts, since a single shift could be by 128 bits.
         let rest = u128::from_le_bytes(*last) >> (8 * (31 - length)) >> 8;
         Some(Self([u128::from_le_bytes(*first), rest | (length as u128) << 120]))
     }
@@ -172,7 +173,7 @@ impl Middle {
         self.0
     }
 
-    /// A number that spreads over a power of two.
+    /// A hash whose lowest bits are well distributed.
     #[inline]
     pub(crate) fn mixed([first, second]: [u128; 2]) -> usize {
         let first = mixed(Short(first).halves(), 0);
@@ -180,7 +181,7 @@ impl Middle {
     }
 }
 
-/// Two numbers and a third as one that spreads over a power of two.
+/// A hash of three numbers whose lowest bits are well distributed.
 #[inline]
 fn mixed([low, high]: [u64; 2], seed: u64) -> usize {
     const FIRST: u64 = 0x9e37_79b9_7f4a_7c15;

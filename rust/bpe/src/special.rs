@@ -1,21 +1,21 @@
-//! Counts how often some texts occur in documents: used to report special-token text that was seen (and
-//! stayed text).
+//! Counts occurrences of texts in documents, to report names of special tokens in text (which stay
+//! text).
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use memchr::memmem;
 
 use crate::{Documents, Error};
 
-/// Texts to look for, ready to be found.
+/// A searcher for a set of texts.
 #[derive(Debug, Clone)]
 pub struct Needles(AhoCorasick);
 
 impl Needles {
-    /// Builds the searcher for `needles`, once for many texts.
+    /// Builds a searcher for `needles`, for use with many texts.
     ///
     /// # Errors
     ///
-    /// An empty needle, or more needles than one searcher takes.
+    /// Fails if a needle is empty, or if there are too many needles.
     pub fn new<N: AsRef<[u8]>>(needles: &[N]) -> Result<Self, Error> {
         if needles.iter().any(|needle| needle.as_ref().is_empty()) {
             return Err(Error::EmptyNeedle);
@@ -24,25 +24,24 @@ impl Needles {
         searcher.map(Self).map_err(|error| Error::Needles { reason: error.to_string() })
     }
 
-    /// Number of occurrences of any needle in `text`: leftmost, the longest at a place, never
+    /// Number of occurrences of needles in `text`: leftmost, the longest at a position, never
     /// overlapping. Linear in the bytes.
     pub fn count(&self, text: &[u8]) -> u64 {
         self.0.find_iter(text).count() as u64
     }
 }
 
-/// Number of occurrences of any of `needles` in the documents, each by itself, as [`Needles::count`] has
-/// them.
+/// Number of occurrences of `needles` in the documents, each on its own, like [`Needles::count`].
 ///
 /// # Errors
 ///
-/// An empty needle, or more needles than one searcher takes.
+/// Fails if a needle is empty, or if there are too many needles.
 pub fn count_occurrences<N: AsRef<[u8]>>(
     documents: Documents<'_>,
     needles: &[N],
 ) -> Result<u64, Error> {
-    // Most texts do not contain what all needles begin with, and building the searcher takes longer than
-    // finding that out.
+    // Most texts do not contain the common prefix of all needles, and searching for it is faster
+    // than building the searcher.
     if memmem::find(documents.all(), common_prefix(needles)).is_none() {
         return Ok(0);
     }
@@ -80,7 +79,7 @@ mod tests {
         check(&["ab", "a"], "aab", 2);
     }
 
-    /// Looks at each place for each needle.
+    /// Compares each needle at each position.
     fn plain_count(needles: &[String], text: &str) -> u64 {
         let (mut at, mut count) = (0, 0);
         while at < text.len() {

@@ -1,5 +1,5 @@
-//! Documents to spans, by a pattern. Takes any bytes and returns slices of them that join to the document.
-//! Does not count, and knows no ids.
+//! Splits documents into spans by a pattern. Documents are any bytes; spans are slices that join to
+//! the document.
 
 use crate::Error;
 use crate::cpu::Level;
@@ -17,36 +17,37 @@ mod lexer;
 mod scanner;
 mod starts;
 
-/// Version of the Unicode tables that `\p{L}`, `\s` and case folding come from. Other tables cut
-/// other spans, so it belongs into the key of everything that is made with a pattern.
+/// Version of the Unicode tables of `\p{L}`, `\s` and case folding. Other tables make other spans,
+/// so the version is part of every key of results that depend on a pattern.
 pub const UNICODE_VERSION: &str = "16.0.0";
 
-/// Steps back that one search may take. A hostile pattern needs a bound (this one is seconds); a
-/// search for the next match in a long document may honestly take a few per byte.
+/// Limit of backtracking steps of one search. Hostile patterns need a limit (this one takes
+/// seconds); a search for the next match in a long document can legitimately take a few steps per
+/// byte.
 const BACKTRACK_LIMIT: usize = 200_000_000;
 
-/// What a span is.
+/// The kind of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The pattern matched it.
+    /// A match of the pattern.
     Match,
     /// Text between two matches, as long as possible.
     Gap,
-    /// One byte that is not part of valid UTF-8.
+    /// A byte that is not part of valid UTF-8.
     InvalidByte,
 }
 
-/// What to do with text that the pattern does not match.
+/// The rule for text that the pattern does not match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GapRule {
-    /// It becomes spans of its own.
+    /// It becomes spans.
     Spans,
     /// It is an error.
     Refuse,
 }
 
-/// A compiled pattern. A clone shares the tables but not the memory a search works in: give each
-/// thread its own clone.
+/// A compiled pattern. A clone shares the tables but not the memory of a search: use one clone per
+/// thread.
 #[derive(Debug, Clone)]
 pub struct Splitter {
     regex: fancy_regex::Regex,
@@ -54,7 +55,7 @@ pub struct Splitter {
     gaps: GapRule,
 }
 
-/// Where in a document splitting ended early, and why.
+/// The position at which splitting of a document ended early, and the reason.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stuck {
     offset: usize,
@@ -72,7 +73,7 @@ impl Splitter {
     ///
     /// # Errors
     ///
-    /// The pattern is not a regular expression.
+    /// Fails if the pattern is not a regular expression.
     pub fn new(pattern: &str, gaps: GapRule) -> Result<Self, Error> {
         let regex = fancy_regex::RegexBuilder::new(pattern)
             .backtrack_limit(BACKTRACK_LIMIT)
@@ -81,24 +82,24 @@ impl Splitter {
         Ok(Self { regex, engine: Engine::of(pattern)?, gaps })
     }
 
-    /// The pattern as it was given.
+    /// The pattern as it was passed.
     pub fn pattern(&self) -> &str {
         self.regex.as_str()
     }
 
-    /// What finds the matches: "lexer", "table" or "regex", from the fastest to the slowest. The spans
-    /// are the same.
+    /// The implementation that splits text: "lexer", "table" or "regex", from fastest to slowest.
+    /// The spans are the same.
     pub fn engine(&self) -> &'static str {
         self.engine.name()
     }
 
     /// Calls `visit` with each span of `document`, from left to right. Spans are never empty.
     ///
-    /// Each maximal run of valid UTF-8 is split by itself, as if the document were that run.
+    /// Each maximal run of valid UTF-8 is split on its own, like a document.
     ///
     /// # Errors
     ///
-    /// The regex engine gave up, or a gap that is refused; the document is called document 0.
+    /// Fails if the regex engine gives up, or at a gap that is refused; the error names document 0.
     pub fn split<'d>(
         &self,
         document: &'d [u8],
@@ -107,12 +108,13 @@ impl Splitter {
         self.visit(document, visit).map_err(|stuck| stuck.in_document(0))
     }
 
-    /// Where spans begin and end in a part of a document: from the first span that begins at `start` or
-    /// later, as many whole ones as fit `most` bytes. Linear in the document, in memory for the part alone.
+    /// The boundaries of spans in a part of a document: from the first span that begins at `start`
+    /// or later, as many whole spans as fit `most` bytes. Takes time linear in the document, and
+    /// memory only for the part.
     ///
     /// # Errors
     ///
-    /// As [`Splitter::split`].
+    /// As for [`Splitter::split`].
     pub fn boundaries(
         &self,
         document: &[u8],
@@ -132,7 +134,7 @@ impl Splitter {
         Ok(found)
     }
 
-    /// The level of the CPU that the splitter uses; where it uses none, the portable one.
+    /// The CPU level of the splitter; the portable one if it uses none.
     pub(crate) fn cpu(&self) -> Cpu {
         match &self.engine {
             Engine::Scanner(scanner) => scanner.cpu(),
@@ -140,15 +142,15 @@ impl Splitter {
         }
     }
 
-    /// The spans of `document`, which begins at `offset` in some data, as many at a time as are wanted: if they
-    /// can be found so.
+    /// The spans of `document`, which begins at `offset` of its data, for iteration in portions, if
+    /// the engine supports that.
     pub(crate) fn scan<'a>(&'a self, document: &'a [u8], offset: usize) -> Option<Scan<'a>> {
         let Engine::Scanner(scanner) = &self.engine else { return None };
         Some(scanner.scan(simdutf8::basic::from_utf8(document).ok()?, offset))
     }
 
-    /// Calls `visit` with where each span ends, and says how many are gaps. For who needs no more this is
-    /// the fastest.
+    /// Calls `visit` with the end of each span, and returns the number of gaps. This is the fastest
+    /// way if only the ends are needed.
     #[inline]
     pub(crate) fn visit_ends(
         &self,
@@ -258,7 +260,7 @@ impl Splitter {
     }
 }
 
-/// Start of the character after the one at `position`: past the end at the end of the text.
+/// The start of the character after the one at `position`; beyond the end for the last one.
 fn next_character(text: &str, position: usize) -> usize {
     position + text[position..].chars().next().map_or(1, char::len_utf8)
 }

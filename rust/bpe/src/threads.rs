@@ -1,10 +1,9 @@
-//! Work in several threads that end with the call. Takes parts and what to do with each and returns the
-//! results in the order of the parts. Knows nothing of the work.
+//! Work in several threads that end with the call.
 
 use std::{panic, thread};
 
-/// The results of `work` on each part, in the order of the parts: each part has a thread of its own but
-/// the first, which is done by the calling one. All threads have ended when this returns.
+/// The results of `work` on each part, in the order of the parts: each part has its own thread
+/// except the first, which the calling thread processes. All threads have ended when this returns.
 ///
 /// # Panics
 ///

@@ -1,11 +1,11 @@
-//! The two widths of token ids: what callers get, and a few ids packed into one number, which is read and
+//! The two widths of token ids in results, and ids packed into one number, which is read and
 //! written at once.
 
-/// An integer type that can hold token ids.
+/// An integer type of token ids.
 pub trait TokenId: Copy + Default + Send {
-    /// How many different ids it can hold.
+    /// The number of different ids of the type.
     const LIMIT: usize;
-    /// The id in this width. Only called with ids below the limit.
+    /// The id in this width, which must be below the limit.
     fn narrow(id: u32) -> Self;
 }
 
@@ -28,8 +28,8 @@ impl TokenId for u32 {
     }
 }
 
-/// How ids are packed into words of 128 bits: by the size of the vocabulary, whatever the caller gets. The
-/// last lane says how many ids there are.
+/// The packing of ids into words of 128 bits, which depends on the size of the vocabulary. The last
+/// lane is the number of ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Packing {
     /// Lanes of 16 bits.
@@ -38,7 +38,7 @@ pub(crate) enum Packing {
     Wide,
 }
 
-/// Ids that `Packing::unpack` writes for a word, of which the first few count.
+/// Ids that `Packing::unpack` writes for a word, of which only the first ones are valid.
 pub(crate) const UNPACKED: usize = 8;
 
 impl Packing {
@@ -62,7 +62,7 @@ impl Packing {
         16 / self.id_bytes()
     }
 
-    /// `ids`, at least one, as `K` words, if they are few enough.
+    /// `ids`, at least one, as `K` words, if they fit.
     #[inline]
     pub(crate) fn pack<const K: usize>(self, ids: &[u32]) -> Option<[u128; K]> {
         let mut words = [[0; 16]; K];
@@ -78,7 +78,7 @@ impl Packing {
         Some(words.map(u128::from_le_bytes))
     }
 
-    /// The ids whose bytes, little-endian, these are.
+    /// The ids of little-endian bytes.
     pub(crate) fn ids_of(self, bytes: &[u8]) -> impl ExactSizeIterator<Item = u32> {
         bytes.chunks_exact(self.id_bytes()).map(|bytes| match *bytes {
             [a, b] => u32::from(u16::from_le_bytes([a, b])),
@@ -87,13 +87,13 @@ impl Packing {
         })
     }
 
-    /// How many ids the last word of some says there are.
+    /// The number of ids according to the last word.
     #[inline]
     pub(crate) fn number(self, last: u128) -> usize {
         (last >> (128 - 8 * self.id_bytes())) as usize
     }
 
-    /// Writes the lanes of a word to the front of `out`; what follows the ids means nothing.
+    /// Writes the lanes of a word to the front of `out`; values after the ids are arbitrary.
     #[inline]
     pub(crate) fn unpack<I: TokenId>(self, word: u128, out: &mut [I; UNPACKED]) {
         match self {

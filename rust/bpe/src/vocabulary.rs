@@ -1,12 +1,12 @@
-//! What each id stands for: 0 to 255 are the bytes, in order or in another, 256 + k is what merge k makes.
-//! Takes merges and returns bytes of ids.
+//! The bytes of each id: 0 to 255 are the bytes, in order or in another order, and 256 + k is the
+//! token of merge k.
 
 use rustc_hash::FxHashMap;
 
 use crate::{ByteOrder, Error, Merge};
 
-/// Bytes of all ids together: far above any vocabulary that was learned, far below a machine's memory.
-/// Without a limit, n merges of the newest id with itself would ask for 2**n bytes.
+/// Limit of the bytes of all ids together: far above any learned vocabulary, far below the memory
+/// of a machine. Without a limit, n merges of the newest id with itself would need 2**n bytes.
 const MAX_BYTES: usize = 1 << 30;
 
 /// Bytes of every id, one after the other.
@@ -21,7 +21,7 @@ impl Vocabulary {
     ///
     /// # Errors
     ///
-    /// A merge that names an id from later on, or too many merges.
+    /// Fails if a merge uses a later id, or if there are too many merges.
     pub fn new(merges: &[Merge]) -> Result<Self, Error> {
         if u32::try_from(merges.len() + 256).is_err() {
             return Err(Error::TooManyMerges { number: merges.len() });
@@ -48,7 +48,7 @@ impl Vocabulary {
     ///
     /// # Errors
     ///
-    /// As `new`.
+    /// As for `new`.
     pub fn ordered(merges: &[Merge], order: &ByteOrder) -> Result<Self, Error> {
         Ok(Self::new(&order.of_bytes(merges))?.reordered(order))
     }
@@ -64,7 +64,7 @@ impl Vocabulary {
         self.offsets.len() - 1
     }
 
-    /// Never: there are always 256 ids.
+    /// Always false: there are at least 256 ids.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -74,12 +74,12 @@ impl Vocabulary {
         (&self.data, &self.offsets)
     }
 
-    /// Bytes of `id`, if it is one.
+    /// Bytes of `id`, if it exists.
     pub fn get(&self, id: u32) -> Option<&[u8]> {
         ((id as usize) < self.len()).then(|| &self.data[self.range(id)])
     }
 
-    /// (lowest id, other id) wherever two ids stand for the same bytes, by the other id.
+    /// (lowest id, other id) for ids with the same bytes, in the order of the other id.
     pub fn duplicates(&self) -> Vec<(u32, u32)> {
         let mut first: FxHashMap<&[u8], u32> = FxHashMap::default();
         let mut duplicates = Vec::new();

@@ -1,19 +1,19 @@
-//! Zeros as they come from the system, in pages as large as it gives: they take no memory until something is
-//! put there, and a few entries of the CPU's address cache are enough for all of them. A small number of
-//! zeros, or where the system has none to map, is an ordinary allocation.
+//! Zeros from the system, in pages of the largest size that it offers: they take no memory until
+//! they are written, and few entries of the CPU's address cache cover all of them. Small arrays,
+//! and systems without such mappings, use an ordinary allocation.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use memmap2::MmapMut;
 
-/// Fewer bytes gain nothing by large pages.
+/// Smaller arrays do not benefit from large pages.
 const MIN_MAPPED: usize = 2 << 20;
 
-/// Bytes of a line of the CPU's caches: the zeros begin with one.
+/// Bytes of a cache line, to which the zeros are aligned.
 const LINE: usize = 64;
 
-/// Bytes that begin as zeros, a multiple of 8.
+/// Bytes that are initially zero, a multiple of 8.
 pub(crate) enum Zeros {
     Mapped(MmapMut),
     Allocated { words: Vec<u64>, start: usize },

@@ -1,5 +1,5 @@
-//! Documents to compositions, each by its dialect. Takes a batch, declines what is not surely well formed
-//! and continues with the next.
+//! Composes batches of documents by their dialect; documents that are not certainly well formed are
+//! declined.
 
 use std::ops::Range;
 
@@ -13,23 +13,23 @@ use crate::special_ids::Tokens;
 use crate::turns::Turn;
 use crate::{Dialect, SpecialIds, gsm8k, messages, pairs, sharegpt};
 
-/// Documents that were composed.
+/// Composed documents.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Composed {
-    /// The documents; those that were declined have no parts. Texts are back to back, in the order of their
+    /// The documents; declined ones have no parts. Texts are back to back, in the order of their
     /// parts.
     pub composition: Composition,
-    /// The numbers, in the batch, of those that were declined.
+    /// The indexes of the declined documents in the batch.
     pub declined: Vec<usize>,
 }
 
 impl Dialect {
-    /// Composes the documents `range`. `ids`: `None` if only the texts are wanted; special tokens then
-    /// have id 0 and need not exist.
+    /// Composes the documents `range`. With `ids` of `None` only the texts are needed; special
+    /// tokens then have id 0 and need not exist.
     ///
     /// # Panics
     ///
-    /// If there are no such documents.
+    /// If the documents do not exist.
     pub fn compose(
         &self,
         documents: Documents<'_>,

@@ -1,6 +1,6 @@
-//! The answer to a document that is not surely well formed. Says no more: another reads it again and words
-//! what is wrong.
+//! The error for a document that is not certainly well formed. It has no details, since the plain
+//! implementation reads the document again and reports the problem.
 
-/// Left to the plain reading.
+/// The document is left to the plain implementation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Declined;

@@ -1,17 +1,17 @@
-//! Special tokens that are meant where a text spells them out. Takes names once, then texts; the leftmost
-//! name is found first, and the longest of those that begin there.
+//! Special tokens that a text can spell. The leftmost name is found first, and at a position the
+//! longest.
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use crate::declined::Declined;
 use crate::layout::{Label, Page};
 
-/// The names, ready to be found; none if nothing is to be found.
+/// A searcher for the names; `None` without names.
 #[derive(Debug, Clone)]
 pub(crate) struct Grounding(Option<AhoCorasick>);
 
 impl Grounding {
-    /// Declined if a name is empty or the names are too many for one searcher.
+    /// Declines all documents if a name is empty or if there are too many names for one searcher.
     pub(crate) fn new(names: &[String]) -> Result<Self, Declined> {
         if names.is_empty() {
             return Ok(Self(None));
@@ -23,8 +23,8 @@ impl Grounding {
         searcher.map(|searcher| Self(Some(searcher))).map_err(|_| Declined)
     }
 
-    /// Writes a text: its names as special tokens, and what is around them unless it is empty. A text
-    /// without names is written as it is.
+    /// Writes a text: its names as special tokens, and the non-empty texts around them. A text
+    /// without names is written unchanged.
     pub(crate) fn write(
         &self,
         page: &mut Page<'_>,

@@ -1,5 +1,5 @@
-//! GSM8K: a question, and an answer in which `<<48/2=24>>` is a use of the calculator. Takes JSON and
-//! returns turns.
+//! GSM8K: a question, and an answer in which `<<48/2=24>>` is a calculator call. Reads JSON into
+//! turns.
 
 use std::ops::Range;
 
@@ -13,8 +13,8 @@ pub(crate) fn turns(document: Value<'_>) -> Result<Vec<Turn<'_>>, Declined> {
     Ok(vec![Turn::User(question), Turn::Assistant(said(&answer))])
 }
 
-/// The parts of an answer: calls, each as what is calculated and what comes out, and the texts before,
-/// between and after them, empty ones too.
+/// The parts of an answer: calls, each with its expression and its result, and the texts before,
+/// between and after them, including empty ones.
 fn said<'d>(answer: &Text<'d>) -> Vec<Said<'d>> {
     let mut said = Vec::new();
     let mut start = 0;
@@ -27,8 +27,8 @@ fn said<'d>(answer: &Text<'d>) -> Vec<Said<'d>> {
     said
 }
 
-/// Adds what is found between, or is, a call. nanochat looks at the whole part only, so a text of `<<>>`
-/// alone, which is no call in a longer text, is one.
+/// Adds a call, or the text between calls. nanochat compares the whole part only, so a text of only
+/// `<<>>`, which is not a call in a longer text, is one.
 fn push_part<'d>(answer: &Text<'d>, part: Range<usize>, said: &mut Vec<Said<'d>>) {
     let text = &answer[part.clone()];
     if !(text.starts_with("<<") && text.ends_with(">>")) {
@@ -45,7 +45,7 @@ fn push_part<'d>(answer: &Text<'d>, part: Range<usize>, said: &mut Vec<Said<'d>>
     said.push(Said::output(slice(answer, result)));
 }
 
-/// Where `<<[^>]+>>` matches, from the left; linear in the bytes.
+/// The matches of `<<[^>]+>>` from the left; linear in the bytes.
 fn calls(answer: &str) -> Vec<Range<usize>> {
     let bytes = answer.as_bytes();
     let mut found = Vec::new();
@@ -75,7 +75,7 @@ mod tests {
     use crate::testing::{check, check_declined, settings};
     use crate::turns::SaidKind;
 
-    /// The regular expression, place by place.
+    /// The regular expression, position by position.
     fn plain_calls(answer: &str) -> Vec<Range<usize>> {
         let (mut found, mut at) = (Vec::new(), 0);
         while at < answer.len() {

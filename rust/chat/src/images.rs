@@ -1,17 +1,17 @@
-//! How many tokens the images of a document have, one image after the other. Takes the counts that a
-//! document gives, or one for all.
+//! The number of tokens of the images of a document, one image after the other, from the counts of
+//! a document or one count for all.
 
 use crate::declined::Declined;
 use crate::json::Value;
 
-/// Tokens of all images of a document: a line of JSON could ask for more than any memory holds.
+/// Limit of the tokens of all images of a document; a line of JSON could request any number.
 const MAX_TOKENS: u32 = 1 << 20;
 
-/// The counts of the images that are still to come.
+/// The counts of the remaining images.
 #[derive(Debug)]
 pub(crate) struct Images {
     counts: Counts,
-    /// How many tokens these may have together.
+    /// The limit of the sum of these counts.
     room: u32,
 }
 
@@ -22,7 +22,7 @@ enum Counts {
 }
 
 impl Images {
-    /// Images of these counts; `None`: of `each` tokens, or one.
+    /// Images with these counts; `None`: with `each` tokens, or one.
     pub(crate) fn new(counts: Option<Value<'_>>, each: Option<u32>) -> Result<Self, Declined> {
         let counts = match counts {
             None => Counts::Each(at_least_one(each.unwrap_or(1))?),
@@ -34,7 +34,7 @@ impl Images {
         Ok(Self { counts, room: MAX_TOKENS })
     }
 
-    /// The tokens of the next image.
+    /// The number of tokens of the next image.
     pub(crate) fn next(&mut self) -> Result<u32, Declined> {
         let count = match &mut self.counts {
             Counts::Each(count) => *count,
@@ -44,7 +44,7 @@ impl Images {
         Ok(count)
     }
 
-    /// Declines counts that are left.
+    /// Declines the document if counts remain.
     pub(crate) fn finish(&self) -> Result<(), Declined> {
         match &self.counts {
             Counts::Listed(counts) if counts.len() > 0 => Err(Declined),

@@ -1,5 +1,5 @@
-//! JSON as a tree that borrows from the document. Takes bytes, declines what is not JSON to Python too or
-//! what Python may read differently.
+//! JSON as a tree that borrows from the document. Declines text that Python also does not accept as
+//! JSON, or that Python may read differently.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,10 +9,10 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::declined::Declined;
 
-/// A string, of the document itself where nothing in it is escaped.
+/// A string, borrowed from the document if it has no escapes.
 pub(crate) type Text<'d> = Cow<'d, str>;
 
-/// A piece of a string.
+/// A part of a string.
 pub(crate) fn slice<'d>(text: &Text<'d>, range: Range<usize>) -> Text<'d> {
     match text {
         Cow::Borrowed(text) => Cow::Borrowed(&text[range]),
@@ -20,20 +20,20 @@ pub(crate) fn slice<'d>(text: &Text<'d>, range: Range<usize>) -> Text<'d> {
     }
 }
 
-/// A value, as far as any document needs it.
+/// A value, in as much detail as documents need.
 #[derive(Debug)]
 pub(crate) enum Value<'d> {
     Null,
-    /// Not negative, and written as an integer.
+    /// An unsigned integer.
     Integer(u64),
     Text(Text<'d>),
     List(Vec<Self>),
     Object(Object<'d>),
-    /// Another number, true or false.
+    /// Another number, or a boolean.
     Other,
 }
 
-/// Members of an object, in the order of the document.
+/// The members of an object, in the order of the document.
 #[derive(Debug)]
 pub(crate) struct Object<'d> {
     members: Vec<(Text<'d>, Value<'d>)>,
@@ -42,7 +42,8 @@ pub(crate) struct Object<'d> {
 impl<'d> Value<'d> {
     /// Reads the JSON of a whole document.
     ///
-    /// Nesting over 128, numbers beyond a double and escapes of lone surrogates are declined anywhere.
+    /// Nesting over 128, numbers beyond the range of a double, and escapes of lone surrogates are
+    /// declined everywhere.
     pub(crate) fn read(document: &'d [u8]) -> Result<Self, Declined> {
         let text = simdutf8::basic::from_utf8(document).map_err(|_| Declined)?;
         serde_json::from_str(text).map_err(|_| Declined)
@@ -62,8 +63,8 @@ impl<'d> Value<'d> {
 }
 
 impl<'d> Object<'d> {
-    /// Takes out the member `key`, if it is there and not null. There must not be two: Python takes the
-    /// last one.
+    /// Removes and returns the member `key`, or `None` if it is missing or null. Declined if there
+    /// are two: Python uses the last one.
     pub(crate) fn take(&mut self, key: &str) -> Result<Option<Value<'d>>, Declined> {
         let mut places = (0..self.members.len()).filter(|&place| self.members[place].0 == key);
         let Some(place) = places.next() else { return Ok(None) };
@@ -74,12 +75,12 @@ impl<'d> Object<'d> {
         Ok(if matches!(value, Value::Null) { None } else { Some(value) })
     }
 
-    /// Takes out the string `key`, which must be there.
+    /// Removes and returns the string `key`, which must exist.
     pub(crate) fn text(&mut self, key: &str) -> Result<Text<'d>, Declined> {
         self.take(key)?.ok_or(Declined)?.text()
     }
 
-    /// Takes out the string of the first of these keys that is there and not null.
+    /// Removes and returns the string of the first of these keys that exists and is not null.
     pub(crate) fn text_of_any(&mut self, keys: &[&str]) -> Result<Text<'d>, Declined> {
         for key in keys {
             if let Some(text) = self.optional_text(key)? {
@@ -89,12 +90,12 @@ impl<'d> Object<'d> {
         Err(Declined)
     }
 
-    /// Takes out the string `key`, if it is there and not null.
+    /// Removes and returns the string `key`, or `None` if it is missing or null.
     pub(crate) fn optional_text(&mut self, key: &str) -> Result<Option<Text<'d>>, Declined> {
         self.take(key)?.map(Value::text).transpose()
     }
 
-    /// The string `key`, which stays; of two the last.
+    /// The string `key`, which is not removed; the last one of several.
     pub(crate) fn peek_text(&self, key: &str) -> Result<&str, Declined> {
         match self.members.iter().rfind(|(name, _)| name == key) {
             Some((_, Value::Text(text))) => Ok(text),
@@ -102,7 +103,7 @@ impl<'d> Object<'d> {
         }
     }
 
-    /// How many members there are.
+    /// The number of members.
     pub(crate) fn len(&self) -> usize {
         self.members.len()
     }
@@ -114,7 +115,7 @@ impl<'de> Deserialize<'de> for Value<'de> {
     }
 }
 
-/// Makes a tree of whatever comes.
+/// Builds a tree of any value.
 struct AnyValue;
 
 impl<'de> Visitor<'de> for AnyValue {

@@ -1,5 +1,5 @@
-//! Turns to parts: the special tokens around what is said, and the role and mask of every token, as
-//! nanochat has them. The only place that knows these.
+//! Writes turns as parts: the special tokens around texts, and the role and mask of every token, as
+//! in nanochat. All of these rules are in this module.
 
 use nanotok_bpe::{Composition, Part, Stretch};
 
@@ -7,7 +7,7 @@ use crate::declined::Declined;
 use crate::special_ids::{Special, Tokens};
 use crate::turns::{Said, SaidKind, Turn};
 
-/// Whom tokens belong to, and whether they are trained on.
+/// The owner of tokens, and whether they are trained on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Label(u8);
 
@@ -25,21 +25,21 @@ impl Label {
         Self(role << 1 | is_trained as u8)
     }
 
-    /// Of what a user says, trained on or not.
+    /// The label of the user's text, trained on or not.
     pub(crate) const fn user(is_trained: bool) -> Self {
         if is_trained { Self::USER_TRAINED } else { Self::USER }
     }
 }
 
-/// How what is said becomes parts of a page: each text as one, or cut.
+/// The rule by which texts become parts: as a whole, or divided.
 pub(crate) trait Cut {
-    /// Writes what a user says.
+    /// Writes a user's text.
     fn user(&mut self, page: &mut Page<'_>, text: &str, label: Label) -> Result<(), Declined>;
-    /// Writes what an assistant says.
+    /// Writes an assistant's text.
     fn assistant(&self, page: &mut Page<'_>, text: &str, label: Label) -> Result<(), Declined>;
 }
 
-/// Every text is one part.
+/// Every text becomes one part.
 pub(crate) struct Whole;
 
 impl Cut for Whole {
@@ -54,7 +54,7 @@ impl Cut for Whole {
     }
 }
 
-/// Where a document is written: behind others in a composition.
+/// A document that is appended to a composition.
 pub(crate) struct Page<'p> {
     tokens: &'p Tokens,
     composition: &'p mut Composition,
@@ -106,17 +106,17 @@ impl<'p> Page<'p> {
         self.assistant_end()
     }
 
-    /// Writes the token that every document begins with.
+    /// Writes the token that begins every document.
     pub(crate) fn bos(&mut self) -> Result<(), Declined> {
         self.special(Special::Bos, Label::BOS)
     }
 
-    /// Writes the token after which the assistant is silent.
+    /// Writes the token that ends an assistant's message.
     pub(crate) fn assistant_end(&mut self) -> Result<(), Declined> {
         self.special(Special::AssistantEnd, Label::ASSISTANT)
     }
 
-    /// Writes what an assistant says outside a conversation; nothing for an empty text.
+    /// Writes an assistant's text outside a conversation; nothing for an empty text.
     pub(crate) fn response(&mut self, text: &str, cut: &impl Cut) -> Result<(), Declined> {
         if !text.is_empty() {
             cut.assistant(self, text, Label::ASSISTANT)?;
@@ -139,7 +139,7 @@ impl<'p> Page<'p> {
         Ok(())
     }
 
-    /// Writes the grounding token with this position among the settings.
+    /// Writes the grounding token with this index in the settings.
     pub(crate) fn grounding(&mut self, position: usize, label: Label) -> Result<(), Declined> {
         let id = self.tokens.grounding(position)?;
         self.part(Stretch::Special { id, count: 1 }, label, false);

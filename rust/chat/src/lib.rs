@@ -1,9 +1,9 @@
-//! Conversations and documents with images: JSON to compositions, and to token ids.
+//! Conversations and documents with images: converts JSON to compositions and to token ids.
 //!
-//! A [`Dialect`] turns a batch of JSON documents into a [`Composition`](nanotok_bpe::Composition) of
-//! texts and special tokens. It declines what is not surely well formed: whoever calls knows a plain
-//! way that says what is wrong. Nothing here knows Python, opens a file, or words an error about a
-//! document.
+//! A [`Dialect`] converts a batch of JSON documents to a [`Composition`](nanotok_bpe::Composition)
+//! of texts and special tokens. It declines documents that are not certainly well formed: the
+//! caller has a plain implementation that reports the problem. Nothing in this crate depends on
+//! Python, opens a file, or has messages about documents.
 
 #![forbid(unsafe_code)]
 

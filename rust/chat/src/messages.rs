@@ -1,5 +1,5 @@
-//! Conversations as arrays of messages, each of a role: nanochat's, and those of `OpenAI` with their tool
-//! calls. Takes JSON and returns turns.
+//! Conversations as arrays of messages with roles, in the formats of nanochat and of `OpenAI` with
+//! tool calls. Reads JSON into turns.
 
 use crate::declined::Declined;
 use crate::json::{Object, Value};
@@ -40,8 +40,8 @@ pub(crate) fn turns_of(messages: Value<'_>) -> Result<Vec<Turn<'_>>, Declined> {
     in_order(turns)
 }
 
-/// nanochat's `CustomJSON`: an array and nothing else, of two messages at least, all of them strings, none of
-/// them the system's.
+/// nanochat's `CustomJSON`: only an array of at least two messages, all of them strings, without a
+/// system message.
 pub(crate) fn custom_json(document: Value<'_>) -> Result<Vec<Turn<'_>>, Declined> {
     let messages = document.list()?;
     if messages.len() < 2 {
@@ -59,7 +59,7 @@ pub(crate) fn custom_json(document: Value<'_>) -> Result<Vec<Turn<'_>>, Declined
     in_order(turns.collect::<Result<Vec<_>, _>>()?)
 }
 
-/// The parts that an assistant's content is: a string is one.
+/// The parts of an assistant's content; a string is one part.
 pub(crate) fn said(content: Value<'_>) -> Result<Vec<Said<'_>>, Declined> {
     match content {
         Value::Text(text) => Ok(vec![Said::text(text)]),
@@ -68,7 +68,7 @@ pub(crate) fn said(content: Value<'_>) -> Result<Vec<Said<'_>>, Declined> {
     }
 }
 
-/// Declines what came before `tool_calls`.
+/// Declines the predecessor of `tool_calls`.
 pub(crate) fn refuse_function_call(message: &mut Object<'_>) -> Result<(), Declined> {
     if message.take("function_call")?.is_some() { Err(Declined) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! A string for each speaker: a prompt and its response. Takes JSON and returns turns.
+//! A string for each speaker: a prompt and its response. Reads JSON into turns.
 
 use crate::declined::Declined;
 use crate::json::Value;

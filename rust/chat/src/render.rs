@@ -1,5 +1,5 @@
-//! Batches of documents to ids, in threads that end with the call: a block of documents is composed, then
-//! encoded.
+//! Renders batches of documents to ids, in threads that end with the call: each block of documents
+//! is composed, then encoded.
 
 use std::ops::Range;
 
@@ -14,21 +14,21 @@ use crate::{Dialect, SpecialIds};
 pub struct Rendered<I> {
     /// The ids of all documents back to back.
     pub ids: Vec<I>,
-    /// What each id is: the number of its role, and its mask as the lowest bit.
+    /// The label of each id: the number of its role, with its mask as the lowest bit.
     pub labels: Vec<u8>,
-    /// n + 1 positions in the ids: where each document begins, and where the last ends.
+    /// n + 1 positions in the ids: the begin of each document, and the end of the last.
     pub offsets: Vec<i64>,
-    /// The numbers of the documents that were declined; they have no ids.
+    /// The indexes of the declined documents, which have no ids.
     pub declined: Vec<i64>,
-    /// Images: the number of the document, and where its tokens begin and end in the document's ids.
+    /// Images: the index of the document, and begin and end of its tokens in the document's ids.
     pub images: Vec<[i64; 3]>,
-    /// For each document: bytes of its texts, and occurrences of special-token text in them.
+    /// For each document: bytes of its texts, and number of names of special tokens in them.
     pub sizes: Vec<[i64; 2]>,
 }
 
-/// Neighbouring documents, encoded.
+/// Adjacent documents that were encoded.
 struct Block<I> {
-    /// The number of the first.
+    /// The index of the first document.
     start: usize,
     encoded: Encoded<I>,
     declined: Vec<usize>,
@@ -36,15 +36,16 @@ struct Block<I> {
 }
 
 impl Dialect {
-    /// The ids of all documents that are well formed.
+    /// The ids of all well-formed documents.
     ///
-    /// Each of `threads` renders a block of neighbouring documents; the result is the same for any
-    /// number of threads. `needles`: what special tokens look like as text.
+    /// Each of `threads` threads renders a block of adjacent documents; the result is the same for
+    /// any number of threads. `needles` are the names of special tokens.
     ///
     /// # Errors
     ///
-    /// Ids, of the vocabulary or of special tokens that the dialect may use, that do not fit `I`; or a
-    /// text that cannot be split: the document is its number in the batch, the offset the one in the text.
+    /// Fails if ids of the vocabulary, or of special tokens that the dialect can use, do not fit
+    /// `I`, or if a text cannot be split; the error has the index of the document in the batch and
+    /// the offset in the text.
     pub fn render<I: TokenId>(
         &self,
         encoder: &Encoder,
@@ -106,7 +107,7 @@ impl<I: TokenId> Rendered<I> {
     }
 }
 
-/// Puts `more` behind `all`; nothing is copied for the first block.
+/// Appends `more` to `all`; the first block is moved instead of copied.
 fn append<T: Copy>(all: &mut Vec<T>, more: Vec<T>) {
     if all.is_empty() {
         *all = more;
@@ -115,9 +116,9 @@ fn append<T: Copy>(all: &mut Vec<T>, more: Vec<T>) {
     }
 }
 
-/// For each document: bytes of its texts, and occurrences of needles in them.
+/// For each document: bytes of its texts, and number of needles in them.
 fn sizes(composition: &Composition, needles: &Needles) -> Vec<[i64; 2]> {
-    // Texts are back to back: where all of them together hold none, nor does any.
+    // Texts are back to back: if all of them together contain no needle, no text does.
     let are_there = needles.count(&composition.data) > 0;
     let mut first = 0;
     let ends = composition.ends.iter();

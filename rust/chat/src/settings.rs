@@ -1,5 +1,5 @@
-//! What must be known to read the documents of one file. Takes names and settings, refuses names of
-//! dialects that do not exist; reads no document.
+//! The settings for reading the documents of one file. Unknown dialects are refused; documents are
+//! read elsewhere.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::grounding::Grounding;
 use crate::special_ids::{SpecialIds, Tokens};
 use crate::vision::Vision;
 
-/// What documents are.
+/// The kind of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Conversations.
@@ -16,24 +16,24 @@ pub enum Kind {
     Vision,
 }
 
-/// How the documents of one file are read.
+/// The settings for reading the documents of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// What the documents are.
+    /// The kind of the documents.
     pub kind: Kind,
     /// The name of the dialect.
     pub name: String,
-    /// Vision: the special token that stands for a part of an image.
+    /// Vision: the special token of each part of an image.
     pub image_token: Option<String>,
-    /// Vision: tokens of every image; `None`: as each document says.
+    /// Vision: the number of tokens of every image; `None`: as stated by each document.
     pub image_tokens: Option<u32>,
-    /// Vision: special tokens that are recognised where texts spell them out.
+    /// Vision: special tokens that texts can spell.
     pub grounding: Vec<String>,
-    /// Vision: whether the prompt's text is trained on too.
+    /// Vision: whether the text of the prompt is also trained on.
     pub train_prompt: bool,
 }
 
-/// A name that is no dialect of its kind.
+/// A name that is not a dialect of its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownDialect {
     /// The kind.
@@ -54,7 +54,7 @@ impl fmt::Display for UnknownDialect {
 
 impl std::error::Error for UnknownDialect {}
 
-/// Reads documents of one dialect. Can be shared between threads.
+/// A reader of documents of one dialect. Can be shared between threads.
 #[derive(Debug, Clone)]
 pub struct Dialect {
     image_token: Option<String>,
@@ -62,7 +62,7 @@ pub struct Dialect {
     shape: Shape,
 }
 
-/// What documents look like.
+/// The shape of documents.
 #[derive(Debug, Clone)]
 pub(crate) enum Shape {
     Messages,
@@ -73,17 +73,18 @@ pub(crate) enum Shape {
     VisionMessages(Vision),
     VisionPromptResponse(Vision),
     VisionText(Vision),
-    /// Settings with which no document is read: the plain reading says why.
+    /// Settings with which no document can be read; the plain implementation reports the reason.
     Unusable,
 }
 
 impl Dialect {
-    /// The dialect of these settings. Without an image token, or with an empty grounding token, every
+    /// The dialect of these settings. Without an image token, or with an empty grounding token,
+    /// every
     /// document with images is declined.
     ///
     /// # Errors
     ///
-    /// A name that is no dialect of its kind.
+    /// Fails if the name is not a dialect of its kind.
     pub fn new(settings: Settings) -> Result<Self, UnknownDialect> {
         let shape = match (settings.kind, settings.name.as_str()) {
             (Kind::Chat, "messages") => Shape::Messages,
@@ -111,7 +112,7 @@ impl Dialect {
         &self.shape
     }
 
-    /// The special tokens that documents may need.
+    /// The special tokens that documents can need.
     pub(crate) fn tokens(&self, ids: Option<&SpecialIds>) -> Tokens {
         Tokens::new(ids, self.image_token.as_deref(), &self.grounding)
     }

@@ -1,4 +1,4 @@
-//! `ShareGPT`: an object whose `conversations` are turns with `from` and `value`. Takes JSON and returns
+//! `ShareGPT`: an object whose `conversations` are turns with `from` and `value`. Reads JSON into
 //! turns.
 
 use crate::declined::Declined;
@@ -13,7 +13,7 @@ pub(crate) fn turns(document: Value<'_>) -> Result<Vec<Turn<'_>>, Declined> {
     if turns.is_empty() {
         return Err(Declined);
     }
-    // With a turn of the system too, that one is not the first, and refused there.
+    // If there is another turn of the system, it is not the first, and is declined there.
     in_order(system.map(Turn::System).into_iter().chain(turns))
 }
 

@@ -1,4 +1,4 @@
-//! The ids of special tokens by their names, and those that documents need.
+//! The ids of special tokens by name, and those that documents need.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ pub struct SpecialIds {
 }
 
 impl SpecialIds {
-    /// Special tokens of these names and ids; of one name the last id counts.
+    /// Special tokens with these names and ids; of a duplicate name the last id is used.
     pub fn new(pairs: impl IntoIterator<Item = (String, u32)>) -> Self {
         Self { ids: pairs.into_iter().collect() }
     }
 
-    /// The id of a special token, if there is one of that name.
+    /// The id of a special token, if it exists.
     pub fn get(&self, name: &str) -> Option<u32> {
         self.ids.get(name).copied()
     }
 }
 
-/// A special token that has a place in every dialect.
+/// A special token that every dialect can use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Special {
     Bos,
@@ -49,7 +49,8 @@ const NAMES: [&str; 9] = [
     "<|output_end|>",
 ];
 
-/// The special tokens that a dialect may use, looked up once for a batch; `None`: there is no such token.
+/// The special tokens that a dialect can use, looked up once for a batch; `None`: the token does
+/// not exist.
 #[derive(Debug)]
 pub(crate) struct Tokens {
     special: [Option<u32>; 9],
@@ -58,7 +59,7 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    /// Those of `ids`, or, without ids, tokens that all exist and have id 0.
+    /// The tokens of `ids`, or without ids, tokens that all exist and have id 0.
     pub(crate) fn new(ids: Option<&SpecialIds>, image: Option<&str>, grounding: &[String]) -> Self {
         let id = |name: &str| ids.map_or(Some(0), |ids| ids.get(name));
         Self {
@@ -76,12 +77,12 @@ impl Tokens {
         self.image.ok_or(Declined)
     }
 
-    /// The id of the grounding token with this position among the settings.
+    /// The id of the grounding token with this index in the settings.
     pub(crate) fn grounding(&self, position: usize) -> Result<u32, Declined> {
         self.grounding[position].ok_or(Declined)
     }
 
-    /// The highest id and one.
+    /// The highest id plus one.
     pub(crate) fn num_ids(&self) -> usize {
         let all = self.special.iter().chain([&self.image]).chain(&self.grounding);
         all.flatten().map(|&id| id as usize + 1).max().unwrap_or(0)

@@ -1,5 +1,6 @@
-//! What tests share: dialects of a name, and documents shown part by part. Special tokens are shown by
-//! their names without brackets, texts in quotes, both with their labels; an image ends with `!`.
+//! Helpers for tests: dialects by name, and documents shown part by part. Special tokens are shown
+//! as their names without brackets, texts in quotes, both with their labels; an image ends with
+//! `!`.
 
 use nanotok_bpe::{Composition, Documents, Part, Stretch};
 use proptest::prelude::*;
@@ -62,7 +63,7 @@ pub(crate) fn batch(documents: &[impl AsRef<[u8]>]) -> (Vec<u8>, Vec<i64>) {
     (data, offsets)
 }
 
-/// The parts of a document; `None`: it is declined.
+/// The parts of a document; `None`: the document is declined.
 pub(crate) fn shown(settings: Settings, document: &str) -> Option<String> {
     let (data, offsets) = batch(&[document]);
     let documents = Documents::new(&data, &offsets).unwrap();
@@ -99,7 +100,7 @@ fn name(id: u32) -> &'static str {
     NAMES[id as usize].trim_matches(['<', '>', '|'])
 }
 
-/// A dialect and documents that are often of it.
+/// A dialect, and documents that often belong to it.
 pub(crate) fn documents_of_any_dialect() -> impl Strategy<Value = (Settings, Vec<String>)> {
     let dialects = every_dialect();
     (0..dialects.len()).prop_flat_map(move |number| {

@@ -1,5 +1,5 @@
-//! Tool calls of `OpenAI`'s chat format, and the messages that answer them, as parts of one turn of the
-//! assistant. Takes messages, understands calls of `python` with the one argument `code` and no others.
+//! Tool calls of `OpenAI`'s chat format, and the messages with their results, as parts of one turn
+//! of the assistant. Only calls of `python` with the single argument `code` are supported.
 
 use crate::declined::Declined;
 use crate::json::{Object, Text, Value};
@@ -13,14 +13,14 @@ pub(crate) struct Call<'d> {
     code: Text<'d>,
 }
 
-/// Takes the calls out of a message: none if `tool_calls` is absent, null or empty.
+/// Removes and returns the calls of a message: none if `tool_calls` is missing, null or empty.
 pub(crate) fn calls<'d>(message: &mut Object<'d>) -> Result<Vec<Call<'d>>, Declined> {
     let Some(calls) = message.take("tool_calls")? else { return Ok(Vec::new()) };
     calls.list()?.into_iter().map(call).collect()
 }
 
-/// Reads the turn that begins with a message of these calls: the answers to them, and what the assistant
-/// says after them, perhaps with further calls. Returns also the message after the turn.
+/// Reads the turn that begins with a message with these calls: their results, and the assistant's
+/// text after them, possibly with more calls. Also returns the message after the turn.
 pub(crate) fn turn<'d>(
     message: Object<'d>,
     calls: Vec<Call<'d>>,
@@ -44,7 +44,7 @@ pub(crate) fn turn<'d>(
     }
 }
 
-/// What the first message with calls says: an empty string is nothing.
+/// The text of the first message with calls: an empty string is no text.
 fn before_calls(mut message: Object<'_>) -> Result<Vec<Said<'_>>, Declined> {
     match message.take("content")? {
         None => Ok(Vec::new()),
@@ -53,12 +53,13 @@ fn before_calls(mut message: Object<'_>) -> Result<Vec<Said<'_>>, Declined> {
     }
 }
 
-/// What a message after answers says: an empty string is a text.
+/// The text of a message after results: an empty string is a text.
 fn after_answers(mut message: Object<'_>) -> Result<Vec<Said<'_>>, Declined> {
     message.take("content")?.map_or(Ok(Vec::new()), said)
 }
 
-/// Adds the calls, each with its answer: as many messages as calls, in their order.
+/// Adds the calls, each with its result: there must be as many messages as calls, in the same
+/// order.
 fn answers<'d>(
     calls: Vec<Call<'d>>,
     messages: &mut impl Iterator<Item = Value<'d>>,
@@ -87,7 +88,7 @@ fn call(call: Value<'_>) -> Result<Call<'_>, Declined> {
     if is_function && is_python { Ok(Call { id, code: code(arguments)? }) } else { Err(Declined) }
 }
 
-/// The one argument, of an object or of a string that says it as JSON.
+/// The single argument of an object, or of a string with JSON.
 fn code(arguments: Value<'_>) -> Result<Text<'_>, Declined> {
     match arguments {
         Value::Object(arguments) => only_code(arguments),

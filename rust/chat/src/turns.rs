@@ -1,12 +1,12 @@
-//! Conversations: who speaks in turn. Takes turns as a dialect reads them and returns them as nanochat has
-//! them: the system's words before the user's first, then user and assistant alternate.
+//! Conversations as turns, converted to the form of nanochat: the system's text before the user's
+//! first one, then user and assistant alternate.
 
 use std::borrow::Cow;
 
 use crate::declined::Declined;
 use crate::json::Text;
 
-/// What one says before the other speaks.
+/// The text of one speaker.
 #[derive(Debug)]
 pub(crate) enum Turn<'d> {
     System(Text<'d>),
@@ -14,14 +14,14 @@ pub(crate) enum Turn<'d> {
     Assistant(Vec<Said<'d>>),
 }
 
-/// A part of an assistant's turn; each is encoded on its own.
+/// A part of an assistant's turn, which is encoded on its own.
 #[derive(Debug)]
 pub(crate) struct Said<'d> {
     pub(crate) kind: SaidKind,
     pub(crate) text: Text<'d>,
 }
 
-/// What a part of an assistant's turn is.
+/// The kind of a part of an assistant's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SaidKind {
     Text,
@@ -50,8 +50,8 @@ impl<'d> Turn<'d> {
     }
 }
 
-/// The turns with the system's in the user's first, at least one. Declined if others than user and
-/// assistant speak later, if they do not alternate, or if the user is not the first.
+/// The turns with the system's text in the user's first turn; at least one. Declined if speakers
+/// other than user and assistant follow, if they do not alternate, or if the user is not the first.
 pub(crate) fn in_order<'d>(
     turns: impl IntoIterator<Item = Turn<'d>>,
 ) -> Result<Vec<Turn<'d>>, Declined> {

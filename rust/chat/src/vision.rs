@@ -1,5 +1,5 @@
-//! Documents with images: a prompt and its response, one text, or a conversation. `<image>` stands for an
-//! image in what is asked, and is text in what is answered. Takes JSON, writes parts.
+//! Documents with images: a prompt and its response, one text, or a conversation. `<image>` is an
+//! image in questions, and text in answers. Reads JSON and writes parts.
 
 use crate::declined::Declined;
 use crate::grounding::Grounding;
@@ -8,16 +8,16 @@ use crate::json::Value;
 use crate::layout::{Cut, Label, Page};
 use crate::messages;
 
-/// What stands for an image in a text, whatever the special token is called.
+/// The placeholder of an image in a text, whatever the name of the special token.
 const PLACEHOLDER: &str = "<image>";
 
-/// What is the special token at the end of a text.
+/// The special token at the end of a text.
 const END: &str = "<|assistant_end|>";
 
-/// The key of the counts of a document's images.
+/// The key of the numbers of tokens of a document's images.
 const COUNTS: &str = "image_token_counts";
 
-/// What must be known to read documents with images.
+/// The settings for reading documents with images.
 #[derive(Debug, Clone)]
 pub(crate) struct Vision {
     pub(crate) image_tokens: Option<u32>,
@@ -74,14 +74,14 @@ impl Vision {
     }
 }
 
-/// Texts are cut at images and grounding tokens.
+/// Divides texts at images and grounding tokens.
 struct WithImages<'v> {
     images: Images,
     grounding: &'v Grounding,
 }
 
 impl WithImages<'_> {
-    /// Writes the images of a text, and what is around them unless it is empty.
+    /// Writes the images of a text, and the non-empty texts around them.
     fn around_images(
         &mut self,
         page: &mut Page<'_>,

@@ -1,5 +1,5 @@
-//! Any merges and any documents: ids are the plain twin's, one by one and in batches, on any number of
-//! threads, and again when spans are remembered; and they decode to the documents.
+//! Any merges and any documents: the ids equal those of the plain implementation, one by one and in
+//! batches, with any number of threads, and again from the cache; and they decode to the documents.
 
 #![no_main]
 
@@ -10,7 +10,7 @@ use nanotok_bpe::{Decoder, Documents, Encoder, Error, Frame, Merge, TokenId};
 use nanotok_fuzz::patterns::{self, Case};
 use nanotok_fuzz::{naive, program::Program};
 
-/// What is encoded: documents in a window of some data, and what comes out.
+/// The documents in a window of some data, and their expected ids.
 struct Expected {
     data: Vec<u8>,
     offsets: Vec<i64>,
@@ -95,7 +95,7 @@ fn check_batch<I: TokenId + Into<u32>>(encoder: &Encoder, expected: &Expected, t
     assert_same(&ends, &expected.ends);
 }
 
-/// Panics with the first difference: all of both would be too long to read.
+/// Panics with the first difference only, since the whole arrays would be too long to read.
 fn assert_same<T: PartialEq + Debug>(own: &[T], expected: &[T]) {
     if own != expected {
         let at = own.iter().zip(expected).take_while(|(own, other)| own == other).count();

@@ -1,5 +1,6 @@
-//! Any documents: their counts are the plain twin's, in one call and in two, on any number of threads; and
-//! the merges learned from them, with any limits and counts of any size, are those of recounting each time.
+//! Any documents: their counts equal those of the plain implementation, in one call and in two,
+//! with any number of threads; and the merges learned from them, with any limits and counts, equal
+//! those of recounting each time.
 
 #![no_main]
 
@@ -11,7 +12,7 @@ use nanotok_bpe::{Documents, Goal, SortedRun, SpanCounts, Stop, hash64, learn};
 use nanotok_fuzz::patterns::{self, Case};
 use nanotok_fuzz::{naive, program::Program};
 
-/// More bytes of distinct spans would take the plain twin too long.
+/// With more bytes of distinct spans the plain implementation would take too long.
 const MAX_BYTES: usize = 3000;
 
 type Counts = BTreeMap<(u64, Vec<u8>), u64>;

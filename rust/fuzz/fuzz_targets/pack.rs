@@ -1,5 +1,6 @@
-//! Any lengths, pushed and packed in any turns: segments are the plain twins'. Any columns: rows are the
-//! plain twin's, or refused, and then nothing is written.
+//! Any lengths, pushed and packed in any order: the segments equal those of the plain
+//! implementations. Any columns: the rows equal those of the plain implementation, or are refused
+//! without writing anything.
 
 #![no_main]
 
@@ -81,7 +82,7 @@ fn check_buffer(program: &mut Program, capacity: u32) {
     }
 }
 
-/// Fills rows of `length` inputs. Columns are usually right, so that some fills are not refused.
+/// Fills rows of `length` inputs. Columns are usually valid, so that some fills are not refused.
 fn check_fill(program: &mut Program, length: usize) {
     let sizes = [program.byte() % 40, program.byte() % 40];
     let narrow: Vec<u16> = (0..sizes[0]).map(|at| u16::from(at) * 1700).collect();

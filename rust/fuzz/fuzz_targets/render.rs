@@ -1,5 +1,5 @@
-//! Any bytes as documents of any dialect: nothing panics, positions fit together, images are where they are
-//! said to be, and the number of threads changes nothing.
+//! Any bytes as documents of any dialect: nothing panics, positions are consistent, images are at
+//! their stated positions, and the result does not depend on the number of threads.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ use nanotok_chat::{Dialect, Rendered, SpecialIds};
 use nanotok_fuzz::documents::{self, IMAGE};
 use nanotok_fuzz::patterns;
 
-/// Special tokens, by their ids from `FIRST` on; the first is that of images.
+/// Special tokens in the order of their ids from `FIRST` on; the first is that of images.
 const NAMES: [&str; 13] = [
     IMAGE,
     "<|bos|>",
@@ -33,10 +33,10 @@ const FIRST: u32 = 1000;
 /// The label of an image's tokens.
 const IMAGE_LABEL: u8 = 10;
 
-/// The highest label there is.
+/// The highest label.
 const MAX_LABEL: u8 = IMAGE_LABEL;
 
-/// What renders.
+/// The encoder and the searcher.
 struct Tools {
     encoder: Encoder,
     needles: Needles,
@@ -51,7 +51,7 @@ static TOOLS: LazyLock<Tools> = LazyLock::new(|| {
 fuzz_target!(|bytes: &[u8]| {
     let (&number, bytes) = bytes.split_first().unwrap_or((&0, bytes));
     let dialect = Dialect::new(documents::settings(number)).expect("a dialect");
-    // Without the last ones some documents lack a special token.
+    // Without the last names, some documents lack a special token.
     let known = NAMES.len() - if number & 64 == 0 { 0 } else { 5 };
     let names = NAMES[..known].iter().map(ToString::to_string);
     let ids = SpecialIds::new(names.zip(FIRST..));
@@ -96,7 +96,7 @@ fn check(rendered: &Rendered<u16>, number: usize) {
     assert_eq!(labels.iter().filter(|&&label| label == IMAGE_LABEL).count(), shown);
 }
 
-/// Without ids nothing more is declined, and texts are text.
+/// Without ids no other documents are declined, and texts are valid UTF-8.
 fn check_texts(dialect: &Dialect, ids: &SpecialIds, documents: Documents<'_>) {
     let all = 0..documents.len();
     let composed = dialect.compose(documents, all.clone(), Some(ids));

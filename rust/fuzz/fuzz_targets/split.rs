@@ -1,4 +1,5 @@
-//! Any bytes by each pattern: joined spans are the document, and every engine finds the plain twin's.
+//! Any bytes with each pattern: the concatenated spans are the document, and every engine returns
+//! the spans of the plain implementation.
 
 #![no_main]
 
@@ -31,7 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// A span that can be read, though it may be long.
+/// A span in readable form, shortened if it is long.
 fn shown(span: Option<&(&[u8], Kind)>) -> String {
     span.map_or_else(String::new, |(span, kind)| {
         let start = &span[..span.len().min(80)];

@@ -1,15 +1,15 @@
-//! The fuzzer's bytes as JSON documents of some dialect: ASCII stands for itself, other bytes for what
-//! documents are made of, so that few bytes make a conversation.
+//! The fuzzer's bytes as JSON documents of some dialect: ASCII bytes are copied, other bytes select
+//! parts of documents, so that few bytes make a conversation.
 
 use nanotok_chat::{Kind, Settings};
 
-/// What ends a document.
+/// The byte that ends a document.
 const END: u8 = 0x1e;
 
 /// The name of the special token for images.
 pub const IMAGE: &str = "<|image|>";
 
-/// What bytes from 128 on stand for, again and again.
+/// The parts that bytes from 128 on select, repeatedly.
 const PIECES: [&[u8]; 43] = [
     br#"{"role":"user","content":""#,
     br#"{"role":"assistant","content":""#,
@@ -56,7 +56,7 @@ const PIECES: [&[u8]; 43] = [
     b"1e999",
 ];
 
-/// Settings by a number: every dialect, with and without what documents with images may have.
+/// Settings by number: every dialect, with and without the options of documents with images.
 pub fn settings(number: u8) -> Settings {
     let (kind, name) = [
         (Kind::Chat, "messages"),

@@ -1,5 +1,5 @@
-//! What the fuzz targets share: patterns, programs that write documents, JSON documents, and plain twins of
-//! the core.
+//! Shared code of the fuzz targets: patterns, programs that write documents, JSON documents, and
+//! plain implementations of the core.
 
 pub mod documents;
 pub mod naive;

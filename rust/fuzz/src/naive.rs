@@ -1,10 +1,11 @@
-//! Plain twins: the obvious way to split, to spell, to merge and to learn. Shares no code with the core.
+//! Plain implementations of splitting, decoding, merging and learning, which share no code with the
+//! core.
 
 use std::collections::HashMap;
 
 use nanotok_bpe::{Kind, Merge};
 
-/// The spans of a document by the regex engine alone, and what each is.
+/// The spans of a document from the regex engine, with their kinds.
 pub fn split<'d>(regex: &fancy_regex::Regex, document: &'d [u8]) -> Vec<(&'d [u8], Kind)> {
     let mut spans = Vec::new();
     for chunk in document.utf8_chunks() {
@@ -33,7 +34,7 @@ pub fn spell(merges: &[Merge]) -> Vec<Vec<u8>> {
     tokens
 }
 
-/// Encodes spans, one after the other.
+/// Encodes spans one after the other.
 #[derive(Debug)]
 pub struct Merger {
     new_ids: HashMap<Merge, u32>,
@@ -42,7 +43,7 @@ pub struct Merger {
 }
 
 impl Merger {
-    /// Takes merges, and the tokens they spell.
+    /// Stores merges and the bytes of their tokens.
     pub fn new(merges: &[Merge], tokens: &[Vec<u8>]) -> Self {
         let mut whole = HashMap::new();
         for (id, token) in (0..).zip(tokens) {
@@ -52,7 +53,7 @@ impl Merger {
         Self { new_ids, whole, known: HashMap::new() }
     }
 
-    /// The ids of a span, made once.
+    /// The ids of a span, which are cached.
     pub fn encode(&mut self, span: &[u8]) -> &[u32] {
         if !self.known.contains_key(span) {
             let ids = self.whole.get(span).map_or_else(|| self.merge(span), |&id| vec![id]);
@@ -61,10 +62,10 @@ impl Merger {
         &self.known[span]
     }
 
-    /// Always the lowest merge, the leftmost first, until there is none.
+    /// Always applies the lowest merge, the leftmost first, until none is left.
     ///
-    /// Wherever the lowest stands is merged in one go: a merge makes only pairs with its new id, and who
-    /// joins that comes later in the list, so that the next lowest is the same merge further right.
+    /// All places of the lowest merge are merged in one pass: a merge makes only pairs with its new
+    /// id, which come later in the list, so the next lowest merge is the same one further right.
     fn merge(&self, span: &[u8]) -> Vec<u32> {
         let mut ids: Vec<u32> = span.iter().map(|&byte| byte.into()).collect();
         loop {
@@ -82,7 +83,7 @@ impl Merger {
     }
 }
 
-/// Learns merges: recounts everything before each.
+/// Learns merges by recounting everything before each.
 #[derive(Debug)]
 pub struct Learner {
     spans: Vec<(Vec<u32>, u64)>,
@@ -90,14 +91,15 @@ pub struct Learner {
 }
 
 impl Learner {
-    /// Takes spans and their counts.
+    /// Stores spans and their counts.
     pub fn new(spans: Vec<(Vec<u8>, u64)>) -> Self {
         let as_ids = |span: Vec<u8>| span.into_iter().map(u32::from).collect();
         let spans = spans.into_iter().map(|(span, count)| (as_ids(span), count)).collect();
         Self { spans, lengths: vec![1; 256] }
     }
 
-    /// The pair with the highest count, among equals the smallest, of those that are not too long.
+    /// The pair with the highest count, of equal counts the smallest, among those that are not too
+    /// long.
     pub fn best(&self, max_token_bytes: usize) -> Option<(Merge, u64)> {
         let mut counts: HashMap<Merge, u64> = HashMap::new();
         for (ids, count) in &self.spans {
@@ -110,7 +112,7 @@ impl Learner {
         counts.into_iter().min_by_key(|&(pair, count)| (std::cmp::Reverse(count), pair))
     }
 
-    /// Makes the pair the next id, from left to right; tells how often it does.
+    /// Makes the pair the next id, from left to right; returns the number of applications.
     pub fn merge(&mut self, pair: Merge) -> u64 {
         let new = u32::try_from(self.lengths.len()).expect("ids are few");
         self.lengths.push(self.lengths[pair.0 as usize] + self.lengths[pair.1 as usize]);

@@ -1,11 +1,12 @@
-//! The patterns that are fuzzed, each with the ways to split by it and its plain twin. Those with a name
-//! in `nanotok_ray/counts/patterns.py` are spelled as there, which `tests/core/test_many_strings.py` checks.
+//! The fuzzed patterns, each with its splitters and its plain implementation. Patterns with a name
+//! in `nanotok_ray/counts/patterns.py` have the same spelling, which
+//! `tests/core/test_many_strings.py` checks.
 
 use std::sync::LazyLock;
 
 use nanotok_bpe::{GapRule, Splitter};
 
-/// nanochat, rustbpe (GPT-4), cl100k, r50k; GPT-2, Qwen 2, o200k; and one that leaves gaps.
+/// nanochat, rustbpe (GPT-4), cl100k, r50k; GPT-2, Qwen 2, o200k; and one with gaps.
 pub const PATTERNS: [&str; 8] = [
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,2}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
@@ -17,15 +18,16 @@ pub const PATTERNS: [&str; 8] = [
     r"\p{L}+|\s+",
 ];
 
-/// Steps back that a search may take, as in the core: long documents need more than the usual limit.
+/// Limit of backtracking steps of a search, as in the core: long documents need more than the
+/// default.
 const BACKTRACK_LIMIT: usize = 200_000_000;
 
-/// A pattern, ready.
+/// A pattern with its splitters.
 #[derive(Debug)]
 pub struct Case {
-    /// The plain twin.
+    /// The plain implementation.
     pub regex: fancy_regex::Regex,
-    /// As users get it, then by each other engine that takes the pattern.
+    /// The splitter that users get, then one for each other engine that supports the pattern.
     pub splitters: Vec<Splitter>,
 }
 
@@ -46,8 +48,8 @@ impl Case {
     }
 }
 
-/// The pattern, then two that match the same, of which the lexer does not know the first and no automaton
-/// the second: "!!" comes after an alternative that always takes a sign.
+/// The pattern, and two equivalent ones, of which the lexer does not recognise the first and no
+/// automaton supports the second: "!!" follows an alternative that always matches a sign.
 fn spellings(pattern: &str) -> [String; 3] {
     let spaces = r"|\s+(?!\S)|";
     let dead = pattern.replace(spaces, &format!("|!!{spaces}"));
@@ -57,7 +59,7 @@ fn spellings(pattern: &str) -> [String; 3] {
 static CASES: LazyLock<Vec<Case>> =
     LazyLock::new(|| PATTERNS.iter().map(|pattern| Case::new(pattern)).collect());
 
-/// The pattern that a byte stands for.
+/// The pattern that a byte selects.
 pub fn chosen(byte: u8) -> &'static Case {
     &CASES[usize::from(byte) % CASES.len()]
 }

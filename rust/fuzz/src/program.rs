@@ -1,21 +1,22 @@
-//! The fuzzer's bytes as a little program. Any bytes are one: it writes pieces, so many times each, and
-//! so reaches lengths at which something changes (64, 255, 65,535) with few bytes.
+//! The fuzzer's bytes as a program that writes documents. Any bytes are a program: it writes pieces
+//! a number of times, and so reaches lengths at which behaviour changes (64, 255, 65,535) with few
+//! bytes.
 
 use nanotok_bpe::Merge;
 
-/// More bytes than this are not written.
+/// Limit of the written bytes.
 const MAX_BYTES: usize = 140_000;
 
-/// A merge whose token would have more bytes is left out.
+/// A merge whose token would have more bytes is skipped.
 const MAX_TOKEN: usize = 66_000;
 
-/// All tokens together have at most so many bytes.
+/// Limit of the bytes of all tokens together.
 const MAX_SPELLINGS: usize = 400_000;
 
-/// From this number of merges on, which is no number then, ids are wide.
+/// A number of merges from this value on selects wide ids.
 const WIDE: u8 = 240;
 
-/// Where splitting decides something, set off by bars.
+/// Pieces with a decision for splitting, delimited by bars.
 const PIECES: [&str; 6] = [
     "a|s|K|LL|word|Abcdefgh|abcdefghijklmn|\u{e9}|\u{17f}|\u{212a}|\u{130}|\u{4e2d}\u{6587}|\u{10400}|\u{1c5}",
     "\u{e01}\u{e33}|'|'S|'\u{17f}|'ll|'lL|'Re|'v|'ve|'d|\u{2019}s| |  |\t|\n|\r|\r\n|\u{b}|\u{c}| a| 1| !",
@@ -25,7 +26,8 @@ const PIECES: [&str; 6] = [
     "ab|ba|abab|bcbc|aaaaaaaaaaaaaaa|aaaaaaaaaaaaaaaa|\u{7f}|\u{80}|\u{7ff}|\u{800}|\u{ffff}|\u{10000}",
 ];
 
-/// Bytes that are no UTF-8: strays, starts of a character, a surrogate, too long forms, too high ones.
+/// Bytes that are not valid UTF-8: continuation bytes, starts of a character, a surrogate, overlong
+/// forms, too high values.
 const BROKEN: [&[u8]; 8] = [
     b"\xff",
     b"\x80",
@@ -37,11 +39,11 @@ const BROKEN: [&[u8]; 8] = [
     b"\xf4\x90\x80\x80",
 ];
 
-/// Bytes that merges begin with: many a and b, so that merges meet, and some of the pieces above.
+/// Bytes of the first merges: many a and b, so that merges interact, and some of the pieces above.
 const SYMBOLS: &[u8; 64] =
     b"aaaaaaaaaaaabbbbbbbbbbbbcelstrv '  \n\t!/.={AKLS12\xc3\xa9\xc5\xbf\xe4\xb8\xad\xe3\x80\x81\xf0\x9f\x98\x80\xcc\xff";
 
-/// A program that is read from its start; past its end every byte is 0.
+/// A program that is read from its start; after its end every byte is 0.
 #[derive(Debug)]
 pub struct Program<'p> {
     bytes: &'p [u8],
@@ -65,7 +67,7 @@ impl<'p> Program<'p> {
         taken
     }
 
-    /// Up to 119 merges; or fewer, and then all pairs of bytes: more than 16 bits hold.
+    /// Up to 119 merges; or fewer and all pairs of bytes, which exceed 16 bits.
     pub fn merges(&mut self) -> Vec<Merge> {
         let count = self.byte();
         let mut merges: Vec<Merge> = Vec::new();
@@ -89,7 +91,7 @@ impl<'p> Program<'p> {
         merges
     }
 
-    /// What the rest writes, one document after the other; `tokens` may be written too.
+    /// The documents that the rest of the program writes; `tokens` can be written too.
     pub fn documents(&mut self, tokens: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let mut documents = vec![Vec::new()];
         let mut room = MAX_BYTES;
@@ -107,7 +109,7 @@ impl<'p> Program<'p> {
         documents
     }
 
-    /// What to write next; nothing ends a document.
+    /// The next piece; `None` ends a document.
     fn piece(&mut self, tokens: &[Vec<u8>]) -> Option<Vec<u8>> {
         let kind = self.byte();
         let piece = match kind {
@@ -126,7 +128,7 @@ impl<'p> Program<'p> {
         Some(piece)
     }
 
-    /// A word of a and b, eight letters for each of so many bytes.
+    /// A word of a and b, eight letters for each of `num_bytes` bytes.
     fn word(&mut self, num_bytes: usize) -> Vec<u8> {
         let letters =
             |byte: &u8| (0..8).map(move |bit| b'a' + (byte >> bit & 1)).collect::<Vec<_>>();
@@ -138,7 +140,8 @@ impl<'p> Program<'p> {
         char::from_u32(number.iter().sum::<u32>() % 0x11_0000).unwrap_or('\u{fffd}')
     }
 
-    /// How often: usually once, else around a block's length, a length's byte, or 16 bits.
+    /// A number of repetitions: usually one, otherwise about the length of a block, the byte of a
+    /// length, or 16 bits.
     fn times(&mut self) -> usize {
         let byte = self.byte();
         match byte {

@@ -1,22 +1,23 @@
-//! Best fit over a whole group of documents: all of them are candidates from the start.
+//! Best fit for a whole group of documents, all of which are candidates from the start.
 
 use crate::candidates::Candidates;
 use crate::lengths::{numbered, of_documents, positive};
 use crate::{Error, Segments};
 
-/// Packs documents into rows of at most `capacity` tokens, until nothing is left.
+/// Packs all documents into rows of at most `capacity` tokens.
 ///
-/// Into each row goes the largest document that fits its rest, again and again; of equal ones the one
-/// with the smallest number. When none fits, the row ends; or, with `keep_rest`, the longest gives as
-/// much as fits, and the rest of it stays a candidate. Documents without tokens are left out.
+/// Each place of a row gets the largest document that fits, of equal ones that with the smallest
+/// index. If none fits, the row ends; with `keep_rest`, it is filled from the longest document,
+/// whose rest stays a candidate. Documents without tokens are skipped.
 ///
 /// # Errors
 ///
-/// A length or the capacity is none; a document is longer than a row and `keep_rest` is not set.
+/// Fails if a length or the capacity is invalid, or if a document is longer than a row and
+/// `keep_rest` is not set.
 ///
 /// # Panics
 ///
-/// Never: numbers of documents are checked to fit.
+/// Never: the number of documents is checked.
 pub fn best_fit_rows(lengths: &[i64], capacity: i64, keep_rest: bool) -> Result<Segments, Error> {
     let most = positive("capacity", capacity)?;
     numbered(lengths.len())?;
@@ -40,8 +41,8 @@ pub fn best_fit_rows(lengths: &[i64], capacity: i64, keep_rest: bool) -> Result<
     Ok(segments)
 }
 
-/// Takes what comes next into a row with room for `rest`: a document, or the rest of one. Of what is
-/// longer than `rest`, what does not fit stays a candidate.
+/// Returns the next content of a row with room for `rest`: a document, or a part of one. If a
+/// document is longer than `rest`, its remaining tokens stay a candidate.
 fn next(candidates: &mut Candidates, rest: u32, keep_rest: bool) -> Option<(u32, u64)> {
     if rest == 0 {
         return None;
@@ -55,7 +56,7 @@ fn next(candidates: &mut Candidates, rest: u32, keep_rest: bool) -> Option<(u32,
     Some((length, number))
 }
 
-/// Says which document is longer than a row.
+/// Returns an error for a document that is longer than a row.
 fn fitting(lengths: &[u32], most: u32) -> Result<(), Error> {
     let Some((&length, document)) = lengths.iter().zip(0..).find(|&(&length, _)| length > most)
     else {

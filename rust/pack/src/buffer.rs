@@ -1,40 +1,41 @@
-//! Best fit over a buffer of documents that is filled up as rows are made: the rule of nanochat's loader.
+//! Best fit for a buffer of documents that is refilled while rows are packed: the rule of
+//! nanochat's loader.
 
 use crate::Error;
 use crate::candidates::Candidates;
 use crate::lengths::{of_documents, positive};
 use crate::segments::position;
 
-/// Which documents lie in each row, each from its first token on, in columns.
+/// The documents of each row, each from its first token on, in columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BufferRows {
-    /// Number of each segment's document: 0, 1, 2, ... as they were pushed.
+    /// Index of each segment's document: 0, 1, 2, ... in the order of `push`.
     pub documents: Vec<u64>,
     /// Tokens of each segment.
     pub lengths: Vec<u32>,
-    /// Where the segments of each row begin, and the last row's end.
+    /// The begin of the segments of each row, and the end of the last row.
     pub rows: Vec<i64>,
 }
 
-/// What has been packed so far.
+/// Totals of the packing so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Complete rows.
     pub rows: u64,
-    /// Tokens in rows, those of a row that is not complete too.
+    /// Tokens in rows, including an incomplete row.
     pub tokens: u64,
-    /// Tokens of these documents that were thrown away.
+    /// Discarded tokens of these documents.
     pub cropped_tokens: u64,
-    /// Documents that lost tokens.
+    /// Documents with discarded tokens.
     pub cropped_documents: u64,
 }
 
-/// Documents that wait for a row, and the row that is being filled.
+/// Buffered documents, and the current row.
 ///
-/// Before each document is chosen there must be `buffer_size` of them: if there are fewer, packing stops,
-/// and continues where it was when more have come. The largest that fits the rest of the row is taken; if
-/// none does, the shortest, of which what does not fit is thrown away. Of equal ones the one that was
-/// pushed first is taken.
+/// Each choice requires `buffer_size` documents: with fewer, packing stops, and continues when more
+/// documents were added. The largest document that fits the rest of the row is used; if none fits,
+/// the shortest is cropped and its rest is discarded. Of equal ones, the document that was added
+/// first is used.
 #[derive(Debug, Clone)]
 pub struct BestFitBuffer {
     capacity: u32,
@@ -47,11 +48,11 @@ pub struct BestFitBuffer {
 }
 
 impl BestFitBuffer {
-    /// Begins with no documents and an empty row.
+    /// Creates an empty buffer and an empty row.
     ///
     /// # Errors
     ///
-    /// A number is not at least 1.
+    /// Fails if a number is less than 1.
     pub fn new(capacity: i64, buffer_size: i64) -> Result<Self, Error> {
         let capacity = positive("capacity", capacity)?;
         Ok(Self {
@@ -69,7 +70,7 @@ impl BestFitBuffer {
     ///
     /// # Errors
     ///
-    /// A length is not at least 1; then none is added.
+    /// Fails if a length is less than 1; no document is added.
     pub fn push(&mut self, lengths: &[i64]) -> Result<(), Error> {
         for length in of_documents(lengths, 1, self.pushed)? {
             self.candidates.insert((length, self.pushed));
@@ -89,17 +90,17 @@ impl BestFitBuffer {
         found
     }
 
-    /// Packs up to `most` complete rows, and says only how many there were.
+    /// Packs up to `most` complete rows, and returns their number.
     pub fn skip(&mut self, most: u64) -> u64 {
         self.each_row(most, |_| {})
     }
 
-    /// Whether there are fewer documents than there must be.
+    /// Whether there are fewer documents than a choice requires.
     pub fn needs_documents(&self) -> bool {
         self.candidates.len() < self.buffer_size
     }
 
-    /// What has been packed so far.
+    /// Totals of the packing so far.
     pub fn totals(&self) -> Totals {
         self.totals
     }
@@ -118,7 +119,7 @@ impl BestFitBuffer {
         self.totals.rows - before
     }
 
-    /// Chooses a document; there is one.
+    /// Chooses a document; there must be one.
     fn add_one(&mut self) {
         let fitting = self.candidates.take_fitting(self.rest);
         let Some((length, number)) = fitting.or_else(|| self.candidates.take_shortest()) else {

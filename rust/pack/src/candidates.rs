@@ -1,13 +1,14 @@
-//! The documents that wait for a place, found by length; of equal ones the smallest number first.
+//! The documents that wait for a place, searched by length; of equal lengths the smallest index
+//! first.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// A document: its length and its number.
+/// A document: its length and its index.
 pub(crate) type Candidate = (u32, u64);
 
-/// Documents in order of length; among equal lengths from the largest number to the smallest, so that
-/// the smallest is found from above.
+/// Documents in the order of length; of equal lengths in decreasing order of indexes, so that the
+/// smallest is found from above.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Candidates(BTreeSet<(u32, Reverse<u64>)>);
 
@@ -20,19 +21,19 @@ impl Candidates {
         self.0.insert((length, Reverse(number)));
     }
 
-    /// Takes the largest of up to `most` tokens.
+    /// Removes and returns the largest document of up to `most` tokens.
     pub(crate) fn take_fitting(&mut self, most: u32) -> Option<Candidate> {
         let &found = self.0.range(..=(most, Reverse(0))).next_back()?;
         self.0.remove(&found);
         Some((found.0, found.1.0))
     }
 
-    /// Takes the largest.
+    /// Removes and returns the largest document.
     pub(crate) fn take_longest(&mut self) -> Option<Candidate> {
         self.0.pop_last().map(|(length, number)| (length, number.0))
     }
 
-    /// Takes the smallest.
+    /// Removes and returns the smallest document.
     pub(crate) fn take_shortest(&mut self) -> Option<Candidate> {
         let &(shortest, _) = self.0.first()?;
         self.take_fitting(shortest)

@@ -1,71 +1,71 @@
-//! The one error type of packing. Each variant holds the values a message needs; the message is
-//! written here once, and names the value and the limit. Knows nothing of Python's classes.
+//! The error type of packing. Each variant has the values of its message; messages name the value
+//! and the limit. Python's classes are chosen elsewhere.
 
 use std::fmt;
 
-/// Everything that can go wrong in this crate.
+/// All errors of this crate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// A number lies outside what it may be.
+    /// A number is out of its range.
     Number {
-        /// What it is the number of.
+        /// The name of the number.
         what: &'static str,
         /// The number.
         value: i64,
-        /// The least it may be.
+        /// The minimum.
         least: i64,
-        /// The most it may be.
+        /// The maximum.
         most: i64,
     },
-    /// The length of a document lies outside what it may be.
+    /// The length of a document is out of its range.
     Length {
-        /// Number of the document.
+        /// Index of the document.
         document: u64,
         /// Its length.
         length: i64,
-        /// The least it may be.
+        /// The minimum.
         least: i64,
-        /// The most it may be.
+        /// The maximum.
         most: i64,
     },
-    /// There are more documents than numbers for them.
+    /// There are more documents than indexes.
     Documents {
-        /// How many.
+        /// The number of documents.
         number: usize,
     },
-    /// A document does not fit a row, and may not be cut.
+    /// A document does not fit a row, and must not be cut.
     TooLong {
-        /// Number of the document.
+        /// Index of the document.
         document: u64,
         /// Its length.
         length: i64,
         /// Tokens of a row.
         capacity: i64,
     },
-    /// Arrays that must have as many entries as others have not.
+    /// Arrays differ in their number of entries.
     Entries {
-        /// What they hold.
+        /// The name of the entries.
         what: &'static str,
-        /// How many there are.
+        /// The number of entries.
         number: usize,
-        /// How many there must be.
+        /// The expected number.
         expected: usize,
     },
-    /// A row ends before it begins, or beyond the segments.
+    /// The end of a row precedes its begin or exceeds the segments.
     RowEnds {
-        /// Number of the row.
+        /// Index of the row.
         row: usize,
-        /// Where it begins and ends.
+        /// Begin and end of the row.
         ends: (i64, i64),
-        /// How many segments there are.
+        /// The number of segments.
         segments: usize,
     },
-    /// A row has more tokens than inputs and one.
+    /// A row has more tokens than its inputs and one target.
     RowTooLong {
-        /// Number of the row.
+        /// Index of the row.
         row: usize,
-        /// Number of the segment with which it passes the limit.
+        /// Index of the segment with which the row exceeds the limit.
         segment: usize,
         /// Tokens up to the end of this segment.
         tokens: u64,
@@ -74,45 +74,45 @@ pub enum Error {
     },
     /// A segment is in an array that does not exist.
     NoArray {
-        /// Number of the segment.
+        /// Index of the segment.
         segment: usize,
-        /// Number of the array.
+        /// Index of the array.
         array: i64,
-        /// How many arrays there are.
+        /// The number of arrays.
         arrays: usize,
     },
-    /// A segment lies outside its array.
+    /// A segment exceeds its array.
     OutOfArray {
-        /// Number of the segment.
+        /// Index of the segment.
         segment: usize,
         /// Its first element.
         offset: i64,
         /// Its length.
         length: i64,
-        /// Number of the array.
+        /// Index of the array.
         array: usize,
         /// Elements of the array.
         elements: usize,
     },
     /// An id does not fit the type of the rows.
     IdTooLarge {
-        /// Number of the segment it is in.
+        /// Index of its segment.
         segment: usize,
         /// The id.
         id: u32,
     },
-    /// An id is none of those that there are.
+    /// An id does not exist.
     NoId {
-        /// Number of the segment it is in.
+        /// Index of its segment.
         segment: usize,
         /// The id.
         id: u32,
-        /// Each id is below it.
+        /// The number of ids, which each id must be below.
         num_ids: u64,
     },
-    /// The mask of an array has not as many entries as the array.
+    /// The mask of an array differs from the array in its number of entries.
     Mask {
-        /// Number of the array.
+        /// Index of the array.
         array: usize,
         /// Entries of the mask.
         entries: usize,
@@ -144,7 +144,7 @@ impl fmt::Display for Error {
 }
 
 impl Error {
-    /// What filling says.
+    /// The message of an error of filling.
     fn of_a_fill(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Entries { what, number, expected } => {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::{Error, Target};
 
-/// Ids of either width.
+/// Ids of 16 or 32 bits.
 #[derive(Debug, Clone, Copy)]
 pub enum Ids<'a> {
     /// Of 16 bits.
@@ -13,50 +13,50 @@ pub enum Ids<'a> {
     Wide(&'a [u32]),
 }
 
-/// An array that segments lie in.
+/// An array that contains segments.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'a> {
     /// The ids.
     pub ids: Ids<'a>,
-    /// 0 for each id that is no target; none: all are.
+    /// 0 for each id that is not a target; without a mask all are targets.
     pub mask: Option<&'a [u8]>,
 }
 
-/// Where the segments lie, in columns.
+/// The positions of the segments, in columns.
 #[derive(Debug, Clone, Copy)]
 pub struct Stretches<'a> {
-    /// Number of each segment's array.
+    /// Index of each segment's array.
     pub which: &'a [i64],
     /// The first element of each segment in its array.
     pub offsets: &'a [i64],
     /// Tokens of each segment.
     pub lengths: &'a [i64],
-    /// Where the segments of each row begin, and the last row's end.
+    /// The begin of the segments of each row, and the end of the last row.
     pub rows: &'a [i64],
 }
 
-/// What is filled: rows of `length` inputs and as many targets, back to back.
+/// The output: rows of `length` inputs and as many targets, back to back.
 #[derive(Debug)]
 pub struct Batch<'a, T> {
-    /// Each token of a row, but not what is beyond its length.
+    /// The tokens of each row up to its length.
     pub inputs: &'a mut [T],
-    /// After each input the next token.
+    /// The token after each input.
     pub targets: &'a mut [T],
     /// Inputs of a row.
     pub length: usize,
-    /// The input where a row has no token.
+    /// The input for places without a token.
     pub pad: T,
-    /// The ids that there are: each is below it.
+    /// The number of ids, which each id must be below.
     pub num_ids: u64,
 }
 
-/// Fills rows. A row's tokens are those of its segments, up to one more than it has inputs; the target
-/// of an input is the next token, -1 where there is none or where its mask is 0.
+/// Fills rows. The tokens of a row are those of its segments, at most one more than its inputs; the
+/// target of an input is the next token, or -1 if there is none or if its mask is 0.
 ///
 /// # Errors
 ///
-/// The columns do not fit together, a segment lies outside its array, a row is too long, or an id too
-/// large for `T` or none that there is. Nothing is written then.
+/// Fails if the columns do not match, if a segment exceeds its array, if a row is too long, or if
+/// an id does not exist or does not fit `T`. Nothing is written.
 pub fn fill_rows<T: Target>(
     sources: &[Source<'_>],
     stretches: &Stretches<'_>,
@@ -130,7 +130,7 @@ fn check_row<T: Target>(
     Ok(())
 }
 
-/// The largest of so many ids.
+/// The largest of `num_ids` ids.
 fn largest(num_ids: u64) -> u32 {
     u32::try_from(num_ids.saturating_sub(1)).unwrap_or(u32::MAX)
 }
@@ -146,7 +146,7 @@ impl Stretches<'_> {
         }
     }
 
-    /// What a segment has of its array.
+    /// The part of an array that is a segment.
     fn of<'a>(&self, segment: usize, sources: &[Source<'a>]) -> Result<Source<'a>, Error> {
         let array = self.which[segment];
         let found =
@@ -201,7 +201,7 @@ impl Ids<'_> {
     }
 }
 
-/// A row that is being filled.
+/// The current row.
 struct Row<'a, T> {
     inputs: &'a mut [T],
     targets: &'a mut [T],
@@ -209,7 +209,7 @@ struct Row<'a, T> {
 }
 
 impl<T: Target> Row<'_, T> {
-    /// Adds a segment, for which there is room.
+    /// Appends a segment, for which there must be room.
     fn add(&mut self, segment: Source<'_>) {
         match segment.ids {
             Ids::Narrow(ids) => self.add_ids(ids, segment.mask, T::from),
@@ -220,7 +220,7 @@ impl<T: Target> Row<'_, T> {
     fn add_ids<I: Copy>(&mut self, ids: &[I], mask: Option<&[u8]>, convert: impl Fn(I) -> T) {
         let Some(&first) = ids.first() else { return };
         if self.filled == 0 {
-            // The first token is no target.
+            // The first token is not a target.
             self.inputs[0] = convert(first);
             self.filled = 1;
             self.add_more(&ids[1..], mask.map(|mask| &mask[1..]), convert);
@@ -229,8 +229,8 @@ impl<T: Target> Row<'_, T> {
         }
     }
 
-    /// Adds ids to a row that has some: each is an input and the target before it, one beyond the
-    /// inputs a target only.
+    /// Appends ids to a non-empty row: each is an input and the target of the previous one; the one
+    /// after the last input is only a target.
     fn add_more<I: Copy>(&mut self, ids: &[I], mask: Option<&[u8]>, convert: impl Fn(I) -> T) {
         let targets = &mut self.targets[self.filled - 1..][..ids.len()];
         let both = ids.len().min(self.inputs.len() - self.filled);
@@ -255,7 +255,7 @@ impl<T: Target> Row<'_, T> {
         }
     }
 
-    /// Fills the rest.
+    /// Fills the remaining places.
     fn end(self, pad: T) {
         let inputs = self.filled.min(self.inputs.len());
         self.inputs[inputs..].fill(pad);
@@ -270,7 +270,7 @@ mod tests {
     use super::*;
     use crate::naive;
 
-    /// A document: ids, whether they are wide, its mask.
+    /// A document: ids, their width, and the mask.
     fn documents() -> impl Strategy<Value = Vec<(Vec<u16>, bool, Option<Vec<u8>>)>> {
         let document = (0_usize..12).prop_flat_map(|length| {
             let ids = prop::collection::vec(any::<u16>(), length);
@@ -294,7 +294,7 @@ mod tests {
                 ids: if *is_wide { Ids::Wide(wide) } else { Ids::Narrow(ids) },
                 mask: mask.as_deref(),
             }).collect();
-            // Segments join a row as long as they fit.
+            // Segments are added to a row as long as they fit.
             let (mut which, mut offsets, mut lengths, mut rows) = (vec![], vec![], vec![], vec![0]);
             let mut filled = 0;
             for (array, offset, most) in picks {

@@ -1,8 +1,8 @@
-//! Lengths as they come from outside, checked: tokens of documents and rows are u32 from here on.
+//! Validation of lengths from callers: tokens of documents and rows are u32 after it.
 
 use crate::Error;
 
-/// The most tokens of a document, and of a row.
+/// The maximum number of tokens of a document, and of a row.
 const MOST: i64 = u32::MAX as i64;
 
 /// A number of tokens or documents that must be at least 1.
@@ -10,7 +10,7 @@ pub(crate) fn positive(what: &'static str, value: i64) -> Result<u32, Error> {
     within(value, 1).ok_or(Error::Number { what, value, least: 1, most: MOST })
 }
 
-/// The lengths of documents, of which the first has the number `first`.
+/// The lengths of documents, of which the first has the index `first`.
 pub(crate) fn of_documents(lengths: &[i64], least: i64, first: u64) -> Result<Vec<u32>, Error> {
     let checked = |(document, &length): (u64, &i64)| {
         within(length, least).ok_or(Error::Length { document, length, least, most: MOST })
@@ -18,7 +18,7 @@ pub(crate) fn of_documents(lengths: &[i64], least: i64, first: u64) -> Result<Ve
     (first..).zip(lengths).map(checked).collect()
 }
 
-/// Says that there are too many documents to be numbered by u32.
+/// Fails if there are too many documents for u32 indexes.
 pub(crate) fn numbered(documents: usize) -> Result<(), Error> {
     u32::try_from(documents).map(|_| ()).map_err(|_| Error::Documents { number: documents })
 }

@@ -1,8 +1,9 @@
-//! Training rows: which stretch of which document lies where, and the rows themselves.
+//! Training rows: the segments of documents in each row, and the rows themselves.
 //!
-//! Packing knows lengths alone: [`best_fit_rows`], [`window_rows`] and [`BestFitBuffer`] say which
-//! segments a row has. [`fill_rows`] then takes the ids of the segments and writes inputs and targets.
-//! Nothing here knows Python, opens a file, or decides which documents are packed together.
+//! Packing uses only lengths: [`best_fit_rows`], [`window_rows`] and [`BestFitBuffer`] return the
+//! segments of each row. [`fill_rows`] then reads the ids of the segments and writes inputs and
+//! targets. Nothing in this crate depends on Python, opens a file, or decides which documents are
+//! packed together.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
-//! Plain twins of what the other modules do, for tests: the obvious way, however slow.
+//! Plain implementations of the other modules for tests, simple and slow.
 
 /// (document, start, length) of each segment of each row.
 pub(crate) type Rows = Vec<Vec<(u32, u32, u32)>>;
 
-/// Best fit over lists; none if a document is longer than a row and must not be cut.
+/// Best fit with lists; none if a document is longer than a row and must not be cut.
 pub(crate) fn best_fit(lengths: &[u32], capacity: u32, keep_rest: bool) -> Option<Rows> {
     if !keep_rest && lengths.iter().any(|&length| length > capacity) {
         return None;
@@ -46,14 +46,14 @@ pub(crate) fn windows(lengths: &[u32], length: u32) -> Rows {
     starts.map(|start| joined(window(start))).collect()
 }
 
-/// The buffer of nanochat's loader: a list.
+/// The buffer of nanochat's loader as a list.
 pub(crate) struct Buffer {
     capacity: u32,
     least: usize,
     documents: Vec<(u64, u32)>,
     pushed: u64,
     row: Vec<(u64, u32)>,
-    /// Complete rows, tokens placed, tokens thrown away, documents that lost tokens.
+    /// Complete rows, tokens in rows, discarded tokens, documents with discarded tokens.
     pub(crate) totals: [u64; 4],
 }
 

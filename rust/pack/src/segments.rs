@@ -1,20 +1,20 @@
 //! The segments of rows, in columns.
 
-/// Which stretches of which documents lie in each row.
+/// The segments of documents in each row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segments {
-    /// Number of each segment's document.
+    /// Index of each segment's document.
     pub documents: Vec<u32>,
-    /// Where in its document each segment begins.
+    /// Start of each segment in its document.
     pub starts: Vec<u32>,
     /// Tokens of each segment.
     pub lengths: Vec<u32>,
-    /// Where the segments of each row begin, and the last row's end.
+    /// The begin of the segments of each row, and the end of the last row.
     pub rows: Vec<i64>,
 }
 
 impl Segments {
-    /// No rows, and room for segments.
+    /// No rows, with room for segments.
     pub(crate) fn with_capacity(segments: usize) -> Self {
         Self {
             documents: Vec::with_capacity(segments),
@@ -24,7 +24,7 @@ impl Segments {
         }
     }
 
-    /// Adds a segment to the row that is not ended yet.
+    /// Adds a segment to the current row.
     pub(crate) fn push(&mut self, document: u32, start: u32, length: u32) {
         self.documents.push(document);
         self.starts.push(start);

@@ -1,16 +1,16 @@
-//! The types that training rows may have.
+//! The integer types of training rows.
 
-/// An integer that ids become.
+/// An integer type of inputs and targets.
 pub trait Target: Copy + From<u16> {
-    /// The target that no loss is taken of.
+    /// The target that is ignored by the loss.
     const IGNORED: Self;
-    /// The largest id it holds.
+    /// The largest id of the type.
     const MOST: u32;
 
-    /// The id, which is no larger than `MOST`.
+    /// The id, which must be at most `MOST`.
     fn from_wide(id: u32) -> Self;
 
-    /// This, or -1 where the mask is 0; without a branch, as masks are hard to foresee.
+    /// The value, or -1 if the mask is 0; without a branch, since masks are unpredictable.
     #[must_use]
     fn masked(self, mask: u8) -> Self;
 }

@@ -1,19 +1,19 @@
-//! Documents back to back, cut into windows of one length.
+//! Concatenated documents, cut into windows of one length.
 
 use crate::lengths::{numbered, of_documents, positive};
 use crate::{Error, Segments};
 
-/// Cuts the joined documents into rows: row k has the tokens from `k * length` on, `length` and one
-/// more, which is the first of the next row. So each token is an input once. The last row may be
-/// shorter.
+/// Cuts the concatenated documents into rows: row k has `length` + 1 tokens from position `k *
+/// length` on, of which the last is the first of the next row, so each token is an input once. The
+/// last row can be shorter.
 ///
 /// # Errors
 ///
-/// A length is none.
+/// Fails if a length is invalid.
 ///
 /// # Panics
 ///
-/// Never: numbers of documents are checked to fit.
+/// Never: the number of documents is checked.
 pub fn window_rows(lengths: &[i64], length: i64) -> Result<Segments, Error> {
     let length = u64::from(positive("length", length)?);
     numbered(lengths.len())?;
@@ -30,7 +30,7 @@ pub fn window_rows(lengths: &[i64], length: i64) -> Result<Segments, Error> {
     Ok(segments)
 }
 
-/// A place in the joined documents.
+/// A position in the concatenated documents.
 struct Place<'a> {
     lengths: &'a [u32],
     document: usize,
@@ -38,7 +38,7 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Adds the next `tokens`, which there are, as segments.
+    /// Appends the next `tokens` tokens, which must exist, as segments.
     fn take(&mut self, mut tokens: u64, segments: &mut Segments) {
         loop {
             let there = self.lengths[self.document] - self.start;
@@ -57,7 +57,7 @@ impl Place<'_> {
         }
     }
 
-    /// Goes back by one token, which was taken last.
+    /// Moves back by one token.
     fn step_back(&mut self) {
         self.start -= 1;
     }

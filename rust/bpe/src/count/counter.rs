@@ -1,5 +1,5 @@
-//! One thread's part of counting: documents to counts of their spans, in tables that are kept from call to
-//! call. Counts modulo 2^64, so that a call can be taken back. Knows neither threads nor sums of tables.
+//! Counting in one thread: counts of the spans of documents, in tables that are kept between calls.
+//! Counts are modulo 2^64, so that a call can be undone. Threads and sums of tables are elsewhere.
 
 use std::mem;
 use std::ops::Range;
@@ -9,35 +9,35 @@ use crate::count::short_counts::ShortCounts;
 use crate::short::Short;
 use crate::{Documents, Error, Splitter, hash64};
 
-/// Spans are found, then asked for from memory, then counted, so many at a time.
+/// Number of spans that are found, then prefetched, then counted.
 const WINDOW: usize = 256;
 
-/// Splits and counts.
+/// A splitter and its counts.
 #[derive(Debug)]
 pub(crate) struct Counter {
     splitter: Splitter,
-    /// Where the spans of a window end.
+    /// Ends of the spans of a window.
     ends: Vec<usize>,
     pub(crate) table: Table,
 }
 
-/// What was counted.
+/// Totals of a count.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sums {
     pub(crate) spans: u64,
     pub(crate) gaps: u64,
 }
 
-/// Counts of all spans, and room to work in.
+/// Counts of all spans, and buffers.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) short: ShortCounts,
     pub(crate) long: LongCounts,
     /// The short spans of a window.
     shorts: [Short; WINDOW],
-    /// And the lines they are looked for in.
+    /// The lines in which they are searched.
     places: [usize; WINDOW],
-    /// Hash, start and end of the others.
+    /// Hash, start and end of the long spans.
     longs: Vec<(u64, usize, usize)>,
 }
 
@@ -48,8 +48,8 @@ impl Counter {
 
     /// Adds `times` to the count of each span of each document of `block`.
     ///
-    /// After an error a part is counted: the same that `times` negated takes back, which ends in the same
-    /// error.
+    /// After an error, the documents up to it are counted; the same call with `times` negated
+    /// undoes this, and ends in the same error.
     pub(crate) fn count(
         &mut self,
         documents: Documents<'_>,
@@ -103,7 +103,8 @@ impl Table {
         }
     }
 
-    /// Finds what each span is looked up by, and asks for that from memory. Says how many are short.
+    /// Finds the key of each span, and prefetches its table entry. Returns the number of short
+    /// spans.
     #[inline(never)]
     fn ask(&mut self, data: &[u8], mut start: usize, ends: &[usize]) -> usize {
         let mut number = 0;
@@ -133,12 +134,12 @@ impl Table {
         }
     }
 
-    /// How many spans ever came.
+    /// Number of spans that were ever added.
     pub(crate) fn len(&self) -> usize {
         self.short.len() + self.long.len()
     }
 
-    /// How many spans have a count here and none in `others`.
+    /// Number of spans with a count here and none in `others`.
     pub(crate) fn num_own(&self, others: &[Counter]) -> usize {
         let is_new = |count_in: &dyn Fn(&Self) -> u64| {
             others.iter().all(|other| count_in(&other.table) == 0)
@@ -153,7 +154,7 @@ impl Table {
         shorts.count() + longs.count()
     }
 
-    /// Adds `count` to that of `span`, which is not empty.
+    /// Adds `count` to that of `span`, which must not be empty.
     #[cfg(test)]
     pub(crate) fn add(&mut self, span: &[u8], hash: u64, count: u64) {
         let Some(short) = Short::new(span) else { return self.long.add(span, hash, count) };

@@ -1,11 +1,11 @@
-//! How often spans of over 15 bytes occur: their bytes back to back, and a table that grows of where they
-//! are. Forgets no span, and does arithmetic modulo 2^64: that a count stays below is its user's to know.
-//! Knows no documents; that bytes have the hash it is told is its user's to see to.
+//! Counts of spans of more than 15 bytes: their bytes back to back, and a growing table of their
+//! positions. No span is ever removed. Arithmetic is modulo 2^64: the caller ensures that no count
+//! overflows, and that hashes match the bytes.
 
 use crate::cpu::simd::prefetch;
 use crate::zeros::Zeros;
 
-/// A span's hash64, where it starts, its length (0: no entry), its count.
+/// A span's hash64, its start, its length (0: no entry) and its count.
 type Entry = [u64; 4];
 
 const HASH: usize = 0;
@@ -15,7 +15,7 @@ const COUNT: usize = 3;
 
 const ENTRY_BYTES: usize = size_of::<Entry>();
 
-/// Entries of the smallest table; below `FAST_ENTRIES` one grows faster.
+/// Entries of the smallest table; tables below `FAST_ENTRIES` grow faster.
 const MIN_ENTRIES: usize = 1 << 5;
 const FAST_ENTRIES: usize = 1 << 14;
 
@@ -38,18 +38,18 @@ impl LongCounts {
         Self { entries: Zeros::new(entries * ENTRY_BYTES), mask, used: 0, bytes }
     }
 
-    /// How many spans ever came.
+    /// Number of spans that were ever added.
     pub(crate) fn len(&self) -> usize {
         self.used
     }
 
-    /// Says that a span of this hash will be looked for soon.
+    /// Prefetches the entry of a hash.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         prefetch(&self.entries, self.place(hash) * ENTRY_BYTES);
     }
 
-    /// Prefetches the bytes of the first entry of that hash.
+    /// Prefetches the bytes of the first entry of a hash.
     #[inline]
     pub(crate) fn prefetch_bytes(&self, hash: u64) {
         let entry = &self.entries()[self.place(hash)];
@@ -73,7 +73,7 @@ impl LongCounts {
         self.entries()[self.find(span, hash)][COUNT]
     }
 
-    /// The entry of `span`, or the empty one where it belongs.
+    /// The entry of `span`, or the empty entry where it belongs.
     #[inline]
     fn find(&self, span: &[u8], hash: u64) -> usize {
         let entries = self.entries();
@@ -115,23 +115,23 @@ impl LongCounts {
         *self = larger;
     }
 
-    /// All spans that ever came: where each starts, its length, hash64, and count, which may be 0.
+    /// All spans that were ever added: start, length, hash64, and count, which can be 0.
     pub(crate) fn places(&self) -> impl Iterator<Item = (u64, u64, u64, u64)> {
         self.all().map(|entry| (entry[START], entry[LENGTH], entry[HASH], entry[COUNT]))
     }
 
-    /// The same with the spans themselves.
+    /// The same with the bytes of the spans.
     pub(crate) fn spans(&self) -> impl Iterator<Item = (&[u8], u64, u64)> {
         self.all().map(|entry| (self.bytes_of(entry), entry[HASH], entry[COUNT]))
     }
 
-    /// The span of so many bytes that starts there.
+    /// The span of this length that begins at `start`.
     #[inline]
     pub(crate) fn bytes_at(&self, start: usize, length: usize) -> &[u8] {
         &self.bytes[start..start + length]
     }
 
-    /// Prefetches the bytes that start there.
+    /// Prefetches the bytes that begin at `start`.
     #[inline]
     pub(crate) fn prefetch_at(&self, start: usize) {
         prefetch(&self.bytes, start);
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Few hashes for many spans: all that is told them apart by are their bytes.
+        /// Many spans with few hashes: only their bytes distinguish them.
         #[test]
         fn counts_are_those_of_a_map(numbers in prop::collection::vec(0u64..500, 0..1000),
                                      hashes in 1u64..500) {

@@ -1,18 +1,19 @@
-//! The one loop over many sorted runs: every span once, in order, with the rows that hold it. Takes runs
-//! sorted by (hash64, span).
+//! The loop over many sorted runs: yields every span once, in order, with the rows that contain it.
+//! The runs are sorted by (hash64, span).
 //!
-//! Hashes are spread evenly, so a window of them holds about equally many rows, wherever it lies. The
-//! rows of one window are gathered from all runs and put into buckets by hash: a few instructions a row
-//! and no branch that depends on how many runs there are, where a heap takes a step for each doubling.
+//! Hashes are uniformly distributed, so every window of them has about the same number of rows. The
+//! rows of a window are collected from all runs and distributed to buckets by hash: this takes a
+//! few instructions per row and no branch that depends on the number of runs, whereas a heap takes
+//! a step for each doubling of that number.
 
 use std::{cmp::Ordering, mem};
 
 use crate::{Error, RunView};
 
-/// Rows of a window: they and what is read of them stay in the cache.
+/// Rows of a window: the rows and their data fit the cache.
 const WINDOW_ROWS: usize = 2048;
 
-/// Rows of a window for each run, so that a look at each run is not for nothing.
+/// Rows of a window for each run, so that visiting a run pays.
 const ROWS_PER_RUN: usize = 2;
 
 /// A row of one of the runs.
@@ -20,11 +21,11 @@ const ROWS_PER_RUN: usize = 2;
 pub(crate) struct Row {
     hash: u64,
     run: u32,
-    /// Its place among the run's rows in the window.
+    /// Its index among the run's rows in the window.
     place: u32,
 }
 
-/// What the loop passes on for one span.
+/// A span that the loop yields.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rows<'a, 'm> {
     pub(crate) hash: u64,
@@ -35,7 +36,7 @@ pub(crate) struct Rows<'a, 'm> {
 }
 
 impl<'m> Rows<'_, 'm> {
-    /// The number of the run, and the count, of each row that holds the span.
+    /// The number of the run, and the count, of each row of the span.
     #[inline]
     pub(crate) fn counts(self) -> impl Iterator<Item = (usize, u64)> + 'm {
         let (runs, starts) = (self.runs, self.starts);
@@ -48,13 +49,13 @@ impl<'m> Rows<'_, 'm> {
 
 /// Calls `each` for every span of all runs, in order.
 ///
-/// Time: linear in the rows if hashes are spread evenly, at most n log n for n rows. Memory: 48 bytes
-/// for each row of a window, about 2,048 rows or two for each run; hashes that are not spread evenly
-/// make windows larger.
+/// Time: linear in the number of rows for uniform hashes, at most n log n for n rows. Memory: 48
+/// bytes for each row of a window, which has about 2,048 rows or two for each run; windows are
+/// larger if hashes are not uniform.
 ///
 /// # Errors
 ///
-/// A run that is not sorted, or an error of `each`.
+/// Fails if a run is not sorted, or if `each` fails.
 pub(crate) fn merge<'a>(
     runs: &[RunView<'a>],
     mut each: impl FnMut(Rows<'a, '_>) -> Result<(), Error>,
@@ -76,18 +77,18 @@ pub(crate) fn merge<'a>(
     Ok(())
 }
 
-/// Sorts the rows of a window by hash, in time linear in their number where hashes are spread evenly.
+/// Sorts the rows of a window by hash, in linear time for uniform hashes.
 #[derive(Debug, Default)]
 struct Sorter {
-    /// Where the rows of each bucket end.
+    /// The end of the rows of each bucket.
     ends: Vec<usize>,
     sorted: Vec<Row>,
 }
 
 impl Sorter {
-    /// Sorts `rows` by hash; rows of the same hash stay in their order.
+    /// Sorts `rows` by hash; the sort is stable.
     ///
-    /// Puts each row into one of about as many buckets as there are rows, and sorts each bucket.
+    /// Each row is put into one of about as many buckets as rows, and each bucket is sorted.
     #[expect(clippy::cast_possible_truncation, reason = "buckets are at most twice the rows")]
     fn sort(&mut self, rows: &mut Vec<Row>) {
         let hashes = || rows.iter().map(|row| row.hash);
@@ -119,7 +120,7 @@ impl Sorter {
     }
 }
 
-/// The last hash of each window; the last of all is the largest there can be.
+/// The last hash of each window; the last value is `u64::MAX`.
 fn windows(runs: &[RunView<'_>]) -> impl Iterator<Item = u64> + use<> {
     let hashes = || runs.iter().map(|run| run.hashes());
     let first = hashes().filter_map(|own| own.first().copied()).min().unwrap_or(0);
@@ -132,7 +133,7 @@ fn windows(runs: &[RunView<'_>]) -> impl Iterator<Item = u64> + use<> {
         .chain([u64::MAX])
 }
 
-/// Appends the rows of a run from `start` that lie in the window; returns where they end.
+/// Appends the rows of a run from `start` on that belong to the window; returns their end.
 fn gather(
     run: RunView<'_>,
     number: usize,
@@ -156,7 +157,7 @@ fn gather(
     Ok(end)
 }
 
-/// Whether a row is smaller than the one before it.
+/// Whether a row is smaller than the previous one.
 #[cold]
 fn is_out_of_order(run: RunView<'_>, row: usize) -> bool {
     run.hashes()[row]
@@ -165,7 +166,7 @@ fn is_out_of_order(run: RunView<'_>, row: usize) -> bool {
         == Ordering::Less
 }
 
-/// Visits the rows of one hash: usually one span, but two may have the same hash.
+/// Visits the rows of one hash, usually of one span; two spans can have the same hash.
 #[inline]
 fn visit<'a>(
     runs: &[RunView<'a>],

@@ -1,17 +1,17 @@
-//! Sums of sorted runs that come one hash range after the other, each run with a weight. Takes runs, keeps
-//! every span once with what learns from it.
+//! Sums of sorted runs, which are added one hash range after the other, each run with a weight.
+//! Every span is stored once with its weighted count.
 
 use crate::count::run_merge::{Rows, merge};
 use crate::{Error, RunView, SortedRun};
 
-/// How much text lies behind sums: plain counts, no weight in them.
+/// Totals of the text of the sums, without weights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SpanTotals {
-    /// Spans, not only different ones.
+    /// Occurrences of spans.
     pub spans: u128,
-    /// Their bytes.
+    /// Bytes of these occurrences.
     pub bytes: u128,
-    /// Different spans.
+    /// Number of different spans.
     pub distinct: u64,
 }
 
@@ -24,7 +24,7 @@ impl SpanTotals {
     }
 }
 
-/// The sums so far. The arrays grow where they lie, so that memory is about what is asked for.
+/// The sums so far. The arrays grow in place, so that the memory is about their size.
 #[derive(Debug, Clone)]
 pub struct RunSums {
     run: SortedRun,
@@ -35,20 +35,20 @@ pub struct RunSums {
 }
 
 impl RunSums {
-    /// Spans that occur less often than `min_count`, before weights, are dropped; a run without
-    /// hashes takes 8 bytes a span less.
+    /// Spans with a lower sum than `min_count`, before weights, are dropped; without hashes a span
+    /// takes 8 bytes less.
     pub fn new(min_count: u64, keeps_hashes: bool) -> Self {
         let (all, dropped) = (SpanTotals::default(), SpanTotals::default());
         Self { run: SortedRun::with_capacity(0, 0), keeps_hashes, min_count, all, dropped }
     }
 
-    /// Adds runs, each with the number its counts are multiplied by. Their spans are others than
-    /// those of all calls before, and come after them.
+    /// Adds runs, each with the factor of its counts. Their spans must follow those of all earlier
+    /// calls.
     ///
     /// # Errors
     ///
-    /// A run that is not sorted, or a sum past `u64::MAX`, plain or weighted. The sums are of no use
-    /// then.
+    /// Fails if a run is not sorted, or if a plain or weighted sum exceeds `u64::MAX`. The sums
+    /// cannot be used afterwards.
     pub fn add(&mut self, runs: &[RunView<'_>], weights: &[u64]) -> Result<(), Error> {
         if weights.len() != runs.len() {
             let (spans, length) = (runs.len(), weights.len());
@@ -68,17 +68,17 @@ impl RunSums {
         })
     }
 
-    /// What all runs held.
+    /// Totals of all runs.
     pub fn all(&self) -> SpanTotals {
         self.all
     }
 
-    /// What of it was dropped.
+    /// Totals of the dropped spans.
     pub fn dropped(&self) -> SpanTotals {
         self.dropped
     }
 
-    /// The spans that were kept and their weighted counts, in order; no hashes if none were kept.
+    /// The kept spans and their weighted counts, in order; without hashes if none were kept.
     #[must_use]
     pub fn into_run(mut self) -> SortedRun {
         self.run.shrink();
@@ -86,7 +86,7 @@ impl RunSums {
     }
 }
 
-/// The plain and the weighted count; `None` if one does not fit.
+/// The plain and the weighted count; `None` on overflow.
 #[inline]
 fn sums(rows: Rows<'_, '_>, weights: &[u64]) -> Option<(u64, u64)> {
     let (mut plain, mut weighted) = (0_u64, 0_u64);
@@ -99,11 +99,11 @@ fn sums(rows: Rows<'_, '_>, weights: &[u64]) -> Option<(u64, u64)> {
 
 /// The sum of sorted runs: one row per span, its counts added.
 ///
-/// Time: n log w for n rows, w being a few thousand. Memory: the result.
+/// Time: n log w for n rows and windows of w rows, a few thousand. Memory: the result.
 ///
 /// # Errors
 ///
-/// A run that is not sorted, or a count past `u64::MAX`.
+/// Fails if a run is not sorted, or if a count exceeds `u64::MAX`.
 pub fn merge_runs(runs: &[RunView<'_>]) -> Result<SortedRun, Error> {
     let largest = runs.iter().max_by_key(|run| run.spans().len());
     let (spans, bytes) = largest
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(added, Err(Error::LengthsDiffer { spans: 0, what: "weights", length: 1 }));
     }
 
-    /// Few hashes, so that spans share them; counts that overflow now and then.
+    /// Few hashes, so that spans share them; counts sometimes overflow.
     fn counts() -> impl Strategy<Value = Counts> {
         let hash = prop_oneof![0u64..3, Just(u64::MAX), any::<u64>()];
         let span = prop::collection::vec(0u8..2, 0..3);
@@ -223,7 +223,7 @@ mod tests {
         prop::collection::btree_map((hash, span), count, 0..12)
     }
 
-    /// The sums of plain maps; `None` if one does not fit.
+    /// The sums of plain maps; `None` on overflow.
     fn plain_sums(parts: &[(Counts, u64)]) -> Option<Sums> {
         let mut sums = Sums::new();
         for (counts, weight) in parts {

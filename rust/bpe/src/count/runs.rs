@@ -1,16 +1,16 @@
-//! Counts as sorted runs: what a count file holds, owned and borrowed.
+//! Counts as sorted runs, the content of a count file, owned and borrowed.
 
 use crate::short::Short;
 use crate::{Documents, Error};
 
-/// Spans with their counts, sorted by (hash64, span): four arrays, as they lie on disk.
+/// Spans with their counts, sorted by (hash64, span), as four arrays like those on disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SortedRun {
     /// The hash64 of each span.
     pub hashes: Vec<u64>,
     /// The bytes of all spans back to back.
     pub data: Vec<u8>,
-    /// Where each span starts in `data`, and where the last one ends.
+    /// The start of each span in `data`, and the end of the last.
     pub offsets: Vec<i64>,
     /// The count of each span.
     pub counts: Vec<u64>,
@@ -30,7 +30,7 @@ impl SortedRun {
         self.push_span(span, count);
     }
 
-    /// The same for a run that keeps no hashes.
+    /// The same for a run without hashes.
     #[inline]
     pub(crate) fn push_span(&mut self, span: &[u8], count: u64) {
         self.data.extend_from_slice(span);
@@ -38,7 +38,7 @@ impl SortedRun {
         self.counts.push(count);
     }
 
-    /// Frees memory that no row needs.
+    /// Frees unused memory.
     pub(crate) fn shrink(&mut self) {
         self.hashes.shrink_to_fit();
         self.data.shrink_to_fit();
@@ -46,8 +46,8 @@ impl SortedRun {
         self.counts.shrink_to_fit();
     }
 
-    /// The same for a short span: all 16 bytes are copied, as a copy of a length that is not known
-    /// beforehand is a call.
+    /// The same for a short span: all 16 bytes are copied, since a copy of variable length is a
+    /// function call.
     #[inline]
     pub(crate) fn push_short(&mut self, hash: u64, span: Short, count: u64) {
         let (bytes, length) = span.bytes();
@@ -57,7 +57,7 @@ impl SortedRun {
         self.push(hash, &[], count);
     }
 
-    /// Appends a run that comes after this one.
+    /// Appends a run whose spans follow those of this one.
     pub(crate) fn append(&mut self, other: &Self) {
         let base = self.offsets.last().copied().unwrap_or(0);
         self.hashes.extend_from_slice(&other.hashes);
@@ -66,11 +66,11 @@ impl SortedRun {
         self.counts.extend_from_slice(&other.counts);
     }
 
-    /// The borrowed form, which [`crate::merge_runs`] takes.
+    /// The borrowed form, the argument of [`crate::merge_runs`].
     ///
     /// # Errors
     ///
-    /// Arrays that do not fit together.
+    /// Fails if the arrays do not match.
     pub fn view(&self) -> Result<RunView<'_>, Error> {
         RunView::new(&self.hashes, Documents::new(&self.data, &self.offsets)?, &self.counts)
     }
@@ -85,11 +85,11 @@ pub struct RunView<'a> {
 }
 
 impl<'a> RunView<'a> {
-    /// Checks that there are as many hashes and counts as spans; the order is checked while merging.
+    /// Checks that the numbers of hashes, counts and spans are equal; merging checks the order.
     ///
     /// # Errors
     ///
-    /// Arrays that differ in length.
+    /// Fails if the arrays differ in length.
     pub fn new(hashes: &'a [u64], spans: Documents<'a>, counts: &'a [u64]) -> Result<Self, Error> {
         for (what, length) in [("hashes", hashes.len()), ("counts", counts.len())] {
             if length != spans.len() {

@@ -1,24 +1,24 @@
-//! How often short spans occur: a table that grows, of two spans a line of the CPU's caches. Forgets no
-//! span, and does arithmetic modulo 2^64: that a count stays below is its user's to know. Knows neither
-//! documents nor longer spans.
+//! Counts of short spans: a growing table with two spans per cache line. No span is ever removed.
+//! Arithmetic is modulo 2^64: the caller ensures that no count overflows. Longer spans are
+//! elsewhere.
 
 use crate::cpu::simd::prefetch;
 use crate::hash64;
 use crate::short::Short;
 use crate::zeros::Zeros;
 
-/// Two spans in halves, then their counts, then their hashes.
+/// Two spans in halves, followed by their counts and their hashes.
 type Line = [u64; 8];
 
 const COUNTS: usize = 4;
 const HASHES: usize = 6;
 
-/// Spans of a line.
+/// Spans per line.
 const WIDTH: usize = 2;
 
 const LINE_BYTES: usize = size_of::<Line>();
 
-/// Lines of the smallest table; below `FAST_LINES` one grows faster.
+/// Lines of the smallest table; tables below `FAST_LINES` grow faster.
 const MIN_LINES: usize = 1 << 8;
 const FAST_LINES: usize = 1 << 14;
 
@@ -39,7 +39,7 @@ impl ShortCounts {
         Self { lines: Zeros::new(lines * LINE_BYTES), mask: lines - 1, used: 0 }
     }
 
-    /// Makes room for so many new spans. Places change.
+    /// Reserves room for new spans; places change.
     #[inline]
     pub(crate) fn reserve(&mut self, spans: usize) {
         while self.used + spans > (self.mask + 1) * WIDTH / 4 * 3 {
@@ -57,24 +57,24 @@ impl ShortCounts {
         *self = larger;
     }
 
-    /// How many spans ever came.
+    /// Number of spans that were ever added.
     pub(crate) fn len(&self) -> usize {
         self.used
     }
 
-    /// Where `span` is looked for first.
+    /// The line in which `span` is searched first.
     #[inline]
     pub(crate) fn place(&self, span: Short) -> usize {
         span.mixed() & self.mask
     }
 
-    /// Says that `place` will be looked at soon.
+    /// Prefetches a line.
     #[inline]
     pub(crate) fn prefetch(&self, place: usize) {
         prefetch(&self.lines, place * LINE_BYTES);
     }
 
-    /// Adds `count` to that of each span, whose places these are; there must be room for all.
+    /// Adds `count` to that of each span, given its line; there must be room for all spans.
     #[inline(never)]
     pub(crate) fn add_all(&mut self, spans: &[Short], places: &[usize], count: u64) {
         let mut done = 0;
@@ -86,7 +86,7 @@ impl ShortCounts {
         }
     }
 
-    /// Adds to the count of a span that is new, or not in its own line.
+    /// Adds to the count of a span that is new or not in its own line.
     #[inline(never)]
     fn add_elsewhere(&mut self, mut place: usize, span: Short, hash: Option<u64>, count: u64) {
         let halves = span.halves();
@@ -129,7 +129,7 @@ impl ShortCounts {
         }
     }
 
-    /// All spans that ever came with their hash64 and count, which may be 0.
+    /// All spans that were ever added with hash64 and count, which can be 0.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Short, u64, u64)> {
         let slots = self.lines().iter().flat_map(|line| (0..WIDTH).map(move |at| (line, at)));
         let used = slots.filter(|(line, at)| line[2 * at + 1] != 0);
@@ -148,7 +148,8 @@ impl ShortCounts {
     }
 }
 
-/// Adds `count` to that of each span, up to the first that is not in its own line; says how many.
+/// Adds `count` to that of each span up to the first that is not in its own line; returns their
+/// number.
 #[inline]
 fn add_known(lines: &mut [Line], spans: &[Short], places: &[usize], count: u64) -> usize {
     for (done, (span, &place)) in spans.iter().zip(places).enumerate() {
@@ -159,7 +160,7 @@ fn add_known(lines: &mut [Line], spans: &[Short], places: &[usize], count: u64) 
         if !(first | second) {
             return done;
         }
-        // No branch: which of the two it is cannot be foreseen.
+        // Without a branch, which would be unpredictable.
         let own = &mut line[COUNTS + usize::from(second)];
         *own = own.wrapping_add(count);
     }

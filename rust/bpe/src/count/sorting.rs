@@ -1,5 +1,5 @@
-//! The counts of several tables as one sorted run. Takes tables and returns their sum, sorted by (hash64,
-//! span): rows are put where the first bits of their hash say, then the few that share these are sorted.
+//! The sum of several tables as one run sorted by (hash64, span): rows are distributed by the first
+//! bits of their hash, then the few rows of each bucket are sorted.
 
 use std::cmp::Ordering;
 use std::mem;
@@ -11,10 +11,10 @@ use crate::count::long_counts::LongCounts;
 use crate::short::Short;
 use crate::threads::in_threads;
 
-/// About so many rows share the first bits of their hash.
+/// Approximate number of rows that share the first bits of their hash.
 const BUCKET: usize = 8;
 
-/// So many rows before it is written, a long span is asked for from memory.
+/// Number of rows by which a long span is prefetched before it is written.
 const AHEAD: usize = 24;
 
 /// A span of a table.
@@ -22,21 +22,21 @@ const AHEAD: usize = 24;
 struct Row {
     hash: u64,
     count: u64,
-    /// The halves of a short span. Of a long one where it starts, then its length and the number of its
-    /// table: the upper half of a short span is larger.
+    /// The halves of a short span. For a long span, its start, then its length and the number of
+    /// its table: the upper half of a short span is always larger.
     span: [u64; 2],
 }
 
 /// Bits of the number of a table, below the length.
 const TABLE_BITS: u32 = 16;
 
-/// More tables cannot be told apart.
+/// Limit of the number of tables.
 pub(crate) const MAX_TABLES: usize = 1 << TABLE_BITS;
 
-/// No long span is so long.
+/// Limit of the length of a long span.
 const MAX_LONG: u64 = 1 << 56;
 
-/// The sum of at most `MAX_TABLES` tables, each of `threads` sorting a range of hashes.
+/// The sum of at most `MAX_TABLES` tables; each of `threads` threads sorts a range of hashes.
 pub(crate) fn sorted_run(tables: &[&Table], threads: usize) -> SortedRun {
     let rows: usize = tables.iter().map(|table| table.len()).sum();
     let tables = Tables { tables, bits: (rows / BUCKET).max(1).ilog2() };
@@ -47,7 +47,7 @@ pub(crate) fn sorted_run(tables: &[&Table], threads: usize) -> SortedRun {
     joined(in_threads(ranges, |range| tables.run(&range)))
 }
 
-/// Tables, and how many bits of its hash are a row's bucket.
+/// Tables, and the number of bits of a hash that select the bucket.
 #[derive(Debug, Clone, Copy)]
 struct Tables<'t> {
     tables: &'t [&'t Table],
@@ -69,7 +69,7 @@ impl Tables<'_> {
         run
     }
 
-    /// Rows by their buckets, where each bucket ends, and the bytes of all spans.
+    /// Rows by their buckets, the end of each bucket, and the bytes of all spans.
     fn rows(&self, buckets: &Range<usize>) -> (Vec<Row>, Vec<usize>, usize) {
         let mut places = vec![0; buckets.len()];
         let (mut number, mut num_bytes) = (0, 0);
@@ -90,7 +90,7 @@ impl Tables<'_> {
         (rows, places, num_bytes)
     }
 
-    /// Calls `visit` with each row whose count is not 0, and its bucket in the range.
+    /// Calls `visit` with each row with a count above 0, and its bucket in the range.
     #[inline]
     fn each(&self, buckets: &Range<usize>, mut visit: impl FnMut(usize, Row)) {
         let mut check = |row: Row| {
@@ -114,7 +114,7 @@ impl Tables<'_> {
         (hash >> 1 >> (63 - self.bits)) as usize
     }
 
-    /// Appends sorted rows, those of the same span as one.
+    /// Appends sorted rows, combining those of the same span.
     #[inline]
     fn push_all(&self, rows: &[Row], run: &mut SortedRun) {
         let mut rows = rows.iter().peekable();
@@ -136,7 +136,7 @@ impl Tables<'_> {
         row.hash == other.hash && self.compare(row, other).is_eq()
     }
 
-    /// Compares spans; those of two tables are usually the same.
+    /// Compares spans; those of two tables are usually equal.
     #[inline]
     fn compare(&self, row: &Row, other: &Row) -> Ordering {
         if row.span == other.span {
@@ -151,7 +151,7 @@ impl Tables<'_> {
         }
     }
 
-    /// Where a long span is.
+    /// The location of a long span.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "they were indices")]
     fn long(&self, row: &Row) -> Option<(&LongCounts, usize, usize)> {
@@ -166,7 +166,7 @@ impl Tables<'_> {
         self.long(row).map_or(Short::of_halves(row.span).bytes().1, |(_, _, length)| length)
     }
 
-    /// What `work` makes of the row's span.
+    /// The result of `work` for the row's span.
     #[inline]
     fn with<T>(&self, row: &Row, work: impl FnOnce(&[u8]) -> T) -> T {
         if let Some((spans, start, length)) = self.long(row) {
@@ -177,7 +177,7 @@ impl Tables<'_> {
     }
 }
 
-/// Runs one after the other.
+/// Concatenates runs.
 fn joined(runs: Vec<SortedRun>) -> SortedRun {
     let mut runs = runs.into_iter();
     let mut joined = runs.next().unwrap_or_default();

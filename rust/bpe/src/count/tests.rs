@@ -1,4 +1,4 @@
-//! Counting: examples, errors, and the plain twin.
+//! Counting: examples, errors, and the comparison with the plain implementation.
 
 use proptest::prelude::*;
 
@@ -68,7 +68,7 @@ fn counts_past_64_bits_are_an_error_and_count_nothing() {
     assert_eq!(counts.total(), u64::MAX);
 }
 
-/// Adds to counts as if the spans had been counted so often.
+/// Adds counts of spans.
 fn add(counts: &mut SpanCounts, rows: &[(&[u8], u64)]) {
     counts.make_counters(1);
     for &(span, count) in rows {
@@ -102,7 +102,7 @@ proptest! {
         let mut counts = SpanCounts::new(Splitter::new(PATTERN, GapRule::Refuse).unwrap());
         let mut good = Vec::new();
         for (documents, threads) in batches {
-            // The pattern leaves digits and bytes that are no text; only the digits are gaps.
+            // The pattern does not match digits and invalid bytes; only the digits are gaps.
             let has_gap = documents.iter().any(|document| document.contains(&b'1'));
             prop_assert_eq!(update(&mut counts, &documents, threads).is_err(), has_gap);
             if !has_gap {

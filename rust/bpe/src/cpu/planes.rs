@@ -1,11 +1,11 @@
-//! Which of 64 bytes are in which sets, as one 64-bit mask for each set: bit i is byte i. Takes the sets
-//! of the 128 ASCII characters and blocks of bytes. Every other byte is only "wide". This is the portable
-//! twin; `simd` does the same by vector instructions.
+//! The sets of 64 bytes, as one 64-bit mask for each set: bit i is byte i. The sets of the 128
+//! ASCII characters are given; every other byte is only "wide". This is the portable
+//! implementation; `simd` does the same with vector instructions.
 
-/// Sets that a table can hold: one for each bit of a byte.
+/// Maximum number of sets of a table: one for each bit of a byte.
 pub(crate) const NUM_SETS: usize = 8;
 
-/// The sets of each ASCII character, a bit each.
+/// The sets of each ASCII character, one bit each.
 pub(crate) type AsciiSets = [u8; 128];
 
 pub(crate) type Block = [u8; 64];
@@ -13,18 +13,18 @@ pub(crate) type Block = [u8; 64];
 /// The masks of one block.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Planes {
-    /// The ASCII bytes of each set, by the number of its bit.
+    /// The ASCII bytes of each set, by the index of its bit.
     pub(crate) sets: [u64; NUM_SETS],
     /// Bytes from 0x80 on.
     pub(crate) wide: u64,
-    /// Those of them below 0xc0: the bytes of a character but its first.
+    /// Wide bytes below 0xc0: the bytes of a character except its first.
     pub(crate) rest: u64,
 }
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 
 impl Planes {
-    /// Eight bytes at a time.
+    /// Processes eight bytes at a time.
     pub(crate) fn portable(sets: &AsciiSets, block: &Block) -> Self {
         let mut planes = Self::default();
         for (number, eight) in block.chunks_exact(8).enumerate() {
@@ -43,7 +43,7 @@ impl Planes {
     }
 }
 
-/// The lowest bits of eight bytes, side by side.
+/// The lowest bits of eight bytes, adjacent.
 fn gathered(eight: u64) -> u64 {
     (eight & ONES).wrapping_mul(0x0102_0408_1020_4080) >> 56
 }

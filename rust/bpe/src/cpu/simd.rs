@@ -1,5 +1,5 @@
-//! Work that is compiled once for each level of the CPU, and the instructions it is made of: the only unsafe
-//! code of the core. A portable twin gives the same results.
+//! Work that is compiled once for each CPU level, and the instructions of the levels: the only
+//! unsafe code of the core. A portable implementation returns the same results.
 
 #![expect(unsafe_code, reason = "instructions that not every CPU has")]
 #![expect(
@@ -13,38 +13,40 @@ use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use crate::cpu::Level;
 use crate::cpu::planes::{AsciiSets, Block, NUM_SETS, Planes};
 
-/// Work that `Cpu::run` compiles for each level. Its `run` and what that calls must be inlined: only then do
-/// they use the instructions of the level.
+/// Work that `Cpu::run` compiles for each level. Its `run` and all functions that it calls must be
+/// inlined, since only then do they use the instructions of the level.
 pub(crate) trait Kernel {
     type Output;
 
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
-/// What differs between the levels. A value of another level than the portable one is proof that the CPU has
-/// its instructions: `Cpu::run` alone makes one.
+/// The differences between the levels. A value of a level other than the portable one is proof that
+/// the CPU has its instructions: only `Cpu::run` makes one.
 pub(crate) trait Simd: Copy {
     /// Sixteen numbers.
     type Sixteen: Copy;
 
     fn sixteen(self, numbers: &[u32; 16]) -> Self::Sixteen;
 
-    /// The numbers with `value` in `lane`, if there is such a lane.
+    /// The numbers with `value` in `lane`, if that lane exists.
     fn with(self, numbers: Self::Sixteen, lane: u32, value: u32) -> Self::Sixteen;
 
-    /// The least of the numbers.
+    /// The minimum of the numbers.
     fn least(self, numbers: Self::Sixteen) -> u32;
 
     /// The masks of `block`.
     fn planes(self, tables: &Tables, block: &Block) -> Planes;
 
-    /// Bytes whose lower six bits choose a byte of `table` with its highest bit set; may be none of them.
+    /// Bytes whose lower six bits select a byte of `table` with its highest bit set; an
+    /// implementation can return none of them.
     #[inline(always)]
     fn marked(self, _: &Block, _: &[u8; 64]) -> u64 {
         0
     }
 
-    /// Writes `base` and the place of each bit of `mask` to the front of `places`; what follows means nothing.
+    /// Writes the sum of `base` and the position of each bit of `mask` to the front of `places`;
+    /// values after them are arbitrary.
     #[inline(always)]
     fn places(self, mut mask: u64, base: usize, places: &mut [usize; 64]) {
         for place in places {
@@ -57,11 +59,12 @@ pub(crate) trait Simd: Copy {
     }
 }
 
-/// Tables of the sets in the forms that the levels want.
+/// Tables of the sets in the forms that the levels need.
 #[derive(Debug)]
 pub(crate) struct Tables {
     sets: AsciiSets,
-    /// For each set, by the low half of a byte: the high halves with which it is in the set, a bit each.
+    /// For each set, by the low half of a byte: the high halves with which it is in the set, one
+    /// bit each.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "for vector instructions"))]
     halves: [[u8; 16]; NUM_SETS],
 }
@@ -78,19 +81,19 @@ impl Tables {
     }
 }
 
-/// A level that this CPU has.
+/// A level that this CPU supports.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cpu {
     level: Level,
 }
 
 impl Cpu {
-    /// `level`, or the portable twin if this CPU lacks it.
+    /// `level`, or the portable implementation if this CPU does not support it.
     pub(crate) fn new(level: Level) -> Self {
         Self { level: if level.is_available() { level } else { Level::Portable } }
     }
 
-    /// Does the work by the instructions of the level.
+    /// Does the work with the instructions of the level.
     #[inline]
     pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
         match self.level {
@@ -142,7 +145,7 @@ fn with_lane(mut numbers: [u32; 16], lane: u32, value: u32) -> [u32; 16] {
     numbers
 }
 
-/// Prefetches the line of memory at `index` before it is needed; does nothing if there is none.
+/// Prefetches the memory at `index`; does nothing if the index is out of range.
 #[inline]
 pub(crate) fn prefetch<T>(slice: &[T], index: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -154,8 +157,8 @@ pub(crate) fn prefetch<T>(slice: &[T], index: usize) {
     let _ = (slice, index);
 }
 
-/// Asks the system for large pages for memory that was not written yet; a hint, which changes nothing but the time
-/// that writing takes.
+/// Asks the system for large pages for memory that was not written yet; a hint, which affects only
+/// the time of writing.
 pub(crate) fn advise_large_pages<T>(memory: &[T]) {
     #[cfg(target_os = "linux")]
     {
@@ -165,8 +168,8 @@ pub(crate) fn advise_large_pages<T>(memory: &[T]) {
         let length = range.end.addr().saturating_sub(start) & !(PAGE - 1);
         if length >= 1 << 21 {
             let pages = std::ptr::without_provenance_mut(start);
-            // SAFETY: MADV_HUGEPAGE leaves what the pages hold as it is, and they are a part of `memory`; where
-            // pages are larger than 4 KiB the call may be refused.
+            // SAFETY: MADV_HUGEPAGE does not change the content of the pages, and they are a part
+            // of `memory`; if pages are larger than 4 KiB the call can be refused.
             unsafe { libc::madvise(pages, length, libc::MADV_HUGEPAGE) };
         }
     }
@@ -191,14 +194,14 @@ mod x86 {
     use super::{Kernel, Simd, Tables, with_lane};
     use crate::cpu::planes::{AsciiSets, Block, NUM_SETS, Planes};
 
-    /// Bytes from 0x80 to below 0xc0 are, with a sign, below this.
+    /// As signed numbers, bytes from 0x80 to below 0xc0 are below this value.
     const FIRST: i8 = -64;
 
     /// Proof of AVX2 and BMI.
     #[derive(Debug, Clone, Copy)]
     pub(super) struct Avx2(());
 
-    /// Proof of AVX-512 with BW, VL, VBMI, VBMI2, and of what `Avx2` proves.
+    /// Proof of AVX-512 with BW, VL, VBMI, VBMI2, and of the features of `Avx2`.
     #[derive(Debug, Clone, Copy)]
     pub(super) struct Avx512(());
 
@@ -233,7 +236,7 @@ mod x86 {
 
         #[inline(always)]
         fn planes(self, tables: &Tables, block: &Block) -> Planes {
-            // SAFETY: `run_avx2`, which has all features of `avx2_planes`, alone makes a `Self`.
+            // SAFETY: a `Self` is made only by `run_avx2`, which has all features of `avx2_planes`.
             unsafe { avx2_planes(&tables.halves, block) }
         }
     }
@@ -243,48 +246,52 @@ mod x86 {
 
         #[inline(always)]
         fn sixteen(self, numbers: &[u32; 16]) -> __m512i {
-            // SAFETY: `run_avx512`, which has avx512f, alone makes a `Self`; the load reads the 64 bytes of a
-            // reference, at no alignment.
+            // SAFETY: a `Self` is made only by `run_avx512`, which has avx512f; the load reads the
+            // 64 bytes of a reference, without alignment.
             unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) }
         }
 
         #[inline(always)]
         fn with(self, numbers: __m512i, lane: u32, value: u32) -> __m512i {
             let mask = 1_u16.checked_shl(lane).unwrap_or(0);
-            // SAFETY: `run_avx512`, which has avx512f, alone makes a `Self`.
+            // SAFETY: a `Self` is made only by `run_avx512`, which has avx512f.
             unsafe { _mm512_mask_set1_epi32(numbers, mask, value.cast_signed()) }
         }
 
         #[inline(always)]
         fn least(self, numbers: __m512i) -> u32 {
-            // SAFETY: `run_avx512`, which has avx512f, alone makes a `Self`.
+            // SAFETY: a `Self` is made only by `run_avx512`, which has avx512f.
             unsafe { _mm512_reduce_min_epu32(numbers) }
         }
 
         #[inline(always)]
         fn planes(self, tables: &Tables, block: &Block) -> Planes {
-            // SAFETY: `run_avx512`, which has all features of `avx512_planes`, alone makes a `Self`.
+            // SAFETY: a `Self` is made only by `run_avx512`, which has all features of
+            // `avx512_planes`.
             unsafe { avx512_planes(&tables.sets, block) }
         }
 
         #[inline(always)]
         fn marked(self, block: &Block, table: &[u8; 64]) -> u64 {
-            // SAFETY: `run_avx512`, which has all features of `avx512_marked`, alone makes a `Self`.
+            // SAFETY: a `Self` is made only by `run_avx512`, which has all features of
+            // `avx512_marked`.
             unsafe { avx512_marked(block, table) }
         }
 
         #[inline(always)]
         fn places(self, mask: u64, base: usize, places: &mut [usize; 64]) {
-            // SAFETY: `run_avx512`, which has all features of `avx512_places`, alone makes a `Self`.
+            // SAFETY: a `Self` is made only by `run_avx512`, which has all features of
+            // `avx512_places`.
             unsafe { avx512_places(mask, base, places) }
         }
     }
 
-    /// One look-up of 64 bytes in a table of 128.
+    /// One lookup of 64 bytes in a table of 128.
     #[target_feature(enable = "avx512bw,avx512vbmi")]
     #[inline]
     fn avx512_planes(sets: &AsciiSets, block: &Block) -> Planes {
-        // SAFETY: each of the three loads reads 64 bytes from a reference to at least 64, at no alignment.
+        // SAFETY: each of the three loads reads 64 bytes from a reference to at least 64, without
+        // alignment.
         let (low, high, bytes) = unsafe {
             let table = sets.as_ptr().cast::<__m512i>();
             (
@@ -304,18 +311,18 @@ mod x86 {
         planes
     }
 
-    /// One look-up of 64 bytes in a table of 64.
+    /// One lookup of 64 bytes in a table of 64.
     #[target_feature(enable = "avx512bw,avx512vbmi")]
     #[inline]
     fn avx512_marked(block: &Block, table: &[u8; 64]) -> u64 {
-        // SAFETY: each of the two loads reads the 64 bytes of a reference, at no alignment.
+        // SAFETY: each of the two loads reads the 64 bytes of a reference, without alignment.
         let (bytes, table) = unsafe {
             (_mm512_loadu_si512(block.as_ptr().cast()), _mm512_loadu_si512(table.as_ptr().cast()))
         };
         _mm512_movepi8_mask(_mm512_permutexvar_epi8(bytes, table))
     }
 
-    /// The numbers of the bits, packed, then widened eight at a time.
+    /// The indexes of the bits, compressed, then widened eight at a time.
     #[target_feature(enable = "avx512bw,avx512vbmi2,popcnt")]
     #[inline]
     fn avx512_places(mask: u64, base: usize, places: &mut [usize; 64]) {
@@ -329,7 +336,8 @@ mod x86 {
             numbers
         };
         let mut packed = [0_u8; 64];
-        // SAFETY: the load reads the 64 bytes of `NUMBERS`, the store writes those of `packed`, at no alignment.
+        // SAFETY: the load reads the 64 bytes of `NUMBERS`, the store writes those of `packed`,
+        // without alignment.
         unsafe {
             let numbers = _mm512_loadu_si512(NUMBERS.as_ptr().cast());
             let numbers = _mm512_maskz_compress_epi8(mask, numbers);
@@ -339,8 +347,8 @@ mod x86 {
         let number = mask.count_ones() as usize;
         let eights = packed.chunks_exact(8).zip(places.chunks_exact_mut(8));
         for (from, to) in eights.take(number.div_ceil(8)) {
-            // SAFETY: the load reads 8 bytes of a slice of 8, the store writes 64 bytes, which are a slice of 8
-            // numbers of 64 bits, as x86-64 has them.
+            // SAFETY: the load reads 8 bytes of a slice of 8, the store writes 64 bytes, which are
+            // a slice of 8 numbers of 64 bits on x86-64.
             unsafe {
                 let eight = _mm512_cvtepu8_epi64(_mm_loadu_si64(from.as_ptr()));
                 _mm512_storeu_si512(to.as_mut_ptr().cast(), _mm512_add_epi64(eight, base));
@@ -348,11 +356,12 @@ mod x86 {
         }
     }
 
-    /// For each set a look-up by the low half of each byte; its high half chooses the bit.
+    /// For each set a lookup by the low half of each byte, whose high half selects the bit.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn avx2_planes(halves: &[[u8; 16]; NUM_SETS], block: &Block) -> Planes {
-        // SAFETY: the loads read bytes 0 to 32 and 32 to 64 of a reference to 64, at no alignment.
+        // SAFETY: the loads read bytes 0 to 32 and 32 to 64 of a reference to 64, without
+        // alignment.
         let bytes = unsafe {
             let start = block.as_ptr().cast::<__m256i>();
             [_mm256_loadu_si256(start), _mm256_loadu_si256(start.add(1))]
@@ -363,7 +372,7 @@ mod x86 {
             let high = _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), _mm256_set1_epi8(15));
             let bit = _mm256_shuffle_epi8(bit_of_high_half(), high);
             for (half, plane) in halves.iter().zip(&mut planes.sets) {
-                // SAFETY: reads the 16 bytes of a reference to 16, at no alignment.
+                // SAFETY: reads the 16 bytes of a reference to 16, without alignment.
                 let half = unsafe { _mm_loadu_si128(half.as_ptr().cast::<__m128i>()) };
                 let row = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(half), low);
                 let absent = _mm256_cmpeq_epi8(_mm256_and_si256(row, bit), _mm256_setzero_si256());
@@ -376,7 +385,7 @@ mod x86 {
         planes
     }
 
-    /// 1 << high half; none for bytes that are not ASCII.
+    /// 1 << high half; 0 for bytes that are not ASCII.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn bit_of_high_half() -> __m256i {
@@ -400,7 +409,7 @@ mod tests {
 
     use super::*;
 
-    /// Everything that a level gives.
+    /// All results of a level.
     struct All<'a>(&'a Tables, &'a Block, &'a [u8; 64], u64);
 
     impl Kernel for All<'_> {

@@ -1,50 +1,55 @@
-//! Ids of a part of a span from left to right, in time linear in its length, instead of in the order
-//! of the merges. Takes merges and their vocabulary once, then bytes. Knows nothing of whole tokens.
+//! Merges a part of a span from left to right, in time linear in its length, instead of in the
+//! order of the merges. Whole tokens are handled elsewhere.
 //!
-//! Why this is exact, for any list of merges. Let E(s) be the ids that s merges to.
+//! This is exact for any list of merges. Let E(s) be the ids that s merges to.
 //!
-//! 1. If E(s) is t1 ... tn, then each E(ti) is ti, and each E(ti ti+1) is ti ti+1: no merge crossed the
-//!    borders of what is left, so what lies between two borders merged as if alone.
-//! 2. If tokens with these two properties are joined, E gives just them. For take the first merge that
-//!    crosses a border, say into ti+1: until then all merged as if alone, so ti and ti+1 look as they
-//!    do without the others, and would have merged across there as well.
+//! 1. If E(s) is t1 ... tn, then each E(ti) is ti, and each E(ti ti+1) is ti ti+1: no merge crossed
+//! a
+//!    remaining border, so the bytes between two borders merged independently of the rest.
+//! 2. If tokens with these two properties are joined, E returns exactly these tokens. Consider the
+//! first
+//!    merge that crosses a border, say into ti+1: until then all tokens merged independently, so ti
+//!    and
+//!    ti+1 are the same as without the others, and would have merged across the border there as
+//!    well.
 //!
-//! So E(s) is the only sequence of reachable tokens of which all neighbours stay apart. To find it, the
-//! longest token is tried first, then its shorter prefixes; where none fits, the token before must
-//! be another. The same holds for the start of s up to any place: it has one sequence only, so a place
-//! that was left once is never tried again. The idea is that of github/rust-gems.
+//! So E(s) is the only sequence of reachable tokens in which all neighbours stay apart. To find it,
+//! the longest token is tried first, then its shorter prefixes; if none fits, the previous token
+//! must be another one. The same holds for every prefix of s: its sequence is unique, so a position
+//! that was rejected once is never tried again. The idea is that of github/rust-gems.
 //!
-//! The time is linear, but where a token's shorter prefixes are tokens too, as in runs of one byte, each
-//! place may take as many steps as there are lengths. Too many steps, and it is for another to merge.
+//! The time is linear, but if a token's shorter prefixes are tokens too, as in runs of one byte,
+//! each position can take as many steps as there are lengths. After too many steps, another method
+//! is used.
 
 use crate::Vocabulary;
 use crate::encode::merge_table::MergeTable;
 use crate::encode::prefixes::Prefixes;
 
-/// No shorter token: a byte has none.
+/// No shorter token, as for a byte.
 const NONE: u32 = u32::MAX;
 
-/// Longer tokens would have to be looked for at every byte, however seldom they are there.
+/// Longer tokens would have to be searched at every byte, however rare they are.
 const MAX_LENGTH: usize = 1 << 10;
 
-/// Steps for each byte so far, above which other ways are quicker; 2 are usual.
+/// Steps per byte above which other methods are faster; 2 are usual.
 const MAX_STEPS: usize = 8;
 
 /// Steps that are always allowed.
 const FREE_STEPS: usize = 128;
 
-/// Tables for going through a span from left to right.
+/// Tables for merging a span from left to right.
 #[derive(Debug)]
 pub(crate) struct Backtrack {
     prefixes: Prefixes,
-    /// Bytes of each token.
+    /// Length of each token in bytes.
     lengths: Vec<u16>,
-    /// The longest reachable token that is a prefix of each; seldom asked for.
+    /// The longest reachable token that is a prefix of each token; rarely used.
     shorter: Vec<u32>,
 }
 
 impl Backtrack {
-    /// The tables, unless a token is too long or they are too many. Time: the bytes of all tokens.
+    /// The tables, unless a token is too long or there are too many. Time: the bytes of all tokens.
     pub(crate) fn new(vocabulary: &Vocabulary, reachable: &[bool]) -> Option<Self> {
         let (bytes, offsets) = vocabulary.parts();
         if offsets.windows(2).any(|window| window[1] - window[0] > MAX_LENGTH) {
@@ -62,8 +67,8 @@ impl Backtrack {
         Some(Self { lengths: lengths.collect::<Option<_>>()?, shorter, prefixes })
     }
 
-    /// Adds to `ids` what the bytes of `part` merge to, or nothing and says so: that takes too many steps.
-    /// `left` is memory: a bit for each byte.
+    /// Appends the ids of `part` to `ids` and returns true, or appends nothing if it takes too many
+    /// steps. `left` is a buffer with one bit per byte.
     pub(crate) fn merge(
         &self,
         merges: &MergeTable,
@@ -98,8 +103,8 @@ impl Backtrack {
         }
     }
 
-    /// Of `next`, which begins at `at`, and its shorter prefixes the longest that can follow `last`, and its
-    /// end; none if there are no `steps` left.
+    /// The longest of `next`, which begins at `at`, and its shorter prefixes that can follow
+    /// `last`, and its end; none if no `steps` are left.
     #[inline]
     fn first_that_fits(
         &self,

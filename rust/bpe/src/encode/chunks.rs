@@ -1,21 +1,21 @@
-//! Ids of many bytes from chunks that overlap, each merged alone: what is worked on fits the cache of a
-//! core, and time is linear wherever neighbouring chunks agree. Takes bytes and a way to merge a chunk.
+//! Merges many bytes in overlapping chunks, each on its own: the working memory fits the cache of a
+//! core, and the time is linear wherever adjacent chunks agree.
 //!
-//! Why this is exact. Let E(s) be the ids that s merges to. Each id of E(s) is what its own bytes merge to,
-//! and so are each two neighbours, because no merge crossed a border that is left; and E(s) is the only
-//! sequence with these two properties (see `backtrack`). So, if the same id stands at the same place in
-//! the chunks A and B, the ids of A before it and those of B from there on are E of both together: each
-//! two neighbours are neighbours in A or in B.
+//! This is exact. Let E(s) be the ids that s merges to. Each id of E(s) is the result of merging
+//! its own bytes, and so are each two neighbours, because no merge crossed a remaining border; and
+//! E(s) is the only sequence with these two properties (see `backtrack`). So, if the same id is at
+//! the same position in the chunks A and B, the ids of A before it and those of B from there on are
+//! E of both together: every two neighbours are neighbours in A or in B.
 
-/// Bytes of a chunk. What is worked on stays in the cache of a core, and a chunk that is merged by a heap or in
-/// passes is long enough for them.
+/// Bytes of a chunk. The working memory fits the cache of a core, and a chunk that is merged by a
+/// heap or in passes is long enough for them.
 pub(crate) const CHUNK: usize = 1 << 16;
 
-/// So many bytes before its end the next chunk begins.
+/// Bytes by which the next chunk overlaps.
 const OVERLAP: usize = 256;
 
-/// Adds to `ids` what `bytes` merge to, in chunks of `chunk` bytes, or nothing and says so: two chunks do not
-/// agree.
+/// Appends the ids of `bytes` to `ids`, merged in chunks of `chunk` bytes, and returns true; or
+/// appends nothing if two chunks do not agree.
 pub(crate) fn merge_in_chunks(
     bytes: &[u8],
     chunk: usize,
@@ -24,7 +24,7 @@ pub(crate) fn merge_in_chunks(
     length: impl Fn(u32) -> usize,
 ) -> bool {
     let (before, mut next) = (ids.len(), Vec::new());
-    // Ids from `known` on are those of the newest chunk, which ends at `end`.
+    // Ids from `known` on are those of the last chunk, which ends at `end`.
     let (mut known, mut start, mut end) = (before, 0, chunk.min(bytes.len()));
     merge(&bytes[..end], ids);
     while end < bytes.len() {
@@ -49,7 +49,8 @@ pub(crate) fn merge_in_chunks(
     end == bytes.len()
 }
 
-/// The first place from `start` on where the same id begins in both: which of each, and where.
+/// The first position from `start` on at which both have the same id: its index in each, and the
+/// position.
 fn meeting(
     old: &[u32],
     new: &[u32],

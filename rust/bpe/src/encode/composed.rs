@@ -1,5 +1,5 @@
-//! Composed documents to ids: each text encoded on its own, special tokens between them, and for every
-//! token its part's label.
+//! Encodes composed documents: each text on its own, special tokens between the texts, and for
+//! every token the label of its part.
 
 use super::Encoder;
 use crate::Error;
@@ -7,21 +7,21 @@ use crate::encode::out::Out;
 use crate::encode::worker::Worker;
 use crate::token_id::TokenId;
 
-/// What a part of a composed document becomes.
+/// The content of a part of a composed document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stretch {
     /// The ids of the text `data[start..end]`.
     Text {
-        /// Where it begins.
+        /// Start of the text.
         start: usize,
-        /// Where it ends.
+        /// End of the text.
         end: usize,
     },
     /// Copies of one id.
     Special {
         /// The id.
         id: u32,
-        /// How often.
+        /// Number of copies.
         count: u32,
     },
 }
@@ -29,11 +29,11 @@ pub enum Stretch {
 /// A part of a composed document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// What it becomes.
+    /// The content.
     pub stretch: Stretch,
-    /// A byte that every token of it gets.
+    /// The label of each of its tokens.
     pub label: u8,
-    /// Whether to say where its tokens are.
+    /// Whether the positions of its tokens are returned.
     pub is_marked: bool,
 }
 
@@ -44,31 +44,31 @@ pub struct Composition {
     pub data: Vec<u8>,
     /// The parts of all documents.
     pub parts: Vec<Part>,
-    /// How many parts there are up to the end of each document.
+    /// The number of parts up to the end of each document.
     pub ends: Vec<usize>,
 }
 
-/// The ids of composed documents, and what each of them is.
+/// The ids of composed documents, with labels and positions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Encoded<I> {
     /// The ids of all documents back to back.
     pub ids: Vec<I>,
     /// The label of each id.
     pub labels: Vec<u8>,
-    /// How many ids each document has.
+    /// The number of ids of each document.
     pub lengths: Vec<usize>,
-    /// Where the tokens of marked parts are, in the order of the parts.
+    /// The positions of the tokens of marked parts, in the order of the parts.
     pub marks: Vec<Mark>,
 }
 
-/// Where the tokens of a part are.
+/// The position of the tokens of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    /// The number of the document.
+    /// The index of the document.
     pub document: usize,
-    /// Its first token, by its position in the document.
+    /// The position of its first token in the document.
     pub start: usize,
-    /// The one after its last.
+    /// The position after its last token.
     pub end: usize,
 }
 
@@ -77,8 +77,8 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// Ids that do not fit `I`, a composition whose numbers do not fit together, or a text that cannot be
-    /// split: the offset is the one in the text.
+    /// Fails if ids do not fit `I`, if the numbers of the composition are inconsistent, or if a
+    /// text cannot be split; the offset of the error is that in the text.
     pub fn encode_composed<I: TokenId>(
         &self,
         composition: &Composition,
@@ -121,12 +121,12 @@ impl Encoder {
     }
 }
 
-/// Documents as far as their ids are there.
+/// Documents that are assembled from ids.
 struct Assembly<'c> {
     composition: &'c Composition,
-    /// How many parts have their ids.
+    /// Number of parts that have their ids.
     parts: usize,
-    /// Where the document begins among the ids.
+    /// The position of the document in the ids.
     begin: usize,
     labels: Vec<u8>,
     lengths: Vec<usize>,
@@ -161,7 +161,7 @@ impl<'c> Assembly<'c> {
         }
     }
 
-    /// The ids of the next part are there; those so far are `number`.
+    /// Ends the next part; `number` is the number of ids so far.
     fn end_part(&mut self, number: usize) {
         let part = &self.composition.parts[self.parts];
         if part.is_marked {
@@ -173,7 +173,8 @@ impl<'c> Assembly<'c> {
     }
 }
 
-/// That documents end among the parts, one after the other, and texts are within the data.
+/// Checks that the ends of documents are increasing and within the parts, and that texts are within
+/// the data.
 fn check(composition: &Composition) -> Result<(), Error> {
     let (number, length) = (composition.parts.len(), composition.data.len());
     let mut before = 0;
@@ -196,7 +197,7 @@ fn check(composition: &Composition) -> Result<(), Error> {
     Ok(())
 }
 
-/// The highest id of a special token and one.
+/// The highest id of a special token plus one.
 fn num_ids(parts: &[Part]) -> usize {
     let ids = parts.iter().map(|part| match part.stretch {
         Stretch::Special { id, .. } => id as usize + 1,

@@ -1,12 +1,13 @@
-//! Where a span can be cut before it is merged: between two bytes that no token has side by side. Takes a
-//! vocabulary, answers for bytes.
+//! Positions at which a span can be cut before it is merged: between two bytes that are adjacent in
+//! no token of the vocabulary.
 //!
-//! A merge across such a place would make a token that has both bytes, so there is none, and each part
-//! merges as it does alone. But a part is no span: one that is a token need not merge to it.
+//! A merge across such a position would make a token with both bytes adjacent, so there is none,
+//! and each part merges on its own. But a part is not a span: a part that is a token need not merge
+//! to it.
 
 use crate::Vocabulary;
 
-/// A bit for each two bytes: 8 KiB.
+/// One bit for each pair of bytes: 8 KiB.
 #[derive(Debug)]
 pub(crate) struct Cuts {
     joined: Vec<[u64; 4]>,
@@ -24,14 +25,15 @@ impl Cuts {
         Self { joined }
     }
 
-    /// A bit for each of the first 32 places between two of `bytes`: may they be cut apart there?
+    /// One bit for each of the first 32 positions between two of `bytes`: set if they can be cut
+    /// apart there.
     #[inline]
     pub(crate) fn first(&self, bytes: &[u8]) -> u32 {
         let pairs = (0..32).zip(bytes.windows(2));
         pairs.fold(0, |cuts, (at, pair)| cuts | u32::from(self.may_cut(pair[0], pair[1])) << at)
     }
 
-    /// How many of `bytes` come before the first cut; there must be one byte.
+    /// The number of `bytes` before the first cut; there must be at least one byte.
     pub(crate) fn first_part(&self, bytes: &[u8]) -> usize {
         let cut = bytes.windows(2).position(|pair| self.may_cut(pair[0], pair[1]));
         cut.map_or(bytes.len(), |before| before + 1)

@@ -1,5 +1,5 @@
-//! Ids of a few bytes, by always taking the lowest merge, the leftmost of equals: without a branch that
-//! cannot be foreseen but for how many merges there are. Takes merges and bytes and returns ids.
+//! Merges a few bytes by always choosing the lowest merge, the leftmost of equal ones, without
+//! unpredictable branches other than the number of merges.
 
 #![expect(
     clippy::inline_always,
@@ -9,13 +9,13 @@
 use crate::cpu::simd::{Kernel, Simd};
 use crate::encode::merge_table::{MergeTable, NO_ID, NO_MERGE};
 
-/// The place of no id, and the number of places.
+/// The position of no id, and the number of positions.
 const NOWHERE: u32 = 16;
 
-/// Most bytes that are merged so.
+/// The maximum number of bytes.
 pub(crate) const MOST: usize = NOWHERE as usize;
 
-/// Adds to `ids` what `bytes`, 1 to 16 of them, merge to, by merges whose ids are below `NO_ID`.
+/// Appends the ids of `bytes`, 1 to 16 of them, to `ids`, for merges whose ids are below `NO_ID`.
 pub(crate) struct MergeFew<'a> {
     pub(crate) merges: &'a MergeTable,
     pub(crate) bytes: &'a [u8],
@@ -36,7 +36,7 @@ impl Kernel for MergeFew<'_> {
             *key = key_of(merges.of_bytes(pair[0], pair[1]), at);
         }
         let mut keys = simd.sixteen(&keys);
-        // A bit for each place that has an id.
+        // One bit for each position with an id.
         let mut there = (1_u32 << bytes.len()) - 1;
         loop {
             let least = simd.least(keys);
@@ -64,7 +64,7 @@ impl Kernel for MergeFew<'_> {
     }
 }
 
-/// A merge and its place, by which merges are ordered.
+/// A merge and its position, in the order of merging.
 #[inline(always)]
 fn key_of(id: u32, at: u32) -> u32 {
     if id == NO_MERGE { NO_MERGE } else { (id * NOWHERE) | at }

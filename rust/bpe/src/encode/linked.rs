@@ -1,12 +1,12 @@
-//! Ids as a doubly linked list: two neighbours become one in constant time.
+//! Ids as a doubly linked list, in which two neighbours become one in constant time.
 
-/// The id of a place that was merged into the one before it.
+/// The id of a position that was merged into the previous one.
 const GONE: u32 = u32::MAX;
 
-/// No place.
+/// No position.
 const NONE: u32 = u32::MAX;
 
-/// A sequence of fewer than 2**32 - 1 ids, each at the position where it first stood.
+/// A sequence of fewer than 2**32 - 1 ids, each at its original position.
 #[derive(Debug)]
 pub(crate) struct Linked {
     nodes: Vec<Node>,
@@ -30,7 +30,7 @@ impl Linked {
         Self { nodes: ids.iter().enumerate().map(node).collect() }
     }
 
-    /// The ids at `at` and after it, if both are there.
+    /// The ids at `at` and after it, if both exist.
     pub(crate) fn pair(&self, at: u32) -> Option<(u32, u32)> {
         let node = self.nodes[at as usize];
         let after = self.nodes.get(node.after as usize)?;
@@ -43,7 +43,7 @@ impl Linked {
         (before != NONE).then_some(before)
     }
 
-    /// Puts `id` in the place of the two ids at `at` and after it.
+    /// Replaces the two ids at `at` and after it by `id`.
     pub(crate) fn merge(&mut self, at: u32, id: u32) {
         let gone = self.nodes[at as usize].after as usize;
         let after = self.nodes[gone].after;
@@ -55,7 +55,7 @@ impl Linked {
         }
     }
 
-    /// The ids that are left.
+    /// The remaining ids.
     pub(crate) fn ids(&self) -> impl Iterator<Item = u32> {
         self.nodes.iter().map(|node| node.id).filter(|&id| id != GONE)
     }

@@ -1,17 +1,17 @@
-//! The ids of spans of over 31 bytes that were met: a table that grows while spans are new, up to a limit
-//! at which all is forgotten.
+//! The ids of earlier spans of more than 31 bytes: a table that grows with new spans, up to a limit
+//! at which it is cleared.
 
 use hashbrown::HashTable;
 
 use crate::token_id::Packing;
 
-/// Longer spans are seldom met again.
+/// Longer spans are rarely repeated.
 pub(crate) const MAX_LENGTH: usize = 255;
 
-/// Bytes that an entry of the table takes where two of three slots are used.
+/// Bytes of an entry of the table if two of three slots are used.
 const ENTRY_BYTES: usize = 24;
 
-/// Where a span and its ids are in the buffer: the span's bytes, then its ids, little-endian.
+/// The position of a span and its ids in the buffer: the span's bytes, then its ids, little-endian.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     hash: u64,
@@ -36,14 +36,14 @@ impl LongMemo {
         Self { entries, buffer, max_bytes: max_bytes.min(1 << 31), packing }
     }
 
-    /// The ids of `span`, whose hash this is, if it is there.
+    /// The ids of `span` with its hash, if they are stored.
     pub(crate) fn get(&self, span: &[u8], hash: u64) -> Option<impl ExactSizeIterator<Item = u32>> {
         let same = |entry: &Entry| entry.hash == hash && self.parts(*entry).0 == span;
         let entry = self.entries.find(hash, same)?;
         Some(self.packing.ids_of(self.parts(*entry).1))
     }
 
-    /// Remembers the ids of `span`, which is not there.
+    /// Stores the ids of `span`, which must not be stored already.
     pub(crate) fn put(&mut self, span: &[u8], hash: u64, ids: &[u32]) {
         let num_bytes = span.len() + ids.len() * self.packing.id_bytes();
         if self.buffer.len() + num_bytes + ENTRY_BYTES * (self.entries.len() + 1) > self.max_bytes {

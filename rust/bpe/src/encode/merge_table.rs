@@ -1,7 +1,7 @@
-//! Which two ids merge, and to what. Takes merges, answers for pairs.
+//! A table from pairs of ids to the id that they merge to.
 //!
-//! An id is above the ids it is made of. So to merge "the lowest first, the leftmost of equals" is to
-//! take the merges in their order, each from left to right, once.
+//! An id is greater than the ids of its parts. Therefore merging "the lowest first, the leftmost of
+//! equal ones" is the same as applying the merges in their order, each from left to right, once.
 
 #![expect(
     clippy::inline_always,
@@ -17,10 +17,10 @@ use crate::{Error, Merge};
 /// "These two do not merge", greater than every id.
 pub(crate) const NO_MERGE: u32 = u32::MAX;
 
-/// An id that no pair has, if all are below it.
+/// An id that is in no pair, if all ids are below it.
 pub(crate) const NO_ID: u32 = (1 << ID_BITS) - 1;
 
-/// Ids by the pair they are made of, and the other way round.
+/// Ids by their pair, and pairs by their id.
 #[derive(Debug)]
 pub(crate) struct MergeTable {
     of_bytes: Vec<u32>,
@@ -28,11 +28,11 @@ pub(crate) struct MergeTable {
     parts: Vec<Merge>,
 }
 
-/// Pairs of which one at least is no byte.
+/// Pairs with at least one id that is not a byte.
 #[derive(Debug)]
 enum Others {
     Packed(Packed),
-    /// Of ids that do not fit the other.
+    /// For ids that do not fit the other table.
     Wide(FxHashMap<Merge, u32>),
 }
 
@@ -41,7 +41,7 @@ impl MergeTable {
     ///
     /// # Errors
     ///
-    /// A pair that is merged twice.
+    /// Fails if a pair is merged twice.
     pub(crate) fn new(merges: &[Merge]) -> Result<Self, Error> {
         let mut of_bytes = vec![NO_MERGE; 1 << 16];
         let mut others = Others::for_merges(merges.len());
@@ -60,7 +60,7 @@ impl MergeTable {
         Ok(Self { of_bytes, others, parts: merges.to_vec() })
     }
 
-    /// What the two merge to, or `NO_MERGE`.
+    /// The id that two ids merge to, or `NO_MERGE`.
     #[inline]
     pub(crate) fn get(&self, left: u32, right: u32) -> u32 {
         if left < 256 && right < 256 {
@@ -72,13 +72,13 @@ impl MergeTable {
         }
     }
 
-    /// What two bytes merge to, or `NO_MERGE`.
+    /// The id that two bytes merge to, or `NO_MERGE`.
     #[inline(always)]
     pub(crate) fn of_bytes(&self, left: u8, right: u8) -> u32 {
         self.of_bytes[usize::from(left) << 8 | usize::from(right)]
     }
 
-    /// What two merge to of which one is no byte, or `NO_MERGE`.
+    /// The id that two ids merge to, of which at least one is not a byte, or `NO_MERGE`.
     #[inline(always)]
     pub(crate) fn of_new(&self, left: u32, right: u32) -> u32 {
         match &self.others {
@@ -87,14 +87,15 @@ impl MergeTable {
         }
     }
 
-    /// Whether no merge below `limit` takes the end of `left` together with the start of `right`,
-    /// when their bytes are merged side by side. Both must be what their own bytes merge to.
+    /// Whether no merge below `limit` joins the end of `left` and the start of `right` when their
+    /// bytes are merged side by side. Both must be the result of merging their own bytes.
     ///
-    /// Goes back in time: to where the later of the two was made, which frees the part of it that
-    /// touches the other. Of two equal ids the right one was made later. A merge across would have
-    /// come before the one undone, or, if that lies to the right, could have been the same merge.
+    /// The merges are undone in reverse order: the later of the two ids is replaced by its part
+    /// that touches the other one. Of two equal ids the right one was made later. A merge across
+    /// the border would have come before the undone one, or, if that is to the right, could have
+    /// been the same merge.
     ///
-    /// Time: the depth of the two.
+    /// Time: the depth of the two ids.
     #[inline]
     pub(crate) fn stay_apart(&self, mut left: u32, mut right: u32, mut limit: u32) -> bool {
         loop {
@@ -105,7 +106,7 @@ impl MergeTable {
             if later < 256 {
                 return true;
             }
-            // Which of the two was made later cannot be foreseen.
+            // Without a branch, since it would be unpredictable.
             let (first, second) = self.parts[later as usize - 256];
             let is_left = left > right;
             limit = select_unpredictable(is_left, left, right.wrapping_add(1));
@@ -114,7 +115,8 @@ impl MergeTable {
         }
     }
 
-    /// Whether each id is what its own bytes merge to: its parts are, and stay apart until it is made.
+    /// Whether each id is the result of merging its own bytes: its parts are, and stay apart until
+    /// it is made.
     pub(crate) fn reachable(&self) -> Vec<bool> {
         let mut reachable = vec![true; 256];
         for (&(left, right), id) in self.parts.iter().zip(256..) {
@@ -134,7 +136,7 @@ impl Others {
         }
     }
 
-    /// Puts a pair in, and gives the id that it had before.
+    /// Inserts a pair, and returns its previous id.
     fn insert(&mut self, pair: Merge, id: u32) -> u32 {
         match self {
             Self::Packed(packed) => packed.insert(pair, id),
@@ -146,15 +148,15 @@ impl Others {
 /// Three ids fit 64 bits.
 const ID_BITS: u32 = 21;
 
-/// A pair and its id in eight bytes: a table at most half full that fits the cache of a core. Most pairs
-/// do not merge, and a bit for each hash says so sooner.
+/// A pair and its id in eight bytes, in a table that is at most half full and fits the cache of a
+/// core. Most pairs do not merge, which one bit per hash decides faster.
 #[derive(Debug)]
 struct Packed {
     slots: Vec<u64>,
     maybe: Vec<u64>,
 }
 
-/// No pair; a real one has zeros at its top.
+/// No pair; the highest bits of a pair are zero.
 const EMPTY: u64 = u64::MAX;
 
 impl Packed {
@@ -183,7 +185,7 @@ impl Packed {
         if found == EMPTY { NO_MERGE } else { id_of(found) }
     }
 
-    /// Where `key` is, or where it would be.
+    /// The slot of `key`, or the slot where it belongs.
     #[inline]
     fn find(&self, key: u64, hash: u64) -> usize {
         let mask = self.slots.len() - 1;

@@ -1,12 +1,12 @@
-//! Ids back to back, as they are found: a buffer that is written in steps of a fixed size.
+//! A buffer of ids that is written in steps of a fixed size.
 
 use crate::cpu::simd::advise_large_pages;
 use crate::token_id::{Packing, TokenId, UNPACKED};
 
-/// Ids that may be written past those that count.
+/// Ids that can be written beyond the length.
 const ROOM: usize = 2 * UNPACKED;
 
-/// Ids, and room after them.
+/// Ids, with room after them.
 #[derive(Debug)]
 pub(crate) struct Out<I> {
     ids: Vec<I>,
@@ -14,19 +14,20 @@ pub(crate) struct Out<I> {
 }
 
 impl<I: TokenId> Out<I> {
-    /// With room for about `number` ids; memory that is not written is not taken from the system.
+    /// A buffer with room for about `number` ids; memory that is never written takes no physical
+    /// pages.
     pub(crate) fn with_room(number: usize) -> Self {
         let ids = vec![I::default(); number + ROOM];
         advise_large_pages(&ids);
         Self { ids, length: 0 }
     }
 
-    /// Ids so far.
+    /// The number of ids.
     pub(crate) fn len(&self) -> usize {
         self.length
     }
 
-    /// Makes room for `number` more.
+    /// Reserves room for `number` more ids.
     pub(crate) fn reserve(&mut self, number: usize) {
         let wanted = self.length + number + ROOM;
         if wanted > self.ids.len() {
@@ -46,13 +47,13 @@ impl<I: TokenId> Out<I> {
         self.length += packing.number(packed[K - 1]);
     }
 
-    /// The room after the ids, for the caller to write to.
+    /// The room after the ids, for writing.
     #[inline]
     pub(crate) fn room(&mut self) -> &mut [I] {
         &mut self.ids[self.length..]
     }
 
-    /// Says that `number` more ids are written.
+    /// Adds `number` written ids to the length.
     #[inline]
     pub(crate) fn advance(&mut self, number: usize) {
         self.length += number;
@@ -76,7 +77,7 @@ impl<I: TokenId> Out<I> {
         self.length = end;
     }
 
-    /// The ids; room that was not used is given back.
+    /// The ids; unused memory is freed.
     pub(crate) fn finish(mut self) -> Vec<I> {
         self.ids.truncate(self.length);
         self.ids.shrink_to_fit();

@@ -1,7 +1,7 @@
-//! The longest token that some bytes begin with. Takes tokens of the vocabulary, answers for bytes.
+//! Finds the longest token that is a prefix of some bytes.
 //!
-//! A tree of all tokens whose steps are two bytes each, kept as one table: a node is named by its place
-//! there, its key is the node before and two bytes. A token of an odd number of bytes is a node of its own
+//! The tokens are a tree with steps of two bytes, stored in one table: a node is identified by its
+//! slot, and its key is the parent node with two bytes. A token of an odd number of bytes is a node
 //! without children. The first two bytes need no search.
 
 use crate::Vocabulary;
@@ -9,7 +9,7 @@ use crate::Vocabulary;
 /// No node.
 const EMPTY: u64 = u64::MAX;
 
-/// Set in the token of a node that has no children.
+/// Set in the token of a node without children.
 const LEAF: u32 = 1 << 23;
 
 /// Set in the key of a step of one byte.
@@ -18,25 +18,25 @@ const ODD: u64 = 1 << 39;
 /// Bits of a slot below its key: a token and `LEAF`.
 const TOKEN_BITS: u32 = 24;
 
-/// Names of first nodes: their two bytes.
+/// Number of first nodes, one for each two bytes.
 const NUM_FIRSTS: usize = 1 << 16;
 
-/// Most nodes: names of twice as many and those of the first take 23 bits.
+/// Limit of nodes: twice as many slots and the first nodes fit 23 bits.
 const MAX_NODES: usize = (1 << 22) - NUM_FIRSTS;
 
 /// A tree of tokens.
 #[derive(Debug)]
 pub(crate) struct Prefixes {
-    /// The longest token of the first two bytes.
+    /// The longest token for the first two bytes.
     firsts: Vec<u32>,
-    /// Keys, and the longest token that ends at the node or before it.
+    /// Keys with the longest token that ends at the node or before it.
     slots: Vec<u64>,
     shift: u32,
 }
 
 impl Prefixes {
-    /// The tree of `tokens`, to which every byte belongs unasked; none if it has too many nodes.
-    /// Time: sorting them. Memory: 13 to 26 bytes a node, and 256 KiB.
+    /// The tree of `tokens` and all single bytes; none if it has too many nodes. Time: sorting the
+    /// tokens. Memory: 13 to 26 bytes per node, and 256 KiB.
     pub(crate) fn new(vocabulary: &Vocabulary, tokens: &[u32]) -> Option<Self> {
         let bytes = |id: u32| vocabulary.get(id).unwrap_or_default();
         let mut tokens = tokens.to_vec();
@@ -58,7 +58,7 @@ impl Prefixes {
         Some(tree)
     }
 
-    /// The longest token that `bytes` begin with; there must be one byte.
+    /// The longest token that is a prefix of `bytes`; there must be at least one byte.
     #[inline]
     pub(crate) fn longest(&self, bytes: &[u8]) -> u32 {
         let &[first, second, ref rest @ ..] = bytes else {
@@ -83,14 +83,15 @@ impl Prefixes {
         token ^ LEAF
     }
 
-    /// The token of the tree's node `node` and one byte more.
+    /// The token of `node` with one more byte.
     #[inline]
     fn odd(&self, node: usize, byte: u8) -> Option<u32> {
         let (_, slot) = self.find(odd_key(node, byte));
         (slot != EMPTY).then(|| token_of(slot))
     }
 
-    /// Tokens must come by length, so that what a new node inherits is final.
+    /// Tokens must be inserted in the order of lengths, so that the values that a new node inherits
+    /// are final.
     fn insert(&mut self, bytes: &[u8], id: u32) {
         let &[first, second, ref rest @ ..] = bytes else { return };
         let mut node = usize::from(first) << 8 | usize::from(second);
@@ -113,7 +114,7 @@ impl Prefixes {
         }
     }
 
-    /// The place of the child of `node` with this key; `token` is that of a new one.
+    /// The slot of the child of `node` with this key; a new child gets `token`.
     fn child(&mut self, node: usize, key: u64, token: u32) -> usize {
         let own = self.token_at(node);
         match node.checked_sub(NUM_FIRSTS) {
@@ -140,7 +141,7 @@ impl Prefixes {
         self.slots[place] = key << TOKEN_BITS | u64::from(token);
     }
 
-    /// Where `key` is, or where it would be, and what stands there.
+    /// The slot of `key`, or the slot where it belongs, and its content.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "a few bits are left")]
     fn find(&self, key: u64) -> (usize, u64) {
@@ -172,8 +173,8 @@ fn token_of(slot: u64) -> u32 {
     slot as u32 & ((1 << TOKEN_BITS) - 1)
 }
 
-/// Different prefixes, of sorted `tokens`, of an even number of bytes from four on, and tokens of an odd
-/// number.
+/// The number of different prefixes of sorted `tokens` with an even number of at least four bytes,
+/// and of tokens with an odd number.
 fn num_nodes<'t>(tokens: impl Iterator<Item = &'t [u8]>) -> usize {
     let mut before: &[u8] = &[];
     let mut number = 0;

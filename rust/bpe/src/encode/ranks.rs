@@ -1,8 +1,8 @@
-//! Merges from a vocabulary that names only the bytes of its tokens, as those of others do. Takes the bytes
-//! of each id and returns the merges that make them.
+//! Derives merges from the vocabularies of other tools, which contain only the bytes of each id.
 //!
-//! The pair of a token is what encoding its bytes with the merges before it ends in. If that is two parts
-//! for each token, merging pairs gives the ids that merging the lowest joined bytes gives: see `span_ids`.
+//! The pair of a token is the result of encoding its bytes with the merges before it. If that is
+//! two parts for each token, merging pairs returns the same ids as merging the lowest joined bytes:
+//! see `span_ids`.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,13 +12,15 @@ use rustc_hash::FxHashMap;
 use crate::encode::linked::Linked;
 use crate::{ByteOrder, Documents, Error, Merge};
 
-/// The merges, in ids, of a vocabulary: `tokens` are the bytes of its ids, the first 256 of one byte each.
+/// The merges, in ids, of a vocabulary: `tokens` are the bytes of its ids, the first 256 of one
+/// byte each.
 ///
 /// Time: n log n for a token of n bytes.
 ///
 /// # Errors
 ///
-/// The first 256 are not each byte once, or the first token that does not end in two parts.
+/// Fails if the first 256 tokens are not a permutation of the bytes, or at the first token that
+/// does not consist of two parts.
 pub fn merges_of_tokens(tokens: Documents<'_>) -> Result<(ByteOrder, Vec<Merge>), Error> {
     let singles: Vec<u8> = (0..tokens.len().min(256))
         .filter_map(|id| <[u8; 1]>::try_from(tokens.get(id)).ok())
@@ -41,7 +43,7 @@ pub fn merges_of_tokens(tokens: Documents<'_>) -> Result<(ByteOrder, Vec<Merge>)
     Ok((order, merges))
 }
 
-/// What bytes merge to: always the lowest merge, the leftmost first.
+/// The ids of bytes, by always applying the lowest merge, the leftmost first.
 fn parts(bytes: &[u8], known: &FxHashMap<Merge, u32>) -> Vec<u32> {
     let ids: Vec<u32> = bytes.iter().map(|&byte| u32::from(byte)).collect();
     let merged = |pair: Merge| known.get(&pair).copied();

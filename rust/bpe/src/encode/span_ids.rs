@@ -1,15 +1,16 @@
-//! Ids of one span, by the merges. Takes bytes and returns ids.
+//! The ids of one span.
 //!
-//! The rule: a span that is a token as a whole is that id (of two with the same bytes, the lower). Else
-//! its bytes are ids, and of all neighbouring pairs that merge, the one that makes the lowest id is
-//! merged, the leftmost first, until none merges.
+//! The rule: a span that is a token as a whole is that id (of two with the same bytes, the lower
+//! one). Otherwise its bytes are ids, and of all adjacent pairs that merge, the one that makes the
+//! lowest id is merged, the leftmost first, until none merges.
 //!
-//! tiktoken looks at the joined bytes of two neighbours instead of the pair. Both give the same ids if
-//! each merge is the last step of encoding its own bytes with the merges before it, as learned merges
-//! are: neighbours whose joined bytes are token n were made by merges below n, within those bytes
-//! alone, so they are the pair of merge n.
+//! tiktoken uses the joined bytes of two neighbours instead of the pair. Both return the same ids
+//! if each merge is the last step of encoding its own bytes with the merges before it, as for
+//! learned merges: neighbours whose joined bytes are token n were made by merges below n, within
+//! those bytes alone, so they are the pair of merge n.
 //!
-//! Here bytes are ids. Where a vocabulary numbers them in another way, they are renamed at the end.
+//! In this module bytes are ids. If a vocabulary numbers them differently, ids are renamed at the
+//! end.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -27,36 +28,38 @@ use crate::encode::merge_table::{MergeTable, NO_ID, NO_MERGE};
 use crate::encode::sweep::{is_poor, merge_by_sweeps};
 use crate::{ByteOrder, Error, Merge, Vocabulary, hash64};
 
-/// With so many cuts in 32 bytes merges are few, and scanning finds them sooner.
+/// With this many cuts in 32 bytes there are few merges, and scanning finds them faster.
 const MANY_CUTS: u32 = 8;
 
-/// From this many bytes on a heap finds the next merge, where going from left to right is not possible.
+/// From this number of bytes on a heap finds the next merge, if merging from left to right is not
+/// possible.
 const LONG_PART: usize = 64;
 
-/// The tables that give a span's ids.
+/// The tables for the ids of spans.
 #[derive(Debug)]
 pub(crate) struct SpanIds {
     vocabulary: Vocabulary,
     whole: HashTable<u32>,
     merges: MergeTable,
     backtrack: Option<Backtrack>,
-    /// Whether merging finds whole spans: every token is what its own bytes merge to.
+    /// Whether merging finds whole spans, that is, every token is the result of merging its own
+    /// bytes.
     finds_whole: bool,
     cuts: Cuts,
     cpu: Cpu,
-    /// Up to so many bytes are merged by `few`; none if there are too many ids for it.
+    /// The maximum number of bytes that are merged by `few`; 0 if there are too many ids.
     most_few: usize,
     byte_order: Option<ByteOrder>,
 }
 
-/// Memory that is used again for each span.
+/// Buffers that are reused for each span.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     ids: Vec<u32>,
     room: Room,
 }
 
-/// What merging needs beside the ids.
+/// Buffers of merging besides the ids.
 #[derive(Debug, Default)]
 struct Room {
     part: Vec<u32>,
@@ -99,7 +102,7 @@ impl SpanIds {
         &self.vocabulary
     }
 
-    /// The ids of `span`, which is not empty.
+    /// The ids of `span`, which must not be empty.
     pub(crate) fn encode<'s>(&self, span: &[u8], scratch: &'s mut Scratch) -> &'s [u32] {
         scratch.ids.clear();
         let whole = if self.finds_whole { None } else { self.whole_span(span) };
@@ -117,7 +120,7 @@ impl SpanIds {
         &scratch.ids
     }
 
-    /// Part by part: up to the last of many cuts by scanning, else past them in another way.
+    /// Encodes part by part: up to the last of many cuts by scanning, otherwise in another way.
     fn encode_long(&self, span: &[u8], scratch: &mut Scratch) {
         let Scratch { ids, room } = scratch;
         let mut rest = span;
@@ -139,7 +142,7 @@ impl SpanIds {
         }
     }
 
-    /// Adds to `ids` what the bytes between two cuts merge to: in chunks, if they are many.
+    /// Appends the ids of the bytes between two cuts, in chunks if there are many bytes.
     fn merge_part(&self, bytes: &[u8], ids: &mut Vec<u32>, room: &mut Room) {
         let merge = |bytes: &[u8], ids: &mut Vec<u32>| self.merge_chunk(bytes, ids, room);
         let length = |id| self.vocabulary.get(id).map_or(0, <[u8]>::len);
@@ -148,7 +151,8 @@ impl SpanIds {
         }
     }
 
-    /// The same from left to right, but where that takes too many steps.
+    /// Appends the ids of a chunk from left to right, or in another way if that takes too many
+    /// steps.
     fn merge_chunk(&self, bytes: &[u8], ids: &mut Vec<u32>, room: &mut Room) {
         let poor = bytes.len() >= LONG_PART && is_poor(bytes);
         let backtrack = self.backtrack.as_ref().filter(|_| !poor);
@@ -157,7 +161,7 @@ impl SpanIds {
         }
     }
 
-    /// The same by passes, then by scanning or by the heap, whatever the bytes are.
+    /// Appends the ids of any bytes by passes, then by scanning or by the heap.
     fn merge_any(&self, bytes: &[u8], ids: &mut Vec<u32>, room: &mut Room) {
         let Room { part, merged, .. } = room;
         part.clear();
@@ -178,7 +182,7 @@ impl SpanIds {
         self.whole.find(hash64(span), |&id| self.vocabulary.get(id) == Some(span)).copied()
     }
 
-    /// Time: n for each merge. `merged[i]` is what ids i and i + 1 merge to.
+    /// Time: n for each merge. `merged[i]` is the id that ids i and i + 1 merge to.
     fn merge_by_scan(&self, ids: &mut Vec<u32>, merged: &mut Vec<u32>) {
         merged.clear();
         merged.extend(ids.windows(2).map(|pair| self.merges.get(pair[0], pair[1])));
@@ -198,8 +202,8 @@ impl SpanIds {
         }
     }
 
-    /// Time: n log n. The heap may hold pairs that are gone: what stands there now tells. A merge and its
-    /// place are one number.
+    /// Time: n log n. The heap can contain outdated pairs, which are compared with the current ids.
+    /// A merge and its position are one number.
     fn merge_by_heap(&self, ids: &mut Vec<u32>) {
         let merged = |(left, right)| self.merges.get(left, right);
         let entry = |id: u32, at: u32| Reverse(u64::from(id) << 32 | u64::from(at));

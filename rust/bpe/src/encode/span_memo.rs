@@ -1,43 +1,44 @@
-//! The packed ids of spans that were met: a table that grows while spans are new, up to a limit. Below the
-//! limit it forgets nothing; from there on a new span takes the place of another.
+//! The packed ids of earlier spans: a table that grows with new spans, up to a limit. Below the
+//! limit no span is removed; at the limit a new span replaces another one.
 //!
-//! A key is `K` words, and so is a value. A line of the table holds two words of keys and two of values: two
-//! spans with keys of one word, or one span with a key of two. A span lies in the line that its hash names
-//! or, if that one is full, in one of the next `MAX_STEPS`; a search ends at the first line with a free slot.
+//! A key has `K` words, and so has a value. A line of the table contains two words of keys and two
+//! of values: two spans with keys of one word, or one span with a key of two. A span is in the line
+//! that its hash selects or, if that line is full, in one of the next `MAX_STEPS` lines; a search
+//! ends at the first line with a free slot.
 
 use crate::cpu::simd::prefetch;
 use crate::zeros::Zeros;
 
-/// One line of the CPU's caches: keys, then values.
+/// One cache line: keys, then values.
 pub(crate) type Line = [u128; 4];
 
 /// Words of keys in a line.
 const KEYS: usize = 2;
 
-/// Bytes of a table that holds nothing yet, unless its limit is below.
+/// Bytes of an empty table, unless its limit is lower.
 const FIRST_BYTES: usize = 1 << 20;
 
-/// Lines after its own that a span may lie in: a bound on the time of a search whatever the spans are.
+/// Lines after its own in which a span can be: bounds the time of a search for all spans.
 const MAX_STEPS: usize = 8;
 
 /// Values by the keys of spans. The last word of a key is never 0.
 #[derive(Debug)]
 pub(crate) struct SpanMemo<const K: usize> {
     bytes: Zeros,
-    /// Lines, a power of two, less one.
+    /// The number of lines, a power of two, minus one.
     mask: usize,
-    /// Spans that are there.
+    /// The number of stored spans.
     used: usize,
     max_lines: usize,
-    /// Spans that took the place of another.
+    /// The number of spans that replaced another one.
     replaced: usize,
 }
 
 impl<const K: usize> SpanMemo<K> {
-    /// Spans in a line.
+    /// Spans per line.
     const SLOTS: usize = KEYS / K;
 
-    /// A memo of at most `max_bytes`, which is at least one line.
+    /// A memo of at most `max_bytes`, but at least one line.
     pub(crate) fn new(max_bytes: usize) -> Self {
         let max_lines = 1 << (max_bytes / size_of::<Line>()).max(1).ilog2();
         Self::with_lines(max_lines.min(FIRST_BYTES / size_of::<Line>()), max_lines)
@@ -48,25 +49,25 @@ impl<const K: usize> SpanMemo<K> {
         Self { bytes, mask: lines - 1, used: 0, max_lines, replaced: 0 }
     }
 
-    /// The lines; there is a power of two of them.
+    /// The lines; their number is a power of two.
     #[inline]
     pub(crate) fn lines(&self) -> &[Line] {
         bytemuck::cast_slice(&self.bytes)
     }
 
-    /// The line of a span with this hash. Changes when the table grows.
+    /// The line of a span with this hash, which changes when the table grows.
     #[inline]
     pub(crate) fn home(&self, hash: usize) -> usize {
         hash & self.mask
     }
 
-    /// Says that the line `home` will be looked at soon.
+    /// Prefetches the line `home`.
     #[inline]
     pub(crate) fn prefetch(&self, home: usize) {
         prefetch(self.lines(), home);
     }
 
-    /// The value of `key`, if it is there.
+    /// The value of `key`, if it is stored.
     pub(crate) fn get(&self, home: usize, key: [u128; K]) -> Option<[u128; K]> {
         let lines = self.lines();
         for step in 0..=MAX_STEPS {
@@ -81,7 +82,7 @@ impl<const K: usize> SpanMemo<K> {
         None
     }
 
-    /// Puts `key`, which is not there, into the table, if need be in the place of another.
+    /// Stores `key`, which must not be stored already, if necessary in place of another one.
     pub(crate) fn put(&mut self, home: usize, key: [u128; K], value: [u128; K]) {
         let is_full = self.used >= self.limit();
         let mask = self.mask;
@@ -96,7 +97,7 @@ impl<const K: usize> SpanMemo<K> {
         lines[at][KEYS + slot * K..][..K].copy_from_slice(&value);
     }
 
-    /// Doubles the table if it is well filled and may grow. `hash` is what `home` takes.
+    /// Doubles the table if it is well filled and can grow. `hash` is the argument of `home`.
     #[inline]
     pub(crate) fn make_room(&mut self, hash: impl Fn([u128; K]) -> usize) {
         if self.used * 8 >= self.slots() * 5 && self.mask + 1 < self.max_lines {
@@ -122,7 +123,7 @@ impl<const K: usize> SpanMemo<K> {
         Self::SLOTS * (self.mask + 1)
     }
 
-    /// So many spans at most: there is always a free slot, but in a table of one.
+    /// The maximum number of spans: there is always a free slot, except in a table of one line.
     fn limit(&self) -> usize {
         self.slots() / 4 * 3
     }
@@ -155,7 +156,7 @@ mod tests {
         usize::try_from(key.iter().sum::<u128>() % 1_000_003).unwrap() * 7919
     }
 
-    /// Looks each of `numbers` up, and puts it in if it is not there; says how many were there.
+    /// Looks up each of `numbers`, and stores it if it is missing; returns the number of hits.
     fn meet<const K: usize>(memo: &mut SpanMemo<K>, numbers: &[u32]) -> usize {
         let mut known = 0;
         for &number in numbers {

@@ -1,12 +1,12 @@
-//! The merges of a span in their order, each in one pass over it: linear where every pass merges much, as
-//! in runs of one byte. Takes ids, leaves ids.
+//! Applies the merges of a span in their order, each in one pass: linear if every pass merges much,
+//! as in runs of one byte.
 
 use crate::encode::merge_table::{MergeTable, NO_MERGE};
 
-/// A pass that leaves more than so many parts of eight is not worth another.
+/// After a pass that leaves more than this many eighths, no further pass is made.
 const MOST_LEFT: usize = 7;
 
-/// Whether a few bytes make up the whole of `span`: then a few merges do most of the work.
+/// Whether `span` consists of few different bytes, so that a few merges do most of the work.
 pub(crate) fn is_poor(span: &[u8]) -> bool {
     let mut kinds = [0; 4];
     let mut number = 0;
@@ -21,11 +21,11 @@ pub(crate) fn is_poor(span: &[u8]) -> bool {
     })
 }
 
-/// Merges, pass by pass, until fewer than `enough` ids are left or a pass is not worth another. Then what is
-/// left can be merged in any other way: all merges up to some one are done.
+/// Merges pass by pass until fewer than `enough` ids remain or passes no longer pay. The remaining
+/// ids can then be merged in any other way, since all merges up to some id are done.
 ///
-/// The lowest merge first and the leftmost of equals is one merge after the other, each from left to
-/// right: what a merge makes is above it.
+/// Choosing the lowest merge first, the leftmost of equal ones, is the same as applying one merge
+/// after the other, each from left to right, since a merge makes a higher id.
 pub(crate) fn merge_by_sweeps(merges: &MergeTable, ids: &mut Vec<u32>, enough: usize) {
     while ids.len() > enough {
         let pairs = ids.windows(2).map(|pair| merges.get(pair[0], pair[1]));

@@ -1,4 +1,5 @@
-//! Encoding of documents: examples, errors, and the plain twin for any number of threads.
+//! Encoding of documents: examples, errors, and the comparison with the plain implementation for
+//! any number of threads.
 
 use proptest::prelude::*;
 
@@ -13,7 +14,7 @@ fn encoder(gaps: GapRule) -> Encoder {
     Encoder::new(Splitter::new(PATTERN, gaps).unwrap(), &MERGES).unwrap()
 }
 
-/// Remembers next to nothing, so that everything is forgotten again and again.
+/// With a tiny cache, which is cleared again and again.
 #[test]
 fn the_size_of_the_memory_changes_nothing() {
     let numbers = (0..20_000_u32).map(|number| number.wrapping_mul(2_654_435_761) % 5000);
@@ -127,8 +128,8 @@ proptest! {
     }
 }
 
-/// A vocabulary that numbers the bytes in another order gives the same ids but for those of bytes, merged
-/// or from memory; and they decode to the text.
+/// A vocabulary with another byte order returns the same ids except for those of bytes, whether
+/// merged or cached; and they decode to the text.
 fn check_ordered(order: &ByteOrder, documents: &[Vec<u8>]) -> Result<(), TestCaseError> {
     let mut merges = MERGES;
     order.of_ids(&mut merges);

@@ -1,6 +1,5 @@
-//! The short spans of a window in two loops without a branch that cannot be foreseen: the first finds what
-//! each is looked up by and asks for that from memory, the second copies the ids of those that are
-//! remembered.
+//! Processes the short spans of a window in two loops without unpredictable branches: the first
+//! computes keys and prefetches table lines, the second copies the ids of cached spans.
 
 #![expect(
     clippy::inline_always,
@@ -15,20 +14,20 @@ use crate::short::{LONGER, Short};
 use crate::split::Ends;
 use crate::token_id::{Packing, TokenId, UNPACKED};
 
-/// What the spans of a window are looked up by.
+/// The keys of the spans of a window.
 #[derive(Debug)]
 pub(crate) struct Keys {
-    /// The short form of each, or `LONGER`.
+    /// The short form of each span, or `LONGER`.
     pub(crate) shorts: [u128; Ends::MOST],
-    /// The line of each in the table of its kind.
+    /// The line of each span in its table.
     pub(crate) homes: [usize; Ends::MOST],
-    /// Which are longer.
+    /// The indexes of longer spans.
     longer: [u16; Ends::MOST],
     num_longer: usize,
 }
 
 impl Keys {
-    /// The number of the longer span `at`, if there is one.
+    /// The index of the longer span `at`, if there is one.
     pub(crate) fn longer(&self, at: usize) -> Option<usize> {
         self.longer[..self.num_longer].get(at).map(|&number| number.into())
     }
@@ -42,7 +41,7 @@ impl Default for Keys {
     }
 }
 
-/// Finds the keys of the spans of `data` from `start` on that end at `ends`.
+/// Computes the keys of the spans of `data` from `start` on that end at `ends`.
 pub(crate) struct Ask<'a> {
     pub(crate) data: &'a [u8],
     pub(crate) start: usize,
@@ -75,8 +74,8 @@ impl Kernel for Ask<'_> {
     }
 }
 
-/// Copies the ids of short spans to the front of `room`, up to the first span that is not in its own line or
-/// whose value holds no ids.
+/// Copies the ids of short spans to the front of `room`, up to the first span that is not in its
+/// own line or whose value holds no ids.
 pub(crate) struct Answer<'a, I> {
     pub(crate) lines: &'a [Line],
     pub(crate) shorts: &'a [u128],
@@ -86,7 +85,7 @@ pub(crate) struct Answer<'a, I> {
 }
 
 impl<I: TokenId> Kernel for Answer<'_, I> {
-    /// How many spans, and how many ids.
+    /// The number of spans, and the number of ids.
     type Output = (usize, usize);
 
     #[inline(always)]
@@ -106,7 +105,7 @@ impl<I: TokenId> Answer<'_, I> {
         for (&key, &home) in shorts.iter().zip(homes) {
             let Some([first, second, of_first, of_second]) = lines.get(home) else { break };
             let (not_first, not_second) = (*first ^ key, *second ^ key);
-            // Which of the two it is cannot be foreseen.
+            // Without a branch, which would be unpredictable.
             let value = *select_unpredictable(not_first == 0, of_first, of_second);
             let is_unknown = not_first != 0 && not_second != 0;
             let Some(place) =

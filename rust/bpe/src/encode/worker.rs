@@ -1,5 +1,4 @@
-//! One thread's part of encoding: documents to ids, with a memory of its own for the spans it met, which is
-//! kept from call to call.
+//! Encoding in one thread, with a cache of spans that is kept between calls.
 
 use crate::Splitter;
 use crate::cpu::simd::Cpu;
@@ -13,13 +12,13 @@ use crate::short::{LONGER, Middle, Short};
 use crate::split::{Ends, Stuck};
 use crate::token_id::{Packing, TokenId};
 
-/// Texts that may end in a window.
+/// Maximum number of texts that end in a window.
 const MOST_TEXTS: usize = 256;
 
-/// The value of a span whose ids do not fit the value and are remembered in the next table.
+/// The value of a span whose ids do not fit the value and are stored in the next table.
 const ELSEWHERE: u128 = 0;
 
-/// Splits and encodes; remembers what it found.
+/// A splitter and an encoder with its cache.
 #[derive(Debug)]
 pub(crate) struct Worker {
     splitter: Splitter,
@@ -27,18 +26,18 @@ pub(crate) struct Worker {
     memory: Memory,
 }
 
-/// Neighbouring spans that were found and wait to be encoded.
+/// Consecutive spans that wait to be encoded.
 #[derive(Debug, Default)]
 struct Window {
-    /// Where the first begins.
+    /// Start of the first span.
     start: usize,
-    /// Where each ends.
+    /// End of each span.
     ends: Ends,
-    /// For each text that ended among them, how many they were then.
+    /// For each text that ended among them, the number of spans up to its end.
     texts: Vec<usize>,
 }
 
-/// What is remembered, and room to work in.
+/// The cache, and buffers.
 #[derive(Debug)]
 struct Memory {
     cpu: Cpu,
@@ -51,7 +50,7 @@ struct Memory {
 }
 
 impl Worker {
-    /// A worker that remembers in at most `cache_bytes`; it begins with 2 MiB of them.
+    /// A worker with a cache of at most `cache_bytes`, of which it begins with 2 MiB.
     pub(crate) fn new(splitter: Splitter, packing: Packing, cache_bytes: usize) -> Self {
         let memory = Memory {
             cpu: splitter.cpu(),
@@ -65,7 +64,7 @@ impl Worker {
         Self { splitter, window: Window::default(), memory }
     }
 
-    /// Appends the ids of the document that is `data[start..end]`.
+    /// Appends the ids of the document `data[start..end]`.
     pub(crate) fn encode<I: TokenId>(
         &mut self,
         span_ids: &SpanIds,
@@ -79,8 +78,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Encoding of texts of `data`, one after the other; `after_text` is called when the ids of a text were
-    /// appended to `out`, and may append more.
+    /// An encoding of texts of `data`, one after the other; `after_text` is called when the ids of
+    /// a text were appended to `out`, and can append more.
     pub(crate) fn encoding<'w, I: TokenId, A: FnMut(&mut Out<I>)>(
         &'w mut self,
         span_ids: &'w SpanIds,
@@ -93,7 +92,7 @@ impl Worker {
     }
 }
 
-/// Texts on their way to ids: those of several short ones are looked up together.
+/// Texts that are being encoded: the spans of several short ones are looked up together.
 pub(crate) struct Encoding<'w, I, A> {
     worker: &'w mut Worker,
     span_ids: &'w SpanIds,
@@ -103,7 +102,7 @@ pub(crate) struct Encoding<'w, I, A> {
 }
 
 impl<I: TokenId, A: FnMut(&mut Out<I>)> Encoding<'_, I, A> {
-    /// Finds the spans of the text `data[start..end]`; they are encoded now or later.
+    /// Finds the spans of the text `data[start..end]`, which are encoded now or later.
     pub(crate) fn add(&mut self, (start, end): (usize, usize)) -> Result<(), Stuck> {
         if self.worker.window.end() != start {
             self.flush(start);
@@ -134,12 +133,12 @@ impl<I: TokenId, A: FnMut(&mut Out<I>)> Encoding<'_, I, A> {
         Ok(())
     }
 
-    /// Encodes what is left.
+    /// Encodes the remaining spans.
     pub(crate) fn finish(mut self) {
         self.flush(0);
     }
 
-    /// Encodes what was found. What comes next begins at `start`.
+    /// Encodes the waiting spans. The next text begins at `start`.
     fn flush(&mut self, start: usize) {
         let Worker { window, memory, .. } = &mut *self.worker;
         memory.encode_window(self.span_ids, self.data, window, self.out, &mut self.after_text);
@@ -148,12 +147,12 @@ impl<I: TokenId, A: FnMut(&mut Out<I>)> Encoding<'_, I, A> {
 }
 
 impl Window {
-    /// Where the last span ends.
+    /// The end of the last span.
     fn end(&self) -> usize {
         self.ends.all().last().copied().unwrap_or(self.start)
     }
 
-    /// Where span `number` starts.
+    /// The start of span `number`.
     fn start_of(&self, number: usize) -> usize {
         number.checked_sub(1).map_or(self.start, |before| self.ends.all()[before])
     }
@@ -166,7 +165,7 @@ impl Window {
 }
 
 impl Memory {
-    /// Appends the ids of the spans of `window`, and calls `after_text` where a text ended.
+    /// Appends the ids of the spans of `window`, and calls `after_text` at the ends of texts.
     #[inline(never)]
     fn encode_window<I: TokenId>(
         &mut self,
@@ -201,7 +200,7 @@ impl Memory {
         }
     }
 
-    /// Finds what the spans are looked up by, and asks for that from memory.
+    /// Computes the keys of the spans, and prefetches their table lines.
     fn ask(&mut self, data: &[u8], window: &Window) {
         self.short.make_room(|[key]| Short::of_number(key).mixed());
         self.middle.make_room(Middle::mixed);
@@ -218,7 +217,7 @@ impl Memory {
         }
     }
 
-    /// Span `number` of the window, which is longer, new, or not in the first line it may be in.
+    /// Encodes span `number` of the window, which is longer, new, or not in its first line.
     #[inline(never)]
     fn encode_other<I: TokenId>(
         &mut self,
@@ -261,7 +260,7 @@ impl Memory {
         }
     }
 
-    /// A span that is looked up in the table of middle spans by a key, then in that of long ones.
+    /// Encodes a span that is looked up in the table of middle spans, then in that of long ones.
     fn encode_longer<I: TokenId>(
         &mut self,
         span_ids: &SpanIds,

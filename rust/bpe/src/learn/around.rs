@@ -1,12 +1,12 @@
-//! What stands around the id that is being made: dense arrays, so that nothing is hashed while spans are
-//! rewritten. Takes neighbours and counts, adds them up.
+//! The neighbours of the id that is being made, in dense arrays, so that rewriting spans needs no
+//! hashing. Neighbours and counts are added up.
 
 /// The neighbours on both sides.
 #[derive(Debug)]
 pub(super) struct Around {
     pub(super) left: Side,
     pub(super) right: Side,
-    /// How often the id was made in the text.
+    /// Number of occurrences of the id in the text.
     pub(super) applied: u64,
 }
 
@@ -14,18 +14,18 @@ pub(super) struct Around {
 #[derive(Debug)]
 pub(super) struct Side {
     by_id: Vec<Neighbour>,
-    /// Those that stand there.
+    /// The ids that occur there.
     touched: Vec<u32>,
 }
 
-/// How often an id stands there.
+/// The occurrences of an id on one side.
 #[derive(Debug, Clone, Copy)]
 struct Neighbour {
-    /// Times in the text.
+    /// Occurrences in the text.
     count: u64,
-    /// Places.
+    /// Number of places.
     number: u32,
-    /// Where the next of its places goes, or `NO_ROW`.
+    /// The row for its next place, or `NO_ROW`.
     row: u32,
 }
 
@@ -37,7 +37,7 @@ impl Around {
         Self { left: Side::new(num_ids), right: Side::new(num_ids), applied: 0 }
     }
 
-    /// Adds what another thread found.
+    /// Adds the result of another thread.
     pub(super) fn absorb(&mut self, other: &mut Self) {
         self.applied += std::mem::take(&mut other.applied);
         self.left.absorb(&mut other.left);
@@ -56,14 +56,15 @@ impl Side {
         Self { by_id: vec![NOBODY; num_ids], touched: Vec::new() }
     }
 
-    /// `id` stands at one more place, in a span of this count.
+    /// Records `id` at one more place, in a span of this count.
     #[inline]
     pub(super) fn add(&mut self, id: u32, count: u64) {
         let own = &mut self.by_id[id as usize];
         if own.number == 0 {
             self.touched.push(id);
         }
-        // A neighbour stands there no more often than the pair that is merged, whose count is a u64.
+        // No overflow: a neighbour occurs at most as often as the merged pair, whose count is a
+        // u64.
         own.count += count;
         own.number += 1;
     }
@@ -85,19 +86,19 @@ impl Side {
         self.touched.len()
     }
 
-    /// The neighbour that came as number `order`: how often it stands there, and at how many places.
+    /// The neighbour with index `order`: its id, its occurrences and its number of places.
     pub(super) fn touched(&self, order: usize) -> (u32, u64, u32) {
         let id = self.touched[order];
         let Neighbour { count, number, .. } = self.by_id[id as usize];
         (id, count, number)
     }
 
-    /// The places of `id` are wanted, from `row` on.
+    /// Requests the places of `id`, stored from `row` on.
     pub(super) fn want(&mut self, id: u32, row: u32) {
         self.by_id[id as usize].row = row;
     }
 
-    /// Notes a place of `id` in `rows` if it is wanted.
+    /// Records a place of `id` in `rows` if requested.
     #[inline]
     pub(super) fn note(&mut self, id: u32, place: u32, rows: &mut [u32]) {
         let row = &mut self.by_id[id as usize].row;

@@ -1,4 +1,5 @@
-//! A long array of numbers in pages as large as the system gives. Room that is not used takes no memory.
+//! A large array of numbers in pages of the largest size that the system offers. Unused capacity
+//! takes no memory.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,7 +9,7 @@ use bytemuck::Pod;
 
 use crate::zeros::Zeros;
 
-/// Numbers, and room for more.
+/// Numbers, and capacity for more.
 pub(super) struct Array<T> {
     memory: Zeros,
     len: usize,
@@ -16,23 +17,23 @@ pub(super) struct Array<T> {
 }
 
 impl<T: Pod> Array<T> {
-    /// Empty, with room for so many numbers.
+    /// An empty array with capacity for `room` numbers.
     pub(super) fn new(room: usize) -> Self {
         Self { memory: Zeros::new(room * size_of::<T>()), len: 0, of: PhantomData }
     }
 
-    /// How many numbers fit.
+    /// The capacity.
     pub(super) fn room(&self) -> usize {
         self.memory.len() / size_of::<T>()
     }
 
-    /// Makes it so long; numbers that were not there are whatever was left in their places.
+    /// Sets the length; new elements have arbitrary values.
     pub(super) fn set_len(&mut self, len: usize) {
         assert!(len <= self.room(), "{len} numbers in room for {}", self.room());
         self.len = len;
     }
 
-    /// The same numbers in an array of other room.
+    /// The same numbers in an array of another capacity.
     pub(super) fn moved(&self, room: usize) -> Self {
         let mut moved = Self::new(room);
         moved.set_len(self.len);

@@ -1,5 +1,5 @@
-//! The pairs of bytes, which learning begins with: found by counting, without hashing. Takes symbols of one
-//! byte each.
+//! The pairs of bytes with which learning begins, counted without hashing. All symbols are single
+//! bytes.
 
 use std::ops::Range;
 
@@ -10,22 +10,22 @@ use crate::learn::symbols::Symbols;
 use crate::threads::in_threads;
 use crate::{Error, Merge};
 
-/// All pairs of two bytes.
+/// Number of pairs of two bytes.
 const NUM_PAIRS: usize = 1 << 16;
 
-/// Fewer slots than this for each thread are done sooner than a thread is started.
+/// Below this number of slots per thread, starting threads does not pay.
 const MIN_SHARE: usize = if cfg!(test) { 8 } else { 1 << 17 };
 
-/// How often each pair of bytes occurs, and at how many places.
+/// Occurrences and number of places of each pair of bytes.
 #[derive(Debug)]
 pub(super) struct BytePairs {
     counts: Vec<u64>,
     numbers: Vec<u32>,
-    /// The smallest pair whose count does not fit.
+    /// The smallest pair whose count overflows.
     overflow: Option<usize>,
 }
 
-/// A pair whose places are wanted, and where they go; the next pair's follow.
+/// A pair whose places are requested, and their position; those of the next pair follow.
 type Wanted = (Merge, usize);
 
 impl BytePairs {
@@ -71,7 +71,7 @@ impl BytePairs {
         self.overflow = self.overflow.into_iter().chain(other.overflow).min();
     }
 
-    /// The pairs that occur, with their counts and numbers of places, ascending.
+    /// The pairs that occur, in increasing order, with their counts and numbers of places.
     pub(super) fn iter(&self) -> impl Iterator<Item = Found> + Clone {
         let found = self.counts.iter().zip(&self.numbers).enumerate();
         let found = found.filter(|(_, (_, number))| **number > 0);
@@ -79,7 +79,7 @@ impl BytePairs {
     }
 }
 
-/// Notes the places of all pairs that are held, in the order of which they came.
+/// Records the places of all held pairs, in the order in which they were added.
 pub(super) fn note<I: Id>(symbols: &Symbols<I>, pairs: &Pairs, rows: &mut [u32], threads: usize) {
     let wanted: Vec<Wanted> = pairs.rows().collect();
     let threads = threads.min(rows.len() / MIN_SHARE).max(1);
@@ -96,7 +96,7 @@ pub(super) fn note<I: Id>(symbols: &Symbols<I>, pairs: &Pairs, rows: &mut [u32],
     in_threads(parts, |(wanted, before, rows)| note_in(symbols, wanted, before, rows));
 }
 
-/// Notes places in the part of the rows that begins at `before`.
+/// Records places in the part of the rows that begins at `before`.
 fn note_in<I: Id>(symbols: &Symbols<I>, wanted: &[Wanted], before: usize, rows: &mut [u32]) {
     const UNWANTED: usize = usize::MAX;
     let mut next = vec![UNWANTED; NUM_PAIRS];
@@ -125,7 +125,7 @@ fn pair_of(key: usize) -> Merge {
     (right, left)
 }
 
-/// Neighbouring parts of about equal lengths.
+/// Adjacent parts of about equal lengths.
 fn ranges(all: Range<u32>, number: usize) -> Vec<Range<u32>> {
     let share = all.len().div_ceil(number).max(1);
     let starts = all.clone().step_by(share);

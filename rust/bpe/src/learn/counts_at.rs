@@ -1,21 +1,21 @@
-//! The count of the span at each place. Spans lie sorted by their counts, so that a few numbers say it for
-//! all.
+//! The count of the span at each place. Spans are sorted by count, so that few numbers are
+//! sufficient.
 
-/// Where each count begins.
+/// The begin of each count.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    /// The first place of each run of spans of one count, and the end.
+    /// The first place of each run of spans with the same count, and the end.
     starts: Vec<u32>,
     by_run: Vec<u64>,
-    /// For each block of places, to which run of one count the first of them belongs.
+    /// For each block of places, the run of its first place.
     blocks: Vec<u32>,
 }
 
-/// A block has two to this many places.
+/// Binary logarithm of the places of a block.
 const BLOCK_BITS: u32 = 5;
 
 impl Counts {
-    /// From `place` on, up to the next that is told, spans have this count.
+    /// Sets the count of spans from `place` on, up to the next call.
     pub(super) fn begin(&mut self, place: u32, count: u64) {
         if self.by_run.last() != Some(&count) {
             self.starts.push(place);
@@ -23,7 +23,7 @@ impl Counts {
         }
     }
 
-    /// No place from `end` on will be asked for.
+    /// Sets the end of all places.
     pub(super) fn finish(&mut self, end: u32) {
         self.starts.push(end);
         let mut run = 0;
@@ -36,29 +36,29 @@ impl Counts {
         self.blocks = (0..=end >> BLOCK_BITS).map(run_of).collect();
     }
 
-    /// All places, each as often as its span occurs.
+    /// The sum over all places of the counts of their spans.
     pub(super) fn total(&self) -> u128 {
         let places = self.starts.windows(2).map(|pair| u128::from(pair[1] - pair[0]));
         places.zip(&self.by_run).map(|(number, &count)| number * u128::from(count)).sum()
     }
 
-    /// Finds the counts of ascending places.
+    /// Returns the counts of increasing places.
     pub(super) fn cursor(&self) -> CountAt<'_> {
         CountAt { all: self, count: 0, end: 0 }
     }
 }
 
-/// Stands at a place.
+/// A position among the places.
 #[derive(Debug)]
 pub(super) struct CountAt<'c> {
     all: &'c Counts,
     count: u64,
-    /// The count is that of the places before this.
+    /// The count is that of places before this one.
     end: u32,
 }
 
 impl CountAt<'_> {
-    /// The count at `place`, which is not before the last one asked for.
+    /// The count at `place`, which must not decrease between calls.
     #[inline]
     pub(super) fn get(&mut self, place: u32) -> u64 {
         if place >= self.end {

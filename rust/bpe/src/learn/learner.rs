@@ -1,5 +1,5 @@
-//! The state of learning: symbols, the pairs in them, and the one step from a merge to the next. Takes
-//! pairs to merge, keeps everything exact.
+//! The state of learning: symbols, their pairs, and the step from one merge to the next. All counts
+//! stay exact.
 
 use std::thread;
 
@@ -13,11 +13,11 @@ use crate::learn::search::Search;
 use crate::learn::symbols::Symbols;
 use crate::{Error, Merge};
 
-/// Pairs for each merge that is wanted: what the others' merging takes away from them must not be missed.
+/// Held pairs per requested merge, since merging other pairs reduces counts.
 const PAIRS_PER_MERGE: usize = 4;
 
-/// Slots for each pair that may be held, which takes as much memory as some of these; and pairs that may be
-/// held in any case.
+/// Slots per held pair, which takes as much memory as several slots; and the minimum number of held
+/// pairs.
 const SLOTS_PER_PAIR: usize = 32;
 const MIN_PAIRS: usize = if cfg!(test) { 2 } else { 1 << 14 };
 
@@ -27,16 +27,16 @@ pub(super) struct Learner<I> {
     symbols: Symbols<I>,
     pairs: Pairs,
     rows: Rows,
-    /// One for each thread.
+    /// One value per thread.
     around: Vec<Around>,
-    /// Where the id that was last made begins.
+    /// The begins of the id that was made last.
     begins: Vec<Begin<I>>,
-    /// About so many pairs are held at most.
+    /// Approximate limit of held pairs.
     most: usize,
 }
 
 impl<I: Id> Learner<I> {
-    /// Finds the pairs of bytes that occur `least` times or more.
+    /// Finds the pairs of bytes that occur at least `least` times.
     pub(super) fn new(
         symbols: Symbols<I>,
         least: u64,
@@ -54,8 +54,8 @@ impl<I: Id> Learner<I> {
         Ok(Self { symbols, pairs, rows, around, begins: Vec::new(), most })
     }
 
-    /// Takes out the pair with the highest count, among equals the smallest, if it occurs `floor` times or
-    /// more. So many merges are still `wanted`.
+    /// Removes and returns the pair with the highest count, of equal counts the smallest, if it
+    /// occurs at least `floor` times. `wanted` merges remain.
     pub(super) fn pop_best(&mut self, wanted: usize, floor: u64) -> Option<Best> {
         loop {
             match self.pairs.pop_best() {
@@ -65,13 +65,14 @@ impl<I: Id> Learner<I> {
         }
     }
 
-    /// Whether there is a pair that may be merged, however rare. All that are held were taken out.
+    /// Whether any pair can be merged, however rare. All held pairs have been removed.
     pub(super) fn has_pairs(&mut self) -> bool {
         self.symbols.compact();
         self.symbols.pairs(self.symbols.places()).any(|(pair, _, _)| self.pairs.may_merge(pair))
     }
 
-    /// Replaces the best pair by `new` wherever it stands, and tells how often that is in the text.
+    /// Replaces the best pair by `new` at all of its places, and returns the number of occurrences
+    /// in the text.
     pub(super) fn merge(&mut self, best: &Best, new: u32) -> u64 {
         let places = self.rows.get(best.row);
         self.symbols.merge(best.pair, new, places, &mut self.begins, &mut self.around);
@@ -86,21 +87,22 @@ impl<I: Id> Learner<I> {
         applied
     }
 
-    /// Takes away the pairs that stood on both sides of the merged one; returns those of the new id that
-    /// stand there now and are to be held, by the side of the other id.
+    /// Removes the counts of the former pairs on both sides of the merged pair. Returns the new
+    /// pairs with the new id that should be held, by the side of the other id.
     fn born(&mut self, best: Merge, new: u32) -> (Vec<Found>, Vec<Found>) {
         let (a, b) = best;
         let edge = self.symbols.edge;
         let Around { left, right, .. } = &mut self.around[0];
-        // Two new ids in turn are seen from the left one alone: there (b, a) stood between them.
+        // Two adjacent new ids are handled from the left one only: the pair between them was (b,
+        // a).
         let before = |id| (id != edge && id != new).then_some(((id, a), (id, new)));
         let after = |id| (id != edge).then_some(((b, if id == new { a } else { id }), (new, id)));
         let pairs = &mut self.pairs;
         (change_side(left, pairs, best, before), change_side(right, pairs, best, after))
     }
 
-    /// Holds new pairs and notes their places: those of the left side where the places of the merged pair
-    /// were, which are no fewer, and the others there too if they fit, else at the end.
+    /// Holds new pairs and records their places: those of the left side in the rows of the merged
+    /// pair, which has at least as many places; the others also there if they fit, else at the end.
     fn hold(&mut self, mut free: Row, new: u32, left: &[Found], right: &[Found]) {
         let end = free.start + num_places(left);
         let second = if end + num_places(right) <= free.end() {
@@ -118,7 +120,7 @@ impl<I: Id> Learner<I> {
         self.note(new, free.start, second);
     }
 
-    /// Notes the places of new pairs, from `first` and from `second` on.
+    /// Records the places of new pairs, from `first` and from `second` on.
     fn note(&mut self, new: u32, first: usize, second: usize) {
         let (left_rows, right_rows) = self.rows.split(first, second);
         let width = self.symbols.widths[new as usize];
@@ -155,11 +157,11 @@ impl<I: Id> Learner<I> {
             symbols.prefetch(later);
             symbols.holds(pair, place)
         });
-        // Room for a while: not for each merge anew.
+        // Reserves room for several merges.
         self.rows.see_to(number);
     }
 
-    /// Holds pairs of lower rank than before: enough for so many merges, as far as there are some.
+    /// Holds pairs of lower rank than before, enough for `wanted` merges if there are that many.
     #[inline(never)]
     fn find_rarer(&mut self, wanted: usize, floor: u64) {
         self.rows = Rows::default();
@@ -181,8 +183,8 @@ impl<I: Id> Learner<I> {
     }
 }
 
-/// Takes away and gives pairs as `Learner::born` does; `change` tells, by the id on this side, the pair that
-/// stood there and the pair that stands there now.
+/// Updates the pairs of one side as in `Learner::born`; `change` returns, for the id on this side,
+/// the former and the new pair.
 fn change_side(
     side: &mut Side,
     pairs: &mut Pairs,

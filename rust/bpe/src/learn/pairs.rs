@@ -1,10 +1,9 @@
-//! Pairs of neighbours: how often each occurs, where its places are, and which is the best. Takes counts,
-//! keeps them in order.
+//! Pairs of neighbours with their counts and places, and the best of them.
 //!
-//! Only pairs from a certain rank on are held: that of a count, or, where very many pairs have the same, that of
-//! one of these. The count of a pair never rises once the younger of its ids has been made, so the best pair is
-//! among those held, as long as one of them still has that rank. Most pairs are rare and never merged, and this
-//! way they cost nothing.
+//! Only pairs of at least a certain rank are held; a rank is a count and, among very many pairs
+//! with the same count, a pair. The count of a pair never increases after the younger of its ids
+//! has been made, so the best pair is held as long as one held pair has at least that rank. Most
+//! pairs are rare and never merged; they are not stored.
 
 use std::cmp::Reverse;
 use std::hash::BuildHasher;
@@ -18,7 +17,7 @@ use crate::learn::queue::Queue;
 use crate::learn::rank::{Found, Rank, lowest, rank};
 use crate::learn::rows::{Row, Rows};
 
-/// The pair to merge next, taken out of the index.
+/// The next pair to merge, removed from the index.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Best {
     pub(super) pair: Merge,
@@ -29,22 +28,22 @@ pub(super) struct Best {
 /// All pairs that occur often enough.
 #[derive(Debug)]
 pub(super) struct Pairs {
-    /// Where each pair is among `held`.
+    /// The index of each pair in `held`.
     index: HashTable<u32>,
     held: Vec<Held>,
-    /// Those of `held` that are not in use.
+    /// Unused elements of `held`.
     free: Vec<u32>,
-    /// May hold counts that are too high, since those of pairs fall, and pairs that are gone; never counts that
-    /// are too low.
+    /// Can contain counts that are too high, since counts decrease, and removed pairs; never counts
+    /// that are too low.
     queue: Queue,
     /// Pairs of lower rank are not held.
     last: Rank,
-    /// Bytes of each id.
+    /// Length of each id in bytes.
     lengths: Vec<usize>,
     max_token_bytes: usize,
 }
 
-/// A pair, its exact count, or 0 if this is not in use, and its places.
+/// A pair, its exact count, or 0 if the element is unused, and its places.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     pair: Merge,
@@ -59,7 +58,7 @@ impl Held {
 }
 
 impl Pairs {
-    /// Holds none, and none that becomes longer than this.
+    /// Holds no pairs; `max_token_bytes` limits the length of pairs.
     pub(super) fn new(max_token_bytes: usize) -> Self {
         Self {
             index: HashTable::new(),
@@ -72,7 +71,7 @@ impl Pairs {
         }
     }
 
-    /// Forgets all pairs.
+    /// Removes all pairs.
     pub(super) fn clear(&mut self) {
         self.index = HashTable::new();
         self.held = Vec::new();
@@ -80,8 +79,8 @@ impl Pairs {
         self.queue = Queue::default();
     }
 
-    /// Holds those of `found` that are of this rank or higher, their places back to back, and from now on
-    /// no others but such. None was held. Returns the number of all places.
+    /// Holds those of `found` with at least this rank, with their places back to back, and sets the
+    /// rank for later pairs. No pair was held before. Returns the number of all places.
     pub(super) fn begin(
         &mut self,
         last: Rank,
@@ -100,7 +99,7 @@ impl Pairs {
         start
     }
 
-    /// Holds these alone.
+    /// Holds only these pairs.
     fn hold_all(&mut self, held: Vec<Held>) {
         self.clear();
         self.index.reserve(held.len(), |_| unreachable!("the index is empty"));
@@ -111,7 +110,7 @@ impl Pairs {
         }
     }
 
-    /// If more than twice as many pairs as `most` are held, holds only so many, the best, from now on.
+    /// If more than twice `most` pairs are held, keeps only the `most` best ones.
     pub(super) fn limit(&mut self, most: usize) {
         if self.held.len() - self.free.len() <= 2 * most {
             return;
@@ -130,7 +129,7 @@ impl Pairs {
         self.last
     }
 
-    /// The pair becomes the next id.
+    /// Adds the id that a pair becomes.
     pub(super) fn add_id(&mut self, pair: Merge) {
         self.lengths.push(self.joined_length(pair));
     }
@@ -139,17 +138,17 @@ impl Pairs {
         self.lengths[left as usize].saturating_add(self.lengths[right as usize])
     }
 
-    /// Whether the pair may be merged at all.
+    /// Whether the pair can be merged at all.
     pub(super) fn may_merge(&self, pair: Merge) -> bool {
         self.joined_length(pair) <= self.max_token_bytes
     }
 
-    /// Whether the pair is to be held.
+    /// Whether the pair should be held.
     pub(super) fn is_wanted(&self, found: &Found) -> bool {
         found.rank() >= self.last && self.may_merge(found.pair)
     }
 
-    /// Holds one more pair, whose places start there.
+    /// Holds one more pair, whose places begin at `start`.
     pub(super) fn hold(&mut self, found: &Found, start: usize) {
         let Found { pair, count, number } = *found;
         let held = Held { pair, count, row: Row { start, number } };
@@ -169,19 +168,19 @@ impl Pairs {
         self.index.insert_unique(hash(&place), place, hash);
     }
 
-    /// Where the pair is held, if it is: it stays there while it is held.
+    /// The index of a held pair, which is constant while the pair is held.
     #[inline]
     pub(super) fn place_of(&self, pair: Merge) -> Option<usize> {
         let is_it = |&place: &u32| self.held[place as usize].pair == pair;
         self.index.find(hash(pair), is_it).map(|&place| place as usize)
     }
 
-    /// Each pair and where its places start, in the order in which they are held.
+    /// Each pair with the start of its places, in the order of indexes.
     pub(super) fn rows(&self) -> impl Iterator<Item = (Merge, usize)> {
         self.held.iter().map(|held| (held.pair, held.row.start))
     }
 
-    /// Takes out the pair with the highest count, among equals the smallest.
+    /// Removes and returns the pair with the highest count, of equal counts the smallest.
     pub(super) fn pop_best(&mut self) -> Option<Best> {
         loop {
             let (pair, count) = self.queue.pop(self.last)?;
@@ -195,7 +194,7 @@ impl Pairs {
         }
     }
 
-    /// The pair occurs so much less often, as `best` was merged.
+    /// Reduces the count of a pair, since `best` was merged.
     pub(super) fn reduce(&mut self, pair: Merge, count: u64, best: Merge) {
         if pair == best {
             return; // none is left of it in any case
@@ -217,8 +216,8 @@ impl Pairs {
         self.free.push(number);
     }
 
-    /// Moves the rows of all pairs, and `other`, together, without places that hold their pair no more, and
-    /// without pairs that became too rare.
+    /// Moves the rows of all pairs, and `other`, together, without places that no longer hold their
+    /// pair, and without pairs that became too rare.
     pub(super) fn compact(
         &mut self,
         rows: &mut Rows,

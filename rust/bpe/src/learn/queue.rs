@@ -1,4 +1,4 @@
-//! Pairs in the order in which they are to be merged. Takes pairs and counts and returns the best first.
+//! Pairs in the order in which they are merged: returns the best first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,8 +6,8 @@ use std::collections::BinaryHeap;
 use crate::Merge;
 use crate::learn::rank::{Rank, rank};
 
-/// Pairs that came together, sorted once, and those that came later, in a heap: what is sorted costs nothing
-/// to take out, and most of it has been there from the beginning.
+/// Initial pairs, sorted once, and later ones in a heap: removing from the sorted part costs
+/// nothing, and most pairs are initial.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     /// The best is the last.
@@ -28,8 +28,8 @@ impl Queue {
         self.heap.push(rank(pair, count));
     }
 
-    /// Takes out the pair with the highest count, among equals the smallest, if it has at least this
-    /// rank.
+    /// Removes and returns the pair with the highest count, of equal counts the smallest, if it has
+    /// at least this rank.
     pub(super) fn pop(&mut self, last: Rank) -> Option<(Merge, u64)> {
         let later = self.heap.peek();
         let from_heap =

@@ -1,10 +1,10 @@
-//! Pairs that were counted, and which of them comes first.
+//! Counted pairs, and their order.
 
 use std::cmp::Reverse;
 
 use crate::Merge;
 
-/// How good a pair is to merge: by its count, among equals by the smaller pair.
+/// The order of merging: by count, of equal counts the smaller pair.
 pub(super) type Rank = (u64, Reverse<Merge>);
 
 /// The rank of a pair.
@@ -17,13 +17,13 @@ pub(super) fn lowest(count: u64) -> Rank {
     rank((u32::MAX, u32::MAX), count)
 }
 
-/// A pair and how often it occurs.
+/// A pair with its occurrences.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
     pub(super) pair: Merge,
-    /// Times in the text.
+    /// Occurrences in the text.
     pub(super) count: u64,
-    /// Places.
+    /// Number of places.
     pub(super) number: u32,
 }
 

@@ -1,5 +1,5 @@
-//! Rewriting: a pair becomes an id wherever it stands. Takes its places, tells where the id now begins and
-//! what stands around it. Shares the work between threads where there is enough of it.
+//! Rewriting: replaces a pair by an id at all of its places, and collects the begins of the id and
+//! its neighbours. Large work is divided among threads.
 
 use bytemuck::Pod;
 
@@ -11,13 +11,14 @@ use crate::learn::symbols::{AHEAD, Symbols, as_place};
 use crate::threads::in_threads;
 use crate::token_id::TokenId;
 
-/// So many places are rewritten before their neighbours are looked at, while these are in the CPU's cache.
+/// Places that are rewritten before their neighbours are visited, so that these are still in the
+/// cache.
 const BLOCK: usize = if cfg!(test) { 3 } else { 1024 };
 
-/// Fewer places than this for each thread are done sooner than a thread is started.
+/// Below this number of places per thread, starting threads does not pay.
 pub(super) const MIN_SHARE: usize = if cfg!(test) { 2 } else { 1 << 13 };
 
-/// An id as it stands in a slot.
+/// An id as stored in a slot.
 pub(super) trait Id: TokenId + Eq + Into<u32> + Pod + Sync {}
 
 impl Id for u16 {}
@@ -34,7 +35,7 @@ struct Rewrite<'c, I> {
     counts: &'c Counts,
 }
 
-/// Where the new id begins, and what stands on both sides of it.
+/// The begin of a new id, and its neighbours on both sides.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Begin<I> {
     pub(super) place: u32,
@@ -42,7 +43,7 @@ pub(super) struct Begin<I> {
     pub(super) right: I,
 }
 
-/// Spans one after the other, and some places in them.
+/// Consecutive spans, and some of their places.
 #[derive(Debug)]
 struct Part<'s, I> {
     slots: &'s mut [I],
@@ -52,9 +53,9 @@ struct Part<'s, I> {
 }
 
 impl<I: Id> Symbols<I> {
-    /// Replaces `pair` by `new` at those of `places`, ascending, where it still stands. Returns where it
-    /// now begins, and adds up its neighbours in the first of `around`, of which there is one for each
-    /// thread.
+    /// Replaces `pair` by `new` at those of `places`, in increasing order, that still hold it.
+    /// Returns the begins of the new id, and adds its neighbours to the first of `around`, which
+    /// has one value per thread.
     pub(super) fn merge(
         &mut self,
         pair: Merge,
@@ -83,7 +84,7 @@ impl<I: Id> Symbols<I> {
 }
 
 impl<I: Id> Rewrite<'_, I> {
-    /// Does each part in a thread of its own.
+    /// Processes each part in its own thread.
     fn share(self, parts: Vec<Part<'_, I>>, begins: &mut Vec<Begin<I>>, around: &mut [Around]) {
         let found = in_threads(parts.into_iter().zip(around.iter_mut()), |(part, around)| {
             let mut begins = Vec::new();
@@ -104,14 +105,14 @@ impl<I: Id> Rewrite<'_, I> {
         for start in (0..places.len()).step_by(BLOCK) {
             let end = (start + BLOCK).min(places.len());
             self.replace(slots, before, (start, end), places, begins);
-            // What follows the last one may change with the next.
+            // The neighbour after the last one can change with the next block.
             let known = begins.len() - usize::from(end < places.len() && begins.len() > counted);
             self.count_around(slots, before, &mut begins[counted..known], around);
             counted = known;
         }
     }
 
-    /// Replaces the pair where it stands, at some of the places.
+    /// Replaces the pair at some of the places that hold it.
     #[inline(never)]
     fn replace(
         &self,
@@ -138,7 +139,7 @@ impl<I: Id> Rewrite<'_, I> {
         }
     }
 
-    /// Adds up what stands around the new id.
+    /// Adds the neighbours of the new id.
     #[inline(never)]
     fn count_around(&self, slots: &[I], before: u32, begins: &mut [Begin<I>], around: &mut Around) {
         let width = self.widths.0 + self.widths.1;
@@ -156,7 +157,7 @@ impl<I: Id> Rewrite<'_, I> {
 }
 
 impl<I: Id> Part<'_, I> {
-    /// At most `number` parts with about equally many places; no span is cut.
+    /// At most `number` parts with about the same number of places; spans are not divided.
     fn cut(self, number: usize, edge: I) -> Vec<Self> {
         let mut parts = Vec::with_capacity(number);
         let mut rest = self;
@@ -174,7 +175,7 @@ impl<I: Id> Part<'_, I> {
         parts
     }
 
-    /// The slots and places before the first end of a span that follows the place `number`.
+    /// The slots and places before the first end of a span after the place with index `number`.
     fn cut_at(&self, number: usize, edge: I) -> Option<(usize, usize)> {
         (number.max(1)..self.places.len()).find_map(|number| {
             let (from, to) =

@@ -1,10 +1,10 @@
-//! The places of pairs: rows back to back in one array. Takes lengths and returns room.
+//! The places of pairs: rows back to back in one array.
 
 use std::mem;
 
 use crate::learn::array::Array;
 
-/// The places of one pair, ascending.
+/// The places of one pair, in increasing order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) start: usize,
@@ -17,7 +17,7 @@ impl Row {
     }
 }
 
-/// For so many places there is room for one more, so that rows need not be moved soon.
+/// Spare capacity is one place per this number of places, so that rows are rarely moved.
 const SPARE: usize = if cfg!(test) { 100 } else { 2 };
 
 /// All rows.
@@ -27,7 +27,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Forgets all rows; returns room for so many places, and will have more later.
+    /// Removes all rows; returns room for `number` places, and reserves more.
     pub(super) fn begin(&mut self, number: usize) -> &mut [u32] {
         drop(mem::take(&mut self.places));
         self.places = Array::new(number + number / SPARE);
@@ -39,12 +39,12 @@ impl Rows {
         &self.places[row.start..row.end()]
     }
 
-    /// Whether so many places can be added without moving the others.
+    /// Whether `number` places can be added without moving rows.
     pub(super) fn has_room(&self, number: usize) -> bool {
         number <= self.places.room() - self.places.len()
     }
 
-    /// Sees to room for so many more places, and half as much spare room as at the beginning.
+    /// Reserves room for `number` more places, and half of the initial spare capacity.
     pub(super) fn see_to(&mut self, number: usize) {
         let room = self.places.len() + number + self.places.len() / (2 * SPARE);
         if room > self.places.room() {
@@ -52,21 +52,22 @@ impl Rows {
         }
     }
 
-    /// Adds so many places; returns where they start.
+    /// Adds `number` places; returns their start.
     pub(super) fn add(&mut self, number: usize) -> usize {
         let start = self.places.len();
         self.places.set_len(start + number);
         start
     }
 
-    /// The places from `first` on up to `second`, and those from there on.
+    /// The places from `first` up to `second`, and those from `second` on.
     pub(super) fn split(&mut self, first: usize, second: usize) -> (&mut [u32], &mut [u32]) {
         let (before, after) = self.places.split_at_mut(second);
         (&mut before[first..], after)
     }
 
-    /// Moves rows, ascending by where they start, to the front, with only those places that `keep` wants. It
-    /// is given the number of the row, the place, and a place that will come soon.
+    /// Moves rows, in the order of their starts, to the front, keeping only the places for which
+    /// `keep` returns true. Its arguments are the number of the row, the place, and a place that
+    /// will follow soon.
     pub(super) fn compact<'r>(
         &mut self,
         rows: impl Iterator<Item = &'r mut Row>,

@@ -1,4 +1,4 @@
-//! All pairs of a text, counted again: the best of them. Takes symbols, holds a part of the pairs at a
+//! Counts all pairs of a text again to find the best ones, with a part of the pairs in memory at a
 //! time.
 
 use std::cmp::Reverse;
@@ -15,13 +15,14 @@ use crate::learn::symbols::Symbols;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Search<'s, I> {
     pub(super) symbols: &'s Symbols<I>,
-    /// About so many pairs are counted at a time; in text there are fewer than places by far.
+    /// Approximate number of pairs that are counted at a time; text has far fewer pairs than
+    /// places.
     pub(super) room: usize,
 }
 
 impl<I: Id> Search<'_, I> {
-    /// The best `most` pairs that may be merged and occur `floor` times, in no order, and the lowest rank that
-    /// is sure to be among them.
+    /// The best `most` pairs that can be merged and occur at least `floor` times, in any order, and
+    /// the lowest rank of which all pairs are included.
     pub(super) fn best(
         &self,
         most: usize,
@@ -44,7 +45,7 @@ impl<I: Id> Search<'_, I> {
         (best, last)
     }
 
-    /// The counts of those pairs that belong to a part.
+    /// The counts of the pairs of a part.
     fn count(&self, belongs: impl Fn(Merge) -> bool) -> Vec<Found> {
         let mut index: FxHashMap<Merge, u32> = FxHashMap::default();
         let mut all: Vec<Found> = Vec::new();
@@ -63,7 +64,7 @@ impl<I: Id> Search<'_, I> {
     }
 }
 
-/// By bits that a table of the pairs does not go by.
+/// Uses other bits than the hash table of the pairs.
 fn part_of(pair: Merge, parts: usize) -> usize {
     let bits = FxBuildHasher.hash_one(pair) >> 24 & 0xffff;
     (usize::try_from(bits).expect("16 bits") * parts) >> 16

@@ -1,13 +1,13 @@
-//! Spans as sequences of ids in which pairs are merged: the learner's text. Takes spans and counts, tells
-//! where pairs stand.
+//! Spans as sequences of ids in which pairs are merged: the text of the learner.
 //!
-//! Spans lie back to back, one slot a byte, with an edge between them. A token of several slots keeps them,
-//! and its id stands in the first and the last. So nothing moves while pairs are merged, neighbours are one
-//! slot away, and a pair is known by its place: the slot where its right id begins.
+//! Spans are stored back to back, one slot per byte, with an edge between them. A token of several
+//! slots keeps all of them, with its id in the first and the last slot. Therefore nothing moves
+//! while pairs are merged, neighbours are one slot apart, and a pair is identified by its place:
+//! the slot where its right id begins.
 //!
-//! The two slots at a place hold the ids that meet there; once they are merged, they keep what was merged
-//! there or become part of the new id. Since no pair is merged twice, one look at the two slots tells whether
-//! a place that was once noted for a pair still holds it.
+//! The two slots at a place hold the adjacent ids; after a merge, they keep the merged ids or
+//! become part of the new id. Since no pair is merged twice, reading the two slots is sufficient to
+//! decide whether a place that was recorded for a pair still holds it.
 
 use std::ops::Range;
 
@@ -17,14 +17,14 @@ use crate::learn::array::Array;
 use crate::learn::counts_at::Counts;
 use crate::learn::rewrite::Id;
 
-/// So many places before it is looked at, a place is asked for from memory.
+/// Number of places by which a place is prefetched before it is visited.
 pub(super) const AHEAD: usize = 24;
 
 /// All spans of two or more ids.
 #[derive(Debug)]
 pub(super) struct Symbols<I> {
     pub(super) slots: Array<I>,
-    /// Stands between two spans: a number that is no id.
+    /// The value between two spans, which is not an id.
     pub(super) edge: u32,
     /// Slots of each id.
     pub(super) widths: Vec<u32>,
@@ -32,7 +32,7 @@ pub(super) struct Symbols<I> {
 }
 
 impl<I: Id> Symbols<I> {
-    /// Room for the spans of each count, an edge after each: counts, which fall, and their slots.
+    /// Reserves slots for the spans of each count, with an edge after each; counts are decreasing.
     pub(super) fn new(sizes: &[(u64, usize)], edge: u32) -> Self {
         let mut places = Counts::default();
         let mut end = 1;
@@ -47,7 +47,8 @@ impl<I: Id> Symbols<I> {
         Self { slots, edge, widths: vec![1; 256], counts: places }
     }
 
-    /// Every pair in these places, with its place and the count of its span; all ids take one slot.
+    /// Every pair in these places, with its place and the count of its span; each id takes one
+    /// slot.
     pub(super) fn pairs(&self, places: Range<u32>) -> impl Iterator<Item = (Merge, u32, u64)> {
         let edge = I::narrow(self.edge);
         let mut counts = self.counts.cursor();
@@ -61,25 +62,25 @@ impl<I: Id> Symbols<I> {
         1..as_place(self.slots.len())
     }
 
-    /// Bytes of all spans and their edges, as often as the spans occur; before anything is merged.
+    /// The sum over all spans of their bytes and edges times their counts; before any merge.
     pub(super) fn total(&self) -> u128 {
         self.counts.total()
     }
 
-    /// Whether `pair` stands at `place`.
+    /// Whether `place` holds `pair`.
     #[inline]
     pub(super) fn holds(&self, pair: Merge, place: u32) -> bool {
         let at = place as usize;
         (self.slots[at - 1].into(), self.slots[at].into()) == pair
     }
 
-    /// Prefetches a place from memory.
+    /// Prefetches a place.
     #[inline]
     pub(super) fn prefetch(&self, place: u32) {
         prefetch(&self.slots, place as usize);
     }
 
-    /// Assigns one slot to each id, and omits spans of one id.
+    /// Assigns one slot to each id, and removes spans of one id.
     pub(super) fn compact(&mut self) {
         let old = std::mem::take(&mut self.counts);
         let mut cursor = old.cursor();

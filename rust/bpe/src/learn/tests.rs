@@ -1,4 +1,4 @@
-//! The learner against its plain twin, and its rules one by one.
+//! Compares the learner with the plain implementation, and tests its rules one by one.
 
 use proptest::prelude::*;
 

@@ -1,6 +1,6 @@
-//! The learner's text, from spans and counts that come in batches and are read twice: the first pass finds
-//! how many slots the spans of each count take, the second writes every span to its place. So the spans
-//! themselves are never all in memory, and nothing is sorted but the counts.
+//! The learner's text, from batches of spans and counts that are read twice: the first pass finds
+//! the number of slots of the spans of each count, the second writes every span to its place. The
+//! spans are never all in memory, and only the counts are sorted.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -10,10 +10,10 @@ use crate::learn::symbols::Symbols;
 use crate::learn::{Goal, Learned, Progress, first_least, learn_in};
 use crate::{Documents, Error};
 
-/// Lower counts than this are looked up in an array, for most counts are low.
+/// Lower counts are looked up in an array, since most counts are low.
 const LOW: usize = 1 << 12;
 
-/// A number for each count.
+/// A value for each count.
 #[derive(Debug)]
 struct PerCount<T> {
     low: Vec<T>,
@@ -33,7 +33,7 @@ impl<T: Copy + Default> PerCount<T> {
         }
     }
 
-    /// All counts that have a number, the highest first.
+    /// All counts with a value, the highest first.
     fn descending(&self) -> Vec<(u64, T)> {
         let low = (0..).zip(&self.low).map(|(count, &number)| (count, number));
         let high = self.high.iter().map(|(&count, &number)| (count, number));
@@ -43,7 +43,7 @@ impl<T: Copy + Default> PerCount<T> {
     }
 }
 
-/// What the first pass over the spans finds.
+/// The result of the first pass over the spans.
 #[derive(Debug)]
 pub struct Measured {
     slots: PerCount<usize>,
@@ -56,11 +56,11 @@ impl Default for Measured {
 }
 
 impl Measured {
-    /// Adds a batch of spans and how often each occurs.
+    /// Adds a batch of spans with their counts.
     ///
     /// # Errors
     ///
-    /// More counts than spans or fewer.
+    /// Fails if the numbers of spans and counts differ.
     pub fn add(&mut self, spans: Documents<'_>, counts: &[u64]) -> Result<(), Error> {
         for (span, count) in with_pairs(spans, counts)? {
             *self.slots.of(count) += span.len() + 1;
@@ -68,11 +68,11 @@ impl Measured {
         Ok(())
     }
 
-    /// Returns a text with room for these spans, from which `goal` is learned.
+    /// Returns a text with room for these spans and for learning `goal`.
     ///
     /// # Errors
     ///
-    /// Too many bytes, or too many merges.
+    /// Fails if there are too many bytes or too many merges.
     pub fn text(self, goal: Goal) -> Result<Text, Error> {
         let sizes = self.sizes();
         let num_slots = 1 + sizes.iter().map(|(_, slots)| slots).sum::<usize>();
@@ -88,20 +88,20 @@ impl Measured {
         Ok(Text { filling, goal })
     }
 
-    /// All counts, the highest first, and the slots of their spans.
+    /// All counts, the highest first, with the slots of their spans.
     pub(super) fn sizes(&self) -> Vec<(u64, usize)> {
         self.slots.descending()
     }
 }
 
-/// The text, which the second pass over the spans fills.
+/// The text, which is filled by the second pass over the spans.
 #[derive(Debug)]
 pub struct Text {
     filling: Width,
     goal: Goal,
 }
 
-/// Ids have 16 bits if they are few, else 32.
+/// Ids have 16 bits if they fit, otherwise 32.
 #[derive(Debug)]
 enum Width {
     Narrow(Filling<u16>),
@@ -109,11 +109,11 @@ enum Width {
 }
 
 impl Text {
-    /// Adds a batch; the batches may be cut in other places than in the first pass.
+    /// Adds a batch; the division into batches can differ from the first pass.
     ///
     /// # Errors
     ///
-    /// More counts than spans or fewer, or spans that did not come in the first pass.
+    /// Fails if the numbers of spans and counts differ, or if a span was not in the first pass.
     pub fn add(&mut self, spans: Documents<'_>, counts: &[u64]) -> Result<(), Error> {
         match &mut self.filling {
             Width::Narrow(filling) => filling.add(spans, counts),
@@ -125,7 +125,8 @@ impl Text {
     ///
     /// # Errors
     ///
-    /// Spans of the first pass are missing, a pair's count past `u64::MAX`, or a stop.
+    /// Fails if spans of the first pass are missing, if the count of a pair exceeds `u64::MAX`, or
+    /// if `progress` stops it.
     pub fn learn(
         self,
         progress: impl FnMut(Progress<'_>) -> ControlFlow<()>,
@@ -138,7 +139,7 @@ impl Text {
     }
 }
 
-/// Symbols, and the slots of each count that are still free.
+/// Symbols, and the free slots of each count.
 #[derive(Debug)]
 pub(super) struct Filling<I> {
     symbols: Symbols<I>,
@@ -189,7 +190,7 @@ impl<I: Id> Filling<I> {
     }
 }
 
-/// The spans of two or more bytes that occur, and how often.
+/// The spans of two or more bytes with a count above 0, and their counts.
 fn with_pairs<'s>(
     spans: Documents<'s>,
     counts: &'s [u64],

@@ -1,6 +1,7 @@
-//! A split pattern as a table: state and byte to state. Takes text and a place in it and returns the end of
-//! the match that begins there. Ten times as fast as the backtracking engine, and linear on runs of white
-//! space that exhaust it. Never answers what it does not know: then the caller asks the other.
+//! A split pattern as a table of state transitions by byte. Given text and a position, it returns
+//! the end of the match that begins there. It is ten times as fast as the backtracking engine, and
+//! linear on runs of white space that exhaust that engine. If the table cannot decide, the caller
+//! uses the other engine.
 
 use regex_automata::dfa::dense::{Builder, Config, DFA};
 use regex_automata::dfa::{Automaton as _, StartKind};
@@ -9,11 +10,10 @@ use regex_automata::{Anchored, Input, MatchKind};
 
 use crate::split::grammar::Grammar;
 
-/// Patterns whose table would be larger than this (usual ones take 1.5 to 3 MB) are left to the
-/// backtracking engine.
+/// Patterns with a larger table (usual ones take 1.5 to 3 MB) are left to the backtracking engine.
 const MAX_BYTES: usize = 32 << 20;
 
-/// The number, among the automaton's patterns, of the white-space rule.
+/// The number of the white-space rule among the automaton's patterns.
 const WHITESPACE: usize = 1;
 
 /// A pattern's table.
@@ -24,7 +24,7 @@ pub(crate) struct Automaton {
 }
 
 impl Automaton {
-    /// The table of `grammar`, if it is of bearable size.
+    /// The table of `grammar`, unless it is too large.
     pub(crate) fn new(grammar: &Grammar) -> Option<Self> {
         let config = Config::new()
             .start_kind(StartKind::Anchored)
@@ -41,7 +41,7 @@ impl Automaton {
         Some(Self { table, start })
     }
 
-    /// The end of the match that begins at `from`; `None` if there is none, or an empty one.
+    /// The end of the match that begins at `from`; `None` for no match or an empty one.
     pub(crate) fn match_at(&self, text: &str, from: usize) -> Option<usize> {
         let (end, state) = self.longest(text.as_bytes(), from)?;
         if self.table.match_pattern(state, 0).as_usize() == WHITESPACE {
@@ -50,7 +50,7 @@ impl Automaton {
         (end > from).then_some(end)
     }
 
-    /// The automaton tells of a match one byte late, or at the end of the text.
+    /// The automaton reports a match one byte late, or at the end of the text.
     fn longest(&self, bytes: &[u8], from: usize) -> Option<(usize, StateID)> {
         let table = &self.table;
         let mut state = self.start;
@@ -70,7 +70,7 @@ impl Automaton {
     }
 }
 
-/// `\s+(?!\S)|\s+` on the white space `from..end`: its last character goes with what follows.
+/// `\s+(?!\S)|\s+` for the white space `from..end`: its last character belongs to what follows.
 fn whitespace_end(text: &str, from: usize, end: usize) -> usize {
     let last = text[from..end].chars().next_back().map_or(0, char::len_utf8);
     if end == text.len() || end - last == from { end } else { end - last }

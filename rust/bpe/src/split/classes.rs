@@ -1,33 +1,34 @@
-//! Characters to classes: up to fifteen sets of characters as the bits of two bytes. Takes the sets once,
-//! then bytes of valid UTF-8. Knows nothing of what a class is good for.
+//! Classes of characters: up to fifteen sets of characters as bits of two bytes, looked up in valid
+//! UTF-8.
 
 use std::collections::HashMap;
 
 use regex_syntax::hir::ClassUnicode;
 
-/// Which sets a character is in, a bit each.
+/// The sets of a character, one bit each.
 pub(crate) type Sets = u16;
 
-/// Not a class: the byte begins a character of several.
+/// Not a set: the byte begins a character of several bytes.
 const WIDE: Sets = 1 << 15;
 
-/// Characters in a block: as many as the last byte of a wide character tells apart.
+/// Characters of a block: those that differ only in the last byte of a wide character.
 const BLOCK: usize = 64;
 
-/// The sets of every character. Text in English asks the first table alone; the others take some 100 KB,
-/// because most blocks of characters are alike.
+/// The sets of every character. English text uses only the first table; the others take about 100
+/// KB, since most blocks of characters are equal.
 #[derive(Debug)]
 pub(crate) struct Classes {
     ascii: [Sets; 256],
-    /// What all characters have in common that begin with a byte from 0xc0 on; `WIDE` if they differ.
+    /// The common sets of all characters that begin with a byte from 0xc0 on; `WIDE` if they
+    /// differ.
     leads: [Sets; 64],
-    /// Number of the block of each 64 characters.
+    /// The index of the block of each 64 characters.
     blocks: Vec<u16>,
     members: Vec<Sets>,
 }
 
 impl Classes {
-    /// The table of `sets`, each with the bit that stands for it; the highest bit is taken.
+    /// The table of `sets`, each with its bit; the highest bit is reserved.
     pub(crate) fn new(sets: &[(Sets, &ClassUnicode)]) -> Self {
         let mut all = vec![0; char::MAX as usize + 1];
         for (bit, set) in sets {
@@ -49,7 +50,7 @@ impl Classes {
         self.ascii[usize::from(character)]
     }
 
-    /// The sets of the character at `at`, and where the next one begins; no set at the end.
+    /// The sets of the character at `at`, and the start of the next one; no set at the end.
     #[inline]
     pub(crate) fn at(&self, text: &[u8], at: usize) -> (Sets, usize) {
         let Some(&byte) = text.get(at) else { return (0, at) };
@@ -59,7 +60,7 @@ impl Classes {
         }
     }
 
-    /// Where the characters of `wanted` end that begin at `at`.
+    /// The end of the characters of `wanted` that begin at `at`.
     #[inline]
     pub(crate) fn run(&self, text: &[u8], mut at: usize, wanted: Sets) -> usize {
         loop {
@@ -71,14 +72,14 @@ impl Classes {
         }
     }
 
-    /// By the lower six bits of the first byte of a character of several: 0xff where that byte says that
-    /// `is_wanted` is true of its sets, else 0.
+    /// By the lower six bits of the first byte of a character of several bytes: 0xff if that byte
+    /// implies that `is_wanted` holds for its sets, otherwise 0.
     pub(crate) fn leads(&self, is_wanted: impl Fn(Sets) -> bool) -> [u8; 64] {
         self.leads.map(|classes| if classes != WIDE && is_wanted(classes) { 0xff } else { 0 })
     }
 
-    /// The sets of the character of several bytes at `at`, and how many they are. Looks at its first byte
-    /// alone if that says all, as in Cyrillic, Chinese, or Korean.
+    /// The sets of the character of several bytes at `at`, and its length. Only the first byte is
+    /// read if it determines the sets, as in Cyrillic, Chinese or Korean.
     #[inline]
     pub(crate) fn wide_at(&self, text: &[u8], at: usize) -> (Sets, usize) {
         let lead = text[at];
@@ -91,7 +92,7 @@ impl Classes {
         }
     }
 
-    /// The same for a character of several bytes: all but the last six bits choose the block.
+    /// The same for a character of several bytes: all bits but the last six select the block.
     #[inline]
     fn wide(&self, text: &[u8], at: usize) -> (Sets, usize) {
         let low = |offset: usize| usize::from(text[at + offset] & 0x3f);
@@ -106,13 +107,13 @@ impl Classes {
     }
 }
 
-/// Bytes of a character that begins with `lead`, of several.
+/// Length in bytes of a character that begins with `lead`.
 #[inline]
 fn length(lead: u8) -> usize {
     2 + usize::from(lead >= 0xe0) + usize::from(lead >= 0xf0)
 }
 
-/// The sets of all characters that begin with the byte 0xc0 + `low`, if they are the same.
+/// The sets of all characters that begin with the byte 0xc0 + `low`, if they are equal.
 fn common(all: &[Sets], low: usize) -> Sets {
     let characters = match low {
         0x02..0x20 => low << 6..(low + 1) << 6,
@@ -124,7 +125,7 @@ fn common(all: &[Sets], low: usize) -> Sets {
     if all[characters].iter().all(|&own| own == first) { first } else { WIDE }
 }
 
-/// Each block once, in the order of their first places, and which one stands at each place.
+/// Each different block once, in the order of first occurrence, and the block of each position.
 fn without_repeats(all: &[Sets]) -> (Vec<u16>, Vec<Sets>) {
     let mut members = Vec::new();
     let mut numbers = HashMap::new();

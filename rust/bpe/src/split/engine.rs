@@ -1,5 +1,5 @@
-//! What matches a pattern: the fastest way that is known to find the same spans. Keeps what is built for
-//! the next splitter of the same pattern. Does not split.
+//! The implementation that matches a pattern: the fastest one that finds the same spans. Tables are
+//! cached for the next splitter of the same pattern.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,14 +11,14 @@ use crate::split::grammar::Grammar;
 use crate::split::lexer::Lexer;
 use crate::split::scanner::Scanner;
 
-/// As many patterns are remembered: to build a table takes up to 15 ms, and whoever counts or encodes
-/// small things makes many splitters.
+/// Limit of cached patterns: building a table takes up to 15 ms, and counting or encoding small
+/// inputs creates many splitters.
 const MAX_KEPT: usize = 4;
 
-/// The newest patterns and their engines, newest last.
+/// The most recent patterns with their engines, the newest last.
 static KEPT: Mutex<Vec<(String, Engine)>> = Mutex::new(Vec::new());
 
-/// From the fastest to the one that takes every pattern.
+/// From the fastest engine to the one that supports every pattern.
 #[derive(Debug, Clone)]
 pub(crate) enum Engine {
     Scanner(Arc<Scanner>),
@@ -32,9 +32,9 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// The level of the CPU that the environment asks for is not there.
+    /// Fails if the environment requires an unavailable CPU level.
     pub(crate) fn of(pattern: &str) -> Result<Self, Error> {
-        // Nobody waits for the lock: in a process that was forked while it was held it stays held.
+        // Never wait for the lock: in a process that was forked while it was held, it stays held.
         if let Ok(kept) = KEPT.try_lock()
             && let Some((_, engine)) = kept.iter().find(|(known, _)| known == pattern)
         {

@@ -1,8 +1,8 @@
-//! Whether a split pattern is of GPT's family, and which member. Takes a pattern's plain form and returns
-//! the sets of characters and the choices that a lexer needs, or nothing: then another engine matches.
-//! Judges what the alternatives match, not how they are spelled.
+//! Recognises split patterns of GPT's family: from a pattern's plain form it returns the sets of
+//! characters and the options of a lexer, or nothing, so that another engine is used. The decision
+//! depends on what the alternatives match, not on their spelling.
 //!
-//! The family, in this order; those in brackets may be absent:
+//! The alternatives of the family, in this order; those in brackets are optional:
 //!
 //! ```text
 //! ['words]              a finite list that begins with an apostrophe, as '(?i:[sdmt]|ll|ve|re)
@@ -14,15 +14,15 @@
 //! \s+(?!\S)|\s+         or \s
 //! ```
 //!
-//! The words stand in one of the two places. Where case matters, the letters are two alternatives, and
-//! upper and lower may share characters that are neither (together they are the letters):
+//! The words are in one of the two positions. If case matters, the letters are two alternatives,
+//! and upper and lower can share characters without case (together they are the letters):
 //!
 //! ```text
 //! [prefix?] upper* lower+ [words?]
 //! [prefix?] upper+ lower* [words?]
 //! ```
 //!
-//! Together they match every character, so that there are no gaps.
+//! Together they match every character, so there are no gaps.
 
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
 
@@ -33,42 +33,43 @@ use crate::split::grammar::Grammar;
 
 mod alternatives;
 
-/// Bytes of the longest contraction of which the separate form is known; those in use have three.
+/// The longest contraction in bytes whose separate form is recognised; usual ones have three.
 const MAX_CONTRACTION: usize = 32;
 
 /// A member of the family.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Family {
-    /// Each begins with an apostrophe; the first that fits counts.
+    /// Each begins with an apostrophe; the first that matches is used.
     pub(crate) contractions: Vec<Vec<u8>>,
-    /// The same for those that belong to the letters before them instead of being spans; one of the two
-    /// lists is empty.
+    /// The same for contractions that belong to the preceding letters instead of being spans; one
+    /// of the two lists is empty.
     pub(crate) attached: Vec<Vec<u8>>,
-    /// One of them may stand before letters; may be empty, like all sets but letters and digits.
+    /// Characters of which one can precede letters; can be empty, like all sets except letters and
+    /// digits.
     pub(crate) prefix: ClassUnicode,
     pub(crate) letters: ClassUnicode,
-    /// What may begin a word where case matters; else empty, as `lower` is.
+    /// Characters that can begin a word if case matters; otherwise empty, like `lower`.
     pub(crate) upper: ClassUnicode,
-    /// What may follow that, up to the word's end.
+    /// Characters that can follow, up to the end of the word.
     pub(crate) lower: ClassUnicode,
-    /// Whether a space may stand before digits.
+    /// Whether a space can precede digits.
     pub(crate) spaced_digits: bool,
     pub(crate) digits: ClassUnicode,
     pub(crate) max_digits: u32,
-    /// Whether a space may stand before signs.
+    /// Whether a space can precede signs.
     pub(crate) spaced_signs: bool,
     pub(crate) signs: ClassUnicode,
-    /// What may follow signs.
+    /// Characters that can follow signs.
     pub(crate) tail: ClassUnicode,
-    /// Whether white space at the end of the text stays together before all else.
+    /// Whether white space at the end of the text is one span before all other rules.
     pub(crate) text_end: bool,
-    /// White space goes up to the last of these.
+    /// White space ends after the last of these.
     pub(crate) newlines: ClassUnicode,
     pub(crate) spaces: ClassUnicode,
 }
 
 impl Family {
-    /// The member that matches what `grammar` does, if there is one.
+    /// The member that matches like `grammar`, if there is one.
     pub(crate) fn of(grammar: &Grammar) -> Option<Self> {
         let parsed = grammar.alternatives.iter().map(|text| regex_syntax::parse(text).ok());
         let hirs = parsed.collect::<Option<Vec<_>>>().filter(|_| grammar.whitespace_rule)?;
@@ -101,9 +102,10 @@ impl Family {
         (one_place && family.has_ascii_letters() && family.is_total()).then_some(family)
     }
 
-    /// The characters of which neighbours do not tell whether a span starts there: those of more than
-    /// one kind (letter, digit, sign or white space), those that may stand before letters or follow signs
-    /// and are no loose sign or white space, and letters that may be upper and lower.
+    /// The characters whose neighbours do not determine whether a span starts there: those of
+    /// several kinds (letter, digit, sign or white space), those that can precede letters or follow
+    /// signs and are neither a plain sign nor white space, and letters that are both upper and
+    /// lower.
     pub(crate) fn hard(&self) -> ClassUnicode {
         let kinds = [&self.letters, &self.digits, &self.signs, &self.spaces];
         let pairs = (1..4).flat_map(|at| kinds[..at].iter().map(move |kind| (*kind, kinds[at])));
@@ -122,8 +124,8 @@ impl Family {
         hard
     }
 
-    /// Whether no character of ASCII is hard, and contractions are an apostrophe, a sign, and letters: so
-    /// that in most text where spans start can be told from neighbours.
+    /// Whether no ASCII character is hard, and contractions consist of an apostrophe, which is a
+    /// sign, and letters: then neighbours determine the starts of spans in most text.
     pub(crate) fn is_mostly_easy(&self) -> bool {
         is_apart(&self.hard(), &ascii())
             && is_within(&only('\''), &self.signs)

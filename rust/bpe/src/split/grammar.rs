@@ -1,14 +1,13 @@
-//! Split patterns as plain regular expressions: no look-around, no possessive repeats. Takes a pattern and
-//! returns plain text that an automaton can be built from and that matches the same, or nothing where that
+//! Split patterns as plain regular expressions, without look-around and possessive repeats:
+//! converts a pattern to an equivalent one for an automaton, or returns nothing if the equivalence
 //! cannot be shown.
 //!
-//! Two things keep the usual patterns from being plain, and both can be taken out exactly:
+//! Two features of the usual patterns are not plain, and both can be removed exactly:
 //!
-//! * Possessive repeats, `X++ Y`. A greedy `X+ Y` differs only where Y fails after all X are taken and
-//!   fits after fewer. It cannot if Y never fails, or cannot begin where an X stands.
-//! * The last two alternatives `\s+(?!\S)|\s+` (or `\s`), which come to: all white space from here on,
-//!   but its last character stays if something follows that is not white space and more than one is
-//!   there.
+//! * Possessive repeats, `X++ Y`. A greedy `X+ Y` differs only if Y fails after all X and matches
+//!   after fewer. That is impossible if Y never fails, or if Y cannot begin with an X.
+//! * The last two alternatives `\s+(?!\S)|\s+` (or `\s`), which match all following white space,
+//!   without its last character if there are several and other text follows.
 
 use fancy_regex::{Assertion, Expr};
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind};
@@ -18,12 +17,12 @@ use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind};
 pub(crate) struct Grammar {
     /// Alternatives before the white-space rule, in the syntax of `regex-syntax`.
     pub(crate) alternatives: Vec<String>,
-    /// Whether the white-space rule comes last.
+    /// Whether the white-space rule is the last alternative.
     pub(crate) whitespace_rule: bool,
 }
 
 impl Grammar {
-    /// The plain form of `pattern`, if one is known to match the same.
+    /// The plain form of `pattern`, if an equivalent one is known.
     pub(crate) fn new(pattern: &str) -> Option<Self> {
         let mut alternatives = match Expr::parse_tree(pattern).ok()?.expr {
             Expr::Alt(alternatives) => alternatives,
@@ -69,7 +68,7 @@ fn plain(alternative: Expr) -> Option<Expr> {
     Some(Expr::Concat(greedy))
 }
 
-/// The possessive repeat as a greedy one, if what comes after it cannot tell.
+/// The possessive repeat as a greedy one, if the expressions after it make both equivalent.
 fn greedy(possessive: &Expr, after: &[Expr]) -> Option<Expr> {
     let Expr::Repeat { child, greedy: true, .. } = possessive else { return None };
     let same = after.iter().all(never_fails)
@@ -86,7 +85,7 @@ fn never_fails(part: &Expr) -> bool {
     }
 }
 
-/// Whether `parts` need a character first, and one that is not in `repeated`.
+/// Whether `parts` begin with a character that is not in `repeated`.
 fn starts_elsewhere(parts: &[Expr], repeated: &ClassUnicode) -> bool {
     let Some((part, after)) = parts.split_first() else { return false };
     let (single, may_be_absent) = match possessive_or_not(part) {
@@ -107,7 +106,7 @@ fn possessive_or_not(part: &Expr) -> &Expr {
     }
 }
 
-/// The characters that an expression of exactly one character matches.
+/// The characters matched by an expression of exactly one character.
 fn class(single: &Expr) -> Option<ClassUnicode> {
     if !matches!(single, Expr::Delegate { .. } | Expr::Literal { .. } | Expr::Any { .. }) {
         return None;
@@ -115,7 +114,7 @@ fn class(single: &Expr) -> Option<ClassUnicode> {
     one_character(&regex_syntax::parse(&text_of(single)).ok()?)
 }
 
-/// The characters of which `hir` matches exactly one, if that is what it does.
+/// The characters matched by `hir`, if it matches exactly one character.
 pub(crate) fn one_character(hir: &Hir) -> Option<ClassUnicode> {
     match hir.kind() {
         HirKind::Class(Class::Unicode(class)) => Some(class.clone()),
@@ -129,7 +128,7 @@ pub(crate) fn one_character(hir: &Hir) -> Option<ClassUnicode> {
     }
 }
 
-/// Whether a backtracking engine and an automaton that begins anywhere agree on `part`.
+/// Whether a backtracking engine and an automaton match `part` in the same way.
 fn is_plain(part: &Expr) -> bool {
     match part {
         Expr::Literal { .. } | Expr::Delegate { .. } | Expr::Any { .. } => true,

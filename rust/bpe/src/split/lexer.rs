@@ -1,6 +1,6 @@
-//! Text to spans for patterns of GPT's family: a few loops instead of a table's step a byte. Takes valid
-//! UTF-8 and returns where each span ends; leaves no gap and cannot fail. Linear: no byte is looked at more
-//! than six times.
+//! Splits text by patterns of GPT's family, with a few loops instead of a table lookup per byte.
+//! The text is valid UTF-8; every span is found without gaps and errors. Linear: no byte is read
+//! more than six times.
 
 use regex_syntax::hir::ClassUnicode;
 
@@ -19,10 +19,10 @@ pub(crate) const PREFIX: Sets = 1 << 5;
 pub(crate) const TAIL: Sets = 1 << 6;
 pub(crate) const UPPER: Sets = 1 << 7;
 pub(crate) const LOWER: Sets = 1 << 8;
-/// What `Family::hard` says.
+/// The characters of `Family::hard`.
 pub(crate) const HARD: Sets = 1 << 9;
 
-/// A member of the family, ready to split.
+/// A member of the family with its tables.
 #[derive(Debug)]
 pub(crate) struct Lexer {
     pub(crate) classes: Classes,
@@ -35,7 +35,7 @@ pub(crate) struct Lexer {
 }
 
 impl Lexer {
-    /// Builds the tables of `family`; takes 2 ms.
+    /// Builds the tables of `family`, which takes 2 ms.
     pub(crate) fn new(family: Family) -> Self {
         let sets: [(Sets, &ClassUnicode); 10] = [
             (LETTER, &family.letters),
@@ -63,7 +63,7 @@ impl Lexer {
         }
     }
 
-    /// Calls `visit` with each span of `text`; joined they are the text.
+    /// Calls `visit` with each span of `text`; their concatenation is the text.
     #[inline]
     pub(crate) fn split<'d>(&self, text: &'d str, mut visit: impl FnMut(&'d [u8])) {
         let text = text.as_bytes();
@@ -75,7 +75,7 @@ impl Lexer {
         }
     }
 
-    /// The end of the span that begins at `start`: the alternatives in their order.
+    /// The end of the span that begins at `start`, by the alternatives in order.
     #[inline]
     pub(crate) fn end(&self, text: &[u8], start: usize) -> usize {
         if text[start] == b'\''
@@ -104,13 +104,13 @@ impl Lexer {
         }
     }
 
-    /// Where the contraction ends that begins at `start`, if one does.
+    /// The end of the contraction that begins at `start`, if any.
     pub(crate) fn contraction(&self, text: &[u8], start: usize) -> Option<usize> {
         let fits = self.contractions.iter().find(|word| text[start..].starts_with(word));
         fits.map(|word| start + word.len())
     }
 
-    /// Where the letters end of the word that begins at `start`, if one does.
+    /// The end of the letters of the word that begins at `start`, if any.
     #[inline]
     fn word(&self, text: &[u8], start: usize) -> Option<usize> {
         if self.cased {
@@ -124,7 +124,7 @@ impl Lexer {
         (first & PREFIX != 0 && second & LETTER != 0).then(|| self.letters(text, third_start))
     }
 
-    /// ASCII letters eight at a time, others one by one.
+    /// Reads ASCII letters eight at a time, others one by one.
     #[inline]
     fn letters(&self, text: &[u8], mut at: usize) -> usize {
         loop {
@@ -158,8 +158,8 @@ impl Lexer {
         self.classes.run(text, end, TAIL)
     }
 
-    /// White space up to its last newline; without one all of it, but for the last character if
-    /// something follows and there are two.
+    /// White space up to its last newline; without a newline all of it, except the last of several
+    /// characters if other text follows.
     fn white_space(&self, text: &[u8], start: usize) -> usize {
         let (mut last, mut end, mut newline) = (start, start, start);
         loop {
@@ -183,7 +183,7 @@ impl Lexer {
     }
 }
 
-/// Where the letters A to Z and a to z end that begin at `at`.
+/// The end of the letters A to Z and a to z that begin at `at`.
 #[inline]
 fn ascii_letters(text: &[u8], mut at: usize) -> usize {
     while let Some(eight) = text.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -199,7 +199,7 @@ fn ascii_letters(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// How many of eight bytes, from the lowest, are ASCII letters.
+/// The number of ASCII letters at the beginning of eight bytes, from the lowest.
 #[inline]
 fn leading_letters(eight: u64) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;

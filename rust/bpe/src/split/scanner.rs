@@ -1,11 +1,11 @@
-//! Text to the places where spans start, 64 bytes at a time, for those members of GPT's family that find
-//! most characters easy. Finds what the lexer finds. Linear: beside its block a byte is looked at only by
-//! the run of white space, the contraction or the number it belongs to, and once by the lexer.
+//! Finds the starts of spans 64 bytes at a time, for members of GPT's family for which most
+//! characters are easy. The result equals that of the lexer. Linear: besides its block, a byte is
+//! read only by its run of white space, its contraction or its number, and once by the lexer.
 //!
-//! A block with a hard character is the lexer's: nothing before a span's start matters to what comes from
-//! there on, so it goes from the last start that is known to the first one after the block, where masks
-//! begin again. Starts in blocks before stay right: of what follows, they depend on no more than was looked
-//! at.
+//! The lexer processes a block with a hard character: text before the start of a span does not
+//! affect later spans, so the lexer continues from the last known start to the first start after
+//! the block, where masks are used again. Starts in earlier blocks stay valid: they depend only on
+//! the text that was read.
 
 #![expect(
     clippy::inline_always,
@@ -21,36 +21,36 @@ use crate::split::starts::{Before, Starts, starts};
 
 mod masks;
 
-/// A member of the family, ready to scan.
+/// A member of the family with its masks.
 #[derive(Debug)]
 pub(crate) struct Scanner {
     lexer: Lexer,
     tables: Tables,
-    /// By the lower six bits of a first byte: 0xff where it says that its characters are letters, no upper ones.
+    /// By the lower six bits of a first byte: 0xff if its characters are letters without case.
     letters: [u8; 64],
     cpu: Cpu,
 }
 
 impl Scanner {
-    /// A scanner that splits as `lexer` does; its family must be mostly easy.
+    /// A scanner that splits like `lexer`, whose family must be mostly easy.
     pub(crate) fn new(lexer: Lexer, level: Level) -> Self {
         let tables = Tables::new(masks::ascii_sets(&lexer));
         let letters = lexer.classes.leads(masks::is_plain_letter);
         Self { lexer, tables, letters, cpu: Cpu::new(level) }
     }
 
-    /// The level of the CPU that it uses.
+    /// The CPU level in use.
     pub(crate) fn cpu(&self) -> Cpu {
         self.cpu
     }
 
-    /// The spans of `text`, which begins at `offset` in some data.
+    /// The spans of `text`, which begins at `offset` of its data.
     pub(crate) fn scan<'a>(&'a self, text: &'a str, offset: usize) -> Scan<'a> {
         let (text, carry) = (text.as_bytes(), Carry::default());
         Scan { scanner: self, text, offset, base: 0, newest: 0, is_first: true, carry }
     }
 
-    /// Calls `visit` with each span of `text`; joined they are the text.
+    /// Calls `visit` with each span of `text`; their concatenation is the text.
     #[inline]
     pub(crate) fn split<'d>(&self, text: &'d str, mut visit: impl FnMut(&'d [u8])) {
         let mut start = 0;
@@ -59,7 +59,7 @@ impl Scanner {
         });
     }
 
-    /// Calls `visit` with where each span of `text` ends.
+    /// Calls `visit` with the end of each span of `text`.
     #[inline]
     pub(crate) fn visit_ends(&self, text: &str, mut visit: impl FnMut(usize)) {
         let (mut scan, mut ends) = (self.scan(text, 0), Ends::default());
@@ -70,7 +70,7 @@ impl Scanner {
     }
 }
 
-/// Where spans end, as many as are worked on at a time.
+/// Ends of spans, as many as are processed at a time.
 #[derive(Debug, Clone)]
 pub(crate) struct Ends {
     places: [usize; Self::MOST],
@@ -78,7 +78,7 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Most of them.
+    /// The capacity.
     pub(crate) const MOST: usize = 320;
 
     pub(crate) fn all(&self) -> &[usize] {
@@ -89,20 +89,20 @@ impl Ends {
         self.number = 0;
     }
 
-    /// Whether those of one more block may find no room.
+    /// Whether the ends of another block may exceed the capacity.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.number + 65 > Self::MOST
     }
 
-    /// Adds one; it must not be full.
+    /// Appends an end; there must be room.
     #[inline]
     pub(crate) fn push(&mut self, end: usize) {
         self.places[self.number] = end;
         self.number += 1;
     }
 
-    /// Adds `base` and the place of each bit of `starts`; it must not be full.
+    /// Appends the sum of `base` and the position of each bit of `starts`; there must be room.
     #[inline(always)]
     fn push_all<S: Simd>(&mut self, simd: S, starts: u64, base: usize) {
         let room = self.places.get_mut(self.number..).and_then(|room| room.first_chunk_mut());
@@ -119,40 +119,40 @@ impl Default for Ends {
     }
 }
 
-/// The spans of a text, block after block. Blocks do not overlap; between two there may be a span that starts
-/// in the first.
+/// The spans of a text, block by block. Blocks do not overlap; a span that starts in one block can
+/// extend to the next.
 pub(crate) struct Scan<'a> {
     scanner: &'a Scanner,
     text: &'a [u8],
-    /// Where the text begins.
+    /// The position of the text.
     offset: usize,
     base: usize,
-    /// The last start that is known.
+    /// The last known start.
     newest: usize,
-    /// Whether no block was looked at.
+    /// Whether no block was processed yet.
     is_first: bool,
     carry: Carry,
 }
 
-/// What a block leaves to the next.
+/// State that a block passes to the next.
 #[derive(Debug, Default)]
 struct Carry {
     before: Before,
-    /// Classes of the character that is not over.
+    /// Classes of the incomplete character.
     open: Sets,
-    /// How many of its bytes are left.
+    /// Number of its remaining bytes.
     open_bytes: usize,
-    /// Digits so far of the span that is not over.
+    /// Digits so far of the incomplete span.
     digits: u32,
-    /// Bytes that a contraction takes.
+    /// Bytes of a contraction.
     taken: u64,
-    /// The letter after it.
+    /// The letter after the contraction.
     after: u64,
-    /// Where the newest attached contraction ends.
+    /// The end of the last attached contraction.
     word_end: usize,
 }
 
-/// The part of a text whose spans fill `ends`.
+/// The part of a text whose spans are added to `ends`.
 struct Fill<'s, 'a> {
     scan: &'s mut Scan<'a>,
     ends: &'s mut Ends,
@@ -166,7 +166,7 @@ impl Kernel for Fill<'_, '_> {
         let Self { scan, ends } = self;
         while !ends.is_full() {
             let Some((base, starts)) = scan.next(simd) else { return };
-            // The first start of all ends nothing.
+            // The very first start is not an end.
             let first = if scan.is_first { starts & starts.wrapping_neg() } else { 0 };
             scan.is_first = false;
             ends.push_all(simd, starts ^ first, scan.offset + base);
@@ -178,15 +178,15 @@ impl Kernel for Fill<'_, '_> {
 }
 
 impl Scan<'_> {
-    /// Adds where the next spans end, until there is no room for those of another block; says whether there
-    /// are any.
+    /// Adds the ends of the next spans until another block may exceed the capacity; returns whether
+    /// there are any.
     pub(crate) fn fill(&mut self, ends: &mut Ends) -> bool {
         let before = ends.number;
         self.scanner.cpu.run(Fill { scan: self, ends });
         ends.number > before
     }
 
-    /// Where the next block begins, and which of its bytes start a span.
+    /// The begin of the next block, and the bytes of it at which spans start.
     #[inline(always)]
     fn next<S: Simd>(&mut self, simd: S) -> Option<(usize, u64)> {
         let rest = self.text.get(self.base..).filter(|rest| !rest.is_empty())?;
@@ -206,7 +206,7 @@ impl Scan<'_> {
         Some(item)
     }
 
-    /// The block as the lexer has it. The next one begins at the first start after it.
+    /// Processes the block with the lexer. The next block begins at the first start after it.
     #[cold]
     fn hard_block(&mut self) -> (usize, u64) {
         let (base, mut start, mut starts) = (self.base, self.newest, 0);
@@ -221,7 +221,7 @@ impl Scan<'_> {
         (base, starts)
     }
 
-    /// The starts among `block`, of which the bytes in `valid` are text; none if it is hard.
+    /// The starts in `block`, of which the bytes in `valid` are text; none if the block is hard.
     #[inline(always)]
     fn block<S: Simd>(&mut self, simd: S, block: &Block, valid: u64) -> Option<u64> {
         let masks = self.masks(simd, block, valid)?;
@@ -244,7 +244,7 @@ impl Scan<'_> {
         Some(all)
     }
 
-    /// Which of the starts after newlines are some.
+    /// Returns which of the candidates after newlines are starts.
     fn after_newlines(&self, found: &Starts, last: u64) -> u64 {
         let text_end = self.scanner.lexer.text_end;
         let ends = found.newline | if text_end { last << 1 } else { 0 };
@@ -268,8 +268,8 @@ impl Scan<'_> {
         starts
     }
 
-    /// Whether the white space that continues at `at`, perhaps within a character, belongs to a newline, or
-    /// to the end of the text.
+    /// Whether the white space that continues at `at`, possibly within a character, belongs to a
+    /// newline or to the end of the text.
     fn is_swallowed(&self, mut at: usize) -> bool {
         let lexer = &self.scanner.lexer;
         at += self.text[at..].iter().take_while(|&byte| (0x80..0xc0).contains(byte)).count();
@@ -285,8 +285,8 @@ impl Scan<'_> {
         }
     }
 
-    /// The start of the block's last character, white space, if it is no newline and the last one of its
-    /// run.
+    /// The start of the block's last character if it is white space, not a newline, and the last of
+    /// its run.
     fn last_space(&self, rest: u64) -> u64 {
         let lexer = &self.scanner.lexer;
         let start = 63 - rest.leading_ones() as usize;
@@ -295,8 +295,9 @@ impl Scan<'_> {
         u64::from(follows && classes & NEWLINE == 0) << start
     }
 
-    /// `starts` as the contractions that begin at `quotes` have them: nothing starts in one (nor with one
-    /// that is attached), and the letter after it does. What follows an attached one is none itself.
+    /// Corrects `starts` for the contractions that begin at `quotes`: no span starts in one (nor,
+    /// if attached, at its begin), and a span starts at the letter after it. A contraction cannot
+    /// follow an attached one.
     fn contractions(&mut self, mut quotes: u64, mut starts: u64) -> u64 {
         let lexer = &self.scanner.lexer;
         while quotes != 0 {
@@ -322,7 +323,7 @@ impl Scan<'_> {
         starts
     }
 
-    /// The starts of groups of digits, but for the first of each number.
+    /// The starts of groups of digits, except the first of each number.
     fn numbers(&mut self, mut digits: u64, numbers: u64) -> u64 {
         let mut starts = 0;
         let mut length = self.carry.digits;

@@ -1,38 +1,38 @@
-//! Where spans start among 64 bytes, by a few operations on the masks of their classes: for members of
-//! GPT's family, among characters that are not hard (as letters and signs at once are), what a character
-//! starts depends on its neighbours alone. What does not fit a mask (the ends of long runs, contractions,
-//! groups of digits) is for the caller.
+//! The starts of spans among 64 bytes, from a few operations on the masks of their classes. For
+//! members of GPT's family, among characters that are not hard (such as those that are both letters
+//! and signs), a start depends only on neighbours. The caller handles the rest: the ends of long
+//! runs, contractions, groups of digits.
 //!
-//! All bytes of a wide character have its class; `rest` are those after its first. A shift by one looks
-//! at the byte before.
+//! All bytes of a wide character have its class; `rest` are those after its first. A shift by one
+//! refers to the previous byte.
 
 /// Classes of 64 bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Masks {
     pub(crate) letter: u64,
-    /// Part of `letter`: may begin a word where case matters. None where it does not.
+    /// Subset of `letter`: can begin a word if case matters, otherwise empty.
     pub(crate) upper: u64,
     pub(crate) digit: u64,
     pub(crate) sign: u64,
     pub(crate) space: u64,
-    /// Part of `space`.
+    /// Subset of `space`.
     pub(crate) newline: u64,
-    /// May stand before letters. Part of `space` and `sign`.
+    /// Can precede letters. Subset of `space` and `sign`.
     pub(crate) prefix: u64,
-    /// May follow signs. Part of `space` and `sign`.
+    /// Can follow signs. Subset of `space` and `sign`.
     pub(crate) tail: u64,
     /// U+0020.
     pub(crate) blank: u64,
     pub(crate) quote: u64,
-    /// Bytes of characters but the first of each.
+    /// Bytes of characters except the first of each.
     pub(crate) rest: u64,
 }
 
-/// What is known of the byte before a block: 0 or 1 each.
+/// State of the byte before a block, each 0 or 1.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Before {
     letter: u64,
-    /// A letter but no upper one.
+    /// A letter that is not upper.
     lower: u64,
     digit: u64,
     sign: u64,
@@ -40,42 +40,43 @@ pub(crate) struct Before {
     space: u64,
     newline: u64,
     blank: u64,
-    /// White space that may stand before letters.
+    /// White space that can precede letters.
     white_prefix: u64,
-    /// A sign that stands alone and may stand before letters.
+    /// A single sign that can precede letters.
     lone_sign: u64,
 }
 
-/// The rules of a member that the masks do not hold.
+/// The rules of a member that are not in the masks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
     pub(crate) spaced_digits: bool,
     pub(crate) spaced_signs: bool,
-    /// Whether contractions belong to the letters before them.
+    /// Whether contractions belong to the preceding letters.
     pub(crate) attached: bool,
 }
 
-/// Where spans start, and what is left to look at.
+/// Starts of spans, and candidates for further checks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Starts {
-    /// All starts but those below.
+    /// All certain starts.
     pub(crate) sure: u64,
-    /// White space right after a newline: a start unless only white space stands between it and another
-    /// newline (or the end of the text, if that counts).
+    /// White space directly after a newline: a start unless only white space is between it and
+    /// another newline (or the end of the text, if that counts).
     pub(crate) after_newline: u64,
-    /// White space but newlines, without tails.
+    /// White space except newlines and tails.
     pub(crate) gap: u64,
-    /// Newlines that are not tails.
+    /// Newlines except tails.
     pub(crate) newline: u64,
-    /// Apostrophes that start a span; where contractions are attached, those right after letters.
+    /// Apostrophes that start a span; if contractions are attached, those directly after letters.
     pub(crate) quote: u64,
     /// First digits of a number.
     pub(crate) number: u64,
-    /// Whether the last byte is white space, and no tail.
+    /// Whether the last byte is white space and not a tail.
     pub(crate) ends_in_space: bool,
 }
 
-/// Starts among the bytes of `masks`. `last` is the last byte of the text, if it is here.
+/// The starts among the bytes of `masks`. `last` is the last byte of the text, if it is in the
+/// block.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "kernels use the instructions of a level only if inlined")]
 pub(crate) fn starts(masks: &Masks, rules: Rules, before: &mut Before, last: u64) -> Starts {
@@ -127,16 +128,16 @@ pub(crate) fn starts(masks: &Masks, rules: Rules, before: &mut Before, last: u64
     found
 }
 
-/// Runs of `tail` that begin right after a sign.
+/// Runs of `tail` that begin directly after a sign.
 #[inline]
 fn tails(masks: &Masks, before: &Before) -> u64 {
     let after_sign = masks.sign << 1 | before.sign;
     let begin = masks.tail & (!masks.sign & after_sign | before.tail);
-    // The sum carries from each begin to the end of its run, and leaves begins within a run.
+    // The sum carries from each begin to the end of its run, and keeps begins within a run.
     masks.tail & !masks.tail.wrapping_add(begin) | begin
 }
 
-/// First bytes of characters to all their bytes.
+/// Extends first bytes of characters to all of their bytes.
 #[inline]
 pub(crate) fn spread(mut mask: u64, rest: u64) -> u64 {
     if rest != 0 {
@@ -147,7 +148,7 @@ pub(crate) fn spread(mut mask: u64, rest: u64) -> u64 {
     mask
 }
 
-/// Last bytes of characters to their first ones.
+/// Moves last bytes of characters to their first bytes.
 #[inline]
 fn gathered(mut mask: u64, rest: u64) -> u64 {
     if rest != 0 {

@@ -1,4 +1,4 @@
-//! Splitting: tables of examples, and the regex engine as the twin.
+//! Splitting: tables of examples, and the comparison with the regex engine.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ const R50K: &str =
     r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s";
 const O200K: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// Patterns that an automaton takes, and such that it does not; with gaps, and empty matches.
+/// Patterns with and without an automaton; with gaps, and empty matches.
 const PATTERNS: [&str; 12] = [
     NANOCHAT,
     CL100K,
@@ -118,7 +118,7 @@ fn unicode_tables_are_version_16() {
     check_class(r"\s", 25);
 }
 
-/// Text in which the patterns have something to decide.
+/// Text with decisions for the patterns.
 fn text() -> impl Strategy<Value = String> {
     let characters = prop_oneof![
         8 => prop::sample::select(vec![
@@ -140,7 +140,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 
 type Twins = (Splitter, fancy_regex::Regex);
 
-/// Compiled once: that takes longer than a thousand cases.
+/// Compiled once, since compiling takes longer than a thousand cases.
 static TWINS: LazyLock<Vec<Twins>> = LazyLock::new(|| {
     let twins = |pattern: &&str| {
         let splitter = Splitter::new(pattern, GapRule::Spans).unwrap();

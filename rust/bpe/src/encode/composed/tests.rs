@@ -1,4 +1,4 @@
-//! Encoding of composed documents: errors, and its plain twin, `encode` on each text.
+//! Encoding of composed documents: errors, and the comparison with `encode` of each text.
 
 use proptest::prelude::*;
 
@@ -95,7 +95,7 @@ fn compositions_that_do_not_fit_together_are_refused() {
     check(&[text(4, usize::MAX)], &[1], outside(4, usize::MAX));
 }
 
-/// A part, its text still apart.
+/// A part with its own text.
 type Piece = (Result<Vec<u8>, (u32, u32)>, u8, bool);
 
 fn pieces() -> impl Strategy<Value = Vec<Vec<Piece>>> {
@@ -126,7 +126,7 @@ fn composed(documents: &[Vec<Piece>], gap: &[u8]) -> Composition {
     composition
 }
 
-/// By hand: each text by `encode`, one after the other.
+/// The plain implementation: `encode` of each text, one after the other.
 fn plain(encoder: &Encoder, documents: &[Vec<Piece>]) -> Encoded<u32> {
     let mut all = Encoded::default();
     for (number, document) in documents.iter().enumerate() {

@@ -53,7 +53,8 @@ fn vocabularies_with_giant_tokens_are_merged_by_the_heap() {
 
 #[test]
 fn an_end_that_changes_a_long_span_is_found() {
-    // "bb" first: a run of b in pairs from its start, then each "a" takes what is left beside it.
+    // "bb" first: a run of b in pairs from its start, then each "a" merges with its remaining
+    // neighbour.
     let merges = [(98, 98), (97, 98), (257, 256), (258, 258), (256, 99)];
     let tables = SpanIds::new(&merges).unwrap();
     for length in 0..200 {
@@ -65,7 +66,7 @@ fn an_end_that_changes_a_long_span_is_found() {
     }
 }
 
-/// Merges of ids that exist before, no pair twice: more than a learner would ever make.
+/// Merges of existing ids without duplicates: more general than learned merges.
 fn any_merges() -> impl Strategy<Value = Vec<Merge>> {
     prop::collection::vec((0u32..40, 0u32..40), 0..40).prop_map(|choices| {
         let mut merges: Vec<Merge> = Vec::new();
@@ -86,7 +87,7 @@ fn learned_merges() -> impl Strategy<Value = Vec<Merge>> {
         .prop_map(|spans| naive::learn(&spans, Goal::merges(40)).merges)
 }
 
-/// One letter, a period, a Fibonacci word, or random over up to five letters.
+/// One letter, a period, a Fibonacci word, or random text of up to five letters.
 fn spans(limit: usize) -> impl Strategy<Value = Vec<u8>> {
     let random =
         (1u8..6).prop_flat_map(move |letters| prop::collection::vec(97..97 + letters, 2..limit));

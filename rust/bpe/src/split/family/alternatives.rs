@@ -1,5 +1,5 @@
-//! What the alternatives of a pattern say, one by one: takes their parsed form and returns the sets and
-//! choices of those that stand in the places of GPT's family.
+//! Parses the alternatives of a pattern one by one, and returns the sets and options of those at
+//! the positions of GPT's family.
 
 use regex_syntax::hir::literal::Extractor;
 use regex_syntax::hir::{ClassUnicode, Hir, HirKind, Look};
@@ -14,12 +14,12 @@ pub(super) enum Step {
         min: u32,
         max: Option<u32>,
     },
-    /// One of a list of contractions, or none.
+    /// An optional contraction of a list.
     Words(Vec<Vec<u8>>),
     TextEnd,
 }
 
-/// The alternatives of letters; `upper` and `lower` are empty where case does not matter.
+/// The alternatives of letters; `upper` and `lower` are empty if case does not matter.
 #[derive(PartialEq)]
 pub(super) struct Letters {
     pub(super) prefix: ClassUnicode,
@@ -29,13 +29,14 @@ pub(super) struct Letters {
     pub(super) words: Vec<Vec<u8>>,
 }
 
-/// What may stand between the signs and the white-space rule.
+/// The optional alternatives between the signs and the white-space rule.
 enum White {
     TextEnd,
     Newlines(ClassUnicode),
 }
 
-/// All that `hir` matches, best first, if that is a short list of an apostrophe and something.
+/// All strings that `hir` matches, in order of preference, if they are a short list of
+/// contractions.
 pub(super) fn contractions(hir: &Hir) -> Option<Vec<Vec<u8>>> {
     let found = Extractor::new().limit_class(64).extract(hir);
     let fits = |word: &&regex_syntax::hir::literal::Literal| {
@@ -66,7 +67,7 @@ fn step(part: &Hir) -> Option<Step> {
     }
 }
 
-/// The set before `?` at the front, empty if there is none, and what follows it.
+/// The set before `?` at the front, or an empty set, and the remaining steps.
 fn prefixed(steps: &[Step]) -> (ClassUnicode, &[Step]) {
     match steps {
         [Step::Repeat { of, min: 0, max: Some(1) }, rest @ ..] => (of.clone(), rest),
@@ -74,7 +75,7 @@ fn prefixed(steps: &[Step]) -> (ClassUnicode, &[Step]) {
     }
 }
 
-/// The same, if the set before `?` is the space or there is none.
+/// The same, if that set is the space or there is none.
 fn spaced(steps: &[Step]) -> Option<(bool, &[Step])> {
     let (prefix, rest) = prefixed(steps);
     let none = prefix == ClassUnicode::empty();
@@ -82,7 +83,7 @@ fn spaced(steps: &[Step]) -> Option<(bool, &[Step])> {
     (none || space).then_some((space, rest))
 }
 
-/// The one or two alternatives of letters, and those after them.
+/// The one or two alternatives of letters, and the remaining alternatives.
 pub(super) fn letters(alternatives: &[Vec<Step>]) -> Option<(Letters, &[Vec<Step>])> {
     let (first, rest) = alternatives.split_first()?;
     if let Some(letters) = letters_of_any_case(first) {
@@ -100,7 +101,7 @@ fn letters_of_any_case(steps: &[Step]) -> Option<Letters> {
     Some(Letters { prefix, all: of.clone(), upper, lower, words: words_of(words)? })
 }
 
-/// Upper letters and lower ones, of which at least so many stand there.
+/// Upper and lower letters, with the minimum number of each.
 fn cased_letters(steps: &[Step], least: (u32, u32)) -> Option<Letters> {
     let (prefix, rest) = prefixed(steps);
     let [

@@ -1,4 +1,4 @@
-//! Which patterns are of the family: those that are used, their relatives, and near misses.
+//! Tests which patterns belong to the family: usual patterns, variants, and near misses.
 
 use super::*;
 
@@ -123,8 +123,8 @@ fn another_order_is_another_pattern() {
     check(r" ?\p{L}+", r" ?\p{L}+|'x", false);
 }
 
-/// GPT-2's pattern with letters whose case matters: `first` and `second` stand for the alternatives, in
-/// which A and B are upper and lower letters with some in common, and W is contractions.
+/// GPT-2's pattern with letters whose case matters: `first` and `second` are the alternatives, in
+/// which A and B are upper and lower letters with common ones, and W is contractions.
 fn check_cased(first: &str, second: &str, expected: bool) {
     let own = [first, second].map(|own| {
         own.replace('W', "('x|'y)?")

@@ -1,20 +1,19 @@
-//! Words where the case of letters matters: `[prefix]? upper* lower+`, else `[prefix]? upper+ lower*`.
-//! Takes text and where a word may begin and returns where its letters end as a backtracking engine finds
-//! it, though upper and lower letters may have characters in common, and letters may be prefixes. Knows
-//! nothing of what follows letters.
+//! Words for which the case of letters matters: `[prefix]? upper* lower+`, else `[prefix]? upper+
+//! lower*`. The end of the letters is that of a backtracking engine, even if upper and lower
+//! letters share characters and letters are prefixes.
 
 use super::{LETTER, LOWER, PREFIX, UPPER};
 use crate::split::classes::Classes;
 
-/// Where letters end, by the alternative that matches them.
+/// The end of letters by the alternative that matches them.
 #[derive(Debug, Clone, Copy)]
 enum End {
     WithLower(usize),
     UpperAlone(usize),
 }
 
-/// Where the letters end of the word that begins at `start`, if one does: the first alternative with a
-/// prefix and without, then the second.
+/// The end of the letters of the word that begins at `start`, if any: by the first alternative with
+/// and without a prefix, then by the second.
 #[inline]
 pub(super) fn letters_end(classes: &Classes, text: &[u8], start: usize) -> Option<usize> {
     let (first, second_start) = classes.at(text, start);
@@ -32,8 +31,8 @@ pub(super) fn letters_end(classes: &Classes, text: &[u8], start: usize) -> Optio
     }
 }
 
-/// Where the letters from `start` on end. Upper ones are taken first, as many as there are; if none that
-/// is lower alone comes then, the last that may be both is the lower one.
+/// The end of the letters from `start` on. As many upper letters as possible come first; if no
+/// purely lower letter follows, the last one that can be both is the lower letter.
 #[inline]
 fn end(classes: &Classes, text: &[u8], start: usize) -> Option<End> {
     let (mut at, mut last_of_both) = (start, start);

@@ -1,5 +1,5 @@
-//! The regex engine as the twin of the lexer and of the scanner at every level of the CPU: every
-//! character, and text made of what is decided.
+//! Compares the lexer, and the scanner at every CPU level, with the regex engine: for every
+//! character, and for text with the decisive combinations.
 
 use std::sync::LazyLock;
 
@@ -11,8 +11,7 @@ use crate::split::grammar::Grammar;
 use crate::split::scanner::Scanner;
 use crate::{Kind, naive};
 
-/// Those that are used, by name elsewhere: nanochat, rustbpe, cl100k, r50k, GPT-2, Qwen 2, Qwen 3.5,
-/// o200k.
+/// Patterns in use: nanochat, rustbpe, cl100k, r50k, GPT-2, Qwen 2, Qwen 3.5, o200k.
 const USED: [&str; 8] = [
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,2}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
@@ -24,8 +23,8 @@ const USED: [&str; 8] = [
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 ];
 
-/// What stands in a member's places; every choice of one each is a member, but one of contractions in
-/// front and after letters. "A" and "B" are upper and lower letters, "W" contractions, of `CASES`.
+/// Variants of each part of a member; every combination is a member, except with contractions both
+/// before and after letters. "A" and "B" are upper and lower letters, "W" contractions, of `CASES`.
 const PLACES: [&[&str]; 6] = [
     &["", "", "'(?i:[sdmtk]|ll|ve|re)|", "'(?:s|ll|l)|", "(?i:'s|'\u{e9}t|' )|"],
     &[
@@ -52,7 +51,7 @@ const PLACES: [&[&str]; 6] = [
     &["", r"|\s*[\r\n]", r"|\s*[\r\n]+", r"|\s*\x{85}+"],
 ];
 
-/// What stands for "A|B" and for "W".
+/// Replacements of "A|B" and of "W".
 const CASES: [&[&str]; 2] = [
     &[
         r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]|[\p{Ll}\p{Lm}\p{Lo}\p{M}]",
@@ -71,8 +70,7 @@ const CASES: [&[&str]; 2] = [
     ],
 ];
 
-/// A lexer, a scanner for each level that there is (none where ASCII is hard), and what
-/// they are compared with.
+/// A lexer, a scanner for each available CPU level (none if ASCII is hard), and the reference.
 struct Twins {
     lexer: Lexer,
     scanners: Vec<Scanner>,
@@ -189,7 +187,7 @@ fn long_runs_take_linear_time() {
     }
 }
 
-/// Where something is decided, set off by bars.
+/// Pieces with a decision, delimited by bars.
 const PIECES: [&str; 6] = [
     "a|s|K|LL|word|Abcdefgh|\u{e9}|\u{17f}|\u{212a}|\u{130}|\u{4e2d}\u{6587}|\u{10400}",
     "\u{e01}\u{e33}|'|'S|'\u{17f}|'ll|'lL|'Re|'v|\u{2019}s| |  |\t|\n|\r|\r\n|\u{b}|\u{c}",
@@ -209,7 +207,8 @@ fn text() -> impl Strategy<Value = String> {
         .prop_map(|pieces| pieces.into_iter().map(|(piece, times)| piece.repeat(times)).collect())
 }
 
-/// How often a piece comes: usually once, else about as often as a block, or a length's byte, has room.
+/// The repetitions of a piece: usually one, otherwise about as many as fit a block or the byte of a
+/// length.
 fn length() -> impl Strategy<Value = usize> {
     prop_oneof![30 => Just(1), 2 => 2..71_usize, 1 => 250..260_usize]
 }

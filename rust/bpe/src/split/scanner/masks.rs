@@ -1,5 +1,5 @@
-//! The masks of a block of text: ASCII and letters that their first byte tells by instructions of the
-//! level, other characters one by one.
+//! The masks of a block of text: ASCII, and letters that their first byte identifies, with
+//! instructions of the CPU level; other characters one by one.
 
 #![expect(
     clippy::inline_always,
@@ -15,7 +15,7 @@ use crate::split::lexer::{
 };
 use crate::split::starts::{Masks, spread};
 
-/// Bits of the classifier's sets. The space alone is both letter and space; signs are what is none of
+/// Bits of the classifier's sets. Only the space is both letter and space; signs are in none of
 /// letter, digit and space.
 mod bit {
     pub(super) const LETTER: usize = 0;
@@ -52,7 +52,7 @@ pub(super) fn ascii_sets(lexer: &Lexer) -> AsciiSets {
 }
 
 impl Scan<'_> {
-    /// None if there is a hard character.
+    /// None if the block has a hard character.
     #[inline(always)]
     pub(super) fn masks<S: Simd>(&mut self, simd: S, block: &Block, valid: u64) -> Option<Masks> {
         let planes = simd.planes(&self.scanner.tables, block);
@@ -75,8 +75,8 @@ impl Scan<'_> {
         easy.then_some(masks)
     }
 
-    /// Adds the classes of the characters that are not ASCII, unless one is hard: first of their first bytes,
-    /// then of what follows these.
+    /// Adds the classes of non-ASCII characters, unless one is hard: first of their first bytes,
+    /// then of the following bytes.
     #[inline(always)]
     fn widen<S: Simd>(
         &mut self,
@@ -122,13 +122,13 @@ impl Scan<'_> {
     }
 }
 
-/// Whether a character of these classes is a letter and neither an upper one nor anything else.
+/// Whether a character of these classes is a letter without case, and nothing else.
 pub(super) fn is_plain_letter(classes: Sets) -> bool {
     classes & !LOWER == LETTER
 }
 
 impl Masks {
-    /// Adds `first`, which has the first bytes of characters, and what follows these.
+    /// Adds `first`, the masks of the first bytes of characters, and their following bytes.
     fn add_spread(&mut self, first: &Self) {
         let rest = self.rest;
         self.letter |= spread(first.letter, rest);
@@ -142,7 +142,7 @@ impl Masks {
     }
 }
 
-/// Puts `bytes` into the masks of `classes`.
+/// Adds `bytes` to the masks of `classes`.
 #[inline]
 fn add(masks: &mut Masks, classes: Sets, bytes: u64) {
     if is_plain_letter(classes) {
