@@ -1,7 +1,6 @@
-"""What every benchmark says of itself at its end: where, when and on what it ran; one line of JSON.
+"""The record that every benchmark prints at its end: one line of JSON with time, place and subject.
 
-Takes the figures and prints them; with `save` it adds the line to results/BENCHMARK.jsonl too.
-Measures nothing.
+With `save` the line is also appended to results/BENCHMARK.jsonl.
 """
 
 import json
@@ -18,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def about(benchmark: str, corpora: Iterable[str], peers: Iterable[str] = ()) -> dict[str, Any]:
-    """Say what ran where, on what, beside which peers (null: not installed)."""
+    """Return machine, corpora, and versions of peers (null: not installed) of a run."""
     command = ["git", "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(command, capture_output=True, text=True, check=True, cwd=HERE)
     return {
@@ -32,7 +31,7 @@ def about(benchmark: str, corpora: Iterable[str], peers: Iterable[str] = ()) -> 
 
 
 def finish(row: dict[str, Any], *, save: bool = False) -> None:
-    """Print the row as the last line of stdout, and keep it where it was asked for."""
+    """Print the record as the last line of stdout, and with `save` append it to the results."""
     line = json.dumps(row)
     if save:
         with (HERE / "results" / f"{row['benchmark']}.jsonl").open("a") as file:

@@ -1,8 +1,8 @@
-"""Spans that are hard on an encoder, from a seed: letters, runs, periods, tokens of the vocabulary.
+"""Generators of spans that are hard for an encoder: letters, runs, periods, tokens of a vocabulary.
 
-Each takes a random generator, a size in bytes and the words of a vocabulary, and gives valid UTF-8
-of that size or up to three bytes less. What bytes would not be UTF-8 cannot be a single span:
-"random bytes" are 0 to 127. Encodes nothing.
+Each takes a random generator, a size in bytes and the words of a vocabulary, and returns valid
+UTF-8 of that size or up to three bytes less. Invalid UTF-8 cannot be a single span, so "random
+bytes" are 0 to 127.
 """
 
 import base64
@@ -16,7 +16,7 @@ Draw = Callable[[np.random.Generator, int, Words], bytes]
 
 LETTERS = string.ascii_lowercase.encode()
 JS = b"function( e ,t ){return var => ; if( )} ! 0 this. .length && || === [ ] null . n r i".split()
-"""What minified JavaScript is made of."""
+"""Pieces of minified JavaScript."""
 
 LONGEST_RUN = 5000
 
@@ -72,14 +72,14 @@ def javascript(rng: np.random.Generator, size: int, _words: Words) -> bytes:
 
 
 def runs(rng: np.random.Generator, size: int, _words: Words) -> bytes:
-    """Repeat random letters, each at random length: short ones as often as long ones."""
+    """Repeat random letters, each with a random length on a logarithmic scale."""
     lengths = np.exp(rng.uniform(0, np.log(LONGEST_RUN), size // 100 + 100)).astype(np.int64)
     drawn = np.frombuffer(letters(LETTERS)(rng, len(lengths), ()), np.uint8)
     return np.resize(np.repeat(drawn, lengths), size).tobytes()
 
 
 def pieces(rng: np.random.Generator, size: int, words: Words) -> bytes:
-    """Cut random tokens anywhere and join what comes first."""
+    """Cut random tokens at random positions and join their first parts."""
     plain = [word for word in words if word.isascii()]
     chosen = rng.integers(0, len(plain), size)
     cuts = rng.random(size)
@@ -128,7 +128,7 @@ def part_letters(rng: np.random.Generator, _words: Words) -> bytes:
 
 
 def trimmed(data: bytes) -> bytes:
-    """Leave out a character that was cut at the end."""
+    """Return the data without an incomplete character at its end."""
     return data.decode(errors="ignore").encode()
 
 
@@ -142,7 +142,7 @@ PLAIN: dict[str, Draw] = {
     "CJK": characters(0x4E00, 0x9FA5),
     "emoji": characters(0x1F600, 0x1F64F),
 }
-"""What real text has long spans of."""
+"""Kinds of long spans in real text."""
 
 HOSTILE: dict[str, Draw] = {
     "hex": letters(b"0123456789abcdef"),
@@ -156,4 +156,4 @@ HOSTILE: dict[str, Draw] = {
     "longest token": longest,
     "mixture": mixture,
 }
-"""What is made to be slow."""
+"""Kinds of spans that are designed to be slow."""

@@ -1,8 +1,8 @@
-"""A corpus of a benchmark: some files to learn from, others to time, and what is made of them.
+"""The corpus of a benchmark: files to learn from, and other files to time.
 
-Takes NAME:LEARN_GLOB:TIME_GLOB and makes a folder with a tokenizer from the first files alone, for
-each pattern, and the texts of the others. A file may not be on both
-sides, and a timed document that is also among the learned ones is left out.
+From NAME:LEARN_GLOB:TIME_GLOB it makes a folder with a tokenizer for each pattern, learned from
+the first files alone, and the texts of the other files. A file must not be on both sides, and a
+timed document that is also among the learned ones is skipped.
 """
 
 import argparse
@@ -23,7 +23,7 @@ TEXTS_NAME = "texts.arrow"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Corpus:
-    """Parquet files with a text column, by what they are for."""
+    """Parquet files with a text column, by their use."""
 
     name: str
     learn: Sequence[Path]
@@ -31,7 +31,7 @@ class Corpus:
 
 
 def parse_corpus(argument: str) -> Corpus:
-    """Read NAME:LEARN_GLOB:TIME_GLOB, as argparse wants it."""
+    """Parse NAME:LEARN_GLOB:TIME_GLOB for argparse."""
     name, *globs = argument.split(":")
     if len(globs) != 2:  # noqa: PLR2004 - the two sides
         raise argparse.ArgumentTypeError(f"{argument!r} is not NAME:LEARN_GLOB:TIME_GLOB")
@@ -46,7 +46,7 @@ def parse_corpus(argument: str) -> Corpus:
 def make_folder(
     corpus: Corpus, folder: Path, patterns: Iterable[str], *, vocab_size: int
 ) -> dict[str, Any]:
-    """Write tokenizers and texts; return how large the texts are."""
+    """Write tokenizers and texts; return the sizes of the texts."""
     learn = read_texts(corpus.learn)
     known = set(learn)
     texts = [text for text in read_texts(corpus.time) if text and "\0" not in text]
@@ -76,7 +76,7 @@ def write_texts(texts: list[str], folder: Path) -> None:
 
 
 def load_array(folder: Path) -> pa.Array:
-    """Read the texts into memory; mapped, the first to read them would wait for the pages."""
+    """Read the texts into memory; with a memory map, the first reader would wait for the pages."""
     with pa.OSFile(str(folder / TEXTS_NAME)) as source:
         return pa.ipc.open_file(source).read_all()["text"].chunk(0)
 

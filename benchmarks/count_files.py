@@ -1,10 +1,10 @@
-"""Count files that no corpus gave: many different spans, each in one of the files or in several.
+"""Write synthetic count files: many different spans, each in one of the files or in several.
 
-Takes how many spans and files; writes the files in two processes, from numbers alone, so that the
-same command gives the same bytes. A span is its number, spelled in 8 to 14 letters. Number i is in
-one file that it chooses, and in each other with the chance spans ** 0.55 / (i + 1): the frequent
-ones are in all, as in text. Its count in a file is 1 + (spans / (i + 1)) ** 1.05 / files: Zipf's
-law, with a long tail of ones. Prints the totals as one line of JSON.
+The number of spans and files is given; two processes write the files from numbers alone, so that
+the same command makes the same bytes. A span is its number, spelled with 8 to 14 letters. Number i
+is in one file that it selects, and in each other file with the probability spans ** 0.55 / (i +
+1): frequent spans are in all files, as in text. Its count in a file is 1 + (spans / (i + 1)) **
+1.05 / files: Zipf's law, with a long tail of ones. The totals are printed as one line of JSON.
 """
 
 import argparse
@@ -25,21 +25,21 @@ LETTERS = np.frombuffer(b"etaoinsrhldcumfp", np.uint8)
 SHORTEST, LONGEST = 8, 14
 ZIPF = 1.05
 SPREAD = 0.55
-"""Every file holds the spans whose number is below this power of how many there are."""
+"""Every file contains the spans whose number is below this power of the number of spans."""
 
 BLOCK = 2**20
-"""Numbers that are looked at at once."""
+"""Numbers that are processed at a time."""
 
 FIRST, SECOND, THIRD = (
     np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03, 0xBF58476D1CE4E5B9)
 )
-"""Odd numbers that spread others."""
+"""Odd factors of hash functions."""
 
 Numbers = npt.NDArray[np.uint64]
 
 
 def main() -> None:
-    """Write what the command line asks for; prints the totals as JSON."""
+    """Write the files of the command line; print the totals as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--spans", type=int, required=True)
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def write_file(folder: Path, spans: int, files: int, number: int) -> dict[str, Any]:
-    """Write one file; give its rows, bytes, and sums of counts."""
+    """Write one file; return its rows, bytes, and sums of counts."""
     ids = ids_of(spans, files, number)
     letters, lengths = spelled(ids)
     counts = (1 + (spans / (ids + 1.0)) ** ZIPF / files).astype(np.uint64)
@@ -77,13 +77,13 @@ def write_file(folder: Path, spans: int, files: int, number: int) -> dict[str, A
 
 
 def ids_of(spans: int, files: int, number: int) -> Numbers:
-    """Return the numbers of the spans of a file, rising; every number is in one file or more."""
+    """Return the increasing numbers of a file's spans; every number is in at least one file."""
     blocks = range(0, spans, BLOCK)
     return np.concatenate([chosen(spans, files, number, start) for start in blocks])
 
 
 def chosen(spans: int, files: int, number: int, start: int) -> Numbers:
-    """Return those of one block of numbers."""
+    """Return the numbers of one block."""
     ids = np.arange(start, min(start + BLOCK, spans), dtype=np.uint64)
     mixed = ids * FIRST ^ np.uint64((number + 1) * int(SECOND) % 2**64)
     mixed = (mixed ^ mixed >> np.uint64(29)) * THIRD
@@ -95,7 +95,7 @@ def chosen(spans: int, files: int, number: int, start: int) -> Numbers:
 
 
 def spelled(ids: Numbers) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Spell numbers below 2**32, each in its own way; letters behind the length do not count."""
+    """Return distinct spellings of numbers below 2**32; letters after the length are ignored."""
     scrambled = ids * np.uint64(0x9E3779B1) % np.uint64(2**32)
     more = scrambled * np.uint64(0xC2B2AE3D27D4EB4F) >> np.uint64(32)
     bits = scrambled | more << np.uint64(32)
@@ -111,7 +111,7 @@ def packed(letters: npt.NDArray[np.uint8], lengths: npt.NDArray[np.int64]) -> np
 
 
 def ends_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return where each row begins, and the end."""
+    """Return the begin of each row, and the end."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets

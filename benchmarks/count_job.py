@@ -1,20 +1,21 @@
-"""Counting as a job beside the same slices counted without Ray, and very many tiny slices.
+"""Measure counting as a job, the same slices counted without Ray, and very many tiny slices.
 
     python benchmarks/count_job.py --corpus GLOB[,GLOB...] [--bytes N] [--repeats N] [--save]
 
-The files are linked under new names until they hold --bytes of text. Each way of counting runs in
-fresh processes, in turn, after a warm-up of its own; medians are shown:
+The files are linked under new names until they have --bytes of text. Each method runs in fresh
+processes, in turn, after its own warm-up; medians are printed:
 
 - alone: one process counts, sorts and writes all slices, without Ray
-- two alone: two such processes, each with every other slice, from the start of both to the last end
-- job 1, job 2: the first fan-out on a local Ray with one and with two CPUs, from the first task
-  submitted to the last record; Ray's start is told apart
+- two alone: two such processes, each with every other slice, from the start of both to the last
+  end
+- job 1, job 2: the counting stage on a local Ray with one and with two CPUs, from the first
+  submitted task to the last record; the start of Ray is reported separately
 
-Ray's workers have here the priority of the processes alone (its default is a niceness of 15, which
-gives way to whatever else runs on the machine). All must write the same count files, by their
-sha256. Goals: job 1 takes less than 1.15 times what alone does; two alone take at least 0.92 of
-what job 2 does. Then a file of lines is cut into --tiny slices: goals 60 s and less than 500 MB in
-the driver. The last line of stdout is one JSON document, which --save adds to
+Ray's workers have the priority of the processes alone (the default of Ray is a niceness of 15,
+which yields to other processes of the machine). All methods must write the same count files,
+compared by sha256. Goals: job 1 takes less than 1.15 times as long as alone; two alone takes at
+least 0.92 of job 2. Then a file of lines is divided into --tiny slices: goals 60 s and less than
+500 MB in the driver. The last line of stdout is one JSON document, which --save appends to
 results/count_job.jsonl.
 """
 
@@ -93,7 +94,7 @@ def globbed(argument: str) -> list[Path]:
 
 
 def write_corpus(folder: Path, files: Sequence[Path], least: int, slice_bytes: int) -> Path:
-    """Copy the files once and link them until there is enough text; give the recipe."""
+    """Copy the files once and link them until there is enough text; return the recipe."""
     (folder / "text").mkdir(parents=True)
     (folder / "files").mkdir()
     own = [Path(shutil.copy(path, folder / f"files/{n}.parquet")) for n, path in enumerate(files)]
@@ -105,7 +106,7 @@ def write_corpus(folder: Path, files: Sequence[Path], least: int, slice_bytes: i
 
 
 def write_tiny(folder: Path, slices: int) -> Path:
-    """Write lines that are cut into so many slices; give the recipe."""
+    """Write lines that are divided into `slices` slices; return the recipe."""
     (folder / "tiny/text").mkdir(parents=True)
     (folder / "tiny/text/lines.jsonl").write_text(LINE * LINES_A_SLICE * slices)
     return write_recipe(folder / "tiny", len(LINE) * LINES_A_SLICE)
@@ -119,7 +120,7 @@ def write_recipe(folder: Path, slice_bytes: int) -> Path:
 
 
 def alone(recipe: Path, *, processes: int) -> Figures:
-    """Count without Ray in processes that know nothing of each other."""
+    """Count without Ray in independent processes."""
     shutil.rmtree(recipe.parent / "out", ignore_errors=True)
     seconds, told = side_by_side("one_count_process.py", recipe, processes=processes)
     return {
@@ -131,7 +132,7 @@ def alone(recipe: Path, *, processes: int) -> Figures:
 
 
 def compare(runs: dict[str, list[Figures]]) -> dict[str, Any]:
-    """Show the medians, and the ratios that have goals."""
+    """Print the medians, and the ratios with goals."""
     seconds = {name: median(each, "seconds") for name, each in runs.items()}
     size = runs["alone"][0]["text_bytes"]
     cores = {"alone": 1, "two alone": 2, "job 1": 1, "job 2": 2}
@@ -159,7 +160,7 @@ def compare(runs: dict[str, list[Figures]]) -> dict[str, Any]:
 
 
 def tell_tiny(run: Figures) -> dict[str, Any]:
-    """Show what very many tiny slices cost."""
+    """Print the cost of very many tiny slices."""
     print(
         f"{run['slices']:,} tiny slices: {run['seconds']:.1f} s (goal: 60), driver "
         f"{run['driver_bytes'] / 1e6:.0f} MB (goal: 500)",

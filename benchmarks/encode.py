@@ -1,17 +1,18 @@
-"""Encoding in fresh processes beside peers: one thread, answers compared.
+"""Measure encoding in fresh processes, with peers, on one thread, and compare the ids.
 
     python benchmarks/encode.py --corpus NAME:LEARN_GLOB:TIME_GLOB --corpus ... [--save]
 
 For each corpus, tokenizers are learned from the first files and the second files are timed. The
-pattern of a row is one that the peer takes: nanochat's for tiktoken's `encode_ordinary`, cl100k's
-for gigatoken's `encode_batch` of one buffer, Llama 3's (`gpt4`) for `encode` of tokenizers
-1.0.0rc3, which refuses the two others. Timed are the first call of a process, the second half of
-the texts after the first half, and the sixth call on the same texts; ours also with caches of 32
-MiB a thread and from a list of str. The last table is splitting alone at every CPU level, by
-`Splitter.count_gaps` on all texts as one document. Each measurement is a process of its own,
-engines take turns, and medians are shown; a ratio is the median over rounds. The ids of all
-engines with one pattern must be equal. Peers that are not installed are left out, with a word.
-The last line of stdout is one JSON document, which --save adds to results/encode.jsonl.
+pattern of a row is one that the peer supports: nanochat's for tiktoken's `encode_ordinary`,
+cl100k's for gigatoken's `encode_batch` of one buffer, Llama 3's (`gpt4`) for `encode` of
+tokenizers 1.0.0rc3, which refuses the other two. Timed are the first call of a process, the second
+half of the texts after the first half, and the sixth call on the same texts; nanotok_ray also with
+caches of 32 MiB per thread and from a list of str. The last table is splitting alone at every CPU
+level, by `Splitter.count_gaps` on all texts as one document. Each measurement is a separate
+process, engines run in turn, and medians are printed; a ratio is the median over rounds. The ids
+of all engines with the same pattern must be equal. Peers that are not installed are skipped with a
+message. The last line of stdout is one JSON document, which --save appends to
+results/encode.jsonl.
 """
 
 import argparse
@@ -31,10 +32,10 @@ OURS = "nanotok_ray"
 SMALL, AS_LIST = f"{OURS}, 32 MiB", f"{OURS}, list"
 PEERS = {"nanochat": "tiktoken", "cl100k": "gigatoken", "gpt4": "tokenizers"}
 ENGINES = {"nanochat": [OURS, AS_LIST], "cl100k": [OURS, SMALL], "gpt4": [OURS]}
-"""Ours, of each pattern."""
+"""The variants of nanotok_ray for each pattern."""
 PASSES = {"nanochat": ["first"], "cl100k": ["six", "halves"], "gpt4": ["first"]}
 FIGURES = {"first": ["first"], "six": ["first", "sixth"], "halves": ["half"]}
-"""What is timed in a process of these passes."""
+"""The timed figures of each kind of process."""
 SPLITTING_CALLS = 5
 
 
@@ -64,7 +65,7 @@ def parse() -> argparse.Namespace:
 
 
 def measure(corpus: Corpus, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Make what a corpus needs, and measure all its rows."""
+    """Prepare a corpus, and measure all its rows."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         facts = make_folder(corpus, folder, PEERS, vocab_size=options.vocab_size)
@@ -78,7 +79,7 @@ def measure(corpus: Corpus, options: argparse.Namespace) -> list[dict[str, Any]]
 
 
 def tell_facts(corpus: Corpus, facts: dict[str, Any]) -> None:
-    """Print what is timed."""
+    """Print the sizes of the timed texts."""
     print(
         f"{corpus.name}: learned from {facts['learned_bytes'] / 1e6:.1f} MB in {len(corpus.learn)} "
         f"files, timed {facts['timed_bytes'] / 1e6:.1f} MB in {len(corpus.time)} others; "
@@ -109,7 +110,7 @@ def encoding(corpus: str, pattern: str, folder: Path, repeats: int) -> list[dict
 def row_of(
     key: tuple[str, str, str], engine: str, runs: dict[str, list[Figures]], base: str
 ) -> dict[str, Any]:
-    """Print and return one row of a table; its ratio is to the engine called `base`, if it ran."""
+    """Print and return one row of a table; its ratio refers to the engine `base`, if it ran."""
     corpus, pattern, figure = key
     rate = runs[engine][0]["bytes"] / 1e6 / median(runs[engine], figure)
     pairs = zip(runs.get(base, []), runs[engine], strict=False)

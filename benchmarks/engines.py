@@ -1,13 +1,13 @@
-"""One engine in this process, timed, and its ids by their hash.
+"""Run one engine in this process; print its time and the hash of its ids.
 
     python benchmarks/engines.py ENGINE PATTERN PASSES FOLDER
 
-Loads the tokenizer of a folder that `corpus.make_folder` made and encodes its texts on one thread.
-PASSES is `first` (all texts once), `six` (all texts six times) or `halves` (the first half of the
-texts, then the second, which alone is timed: new text for a process that has encoded before).
-Loading, and turning the texts into what an engine takes, are not timed. Seconds are of the CPU,
-user and system, so that another process on a busy machine does not count. `ENGINES` lists the
-engines. Prints one line of JSON.
+The script loads the tokenizer of a folder from `corpus.make_folder` and encodes its texts on one
+thread. PASSES is `first` (all texts once), `six` (all texts six times) or `halves` (the first half
+of the texts, then the second, which alone is timed: new text for a process that has encoded
+before). Loading, and converting the texts to the input of an engine, are not timed. Seconds are
+CPU seconds, user and system, so that other processes of a busy machine do not count. `ENGINES`
+lists the engines. Prints one line of JSON.
 """
 
 import hashlib
@@ -29,10 +29,10 @@ from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.tokenizer import CACHE_BYTES
 
 SEPARATOR = b"\0"
-"""Between the documents of a buffer; documents that hold it are left out of a corpus."""
+"""Between the documents of a buffer; documents that contain it are skipped in a corpus."""
 
 GIGATOKEN_NAMES = {"cl100k": "gpt4"}
-"""What gigatoken calls the patterns it takes."""
+"""gigatoken's names of the patterns that it supports."""
 
 SMALL_CACHE = 32 * 2**20
 SIX = 6
@@ -77,7 +77,7 @@ def run(works: list[Work]) -> tuple[list[float], Any]:
 
 
 def half_of(texts: pa.Array) -> int:
-    """Return how many texts hold the first half of all bytes."""
+    """Return the number of texts with the first half of all bytes."""
     ends = np.cumsum(pc.binary_length(texts).to_numpy())
     return int(np.searchsorted(ends, ends[-1] // 2))
 
@@ -101,7 +101,7 @@ def load_ours(
 
 
 def load_tiktoken(_pattern: str, folder: Path) -> Callable[[pa.Array], Work]:
-    """Encode Python strings one by one, as is tiktoken's way."""
+    """Encode Python strings one by one, which is tiktoken's usual interface."""
     encoding = Tokenizer.load(folder).to_tiktoken()
 
     def prepare(texts: pa.Array) -> Work:
@@ -112,7 +112,7 @@ def load_tiktoken(_pattern: str, folder: Path) -> Callable[[pa.Array], Work]:
 
 
 def load_gigatoken(pattern: str, folder: Path) -> Callable[[pa.Array], Work]:
-    """Encode one buffer, gigatoken's fastest way."""
+    """Encode one buffer, which is gigatoken's fastest interface."""
     import gigatoken  # noqa: PLC0415 - a peer that need not be there
 
     ranks = folder / "tokenizer.tiktoken"
@@ -127,7 +127,7 @@ def load_gigatoken(pattern: str, folder: Path) -> Callable[[pa.Array], Work]:
 
 
 def load_tokenizers(_pattern: str, folder: Path) -> Callable[[pa.Array], Work]:
-    """Encode Python strings one by one: a batch takes all cores. To read `ids` is not timed."""
+    """Encode Python strings one by one: a batch uses all cores. Reading `ids` is not timed."""
     import tokenizers  # noqa: PLC0415 - a peer that need not be there
 
     tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -169,7 +169,7 @@ ENGINES: dict[str, tuple[Load, Callable[[Any], Ids]]] = {
     "gigatoken": (load_gigatoken, flatten_awkward),
     "tokenizers": (load_tokenizers, flatten_encodings),
 }
-"""How each engine is loaded, and what its result is as ids."""
+"""The loader of each engine, and the conversion of its result to ids."""
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
-"""Measure the figures of docs/measured.md again, and write its tables.
+"""Measure all figures of docs/measured.md, and write its tables.
 
     python benchmarks/figures.py FOLDER [--only NAME ...] [--peer-python PYTHON]
     python benchmarks/figures.py --tables
 
-FOLDER has learn/NAME.parquet and time/NAME.parquet for each corpus: what its tokenizer is learned
-from, and other text that is timed, at least 45 MB; and chats/*.jsonl with conversations. The
-benchmarks run one after the other with their defaults, and each adds its record to
-benchmarks/results; `--only` chooses some of them. A benchmark whose answers differ from a peer's
-ends the command. `--tables` measures nothing and writes the tables from the records that there are.
+FOLDER has, for each corpus, learn/NAME.parquet, from which its tokenizer is learned, and
+time/NAME.parquet, at least 45 MB of other text, which is timed; and chats/*.jsonl with
+conversations. The benchmarks run one after the other with their defaults, and each appends its
+record to benchmarks/results; `--only` selects some of them. A benchmark whose answers differ from
+a peer's
+ends the command. `--tables` measures nothing and writes the tables from the existing records.
 
-PYTHON is an interpreter with datatrove and ffbpe; gigatoken and tokenizers 1.0.0rc3 are measured if
+PYTHON is an interpreter with datatrove and ffbpe; gigatoken and tokenizers 1.0.0rc3 are measured
+if
 they can be imported. All of it takes about an hour on a quiet machine with two cores.
 """
 

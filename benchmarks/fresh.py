@@ -1,8 +1,4 @@
-"""Fresh processes, in turn: a script of this folder is run, and its last line of stdout is JSON.
-
-Takes names of scripts and their arguments, perhaps another interpreter to run them with; gives what
-they printed. Knows none of them.
-"""
+"""Run scripts of this folder in fresh processes, in turn; the last line of their stdout is JSON."""
 
 import json
 import os
@@ -41,10 +37,10 @@ def fresh(
 
 
 def side_by_side(script: str, *arguments: object, processes: int) -> tuple[float, list[Figures]]:
-    """Run a script in processes that know nothing of each other, from one start to the last end.
+    """Run a script in independent processes, from the first start to the last end.
 
-    Each gets its number and how many there are as last arguments, prints `ready`, and waits for a
-    line on stdin. Gives the seconds from then on, and what each printed last.
+    Each gets its number and the number of processes as last arguments, prints `ready`, and waits
+    for a line on stdin. Return the seconds from then on, and the last line of each.
     """
     command = [sys.executable, str(HERE / script), *map(str, arguments)]
     started = [
@@ -69,7 +65,7 @@ def side_by_side(script: str, *arguments: object, processes: int) -> tuple[float
 
 
 def _last_lines(processes: Sequence["subprocess.Popen[str]"]) -> Iterator[str]:
-    """Wait for processes, and give what each printed last."""
+    """Wait for processes, and yield the last line of each."""
     for process in processes:
         out, _ = process.communicate()
         assert process.returncode == 0
@@ -77,7 +73,7 @@ def _last_lines(processes: Sequence["subprocess.Popen[str]"]) -> Iterator[str]:
 
 
 def in_turn(works: Mapping[str, Callable[[], Figures]], repeats: int) -> dict[str, list[Figures]]:
-    """Run each work once, then each again, and so on: a noisy minute hits all of them."""
+    """Run each work once, then each again, and so on: a noisy minute affects all of them."""
     runs: dict[str, list[Figures]] = {name: [] for name in works}
     for _ in range(repeats):
         for name, work in works.items():
@@ -92,13 +88,13 @@ def median(runs: Iterable[Figures], figure: str) -> float:
 
 
 def median_ratio(runs: Mapping[str, Sequence[Figures]], above: str, below: str) -> float:
-    """Return the median over rounds of a ratio of seconds: a noisy minute hits both of a round."""
+    """Return the median over rounds of a ratio of seconds: noise affects both runs of a round."""
     pairs = zip(runs[above], runs[below], strict=True)
     ratios: list[float] = [a["seconds"] / b["seconds"] for a, b in pairs]
     return statistics.median(ratios)
 
 
 def assert_same(runs: Mapping[str, Iterable[Figures]], figure: str, what: str) -> None:
-    """Stop if the figure is not the same in all runs of all works."""
+    """Stop if the figure differs between runs."""
     values = {name: {run[figure] for run in each} for name, each in runs.items()}
     assert len(set().union(*values.values())) == 1, f"{what}: {figure} differ: {values}"

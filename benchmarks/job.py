@@ -1,29 +1,31 @@
-"""Tokenizing as a job: parquet on disk to verified shards on disk, beside a floor and datatrove.
+"""Measure tokenizing as a job, from parquet to verified shards on disk, with a floor and datatrove.
 
     python benchmarks/job.py --corpus NAME:LEARN_GLOB:TIME_GLOB --corpus ...
         [--bytes N] [--repeats N] [--peer-python PYTHON] [--short] [--save]
 
 One tokenizer is learned from the first files of all corpora; the others, without documents that
-were learned from, are linked under new names until they hold --bytes of text. Each way of doing it
-runs in fresh processes, in turn, after a warm-up of its own; medians are shown:
+were learned from, are linked under new names until they have --bytes of text. Each method runs in
+fresh processes, in turn, after its own warm-up; medians are printed:
 
-- floor: one process decodes the column with pyarrow, gives it to `Tokenizer.encode_batch`, and
-  writes as many bytes as the shards have, with as many fsyncs as there are files
-- alone: one process tokenizes all slices, proves them and writes their records, without Ray
-- two alone: two such processes, each with every other slice, from the start of both to the last end
-- job 1, job 2: the whole job on a local Ray with one and with two CPUs, plan, verification and
-  manifest included; Ray's start is told apart
-- datatrove: DocumentTokenizer with the same tokenizer.json, one task, one thread, in --peer-python;
-  its rate is the slope of two sizes of input, so that its start is not in it
+- floor: one process decodes the column with pyarrow, passes it to `Tokenizer.encode_batch`, and
+  writes as many bytes as the shards have, with as many fsyncs as files
+- alone: one process tokenizes all slices, verifies them and writes their records, without Ray
+- two alone: two such processes, each with every other slice, from the start of both to the last
+  end
+- job 1, job 2: the whole job on a local Ray with one and with two CPUs, including plan,
+  verification and manifest; the start of Ray is reported separately
+- datatrove: DocumentTokenizer with the same tokenizer.json, one task, one thread, in
+  --peer-python;
+  its rate is the slope between two sizes of input, which excludes its start
 
-Ray's workers have here the priority of the processes alone. CPU seconds are told beside the seconds
-that passed: they show what a busy machine hides. Answers are compared: all ways but the
-floor write the same records (which hold the sha256 of every shard), both jobs the same manifest;
-all ids are those of bare encoding; those of a part are tiktoken's, and datatrove's
-but where a special token is spelled out in the text. Goals: 60 times datatrove per
-core; job 1 at most 1.25 times the floor; two alone at least 0.92 of what job 2 takes; verification,
-records and planning under 10%; a worker within 1 GB and 4 times the largest document. The last line
-of stdout is one JSON document, which --save adds to results/job.jsonl.
+Ray's workers have the priority of the processes alone. CPU seconds are reported beside elapsed
+seconds, since they are independent of other processes. Answers are compared: all methods except
+the floor write the same records (which contain the sha256 of every shard), and both jobs the same
+manifest; all ids equal those of bare encoding; those of a part equal tiktoken's, and datatrove's
+unless the text spells a special token. Goals: 60 times datatrove per core; job 1 at most 1.25
+times the floor; two alone at least 0.92 of job 2; verification, records and planning under 10%; a
+worker within 1 GB and 4 times the largest document. The last line of stdout is one JSON document,
+which --save appends to results/job.jsonl.
 """
 
 import argparse
@@ -97,7 +99,7 @@ def parse() -> argparse.Namespace:
 
 
 def find_peer(python: str | None) -> str | None:
-    """Name the peer of an interpreter, if there is one."""
+    """Return the peer that an interpreter can import, or None."""
     if python is None:
         return None
     peer: str | None = fresh("one_datatrove.py", python=python)["peer"]
@@ -107,7 +109,7 @@ def find_peer(python: str | None) -> str | None:
 
 
 def works(corpus: JobCorpus) -> dict[str, Callable[[], Figures]]:
-    """Return the ways of tokenizing the corpus."""
+    """Return the methods of tokenizing the corpus."""
     return {
         "alone": lambda: alone(corpus, processes=1),
         "two alone": lambda: alone(corpus, processes=2),
@@ -120,7 +122,7 @@ def works(corpus: JobCorpus) -> dict[str, Callable[[], Figures]]:
 
 
 def alone(corpus: JobCorpus, *, processes: int) -> Figures:
-    """Tokenize without Ray in processes that know nothing of each other."""
+    """Tokenize without Ray in independent processes."""
     out = corpus.folder / "alone"
     shutil.rmtree(out, ignore_errors=True)
     seconds, told = side_by_side("one_tokenize_process.py", corpus.recipe, out, processes=processes)
@@ -141,7 +143,7 @@ def alone(corpus: JobCorpus, *, processes: int) -> Figures:
 
 
 def job(corpus: JobCorpus, *, workers: int) -> Figures:
-    """Run the whole job; its output stays until the next run."""
+    """Run the whole job; its output is kept until the next run."""
     told = fresh("one_tokenize_job.py", corpus.recipe, workers, env=PRIORITY)
     return told | {"records_sha256": records_sha256(corpus.output)}
 
@@ -161,7 +163,7 @@ def peer_works(corpus: JobCorpus, python: str) -> dict[str, Callable[[], Figures
 
 
 def answers(corpus: JobCorpus, runs: Runs, *, has_peer: bool) -> dict[str, Any]:
-    """Compare what was written; exit if it is not what it must be."""
+    """Compare the written files; exit if they are wrong."""
     own = {name: each for name, each in runs.items() if name != "floor"}
     assert_same(own, "records_sha256", "tokenizing")
     assert_same({name: runs[name] for name in ("job 1", "job 2")}, "manifest", "jobs")

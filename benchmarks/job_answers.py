@@ -1,6 +1,7 @@
-"""Whether a job's shards hold the right ids: beside bare encoding, tiktoken, and datatrove's files.
+"""Compares the ids of a job's shards with bare encoding, tiktoken, and datatrove's files.
 
-Takes an output folder with the texts it was made from, in order; gives what differs, counted.
+The input is an output folder and the texts from which it was made, in order; the results are
+numbers of differences.
 """
 
 import hashlib
@@ -19,10 +20,10 @@ BATCH = 1024
 
 
 def records_sha256(output: Path) -> str:
-    """Return one sha256 over names and bytes of all tokenize records.
+    """Return a sha256 of the names and bytes of all tokenize records.
 
     Raises:
-        AssertionError: there is no record at all.
+        AssertionError: There is no record.
     """
     paths = sorted(output.glob("records/tokenize/**/*.json"))
     assert paths, f"{output} has no records"
@@ -33,15 +34,15 @@ def records_sha256(output: Path) -> str:
 
 
 def output_bytes(output: Path) -> tuple[int, int]:
-    """Return the number of shard files (data and index) and the bytes of them."""
+    """Return the number and the bytes of shard files (data and index)."""
     sizes = [path.stat().st_size for path in output.glob("text/**/*") if path.is_file()]
     return len(sizes), sum(sizes)
 
 
 def differing(output: Path, tokenizer: Path, texts: Sequence[str]) -> int:
-    """Count the documents, one for each text, that bare encoding contradicts.
+    """Return the number of documents, one for each text, that differ from bare encoding.
 
-    All further copies of the same texts must hold the same ids.
+    All further copies of the same texts must have the same ids.
     """
     shards = open_shards(str(output))
     assert len(shards) % len(texts) == 0, f"{len(shards)} documents of {len(texts)} texts"
@@ -61,7 +62,7 @@ def differing(output: Path, tokenizer: Path, texts: Sequence[str]) -> int:
 def differing_from_tiktoken(
     output: Path, tokenizer: Path, texts: Sequence[str], part: Sequence[int]
 ) -> int:
-    """Count the documents of the part that tiktoken's `encode_ordinary` contradicts."""
+    """Return the number of documents of the part that differ from tiktoken's `encode_ordinary`."""
     shards = open_shards(str(output))
     encoding = Tokenizer.load(tokenizer).to_tiktoken()
     return sum(
@@ -72,9 +73,9 @@ def differing_from_tiktoken(
 def beside_datatrove(
     output: Path, datatrove: Path, tokenizer: Path, texts: Sequence[str], part: Sequence[int]
 ) -> dict[str, Any]:
-    """Compare datatrove's ids of the part with ours, framing aside; give the counts.
+    """Compare datatrove's ids of the part with those of the shards, and return the counts.
 
-    `special`: documents that differ and spell out a special token, which datatrove lets become the
+    `special`: documents that differ and spell a special token, which datatrove encodes as the
     token; `other`: all other documents that differ.
     """
     shards = open_shards(str(output))
@@ -95,7 +96,7 @@ def _item_bytes(shards: Shards) -> int:
 
 
 def datatrove_documents(folder: Path, *, item_bytes: int) -> Iterator[NDArray[Any]]:
-    """Yield the ids of the documents of datatrove's files; its index says where each ends."""
+    """Yield the ids of the documents of datatrove's files, divided by its index."""
     for path in sorted(folder.glob("*.ds")):
         ids = np.fromfile(path, dtype=f"<u{item_bytes}")
         ends = np.fromfile(path.with_name(f"{path.name}.index"), dtype="<u8")

@@ -1,9 +1,9 @@
 """The folder of a job's benchmark: a tokenizer, parquet files to tokenize, a recipe, and a part.
 
-Takes corpora of files to learn from and files to time, which share no document: what is also among
-the learned texts is left out. The timed files are written once and linked under new names until
-there is enough text. The part is every so many-th document of them, without empty ones, in two
-sizes: what a slow peer is given, and what answers are compared on.
+The corpora have files to learn from and files to time without common documents: a document that is
+also among the learned ones is skipped. The timed files are written once and linked under new names
+until there is enough text. The part consists of every n-th non-empty document, in two sizes, for
+slow peers and for comparing answers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,17 +38,17 @@ slice_bytes = {slice_bytes}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobCorpus:
-    """What was written, and what is compared."""
+    """The written files, and the texts for comparison."""
 
     folder: Path
     texts: list[str]
-    """Of the first copy of all files, in the order of the job's documents."""
+    """The texts of the first copy of all files, in the order of the job's documents."""
     part: list[int]
-    """Which of them are the large part."""
+    """The indexes of the large part."""
     part_bytes: tuple[int, int]
     """Bytes of the small and of the large part."""
     left_out: int
-    """Documents that were also among the learned ones."""
+    """Number of documents that were also among the learned ones."""
 
     @property
     def recipe(self) -> Path:
@@ -101,7 +101,7 @@ def make_corpus(
 def _write_files(
     folder: Path, files: Iterable[Path], *, known: set[str], least: int
 ) -> tuple[list[str], int]:
-    """Write the files without known documents, and link them; give (their texts, left out)."""
+    """Write the files without known documents, and link them; return (texts, number skipped)."""
     (folder / "files").mkdir()
     texts: list[str] = []
     own: list[Path] = []
@@ -119,14 +119,14 @@ def _write_files(
 
 
 def write_parquet(path: Path, texts: list[str]) -> Path:
-    """Write texts as corpora are published: zstd, row groups of 1,024 documents."""
+    """Write texts like published corpora: zstd, row groups of 1,024 documents."""
     table = pa.table({"text": pa.array(texts, pa.string())})
     pq.write_table(table, path, compression="zstd", row_group_size=GROUP_ROWS)
     return path
 
 
 def choose_part(texts: Sequence[str], size: int) -> list[int]:
-    """Choose documents that are not empty, evenly, of about so many bytes together.
+    """Choose non-empty documents at even distances, of about `size` bytes together.
 
     >>> choose_part(["aa", "", "bb", "cc", "dd"], 4)
     [0, 3]

@@ -1,7 +1,4 @@
-"""What the runs of a job's benchmark come to: medians, ratios and shares, each beside its goal.
-
-Takes the figures of all runs by their way; prints lines for people and gives a row of results.
-"""
+"""The results of a job's benchmark: medians, ratios and shares, each with its goal."""
 
 from typing import Any
 
@@ -13,7 +10,7 @@ CORES = {"floor": 1, "alone": 1, "two alone": 2, "job 1": 1, "job 2": 2}
 
 
 def compare(runs: Runs, *, largest: int) -> dict[str, Any]:
-    """Show and give what all runs but datatrove's come to; `largest`: bytes of a document."""
+    """Print and return the results of all runs but datatrove's; `largest`: bytes of a document."""
     size = runs["alone"][0]["text_bytes"]
     assert {each["text_bytes"] for way in runs.values() for each in way} == {size}, "text differs"
     seconds = {name: median(each, "seconds") for name, each in runs.items()}
@@ -38,7 +35,7 @@ def compare(runs: Runs, *, largest: int) -> dict[str, Any]:
 
 
 def _ratios(runs: Runs) -> dict[str, Any]:
-    """Show the floor and its parts, and the ratios to it and to two processes."""
+    """Print the floor and its parts, and the ratios to it and to two processes."""
     parts = {
         name: median([run["parts"] for run in runs["floor"]], name)
         for name in runs["floor"][0]["parts"]
@@ -63,7 +60,7 @@ def _ratios(runs: Runs) -> dict[str, Any]:
 
 
 def _shares(runs: Runs) -> dict[str, Any]:
-    """Show what part of the work is not tokenizing, in a worker and in the driver."""
+    """Print the shares of work other than tokenizing, in a worker and in the driver."""
     checks = median([{"share": run["checks"] / run["work"]} for run in runs["alone"]], "share")
     records = median([{"share": run["records"] / run["work"]} for run in runs["alone"]], "share")
     print(f"in a worker: checks and read-back {checks:.1%}, records {records:.1%}")
@@ -89,14 +86,14 @@ def _shares(runs: Runs) -> dict[str, Any]:
 
 
 def _driver(run: Figures, part: str) -> Figures:
-    """Return the share of a job's time that the driver verifies, or does neither that nor wait."""
+    """Return the shares of a job's time of the driver's verification and other work."""
     verify = run["stages"].get("verify", 0.0)
     rest = run["seconds"] - verify - run["stages"]["tokenize"]
     return {"share": (verify if part == "verify" else rest) / run["seconds"]}
 
 
 def _memory(runs: Runs, largest: int) -> dict[str, Any]:
-    """Show the most memory of a worker and of the driver."""
+    """Print the highest memory of a worker and of the driver."""
     limit = 1_000_000_000 + 4 * largest
     worker = max(run["worker_bytes"] for name in ("job 1", "job 2") for run in runs[name])
     driver = max(run["driver_bytes"] for name in ("job 1", "job 2") for run in runs[name])
@@ -116,7 +113,7 @@ def _memory(runs: Runs, largest: int) -> dict[str, Any]:
 
 
 def compare_datatrove(peers: Runs, sizes: tuple[int, int], runs: Runs) -> dict[str, Any]:
-    """Show datatrove's rate as the slope of two sizes, and how many times that job 1 does."""
+    """Print datatrove's rate as the slope of two sizes, and the ratio of job 1 to it."""
     rate, by_cpu = (_slope(peers, sizes, figure) for figure in ("seconds", "cpu"))
     size = runs["job 1"][0]["text_bytes"] / 1e6
     ours, ours_by_cpu = (size / median(runs["job 1"], figure) for figure in ("seconds", "cpu"))

@@ -1,22 +1,22 @@
-"""Learning beside rustbpe and ffbpe: documents to merges, its stages alone, memory, hard counts.
+"""Measure learning with rustbpe and ffbpe: whole runs, stages, memory, and synthetic counts.
 
     python benchmarks/learn.py --corpus NAME:GLOB[,GLOB...] ... [--peer-python PATH] [--save]
 
-Tables, each with its goal; --only chooses among them:
+Tables, each with its goal; --only selects some of them:
 
-- documents: texts in memory to merges, nanochat's pattern, beside rustbpe's `train_from_iterator`
-- counting: the same with 256 ranks on one thread, until all is counted; rustbpe looks up all pairs
-  even then, so its time ends when it logs that it has counted
-- loop: the merge loop alone on the corpus' spans and counts, one thread, beside ffbpe's
-- memory: the learner's peak above its input on those counts, beside rustbpe's
+- documents: texts in memory to merges, nanochat's pattern, with rustbpe's `train_from_iterator`
+- counting: the same with 256 ranks on one thread, up to the end of counting; rustbpe looks up all
+  pairs even then, so its time ends when it logs the end of counting
+- loop: the merge loop alone on the corpus's spans and counts, one thread, with ffbpe's
+- memory: the learner's peak above its input on those counts, with rustbpe's
 - synthetic: time and memory for very many distinct spans
-- ties: time by merges where nothing but ties is left; and the reasons to stop
+- ties: time by merges if all counts are equal; and the reasons to stop
 
-Each engine runs in a fresh process, in turn; medians are shown. All engines' tokens must be equal,
-by a hash over their bytes in rank order, and so must the distinct spans they count. Files are read
+Each engine runs in a fresh process, in turn; medians are printed. The tokens of all engines must
+be equal, by a hash of their bytes in rank order, and so must the distinct spans. Files are read
 beforehand. ffbpe (or uni-tokenizer, its old name) need not be in this environment: --peer-python
-names an interpreter that has it; without one the table says so. The last line of stdout is one JSON
-document, which --save adds to results/learn.jsonl. --quick is to see that it runs.
+is an interpreter that has it; otherwise its rows are skipped. The last line of stdout is one JSON
+document, which --save appends to results/learn.jsonl. --quick is a functional test.
 """
 
 import argparse

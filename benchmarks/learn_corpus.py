@@ -1,7 +1,7 @@
-"""The tables of `learn.py` on speed with a corpus: documents to merges, counting, the merge loop.
+"""The tables of `learn.py` for a corpus: documents to merges, counting, the merge loop.
 
-Takes the settings and gives rows for the JSON document; prints a line for each. Knows what is
-compared with what; how each engine is run is in the `one_*.py` scripts.
+Each function returns rows for the JSON document and prints a line for each. The `one_*.py` scripts
+run the engines.
 """
 
 import argparse
@@ -37,7 +37,7 @@ class Corpus:
     files: Sequence[Path]
 
     def write(self, folder: Path) -> None:
-        """Write the texts, and their spans and counts, for the processes that are to be timed."""
+        """Write the texts, and their spans and counts, for the timed processes."""
         folder.mkdir()
         write_texts(read_texts(self.files), folder)
         documents = load_texts(folder)
@@ -71,7 +71,7 @@ def documents(settings: Settings) -> Rows:
 
 
 def counting(settings: Settings) -> Rows:
-    """Count and merge nothing, by the time of that stage; goal: 300 MB/s, ten times rustbpe's."""
+    """Count without merges, timing that stage; goal: 300 MB/s, ten times rustbpe's."""
     print("counting alone, 1 thread; goal 300 MB/s of English, 10 x")
     return learners(settings, (*IN_STAGES, PEER), NUM_BYTES, 1, "count")
 
@@ -99,7 +99,7 @@ def learners(
 def row_of_learner(
     corpus: str, engine: str, runs: Mapping[str, list[Figures]], figure: str
 ) -> dict[str, Any]:
-    """Print and give a row; its ratio is rustbpe's time, whole or of a stage, to this."""
+    """Print and return a row; its ratio is rustbpe's time, whole or of a stage, to this time."""
     seconds = median(each_figure(runs[engine], figure), figure)
     ratio = median(each_figure(runs[PEER], figure), figure) / seconds
     own = runs[engine]
@@ -123,7 +123,7 @@ def row_of_learner(
 
 
 def each_figure(runs: Sequence[Figures], figure: str) -> list[Figures]:
-    """Return runs with their stages beside the whole."""
+    """Return runs with one figure in place of the whole."""
     return [run | run["stages"] for run in runs] if figure != "seconds" else list(runs)
 
 

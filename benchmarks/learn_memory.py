@@ -1,7 +1,7 @@
-"""The table of `learn.py` on memory: the learner's peak above its input, beside rustbpe's.
+"""The table of `learn.py` for memory: the learner's peak above its input, with rustbpe's.
 
-Takes the settings and gives rows for the JSON document; prints a line for each. What is measured in
-a process, `one_merge_loop.py` and `one_peer_growth.py` say.
+The function returns rows for the JSON document and prints a line for each. `one_merge_loop.py` and
+`one_peer_growth.py` define what is measured.
 """
 
 from collections.abc import Callable
@@ -14,17 +14,17 @@ from learn_settings import Settings, threads_of
 BYTES_PER_SPAN = 16
 BYTES_PER_BYTE = 8
 ENDS = {True: "vocabulary size reached", False: "no pair left"}
-"""Why learning ends, by whether there are as many merges as were asked for."""
+"""The reason why learning ends, by whether the requested number of merges was reached."""
 
 
 def memory(settings: Settings) -> list[dict[str, Any]]:
-    """Look at the peak above the input; goal: the formula, and a quarter of rustbpe's."""
+    """Measure the peak above the input; goal: the formula, and a quarter of rustbpe's."""
     print("memory of the learner above its input; goal 16 B a span + 8 B a byte, 0.25 of rustbpe's")
     return [beside_rustbpe(settings, name) for name in settings.corpora]
 
 
 def beside_rustbpe(settings: Settings, name: str) -> dict[str, Any]:
-    """Learn with the corpus' counts, and with counts of 1, which rustbpe can be given too."""
+    """Learn with the corpus's counts, and with counts of 1, which rustbpe supports too."""
     folder, merges = settings.folder / name / SPANS, settings.num_merges
     rows = {
         f"{name}, {threads_of(threads)}": fresh("one_merge_loop.py", merges, threads, folder)
@@ -53,7 +53,7 @@ def beside_rustbpe(settings: Settings, name: str) -> dict[str, Any]:
 
 
 def tell(what: str, run: Figures, num_merges: int) -> dict[str, Any]:
-    """Print and give time and peak, the peak beside the formula; stop if learning ended wrongly."""
+    """Print and return time and peak with the formula; stop if learning ended wrongly."""
     assert run["stop_reason"] == ENDS[run["merges"] == num_merges], f"{what}: {run}"
     allowed = BYTES_PER_SPAN * run["spans"] + BYTES_PER_BYTE * run["span_bytes"]
     row = {

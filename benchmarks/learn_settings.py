@@ -1,7 +1,4 @@
-"""What every table of `learn.py` is told: where its inputs are, how much of what, beside whom.
-
-Holds the command line as it was read; knows no table.
-"""
+"""The settings of all tables of `learn.py`: inputs, sizes and peers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,19 +9,19 @@ NUM_SPECIAL_TOKENS = 9
 
 
 def threads_of(number: int) -> str:
-    """Say how many threads."""
+    """Return the number of threads in words."""
     return f"{number} thread{'s' * (number > 1)}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """The command line, read."""
+    """The parsed command line."""
 
     folder: Path
-    """A folder for each corpus; others may be made in it."""
+    """The folder of a subfolder for each corpus, and for temporary ones."""
     corpora: Sequence[str]
     peer_python: str | None
-    """An interpreter that has ffbpe, if there is one."""
+    """An interpreter with ffbpe, or None."""
     vocab_size: int
     threads: int
     repeats: int
@@ -36,10 +33,10 @@ class Settings:
 
     @property
     def ranks(self) -> int:
-        """Return the ids that are not special tokens'."""
+        """Return the number of ids that are not special tokens."""
         return self.vocab_size - NUM_SPECIAL_TOKENS
 
     @property
     def num_merges(self) -> int:
-        """Return the merges of these ranks."""
+        """Return the number of merges for these ranks."""
         return self.ranks - NUM_BYTES

@@ -1,7 +1,7 @@
-"""The tables of `learn.py` without a corpus: very many distinct spans, and nothing but ties.
+"""The tables of `learn.py` without a corpus: very many distinct spans, and equal counts.
 
-Takes the settings and gives rows for the JSON document; prints a line for each. The spans are those
-of `synthetic_counts.py`. Asserts the reasons to stop on spans of the same kind.
+Each function returns rows for the JSON document and prints a line for each. The spans are those of
+`synthetic_counts.py`. The reasons to stop are checked on spans of the same kind.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ THREADS = (1, 2)
 TIED_COUNTS = (1, 2)
 TIMES = (1, 2, 4)
 FEW_SPANS = 5_000
-"""Tied spans of which all pairs are merged, beside rustbpe."""
+"""Spans with equal counts of which all pairs are merged, for rustbpe."""
 
 Rows = list[dict[str, Any]]
 
@@ -64,7 +64,7 @@ def ties(settings: Settings) -> Rows:
 
 
 def tied(settings: Settings, count: int) -> dict[str, Any]:
-    """Learn once, and look at the clock after n, 2 n and 4 n merges."""
+    """Learn once, and take the time after n, 2 n and 4 n merges."""
     spans = tail(settings.tied_spans, count, seed=settings.seed)
     folder = settings.folder / f"tail-{settings.tied_spans}-{count}"
     span_file.save(spans, folder)
@@ -75,7 +75,7 @@ def tied(settings: Settings, count: int) -> dict[str, Any]:
 
 
 def interval(first: Figures, last: Figures) -> dict[str, Any]:
-    """Print and give the time of the merges between two marks."""
+    """Print and return the time of the merges between two marks."""
     merges = last["merges"] - first["merges"]
     nanoseconds = round((last["seconds"] - first["seconds"]) / merges * 1e9)
     print(
@@ -88,7 +88,7 @@ def interval(first: Figures, last: Figures) -> dict[str, Any]:
 
 
 def check_ends(count: int, seed: int) -> None:
-    """Merge all pairs of fewer spans; stop if an end, a limit or a merge is not as it should be."""
+    """Merge all pairs of fewer spans; stop if an end, a limit or a merge is wrong."""
     spans = tail(FEW_SPANS, count, seed=seed)
     merges, found, _, reason = _core.learn([spans], num_merges=2**31)
     assert (reason, int(found[-1])) == ("no pair left", count), (reason, found[-1])

@@ -1,14 +1,14 @@
-"""Merges of generated corpora beside rustbpe's `train_from_iterator`, with nanochat's pattern.
+"""Compare the merges of generated corpora with rustbpe's `train_from_iterator`, nanochat's pattern.
 
     python benchmarks/learned_corpora.py --corpora 10000 --seed 1
 
-Corpora of 0 to 12 documents, made from a seed out of what learners decide on: 1 to 6 letters of 1
-to 4 bytes, white space, digits and signs; runs of up to 300 of one letter; words that come again,
-and words that all come once, so that ties are everywhere; documents that come again. The number of
-merges is anything from none to more than there can be; ours are learned on one thread or two. Every
-token is compared, and the reason to stop. Prints a line now and then; corpora with other merges are
-shown, and then the exit code is 1. What rustbpe itself gets wrong (counts beyond 31 bits, a million
-spaces) is not among them.
+Corpora of 0 to 12 documents are made from a seed with the inputs that affect a learner: 1 to 6
+letters of 1 to 4 bytes, white space, digits and signs; runs of up to 300 of one letter; repeated
+words, and words that all occur once, so that many counts are equal; repeated documents. The number
+of merges is between 0 and more than possible; nanotok_ray learns on one thread or two. Every token
+is compared, and the reason to stop. Progress is printed; corpora with other merges are printed,
+and the exit code is then 1. Inputs for which rustbpe itself is wrong (counts beyond 31 bits, a
+million spaces) are not generated.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from nanotok_ray.documents import Documents
 from tests.support.reference import spell
 
 LETTERS = "aaabbcdeA éßñжא中数\u3000\u0301𝄞😀   \n\n\t\r12345!'-_"
-"""What a corpus chooses its letters from; some are more likely."""
+"""The letters of corpora; some are more likely."""
 
 MOST_LETTERS = 6
 MOST_DOCUMENTS = 12
@@ -38,7 +38,7 @@ REACHED, NO_PAIR_LEFT = "vocabulary size reached", "no pair left"
 
 
 class LearnedFrom(NamedTuple):
-    """A corpus, and how many merges are learned from it on how many threads."""
+    """A corpus, the number of merges, and the number of threads."""
 
     documents: list[str]
     num_merges: int
@@ -46,7 +46,7 @@ class LearnedFrom(NamedTuple):
 
 
 def corpora(count: int, *, seed: int) -> Iterator[LearnedFrom]:
-    """Make corpora; the n-th is the same for the same seed, whatever the count."""
+    """Yield corpora; the n-th depends only on the seed."""
     for number in range(count):
         rng = random.Random(f"{seed}/{number}")
         letters = rng.choices(LETTERS, k=rng.randint(1, MOST_LETTERS))
@@ -65,7 +65,7 @@ def runs(rng: random.Random, letters: Sequence[str]) -> list[str]:
 
 
 def words(rng: random.Random, letters: Sequence[str]) -> list[str]:
-    """Make documents of a few words that come again and again."""
+    """Make documents of a few repeated words."""
     known = [drawn(rng, letters) for _ in range(rng.randint(1, 12))]
     return [
         rng.choice(("", " ", "\n")).join(rng.choices(known, k=rng.randint(0, 40)))
@@ -74,7 +74,7 @@ def words(rng: random.Random, letters: Sequence[str]) -> list[str]:
 
 
 def single_words(rng: random.Random, letters: Sequence[str]) -> list[str]:
-    """Make documents of different words, each of which comes as often as any other."""
+    """Make documents of different words with equal frequency."""
     known = list(dict.fromkeys(drawn(rng, letters) for _ in range(rng.choice((3, 20, 100, 500)))))
     cuts = sorted(rng.choices(range(len(known) + 1), k=rng.randint(0, 4)))
     bounds = zip([0, *cuts], [*cuts, len(known)], strict=True)
@@ -88,7 +88,7 @@ def drawn(rng: random.Random, letters: Sequence[str]) -> str:
 
 
 def learned(corpus: LearnedFrom) -> tuple[list[bytes], str]:
-    """Learn tokens in rank order, and say why there are no more."""
+    """Learn tokens in rank order; return them with the reason why learning ended."""
     counts = _core.SpanCounts(SPLIT_PATTERN)
     documents = Documents.from_strings(corpus.documents)
     counts.update(documents.data, documents.offsets, threads=corpus.threads)
@@ -100,7 +100,7 @@ def learned(corpus: LearnedFrom) -> tuple[list[bytes], str]:
 
 
 def rustbpes(corpus: LearnedFrom) -> tuple[list[bytes], str]:
-    """Learn the same with rustbpe; it says nothing, but ends early only without pairs."""
+    """Learn the same with rustbpe, which reports no reason, and ends early only without pairs."""
     peer = rustbpe.Tokenizer()
     ranks = 256 + corpus.num_merges
     peer.train_from_iterator(iter(corpus.documents), ranks, pattern=SPLIT_PATTERN)
@@ -111,7 +111,7 @@ def rustbpes(corpus: LearnedFrom) -> tuple[list[bytes], str]:
 def differing(
     made: Iterable[LearnedFrom],
 ) -> Iterator[tuple[LearnedFrom, tuple[list[bytes], str], tuple[list[bytes], str]]]:
-    """Yield each corpus with other tokens or another end, with ours and rustbpe's."""
+    """Yield each corpus with other tokens or another reason, with both results."""
     for corpus in made:
         own, expected = learned(corpus), rustbpes(corpus)
         if own != expected:
@@ -119,7 +119,7 @@ def differing(
 
 
 def told(made: Iterable[LearnedFrom]) -> Iterator[LearnedFrom]:
-    """Yield the same corpora, and say how far it is."""
+    """Yield the same corpora, and print the progress."""
     start = time.perf_counter()
     for number, corpus in enumerate(made, 1):
         yield corpus
@@ -128,7 +128,7 @@ def told(made: Iterable[LearnedFrom]) -> Iterator[LearnedFrom]:
 
 
 def main() -> None:
-    """Compare as many as the command line says."""
+    """Compare as many corpora as the command line requests."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--corpora", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)

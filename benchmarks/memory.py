@@ -1,11 +1,10 @@
-"""Memory of one worker: a gigabyte of text through one tokenizer, nothing kept.
+"""Measure the memory of one worker that encodes a gigabyte of text, keeping no result.
 
     python benchmarks/memory.py --corpus NAME:LEARN_GLOB:TIME_GLOB [--save]
 
-Learns a tokenizer (nanochat's pattern) from the first files; a fresh process reads the second files
-and encodes them again and again in batches of 8 MB (`one_worker.py` says what is counted as memory
-and what is not). The last line of stdout is one JSON document, which --save adds to
-results/memory.jsonl.
+A tokenizer (nanochat's pattern) is learned from the first files; a fresh process reads the second
+files and encodes them repeatedly in batches of 8 MB (`one_worker.py` defines which memory counts).
+The last line of stdout is one JSON document, which --save appends to results/memory.jsonl.
 """
 
 import argparse
@@ -43,7 +42,7 @@ def main() -> None:
 
 
 def told(row: dict[str, Any]) -> dict[str, Any]:
-    """Print and give the figures of one process."""
+    """Print and return the figures of one process."""
     shown = {name: f"{row[name] / 1e6:.1f} MB" for name in row if name.endswith("_bytes")}
     print(
         f"{shown['encoded_bytes']} in {row['batches']} batches, "

@@ -1,12 +1,12 @@
-"""Ids of generated strings beside tiktoken's `encode_ordinary`, pattern by pattern.
+"""Compare the ids of generated strings with tiktoken's `encode_ordinary`, pattern by pattern.
 
     python benchmarks/million_strings.py --strings 1000000 --seed 1 [--pattern NAME ...]
 
-Strings of 0 to 60 characters, made from a seed out of what patterns decide on: letters of all
-scripts, marks, numbers of every kind, white space, contractions, ends of lines, signs, emoji, code
-points of no use, long runs. For each pattern (those with a name, and the further ones below) a
-tokenizer of about 2,000 ids is learned from strings of their own. Prints a line for each pattern;
-strings with other ids are shown, and then the exit code is 1.
+Strings of 0 to 60 characters are made from a seed with the inputs that affect patterns: letters of
+all scripts, marks, numbers of every kind, white space, contractions, ends of lines, signs, emoji,
+unassigned code points, long runs. For each pattern (the named ones, and those below) a tokenizer
+of about 2,000 ids is learned from other strings. A line is printed for each pattern; strings with
+other ids are printed, and the exit code is then 1.
 """
 
 import argparse
@@ -54,7 +54,7 @@ PIECES = [
     "\U0001f468\u200d\U0001f4bb|\U0001f3f3\ufe0f\u200d\U0001f308|\U0001f600|\U0001f1e9\U0001f1ea",
     "\u200b|\u200d|\ufeff|\ue000|\U0010ffff|\U000f0000|\ufffe|\ufffd|\0|\x7f|\u0378|\u180e|\u2060",
 ]
-"""Lists of pieces, set off by bars."""
+"""Lists of pieces, delimited by bars."""
 
 RUN_OF = " \n\ta1!'\u00e9\u4e2d\u0301\u3000\u00bd"
 RUN_LENGTHS = (3, 15, 16, 17, 32, 59)
@@ -62,7 +62,7 @@ RUN_LENGTHS = (3, 15, 16, 17, 32, 59)
 
 @cache
 def pools() -> list[list[str]]:
-    """Return lists of pieces; each list is as likely as any other."""
+    """Return lists of pieces; all lists have equal probability."""
     of: dict[str, list[str]] = {}
     for character in map(chr, range(sys.maxunicode + 1)):
         of.setdefault(unicodedata.category(character), []).append(character)
@@ -111,7 +111,7 @@ def differing(tokenizer: Tokenizer, texts: list[str]) -> Iterator[tuple[str, lis
 
 
 def compare(name: str, count: int, seed: int) -> int:
-    """Compare the strings with one pattern, a part at a time; give how many differ."""
+    """Compare the strings for one pattern in parts; return the number of differences."""
     start = time.perf_counter()
     tokenizer = learned(ALL_PATTERNS[name], seed=seed)
     mismatches = 0

@@ -1,9 +1,10 @@
-"""The first fan-out of a recipe on a local Ray of so many CPUs, in a process of its own.
+"""Run the counting stage of a recipe on a local Ray in this process.
 
     python benchmarks/one_count_job.py RECIPE WORKERS
 
-After a warm-up in every worker, all slices are counted into an empty folder; prints one line of
-JSON: seconds from the first task submitted to the last record, and the most memory of this driver.
+After a warm-up in every worker, all slices are counted into an empty folder. Prints one line of
+JSON: seconds from the first submitted task to the last record, and the highest memory of this
+driver.
 """
 
 import json
@@ -21,7 +22,7 @@ from nanotok_ray.recipe import load_recipe
 from nanotok_ray.sources import make_plan
 
 ALONE = 4 << 30
-"""Bytes of a task that is grouped with no other."""
+"""Bytes of a task that is never grouped with others."""
 
 
 def main() -> None:
@@ -48,7 +49,7 @@ def main() -> None:
 
 
 def warm(training: Training, workers: int) -> None:
-    """Let every worker count one slice into a folder that nobody reads."""
+    """Count one slice in every worker into a temporary folder."""
     tasks = []
     for number in range(workers):
         folder = f"{training.recipe.output.path}-warm-{number}"
@@ -61,7 +62,7 @@ def warm(training: Training, workers: int) -> None:
 
 
 def figures(counted: CountedSlices, seconds: float) -> dict[str, object]:
-    """Say what was counted, and in what time."""
+    """Return the counts and the time."""
     files = [record.values["files"][0] for record in counted.records]
     return {
         "seconds": seconds,

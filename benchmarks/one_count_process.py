@@ -1,9 +1,9 @@
-"""One process that counts slices without Ray: every so many-th slice of a recipe, in order.
+"""Count every n-th slice of a recipe in this process, without Ray.
 
     python benchmarks/one_count_process.py RECIPE NUMBER OF
 
-Counts one slice into a folder that nobody reads, prints `ready`, waits for a line on stdin, counts,
-sorts and writes its slices with their records, and prints one line of JSON.
+The script counts one slice into a temporary folder, prints `ready`, waits for a line on stdin,
+counts, sorts and writes its slices with their records, and prints one line of JSON.
 """
 
 import json

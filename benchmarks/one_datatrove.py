@@ -1,11 +1,11 @@
-"""datatrove's DocumentTokenizer in this process, timed: for an interpreter that has datatrove.
+"""Run datatrove's DocumentTokenizer in this process; for an interpreter with datatrove.
 
     PYTHON benchmarks/one_datatrove.py [PARQUET_FOLDER OUT TOKENIZER_JSON]
 
-Its parquet reader, its tokenizer and its local executor with one task and one worker, as its users
-run it, with the shuffling of documents off. Threads of the tokenizers library are what the
-environment says (RAYON_NUM_THREADS). Without arguments it says which version is here, or null.
-Prints one line of JSON. Knows nothing of nanotok_ray: its interpreter need not have it.
+The pipeline is its parquet reader, its tokenizer and its local executor with one task and one
+worker, without shuffling documents. The threads of the tokenizers library are those of the
+environment (RAYON_NUM_THREADS). Without arguments it prints the installed version, or null. Prints
+one line of JSON. The script does not need nanotok_ray.
 """
 
 import importlib.util
@@ -17,12 +17,12 @@ from typing import Any
 
 
 def main() -> None:
-    """Measure, or say who is there."""
+    """Measure, or print the installed peer."""
     print(json.dumps(measure(*sys.argv[1:]) if sys.argv[1:] else here()))
 
 
 def here() -> dict[str, Any]:
-    """Name the peer that can be imported."""
+    """Return the peer that can be imported."""
     found = importlib.util.find_spec("datatrove") and importlib.util.find_spec("tokenizers")
     names = ("datatrove", "tokenizers")
     return {"peer": ", ".join(f"{name} {version(name)}" for name in names) if found else None}

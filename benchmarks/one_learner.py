@@ -1,12 +1,13 @@
-"""One learner in this process: documents in memory to merges, timed as a whole and by stages.
+"""Run one learner in this process, from documents in memory to merges, as a whole and by stages.
 
     python benchmarks/one_learner.py ENGINE RANKS THREADS FOLDER
 
-Reads the texts of a folder (`corpus.write_texts`), which is not timed, and learns RANKS ranks with
-nanochat's pattern; with 256 there is nothing to merge, and what is left is counting. ENGINES says
-who there is. rustbpe takes its threads from RAYON_NUM_THREADS, which must be set to THREADS; its
-stages are told by what it logs, and even with 256 ranks it looks up all pairs after counting.
-Prints one line of JSON: seconds, stages, bytes, distinct spans, ranks, and the tokens' hash.
+The script reads the texts of a folder (`corpus.write_texts`), which is not timed, and learns RANKS
+ranks with nanochat's pattern; with 256 there is nothing to merge, so that only counting remains.
+ENGINES lists the engines. rustbpe takes its threads from RAYON_NUM_THREADS, which must equal
+THREADS; its stages are derived from its log, and even with 256 ranks it looks up all pairs after
+counting. Prints one line of JSON: seconds, stages, bytes, distinct spans, ranks, and the hash of
+the tokens.
 """
 
 import json
@@ -47,14 +48,14 @@ def main() -> None:
 
 
 class Clock:
-    """Seconds of stages that follow one another."""
+    """Seconds of consecutive stages."""
 
     def __init__(self) -> None:
         self.stages: dict[str, float] = {}
         self._last = time.perf_counter()
 
     def ends(self, stage: str) -> None:
-        """Note the end of a stage; the next begins."""
+        """Record the end of a stage, at which the next begins."""
         now = time.perf_counter()
         self.stages[stage], self._last = now - self._last, now
 
@@ -111,7 +112,7 @@ def in_stages(count: Callable[[], _core.SpanCounts], ranks: int, threads: int) -
 
 
 class Told(logging.Handler):
-    """Hears from rustbpe when it has counted, and when it begins to merge."""
+    """Records when rustbpe has counted, and when it begins to merge."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
@@ -119,7 +120,7 @@ class Told(logging.Handler):
         self.distinct = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Note the two moments."""
+        """Record the time of the two messages."""
         message = record.getMessage()
         if message.startswith("Processed "):
             self.clock.ends("count")
@@ -155,7 +156,7 @@ ENGINES = {
     "nanotok_ray, Arrow in stages": prepare_arrow,
     "rustbpe": prepare_rustbpe,
 }
-"""How each engine is made ready."""
+"""The preparation of each engine."""
 
 
 if __name__ == "__main__":

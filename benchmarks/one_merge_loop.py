@@ -1,11 +1,11 @@
-"""The merge loop alone in this process: spans and counts to merges, its time and its memory.
+"""Run the merge loop in this process, from spans and counts to merges: time and memory.
 
     python benchmarks/one_merge_loop.py NUM_MERGES THREADS FOLDER [--ones] [--marks N ...]
 
-Reads a folder of `span_file.py`, not timed; with --ones every count is 1. Memory is how much the
-peak of `_core.learn` lies above what is resident before it, its input among that. With marks,
-seconds are told when so many merges are made, as far as progress is reported (every 1%). Prints one
-line of JSON.
+The script reads a folder of `span_file.py`, which is not timed; with --ones every count is 1.
+Memory is the peak of `_core.learn` above the resident memory before it, including its input. With
+marks, seconds are reported at these numbers of merges, with the resolution of progress (1%).
+Prints one line of JSON.
 """
 
 import argparse
@@ -69,7 +69,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def marker(wanted: list[int], marks: list[Mark], start: float) -> Progress:
-    """Note the seconds when so many merges are made, or the first time it is known."""
+    """Return a callback that records the seconds at the given numbers of merges."""
     left = sorted([0, *wanted])
 
     def on_progress(done: int, _total: int, _last: object) -> None:
@@ -82,7 +82,7 @@ def marker(wanted: list[int], marks: list[Mark], start: float) -> Progress:
 
 
 def with_counts(marks: list[Mark], counts: npt.NDArray[np.uint64]) -> list[Mark]:
-    """Add how often the last pair before each mark occurred."""
+    """Add the count of the last pair before each mark."""
     last = (int(counts[mark["merges"] - 1]) if mark["merges"] else None for mark in marks)
     return [mark | {"last_count": count} for mark, count in zip(marks, last, strict=True)]
 

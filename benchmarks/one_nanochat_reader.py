@@ -1,11 +1,12 @@
-"""Nanochat's method of feeding a trainer, in this process, on one core: text parquet to batches.
+"""Run nanochat's method of feeding a trainer in this process, on one core: parquet to batches.
 
     python benchmarks/one_nanochat_reader.py TEXTS TOKENIZER BATCHES HASHED STARTED
 
-Its rules written down anew, without torch: row groups of all files but the last by pyarrow, 128
-texts at a time by tiktoken with a bos before each, a buffer of 1,000 documents that is searched for
-each pick, rows of int64 into one buffer for inputs and targets. The tokenizer is the pickle that
-nanochat loads. Imports nothing of nanotok_ray. Prints the line of `packed_rows`.
+The rules are implemented again, without torch: row groups of all files but the last by pyarrow,
+128 texts at a time by tiktoken with a bos before each, a buffer of 1,000 documents that is
+searched for each choice, rows of int64 in one buffer for inputs and targets. The tokenizer is the
+pickle that nanochat loads. The script does not import nanotok_ray. Prints the line of
+`packed_rows`.
 """
 
 import pickle
@@ -40,7 +41,7 @@ def main() -> None:
 
 
 def documents(files: list[Path], encoding: Any) -> Iterator[list[list[int]]]:
-    """Yield the documents of all row groups, epoch after epoch, as many as are encoded at once."""
+    """Yield the documents of all row groups, epoch after epoch, in batches of the encoder."""
     bos = encoding.encode_single_token("<|bos|>")
     while True:
         for path in files:
@@ -54,7 +55,7 @@ def documents(files: list[Path], encoding: Any) -> Iterator[list[list[int]]]:
 
 
 def batch_reader(source: Iterator[list[list[int]]]) -> NextBatch:
-    """Return what fills the next batch."""
+    """Return a function that fills the next batch."""
     buffer: list[list[int]] = []
     rows = np.empty((ROWS, LENGTH + 1), dtype=np.int64)
     both = np.empty((2, ROWS, LENGTH), dtype=np.int64)
@@ -81,7 +82,7 @@ def fill(row: Any, buffer: list[list[int]], source: Iterator[list[list[int]]]) -
 
 
 def pick(buffer: list[list[int]], room: int) -> int:
-    """Choose the first of the largest documents that fit; if none does, of the shortest."""
+    """Return the first of the largest documents that fit, or if none fits, of the shortest."""
     best, largest = -1, 0
     for number, ids in enumerate(buffer):
         if largest < len(ids) <= room:

@@ -1,12 +1,12 @@
-"""Memory of rustbpe in this process while it learns from spans that each occur once.
+"""Measure the memory of rustbpe in this process while it learns from spans that occur once.
 
     python benchmarks/one_peer_growth.py NUM_MERGES FOLDER
 
-Reads a folder of `span_file.py`. rustbpe takes no counts, so each distinct span is a text of its
-own, and the pattern matches any text whole: its counts are these spans, each once. Measured is how
-much the peak lies above what is resident before, the spans as Python strings among that; so what
-rustbpe keeps of the counts before it learns is part of it, and told apart: resident memory when it
-says that it has counted. Prints one line of JSON.
+The script reads a folder of `span_file.py`. rustbpe does not accept counts, so each distinct span
+is a text, and the pattern matches any text as a whole: its counts are these spans, each once.
+Measured is the peak above the resident memory before, including the spans as Python strings; the
+memory that rustbpe uses for counts before learning is included, and reported separately: resident
+memory when it logs the end of counting. Prints one line of JSON.
 """
 
 import json
@@ -24,12 +24,12 @@ WHOLE = r"(?s:.+)"
 
 
 class Counted(logging.Handler):
-    """Looks at the memory when rustbpe has counted."""
+    """Records the memory when rustbpe has counted."""
 
     resident = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Look."""
+        """Record the memory."""
         if record.getMessage().startswith("Processed "):
             self.resident = resident.now()
 

@@ -1,12 +1,12 @@
-"""ffbpe's merge loop in this process, timed: for an interpreter that has ffbpe, or its old name.
+"""Run ffbpe's merge loop in this process; for an interpreter with ffbpe, or its old name.
 
     PYTHON benchmarks/one_peer_loop.py [NUM_MERGES FOLDER]
 
-Reads a folder of `span_file.py` and gives the spans to ffbpe's trainer, not timed; then times
-`init_training` (its pairs and where they are) and `train` (the merges), both of which `_core.learn`
-does too. Raw bytes are its alphabet and among ties the smallest pair comes first: our rule. Its
-threads are RAYON_NUM_THREADS. Without arguments it says which peer this interpreter has, or null.
-Prints one line of JSON. Knows nothing of nanotok_ray: its interpreter need not have it.
+The script reads a folder of `span_file.py` and passes the spans to ffbpe's trainer, which is not
+timed; then it times `init_training` (pairs and their places) and `train` (the merges), both of
+which are part of `_core.learn`. The alphabet is raw bytes, and of equal counts the smallest pair
+comes first, as in nanotok_ray. The number of threads is RAYON_NUM_THREADS. Without arguments it
+prints the installed peer, or null. Prints one line of JSON. The script does not need nanotok_ray.
 """
 
 import importlib
@@ -20,16 +20,16 @@ from pathlib import Path
 from typing import Any
 
 PACKAGES = {"ffbpe": "ffbpe", "uni_tokenizer": "uni-tokenizer"}
-"""What is imported, and its name as a package; the first that is there is used."""
+"""Module names and package names; the first installed one is used."""
 
 
 def main() -> None:
-    """Measure, or say who is there."""
+    """Measure, or print the installed peer."""
     print(json.dumps(measure(int(sys.argv[1]), Path(sys.argv[2])) if sys.argv[1:] else here()))
 
 
 def here() -> dict[str, Any]:
-    """Name the peer that can be imported."""
+    """Return the peer that can be imported."""
     if importlib.util.find_spec("numpy") is None:
         return {"peer": None}
     found = [name for name in PACKAGES if importlib.util.find_spec(name)]
@@ -60,7 +60,7 @@ def measure(num_merges: int, folder: Path) -> dict[str, Any]:
 
 
 def peer() -> Any:
-    """Import the peer; the old name warns that it is old."""
+    """Import the peer; the old name emits a warning."""
     name = next(name for name in PACKAGES if importlib.util.find_spec(name))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)

@@ -1,12 +1,12 @@
-"""One way to feed a trainer from shards, in this process, on one core: output to batches.
+"""Run one method of feeding a trainer from shards in this process, on one core.
 
     python benchmarks/one_reader.py WAY OUTPUT BATCHES HASHED STARTED
     python benchmarks/one_reader.py planned WAY OUTPUT BATCHES
     python benchmarks/one_reader.py index OUTPUT
 
-WAYS says which there are. Batches are filled into the same two arrays, as a trainer does that
-copies them to its device. Prints the line of `packed_rows`; of `planned` the seconds a token takes
-if rows are planned and not filled, as for resuming; of `index` the seconds that opening takes.
+WAYS lists the methods. Batches are filled into the same two arrays, as by a trainer that copies
+them to its device. Prints the line of `packed_rows`; for `planned` the seconds per token if rows
+are planned but not filled, as for resuming; for `index` the seconds of opening.
 """
 
 import json
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def read(way: str, output: str, batches: str, hashed: str, started: str) -> None:
-    """Read batches one way."""
+    """Read batches with one method."""
     report(
         lambda: batch_reader(way, output),
         batches=int(batches),
@@ -56,7 +56,7 @@ def read(way: str, output: str, batches: str, hashed: str, started: str) -> None
 
 
 def batch_reader(way: str, output: str) -> NextBatch:
-    """Open shards and loader; give what fills the next batch."""
+    """Open shards and loader; return a function that fills the next batch."""
     loader = loader_of(way, output)
     dtype = np.int32 if isinstance(loader, Loader) else np.int64
     both = np.empty((2, ROWS, LENGTH), dtype=dtype)
@@ -79,7 +79,7 @@ def loader_of(way: str, output: str) -> Loader | NanochatLoader:
 
 
 def planned(way: str, output: str, batches: int) -> dict[str, Any]:
-    """Plan batches and fill none; the first is not timed."""
+    """Plan batches without filling them; the first is not timed."""
     loader = loader_of(way, output)
     loader.skip_batches(1)
     start = time.perf_counter()

@@ -1,11 +1,11 @@
-"""The reduce alone in this process: count files to sums, its time and its memory.
+"""Run the reduce in this process, from count files to sums: time and memory.
 
     python benchmarks/one_reduce.py FOLDER BUFFER_BYTES MIN_COUNT [--processes N]
 
-With processes, these sum parts as a job's tasks do. They are started before the clock is, as a
-job's workers have counted slices before they sum. `ready_seconds` and `ready_peak_bytes` are until
-the learner has read the sums, but for merges. Memory is how much this process grows at most. Prints
-one line of JSON.
+With processes, these sum parts like the tasks of a job. They are started before the timing, since
+a job's workers have counted slices before they sum. `ready_seconds` and `ready_peak_bytes` include
+reading the sums into the learner's text, without merges. Memory is the maximum growth of this
+process. Prints one line of JSON.
 """
 
 import argparse
@@ -92,7 +92,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 @contextmanager
 def started(processes: int) -> Iterator[ProcessPoolExecutor | None]:
-    """Start processes that have imported what they need; None for no processes."""
+    """Start processes that have imported their modules; None for no processes."""
     if not processes:
         yield None
         return
@@ -103,14 +103,14 @@ def started(processes: int) -> Iterator[ProcessPoolExecutor | None]:
 
 
 def wait_for(together: Barrier) -> None:
-    """Wait until every process does: one that is quick cannot take the turn of another."""
+    """Wait until every process is ready: a fast one must not take the place of another."""
     together.wait()
 
 
 def in_processes(
     files: Sequence[CountPart], folder: Folder, min_count: int, pool: ProcessPoolExecutor
 ) -> PartSums:
-    """Sum parts in processes of their own."""
+    """Sum parts in separate processes."""
     size = sum(Path(file.url).stat().st_size for file in files)
     num_parts = 1 << ((size - 1) // PART_BYTES).bit_length()
     work = partial(one_part, files, folder, min_count, num_parts)

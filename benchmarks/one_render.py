@@ -1,9 +1,9 @@
-"""One way to render conversations, in this process, on one thread, timed three times.
+"""Run one method of rendering conversations in this process, on one thread, three times.
 
     python benchmarks/one_render.py ENGINE TOKENIZER FILE...
 
-Loads the tokenizer and the lines of the files; neither is timed. ENGINES says who there is. Prints
-one line of JSON: seconds of the first and third pass, and the ids and masks by their hash.
+Loading the tokenizer and the lines of the files is not timed. ENGINES lists the methods. Prints
+one line of JSON: seconds of the first and third pass, and the hash of ids and masks.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from nanotok_ray.tokenizer import Tokenizer
 
 MESSAGES = Dialect(kind="chat", name="messages")
 BATCH = 1024
-"""Conversations at a time, as in the job."""
+"""Conversations of a batch, as in the job."""
 
 Lists = tuple[list[Any], list[Any]]
 Work = Callable[[], Lists]
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def ours(tokenizer: Tokenizer, lines: list[bytes]) -> Work:
-    """JSON lines to arrays, a batch at a time."""
+    """Convert JSON lines to arrays, a batch at a time."""
     renderer = tokenizer.batch_renderer(MESSAGES)
     batches = [Documents.from_bytes(lines[n : n + BATCH]) for n in range(0, len(lines), BATCH)]
 
@@ -69,7 +69,7 @@ def ours(tokenizer: Tokenizer, lines: list[bytes]) -> Work:
 
 
 def reference(tokenizer: Tokenizer, lines: list[bytes]) -> Work:
-    """One conversation after the other, as nanochat does."""
+    """Render one conversation after the other, as nanochat does."""
     encode = tokenizer.to_tiktoken().encode_ordinary
 
     def work() -> Lists:
@@ -85,7 +85,7 @@ def reference(tokenizer: Tokenizer, lines: list[bytes]) -> Work:
 
 
 def plain_texts(tokenizer: Tokenizer, lines: list[bytes]) -> Work:
-    """The texts of the conversations alone, each a document."""
+    """Encode the texts of the conversations, each as a document."""
     batches = [
         texts_of(MESSAGES, Documents.from_bytes(lines[n : n + BATCH])).texts
         for n in range(0, len(lines), BATCH)

@@ -1,10 +1,11 @@
-"""One span by one engine in this process: the seconds of its first call, and its ids by their hash.
+"""Encode one span with one engine in this process: seconds of the first call, and hash of the ids.
 
     python benchmarks/one_span.py ENGINE TOKENIZER_FOLDER SPAN_FILE
 
-The span is not to be cut: this project encodes with a pattern that matches everything
-(`whole_text`), tiktoken with `_encode_single_piece`, which has no pattern. gigatoken's own pattern
-cl100k applies, so its caller asks only for spans that this leaves whole. Prints one line of JSON.
+The span must not be split: nanotok_ray encodes with a pattern that matches everything
+(`whole_text`), tiktoken with `_encode_single_piece`, which has no pattern. gigatoken uses its own
+pattern cl100k, so the caller uses only spans that the pattern keeps whole. Prints one line of
+JSON.
 """
 
 import hashlib
@@ -70,7 +71,7 @@ def flat(result: Any) -> Any:
 
 
 def digest(ids: Any) -> str:
-    """Name ids by their hash."""
+    """Return the hash of ids."""
     return hashlib.sha256(np.asarray(ids, dtype="<u4").tobytes()).hexdigest()
 
 

@@ -1,12 +1,12 @@
-"""What no job can be faster than, in one process: decode the column, encode it, write the bytes.
+"""Measure the floor of a job in one process: decode the column, encode it, write the bytes.
 
     python benchmarks/one_tokenize_floor.py FOLDER FILES BYTES
 
-Every parquet file of FOLDER/text is decoded by pyarrow, one thread, one row group at a time, and
-given as it is to `Tokenizer.encode_batch`; the ids go to a file, filled up to as many BYTES and
-followed by as many fsyncs as a job writes in FILES files. After a warm-up on the first file, each
-is done alone (decoding, writing) and then all of it in one loop, in which encoding is timed. Prints
-one line of JSON.
+Every parquet file of FOLDER/text is decoded by pyarrow on one thread, one row group at a time, and
+passed to `Tokenizer.encode_batch`; the ids are written to a file, filled up to BYTES and followed
+by as many fsyncs as a job makes for FILES files. After a warm-up on the first file, decoding and
+writing are timed alone, and then all steps in one loop, in which encoding is timed. Prints one
+line of JSON.
 """
 
 import json
@@ -73,7 +73,7 @@ def decode_alone(paths: list[Path]) -> float:
 
 
 def write_alone(folder: Path, files: int, size: int) -> float:
-    """Return the seconds of writing so many bytes to so many files, each with its fsync."""
+    """Return the seconds of writing `size` bytes to `files` files, each with its fsync."""
     block = np.random.default_rng(1).integers(0, 256, 1 << 20, dtype=np.uint8)
     start = time.perf_counter()
     for number in range(files):
@@ -87,7 +87,7 @@ def write_alone(folder: Path, files: int, size: int) -> float:
 def one_loop(
     folder: Path, tokenizer: Tokenizer, paths: list[Path], files: int, size: int
 ) -> tuple[float, float, int]:
-    """Do all of it; give (seconds, those of encoding, bytes of text)."""
+    """Run all steps; return (seconds, those of encoding, bytes of text)."""
     written = num_bytes = 0
     encoding = 0.0
     start = time.perf_counter()
@@ -107,14 +107,14 @@ def one_loop(
 
 
 def fill(file: BinaryIO, size: int, block: NDArray[np.uint8]) -> None:
-    """Append so many bytes."""
+    """Append `size` bytes."""
     while size > 0:
         file.write(block[:size].data)
         size -= len(block)
 
 
 def sync(file: BinaryIO) -> None:
-    """Bring a file to the disk."""
+    """Synchronize a file to disk."""
     file.flush()
     os.fsync(file.fileno())
 

@@ -1,11 +1,10 @@
-"""The tokenizing job of a recipe on a local Ray of so many CPUs, in a process of its own.
+"""Run the tokenizing job of a recipe on a local Ray in this process.
 
     python benchmarks/one_tokenize_job.py RECIPE WORKERS
 
 After a warm-up in every worker, the whole job runs into an empty folder: plan, slices,
-verification, manifest. Prints one line of JSON: seconds of all of it and of its stages, and the
-most memory of this driver and of a worker meanwhile; their CPU seconds are without those of Ray's
-own processes.
+verification, manifest. Prints one line of JSON: seconds of the job and of its stages, and the
+highest memory of this driver and of a worker; CPU seconds exclude those of Ray's own processes.
 """
 
 import json
@@ -27,7 +26,7 @@ from nanotok_ray.recipe import Recipe, load_recipe
 from one_tokenize_process import works_of
 
 ALONE = 4 << 30
-"""Bytes of a task that is grouped with no other."""
+"""Bytes of a task that is never grouped with others."""
 
 
 def main() -> None:
@@ -66,7 +65,7 @@ def main() -> None:
 
 
 def warm(recipe: Recipe, workers: int) -> None:
-    """Let every worker tokenize one slice into a folder that nobody reads."""
+    """Tokenize one slice in every worker into a temporary folder."""
     tasks = []
     for number in range(workers):
         folder = f"{recipe.output.path}-warm-{number}"
@@ -80,7 +79,7 @@ def warm(recipe: Recipe, workers: int) -> None:
 
 
 def cpu_seconds() -> float:
-    """Return the CPU seconds of this process and of the workers that are there now, so far."""
+    """Return the CPU seconds so far of this process and of the current workers."""
     ticks = 0
     for process in worker_processes():
         stat = Path(f"/proc/{process}/stat").read_text()
@@ -108,7 +107,7 @@ def parent_of(process: Path) -> str | None:
 
 
 def command_of(process: str) -> str:
-    """Return how a process calls itself; empty if it has just ended."""
+    """Return the command of a process; empty if it has just ended."""
     try:
         return Path(f"/proc/{process}/cmdline").read_text()
     except (FileNotFoundError, ProcessLookupError):

@@ -1,10 +1,10 @@
-"""One process that tokenizes slices without Ray: every so many-th slice of a recipe, in order.
+"""Tokenize every n-th slice of a recipe in this process, without Ray.
 
     python benchmarks/one_tokenize_process.py RECIPE OUT NUMBER OF
 
-Tokenizes one slice into a folder that nobody reads, prints `ready`, waits for a line on stdin, then
-does what a worker does with each of its slices, checks and record included, and prints one line of
-JSON: seconds, those spent checking and reading back (`checks`), those spent on records, and memory.
+The script tokenizes one slice into a temporary folder, prints `ready`, waits for a line on stdin,
+then processes its slices like a worker, including checks and records, and prints one line of JSON:
+seconds, those of checking and reading back (`checks`), those of records, and memory.
 """
 
 import json
@@ -27,7 +27,7 @@ from nanotok_ray.tokenizer import Tokenizer
 from time_inside import TimeInside
 
 CHECKING = ("nanotok_ray.shards.check",)
-"""Modules whose work in a worker is verification, those of them that there are."""
+"""Modules whose work in a worker is verification."""
 
 
 def main() -> None:
@@ -76,7 +76,7 @@ def works_of(recipe: Recipe, out: str) -> list[TokenizeWork]:
 
 
 def timers() -> tuple[TimeInside, TimeInside]:
-    """Time from now on what checks a slice, and what looks for, makes and writes its record."""
+    """Return timers of checking, and of finding, making and writing records."""
     checks, records = TimeInside(), TimeInside()
     checks.modules(*CHECKING)
     records.function(finished_record)

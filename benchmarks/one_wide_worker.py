@@ -1,9 +1,10 @@
-"""One worker process of several threads: the work of slices, threads taking turns at the list.
+"""Run one worker process with several threads, which share a list of slices.
 
     python benchmarks/one_wide_worker.py STAGE RECIPE OUT THREADS NUMBER OF
 
-Takes every `OF`-th slice of a recipe from `NUMBER` on. Does one slice in each thread into a folder
-that nobody reads, prints `ready`, waits for a line on stdin, and prints one line of JSON.
+It processes every `OF`-th slice of a recipe from `NUMBER` on. It processes one slice in each
+thread into a temporary folder, prints `ready`, waits for a line on stdin, and prints one line of
+JSON.
 """
 
 import json
@@ -75,7 +76,7 @@ def _run(pool: ThreadPoolExecutor, work: Callable[[Any], Any], works: Sequence[A
 
 
 class _Pss:
-    """A thread that remembers the highest proportional set size of this process."""
+    """A thread that records the highest proportional set size of this process."""
 
     def __init__(self) -> None:
         self.highest = 0

@@ -1,15 +1,15 @@
-"""One worker in this process: encodes batches again and again, and looks at its own memory.
+"""Measure the memory of one worker in this process, which encodes batches repeatedly.
 
     python benchmarks/one_worker.py FOLDER PATTERN BYTES BATCH_BYTES
 
-Counted is anonymous memory: private pages that are no file's, `Anonymous` of
+Measured is anonymous memory: private pages without a file, which are `Anonymous` of
 /proc/self/smaps_rollup after each call (the same as RssAnon) and resident minus shared pages of
-/proc/self/statm while a call runs, looked at every few ms by another thread (a call has the GIL
-released). Both above what there was before the first call, with the tokenizer loaded and all input
-in memory, and minus the ids and offsets that the call gives: input and output are the caller's. Of
-ids that grow while a call runs, what the call gives in the end is taken off, so a buffer larger
-than needed counts. Private pages of files (Private_Clean + Private_Dirty - Anonymous: libraries)
-can be dropped at any time and are reported apart. Prints one line of JSON.
+/proc/self/statm during a call, read every few ms by another thread (a call releases the GIL). Both
+are relative to the memory before the first call, with the tokenizer loaded and all input in
+memory, minus the ids and offsets that the call returns: input and output belong to the caller.
+While ids grow during a call, the final size is subtracted, so a larger buffer counts. Private
+pages of files (Private_Clean + Private_Dirty - Anonymous: libraries) can be dropped at any time
+and are reported separately. Prints one line of JSON.
 """
 
 import json
@@ -28,7 +28,7 @@ from nanotok_ray.documents import Documents
 from nanotok_ray.tokenizer import Tokenizer
 
 EVERY = 0.005
-"""Seconds between two looks while a call runs."""
+"""Seconds between two reads during a call."""
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def batches(documents: Documents, size: int) -> Iterator[Documents]:
-    """Yield the documents in batches of about `size` bytes, none of them copied."""
+    """Yield the documents in batches of about `size` bytes, without copying."""
     offsets, first = documents.offsets, 0
     while first < len(documents):
         last = int(np.searchsorted(offsets, offsets[first] + size))
@@ -53,7 +53,7 @@ def batches(documents: Documents, size: int) -> Iterator[Documents]:
 
 
 def measure(tokenizer: Tokenizer, parts: list[Documents], size: int) -> dict[str, Any]:
-    """Encode until it is `size` bytes; give the most memory there was, and the speed."""
+    """Encode `size` bytes; return the highest memory and the speed."""
     kept = peak = done = calls = 0
     seconds = 0.0
     sampler = Sampler()
@@ -81,7 +81,7 @@ def measure(tokenizer: Tokenizer, parts: list[Documents], size: int) -> dict[str
 
 
 class Sampler:
-    """A thread that remembers the most anonymous memory there was in a `with` block."""
+    """A thread that records the highest anonymous memory of a `with` block."""
 
     def __init__(self) -> None:
         self.highest = 0
@@ -102,13 +102,13 @@ class Sampler:
 
 
 def anonymous_now() -> int:
-    """Return resident minus shared bytes: quick to read, and exact to a few pages."""
+    """Return resident minus shared bytes: fast, and exact to a few pages."""
     _, resident, shared, *_ = Path("/proc/self/statm").read_text().split()
     return (int(resident) - int(shared)) * mmap.PAGESIZE
 
 
 def rollup() -> dict[str, int]:
-    """Return the bytes of /proc/self/smaps_rollup by name; to read it walks through all pages."""
+    """Return the bytes of /proc/self/smaps_rollup by name, which visits all pages."""
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]
     return {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines}
 

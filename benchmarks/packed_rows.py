@@ -1,9 +1,8 @@
-"""How one process reads packed rows: what is timed and what is compared, the same for every way.
+"""The measurement of a process that reads packed rows, the same for every method.
 
-Takes a function that opens a way of reading, so that all of its opening is timed, and gives one
-that fills the next batch. The process keeps to one CPU. Timed are the time to the first batch and
-then the batches after it; a second reading from the start, which is not timed, is hashed. Does not
-know the ways.
+A function opens a method, so that all of its opening is timed, and returns a function that fills
+the next batch. The process runs on one CPU. Timed are the first batch and then the batches after
+it; a second reading from the start, which is not timed, is hashed.
 """
 
 import hashlib
@@ -26,7 +25,7 @@ NextBatch = Callable[[], tuple[Numbers, Numbers]]
 
 
 def keep_to_one_cpu() -> None:
-    """Let this process and its threads run on one CPU alone."""
+    """Restrict this process and its threads to one CPU."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
@@ -36,10 +35,10 @@ def report(
     """Read `batches` batches after the first, hash `hashed`, and print one line of JSON.
 
     Args:
-        open_rows: opens everything and gives what fills the next batch.
-        batches: how many are timed.
-        hashed: how many of the first are hashed.
-        started: when the process was started, by the clock of `time.monotonic`.
+        open_rows: opens everything and returns a function that fills the next batch.
+        batches: the number of timed batches.
+        hashed: the number of first batches that are hashed.
+        started: the start of the process by `time.monotonic`.
     """
     begin = time.monotonic()
     next_batch = open_rows()
@@ -65,7 +64,7 @@ def report(
 
 
 def _answer(next_batch: NextBatch, batches: int) -> tuple[str, float]:
-    """Hash the first batches; give that and the share of their places that are no padding."""
+    """Return the hash of the first batches, and the share of their places without padding."""
     digest, filled = hashlib.sha256(), 0
     for _ in range(batches):
         inputs, targets = next_batch()
@@ -76,7 +75,7 @@ def _answer(next_batch: NextBatch, batches: int) -> tuple[str, float]:
 
 
 def num_filled(targets: Numbers) -> int:
-    """Count the places up to the last target of each row: behind it all is padding.
+    """Return the number of places up to the last target of each row; the rest is padding.
 
     >>> num_filled(np.array([[5, -1, 7, -1], [-1, -1, -1, -1]]))
     3

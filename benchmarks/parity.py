@@ -1,12 +1,13 @@
-"""The core beside rustbpe and tiktoken: equal answers on every document, and how fast.
+"""Compare the core with rustbpe and tiktoken: answers of every document, and speed.
 
     python benchmarks/parity.py --vocab-size 32768 FILE.parquet FILE.parquet ...
 
-Learns from the text column of all files but the last, with rustbpe and with this project on the
-same number of threads, and compares every token. Then encodes with tiktoken's `encode_ordinary` and
-with `encode_batch`, one thread each, and compares every id of every file; timed is the last file
-alone, which nothing was learned from. Both run in this process in turn; times are medians. The last
-line of stdout is one JSON document, which --save adds to results/parity.jsonl.
+Tokens are learned from the text column of all files but the last, with rustbpe and with
+nanotok_ray on the same number of threads, and all are compared. Then tiktoken's `encode_ordinary`
+and `encode_batch` encode every file on one thread each, and all ids are compared; only the last
+file, from which nothing was learned, is timed. Both run in this process in turn; times are
+medians. The last line of stdout is one JSON document, which --save appends to
+results/parity.jsonl.
 """
 
 import argparse
@@ -37,7 +38,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--save", action="store_true", help="add to results/parity.jsonl")
     options = parser.parse_args()
-    os.environ["RAYON_NUM_THREADS"] = str(options.threads)  # rustbpe's only handle
+    os.environ["RAYON_NUM_THREADS"] = str(options.threads)  # the only setting of rustbpe
     files = [read_texts([path]) for path in options.files]
     learned_from = [text for texts in files[:-1] for text in texts]
     learned, learning = compare_learning(learned_from, options)
@@ -123,7 +124,7 @@ def compare(own: tuple[Any, Any], expected: list[list[int]]) -> None:
 def in_turn(
     first: Callable[[], Any], second: Callable[[], Any], repeats: int
 ) -> tuple[tuple[float, Any], tuple[float, Any]]:
-    """Run both in turn; give the median seconds and the last result of each."""
+    """Run both in turn; return the median seconds and the last result of each."""
     seconds: tuple[list[float], list[float]] = ([], [])
     results: list[Any] = [None, None]
     for _ in range(repeats):

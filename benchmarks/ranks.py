@@ -1,6 +1,6 @@
-"""Tokens in rank order, and the hash by which two learners' merges are compared.
+"""Tokens in rank order, and the hash by which the merges of two learners are compared.
 
-Takes pairs of ids or the tokens' bytes. Imports nothing that a peer's interpreter may lack.
+The module imports nothing that a peer's interpreter may lack.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ def spell(merges: Iterable[tuple[int, int]]) -> list[bytes]:
 
 
 def sha256_of(tokens: Iterable[bytes]) -> str:
-    """Name tokens in rank order; their lengths are hashed too, so none runs into the next."""
+    """Return the hash of tokens in rank order; their lengths are hashed too."""
     hashed = hashlib.sha256()
     for token in tokens:
         hashed.update(len(token).to_bytes(8, "little") + token)

@@ -1,24 +1,24 @@
-"""Feeding a trainer from shards on one core, beside nanochat's method: packed rows a second.
+"""Measure feeding a trainer from shards on one core, with nanochat's method: packed rows.
 
     python benchmarks/reader.py --texts 'english_more/*.parquet' --chats 'chat/*.jsonl' [--save]
     python benchmarks/reader.py --quick --texts GLOB --chats GLOB
 
-A tokenizer is learned from the first parquet file, and the job writes the shards of all; neither is
-timed. The last parquet file is for validation, in both ways. Each way of reading runs in fresh
-processes that take turns, kept to one CPU, batches of 32 rows of 2,048 tokens, all files in the
-page cache; medians are shown:
+A tokenizer is learned from the first parquet file, and the job writes the shards of all files;
+neither is timed. The last parquet file is for validation in all methods. Each method runs in fresh
+processes in turn, on one CPU, with batches of 32 rows of 2,048 tokens and all files in the page
+cache; medians are printed:
 
-- nanochat: its method, text parquet to batches, in plain Python over pyarrow and tiktoken, without
+- nanochat: its method, text parquet to batches, in plain Python with pyarrow and tiktoken, without
   torch (`one_nanochat_reader.py`)
 - nanochat's rows: the same batches from the shards, by `NanochatLoader`
 - best-fit, windows, conversations, best-fit shuffled by document: by `Loader`
 
-Shown are tokens a second after the first batch, without padding; the time to the first batch from
-the start of the process and from opening; the most resident memory, in which the pages of mapped
-shards count; how fast rows are planned and not filled; and how long it takes to open an index of
-200,000 shards. The batches of the first two must be equal, and each way must give the same in every
-round. Goals: 50 times nanochat's method, and windows at 200 million tokens a second. The last line
-of stdout is one JSON document, which --save adds to results/reader.jsonl.
+Printed are tokens per second after the first batch, without padding; the time to the first batch
+from the start of the process and from opening; the highest resident memory, which includes pages
+of mapped shards; the speed of planning rows without filling them; and the time of opening an index
+of 200,000 shards. The batches of the first two methods must be equal, and each method must return
+the same in every round. Goals: 50 times nanochat's method, and windows at 200 million tokens per
+second. The last line of stdout is one JSON document, which --save appends to results/reader.jsonl.
 """
 
 import argparse
@@ -92,7 +92,7 @@ def files_of(pattern: str) -> list[Path]:
 
 
 def works_of(corpus: ReaderCorpus, *, batches: int, times: int) -> dict[str, Callable[[], Figures]]:
-    """Return the ways of reading the corpus, and the opening of the index."""
+    """Return the methods of reading the corpus, and the opening of the index."""
 
     def peer() -> Figures:
         where = (corpus.texts, corpus.tokenizer, batches, batches)
@@ -114,13 +114,13 @@ def works_of(corpus: ReaderCorpus, *, batches: int, times: int) -> dict[str, Cal
 
 
 def warm_up(works: dict[str, Callable[[], Figures]]) -> None:
-    """Bring all files into the page cache, and compile what Python has not yet."""
+    """Read all files into the page cache, and compile Python modules."""
     for work in works.values():
         work()
 
 
 def told_of(way: str, each: list[Figures]) -> dict[str, Any]:
-    """Print and give the figures of one way."""
+    """Print and return the figures of one method."""
     told: dict[str, Any] = {
         "way": way,
         "tokens_per_second": round(1 / median(each, "seconds")),
@@ -139,14 +139,14 @@ def told_of(way: str, each: list[Figures]) -> dict[str, Any]:
 
 
 def told_beside(runs: dict[str, list[Figures]]) -> dict[str, Any]:
-    """Print and give how many times as fast the same rows are."""
+    """Print and return the ratio of speeds for the same rows."""
     ratio = round(median_ratio(runs, PEER, SAME_ROWS), 1)
     print(f"{SAME_ROWS}: {ratio} x {PEER}'s method, the same batches")
     return {"ratio_to_nanochat": ratio}
 
 
 def told_planned(runs: dict[str, list[Figures]]) -> dict[str, Any]:
-    """Print and give how fast rows are planned, which is what resuming and every rank pays."""
+    """Print and return the speed of planning rows, which is the cost of resuming."""
     rates = {name: round(1 / median(each, "seconds")) for name, each in runs.items()}
     for name, rate in rates.items():
         print(f"{name}: {rate / 1e6:,.0f} million tokens/s")
@@ -154,7 +154,7 @@ def told_planned(runs: dict[str, list[Figures]]) -> dict[str, Any]:
 
 
 def told_index(each: list[Figures]) -> dict[str, Any]:
-    """Print and give how long opening the large index takes."""
+    """Print and return the time of opening the large index."""
     seconds = round(median(each, "seconds"), 4)
     print(f"an index of {each[0]['documents']:,} shards is open after {seconds} s")
     return {"index_seconds": seconds}

@@ -1,7 +1,7 @@
-"""What the reader's benchmark reads: texts as parquet, their shards by a job, and many shards.
+"""The corpus of the reader's benchmark: texts as parquet, their shards, and a very large index.
 
-Takes parquet files and JSON lines; learns a tokenizer from the first parquet file, runs the job
-over all, and writes the index of an output of very many shards. Does not know who reads them.
+A tokenizer is learned from the first of the given parquet files, the job runs over all of them and
+the JSON lines, and the index of an output of very many shards is written.
 """
 
 import json
@@ -48,7 +48,7 @@ path = "{folder}/out"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReaderCorpus:
-    """Where everything lies."""
+    """The paths of all files."""
 
     folder: Path
 
@@ -69,7 +69,7 @@ class ReaderCorpus:
 
     @property
     def many(self) -> Path:
-        """An output of very many shards, of which only the manifest and shards.idx are there."""
+        """An output of very many shards, of which only the manifest and shards.idx exist."""
         return self.folder / "many"
 
 
@@ -92,7 +92,7 @@ def make_corpus(
 
 
 def _write_many(corpus: ReaderCorpus, shards: int) -> None:
-    """Write shards.idx and the manifest of an output of so many shards of one document."""
+    """Write shards.idx and the manifest of an output of `shards` shards of one document."""
     manifest = json.loads((corpus.output / MANIFEST_NAME).read_bytes())
     index = pack_shards_index([_row(number) for number in range(shards)], sources=["text"])
     manifest |= {

@@ -1,11 +1,12 @@
-"""The reduce: many count files to their sums, in time and in memory beside its formula.
+"""Measure the reduce, from many count files to their sums: time, and memory with its formula.
 
-    python benchmarks/reduce.py [--spans 50000000] [--files 200] [--folder FOLDER] [--processes 0 2]
+    python benchmarks/reduce.py [--spans 50000000] [--files 200] [--folder FOLDER] [--processes 0
+    2]
         [--save]
 
-Writes count files (`count_files.py`; kept if a folder is named, and used again), about 40 bytes for
-each row, then reduces them in a fresh process for each size of the buffer (`one_reduce.py`). Stops
-if a total is wrong. The last line of stdout is one JSON document, which --save adds to
+The script writes count files (`count_files.py`; kept and reused if a folder is given), about 40
+bytes per row, then reduces them in a fresh process for each buffer size (`one_reduce.py`). It
+stops if a total is wrong. The last line of stdout is one JSON document, which --save appends to
 results/reduce.jsonl.
 """
 
@@ -22,7 +23,7 @@ FACTS = "facts.json"
 
 
 def main() -> None:
-    """Measure what the command line asks for."""
+    """Measure according to the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--spans", type=int, default=50_000_000, help="different spans in all")
     parser.add_argument("--files", type=int, default=200)
@@ -48,7 +49,7 @@ def main() -> None:
 
 
 def made(folder: Path, spans: int, files: int) -> Figures:
-    """Write the files, unless they are there; return their totals."""
+    """Write the files, unless they exist; return their totals."""
     known = folder / FACTS
     asked = {"asked": [spans, files]}
     if known.exists():

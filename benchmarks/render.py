@@ -1,19 +1,19 @@
-"""Rendering conversations, beside upstream's method and beside encoding the same texts plainly.
+"""Measure rendering conversations, with nanochat's method, and with encoding the same texts.
 
     python benchmarks/render.py --learn 'english/*.parquet' --chats 'chat/*.jsonl' [--save]
     python benchmarks/render.py --learn 'english/*.parquet' --made 'more/*.parquet' [--save]
 
-A tokenizer is learned from the parquet files; the conversations are JSON lines, or made of the
-paragraphs of other parquet files, four messages each, where more of them are wanted. Three engines,
-one thread each, in fresh processes that take turns:
+A tokenizer is learned from the parquet files; the conversations are JSON lines, or for larger runs
+made of the paragraphs of other parquet files, four messages each. Three engines run on one thread
+each, in fresh processes in turn:
 
-  nanotok_ray   JSON lines to ids, labels and offsets, in batches as the job makes them
-  reference     nanochat's way: json.loads, its rendering in Python, tiktoken's encode_ordinary
-  plain texts   `encode_documents` of the very texts of the conversations, each a document
+  nanotok_ray   JSON lines to ids, labels and offsets, in batches like those of the job
+  reference     nanochat's method: json.loads, its rendering in Python, tiktoken's encode_ordinary
+  plain texts   `encode_documents` of the texts of the conversations, each as a document
 
-The ids and masks of the first two must be equal. Shown are conversations and megabytes of text a
-second, of the first pass of a process (as of a task) and of the third, and the medians over rounds
-of the ratios. The last line of stdout is one JSON document, which --save adds to
+The ids and masks of the first two must be equal. Printed are conversations and megabytes of text
+per second, for the first pass of a process (as in a task) and for the third, and the medians over
+rounds of the ratios. The last line of stdout is one JSON document, which --save appends to
 results/render.jsonl.
 """
 
@@ -85,7 +85,7 @@ def make_chats(texts: list[str], folder: Path) -> Path:
 
 
 def told_of(runs: dict[str, list[Figures]], which: str) -> dict[str, Any]:
-    """Print and give the figures of one pass."""
+    """Print and return the figures of one pass."""
     one = runs["nanotok_ray"][0]
     size, count = one["text_bytes"] / 1e6, one["conversations"]
     told: dict[str, Any] = {"pass": which, "conversations": count, "megabytes": round(size, 2)}

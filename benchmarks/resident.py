@@ -1,9 +1,9 @@
-"""Resident memory of a process: how much there is, and the most there was since a reset.
+"""Resident memory of a process: its current value, and its peak since a reset.
 
-Takes the id of a process of the same user, or `self`. Reads /proc/ID/status; the reset is the 5
-written to /proc/ID/clear_refs. Both are exact to a
-few pages, and count what is resident: untouched memory is not, freed memory that the allocator
-keeps is. A reset gives back what was freed before it, so that it hides no growth.
+The argument is the id of a process of the same user, or `self`. The values are those of
+/proc/ID/status; a reset writes 5 to /proc/ID/clear_refs. Both are exact to a few pages and count
+resident pages: untouched memory is not included, freed memory that the allocator keeps is. A reset
+first returns freed memory to the system, so that it hides no growth.
 """
 
 import ctypes
@@ -17,14 +17,14 @@ def now(process: str = "self") -> int:
 
 
 def peak(process: str = "self") -> int:
-    """Return the most resident bytes since the last reset."""
+    """Return the peak of resident bytes since the last reset."""
     return _status(process, "VmHWM")
 
 
 def reset_peak(process: str = "self") -> int:
-    """Forget the peak so far; give the resident bytes, from which growth is counted.
+    """Reset the peak; return the resident bytes, relative to which growth is measured.
 
-    Of another process what it has freed is not given back before.
+    For another process, freed memory is not returned to the system first.
     """
     if process == "self":
         gc.collect()

@@ -33,7 +33,7 @@ def line_of(own: Figures) -> str:
 
 
 REDUCED = ("calm", "all")
-"""Weathers in which the sum is run, too."""
+"""Conditions for which the sum of counts is simulated too."""
 
 REDUCE_HEAD = (
     "sum of counts           slices  CPUs    files   merge  parts  tasks    join  one thread  plan"
@@ -51,7 +51,7 @@ def reduce_line_of(own: ReduceFigures) -> str:
 
 
 def memory(scenario: Scenario) -> dict[str, float]:
-    """Return the most bytes that the driver's own code holds, of the run and by slice."""
+    """Return the highest memory of the driver's own code, in total and per slice."""
     samples: list[int] = []
     own = tracemalloc.Filter(inclusive=True, filename_pattern="*/nanotok_ray/job/*")
 
@@ -71,7 +71,7 @@ def memory(scenario: Scenario) -> dict[str, float]:
 
 
 MOST_SAMPLES = 3
-"""Snapshots of memory: the first turns, when the window is full and all else still waits."""
+"""Snapshots of memory: the first turns, when the window is full and other slices still wait."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

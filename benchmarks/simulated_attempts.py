@@ -1,7 +1,4 @@
-"""How one call goes on a simulated node: when it ends and with what, drawn from a seed.
-
-Knows slices and faults; does not know nodes beyond their slowness, nor a queue.
-"""
+"""The course of one call on a simulated node: its end and its result, drawn from a seed."""
 
 import random
 from collections.abc import Sequence
@@ -12,10 +9,10 @@ from simulated_faults import Faults
 from simulated_slices import Slice
 
 CALL_SECONDS = 0.005
-"""What a call takes beside its slices."""
+"""Seconds of a call besides its slices."""
 
 STUBBORN = 0.5
-"""Share of those that hang that no interrupt ends."""
+"""Share of hanging calls that an interrupt does not end."""
 
 STORAGE = Failure(Cause.STORAGE, "slow down")
 WORKER = Failure(Cause.WORKER, "killed")
@@ -24,7 +21,7 @@ MEMORY = Failure(Cause.MEMORY, "no memory")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a slice that ended well stands for."""
+    """The result of a slice that succeeded."""
 
     cpu_seconds: float
     call: int
@@ -32,13 +29,13 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What becomes of a call if nothing stops it."""
+    """The course of a call that nothing stops."""
 
     seconds: float
-    """inf: it hangs."""
+    """inf: the call hangs."""
     outcomes: tuple[AttemptResult, ...]
     is_stubborn: bool = False
-    """Whether it hangs so that no interrupt ends it."""
+    """Whether an interrupt does not end the hanging call."""
 
 
 def course_of(
@@ -51,7 +48,7 @@ def course_of(
     cpus: int,
     slowness: float,
 ) -> Course:
-    """Draw how slices go one after the other."""
+    """Draw the course of slices that run one after the other."""
     seconds = CALL_SECONDS
     outcomes: list[AttemptResult] = []
     for own in slices:

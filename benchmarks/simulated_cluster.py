@@ -1,8 +1,8 @@
-"""A cluster in virtual time, as the engine wants one (`nanotok_ray/job/worker_pool.py`).
+"""A cluster in virtual time with the interface of a worker pool (`nanotok_ray/job/worker_pool.py`).
 
-Events on a heap move the time; nothing sleeps. Calls wait in order for CPUs; for one that wants
-several, a node is kept free, as Ray 2.60 was seen to do. Nodes go away and come as the faults say;
-the autoscaler sees nothing but how many CPUs waiting calls want.
+Events on a heap advance the time; nothing sleeps. Calls wait in order for CPUs; for a call that
+needs several, a node is kept free, as observed with Ray 2.60. Nodes disappear and appear according
+to the faults; the autoscaler sees only the number of CPUs that waiting calls need.
 """
 
 import heapq
@@ -19,11 +19,11 @@ from simulated_faults import Faults
 from simulated_nodes import NODE_CPUS, NODE_MEMORY, Node, Nodes
 
 START_SECONDS = (0.0005, 0.002)
-"""What making a call takes of the driver's time: Ray does about a thousand a second."""
+"""Seconds of the driver for creating a call: Ray creates about a thousand per second."""
 
 LAND_SECONDS = 0.0002
 TICK_SECONDS = 5.0
-"""How often the autoscaler looks."""
+"""Seconds between decisions of the autoscaler."""
 
 NODE_DIED = Failure(Cause.NODE, "node died")
 
@@ -41,7 +41,7 @@ class _Call:
     since: float = 0.0
     course: Course | None = None
     outcomes: Sequence[AttemptResult] | None = None
-    """Not None: it has ended."""
+    """None: the call has not ended."""
 
 
 class SimulatedCluster:
@@ -71,7 +71,7 @@ class SimulatedCluster:
 
     @property
     def cpu_seconds(self) -> float:
-        """CPU seconds that there were so far."""
+        """CPU seconds that existed so far."""
         return self._nodes.cpu_seconds(self._now)
 
     def now(self) -> float:
@@ -168,7 +168,7 @@ class SimulatedCluster:
             self._dispatch_large()
 
     def _dispatch_large(self) -> None:
-        """Run calls that want several CPUs of a node, or keep one free for the first of them."""
+        """Run calls that need several CPUs of a node, or keep a node free for the first of them."""
         while (call := self._first(self._large)) is not None:
             if self._kept is not None and self._kept.is_open:
                 if self._kept.free < call.cpus:
@@ -210,7 +210,7 @@ class SimulatedCluster:
             self._dispatch()
 
     def _end(self, call: _Call, outcomes: Sequence[AttemptResult]) -> None:
-        """Let a call end, and give its CPUs back if it has any."""
+        """End a call, and release its CPUs."""
         call.outcomes = outcomes
         self._ended[call.number] = None
         if call.node is not None and call.number in call.node.running:
@@ -251,7 +251,7 @@ class SimulatedCluster:
                 self._end(call, (AttemptResult(failure=NODE_DIED),) * len(call.slices))
 
     def _tick(self) -> None:
-        """Let the autoscaler ask for nodes for calls that wait."""
+        """Let the autoscaler request nodes for waiting calls."""
         waiting = sum(call.cpus for call in self._small) + sum(call.cpus for call in self._large)
         wanted = -(-waiting // NODE_CPUS) - self._coming
         allowed = self._most_nodes - len(self._nodes) - self._coming

@@ -1,6 +1,6 @@
-"""The CPU time of the driver's own code: that of a thread, less what the simulation takes of it.
+"""The CPU time of the driver's own code: that of its thread minus that of the simulation.
 
-Stands between the engine and a simulated cluster, and is a cluster to the engine.
+The class is between the engine and a simulated cluster, with the interface of a cluster.
 """
 
 import time
@@ -11,7 +11,7 @@ from simulated_cluster import SimulatedCluster
 
 
 class TimedCalls:
-    """A simulated cluster, with the CPU seconds that it takes itself."""
+    """A simulated cluster that measures its own CPU seconds."""
 
     def __init__(self, cluster: SimulatedCluster, on_wait: Callable[[], None]) -> None:
         self._cluster = cluster

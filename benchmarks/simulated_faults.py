@@ -1,7 +1,6 @@
-"""What goes wrong on a simulated cluster: how often, and how badly. Numbers alone.
+"""The faults of a simulated cluster as numbers: their rates and their severity.
 
-Rates of slices are shares of attempts. Does not know when anything happens, nor what is done
-about it.
+Rates of slices are shares of attempts.
 """
 
 from dataclasses import dataclass, replace
@@ -9,22 +8,22 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Faults:
-    """The weather of one scenario. Times are in virtual seconds."""
+    """The conditions of one scenario. Times are in virtual seconds."""
 
     slow_nodes: float = 0.0
-    """Share of the nodes that are slow, one at least if it is not 0."""
+    """Share of slow nodes, at least one node if it is not 0."""
     slowness: float = 10.0
-    """How many times longer everything takes there."""
+    """The factor of all times on slow nodes."""
     hangs: float = 0.0
-    """Attempts that never end; half of them do not let themselves be interrupted either."""
+    """Attempts that never end; an interrupt does not end half of them."""
     worker_deaths: float = 0.0
     """Attempts in which the worker dies, with all slices of its call."""
     storage_failures: float = 0.0
-    """Attempts that fail in a way that may pass."""
+    """Attempts that fail in a way that a retry can solve."""
     node_life: float | None = None
-    """Mean life of a node; None: for ever."""
+    """Mean life of a node; None: unlimited."""
     noticed: float = 0.5
-    """Share of the nodes that go away that are drained before; the others are dead at once."""
+    """Share of the disappearing nodes that are drained before; the others die at once."""
     notice: float = 120.0
     """How long before."""
     detection: float = 15.0

@@ -1,6 +1,6 @@
-"""Slices of a simulated job: their sizes, what is wrong with them, the tasks that stand for them.
+"""Slices of a simulated job: their sizes, their faults, and their tasks, drawn from a seed.
 
-Drawn from a seed. The tasks' work is never run.
+The work of the tasks is never run.
 """
 
 import random
@@ -10,29 +10,29 @@ from nanotok_ray.job import Task
 from simulated_faults import Faults
 
 MEDIAN_BYTES = 256 << 20
-"""As `limits.slice_bytes` is by default."""
+"""The default of `limits.slice_bytes`."""
 
 SIGMA = 0.7
-"""Of the log-normal sizes: one in a thousand is nine times the median."""
+"""Parameter of the log-normal sizes: one in a thousand is nine times the median."""
 
 MOST_BYTES = 4 << 30
 BYTES_PER_SECOND = 25e6
-"""What one CPU does: a quarter of what was measured, as if storage were slow."""
+"""Speed of one CPU: a quarter of the measured speed, as with slow storage."""
 
 HARD, HARDER = 0.2, 3.0
-"""Share of the slices whose text takes longer, and how many times."""
+"""Share of the slices whose text takes longer, and the factor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """One slice, as the simulated worker sees it."""
+    """A slice of the simulation."""
 
     number: int
     seconds: float
-    """What it takes on a CPU that nothing slows."""
+    """Seconds on a CPU without slowdown."""
     is_poison: bool
     least_level: int
-    """The memory level (`attempts.TaskBatch`) below which it runs out of memory."""
+    """The memory level (`attempts.TaskBatch`) below which the slice runs out of memory."""
 
 
 def tasks_of(count: int, faults: Faults, rng: random.Random) -> list[Task]:
@@ -42,7 +42,7 @@ def tasks_of(count: int, faults: Faults, rng: random.Random) -> list[Task]:
 
 
 def ideal_seconds(tasks: list[Task], *, cpus: int) -> float:
-    """Return what no scheduler beats on so many CPUs: all work over them, or the longest slice."""
+    """Return a lower bound for schedulers: all work divided by the CPUs, or the longest slice."""
     work: list[float] = [task.argument.seconds for task in tasks]
     return max(sum(work) / cpus, *work)
 

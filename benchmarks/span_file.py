@@ -1,7 +1,7 @@
-"""Distinct spans and their counts on disk, as numpy files: what one process hands to another.
+"""Distinct spans and their counts on disk as numpy files, for exchange between processes.
 
-Takes and gives the three arrays that `_core.learn` takes. Needs numpy alone, so that a peer's
-interpreter can read it; does not know where the counts come from.
+The arrays are those of `_core.learn`. The module needs only numpy, so that a peer's interpreter
+can use it.
 """
 
 from pathlib import Path
@@ -25,7 +25,7 @@ class Spans(NamedTuple):
 
 
 def save(spans: Spans, folder: Path) -> None:
-    """Write the arrays into a folder, which is made."""
+    """Write the arrays into a folder, which is created."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, array in spans._asdict().items():
         np.save(folder / f"{name}.npy", array)

@@ -1,14 +1,14 @@
-"""Long single spans: beside tiktoken and gigatoken, hostile ones, and whether time is linear.
+"""Measure long single spans with tiktoken and gigatoken, hostile spans, and linearity.
 
     python benchmarks/spans.py --learn FILE.parquet ... [--seed 1] [--save]
 
-Learns a tokenizer (nanochat's pattern) and encodes with its merges and a pattern that matches
-everything: each input is ONE span, where nanochat's pattern would cut base64 or code. Four
-tables, one thread: six spans of 1 MB, the first call of a process, engines in turn (gigatoken only
-where its cl100k leaves the span whole); the same and hostile ones, medians of calls in this
-process; many mixtures of 64 KiB, each once; ns a byte from 1 KiB to 64 MiB. All ids of inputs up to
-1 MiB are compared with tiktoken's `_encode_single_piece`; those of larger ones are decoded and
-compared with the input. The last line of stdout is one JSON document, which --save adds to
+The script learns a tokenizer (nanochat's pattern) and encodes with its merges and a pattern that
+matches everything: each input is ONE span, whereas nanochat's pattern would split base64 or code.
+Four tables, one thread: six spans of 1 MB, the first call of a process, engines in turn (gigatoken
+only if its cl100k keeps the span whole); the same and hostile spans, medians of calls in this
+process; many mixtures of 64 KiB, each once; ns per byte from 1 KiB to 64 MiB. All ids of inputs up
+to 1 MiB are compared with tiktoken's `_encode_single_piece`; those of larger ones are decoded and
+compared with the input. The last line of stdout is one JSON document, which --save appends to
 results/spans.jsonl.
 """
 
@@ -42,12 +42,12 @@ Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 MEGABYTE = 1_000_000
 SMALL = 2**16
 COMPARED = 2**20
-"""Bytes up to which ids are compared with tiktoken's, which takes 0.3 s for so many."""
+"""Inputs up to this size are compared with tiktoken, which takes 0.3 s for it."""
 SIZES = (2**10, 2**15, 2**20, 2**26)
 SIZED = ("one letter", "random letters", "base64", "CJK", "mixture")
 PEERS = ("tiktoken", "gigatoken")
 TIMEOUT = 60
-"""Seconds a peer may take for a span."""
+"""Time limit of a peer for a span in seconds."""
 
 
 class Bench:
@@ -60,7 +60,7 @@ class Bench:
         self.seed = seed
 
     def draw(self, name: str, size: int, number: int = 0) -> bytes:
-        """Return the input of a name; the same for the same seed, size and number."""
+        """Return the input of a name, which depends on seed, size and number."""
         rng = np.random.default_rng([self.seed, size, number])
         return (PLAIN | HOSTILE)[name](rng, size, self.words)
 
@@ -111,7 +111,7 @@ def parse() -> argparse.Namespace:
 
 
 def beside_peers(bench: Bench, folder: Path, repeats: int) -> dict[str, dict[str, float | str]]:
-    """Encode the six spans with all engines, each in processes of its own."""
+    """Encode the six spans with all engines, each in separate processes."""
     print("1 MB as one span, first call of a process, MB/s")
     rows = {}
     for name in PLAIN:
@@ -133,7 +133,7 @@ def beside_peers(bench: Bench, folder: Path, repeats: int) -> dict[str, dict[str
 
 
 def why_not(engine: str, folder: Path, span: bytes) -> str:
-    """Say why an engine is left out, if it is; one that is too slow is tried once."""
+    """Return the reason why an engine is skipped, if it is; a slow engine is tried once."""
     if engine == "nanotok_ray":
         return ""
     if importlib.util.find_spec(engine) is None:
@@ -162,7 +162,7 @@ def megabytes(bench: Bench, repeats: int) -> dict[str, float]:
 
 
 def mixtures(bench: Bench, inputs: int) -> dict[str, float]:
-    """Encode many mixtures, each once: nothing of one is known from another."""
+    """Encode many mixtures, each once, so that nothing is cached."""
     rates = []
     for number in range(inputs):
         span = bench.draw("mixture", SMALL, number)
@@ -179,7 +179,7 @@ def mixtures(bench: Bench, inputs: int) -> dict[str, float]:
 
 
 def sizes(bench: Bench, options: argparse.Namespace) -> dict[str, dict[str, float]]:
-    """Encode spans of every size; linear is the same ns a byte."""
+    """Encode spans of every size; the time is linear if ns per byte is constant."""
     print("ns a byte by size of the span; ids equal tiktoken's up to 1 MiB, above decoded")
     rows: dict[str, dict[str, float]] = {}
     for name in SIZED:

@@ -1,11 +1,10 @@
-"""Splitting alone in this process, timed: nanochat's pattern, all texts as one document.
+"""Time splitting alone in this process: nanochat's pattern, all texts as one document.
 
     NANOTOK_CPU=avx2 python benchmarks/splitting.py CALLS FOLDER
 
-`Splitter.count_gaps` walks through all spans of a document and keeps none, so nothing is written
-that would be timed too; it takes one document, hence one large one. The spans themselves are
-compared on its first bytes. Prints one line of JSON: the median of the calls, the gaps, and the
-spans by their hash.
+`Splitter.count_gaps` visits all spans of a document without storing them, so nothing else is
+timed; it takes one document, so all texts are joined. The spans themselves are compared for the
+first bytes. Prints one line of JSON: the median of the calls, the gaps, and the hash of the spans.
 """
 
 import hashlib
@@ -21,7 +20,7 @@ from nanotok_ray import _core
 from nanotok_ray.counts import SPLIT_PATTERN
 
 COMPARED = 4 * 2**20
-"""Bytes whose spans are kept, to be compared between levels."""
+"""Bytes whose spans are kept for the comparison of levels."""
 
 
 def main() -> None:
@@ -31,7 +30,7 @@ def main() -> None:
 
 
 def measure(calls: int, folder: Path) -> dict[str, Any]:
-    """Time calls, and name the spans by their hash."""
+    """Time calls, and return the hash of the spans."""
     splitter = _core.Splitter(SPLIT_PATTERN)
     document = load_texts(folder).data.tobytes()
     seconds, gaps = [], 0

@@ -1,8 +1,8 @@
-"""Distinct spans and counts that no corpus gave, made from a seed: many at once, and ties.
+"""Synthetic distinct spans and counts from a seed: very many, and with equal counts.
 
-Gives what `_core.learn` takes. `heaps` is like the counts of a large corpus: words of common and
-rare syllables, a few very frequent, most with a count of 1 to 3. `tail` is nothing but ties: random
-letters, every count the same. Order is random, as it is after sorting by hash.
+The result is the input of `_core.learn`. `heaps` is similar to the counts of a large corpus: words
+of common and rare syllables, a few very frequent, most with a count of 1 to 3. `tail` has only
+equal counts, for random letters. The order is random, as after sorting by hash.
 """
 
 from collections.abc import Callable
@@ -21,11 +21,11 @@ SYLLABLE_BITS = 10
 SYLLABLE_BYTES = 4
 SYLLABLES = np.arange(1, 5)
 SHARE_OF_SYLLABLES = (0.01, 0.64, 0.32, 0.03)
-"""How many words have 1, 2, ... syllables."""
+"""Shares of words with 1, 2, ... syllables."""
 ZIPF_OF_SYLLABLES = 1.0
 ZIPF_OF_SPANS = 1.1
 WITH_SPACE = 0.85
-"""How many words begin with a space."""
+"""Share of words that begin with a space."""
 
 LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 LETTER_BITS = 6
@@ -61,7 +61,7 @@ def tail(number: int, count: int, *, seed: int) -> Spans:
 
 
 def distinct(number: int, draw: Callable[[int], Numbers], rng: np.random.Generator) -> Numbers:
-    """Draw until there are so many different keys; give them in random order."""
+    """Draw until there are `number` different keys; return them in random order."""
     keys = np.empty(0, np.uint64)
     while len(keys) < number:
         keys = np.sort(np.concatenate([keys, draw(number)]))  # np.unique is much slower
@@ -70,7 +70,7 @@ def distinct(number: int, draw: Callable[[int], Numbers], rng: np.random.Generat
 
 
 def word_keys(rng: np.random.Generator, size: int) -> Numbers:
-    """Draw words: the lowest bit is the space, ten bits each the syllables, 0 is none."""
+    """Draw words: the lowest bit is the space, ten bits each are the syllables, 0 is none."""
     weights = np.arange(1, 2**SYLLABLE_BITS) ** -ZIPF_OF_SYLLABLES
     bounds = np.cumsum(weights / weights.sum())
     lengths = rng.choice(SYLLABLES, size, p=SHARE_OF_SYLLABLES)
@@ -83,7 +83,7 @@ def word_keys(rng: np.random.Generator, size: int) -> Numbers:
 
 
 def letter_keys(rng: np.random.Generator, size: int) -> Numbers:
-    """Draw letters, six bits each, and above them how many count; the others are 0."""
+    """Draw letters, six bits each, and above them their number; the others are 0."""
     least, most = LETTERS_OF_A_SPAN
     lengths = rng.integers(least, most + 1, size).astype(np.uint64)
     bits = rng.integers(0, 2**63, size, dtype=np.uint64)
@@ -92,13 +92,13 @@ def letter_keys(rng: np.random.Generator, size: int) -> Numbers:
 
 
 def chosen(keys: Numbers, bits: int, places: int) -> npt.NDArray[np.int16]:
-    """Take keys apart: a row of small numbers for each."""
+    """Return rows of small numbers from the bits of keys."""
     columns = [keys >> np.uint64(bits * place) & np.uint64(2**bits - 1) for place in range(places)]
     return np.stack([column.astype(np.int16) for column in columns], axis=1)
 
 
 def syllable_table(rng: np.random.Generator) -> Bytes:
-    """Spell syllables: 1 or 2 consonants, then 1 or 2 vowels, so words have one reading."""
+    """Return syllables: 1 or 2 consonants, then 1 or 2 vowels, so words have one reading."""
     onsets = parts(CONSONANTS)
     nuclei = parts(VOWELS)
     every = [onset + nucleus for onset in onsets for nucleus in nuclei]
@@ -110,13 +110,13 @@ def syllable_table(rng: np.random.Generator) -> Bytes:
 
 
 def parts(letters: bytes) -> list[bytes]:
-    """Return each letter, and each two."""
+    """Return each letter, and each pair of letters."""
     single = [letters[n : n + 1] for n in range(len(letters))]
     return single + [left + right for left in single for right in single]
 
 
 def packed(letters: Bytes, counts: Numbers) -> Spans:
-    """Put rows of letters back to back; a 0 is no letter."""
+    """Concatenate rows of letters; a 0 is no letter."""
     there = letters != 0
     offsets = np.zeros(len(letters) + 1, np.int64)
     np.cumsum(np.count_nonzero(there, axis=1), out=offsets[1:])

@@ -1,8 +1,8 @@
-"""How long a process was inside chosen modules or functions, which are wrapped in place.
+"""Measures the time inside chosen modules or functions, which are wrapped in place.
 
-Takes prefixes of module names and single functions by group; every name of the package that refers
-to one of their functions, and the methods of their classes, is timed. Only the outermost call of a
-group counts; of a generator, the time in which it runs. Knows nothing of what the functions do.
+Modules are selected by prefixes, functions directly; every name of the package that refers to one
+of their functions, and the methods of their classes, is timed. Only the outermost call of a group
+counts; of a generator, the time in which it runs.
 """
 
 import functools
@@ -25,7 +25,7 @@ class TimeInside:
         self._depth = 0
 
     def modules(self, *prefixes: str) -> None:
-        """Time the functions and methods of all imported modules under some names."""
+        """Time the functions and methods of all imported modules with these prefixes."""
         for module in _imported(prefixes):
             for name, value in list(vars(module).items()):
                 if isinstance(value, type) and value.__module__ == module.__name__:
@@ -34,7 +34,7 @@ class TimeInside:
                     self.function(getattr(module, name))
 
     def function(self, function: Callable[..., Any]) -> None:
-        """Time one function under every name that the package's modules have for it."""
+        """Time one function under every name in the package's modules."""
         timed = self._timed(function)
         for module in _imported([PACKAGE]):
             for name, value in list(vars(module).items()):

@@ -1,10 +1,10 @@
-"""Processes of one thread against one process of as many threads: memory and speed of workers.
+"""Compare processes of one thread with one process of as many threads: memory and speed.
 
     python benchmarks/wide_workers.py RECIPE [--workers 1 2 4] [--rounds 3] [--save]
 
-The recipe names a tokenizer (`tokenizer.path`). Counts and tokenizes its slices both ways, in turn,
-in fresh processes (`one_wide_worker.py`). The last line of stdout is one JSON document, which
---save adds to results/wide_workers.jsonl.
+The recipe names a tokenizer (`tokenizer.path`). Its slices are counted and tokenized both ways, in
+turn, in fresh processes (`one_wide_worker.py`). The last line of stdout is one JSON document,
+which --save appends to results/wide_workers.jsonl.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def measured(stage: str, recipe: Path, processes: int, threads: int) -> dict[str, float]:
-    """Run processes side by side; return what all of them took."""
+    """Run processes concurrently; return their total figures."""
     with tempfile.TemporaryDirectory() as name:
         arguments = (SCRIPT, stage, recipe, f"{name}/out", threads)
         _, ended = side_by_side(*arguments, processes=processes)

@@ -1,4 +1,4 @@
-"""What `ray job submit` runs, one module a job: parses arguments and calls the library.
+"""Entry points for `ray job submit`, one module per job, which call the library.
 
-Recipes lie in `jobs/recipes/`. Nothing here is imported by `nanotok_ray`.
+Recipes are in `jobs/recipes/`. `nanotok_ray` imports nothing from here.
 """

@@ -1,11 +1,12 @@
-"""Makes the demo's corpus from what every machine has: the Python standard library.
+"""Write the demo's corpus, made from the Python standard library, which every machine has.
 
     python -m jobs.demo_corpus build/demo/corpus
 
-Takes a folder of Python sources and gives three sources under OUT_DIR: `code` (one document a
-module) and `docs` (one document a docstring) as parquet shards with a column `text`, and
-`doctests` (one conversation a docstring with examples) as JSON lines. The modules are parsed,
-never imported, and the same sources give the same bytes. Knows nothing of `nanotok_ray`.
+The script reads a folder of Python sources and writes three sources under OUT_DIR: `code` (one
+document per module) and `docs` (one document per docstring) as parquet shards with a column
+`text`, and `doctests` (one conversation per docstring with examples) as JSON lines. The modules
+are parsed, never imported, and the same sources make the same bytes. The script is independent of
+`nanotok_ray`.
 """
 
 import argparse
@@ -22,13 +23,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 Message = dict[str, str | list[dict[str, str]]]
-"""One message as nanochat writes it: a role, and a text or a list of typed parts."""
+"""A message in nanochat's format: a role, and a text or a list of typed parts."""
 
 INSTALLED = frozenset({"site-packages", "dist-packages"})
-"""Folders of other people's packages inside the standard library's own."""
+"""Folders of other packages inside the folder of the standard library."""
 
 TESTS = frozenset({"test", "tests", "idle_test"})
-"""Folders that give conversations only: as text they would be half of the corpus."""
+"""Folders used only for conversations: as text they would be half of the corpus."""
 
 CODE_PER_SHARD = 192
 DOCS_PER_SHARD = 2048
@@ -36,15 +37,15 @@ ROWS_PER_GROUP = 64
 CHATS_PER_FILE = 100
 
 MAX_TURNS = 16
-"""A longer session is cut here: it is still true as far as it goes."""
+"""Longer sessions are truncated to this number of turns."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Module:
-    """One parsed file."""
+    """A parsed file."""
 
     name: str
-    """Dotted, as it would be imported."""
+    """The dotted name, as for an import."""
     text: str
     tree: ast.Module
     is_test: bool
@@ -60,7 +61,7 @@ class Corpus:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the corpus and say what is in it."""
+    """Write the corpus and print its sizes."""
     parser = argparse.ArgumentParser(description="Make the demo corpus from Python's own sources.")
     parser.add_argument("out_dir", type=Path)
     parser.add_argument("--library", type=Path, default=Path(sysconfig.get_path("stdlib")))
@@ -88,7 +89,7 @@ def collect(library: Path) -> Corpus:
 
 
 def write_corpus(corpus: Corpus, *, out_dir: Path) -> None:
-    """Write the three sources under `out_dir`, in place of those of an earlier run."""
+    """Write the three sources under `out_dir`, replacing those of an earlier run."""
     write_parquet(corpus.code, folder=out_dir / "code", documents_per_shard=CODE_PER_SHARD)
     write_parquet(corpus.docs, folder=out_dir / "docs", documents_per_shard=DOCS_PER_SHARD)
     write_jsonl(corpus.doctests, folder=out_dir / "doctests")
@@ -97,7 +98,7 @@ def write_corpus(corpus: Corpus, *, out_dir: Path) -> None:
 def read_modules(library: Path) -> Iterator[Module]:
     """Parse every `.py` file that is UTF-8 and valid Python; the others are CPython's test data.
 
-    A test without examples is not even parsed: nothing of it would be used.
+    A test without examples is not parsed, since nothing of it would be used.
     """
     for relative in sorted(path.relative_to(library).as_posix() for path in library.rglob("*.py")):
         folders = set(relative.split("/")[:-1])
@@ -110,7 +111,7 @@ def read_modules(library: Path) -> Iterator[Module]:
 
 
 def docstrings(module: Module) -> list[tuple[str, str]]:
-    r"""Return (dotted name, docstring) of the module and of all that is defined in it.
+    r"""Return (dotted name, docstring) of the module and of its classes and functions.
 
     >>> source = "'About m.'\nclass C:\n    def f(self):\n        'Does f.'"
     >>> docstrings(Module(name="m", text=source, tree=ast.parse(source), is_test=False))
@@ -122,7 +123,7 @@ def docstrings(module: Module) -> list[tuple[str, str]]:
 
 
 def example_strings(module: Module) -> list[str]:
-    """Return the string constants with examples that are no docstrings."""
+    """Return the string constants with examples, other than docstrings."""
     if ">>> " not in module.text:
         return []
     openings = [node.body[0] for _, node in _definitions(module.tree, name="") if node.body]
@@ -133,10 +134,10 @@ def example_strings(module: Module) -> list[str]:
 
 
 def conversation(name: str, docstring: str) -> list[Message]:
-    r"""Retell the examples of a docstring as a user who asks and an assistant who runs Python.
+    r"""Return the examples of a docstring as questions of a user and Python calls of an assistant.
 
-    Statements without output go with the next example that has one, so that the session is the
-    docstring's own. A docstring without examples gives no messages.
+    Statements without output are combined with the next example with output, so that the session
+    equals that of the docstring. A docstring without examples returns no messages.
 
     >>> messages = conversation("m.add", "Adds.\n\n>>> x = 1\n>>> add(x, 2)\n3\n")
     >>> messages[0]["content"]
@@ -158,7 +159,7 @@ def conversation(name: str, docstring: str) -> list[Message]:
 
 
 def write_parquet(documents: Sequence[str], *, folder: Path, documents_per_shard: int) -> None:
-    """Write shard_00000.parquet and so on, with one column `text` and small row groups."""
+    """Write shard_00000.parquet and so on, with a column `text` and small row groups."""
     _empty(folder, "shard_*.parquet")
     for number, start in enumerate(range(0, len(documents), documents_per_shard)):
         table = pa.table({"text": pa.array(documents[start : start + documents_per_shard])})
@@ -167,7 +168,7 @@ def write_parquet(documents: Sequence[str], *, folder: Path, documents_per_shard
 
 
 def write_jsonl(conversations: Sequence[list[Message]], *, folder: Path) -> None:
-    """Write chats_00000.jsonl and so on, one JSON array of messages a line."""
+    """Write chats_00000.jsonl and so on, one JSON array of messages per line."""
     _empty(folder, "chats_*.jsonl")
     for number, start in enumerate(range(0, len(conversations), CHATS_PER_FILE)):
         lines = [json.dumps(chat) + "\n" for chat in conversations[start : start + CHATS_PER_FILE]]
@@ -175,7 +176,7 @@ def write_jsonl(conversations: Sequence[list[Message]], *, folder: Path) -> None
 
 
 def _read_utf8(path: Path) -> str:
-    """Read a file whole, with its line ends as they are; empty where it is not UTF-8."""
+    """Return the content of a file with its line ends; empty if it is not UTF-8."""
     try:
         return path.read_bytes().decode()
     except UnicodeDecodeError:
@@ -184,7 +185,7 @@ def _read_utf8(path: Path) -> str:
 
 def _parse(text: str) -> ast.Module | None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # old escapes in other people's strings
+        warnings.simplefilter("ignore")  # invalid escapes in strings of other packages
         try:
             return ast.parse(text)
         except (SyntaxError, ValueError):
@@ -195,7 +196,7 @@ Definition = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def _definitions(node: ast.AST, *, name: str) -> Iterator[tuple[str, Definition]]:
-    """Walk down in the order of the source, naming what can carry a docstring."""
+    """Yield the definitions that can have a docstring with their names, in order."""
     if isinstance(node, Definition):
         yield name, node
     for child in ast.iter_child_nodes(node):
@@ -204,19 +205,19 @@ def _definitions(node: ast.AST, *, name: str) -> Iterator[tuple[str, Definition]
 
 
 def _encodable(text: str) -> str:
-    """Replace lone surrogates, which a few test strings hold and UTF-8 cannot."""
+    """Replace lone surrogates, which some test strings contain and UTF-8 cannot represent."""
     return text.encode(errors="replace").decode()
 
 
 def _examples(docstring: str) -> list[doctest.Example]:
     try:
         return doctest.DocTestParser().get_examples(docstring)
-    except ValueError:  # a prompt that is not followed by a space, or the like
+    except ValueError:  # such as a prompt without a following space
         return []
 
 
 def _opening(name: str, docstring: str) -> str:
-    """Quote the first paragraph, where it is prose."""
+    """Return the first paragraph of a docstring as a quotation if it is prose."""
     paragraph = " ".join(docstring.strip().split("\n\n")[0].split())
     prose = "" if not paragraph or ">>>" in paragraph else f" says: {paragraph}\n\n"
     return f"The documentation of {name}{prose or ' has examples. '}"
@@ -244,7 +245,7 @@ def _conclusion(example: doctest.Example, *, output: str) -> str:
 
 
 def _empty(folder: Path, pattern: str) -> None:
-    """Make the folder, without files of an earlier run."""
+    """Create the folder, and remove the files of an earlier run."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.glob(pattern):
         path.unlink()

@@ -15,13 +15,13 @@ from nanotok_ray.cli import main
 def prepare(recipe: nanotok_ray.Recipe, **options: Any) -> nanotok_ray.Summary:  # noqa: ANN401
     """Plan the corpus, learn the tokenizer, write the shards, verify and publish them.
 
-    1. The files of all sources are cut into slices; the splits are frozen in plan.json.
-    2. Tasks count the spans of every train slice in parallel, and a count file holds each result.
+    1. The files of all sources are divided into slices; plan.json fixes the splits.
+    2. Tasks count the spans of every train slice in parallel, each into a count file.
     3. The counts are summed, and the merges are learned in one process.
-    4. Tasks tokenize every slice into shards, check a sample, and record what they wrote.
+    4. Tasks tokenize every slice into shards, check a sample, and write a record of the files.
     5. The records are verified together, and the manifest is written last.
 
-    What is already there is not done again: the same command resumes a job that was interrupted.
+    Finished work is not repeated: the same command resumes an interrupted job.
     """
     return nanotok_ray.prepare(recipe, **options)
 

@@ -1,9 +1,9 @@
-"""Learn the tokenizer of a recipe from all its train documents, and stop there.
+"""Learn the tokenizer of a recipe from all its train documents, without tokenizing them.
 
     ray job submit --working-dir jobs/recipes -- python -m jobs.train_tokenizer RECIPE.toml
 
-Without a recipe it reads nanochat's own data folder. The options, exit codes and the JSON on the
-last line are those of `nanotok train`.
+Without a recipe it reads nanochat's data folder. The options, exit codes and the JSON on the last
+line are those of `nanotok train`.
 """
 
 import os
@@ -20,7 +20,7 @@ _OF_EXPERIMENTS = ("NANOCHAT_EXPERIMENT", "NANOCHAT_EXPERIMENTS_DIR", "NANOCHAT_
 
 
 def nanochat_recipe(environment: Mapping[str, str]) -> Path:
-    """Return the recipe for nanochat's folders: today's, or those of its experiments.
+    """Return the recipe for nanochat's current folders, or for those of its experiments.
 
     >>> nanochat_recipe({"NANOCHAT_DATASET": "climbmix"}).name
     'nanochat-experiment.toml'

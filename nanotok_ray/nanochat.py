@@ -274,5 +274,5 @@ def _sha256_of(tokenizer: Any) -> str | None:  # noqa: ANN401
         return sha256
     try:
         return Tokenizer.from_tiktoken(encoding).sha256
-    except TokenizerError:  # one that is no BPE of merges: vocabulary size and bos were compared
+    except TokenizerError:  # not byte-level BPE with merges; vocabulary size and bos were compared
         return None

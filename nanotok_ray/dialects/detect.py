@@ -113,7 +113,7 @@ class Dialect:
     name: str
     """One of `CHAT_DIALECTS` or `VISION_DIALECTS`."""
     image_token: str | None = None
-    """Vision: the special token that stands for a part of an image."""
+    """Vision: the special token of each part of an image."""
     image_tokens: int | None = None
     """Vision: tokens of each image where a document has no `image_token_counts`; None: one."""
     grounding: tuple[str, ...] = ()

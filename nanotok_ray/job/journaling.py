@@ -91,7 +91,7 @@ class JournalRows:
 
     def _progress(self, event: Advanced, at: float) -> dict[str, Any] | None:
         """Return a progress row of a stage without slices, at most one for each percent."""
-        if event.running > 0 or event.stage in self._sliced:  # the rows of slices say it
+        if event.running > 0 or event.stage in self._sliced:  # the rows of slices contain it
             return None
         self._done[event.stage] = event.done
         percent = 100 * event.done // max(event.todo, 1)
@@ -137,8 +137,8 @@ def iso(at: float) -> str:
 def _ray() -> dict[str, Any]:
     """Return Ray's version, job, CPUs and nodes; without Ray, the CPUs of this machine."""
     found = {"ray_job": "", "ray": "", "cpus": len(os.sched_getaffinity(0)), "nodes": 1}
-    ray = sys.modules.get("ray")  # importing it is for the session to do
-    with suppress(Exception):  # a missing answer of Ray is no reason to fail
+    ray = sys.modules.get("ray")  # the session imports it
+    with suppress(Exception):  # Ray need not answer
         if ray is not None and ray.is_initialized():
             alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
             found |= {
@@ -211,7 +211,7 @@ class Journaling:
         """Record that the run ended with an error. Call this while the lease is held."""
         if self._journal is None or self.recipe is None:
             return
-        self._seconds = None  # it went on after what was asked before
+        self._seconds = None  # the run continued after an earlier call of `facts`
         status, why = _status(error)
         end = {"status": status, "error": journal_text(why)}
         files = {} if isinstance(error, LeaseLostError) else {SUMMARY_NAME: self._summary(end)}
@@ -281,7 +281,7 @@ def stages_of_last_run(out: Folder) -> dict[str, Any]:
     """
     try:
         values = json.loads(out.read_bytes(SUMMARY_NAME))
-    except (OSError, NanotokError, ValueError, RecursionError):  # it is for people
+    except (OSError, NanotokError, ValueError, RecursionError):  # the values are only for display
         return {}
     if not isinstance(values, dict):
         return {}
@@ -296,7 +296,7 @@ def _status(error: BaseException) -> tuple[str, str]:
     """Return the status with which a run ended, and the reason."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED, "by Ctrl-C"
-    if isinstance(error, SystemExit):  # Terminated is one, and Ray makes others of SIGTERM
+    if isinstance(error, SystemExit):  # Terminated is a subclass, and Ray raises others for SIGTERM
         return TERMINATED, "by SIGTERM"
     return FAILED, str(error) or type(error).__name__
 

@@ -96,7 +96,7 @@ class Holder:
         return is_same and bool(self.pid) and bool(self.started)
 
     def _has_ended(self, me: "Self") -> bool:
-        """Return whether the PID means the same to `me`, and no such process runs."""
+        """Return whether a PID identifies the process also for `me`, and the process has ended."""
         if not self._is_beside(me):
             return False
         state, started = _process(self.pid)
@@ -229,7 +229,7 @@ def lease_in_force(out: Folder) -> Seen | None:
         return None
     try:
         data = out.read_bytes(lease_name(max(numbers)))
-    except FileNotFoundError:  # a higher number was taken meanwhile
+    except FileNotFoundError:  # a higher number was created in the meantime
         data = b""
     return Seen(max(numbers), data)
 

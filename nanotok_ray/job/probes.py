@@ -157,7 +157,7 @@ def _answer(probe: Probe, node: str) -> str | None:
             folder.write_whole(probe.answer_name(node), probe.token.encode())
     except TransientIOError:
         raise
-    except (OSError, ValueError) as error:  # ValueError: SourceError, no such protocol here
+    except (OSError, ValueError) as error:  # ValueError: SourceError, or an unknown protocol
         return f"{type(error).__name__}: {error}"
     return problem
 

@@ -82,7 +82,7 @@ def _outcome(work: Callable[[Any], Any], argument: object) -> AttemptResult:
         return _failed(Cause.ERROR, str(error), start, raised=error)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # a panic in native code is no Exception
+    except BaseException as error:  # a panic of native code is not an Exception
         if isinstance(error, OSError) and error.filename and error.errno in OF_THE_MACHINE:
             return _failed(Cause.ERROR, os_error_message(error), start)
         text = "".join(traceback.format_exception(error, limit=TRACEBACK_LIMIT)).rstrip()

@@ -176,7 +176,7 @@ def finished_slices(out: Folder, expected: Sequence[Expected]) -> list[Record | 
 
 
 def finished_record(folder: Folder, name: str, *, key: str, below: str = "") -> Record | None:
-    """Return the record of a slice if it has this key and its files are there with their sizes.
+    """Return the record of a slice if it has this key and its files exist with their sizes.
 
     Only files whose names begin with `below` are checked.
     """

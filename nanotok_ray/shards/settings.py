@@ -38,7 +38,7 @@ class ShardSettings:
     untrainable: str = "keep"
     """The rule for a document without trainable tokens: keep or drop."""
     image_token: str | None = None
-    """The special token that stands for each part of an image in vision documents."""
+    """The special token of each part of an image in vision documents."""
     image_tokens: int | None = None
     """The number of tokens of an image if the document does not state it; None: one."""
     grounding: tuple[str, ...] = ()

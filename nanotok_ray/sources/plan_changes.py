@@ -1,6 +1,7 @@
-"""What became of a source since an earlier plan: files added, removed, changed, or read otherwise.
+"""Changes of a source since an earlier plan: files added, removed, changed, or read differently.
 
-Compares what identifies the content of files in two plans, and how they are read; reads no file.
+The plans are compared by the attributes that identify the content of files, and by the keys that
+determine how files are read. No file is read.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,14 +14,14 @@ from nanotok_ray.sources.plan import Plan, PlannedSource, file_key
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceChanges:
-    """The files of one source that are not as in the earlier plan, by path, sorted."""
+    """The files of one source that differ from the earlier plan, sorted by path."""
 
     source: str
     added: tuple[str, ...]
     removed: tuple[str, ...]
     changed: tuple[str, ...]
     reasons: Mapping[str, str]
-    """Of a changed file, what shows that it changed, as `size 10 -> 12`."""
+    """The difference of each changed file, such as `size 10 -> 12`."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -33,7 +34,7 @@ class SourceChanges:
 
 
 def changes(before: Plan, after: Plan) -> Iterator[SourceChanges]:
-    """Yield the sources whose files changed: those of the later plan in order, then those gone."""
+    """Yield the sources with changed files: those of the later plan, then removed ones."""
     old = {source.name: source for source in before.sources}
     new = {source.name: source for source in after.sources}
     for name in (*new, *(name for name in old if name not in new)):
@@ -78,11 +79,11 @@ def _reason(old: SourceFile, new: SourceFile) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadingChange:
-    """One way in which the files of a source are no longer read as they were."""
+    """A key of the recipe by which the files of a source are now read differently."""
 
     source: str
     what: str
-    """Key of the recipe."""
+    """The key of the recipe."""
     before: str | None
     now: str | None
 
@@ -92,11 +93,11 @@ class ReadingChange:
 
 
 _READING = {"kind": "kind", "column": "column", "id_column": "id_column", "split": "rule"}
-"""Keys of the recipe that say how files are read, and where a planned source has them."""
+"""Keys of the recipe that determine how files are read, with the attribute of a planned source."""
 
 
 def reading_changes(before: Plan, after: Plan) -> Iterator[ReadingChange]:
-    """Yield what is read otherwise, of the sources that both plans have."""
+    """Yield the changed keys of the sources that both plans have."""
     old = {source.name: source for source in before.sources}
     for source in after.sources:
         for what, field in _READING.items() if source.name in old else ():
@@ -107,7 +108,7 @@ def reading_changes(before: Plan, after: Plan) -> Iterator[ReadingChange]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SliceChanges:
-    """How many slices of a plan were in an earlier one, and how many of that are gone."""
+    """The number of slices that two plans share, and of those that only one has."""
 
     same: int
     new: int
@@ -123,33 +124,33 @@ def slice_changes(before: Plan, after: Plan) -> SliceChanges:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceLoss:
-    """What a source of an earlier plan had, and what of it is gone."""
+    """The files of a source of an earlier plan, and those that no longer exist."""
 
     source: str
     files: int
-    """Files that it had."""
+    """Number of files in the earlier plan."""
     num_bytes: int
-    """Bytes of these, as stored."""
+    """Stored bytes of these files."""
     gone: tuple[str, ...]
-    """Paths of the files that are gone or empty now, in the order of the plan."""
+    """Paths of the files that no longer exist or are empty, in the order of the plan."""
     gone_bytes: int
 
     @property
     def share(self) -> float:
-        """The larger of the shares of files and of bytes that are gone."""
+        """The larger of the shares of lost files and of lost bytes."""
         return max(len(self.gone) / self.files, self.gone_bytes / max(1, self.num_bytes))
 
     @property
     def is_whole(self) -> bool:
-        """Whether none of its files is left."""
+        """Whether no file remains."""
         return len(self.gone) == self.files
 
 
 def losses(before: Plan, after: Plan) -> Iterator[SourceLoss]:
-    """Yield the sources of an earlier plan of which files are gone, in its order.
+    """Yield the sources of an earlier plan that lost files, in its order.
 
-    A file is still there if its path or URL is, whatever its content and the name of its source; or
-    if its source has one of the same name, size and footer elsewhere, as after a move.
+    A file still exists if its path or URL exists, whatever its content and the name of its source;
+    or if its source has a file of the same name, size and footer at another path, as after a move.
     """
     there = {file.url: file.size for source in after.sources for file in source.files}
     moved = {(source.name, *_content(file)) for source in after.sources for file in source.files}
@@ -171,5 +172,5 @@ def losses(before: Plan, after: Plan) -> Iterator[SourceLoss]:
 
 
 def _content(file: SourceFile) -> tuple[str, int, str | None]:
-    """Return what a file keeps when it is copied elsewhere."""
+    """Return the attributes of a file that a copy has too."""
     return file.path.rpartition("/")[2], file.size, file.footer_sha256
