@@ -1,5 +1,5 @@
-# The verbs of this project. CI runs `make check`; `make demo` shows the whole of it in minutes.
-# Everything is made under .venv, build, dist and rust/target; a second run does only what changed.
+# The commands of this project. CI runs `make check`; `make demo` runs a whole job in minutes.
+# Outputs are in .venv, build, dist and rust/target; a second run repeats only what changed.
 
 PYTHON ?= python3.11
 DEMO ?= build/demo
@@ -31,14 +31,14 @@ export NANOTOK_DEMO_DIR := $(DEMO)
 .DELETE_ON_ERROR:
 .PHONY: help setup build demo test test-python test-plain test-ray test-slow test-rust test-torch lint types layers format bench golden mutants peers fuzz wheel lock check check-long check-versions clean
 
-help:  ## Say what each verb does
+help:  ## List the commands
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
 setup: $(INSTALLED) build  ## Make .venv with the locked packages and the compiled core
 
 build: $(CORE)  ## Compile the Rust core (release) and install it into .venv
 
-demo: build $(DEMO)/corpus/.made  ## Learn a tokenizer from Python's own library, write shards, verify, export, look inside
+demo: build $(DEMO)/corpus/.made  ## Run a job on Python's standard library: learn, write shards, verify, export, inspect
 	$(BIN)/python -m jobs.prepare jobs/recipes/demo.toml
 	$(BIN)/nanotok verify $(DEMO)/out --masks
 	$(BIN)/nanotok export $(DEMO)/out --to llmc --to parquet
@@ -46,15 +46,15 @@ demo: build $(DEMO)/corpus/.made  ## Learn a tokenizer from Python's own library
 	$(BIN)/nanotok inspect $(DEMO)/out --source doctests --doc 74
 	$(BIN)/nanotok inspect $(DEMO)/out --source doctests --doc 70-79 --html $(DEMO)/doctests.html
 
-test: test-rust test-python  ## Run the tests, Rust and Python, but the slow ones
+test: test-rust test-python  ## Run all tests except the slow ones
 
-test-python: build  ## Run the Python tests: those with Ray, which mostly wait, beside the rest
+test-python: build  ## Run the Python tests; those with Ray, which mostly wait, run beside the others
 	+$(MAKE) --no-print-directory -j 2 test-ray test-plain
 
 test-plain: build  ## Run the Python tests that need no Ray, in two processes
 	$(BIN)/pytest -m "not ray and not slow" -n 2 --dist loadfile --durations 10
 
-test-ray: build  ## Run the Python tests with Ray, and show how they went at their end
+test-ray: build  ## Run the Python tests with Ray, and print their output at the end
 	@mkdir -p build
 	@$(BIN)/pytest -m ray --durations 10 $(RAY_TESTS) > build/test-ray.txt 2>&1; code=$$?; cat build/test-ray.txt; exit $$code
 
@@ -82,14 +82,14 @@ types: build  ## Check types, and the stub of the core against the compiled core
 layers: $(INSTALLED)  ## Check that imports go downward only
 	$(BIN)/lint-imports --no-logo
 
-format: $(INSTALLED)  ## Rewrite the sources in the one style
+format: $(INSTALLED)  ## Format all sources
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	cargo fmt --all $(MANIFEST)
 	cargo fmt --manifest-path rust/fuzz/Cargo.toml
 
-bench: build $(DEMO)/corpus/.made  ## Run the benchmarks for a short while on the demo's corpus; CONTRIBUTING.md says how on real data
+bench: build $(DEMO)/corpus/.made  ## Run short benchmarks on the demo's corpus; CONTRIBUTING.md describes real ones
 	$(BIN)/python benchmarks/parity.py --vocab-size 8192 $(DEMO)/corpus/docs/*.parquet $(DEMO)/corpus/code/*.parquet
 	$(BIN)/python benchmarks/learn.py --quick --corpus 'demo:$(DEMO)/corpus/docs/*.parquet,$(DEMO)/corpus/code/*.parquet'
 	$(BIN)/python benchmarks/encode.py --vocab-size 8192 --repeats 3 --corpus $(DEMO_TIMED)
@@ -98,20 +98,20 @@ bench: build $(DEMO)/corpus/.made  ## Run the benchmarks for a short while on th
 	$(BIN)/python benchmarks/job.py --short --vocab-size 8192 --corpus $(DEMO_TIMED)
 	$(BIN)/python benchmarks/reader.py --quick --texts '$(DEMO)/corpus/docs/*.parquet' --chats '$(DEMO)/corpus/doctests/*.jsonl'
 
-mutants: build  ## Change MUTANTS (200) pieces of the code, one at a time, and list the changes that no test notices
+mutants: build  ## Apply MUTANTS (200) changes to the code, one at a time, and list those that no test detects
 	@mkdir -p build
 	$(BIN)/python -m tests.mutants --count $(MUTANTS) --output build/mutants-$$(git rev-parse --short HEAD).jsonl
 
-peers: build $(PEERS)/.installed $(DEMO)/corpus/.made  ## Read exports of a real job by the peers' own classes (installs 5.5 GB into .venv-peers)
+peers: build $(PEERS)/.installed $(DEMO)/corpus/.made  ## Read exports of a job with the classes of the peers (installs 5.5 GB into .venv-peers)
 	$(BIN)/python -m tests.peers.run --demo $(DEMO) --python $(PEERS)/bin/python
 
-golden: build  ## Write the files that tests compare with, and docs/api.md, from the code; review them as a diff
+golden: build  ## Write the expected files of tests, and docs/api.md, from the code; review them as a diff
 	$(BIN)/python -m tests.support.golden_files
 	$(BIN)/python -m tests.support.cli_commands
 	$(BIN)/python -m tests.support.api_page
 	git status --short -- tests docs/api.md
 
-fuzz:  ## Fuzz the core on nightly Rust, FUZZ_SECONDS (60) for each target
+fuzz:  ## Fuzz the core with nightly Rust, FUZZ_SECONDS (60) for each target
 	sh rust/fuzz/run.sh $(FUZZ_SECONDS)
 
 wheel: $(INSTALLED) $(ZIG)/.installed  ## Build the wheel (Python 3.10 and later, old glibc too) and the source distribution into dist/
@@ -120,24 +120,26 @@ wheel: $(INSTALLED) $(ZIG)/.installed  ## Build the wheel (Python 3.10 and later
 	$(BIN)/maturin sdist --out dist
 	$(ZIG)/bin/auditwheel show dist/*.whl
 
-lock: $(INSTALLED)  ## Make requirements/ anew from pyproject.toml (LOCK_FLAGS=--upgrade for newer versions)
+lock: $(INSTALLED)  ## Write requirements/ from pyproject.toml (LOCK_FLAGS=--upgrade for newer versions)
 	$(BIN)/pip install --quiet uv==0.13.8
 	$(LOCKER) --extra dev $(LOCK_FLAGS) --output-file $(LOCK)
 	$(LOCKER) --constraint $(LOCK) --output-file requirements/runtime.txt
 	$(LOCKER) --extra cluster --constraint $(LOCK) --output-file requirements/cluster.txt
 
-check: lint types layers test  ## Everything that CI does
+check: build  ## Run everything that CI runs: style, types, layers, Rust tests, then Python tests
+	+$(MAKE) --no-print-directory -j 2 --output-sync=target lint types layers test-rust
+	+$(MAKE) --no-print-directory test-python
 
-check-long: build  ## Run what check leaves out: slow tests, 500 random examples, fuzzing, chaos, peers, torch, wheel, other versions: hours
+check-long: build  ## Run everything else for hours: slow tests, 500 examples, fuzzing, chaos, peers, torch, wheel, versions
 	HYPOTHESIS_PROFILE=long $(MAKE) test test-slow
 	$(MAKE) fuzz
 	$(BIN)/python -m tests.jobs.chaos --rounds 20
 	$(MAKE) peers test-torch wheel check-versions
 
-check-versions: build  ## Run the fast tests on the other Pythons that are here, with the oldest and newest ray, pyarrow and numpy
+check-versions: build  ## Run the fast tests with other installed Pythons, and the oldest and newest ray, pyarrow and numpy
 	$(BIN)/python -m tests.support.versions --folder $(VERSIONS)
 
-clean:  ## Remove what was built; .venv, .venv-peers, .venv-torch and .venv-zig stay
+clean:  ## Remove build outputs, but not .venv, .venv-peers, .venv-torch and .venv-zig
 	rm -rf build dist rust/target $(CORE) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 $(INSTALLED): $(LOCK)
