@@ -20,7 +20,7 @@ from nanotok_ray.report import MAX_TOKENS, Document, Spelling, page_of
 from nanotok_ray.report.document import first_items
 from nanotok_ray.report.terminal import colored_lines, heading_of, plain_lines
 from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
-from nanotok_ray.units import quantity
+from nanotok_ray.units import printable, quantity
 
 if TYPE_CHECKING:
     from nanotok_ray.cli.app import Arguments
@@ -90,6 +90,8 @@ class Inspected:
     count: int
     document: Callable[[int], Document]
     """Returns a document by index, counted from 0."""
+    find: Callable[[str], list[int]]
+    """Returns the indexes of the documents with an id."""
     tokenizer: Tokenizer
 
     @property
@@ -133,6 +135,7 @@ def output_at(folder: str, *, split: str, source: list[str] | None) -> Inspected
         where=f"split {split}" + (f" of source {names}" if names else ""),
         count=len(shards),
         document=document,
+        find=shards.find,
         tokenizer=written_tokenizer(f"{folder}/{TOKENIZER_FOLDER}"),
     )
 
@@ -153,8 +156,7 @@ def run_inspect(arguments: "Arguments") -> int:
     if arguments.packing is not None:
         return _preview(folder, arguments)
     inspected = output_at(folder, split=arguments.split, source=arguments.source)
-    asked = [document_range(text) for text in arguments.documents or ["0"]]
-    numbers = numbers_of(asked, count=inspected.count, where=inspected.where)
+    numbers = _numbers(inspected, arguments)
     documents = map(inspected.document, numbers)
     if arguments.html or arguments.open:
         _show_page([*documents], inspected, arguments)
@@ -165,6 +167,21 @@ def run_inspect(arguments: "Arguments") -> int:
         for line in _visible(document, inspected, arguments):
             print(line)
     return 0
+
+
+def _numbers(inspected: Inspected, arguments: "Arguments") -> list[int]:
+    found: list[int] = []
+    for document_id in arguments.document_ids:
+        numbers = inspected.find(document_id)
+        if not numbers:
+            raise RecipeError(
+                f"--doc-id {printable(document_id)}: no document in {inspected.where} has this id; "
+                "ids are those of the `id_column` of a source"
+            )
+        found += numbers
+    asked = arguments.documents or ([] if found else ["0"])
+    ranges = [(number, number) for number in found] + [document_range(text) for text in asked]
+    return numbers_of(ranges, count=inspected.count, where=inspected.where)
 
 
 def _check(arguments: "Arguments") -> None:
@@ -190,6 +207,7 @@ def _check(arguments: "Arguments") -> None:
 
 _OF_DOCUMENTS: Final = {
     "documents": "--doc",
+    "document_ids": "--doc-id",
     "ids": "--ids",
     "text": "--text",
     "html": "--html",

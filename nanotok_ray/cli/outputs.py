@@ -165,6 +165,13 @@ document_options = options(
         multiple=True,
         help="Number of a document, or a range like 0-9; -1 is the last. Repeatable.  [default: 0]",
     ),
+    click.option(
+        "--doc-id",
+        "document_ids",
+        metavar="ID",
+        multiple=True,
+        help="Id of a document in the `id_column` of its source. Repeatable.",
+    ),
     click.option("--ids", is_flag=True, default=None, help="Show the id of each token."),
     click.option("--text", is_flag=True, default=None, help="Show only the decoded text."),
     click.option(

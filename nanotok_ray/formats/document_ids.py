@@ -75,6 +75,20 @@ class DocumentIds:
         """Return the ids of adjacent documents: UTF-8, and n + 1 offsets."""
         return self._text, self._offsets[start : stop + 1]
 
+    def find(self, document_id: str) -> npt.NDArray[np.int64]:
+        """Return the documents with this id, in order; none for an empty id.
+
+        >>> data = np.frombuffer(b"".join(ids_parts([(np.frombuffer(b"ab7ab", np.uint8),
+        ...                                           np.array([0, 2, 3, 5]))])), np.uint8)
+        >>> DocumentIds(data, name="a.ids", documents=3).find("ab").tolist()
+        [0, 2]
+        """
+        wanted = document_id.encode()
+        found = np.flatnonzero(np.diff(self._offsets) == len(wanted)) if wanted else np.arange(0)
+        for position, byte in enumerate(wanted):
+            found = found[self._text[self._offsets[found] + position] == byte]
+        return found
+
     def __getitem__(self, document: int) -> str:
         """Return the id of a document; an empty string if it has none.
 

@@ -301,6 +301,17 @@ class Shards:
         shard, number = self._find(document)
         return (shard.document_ids[number] or None) if shard.document_ids is not None else None
 
+    def find(self, document_id: str) -> list[int]:
+        """Return the documents with this value of `id_column`, in order.
+
+        All ids of the chosen shards are read.
+        """
+        found: list[int] = []
+        for position, first in enumerate(self._start_list[:-1]):
+            ids = self._shard(position).document_ids
+            found += [] if ids is None else (ids.find(document_id) + first).tolist()
+        return found
+
     def shard_of(self, document: int) -> tuple[str, int]:
         """Return the name of the shard that holds a document, and its number in the shard."""
         position, number = self._locate(document)

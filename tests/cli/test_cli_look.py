@@ -64,6 +64,13 @@ def test_a_document_is_shown_as_its_text(inspect):
     assert f"\n\n<|bos|>{texts(40, seed=0)[0]}" in shown
 
 
+def test_documents_are_shown_by_their_ids(inspect, monkeypatch):
+    monkeypatch.setattr(Shards, "find", lambda _, name: {"a": [3], "b": [1, 2]}[name])
+    code, shown, _ = inspect("--doc-id", "b", "--doc-id", "a", "--doc", "0", "--text")
+    assert code == 0
+    assert re.findall(r"^document (\d+) of", shown, re.MULTILINE) == ["1", "2", "3", "0"]
+
+
 def test_in_colour_each_turn_and_tool_call_starts_a_line(inspect):
     for number in range(4):
         _, shown, _ = inspect("--source", "chats", "--doc", str(number), "--color", "always")

@@ -59,6 +59,7 @@ MISTAKES = """
 2 | inspect out --packing bestfit | 'bestfit' is unknown | did you mean 'best-fit'?
 2 | inspect out --packing all --length 2k | '2k' is not a whole number | --help
 2 | inspect out --packing all --weights web | 'web' is not NAME=NUMBER, as in web=0.7 | --help
+2 | inspect out --doc-id x/1 | --doc-id x/1: no document in split train has this id | `id_column`
 2 | inspect out --doc first | --doc first is not a document | pass a number (7), or a range (0-9)
 2 | completion tcsh | 'tcsh' is unknown | choose from bash, zsh, fish
 2 | tokenizer train words.txt --output t --vocab-size big | 'big' is not a valid integer | --help

@@ -133,9 +133,16 @@ def test_the_ids_of_documents_are_those_of_their_rows(named):
     assert len(found) == 90
     assert found.count(None) == 3 * 4
     assert set(found) == names | {None}
+    assert all(
+        own.document_id(n) == name for own in shards for name in names for n in own.find(name)
+    )
+    assert (
+        sorted(len(shards[0].find(name)) + len(shards[1].find(name)) for name in names) == [1] * 78
+    )
     chats = open_shards(str(named), "train", "chats")
     found = [chats.document_id(number) for number in range(len(chats))]
     assert found == [None] * 15 + [str(number) for number in range(20)]
+    assert (chats.find("7"), chats.find("20"), chats.find("")) == ([22], [], [])
     (entry,) = [
         json.loads(line)
         for path in named.glob("quarantine/chats/train/*")
