@@ -8,6 +8,7 @@ from nanotok_ray.job.doctor.machine import Space
 from nanotok_ray.units import few, format_bytes, format_estimate, quantity
 
 _INDENT = " " * 12
+_LONG_SECONDS = 60.0
 
 STAGES = ("count", "learn", "also", "tokenize")
 """The stages whose numbers a plan has, in the order of the job."""
@@ -135,6 +136,18 @@ def _estimate_lines(estimate: Mapping[str, Any]) -> Iterator[str]:
             yield f"{_INDENT}{name} in {tasks} at {rate:,.1f} MB/s{per}: {stage['from']}"
         else:
             yield f"{_INDENT}{name}: {stage['from']}"
+    yield from _idle_lines(estimate, known)
+
+
+def _idle_lines(estimate: Mapping[str, Any], stages: Mapping[str, Any]) -> Iterator[str]:
+    """Yield advice if a stage of over a minute has fewer tasks than there are CPUs."""
+    for name, stage in stages.items():
+        tasks = stage.get("tasks") or estimate["cpus"]
+        if tasks < estimate["cpus"] and stage["seconds"] > _LONG_SECONDS:
+            yield (
+                f"{_INDENT}{name} keeps at most {tasks:,} of {estimate['cpus']:,} CPUs busy; "
+                "a smaller limits.slice_bytes makes more slices"
+            )
 
 
 def _frozen_line(frozen: Mapping[str, str], sources: Sequence[Mapping[str, Any]]) -> str:

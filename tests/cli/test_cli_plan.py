@@ -96,6 +96,10 @@ def test_a_given_rate_gives_the_time_of_the_bytes_or_of_the_largest_slice(job, c
     assert values["estimate"]["stages"]["learn"]["seconds"] is None
     assert "on 2 CPUs: count about" in told
     assert "learn not estimated" in told
+    assert "CPUs busy" not in told
+    many, told = planned(capsys, job[0], "--rate", "0.00001", "--cpus", "1000")
+    few = many["estimate"]["stages"]["count"]["tasks"]
+    assert f"count keeps at most {few} of 1,000 CPUs busy; a smaller limits.slice_bytes" in told
     many = planned(capsys, job[0], "--rate", "0.001", "--cpus", "1000")[0]
     slices = [many[stage]["largest_slice"] / 1000 for stage in ("count", "tokenize")]
     assert many["estimate"]["seconds"] == pytest.approx(sum(slices), abs=0.2)
