@@ -1,5 +1,6 @@
 """The commands that plan and run a job: plan, prepare, train, tokenize, submit."""
 
+import shlex
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -242,7 +243,10 @@ def _run_job(name: str, arguments: Arguments, **options: bool) -> int:
         )
     if vars(arguments).get("to_nanochat"):
         _copy_to_nanochat(arguments, recipe)
-    arguments.console.result(summary.values, summary.text())
+    text = summary.text()
+    if name == "train":
+        text = text.replace("tokenize RECIPE", f"tokenize {shlex.quote(arguments.recipe)}")
+    arguments.console.result(summary.values, text)
     return 0
 
 

@@ -47,7 +47,9 @@ def test_train_takes_nanochats_flags_in_both_spellings(job, capsys):
         ["--vocab_size=290", "--max_chars=500", "--doc_cap=40"],
     ):
         assert main(["train", path, *flags]) == 0
-        sizes.append(last_json(capsys.readouterr())["vocab_size"])
+        captured = capsys.readouterr()
+        sizes.append(last_json(captured)["vocab_size"])
+        assert f"nanotok tokenize {path}\n" in captured.err
     assert sizes == [300, 290]
 
 
