@@ -1,4 +1,4 @@
-"""Settings of every test run: Ray's environment before anything imports Ray, Hypothesis' sizes."""
+"""Settings of every test run: Ray's environment before Ray is imported, sizes of Hypothesis."""
 
 import os
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "check"))
 
 @pytest.hookimpl
 def pytest_timeout_set_timer(item: pytest.Item, settings: pytest_timeout.Settings) -> object:
-    """Let a test take longer on a slow or busy machine."""
+    """Extend the time limit of a test on a slow or busy machine."""
     limit = settings._replace(timeout=scaled(settings.timeout))
     return pytest_timeout.pytest_timeout_set_timer(item, limit)
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _copies_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep copies of remote files out of the home folder."""
+    """Keep copies of remote files outside the home folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NANOTOK_CACHE_DIR", str(tmp_path_factory.mktemp("copies")))
         yield
@@ -33,10 +33,10 @@ def _copies_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Run a job's tasks one after the other in this process: the same functions, without Ray."""
+    """Run a job's tasks one after the other in this process, without Ray."""
     from nanotok_ray.job import use_executor  # noqa: PLC0415 - slow to import
     from tests.support.executors import InProcess  # noqa: PLC0415 - as above
 
-    monkeypatch.setattr("os.fsync", lambda _: None)  # hundreds of them; no test cuts the power
+    monkeypatch.setattr("os.fsync", lambda _: None)  # no test simulates a power failure
     with use_executor(InProcess()):
         yield

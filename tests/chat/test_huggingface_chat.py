@@ -1,4 +1,4 @@
-"""The chat template against `render_conversation`, rendered as transformers renders it."""
+"""Compares the chat template, rendered like transformers does, with `render_conversation`."""
 
 import json
 from itertools import pairwise
@@ -40,7 +40,7 @@ def names_no_special_token(messages):
 
 
 def has_adjacent_texts(messages):
-    """Are two texts of an assistant's message side by side? Empty ones are not there."""
+    """Return whether two non-empty texts of an assistant's message are adjacent."""
     for message in messages:
         if isinstance(message["content"], list):
             own = [each for each in message["content"] if each["type"] != "text" or each["text"]]
@@ -50,7 +50,7 @@ def has_adjacent_texts(messages):
 
 
 def ends_a_text_before_output(messages):
-    """Does tool output follow a text whose last character is several bytes?"""
+    """Return whether tool output follows a text that ends with a multi-byte character."""
     for message in messages:
         if isinstance(message["content"], list):
             own = [each for each in message["content"] if each["type"] != "text" or each["text"]]
@@ -118,7 +118,7 @@ def test_a_tokenizer_without_nanochats_tokens_has_no_template(own):
     assert to_chat_template(own.model.without([*own.special_tokens])) is None
 
 
-# What text cannot carry: docs/formats.md.
+# Cases that text cannot express: docs/formats.md.
 
 
 def asks(content):

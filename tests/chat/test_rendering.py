@@ -1,4 +1,4 @@
-"""Batches of documents, by core and plain reading together: as the plain reading alone has them."""
+"""Compares batches rendered by core and fallback with the reference implementation."""
 
 import json
 from itertools import pairwise
@@ -38,8 +38,9 @@ ENCODER = _core.Encoder(SPLIT_PATTERN, MERGES)
 NARROW = {name: 300 + number for number, name in enumerate(NAMES)}
 WIDE = {name: 70_000 + number for number, name in enumerate(NAMES)}
 FEWER = settings(max_examples=settings().max_examples // 2)
-"""An example is up to five documents, rendered twice and read plainly; proptests and fuzzing of the
-core look further."""
+"""An example has up to five documents, which are rendered twice and by the reference; proptests
+and fuzzing of the core go further.
+"""
 SAID = {"content", "value", "answer", "response", "text"}
 
 
@@ -48,7 +49,7 @@ def good(dialect):
 
 
 def with_surrogates(value):
-    """A value in which half a pair ends whatever is said."""
+    """A value in which every text ends with a lone surrogate."""
     if isinstance(value, list):
         return [with_surrogates(each) for each in value]
     if not isinstance(value, dict):
@@ -60,7 +61,7 @@ def with_surrogates(value):
 
 
 def documents_of(dialect):
-    """Lists of good documents, of fine ones that the core declines, and of bad and damaged ones."""
+    """Lists of valid documents, some of which the core declines, and of bad and damaged ones."""
     fine = lines(good(dialect))
     odd = st.sampled_from([b'{"x":NaN,', b'{"x":1,"x":2,'])
     declined = st.builds(lambda line, start: line.replace(b"{", start, 1), fine, odd) | lines(
@@ -71,7 +72,7 @@ def documents_of(dialect):
 
 
 def plain(document, dialect, *, encoder=ENCODER, special_tokens=NARROW):
-    """Return (ids, labels, images, sizes, problem) of one document by the plain reading."""
+    """Return (ids, labels, images, sizes, problem) of one document from the reference."""
     try:
         segments = segments_of(document, dialect)
         composed = compose(
@@ -94,7 +95,7 @@ def spelled(texts, names):
 
 
 def each_of(batch):
-    """Return what a batch has of each of its documents."""
+    """Return the results of a batch for each of its documents."""
     assert (batch.offsets[0], batch.offsets[-1]) == (0, len(batch.ids)) == (0, len(batch.labels))
     assert (batch.images.shape[1], batch.sizes.shape) == (3, (len(batch), 2))
     assert list(batch.problems) == sorted(batch.problems)
@@ -113,7 +114,7 @@ def each_of(batch):
 
 
 def check(documents, dialect, *, encoder=ENCODER, special_tokens=NARROW):
-    """Hold batches, by any number of threads, against the plain reading of each document."""
+    """Compare batches, for any number of threads, with the reference of each document."""
     wide = max(special_tokens.values()) > np.iinfo(np.uint16).max
     renderer = BatchRenderer(encoder, special_tokens, dialect, wide=wide)
     expected = [

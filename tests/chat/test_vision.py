@@ -1,4 +1,4 @@
-"""Vision documents: the recommended answers, the fork's where ours agree, and what always holds."""
+"""Vision documents: the recommended answers, those of the fork where they agree, and invariants."""
 
 import json
 import re
@@ -40,7 +40,7 @@ ANSWERED = [case for case in VISION["cases"] if "returns" in case["recommended"]
 REFUSED = [case for case in VISION["cases"] if "raises" in case["recommended"]]
 ERRORS = {"ValueError": ValueError, "TypeError": TypeError}
 OTHER_WORDS = {"int_instead_of_list": "image_token_counts must be a list of ints, .* got 4"}
-"""Where the recommendation has Python's own message, ours says what is wrong."""
+"""Messages that replace Python's own message of the recommendation."""
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def mask_of(answer):
 
 
 def text_form(tokenizer, case, *, grounding=()):
-    """Return what the reference gives for a case, by the functions that a job uses."""
+    """Return the reference result of a case, from the functions that a job uses."""
     counts = case.get("image_token_counts")
     segments = text_segments(
         case["text"], counts=counts, image_token="<image>", grounding=grounding
@@ -144,7 +144,7 @@ def test_conversations_are_rendered_as_the_fork_renders_them(base, case):
     ],
 )
 def test_traps_of_the_fork_are_not_copied(base, name, text):
-    """It refuses a special token's name beside an image, and rewrites `<audio>`: here both stay."""
+    """The fork refuses the name of a special token beside an image, and rewrites `<audio>`."""
     case = next(case for case in FORK["render_conversation"] if case["name"] == name)
     tokenizer = base.extended(OCR.special_tokens)
     ids, _, images = tokenizer.render_vision_conversation({"messages": case["messages"]})
@@ -186,7 +186,7 @@ def test_tiles_add_rows_that_end_once():
     ("width", "height", "tiles"),
     [
         (640, 640, (1, 1)),
-        (641, 640, (2, 2)),  # as near as 3 x 3, which it does not fill by half
+        (641, 640, (2, 2)),  # as near as 3 x 3, of which it fills less than half
         (1300, 1300, (2, 2)),
         (1400, 1400, (3, 3)),
         (2000, 1000, (2, 4)),
@@ -295,12 +295,12 @@ def composed_of(segments):
 
 @dataclass(kw_only=True)
 class Document:
-    """The segments of a document, and what they were made of."""
+    """The segments of a document, and their sources."""
 
     segments: list[Segment]
     counts: list[int]
     whole: str
-    """All of its text, with the names of special tokens."""
+    """All of its text, including names of special tokens."""
     grounding: Sequence[str]
 
 

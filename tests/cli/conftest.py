@@ -1,4 +1,4 @@
-"""What tests of commands share."""
+"""Fixtures of tests of commands."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.support.small_corpus import RECIPE, write_corpus
 
 @pytest.fixture
 def job(tmp_path: Path, in_process: None) -> tuple[str, Path]:
-    """Return the path of a recipe, and the output folder it names."""
+    """Return the path of a recipe and its output folder."""
     write_corpus(tmp_path / "in")
     path = tmp_path / "recipe.toml"
     path.write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))

@@ -1,4 +1,4 @@
-"""The command line: exit codes, what goes to stdout and stderr, and what people see."""
+"""The command line: exit codes, stdout and stderr, and texts for people."""
 
 import json
 import re

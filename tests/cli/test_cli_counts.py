@@ -1,4 +1,4 @@
-"""nanotok cache: what is in use, what is stale, and what removal leaves."""
+"""nanotok cache: counts in use, stale counts, and the effect of removal."""
 
 import json
 import re
@@ -20,7 +20,7 @@ def job(tmp_path, in_process):
 
 
 def told(capsys, *arguments):
-    """Run `nanotok cache`; give its JSON line and what people read."""
+    """Run `nanotok cache`; return its JSON line and its text."""
     capsys.readouterr()
     assert main(["cache", *arguments]) == 0
     captured = capsys.readouterr()
@@ -29,7 +29,7 @@ def told(capsys, *arguments):
 
 
 def counted(capsys, path, *overrides):
-    """Run `nanotok train` anew; give how many slices it counted."""
+    """Run `nanotok train` again; return the number of counted slices."""
     capsys.readouterr()
     assert main(["train", path, *overrides]) == 0
     lines = capsys.readouterr().err.splitlines()
@@ -83,7 +83,7 @@ def test_changed_inputs_and_other_caps_are_stale_and_removed_alone(job, capsys, 
     stale = {file["name"] for file in values["files"] if file["state"] == "stale"}
     assert values["total"]["stale"] == len(stale) == 5
     assert all("shard_00001" in name for name in stale)
-    counted(capsys, path, "--doc-cap", "40")  # the same work folder: ten more, and all are stale
+    counted(capsys, path, "--doc-cap", "40")  # same folder: ten more counts, all stale
     assert counted(capsys, path) == 5
     before = contents(work)
     planned, shown = told(capsys, "rm", path, "--dry-run")
@@ -108,7 +108,7 @@ def test_all_counts_can_be_removed_and_are_made_again(job, capsys, tmp_path):
     (work / "merged/part.arrow").write_bytes(b"12")
     (work / "counts/web/.x.tmp").write_bytes(b"1")
     shard = tmp_path / "in/text/shard_00001.parquet"
-    shard.write_bytes(b"")  # no plan can be made, and none is needed
+    shard.write_bytes(b"")  # a plan is impossible, and not needed
     values, _ = told(capsys, "rm", path, "--all")
     assert values["removed"]["slices"] == 10
     assert {p.name for p in work.rglob("*") if p.is_file()} == {"part.arrow", ".x.tmp"}
@@ -144,7 +144,7 @@ def test_the_slice_that_max_chars_cuts_is_in_use_while_those_before_it_are_there
     assert removed["removed"]["slices"] == 1
     names = [file["name"] for file in values["files"]]
     assert {p.name for p in work.rglob("*.arrow")} == {f"{n.split('/')[-1]}.arrow" for n in names}
-    # Whole slices serve any max_chars; that of the cut is stale to a recipe without one.
+    # Counts of whole slices serve any max_chars; those of the cut slice are stale without it.
     assert told(capsys, "ls", path, *other[:2])[0]["total"]["stale"] == 1
     first = min(work.rglob("*-00000-*.json"))
     first.unlink()

@@ -1,4 +1,4 @@
-"""The mistakes that people make: what they are told, and the exit code."""
+"""Common mistakes: their messages and exit codes."""
 
 import errno
 import os

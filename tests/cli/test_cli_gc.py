@@ -1,4 +1,4 @@
-"""nanotok gc: removes what no manifest names, under the lease, and says so."""
+"""nanotok gc: removes files that no manifest names, while holding the lease, and reports them."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def out(tmp_path, in_process):
 
 
 def collect(capsys, *arguments):
-    """Run the command; give exit code, the JSON of stdout, and stderr."""
+    """Run the command; return exit code, the JSON of stdout, and stderr."""
     code = main(["gc", *map(str, arguments)])
     told = capsys.readouterr()
     return code, json.loads(told.out.splitlines()[-1]), told.err

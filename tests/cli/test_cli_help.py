@@ -1,6 +1,6 @@
 """The help of every command: summary, options and examples; versions and completion.
 
-Walks the commands themselves, so that a command added later is checked too.
+The tests visit all commands, so that commands added later are checked too.
 """
 
 import re
@@ -20,7 +20,7 @@ from nanotok_ray.recipe import PRESETS
 from tests.support.cli_commands import COLUMNS, GOLDEN, parse, walk, whole_help
 
 JOBS = {"prepare": "prepare", "train_tokenizer": "train", "tokenize_corpus": "tokenize"}
-"""Modules that are run by `python -m jobs.NAME`, and the commands they are."""
+"""Modules that are run by `python -m jobs.NAME`, and their commands."""
 
 ROOT = Path(__file__).parents[2]
 CONTEXTS = {context.command_path: context for context in walk()}
@@ -28,7 +28,7 @@ every_command = pytest.mark.parametrize("context", CONTEXTS.values(), ids=CONTEX
 
 
 def examples(command):
-    """Return the words of each example; lines that end in a backslash go on."""
+    """Return the words of each example; a backslash at the end of a line continues it."""
     text = re.sub(r"(?<=-)\$\([^)]*\)", "DATE", command.examples.replace("\\\n", " "))
     for line in text.splitlines():
         words = shlex.split(line.partition(" # ")[0].partition(" > ")[0].partition(" | ")[0])
@@ -39,7 +39,7 @@ def examples(command):
 
 
 def test_the_help_of_all_commands_is_that_of_the_golden_file():
-    """After a change: python -m tests.support.cli_commands, and read the difference."""
+    """After a change, run python -m tests.support.cli_commands and review the diff."""
     assert f"{whole_help()}\n" == GOLDEN.read_text("utf-8")
 
 
@@ -80,7 +80,7 @@ def test_lines_fit_a_terminal_but_examples(context):
 
 @every_command
 def test_one_name_means_one_thing(context):
-    """An option has the same metavar and the same kind wherever it is."""
+    """An option has the same metavar and the same kind in all commands."""
     for other in CONTEXTS.values():
         theirs = {name: param for param in other.command.params for name in param.opts}
         for param in context.command.params:
@@ -163,7 +163,7 @@ def test_help_is_there_at_once():
         run("import sys; from nanotok_ray.cli import main; sys.exit(main(['--help']))")
         return time.perf_counter() - start
 
-    assert min(seconds() for _ in range(5)) < 0.5  # 0.1 on a quiet machine
+    assert min(seconds() for _ in range(5)) < 0.5  # 0.1 s on a quiet machine
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -17,7 +17,7 @@ def corpus(tmp_path):
 
 
 def run(capsys, *words):
-    """Return the exit code, the JSON line and what people read."""
+    """Return the exit code, the JSON line and the text."""
     code = main([*map(str, words)])
     captured = capsys.readouterr()
     return code, json.loads(captured.out.splitlines()[-1]), captured.err

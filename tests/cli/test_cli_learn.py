@@ -1,4 +1,4 @@
-"""`nanotok tokenizer learn`: its flags, what people and programs read, exit codes."""
+"""`nanotok tokenizer learn`: options, text, JSON, exit codes."""
 
 import json
 
@@ -16,7 +16,7 @@ DOCUMENTS = texts(150, seed=7)
 
 @pytest.fixture
 def counts(tmp_path):
-    """Write a count file and give its path."""
+    """Write a count file and return its path."""
     own = SpanCounts()
     own.update(DOCUMENTS)
     path = tmp_path / "counts/a.arrow"
@@ -25,7 +25,7 @@ def counts(tmp_path):
 
 
 def run(capsys, *arguments):
-    """Return the exit code, the JSON line and what people read."""
+    """Return the exit code, the JSON line and the text."""
     code = main(["tokenizer", "learn", *map(str, arguments)])
     captured = capsys.readouterr()
     assert captured.out.count("\n") == 1

@@ -21,7 +21,7 @@ def tokenizer(out):
 
 @pytest.fixture
 def inspect(out, capsys):
-    """Run the command on the output; give its exit code, stdout and stderr."""
+    """Run the command on the output; return its exit code, stdout and stderr."""
 
     def run(*arguments):
         code = main(["inspect", str(out), *arguments])

@@ -1,4 +1,4 @@
-"""The mistakes that users make: the exit code, and one line that names the mistake and a step."""
+"""Mistakes of users: the exit code, and one line with the mistake and the next step."""
 
 # ruff: noqa: E501 - a table
 
@@ -258,7 +258,7 @@ NEXT_STEP = re.compile(r"; |: [a-z]|, so |\?$")
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """Return a folder with outputs, recipes and files, whole and broken."""
+    """Return a folder with valid and broken outputs, recipes and files."""
     folder = tmp_path_factory.mktemp("mistakes")
     out = finished_output(folder)
     shutil.copytree(out / "tokenizer", folder / "tok")
@@ -283,7 +283,7 @@ def root(tmp_path_factory):
 
 
 def write_recipes(folder):
-    """Write recipes: of the finished output, of a new one, and wrong ones."""
+    """Write recipes: one of the finished output, one of a new output, and invalid ones."""
     known = RECIPE.format(root=folder / "in", out=folder / "out")
     (folder / "recipe.toml").write_text(known)
     plain = SOURCES.format(web="", chats="")
@@ -303,7 +303,7 @@ def write_recipes(folder):
 
 
 def write_inputs(folder):
-    """Write files of text, and files that cannot be read as it."""
+    """Write text files, and files that cannot be read as text."""
     (folder / "words.txt").write_text("\n".join(texts(20, seed=1)))
     (folder / "blank.txt").write_text("\n\n")
     (folder / "notes.md").write_text("# Notes\n")

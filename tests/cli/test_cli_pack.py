@@ -1,4 +1,4 @@
-"""`nanotok inspect --packing`: what a loader reports that has read all of an output."""
+"""`nanotok inspect --packing`: equals the report of a loader that has read the whole output."""
 
 import json
 
@@ -10,14 +10,14 @@ from tests.support.made_output import MadeSource, made_output
 
 
 def all_packings(arguments):
-    """Return the arguments, with --packing all if they do not say which."""
+    """Return the arguments, with --packing all if they do not select a packing."""
     words = [*map(str, arguments)]
     return words if "--packing" in words else ["--packing", "all", *words]
 
 
 @pytest.fixture
 def pack(out, capsys):
-    """Run the command on the output; give its exit code, the JSON of stdout, and stderr."""
+    """Run the command on the output; return its exit code, the JSON of stdout, and stderr."""
 
     def run(*arguments, folder=out):
         code = main(["inspect", str(folder), *all_packings(arguments)])
@@ -28,7 +28,7 @@ def pack(out, capsys):
 
 
 def read_report(out, **settings):
-    """Read every batch of an epoch, and give the report."""
+    """Read every batch of an epoch, and return the report."""
     loader = Loader(open_shards(str(out)), batch_size=3, epochs=1, **settings)
     assert sum(len(batch.inputs) for batch in loader) == loader.report().rows
     return loader.report().to_dict()
@@ -135,7 +135,7 @@ def test_weights_plan_so_many_tokens_as_are_asked_for(mixed, pack):
     code, told, shown = pack("--length", 49, "--tokens", 60_025, *MIXED, folder=mixed)
     assert code == 0
     for plan in told["plans"]:
-        assert (plan["documents"], plan["tokens"]) == (1201, 60_050)  # to the end of a document
+        assert (plan["documents"], plan["tokens"]) == (1201, 60_050)  # up to the end of a document
         assert plan["sources"]["web"]["epochs"] == pytest.approx(5.4, abs=0.01)
     head, *rows = (line.split() for line in shown.splitlines()[-3:])
     assert head == ["source", "weight", "documents", "tokens", "share", "epochs"]

@@ -1,4 +1,4 @@
-"""nanotok plan: what it freezes, says and leaves alone; how it estimates."""
+"""nanotok plan: what it freezes, prints and estimates, and what it does not change."""
 
 import json
 
@@ -11,7 +11,7 @@ from tests.support.small_corpus import contents, recipe, texts, write_corpus, wr
 
 
 def planned(capsys, *arguments):
-    """Run `nanotok plan`; give its JSON line and what people read."""
+    """Run `nanotok plan`; return its JSON line and its text."""
     capsys.readouterr()
     assert main(["plan", *arguments]) == 0
     captured = capsys.readouterr()
@@ -109,9 +109,9 @@ def test_the_rate_of_the_last_run_is_taken_if_it_took_some_time(job, capsys):
     path, out = job
     assert main(["prepare", path]) == 0
     summary = json.loads((out / "run/summary.json").read_text())
-    other = ["--set", "tokenizer.pattern=gpt4"]  # everything is to be done again
+    other = ["--set", "tokenizer.pattern=gpt4"]  # everything must be done again
     stages = planned(capsys, path, *other)[0]["estimate"]["stages"]
-    assert "measured on this machine" in stages["count"]["from"]  # it was over in no time
+    assert "measured on this machine" in stages["count"]["from"]  # the run was too short to measure
     summary["stages"]["count"] |= {"seconds": 10.0, "bytes": 5000}
     (out / "run/summary.json").write_text(json.dumps(summary))
     values, told = planned(capsys, path, *other)
@@ -122,7 +122,7 @@ def test_the_rate_of_the_last_run_is_taken_if_it_took_some_time(job, capsys):
     assert "measured on this machine" in stages["tokenize"]["from"]
     assert stages["learn"]["seconds"] == round(summary["stages"]["learn"]["seconds"], 1)
     assert "not estimated" not in told
-    # How many CPUs the last run had is not known, so it says nothing of four.
+    # The CPUs of the last run are unknown, so its rate is not used for four CPUs.
     stages = planned(capsys, path, *other, "--cpus", "4")[0]["estimate"]["stages"]
     assert "measured" in stages["count"]["from"]
     (out / "run/summary.json").write_text("half a")

@@ -1,4 +1,4 @@
-"""`nanotok status`: every state, made of real files, told with the right exit code."""
+"""`nanotok status`: every state, made of real files, with its exit code."""
 
 import json
 import subprocess
@@ -45,19 +45,19 @@ def out(tmp_path):
 
 
 def seen(out, *, at=NOW):
-    """Look once, through the real command's own functions, at a given time."""
+    """Read the status once at a given time, with the command's own functions."""
     return read_status(out.url, show=lambda _: None, clock=Clock(now=lambda: at))
 
 
 def shown(out, capsys, *options):
-    """Run the command; give its exit code, its JSON and its text."""
+    """Run the command; return its exit code, its JSON and its text."""
     code = main(["status", out.url, *options])
     printed = capsys.readouterr()
     return code, json.loads(printed.out.splitlines()[-1]), printed.err
 
 
 def hold(out, *, at, me=ELSEWHERE, state="held"):
-    """Let somebody hold the lease who wrote it at a given time."""
+    """Write a lease of another holder at a given time."""
     lease = take(out, command="prepare", on_event=ignore, me=me)
     values = json.loads(out.read_bytes(lease_name(lease.number)))
     values |= {"renewed": datetime.fromtimestamp(at, timezone.utc).isoformat(), "state": state}

@@ -1,4 +1,4 @@
-"""`nanotok tokenizer compare`: bytes per token by source and label, and what vocabularies share."""
+"""`nanotok tokenizer compare`: bytes per token by source and label, and common tokens."""
 
 import json
 
@@ -17,7 +17,7 @@ LANGUAGES = ["en" if number % 3 else "ko" for number in range(30)]
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """Three tokenizers, of which two are called alike, and two corpora."""
+    """Three tokenizers, of which two have the same name, and two corpora."""
     folder = tmp_path_factory.mktemp("compare")
     tokenizer = Tokenizer.train_from_iterator(MADE, 380, num_threads=1)
     tokenizer.save(folder / "a/tokenizer")
@@ -32,7 +32,7 @@ def root(tmp_path_factory):
 
 @pytest.fixture
 def compare(root, capsys, monkeypatch):
-    """Run the command beside the tokenizers; give its exit code, values and stderr."""
+    """Run the command with the tokenizers; return its exit code, values and stderr."""
     monkeypatch.chdir(root)
 
     def run(*arguments):
@@ -44,7 +44,7 @@ def compare(root, capsys, monkeypatch):
 
 
 def expected(chosen, tokenizers):
-    """What a loop says of some texts."""
+    """Return the expected values of some texts, from a plain loop."""
     size = len("".join(chosen).encode())
     tokens = {
         name: sum(map(len, own.encode(list(chosen)))) if chosen else 0

@@ -1,4 +1,4 @@
-"""`nanotok tokenizer eval`: nanochat's table, on our sample texts and the texts of an output."""
+"""`nanotok tokenizer eval`: nanochat's table, on the sample texts and the texts of an output."""
 
 import json
 
@@ -22,7 +22,7 @@ def other(tmp_path_factory):
 
 @pytest.fixture
 def evaluate(out, capsys):
-    """Run the command on the output's tokenizer; give its exit code, values and stderr."""
+    """Run the command on the output's tokenizer; return its exit code, values and stderr."""
 
     def run(*arguments):
         code = main(["tokenizer", "eval", str(out / "tokenizer"), *arguments])

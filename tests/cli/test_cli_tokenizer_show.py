@@ -1,4 +1,4 @@
-"""`nanotok tokenizer show`: what a tokenizer is made of, and what a corpus uses of it."""
+"""`nanotok tokenizer show`: describes a tokenizer, and its use by a corpus."""
 
 import json
 
@@ -15,7 +15,7 @@ MADE = texts(60, seed=7)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A tokenizer's folder with a corpus beside it."""
+    """The folder of a tokenizer with a corpus."""
     root = tmp_path_factory.mktemp("show")
     tokenizer = Tokenizer.train_from_iterator(MADE, 380, num_threads=1)
     tokenizer.save(root / "tokenizer")
@@ -25,7 +25,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def shown(capsys):
-    """Run the command with any tokenizer; give the values of its last line."""
+    """Run the command with any tokenizer; return the values of its last line."""
 
     def run(*arguments):
         main(["tokenizer", "show", *arguments])
@@ -36,7 +36,7 @@ def shown(capsys):
 
 @pytest.fixture
 def show(folder, capsys):
-    """Run the command; give its exit code, the values of its last line, and stderr."""
+    """Run the command; return its exit code, the values of its last line, and stderr."""
 
     def run(*arguments):
         code = main(["tokenizer", "show", str(folder / "tokenizer"), *arguments])

@@ -1,4 +1,4 @@
-"""`nanotok tokenizer train`: what it refuses, and what it says of bad documents."""
+"""`nanotok tokenizer train`: refused inputs, and reports of bad documents."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`nanotok tokenizer train`: what it reads, learns, writes, and tells."""
+"""`nanotok tokenizer train`: reading, learning, writing, and output."""
 
 import gzip
 import json
@@ -21,18 +21,18 @@ from nanotok_ray.tokenizer import to_tiktoken_file
 from tests.support.learned import rustbpes_tokens
 from tests.support.small_corpus import texts, write_parquet
 
-FEWER = settings(max_examples=settings().max_examples // 4)  # each opens files
+FEWER = settings(max_examples=settings().max_examples // 4)  # each example opens files
 DOCUMENTS = [text for text in texts(120, seed=3) if text.strip()]
 LINES = [line for text in DOCUMENTS for line in text.split("\n") if line.strip()]
 
 
 @pytest.fixture(autouse=True)
 def _no_fsync(monkeypatch):
-    monkeypatch.setattr("os.fsync", lambda _: None)  # no test cuts the power
+    monkeypatch.setattr("os.fsync", lambda _: None)  # no test simulates a power failure
 
 
 def run(capsys, *arguments):
-    """Return the exit code, the JSON line and what people read."""
+    """Return the exit code, the JSON line and the text."""
     code = main(["tokenizer", "train", *map(str, arguments)])
     captured = capsys.readouterr()
     assert captured.out.count("\n") == 1

@@ -1,4 +1,4 @@
-"""Progress: what is said of a stage at any time, and that something is said at all."""
+"""Progress: the text of a stage at any time, and regular updates."""
 
 import io
 import json
@@ -50,7 +50,7 @@ PLAN = Planned(
 
 @pytest.fixture
 def now():
-    """Return a list whose last number is the time."""
+    """Return a list whose last number is the current time."""
     return [1000.0]
 
 
@@ -255,7 +255,7 @@ def test_a_stage_says_which_it_is_and_what_is_left_of_the_whole_job(now):
     whole = "whole job: about 3 min 32 s"
     assert stream.getvalue().splitlines() == [
         "count (1 of 4): 96 slices, about 96.0 MB",
-        # 192 MB at 1 MB/s are to be tokenized yet, and how long learning takes is not known
+        # 192 MB remain to be tokenized at 1 MB/s, and the time of learning is unknown
         "count (1 of 4): 48 of 96 slices (50%), about 48 s left (whole job: over 4 min), 1.0 MB/s",
         "count (1 of 4): done in 96.0 s, 1.0 MB/s",
         "learn (2 of 4): 100 merges",

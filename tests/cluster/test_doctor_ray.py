@@ -1,4 +1,4 @@
-"""The doctor and a real head with token authentication: its job server, and the cluster itself."""
+"""The doctor with a real head with token authentication: its job server, and the cluster."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ def head(shared_head):
 
 
 def doctor(address, environment, *, until=""):
-    """Run the doctor, again while the head is still starting; give code and checks by name."""
+    """Run the doctor, repeatedly while the head starts; return exit code and checks by name."""
     deadline = time.monotonic() + scaled(90)
     while True:
         done = subprocess.run(

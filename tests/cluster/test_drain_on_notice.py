@@ -1,4 +1,4 @@
-"""The watcher: asks until there is a notice, drains the node with Ray's command, and ends."""
+"""The watcher: asks until a notice exists, drains the node with Ray's command, and ends."""
 
 import fcntl
 import os
@@ -20,7 +20,7 @@ COMMAND = (
 
 @pytest.fixture
 def processes(tmp_path):
-    """A table of processes with one raylet, and others that only look like one."""
+    """A table of processes with one raylet, and similar ones."""
     table = tmp_path / "proc"
     commands = {
         "7": ["/opt/ray/raylet/raylet", "--node_id=ab12", "--gcs-address=10.0.0.1:6379", "--x"],
@@ -32,13 +32,13 @@ def processes(tmp_path):
     for name, words in commands.items():
         (table / name).mkdir(parents=True)
         (table / name / "cmdline").write_text("".join(word + "\0" for word in words))
-    (table / "11").mkdir()  # it has ended
+    (table / "11").mkdir()  # the process has ended
     return table
 
 
 @pytest.fixture
 def ray(tmp_path):
-    """A command that writes down its arguments; fails as often as `failures` has lines."""
+    """A command that records its arguments; it fails as often as `failures` has lines."""
     path = tmp_path / "ray"
     path.write_text(
         f"#!/bin/sh\ncd {tmp_path}\n"
@@ -102,7 +102,7 @@ def test_it_asks_until_there_is_a_notice_and_acts_until_that_succeeds(caplog):
 
 
 def test_the_whole_of_it_as_a_process(processes, ray, tmp_path):
-    """With AWS's answers, and a `ray` that is found on the PATH."""
+    """The whole program, with AWS's answers and a `ray` on the PATH."""
 
     def aws(method, path, headers):
         action = '{"action": "terminate", "time": "2001-01-01T00:00:00Z"}'
@@ -132,7 +132,7 @@ def test_a_second_watcher_ends_at_once(tmp_path, processes, caplog):
 
 
 def test_it_imports_neither_ray_nor_arrow():
-    """It runs on every node for as long as the node does: some MB, and started at once."""
+    """It runs on every node for the node's whole life: small and fast to start."""
     code = (
         "import sys, nanotok_ray.cluster.drain_on_notice\n"
         "print(sorted({'ray', 'pyarrow', 'numpy', 'fsspec'} & sys.modules.keys()))"

@@ -1,4 +1,4 @@
-"""A slice that needs more memory than its node has: told by name in the end, and costs no other."""
+"""A slice that needs more memory than its node has is named in the end and affects no other."""
 
 import mmap
 
@@ -17,7 +17,7 @@ TAKEN = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
 
 @pytest.fixture(autouse=True)
 def session(monkeypatch):
-    """Start a Ray that kills workers once 2.5 GiB more than now are in use."""
+    """Start a Ray that kills workers when 2.5 GiB more than now are in use."""
     threshold = (get_used_memory() + MARGIN_BYTES) / get_system_memory()
     monkeypatch.setenv("RAY_memory_usage_threshold", f"{threshold:.4f}")
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "50")
@@ -26,7 +26,7 @@ def session(monkeypatch):
 
 
 def take_memory(argument):
-    """Take memory until this worker is killed, eight gibibytes at most."""
+    """Allocate memory until this worker is killed, at most eight gibibytes."""
     blocks = []
     while argument == "hungry" and len(blocks) < MOST_BLOCKS:
         blocks.append(mmap.mmap(-1, BLOCK_BYTES, flags=TAKEN))
@@ -39,7 +39,7 @@ def test_a_slice_for_which_no_node_has_memory_is_named_and_the_others_are_done()
         for argument in ("a", "hungry", "c")
     ]
     notes = []
-    # With the waits of a job: the memory of a worker that was killed is free a moment later only.
+    # With the waits of a job: the memory of a killed worker is released with a delay.
     ended = {each.task.argument: each for each in RayExecutor().run(tasks, on_note=notes.append)}
     assert {name: each.result for name, each in ended.items()} == {"a": 1, "hungry": None, "c": 1}
     assert ended["hungry"].attempts == 4

@@ -1,4 +1,4 @@
-"""Three nodes: folders that one does not see are refused; nodes that go away cost no slice."""
+"""Three nodes: folders that a node does not see are refused; lost nodes cost no slice."""
 
 import json
 import os
@@ -31,17 +31,17 @@ HEALTH = {
     "health_check_period_ms": 500,
     "health_check_failure_threshold": ceil(scaled(5)),
 }
-"""So that a dead node is noticed in seconds."""
+"""so that a dead node is detected in seconds"""
 
 
 def mounted(folder):
-    """Say what `dir://` is on a node: another folder on each, as a local disk is."""
+    """Return the folder of `dir://` on a node: another one on each, like local disks."""
     return {"path": str(folder), "target_protocol": "file", "target_options": {"auto_mkdir": True}}
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """Run three nodes on this machine; `dir://` is a disk of its own on the second alone."""
+    """Run three nodes on this machine; `dir://` is a separate disk on the second one."""
     disks = [tmp_path_factory.mktemp(name) for name in ("first", "second")]
     nodes = Cluster()
     try:
@@ -78,7 +78,7 @@ def test_a_folder_that_the_second_node_does_not_see_is_refused_with_its_address(
 
 
 def cut_the_power(argument):
-    """End a node from within: its raylet, then its worker."""
+    """Kill a node from within: its raylet, then its worker."""
     if is_struck(*argument):
         os.kill(os.getppid(), signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -86,10 +86,10 @@ def cut_the_power(argument):
 
 
 def freeze(argument):
-    """Stop a node's raylet and worker, which keep their connections, as if its network were cut.
+    """Stop a node's raylet and worker, which keep their connections, as in a network failure.
 
-    Not before the cluster knows that the node's CPU is taken: what it sends to a silent node waits
-    there for minutes, and on a busy machine its view is late.
+    The function first waits until the cluster knows that the node's CPU is used: messages to a
+    silent node wait there for minutes, and on a busy machine the cluster's view is late.
     """
     if is_struck(*argument, when=lambda: ray.available_resources().get("CPU", 0) == 0):
         os.kill(os.getppid(), signal.SIGSTOP)
@@ -98,7 +98,7 @@ def freeze(argument):
 
 
 def is_struck(node, marker, *, when=lambda: True):
-    """Return whether this is the node; elsewhere wait until it is struck, so that it has a call."""
+    """Return whether this is the node; on other nodes, wait until it is struck."""
     if os.environ["NODE"] == node:
         while not when():
             time.sleep(0.02)
@@ -111,7 +111,7 @@ def is_struck(node, marker, *, when=lambda: True):
 
 
 def drain_and_go(marker):
-    """On the node that is to be reclaimed: have it drained, as on a notice, then let it vanish."""
+    """On the node that will be reclaimed: drain it, as on a notice, then let it disappear."""
     if os.environ["NODE"] == "spot":
         Path(marker).touch()
         command = [Path(sys.executable).with_name("ray"), "drain-node", "--node-id"]

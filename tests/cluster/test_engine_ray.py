@@ -34,7 +34,7 @@ def tasks_of(work, arguments):
 
 
 def is_first(marker):
-    """Return whether nobody was here before."""
+    """Return whether this is the first call with a marker."""
     try:
         os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
     except FileExistsError:
@@ -62,7 +62,7 @@ def test_a_slice_that_always_kills_its_worker_is_found_and_costs_no_other():
 
 
 def hang_for_good_once(marker):
-    """Hang as native code does, which no interrupt ends."""
+    """Hang like native code, which no interrupt ends."""
     while marker and is_first(marker):
         Path(f"{marker}.pid").write_text(str(os.getpid()))
         while True:
@@ -81,7 +81,7 @@ def test_a_call_that_was_overtaken_and_hangs_for_good_gives_its_cpu_back(tmp_pat
         None
     ] * 3
     pid = Path(f"{marker}.pid").read_text()
-    while Path(f"/proc/{pid}").exists():  # else the time limit ends the test
+    while Path(f"/proc/{pid}").exists():  # otherwise the time limit ends the test
         time.sleep(0.01)
 
 

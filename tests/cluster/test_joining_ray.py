@@ -1,4 +1,4 @@
-"""RAY_ADDRESS where no job can run: one line in seconds that names it and says what to do."""
+"""A RAY_ADDRESS that cannot run jobs: one line in seconds, with the address and the next step."""
 
 import socket
 import subprocess
@@ -26,7 +26,7 @@ def recipe(tmp_path_factory):
 
 @pytest.fixture
 def prepare(recipe, monkeypatch, capsys):
-    """Return what `nanotok prepare` with a RAY_ADDRESS ends with: its code, and its only error."""
+    """Return exit code and error of `nanotok prepare` with a RAY_ADDRESS."""
 
     def run(address):
         monkeypatch.setenv("RAY_ADDRESS", address)
@@ -48,7 +48,7 @@ def error_in(stderr):
 
 @pytest.fixture
 def silent():
-    """Return the address of somebody who listens and never answers."""
+    """Return the address of a server that never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 
@@ -67,7 +67,7 @@ def head(shared_head):
 
 
 def prepared(head, recipe, **variables):
-    """Run `nanotok prepare` in a process of its own; give code, stderr and seconds."""
+    """Run `nanotok prepare` in a separate process; return exit code, stderr and seconds."""
     environment = {**head.environment, "RAY_ADDRESS": head.address} | variables
     start = time.monotonic()
     done = subprocess.run(
@@ -84,7 +84,7 @@ def test_a_head_is_joined_with_its_token_and_with_no_other(head, recipe, tmp_pat
     no_token = {"RAY_AUTH_TOKEN": None, "HOME": str(tmp_path)}
     wrong = {"RAY_AUTH_TOKEN": "f" * 64}
     while "does not accept" not in prepared(head, recipe, **wrong)[1]:
-        time.sleep(0.1)  # it is still starting
+        time.sleep(0.1)  # the server is still starting
     for variables, told in (
         (wrong, "does not accept the token (from RAY_AUTH_TOKEN); export RAY_AUTH_MODE=token"),
         (no_token, "couldn't find an authentication token; export RAY_AUTH_MODE=token"),

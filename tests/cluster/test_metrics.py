@@ -1,4 +1,4 @@
-"""Metrics of a run: what is handed to Ray, how often, and that nothing of it fails a job."""
+"""Metrics of a run: values and frequency of updates of Ray, and harmless failures."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from nanotok_ray.job import Advanced, AttemptFailed, SliceEnded, StageEnded, Sta
 
 
 class Instrument:
-    """Takes what Ray's instruments take, and keeps it."""
+    """An instrument with the interface of Ray's that records values."""
 
     def __init__(self, calls, name):
         self.calls, self.name = calls, name
@@ -20,7 +20,7 @@ class Instrument:
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Let Ray seem to be there; give what it is told, in order."""
+    """Simulate Ray; return the recorded calls in order."""
     found = []
     monkeypatch.setattr(metrics, "_is_there", lambda: True)
     monkeypatch.setattr(metrics, "_instrument", lambda own: Instrument(found, own.name))

@@ -1,4 +1,4 @@
-"""Metrics of a tiny job on a real head, as Prometheus would fetch them."""
+"""Metrics of a tiny job on a real head, fetched like by Prometheus."""
 
 import json
 import re
@@ -39,7 +39,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def head():
-    """Start a head node whose metrics come every 200 ms; give it and the port of its metrics."""
+    """Start a head node that updates metrics every 200 ms; return it and its port of metrics."""
     port = free_port()
     often = '{"metrics_report_interval_ms": 200}'
     flags = ("--include-dashboard", "false", "--metrics-export-port", str(port))

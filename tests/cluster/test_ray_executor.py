@@ -1,4 +1,4 @@
-"""What the executor on Ray answers where no session is open."""
+"""The executor on Ray without an open session."""
 
 from nanotok_ray.cluster import RayExecutor
 from nanotok_ray.job import Holder, use_executor

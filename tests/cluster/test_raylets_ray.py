@@ -1,4 +1,4 @@
-"""The node of this machine, as Ray names it: a new Ray may start its raylet otherwise."""
+"""Finds the node of this machine by its real process, which a new Ray could start differently."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A local Ray of our own: token authentication, a token of this process alone, nothing at home."""
+"""A local Ray: token authentication with a random token, and no files in the home folder."""
 
 import json
 import os
@@ -75,7 +75,7 @@ for error in (None, KeyboardInterrupt(), SliceError("its worker died")):
 
 
 def test_the_folder_of_a_session_goes_with_it_unless_its_logs_may_be_wanted():
-    with tempfile.TemporaryDirectory(prefix="nanotok-", dir="/tmp") as folder:  # short: sockets
+    with tempfile.TemporaryDirectory(prefix="nanotok-", dir="/tmp") as folder:  # short, for sockets
         Path(folder, "ray/session_2020-01-01_of_somebody_else").mkdir(parents=True)
         done = subprocess.run(
             [sys.executable, "-c", SESSIONS],

@@ -13,7 +13,7 @@ ACTION = f'{{"action": "terminate", "time": "{AT}"}}'
 
 
 class Aws:
-    """Says what AWS's server says: nothing without a token that it gave and that still holds."""
+    """A server with the answers of AWS's: nothing without a valid token that it issued."""
 
     def __init__(self, **texts):
         self.texts = texts

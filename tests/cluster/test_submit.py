@@ -1,4 +1,4 @@
-"""What `nanotok submit` makes of a recipe, of an end, and of what a job prints; all without Ray."""
+"""`nanotok submit` without Ray: preparation of a recipe, results, and output of a job."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Ray's own client and the whole command with a job server that misbehaves; no cluster."""
+"""Ray's client and the whole command with a faulty job server; no cluster."""
 
 import json
 import os
@@ -33,7 +33,7 @@ DONE = 'count: 1 of 1 slices\n{"status": "done"}\n'
 
 @pytest.fixture
 def server(monkeypatch):
-    monkeypatch.setenv("RAY_ADDRESS", "http://127.0.0.1:9")  # Ray's client would rather have this
+    monkeypatch.setenv("RAY_ADDRESS", "http://127.0.0.1:9")  # Ray's client prefers this value
     monkeypatch.delenv("RAY_API_SERVER_ADDRESS", raising=False)
     with job_server() as own:
         yield own
@@ -60,7 +60,7 @@ def test_a_job_is_started_with_its_recipe_alone_and_only_once(server):
 @pytest.mark.parametrize("fault", ["close", "hang", "lost", 200, 404, 500, 502])
 def test_whatever_goes_wrong_with_an_answer_is_one_kind_of_error(server, fault, monkeypatch):
     monkeypatch.setattr(ray_jobs, "ANSWER_SECONDS", 0.3)
-    for place in (0, 2):  # of the first question that opens the connection, and of the one itself
+    for place in (0, 2):  # the first request, which opens the connection, and the following one
         server.script = [None] * place + [fault]
         with pytest.raises(UnreachableError, match=server.address) as raised:
             RayJobs(server.address).states()
@@ -76,21 +76,21 @@ def test_a_wrong_token_and_a_bad_request_are_refused(server):
             RayJobs(server.address).states()
     jobs = RayJobs(server.address)
     jobs.state("web")
-    server.script = [None, None, 400]  # the package is looked for and sent before
+    server.script = [None, None, 400]  # after requests for the package and its upload
     with pytest.raises(RefusedError, match=r"refuses the job: .* trouble"):
         jobs.submit("web", SUBMISSION)
 
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Let no time go by between two questions."""
+    """Remove the pauses between requests."""
     for name in ("START_PAUSE", "FIRST_PAUSES", "PAUSE", "TICK"):
         monkeypatch.setattr(submission, name, 0.001)
 
 
 @pytest.fixture
 def submit(server, tmp_path, capsys, quick):
-    """Return what the command gives: its code, the last line of stdout, and stderr."""
+    """Return the exit code, the last line of stdout, and stderr."""
     recipe, out = tmp_path / "web.toml", tmp_path / "out"
     recipe.write_text(RECIPE.format(out=out))
 
@@ -165,7 +165,7 @@ def test_a_time_limit_says_that_the_job_goes_on(server, submit):
 def test_a_request_whose_answer_got_lost_is_not_made_twice(server, submit):
     server.script = [None] * 5 + [
         "lost"
-    ]  # version twice, the list, the package looked for and sent
+    ]  # two versions, the list, and the package (request and upload)
     code, told, err = submit("--no-wait")
     assert (code, told["status"]) == (0, "submitted")
     assert "trying again" in err

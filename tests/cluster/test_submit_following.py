@@ -1,4 +1,4 @@
-"""Starting and following a job on a job server that goes away, comes back, and loses answers."""
+"""Starting and following a job on a job server that disappears, returns, and loses answers."""
 
 from dataclasses import dataclass, field
 
@@ -31,7 +31,7 @@ class FakeClock:
 
 @dataclass
 class FakeLog:
-    """Lines, each at an answer of the server; `faults` says which reads fail."""
+    """Lines, one per answer of the server; `faults` are the reads that fail."""
 
     lines: list = field(default_factory=list)
     faults: list = field(default_factory=list)
@@ -45,7 +45,7 @@ class FakeLog:
 
 @dataclass
 class ScriptedJobs:
-    """Says of one job what the script says, one word a question; the last word for ever."""
+    """Returns the states of a job from a script, one per request; the last one forever."""
 
     script: list
     log: FakeLog
@@ -149,13 +149,13 @@ def test_an_outage_is_told_once_and_so_is_its_end():
 
 @dataclass
 class FakeServer:
-    """Jobs by id. Each of its answers may be lost before or after it did what was asked."""
+    """Jobs by id. Each answer can be lost before or after the request was executed."""
 
     faults: list
     jobs: dict = field(default_factory=dict)
     started: list = field(default_factory=list)
     begins_as: str = "PENDING"
-    """What a job is as soon as it was started: it may have failed before anybody asks."""
+    """The state of a started job, which may have failed at once."""
 
     def _fault(self):
         return self.faults.pop(0) if self.faults else None
@@ -233,7 +233,7 @@ def test_one_command_starts_one_job_at_most_and_follows_one_that_runs(
 
 def test_who_loses_the_race_of_creation_follows_the_winner():
     server = FakeServer([], {})
-    server.states = dict  # it saw nothing yet, and then another was first
+    server.states = dict  # the list was empty, and then another client was first
     server.jobs["web"] = JobState(status="RUNNING")
     started, _ = start(server)
     assert started.submission_id == "web"

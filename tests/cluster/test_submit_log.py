@@ -1,4 +1,4 @@
-"""The log of a job by polling: every line once and in order, errors never."""
+"""The log of a job by polling: every line once and in order, without errors."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`nanotok submit` on a real head with token authentication: its exit code tells the truth."""
+"""`nanotok submit` on a real head with token authentication, and its exit codes."""
 
 import json
 import shutil
@@ -48,7 +48,7 @@ def submit(head, demo, *arguments, environment=None):
 
 
 def following(head, demo, *arguments):
-    """Start the command and leave it running."""
+    """Start the command without waiting for its end."""
     return subprocess.Popen(
         command(head, demo, *arguments),
         env=head.environment,

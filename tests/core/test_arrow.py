@@ -1,4 +1,4 @@
-"""nanotok_ray.arrow: a column of results has what the tokenizer gives for each row."""
+"""nanotok_ray.arrow: a column of results equals the tokenizer's results row by row."""
 
 import json
 

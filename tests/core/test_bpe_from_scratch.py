@@ -1,4 +1,4 @@
-"""The page of plain Python that teaches: recorded answers, and beside the core and rustbpe."""
+"""The tutorial in plain Python: recorded answers, and comparison with the core and rustbpe."""
 
 import doctest
 import json

@@ -1,4 +1,4 @@
-"""The compiled core through its Python functions: counts against xxhash, and what is refused."""
+"""The Python functions of the compiled core: counts compared with xxhash, and refused arguments."""
 
 import pickle
 import signal
@@ -167,7 +167,7 @@ def test_arrays_of_another_layout_are_refused():
 
 
 def test_other_threads_run_while_the_core_works():
-    """The main thread adds up while another one splits: with the GIL held it could not."""
+    """The main thread computes while another one splits, which is impossible with the GIL held."""
     splitter = _core.Splitter(r"(a)\1|b")  # the slow engine
     done = threading.Event()
 

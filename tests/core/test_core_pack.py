@@ -1,4 +1,4 @@
-"""What the core's packing refuses, and what it takes that other tests do not give it."""
+"""Refused arguments of the core's packing, and edge cases that other tests do not cover."""
 
 import re
 
@@ -44,7 +44,7 @@ def test_views_of_one_array_can_be_filled():
 
 
 def right_fill():
-    """Arguments of a fill that is right."""
+    """Valid arguments of a fill."""
     return {
         "ids": [np.arange(3, dtype=np.uint16)],
         "masks": None,

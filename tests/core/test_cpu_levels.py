@@ -1,6 +1,6 @@
-"""Portable code, AVX2 and AVX-512 give the same ids, counts and bytes; NANOTOK_CPU forces one.
+"""Portable code, AVX2 and AVX-512 return the same ids, counts and bytes; NANOTOK_CPU selects one.
 
-The level is chosen once in a process, so each has a process of its own.
+The level is selected once per process, so each has its own process.
 """
 
 import os
@@ -54,7 +54,7 @@ def run_at(level, program):
 
 @pytest.fixture(scope="module")
 def digest():
-    """What a process gives that is told of no level."""
+    """The results of a process without a selected level."""
     level, _, digest = run_at(None, PROGRAM).stdout.partition(" ")
     assert level == _core.cpu_levels()[-1]
     return digest

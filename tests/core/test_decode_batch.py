@@ -1,4 +1,4 @@
-"""Many rows of ids to text at once: row by row what decode gives."""
+"""Decoding many rows at once equals decoding row by row."""
 
 from itertools import accumulate
 
@@ -16,7 +16,7 @@ MERGES = ((97, 98), (256, 256), (257, 257), (258, 258), (259, 256), (0xC3, 0xA9)
 SPECIAL = {"<|bos|>": 263, "<é>": 264, "<|far|>": 300, "<|farther|>": 65_000}
 TOKENS = [*range(265), 300, 65_000]
 
-# Bytes of characters that are whole, cut short, too long, surrogates and beyond the last.
+# Bytes of complete, truncated and overlong characters, surrogates and values beyond the last.
 hard = st.sampled_from([0xC3, 0xA9, 0xE2, 0x82, 0xAC, 0xED, 0xA0, 0x80, 0xF0, 0x9F, 0xF4, 0x90])
 ids_of_rows = st.lists(st.lists(st.sampled_from(TOKENS) | hard, max_size=8), max_size=8)
 widths = st.sampled_from([np.uint16, np.uint32])

@@ -1,4 +1,4 @@
-"""What importing costs, told by the modules that come with it: seconds differ between machines."""
+"""The cost of importing, measured by imported modules, since seconds differ between machines."""
 
 import shutil
 import subprocess
@@ -16,7 +16,7 @@ HEAVY = {
 
 
 def imported(code):
-    """Return which heavy modules a fresh process has imported after some code."""
+    """Return the heavy modules that a fresh process has imported after some code."""
     tail = f"\nimport sys; print(sorted({HEAVY} & sys.modules.keys()), file=sys.stderr)"
     done = subprocess.run(
         [sys.executable, "-c", code + tail], capture_output=True, text=True, check=True

@@ -1,6 +1,6 @@
-"""Merges of generated corpora: beside rustbpe's, with limits beside a plain twin's.
+"""Compares merges of generated corpora with rustbpe's, and with limits with a plain learner's.
 
-The corpora with a seed are a short run of `benchmarks/learned_corpora.py`.
+The seeded corpora are a short run of `benchmarks/learned_corpora.py`.
 """
 
 from collections import Counter
@@ -57,7 +57,7 @@ limits = {"min_pair_count": st.integers(0, 5), "max_token_bytes": st.integers(0,
 
 
 def limited(counts, *, num_merges, min_pair_count, max_token_bytes):
-    """The rule in plain words: merges, and why there are no more; recounts for each."""
+    """The rule in plain Python: merges and the reason of the end; recounts for each merge."""
     words = [(list(span), count) for span, count in counts.items()]
     most = float("inf") if max_token_bytes is None else max_token_bytes
     lengths, merges = [1] * 256, []

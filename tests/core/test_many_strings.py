@@ -1,4 +1,4 @@
-"""Generated strings beside tiktoken: a short run of `benchmarks/million_strings.py`."""
+"""Compares generated strings with tiktoken: a short run of `benchmarks/million_strings.py`."""
 
 from pathlib import Path
 

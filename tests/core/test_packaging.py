@@ -1,4 +1,4 @@
-"""What is shipped: versions, licence, lock, extras, recipes, and the contents of the wheel."""
+"""The distribution: versions, licence, lock, extras, recipes, and the contents of the wheel."""
 
 import importlib
 import re
@@ -21,7 +21,7 @@ REGISTRY_HOSTS = [
     ".".join(name)
     for name in (("pypi", "org"), ("pythonhosted", "org"), ("crates", "io"), ("debian", "org"))
 ]
-"""Put together here, so that this file is free of them too."""
+"""Concatenated, so that this file does not contain them."""
 
 SHIPPED = {".css", ".html", ".py", ".pyi", ".typed", ".toml"}
 
@@ -48,7 +48,7 @@ def pins(name):
 
 
 def names(requirements):
-    """Return the package names of requirement strings, but ours and those of old Pythons."""
+    """Return the package names of requirements, without this package and those of old Pythons."""
     requirements = [text for text in requirements if "python_version <" not in text]
     found = {normal(re.match(r"[A-Za-z0-9._-]+", text)[0]) for text in requirements}
     return found - {"nanotok-ray"}
@@ -86,13 +86,13 @@ def test_the_image_has_what_a_node_has_the_stores_and_what_starts_machines(proje
 
 
 NOT_LOCKED = {"azure", "bench", "torch"}
-"""Extras that no test here installs; the lock says nothing of them."""
+"""Extras that no test installs; the lock does not contain them."""
 
 LOCKED = {"dev", "hf", "http", "plots", "report", "s3", "test"}
 
 
 def expanded(extras, name):
-    """Return the packages that an extra brings, also by way of other extras."""
+    """Return the packages of an extra, including those of other extras."""
     found = set()
     for requirement in extras[name]:
         inner = re.fullmatch(r"nanotok_ray\[(.+)\]", requirement)
@@ -205,7 +205,7 @@ def test_the_nanochat_recipes_have_the_limits_of_nanochat(name):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)  # a build from nothing takes minutes; after `make build` it takes seconds
+@pytest.mark.timeout(600)  # a full build takes minutes; after `make build` it takes seconds
 def test_the_wheel_holds_both_packages_and_nothing_else(tmp_path):
     maturin = Path(sys.executable).with_name("maturin")
     command = [maturin, "build", "--release", "--locked", "--quiet", "--out", tmp_path]

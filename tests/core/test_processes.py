@@ -1,4 +1,4 @@
-"""Tokenizer, shards and loader in other processes and threads: the results stay what they are."""
+"""Tokenizer, shards and loader in other processes and threads return the same results."""
 
 import multiprocessing
 import pickle
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 @pytest.fixture
 def things(tmp_path, in_process):
-    """Return a tokenizer, shards and a loader that has given one batch."""
+    """Return a tokenizer, shards and a loader after one batch."""
     write_corpus(tmp_path / "in")
     prepare(recipe(tmp_path / "in", tmp_path / "out"))
     shards = open_shards(tmp_path / "out")
@@ -32,7 +32,7 @@ def started(shards):
 
 
 def in_process_of(context, *things):
-    """Return what a process gives, or what went wrong there."""
+    """Return the result of a process, or its error."""
     queue = context.SimpleQueue()
     process = context.Process(target=put_results, args=(queue, *things))
     process.start()
@@ -49,7 +49,7 @@ def test_a_process_has_the_same_results(things, name):
     tokenizer, shards, _ = things
     expected = results(tokenizer, shards, started(shards))
     assert in_process_of(multiprocessing.get_context(name), *things) == expected
-    assert results(*things) == expected  # the loader of this process did not move
+    assert results(*things) == expected  # the position of this process's loader is unchanged
 
 
 def test_a_copy_goes_on_where_the_original_is(things):

@@ -1,4 +1,4 @@
-"""The fast code gives what the plain twin gives."""
+"""The fast code returns the results of the plain implementation."""
 
 from hypothesis import given
 from hypothesis import strategies as st

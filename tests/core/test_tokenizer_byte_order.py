@@ -1,4 +1,4 @@
-"""Tokenizers whose ids 0..255 are the bytes in another order: the same in all but these ids."""
+"""Tokenizers whose ids 0..255 are the bytes in another order: only these ids differ."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""The answers of rustbpe 0.1.0, tiktoken 0.14.0 and nanochat 92d63d4, kept in tests/vectors."""
+"""The answers of rustbpe 0.1.0, tiktoken 0.14.0 and nanochat 92d63d4, stored in tests/vectors."""
 
 import hashlib
 import json
@@ -58,7 +58,7 @@ def test_texts_split_as_upstream_splits_them(name):
 @pytest.mark.parametrize(("category", "key"), [("L", "count_L"), ("N", "count_N")])
 def test_unicode_categories_have_upstreams_sizes(category, key):
     everything = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)])).encode()
-    # Runs and gaps take turns, and U+0000 is in neither category: every second span is a run.
+    # Runs and gaps alternate, and U+0000 is in neither category: every second span is a run.
     runs = _core.Splitter(rf"\p{{{category}}}+").split(everything)[1::2]
     assert sum(len(run.decode()) for run in runs) == UNICODE[key]
 
@@ -142,9 +142,9 @@ def test_ids_are_put_before_and_after_as_upstream_does(tokenizer, case):
 
 
 def check_message(error, case):
-    """Hold an error against upstream's: of bare errors of Python the type, and a sentence instead.
+    """Compare an error with that of nanochat: for Python's bare errors, the type, and a sentence.
 
-    Upstream's message of those is a key, or what Python says of an index or a type.
+    nanochat's message of these errors is a key, or Python's message for an index or a type.
     """
     is_key = case["message"].startswith("b'")
     is_of_python = "messages" in case or "conversation" in case
@@ -293,6 +293,6 @@ def test_lines_of_customjson_are_read_as_upstream_reads_them(case):
         with pytest.raises(AssertionError) as caught:
             expected_text(line, dialect)
         assert str(caught.value) == case["message"]
-    else:  # worded as for every other document
+    else:  # worded as for other documents
         with pytest.raises(SourceError, match=r"^invalid JSON: Expecting value \(char 0\)$"):
             expected_text(line, dialect)

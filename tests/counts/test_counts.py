@@ -1,4 +1,4 @@
-"""Count files: what is in them and where it comes from, and what one slice counts."""
+"""Count files and their provenance, and the counts of one slice."""
 
 import json
 from collections import Counter
@@ -105,13 +105,13 @@ def test_a_record_says_what_was_read_and_counted(tmp_path):
 
 
 def talk(*said):
-    """Return a line of the user and the assistant in turn."""
+    """Return a line of alternating texts of user and assistant."""
     roles = ("user", "assistant")
     return json.dumps([{"role": roles[n % 2], "content": each} for n, each in enumerate(said)])
 
 
 def counted(tmp_path, lines, *, kind="chat", **settings):
-    """Return the record and the quarantine entries of counting a file of lines, and its spans."""
+    """Return record, quarantine entries and spans of counting a file of lines."""
     (tmp_path / "a.jsonl").write_text("".join(f"{line}\n" for line in lines))
     [each] = plan_of(tmp_path / "a.jsonl", kind=kind).slices()
     folder = Folder(str(tmp_path / "work"))

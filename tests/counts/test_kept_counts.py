@@ -1,4 +1,4 @@
-"""Work folders: sets of counts with their records, what is no count, and removal."""
+"""Work folders: sets of counts with their records, other files, and removal."""
 
 import uuid
 
@@ -12,7 +12,7 @@ from tests.support.small_corpus import recipe, write_corpus
 
 @pytest.fixture
 def work(tmp_path, in_process):
-    """Return a work folder of ten sets of counts, one of them with a quarantine list."""
+    """Return a work folder of ten sets of counts, one with a quarantine list."""
     write_corpus(tmp_path / "in")
     with (tmp_path / "in/chats/0.jsonl").open("a") as file:
         file.write("oops\n")

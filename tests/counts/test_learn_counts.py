@@ -1,4 +1,4 @@
-"""Learning from counts: the merges of the texts, however their counts were made and cut up."""
+"""Learning from counts: the merges of the texts, for any division and origin of the counts."""
 
 import logging
 import random
@@ -205,7 +205,7 @@ def test_a_report_of_counts_from_elsewhere_says_what_is_not_known():
 
 
 def write_spark(folder, counts, span_type, *, parts=3, count_type=None):
-    """Write a folder as Spark does: some parts, small row groups, markers that are no parquet."""
+    """Write a folder like Spark: several parts, small row groups, marker files."""
     folder.mkdir(parents=True)
     rows = list(counts.items())
     random.Random(1).shuffle(rows)
@@ -314,7 +314,7 @@ def test_one_slice_counted_in_two_ways_is_refused_with_both_files(tmp_path):
 
 
 def test_a_bad_row_is_refused_with_its_file_row_and_value(tmp_path):
-    """What makes a row bad is a matter of `SpanCounts`: here rows count through row groups."""
+    """`SpanCounts` decides which rows are bad; this test checks row numbers across row groups."""
     table = pa.table({"span": ["a"] * 9 + ["b"], "count": [1] * 9 + [-5]})
     pq.write_table(table, tmp_path / "bad.parquet", row_group_size=4)
     with pytest.raises(CountsError, match=r"/bad\.parquet.*row 9: the count of b'b' is -5"):
@@ -368,7 +368,7 @@ def test_a_sum_past_the_limit_in_parquet_is_an_error(tmp_path):
         load(tmp_path, pattern="gpt4")
 
 
-# Counts past 2^31, 2^32 and 2^63, where other learners wrap or stop: no text here is as long.
+# Counts above 2^31, 2^32 and 2^63, at which other learners overflow or stop.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Groups of count files, and the file merged from one: what counting at once would have made."""
+"""Groups of count files, and their merged file, which equals that of counting at once."""
 
 import random
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Count files added up: any files, weights and least counts against plain counters."""
+"""Sums of count files: any files, weights and minimum counts, compared with plain counters."""
 
 import random
 from collections import Counter
@@ -55,7 +55,7 @@ def spans_of(data, offsets, counts):
 
 
 def found(reduced):
-    """Return the count of each span of all batches, in their order."""
+    """Return the count of each span of all batches in order."""
     counts = {}
     for batch in reduced:
         spans = spans_of(*batch)
@@ -65,7 +65,7 @@ def found(reduced):
 
 
 def expected(counters, weights, min_count):
-    """Plain sums, what is kept of them weighted, and all totals."""
+    """Return plain sums, weighted kept spans, and all totals."""
     plain, weighted = Counter(), Counter()
     for counts, weight in zip(counters, weights, strict=True):
         plain.update(counts)
@@ -238,7 +238,7 @@ def test_files_are_compressed_and_those_that_are_not_are_read_too(tmp_path):
     assert data.size < 0.9 * plain
     table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
     head = table.schema.metadata
-    del head[b"bytes"]  # as files without compression were
+    del head[b"bytes"]  # as in files without compression
     with pa.ipc.new_file(str(tmp_path / "0.arrow"), table.schema.with_metadata(head)) as writer:
         writer.write_table(table.replace_schema_metadata(head), max_chunksize=65_536)
     parts = [CountPart(url=str(tmp_path / "0.arrow"))]

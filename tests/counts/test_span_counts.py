@@ -1,4 +1,4 @@
-"""SpanCounts: whatever it is given, and however that is cut up, it holds what a Counter holds."""
+"""SpanCounts equals a Counter for any inputs and any division of them."""
 
 import pickle
 import random
@@ -172,7 +172,7 @@ def test_runs_added_in_any_sizes_are_summed(parts):
     assert found == summed(pair for pairs in parts for pair in pairs)
 
 
-# From elsewhere
+# From other tools
 
 
 @given(PAIRS)
@@ -321,7 +321,7 @@ def test_the_bytes_of_counts_past_the_limit_are_still_right():
 # On disk
 
 
-@settings(max_examples=30)  # a file of 4,096 ranges each time
+@settings(max_examples=30)  # each file has 4,096 ranges
 @given(TEXTS, PAIRS)
 def test_saved_counts_load_as_they_were(documents, pairs):
     name = f"memory://span-counts/{random.Random(str(documents)).random()}.arrow"

@@ -1,4 +1,4 @@
-"""Weights of sources: exact multipliers, and shares to 1/1024."""
+"""Weights of sources: exact factors, and shares in multiples of 1/1024."""
 
 from fractions import Fraction
 

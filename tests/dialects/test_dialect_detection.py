@@ -1,4 +1,4 @@
-"""Which dialect a file is of, by its first document or its columns."""
+"""Detection of the dialect of a file from its first document or its columns."""
 
 import pytest
 

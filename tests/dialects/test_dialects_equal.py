@@ -70,7 +70,7 @@ def test_messages_without_tools_are_what_chat_lays_out(talk):
 def test_sharegpt_is_the_conversation_it_stands_for(talk, beside, speaker, is_gpt):
     system, turns = talk
     names = {"user": speaker, "assistant": "gpt" if is_gpt else "assistant", "system": "system"}
-    beside = beside and bool(system)  # an empty field is no system message, an empty turn is one
+    beside = beside and bool(system)  # an empty field is not a system message, an empty turn is one
     told = [
         {"from": names[message["role"]], "value": message["content"]}
         for message in messages_of(None if beside else system, turns)
@@ -101,7 +101,7 @@ def test_answers_of_gsm8k_are_cut_where_upstreams_pattern_cuts_them(answer):
 
 
 def test_answers_of_gsm8k_are_cut_in_linear_time():
-    hostile = "<" * 1_000_000  # upstream's pattern looks at the rest of it a million times
+    hostile = "<" * 1_000_000  # nanochat's pattern scans the rest of it a million times
     assert parts_of(hostile) == [{"type": "text", "text": hostile}]
     call = {"type": "python", "text": hostile[2:]}
     assert parts_of(hostile + ">>")[1:2] == [call]
@@ -115,7 +115,7 @@ turns_with_calls = st.lists(
 
 
 def as_openai(turns, last, *, as_object):
-    """What is said and called in one turn of the assistant, in messages of OpenAI's form."""
+    """Return one turn of the assistant, with its calls, as messages of OpenAI's format."""
     messages = []
     for number, (text, calls) in enumerate(turns):
         own = [call(code, f"c{number}.{place}") for place, (code, _) in enumerate(calls)]

@@ -1,4 +1,4 @@
-"""docs/api.md is what the docstrings say, and has every public name."""
+"""docs/api.md equals the docstrings, and has every public name."""
 
 import pytest
 
@@ -7,11 +7,11 @@ from tests.support.api_page import PAGE, page
 
 CONSTANTS = {"SPECIAL_TOKENS", "SPLIT_PATTERN", "__version__"}
 NANOCHAT = {"get_token_bytes", "get_tokenizer"}
-"""They are on the page for users of nanochat."""
+"""On the page for users of nanochat."""
 
 
 def test_the_page_is_made_from_the_docstrings():
-    """`python -m tests.support.api_page` makes it anew."""
+    """`python -m tests.support.api_page` writes the page."""
     assert PAGE.read_text() == page()
 
 

@@ -1,4 +1,4 @@
-"""cluster.yaml and its twin on GCP: valid by Ray's own check, and safe as they stand."""
+"""cluster.yaml and its variant for GCP: valid by Ray's own check, and safe by default."""
 
 import os
 import subprocess
@@ -101,12 +101,12 @@ def test_the_clouds_differ_only_where_they_must():
 
 
 def test_each_spot_machine_starts_the_watcher_and_does_not_wait_for_it(cluster, tmp_path):
-    """Run the command in a shell, as Ray does, with a Python that says what it was given."""
+    """Run the command in a shell, like Ray, with a Python that prints its arguments."""
     python = tmp_path / "bin" / "python"
     python.parent.mkdir()
     told = tmp_path / "told"
     os.mkfifo(told)
-    python.write_text(f'#!/bin/sh\necho "$@" > {told}\n')  # waits until the test reads
+    python.write_text(f'#!/bin/sh\necho "$@" > {told}\n')  # waits until the test reads it
     python.chmod(0o755)
     command = cluster["worker_start_ray_commands"][-1]
     environment = {"PATH": f"{python.parent}:/usr/bin:/bin", "HOME": str(tmp_path)}

@@ -1,4 +1,4 @@
-"""deploy/: files of known fields, which agree with each other, cluster.yaml and requirements/."""
+"""deploy/: files with known fields that agree with each other, cluster.yaml and requirements/."""
 
 import re
 from importlib.util import find_spec
@@ -42,7 +42,7 @@ def pods(cluster):
 
 @pytest.fixture
 def launched():
-    """What cluster.yaml says."""
+    """The content of cluster.yaml."""
     return yaml.safe_load((ROOT / "cluster.yaml").read_text())
 
 

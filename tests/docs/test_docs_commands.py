@@ -1,7 +1,7 @@
-"""Every command of the docs: run on a small corpus if this machine is enough, else parsed.
+"""Every command of the docs is run on a small corpus if possible here, otherwise parsed.
 
-A page is one scenario: its commands and Python blocks in order, below a folder that stands for
-/data. A job runs without Ray. A command that nothing here knows is a failure, never left out.
+A page is one scenario: its commands and Python blocks in order, in a folder that replaces /data.
+Jobs run without Ray. An unknown command is a failure.
 """
 
 import ast
@@ -33,21 +33,23 @@ THEIRS = ("scripts.",)
 """Modules of nanochat that a page names."""
 
 RUN_PYTHON = ("README.md", "docs/tutorial.md", "docs/tokenizers.md", "docs/from-*.md")
-"""Pages whose Python runs here. That of training.md, tokenization.md and sizing.md runs in tests
-of theirs; of others it is read, since it needs packages or texts that are not here."""
+"""Pages whose Python runs here. The Python of training.md, tokenization.md and sizing.md runs in
+their own tests; that of other pages is only compiled, since it needs packages or texts that are
+missing here.
+"""
 
 IN_NANOCHAT = re.compile(r"^from (tasks|nanotok_ray\.nanochat)\b", re.MULTILINE)
 """Python that needs nanochat's checkout, or torch."""
 
 SMALLER = {"truncated(8192)": "truncated(300)"}
-"""What a corpus of some KB cannot give."""
+"""Replacements for values that a corpus of several KB cannot reach."""
 
 NEEDS_TORCH = ("examples/train_tiny.py",)
 FEWER_STEPS = {"300": "3", "100": "1"}
 """Arguments of an example that trains."""
 
 ELSEWHERE = re.compile(r"^RAY_ADDRESS=|^\w+://|^--address$|^/etc/|^(cl100k|o200k)$|[$]\{?HOME|^~")
-"""A word of a command that wants another machine, a store, or packages that are not in the lock."""
+"""A word of a command that needs another machine, a store, or packages that are not in the lock."""
 ONLY_PARSED = ("doctor", "submit")
 
 GROUPS = ("tokenizer", "cache")
@@ -67,7 +69,7 @@ FLAGS = {
     ("mkdir", "-p"): {"-p"},
     ("chmod", "600"): set(),
 }
-"""Programs of others, and their flags that are known to exist."""
+"""Programs of others, with known options."""
 FILES_AFTER = {"-f", "--from-file", "--requirement", "--manifest-path", "--working-dir"}
 
 
@@ -88,7 +90,7 @@ HEAD_PATHS = found(HEADS)
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """Make the folder of a reader, stand in it, and let jobs run without Ray."""
+    """Create the reader's folder, make it the working directory, and let jobs run without Ray."""
     make_folder(tmp_path)
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path / "data/nanochat"))
@@ -100,7 +102,7 @@ def place(tmp_path, monkeypatch):
 
 
 def here(text, place):
-    """Return a text with /data below the reader's folder, whether a path or within a word."""
+    """Return a text with /data replaced by the reader's folder."""
     return re.sub(r"(?<![\w.}/])/data\b", f"{place}/data", text)
 
 
@@ -108,12 +110,12 @@ def check(words, *, may_run, place=None):
     """Run or parse one command.
 
     Raises:
-        AssertionError: it is wrong, or of no program that is known here.
+        AssertionError: The command is wrong, or its program is unknown.
     """
     wants_more = any(ELSEWHERE.search(word) for word in words)
     while words and re.match(r"\w+=", words[0]):
         words = words[1:]
-    if not words:  # variables alone
+    if not words:  # only variables
         return
     program, *arguments = words
     program = program if program in PYTHONS else program.rpartition("/")[2]
@@ -129,7 +131,7 @@ def check(words, *, may_run, place=None):
 
 
 def check_shell(arguments):
-    """Read `export NAME=VALUE`, `cmp A B`, and `. .venv/bin/activate`."""
+    """Check `export NAME=VALUE`, `cmp A B`, and `. .venv/bin/activate`."""
     assert all(re.search(r"^\w+=\S|^/|^[$]|\.venv/bin/activate$", each) for each in arguments)
 
 
@@ -151,10 +153,10 @@ def parse(arguments, *, default_recipe=None):
 
 
 def check_python(arguments, *, runs, place):
-    """Run a module of jobs/ as its command, and an example if what it needs is installed.
+    """Run a module of jobs/ as its command, and an example if its packages are installed.
 
     Raises:
-        AssertionError: there is no such module or file.
+        AssertionError: The module or the file does not exist.
     """
     if arguments[0] != "-m":
         assert (ROOT / arguments[0]).is_file(), arguments
@@ -204,7 +206,7 @@ def check_make(arguments):
 
 
 def check_ray(arguments):
-    """Let Ray's own parser read a command, and nothing be done."""
+    """Parse a command with Ray's own parser, without executing it."""
     from ray.scripts.scripts import cli  # noqa: PLC0415 - takes a second
 
     command, rest, context = cli, arguments, None
@@ -218,7 +220,7 @@ def check_ray(arguments):
         rest = [*context._protected_args, *context.args]
         _, command, rest = command.resolve_command(context, rest)
     check_files(arguments)
-    for each in arguments:  # what `ray exec` runs there
+    for each in arguments:  # the command of `ray exec`
         if " " in each and not each.startswith("{"):
             check(words_of(each), may_run=False)
     if "--" in arguments:
@@ -226,7 +228,7 @@ def check_ray(arguments):
 
 
 def check_files(arguments):
-    """See that files of ours that a command names are there."""
+    """Check that the files of this project in a command exist."""
     for flag, value in zip(arguments, [*arguments[1:], ""], strict=True):
         own, is_joined, after = flag.partition("=")
         if own in FILES_AFTER:
@@ -257,7 +259,7 @@ READ = {
 
 
 def recipe_of(steps):
-    """Return the first whole recipe of a page, else that of all pages without."""
+    """Return the first complete recipe of a page, or else that of pages without one."""
     whole = [each.text for each in steps if each.language == "toml" and "[output]" in each.text]
     return whole[0] if whole else RECIPE
 
@@ -292,7 +294,7 @@ def test_the_commands_of_a_page(path, place, capsys):
 
 
 def run_python(text, names, path, place):
-    """Run a block, or read it where the page's Python does not run here."""
+    """Run a block, or compile it if the page's Python does not run here."""
     if not is_run(path, RUN_PYTHON) or IN_NANOCHAT.search(text):
         ast.parse(text if ">>>" not in text else "")
         return

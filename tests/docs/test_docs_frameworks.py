@@ -1,4 +1,4 @@
-"""docs/frameworks.md: its programs give every row the ids of its text."""
+"""docs/frameworks.md: its programs return the ids of every row's text."""
 
 import re
 from pathlib import Path
@@ -74,7 +74,7 @@ def test_ray_data(run, tokenizer, tmp_path, number, monkeypatch):
         ray.shutdown()
     found = [(row["text"], None if row["ids"] is None else list(row["ids"])) for row in rows]
     wanted = zip(TEXTS, expected(tokenizer), strict=True)
-    assert sorted(found, key=repr) == sorted(wanted, key=repr)  # files come in any order
+    assert sorted(found, key=repr) == sorted(wanted, key=repr)  # files are in any order
 
 
 def test_spark(run, tokenizer):

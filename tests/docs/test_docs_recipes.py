@@ -1,4 +1,4 @@
-"""docs/recipes.md: every key of the model is there, its default and limits are true, TOML loads."""
+"""docs/recipes.md has every key of the model with its default and limits; its TOML is valid."""
 
 import re
 from pathlib import Path
@@ -39,7 +39,7 @@ TYPES = {
     int: "size",
     tuple[int, ...]: "sizes",
 }
-"""What the page calls the type of a value; a choice of texts is a text."""
+"""The names of types on the page; a choice of texts is a text."""
 BY_KIND = ("column", "split", "count", "prepend")
 """Keys of a source whose default depends on its kind."""
 
@@ -77,14 +77,14 @@ REQUIRED = {
 
 
 def shown_values(cell, model, key):
-    """Return the values in a cell's code, as a recipe would hold them."""
+    """Return the values in a cell's code in the form of a recipe."""
     texts = [text.replace("\\|", "|") for text in re.findall(r"`([^`]+)`", cell)]
     values = [tomllib.loads(f"value = {text}")["value"] for text in texts]
     return [getattr(model(**REQUIRED.get(model, {}) | {key: value}), key) for value in values]
 
 
 def plain_type(annotation):
-    """Return the type of a value that is there, without what pydantic checks of it."""
+    """Return the type of a value without pydantic's checks."""
     parts = [part for part in get_args(annotation) if part is not type(None)]
     if get_origin(annotation) is Annotated or type(None) in get_args(annotation):
         return plain_type(parts[0])

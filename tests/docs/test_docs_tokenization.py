@@ -1,6 +1,6 @@
-"""docs/tokenization.md: its files are made and its commands run in order, and print what it shows.
+"""docs/tokenization.md: its commands run in order on its files, and print the shown output.
 
-A job runs without Ray. The lines of JSON that commands print for programs are not compared.
+Jobs run without Ray. The lines of JSON for programs are not compared.
 """
 
 import doctest
@@ -22,19 +22,19 @@ PAGE = ROOT / "docs/tokenization.md"
 NAMED = re.compile(
     r"`([\w.]+\.(?:txt|jsonl|toml))`:\n\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL
 )
-"""A file of the reader: its name ends the sentence before the block."""
+"""A file of the reader, whose name ends the sentence before the block."""
 SHOWN = re.compile(r"^```(console|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ (.*)\n", re.MULTILINE)
 
 
 def commands(block):
-    """Return each command of a block with the output below it."""
+    """Return each command of a block with its shown output."""
     _, *parts = COMMAND.split(block)
     return [*zip(parts[::2], parts[1::2], strict=True)]
 
 
 def output_of(command, capsys):
-    """Run a command in this process; give its lines for people, those of stderr last."""
+    """Run a command in this process; return its lines for people, with stderr last."""
     program, *arguments = shlex.split(command)
     if program == "nanotok":
         assert main(arguments) == 0, command
@@ -56,14 +56,14 @@ def is_json(line):
 
 
 def check_output(shown, told, command):
-    """Compare; a line `...` stands for any lines, and `...` within a line for anything there."""
+    """Compare; a line `...` matches any lines, and `...` within a line any text."""
     wanted = re.sub(r"^\.\.\.\n", "\0", shown, flags=re.MULTILINE)
     wanted = re.escape(wanted).replace(r"\.\.\.", ".+").replace("\0", r"(?:.*\n)*")
     assert re.fullmatch(wanted, told), f"{command}\n{told}"
 
 
 def check_python(block, names):
-    """Run the lines of a block and compare what they print."""
+    """Run the lines of a block and compare their output."""
     test = doctest.DocTestParser().get_doctest(block, names, PAGE.name, str(PAGE), 0)
     told = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
@@ -75,7 +75,7 @@ def check_python(block, names):
 
 @pytest.fixture
 def walk(tmp_path, monkeypatch):
-    """The folder that the page makes, with its files."""
+    """The folder of the page, with its files."""
     folder = tmp_path / "build/walk"
     folder.mkdir(parents=True)
     (tmp_path / "examples").symlink_to(ROOT / "examples")

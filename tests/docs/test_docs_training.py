@@ -1,4 +1,4 @@
-"""docs/training.md: its Python blocks run, one after the other, on an output made by hand."""
+"""docs/training.md: its Python blocks run in order on a generated output."""
 
 import importlib.util
 import re
@@ -13,7 +13,7 @@ from tests.support.planned_output import files_of, planned_output
 PAGE = Path(__file__).parents[2] / "docs/training.md"
 FOLDER = "/data/out"
 NEEDS_TORCH = re.compile(r"^(import|from) (torch|nanotok_ray\.(torch|nanochat))\b", re.MULTILINE)
-"""Blocks with such a line run where torch is installed."""
+"""Blocks with such a line run if torch is installed."""
 
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 

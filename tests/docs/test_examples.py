@@ -1,4 +1,4 @@
-"""The examples run as they stand, and the model learns."""
+"""The examples run unchanged, and the model learns."""
 
 import re
 import runpy

@@ -1,4 +1,4 @@
-"""The dashboard: what it asks for is what a run tells, and its panels do not hide each other."""
+"""The dashboard queries existing metrics, and its panels do not overlap."""
 
 import json
 import re
@@ -15,7 +15,7 @@ SUFFIXES = {
     "Gauge": ("",),
     "Histogram": ("_bucket", "_count", "_sum"),
 }
-"""What Ray and Prometheus put behind a name, by kind, as seen on a real head."""
+"""Suffixes of a name from Ray and Prometheus, by kind, as observed on a real head."""
 
 OURS = {f"ray_{own.name}{end}": own for own in METRICS for end in SUFFIXES[own.kind]}
 OF_RAY = {"ray_resources", "ray_node_mem_used", "ray_node_mem_total"}

@@ -1,4 +1,4 @@
-"""The tables of docs/measured.md are those of the newest records."""
+"""The tables of docs/measured.md equal those of the newest records."""
 
 import importlib.util
 import re

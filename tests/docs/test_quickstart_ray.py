@@ -1,4 +1,4 @@
-"""docs/quickstart.ipynb runs from its first cell to its last on a Ray session of its own."""
+"""docs/quickstart.ipynb runs completely in its own Ray session."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What tests of exports share: the folder of an export, and no wait for the disk."""
+"""Fixtures of tests of exports: the folder of an export, without waiting for the disk."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the check of an exported unit finds, whatever the layout."""
+"""The check of an exported unit, for every layout."""
 
 from dataclasses import replace
 

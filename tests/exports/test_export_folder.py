@@ -1,4 +1,4 @@
-"""The folder of an export: whose it is, what is left of former exports, what killed ones leave."""
+"""The folder of an export: its owner, files of former exports, and interrupted ones."""
 
 import errno
 import json
@@ -22,16 +22,16 @@ OTHER = MadeSource(name="zoo", shards=[[[BOS, 1]]])
 
 
 class KilledError(KeyboardInterrupt):
-    """Stands for the end of the process."""
+    """Simulates the end of the process."""
 
 
 def killed(*_, **__):
-    """Stand for a function that the process did not get to."""
+    """Replaces a function that the process did not reach."""
     raise KilledError
 
 
 def killed_at_event(kind):
-    """Return a listener that ends the process when the export tells an event of this kind."""
+    """Return a listener that ends the process at the first event of this kind."""
 
     def on_event(event):
         if isinstance(event, kind):
@@ -61,7 +61,7 @@ class DyingFolder(Folder):
 
 
 def killed_at_removal(monkeypatch, *, call):
-    """Let the so-many-th removal of a file end the process."""
+    """End the process at a certain removal of a file."""
     left = [call]
     original = Folder.remove
 
@@ -75,7 +75,7 @@ def killed_at_removal(monkeypatch, *, call):
 
 
 def killed_before_a_record(monkeypatch):
-    """End the process where it would write the record of a unit."""
+    """End the process before it writes the record of a unit."""
     original = Folder.write_whole
 
     def write_whole(folder, name, data):
@@ -252,7 +252,7 @@ def test_no_export_runs_beside_a_job_or_another_export(tmp_path, folder, monkeyp
     assert {each.values["state"] for each in seen} == {"held"}
     assert lease_in_force(out).values["state"] == "released"
     with leased(out, command="prepare", on_event=ignore) as lease:
-        assert export(out, Raw()).unchanged  # looking needs no lease
+        assert export(out, Raw()).unchanged  # reading needs no lease
         renew_while_others_wait(lease, monkeypatch)
         with pytest.raises(OutputInUseError, match="is in use by prepare"):
             export(out, Mds())

@@ -1,4 +1,4 @@
-"""Layouts: raw and datatrove, and what holds for all of them."""
+"""Layouts: raw and datatrove, and common properties of all layouts."""
 
 from pathlib import Path
 

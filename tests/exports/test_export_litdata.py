@@ -1,4 +1,4 @@
-"""litdata: chunks of whole blocks, the rests of units joined, fewer than a block left over."""
+"""litdata: chunks of whole blocks, joined rests of units, less than a block unused."""
 
 import json
 import struct
@@ -21,7 +21,7 @@ CHAT = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2, 3, 4], [BOS, 8]
 
 
 def plain_chunk(blocks, code="H"):
-    """Return a chunk, by the book."""
+    """Return a chunk according to the format."""
     size = len(blocks[0]) * struct.calcsize(f"<{code}")
     positions = [4 + 4 * (len(blocks) + 1) + size * number for number in range(len(blocks) + 1)]
     ids = [one for block in blocks for one in block]
@@ -30,7 +30,7 @@ def plain_chunk(blocks, code="H"):
 
 
 def blocks_as_litdata_reads(folder, place, block_size):
-    """Read every block of a source and split as TokensLoader does: no position but its own."""
+    """Read every block of a source and split like TokensLoader, without stored positions."""
     index = json.loads(folder.read_bytes(f"{place}/index.json"))
     dtype = {"no_header_numpy:5": "<u2", "no_header_numpy:6": "<u4"}
     own = np.dtype(dtype[index["config"]["data_format"][0]])

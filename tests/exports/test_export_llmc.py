@@ -1,4 +1,4 @@
-"""llmc: bytes of its files, split shards, and documents that its readers would not find."""
+"""llmc: bytes of its files, split shards, and documents that its readers could not find."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""mds: parts as MDSWriter cuts and writes them, one index for each source and split."""
+"""mds: parts like those of MDSWriter, one index for each source and split."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ def test_a_source_of_empty_documents_has_an_index_of_no_parts(tmp_path, folder):
 
 
 def plain_cut(samples, overhead, limit):
-    """Return how many samples each part has, as MDSWriter adds them up; no part is empty."""
+    """Return the number of samples of each part by MDSWriter's rule; no part is empty."""
     parts, size = [], 0
     for sample in samples:
         if not parts or limit < size + sample + 4:

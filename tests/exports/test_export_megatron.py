@@ -1,4 +1,4 @@
-"""megatron: bytes of datasets and of their label twins, joined shards, datasets without tokens."""
+"""megatron: bytes of datasets and of their labels, joined shards, datasets without tokens."""
 
 import struct
 from pathlib import Path
@@ -27,7 +27,7 @@ documents = st.lists(st.lists(st.integers(0, 65535), max_size=6), max_size=6)
 
 
 def index(lengths, *, code, size):
-    """Return a Megatron index as its writer does, one sequence a document."""
+    """Return a Megatron index as written by its writer, one sequence per document."""
     ends = np.cumsum([0, *lengths])
     return (
         b"MMIDIDX\0\0"

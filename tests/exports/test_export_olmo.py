@@ -107,7 +107,7 @@ def test_ids_of_any_text_keep_a_line_a_line(tmp_path, folder):
 def test_a_name_with_npy_inside_has_its_index_where_readers_look(tmp_path, folder):
     source = MadeSource(name="a.npy", shards=[[[BOS, 1]]])
     export_here(made_output(tmp_path / "out", source), parse_layout("olmo"), folder)
-    assert folder.exists(f"{stem('a.npy')}.csv.gz")  # a folder's name stays
+    assert folder.exists(f"{stem('a.npy')}.csv.gz")  # the name of a folder is unchanged
 
 
 def test_a_shard_without_documents_has_no_files(tmp_path, folder):
@@ -194,7 +194,7 @@ def test_files_that_do_not_agree_are_found(suffix, tmp_path, folder):
 
 
 def rule_sources(bodies, chats):
-    """Return one source for each rule, of the same bodies, and their documents as readers see."""
+    """Return one source for each rule, of the same bodies, and their documents for readers."""
     sources = [
         MadeSource(
             name="kept",
@@ -234,7 +234,7 @@ def test_all_rules_on_any_documents(bodies, chats, batch, item_bytes, tmp_path_f
 
 
 def check_bounds(each: Exported, folder: Folder, item_bytes: int) -> None:
-    """Compare what a scan sees with what the index says."""
+    """Compare the documents of a scan with the index."""
     if not each.files:
         assert not each.unit.documents
         return

@@ -1,4 +1,4 @@
-"""parquet: ids, masks, document ids and images as columns that datasets and TRL take."""
+"""parquet: ids, masks, document ids and images as columns for `datasets` and TRL."""
 
 import io
 from dataclasses import fields
@@ -73,7 +73,7 @@ def test_document_ids_are_a_column(tmp_path, folder):
 
 
 def vision_unit(tmp_path, **options):
-    """Return a unit with images, and what is written in its documents."""
+    """Return a unit with images, and the content of its documents."""
     made = VisionShards(tmp_path, documents_with_images(12), max_shard_tokens=10**6)
     made.publish()
     corpus, shards = read_corpus(made.out)

@@ -1,6 +1,6 @@
-"""Formats do not change by accident: what is written now is, byte for byte, what is kept.
+"""Formats do not change by accident: written files equal the stored ones byte for byte.
 
-Files whose bytes are those of Arrow's writers, or of zlib, are compared by what they hold.
+Files whose bytes depend on Arrow's writers, or on zlib, are compared by content.
 """
 
 import gzip

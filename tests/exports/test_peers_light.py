@@ -1,6 +1,6 @@
-"""Exports and tokenizers of a real job as the readers that everybody has see them: no code of ours.
+"""Exports and tokenizers of a real job, read with common packages instead of this project's code.
 
-The peers that are too large for this are in tests/peers; the last tests here are of their runner.
+Larger peers are in tests/peers; the last tests here are of their runner.
 """
 
 import pickle
@@ -63,7 +63,7 @@ def cut(ids, ends):
 
 
 def documents(ids_path, ends, mask_path):
-    """Return documents of files of ids, and of masks if there are any, that lie back to back."""
+    """Return documents of files of ids, and of masks if there are any, that are back to back."""
     ids = cut(np.memmap(ids_path, dtype=np.uint16, mode="r"), ends)
     if not mask_path.exists():
         return [(own, None) for own in ids]

@@ -1,4 +1,4 @@
-"""docs/formats.md: the journal's events and what they say are those of the model."""
+"""docs/formats.md: the journal's events and their fields are those of the model."""
 
 import re
 from dataclasses import fields
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/formats.md").read_text("utf-8")
 ROWS = dict(re.findall(r"^\| `([a-z ]+)` \| (.*) \|$", PAGE, re.MULTILINE))
 COUNTED = {"done", "failed", "done_bytes", "progress", "seconds"}
-"""What is not in the event that begins a stage."""
+"""Fields that the event of a stage's begin lacks."""
 
 
 @pytest.mark.parametrize(

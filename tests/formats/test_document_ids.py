@@ -1,4 +1,4 @@
-"""The side file of ids: what was written is read, and damage is an error."""
+"""The file of ids: reads the written ids, and refuses damaged files."""
 
 import numpy as np
 import pytest

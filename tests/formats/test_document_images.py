@@ -1,4 +1,4 @@
-"""The side file of images: what was written is read, and what contradicts itself is refused."""
+"""The file of images: reads the written images, and refuses inconsistent files."""
 
 import struct
 
@@ -16,11 +16,11 @@ SPANS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5)), max_size=4).ma
         for n in range(len(steps))
     ]
 )
-"""Starts and ends of the images of a document: gaps and lengths added up."""
+"""Starts and ends of the images of a document as sums of gaps and lengths."""
 
 
 def rows(documents):
-    """Return the images of documents as the writer has them."""
+    """Return the images of documents in the form of the writer."""
     found = [(number, *span) for number, own in enumerate(documents) for span in own]
     return np.array(found, dtype=np.int64).reshape(-1, 3)
 
@@ -59,7 +59,7 @@ def test_a_part_is_numbered_from_its_first_document(documents, data):
 
 
 def with_images(counts, *images):
-    """Return a file that says what it is told to say."""
+    """Return a file with any content."""
     header = struct.pack("<8sIIQ", b"NANOTOKI", 1, 0, len(counts) - 1)
     own = [struct.pack("<3i", *image) for image in images]
     return header + struct.pack(f"<{len(counts)}q", *counts) + b"".join(own)

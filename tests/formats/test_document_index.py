@@ -1,4 +1,4 @@
-"""NAME.idx against the layout it promises, and against damage."""
+"""NAME.idx: its format, and damaged files."""
 
 import struct
 
@@ -49,7 +49,7 @@ def test_a_changed_byte_before_the_last_column_is_noticed_or_changes_nothing(dat
         positions, _ = unpack_index(as_bytes(bytes(packed)), name="x.idx")
     except CorruptOutputError:
         return
-    # Only the length of the last document has nothing beside it to contradict.
+    # Only the length of the last document cannot be compared with another value.
     assert positions[:3].tolist() == [0, 3, 8]
 
 

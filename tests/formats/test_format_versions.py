@@ -1,4 +1,4 @@
-"""Versions of formats: each is in the table of the docs, and no reader guesses at another one."""
+"""Versions of formats: each is in the table of the docs, and readers refuse other versions."""
 
 import json
 import re
@@ -90,7 +90,7 @@ def test_what_a_file_says_is_not_printed_as_it_is():
 
 
 def refuses(read, version, *, error=CorruptOutputError):
-    """Check that a reader refuses a version, naming it, its own and the next step."""
+    """Check that a reader refuses a version with the version, its own and the next step."""
     with pytest.raises(error) as refused:
         read()
     told = str(refused.value)
@@ -134,7 +134,7 @@ def out(finished, tmp_path, in_process):
 
 
 def change(path, version):
-    """Return a JSON file another version; its name stays."""
+    """Set the version of a JSON file, whose name stays the same."""
     values = json.loads(path.read_bytes())
     name = values["format"].split(" ")[0]
     values["format"] = f"{name} {version}"
@@ -143,7 +143,7 @@ def change(path, version):
 
 
 def prepared(finished, out):
-    """Run the job of the finished output over a copy."""
+    """Run the job of the finished output for a copy."""
     return prepare(recipe(finished.parent / "in", out, "limits.slice_bytes=60000"))
 
 

@@ -1,21 +1,21 @@
-"""Inputs on which encoders have panicked, crawled or given wrong ids: the answer for each.
+"""Inputs for which encoders have panicked, been very slow or returned wrong ids.
 
-Ids of whole texts are compared with tiktoken's; where its regex engine gives up, the spans are
-spelled out here and each is encoded by tiktoken as a single piece.
+Ids of whole texts are compared with tiktoken's; if its regex engine gives up, the spans are listed
+here and each is encoded by tiktoken as a single piece.
 
-Of the same kind, and elsewhere:
+Similar tests in other files:
 
 - missing texts, in lists and in Arrow arrays: `test_arrow_texts.py`, `test_tokenizer.py`
 - ids of any merges, several of them for the same bytes: `rust/bpe/src/encode/span_ids/tests.rs`;
   files that cannot hold such a tokenizer: `test_tokenizer_files.py`
-- what a character is (5 to 8): `rust/bpe/src/split`, `test_vectors.py`,
+- characters (5 to 8): `rust/bpe/src/split`, `test_vectors.py`,
   `test_huggingface_pattern.py`
 - an interrupt while merges are learned, the GIL, unusable offsets: `test_core.py`
 - the same ids at every level of the CPU: `test_cpu_levels.py`
 - a document on which the regex engine gives up: `test_tokenizer.py`, in a job
   `test_job_bad_input.py`
 
-A vocabulary without some of the 256 bytes cannot be made: ids 0 to 255 are the bytes.
+A vocabulary without some of the 256 bytes is impossible: ids 0 to 255 are the bytes.
 """
 
 import base64
@@ -66,13 +66,13 @@ def encoding(tokenizer):
 
 @pytest.fixture(scope="module")
 def ids_of(encoding):
-    """Ids of spans that are known, each encoded by tiktoken as a single piece."""
+    """Ids of known spans, each encoded by tiktoken as a single piece."""
     return lambda spans: [*chain.from_iterable(map(encoding._encode_single_piece, spans))]
 
 
 @pytest.fixture(scope="module")
 def check(tokenizer, encoding, ids_of):
-    """Compare with the ids of single pieces, or, without them, of the whole text."""
+    """Compare with the ids of single pieces, or else of the whole text."""
 
     def compare(text, *pieces):
         found = tokenizer.encode(text)
@@ -132,7 +132,7 @@ def test_text_without_spaces_has_the_ids_of_tiktoken(check, kind):
     check(WITHOUT_SPACES[kind])
 
 
-# 9: what is no text
+# 9: invalid text
 
 INVALID = [
     [b"caf", b"\xc3"],
@@ -212,7 +212,7 @@ MIXED = (
 
 
 def status_of_child(work):
-    """Fork; give 0 if `work` ended well in the child, else its exit status or its signal."""
+    """Fork; return 0 if `work` succeeded in the child, else its exit status or its signal."""
     child = os.fork()
     if not child:
         status = 1
@@ -232,7 +232,7 @@ forks = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
 def guarded(data):
-    """Whole pages that hold the bytes; those before and after them may not even be read."""
+    """Pages with the bytes; the adjacent pages are protected against reading."""
     pages = np.frombuffer(mmap.mmap(-1, len(data) + 2 * mmap.PAGESIZE), np.uint8)
     own = pages[mmap.PAGESIZE : -mmap.PAGESIZE]
     own[:] = np.frombuffer(data, np.uint8)
@@ -317,7 +317,7 @@ def test_special_ids_may_lie_anywhere_above_and_leave_holes():
 
 
 class ByteTriples:
-    """All pairs of bytes, then triples of which the first two bytes come from `first` on."""
+    """All pairs of bytes, then triples whose first two bytes come from `first` on."""
 
     first = ord("[") * 256
 
@@ -357,7 +357,7 @@ def test_ids_of_merges_above_2_to_the_21st_are_found():
     assert encoder.encode(b"zzz")[0] > 2**21
 
 
-# 12: many and few documents, and nothing twice
+# 12: many and few documents, and no duplicates
 
 
 def test_more_spans_than_can_be_remembered_change_no_ids(tokenizer, encoding):

@@ -1,8 +1,8 @@
-"""Corpora on which learners have overflowed, crawled or given wrong merges: the answer for each.
+"""Corpora for which learners have overflowed, been very slow or returned wrong merges.
 
-Merges are compared with rustbpe's, or with what can be said beforehand.
+Merges are compared with rustbpe's, or with known results.
 
-Of the same kind, and elsewhere:
+Similar tests in other files:
 
 - overlaps (15): `rust/bpe/src/learn/tests.rs`, `test_reference.py`
 - large counts (14), up to 2^64 - 1 and no further: `test_learn_counts.py`; of spans:
@@ -79,7 +79,7 @@ LONG = {
 
 @pytest.mark.parametrize("name", LONG)
 def test_a_long_span_is_merged_until_it_is_one_token(name):
-    """Up to 300,000 merges; looked through for each of them, a megabyte would take hours."""
+    """Up to 300,000 merges; scanning the text for each would take hours for a megabyte."""
     span, number = LONG[name]
     merges, counts, applied, reason = learn_all({span: 1}, 2**31)
     assert reason == NO_PAIR_LEFT
@@ -111,7 +111,7 @@ def test_spans_of_very_many_characters_have_the_merges_of_rustbpe():
     assert own.decode(ids) == "".join(spans)
 
 
-# 19: what merges must not be
+# 19: pairs that must not be merged
 
 
 def test_names_of_special_tokens_in_a_corpus_are_text():

@@ -1,4 +1,4 @@
-"""Outputs made by somebody else: refused with an error of ours, never run and never followed."""
+"""Outputs of other origin: refused with an error of this package, never executed or followed."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""States made by somebody else: a loader refuses them with an error of ours, or goes on."""
+"""States of other origin: a loader refuses them with an error of this package, or continues."""
 
 import copy
 import math
@@ -23,7 +23,7 @@ def deep():
 
 
 LONG = {"deep": deep, "long": lambda: 10**5000, "keys": lambda: {1: 2, "a": 3}}
-"""What must not be spelled out, or sorted; Hypothesis does neither if it has their names alone."""
+"""Values that must not be printed or sorted; Hypothesis knows only their names."""
 
 SINGLE = st.one_of(
     st.none(),
@@ -59,7 +59,7 @@ def shards(tmp_path_factory):
 
 
 def offer(loader, state):
-    """Return a state to a loader, which takes it or stays where it is."""
+    """Load a state into a loader, which accepts it or keeps its position."""
     before = loader.state_dict()
     try:
         loader.load_state_dict(state)
@@ -70,7 +70,7 @@ def offer(loader, state):
 
 
 def locations_of(state):
-    """Return the keys on the way to everything in a state."""
+    """Return the keys of all values in a state."""
     inner = [(name, own) for name, each in state.items() if type(each) is dict for own in each]
     return [(name,) for name in state] + inner
 

@@ -1,4 +1,4 @@
-"""Whatever is changed in an output, it is read or refused with an error of ours."""
+"""A changed output is read or refused with an error of this package."""
 
 import copy
 import json
@@ -37,7 +37,7 @@ JSON = st.recursive(
 
 
 def replaced(data, path, value):
-    """Put a value at a place of a JSON text, chosen by numbers; or take that place out."""
+    """Replace or remove a value of a JSON text at a location chosen by numbers."""
     values = json.loads(data)
     at, key = None, None
     inner = values
@@ -130,7 +130,7 @@ def vision(tmp_path_factory):
 
 
 def check(made, record):
-    """Check a record of vision documents as verification does: their files last."""
+    """Check a record of vision documents like verification, with its files last."""
     check_record_shape(record, name="record", of_shards=True)
     if not list(record_problems(record, item_bytes=2, slice_=made.slice)):
         return list(

@@ -1,4 +1,4 @@
-"""What tests of the engine, the lease and the journal share."""
+"""Fixtures of tests of the engine, the lease and the journal."""
 
 from pathlib import Path
 
@@ -9,5 +9,5 @@ from nanotok_ray.storage import Folder
 
 @pytest.fixture
 def out(tmp_path: Path) -> Folder:
-    """Return the folder of an output that is not there yet."""
+    """Return the folder of an output that does not exist yet."""
     return Folder(str(tmp_path / "out"))
