@@ -1,11 +1,12 @@
-"""Change the product in small ways, one at a time, and list the changes that no test notices.
+"""Apply small changes to the product, one at a time, and list those that no test detects.
 
     python -m tests.mutants --seed 1 --count 200 --packages job counts --seconds 60 --output FILE
 
 A mutant is one changed expression or statement of `nanotok_ray/PACKAGE`, applied in a copy of the
-tree, where `tests/PACKAGE` runs without Ray until a test fails, for so many seconds of a quiet
-machine. If the test that then ran passes alone, the outcome is a timeout: the mutant survived. A
-run continues its output. `--previous` repeats an output, and first the tests that killed a mutant.
+tree, where `tests/PACKAGE` runs without Ray until a test fails, for a limited time in seconds of a
+quiet machine. If the test that runs at the limit passes alone, the outcome is a timeout: the
+mutant survived. A run continues its output. With `--previous` the mutants of an output are
+repeated, first with the tests that killed them.
 """
 
 import argparse
@@ -39,7 +40,7 @@ IGNORED = shutil.ignore_patterns(".git", ".venv*", "build", "dist", "target", ".
 
 
 class Mutant(NamedTuple):
-    """One change of the product, the `nth` in its file that changes this text so."""
+    """A change of the product: the `nth` occurrence in its file of this change of text."""
 
     package: str
     file: str
@@ -51,7 +52,7 @@ class Mutant(NamedTuple):
 
 @cache
 def sites(root: Path, package: str) -> dict[Mutant, tuple[int, int]]:
-    """Return line and column of all mutants of a package, but of `__init__.py`, which exports."""
+    """Return line and column of all mutants of a package, except those of `__init__.py`."""
     found: dict[Mutant, tuple[int, int]] = {}
     for path in sorted((root / "nanotok_ray" / package).rglob("[!_]*.py")):
         source, file = path.read_text(), path.relative_to(root).as_posix()
@@ -65,7 +66,7 @@ def sites(root: Path, package: str) -> dict[Mutant, tuple[int, int]]:
 
 
 def _changes(node: ast.AST, parent: ast.AST | None = None) -> Iterator[tuple[Any, str, str]]:
-    """Yield the changes of a node and of its parts, but of no message, annotation or decorator."""
+    """Yield the changes of a node and its children, except messages, annotations and decorators."""
     if isinstance(node, (ast.stmt, ast.JoinedStr)) and LEFT_ALONE.fullmatch(ast.unparse(node)):
         return
     kind = "default" if isinstance(parent, ast.arguments) else type(node).__name__
@@ -77,7 +78,7 @@ def _changes(node: ast.AST, parent: ast.AST | None = None) -> Iterator[tuple[Any
 
 
 def _texts(node: ast.AST) -> Iterator[str]:
-    """Yield what a node itself is replaced with."""
+    """Yield the replacements of a node itself."""
     operators = getattr(node, "ops", [getattr(node, "op", None)])
     values = [getattr(part, "value", part) for part in ast.iter_child_nodes(node)]
     is_text = any(isinstance(value, (str, ast.JoinedStr)) for value in values)
@@ -90,7 +91,7 @@ def _texts(node: ast.AST) -> Iterator[str]:
     match node:
         case ast.UnaryOp(ast.Not(), operand):
             yield f"({ast.unparse(operand)})"
-        case ast.Constant(int(value)):  # so are True and False
+        case ast.Constant(int(value)):  # also True and False
             yield str(not value if isinstance(value, bool) else value + 1)
         case ast.Expr(ast.Call()) | ast.Return() | ast.Continue() | ast.Break():
             yield STATEMENTS[type(node).__name__]
@@ -106,7 +107,7 @@ class Copy:
         (self.tree / ".venv").symlink_to((ROOT / ".venv").resolve())
 
     def run(self, tests: str, seconds: float) -> tuple[int, str]:
-        """Run tests until one fails; return exit code and output. No limit is zero seconds."""
+        """Run tests until one fails; return exit code and output. A limit of 0 is no limit."""
         command = ["timeout", "--signal=KILL", str(scaled(seconds)), sys.executable, "-m", "pytest"]
         command += ["-xvpno:cacheprovider", "-mnot ray", f"--timeout={self.seconds / 3}", tests]
         environment = os.environ | {"PYTHONPATH": str(self.tree), "TMPDIR": str(self.tree.parent)}
@@ -116,7 +117,7 @@ class Copy:
         return code, log.read_text(errors="replace")
 
     def record(self, mutant: Mutant, number: int, first: str | None) -> dict[str, Any]:
-        """Return the line of a mutant, what became of it, and the test that killed it."""
+        """Return the line of a mutant, its outcome, and the test that killed it."""
         if mutant.kind == "unchanged":
             code, text = self.run(f"tests/{mutant.package}", 0)
             return {"outcome": "unchanged"} if code == 0 else sys.exit(text)
@@ -127,7 +128,7 @@ class Copy:
         begin = sum(map(len, source.splitlines(keepends=True)[: line - 1])) + column
         end = begin + len(mutant.before.encode())
         path.write_bytes(source[:begin] + mutant.after.encode() + source[end:])
-        os.utime(path, (number, number))  # a compiled file knows its source by this time
+        os.utime(path, (number, number))  # a compiled file identifies its source by this time
         outcome, test = self._tested(f"tests/{mutant.package}", first)
         path.write_bytes(source)
         return {"line": line, "outcome": outcome, "test": test}
@@ -145,11 +146,11 @@ class Copy:
         return ("killed", running) if self._fails(running) else ("timeout", None)
 
     def _fails(self, test: str) -> bool:
-        return "::" in test and self.run(test, self.seconds)[0] not in (0, 4, 5)  # 4: no such test
+        return "::" in test and self.run(test, self.seconds)[0] not in (0, 4, 5)  # 4: missing
 
 
 def chosen(seed: int, count: int, names: list[str]) -> list[Mutant]:
-    """Return as many mutants of every package, in turn, in an order that the seed decides."""
+    """Return equal numbers of mutants of every package, in turn, in an order of the seed."""
     size = count // len(names)
     samples = [random.Random(f"{seed} {name}").sample([*sites(ROOT, name)], size) for name in names]
     unchanged = [Mutant(name, "", "unchanged", "", "", 1) for name in names]
@@ -173,7 +174,7 @@ def table(records: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Test what the command line names."""
+    """Test the packages of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     for name, number in (("--seed", 1), ("--count", 200), ("--seconds", 60)):
         parser.add_argument(name, type=int, default=number)

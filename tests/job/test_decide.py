@@ -1,4 +1,4 @@
-"""What a plan of a job announces is what the job then does, whatever the output holds."""
+"""The plan of a job announces exactly the work that the job then does, for any output."""
 
 import shutil
 from collections import Counter
@@ -38,14 +38,14 @@ SETTINGS = (
 )
 
 GROUPS = ("records", "counts", "tokenizer", "export", "web", "plan", "manifest", "shards")
-"""Beginnings of names of files that go together."""
+"""Prefixes of names of files that belong together."""
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """Return a folder with a corpus and a finished output, with smaller tokenizers and exports.
 
-    It is a copy: the output names its inputs as they lie in the folder `state` beside it.
+    It is a copy: the output names its inputs by their paths in the adjacent folder `state`.
     """
     root = tmp_path_factory.mktemp("decide") / "state"
     write_corpus(root / "in")
@@ -61,13 +61,13 @@ def job_of(root, overrides):
 
 
 def removable(root):
-    """Return the files that may be missing: all but the journal and the lease."""
+    """Return the files that can be missing: all but the journal and the lease."""
     names = [f"out/{name}" for name in contents(root / "out", leave_out=("run",))]
     return sorted([*names, *(f"out-work/{name}" for name in contents(root / "out-work"))])
 
 
 def damaged(finished, removed):
-    """Put corpus and output back, times of files included, without some files."""
+    """Restore corpus and output, including times of files, without some files."""
     root = finished.with_name("state")
     shutil.rmtree(root, ignore_errors=True)
     shutil.copytree(finished, root)
@@ -77,7 +77,7 @@ def damaged(finished, removed):
 
 
 def done_by(command, job, **options):
-    """Run a job; return its summary, how many slices (or merges) each stage had, and its notes."""
+    """Run a job; return its summary, the slices (or merges) of each stage, and its notes."""
     events = []
     summary = COMMANDS[command](job, on_event=events.append, **options)
     todo = Counter()
@@ -89,7 +89,7 @@ def done_by(command, job, **options):
 
 @st.composite
 def states(draw, finished):
-    """Draw files that are missing, settings of the recipe, a new input, and a command."""
+    """Draw missing files, settings of the recipe, a new input, and a command."""
     names = removable(finished)
     groups = draw(st.sets(st.sampled_from(GROUPS)))
     removed = [
@@ -148,7 +148,7 @@ def check_tokenizing(plan, done):
     announced = plan.values.get("tokenize", {}).get("todo", 0)
     if plan.tokenizing is not None:
         assert done["tokenize"] == announced
-    else:  # the tokenizer may come out as it was
+    else:  # the tokenizer can be the same as before
         assert done["tokenize"] <= announced
     if plan.output is not None:
         assert done["export"] == sum(len(exporting.todo) for exporting in plan.exports)

@@ -1,4 +1,4 @@
-"""The doctor's checks of machine and settings, each made to warn or fail once; and the command."""
+"""The doctor's checks of machine and settings, each with a warning or failure; the command."""
 
 import json
 import os
@@ -32,7 +32,7 @@ PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
 
 @pytest.fixture
 def ray_unset(monkeypatch, tmp_path):
-    """Return a home folder of its own and no settings of Ray."""
+    """Return a separate home folder, without settings of Ray."""
     for name in [name for name in os.environ if name.startswith("RAY_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -312,7 +312,7 @@ def test_little_shared_memory_is_told(monkeypatch):
         ({"f_favail": 99}, "warn"),
         ({"f_favail": 0}, "fail"),
         ({"f_bavail": 0}, "fail"),
-        ({"f_favail": 0, "f_files": 0}, "ok"),  # a file system that counts none
+        ({"f_favail": 0, "f_files": 0}, "ok"),  # a file system that does not count them
     ],
 )
 def test_a_disk_that_is_nearly_full_is_told(monkeypatch, values, status):

@@ -1,4 +1,4 @@
-"""The doctor's probe of folders: on S3 behind faults, and in stores that do not do as they say."""
+"""The doctor's probe of folders: on S3 with faults, and in stores that break their promises."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def url(proxy, request):
 
 
 def told(url, *, slow_seconds=60.0, **options):
-    """Return status and findings by name, the last of a name; this machine may be busy."""
+    """Return status and results by name, the last of each name; this machine may be busy."""
     findings = list(check_folder(url, slow_seconds=slow_seconds, **options))
     return worst(findings), {each.name: each for each in findings}
 
@@ -105,7 +105,7 @@ def test_a_store_that_writes_over_a_name_that_is_taken_fails(tmp_path, monkeypat
     status, findings = told(str(tmp_path))
     assert (status, findings["conditions"].status) == ("fail", "fail")
     monkeypatch.setattr(RemoteStore, "write_new", write_new)
-    assert told("memory://doctor")[1]["conditions"].status == "warn"  # it promises nothing
+    assert told("memory://doctor")[1]["conditions"].status == "warn"  # the store promises nothing
 
 
 def test_a_store_whose_uploads_take_any_name_fails(url, monkeypatch):

@@ -1,4 +1,4 @@
-"""Attempts at slices, with a clock of the test's own: what is tried again, how, how often."""
+"""Attempts at slices with a simulated clock: what is retried, how, and how often."""
 
 import random
 
@@ -18,7 +18,7 @@ def bad(cause):
 
 
 def attempts_at(count, *, num_bytes=0, **settings):
-    """Return attempts at tasks of one size: from `LEAST_BYTES` on each is a call of its own."""
+    """Return attempts at tasks of one size; from `LEAST_BYTES` on, each is a separate call."""
     tasks = [
         Task(name=f"slice {number}", work=len, argument="", num_bytes=num_bytes)
         for number in range(count)
@@ -28,7 +28,7 @@ def attempts_at(count, *, num_bytes=0, **settings):
 
 
 def failed(attempts, call, failure, now):
-    """Let a call fail as a whole."""
+    """Let a whole call fail."""
     return attempts.ended(call, [AttemptResult(failure=failure)] * len(call.slices), now)
 
 
@@ -40,7 +40,7 @@ def take_all(attempts, now):
 
 
 def fail_until_it_ends(attempts, cause):
-    """Fail the only slice for one cause, at the moment it is due; give its end and the waits."""
+    """Fail the only slice for one cause whenever it is due; return its end and the waits."""
     now, waits = 0.0, []
     while True:
         call = attempts.take(now, cpus=1)
@@ -201,7 +201,7 @@ def test_an_error_ends_its_slice_though_another_attempt_is_in_flight():
 
 
 MOST = sum(LIMITS.limits.values()) + 3
-"""Failures of all causes, a call cut in two ways, and the one that ends well."""
+"""Failures of all causes, a call divided in two ways, and the one that succeeds."""
 
 
 @given(st.integers(1, 12), st.randoms(use_true_random=False), st.sampled_from([0.0, 0.3, 0.97]))
@@ -229,7 +229,7 @@ def test_every_slice_ends_once_and_in_time_whatever_happens(count, rng, badness)
 
 
 def happen(attempts, call, rng, badness, now):
-    """Let a call end in a way that is drawn: as a whole, or each slice in its own way."""
+    """Let a call end at random: as a whole, or each slice separately."""
     if rng.random() < badness / 2:
         return failed(attempts, call, Failure(draw(rng), "why"), now)
     outcomes = [

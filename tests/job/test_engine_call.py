@@ -1,4 +1,4 @@
-"""What a worker runs: each slice has its own outcome; none runs where other files are seen."""
+"""The work of a worker: each slice has its own outcome; none runs if other files are visible."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from nanotok_ray.job.probes import Probe
 
 
 class PanicError(BaseException):
-    """As native code raises it."""
+    """A panic as native code raises it."""
 
 
 def raises(error):

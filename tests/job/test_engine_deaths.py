@@ -1,4 +1,4 @@
-"""What each of Ray's errors is taken for: no slice pays for a node, and no node for a slice."""
+"""The cause of each of Ray's errors: a lost node is not attributed to a slice, nor the reverse."""
 
 import pytest
 from ray import exceptions
@@ -33,7 +33,7 @@ def test_errors_of_ray(error, cause, text):
 
 
 def raised(error):
-    """Wrap an error as Ray does when it was raised in a worker outside of any slice."""
+    """Wrap an error like Ray does if it was raised in a worker outside any slice."""
     return exceptions.RayTaskError("run_call", "Traceback: ...", error)
 
 

@@ -1,4 +1,4 @@
-"""A fan-out without Ray: what is told, what is skipped by choice, what fails the job and how."""
+"""A fan-out without Ray: events, slices that are skipped by rule, and failures of the job."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def engine():
 
 
 class Engine(InProcess):
-    """Let tasks of even number end well, and remember how often it ran and was closed."""
+    """An engine that completes tasks of even number, and counts its runs."""
 
     def __init__(self):
         super().__init__()

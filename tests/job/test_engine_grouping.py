@@ -1,4 +1,4 @@
-"""Slices into calls: every slice once, in order; calls shrink, none is larger than it may be."""
+"""Slices in calls: every slice once, in order; calls get smaller, none exceeds its limit."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Which calls are overdue: those that run much longer than others of their size, on a free CPU."""
+"""Overdue calls: those that run much longer than others of their size, on a free CPU."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +13,7 @@ def call_of(size, *, other_attempt=None):
 
 
 def pace_after(*calls):
-    """Return a pace that has seen calls end: (bytes, seconds)."""
+    """Return a pace after calls have ended: (bytes, seconds)."""
     pace = StragglerDetector(RetryPolicy())
     for size, seconds in calls:
         call = call_of(size)

@@ -1,4 +1,4 @@
-"""What runs the tasks: Ray by default, or another executor for the whole process."""
+"""The executor of tasks: Ray by default, or another one for the whole process."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -29,7 +29,7 @@ def test_threads_see_the_executor_that_was_set_after_they_started():
 
 
 def test_every_command_with_tasks_runs_them_on_the_executor(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("os.fsync", lambda _: None)  # no test cuts the power
+    monkeypatch.setattr("os.fsync", lambda _: None)  # no test simulates a power failure
     write_corpus(tmp_path / "in")
     path, out = tmp_path / "recipe.toml", tmp_path / "out"
     path.write_text(RECIPE.format(root=tmp_path / "in", out=out))

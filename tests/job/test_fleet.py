@@ -1,4 +1,4 @@
-"""A whole job on three nodes while drivers, workers and nodes die: not a byte is another."""
+"""A whole job on three nodes while drivers, workers and nodes die: all bytes are the same."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Journals: what is written is read again, whatever is lost, refused, or not ours."""
+"""Journals: written events are read again, despite lost, refused or foreign data."""
 
 import json
 import threading
@@ -32,7 +32,7 @@ TIME = st.floats(0, 1e6)
 
 
 def rows_of(*stages):
-    """Yield the rows of a run of some stages, each with the slices that are named."""
+    """Yield the rows of a run of some stages, each with the given slices."""
     at = iter(range(1, 10_000))
     yield {"event": "run", "at": next(at), "command": "prepare"}
     for name, slices in stages:
@@ -174,7 +174,7 @@ def test_events_of_later_versions_are_passed_over(out):
 
 
 class Refusing(Folder):
-    """Storage that refuses as often as it is told to."""
+    """Storage that refuses a given number of writes."""
 
     def __init__(self, url, times):
         super().__init__(url)
@@ -242,7 +242,7 @@ def test_a_segment_ends_after_half_a_minute_and_later_in_a_long_run(out, monkeyp
         journal.add(note(str(number)))
         wait_for(lambda: len(notes_of(out)) == number)  # noqa: B023 - as above
         segments.append(len(runs_in(out)[1]))
-    # Segments end at 30 s, at 72,000 s, and 302 s later: a 240th of the time so far.
+    # Segments end at 30 s, at 72,000 s, and 302 s later: a 240th of the elapsed time.
     assert segments == [1, 1, 1, 2, 2, 3, 3, 3, 4]
     assert journal.close() is None
     assert notes_of(out) == list("123456789")

@@ -1,4 +1,4 @@
-"""Whole jobs leave a journal: of what they did, what they ran on, and how they ended."""
+"""Whole jobs write a journal with their work, their environment, and their end."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def job(tmp_path, in_process):
 
 
 def fail_at(kind, stage, error):
-    """Return a listener that raises at the first such event."""
+    """Return a listener that raises at the first matching event."""
 
     def listen(event):
         if isinstance(event, kind) and event.stage == stage:

@@ -1,4 +1,4 @@
-"""Journals on S3: many small objects, through failures, and refused for good."""
+"""Journals on S3: many small objects, despite failures, and permanently refused."""
 
 import uuid
 

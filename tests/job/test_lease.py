@@ -1,4 +1,4 @@
-"""The lease of an output: one contender has it, the dead lose it, the living keep it."""
+"""The lease of an output: one contender holds it, dead ones lose it, live ones keep it."""
 
 import copy
 import json
@@ -37,7 +37,7 @@ ELSEWHERE = {"host": "z", "machine": "n", "boot": "c", "pid_namespace": "pid:[2]
 
 
 class StoppedError(Exception):
-    """Raised where a contender would wait."""
+    """Raised when a contender would wait."""
 
 
 def stop(_):
@@ -49,7 +49,7 @@ NOW = 1_800_000_000.0
 
 
 class Times:
-    """A clock that goes on when somebody waits, and what else happens meanwhile."""
+    """A clock that advances when somebody waits, with actions in the meantime."""
 
     def __init__(self, meanwhile=lambda: None):
         self.seconds, self.meanwhile = 0.0, meanwhile
@@ -64,7 +64,7 @@ class Times:
 
 @pytest.fixture
 def processes(monkeypatch):
-    """Processes of this host by number: state and start time."""
+    """Processes of this host by PID: state and start time."""
     known = {number: ("S", f"{number}00") for number in range(1, 10)}
     monkeypatch.setattr(lease_holder, "_process", lambda pid: known.get(pid, ("", "")))
     return known
@@ -111,7 +111,7 @@ def test_a_dead_process_of_this_host_loses_it_at_once(out, processes, death):
     with pytest.raises(OutputInUseError, match="process 1, since 20"):
         taken(out, process(2))
     processes.pop(1) if death is None else processes.update({1: death})
-    assert free_number(out) is None  # asked by a process of another host, this one
+    assert free_number(out) is None  # requested by a process of another host
     assert taken(out, process(2)).number == 2
 
 
@@ -211,7 +211,7 @@ def test_a_lease_that_cannot_be_read_expires(out, processes):
 
 
 class Delayed(Folder):
-    """A folder in which something happens before the next lease is created."""
+    """A folder in which an action happens before the next lease is created."""
 
     def write_new(self, name, data):
         first, self.first = self.first, lambda: None
@@ -234,7 +234,7 @@ def test_a_slow_contender_wins_no_old_number(out, processes):
 
 
 def contend(out, number):
-    """Take the lease, as a process that nobody can judge; None: another one was faster."""
+    """Acquire the lease as a process of unknown state; None: another one was faster."""
     try:
         return taken(out, Holder(pid=number))
     except (StoppedError, OutputInUseError):
@@ -309,7 +309,7 @@ def test_on_an_object_store_one_of_many_wins_too(processes):
 
 
 class Contenders(RuleBasedStateMachine):
-    """Four processes of two hosts that take, renew, release, stand still, die and start again."""
+    """Four processes of two hosts that acquire, renew, release, freeze, die and restart."""
 
     def __init__(self):
         super().__init__()
@@ -340,11 +340,11 @@ class Contenders(RuleBasedStateMachine):
                 self.leases[slot].renew()
 
     def holding(self):
-        """Return who would be told by storage now that it holds the lease."""
+        """Return the processes that storage would now report as holders of the lease."""
         return [slot for slot, own in self.leases.items() if copy.copy(own)._is_ours()]
 
     def is_beside(self, slot, other):
-        """Return whether both are of one host, so that a process that stands still is seen."""
+        """Return whether both are on one host, so that a frozen process is visible."""
         return (slot < 2) == (other < 2)
 
     @invariant()

@@ -37,7 +37,7 @@ QUICK = RetryPolicy(first_wait=0.01, longest_wait=0.02)
 
 
 def tasks_of(work, arguments, *, num_bytes=LEAST_BYTES):
-    """Return a task for each argument; of this size each is a batch of its own."""
+    """Return a task for each argument; with this size each is a separate batch."""
     return [
         Task(name=f"slice {number}", work=work, argument=argument, num_bytes=num_bytes)
         for number, argument in enumerate(arguments)
@@ -55,7 +55,7 @@ def run(work, arguments, *, cpus=2, retry_policy=QUICK, **options):
 
 
 def is_first(marker):
-    """Return whether nobody was here before."""
+    """Return whether this is the first call with a marker."""
     try:
         os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
     except FileExistsError:
@@ -84,7 +84,7 @@ def refuse(argument):
 
 
 def hang(marker):
-    """Write the process's number, and hang as native code does, which no interrupt ends."""
+    """Write the PID, and hang like native code, which no interrupt ends."""
     Path(marker).write_text(str(os.getpid()))
     while True:
         with suppress(KeyboardInterrupt):
@@ -251,7 +251,7 @@ def test_whole_jobs_run_where_ray_cannot_be_imported_and_write_the_same_bytes(tm
 
 
 def die_before_the_record_once(work, marker, argument):
-    """Die after the files of a slice, and before its record, where nobody did before."""
+    """Die once after the files of a slice, and before its record."""
     if is_first(marker):
         Folder.write_whole = die
     return work(argument)

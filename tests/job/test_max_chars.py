@@ -1,4 +1,4 @@
-"""Counting stops at the same document as nanochat's tok_train, for any slicing."""
+"""Counting ends at the same document as nanochat's tok_train, for any slices."""
 
 import json
 
@@ -12,11 +12,11 @@ from nanotok_ray.tokenizer import Tokenizer
 from tests.support.small_corpus import recipe, texts, write_corpus
 
 TRAIN = [*texts(40, seed=0), *texts(40, seed=1)]
-"""The documents of the files that are train, in order."""
+"""The documents of the train files in order."""
 
 
 def upstream_documents(*, max_chars, doc_cap):
-    """Return the documents that nanochat's iterator yields: capped, up to the one that passes."""
+    """Return the documents of nanochat's iterator: capped, up to the one that exceeds the limit."""
     taken, total = [], 0
     for text in TRAIN:
         taken.append(text[:doc_cap])
@@ -46,7 +46,7 @@ def test_the_cut_is_nanochats(tmp_path, in_process, max_chars, doc_cap, slice_by
 
 
 def rows_of_slices(tmp_path):
-    """Return how many documents each slice of 1,000 bytes has."""
+    """Return the number of documents of each slice of 1,000 bytes."""
     plan = make_plan(recipe(tmp_path / "in", tmp_path / "x", "limits.slice_bytes=1000"))
     return [
         sum(file.layout[group].rows for group in range(piece.start, piece.stop))
@@ -69,7 +69,7 @@ def test_a_limit_that_a_slice_reaches_exactly_is_not_passed_by_it(tmp_path, in_p
 
 
 def counted_slices(tmp_path, *overrides):
-    """Count up to a limit; give of how many slices there are count files."""
+    """Count up to a limit; return the number of slices with count files."""
     made = recipe(tmp_path / "in", tmp_path / "cut", "limits.slice_bytes=1000", *overrides)
     train(made)
     counted = {path.name.rsplit("-", 1)[0] for path in (tmp_path / "cut-work").rglob("*.arrow")}

@@ -1,4 +1,4 @@
-"""Probe files: what another process sees of them, what it answers, and that none is left behind."""
+"""Probe files: their visibility in other processes, the answers, and their removal."""
 
 import pickle
 from functools import partial

@@ -1,4 +1,4 @@
-"""The engine on simulated clusters: what must hold whatever goes wrong, for any seed."""
+"""The engine on simulated clusters: invariants for any faults and any seed."""
 
 import random
 import sys
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))  # its scripts import each other so
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))  # as its scripts import each other
 
 import simulated_scenarios
 from nanotok_ray.job import RetryPolicy, run_tasks
@@ -25,7 +25,7 @@ SHARES = st.sampled_from([0.0, 0.001, 0.01, 0.03])
 
 @pytest.fixture
 def weather(monkeypatch):
-    """Return a function that runs a weather of its own."""
+    """Return a function that runs a simulation with given faults."""
 
     def run_in(faults, retry_policy=None, **settings):
         with monkeypatch.context() as patch:
@@ -62,7 +62,7 @@ def test_every_slice_ends_once_and_none_but_poison_fails_whatever_goes_wrong(
 
 
 PATIENT = RetryPolicy(storage_failures=20, worker_deaths=12, missed_deadlines=12)
-"""At failures of three in a hundred a slice may well fail three times by chance."""
+"""With three failures in a hundred, a slice can fail three times by chance."""
 
 
 @settings(max_examples=10)
@@ -86,7 +86,7 @@ def test_bad_weather_wastes_less_than_half_and_only_poison_fails(seed):
 def test_an_attempt_beside_a_hung_one_that_is_lost_too_is_made_again(weather, seed):
     faults = replace(CALM, hangs=0.05, worker_deaths=0.04)
     own = weather(faults, RetryPolicy(worker_deaths=20), slices=300, cpus=96, seed=seed)
-    assert own.seconds < 1800  # else the deadline of an hour ends them
+    assert own.seconds < 1800  # otherwise the deadline of an hour ends them
 
 
 def test_a_cluster_that_begins_small_grows_in_a_few_steps():

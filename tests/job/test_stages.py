@@ -1,4 +1,4 @@
-"""What a worker does around a slice: it reads files back before the record vouches for them."""
+"""The work of a worker on a slice: files are read back before the record is written."""
 
 import json
 from dataclasses import replace

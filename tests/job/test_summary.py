@@ -1,4 +1,4 @@
-"""The summary of a run: few lines, and the most important ones among them."""
+"""The summary of a run: few lines, including the most important ones."""
 
 import pytest
 from hypothesis import given

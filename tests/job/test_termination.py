@@ -1,4 +1,4 @@
-"""SIGTERM becomes an exception that keeps its exit code whatever is made of it on the way."""
+"""SIGTERM becomes an exception whose exit code is kept, whatever handlers raise."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ from nanotok_ray.job import Terminated, interruptible, terminable, termination
 
 
 def send():
-    signal.raise_signal(signal.SIGTERM)  # to this very thread
+    signal.raise_signal(signal.SIGTERM)  # to this thread
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +92,7 @@ def test_in_another_thread_signals_stay_as_they_are():
 
 @pytest.fixture
 def ctrl_c(monkeypatch):
-    """Return what presses Ctrl-C after so many seconds; the clock stands still in between."""
+    """Return a function that presses Ctrl-C after some seconds; the clock stands still before."""
     now = 0.0
     monkeypatch.setattr(termination.time, "monotonic", lambda: now)
 

@@ -1,11 +1,11 @@
-"""Whole jobs while things die, by hand: at random moments of recorded seeds, as many as you like.
+"""Run whole jobs while processes die at random moments, from recorded seeds.
 
     python -m tests.jobs.chaos [--rounds N] [--seed S] [--kind cluster|s3|local|all] [--log FILE]
 
-A round is a job (count, learn, tokenize texts and chats), what disturbs it, and one more submit;
-then every byte of the output must be that of an undisturbed job. Prints a line for each round and
-adds it to the log as JSON; at the end, or when interrupted, a table in Markdown. The folder of a
-round that is not equal is kept and named. Exits 1 if there was one.
+A round is a job (count, learn, tokenize texts and chats), its disturbances, and one more
+submission; then every byte of the output must equal that of an undisturbed job. A line is printed
+for each round and appended to the log as JSON; at the end, or after an interrupt, a table in
+Markdown. The folder of a round with differences is kept and named, and the exit code is then 1.
 """
 
 import argparse
@@ -32,7 +32,7 @@ PLAYED = {
 
 
 def main() -> int:
-    """Play what the command line names."""
+    """Run the rounds of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=10, help="of each of cluster, s3 and local")
     parser.add_argument("--seed", type=int, default=1, help="of the first round; then the next")

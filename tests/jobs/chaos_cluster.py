@@ -1,8 +1,8 @@
-"""Rounds of a whole job on three nodes, in each of which something dies: workers, nodes, drivers.
+"""Rounds of a whole job on three nodes, in each of which workers, nodes or drivers die.
 
-Which, and when, comes from the round's seed: a moment is a number of files (temporary ones too)
-that a stage has written, so that it falls anywhere between two records. Then the job is submitted
-once more, and what is there is compared with what a job that nothing disturbed has left.
+The deaths and their times are drawn from the round's seed: a time is a number of files (including
+temporary ones) that a stage has written, so that it can be anywhere between two records. Then the
+job is submitted once more, and the result is compared with that of an undisturbed job.
 """
 
 import json
@@ -30,14 +30,14 @@ SINGLE = KINDS[:3]
 MOST_DEATHS = 4
 SLICE_BYTES = 25_000
 PART_BYTES = 16 << 10
-"""Of count files that one task sums: small, so that the sum is a stage of several tasks."""
+"""Bytes of count files that one task sums: small, so that the sum has several tasks."""
 
 STAGES = ("count", "reduce", "tokenize")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Death:
-    """What dies, and how many files of a stage are there by then."""
+    """What dies, and the number of files of a stage at that time."""
 
     what: str
     stage: str
@@ -49,17 +49,17 @@ class Death:
 
 @dataclass(kw_only=True)
 class Round:
-    """What happened in one round."""
+    """The result of one round."""
 
     kind: str
     seed: int
     died: list[str] = field(default_factory=list)
     submits: int = 0
     failed: int = 0
-    """Submits that ended with an error, or hung."""
+    """Submissions that ended with an error, or hung."""
     seconds: float = 0.0
     wrong: list[str] = field(default_factory=list)
-    """What differs from the undisturbed run."""
+    """Differences from the undisturbed run."""
 
 
 def write_corpus(root: Path) -> None:
@@ -72,7 +72,7 @@ def write_corpus(root: Path) -> None:
 
 
 def cluster_rounds(root: Path, seeds: Iterator[tuple[str, int]]) -> Iterator[Round]:
-    """Play rounds on one cluster; what dies is brought back between them."""
+    """Run rounds on one cluster, which is repaired between them."""
     write_corpus(root / "in")
     with fleet(NODES) as nodes:
         quiet = Job(root, "quiet", nodes)
@@ -83,7 +83,7 @@ def cluster_rounds(root: Path, seeds: Iterator[tuple[str, int]]) -> Iterator[Rou
 
 
 class Job:
-    """One output folder and the drivers that work at it."""
+    """One output folder and its drivers."""
 
     def __init__(self, root: Path, name: str, nodes: Fleet | None) -> None:
         self.out, self.work = root / name, root / f"{name}-work"
@@ -98,12 +98,12 @@ class Job:
         )
 
     def executors(self) -> set[str]:
-        """Return the names of the executors that ran it, as its journals say."""
+        """Return the names of the executors that ran it, according to its journals."""
         heads = self.out.glob("run/journal/*-000000.jsonl")
         return {json.loads(head.read_text().partition("\n")[0])["executor"] for head in heads}
 
     def num_files(self, stage: str) -> int:
-        """Return how many files of a stage there are, half-written ones included."""
+        """Return the number of files of a stage, including incomplete ones."""
         folders = {
             "count": [self.work / "counts"],
             "reduce": [self.work / "reduced"],
@@ -114,7 +114,7 @@ class Job:
         return sum(len(names) for folder in folders for _, _, names in os.walk(folder))
 
     def totals(self) -> dict[str, int]:
-        """Return how many files all stages have written; none is without."""
+        """Return the number of files of each stage; every stage has some."""
         total = {stage: self.num_files(stage) for stage in STAGES}
         assert all(total.values()), total
         return total
@@ -150,7 +150,7 @@ def _play(
 def deaths_of(
     kind: str, total: dict[str, int], rng: random.Random, *, single: Sequence[str]
 ) -> list[Death]:
-    """Draw what dies in a round, in order of the moments; of several each is a single kind."""
+    """Draw the deaths of a round in the order of their times; each of several has a single kind."""
     count = rng.randint(2, MOST_DEATHS) if kind == "several" else 1
     deaths = []
     for _ in range(count):
@@ -163,7 +163,7 @@ def deaths_of(
 def _disturb(
     job: Job, nodes: Fleet, deaths: list[Death], rng: random.Random, played: Round
 ) -> None:
-    """Run a job to its end while what was drawn dies."""
+    """Run a job to its end with the drawn deaths."""
     driver = job.start()
     played.submits += 1
     for death in deaths:
@@ -183,7 +183,7 @@ def _disturb(
 
 
 def wait_for(job: Job, driver: Driver, death: Death) -> bool:
-    """Wait for a moment; False if the driver ended before it."""
+    """Wait for a time; return False if the driver ended before it."""
     while job.num_files(death.stage) < death.files:
         if driver.is_over:
             return False

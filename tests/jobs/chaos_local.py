@@ -1,6 +1,6 @@
 """Rounds of a whole job on the local executor, in each of which a worker or the driver is killed.
 
-A driver is killed, or ended by SIGTERM or Ctrl-C, and then started again. Moments are drawn and
+A driver is killed, or ended by SIGTERM or Ctrl-C, and then started again. Times are drawn and
 outputs compared as on a cluster.
 """
 
@@ -27,7 +27,7 @@ SIGNALS = {
 
 
 class LocalDriver:
-    """`nanotok prepare --local` in a process of its own."""
+    """`nanotok prepare --local` in a separate process."""
 
     def __init__(self, recipe: Path, log: Path) -> None:
         with log.open("a") as sink:
@@ -36,7 +36,7 @@ class LocalDriver:
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=sink,
-                # As from a terminal, even where this is a job in the background.
+                # Like in a terminal, even if this is a background job.
                 preexec_fn=lambda: signal.signal(  # noqa: PLW1509 - no locks
                     signal.SIGINT, signal.default_int_handler
                 ),
@@ -47,7 +47,7 @@ class LocalDriver:
         return self.process.poll() is not None
 
     def workers(self) -> list[int]:
-        """Return the numbers of its worker processes."""
+        """Return the PIDs of its worker processes."""
         numbers: list[int] = []
         for children in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
             with suppress(OSError):
@@ -69,7 +69,7 @@ class LocalDriver:
 
 
 class LocalJob(Job):
-    """One output folder and the drivers that work at it."""
+    """One output folder and its drivers."""
 
     def __init__(self, root: Path, name: str) -> None:
         super().__init__(root, name, None)
@@ -80,7 +80,7 @@ class LocalJob(Job):
 
 
 def local_rounds(root: Path, seeds: Iterator[tuple[str, int]]) -> Iterator[Round]:
-    """Play rounds, each on workers of its own."""
+    """Run rounds, each with its own workers."""
     write_corpus(root / "in")
     quiet = LocalJob(root, "quiet")
     assert quiet.start().wait(seconds=120) == 0, quiet.log.read_text()
@@ -109,7 +109,7 @@ def _play(root: Path, quiet: Job, total: dict[str, int], *, kind: str, seed: int
 
 
 def _disturb(job: LocalJob, deaths: list[Death], rng: random.Random, played: Round) -> None:
-    """Run a job to its end while what was drawn dies."""
+    """Run a job to its end with the drawn deaths."""
     driver = job.start()
     played.submits += 1
     for death in deaths:

@@ -1,4 +1,4 @@
-"""`nanotok prepare --local` with small tasks: what rounds of chaos on the local executor run."""
+"""`nanotok prepare --local` with small tasks, for rounds of chaos on the local executor."""
 
 import sys
 

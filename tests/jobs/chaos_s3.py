@@ -1,8 +1,8 @@
-"""Rounds of a whole job on Ray whose files lie on an S3 that fails, or stands still for a while.
+"""Rounds of a whole job on Ray with files on an S3 that fails, or stalls for a while.
 
-What fails, how often and when comes from the round's seed; a moment is a number of requests. Then
-the job is submitted once more, undisturbed, and its objects are compared with those of a job that
-nothing disturbed.
+The failures, their frequency and their times are drawn from the round's seed; a time is a number
+of requests. Then the job is submitted once more, undisturbed, and its objects are compared with
+those of an undisturbed job.
 """
 
 import hashlib
@@ -46,14 +46,14 @@ FAULTS = {
 FAULTS["S3 and workers"] = FAULTS["all of S3"]
 KINDS = tuple(FAULTS)
 PERIODS = {"stall": (150, 400), "all of S3": (40, 120), "S3 and workers": (40, 120)}
-"""Every how manieth request fails, at least and at most; a stall costs a second or more."""
+"""Minimum and maximum number of requests between failures; a stall takes at least a second."""
 
 CLIENT = {"config_kwargs": {"connect_timeout": 2, "read_timeout": 1}}
 
 
 def s3_rounds(root: Path, seeds: Iterator[tuple[str, int]]) -> Iterator[Round]:
-    """Play rounds against one server, on one local Ray."""
-    os.environ["FSSPEC_S3"] = json.dumps(CLIENT)  # of the workers
+    """Run rounds against one server, on one local Ray."""
+    os.environ["FSSPEC_S3"] = json.dumps(CLIENT)  # for the workers
     fsspec.config.conf["s3"] = CLIENT
     make_tasks_small(PART_BYTES)
     write_corpus(root / "in")
@@ -75,7 +75,7 @@ def _recipe(bucket: Folder, name: str) -> Recipe:
 
 
 def objects(bucket: Folder, name: str) -> dict[str, str]:
-    """Return the sha256 of every object of an output and its counts, but for run/ and probes."""
+    """Return the sha256 of every object of an output and its counts, except run/ and probes."""
     return {
         each[len(name) :]: hashlib.sha256(bucket.read_bytes(each)).hexdigest()
         for each in bucket.list(name)
@@ -155,7 +155,7 @@ def beside(work: Callable[[], None], over: threading.Event) -> Iterator[None]:
 
 @contextmanager
 def paused(proxy: FaultyProxy, *, at: int, seconds: float) -> Iterator[list[str]]:
-    """Let the server stand still for a while once it had a number of requests; tell of it."""
+    """Stall the server for a while after a number of requests; record it."""
     over, told = threading.Event(), []
 
     def pause() -> None:
@@ -175,7 +175,7 @@ def paused(proxy: FaultyProxy, *, at: int, seconds: float) -> Iterator[list[str]
 
 @contextmanager
 def worker_deaths(proxy: FaultyProxy, requests: int, rng: random.Random) -> Iterator[list[str]]:
-    """Kill one to four workers while the body runs, at moments of a number of requests."""
+    """Kill one to four workers during the body, after given numbers of requests."""
     over, told = threading.Event(), []
     moments = sorted(rng.randrange(requests) for _ in range(rng.randint(1, MOST_DEATHS)))
 

@@ -1,4 +1,4 @@
-"""The first fan-out as a whole: any slicing in any order, and what is kept from an earlier run."""
+"""The counting stage as a whole: any slices in any order, and counts kept from an earlier run."""
 
 import json
 
@@ -48,14 +48,14 @@ def in_any_order():
 
 
 def write(path, documents):
-    """Write documents as JSON lines; give the bytes of the file."""
+    """Write documents as JSON lines; return the size of the file."""
     lines = [json.dumps({"text": text}, ensure_ascii=False) for text in documents]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path.stat().st_size
 
 
 def learn(folder, slice_bytes):
-    """Run the job; give its report, and what its count stage had to do."""
+    """Run the job; return its report, and the work of its count stage."""
     recipe = parse_recipe(RECIPE.format(root=folder, slice_bytes=slice_bytes))
     events = []
     train(recipe, on_event=events.append)
@@ -89,7 +89,7 @@ def test_a_corpus_with_5_percent_more_in_its_middle_counts_these_and_one_group_m
     files = {f"{number:03}.jsonl": texts(3, seed=number) for number in range(200)}
     added = {f"100{letter}.jsonl": texts(3, seed=ord(letter)) for letter in "abcdefghij"}
     size = sum(write(folder / "in" / name, own) for name, own in files.items())
-    slice_bytes = 40 * 2**16  # a small file weighs 64 KiB: about 20 files a group
+    slice_bytes = 40 * 2**16  # a small file counts as 64 KiB: about 20 files per group
     _, first = learn(folder, slice_bytes)
     assert first.num_bytes == size
     recipe = parse_recipe(RECIPE.format(root=folder, slice_bytes=slice_bytes))
@@ -111,7 +111,7 @@ def test_a_slice_that_another_attempt_has_done_is_left_alone(folder):
     works = [training.work(each) for each in training.slices]
     sizes = [count_work(work) for work in works]
     (folder / f"work/{works[1].name}.arrow").write_bytes(b"cut off")
-    (folder / "in/b.jsonl").unlink()  # what was counted of it cannot be counted again
+    (folder / "in/b.jsonl").unlink()  # it cannot be counted again
 
     def written():
         return [(folder / f"work/{work.name}.arrow").stat().st_ino for work in works]

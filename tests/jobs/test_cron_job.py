@@ -1,4 +1,4 @@
-"""The plain CronJob: its script makes one run, waits for it, and tells how it ended."""
+"""The plain CronJob: its script starts one run, waits for it, and reports its result."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The demo's corpus: what becomes of a small tree of sources, and of the real library."""
+"""The demo's corpus from a small tree of sources, and from the real library."""
 
 import ast
 import json
@@ -28,7 +28,7 @@ def area(side):
 
 @pytest.fixture
 def library(tmp_path):
-    """A library of two modules, a package of somebody else, a test, and test data."""
+    """A library of two modules, a foreign package, a test, and test data."""
     files = {
         "shapes.py": SHAPES,
         "pack/__init__.py": 'class C:\n    "A class."\n',

@@ -1,4 +1,4 @@
-"""Whole jobs in one process: done once, done again, interrupted, changed."""
+"""Whole jobs in one process: run once, repeated, interrupted, changed."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Jobs that also write smaller tokenizers: equal to learned ones, and nothing is learned again."""
+"""Jobs that also write smaller tokenizers: equal to learned ones, without learning again."""
 
 import json
 

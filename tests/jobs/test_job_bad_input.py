@@ -27,7 +27,7 @@ def quarantined(out):
 
 
 def run(corpus, out, *overrides):
-    """Run a job that tolerates any loss; give its totals and what was quarantined."""
+    """Run a job that tolerates any loss; return its totals and quarantine entries."""
     summary = prepare(recipe(corpus, out, *TOLERANT, *overrides))
     documents = summary.values["documents"]
     assert documents["in"] == documents["out"] + documents["quarantined"]

@@ -71,7 +71,7 @@ def settings(source: str, *more: str) -> str:
 
 
 def job(root: Path, sources: list[str], *overrides: str):
-    """Return the recipe of a job over some texts and these sources."""
+    """Return the recipe of a job with some texts and these sources."""
     write_parquet(root / "text/a.parquet", texts(30, seed=1))
     text = settings("web", 'kind = "text"', f'paths = ["{root}/text"]', 'split = "train"')
     rest = f'[tokenizer]\nvocab_size = 400\n[output]\npath = "{root}/out"'
@@ -79,7 +79,7 @@ def job(root: Path, sources: list[str], *overrides: str):
 
 
 def rendered(tokenizer: Tokenizer, rows: list[object], dialect: Dialect):
-    """Return what the plain reading makes of rows."""
+    """Return the result of the reference implementation for rows."""
     return [
         compose(
             tokenizer.encode,
@@ -226,7 +226,7 @@ def test_special_tokens_spelled_out_are_counted_and_stay_text(tmp_path, in_proce
     plain = job(tmp_path, [source])
     values = prepare(plain).values
     totals = json.loads((tmp_path / "out/manifest.json").read_text())["totals"]["chats/train"]
-    assert totals["special_text"] == 2 * 2 * 2  # <image> and <|det|> are no special tokens here
+    assert totals["special_text"] == 2 * 2 * 2  # <image> and <|det|> are not special tokens here
     assert totals["special_tokens"]["<|bos|>"] == totals["special_tokens"]["<|user_end|>"] == 2
     assert values["roles"]["bos"] == 2
     assert sum(totals["roles"].values()) == totals["tokens"]
@@ -252,7 +252,7 @@ def test_a_tokenizer_without_the_tokens_of_images_is_refused(tmp_path, in_proces
     for command in (prepare, plan_job):
         with pytest.raises(RecipeError, match=r"none of the special tokens <image>, <\|image\|>"):
             command(wrong)
-    assert not (tmp_path / "out").exists()  # found before anything is learned
+    assert not (tmp_path / "out").exists()  # found before learning
     train(wrong)
     with pytest.raises(RecipeError, match="none of the special tokens"):
         tokenize(wrong)

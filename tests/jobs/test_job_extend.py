@@ -1,4 +1,4 @@
-"""Jobs that add special tokens: what is learned, saved, recorded, used, and not learned again."""
+"""Jobs that add special tokens: learning, saving, recording, use, and no repeated learning."""
 
 import json
 

@@ -1,6 +1,6 @@
-"""Files of any name through a whole job, by the command line: none lost, none mixed up.
+"""Files of any name through a whole job by the command line: none is lost or mixed up.
 
-Names of files of sources come from elsewhere; what is written to the output never leaves it.
+Names of files of sources can be hostile; outputs are never written outside the output folder.
 """
 
 import json
@@ -61,7 +61,7 @@ def written(out):
 
 
 def write(path):
-    """Write a document that is the file's name, and a line that is none."""
+    """Write a document with the name of the file, and an invalid line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"text": path.name}) + "\noops\n")
 

@@ -1,4 +1,4 @@
-"""Whole jobs in one process with a tokenizer of others: its ids in the shards, ours beside them."""
+"""Whole jobs in one process with a foreign tokenizer: shards have its ids, with our files."""
 
 import pickle
 

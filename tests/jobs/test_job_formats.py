@@ -1,4 +1,4 @@
-"""The same texts give the same tokens, whatever files they come in."""
+"""The same texts result in the same tokens for all file formats."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""A full disk: one line with path and free space, whichever stage it stops; then jobs resume."""
+"""A full disk: one line with path and free space, in any stage; then jobs resume."""
 
 import errno
 import json
@@ -17,7 +17,7 @@ from tests.support.small_corpus import RECIPE, contents, recipe, write_corpus
 
 @pytest.fixture
 def disk(monkeypatch):
-    """Return a disk that is full once so many bytes were flushed; files as small as leases fit."""
+    """Return a disk that is full after a number of bytes; small files such as leases still fit."""
 
     class Disk:
         free = 1 << 60

@@ -1,4 +1,4 @@
-"""A corpus that grows from run to run: what was made stays, the tokenizer too, unless asked."""
+"""A corpus that grows from run to run: results and tokenizer are kept, unless requested."""
 
 import json
 from functools import partial
@@ -21,7 +21,7 @@ relearn = partial(prepare, relearn=True)
 
 
 def grow(corpus, name="shard_00007"):
-    """Add a file of other texts, after the last by its name."""
+    """Add a file of other texts with the last name."""
     write_parquet(
         corpus / f"text/{name}.parquet", [f"{text} zyx wvu" for text in texts(60, seed=7)]
     )
@@ -61,7 +61,7 @@ def test_what_is_asked_for_learns_from_all_as_if_all_had_been_there(corpus, tmp_
     run(job)
     kept = tokenizer_of(out)
     summary, stages, notes = run(job, relearn)
-    assert stages["count"][0] < stages["count"][1]  # the new ones alone
+    assert stages["count"][0] < stages["count"][1]  # only new ones
     assert not summary.values["learned"]["of_other_inputs"]
     assert not [note for note in notes if "--relearn" in note]
     assert tokenizer_of(out) != kept
@@ -72,7 +72,7 @@ def test_what_is_asked_for_learns_from_all_as_if_all_had_been_there(corpus, tmp_
 
 
 VAL_FILES = 'source.web.val_files=["shard_00002.parquet"]'
-"""What the first plan of this corpus froze."""
+"""The split that the first plan of this corpus froze."""
 
 
 @pytest.mark.parametrize(

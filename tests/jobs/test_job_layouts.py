@@ -1,4 +1,4 @@
-"""Jobs that write their output in other layouts too, and the command that exports it later."""
+"""Jobs that also write their output in other layouts, and the command that exports later."""
 
 import shutil
 
@@ -20,7 +20,7 @@ LAYOUTS = 'output.layouts=["raw", "datatrove"]'
 def test_the_workers_export_what_a_later_export_writes(corpus, tmp_path, most):
     limit = f"limits.max_shard_tokens={most}"
     summary, stages, _ = run(recipe(corpus, tmp_path / "out", LAYOUTS, limit))
-    assert "export" not in stages  # each slice was exported by who had tokenized it
+    assert "export" not in stages  # the worker that tokenized a slice also exported it
     exports = summary.values["exports"]
     assert [own["layout"] for own in exports] == ["raw", "datatrove"]
     assert {own["documents"] for own in exports} == {summary.values["documents"]["out"]}
@@ -76,7 +76,7 @@ def test_wrong_layouts_are_refused_before_anything_is_read(value, part, tmp_path
 
 
 def spoil(path):
-    """Change one byte in the middle of a file, and nobody else's."""
+    """Change one byte in the middle of this file only."""
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.unlink()  # a link to the native file

@@ -1,4 +1,4 @@
-"""Two runs of one output: one is refused, sees what the other did, or stops in time."""
+"""Two runs of one output: one is refused, sees the other's result, or stops in time."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def out(tmp_path):
 
 @pytest.fixture
 def held(out, monkeypatch):
-    """Let a living run elsewhere hold the lease."""
+    """Let a live run elsewhere hold the lease."""
     return held_elsewhere(out, monkeypatch, command="prepare")
 
 
@@ -64,7 +64,7 @@ def test_every_run_that_changes_something_takes_it_and_lets_it_go(job, out, tmp_
 
 
 def first_time(meanwhile):
-    """Let something happen once, while a run starts Ray: after it looked, before it has a lease."""
+    """Run an action once while a run starts Ray, before it holds a lease."""
     todo = [meanwhile]
 
     def start(**_):

@@ -18,20 +18,20 @@ from tests.support.small_corpus import RECIPE, contents, recipe, texts, write_co
 def corpus(tmp_path, in_process):
     write_corpus(tmp_path / "in")
     for path in (tmp_path / "in").rglob("*.*"):
-        os.utime(path, (2, 2))  # times are in the keys by which files are grouped
+        os.utime(path, (2, 2))  # times are part of the keys by which files are grouped
     return tmp_path / "in"
 
 
 @pytest.fixture
 def merging(monkeypatch):
-    """Merge from 4 count files on, about 3 of them to one."""
+    """Merge if there are at least 4 count files, about 3 of them into one."""
     monkeypatch.setattr(reducing, "MERGE_ABOVE", 3)
     monkeypatch.setattr(reducing, "merge_groups", partial(merge_groups, target=3))
 
 
 @pytest.fixture
 def in_parts(monkeypatch):
-    """Sum about 1,000 bytes of count files to one file."""
+    """Sum about 1,000 bytes of count files per part."""
     monkeypatch.setattr(reducing, "PART_BYTES", 1000)
 
 

@@ -1,4 +1,4 @@
-"""A job never reads what it writes: sources that reach its output or work folder are refused."""
+"""A job never reads its own output: sources that include its output or work folder are refused."""
 
 import json
 import uuid

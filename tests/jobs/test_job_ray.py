@@ -1,4 +1,4 @@
-"""Whole jobs on a real local Ray; a worker killed before it writes its record changes no byte."""
+"""Whole jobs on a real local Ray; a worker killed before its record is written changes no byte."""
 
 import json
 import os
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
 
 
 def dying_once(work, marker):
-    """Wrap a task so that its first attempt anywhere dies after its files, before its record."""
+    """Wrap a task so that its first attempt dies after its files, before its record."""
 
     def run(argument):
         try:

@@ -1,4 +1,4 @@
-"""A published output is not replaced or thinned out by accident: jobs refuse, and name the loss."""
+"""Documents of a published output are not removed by accident: jobs refuse, and name the loss."""
 
 import json
 
@@ -39,7 +39,7 @@ def remove(corpus, *numbers):
 
 
 def refused(tmp_path, command, *overrides, corpus=None):
-    """Return the error of a job that refuses, and see that it wrote nothing."""
+    """Return the error of a job that refuses, after checking that it wrote nothing."""
     before = contents(tmp_path / "out", leave_out=())
     with pytest.raises(PlanError) as caught:
         command(recipe(corpus or tmp_path / "in", tmp_path / "out", *overrides))

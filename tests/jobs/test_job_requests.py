@@ -1,4 +1,4 @@
-"""How many requests to S3 a slice costs, by command: most of what a store is paid for a job."""
+"""The number of S3 requests of a slice by method, which dominates the cost of a store."""
 
 from collections import Counter
 from urllib.parse import unquote
@@ -23,11 +23,12 @@ LIMITS = {
     "nothing to do": {"GET": 2.5, "HEAD": 0, "LIST": 0, "PUT": 0, "DELETE": 0},
     "resume": {"GET": 8.5, "HEAD": 0, "LIST": 0, "PUT": 1.5, "DELETE": 0},
 }
-"""Of a slice; a file of the source has four. The page of a job reads one file of the first shards,
-which is why tokenizing, measured on few slices, has one GET more than on many."""
+"""Requests of a slice; a file of the source has four slices. The page of a job reads one file of
+the first shards, so that tokenizing a few slices has one GET more than many.
+"""
 
 ANY_JOB = 100
-"""Of each kind, that do not depend on the number of slices."""
+"""Requests of each method that do not depend on the number of slices."""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ def requests_of(proxy, slices):
         found[name] = Counter(
             kind_of(method, path)
             for method, path, _ in proxy.requests
-            if "/run/" not in unquote(path)  # lease and journal, which are written as time passes
+            if "/run/" not in unquote(path)  # lease and journal, which are written periodically
         )
     return found
 

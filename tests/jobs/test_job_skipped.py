@@ -1,4 +1,4 @@
-"""Slices that cannot be done: they fail the job, or are left out by choice, counted and named."""
+"""Slices that fail entirely: they fail the job, or are skipped by rule, counted and named."""
 
 import json
 from contextlib import ExitStack
@@ -20,7 +20,7 @@ ALLOWED = "limits.max_skipped_slices=1"
 
 @pytest.fixture
 def broken(breaking):
-    """Let the work on the first slice of one file fail, in both fan-outs, until it is fixed."""
+    """Let the work on the first slice of one file fail, in both stages, until it is fixed."""
     return breaking([count_work, tokenize_work], ("shard_00001", 0))
 
 

@@ -1,4 +1,4 @@
-"""The span table of earlier versions: its recipe key has no effect, its file only waits for gc."""
+"""The span table of earlier versions: its key has no effect, and gc removes its file."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A stage ends early once so many documents were read, all bad, that the limits cannot be kept."""
+"""A stage ends early if so many documents were bad that the limits cannot be kept."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from tests.support.small_corpus import contents, recipe, write_corpus, write_par
 
 
 def refused(job):
-    """Run a job that is refused; give the error and what happened."""
+    """Run a job that is refused; return the error and the events."""
     events = []
     with pytest.raises(QuarantineLimitError) as caught:
         prepare(job, on_event=events.append)
@@ -117,7 +117,7 @@ def test_how_many_bad_documents_show_that_rows_cannot_keep_the_limits(tmp_path, 
 
 @pytest.mark.parametrize("share", [0.001, 0.3, 0.9])
 def test_short_documents_that_keep_the_limits_are_never_too_many(tmp_path, share):
-    """As many bad lines as the limit allows beside good ones, far shorter than real documents."""
+    """As many bad lines as the limit allows among good ones, far shorter than real documents."""
     good = 50_000
     bad = int(share * good / (1 - share))
     assert bad <= share * (good + bad)

@@ -1,4 +1,4 @@
-"""Jobs with weights and min_count: what they learn and report; nothing is counted again."""
+"""Jobs with weights and min_count: learning and reports, without counting again."""
 
 import json
 from collections import Counter
@@ -55,7 +55,7 @@ def corpus(tmp_path, in_process):
 
 
 def learn(corpus, *overrides):
-    """Run the job; give the merges, the report, the stages with what they did, and the notes."""
+    """Run the job; return the merges, the report, the stages with their work, and the notes."""
     events = []
     train(parse_recipe(RECIPE.format(root=corpus), overrides=overrides), on_event=events.append)
     report = json.loads((corpus / "out/tokenizer/report.json").read_text())

@@ -1,23 +1,23 @@
-"""An output that an earlier version wrote: it counts as finished, and is made again byte for byte.
+"""An output of an earlier version counts as finished, and is made again byte for byte.
 
 `golden/output_c7d7598` holds inputs, output and work folder of a job of commit c7d7598, on a local
 Ray of two CPUs, with `RECIPE`. It was made in the folder `OLD_ROOT`, in a checkout of that commit:
 
     python -m jobs.prepare /tmp/nanotok-old/recipe.toml --cpus 2
 
-Two things differ from what the job left. `out/run` is missing: it holds hosts and times, for
-people. The count files are compressed by gzip, as each of them has 33 kB of offsets.
+Two things differ from the job's output. `out/run` is missing, which has hosts and times for
+people. The count files are compressed by gzip, since each of them has 33 kB of offsets.
 
-A test restores the files below a folder of its own. Keys do not hold that folder: they name a file
-by its path relative to its source, with size, modification time and, for parquet, the hash of the
-footer. So these are restored:
+A test restores the files in its own folder. Keys do not depend on that folder: they contain the
+path of a file relative to its source, with size, modification time and, for parquet, the hash of
+the footer. Therefore these are restored:
 
-* The inputs are the stored bytes, as another version of pyarrow writes another footer, and get the
-  modification time that they had.
+* The inputs are stored, since another version of pyarrow writes another footer, and get their
+  original modification time.
 * `plan.json` has the root and the URL of every file: `OLD_ROOT` is replaced in it.
 * `manifest.json` has the sha256 of `plan.json`: it is replaced too.
 
-No other file of output or work folder holds a path of this machine.
+No other file of output or work folder contains a path of this machine.
 """
 
 import gzip
@@ -37,7 +37,7 @@ from tests.support.small_corpus import contents
 OLD_ROOT = b"/tmp/nanotok-old"
 
 MODIFIED_NS = 1_700_000_000_000_000_000
-"""The modification time of every input: keys of local files hold it."""
+"""The modification time of every input, which is part of the keys of local files."""
 
 RECIPE = """
 [[source]]
@@ -77,7 +77,7 @@ max_quarantined_share = 0.1
 
 @pytest.fixture
 def old(tmp_path, in_process):
-    """Restore inputs, output and work folder as the earlier version would leave them here."""
+    """Restore inputs, output and work folder as if the earlier version had run here."""
     for path in filter(Path.is_file, OLD_OUTPUT.rglob("*")):
         data, target = path.read_bytes(), tmp_path / path.relative_to(OLD_OUTPUT)
         if path.suffix == ".gz":
@@ -100,14 +100,14 @@ def sha256(data):
 
 
 def run(root):
-    """Run the job; return how much each stage had to do."""
+    """Run the job; return the work of each stage."""
     events = []
     prepare(parse_recipe(RECIPE.format(root=root)), on_event=events.append)
     return {event.stage: event.todo for event in events if isinstance(event, StageStarted)}
 
 
 def identities(*folders):
-    """Return for every file below the folders when it was written, and as which file."""
+    """Return time and inode of every file of the folders."""
     found = {path: path.stat() for folder in folders for path in folder.rglob("*")}
     return {
         path: (status.st_mtime_ns, status.st_ino, status.st_size)

@@ -1,4 +1,4 @@
-"""A whole job on Ray, all of whose files lie on an S3 that fails often and once stands still."""
+"""A whole job on Ray with all files on an S3 that fails often and stalls once."""
 
 import pytest
 

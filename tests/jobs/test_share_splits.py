@@ -1,4 +1,4 @@
-"""`split = "share:S"`: both splits come from one read of the text, with the bytes of two passes."""
+"""`split = "share:S"`: one read of the text makes both splits, with the bytes of two reads."""
 
 import gzip
 import json
@@ -82,7 +82,7 @@ def write(path, data):
 
 
 def write_lines(root):
-    """Write a compressed file of lines, among them some that are no documents."""
+    """Write a compressed file of lines, including invalid ones."""
     rows = [{"text": text, "url": f"u{n}"} for n, text in enumerate(texts(60, seed=1))]
     lines = [json.dumps(row).encode() for row in rows]
     lines[20:20] = [b"oops", b"", b'{"text": 3}', json.dumps({"text": "x" * 1000}).encode()]
@@ -91,7 +91,7 @@ def write_lines(root):
 
 @pytest.fixture
 def corpus(tmp_path, in_process):
-    """Write four files of three kinds, with lines and rows that are no documents."""
+    """Write four files of three kinds, with invalid lines and rows."""
     root = tmp_path / "in"
     write_lines(root)
     (root / "rows").mkdir()
@@ -105,7 +105,7 @@ def corpus(tmp_path, in_process):
 
 @pytest.fixture
 def opened(monkeypatch):
-    """Count how often each input is opened to read documents."""
+    """Count how often each input is opened for reading documents."""
     from nanotok_ray.sources import parquet_pages, stored  # noqa: PLC0415 - patched
 
     counted = Counter()
@@ -278,7 +278,7 @@ def read(slices):
 
 
 def parts(documents, share, root):
-    """Write documents as two files; give the texts of train and val, read together, and alone."""
+    """Write documents as two files; return the texts of train and val, read together and alone."""
     lines = [json.dumps({"text": text}) for text in documents]
     cut = len(lines) // 3
     for name, own in (("a", [*lines[:cut], "{}"]), ("b", ["", *lines[cut:]])):

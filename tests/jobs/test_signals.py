@@ -1,7 +1,7 @@
-"""SIGTERM and Ctrl-C in the middle of a real run: it ends soon and clean, and the next one goes on.
+"""SIGTERM and Ctrl-C during a real run: it ends soon and cleanly, and the next run resumes.
 
-The driver is a process of its own in a terminal of its own, so that Ctrl-C reaches the processes
-of workers too, as it does on a laptop.
+The driver is a separate process in its own terminal, so that Ctrl-C also reaches the processes of
+workers, as on a laptop.
 """
 
 import fcntl
@@ -65,13 +65,13 @@ class Terminal:
         self.look()
 
     def look(self):
-        """Take what was written to the screen, so that nobody waits for room on it."""
+        """Read the screen output, so that no process waits for buffer space."""
         with suppress(BlockingIOError, OSError):
             while data := os.read(self.keyboard, 65536):
                 self.told += data.decode()
 
     def end(self, *, pressing=b""):
-        """Wait for the end and press keys; give exit code, seconds, and the JSON on stdout."""
+        """Wait for the end and press keys; return exit code, seconds, and the JSON on stdout."""
         start = time.monotonic()
 
         def has_ended():
@@ -84,7 +84,7 @@ class Terminal:
         return self.process.returncode, seconds, json.loads(self.answer.read_text())
 
     def processes(self):
-        """Return the names of the processes that are left."""
+        """Return the names of the remaining processes."""
         return [name for path in Path("/proc").glob("[0-9]*") if (name := self._name(path))]
 
     def _name(self, path):

@@ -1,4 +1,4 @@
-"""The same tokenizer and the same joined tokens, however the corpus is sliced and in any order."""
+"""The same tokenizer and the same joined tokens for any slices in any order."""
 
 import hashlib
 
@@ -27,7 +27,7 @@ def stream(out, *, split, source):
 
 ORDERS = {"in order": list, "shuffled": shuffled(7)}
 
-# Slice targets that cut the train files of the text source into 1, 2 and 7 slices.
+# Slice sizes that divide the train files of the text source into 1, 2 and 7 slices.
 TARGETS = {1: 10_000_000, 2: 50_000, 7: 4_750}
 
 

@@ -1,4 +1,4 @@
-"""One finished output for the tests of a file, and copies of it that a test may spoil."""
+"""A finished output for the tests of a file, and copies that tests can damage."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.support.finished_output import copy_of, finished_output
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """Return a finished output that nobody changes."""
+    """Return a finished output that is never changed."""
     return finished_output(tmp_path_factory.mktemp("finished"))
 
 

@@ -1,4 +1,4 @@
-"""ConversationLoader: the rows of nanochat's chat_sft, and none without targets."""
+"""ConversationLoader: the rows of nanochat's chat_sft, each with targets."""
 
 from itertools import islice
 
@@ -21,7 +21,7 @@ LENGTHS = st.integers(1, 16)
 
 
 def conversations(*, least=0, longest=30, trained=False):
-    """Lists of ids and masks; `trained`: one of the tokens behind the first is learned."""
+    """Lists of ids and masks; `trained`: at least one token after the first is learned."""
 
     def pair(drawn):
         masks, start = drawn
@@ -54,7 +54,7 @@ def test_where_all_fit_and_are_trained_on_batches_are_those_of_nanochats_rule(
 ):
     rank, size = world
     chats = data.draw(conversations(longest=settings["length"] + 1, trained=True))
-    chats = (chats * size)[: max(len(chats), size)]  # nanochat reads beyond fewer than ranks
+    chats = (chats * size)[: max(len(chats), size)]  # enough for all ranks
     loader = loader_of(chats, rank=rank, world_size=size, **settings)
     plain = plain_sft_batches(chats, pad=PAD, rank=rank, world_size=size, **settings)
     for inputs, targets, consumed, epoch in islice(plain, 10):
@@ -95,7 +95,7 @@ def test_every_row_has_targets_and_rows_are_nanochats_of_what_is_left(
 
 
 def test_nanochats_rule_clogs_its_buffer_where_this_goes_on():
-    """nanochat#590: long conversations pile up until rows are padding alone."""
+    """nanochat#590: long conversations accumulate until rows are only padding."""
     short, long = ([1, 2, 3], [0, 1, 1]), ([4] * 40, [0] + [1] * 39)
     settings = {"batch_size": 1, "length": 8, "buffer_size": 4}
     plain = plain_sft_batches([short, long], pad=PAD, **settings)

@@ -1,4 +1,4 @@
-"""Mixtures: shares of tokens at any length, each stream's epochs, and what is refused."""
+"""Mixtures: shares of tokens at any length, epochs of each stream, and refused settings."""
 
 from collections import Counter
 from fractions import Fraction
@@ -16,7 +16,7 @@ from tests.support.plain_loader import made_shards, made_sources
 
 
 def shards_of(sources):
-    """Return shards that were never written: (documents, tokens) of each source, one shard each."""
+    """Return shards without files: (documents, tokens) of each source, one shard each."""
     names = [f"s{number}" for number in range(len(sources))]
     rows = np.zeros(len(sources), dtype=[("source", "<u4"), ("tokens", "<u8")])
     rows["source"] = range(len(sources))
@@ -41,7 +41,7 @@ def mixture_of(sources, weights, **more):
 
 
 def streams_of(mixture, documents):
-    """Return the number of the stream of each document."""
+    """Return the index of the stream of each document."""
     return np.searchsorted(
         [stream.documents.stop for stream in mixture.streams], documents, "right"
     )

@@ -1,4 +1,4 @@
-"""NanochatLoader: the batches of nanochat's own loader, and going on exactly."""
+"""NanochatLoader: the batches of nanochat's own loader, and exact resuming."""
 
 import json
 import warnings
@@ -54,7 +54,7 @@ work = "{root}/work"
 
 @pytest.fixture
 def upstreams_corpus(tmp_path, in_process):
-    """The files that nanochat's loader was run on, as shards of the tokenizer it was run with."""
+    """The files on which nanochat's loader was run, as shards of its tokenizer."""
     training = json.loads((VECTORS / "training.json").read_text())
     Tokenizer.train_from_iterator(training["corpora"]["mix"], 565).save(tmp_path / "tokenizer")
     for name, rows in LOADER["files"].items():
@@ -141,7 +141,7 @@ def test_every_rank_goes_on_exactly_from_the_state_of_rank_0(
         state = json.loads(json.dumps(batches[0].state))
         for rank in range(world_size):
             loaders[rank].load_state_dict(state)
-            # The state of this rank again, and not that of rank 0, once a batch was given.
+            # This rank's own state, after a batch, instead of that of rank 0.
             found = [loaders[rank].next_batch() for _ in whole[stop:]]
             assert [as_lists(batch) for batch in found] == [
                 as_lists(batches[rank]) for batches in whole[stop:]
@@ -326,7 +326,7 @@ def test_the_report_adds_up(shards):
 
 
 def rewritten(rows):
-    """Return some rows that cannot be tokenized: null, as no text has it."""
+    """Return rows that cannot be tokenized: null, unlike any text."""
     return [None if number % 7 == 3 else row for number, row in enumerate(rows)]
 
 
@@ -336,7 +336,7 @@ def test_shards_of_a_real_job_give_what_the_plain_rule_gives_of_its_files(tmp_pa
         write_parquet(tmp_path / f"in/{number}.parquet", own, row_group_size=8)
     tokenizer = Tokenizer.train_from_iterator([row for own in rows for row in own if row], 400)
     tokenizer.save(tmp_path / "tokenizer")
-    # Shards of 400 tokens: row groups begin and end in the middle of them.
+    # Shards of 400 tokens: row groups begin and end within them.
     limits = ("slice_bytes=2000", "max_shard_tokens=400", "max_quarantined_share=1.0")
     out = write_job(tmp_path, *(f"limits.{limit}" for limit in limits))
     bos = tokenizer.get_bos_token_id()

@@ -1,4 +1,4 @@
-"""Packing: each token stands where it must, once; batches are those of a loader made of lists."""
+"""Packing: each token is at its place once; batches equal those of a loader made of lists."""
 
 import json
 import subprocess
@@ -39,7 +39,7 @@ def opened(lengths):
 
 
 def any_fits(lengths, capacity):
-    """Return whether some document makes a row though longer ones are dropped."""
+    """Return whether some document fits a row if longer ones are dropped."""
     return any(0 < one <= capacity for source in lengths for shard in source for one in shard)
 
 

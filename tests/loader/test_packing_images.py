@@ -1,4 +1,4 @@
-"""Images of a batch against its ids: an image token stands in an image, and in none else."""
+"""Images of a batch compared with its ids: an image token is in exactly one image."""
 
 import numpy as np
 import pytest
@@ -29,6 +29,6 @@ def test_images_stand_where_their_tokens_do(shards, packing, length):
             assert stop - start <= own[1] - own[0]
             seen.add((document, number))
         assert np.array_equal(marked, batch.inputs == image)
-    if packing == "windows":  # every token is an input; of the others some are a last target alone
+    if packing == "windows":  # every token is an input; otherwise some are only a last target
         every = {(n, k) for n in range(len(shards)) for k in range(len(shards.images(n)))}
         assert seen == every

@@ -1,4 +1,4 @@
-"""States: a loader goes on exactly, also with other batches and ranks; and what is refused."""
+"""States: a loader resumes exactly, also with other batches and ranks; and refused states."""
 
 import json
 import tempfile

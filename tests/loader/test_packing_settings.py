@@ -1,4 +1,4 @@
-"""Settings of a loader: each is checked, and the message says what it may be."""
+"""Settings of a loader: each is checked, and the message contains its range."""
 
 import re
 
@@ -124,7 +124,7 @@ def test_arrays_that_cannot_take_a_batch_are_refused_and_no_row_is_lost(
 def test_an_id_that_the_tokenizer_does_not_have_is_refused_and_named(tmp_path, packing):
     out = made_output(tmp_path, MadeSource(name="web", shards=[[[1, 2, 3]], [[4, 5], [6, 7, 8]]]))
     path = next(tmp_path.glob("web/train/part-00001-*.bin"))
-    path.write_bytes(path.read_bytes()[:-2] + b"\xff\xff")  # of the right size
+    path.write_bytes(path.read_bytes()[:-2] + b"\xff\xff")  # same size
     loader = Loader(open_shards(out.url), batch_size=4, length=8, packing=packing, epochs=1)
     told = r"^document 1 of web/train/part-00001-\S+ has the id 65535, .* below 60002: .*changed"
     with pytest.raises(CorruptOutputError, match=told):

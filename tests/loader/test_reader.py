@@ -1,4 +1,4 @@
-"""Shards back to documents, with numpy alone."""
+"""Reading documents from shards, with numpy alone."""
 
 import pickle
 import subprocess
@@ -65,7 +65,7 @@ def test_the_text_of_a_document_is_that_of_its_source(out):
 def test_texts_of_another_tokenizer_are_refused(out):
     other = Tokenizer.train_from_iterator(["ab ab"], 266)
     other.save(out / "tokenizer", overwrite=True)
-    expected_tokenizer.cache_clear()  # the job has the right one in memory
+    expected_tokenizer.cache_clear()  # the job has cached the right one
     shards = open_shards(out)
     with pytest.raises(CorruptOutputError, match=f"{other.sha256[:16]}, .* was expected"):
         shards.text(0)

@@ -1,4 +1,4 @@
-"""Many documents at once, by rank, and of many shards; records, check sums, copies for workers."""
+"""Many documents at once, by rank, and of many shards; records, checksums, copies for workers."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ from tests.support.machine_speed import scaled
 from tests.support.made_output import MadeSource, made_output, mask_of
 
 SHARDS = 90
-"""More than `pieces` gives views of."""
+"""More than the limit of views of `pieces`."""
 
 
 def document(seed: int) -> list[int]:
@@ -51,7 +51,7 @@ def made(tmp_path_factory):
 
 
 def stretches(data):
-    """Return documents, in any order and repeated, and a stretch of each."""
+    """Return documents, in any order and repeated, and a part of each."""
     documents = data.draw(st.lists(st.integers(0, len(DOCUMENTS) - 1), max_size=150))
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
     starts = [int(rng.integers(0, len(DOCUMENTS[d]) + 1)) for d in documents]
@@ -291,7 +291,7 @@ def test_files_that_are_no_files_of_the_output_are_refused(finished, tmp_path, k
 
 
 def many_shards(root, count):
-    """Write manifest and index of an output of many shards that are not there."""
+    """Write manifest and index of an output of many shards without files."""
     made_output(root, MadeSource(name="web", shards=[[[1, 2]]]))
     names = b"".join(b"web/train/part-%05d-000-%016d\0" % (n, 0) for n in range(count))
     rows = np.zeros(count, dtype=ROW)

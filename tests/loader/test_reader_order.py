@@ -1,4 +1,4 @@
-"""Permutations without a table, and the orders of documents that are made of them."""
+"""Permutations without a table, and the orders of documents based on them."""
 
 import tracemalloc
 from itertools import pairwise
@@ -152,4 +152,4 @@ def test_blocks_and_the_documents_of_each_are_shuffled_anew_in_each_epoch():
     assert (first[:, 0] // 100).tolist() != sorted(first[:, 0] // 100)
     assert (first[:, 0] // 100).tolist() != (second[:, 0] // 100).tolist()
     inner = {tuple((row % 100).tolist()) for row in [*first, *second]}
-    assert len(inner) == 2 * 101  # no two blocks alike, in no two epochs
+    assert len(inner) == 2 * 101  # no two blocks are equal, in no two epochs

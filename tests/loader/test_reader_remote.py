@@ -1,4 +1,4 @@
-"""Shards of a URL: the documents of the local ones, and blocks that are fetched once and kept."""
+"""Shards at a URL: the same documents as local ones, from blocks that are fetched once and kept."""
 
 import multiprocessing
 import os
@@ -36,7 +36,7 @@ def url() -> str:
 
 @pytest.fixture
 def fetched(monkeypatch) -> list[tuple[str, int, int]]:
-    """Return what is fetched of files of shards: name, position and bytes."""
+    """Return the fetched parts of files of shards: name, position and bytes."""
     seen = []
     plain = RemoteInput.readinto
 
@@ -52,7 +52,7 @@ def fetched(monkeypatch) -> list[tuple[str, int, int]]:
 
 @pytest.fixture
 def made(tmp_path, url):
-    """Return a local output and its copy on a store; the shards are of several blocks."""
+    """Return a local output and its copy on a store; the shards have several blocks."""
     made_output(
         tmp_path / "made",
         MadeSource(name="web", shards=[NUMBERS, [], NUMBERS[:3]], with_document_ids=True),
@@ -62,7 +62,7 @@ def made(tmp_path, url):
 
 
 def settled(shards) -> None:
-    """Wait for what is fetched ahead."""
+    """Wait for the end of read-ahead."""
     thread = shards.files._here()._thread
     if thread is not None:
         thread.join()
@@ -178,7 +178,7 @@ def test_blocks_are_removed_when_there_are_more_than_allowed(made, tmp_path, mon
         assert [ids.tolist() for ids in shards] == [*NUMBERS, *NUMBERS[:3], *NUMBERS[::-1]]
     settled(shards)
     assert len(sizes) > 20
-    assert max(sizes) - own <= limit + BLOCK  # one that the other thread writes meanwhile
+    assert max(sizes) - own <= limit + BLOCK  # one that the other thread writes at the same time
     assert size_of(tmp_path / "cache") - own <= limit
     assert (tmp_path / "cache/of-others").exists()
 
@@ -189,7 +189,7 @@ def test_the_blocks_that_were_not_used_for_longest_go_first(tmp_path):
     for place, name in enumerate(names[:4]):
         cache.put(name, bytes(25))
         os.utime(next(tmp_path.rglob(f"{name}*")), ns=(place, place))
-    assert cache.get(names[0], 25) is not None  # which is a use
+    assert cache.get(names[0], 25) is not None  # a use of the block
     cache.put(names[4], bytes(25))
     left = [cache.get(name, 25) is not None for name in names]
     assert left == [True, False, False, True, True]

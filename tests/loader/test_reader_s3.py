@@ -1,4 +1,4 @@
-"""Shards and batches from S3, behind a proxy that counts requests and fails as it is told."""
+"""Shards and batches from S3, through a proxy that counts requests and fails on demand."""
 
 import multiprocessing
 import uuid
@@ -29,7 +29,7 @@ def server(finished):
 
 @pytest.fixture
 def proxy(server, monkeypatch):
-    """Return the proxy without faults, small blocks, and storage that does not wait."""
+    """Return the proxy without faults, with small blocks, and retries without waits."""
     monkeypatch.setattr(remote, "BLOCK_BYTES", BLOCK)
     monkeypatch.setattr(remote, "_READ_AHEAD_BYTES", 16)
     with without_waiting(server) as proxy:

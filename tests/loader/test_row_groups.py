@@ -1,4 +1,4 @@
-"""Which documents each row group has: from plan and records, in order or from the middle."""
+"""The documents of each row group from plan and records, in order or from the middle."""
 
 import json
 import random

@@ -92,7 +92,7 @@ def test_workers_change_nothing(shards, packing, workers):
     expected = plain(shards, packing, COUNT)
     loader = DataLoader(dataset(shards, packing), batch_size=None, num_workers=workers)
     assert taken(loader, COUNT) == expected
-    # The end of the data, too: workers end one after the other.
+    # Also the end of the data, where workers end one after the other.
     if packing != "nanochat":
         assert taken(loader, None) == plain(shards, packing, None)
 
@@ -101,7 +101,7 @@ def test_workers_change_nothing(shards, packing, workers):
 def test_ranks_with_workers_share_the_rows_of_an_epoch(shards, packing):
     whole = plain(shards, packing, None, epochs=1)
     expected = [row for inputs, _, _ in whole for row in inputs]
-    # Ranks of 2 and 1 workers, then others that go on with other numbers of both.
+    # Ranks of 2 and 1 workers, then others that resume with other numbers of both.
     first = [ranks_rows(shards, packing, workers, rank, 2) for rank, workers in enumerate((2, 1))]
     assert dealt(first) == expected
     rows, state = first[0][1]
@@ -141,7 +141,7 @@ def test_workers_read_shards_and_encode(tmp_path, in_process, context):
     prepare(recipe(tmp_path / "in", tmp_path / "out"))
     shards = open_shards(tmp_path / "out", source="web")
     tokenizer = shards.tokenizer
-    tokenizer.encode_batch([shards.text(0)] * 9, num_threads=2)  # it has been in use
+    tokenizer.encode_batch([shards.text(0)] * 9, num_threads=2)  # it is in use
     loader = DataLoader(
         Reencoded(tokenizer, shards),
         batch_size=None,
@@ -225,7 +225,7 @@ def test_batches_of_a_loader_come_to_a_device_too(shards):
 
 
 class TheirTokenizer:
-    """As much of nanochat's tokenizer as is compared."""
+    """The part of nanochat's tokenizer that is compared."""
 
     def __init__(self, *, bos=BOS, size=60002):
         self.bos, self.size = bos, size

@@ -1,6 +1,6 @@
-"""datatrove's own reader and merger: every window with its positions, every token and mask merged.
+"""datatrove's own reader and merger: every window with its positions, every token and mask.
 
-pip install torch datatrove==0.10.1 numpy   (what it imports besides: loguru dill multiprocess rich)
+pip install torch datatrove==0.10.1 numpy   (it also imports loguru dill multiprocess rich)
 """
 
 import tempfile
@@ -22,7 +22,7 @@ def check(place: Place, export: Path, tally: Tally) -> None:
 
 
 def check_windows(place: Place, shards: dict[str, range], export: Path, tally: Tally) -> None:
-    """Look at each file's windows, and at where in its document each token is."""
+    """Check each file's windows, and the position of each token in its document."""
     data = DatatroveFolderDataset(
         str(export / place.name),
         seq_len=WINDOW - 1,
@@ -55,7 +55,7 @@ def check_windows(place: Place, shards: dict[str, range], export: Path, tally: T
 
 
 def check_merged(place: Place, shards: dict[str, range], export: Path, tally: Tally) -> None:
-    """Merge all files, in the order of their names, and look at every token and mask."""
+    """Merge all files in the order of their names, and check every token and mask."""
     order = [shards[name] for name in sorted(shards)]
     masks = [place.mask_of(documents) for documents in order]
     with tempfile.TemporaryDirectory() as folder:

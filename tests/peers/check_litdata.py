@@ -1,4 +1,4 @@
-"""litdata's own StreamingDataset with its TokensLoader: every block, in place and through a cache.
+"""litdata's own StreamingDataset with TokensLoader: every block, directly and through a cache.
 
 pip install torch litdata==0.2.76 numpy
 """
@@ -43,13 +43,13 @@ def check(place: Place, export: Path, tally: Tally) -> None:
 
 
 def block_size_of(folder: Path) -> int:
-    """Take it from the first chunk: what a person has to tell TokensLoader."""
+    """Return the block size from the first chunk, which users pass to TokensLoader."""
     chunk = json.loads((folder / "index.json").read_bytes())["chunks"][0]
     return chunk["dim"] // chunk["chunk_size"]
 
 
 def wanted(place: Place, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return all blocks, of each shard first and of what they leave last; and what is left."""
+    """Return all blocks, those of each shard first, then those of the rests; and the last rest."""
     flat = [place.ids_of(documents) for _, documents in place.by_shard()]
     whole = [ids[: len(ids) - len(ids) % size] for ids in flat]
     rests = np.concatenate([ids[len(own) :] for ids, own in zip(flat, whole, strict=True)])

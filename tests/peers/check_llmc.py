@@ -1,10 +1,10 @@
-"""Compare an llmc export with its output, document by document, as its peers read it.
+"""Compare an llmc export with its output, document by document, with the peers' readers.
 
     PYTHONPATH=. python tests/peers/check_llmc.py OUT EXPORT [--llm-c CHECKOUT] [--bos NAME]
 
-Needs numpy, torch and nemo-automodel 0.7.0 (without its dependencies). With a checkout of llm.c its
-Python loader reads all files too, and its C loader, which is compiled here, those of 2 bytes an id;
-ids of 4 bytes have no other reader. Exits 1 at the first difference.
+Needs numpy, torch and nemo-automodel 0.7.0 (without its dependencies). With a checkout of llm.c,
+its Python loader reads all files too, and its C loader, which is compiled here, those with ids of
+2 bytes; ids of 4 bytes have no other reader. The exit code is 1 at the first difference.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def same(own: Any, other: Any, what: str) -> None:
 
 @cache
 def nemo() -> Any:
-    """Load nemo-automodel's reader alone: its package would import all of transformers."""
+    """Import only nemo-automodel's reader, since its package would import transformers."""
     found = importlib.util.find_spec("nemo_automodel")
     if found is None or found.origin is None:
         raise SystemExit("nemo-automodel is not installed")
@@ -72,7 +72,7 @@ def nemo() -> Any:
 
 
 def python_loader(checkout: Path, item_bytes: int) -> Callable[[str], Any]:
-    """Take the function that reads a shard out of llm.c's training script."""
+    """Return the function that reads a shard from llm.c's training script."""
     path = checkout / ("train_gpt2.py" if item_bytes == 2 else "train_llama3.py")
     tree = ast.parse(path.read_text())
     wanted = [one for one in tree.body if getattr(one, "name", None) == "_load_data_shard"]
@@ -82,7 +82,7 @@ def python_loader(checkout: Path, item_bytes: int) -> Callable[[str], Any]:
 
 
 def check_documents(ids: Any, starts: Any, native: Iterator[Any], what: str) -> int:
-    """Compare a file, cut at the starts of its documents, with as many native documents."""
+    """Compare a file, split at the starts of its documents, with the native documents."""
     ends = [*starts[1:].tolist(), len(ids)]
     for number, (start, end) in enumerate(zip(starts.tolist(), ends, strict=True)):
         own = next(native, None)
@@ -93,7 +93,7 @@ def check_documents(ids: Any, starts: Any, native: Iterator[Any], what: str) -> 
 
 
 def check_samples(files: list[Path], bos: int, *, aligned: bool) -> int:
-    """Compare one epoch of NanogptDataset with what the files should give."""
+    """Compare one epoch of NanogptDataset with the content of the files."""
     wanted = []
     for path in files:
         ids = np.fromfile(path, "<u2", offset=1024)
@@ -136,7 +136,7 @@ def check_c_loader(checkout: Path, pattern: str, files: list[Path]) -> int:
 
 
 def readers_of(given: argparse.Namespace, item_bytes: int) -> dict[str, Callable[[str], Any]]:
-    """Return what reads the ids of a whole file, by name."""
+    """Return functions that read the ids of a whole file, by name."""
     readers: dict[str, Callable[[str], Any]] = {}
     if item_bytes == 2:
         readers["nemo-automodel"] = lambda path: nemo().load_bin_shard(path).numpy()
@@ -150,7 +150,7 @@ def readers_of(given: argparse.Namespace, item_bytes: int) -> dict[str, Callable
 def check_split(
     given: argparse.Namespace, source: str, split: str, manifest: Any, equal: Counter[str]
 ) -> str:
-    """Check the files of a source and split, and tell what was compared."""
+    """Check the files of a source and split, and describe the comparison."""
     bos, item_bytes = manifest["special_tokens"][given.bos], manifest["item_bytes"]
     pattern = f"{source}_{split}_*.bin"
     files = sorted((given.export / source / split).glob(pattern))

@@ -2,7 +2,7 @@
 
 pip install torch mosaicml-streaming==0.13.0 numpy
 
-Streaming imports torchvision for its vision datasets alone; an empty stand-in is enough here.
+Streaming imports torchvision only for its vision datasets; an empty module is sufficient here.
 """
 
 import importlib.machinery
@@ -39,7 +39,7 @@ def check(place: Place, export: Path, tally: Tally) -> None:
         for kind, where in (
             ("documents", {"local": str(folder), "remote": None}),
             ("documents of parts with valid hashes", {"local": copy, "remote": str(folder)}),
-        ):  # hashes are looked at where parts are fetched, and only there
+        ):  # hashes are checked only when parts are fetched
             data = StreamingDataset(**where, shuffle=False, batch_size=1, validate_hash="sha1")
             tally.compare("datasets", f"length of {place.name}", len(data) == len(numbers))
             for row, number in enumerate(numbers):
@@ -62,9 +62,9 @@ def equal_sample(sample: dict, shards, number: int) -> bool:
 def check_bytes(
     place: Place, name: str, documents: range, *, index: list[dict], folder: Path, tally: Tally
 ) -> None:
-    """Let MDSWriter write the documents of a shard: its parts are ours, but for their names.
+    """Write the documents of a shard with MDSWriter: the parts are equal except for their names.
 
-    Before a document above the limit it also writes an empty part where nothing precedes it.
+    Before a document above the limit, MDSWriter also writes an empty part if nothing precedes it.
     """
     from streaming import MDSWriter  # noqa: PLC0415
 

@@ -1,10 +1,10 @@
-"""Compare a megatron export with its output, document by document, as its peers read it.
+"""Compare a megatron export with its output, document by document, with the peers' readers.
 
     PYTHONPATH=. python tests/peers/check_megatron.py OUT EXPORT [--gpt-neox CHECKOUT]
 
 Needs numpy, torch, packaging and megatron-core 0.16.1 (without its dependencies): IndexedDataset,
 mapped and not. With a checkout of gpt-neox its MMapIndexedDataset is used instead, whose package
-has the same name. Exits 1 at the first difference.
+has the same name. The exit code is 1 at the first difference.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def same(own: Any, other: Any, what: str) -> None:
 
 
 def open_in_core(prefix: str) -> Opened:
-    """Open a dataset with megatron-core, in both of its ways."""
+    """Open a dataset with megatron-core, memory-mapped and not."""
     warnings.filterwarnings("ignore")
     from megatron.core.datasets.indexed_dataset import IndexedDataset  # noqa: PLC0415
 
@@ -53,7 +53,7 @@ def open_in_core(prefix: str) -> Opened:
 
 
 def open_in_neox(checkout: Path) -> Callable[[str], Opened]:
-    """Load gpt-neox's reader alone: its package would import DeepSpeed."""
+    """Import only gpt-neox's reader, since its package would import DeepSpeed."""
     sys.modules["megatron"] = types.ModuleType("megatron")
     sys.modules["megatron"].print_rank_0 = lambda *_: None  # type: ignore[attr-defined]
     path = checkout / "megatron/data/indexed_dataset.py"
@@ -66,7 +66,7 @@ def open_in_neox(checkout: Path) -> Callable[[str], Opened]:
 
 
 def labels_of(ids: Any, mask: Any) -> Any:
-    """Return what gpt-neox trains on: the ids themselves, -100 where there is nothing to learn."""
+    """Return gpt-neox's labels: the ids themselves, or -100 if they are not trained on."""
     return np.where(mask == 1, ids.astype(np.int64), -100)
 
 
@@ -98,7 +98,7 @@ def check_split(
     split: str,
     equal: Counter[str],
 ) -> str:
-    """Check the datasets of a source and split, and tell what was compared."""
+    """Check the datasets of a source and split, and describe the comparison."""
     native = open_shards(str(given.out), split, source)
     found = sorted((given.export / source / split).glob("*_text_document.idx"))
     at = 0

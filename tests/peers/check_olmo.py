@@ -1,10 +1,10 @@
-"""Every document of an export --to olmo, as OLMo-core's own classes read it.
+"""Compare every document of an export --to olmo with its output, with OLMo-core's own classes.
 
     PYTHONPATH=. python tests/peers/check_olmo.py OUT EXPORT
 
-By hand, where ai2-olmo-core 3.0.0 with torch is installed; of this project numpy is enough.
-Compares ids and masks with the native output, prints counts, and ends with an error at a
-difference. Peers are imported inside functions, as pytest looks for doctests in all modules.
+The environment needs ai2-olmo-core 3.0.0 with torch, and numpy for this project. Ids and masks are
+compared with the native output, counts are printed, and a difference is an error. Peers are
+imported in functions, since pytest searches all modules for doctests.
 """
 
 import json
@@ -22,7 +22,7 @@ LENGTH = 1024
 
 
 def native(out, source, split, end):
-    """Return ids and mask of every document by shard, the end token at its end."""
+    """Return ids and mask of every document by shard, with the end token at its end."""
     shards, found = open_shards(out, split=split, source=source), {}
     for number in range(len(shards)):
         ids, mask = shards[number].astype(np.int64), shards.mask(number)
@@ -37,7 +37,7 @@ def native(out, source, split, end):
 
 
 def check_scans(path, documents, dtype, end):
-    """Compare both ways in which documents are found: the csv.gz, and the end tokens."""
+    """Compare both ways of finding documents: the csv.gz, and the end tokens."""
     from olmo_core.data.utils import iter_document_indices  # noqa: PLC0415
 
     by_index = list(iter_document_indices(path, use_array_if_local=False, dtype=dtype))
@@ -51,7 +51,7 @@ def check_scans(path, documents, dtype, end):
 
 
 def check_fixed(paths, documents, options):
-    """Compare every instance of a fixed length, its mask too, with the joined native documents."""
+    """Compare every instance of a fixed length and its mask with the joined native documents."""
     from olmo_core.data.numpy_dataset import NumpyFSLDataset  # noqa: PLC0415
 
     dataset, number = NumpyFSLDataset(*paths, generate_doc_lengths=True, **options), 0
@@ -69,12 +69,12 @@ def check_fixed(paths, documents, options):
 
 
 def check_packed(paths, documents, options):
-    """Compare the documents of all packed instances, cut at their length, with the native ones."""
+    """Compare the documents of all packed instances, cut at their length, with native ones."""
     from olmo_core.data.numpy_dataset import NumpyPackedFSLDataset  # noqa: PLC0415
     from olmo_core.data.types import LongDocStrategy  # noqa: PLC0415
 
     packed = []
-    for use_array in (False, None):  # by the csv.gz, and by a scan
+    for use_array in (False, None):  # with the csv.gz, and with a scan
         dataset = NumpyPackedFSLDataset(
             *paths,
             long_doc_strategy=LongDocStrategy.fragment,
@@ -111,7 +111,7 @@ def check_packed(paths, documents, options):
 
 
 def check_part(out, export, source, split, *, told, equal):
-    """Check the shards of one source and split, and print what was compared."""
+    """Check the shards of one source and split, and print the comparison."""
     end = told["special_tokens"][told["options"]["end_token"]]
     dtype = {2: np.uint16, 4: np.uint32}[told["item_bytes"]]
     shards = native(out, source, split, end)
@@ -126,7 +126,7 @@ def check_part(out, export, source, split, *, told, equal):
     number = sum(map(check_scans, paths, documents, [dtype] * len(paths), [end] * len(paths)))
     options = {
         "sequence_length": LENGTH,
-        "pad_token_id": told["num_ids"],  # an id that no document has
+        "pad_token_id": told["num_ids"],  # not the id of any document
         "eos_token_id": end,
         "vocab_size": told["num_ids"] + 1,
         "dtype": dtype,

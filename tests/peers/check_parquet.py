@@ -1,11 +1,11 @@
-"""Every document of an export --to parquet, as pyarrow, datasets and TRL's SFTTrainer read it.
+"""Compare every document of an export --to parquet with pyarrow, datasets and TRL's SFTTrainer.
 
     PYTHONPATH=. python tests/peers/check_parquet.py OUT EXPORT
 
-By hand, where datasets, transformers, trl 1.16.0 and torch are installed; of this project numpy is
-enough. Compares all columns, and the labels that TRL makes of them, with the native output; prints
-counts, and ends with an error at a difference. Peers are imported inside functions, as pytest looks
-for doctests in all modules.
+The environment needs datasets, transformers, trl 1.16.0 and torch, and numpy for this project. All
+columns, and the labels that TRL makes of them, are compared with the native output; counts are
+printed, and a difference is an error. Peers are imported in functions, since pytest searches all
+modules for doctests.
 """
 
 import json
@@ -23,7 +23,7 @@ MASKS = ("assistant_masks", "completion_mask", "labels")
 
 
 def labels_of(shards, number):
-    """Return what a trainer is to learn of a document: the id, or -100."""
+    """Return the labels of a document: the id, or -100."""
     ids, mask = shards[number].astype(np.int64), shards.mask(number)
     return ids if mask is None else np.where(mask, ids, -100)
 
@@ -45,7 +45,7 @@ def check_row(row, shards, number):
 
 
 def check_tables(paths, shards):
-    """Compare every row that pyarrow gives."""
+    """Compare every row that pyarrow reads."""
     import pyarrow.dataset as ds  # noqa: PLC0415
 
     number = 0
@@ -57,7 +57,7 @@ def check_tables(paths, shards):
 
 
 def check_datasets(paths, shards):
-    """Compare every row that datasets gives, and give the dataset."""
+    """Compare every row that datasets reads, and return the dataset."""
     from datasets import load_dataset  # noqa: PLC0415
 
     cache = tempfile.mkdtemp()
@@ -69,7 +69,7 @@ def check_datasets(paths, shards):
 
 
 def small_trainer(dataset, num_ids):
-    """Return TRL's SFTTrainer of a model of a few weights."""
+    """Return TRL's SFTTrainer with a tiny model."""
     from tokenizers import Tokenizer, models  # noqa: PLC0415
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast  # noqa: PLC0415
     from trl import SFTConfig, SFTTrainer  # noqa: PLC0415
@@ -95,7 +95,7 @@ def small_trainer(dataset, num_ids):
 
 
 def check_trl(dataset, shards, num_ids):
-    """Compare ids and labels of every row that the trainer has prepared, and one batch of it."""
+    """Compare ids and labels of every row that the trainer has prepared, and of one batch."""
     trainer = small_trainer(dataset, num_ids)
     prepared = trainer.train_dataset
     assert len(prepared) == len(shards)

@@ -1,4 +1,4 @@
-"""raw against numpy alone: documents by offsets as torchtitan, windows by memmap as nanoGPT.
+"""raw with numpy alone: documents by offsets like torchtitan, windows by memmap like nanoGPT.
 
 pip install numpy
 """

@@ -1,13 +1,16 @@
-"""A saved tokenizer as transformers, tokenizers and tiktoken load it, compared on a whole corpus.
+"""Compare a saved tokenizer on a corpus, as loaded by transformers, tokenizers and tiktoken.
 
-    PYTHONPATH=. python tests/peers/check_transformers.py TOKENIZER --texts DIR ... --chats FILE ...
+    PYTHONPATH=. python tests/peers/check_transformers.py TOKENIZER --texts DIR ... --chats FILE
+    ...
 
-Texts are the `text` column of every parquet below DIR; chats are lines of JSON, a list of messages,
+Texts are the `text` column of every parquet below DIR; chats are lines of JSON, a list of
+messages,
 an object with one, or a row of GSM8K, and those that are neither are counted. Ids of texts must be
-equal with the names of special tokens as text, ids and mask of chats equal to `render_conversation`
-wherever text can carry them. `--every-code-point PATTERN ...` compares splits instead, for minutes.
-Runs in the environment of requirements.txt, with this project on the path. Exits with 1 if anything
-differs.
+equal with names of special tokens as text, and ids and masks of chats must equal those of
+`render_conversation` if text can express them. `--every-code-point PATTERN ...` compares splits
+instead, for minutes.
+Runs in the environment of requirements.txt, with this project on the path. The exit code is 1 if
+anything differs.
 """
 
 import argparse
@@ -73,7 +76,7 @@ def say(line: str) -> None:
 
 
 class Peers:
-    """One folder as each of the peers loads it."""
+    """One folder, loaded by each of the peers."""
 
     def __init__(self, folder: Path) -> None:
         self.auto = transformers.AutoTokenizer.from_pretrained(str(folder))
@@ -89,7 +92,7 @@ class Peers:
         )
 
     def encode(self, texts: list[str]) -> dict[str, list[list[int]]]:
-        """Return the ids of texts by each way to them."""
+        """Return the ids of texts from each peer."""
         auto = self.auto(texts, add_special_tokens=False, split_special_tokens=True)
         return {
             "AutoTokenizer": auto["input_ids"],
@@ -151,7 +154,7 @@ def compare_chat(own: Tokenizer, peers: Peers, messages: list, totals: Counter) 
 
 
 def cut_differently(pattern: str) -> set[str]:
-    """Return what tokenizers cuts in other places: each code point in each of the contexts."""
+    """Return the code points, in each context, that tokenizers splits differently."""
     pattern = resolve_pattern(pattern)
     regex = Regex(to_huggingface_split(pattern)["pattern"]["Regex"])
     peer = pre_tokenizers.Split(regex, "isolated")

@@ -1,6 +1,6 @@
-"""Keeps the checks of this folder out of the normal run, which would import each for its doctests.
+"""Excludes the checks of this folder from the normal run, which would import them for doctests.
 
-`make peers` runs them, in an environment of their own.
+`make peers` runs them in a separate environment.
 """
 
 collect_ignore_glob = ["check_*.py"]

@@ -1,7 +1,6 @@
 """A real job's output for the peers: texts with and without ids, chats, documents with images.
 
-Takes the demo's corpus and a folder; gives what the job left there, and what went in. Does not know
-layouts or peers.
+The input is the demo's corpus and a folder; the result is the output of the job and its inputs.
 """
 
 import json
@@ -21,7 +20,7 @@ PAGES = 400
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Made:
-    """A finished output, and the inputs that its tokenizer is compared on."""
+    """A finished output, and the inputs on which its tokenizer is compared."""
 
     out: Path
     texts: tuple[Path, ...]
@@ -31,7 +30,7 @@ class Made:
 
 
 def made_by_a_job(demo: Path, folder: Path) -> Made:
-    """Run the job of recipe.toml; the same call again does nothing."""
+    """Run the job of recipe.toml; repeating the call does nothing."""
     corpus = demo / "corpus"
     docs = [text for path in sorted((corpus / "docs").glob("*.parquet")) for text in texts_of(path)]
     write_named(docs, folder / "corpus/named/part-0.parquet")
@@ -55,13 +54,13 @@ def texts_of(path: Path) -> list[str]:
 
 
 def write_named(docs: list[str], path: Path) -> None:
-    """Write each text beside the dotted name that it opens with, and one text that is empty."""
+    """Write each text with the dotted name at its beginning, and one empty text."""
     rows = {"name": [doc.partition("\n")[0] for doc in docs] + ["nothing"], "text": [*docs, ""]}
     _write(path, lambda: pq.write_table(pa.table(rows), path, row_group_size=256))
 
 
 def write_pages(docs: list[str], path: Path) -> None:
-    r"""Write documents with no image, one, or two, of one token to seven each.
+    r"""Write documents with zero to two images of one to seven tokens each.
 
     >>> page(1, "It opens a file.")["prompt"]
     '<image>\nWhat does it say?'
@@ -78,7 +77,7 @@ def page(number: int, text: str) -> dict[str, object]:
 
 
 def _write(path: Path, write) -> None:
-    """Write a file once: another one of the same bytes would be a new input to the job."""
+    """Write a file once: writing the same bytes again would change the job's input."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         write()

@@ -1,7 +1,7 @@
-"""What the checks beside it compare with: a finished output, opened plainly.
+"""The reference of the checks in this folder: a finished output, opened plainly.
 
-The checks run in an environment of their own, where the peers are installed, from the root of this
-repository: `PYTHONPATH=. PYTHON tests/peers/check_NAME.py OUT EXPORT`. They need no compiled core.
+The checks run in a separate environment with the peers, from the root of this repository:
+`PYTHONPATH=. PYTHON tests/peers/check_NAME.py OUT EXPORT`. They need no compiled core.
 """
 
 import json
@@ -22,27 +22,27 @@ class Place:
     """The documents of one source and split."""
 
     name: str
-    """SOURCE/SPLIT: the folder that a reader opens."""
+    """SOURCE/SPLIT, the folder that a reader opens."""
     shards: Shards
 
     def by_shard(self) -> Iterator[tuple[str, range]]:
-        """Yield each shard that has documents, and which they are."""
+        """Yield each shard with documents, and the range of its documents."""
         for name, group in groupby(range(len(self.shards)), lambda n: self.shards.shard_of(n)[0]):
             numbers = list(group)
             yield name, range(numbers[0], numbers[-1] + 1)
 
     def ids_of(self, documents: range) -> Ids:
-        """Return the ids of neighbouring documents back to back."""
+        """Return the ids of adjacent documents back to back."""
         return np.concatenate([self.shards[number] for number in documents])
 
     def mask_of(self, documents: range) -> np.ndarray | None:
-        """Return their masks back to back, None if there are none."""
+        """Return their masks back to back, or None without masks."""
         masks = [self.shards.mask(number) for number in documents]
         return None if masks[0] is None else np.concatenate(masks)
 
 
 def locations_of(out: str) -> Iterator[Place]:
-    """Yield every source and split that has documents."""
+    """Yield every source and split with documents."""
     manifest = json.loads((Path(out) / "manifest.json").read_bytes())
     for source in manifest["sources"]:
         for split in SPLITS:
@@ -52,7 +52,7 @@ def locations_of(out: str) -> Iterator[Place]:
 
 
 class Tally:
-    """Counts what is equal and tells what is not."""
+    """Counts equal items and reports different ones."""
 
     def __init__(self) -> None:
         self.equal: dict[str, int] = {}

@@ -1,10 +1,10 @@
-"""Every layout of one real output, read by its peer's own class: what `make peers` runs.
+"""Read every layout of a real output with the classes of its peers, for `make peers`.
 
     python -m tests.peers.run [--python PEERS] [--out DIR --texts DIR ... --chats FILE ...]
 
-Without --out it runs a job on the demo's corpus. Exports to all layouts, into DIR/export/LAYOUT,
-runs each check in a process of its own in the peers' environment, and prints a table. Exits with 1
-if anything failed, or if a peer is not installed and --allow-missing is not given.
+Without --out it runs a job on the demo's corpus. It exports to all layouts, into
+DIR/export/LAYOUT, runs each check in a separate process in the peers' environment, and prints a
+table. The exit code is 1 if a check failed, or if a peer is not installed without --allow-missing.
 """
 
 import argparse
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parent.parent.parent
 OK, FAILED, MISSING = "ok", "FAILED", "not installed"
 
 TOLD_LINES = 20
-"""Lines that are shown of what a failed process said."""
+"""Limit of shown lines of a failed process."""
 
 ASK_VERSIONS = """
 import importlib.metadata, json, sys
@@ -53,7 +53,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaskResult:
-    """A process that has ended."""
+    """The result of a process."""
 
     seconds: float
     code: int
@@ -61,12 +61,12 @@ class TaskResult:
 
     @property
     def last_line(self) -> str:
-        """What it said last."""
+        """Its last line of output."""
         return (self.output.strip().splitlines() or ["said nothing"])[-1]
 
 
 def main() -> int:
-    """Export, check, print; give the exit code."""
+    """Export, check, print; return the exit code."""
     given = arguments()
     if given.out is None:
         return run_all(made_by_a_job(given.demo.resolve(), given.work.resolve()), given)
@@ -97,7 +97,7 @@ def arguments() -> argparse.Namespace:
 
 
 def run_all(made: Made, given: argparse.Namespace) -> int:
-    """Run every check that is asked for, tell of each, and print the table last."""
+    """Run every requested check, print the result of each, and the table last."""
     every = checks(given.llm_c, given.gpt_neox)
     wanted = [own for own in every if not given.only or own.layout in given.only]
     assert {own.layout for own in every} == {*LAYOUTS, TOKENIZER}, "a layout has no check"
@@ -115,7 +115,7 @@ def run_all(made: Made, given: argparse.Namespace) -> int:
 
 
 def installed(python: str, wanted: Sequence[Check]) -> dict[str, str]:
-    """Ask the peers' environment for the versions of all peers."""
+    """Return the versions of all peers in their environment."""
     names = sorted({name for check in wanted for name in check.peers})
     done = subprocess.run([python, "-c", ASK_VERSIONS, *names], check=True, stdout=subprocess.PIPE)
     return json.loads(done.stdout)
@@ -143,7 +143,7 @@ def checked(check: Check, made: Made, *, python: str, versions: dict[str, str]) 
 
 
 def row(check: Check, ended: TaskResult, outcome: str, *, versions: dict[str, str]) -> Row:
-    """Make a line of the table of what a process said; all of it is told if it failed."""
+    """Return a line of the table from the output of a process; print all output of a failed one."""
     if outcome == FAILED:
         lines = ended.output.strip().splitlines()[-TOLD_LINES:]
         say("\n".join([f"{check.layout}:", *(f"    {line}" for line in lines)]))
@@ -175,7 +175,7 @@ def ran(command: Sequence[str]) -> TaskResult:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return the rows as lines with a heading, each column as wide as it must be.
+    """Return the rows as aligned lines with a heading.
 
     >>> row = Row(layout="raw", reader="numpy 2", seconds=1.25, outcome=OK, compared="3 documents")
     >>> print(table([row]))
@@ -189,7 +189,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def say(line: str) -> None:
-    """Print at once."""
+    """Print and flush a line."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""docs/recipes.md: what a change of a key makes again is what the keys of the results say."""
+"""docs/recipes.md: the effect of changing a key agrees with the keys of the results."""
 
 from dataclasses import dataclass
 
@@ -92,12 +92,12 @@ ANOTHER_PLACE_OR_TOKENIZER = {
     *("tokenizer.special_tokens", "tokenizer.extra_special_tokens", "tokenizer.extend"),
     "tokenizer.path",
 }
-"""Keys whose change is another source, another folder, or another tokenizer by its nature."""
+"""Keys whose change selects another source, folder or tokenizer."""
 
 
 @dataclass(frozen=True)
 class Keys:
-    """What is made under a recipe, by the keys of all results."""
+    """The results of a recipe, by the keys of all results."""
 
     counts: frozenset
     tokenizer: str
@@ -142,7 +142,7 @@ def test_a_change_makes_again_what_the_page_says(key, keys_of):
     told = own[name][-1]
     told = own["split"][-1] if told == "as `split`" else told
     before, after = keys_of(), keys_of(*CHANGES[key])
-    counts = "counts" in told and "slice that is cut" not in told  # which is known later
+    counts = "counts" in told and "slice that is cut" not in told  # known only later
     assert (after.counts != before.counts) == counts
     assert (after.tokenizer != before.tokenizer) == (counts or "tokenizer" in told)
     assert (after.shards != before.shards) == ("shards" in told)

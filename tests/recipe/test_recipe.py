@@ -1,4 +1,4 @@
-"""Recipes: what they may say, how they are overridden, and what the errors tell."""
+"""Recipes: valid values, overrides, and messages of errors."""
 
 import json
 import pickle
@@ -93,7 +93,7 @@ def with_source(**keys: object) -> str:
 
 
 def check_refused(text: str, *parts: str, overrides: tuple[str, ...] = ()) -> None:
-    """See that a recipe is refused by a message that holds all parts."""
+    """Check that a recipe is refused by a message with all parts."""
     with pytest.raises(RecipeError) as caught:
         parse_recipe(text, overrides=overrides)
     for part in parts:
@@ -354,7 +354,7 @@ def test_any_text_gives_a_recipe_or_a_recipe_error(value, key):
         recipe = parse_recipe(text)
     except RecipeError:
         return
-    expected = None if (key, value) == ("format", "none") else value  # as TOML has no null
+    expected = None if (key, value) == ("format", "none") else value  # since TOML has no null
     assert getattr(recipe.sources[0], key) == expected
 
 
@@ -527,7 +527,7 @@ def test_all_problems_of_a_recipe_are_reported_at_once_in_the_order_of_the_file(
 def test_what_follows_from_another_problem_is_not_reported():
     check_lines(with_source(kind="txt", column="body", dialect="messages"), 1)
     shares = SHARES.replace('"share:0.25"', '"share:2"')
-    check_lines(shares, 1)  # nobody knows what the shares add up to
+    check_lines(shares, 1)  # the sum of the shares is unknown
     check_lines(SMALL + '[limits]\nmax_tokens = 0\ntoo_long = "drop"', 1)
     check_lines(SMALL + '[learner]\nmemory = "big"\ncpus = 2', 1)
 

@@ -1,4 +1,4 @@
-"""The page of documents: every token once, in its colour, with its text; nothing breaks out."""
+"""The page of documents: every token once, with its colour and text; texts are escaped."""
 
 import re
 import subprocess
@@ -68,7 +68,7 @@ def chat(tokenizer):
 
 @pytest.fixture(scope="module")
 def scan(tokenizer):
-    """A document with two images of 273 tokens and 1, and where they are."""
+    """A document with two images of 273 tokens and 1, and their positions."""
     image = tokenizer.encode_special("<image>")
     start = [tokenizer.get_bos_token_id()]
     middle, end = tokenizer.encode(" and "), tokenizer.encode("data 数据")

@@ -1,4 +1,4 @@
-"""Both pages in a real browser: on a screen and a phone, in light and dark, in silence."""
+"""Both pages in a real browser: desktop and phone, light and dark, without requests or errors."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from tests.support.made_journal import demo_run, write_journal
 pytestmark = pytest.mark.timeout(180)
 
 BLUE = (0x3F, 0x6F, 0xB0)
-"""The first colour of charts in light."""
+"""The first colour of charts in light mode."""
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def file(browser, tmp_path_factory):
-    """The page of a finished output; asks for the browser first, as it is for nothing else."""
+    """The page of a finished output; the fixture needs the browser, since no other test uses it."""
     root = tmp_path_factory.mktemp("shown")
     out = finished_output(root)
     events = demo_run(60)
@@ -46,7 +46,7 @@ def documents(file):
 
 
 def num_colours(picture):
-    """Return how many colours a picture has: sorting numbers is much quicker than sorting rows."""
+    """Return the number of colours of a picture; sorting numbers is faster than sorting rows."""
     return len(np.unique(picture.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], np.uint32)))
 
 

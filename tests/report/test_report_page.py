@@ -1,4 +1,4 @@
-"""The report page: what it says against what the output holds, and that it says it of anything."""
+"""The report page: its content compared with the output, for any output."""
 
 import json
 import math
@@ -32,7 +32,7 @@ FAILED_PART = "could not be made"
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A finished output with a journal, five bad lines among its chats."""
+    """A finished output with a journal, and five bad lines among its chats."""
     root = tmp_path_factory.mktemp("report")
     with pytest.MonkeyPatch.context() as patch, use_executor(InProcess()):
         patch.setattr("os.fsync", lambda _: None)
@@ -222,7 +222,7 @@ def test_the_same_files_give_the_same_page(out):
     written = (out / REPORT_PAGE_NAME).read_bytes()
     assert written == first.encode()
     assert len(written) == size
-    assert report_page(Folder(str(out))) == first  # it does not report of itself
+    assert report_page(Folder(str(out))) == first  # the report does not depend on itself
 
 
 def test_a_page_holds_no_script_and_names_nothing_to_fetch(out):
@@ -370,7 +370,7 @@ def test_a_job_writes_the_page_and_is_done_without_it_too(tmp_path, in_process):
     prepare(recipe(tmp_path / "in", tmp_path / "out"))
     assert FAILED_PART not in (tmp_path / "out" / REPORT_PAGE_NAME).read_text()
 
-    (tmp_path / "other" / REPORT_PAGE_NAME).mkdir(parents=True)  # no file can take its place
+    (tmp_path / "other" / REPORT_PAGE_NAME).mkdir(parents=True)  # no file can replace it
     notes = []
     summary = prepare(
         recipe(tmp_path / "in", tmp_path / "other"),
@@ -452,7 +452,7 @@ def test_very_many_slices_give_a_small_page(tmp_path, workers, hosts, lanes):
 
 
 def test_bins_hold_all_the_work(tmp_path):
-    """What the cells say adds up to what the slices took."""
+    """The sum of the cells equals the time of the slices."""
     write_journal(tmp_path, demo_run(3000, workers=12, hosts=3))
     journal = read_journal(Folder(str(tmp_path)))
     bars, width = bars_of(journal)
@@ -464,7 +464,7 @@ def test_bins_hold_all_the_work(tmp_path):
 
 
 def test_very_many_shards_take_seconds(out):
-    """200,000 rows of shards.idx, over and over those of the few files that there are."""
+    """200,000 rows of shards.idx, which repeat those of the existing files."""
     with_many_rows(out, 200_000)
     manifest = manifest_of(out)
     manifest["totals"]["web/train"]["quarantined"] = {"never seen": 1}
@@ -476,7 +476,7 @@ def test_very_many_shards_take_seconds(out):
 
 
 def with_many_rows(out, count):
-    """Let shards.idx name each shard so often that it has so many rows."""
+    """Let shards.idx repeat each shard to obtain a number of rows."""
     data = (out / "shards.idx").read_bytes()
     rows = np.frombuffer(data, ROW, int.from_bytes(data[16:24], "little"), HEADER_BYTES)
     strings = data[HEADER_BYTES + rows.nbytes :]
@@ -491,7 +491,7 @@ numbers = st.floats(min_value=1e-6, max_value=1e12)
 @given(low=st.floats(min_value=0, max_value=1e9), width=numbers, most=st.integers(2, 12))
 def test_ticks_are_round_in_order_and_within_the_scale(low, width, most):
     high = low + width
-    if not high > low + width / 2:  # more digits than a float has
+    if not high > low + width / 2:  # more digits than a float
         return
     scale = Scale(low=low, high=high)
     ticks = scale.ticks(most)

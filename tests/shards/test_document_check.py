@@ -1,4 +1,4 @@
-"""The check of a document: wrong ids are found, right ones pass, no cross-check has a reason."""
+"""The check of a document: detects wrong ids, accepts right ones, gives reasons for exceptions."""
 
 import json
 import tracemalloc
@@ -78,7 +78,7 @@ def test_the_ids_of_texts_are_their_own():
 
 
 def swap(ids):
-    """Exchange two ids that differ in the bytes they stand for, deep inside."""
+    """Exchange two ids of different bytes in the middle."""
     middle = len(ids) // 2
     at = next(at for at in range(middle, len(ids)) if ids[at] != ids[at + 1])
     return [*ids[:at], ids[at + 1], ids[at], *ids[at + 2 :]]
@@ -198,7 +198,7 @@ def test_a_long_conversation_is_compared_to_its_end_in_little_memory():
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert most < 15 * len(line)  # as lists, all its ids alone take more
+    assert most < 15 * len(line)  # as lists, its ids alone would need more
     assert check.count.not_encoded_again == {LONG_CONVERSATION: 1}
     arrays[0][-2] = arrays[0][-3]
     assert check.problem(line, *arrays, dialect="messages") == OTHER_TEXT
@@ -228,7 +228,7 @@ def check_rendered(
     longest=LONGEST_CONVERSATION,
     **rules,
 ):
-    """Return the problem of a document with what was written of it, and the count of the check."""
+    """Return the problem of a document with its ids, mask and images, and the check's count."""
     own = settings(tokenizer, prepend=(), append=(), **rules)
     check = DocumentCheck(
         kind=kind, settings=own, tokenizer=tokenizer, longest_conversation=longest
@@ -275,7 +275,7 @@ def test_a_long_conversation_is_decoded_but_not_encoded_again():
         assert problem is None
         assert (count.not_encoded_again, count.encoded_again) == (reasons, not reasons)
         assert check_rendered(messages, ids[:-1], mask[:-1], longest=5)[0] == OTHER_TEXT
-        # Only what is as long as the limit may have been cut there.
+        # Only a document with the length of the limit may have been cut.
         for limit in (len(ids) - 1, len(ids), len(ids) + 1):
             rules = {"max_tokens": limit, "too_long": "cut", "longest": 5}
             problem, _ = check_rendered(messages, ids[:-1], mask[:-1], **rules)
@@ -295,7 +295,7 @@ def test_a_sample_is_three_documents_or_three_per_mille(batches, seed):
     assert sample.documents >= min(3, len(sizes))
     checked = sum(min(size, WINDOW_BYTES) for size in sizes)
     assert sample.bytes <= checked
-    if sizes and sample.documents < len(batches[-1]):  # there were more to choose
+    if sizes and sample.documents < len(batches[-1]):  # more documents could have been chosen
         assert sample.bytes * 1000 >= 3 * sum(sizes)
 
 

@@ -1,4 +1,4 @@
-"""What no manifest names is garbage, and nothing else is."""
+"""Garbage is exactly the files that no manifest names."""
 
 import json
 from pathlib import Path
@@ -88,7 +88,7 @@ def test_a_source_that_was_dropped_goes_with_its_records_last(out, tmp_path):
     mine = {"chats/train/README.md", "chats/notes.txt", "records/tokenize/chats/notes.txt"}
     assert set(garbage.all) == set(dropped) - mine
     assert garbage.last.keys() == {n for n in garbage.all if n.startswith("records/")}
-    for name in list(garbage.all)[:-1]:  # killed in the middle
+    for name in list(garbage.all)[:-1]:  # killed half-way
         out.remove(name)
     assert list(find_garbage(out).all) == list(garbage.all)[-1:]
 

@@ -1,4 +1,4 @@
-"""What is kept of a rendered batch: by length, by what is trained on; against a plain twin."""
+"""The kept part of a rendered batch, by length and by trained tokens, against a plain twin."""
 
 import json
 from itertools import pairwise
@@ -31,7 +31,7 @@ def settings(**rules):
 
 
 def batch(documents):
-    """Return a batch of (labels, images, problem or None); the ids count all tokens through."""
+    """Return a batch of (labels, images, problem or None); the ids are consecutive numbers."""
     labels = [label for own, _, _ in documents for label in own]
     images = [(n, *span) for n, (_, spans, _) in enumerate(documents) for span in spans]
     lengths = [len(own) for own, _, _ in documents]
@@ -59,7 +59,7 @@ def documents(draw):
 
 
 def plainly(document, rules):
-    """Return (labels kept, images, reason) of one document."""
+    """Return (kept labels, images, reason) of one document."""
     labels, spans, why = document
     limit = rules.get("max_tokens")
     if why:

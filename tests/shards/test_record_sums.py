@@ -1,4 +1,4 @@
-"""What records and the manifest say of tokens: by role, by special token, of images."""
+"""Numbers of tokens in records and manifest: by role, by special token, of images."""
 
 import json
 from collections import Counter

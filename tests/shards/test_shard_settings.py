@@ -1,4 +1,4 @@
-"""What the shards of a source depend on: its recipe, the limits, the tokenizer's special tokens."""
+"""The settings of shards: recipe of the source, limits, special tokens of the tokenizer."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ RULES = ("limits.max_tokens=9", "limits.too_long=drop", "limits.untrainable=drop
 
 
 def settings(kind, *more, tokenizer=EVERY, overrides=()):
-    """Return the settings of a source of a kind with more in its recipe."""
+    """Return the settings of a source of a kind with more keys in its recipe."""
     own = parse_recipe(
         "\n".join(
             [

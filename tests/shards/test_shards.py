@@ -1,4 +1,4 @@
-"""Shards: documents in order and whole, framed as asked, under the limit; records that add up."""
+"""Shards: whole documents in order, framed, within the limit; consistent records."""
 
 import json
 
@@ -19,7 +19,7 @@ PIECE = Piece(url="/a", path="a", format="lines", compression=None, start=0, sto
 
 
 class MemorySink:
-    """Keeps what it is given."""
+    """Stores its input."""
 
     def __init__(self):
         self.ids, self.lengths, self.mask, self.names, self.images = [], [], [], [], []
@@ -94,7 +94,7 @@ def test_shards_hold_whole_documents_in_order_under_the_limit(batches, limit):
     for number, sink in enumerate(sinks):
         assert sum(sink.lengths) <= limit or len(sink.lengths) == 1
         if number + 1 < len(sinks):
-            # No shard ends early: the next document would not have fitted.
+            # No shard ends early: the next document would not fit.
             assert sum(sink.lengths) + sinks[number + 1].lengths[0] > limit
 
 

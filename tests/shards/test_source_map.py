@@ -1,4 +1,4 @@
-"""The source map gives back the row of every document."""
+"""The source map returns the row of every document."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ ROWS = st.sets(st.integers(0, 60), min_size=1, max_size=40).map(sorted)
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), ROWS), min_size=1, max_size=6))
 def test_every_document_has_its_row(parts):
-    # Within one row group rows only rise, as a reader gives them.
+    # Rows increase within a row group, as from a reader.
     parts = [(p, g, rows) for (p, g), rows in {(p, g): rows for p, g, rows in parts}.items()]
     source_map = SourceMap(PIECES)
     for piece, group, rows in parts:

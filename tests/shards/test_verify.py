@@ -1,4 +1,4 @@
-"""Verification finds what was changed, cut, lost or mixed up, and names it."""
+"""Verification detects changed, cut, lost and mixed-up files, and names them."""
 
 import json
 import shutil
@@ -117,7 +117,7 @@ def test_an_output_without_manifest_is_unfinished(out):
 
 @pytest.fixture
 def own_corpus(tmp_path, in_process):
-    """Return an output whose sources a test may change."""
+    """Return an output whose sources a test can change."""
     return finished_output(tmp_path)
 
 
@@ -132,7 +132,7 @@ def test_a_source_that_changed_afterwards_is_found_by_the_sample(own_corpus, tmp
 def test_a_source_that_changed_outside_the_sample_is_found_too(own_corpus, tmp_path):
     path = tmp_path / "in/chats/1.jsonl"
     data = path.read_bytes()
-    path.write_bytes(data.replace(b": ", b" :", 1))  # the same document, spelled otherwise
+    path.write_bytes(data.replace(b": ", b" :", 1))  # the same document in another spelling
     assert path.read_bytes() != data
     [problem] = problems(own_corpus)
     assert "1.jsonl" in problem
@@ -147,7 +147,7 @@ def test_a_missing_source_is_a_problem_unless_no_sample_is_asked_for(own_corpus,
 
 
 def test_ids_beyond_the_vocabulary_and_mask_bytes_beyond_one_are_found(out):
-    # The files and their record agree, as after a bug in the writer: the values alone are wrong.
+    # The files and their record agree, as after a bug in the writer: only the values are wrong.
     path = first(out, "records/tokenize/chats/train/*.json")
     values = json.loads(path.read_text())
     for file in values["files"]:

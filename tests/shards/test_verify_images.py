@@ -1,4 +1,4 @@
-"""Shards of vision documents: read as they were written, and what contradicts itself is found."""
+"""Shards of vision documents: reading equals writing, and inconsistencies are detected."""
 
 import copy
 import re
@@ -22,7 +22,7 @@ def made(tmp_path):
 
 
 def problems(made):
-    """Return the problems of record and files; the first finds nothing where the second does."""
+    """Return the problems of record and files; the first has none if the second has some."""
     check_record_shape(made.record, name="record", of_shards=True)
     of_record = list(record_problems(made.record, item_bytes=2, slice_=made.slice))
     return of_record or list(
@@ -108,7 +108,7 @@ def test_an_image_that_was_moved_is_found(made, shift, field, why):
 
 
 def test_two_images_that_touch_and_share_their_tokens_otherwise_are_left_to_masks(made):
-    # Document 2 has images of 3 and 4 tokens back to back: the tokens alone do not tell.
+    # Document 2 has adjacent images of 3 and 4 tokens: the tokens alone do not separate them.
     made.change(".images", shifted(made, 1, field=1, image=1))
     made.change(".images", shifted(made, 1, field=0, image=2))
     assert problems(made) == []

@@ -1,4 +1,4 @@
-"""With --masks what conversations train on is compared with the plain reading of their source."""
+"""With --masks the trained tokens of conversations are compared with the reference."""
 
 import json
 from dataclasses import replace
@@ -57,7 +57,7 @@ def test_every_conversation_and_no_text_is_compared(out, corpus):
 
 
 def test_one_mask_byte_is_found_and_its_conversation_named(out):
-    # A byte of each kind, so that their sum is what the record says.
+    # One byte of each kind, so that their sum equals that of the record.
     def change(data):
         flags = bytearray(data)
         for flag in (0, 1):
@@ -85,7 +85,7 @@ def swapped(out, one, other):
 
 
 def test_a_special_token_that_changed_places_with_its_own_name_is_found(corpus, tmp_path):
-    # Both decode to the same, under the same mask: only what is a special token differs.
+    # Both decode to the same text with the same mask: only the special token differs.
     lines = [json.dumps([{"role": "user", "content": "<|bos|>"}, conversations(1, seed=0)[0][1]])]
     (corpus / "chats/0.jsonl").write_text(lines[0] + "\n", encoding="utf-8")
     prepare(recipe(corpus, tmp_path / "out"))
@@ -215,7 +215,7 @@ def vision(tmp_path_factory):
 
 
 def vision_problems(vision, *, first=0, **changed):
-    """Return (document, why) of a run of vision documents, of which something was changed."""
+    """Return (document, reason) of a run of vision documents with a change."""
     rendered = vision.rendered
     start = int(rendered.lengths[:first].sum())
     written = {
@@ -228,7 +228,7 @@ def vision_problems(vision, *, first=0, **changed):
 
 
 def problems_of(vision, tokenizer, documents, *, ids, lengths, mask, images):
-    """Return (document, why) of documents that are not those of these arrays."""
+    """Return (document, reason) of documents that differ from these arrays."""
     check = DocumentCheck(kind="vision", settings=vision.settings, tokenizer=tokenizer)
     parts = DocumentParts(ids, lengths, mask, images)
     found = [

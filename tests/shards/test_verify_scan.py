@@ -1,4 +1,4 @@
-"""Ids and masks looked at block by block: the same as all at once, wherever blocks end."""
+"""Statistics of ids and masks block by block equal those of the whole, for any blocks."""
 
 from itertools import groupby, pairwise
 
@@ -14,13 +14,13 @@ IMAGE = 11
 
 
 def blocks(data, cuts):
-    """Cut bytes at shares of their length."""
+    """Divide bytes at shares of their length."""
     places = [0, *sorted(int(share * len(data)) for share in cuts), len(data)]
     return [memoryview(data)[start:stop] for start, stop in pairwise(places)]
 
 
 def runs(ids):
-    """Return where runs of image tokens begin and end, plainly."""
+    """Return begin and end of runs of image tokens in plain Python."""
     at, edges = 0, []
     for is_image, own in groupby(ids, lambda number: number == IMAGE):
         length = len(list(own))

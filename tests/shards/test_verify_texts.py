@@ -1,4 +1,4 @@
-"""Ids of texts against the texts, many at a time."""
+"""Ids of texts compared with the texts, in batches."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Verification as tasks: results in the order of the plan, failures told, on Ray too."""
+"""Verification as tasks: results in the order of the plan, reported failures, also on Ray."""
 
 import json
 
@@ -26,7 +26,7 @@ def out(tmp_path, in_process):
 
 @pytest.fixture
 def on_ray():
-    """Stand in for Ray: tasks end in the opposite order."""
+    """Simulate Ray: tasks end in reverse order."""
     with use_executor(InProcess(order=backwards)):
         yield
 

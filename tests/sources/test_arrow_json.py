@@ -1,4 +1,4 @@
-"""Arrow to JSON without a loop: what Python's own JSON reader makes of it is what Arrow holds."""
+"""Conversion of Arrow to JSON without a loop: Python's JSON reader returns the Arrow values."""
 
 import json
 import math
@@ -17,7 +17,7 @@ TEXTS = st.text(
 
 
 def kinds(depth: int) -> st.SearchStrategy:
-    """Types of strings, numbers, lists and structs in each other."""
+    """Types of nested strings, numbers, lists and structs."""
     leaves = st.sampled_from(
         [
             pa.string(),

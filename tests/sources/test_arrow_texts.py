@@ -1,4 +1,4 @@
-"""Arrow arrays of every kind given to the tokenizer: the ids are those of the texts they hold."""
+"""Arrow arrays of every type as input of the tokenizer: the ids are those of their texts."""
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ TEXT_KINDS = [pa.string(), pa.large_string(), pa.string_view()]
 BYTE_KINDS = [pa.binary(), pa.large_binary(), pa.binary_view()]
 KINDS = TEXT_KINDS + BYTE_KINDS
 
-# Few letters and short texts, so that values repeat and tokens of several bytes occur.
+# Few letters and short texts, so that values repeat and have tokens of several bytes.
 texts = st.text(st.sampled_from("ab é🙂"), max_size=5) | st.sampled_from(["the cat", "the hat"])
 rows = st.lists(st.none() | texts, max_size=12)
 
@@ -39,7 +39,7 @@ def array_of(texts, kind):
 
 
 def dictionary_of(data, texts, kind, index):
-    """The same rows by a dictionary with values in any order, unused ones and nulls among them."""
+    """The same rows in a dictionary with values in any order, unused values and nulls."""
     present = list({*texts, *data.draw(st.lists(texts_or_null, max_size=3))})
     values = data.draw(st.permutations(present))
     indices = [

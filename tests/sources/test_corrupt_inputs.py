@@ -1,7 +1,7 @@
-"""Corrupted input of each kind, by the command line: entries, totals, exit codes, what is kept.
+"""Corrupted input of each kind by the command line: entries, totals, exit codes, kept documents.
 
-Each kind is one source of one broken file beside a good one. How a format is read is tested where
-it is read; here it is what a user is told, and what is in the shards.
+Each kind is a source of one broken and one good file. Other tests check how formats are read;
+these check the messages and the content of the shards.
 """
 
 import gzip
@@ -44,7 +44,7 @@ def json_lines(texts):
 
 
 def damaged_page():
-    """Return a parquet file of four row groups of three rows, a page of the third damaged."""
+    """Return a parquet file of four row groups of three rows with a damaged page in the third."""
     sink = pa.BufferOutputStream()
     options = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
     pq.write_table(pa.table({"text": GOOD}), sink, row_group_size=3, **options)
@@ -59,19 +59,19 @@ def chat(*roles):
 
 @dataclass(frozen=True)
 class Case:
-    """A broken file and what must be said of it."""
+    """A broken file and its expected report."""
 
     name: str
     data: bytes
     kept: list[str]
-    """Its documents that are in the shards; of conversations, their number."""
+    """Its documents in the shards; for conversations, their number."""
     reasons: dict[str, int]
     entry: dict[str, object] = field(default_factory=dict)
-    """What the first entry holds at least."""
+    """Expected values of the first entry."""
     kind: str = "text"
     more: str = ""
     is_cut: bool = False
-    """Whether the last of its documents are gone, as many as the stream had no byte for."""
+    """Whether its last documents are missing, whose bytes the stream lacks."""
 
 
 FIRST = json_lines(GOOD[:2])
@@ -141,7 +141,7 @@ def job(tmp_path, in_process, capsys):
 
 
 def beside(case, folder):
-    """Write a good file of the same format after the broken one, and give its documents."""
+    """Write a good file of the same format after the broken one, and return its documents."""
     suffix = case.name.partition(".")[2].split(".")[0]
     path = folder / f"b.{suffix}"
     if case.kind == "chat":

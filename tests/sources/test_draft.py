@@ -1,4 +1,4 @@
-"""A recipe that is drafted for a folder: a plan accepts it, and no file goes unmentioned."""
+"""A recipe that is drafted for a folder: a plan accepts it, and every file is mentioned."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Lines read the fast way: what reading them one by one, and by the quick parser, gives."""
+"""Fast reading of lines equals reading them one by one, and the quick parser."""
 
 import json
 import tracemalloc
@@ -32,7 +32,7 @@ def same(line: bytes, shortest: int) -> None:
 
 @given(one=strings, two=strings, three=strings, shortest=st.integers(5, 40))
 @example(one="", two="\\ud83d\\ude42" * 9000, three="\\", shortest=5)
-@example(one="", two="\\n" + "\\ud83d\\ude42" * 4096, three="", shortest=5)  # cut between halves
+@example(one="", two="\\n" + "\\ud83d\\ude42" * 4096, three="", shortest=5)  # between surrogates
 @example(one="x" * 50, two="x" * 51, three="x" * 50, shortest=6)
 @example(one="", two="\\ud83d" * 4097, three="\\ude42", shortest=6)
 def test_a_long_line_gives_what_a_short_one_gives(one, two, three, shortest):

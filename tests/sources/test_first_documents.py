@@ -1,7 +1,7 @@
-"""A source that is described wrongly is refused by what its first documents are, before a job runs.
+"""A wrongly described source is refused because of its first documents, before a job runs.
 
-Each case is a recipe of one source over one file. What is read is bounded, and a source of which
-some documents can be used is never refused.
+Each case is a recipe of one source with one file. The number of read bytes is limited, and a
+source with some valid documents is never refused.
 """
 
 import gzip
@@ -132,7 +132,7 @@ CASES = {
 
 
 def write(tmp_path, kind, data, more, *, limits=""):
-    """Write a file and its recipe, and give the recipe's path."""
+    """Write a file and its recipe, and return the recipe's path."""
     suffix = {b"PAR1": "parquet", b"\x1f\x8b\x08\x00": "jsonl.gz"}.get(data[:4], "jsonl")
     path = tmp_path / f"in/web.{suffix}"
     path.parent.mkdir(exist_ok=True)
@@ -144,7 +144,7 @@ def write(tmp_path, kind, data, more, *, limits=""):
 
 
 def told(capsys, *arguments):
-    """Run a command; give its exit code and the JSON that it ends with."""
+    """Run a command; return its exit code and its last JSON."""
     code = main(list(arguments))
     return code, json.loads(capsys.readouterr().out.splitlines()[-1])
 
@@ -302,7 +302,7 @@ def test_of_remote_parquet_the_first_pages_are_fetched(monkeypatch):
 
 
 def noting(fetched):
-    """Return a `cat_file` that notes how many bytes of each file are fetched."""
+    """Return a `cat_file` that records the fetched bytes of each file."""
 
     def cat_file(self, path, start=None, end=None, **_):
         own = path.rpartition("/")[2]

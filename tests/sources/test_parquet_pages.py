@@ -1,4 +1,4 @@
-"""Page headers: what they say is looked at before Arrow takes memory for it."""
+"""Page headers are checked before Arrow allocates memory for them."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq

@@ -1,4 +1,4 @@
-"""Plans: splits that stay frozen, by the last file or by named files; keys of changed inputs."""
+"""Plans: frozen splits, by the last file or by named files; keys of changed inputs."""
 
 import pytest
 
