@@ -1,4 +1,4 @@
-"""Changed inputs: found by comparing plans, and they alone are counted and tokenized again."""
+"""Changed inputs are detected by comparing plans; only they are counted and tokenized again."""
 
 import json
 import os
@@ -34,14 +34,14 @@ def corpus(tmp_path, in_process):
 
 
 def with_lines(corpus, out, *overrides):
-    """Return the recipe of the small corpus whose text is JSON lines, which have no footers."""
+    """Return the recipe of the small corpus with text in JSON lines, which have no footers."""
     return recipe(
         corpus, out, f'source.web.paths=["{corpus}/lines"]', "source.web.split=train", *overrides
     )
 
 
 def run(job, *, relearn=False):
-    """Run a job; give per stage how many slices it did and how many it kept."""
+    """Run a job; return the numbers of done and kept slices of each stage."""
     events = []
     prepare(job, relearn=relearn, on_event=events.append)
     started = [event for event in events if isinstance(event, StageStarted)]
@@ -54,7 +54,7 @@ def touch(path):
 
 
 def grow(path):
-    """Change the size and not the time."""
+    """Change the size but not the time."""
     status = path.stat()
     path.write_text(path.read_text() + '{"text": "one more"}\n')
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
@@ -78,7 +78,7 @@ def test_a_changed_file_is_noticed_and_it_alone_is_done_again(corpus, tmp_path, 
     assert (announced.values["count"]["todo"], announced.values["count"]["done"]) == (1, 2)
     assert f"changed     web: 1 changed (1.jsonl: {why})" in announced.text()
     assert [each.files[0].path for each in announced.todo["count"]] == ["1.jsonl"]
-    assert announced.values["tokenize"]["todo"] == 7  # it is not known what will be learned
+    assert announced.values["tokenize"]["todo"] == 7  # the result of learning is unknown
     assert "identical, 1 of 7 slices are tokenized, otherwise all" in announced.text()
     assert run(job, relearn=True)["count"] == (1, 2)
     assert decide(job, command="prepare").values["changes"]["sources"] == []
@@ -112,7 +112,7 @@ def test_a_changed_parquet_file_is_noticed_by_its_footer(corpus, tmp_path):
     rows = texts(40, seed=1)
     write_parquet(path, rows, row_group_size=9)
     old = next(f for f in before.sources[0].files if f.path == path.name)
-    # The same size and time, as a copy that keeps times may leave them: the footer still tells.
+    # Same size and time, as in a copy that keeps times: the footer differs.
     after = make_plan(job)
     (found,) = changes(before, _as_if(after, path.name, size=old.size, mtime_ns=old.mtime_ns))
     assert found.changed == (path.name,)

@@ -1,4 +1,4 @@
-"""Cut points: what a file added or removed in the middle may change, and what it may not."""
+"""Ends of slices: the effect of adding or removing a file in the middle is limited."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from nanotok_ray import _core
 from nanotok_ray.sources import RowGroup, SourceFile, estimated_bytes
 from nanotok_ray.sources.plan_build import FILE_COST_BYTES, GROUP_LIMIT, cut_file, group_files
 
-SLICE_BYTES = 8 * FILE_COST_BYTES  # small files weigh 1/8 of it or more: 1 in 4 names ends a group
+SLICE_BYTES = 8 * FILE_COST_BYTES  # small files count as 1/8 or more: 1 in 4 names ends a group
 
 
 def a_file(name, size, form):
@@ -22,7 +22,7 @@ def a_file(name, size, form):
 
 
 NAMES = st.from_regex(r"[a-z]{1,6}", fullmatch=True)
-SIZES = st.one_of(  # most are small, some are cut
+SIZES = st.one_of(  # most are small, some are divided
     *[st.integers(0, 2 * FILE_COST_BYTES)] * 6, st.integers(0, 5 * SLICE_BYTES)
 )
 FORMS = st.sampled_from(["jsonl", "jsonl", "parquet", "gzip"])
@@ -43,13 +43,13 @@ def is_large(file):
 
 
 def is_landmark(file):
-    """Return whether a group ends with this file, whatever its neighbours are."""
+    """Return whether a group ends with this file for any neighbours."""
     bound = 2 * weight(file) / SLICE_BYTES
     return is_large(file) or _core.hash64(file.path.encode()) / 2**64 < bound
 
 
 def slices_of(files):
-    """Return each slice as (stem, number, ((file, start, stop), ...)): what its key is made of."""
+    """Return each slice as (stem, number, ((file, start, stop), ...)), which determines its key."""
     return [
         (stem, number, tuple((file, piece.start, piece.stop) for file, piece in members))
         for stem, number, members in group_files(files, slice_bytes=SLICE_BYTES)
@@ -57,7 +57,7 @@ def slices_of(files):
 
 
 def check(files, removed):
-    """See that taking away neighbours, and putting them back, changes no slice that it must not."""
+    """Check that removing adjacent files, and adding them back, changes only allowed slices."""
     names = [file.path for file in files]
     left = [file for file in files if file.path not in removed]
     first = min(names.index(name) for name in removed)
@@ -76,11 +76,11 @@ def check(files, removed):
 
     whole, without = slices_of(files), slices_of(left)
     assert apart(whole) == apart(without)
-    # No slice lies across a landmark, so those apart are all slices outside the region.
+    # No slice crosses a landmark, so those disjoint from it are all slices outside the region.
     for slices in (whole, without):
         seen = {file.path for each in apart(slices) for file, _, _ in each[2]}
         assert outside <= seen
-    # Between two landmarks that weigh less than the limit lies one group, before and after.
+    # Between two landmarks with less than the limit there is one group, before and after.
     region = [file for file in files[start:stop] if not is_large(file)]
     if sum(map(weight, region)) <= GROUP_LIMIT * SLICE_BYTES and first == last:
         changed = [each for each in without if each not in whole]

@@ -1,4 +1,4 @@
-"""The dialect of each file of conversations is seen when the plan is made, and stated in it."""
+"""Planning detects the dialect of each file of conversations, and stores it in the plan."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Files that are read more than once, or are train and val: a note, and no error."""
+"""Files that are read more than once, or belong to train and val: a note instead of an error."""
 
 import uuid
 from dataclasses import replace
@@ -16,7 +16,7 @@ LINE = b'{"text": "a"}\n'
 
 
 def notes(tmp_path, *sources):
-    """Plan sources of (name, paths, split) and give the notes on files that are the same."""
+    """Plan sources of (name, paths, split) and return the notes on equal files."""
     text = "".join(
         SOURCE.format(name=name, paths=[str(path) for path in paths], split=split)
         for name, paths, split in sources

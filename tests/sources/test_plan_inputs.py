@@ -1,4 +1,4 @@
-"""Inputs are opened when the plan is made: what cannot be read is named then, all of it."""
+"""Planning opens all inputs, and names all unreadable ones."""
 
 import gzip
 import importlib
@@ -13,7 +13,7 @@ from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import read_start
 from tests.support.small_corpus import recipe, texts, write_corpus, write_parquet
 
-LOOK = importlib.import_module("nanotok_ray.sources.look")  # it has a function so called
+LOOK = importlib.import_module("nanotok_ray.sources.look")  # also the name of a function
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_a_single_bad_file_is_told_in_one_line_with_what_it_lacks(corpus, tmp_pa
 
 
 def refusing(error):
-    """Return a `read_start` that fails for files called refused.jsonl, as permissions would."""
+    """Return a `read_start` that fails for files called refused.jsonl, like missing permissions."""
 
     def read(url, length):
         if url.endswith("refused.jsonl"):
@@ -80,7 +80,7 @@ def test_a_file_that_is_not_compressed_as_it_is_called_gives_a_note(corpus, tmp_
     line = b'[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]\n'
     (corpus / "chats/right.jsonl.gz").write_bytes(gzip.compress(line))
     (corpus / "chats/empty.jsonl.gz").write_bytes(b"")
-    skipped = bytes.fromhex("502a4d18 00000000")  # a frame that readers skip may come first
+    skipped = bytes.fromhex("502a4d18 00000000")  # a frame that readers skip can come first
     stored = skipped + pa.compress(line, codec="zstd", asbytes=True)
     (corpus / "chats/right.jsonl.zst").write_bytes(stored)
     assert make_plan(recipe(corpus, tmp_path / "out")).notes == ()
@@ -92,7 +92,7 @@ def test_a_file_that_is_not_compressed_as_it_is_called_gives_a_note(corpus, tmp_
     assert "wrong.jsonl.zst is not zstd" in note
     assert "right" not in note
     assert "empty" not in note
-    # The note is right: the job sets such a file aside as a tail.
+    # The note is right: the job quarantines such a file as a tail.
     events = []
     summary = prepare(job, on_event=events.append)
     assert [event.text for event in events if isinstance(event, Note)] == [note]

@@ -74,7 +74,7 @@ def test_the_kind_of_a_reason_is_what_comes_before_the_colon():
 
 
 def test_reasons_that_repeat_what_documents_say_are_of_few_kinds():
-    # A record, the manifest and the summary hold every kind.
+    # A record, the manifest and the summary contain every kind.
     said = ["x", "a: b, got c", "7", "but should be", "\n", "'"]
     reasons = [
         text
@@ -112,7 +112,7 @@ def test_the_entries_of_a_slice_whose_documents_are_all_bad_are_held_in_few_byte
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert held < 50_000 * 40  # an entry as a value is 500 bytes, as a line 150
+    assert held < 50_000 * 40  # an entry takes 500 bytes as a value, 150 as a line
     assert len(quarantined) == 50_000
     assert quarantined.reasons == {"invalid UTF-8": 50_000}
     assert [each.row for each in quarantined] == list(range(50_000))

@@ -1,4 +1,4 @@
-"""Reading a slice: the account of what came in, what was given and what was set aside."""
+"""Reading a slice: numbers of documents that were read, returned and quarantined."""
 
 import json
 

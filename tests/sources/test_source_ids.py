@@ -1,4 +1,4 @@
-"""Ids: what an id column says is carried along beside each document."""
+"""Ids: the value of the id column is stored for each document."""
 
 import gzip
 import json
@@ -17,7 +17,7 @@ from tests.support.small_corpus import plan_of
 
 
 def read(folder, **source) -> tuple[dict[bytes, bytes], list[tuple[int, str | None]]]:
-    """Return the id of each document, and row and id of what was set aside."""
+    """Return the id of each document, and row and id of quarantined ones."""
     ids, bad = {}, []
     for each in plan_of(folder, **({"id_column": "id"} | source)).slices():
         reading = SliceReading(each, max_document_bytes=1000)

@@ -1,4 +1,4 @@
-"""Resolving a source: its files in order, with what is known of each before it is read."""
+"""Resolving a source: its files in order, with their attributes before they are read."""
 
 import gzip
 import os

@@ -1,4 +1,4 @@
-"""Reading line files and whole documents: every document once, wherever files are cut."""
+"""Reading line files and whole documents: every document once, for any division of files."""
 
 import gzip
 import hashlib
@@ -158,11 +158,11 @@ chat_lines = st.lists(
 def test_conversations_read_in_whole_blocks_are_those_parsed_one_by_one(
     tmp_path_factory, lines, ending, most
 ):
-    """What is parsed for its id gives the same documents, but for what is no JSON."""
+    """Parsing for ids returns the same documents, except for invalid JSON."""
     path = tmp_path_factory.mktemp("chat") / "a"
     path.write_bytes(b"\n".join(lines) + ending)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(line_blocks, "BLOCK_BYTES", 8)  # nearly all lines lie in later blocks
+        patch.setattr(line_blocks, "BLOCK_BYTES", 8)  # nearly all lines are in later blocks
         options = {"kind": "chat", "column": "", "max_document_bytes": most}
         fast = ReadPiece(piece_of(path), **options)
         slow = ReadPiece(piece_of(path), id_column="id", **options)
@@ -208,7 +208,7 @@ def test_pieces_cut_anywhere_give_the_documents_of_the_whole_file(
 
 
 def check_cuts(path: Path, *, form: str, cuts: list[int]) -> None:
-    """See that pieces hold together what the whole file holds."""
+    """Check that the pieces together have the documents of the whole file."""
     size = path.stat().st_size
     whole = ReadPiece(piece_of(path, form=form))
     bounds = sorted({0, *cuts, size}) if size else [0, 0]
@@ -446,7 +446,7 @@ def test_a_long_line_of_json_is_let_go_when_its_text_is_given(tmp_path):
 
 
 def noise(count: int) -> list[str]:
-    """Return texts that hardly compress."""
+    """Return texts that are hardly compressible."""
     generator = np.random.default_rng(7)
     return [generator.bytes(20 + number % 50).decode("latin-1") for number in range(count)]
 

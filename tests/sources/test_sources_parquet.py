@@ -1,4 +1,4 @@
-"""Reading parquet: every row of one string column once, with its place in the file."""
+"""Reading parquet: every row of a string column once, with its position in the file."""
 
 import hashlib
 
@@ -32,7 +32,7 @@ class Result(ReadPiece):
 
 
 def planned(path, *, column="text"):
-    """Return what a plan says of a file."""
+    """Return a file as planned."""
     source = SourceRecipe(
         name="web", kind="text", paths=(str(path),), format="parquet", column=column
     )
@@ -40,7 +40,7 @@ def planned(path, *, column="text"):
 
 
 def write(path, texts, kind=None, **options) -> pq.FileMetaData:
-    """Write texts between two other columns; give the metadata."""
+    """Write texts between two other columns; return the metadata."""
     column = pa.array(texts, pa.string()).cast(kind or pa.string())
     numbers = pa.array(range(len(texts)), pa.int64())
     table = pa.table({"id": numbers, "text": column, "more": numbers})
@@ -196,7 +196,7 @@ def test_damage_ends_a_row_group_in_a_tail_that_names_its_rows(tmp_path, compres
 def test_each_damaged_row_group_has_a_tail_and_keeps_the_rows_before_the_damage(tmp_path):
     path = tmp_path / "a"
     texts = [f"text {number:02}" for number in range(40)]
-    pages = {"data_page_size": 1, "write_batch_size": 5}  # five rows a page
+    pages = {"data_page_size": 1, "write_batch_size": 5}  # five rows per page
     checked = {"use_dictionary": False, "write_page_checksum": True}
     write(path, texts, compression="none", **pages, **checked)
     content = path.read_bytes().replace(b"text 07", b"test 07").replace(b"text 33", b"test 33")

@@ -1,4 +1,4 @@
-"""Parquet rows as conversations: the JSON lines that the same rows would be."""
+"""Parquet rows as conversations equal the JSON lines of the same rows."""
 
 import hashlib
 import json
@@ -44,7 +44,7 @@ class Result(ReadPiece):
 
 
 def write(path, conversations, *, kind=TURNS, **options):
-    """Write conversations between two other columns, as SmolTalk has them."""
+    """Write conversations between two other columns, as in SmolTalk."""
     names = [f"set {number % 3}" for number in range(len(conversations))]
     columns = {"id": range(len(names)), "messages": pa.array(conversations, kind), "source": names}
     pq.write_table(pa.table(columns), path, **{"row_group_size": 10, **options})
@@ -59,7 +59,7 @@ def talk(number: int) -> list[dict[str, str]]:
 
 
 def planned(path, *, kind="chat", **fields):
-    """Return what a plan says of a file."""
+    """Return a file as planned."""
     return resolve(
         SourceRecipe(name="talk", kind=kind, paths=(str(path),), format="parquet", **fields)
     ).files[0]

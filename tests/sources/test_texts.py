@@ -1,4 +1,4 @@
-"""Texts of every source: what is counted, learned and encoded is what a list of them has."""
+"""Texts of every source are counted, learned and encoded like a list of them."""
 
 from collections import Counter
 from itertools import pairwise
@@ -18,7 +18,7 @@ STRINGS = np.dtypes.StringDType() if hasattr(np.dtypes, "StringDType") else np.d
 
 
 class Exported:
-    """A column or table of another library, that only exports Arrow."""
+    """A column or table of another library that only exports Arrow."""
 
     def __init__(self, values):
         self._values = values
@@ -36,7 +36,7 @@ class ExportedArray:
 
 
 class DataSet:
-    """The methods of a data set of `datasets` that are needed."""
+    """The required methods of a data set of `datasets`."""
 
     def __init__(self, table, form=None):
         self._table, self.format = table, {"type": form}
@@ -57,7 +57,7 @@ class DataSet:
 
 
 class Column:
-    """A column of a data set; it is not read by itself, which would be slow."""
+    """A column of a data set; reading it item by item would be slow."""
 
     def __init__(self, source):
         self.source, self.column_name = source, "text"
@@ -196,7 +196,7 @@ MISSING = [
 
 
 class NAType:
-    """What pandas has for a missing text."""
+    """The missing text of pandas."""
 
 
 @pytest.mark.parametrize("texts", [*MISSING, [NAType(), "a"]], ids=range(5))

@@ -1,4 +1,4 @@
-"""S3 by way of s3fs, against a server behind a proxy that fails as it is told."""
+"""S3 through s3fs, with a server behind a proxy that fails on demand."""
 
 import asyncio
 import gzip
@@ -35,12 +35,12 @@ from tests.support.small_corpus import joined_shards, recipe, texts, write_corpu
 pytestmark = [pytest.mark.timeout(60)]
 
 PART_BYTES = 5 << 20
-"""The least that S3 takes as a part of an upload."""
+"""The smallest part of an upload that S3 accepts."""
 
 READ_BYTES = 10_000
 
 CLIENT = one_try(seconds=1)
-"""Every try is ours, so that tests can count them."""
+"""All retries are those of the package, so that tests can count them."""
 
 READ_FAULTS = [
     *(Fault.RESET, Fault.SLOW_DOWN, Fault.TRUNCATE, Fault.INTERNAL_ERROR, Fault.THROTTLED)
@@ -48,7 +48,7 @@ READ_FAULTS = [
 
 
 class Hasty:
-    """asyncio without its sleeps: s3fs sleeps for 0.1 s after its only try too."""
+    """asyncio without its sleeps: s3fs sleeps for 0.1 s even after its only try."""
 
     def __getattr__(self, name):
         return getattr(asyncio, name)
@@ -78,7 +78,7 @@ def folder(proxy) -> Folder:
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    """Make uploads go in the smallest parts that S3 takes."""
+    """Let uploads use the smallest parts that S3 accepts."""
     settings = {
         "config_kwargs": {**CLIENT, "read_timeout": scaled(10)},
         "default_block_size": PART_BYTES,
@@ -88,14 +88,14 @@ def small_parts(monkeypatch):
 
 @pytest.fixture
 def small_reads(folder, monkeypatch):
-    """Make reads go in small blocks, so that a file takes several requests; not for writing."""
+    """Let reads use small blocks, so that a file needs several requests; not for writing."""
     settings = {"config_kwargs": CLIENT, "default_block_size": READ_BYTES}
     monkeypatch.setitem(fsspec.config.conf, "s3", settings)
     monkeypatch.setattr(inputs, "BUFFER_BYTES", READ_BYTES)
 
 
 def uploads(folder) -> list:
-    """Return the uploads to a folder that were begun and neither completed nor thrown away."""
+    """Return the uploads to a folder that were neither completed nor aborted."""
     file_system, path = connect(folder.url)
     found = file_system.call_s3("list_multipart_uploads", Bucket=BUCKET).get("Uploads", [])
     return [each for each in found if f"{BUCKET}/{each['Key']}".startswith(path)]
@@ -128,7 +128,7 @@ USES = {
     "sha256": lambda folder: folder.sha256("a"),
     "list": lambda folder: folder.list(),
     "size": lambda folder: folder.size("a"),
-    "find": lambda folder: [  # without its time, which is another a second later
+    "find": lambda folder: [  # without its time, which differs a second later
         (file.path, file.size, file.etag) for file in find_files(folder.url).files
     ],
     "remove": lambda folder: folder.remove("a"),
@@ -171,7 +171,7 @@ def test_a_failure_that_does_not_end_is_told_with_url_and_tries(folder, proxy, f
         pytest.raises(TransientIOError, match=rf"cannot read {folder.url}/a .*tried 3 time"),
     ):
         folder.read_bytes("a")
-    # Below ours, aiohttp asks once more by itself after a reset.
+    # After a reset, aiohttp itself retries once more.
     assert len(proxy.faults) in ({3, 4, 5, 6} if fault is Fault.RESET else {3})
     assert time.monotonic() - started < scaled(10)
 
@@ -330,7 +330,7 @@ def test_a_writer_that_stops_leaves_nothing(folder, proxy, small_parts):
 
 
 def write(folder, name, data, *, stop=None):
-    """Write a file bit by bit, and raise before its end if told so."""
+    """Write a file in parts, and raise before its end if requested."""
     with folder.create(name) as file:
         for start in range(0, len(data), 1 << 20):
             file.write(data[start : start + (1 << 20)])
@@ -339,7 +339,7 @@ def write(folder, name, data, *, stop=None):
 
 
 def no_waits(monkeypatch):
-    """Keep S3's client from waiting between its tries."""
+    """Remove the waits of S3's client between its tries."""
     monkeypatch.setattr(
         "botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0.001
     )
@@ -386,7 +386,7 @@ def test_a_whole_job_on_s3_gives_what_it_gives_on_a_disk(
 
 @pytest.fixture
 def fetched(monkeypatch) -> list[int]:
-    """Return a list to which every read of an object adds how many bytes it asks for."""
+    """Return a list of the bytes requested by every read of an object."""
     sizes: list[int] = []
     call = S3FileSystem._call_s3
 
@@ -431,7 +431,7 @@ def test_opening_fetches_the_bytes_that_are_read_first(folder, fetched, proxy, a
         assert sum(fetched) <= MIB
         file.seek(0)
         assert file.read() == data
-    assert first == (1 if at < len(data) else 2)  # behind the end nothing can be fetched
+    assert first == (1 if at < len(data) else 2)  # nothing can be fetched after the end
 
 
 def test_a_small_file_is_one_request_and_an_empty_one_two(folder, proxy):

@@ -1,4 +1,4 @@
-"""Files whose names stand for their bytes, on S3: a late writer never replaces one."""
+"""Files whose names identify their bytes, on S3: a late writer never replaces one."""
 
 import uuid
 from contextlib import suppress
@@ -79,7 +79,7 @@ def test_the_store_refuses_the_second_writer_and_keeps_the_object_of_the_first(f
 
 
 def folder_details(folder):
-    """Return what S3 says of the object: another put would give it another time."""
+    """Return S3's details of the object, whose time another put would change."""
     file_system, path = fsspec.core.url_to_fs(folder.join("a"))
     file_system.invalidate_cache()
     return file_system.info(path)["LastModified"], file_system.info(path)["ETag"]

@@ -1,4 +1,4 @@
-"""Folders of whole files: published at once or not at all, on disks and remote stores."""
+"""Folders of atomically written files on disks and remote stores."""
 
 import errno
 import gc
@@ -45,7 +45,7 @@ def _object_store():
 
 
 class ObjectStore(AbstractFileSystem):
-    """A store that shows an object when its upload is complete, and can be told to fail."""
+    """A store that shows an object after its upload is complete, and can fail on demand."""
 
     protocol = "store"
     objects: dict[str, bytes] = {}  # noqa: RUF012 - shared by all instances, as a bucket is

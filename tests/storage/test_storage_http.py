@@ -1,4 +1,4 @@
-"""Reading over HTTP: from servers that send parts of a file, and from those that send it whole."""
+"""Reading over HTTP, from servers that send parts of a file, and from those that send it whole."""
 
 import http.server
 import re
@@ -18,7 +18,7 @@ from tests.support.small_corpus import texts, write_parquet
 
 
 class WholeFiles(http.server.SimpleHTTPRequestHandler):
-    """A server that knows no ranges, as Python's own."""
+    """A server that ignores ranges, like Python's own."""
 
     protocol_version = "HTTP/1.1"
 
@@ -27,7 +27,7 @@ class WholeFiles(http.server.SimpleHTTPRequestHandler):
 
 
 class WholeFilesSaidSo(WholeFiles):
-    """A server that says that it knows no ranges."""
+    """A server that announces that it does not support ranges."""
 
     def end_headers(self):
         self.send_header("Accept-Ranges", "none")
@@ -53,7 +53,7 @@ class Ranges(WholeFiles):
 
 
 class NoSizes(WholeFiles):
-    """A server that does not tell sizes."""
+    """A server that does not report sizes."""
 
     def send_header(self, name, value):
         if name != "Content-Length":
@@ -64,7 +64,7 @@ class NoSizes(WholeFiles):
 
 @pytest.fixture
 def serve(tmp_path, monkeypatch):
-    """Return a function that serves `tmp_path` through a proxy, and gives the proxy."""
+    """Return a function that serves `tmp_path` through a proxy, and returns the proxy."""
     monkeypatch.setitem(fsspec.config.conf, "http", {"block_size": 10_000})
     started = []
 

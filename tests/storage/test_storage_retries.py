@@ -1,4 +1,4 @@
-"""What is tried again, how often, how long in between; what fsspec is told; missing packages."""
+"""Retries: which failures, how often, and the waits between; fsspec's options; missing packages."""
 
 import errno
 import random
@@ -30,14 +30,14 @@ from tests.support.missing_packages import uninstall_stores
 
 @pytest.fixture
 def waits():
-    """Yield the list of waits, none of which takes time."""
+    """Yield the list of waits, which are not slept."""
     made = []
     with use_retry_policy(StoreRetryPolicy(sleep=made.append)):
         yield made
 
 
 class Failing:
-    """Fails with each of these errors in turn, then gives "done"."""
+    """Raises each of these errors in turn, then returns "done"."""
 
     def __init__(self, *errors):
         self.errors = list(errors)
@@ -123,7 +123,7 @@ def test_error_codes_of_s3_that_pass_are_known(code):
 
 
 class ShortFile:
-    """A file that gives less than it has, once."""
+    """A file that once returns fewer bytes than it has."""
 
     def __init__(self, file):
         self.file, self.is_short = file, True

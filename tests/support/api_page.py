@@ -40,14 +40,14 @@ SECTIONS = {
     },
 }
 WITHOUT_SIGNATURE = {"JobPlan", "Summary", "Batch", "Shards", "Recipe"}
-"""Classes that users get and do not make, and one whose keys have a page of their own."""
+"""Classes that users receive rather than create, and one whose keys have their own page."""
 
 METHODS = {"__len__", "__getitem__", "__iter__"}
 _HEAD = re.compile(r"(Args|Returns|Raises|Yields|Attributes):")
 
 
 def page() -> str:
-    """Return the page; a class under a second name is not described again."""
+    """Return the page; a class is described under its first name only."""
     parts = [INTRODUCTION]
     titles: dict[object, str] = {}
     for title, modules in SECTIONS.items():
@@ -88,9 +88,9 @@ def _entry(title: str, item: object, *, level: int) -> Iterator[str]:
 
 
 def _members(item: type) -> dict[str, object]:
-    """Return what a class and its bases in this project define, the class first.
+    """Return the members that a class and its bases in this project define, the class first.
 
-    Pydantic adds a method of its own to a class with private attributes.
+    Pydantic adds a method to a class with private attributes.
     """
     members: dict[str, object] = {}
     for base in item.__mro__:
@@ -100,7 +100,7 @@ def _members(item: type) -> dict[str, object]:
 
 
 def _signature(name: str, item: object) -> str:
-    """Return a signature, one parameter a line if it is long."""
+    """Return a signature, with one parameter per line if it is long."""
     try:
         signature = inspect.signature(item)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -121,7 +121,7 @@ def _signature(name: str, item: object) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """Split at commas that are in no brackets."""
+    """Split at commas outside brackets."""
     pieces, depth = [""], 0
     for part in re.split(r"([\[\](){}]|, )", text):
         depth += (part in {"[", "(", "{"}) - (part in {"]", ")", "}"})
@@ -147,7 +147,7 @@ def _blocks(text: str) -> Iterator[str]:
 
 
 def _items(lines: list[str]) -> str:
-    """Return the items of a section; a deeper line continues the item before it."""
+    """Return the items of a section; an indented line continues the previous item."""
     items: list[str] = []
     for line in lines:
         if line.startswith("        ") and items:

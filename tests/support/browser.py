@@ -1,4 +1,4 @@
-"""A headless Chromium for tests: what it makes of a file, without a network."""
+"""A headless Chromium for tests, without a network."""
 
 import html
 import json
@@ -42,7 +42,7 @@ addEventListener("load", () => {{
 
 @dataclass(frozen=True)
 class Browser:
-    """A browser, and the folder for what it writes."""
+    """A browser, and the folder of its files."""
 
     path: str
     folder: Path
@@ -60,19 +60,19 @@ class Browser:
         )
 
     def dom(self, file: Path) -> tuple[str, list[str]]:
-        """Return the document as the browser has it, and what it wrote to its console."""
+        """Return the document in the browser, and the messages on its console."""
         done = self.run(file, "--dump-dom")
         return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
     def picture(self, file: Path, *flags: str, width: int, height: int) -> np.ndarray:
-        """Return what is seen, [height, width, 3] from 0 to 255."""
+        """Return a picture of shape (height, width, 3) with values from 0 to 255."""
         target = self.folder / "shot.png"
         target.unlink(missing_ok=True)
         self.run(file, f"--window-size={width},{height}", f"--screenshot={target}", *flags)
         return np.rint(matplotlib.image.imread(target)[:, :, :3] * 255).astype(np.uint8)
 
     def fit(self, page: str, *, width: int) -> dict[str, object]:
-        """Lay a page out in a frame of a width; give the size it takes, and what stands out."""
+        """Lay a page out in a frame of a width; return its size, and overflowing elements."""
         file = self.folder / "harness.html"
         file.write_text(HARNESS.format(width=width, page=html.escape(page)))
         dom, _ = self.dom(file)
@@ -82,7 +82,7 @@ class Browser:
 
 
 def find_browser(folder: Path) -> Browser:
-    """Find a browser; a test is skipped where there is none, unless CI says that there must be."""
+    """Return a browser, or skip the test if there is none, unless CI requires one."""
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
         told = f"no browser here: none of {', '.join(NAMES)} is installed"

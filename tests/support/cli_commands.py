@@ -1,4 +1,4 @@
-"""The commands of `nanotok`, as the tests of help and of pages walk and parse them.
+"""The commands of `nanotok` for tests of help and pages.
 
     python -m tests.support.cli_commands
 
@@ -16,10 +16,10 @@ COLUMNS = 80
 
 
 def parse(words, *, default_recipe=None):
-    """Parse a command as `main` does, and return the context of the innermost command.
+    """Parse a command like `main`, and return the context of the innermost command.
 
     Raises:
-        click.UsageError: It is wrong.
+        click.UsageError: The command is wrong.
     """
     command, rest = nanotok, list(words)
     console = Console(default_recipe=default_recipe)
@@ -32,7 +32,7 @@ def parse(words, *, default_recipe=None):
 
 
 def walk(command=nanotok, parent=None):
-    """Yield the context of every command, groups before what is in them."""
+    """Yield the context of every command, groups before their commands."""
     context = click.Context(
         command, parent=parent, info_name=command.name, terminal_width=COLUMNS,
         **(command.context_settings if parent is None else {}),

@@ -18,7 +18,7 @@ def run_of(counts):
 
 
 def origin_of(counts, **others):
-    """Return where counts come from: three texts."""
+    """Return the provenance of counts of three texts."""
     spans = sum(counts.values())
     values = {"pattern": ".", "texts": 3, "text_bytes": spans, "spans": spans, "num_gaps": 1}
     return CountProvenance(**(values | others))
@@ -33,5 +33,5 @@ def files_of(folder, counters):
 
 
 def many(rng, size):
-    """Return counts of about so many spans."""
+    """Return counts of about `size` spans."""
     return Counter(str(rng.randrange(3 * size)).encode() for _ in range(size))

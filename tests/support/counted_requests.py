@@ -1,4 +1,4 @@
-"""A corpus of a given number of slices in a store, and the kinds of requests that are paid for."""
+"""A corpus of a given number of slices in a store, and the kinds of billed requests."""
 
 import io
 
@@ -30,7 +30,7 @@ slice_bytes = {slice_bytes}
 
 
 def corpus_of(folder: Folder, slices: int) -> str:
-    """Write parquet files of as many slices to a folder, and return the recipe."""
+    """Write parquet files of a number of slices to a folder, and return the recipe."""
     for number in range(slices // SLICES_OF_A_FILE):
         table = pa.table({"text": pa.array(texts(40, seed=number), pa.string())})
         sink = io.BytesIO()
@@ -40,7 +40,7 @@ def corpus_of(folder: Folder, slices: int) -> str:
 
 
 def kind_of(method: str, path: str) -> str:
-    """Return the kind of a request to S3, as its price list has it.
+    """Return the kind of a request in the price list of S3.
 
     >>> kind_of("GET", "/bucket?list-type=2&prefix=out"), kind_of("POST", "/bucket/a?uploads")
     ('LIST', 'PUT')

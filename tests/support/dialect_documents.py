@@ -1,4 +1,4 @@
-"""Documents of the dialects, as tests write them, and segments, as tests spell them."""
+"""Documents of the dialects for tests, and segments in a readable form."""
 
 import json
 
@@ -21,7 +21,7 @@ def document_of(value):
 
 
 def spelled(segments):
-    """One line for each segment: role, mask, and the text; a special token stands in brackets."""
+    """One line for each segment: role, mask, and the text; special tokens are in brackets."""
     return [
         f"{each.role} {each.mask} {f'[{each.text}]' if each.is_special else each.text}"
         for each in segments

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: documents of every dialect, fine ones and broken ones."""
+"""Hypothesis strategies: documents of every dialect, valid and broken ones."""
 
 import json
 
@@ -20,7 +20,7 @@ from tests.support.dialect_documents import (
 )
 
 NAMES = [*SPECIAL_TOKENS, "<image>", "<|image|>", *GROUNDING, "<|ref|>1"]
-"""Special tokens that documents may need, or spell out."""
+"""Special tokens that documents can need, or spell."""
 
 WORDS = ["hi", " the", "abab", "1+1", "<<1+1=2>>", "<<", ">>", "=", "\n\n", "é", "東京", "👋", "\0"]
 WORDS += ['"', "\\", "\\n", "\u2028", "\x7f", "<image>", "<ima", "system", "#### 2", *NAMES]
@@ -48,7 +48,7 @@ extras = st.dictionaries(texts.filter(lambda key: key not in KNOWN_KEYS), json_v
 
 @st.composite
 def lines(draw, values):
-    """The bytes of an object or an array, spelled in one of JSON's ways."""
+    """The bytes of an object or an array, in one of JSON's spellings."""
     value = draw(values)
     if isinstance(value, dict) and draw(st.booleans()):
         value = draw(extras) | value
@@ -62,7 +62,7 @@ def lines(draw, values):
 
 @st.composite
 def talks(draw, answers=texts, questions=texts):
-    """Messages of the user and the assistant in turn, perhaps after a system message."""
+    """Alternating messages of user and assistant, with or without a system message."""
     messages = []
     for number in range(draw(st.integers(1, 5))):
         content = draw(answers if number % 2 else questions)
@@ -74,7 +74,7 @@ def talks(draw, answers=texts, questions=texts):
 
 @st.composite
 def calling_talks(draw):
-    """Messages with tool calls of OpenAI's form."""
+    """Messages with tool calls in OpenAI's format."""
     messages = []
     for _ in range(draw(st.integers(1, 2))):
         messages.append(user(draw(texts)))
@@ -123,7 +123,7 @@ ORDINARY = {
 
 @st.composite
 def with_images(draw, dialect):
-    """A document of a dialect with images, and counts for as many as it has."""
+    """A document of a dialect with images, and matching counts."""
     if dialect.name == "messages":
         document = {"messages": draw(talks(texts | parts))}
         said = [each["content"] for each in document["messages"] if each["role"] != "assistant"]
@@ -194,7 +194,7 @@ broken_objects = st.fixed_dictionaries(
 
 @st.composite
 def damaged(draw, ordinary):
-    """A good line in which some bytes are cut out, changed or doubled."""
+    """A valid line in which some bytes are removed, changed or doubled."""
     line = draw(ordinary)
     start = draw(st.integers(0, len(line)))
     end = draw(st.integers(start, min(len(line), start + 9)))

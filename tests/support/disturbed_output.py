@@ -1,4 +1,4 @@
-"""Is what a disturbed job left behind what an undisturbed one does? For tests, folders on disks."""
+"""Compares the output of a disturbed job with that of an undisturbed one, in local folders."""
 
 import re
 from pathlib import Path
@@ -10,9 +10,9 @@ TEMPORARY = re.compile(rb"-[0-9]+-[0-9a-f]{12}\.tmp")
 
 
 def differing(one: Path, other: Path) -> list[str]:
-    """Return the names that one of two folders lacks, or that hold other bytes.
+    """Return the names that only one folder has, or that have other bytes.
 
-    What carries times and hosts is left out, and what killed writers and drivers left behind.
+    Files with times and hosts are skipped, and files of killed writers and drivers.
     """
     left, right = finished(one), finished(other)
     return sorted(name for name in left.keys() | right.keys() if left.get(name) != right.get(name))
@@ -28,5 +28,5 @@ def finished(folder: Path) -> dict[str, str]:
 
 
 def named_temporaries(folder: Path) -> list[str]:
-    """Return the finished files that name a temporary one."""
+    """Return the finished files that contain the name of a temporary one."""
     return [name for name in finished(folder) if TEMPORARY.search((folder / name).read_bytes())]

@@ -1,17 +1,14 @@
-"""The commands of a page: those of its fenced blocks, in order, and of the head of an example.
-
-Takes the text of a page; gives steps. Does not know what any command does.
-"""
+"""The commands of a page, from its fenced blocks in order, and of the head of an example."""
 
 import re
 import shlex
 from dataclasses import dataclass
 
 PROGRAMS = ("nanotok", "make", "ray", "kubectl", "pip", "docker", "python", "cargo", "rustup")
-"""A block without a language is one of commands if a line of it begins with one of these."""
+"""A block without a language contains commands if a line of it begins with one of these."""
 SHELL = ("sh", "bash")
 PLAIN = ("text", "json", "toml", "console", "yaml")
-"""Languages of blocks without such commands; those in `console` run in a test of their own."""
+"""Languages of blocks without such commands; `console` blocks have their own test."""
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _CRON = re.compile(r"^(?:[\d*/,-]+ ){5} *")
@@ -22,7 +19,7 @@ _HEAD = re.compile(r"^(?:#)? {4,}((?:python|nanotok|make|ray|docker) .*)$", re.M
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A block of a page that is run or looked at: `sh` with its commands, `python`, or `toml`."""
+    """A block of a page: `sh` with its commands, `python`, or `toml`."""
 
     language: str
     text: str
@@ -54,7 +51,7 @@ def words_of(line: str) -> list[str]:
 
 
 def steps_of(page: str) -> list[Step]:
-    """Return blocks of a page in order; without a language they have commands or are left out."""
+    """Return blocks of a page in order; without a language they are skipped unless commands."""
     found = []
     for language, text in _BLOCK.findall(page):
         if language in SHELL or (not language and has_command(text)):
@@ -67,7 +64,7 @@ def steps_of(page: str) -> list[Step]:
 
 
 def has_command(text: str) -> bool:
-    """Return whether a line begins with a program, after its place in a schedule.
+    """Return whether a line begins with a program, possibly after a cron schedule.
 
     >>> has_command("30 2 * * *  nanotok prepare a.toml"), has_command("jobs/   what ray job runs")
     (True, False)
@@ -76,5 +73,5 @@ def has_command(text: str) -> bool:
 
 
 def head_commands(text: str) -> list[list[str]]:
-    """Return the commands that stand, indented, in the head of a program or a recipe."""
+    """Return the indented commands in the head of a program or a recipe."""
     return [words_of(line) for line in _HEAD.findall(text)]

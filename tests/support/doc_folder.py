@@ -1,4 +1,4 @@
-"""What the pages of docs/ find on the reader's machine: /data with a small corpus, and files."""
+"""The reader's machine for the pages of docs/: /data with a small corpus, and files."""
 
 import gzip
 import json
@@ -40,7 +40,7 @@ path = "/data/out"
 
 
 def make_folder(root: Path) -> None:
-    """Make `root`/data and the folder `root`/here, in which commands run."""
+    """Create `root`/data and the folder `root`/here, the working directory of commands."""
     data, here = root / "data", root / "here"
     for number in range(3):
         documents = [text for text in texts(30, seed=number) if text.strip()]
@@ -62,7 +62,7 @@ def make_folder(root: Path) -> None:
 
 
 def write_tokenizer(folder: Path) -> None:
-    """Write a tokenizer as others have them: a tokenizer.json, special tokens last."""
+    """Write a foreign tokenizer: a tokenizer.json with special tokens last."""
     tokenizer = Tokenizer.train_from_iterator(
         texts(50, seed=8), 320, pattern=PATTERNS["r50k"], special_tokens=["<|endoftext|>"]
     )

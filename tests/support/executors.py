@@ -10,16 +10,16 @@ from nanotok_ray.job import Executor, TaskResult, learn_tokenizer
 
 
 def do_nothing(**_):
-    """Ignore that a session is opened."""
+    """Do nothing when a session is opened."""
 
 
 class InProcess(Executor):
-    """Run tasks one after the other in this process: the same functions, without Ray."""
+    """Runs tasks one after the other in this process, without Ray."""
 
     name = "in process"
 
     def __init__(self, *, order=list, on_session=do_nothing):
-        """Take a function that orders the tasks, and one that is called for each session."""
+        """Store a function that orders the tasks, and one that is called for each session."""
         self.order, self.on_session = order, on_session
 
     @contextmanager
@@ -45,12 +45,12 @@ class InProcess(Executor):
 
 
 def backwards(tasks):
-    """Return the tasks in the opposite order: `InProcess(order=backwards)`."""
+    """Return the tasks in reverse order: `InProcess(order=backwards)`."""
     return list(reversed(tasks))
 
 
 def shuffled(seed):
-    """Return a function that orders tasks by chance: `InProcess(order=shuffled(3))`."""
+    """Return a function that shuffles tasks: `InProcess(order=shuffled(3))`."""
 
     def order(tasks):
         tasks = list(tasks)
@@ -61,7 +61,7 @@ def shuffled(seed):
 
 
 class Twice(InProcess):
-    """Run each task twice, and let it end once or twice."""
+    """Runs each task twice, and ends it once or twice."""
 
     def __init__(self, *, ends):
         super().__init__()
@@ -75,7 +75,7 @@ class Twice(InProcess):
 
 
 class FailingFirst(InProcess):
-    """Let the first task fail without running it."""
+    """Fails the first task without running it."""
 
     def __init__(self, error, **options):
         super().__init__(**options)
@@ -87,13 +87,13 @@ class FailingFirst(InProcess):
 
 
 class Replacing(Executor):
-    """Run other functions in the place of some, on another executor.
+    """Replaces functions, on another executor.
 
-    The tests wrap the work of a stage so that it fails, kills its worker or notes something.
+    Tests wrap the work of a stage so that it fails, kills its worker or records something.
     """
 
     def __init__(self, works, executor=None):
-        """Take the functions by the ones that they replace; the executor is `InProcess()`."""
+        """Store the replacements by function; the default executor is `InProcess()`."""
         self.works, self.executor = works, executor or InProcess()
         self.name = self.executor.name
 
@@ -124,5 +124,5 @@ class Replacing(Executor):
 
 
 def on_ray_with(works):
-    """Return an executor on Ray that runs other functions in the place of some."""
+    """Return an executor on Ray with replaced functions."""
     return Replacing(works, RayExecutor())

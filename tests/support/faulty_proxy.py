@@ -1,8 +1,7 @@
-"""A proxy in front of an HTTP server, on the loopback, that fails as it is told: for tests.
+"""A proxy for an HTTP server on the loopback interface that fails on demand, for tests.
 
-Takes the server's address and faults; passes every other request through, on connections that are
-kept open. Which request gets which fault depends on their order alone. Knows S3's error answers and
-nothing else of S3.
+It passes other requests through, on persistent connections. The order of requests alone determines
+which gets which fault. It has S3's error responses.
 """
 
 import http.client
@@ -24,7 +23,7 @@ _CONDITIONS = {"if-match", "if-none-match"}
 
 
 class Fault(Enum):
-    """What happens to a request; those with an error code are answered here and not passed on."""
+    """The fault of a request; those with an error code are answered here instead of passed on."""
 
     RESET = "the connection is reset before the server sees the request"
     RESET_AFTER = "the connection is reset when the server has done what was asked"
@@ -60,7 +59,7 @@ class FaultyProxy:
 
     def __init__(self, host: str, port: int, *, server_pid: int = 0) -> None:
         self.server = (host, port)
-        """Address of what is behind the proxy."""
+        """Address of the server behind the proxy."""
         self.server_pid = server_pid
         self._lock = threading.Lock()
         self._conditional = threading.Lock()
@@ -70,32 +69,32 @@ class FaultyProxy:
         self.requests: list[tuple[str, str, Fault | None]] = []
         """Method, path and fault of every request since `clear`."""
         self.delay = 0.0
-        """Seconds that each request waits before it is passed on."""
+        """Seconds by which each request is delayed."""
         self.most_at_once = 0
-        """The most requests that waited at the same time since `clear`."""
+        """The maximum number of simultaneously delayed requests since `clear`."""
         self._waiting = 0
 
     def fail(
         self, *faults: Fault, method: str | None = None, path: str = "", period: int = 1
     ) -> None:
-        """Return the next requests these faults, one each, then none.
+        """Apply these faults to the next requests, one each, then none.
 
         Args:
-            faults: in this order.
+            faults: the faults in order.
             method: only requests of this method.
-            path: only requests whose path and query hold this.
-            period: every how manieth such request fails; the others pass.
+            path: only requests whose path and query contain this.
+            period: only every `period`-th such request.
         """
         self._add(iter(faults), method=method, path=path, period=period)
 
     def fail_always(
         self, *faults: Fault, method: str | None = None, path: str = "", period: int = 1
     ) -> None:
-        """Do as `fail` does, with the faults again from the first one after the last."""
+        """Like `fail`, but start with the first fault again after the last."""
         self._add(itertools.cycle(faults), method=method, path=path, period=period)
 
     def clear(self) -> None:
-        """Forget faults and requests."""
+        """Remove all faults and recorded requests."""
         with self._lock:
             self._rules.clear()
             self.requests.clear()
@@ -144,13 +143,13 @@ class FaultyProxy:
 
     def _serve(self, client: socket.socket) -> None:
         """Answer the requests of one connection until either side ends it."""
-        with suppress(OSError), client, client.makefile("rb") as stream:  # the client may go away
+        with suppress(OSError), client, client.makefile("rb") as stream:  # clients can disconnect
             while (request := _read_request(client, stream)) and self._answer(client, request):
                 pass
         self._clients.discard(client)
 
     def _answer(self, client: socket.socket, request: Request) -> bool:
-        """Answer a request, in a faulty way if its turn has come; tell whether to go on."""
+        """Answer a request, with a fault if it is its turn; return whether to continue."""
         fault = self._fault(request)
         if self.delay:
             self._wait()
@@ -178,7 +177,7 @@ class FaultyProxy:
         return fault
 
     def _wait(self) -> None:
-        """Wait for the delay; note how many requests do."""
+        """Wait for the delay, and record the number of waiting requests."""
         with self._lock:
             self._waiting += 1
             self.most_at_once = max(self.most_at_once, self._waiting)
@@ -187,10 +186,10 @@ class FaultyProxy:
             self._waiting -= 1
 
     def _ask_server(self, request: Request) -> tuple[bytes, bytes]:
-        """Return head and body of the server's answer; requests with a condition take turns.
+        """Return head and body of the server's answer; conditional requests are serialized.
 
-        S3 decides such requests one after the other. The server of the tests looks first and
-        writes later, so that two clients at the same time would both create an object.
+        S3 processes such requests one after the other. The server of the tests checks first and
+        writes later, so that two simultaneous clients would both create an object.
         """
         is_conditional = not _CONDITIONS.isdisjoint(request.headers)
         with self._conditional if is_conditional else nullcontext():
@@ -227,7 +226,7 @@ def _next_fault(rule: _Rule, request: Request) -> Fault | None:
 
 
 def _read_request(client: socket.socket, stream: BinaryIO) -> Request | None:
-    """Read the next request, None at the end of the connection."""
+    """Return the next request, or None at the end of the connection."""
     line = stream.readline().decode("latin-1").split()
     if not line:
         return None
@@ -250,7 +249,7 @@ def _error_answer(request: Request, status: int, code: str, message: str) -> byt
 
 
 def _reset(client: socket.socket) -> None:
-    """Make the coming close send a reset instead of an end."""
+    """Make the next close send a reset instead of an end."""
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 

@@ -1,4 +1,4 @@
-"""One small finished output, copies of it that a test may spoil, and ways to spoil them."""
+"""A small finished output, copies of it that tests can damage, and functions that damage them."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ HEADER_BYTES = 32
 
 
 def finished_output(root: Path) -> Path:
-    """Make an output below a folder, without Ray, and give its folder; the corpus stays too."""
+    """Make an output without Ray in a folder, and return its folder; the corpus is kept."""
     with pytest.MonkeyPatch.context() as patch, use_executor(InProcess()):
         patch.setattr("os.fsync", lambda _: None)
         write_corpus(root / "in")
@@ -39,7 +39,7 @@ def copy_of(finished: Path, target: Path) -> Path:
 
 
 def read_all(out):
-    """Touch every document and mask as a trainer does."""
+    """Read every document and mask, like a trainer."""
     for split in ("train", "val"):
         shards = open_shards(str(out), split=split)
         for document in range(len(shards)):
@@ -51,7 +51,7 @@ def read_all(out):
 
 
 def with_index(out, change):
-    """Change the rows and names of shards.idx, and name the new file in the manifest."""
+    """Change the rows and names of shards.idx, and the manifest to match."""
     path = out / "shards.idx"
     data = path.read_bytes()
     count = struct.unpack_from("<Q", data, 16)[0]
@@ -63,7 +63,7 @@ def with_index(out, change):
 
 
 def publish_index(out, data):
-    """Write shards.idx, and name it in the manifest."""
+    """Write shards.idx, and the manifest to match."""
     (out / "shards.idx").write_bytes(data)
     change_json(out / "manifest.json", "shards_index_sha256", hashlib.sha256(data).hexdigest())
 
@@ -76,7 +76,7 @@ def change_json(path, field, value):
 
 
 def rewrite(out, pattern, change):
-    """Change one file of the output, and record, index and manifest so that all of them agree."""
+    """Change one file of the output, and record, index and manifest to match."""
     folder = Folder(str(out))
     manifest = json.loads((out / "manifest.json").read_text())
     plan = plan_from_json((out / "plan.json").read_bytes())

@@ -1,8 +1,8 @@
 """A Ray cluster of several nodes on this machine, a driver in its own process, and their deaths.
 
-For tests that kill things. A gated driver does a given number of slices and then stands still
-until its gate is opened, so that what is killed is killed in the middle. Drivers are forked from a
-process that has imported all they need.
+For tests that kill processes. A gated driver processes a given number of slices and then stops
+until its gate is opened, so that processes are killed during the job. Drivers are forked from a
+process that has imported their modules.
 """
 
 import multiprocessing
@@ -25,22 +25,22 @@ HEALTH = {
     "health_check_failure_threshold": ceil(scaled(3)),
     "health_check_timeout_ms": 1000,
 }
-"""The death of a node is seen after 1.5 s instead of 15."""
+"""The death of a node is detected after 1.5 s instead of 15."""
 
 HEAD = "127.0.0.2"
-"""Address of the head, where the driver runs; the other nodes follow."""
+"""Address of the head, where the driver runs; the other nodes have the next ones."""
 
 POLL_SECONDS = 0.005
 
 WORKING = ("ray::count", "ray::merge", "ray::reduce", "ray::tokenize")
-"""How the titles of workers begin that have slices."""
+"""Prefixes of the titles of workers with slices."""
 
 _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(["tests.support.gated_driver"])
 
 
 class Fleet:
-    """A cluster of one CPU a node, whose nodes can be removed as if their power were cut."""
+    """A cluster of one CPU per node, whose nodes can be killed."""
 
     def __init__(self, num_nodes: int) -> None:
         from ray.cluster_utils import Cluster  # noqa: PLC0415 - the environment is set before
@@ -61,14 +61,14 @@ class Fleet:
         self.fill_up()
 
     def fill_up(self) -> None:
-        """Add nodes until there are as many as in the beginning."""
+        """Add nodes up to the initial number."""
         while len(self._nodes) < self._num_nodes - 1:
             number = self._free.pop()
             node = self._cluster.add_node(num_cpus=1, node_ip_address=f"127.0.0.{number}")
             self._nodes.append((number, node))
 
     def remove_node(self, rng: random.Random | None = None) -> bool:
-        """Kill a node that is not the head, with its workers; False if there is none."""
+        """Kill a node other than the head with its workers; return False if there is none."""
         if not self._nodes:
             return False
         which = rng.randrange(len(self._nodes)) if rng else -1
@@ -93,7 +93,7 @@ def fleet(num_nodes: int) -> Iterator[Fleet]:
 
 
 def kill_a_worker(rng: random.Random | None = None) -> bool:
-    """Kill a worker of Ray below this process that has a slice; False if there is none."""
+    """Kill a worker of Ray of this process that has a slice; return False if there is none."""
     workers = [pid for pid in _below(os.getpid()) if _title(pid).startswith(WORKING)]
     if not workers:
         return False
@@ -105,7 +105,7 @@ def kill_a_worker(rng: random.Random | None = None) -> bool:
 
 
 class Driver:
-    """A job of a recipe in a process of its own."""
+    """A job of a recipe in a separate process."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class Driver:
         return self.process.exitcode is not None
 
     def until(self, is_so: Callable[[], bool], *, seconds: float = 60) -> None:
-        """Wait until something is so while the driver runs."""
+        """Wait for a condition while the driver runs."""
         end = time.monotonic() + scaled(seconds)
         while not is_so():
             assert not self.is_over, self.log.read_text()
@@ -142,11 +142,11 @@ class Driver:
         self.process.join()
 
     def finish(self, *, seconds: float = 120) -> None:
-        """Wait for a good end."""
+        """Wait for the driver to succeed."""
         assert self.wait(seconds=seconds) == 0, self.log.read_text()
 
     def wait(self, *, seconds: float = 120) -> int | None:
-        """Wait for the end and give the exit code; None: it hung and was killed."""
+        """Wait for the end and return the exit code; None: the driver hung and was killed."""
         self.process.join(timeout=scaled(seconds))
         code = self.process.exitcode
         if code is None:
@@ -167,5 +167,5 @@ def _title(pid: int) -> str:
 def _read(path: str) -> str:
     try:
         return Path(path).read_text()
-    except OSError:  # a process that ended meanwhile
+    except OSError:  # the process has ended
         return ""

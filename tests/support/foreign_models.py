@@ -1,4 +1,4 @@
-"""Tokenizers as others make them: learned merges over bytes in another order."""
+"""Foreign tokenizers: learned merges over bytes in another order."""
 
 from hypothesis import strategies as st
 
@@ -30,7 +30,7 @@ orders = st.permutations(range(256)).map(bytes)
 def in_order(
     byte_order: bytes = GPT2_ORDER, *, special_tokens=None, pattern: str = SPLIT_PATTERN
 ) -> Model:
-    """Return the learned merges with the bytes numbered in another order."""
+    """Return the learned merges with the bytes in another order."""
     numbers = {byte: number for number, byte in enumerate(byte_order)}
     merges = [
         tuple(numbers[each] if each < len(numbers) else each for each in pair)

@@ -1,8 +1,8 @@
-"""`nanotok prepare` with one CPU that stands still in the middle of counting.
+"""`nanotok prepare` with one CPU that stops while counting.
 
     python -m tests.support.gated_cli RECIPE AFTER [OPTION ...]
 
-Once AFTER slices have records, every further slice waits for ever before it is counted.
+When AFTER slices have records, every other slice waits forever before it is counted.
 """
 
 import os

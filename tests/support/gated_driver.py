@@ -1,8 +1,8 @@
-"""A driver of a whole job that may stand still in the middle until told.
+"""A driver of a whole job that can stop until its gate is opened.
 
-Once a given number of slices have records, of both stages together, every further slice waits for
-a file, the gate, before it is done. Each slice is a call of its own, however small, so that all
-nodes have some.
+When a given number of slices of both stages have records, every other slice waits for a file, the
+gate, before it is processed. Each slice is a separate call, however small, so that all nodes have
+some.
 """
 
 import os
@@ -27,7 +27,7 @@ def run_driver(  # noqa: PLR0917 - travels to a process as it is
     after: int,
     part_bytes: int | None,
 ) -> None:
-    """Run the job; the log gets all it says."""
+    """Run the job; the log contains all of its output."""
     sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for descriptor in (1, 2):
         os.dup2(sink, descriptor)
@@ -42,7 +42,7 @@ def run_driver(  # noqa: PLR0917 - travels to a process as it is
 
 
 def make_tasks_small(part_bytes: int | None = None) -> None:
-    """Make each slice a task of its own, and parts of sums of so many bytes of count files."""
+    """Make each slice a separate task, and parts of sums of a number of bytes of count files."""
     scheduler.SLICE_BYTES = scheduler.LEAST_BYTES
     if part_bytes is not None:
         reducing.PART_BYTES = part_bytes
@@ -67,11 +67,11 @@ def wait_and_work(
 
 
 def num_done(out: Path, work: Path) -> int:
-    """Return how many slices have records."""
+    """Return the number of slices with records."""
     counted = sum(1 for _ in work.glob("counts/*/*.json"))
     return counted + sum(1 for _ in out.glob("records/tokenize/*/*/*.json"))
 
 
 def tell(event: Event) -> None:
-    """Print an event for the log."""
+    """Print an event to the log."""
     os.write(1, f"{event}\n".encode())

@@ -1,7 +1,7 @@
-"""`jobs.prepare` that stands still: after one record, further slices wait for ever.
+"""`jobs.prepare` that stops: after one record, other slices wait forever.
 
-A submitted job runs it in place of the project's own if its PYTHONPATH begins with the folder that
-`write_jobs` makes.
+A submitted job runs it in place of the project's own if its PYTHONPATH begins with the folder of
+`write_jobs`.
 """
 
 import os
@@ -14,7 +14,7 @@ from tests.support.gated_driver import stand_still
 
 
 def write_jobs(folder):
-    """Make a package `jobs` in a folder, and give the PYTHONPATH on which it is found first."""
+    """Write a package `jobs` to a folder, and return the PYTHONPATH on which it is found first."""
     package = folder / "jobs"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()

@@ -1,8 +1,8 @@
-"""Every file format that this project writes, as small files that are kept beside the tests.
+"""Every file format of this project, as small files that are stored with the tests.
 
-    python -m tests.support.golden_files  # writes tests/golden anew, where a version changes
+    python -m tests.support.golden_files  # rewrites tests/golden after a change of version
 
-`docs/formats.md` says what their bytes mean.
+`docs/formats.md` describes their bytes.
 """
 
 import shutil
@@ -19,7 +19,7 @@ from tests.support.made_output import BOS, END, MadeSource, export_here, made_ou
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 OLD_OUTPUT = GOLDEN / "output_c7d7598"
-"""What an earlier version wrote, which is never written anew; see test_old_output.py."""
+"""The output of an earlier version, which is never rewritten; see test_old_output.py."""
 
 TEXTS = ["low lower lowest", "new newer newest", "wide widest", "caf\u00e9 \u65e5\u672c"]
 WEB = [
@@ -35,7 +35,7 @@ CHAT = MadeSource(
 
 
 def write_golden_files(root: Path) -> None:
-    """Write all of them below a folder; the same bytes wherever and whenever."""
+    """Write all files to a folder; their bytes depend neither on place nor on time."""
     _write_tokenizer(root / "tokenizer")
     counts = SpanCounts("nanochat", num_threads=1)
     counts.update(TEXTS)

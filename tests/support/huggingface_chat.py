@@ -1,4 +1,4 @@
-"""`apply_chat_template` as transformers does it, from jinja2 and `tokenizers` alone.
+"""`apply_chat_template` like transformers, with only jinja2 and `tokenizers`.
 
 Jinja's environment, the `generation` blocks and the mask made of them are those of transformers
 4.57 and 5.23, which tests/peers runs.
@@ -10,11 +10,11 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 
 class RefusedError(Exception):
-    """What the template says with `raise_exception`."""
+    """The message of the template's `raise_exception`."""
 
 
 class Generation(Extension):
-    """Notes where in the rendered text each `generation` block begins and ends."""
+    """Records begin and end of each `generation` block in the rendered text."""
 
     tags = {"generation"}  # noqa: RUF012 - as jinja2 wants it
 
@@ -50,7 +50,7 @@ def apply_template(template, messages, *, trimmed=True, **settings):
 
 
 def encode_chat(peer, template, messages, **settings):
-    """Return ids and mask, with a `tokenizers` tokenizer that knows its special tokens."""
+    """Return ids and mask, with a `tokenizers` tokenizer that has its special tokens."""
     text, blocks = apply_template(template, messages, **settings)
     encoding = peer.encode(text, add_special_tokens=False)
     mask = [0] * len(encoding.ids)

@@ -1,4 +1,4 @@
-"""A stand-in for a Ray cluster's job server that misbehaves as it is told."""
+"""A replacement for a Ray cluster's job server that fails on demand."""
 
 import json
 import threading
@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class JobServer:
-    """Jobs by id, as the server's JSON; `script` says of each next question how it goes wrong."""
+    """Jobs by id, as the server's JSON; `script` has the fault of each next request."""
 
     def __init__(self):
         self.jobs = {}
@@ -68,7 +68,7 @@ def job_server():
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *_):
-            """Say nothing."""
+            """Print nothing."""
 
         def _serve(self):
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -1,13 +1,13 @@
-"""The fields of Kubernetes and KubeRay 1.7 that deploy/ uses, and their types. For tests only.
+"""The fields of Kubernetes and KubeRay 1.7 in deploy/, with their types. For tests only.
 
-A list of facts, not the definitions themselves, which are megabytes: a field that is not in it is
-either misspelt or new here; look it up in the definition (`kubectl explain`), then add it.
+This is a list of facts; the definitions are megabytes. A field that is not in it is misspelt or
+new here: look it up in the definition (`kubectl explain`), then add it.
 """
 
 from typing import Any
 
 STRINGS = {str: str}
-"""Any keys, all of them and their values strings."""
+"""Any keys; all keys and values are strings."""
 
 METADATA = {"name": str, "labels": STRINGS, "annotations": STRINGS}
 
@@ -92,7 +92,7 @@ SPECS = {
 
 
 def problems(document: Any, fields: Any, place: str = "spec") -> list[str]:
-    """Return what of a document is not as the list of fields says, by its place."""
+    """Return the differences between a document and the list of fields, by location."""
     if isinstance(fields, list):
         if not isinstance(document, list):
             return [f"{place}: not a list"]

@@ -1,4 +1,4 @@
-"""What the core, and rustbpe, learn from spans or texts: for tests that compare."""
+"""Results of learning by the core and by rustbpe, for comparisons."""
 
 import numpy as np
 import rustbpe
@@ -9,14 +9,14 @@ from nanotok_ray.documents import Documents
 
 
 def learn_all(counts, num_merges):
-    """All that the core says of merges of spans."""
+    """All results of the core for spans."""
     spans = Documents.from_bytes(list(counts))
     numbers = np.array(list(counts.values()), np.uint64)
     return _core.learn([(spans.data, spans.offsets, numbers)], num_merges=num_merges)
 
 
 def learn(counts, num_merges):
-    """Merges of spans and how often each pair occurred, from the core."""
+    """Merges of spans and the count of each pair, from the core."""
     merges, found, *_ = learn_all(counts, num_merges)
     return [tuple(pair) for pair in merges.tolist()], found.tolist()
 
@@ -28,7 +28,7 @@ def rustbpes_tokens(documents, num_merges):
 
 
 def check(documents, num_merges):
-    """Learn from texts; the merges must be rustbpe's. Give the tokenizer."""
+    """Learn from texts; the merges must be rustbpe's. Return the tokenizer."""
     own = Tokenizer.train_from_iterator(documents, 256 + num_merges, special_tokens=())
     assert list(own.model.tokens) == rustbpes_tokens(documents, num_merges)
     return own

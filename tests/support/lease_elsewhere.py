@@ -1,4 +1,4 @@
-"""A living run on another host that holds the lease of an output, without any waiting."""
+"""A live run on another host that holds the lease of an output, without waits."""
 
 from nanotok_ray.job import Holder, ignore
 from nanotok_ray.job import lease as leases
@@ -8,7 +8,7 @@ ELSEWHERE = Holder(host="elsewhere", pid=7)
 
 
 def held_elsewhere(out, monkeypatch, *, command):
-    """Take the lease of an output as a run on another host, which lives; return the lease."""
+    """Acquire the lease of an output as a live run on another host; return the lease."""
     lease = take(out, command=command, on_event=ignore, me=ELSEWHERE)
     renew_while_others_wait(lease, monkeypatch)
     return lease
@@ -17,7 +17,7 @@ def held_elsewhere(out, monkeypatch, *, command):
 def renew_while_others_wait(lease, monkeypatch):
     """Renew a lease whenever another run of this process would wait for it.
 
-    Commands and jobs have no parameter for the clock with which they take their lease.
+    Commands and jobs have no parameter for the clock with which they acquire their lease.
     """
     clock = Clock(sleep=lambda _: lease.renew())
     monkeypatch.setattr(leases, "Clock", lambda: clock)

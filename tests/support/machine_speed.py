@@ -1,7 +1,7 @@
-"""Limits of time in tests, as multiples of what this machine needs: 1 on a quiet development one.
+"""Time limits of tests, as multiples of the speed of a quiet development machine.
 
-A slow machine is measured once, by a fixed piece of work. A busy one is measured at each use, by
-the processes that wait for a CPU.
+A slow machine is measured once, with a fixed piece of work. A busy one is measured at each use,
+from the processes that wait for a CPU.
 """
 
 import functools
@@ -9,11 +9,11 @@ import os
 import time
 
 PIECE_SECONDS = 0.02
-"""CPU seconds within which a development machine runs `_piece`; it needs about 0.011."""
+"""CPU seconds in which a development machine runs `_piece`, which takes about 0.011 s."""
 
 PIECES = 5
 LARGEST = 20.0
-"""A test that hangs must end, even on a machine whose load cannot be read correctly."""
+"""A hanging test must end, even on a machine whose load cannot be read correctly."""
 
 
 def _piece() -> int:
@@ -22,7 +22,7 @@ def _piece() -> int:
 
 @functools.cache
 def _measured() -> tuple[float, float]:
-    """Return how slow the CPU is, and which share of the time this process had to wait for it."""
+    """Return the slowness of the CPU, and the share of time for which this process had to wait."""
     began, began_cpu = time.perf_counter(), time.process_time()
     for _ in range(PIECES):
         _piece()
@@ -31,12 +31,12 @@ def _measured() -> tuple[float, float]:
 
 
 def slowness() -> float:
-    """Return how many times slower than a quiet development machine this one is now, at least 1."""
+    """Return the current slowness relative to a quiet development machine, at least 1."""
     cpu, waiting = _measured()
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
     return min(max(cpu, 1.0) * max(waiting if waiting > 1.25 else 1.0, load, 1.0), LARGEST)
 
 
 def scaled(seconds: float) -> float:
-    """Return a limit of time that a quiet development machine keeps, for this machine now."""
+    """Return a time limit of a quiet development machine for this machine now."""
     return seconds * slowness()

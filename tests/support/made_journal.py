@@ -1,4 +1,4 @@
-"""Journals made by hand: believable runs with stragglers and failures, from a seed."""
+"""Generated journals: plausible runs with stragglers and failures, from a seed."""
 
 import json
 import random
@@ -36,7 +36,7 @@ def end(at: float, status: str = "done", error: str | None = None) -> dict[str, 
 
 
 class Run:
-    """The events of a run, made stage by stage."""
+    """The events of a run, added stage by stage."""
 
     def __init__(self, *, workers: int = 8, hosts: int = 2, seed: int = 0) -> None:
         self.events: list[dict[str, Any]] = [head()]
@@ -59,7 +59,7 @@ class Run:
         )
 
     def sliced(self, name: str, count: int, *, size: int = 1_000_000, rate: float = 8e6) -> None:
-        """Add a stage with slices, of which some are slow or failed at first."""
+        """Add a stage with slices, of which some are slow or fail first."""
         rng, began = self._rng, self.now
         self.events.append(self._stage(name, count, count * size))
         free = [began + rng.random() * 0.05 for _ in self._workers]
@@ -144,7 +144,7 @@ def demo_run(slices: int = 120, **own: Any) -> list[dict[str, Any]]:
 
 
 def write_journal(out: Path, events: list[dict[str, Any]], *, run: int = 1, parts: int = 1) -> None:
-    """Write events as the segments of a journal; those that the run has now go."""
+    """Write events as the segments of a journal, in place of those of the run."""
     for path in out.glob(f"run/journal/{run:06d}-*.jsonl"):
         path.unlink()
     size = -(-len(events) // parts)

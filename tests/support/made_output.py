@@ -1,4 +1,4 @@
-"""Finished outputs made by hand, of any ids and masks: what layouts are tested with. No job."""
+"""Generated outputs of any ids and masks, for tests of layouts, without a job."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -52,17 +52,17 @@ class MadeSource:
     append: tuple[str, ...] = ()
     with_document_ids: bool = False
     document_ids: Sequence[str] | None = None
-    """Of the documents of each shard; None: made of the shard's name."""
+    """Ids of the documents of each shard; None: derived from the shard's name."""
     extra_settings: dict[str, Any] = field(default_factory=dict)
 
 
 def mask_of(document: Sequence[int]) -> np.ndarray:
-    """Return the mask that documents of made chats have: 1 at two of three places, never first."""
+    """Return the mask of documents of generated chats: 1 at two of three positions, never first."""
     return (np.arange(len(document)) % 3 != 0).astype(np.uint8)
 
 
 def made_output(root: Path | str, *sources: MadeSource, item_bytes: int = 2) -> Folder:
-    """Write an output that readers and exports take, and give its folder."""
+    """Write an output for readers and exports, and return its folder."""
     out, rows = Folder(str(root)), []
     for source in sources:
         first = 0
@@ -173,7 +173,7 @@ def _settings(source: MadeSource) -> ShardSettings:
 def works_of(
     out: Folder, layout: Layout, folder: Folder, *, batch_bytes: int = BATCH_BYTES
 ) -> list[ExportWork]:
-    """Return what has to be exported of an output, as a job would."""
+    """Return the export works of an output, as in a job."""
     corpus, shards = read_corpus(out)
     layout.check(corpus)
     units = units_of(corpus, shards, joined=layout.joined, batch_bytes=batch_bytes)
@@ -183,7 +183,7 @@ def works_of(
 def export_here(
     out: Folder, layout: Layout, folder: Folder, *, batch_bytes: int = BATCH_BYTES
 ) -> tuple[list[Exported], Corpus]:
-    """Export an output unit by unit, each read back as it is written; then the joint files."""
+    """Export an output unit by unit, each read back after writing; then the joint files."""
     works = works_of(out, layout, folder, batch_bytes=batch_bytes)
     exported = []
     for work in works:
@@ -197,7 +197,7 @@ def export_here(
 
 
 def native_documents(units: Sequence[Unit]) -> list[tuple[list[int], list[int] | None]]:
-    """Return ids and mask of every document of native shards, plainly."""
+    """Return ids and mask of every document of native shards in plain Python."""
     return [
         (ids.tolist(), None if mask is None else mask.tolist())
         for unit in units
@@ -209,7 +209,7 @@ def native_documents(units: Sequence[Unit]) -> list[tuple[list[int], list[int] |
 def exported_documents(
     exported: Sequence[Exported], corpus: Corpus, folder: Folder, layout: Layout
 ) -> list[tuple[list[int], list[int] | None]]:
-    """Return ids and mask of every exported document, as its layout reads them."""
+    """Return ids and mask of every exported document, read by its layout."""
     return [
         (ids.tolist(), None if mask is None else mask.tolist())
         for each in exported
@@ -218,7 +218,7 @@ def exported_documents(
 
 
 def record_of(source: str, number: int = 0, **fields: Any) -> dict[str, Any]:
-    """Return the record of a slice of shards: what is not given is nothing."""
+    """Return the record of a slice of shards; the default of a field is empty."""
     counts = ("other_split", "blank_lines", "tokens", "text_bytes", "special_text", "images")
     more = ("over_max_tokens", "truncated", "trainable_tokens", "without_trainable_token")
     nothing: dict[str, Any] = {"quarantined": {}, "roles": {}, "special_tokens": {}}

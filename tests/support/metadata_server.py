@@ -1,4 +1,4 @@
-"""A cloud's metadata server on loopback, told by the test what it says. For tests only."""
+"""A cloud's metadata server on the loopback interface with answers from the test."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,12 +6,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 Say = Callable[[str, str, dict[str, str]], tuple[int, str]]
-"""Returns status and text for method, path and headers (names in small letters)."""
+"""Returns status and text for method, path and headers (names in lower case)."""
 
 
 @contextmanager
 def metadata_server(say: Say) -> Iterator[str]:
-    """Serve inside the block, and give the server's URL."""
+    """Serve inside the block, and yield the server's URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def answer(self):

@@ -1,7 +1,7 @@
-"""A loader made of lists and loops, which the real one must agree with; and outputs to load from.
+"""A plain loader of lists and loops as the reference of the real one, and outputs to load from.
 
-Takes shards and settings; gives rows, one at a time. Shares with the real one orders and
-permutations, which have tests of their own, and nothing else.
+It yields rows from shards and settings, one at a time. It shares only orders and permutations with
+the real loader, which have their own tests.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from nanotok_ray.loader import DocumentOrder, Loader, Permutation, Shards, open_
 from tests.support.made_output import BOS, MadeSource, made_output
 
 Row = list[tuple[int, int, int]]
-"""Document, first token, tokens of each segment."""
+"""Document, first token and number of tokens of each segment."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class PlainLoader:
     too_long: str = "crop"
 
     def groups(self, epochs: int | None) -> Iterator[tuple[str, list[int]]]:
-        """Return what was taken of each stream before each group, and its documents."""
+        """Yield the counts of each stream before each group, and its documents."""
         if self.weights is not None:
             return self._mixed_groups()
         return self._whole_groups(epochs)
@@ -162,7 +162,7 @@ def all_rows(loader: Loader, *, batches: int | None = None) -> list[tuple[Row, A
     ]
 
 
-FEWER = settings(max_examples=settings().max_examples // 4)  # each writes an output
+FEWER = settings(max_examples=settings().max_examples // 4)  # each example writes an output
 
 LENGTHS = st.lists(
     st.lists(st.one_of(st.integers(0, 12), st.integers(0, 40)), min_size=1, max_size=8),
@@ -173,7 +173,7 @@ LENGTHS = st.lists(
 
 
 def made_sources(lengths: Sequence[Sequence[Sequence[int]]]) -> list[MadeSource]:
-    """Return sources a, b, ... of documents of such lengths; every second one has masks."""
+    """Return sources a, b, ... of documents of these lengths; every second one has masks."""
     made, first = [], 0
     for number, shards in enumerate(lengths):
         documents = []
@@ -188,7 +188,7 @@ def made_sources(lengths: Sequence[Sequence[Sequence[int]]]) -> list[MadeSource]
 
 
 def made_shards(root: Any, lengths: Sequence[Sequence[Sequence[int]]]) -> Shards:
-    """Write sources of documents whose ids count up from 0 through all of them; open them."""
-    with patch("os.fsync"):  # a dozen of them in each example; no test cuts the power
+    """Write sources of documents with consecutive ids, and open them."""
+    with patch("os.fsync"):  # a dozen calls in each example; no test simulates a power failure
         made_output(root, *made_sources(lengths))
     return open_shards(str(root))

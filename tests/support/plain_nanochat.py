@@ -1,7 +1,7 @@
-"""The rules of nanochat's loaders, said again in few lines over lists: what loaders must equal.
+"""The rules of nanochat's loaders in a few lines with lists, as the reference of the loaders.
 
-Files are lists of row groups, those lists of documents, those lists of ids. Row groups without
-documents give none, as quarantined rows are not there.
+Files are lists of row groups, which are lists of documents, which are lists of ids. Row groups
+without documents yield nothing, as if all rows were quarantined.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from itertools import count
 
 
 def plain_reads(files, *, rank, world_size, size, state=None) -> Iterator:
-    """Yield documents and (pq_idx, rg_idx, epoch), without end."""
+    """Yield documents and (pq_idx, rg_idx, epoch) endlessly."""
     begin = state or {}
     for epoch in count(begin.get("epoch", 1)):
         is_first = state is not None and epoch == begin["epoch"]
@@ -28,7 +28,7 @@ def plain_reads(files, *, rank, world_size, size, state=None) -> Iterator:
 def plain_batches(
     files, *, rank, world_size, batch_size, length, size, buffer_size, state=None
 ) -> Iterator:
-    """Yield inputs, targets and state as lists and a dictionary, without end."""
+    """Yield inputs, targets and state as lists and a dictionary endlessly."""
     reads = plain_reads(files, rank=rank, world_size=world_size, size=size, state=state)
     buffer = []
     place = (0, 0, 1)
@@ -47,7 +47,7 @@ def plain_batches(
 
 
 def _next_piece(buffer, room):
-    """Take the largest that fits, else the shortest and crop it; the first of equals."""
+    """Return the largest that fits, else the shortest, cropped; of equal ones the first."""
     fitting = [len(document) for document in buffer if len(document) <= room]
     wanted = max(fitting) if fitting else min(map(len, buffer))
     at = next(at for at, document in enumerate(buffer) if len(document) == wanted)
@@ -57,9 +57,9 @@ def _next_piece(buffer, room):
 def plain_sft_batches(
     conversations, *, batch_size, length, buffer_size, pad, rank=0, world_size=1
 ) -> Iterator:
-    """Yield inputs, targets, conversations consumed and epoch, as nanochat's `chat_sft`, no end.
+    """Yield inputs, targets, consumed conversations and epoch, like nanochat's `chat_sft`.
 
-    Conversations are pairs of ids and masks; those that fit into no row stay in the buffer.
+    Conversations are pairs of ids and masks; those that do not fit a row stay in the buffer.
     """
     buffer, cursor, consumed, epoch = [], rank, rank, 1
     while True:

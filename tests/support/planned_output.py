@@ -1,4 +1,4 @@
-"""Outputs made by hand whose documents came from parquet files: with plan.json and full records."""
+"""Generated outputs with documents from parquet files, with plan.json and full records."""
 
 import hashlib
 import random
@@ -16,12 +16,12 @@ from tests.support.made_output import BOS, MadeSource, made_output, record_of
 
 Document = list[int]
 RowGroup = Sequence[Document | None]
-"""Its rows; None: one that was quarantined."""
+"""Its rows; None: a quarantined row."""
 File = Sequence[RowGroup]
 
 
 def files_of(counts: Sequence[Sequence[int]], *, seed: int, most: int = 12) -> list[list[Any]]:
-    """Make files of row groups of so many documents; about each tenth row is quarantined."""
+    """Make files of row groups of these numbers of documents; a tenth is quarantined."""
     rng = random.Random(seed)
     return [
         [
@@ -40,7 +40,7 @@ def files_of(counts: Sequence[Sequence[int]], *, seed: int, most: int = 12) -> l
 def planned_output(
     root: Path, sources: Mapping[str, Sequence[File]], *, documents_per_shard: int = 5
 ) -> str:
-    """Write an output of these files, all of them train, and give its folder."""
+    """Write an output of these files, all of them train, and return its folder."""
     pieces = {name: _cut(files, documents_per_shard) for name, files in sources.items()}
     made = [
         MadeSource(name=name, shards=[[document for _, document in piece] for piece in own])
@@ -63,7 +63,7 @@ def planned_output(
 
 
 def _cut(files: Sequence[File], size: int) -> list[list[Any]]:
-    """Return the place and ids of each document, shard by shard."""
+    """Return the position and ids of each document, shard by shard."""
     documents = [
         ((number, group, row), document)
         for number, file in enumerate(files)

@@ -1,4 +1,4 @@
-"""What worker processes do with a tokenizer, shards and a loader, where they can import it."""
+"""Work of worker processes with a tokenizer, shards and a loader, in an importable module."""
 
 from itertools import islice
 
@@ -6,7 +6,7 @@ TEXTS = ["the cat sat", "", "naïve café 你好 🙂\n\n  1234", "ab" * 50] * 3
 
 
 def results(tokenizer, shards, loader):
-    """Return what comes of each; the loader goes on from where it is."""
+    """Return the results of each; the loader continues at its position."""
     ids, offsets = tokenizer.encode_batch(TEXTS, num_threads=2)
     return [
         [tokenizer.encode(text) for text in TEXTS],
@@ -21,7 +21,7 @@ def results(tokenizer, shards, loader):
 
 
 def put_results(queue, *things):
-    """Put the results, or the error, where the parent reads them."""
+    """Put the results, or the error, into the parent's queue."""
     try:
         queue.put(results(*things))
     except BaseException as error:
@@ -30,7 +30,7 @@ def put_results(queue, *things):
 
 
 class Reencoded:
-    """A data set of torch: the ids of each document, and those of its text."""
+    """A torch data set: the ids of each document, and those of its text."""
 
     def __init__(self, tokenizer, shards):
         self._tokenizer, self._shards = tokenizer, shards

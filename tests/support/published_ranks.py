@@ -1,11 +1,11 @@
-"""A package that looks like bpe-openai, with few ranks and a trap for whoever imports it."""
+"""A package like bpe-openai, with few ranks and an error on import."""
 
 import base64
 import gzip
 
 
 def fake_package(folder, merged=(b"th", b"the", b" the")):
-    """Write it below a folder for sys.path; give its ranks."""
+    """Write the package to a folder for sys.path; return its ranks."""
     tokens = [bytes([255 - value]) for value in range(256)] + list(merged)
     lines = [b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in enumerate(tokens)]
     data = folder / "bpe_openai/data"

@@ -1,7 +1,7 @@
-"""Ray's environment for all that runs Ray in tests: import it before anything that imports Ray.
+"""Ray's environment for all tests with Ray: import this before modules that import Ray.
 
-Authentication is said explicitly: unset, it depends on Ray's version and on what an earlier
-session left in the home folder. Drivers that are started from here inherit the token.
+Authentication is set explicitly: its default depends on Ray's version and on files of earlier
+sessions in the home folder. Drivers that are started from tests inherit the token.
 """
 
 import os

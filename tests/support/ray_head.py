@@ -1,4 +1,4 @@
-"""A head node of its own with token authentication, and the demo's corpus to run on it."""
+"""A head node with token authentication, and the demo's corpus for it."""
 
 import os
 import secrets
@@ -31,19 +31,19 @@ def free_port():
 
 @dataclass(frozen=True)
 class Head:
-    """A head node that was started."""
+    """A running head node."""
 
     dashboard: str
-    """URL of its job server; nothing answers there without a dashboard."""
+    """URL of its job server, which exists only with a dashboard."""
     address: str
-    """What a driver joins."""
+    """The address that drivers join."""
     environment: dict[str, str]
-    """Of a client, with the token."""
+    """Environment of a client, with the token."""
 
 
 @contextmanager
 def started_head(*flags, cpus=2):
-    """Start a head node of its own, with further flags of `ray start`."""
+    """Start a head node with further options of `ray start`."""
     environment = {
         **os.environ,
         "RAY_AUTH_MODE": "token",
@@ -80,7 +80,7 @@ def started_head(*flags, cpus=2):
 
 
 def write_demo(folder):
-    """Make the demo's corpus of a few modules of the standard library that have doctests."""
+    """Make the demo's corpus of a few modules of the standard library with doctests."""
     library = folder / "library"
     library.mkdir()
     for name in MODULES:

@@ -1,4 +1,4 @@
-"""A report page read back: what an HTML parser finds in it."""
+"""A parsed report page."""
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -8,7 +8,7 @@ VOID = {"meta"}
 
 @dataclass
 class ReadPage(HTMLParser):
-    """Everything that a test asks of a page; made with its text."""
+    """The content of a page for tests; created from its text."""
 
     page: str
     tags: list[str] = field(default_factory=list)
@@ -18,9 +18,9 @@ class ReadPage(HTMLParser):
     shapes: list[tuple[str, str]] = field(default_factory=list)
     """Class and title of each box and dot."""
     figures: dict[str, str] = field(default_factory=dict)
-    """Of the head and of lists of names and values."""
+    """Values of the head and of lists of names and values."""
     text: str = ""
-    """All text but that of the style."""
+    """All text except that of the style."""
 
     def __post_init__(self) -> None:
         super().__init__(convert_charrefs=True)

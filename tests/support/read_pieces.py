@@ -8,7 +8,7 @@ from nanotok_ray.sources import Piece, read_piece
 
 
 def piece_of(url, *, start=0, stop=None, form="jsonl", compression=None, dialect=None) -> Piece:
-    """Return a piece of a file, to its end if it is not said where it stops."""
+    """Return a piece of a file, by default up to its end."""
     if stop is None and form == "parquet":
         stop = pq.read_metadata(url).num_row_groups
     return Piece(
@@ -23,7 +23,7 @@ def piece_of(url, *, start=0, stop=None, form="jsonl", compression=None, dialect
 
 
 class ReadPiece:
-    """All batches of a piece, joined."""
+    """All batches of a piece, concatenated."""
 
     def __init__(self, piece, *, kind="text", column="text", **options):
         reader = read_piece(piece, kind=kind, column=column, **options)
@@ -37,12 +37,12 @@ class ReadPiece:
 
 
 def same_pieces(one, other, **options) -> bool:
-    """Return whether two files have the same documents, each with its number, and hash."""
+    """Return whether two files have the same documents, with numbers and hash."""
     found = [ReadPiece(piece_of(url, **options)) for url in (one, other)]
     first, second = ((own.documents, own.numbers, own.sha256, own.num_bytes) for own in found)
     return first == second
 
 
 def is_tail(bad):
-    """Return whether an entry is of what could not be read behind it."""
+    """Return whether an entry is a tail."""
     return bad.reason.startswith("tail: ")

@@ -1,9 +1,9 @@
-"""The whole pipeline in plain Python: the specification, and what the fast code must equal.
+"""The whole pipeline in plain Python: the specification that the fast code must equal.
 
     documents -> spans -> counts -> merges -> ids -> text, and conversations -> ids and mask
 
-How a document is cut is a function that the caller brings, as no regex engine in Python has the
-core's Unicode tables. Slow on purpose; imported by tests only.
+The caller passes a function that splits documents, since no regex engine in Python has the core's
+Unicode tables. The code is simple rather than fast, and only tests import it.
 """
 
 from collections import Counter
@@ -15,12 +15,12 @@ Pair = tuple[int, int]
 
 
 def count_spans(documents: Iterable[bytes], *, split: Split) -> Counter[bytes]:
-    """Count every span of every document; spans never reach across documents."""
+    """Count every span of every document; spans never cross documents."""
     return Counter(span for document in documents for span in split(document))
 
 
 def learn_merges(counts: Mapping[bytes, int], *, num_merges: int) -> list[Pair]:
-    """Merge the most frequent pair, the smallest of equals, again and again; recount each time."""
+    """Merge the most frequent pair, the smallest of equal ones, repeatedly; recount each time."""
     words = [(list(span), count) for span, count in counts.items()]
     merges: list[Pair] = []
     while len(merges) < num_merges:
@@ -38,7 +38,7 @@ def learn_merges(counts: Mapping[bytes, int], *, num_merges: int) -> list[Pair]:
 
 
 def merge(ids: Sequence[int], pair: Pair, new_id: int) -> list[int]:
-    """Put the new id wherever the pair stands, from left to right, never overlapping."""
+    """Replace the pair by the new id from left to right, without overlap."""
     merged: list[int] = []
     position = 0
     while position < len(ids):
@@ -70,7 +70,7 @@ def encode(document: bytes, *, split: Split, merges: Sequence[Pair]) -> list[int
 
 
 def encode_span(span: bytes, new_ids: Mapping[Pair, int]) -> list[int]:
-    """Merge the pair with the lowest new id, the leftmost of equals, until there is none."""
+    """Merge the pair with the lowest new id, the leftmost of equal ones, until none is left."""
     ids = list(span)
     while True:
         found = [

@@ -1,4 +1,4 @@
-"""A job that is run to its end, with what it told on the way."""
+"""Runs a job to its end and collects its events."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from nanotok_ray.recipe import Recipe
 
 
 class Ran(NamedTuple):
-    """The summary of a job, per stage how much it did and how much it kept, and its notes."""
+    """The summary of a job, the numbers of done and kept slices of each stage, and its notes."""
 
     summary: Summary
     stages: dict[str, tuple[int, int]]
@@ -17,7 +17,7 @@ class Ran(NamedTuple):
 
 
 def run(job: Recipe, command: Callable[..., Summary] = prepare) -> Ran:
-    """Run a job; return what it told."""
+    """Run a job; return its result."""
     events: list[object] = []
     summary = command(job, on_event=events.append)
     started = [event for event in events if isinstance(event, StageStarted)]

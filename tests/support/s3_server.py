@@ -1,4 +1,4 @@
-"""An S3 server, moto's, in its own process behind a proxy, and AWS' variables that name it."""
+"""moto's S3 server in a separate process behind a proxy, and AWS's variables for it."""
 
 import http.client
 import subprocess
@@ -29,7 +29,7 @@ sys.stdin.read()
 
 @contextmanager
 def s3_behind_a_proxy() -> Iterator[FaultyProxy]:
-    """Return a proxy in front of an S3 server, and name it in the environment."""
+    """Yield a proxy for an S3 server, whose address is set in the environment."""
     with (
         _served() as (port, pid),
         FaultyProxy("127.0.0.1", port, server_pid=pid) as proxy,
@@ -65,7 +65,7 @@ def _served() -> Iterator[tuple[int, int]]:
 
 
 def one_try(*, seconds: float) -> dict[str, object]:
-    """Return the settings of a client that tries once, and waits for so long on a quiet machine."""
+    """Return the settings of a client that tries once, with a time limit for a quiet machine."""
     limit = scaled(seconds)
     retries = {"total_max_attempts": 1}
     return {"connect_timeout": limit, "read_timeout": limit, "retries": retries}
@@ -75,7 +75,7 @@ def one_try(*, seconds: float) -> dict[str, object]:
 def without_waiting(
     proxy: FaultyProxy, *, seconds: float = 1, tries: int | None = None
 ) -> Iterator[FaultyProxy]:
-    """Yield the proxy without faults; storage alone tries again, `tries` times, at once."""
+    """Yield the proxy without faults; only storage retries, `tries` times, without waits."""
     policy = StoreRetryPolicy(first_wait=0.001)
     if tries is not None:
         policy = StoreRetryPolicy(first_wait=0.001, tries=tries)

@@ -1,7 +1,7 @@
-"""What tests with Ray share, as starting it takes seconds: two local sessions, and one head node.
+"""Shared fixtures of tests with Ray, which takes seconds to start: two sessions, and one head.
 
-A test names the fixture that it needs. The tests of each fixture run one after the other, and what
-they share is closed before the next tests begin, which may start a Ray of their own.
+A test names the fixture that it needs. The tests of each fixture run one after the other, and the
+fixture is closed before the next tests begin, which may start their own Ray.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import pytest
 
 
 class Shared:
-    """Something that is open from the first test that needs it to the last one."""
+    """A resource that is open from the first test that needs it to the last one."""
 
     def __init__(self, start: Callable[[], AbstractContextManager[Any]]) -> None:
         self._start = start
@@ -20,13 +20,13 @@ class Shared:
         self._values: list[Any] = []
 
     def open(self) -> Any:
-        """Start it unless it is open, and return what its start returns."""
+        """Start the resource unless it is open, and return the result of its start."""
         if not self._values:
             self._values.append(self._open.enter_context(self._start()))
         return self._values[0]
 
     def close(self) -> None:
-        """End it if it is open."""
+        """Close the resource if it is open."""
         self._values.clear()
         self._open.close()
 
@@ -52,7 +52,7 @@ SHARED = {
 
 @pytest.fixture
 def shared_ray() -> None:
-    """Use the local Ray of two CPUs in which no test ends a process."""
+    """Use the local Ray of two CPUs in which no test kills a process."""
     SHARED["shared_ray"].open()
 
 
@@ -69,7 +69,7 @@ def shared_head() -> Any:
 
 
 def _order_of(item: pytest.Item) -> int:
-    """Return the order of a test in a run: without Ray, with what is shared, the rest."""
+    """Return the order of a test in a run: without Ray, with shared fixtures, the rest."""
     if item.get_closest_marker("ray") is None:
         return 0
     names = list(SHARED)
@@ -78,17 +78,17 @@ def _order_of(item: pytest.Item) -> int:
 
 
 def _fixtures(item: pytest.Item) -> list[str]:
-    return getattr(item, "fixturenames", [])  # a doctest of a text file has none
+    return getattr(item, "fixturenames", [])  # a doctest of a text file has no fixtures
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order tests by what they share."""
+    """Order tests by their shared fixtures."""
     items.sort(key=_order_of)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    """Close what the next test does not share."""
+    """Close fixtures that the next test does not share."""
     wanted = [] if nextitem is None else _fixtures(nextitem)
     for name, shared in SHARED.items():
         if name not in wanted:
@@ -96,6 +96,6 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Close what is open, also where a run was stopped."""
+    """Close all fixtures, also after an interrupt."""
     for shared in SHARED.values():
         shared.close()

@@ -1,4 +1,4 @@
-"""Pages read back: what an HTML parser finds on a page of documents."""
+"""A parsed page of documents."""
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -21,7 +21,7 @@ class ShownToken:
 
 @dataclass
 class ShownPage(HTMLParser):
-    """Everything that a test asks of a page; made with its text."""
+    """The content of a page for tests; created from its text."""
 
     page: str
     tokens: list[ShownToken] = field(default_factory=list)
@@ -29,7 +29,7 @@ class ShownPage(HTMLParser):
     tags: list[str] = field(default_factory=list)
     attributes: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     turns: list[str] = field(default_factory=list)
-    """Headings of turns and of what is in them, in order."""
+    """Headings of turns and of their parts, in order."""
     told: str = ""
     """All text outside tokens."""
 

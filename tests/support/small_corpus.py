@@ -1,4 +1,4 @@
-"""Small corpora and their recipes for tests of whole jobs: made from a seed, in milliseconds."""
+"""Small corpora and their recipes for tests of whole jobs: made from a seed within milliseconds."""
 
 import hashlib
 import json
@@ -56,14 +56,14 @@ def conversations(count: int, *, seed: int) -> list[list[dict[str, object]]]:
 
 
 def write_parquet(path: Path, rows: list[str | None], *, row_group_size: int = 8) -> None:
-    """Write texts as nanochat's shards are: one column `text`, zstd, small row groups."""
+    """Write texts like nanochat's shards: one column `text`, zstd, small row groups."""
     path.parent.mkdir(parents=True, exist_ok=True)
     table = pa.table({"text": pa.array(rows, pa.string())})
     pq.write_table(table, path, compression="zstd", row_group_size=row_group_size)
 
 
 def write_conversations(path: Path, made: list[list[dict[str, object]]]) -> None:
-    """Write one conversation a line, every other one as an object with `messages`."""
+    """Write one conversation per line, every second one as an object with `messages`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [
         json.dumps(messages if number % 2 else {"messages": messages}, ensure_ascii=False)
@@ -109,7 +109,7 @@ def recipe(root: Path, out: Path, *overrides: str) -> Recipe:
 
 
 def shard_settings(tokenizer: Tokenizer, **others: Any) -> ShardSettings:
-    """Return settings of a text source as a job has them, but for what is said otherwise."""
+    """Return the settings of a text source as in a job, with changes."""
     values: dict[str, Any] = {
         "tokenizer_sha256": tokenizer.sha256,
         "gaps": "spans",
@@ -132,9 +132,9 @@ def contents(folder: Path, *, leave_out: tuple[str, ...] = ("run",)) -> dict[str
 
 
 def joined_shards(out: Folder) -> dict[tuple[str, str], bytes]:
-    """Return the bytes of shards and tokenizer by folder and kind: the names hold keys of inputs.
+    """Return the bytes of shards and tokenizer by folder and kind: names depend on keys of inputs.
 
-    Keys hold the times of files on a disk, and the etags of those on S3.
+    Keys include the times of files on a disk, and the etags of those on S3.
     """
     found: dict[tuple[str, str], bytes] = {}
     for name in out.list():
@@ -146,7 +146,7 @@ def joined_shards(out: Folder) -> dict[tuple[str, str], bytes]:
 
 
 def plan_of(*paths: object, slice_bytes: int = 1 << 20, **source: Any) -> Plan:
-    """Return the plan of one source, all of it train unless it is said otherwise."""
+    """Return the plan of one source, by default all of it train."""
     values = {"name": "web", "kind": "text", "split": "train", "count": True} | source
     own = Recipe(
         sources=(SourceRecipe(paths=tuple(map(str, paths)), **values),),

@@ -17,7 +17,7 @@ def upload(root: Path, url: str) -> Folder:
 
 
 def same_documents(there, local) -> int:
-    """Compare everything that two readers say of every document; give their number."""
+    """Compare all values of every document of two readers; return the number of documents."""
     assert len(there) == len(local)
     assert there.fingerprint == local.fingerprint
     for number in range(len(local)):

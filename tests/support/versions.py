@@ -2,8 +2,8 @@
 
     python -m tests.support.versions [--folder .venv-versions] [PYTEST ARGUMENT...]
 
-Oldest are the bounds of pyproject.toml; newest is what pip finds. A Python that this machine lacks
-is named and passed over. The core must be built: one serves all Pythons.
+The oldest versions are the bounds of pyproject.toml; the newest are those that pip selects. A
+missing Python is named and skipped. The core must be built; the same build serves all Pythons.
 """
 
 import argparse
@@ -25,11 +25,11 @@ ROWS = (
     ("3.13", "newest"),
     ("3.14", "newest"),
 )
-"""Versions of Python, and which of the packages are installed there."""
+"""Versions of Python, and the packages that are installed for each."""
 BOUNDED = ("ray", "pyarrow", "numpy")
 TESTS = ("-m", "not ray and not slow", "-n", "2", "--dist", "loadfile", "-q")
 RAY_TESTS = ("tests/cluster/test_session_ray.py", "-q")
-"""What shows that a version of Ray starts, runs tasks and stops."""
+"""Tests that a version of Ray starts, runs tasks and stops."""
 LEFT_OUT = (
     "tests/core/test_packaging.py",  # the lock, and maturin
     "tests/docs/test_quickstart_ray.py",  # notebooks
@@ -38,20 +38,20 @@ LEFT_OUT = (
 
 
 def python_of(version: str) -> str | None:
-    """Return the interpreter of a version, on the path or of pyenv; None: there is none."""
+    """Return the interpreter of a version, on the path or of pyenv, or None."""
     of_pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     for candidate in (shutil.which(f"python{version}"), *map(str, reversed(of_pyenv))):
         if candidate is not None:
             code = "import sys; print('%d.%d' % sys.version_info[:2])"
             command = [candidate, "-c", code]
             found = subprocess.run(command, check=False, capture_output=True, text=True)
-            if found.stdout.strip() == version:  # a shim of pyenv may refuse
+            if found.stdout.strip() == version:  # a shim of pyenv can refuse the version
                 return candidate
     return None
 
 
 def requirements(which: str) -> list[str]:
-    """Return what to install: dependencies and the extras for tests, the bounded ones exactly.
+    """Return the requirements: dependencies and test extras, with exact versions of bounded ones.
 
     >>> [text for text in requirements("oldest") if text.startswith("pyarrow")]
     ['pyarrow==21']
@@ -67,7 +67,7 @@ def requirements(which: str) -> list[str]:
 
 
 def made_environment(folder: Path, version: str, which: str) -> Path | None:
-    """Return the interpreter of an environment with the packages; None: there is no such Python."""
+    """Return the interpreter of an environment with the packages, or None without that Python."""
     python = python_of(version)
     if python is None:
         return None
@@ -81,7 +81,7 @@ def made_environment(folder: Path, version: str, which: str) -> Path | None:
 
 
 def main() -> int:
-    """Run all rows and print how each went; 1: tests failed."""
+    """Run all rows and print their results; the exit code is 1 if tests failed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--folder", type=Path, default=ROOT / ".venv-versions")
     arguments, others = parser.parse_known_args()

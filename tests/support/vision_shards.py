@@ -1,6 +1,7 @@
-"""Shards of vision documents and their record, made by hand: what a renderer would have given.
+"""Generated shards of vision documents with their record, as from a renderer.
 
-The segments come from the plain reading; sinks and files are the real ones. No job, no plan.
+The segments come from the reference implementation; sinks and files are the real ones, without a
+job or a plan.
 """
 
 import hashlib
@@ -37,7 +38,7 @@ def vision_tokenizer() -> Tokenizer:
 
 
 def documents_with_images(count: int) -> list[bytes]:
-    """Return conversations: with no image, one, two that touch, at the end or between."""
+    """Return conversations with zero to two images: adjacent, at the end or between texts."""
     made = []
     for number in range(count):
         counts = [1 + (number + place) % 4 for place in range(number % 4)]
@@ -51,7 +52,7 @@ def documents_with_images(count: int) -> list[bytes]:
 
 
 class VisionShards:
-    """One slice of vision documents, written below a folder."""
+    """One slice of vision documents, written to a folder."""
 
     def __init__(self, root: Path, documents: list[bytes], *, max_shard_tokens: int = 10**6):
         self.documents = documents
@@ -95,7 +96,7 @@ class VisionShards:
 
     @property
     def key(self) -> str:
-        """Of the shards."""
+        """The key of the shards."""
         return self.settings.key(self.slice)
 
     def _write(self) -> ShardWriter:
@@ -148,7 +149,7 @@ class VisionShards:
         )
 
     def publish(self) -> Path:
-        """Write all that a job writes besides shards, and give the output folder."""
+        """Write the other files of a job, and return the output folder."""
         source = PlannedSource(
             name="pics",
             kind="vision",

@@ -1,4 +1,4 @@
-"""Evaluation of tokenizers: the numbers are those of plain loops; what loses text is refused."""
+"""Evaluation of tokenizers equals plain loops, and refuses lossy tokenizers."""
 
 import gzip
 import json
@@ -63,7 +63,7 @@ def batches(made, *, size=7, labels=None):
 
 
 def read(corpus, *, max_bytes=ALL_BYTES):
-    """All texts and labels of a corpus, and its reader."""
+    """Return all texts and labels of a corpus, and its reader."""
     reader = CorpusReader(corpus, max_bytes=max_bytes)
     found = [*reader]
     own = [text.decode() for batch in found for text in batch.documents]
@@ -209,7 +209,7 @@ def test_overlap_is_that_of_sets_and_of_a_loop_over_merges(tokenizer, small):
 
 
 def as_openai(tokenizer):
-    """Return the encoding with the bytes in another order, as OpenAI's have them."""
+    """Return the encoding with the bytes in another order, as in OpenAI's."""
     tokens = tokenizer.model.tokens
     ranks = {token: rank for rank, token in enumerate([*tokens[255::-1], *tokens[256:]])}
     return tiktoken.Encoding(

@@ -1,4 +1,4 @@
-"""Pictures of tokenizers: they say the numbers, are the same each time, and ask for matplotlib."""
+"""Pictures of tokenizers: they show the numbers, are reproducible, and need matplotlib."""
 
 import re
 import struct

@@ -1,4 +1,4 @@
-"""tokenizer.json of Hugging Face: ids are those of `tokenizers`, or it is refused."""
+"""tokenizer.json of Hugging Face: its ids are those of `tokenizers`, or it is refused."""
 
 import json
 import re
@@ -31,7 +31,7 @@ NAMES = ["<|begin_of_text|>", "<|end_of_text|>"]
 
 
 def contents(model=MODEL, names=NAMES):
-    """Return what our own file holds, to be changed."""
+    """Return the content of our own file, for changes."""
     special_tokens = {name: len(model.tokens) + number for number, name in enumerate(names)}
     return json.loads(to_huggingface_file(replace(model, special_tokens=special_tokens)))
 
@@ -63,7 +63,7 @@ def all_splits(model):
 
 
 def like_gpt2():
-    """Return a file in the shape of GPT-2's: merges as strings, its special token in vocab."""
+    """Return a file like GPT-2's: merges as strings, its special token in vocab."""
     value = contents(names=["<|endoftext|>"])
     value["pre_tokenizer"] = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
     value["post_processor"] = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False}
@@ -76,7 +76,7 @@ def like_gpt2():
 
 
 def like_llama3():
-    """Return a file in the shape of Llama 3's: made from ranks, with a template around texts."""
+    """Return a file like Llama 3's: made from ranks, with a template around texts."""
     value = contents()
     value["post_processor"] = {
         "type": "Sequence",
@@ -100,7 +100,7 @@ def like_llama3():
 
 
 def like_qwen():
-    """Return file in the shape of Qwen 2.5's, without its normalizer: added tokens not special."""
+    """Return a file like Qwen 2.5's, without its normalizer: added tokens that are not special."""
     value = contents(names=["<|endoftext|>", "<tool_call>"])
     value["added_tokens"][1]["special"] = False
     value["model"]["ignore_merges"] = False
@@ -157,7 +157,7 @@ def test_names_of_special_tokens_in_a_text_stay_text(pair):
         assert own.encode(text)[0] == own.encode("the")[0]
         assert own.decode(own.encode(text)) == text
         assert not {*own.encode(text)} & {*own.special_tokens.values()}
-        if name != "<tool_call>":  # an added token that is not special is always found there
+        if name != "<tool_call>":  # an added token that is not special is always matched there
             assert own.encode(text) == peer.encode(text, add_special_tokens=False).ids
 
 
@@ -168,7 +168,7 @@ def test_the_pattern_of_gpt2_is_the_named_one():
 @pytest.mark.parametrize("pattern", [*PATTERNS.values(), LLAMA3])
 @pytest.mark.parametrize("write", [to_huggingface_file, to_former_huggingface_file])
 def test_what_we_write_is_read_back_with_the_text_of_its_pattern(pattern, write):
-    """The sha256 depends on the text of the pattern: that of Llama 3 must not become gpt4's."""
+    """The sha256 depends on the text of the pattern: Llama 3's must not become gpt4's."""
     model = in_order(pattern=pattern)
     assert from_huggingface_file(write(model), name="f") == model
 

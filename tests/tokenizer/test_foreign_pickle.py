@@ -1,4 +1,4 @@
-"""nanochat's tokenizer.pkl: read without running it; anything else in a pickle is refused."""
+"""nanochat's tokenizer.pkl is read without executing it; other pickles are refused."""
 
 import os
 import pickle
@@ -29,7 +29,7 @@ STATE = {"name": "x", "pat_str": "a", "mergeable_ranks": SINGLES, "special_token
 
 
 class Runs:
-    """Calls a function where it is unpickled."""
+    """Calls a function when it is unpickled."""
 
     def __init__(self, call):
         self.call = call

@@ -1,4 +1,4 @@
-"""tiktoken's encodings and rank files: our ids of any text are its own, or the reason why not."""
+"""tiktoken's encodings and rank files: the ids of any text are equal, or the file is refused."""
 
 import base64
 from contextlib import suppress
@@ -45,7 +45,7 @@ def encoding(ranks, pattern=PATTERNS["gpt4"], special_tokens=None):
 
 @st.composite
 def made_up_ranks(draw):
-    """Draw tokens that are reachable: each joins two of those before it, of other bytes."""
+    """Draw reachable tokens: each joins two earlier ones, with unique bytes."""
     tokens = [bytes([byte]) for byte in draw(orders)]
     some = st.sampled_from([b"a", b"b", b" ", b"c", b"\xc3", b"\xa9"])
     for _ in range(draw(st.integers(0, 25))):

@@ -39,7 +39,7 @@ HOSTILE = [
     "١٢٣٤ ⅷⅸ 四五 ²³¼",
     "한글 \u1112\u1161\u11ab ไทย नमस्ते",
 ]
-"""Strings on which tokenizers have been seen to differ."""
+"""Strings for which tokenizers are known to differ."""
 
 texts = st.text(
     st.sampled_from("aab the''s1234 \n\r\t\u00a0é\u0301你🙂.,-\x00") | st.characters(codec="utf-8")
@@ -90,7 +90,7 @@ def test_any_ids_decode_as_ours(tokenizers, data):
 
 
 def test_a_special_token_in_letters_of_the_byte_alphabet_decodes_to_bytes(tokenizers):
-    """What tokenizers cannot do: docs/formats.md."""
+    """A limit of tokenizers: docs/formats.md."""
     own = tokenizers["nanochat"][0].extended(["<é>", "<你>"])
     first, second = own.encode_special("<é>"), own.encode_special("<你>")
     assert load(own).decode([first], skip_special_tokens=False) == "<\ufffd>"

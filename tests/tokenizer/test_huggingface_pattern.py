@@ -1,4 +1,4 @@
-"""Where `tokenizers` cuts texts, against ours: by pattern and by code point."""
+"""Splits of `tokenizers` compared with ours, by pattern and by code point."""
 
 import unicodedata
 from functools import cache
@@ -11,7 +11,7 @@ from tokenizers import Regex, pre_tokenizers
 from nanotok_ray.counts import PATTERNS, split
 from nanotok_ray.tokenizer import to_huggingface_split, with_atomic_intervals
 
-# tiktoken's o200k_base, which tells cases apart.
+# tiktoken's o200k_base, for which case matters.
 _CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 O200K = (
@@ -23,7 +23,7 @@ KNOWN = {"o200k": O200K} | PATTERNS
 
 
 def regex_of(pattern):
-    """What tokenizer.json says of a pattern."""
+    """Return the regular expression of a pattern in tokenizer.json."""
     return to_huggingface_split(pattern)["pattern"]["Regex"]
 
 
@@ -34,7 +34,7 @@ def peer_split(text, pattern):
 
 @cache
 def telling_points():
-    """Code points where Unicode's category changes, and every 64th: new blocks have more."""
+    """Code points at which Unicode's category changes, and every 64th: new blocks have more."""
     points = [each for each in range(0x110000) if not 0xD800 <= each < 0xE000]
     kinds = [unicodedata.category(chr(each)) for each in points]
     return [
@@ -62,7 +62,7 @@ def test_spans_are_ours(name, text):
 
 
 def test_a_possessive_interval_would_take_every_digit():
-    """Why the pattern is rewritten: cl100k cuts numbers after three digits."""
+    """The reason for rewriting the pattern: cl100k splits numbers after three digits."""
     pattern = PATTERNS["cl100k"]
     assert peer_split("1234567", pattern) == ["1234567"]
     assert peer_split("1234567", regex_of(pattern)) == ["123", "456", "7"]
@@ -96,7 +96,7 @@ LLAMA_3 = (
 )
 GPT_2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 PUBLISHED = {"gpt4": LLAMA_3, "r50k": GPT_2, "o200k": O200K}
-"""Spellings for which tokenizers 1.0.0rc3 has a splitter that cuts as they say."""
+"""Spellings for which tokenizers 1.0.0rc3 has an equivalent splitter."""
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -105,7 +105,7 @@ def test_named_patterns_are_spelled_as_published_tokenizers_spell_them(name):
 
 
 def test_the_pattern_of_nanochat_stays_as_it_is():
-    """tokenizers 1.0.0rc3 takes Llama 3's pattern with two digits and cuts after three."""
+    """tokenizers 1.0.0rc3 accepts Llama 3's pattern with two digits but splits after three."""
     assert regex_of(PATTERNS["nanochat"]) == PATTERNS["nanochat"]
 
 
@@ -117,7 +117,7 @@ def test_cl100k_has_no_published_spelling_that_cuts_the_end_of_a_text_alike():
 
 
 def test_a_pattern_of_ones_own_may_mean_something_else():
-    """`$` is the end of the text for us, of a line for Oniguruma; so is `^`."""
+    """`$` is the end of the text here, of a line in Oniguruma; `^` likewise."""
     pattern = r"a$|[ab]\n?"
     assert split("a\nb", pattern=pattern) == ["a\n", "b"]
     assert peer_split("a\nb", regex_of(pattern)) == ["a", "\n", "b"]

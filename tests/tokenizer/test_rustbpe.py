@@ -1,4 +1,4 @@
-"""RustBPETokenizer: nanochat's class by its names and signatures, beside rustbpe and tiktoken."""
+"""RustBPETokenizer: nanochat's class with its names and signatures, with rustbpe and tiktoken."""
 
 import inspect
 import pickle
@@ -32,12 +32,12 @@ SIGNATURES = {
     "visualize_tokenization": ["self", "ids", "mask", "with_token_id"],
     "render_for_completion": ["self", "conversation"],
 }
-"""nanochat's at commit 92d63d4."""
+"""nanochat's signatures at commit 92d63d4."""
 
 
 @pytest.fixture(scope="module")
 def encoding():
-    """What nanochat's class holds after it was trained: rustbpe learns, tiktoken encodes."""
+    """The encoding of nanochat's class after training: rustbpe learns, tiktoken encodes."""
     learner = rustbpe.Tokenizer()
     learner.train_from_iterator(iter(CORPUS), 300 - len(SPECIAL_TOKENS), pattern=SPLIT_PATTERN)
     ranks = {bytes(token): number for token, number in learner.get_mergeable_ranks()}

@@ -22,7 +22,7 @@ CORPUS = [
     "   x\n\n y",
 ]
 
-# Letters that repeat, so that pairs tie and overlap; digits; every kind of white space; marks.
+# Repeated letters, so that pairs have equal counts and overlap; digits; white space; marks.
 texts = st.text(
     st.sampled_from("aab the''s1234 \n\r\t\u00a0\u3000é\u0301你🙂.,-\u017f\x00")
     | st.characters(codec="utf-8")

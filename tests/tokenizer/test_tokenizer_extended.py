@@ -1,4 +1,4 @@
-"""Tokenizers with added special tokens: no id moves, and every file holds the new names."""
+"""Tokenizers with added special tokens: ids stay the same, and every file has the new names."""
 
 import json
 from pathlib import Path
@@ -100,7 +100,7 @@ def test_ids_that_special_tokens_leave_unused_stay_unused():
 
 
 def run(capsys, *arguments):
-    """Return the exit code, the JSON line and what people read."""
+    """Return the exit code, the JSON line and the text."""
     code = main(["tokenizer", "extend", *map(str, arguments)])
     captured = capsys.readouterr()
     assert captured.out.count("\n") == 1

@@ -226,7 +226,7 @@ def test_formats_keyed_by_ids_hold_two_ids_with_the_same_bytes():
 
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=9), st.integers(1, 9), max_size=20))
 def test_what_is_learned_has_no_two_ids_with_the_same_bytes(counts):
-    """Of one token's bytes any two spellings are merged alike: see rust/bpe/src/learn.rs."""
+    """All spellings of one token's bytes are merged alike: see rust/bpe/src/learn.rs."""
     spans = Documents.from_strings(list(counts))
     numbers = np.array(list(counts.values()), np.uint64)
     merges, *_ = _core.learn([(spans.data, spans.offsets, numbers)], num_merges=99)
@@ -292,7 +292,7 @@ def test_a_tokenizer_json_that_was_saved_here_goes_and_that_of_others_stays(toke
     assert (tmp_path / "tokenizer.json").read_bytes() == b"{}"
 
 
-# A batch of a dict's items has 1,000; a frame ends after 64 KiB; longer strings stand outside it.
+# A batch of a dict's items has 1,000; a frame ends after 64 KiB; longer strings are outside it.
 @pytest.mark.parametrize("num_special", [0, 1, 2])
 @pytest.mark.parametrize("num_ranks", [256, 257, 999, 1000, 1001, 2000, 12_345])
 @pytest.mark.parametrize("pattern", ["a|.", "é" * 300, "x" * 65_536], ids=len)

@@ -1,4 +1,4 @@
-"""A tokenizer's folder: what `save` refuses and removes, and files that contradict each other."""
+"""A tokenizer's folder: files that `save` refuses or removes, and contradictory files."""
 
 import hashlib
 import json
@@ -138,7 +138,7 @@ def test_learn_refuses_as_train_does(one, tmp_path, capsys):
 
 
 def nanochats_pickle(tokenizer, protocol=4):
-    """Return what nanochat's tok_train writes."""
+    """Return the file that nanochat's tok_train writes."""
     own = tiktoken.Encoding(
         "rustbpe",
         pat_str=tokenizer.pattern,

@@ -1,4 +1,4 @@
-"""Methods that tiktoken and Hugging Face have too: compared with theirs on generated texts."""
+"""Methods of tiktoken and Hugging Face, compared with the originals on generated texts."""
 
 import json
 
@@ -132,7 +132,7 @@ def test_offsets_of_a_surrogate_pair_are_those_of_its_character(own):
 
 
 class Tensor:
-    """Has `tolist`, and what it yields one by one are no numbers of Python."""
+    """Has `tolist`, and yields values that are not Python numbers."""
 
     def __init__(self, ids):
         self._ids = ids
@@ -217,7 +217,7 @@ roles = st.lists(letters, min_size=1, max_size=4)
 
 
 def talk(said):
-    """Return messages of user and assistant in turn."""
+    """Return alternating messages of user and assistant."""
     people = ("user", "assistant")
     return [{"role": people[n % 2], "content": text} for n, text in enumerate(said)]
 

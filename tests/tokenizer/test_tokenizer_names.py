@@ -1,4 +1,4 @@
-"""Names of tiktoken's encodings: read from its cache, and what to do without a network."""
+"""Names of tiktoken's encodings: read from its cache, and the next step without a network."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""The training report: its curve is what encoding gives, its columns are what learning did."""
+"""The training report: its curve equals encoding, its columns equal learning."""
 
 import json
 from dataclasses import replace
@@ -37,7 +37,7 @@ SMALLEST = 256 + len(SPECIAL_TOKENS)
 
 
 def learn(documents, *, vocab_size, pattern="nanochat", **limits):
-    """Learn from documents; give the tokenizer and its report."""
+    """Learn from documents; return the tokenizer and its report."""
     settings = TrainSettings(vocab_size=vocab_size, pattern=resolve_pattern(pattern), **limits)
     counter = count_spans(documents, pattern=settings.pattern, threads=1)
     _, data, offsets, span_counts = counter.sorted_run()
@@ -55,7 +55,7 @@ def learn(documents, *, vocab_size, pattern="nanochat", **limits):
 
 
 def report_of(model, *, vocab_size, counts, applied, counted=ONE_SPAN, **limits):
-    """The report of a model whose merges have these numbers."""
+    """Return the report of a model whose merges have these numbers."""
     learned = Learned(
         merges=model.merge_array,
         counts=np.array(counts, dtype=np.uint64),
@@ -67,7 +67,7 @@ def report_of(model, *, vocab_size, counts, applied, counted=ONE_SPAN, **limits)
 
 
 def check_curve(tokenizer, report, documents):
-    """See that each row says what the truncated tokenizer makes of the documents."""
+    """Check that each row equals the result of the truncated tokenizer for the documents."""
     num_bytes = sum(len(text.encode()) for text in documents)
     for row in report["curve"]:
         smaller = tokenizer.truncated(row["vocab_size"])
