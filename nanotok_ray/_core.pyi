@@ -385,12 +385,6 @@ class Encoder:
     def token_bytes(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """Return the bytes of every id back to back, and their offsets."""
 
-    def duplicate_tokens(self) -> list[tuple[int, int]]:
-        """Return (lowest id, other id) for ids with the same bytes.
-
-        Such a tokenizer cannot be written to a file with tokens as keys.
-        """
-
 @final
 class Dialect:
     """A reader of the documents of one kind and dialect, which yields texts and special tokens.

@@ -117,11 +117,6 @@ impl Encoder {
         let offsets: Vec<i64> = offsets.collect::<Result<_, _>>()?;
         Ok((data.to_vec().into_pyarray(py), offsets.into_pyarray(py)))
     }
-
-    /// Return (lowest id, other id) for ids with the same bytes.
-    fn duplicate_tokens(&self, py: Python<'_>) -> Vec<(u32, u32)> {
-        py.detach(|| self.0.vocabulary().duplicates())
-    }
 }
 
 impl Encoder {
