@@ -15,8 +15,7 @@ fresh processes, in turn, after its own warm-up; medians are printed:
 - job 1, job 2: the whole job on a local Ray with one and with two CPUs, including plan,
   verification and manifest; the start of Ray is reported separately
 - datatrove: DocumentTokenizer with the same tokenizer.json, one task, one thread, in
-  --peer-python;
-  its rate is the slope between two sizes of input, which excludes its start
+  --peer-python; its rate is the slope between two sizes of input, which excludes its start
 
 Ray's workers have the priority of the processes alone. CPU seconds are reported beside elapsed
 seconds, since they are independent of other processes. Answers are compared: all methods except

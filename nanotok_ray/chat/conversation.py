@@ -52,8 +52,8 @@ def render(
 ) -> tuple[list[int], list[int]]:
     """Return the ids and the mask of a conversation, both cut to the first `max_tokens`.
 
-    The cut can be inside a tool call, or can remove the last `<|assistant_end|>`.
-    `encode` is called once for each text of `layout`, in that order.
+    The cut can be inside a tool call, or can remove the last `<|assistant_end|>`. `encode` is
+    called once for each text of `layout`, in that order.
 
     Raises:
         AssertionError, IndexError, KeyError, TypeError, ValueError: The conversation is malformed.

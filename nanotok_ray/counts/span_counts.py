@@ -213,8 +213,7 @@ class SpanCounts(CountedSpans):
 
         Raises:
             CountsError: A count is not a whole number from 1 to 2**64 - 1, or a span is neither
-                str
-                nor bytes, or empty; the message names the row and the value.
+                str nor bytes, or empty; the message names the row and the value.
             PatternError, CountOverflowError: As for the class and `merge`.
         """
         pairs = counts.items() if isinstance(counts, Mapping) else counts

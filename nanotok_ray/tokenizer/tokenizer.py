@@ -339,8 +339,7 @@ class Tokenizer(Vocabulary, Rendering):
         """Return the ids of a text, and begin and end of each id in bytes and characters.
 
         An id of part of a character covers the whole character, like Hugging Face's offsets. A
-        surrogate pair counts as one character. The arguments are those of
-        `encode`.
+        surrogate pair counts as one character. The arguments are those of `encode`.
 
         >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
         >>> tokenizer.encode_with_offsets("hellé")

@@ -4,13 +4,11 @@
     ...
 
 Texts are the `text` column of every parquet below DIR; chats are lines of JSON, a list of
-messages,
-an object with one, or a row of GSM8K, and those that are neither are counted. Ids of texts must be
-equal with names of special tokens as text, and ids and masks of chats must equal those of
-`render_conversation` if text can express them. `--every-code-point PATTERN ...` compares splits
-instead, for minutes.
-Runs in the environment of requirements.txt, with this project on the path. The exit code is 1 if
-anything differs.
+messages, an object with one, or a row of GSM8K, and those that are neither are counted. Ids of
+texts must be equal with names of special tokens as text, and ids and masks of chats must equal
+those of `render_conversation` if text can express them. `--every-code-point PATTERN ...` compares
+splits instead, for minutes. Runs in the environment of requirements.txt, with this project on the
+path. The exit code is 1 if anything differs.
 """
 
 import argparse

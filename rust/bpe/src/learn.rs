@@ -3,14 +3,11 @@
 //! The rule is a total order, so that the result depends only on spans and counts: merge the pair
 //! of neighbours with the highest count, of equal counts the one with the smallest (left id, right
 //! id); replace it in every span from left to right; repeat until no pair is left or the requested
-//! number is reached.
-//! The count of a pair is the sum over all spans of count times number of positions, overlapping
-//! ones included: (a, a)
-//! occurs four times in "aaaaa".
+//! number is reached. The count of a pair is the sum over all spans of count times number of
+//! positions, overlapping ones included: (a, a) occurs four times in "aaaaa".
 //!
 //! Counts can be updated instead of recounted: merging (a, b) to n changes only pairs (x, a), (x,
-//! n),
-//! (b, y) and (n, y), at the places of (a, b). Counts of pairs of older ids therefore only
+//! n), (b, y) and (n, y), at the places of (a, b). Counts of pairs of older ids therefore only
 //! decrease, and all pairs with n and their places are created in this step.
 //!
 //! No two merges make the same bytes: the neighbours (a, b) remained after all earlier merges had

@@ -14,12 +14,11 @@
 //! * `split`: documents to spans. A [`Splitter`] splits by a pattern; the concatenated spans are
 //!   the document.
 //! * `count`: spans to counts. [`SpanCounts`] returns a [`SortedRun`]; [`merge_runs`] adds such
-//!   runs,
-//!   [`RunSums`] with weights and range after range.
+//!   runs, [`RunSums`] with weights and range after range.
 //! * `learn`: spans and their counts to merges, with [`learn()`].
-//! * `encode`: documents to ids. An [`Encoder`] uses the merges;
-//!   [`Encoder::encode_composed`] encodes a [`Composition`] of texts and special tokens.
-//!   [`merges_of_tokens`] derives the merges of another tool's vocabulary.
+//! * `encode`: documents to ids. An [`Encoder`] uses the merges; [`Encoder::encode_composed`]
+//!   encodes a [`Composition`] of texts and special tokens. [`merges_of_tokens`] derives the merges
+//!   of another tool's vocabulary.
 //! * `decode`: ids to bytes or text, with a [`Decoder`].
 //!
 //! Modules that several of them use:
@@ -39,8 +38,9 @@
 //! ```
 //! use std::ops::ControlFlow;
 //!
-//! use nanotok_bpe::{Decoder, Documents, Encoder, GapRule, Goal, SpanCounts, Splitter, Vocabulary,
-//! learn};
+//! use nanotok_bpe::{
+//!     Decoder, Documents, Encoder, GapRule, Goal, SpanCounts, Splitter, Vocabulary, learn,
+//! };
 //!
 //! # fn main() -> Result<(), nanotok_bpe::Error> {
 //! let splitter = Splitter::new(r" ?\p{L}+|\s+|[^\s\p{L}]+", GapRule::Spans)?;

@@ -79,8 +79,7 @@ pub(crate) enum Shape {
 
 impl Dialect {
     /// The dialect of these settings. Without an image token, or with an empty grounding token,
-    /// every
-    /// document with images is declined.
+    /// every document with images is declined.
     ///
     /// # Errors
     ///

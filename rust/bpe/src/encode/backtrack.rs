@@ -4,14 +4,11 @@
 //! This is exact for any list of merges. Let E(s) be the ids that s merges to.
 //!
 //! 1. If E(s) is t1 ... tn, then each E(ti) is ti, and each E(ti ti+1) is ti ti+1: no merge crossed
-//! a
-//!    remaining border, so the bytes between two borders merged independently of the rest.
+//!    a remaining border, so the bytes between two borders merged independently of the rest.
 //! 2. If tokens with these two properties are joined, E returns exactly these tokens. Consider the
-//! first
-//!    merge that crosses a border, say into ti+1: until then all tokens merged independently, so ti
-//!    and
-//!    ti+1 are the same as without the others, and would have merged across the border there as
-//!    well.
+//!    first merge that crosses a border, say into ti+1: until then all tokens merged independently,
+//!    so ti and ti+1 are the same as without the others, and would have merged across the border
+//!    there as well.
 //!
 //! So E(s) is the only sequence of reachable tokens in which all neighbours stay apart. To find it,
 //! the longest token is tried first, then its shorter prefixes; if none fits, the previous token
