@@ -25,6 +25,7 @@ from nanotok_ray.counts import (
     pack_counts,
     part_key,
     reduce_counts,
+    reduce_memory,
     reduce_part,
 )
 from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError
@@ -352,6 +353,14 @@ def test_a_value_that_is_missing_is_refused(tmp_path):
 def test_a_file_that_is_not_there_is_an_error_of_its_own(tmp_path):
     with pytest.raises(FileNotFoundError):
         reduce_counts([CountPart(url=str(tmp_path / "a.arrow"))])
+
+
+def test_the_memory_limit_grows_with_the_spans_and_the_files():
+    few = reduce_memory(distinct_spans=0, distinct_bytes=0, num_files=0, buffer_bytes=1 << 28)
+    sums = {"distinct_spans": 10**6, "distinct_bytes": 9 * 10**6}
+    assert reduce_memory(**sums, num_files=0, buffer_bytes=1 << 28) - few == 25 * 10**6
+    assert reduce_memory(**sums, num_files=100, buffer_bytes=1 << 28) - few < 40 * 10**6
+    assert reduce_memory(**sums, num_files=4000, buffer_bytes=1 << 28) - few > 10**9
 
 
 @pytest.fixture(scope="module")

@@ -51,3 +51,11 @@ def test_no_call_could_have_taken_the_next_task_too(own, cpus):
         more = sum(map(weight, call)) + weight(following[0])
         assert more > share or len(call) == MAX_SLICES
         left -= sum(map(weight, call))
+
+
+def test_batches_of_a_terabyte_are_limited_in_size_and_in_number():
+    calls = [sum(map(weight, call)) for call in groups(tasks_of([256 << 20] * 4096), cpus=64)]
+    assert max(calls) == 4 << 30
+    assert calls == sorted(calls, reverse=True)
+    assert calls[-256:] == [256 << 20] * 256
+    assert len(calls) < 1200
