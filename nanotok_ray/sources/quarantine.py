@@ -71,7 +71,7 @@ class QuarantineEntry:
 
     >>> entry = QuarantineEntry(
     ...     source="web", file="a", row=3, position=120, reason="invalid JSON", hash64=None,
-    bytes=7
+    ...     bytes=7,
     ... )
     >>> entry.to_json()[:61]
     '{"bytes":7,"file":"a","hash64":null,"id":null,"position":120,'

@@ -194,8 +194,8 @@ class StoreRetryPolicy:
 
         The time is reduced at random by up to a half, so that readers do not retry simultaneously.
 
-        >>> StoreRetryPolicy().wait_after(5) is None, 0.5 <= StoreRetryPolicy().wait_after(2) <=
-        1.0
+        >>> policy = StoreRetryPolicy()
+        >>> policy.wait_after(5) is None, 0.5 <= policy.wait_after(2) <= 1.0
         (True, True)
         """
         if failures >= self.tries:

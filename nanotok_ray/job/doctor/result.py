@@ -10,8 +10,7 @@ Status = Literal["ok", "warn", "fail"]
 class CheckResult:
     """The result of a check, with advice.
 
-    >>> CheckResult(name="disk", status="warn", found="/data: 2 GB free", advice="free
-    some").line()
+    >>> CheckResult(name="disk", status="warn", found="/data: 2 GB free", advice="free some").line()
     'warn  disk              /data: 2 GB free; free some'
     """
 
