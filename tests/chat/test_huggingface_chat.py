@@ -64,7 +64,7 @@ conversations = talks(texts | parts).filter(names_no_special_token)
 
 
 @given(conversations.filter(lambda messages: not has_adjacent_texts(messages)), st.booleans())
-def test_ids_and_mask_are_ours(own, peer, messages, trimmed):
+def test_ids_and_mask_equal_ours(own, peer, messages, trimmed):
     ids, mask = own.render_conversation({"messages": messages}, max_tokens=None)
     found, found_mask = encode_chat(peer, CHAT_TEMPLATE, messages, trimmed=trimmed)
     assert found == ids
@@ -73,13 +73,13 @@ def test_ids_and_mask_are_ours(own, peer, messages, trimmed):
 
 
 @given(conversations)
-def test_the_text_is_ours_whatever_the_parts(own, messages):
+def test_text_equals_ours_for_any_parts(own, messages):
     ids, _ = own.render_conversation({"messages": messages}, max_tokens=None)
     assert apply_template(CHAT_TEMPLATE, messages)[0] == own.decode(ids)
 
 
 @given(conversations.filter(lambda messages: messages[-1]["role"] == "user"))
-def test_asking_for_the_assistant_is_render_for_completion(own, peer, messages):
+def test_add_generation_prompt_equals_render_for_completion(own, peer, messages):
     answered = [*messages, {"role": "assistant", "content": "x"}]
     if not has_adjacent_texts(messages):
         found, _ = encode_chat(peer, CHAT_TEMPLATE, messages, add_generation_prompt=True)
@@ -89,7 +89,7 @@ def test_asking_for_the_assistant_is_render_for_completion(own, peer, messages):
 
 
 @pytest.mark.parametrize("case", VECTORS["render"], ids=lambda case: case["name"])
-def test_nanochats_conversations(own, peer, case):
+def test_conversations_of_nanochat_render_with_the_template(own, peer, case):
     messages = case["messages"]
     ids, mask = own.render_conversation({"messages": messages}, max_tokens=None)
     found, found_mask = encode_chat(peer, CHAT_TEMPLATE, messages)
@@ -104,14 +104,14 @@ def test_nanochats_conversations(own, peer, case):
     [case for case in VECTORS["render_errors"] if "messages" in case],
     ids=lambda case: case["name"],
 )
-def test_what_nanochat_refuses_is_refused_with_its_words(own, case):
+def test_what_nanochat_refuses_is_refused_with_the_same_message(own, case):
     with pytest.raises(RefusedError) as caught:
         apply_template(CHAT_TEMPLATE, case["messages"])
     if case["raises"] == "AssertionError":
         assert str(caught.value) == case["message"]
 
 
-def test_a_tokenizer_without_nanochats_tokens_has_no_template(own):
+def test_a_tokenizer_without_the_tokens_of_nanochat_has_no_template(own):
     assert to_chat_template(own.model) == CHAT_TEMPLATE
     assert to_chat_template(own.model.extended(["<image>"])) == CHAT_TEMPLATE
     assert to_chat_template(own.model.without(["<|output_end|>"])) is None
@@ -125,7 +125,7 @@ def asks(content):
     return [{"role": "user", "content": "hi"}, {"role": "assistant", "content": content}]
 
 
-def test_the_name_of_a_special_token_in_a_content_becomes_one(own, peer):
+def test_a_special_token_name_in_content_becomes_the_special_token(own, peer):
     messages = asks("<|bos|>")
     ids, _ = own.render_conversation({"messages": messages})
     found, _ = encode_chat(peer, CHAT_TEMPLATE, messages)
@@ -133,7 +133,7 @@ def test_the_name_of_a_special_token_in_a_content_becomes_one(own, peer):
     assert found.count(own.get_bos_token_id()) == 2
 
 
-def test_texts_side_by_side_are_merged_across(own, peer):
+def test_adjacent_texts_merge_across_their_boundary(own, peer):
     messages = asks([{"type": "text", "text": "th"}, {"type": "text", "text": "e"}])
     ids, _ = own.render_conversation({"messages": messages})
     found, _ = encode_chat(peer, CHAT_TEMPLATE, messages)
@@ -141,7 +141,7 @@ def test_texts_side_by_side_are_merged_across(own, peer):
     assert peer.decode(found, skip_special_tokens=False) == own.decode(ids)
 
 
-def test_a_text_before_tool_output_loses_the_last_bytes_of_its_mask(own, peer):
+def test_text_before_tool_output_loses_the_last_bytes_of_its_mask(own, peer):
     messages = asks([{"type": "text", "text": "\U0001f9e0"}, {"type": "python_output", "text": ""}])
     ids, mask = own.render_conversation({"messages": messages})
     found, found_mask = encode_chat(peer, CHAT_TEMPLATE, messages)

@@ -134,14 +134,14 @@ def check(documents, dialect, *, encoder=ENCODER, special_tokens=NARROW):
     dialect=st.sampled_from(EVERY),
     data=st.data(),
 )
-def test_a_batch_is_the_plain_reading_of_each_document(special_tokens, dialect, data):
+def test_a_batch_equals_the_plain_rendering_of_each_document(special_tokens, dialect, data):
     check(data.draw(documents_of(dialect)), dialect, special_tokens=special_tokens)
 
 
 @pytest.mark.parametrize("dialect", EVERY, ids=range(len(EVERY)))
 @FEWER
 @given(data=st.data())
-def test_the_core_itself_reads_ordinary_documents(dialect, data):
+def test_the_core_renders_ordinary_documents(dialect, data):
     batch = Documents.from_bytes(data.draw(st.lists(lines(good(dialect)), max_size=4)))
     *_, declined = core_dialect(dialect).texts(batch.data, batch.offsets)
     assert declined.tolist() == []
@@ -149,14 +149,14 @@ def test_the_core_itself_reads_ordinary_documents(dialect, data):
 
 @FEWER
 @given(dialect=st.sampled_from(EVERY), data=st.data())
-def test_documents_that_cannot_be_split_cost_no_other(dialect, data):
+def test_documents_that_cannot_be_split_do_not_affect_others(dialect, data):
     encoder = _core.Encoder("[a-z<|>_]+", MERGES, gaps="error")
     check(data.draw(documents_of(dialect)), dialect, encoder=encoder)
 
 
 @FEWER
 @given(dialect=st.sampled_from(EVERY), data=st.data())
-def test_the_texts_of_a_batch_are_those_of_each_document(dialect, data):
+def test_the_texts_of_a_batch_equal_those_of_each_document(dialect, data):
     documents = data.draw(documents_of(dialect))
     found = texts_of(dialect, Documents.from_bytes(documents))
     texts = [found.texts[number] for number in range(len(found.texts))]
@@ -183,7 +183,7 @@ NOT_A_NUMBER = b'{"score":NaN,"messages":[{"role":"user","content":"that"}]}'
 BAD = b'[{"role":"tool","content":"x"}]'
 
 
-def test_what_the_core_declines_stands_in_its_place():
+def test_documents_that_the_core_declines_keep_their_place():
     documents = [BAD, GOOD, SURROGATE, GOOD, BAD, REPEATED, NOT_A_NUMBER, GOOD, b"{"]
     batch = Documents.from_bytes(documents)
     _, _, _, declined = core_dialect(MESSAGES).texts(batch.data, batch.offsets)

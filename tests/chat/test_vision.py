@@ -76,7 +76,7 @@ def test_special_tokens_have_the_ids_of_the_vectors(tokenizer):
 
 
 @pytest.mark.parametrize("case", named(ANSWERED))
-def test_a_text_becomes_what_is_recommended(tokenizer, case):
+def test_a_text_renders_as_recommended(tokenizer, case):
     expected = case["recommended"]["returns"]
     composed = text_form(tokenizer, case)
     assert composed.ids == expected["ids"]
@@ -88,7 +88,7 @@ def test_a_text_becomes_what_is_recommended(tokenizer, case):
 
 
 @pytest.mark.parametrize("case", named(REFUSED))
-def test_a_job_and_the_method_refuse_a_text_as_recommended(tokenizer, case):
+def test_job_and_method_refuse_a_text_as_recommended(tokenizer, case):
     limit, expected = case.get("max_tokens", 2048), case["recommended"]
     words = OTHER_WORDS.get(case["name"], re.escape(expected["message"]))
     with pytest.raises(ERRORS[expected["raises"]], match=words):
@@ -100,7 +100,7 @@ def test_a_job_and_the_method_refuse_a_text_as_recommended(tokenizer, case):
 @pytest.mark.parametrize(
     "case", named(c for c in VISION["cases"] if "recommended_grounding_on" in c)
 )
-def test_grounding_is_recognised_only_where_it_is_asked_for(tokenizer, case):
+def test_grounding_is_recognized_only_where_enabled(tokenizer, case):
     expected = case["recommended_grounding_on"]["returns"]
     composed = text_form(tokenizer, case, grounding=GROUNDING)
     assert (composed.ids, composed.mask) == (expected["ids"], mask_of(expected))
@@ -111,7 +111,7 @@ def test_grounding_is_recognised_only_where_it_is_asked_for(tokenizer, case):
     assert grounded == (expected["ids"], [tuple(each) for each in expected["image_positions"]])
 
 
-def test_a_prompt_and_its_response_are_the_text_form_of_the_two(tokenizer):
+def test_a_prompt_and_its_response_equal_their_text_form(tokenizer):
     case = VISION["cases"][0]
     prompt, response = "<image>\nConvert this document to markdown.", "# Title"
     ids, mask, images = tokenizer.render_vision(prompt, response, image_token_counts=[5])
@@ -128,7 +128,7 @@ AGREEING = [
 
 
 @pytest.mark.parametrize("case", named(AGREEING))
-def test_conversations_are_rendered_as_the_fork_renders_them(base, case):
+def test_conversations_render_as_in_the_fork(base, case):
     tokenizer = base.extended(OCR.special_tokens)
     ids, mask, images = tokenizer.render_vision_conversation({"messages": case["messages"]})
     assert (ids, mask) == (case["returns"]["ids"], mask_of(case["returns"]))
@@ -143,7 +143,7 @@ def test_conversations_are_rendered_as_the_fork_renders_them(base, case):
         ("audio_raises_or_not", "<audio> hi"),
     ],
 )
-def test_traps_of_the_fork_are_not_copied(base, name, text):
+def test_errors_of_the_fork_are_not_copied(base, name, text):
     """The fork refuses the name of a special token beside an image, and rewrites `<audio>`."""
     case = next(case for case in FORK["render_conversation"] if case["name"] == name)
     tokenizer = base.extended(OCR.special_tokens)
@@ -154,7 +154,7 @@ def test_traps_of_the_fork_are_not_copied(base, name, text):
     assert ids[: len(asked) + 1] == [*asked, tokenizer.encode_special("<|user_end|>")]
 
 
-def test_fixed_counts_are_what_the_fork_expands_to_with_positions_beside(base):
+def test_fixed_counts_equal_the_expansion_of_the_fork_and_return_positions(base):
     tokenizer = base.extended(OCR.special_tokens)
     case = next(case for case in AGREEING if case["name"] == "two_images")
     image = tokenizer.encode_special("<|image|>")
@@ -166,7 +166,7 @@ def test_fixed_counts_are_what_the_fork_expands_to_with_positions_beside(base):
     assert (ids, images) == (expanded, [(2, 275), (275, 548)])
 
 
-def test_sizes_give_the_forks_numbers_of_tokens():
+def test_image_sizes_have_the_token_counts_of_the_fork():
     sizes = FORK["vision_tokens_per_image"]
     assert {size: base_image_tokens(int(size)) for size in sizes} == sizes
     for wrong in (0, -64, 63, 100):
@@ -203,7 +203,7 @@ def test_tiles_are_chosen_by_proportions_then_by_size(width, height, tiles):
 
 
 @given(st.integers(1, 4000), st.integers(1, 4000), st.integers(1, 9), st.integers(0, 8))
-def test_tiles_are_as_many_as_allowed_and_turn_with_the_image(width, height, least, more):
+def test_tiles_respect_the_limit_and_the_orientation(width, height, least, more):
     high, wide = tiles_of(width, height, least=least, most=least + more)
     if max(width, height) <= 640:
         assert (high, wide) == (1, 1)
@@ -220,7 +220,7 @@ def test_impossible_sizes_and_numbers_of_tiles_are_refused():
         tiles_of(700, 700, least=0, most=2)
 
 
-def test_counts_given_win_over_a_fixed_number_and_must_match():
+def test_explicit_counts_override_a_fixed_number_and_must_match():
     fixed = {"image_token": "<image>", "image_tokens": 7}
     for counts, expected in ((None, [1, 7, 7]), ([2, 3], [1, 2, 3])):
         segments = text_segments("<image><image>", counts=counts, **fixed)
@@ -231,7 +231,7 @@ def test_counts_given_win_over_a_fixed_number_and_must_match():
         text_segments("<image>", counts=None, image_token="<image>", image_tokens=0)
 
 
-def test_a_tokenizer_without_an_image_token_says_how_to_get_one(base):
+def test_a_tokenizer_without_an_image_token_names_the_remedy(base):
     for preset, name in ((SEED, "<image>"), (OCR, "<|image|>")):
         ids, _ = base.extended(preset.special_tokens).render_vision_pretraining("<image>")
         assert base.extended(preset.special_tokens).decode(ids) == f"<|bos|>{name}"
@@ -243,7 +243,7 @@ def test_a_tokenizer_without_an_image_token_says_how_to_get_one(base):
         both.render_vision("<image>", "x", grounding=True)
 
 
-def test_what_is_no_text_is_refused(tokenizer):
+def test_values_that_are_not_text_are_refused(tokenizer):
     for call in (
         lambda: tokenizer.render_vision_pretraining(None),
         lambda: tokenizer.render_vision("a", b"b"),
@@ -254,14 +254,14 @@ def test_what_is_no_text_is_refused(tokenizer):
             call()
 
 
-def test_a_boolean_is_no_number_of_every_image(tokenizer):
+def test_a_boolean_is_not_a_number_of_tokens(tokenizer):
     conversation = {"messages": [{"role": "user", "content": "no image"}]}
     assert tokenizer.render_vision_conversation(conversation, None, 1)[2] == []
     with pytest.raises(TypeError, match="image_token_counts must be a list of ints"):
         tokenizer.render_vision_conversation(conversation, None, True)
 
 
-def test_all_is_cut_at_2048_tokens_unless_told_otherwise(tokenizer):
+def test_documents_are_cut_at_2048_tokens_by_default(tokenizer):
     long = "".join(map(str, range(9999)))
     conversation = {
         "messages": [{"role": "user", "content": long}, {"role": "assistant", "content": "x"}]
@@ -273,12 +273,12 @@ def test_all_is_cut_at_2048_tokens_unless_told_otherwise(tokenizer):
     assert len(tokenizer.render_vision_conversation(conversation)[0]) == 2048
 
 
-def test_a_token_is_shown_green_where_its_mask_is_1_alone(tokenizer):
+def test_only_tokens_with_mask_1_are_green(tokenizer):
     shown = tokenizer.visualize_tokenization([97, 97, 97], [0, 1, 2])
     assert shown == "\x1b[91ma\x1b[0m|\x1b[92ma\x1b[0m|\x1b[91ma\x1b[0m"
 
 
-def test_a_cut_below_0_is_refused():
+def test_a_negative_cut_is_refused():
     with pytest.raises(SourceError, match="max_tokens is -1"):
         cut(Composed(ids=[1], labels=[0], images=[]), -1)
 
@@ -335,7 +335,7 @@ def documents(draw):
 
 
 @given(documents())
-def test_positions_point_at_images_and_nothing_else_is_one(document):
+def test_positions_point_at_images_and_only_at_images(document):
     composed = composed_of(document.segments)
     inside = {at for start, end in composed.images for at in range(start, end)}
     image = NUMBERS[PLACEHOLDER]
@@ -345,7 +345,7 @@ def test_positions_point_at_images_and_nothing_else_is_one(document):
 
 
 @given(documents())
-def test_no_text_is_lost_and_ids_of_special_tokens_are_where_segments_say(document):
+def test_text_is_complete_and_special_ids_follow_the_segments(document):
     assert "".join(each.text for each in document.segments) == document.whole
     meant = [
         NUMBERS[each.text]
@@ -358,7 +358,7 @@ def test_no_text_is_lost_and_ids_of_special_tokens_are_where_segments_say(docume
 
 
 @given(documents())
-def test_names_in_texts_are_special_only_if_they_are_grounding(document):
+def test_special_names_in_texts_are_special_only_as_grounding(document):
     frame = {"<|bos|>", PLACEHOLDER, *SPECIAL_TOKENS[1:5], *document.grounding}
     assert {each.text for each in document.segments if each.is_special} <= frame
     for segment in document.segments:
@@ -380,7 +380,7 @@ def test_a_cut_keeps_images_whole_or_is_refused(document, limit):
 
 
 @given(st.lists(texts, min_size=1, max_size=5))
-def test_without_images_a_conversation_is_laid_out_as_a_chat(turns):
+def test_a_conversation_without_images_renders_as_a_chat(turns):
     roles = ("user", "assistant")
     messages = [
         {"role": roles[at % 2], "content": turn.replace(PLACEHOLDER, "")}
@@ -392,7 +392,7 @@ def test_without_images_a_conversation_is_laid_out_as_a_chat(turns):
         assert message_segments(conversation, counts=counts, image_token="<image>") == expected
 
 
-def test_of_names_that_begin_alike_the_longest_is_meant():
+def test_the_longest_of_names_with_a_common_prefix_wins():
     names = ["<b>", "<b><b>", "<b"]
     segments = text_segments("a<b><b>c<b>", counts=[], image_token="<image>", grounding=names)
     told = [(each.text, each.is_special) for each in segments[1:]]
@@ -400,7 +400,7 @@ def test_of_names_that_begin_alike_the_longest_is_meant():
 
 
 @pytest.mark.parametrize("counts", [[2**20 + 1], [2**20, 1], [2**19, 2**19 + 1]])
-def test_the_images_of_a_document_have_at_most_so_many_tokens(counts):
+def test_the_image_tokens_of_a_document_are_limited(counts):
     def segments(numbers):
         text = "<image>" * len(numbers)
         return text_segments(text, counts=numbers, image_token="<image>")

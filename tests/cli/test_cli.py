@@ -22,7 +22,7 @@ def last_json(captured):
     return json.loads(captured.out.splitlines()[-1])
 
 
-def test_prepare_prints_for_people_and_one_json_line_last(job, capsys):
+def test_prepare_prints_text_and_one_json_line_last(job, capsys):
     path, out = job
     assert main(["prepare", path]) == 0
     captured = capsys.readouterr()
@@ -39,7 +39,7 @@ def test_prepare_prints_for_people_and_one_json_line_last(job, capsys):
     assert captured.err.splitlines()[1].startswith("Nothing to do")
 
 
-def test_train_takes_nanochats_flags_in_both_spellings(job, capsys):
+def test_train_accepts_the_flags_of_nanochat_in_both_spellings(job, capsys):
     path, _ = job
     sizes = []
     for flags in (
@@ -53,7 +53,7 @@ def test_train_takes_nanochats_flags_in_both_spellings(job, capsys):
     assert sizes == [300, 290]
 
 
-def test_train_without_a_recipe_reads_and_writes_nanochats_folders(
+def test_train_without_a_recipe_uses_the_folders_of_nanochat(
     tmp_path, in_process, capsys, monkeypatch
 ):
     monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path))
@@ -139,7 +139,7 @@ def test_every_job_runs_as_a_module(job_name):
 
 
 @pytest.mark.parametrize("flag", ["--quiet", "--verbose"])
-def test_progress_is_less_or_more_if_asked(job, capsys, flag):
+def test_options_change_the_amount_of_progress(job, capsys, flag):
     path, out = job
     assert main(["prepare", path, flag]) == 0
     captured = capsys.readouterr()

@@ -55,7 +55,7 @@ def test_all_counts_of_a_run_are_in_use(job, capsys):
     assert "10 in use, 0 stale" in shown
 
 
-def test_a_folder_alone_is_listed_without_saying_what_is_in_use(job, capsys):
+def test_a_folder_without_an_output_is_listed_without_use(job, capsys):
     _, work = job
     for place in (str(work), f"{work}/counts", f"{work}/counts/"):
         values, shown = told(capsys, "ls", place, "--files")
@@ -66,7 +66,9 @@ def test_a_folder_alone_is_listed_without_saying_what_is_in_use(job, capsys):
         assert {file["state"] for file in values["files"]} == {"kept"}
 
 
-def test_a_place_without_counts_is_refused_and_an_unused_work_folder_is_not(job, capsys, tmp_path):
+def test_a_location_without_counts_is_refused_and_an_unused_work_folder_is_not(
+    job, capsys, tmp_path
+):
     path, _ = job
     assert main(["cache", "ls", str(tmp_path / "in")]) == 2
     assert "has no counts" in capsys.readouterr().err
@@ -75,7 +77,9 @@ def test_a_place_without_counts_is_refused_and_an_unused_work_folder_is_not(job,
     assert "counts      none" in shown
 
 
-def test_changed_inputs_and_other_caps_are_stale_and_removed_alone(job, capsys, tmp_path):
+def test_counts_of_changed_inputs_and_other_caps_are_stale_and_only_they_are_removed(
+    job, capsys, tmp_path
+):
     path, work = job
     old = set(contents(work))
     change_one(tmp_path)
@@ -102,7 +106,7 @@ def test_changed_inputs_and_other_caps_are_stale_and_removed_alone(job, capsys, 
     assert counted(capsys, path, "--vocab-size", "300") == 0
 
 
-def test_all_counts_can_be_removed_and_are_made_again(job, capsys, tmp_path):
+def test_removed_counts_are_computed_again(job, capsys, tmp_path):
     path, work = job
     (work / "merged").mkdir()
     (work / "merged/part.arrow").write_bytes(b"12")
@@ -119,7 +123,7 @@ def test_all_counts_can_be_removed_and_are_made_again(job, capsys, tmp_path):
     assert counted(capsys, path) > 0
 
 
-def test_without_a_plan_nothing_is_taken_for_stale(job, capsys, tmp_path):
+def test_without_a_plan_no_counts_are_stale(job, capsys, tmp_path):
     path, work = job
     (tmp_path / "in/text/shard_00001.parquet").write_bytes(b"")
     before = contents(work)
@@ -129,9 +133,7 @@ def test_without_a_plan_nothing_is_taken_for_stale(job, capsys, tmp_path):
     assert contents(work) == before
 
 
-def test_the_slice_that_max_chars_cuts_is_in_use_while_those_before_it_are_there(
-    job, capsys, tmp_path
-):
+def test_the_slice_that_max_chars_cuts_is_in_use_with_those_before_it(job, capsys, tmp_path):
     path, _ = job
     other = ["--set", f"output.work={tmp_path}/cut", "--set", "limits.max_chars=4000"]
     assert main(["train", path, *other]) == 0

@@ -46,7 +46,7 @@ def told(capsys, *arguments):
     return code, capsys.readouterr().err.splitlines()[-1].replace("nanotok: error: ", "")
 
 
-def test_a_recipe_may_begin_with_a_byte_order_mark(recipe, tmp_path):
+def test_a_recipe_may_start_with_a_byte_order_mark(recipe, tmp_path):
     plain = load_recipe(str(recipe))
     recipe.write_bytes(b"\xef\xbb\xbf" + recipe.read_bytes())
     assert load_recipe(str(recipe)) == plain
@@ -65,13 +65,13 @@ def test_a_recipe_may_begin_with_a_byte_order_mark(recipe, tmp_path):
         (errno.EMFILE, "ulimit -n"),
     ],
 )
-def test_what_the_system_refuses_comes_with_what_to_do(number, step):
+def test_errors_of_the_operating_system_name_a_remedy(number, step):
     line = os_error_message(OSError(number, os.strerror(number), "/data/out/a"))
     assert line.startswith(f"/data/out/a: {os.strerror(number)}; ")
     assert step in line
 
 
-def test_an_error_that_says_all_itself_stays_as_it_is():
+def test_a_complete_error_message_is_not_extended():
     assert os_error_message(OSError("plain")) == "plain"
     assert os_error_message(OSError(5, "odd", "/a")) == "/a: odd"
 
@@ -90,9 +90,7 @@ def test_a_layout_that_cannot_hold_a_document_is_one_error_on_every_executor(
     "environment", [{"PYTHONIOENCODING": "ascii:strict"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}]
 )
 @pytest.mark.parametrize(("command", "stream"), [("inspect", "stdout"), ("verify", "stderr")])
-def test_a_terminal_that_knows_ascii_alone_gets_escapes(
-    out, tmp_path, environment, command, stream
-):
+def test_an_ascii_terminal_receives_escapes(out, tmp_path, environment, command, stream):
     out = copy_of(out, tmp_path / "caf\u00e9")
     code = "import sys; from nanotok_ray.cli import main; sys.exit(main())"
     more = ["--doc", "0-30"] if command == "inspect" else []
@@ -108,7 +106,7 @@ def test_a_terminal_that_knows_ascii_alone_gets_escapes(
 
 
 @pytest.mark.parametrize("command", ["prepare", "train", "tokenize"])
-def test_the_cluster_is_asked_for_before_inputs_are(recipe, capsys, monkeypatch, command):
+def test_the_cluster_is_contacted_before_the_inputs(recipe, capsys, monkeypatch, command):
     for address, code, words in (
         ("127.0.0.1:9", 5, "127.0.0.1:9 cannot be reached"),
         ("http://127.0.0.1:9", 2, "is a job server"),

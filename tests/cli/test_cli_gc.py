@@ -25,7 +25,7 @@ def collect(capsys, *arguments):
     return code, json.loads(told.out.splitlines()[-1]), told.err
 
 
-def test_a_dry_run_removes_nothing_and_says_what_a_run_removes(out, capsys):
+def test_a_dry_run_removes_nothing_and_lists_what_a_run_removes(out, capsys):
     before = contents(out, leave_out=())
     code, planned, told = collect(capsys, out, "--dry-run")
     assert (code, planned["status"]) == (0, "planned")

@@ -38,7 +38,7 @@ def examples(command):
             yield words[words.index("nanotok") + 1 :]
 
 
-def test_the_help_of_all_commands_is_that_of_the_golden_file():
+def test_the_help_of_all_commands_equals_the_golden_file():
     """After a change, run python -m tests.support.cli_commands and review the diff."""
     assert f"{whole_help()}\n" == GOLDEN.read_text("utf-8")
 
@@ -51,7 +51,7 @@ def test_the_first_line_is_a_summary(context):
 
 
 @every_command
-def test_examples_parse(context):
+def test_examples_in_help_parse(context):
     found = list(examples(context.command))
     assert found or context.info_name == "completion"
     for words in found:
@@ -59,7 +59,7 @@ def test_examples_parse(context):
 
 
 @every_command
-def test_every_option_is_a_sentence_with_its_default(context):
+def test_every_option_has_a_sentence_and_its_default(context):
     for param in context.command.params:
         if isinstance(param, click.Argument):
             continue
@@ -71,7 +71,7 @@ def test_every_option_is_a_sentence_with_its_default(context):
 
 
 @every_command
-def test_lines_fit_a_terminal_but_examples(context):
+def test_help_lines_except_examples_fit_a_terminal(context):
     examples = context.command.examples.splitlines()
     lines = [line for line in context.get_help().splitlines() if line[2:] not in examples]
     assert max(map(len, lines)) <= COLUMNS
@@ -79,7 +79,7 @@ def test_lines_fit_a_terminal_but_examples(context):
 
 
 @every_command
-def test_one_name_means_one_thing(context):
+def test_one_option_name_has_one_meaning(context):
     """An option has the same metavar and the same kind in all commands."""
     for other in CONTEXTS.values():
         theirs = {name: param for param in other.command.params for name in param.opts}
@@ -90,7 +90,7 @@ def test_one_name_means_one_thing(context):
                     assert (param.metavar, param.is_flag) == (same.metavar, same.is_flag), name
 
 
-def test_layouts_patterns_and_presets_are_those_of_the_help_and_the_pages():
+def test_layouts_patterns_and_presets_match_the_help_and_the_pages():
     shown = CONTEXTS["nanotok export"].get_help()
     assert re.findall(r"^    (\w+) {2,}", shown, re.MULTILINE) == list(LAYOUTS)
     options = shown.partition("with their defaults:")[2].partition("Nothing")[0].split()
@@ -110,7 +110,7 @@ def test_layouts_patterns_and_presets_are_those_of_the_help_and_the_pages():
 
 
 @pytest.mark.parametrize("words", [[], ["tokenizer"], ["cache"]])
-def test_a_group_alone_prints_its_help(words, capsys):
+def test_a_group_without_a_command_prints_its_help(words, capsys):
     assert main(words) == 0
     alone = capsys.readouterr()
     assert main([*words, "--help"]) == 0
@@ -126,12 +126,12 @@ def test_a_group_alone_prints_its_help(words, capsys):
         ["tokenizer", "show", "--id", "3", "T", "a.txt", "b.txt"],
     ],
 )
-def test_inputs_may_stand_before_and_after_options(words):
+def test_inputs_are_accepted_before_and_after_options(words):
     values = parse(words).params
     assert (values["tokenizer"], values["files"], values["ids"]) == ("T", ("a.txt", "b.txt"), (3,))
 
 
-def test_a_special_token_swallows_no_file():
+def test_a_special_token_option_does_not_consume_a_file():
     words = ["tokenizer", "train", "--vocab-size", "9", "--output", "o", "--special-token", "<a>"]
     values = parse([*words, "corpus.txt"]).params
     assert (values["special_tokens"], values["files"]) == (("<a>",), ("corpus.txt",))
@@ -157,7 +157,7 @@ def test_help_and_version_import_neither_ray_nor_numpy():
     assert done.returncode == 0, done.stderr
 
 
-def test_help_is_there_at_once():
+def test_help_starts_quickly():
     def seconds():
         start = time.perf_counter()
         run("import sys; from nanotok_ray.cli import main; sys.exit(main(['--help']))")
@@ -167,7 +167,7 @@ def test_help_is_there_at_once():
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_gets_a_script_that_completes(shell, capsys, monkeypatch):
+def test_a_shell_receives_a_working_completion_script(shell, capsys, monkeypatch):
     assert main(["completion", shell]) == 0
     assert "_NANOTOK_COMPLETE" in capsys.readouterr().out
     monkeypatch.setenv("_NANOTOK_COMPLETE", f"{shell}_complete")

@@ -23,7 +23,7 @@ def run(capsys, *words):
     return code, json.loads(captured.out.splitlines()[-1]), captured.err
 
 
-def test_init_writes_a_recipe_beside_the_folder_that_plan_accepts(corpus, capsys):
+def test_init_writes_a_recipe_that_plan_accepts(corpus, capsys):
     code, values, told = run(capsys, "init", corpus)
     path = corpus.parent / "recipe.toml"
     assert (code, values["recipe"], values["unread"]) == (0, str(path), [])
@@ -41,7 +41,7 @@ def test_init_writes_a_recipe_beside_the_folder_that_plan_accepts(corpus, capsys
     assert (code, values["status"]) == (0, "planned")
 
 
-def test_init_says_what_it_left_out_and_takes_a_size(corpus, tmp_path, capsys):
+def test_init_reports_what_it_left_out_and_accepts_a_size(corpus, tmp_path, capsys):
     (corpus / "scan.pdf").write_bytes(b"%PDF")
     flags = ["--output", tmp_path / "a.toml", "--vocab-size", "300"]
     code, values, told = run(capsys, "init", corpus, *flags)
@@ -61,7 +61,7 @@ def test_init_replaces_a_recipe_only_with_force(corpus, capsys):
     assert load_recipe(str(path)).sources
 
 
-def test_init_of_files_that_cannot_be_used_says_why(tmp_path, capsys):
+def test_init_explains_why_files_cannot_be_used(tmp_path, capsys):
     (tmp_path / "in").mkdir()
     (tmp_path / "in/a.json").write_text('[{"text": "a"},\n{"text": "b"}]\n')
     code, values, _ = run(capsys, "init", tmp_path / "in")
@@ -70,7 +70,7 @@ def test_init_of_files_that_cannot_be_used_says_why(tmp_path, capsys):
     assert not (tmp_path / "recipe.toml").exists()
 
 
-def test_prepare_takes_files_and_saves_its_recipe(corpus, tmp_path, in_process, capsys):
+def test_prepare_accepts_files_and_saves_its_recipe(corpus, tmp_path, in_process, capsys):
     out = tmp_path / "out"
     words = ["prepare", corpus, "--output", out, "--vocab-size", "350"]
     code, values, told = run(capsys, *words)
@@ -85,7 +85,7 @@ def test_prepare_takes_files_and_saves_its_recipe(corpus, tmp_path, in_process, 
     assert (code, values["status"]) == (0, "unchanged")
 
 
-def test_a_recipe_that_was_edited_is_not_replaced(corpus, tmp_path, in_process, capsys):
+def test_an_edited_recipe_is_not_replaced(corpus, tmp_path, in_process, capsys):
     words = ["prepare", corpus, "--output", tmp_path / "out", "--vocab-size", "350"]
     assert run(capsys, *words)[0] == 0
     path = tmp_path / "out/recipe.toml"

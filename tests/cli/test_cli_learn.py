@@ -32,7 +32,7 @@ def run(capsys, *arguments):
     return code, json.loads(captured.out), captured.err
 
 
-def test_it_learns_from_a_count_file_what_is_learned_from_the_texts(counts, tmp_path, capsys):
+def test_a_count_file_yields_the_tokenizer_of_its_texts(counts, tmp_path, capsys):
     out = tmp_path / "tokenizer"
     code, values, told = run(capsys, counts, "--vocab-size", 350, "--output", out)
     expected = Tokenizer.train_from_iterator(DOCUMENTS, 350)
@@ -54,7 +54,7 @@ def test_it_learns_from_a_count_file_what_is_learned_from_the_texts(counts, tmp_
         assert words in told
 
 
-def test_also_leaves_out_a_size_that_was_not_reached(counts, tmp_path, capsys):
+def test_also_omits_a_size_that_was_not_reached(counts, tmp_path, capsys):
     out = f"{tmp_path}/tokenizer"
     flags = ("--vocab-size", 90_000, "--output", out, "--also", "300,80000")
     code, values, told = run(capsys, counts, *flags)
@@ -62,7 +62,7 @@ def test_also_leaves_out_a_size_that_was_not_reached(counts, tmp_path, capsys):
     assert f"note: 80,000 ids were not reached; {out}-80000 is not written" in told
 
 
-def test_every_flag_says_what_it_should(counts, tmp_path, capsys):
+def test_every_flag_has_its_effect(counts, tmp_path, capsys):
     table = pa.table({"token": [b"abcdef", b"xy"], "n": [9, 2]})
     pq.write_table(table, tmp_path / "c.parquet")
     arguments = [tmp_path / "c.parquet", "--span-column=token", "--count-column=n"]

@@ -42,7 +42,7 @@ def uncolored(text):
     return re.sub("\x1b\\[[0-9;]*m", "", text)
 
 
-def test_plain_tokens_joined_are_the_document(inspect, out, tokenizer):
+def test_plain_tokens_joined_equal_the_document(inspect, out, tokenizer):
     shards = open_shards(str(out), source="chats")
     code, shown, _ = inspect("--source", "chats", "--doc", "3", "--ids")
     assert code == 0
@@ -58,20 +58,20 @@ def test_plain_tokens_joined_are_the_document(inspect, out, tokenizer):
     assert f"{int(shards.mask(3).sum())} tokens under mask 1" in shown
 
 
-def test_a_document_is_shown_as_its_text(inspect):
+def test_a_document_is_shown_as_text(inspect):
     code, shown, _ = inspect("--doc", "0", "--text")
     assert code == 0
     assert f"\n\n<|bos|>{texts(40, seed=0)[0]}" in shown
 
 
-def test_documents_are_shown_by_their_ids(inspect, monkeypatch):
+def test_documents_are_found_by_id(inspect, monkeypatch):
     monkeypatch.setattr(Shards, "find", lambda _, name: {"a": [3], "b": [1, 2]}[name])
     code, shown, _ = inspect("--doc-id", "b", "--doc-id", "a", "--doc", "0", "--text")
     assert code == 0
     assert re.findall(r"^document (\d+) of", shown, re.MULTILINE) == ["1", "2", "3", "0"]
 
 
-def test_in_colour_each_turn_and_tool_call_starts_a_line(inspect):
+def test_with_color_each_turn_and_tool_call_starts_a_line(inspect):
     for number in range(4):
         _, shown, _ = inspect("--source", "chats", "--doc", str(number), "--color", "always")
         body = uncolored(shown.split("\n\n", 1)[1])
@@ -83,7 +83,7 @@ def test_in_colour_each_turn_and_tool_call_starts_a_line(inspect):
         assert shown.splitlines()[-1] == "\x1b[92mtrained on\x1b[0m \x1b[91mnot trained on\x1b[0m"
 
 
-def test_colour_says_the_mask(inspect, out, tokenizer):
+def test_color_shows_the_mask(inspect, out, tokenizer):
     shards = open_shards(str(out), source="chats")
     _, shown, _ = inspect("--source", "chats", "--doc", "1", "--color", "always", "--ids")
     pairs = re.findall("\x1b\\[9([12])m(?:[^\x1b]*)\x1b\\[0m\\|\x1b\\[90m\\((\\d+)\\)", shown)
@@ -101,7 +101,7 @@ def test_an_image_is_one_box(inspect, with_images, flags):
     assert ("\x1b[95mimage\x1b[0m" in shown) == bool(flags)
 
 
-def test_a_document_cannot_steer_the_terminal(inspect, monkeypatch):
+def test_a_document_cannot_control_the_terminal(inspect, monkeypatch):
     ids = np.frombuffer(b"a\x1b[31m\x07\xe6\x95\xb0\xe6b\n", dtype=np.uint8).astype(np.uint16)
     monkeypatch.setattr(Shards, "__getitem__", lambda *_: ids)
     monkeypatch.setattr(Shards, "mask", lambda *_: None)
@@ -113,13 +113,13 @@ def test_a_document_cannot_steer_the_terminal(inspect, monkeypatch):
         assert body.split("\n\n", 1)[1].replace("|", "").startswith(r"a\x1b[31m\x07\xe6\x95数")
 
 
-def test_several_documents_follow_each_other_in_the_order_asked_for(inspect):
+def test_several_documents_are_printed_in_the_requested_order(inspect):
     _, shown, _ = inspect("--doc", "5", "--doc", "-1", "--doc", "0-2")
     numbers = [int(number) for number in re.findall(r"^document (\d+) of 110", shown, re.MULTILINE)]
     assert numbers == [5, 109, 0, 1, 2]
 
 
-def test_a_page_holds_the_documents_asked_for(inspect, out, tmp_path):
+def test_a_page_contains_the_requested_documents(inspect, out, tmp_path):
     shards = open_shards(str(out), source="chats")
     path = tmp_path / "page.html"
     code, shown, told = inspect("--source", "chats", "--doc", "0-2", "--html", str(path))
@@ -132,7 +132,7 @@ def test_a_page_holds_the_documents_asked_for(inspect, out, tmp_path):
     assert f"{out}, split train, source chats" in page.told
 
 
-def test_a_page_goes_to_stdout_as_the_same_bytes(inspect, tmp_path):
+def test_a_page_on_stdout_has_the_same_bytes(inspect, tmp_path):
     path = tmp_path / "page.html"
     inspect("--doc", "7", "--html", str(path))
     code, shown, told = inspect("--doc", "7", "--html", "-")
@@ -150,14 +150,14 @@ def test_a_page_shows_images_and_ids(inspect, with_images):
     assert "checked" in dict(page.attributes)["input"]
 
 
-def test_a_page_is_cut_unless_all_is_asked_for(inspect, monkeypatch):
+def test_a_page_is_cut_unless_everything_is_requested(inspect, monkeypatch):
     monkeypatch.setattr(look, "MAX_TOKENS", 5)
     assert "not shown" in inspect("--source", "chats", "--html", "-")[1]
     assert "not shown" not in inspect("--source", "chats", "--html", "-", "--all")[1]
 
 
 @pytest.mark.parametrize("found", [True, False], ids=["a browser", "none"])
-def test_a_page_is_opened_in_a_browser_or_says_where_it_lies(inspect, monkeypatch, tmp_path, found):
+def test_a_page_opens_in_a_browser_or_its_path_is_printed(inspect, monkeypatch, tmp_path, found):
     opened = []
     monkeypatch.setattr("webbrowser.open", lambda url: (opened.append(url), found)[1])
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -169,7 +169,7 @@ def test_a_page_is_opened_in_a_browser_or_says_where_it_lies(inspect, monkeypatc
     assert ShownPage(path.read_text(encoding="utf-8")).tokens
 
 
-def test_an_id_that_is_no_token_exits_4(inspect, monkeypatch):
+def test_an_unknown_id_exits_4(inspect, monkeypatch):
     monkeypatch.setattr(Shards, "__getitem__", lambda *_: np.array([9999], dtype=np.uint16))
     monkeypatch.setattr(Shards, "mask", lambda *_: None)
     for flags in ([], ["--html", "-"]):
@@ -178,7 +178,7 @@ def test_an_id_that_is_no_token_exits_4(inspect, monkeypatch):
         assert "id 9999 at position 0 is no token" in told
 
 
-def test_a_terminal_gets_the_first_tokens_of_a_long_document(inspect, monkeypatch):
+def test_a_terminal_shows_the_first_tokens_of_a_long_document(inspect, monkeypatch):
     whole = inspect("--source", "chats", "--ids", "--all")[1]
     monkeypatch.setattr(look, "TERMINAL_TOKENS", 5)
     _, shown, _ = inspect("--source", "chats", "--ids")
@@ -188,7 +188,7 @@ def test_a_terminal_gets_the_first_tokens_of_a_long_document(inspect, monkeypatc
     assert "more tokens" not in whole
 
 
-def test_at_most_a_thousand_documents_are_shown_at_once(inspect):
+def test_at_most_a_thousand_documents_are_shown(inspect):
     code, shown, told = inspect(*["--doc", "0-9"] * 101)
     assert (code, shown) == (2, "")
     assert f"more than {MAX_DOCUMENTS} documents at once; show fewer at a time" in told

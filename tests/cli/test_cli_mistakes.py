@@ -359,7 +359,7 @@ def test_a_mistake_is_one_line_with_a_next_step(here, capsys, monkeypatch, case)
 @pytest.mark.parametrize(
     ("flags", "lines"), [([], (0, 1)), (["--json"], (1, 0)), (["--quiet"], (0, 1))], ids=str
 )
-def test_on_a_terminal_an_error_is_there_once(here, capsys, monkeypatch, flags, lines):
+def test_an_error_appears_once_on_a_terminal(here, capsys, monkeypatch, flags, lines):
     monkeypatch.setattr("nanotok_ray.cli.printing._is_terminal", lambda _: True)
     assert main(["verify", "fresh", *flags]) == 4
     captured = capsys.readouterr()
@@ -367,7 +367,7 @@ def test_on_a_terminal_an_error_is_there_once(here, capsys, monkeypatch, flags, 
     assert "manifest.json does not exist" in captured.out + captured.err
 
 
-def test_a_running_job_is_said_to_be_running(here, capsys, monkeypatch):
+def test_a_running_job_is_reported(here, capsys, monkeypatch):
     held_elsewhere(Folder(str(here / "unfinished")), monkeypatch, command="prepare")
     for command in (["verify"], ["inspect"], ["export", "--to", "raw"], ["gc"]):
         assert main([command[0], "unfinished", *command[1:]]) == 4
@@ -376,7 +376,7 @@ def test_a_running_job_is_said_to_be_running(here, capsys, monkeypatch):
         assert "`nanotok status unfinished --watch`" in error
 
 
-def test_cpus_are_said_to_have_no_effect_on_a_cluster(here, capsys, monkeypatch):
+def test_cpus_without_effect_on_a_cluster_are_reported(here, capsys, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
     command = ["prepare", "new.toml", "--dry-run", "--cpus", "2"]
     assert main(command) == 0
@@ -385,7 +385,7 @@ def test_cpus_are_said_to_have_no_effect_on_a_cluster(here, capsys, monkeypatch)
     assert "no effect" not in capsys.readouterr().err
 
 
-def test_settings_without_effect_are_noted(here, capsys):
+def test_settings_without_effect_are_reported(here, capsys):
     settings = ["--set", "tokenizer.path=tok", "--set", "tokenizer.vocab_size=300"]
     assert main(["prepare", "new.toml", "--dry-run", *settings]) == 0
     assert "tokenizer.vocab_size = 300 has no effect" in capsys.readouterr().err
@@ -394,7 +394,7 @@ def test_settings_without_effect_are_noted(here, capsys):
     assert "the smaller tokenizers have 4,102 ids" in capsys.readouterr().err
 
 
-def test_a_plan_shows_the_folders_that_relative_paths_are(here, capsys):
+def test_a_plan_shows_relative_paths_as_absolute(here, capsys):
     assert main(["plan", "new.toml"]) == 0
     error = capsys.readouterr().err
     assert f"output      {here}/fresh\n" in error
@@ -402,7 +402,7 @@ def test_a_plan_shows_the_folders_that_relative_paths_are(here, capsys):
     shutil.rmtree(here / "fresh")
 
 
-def test_a_recipe_stands_for_its_output(here, capsys):
+def test_a_recipe_is_accepted_in_place_of_its_output(here, capsys):
     for command in ("verify", "status", "inspect", "report", "gc"):
         assert main([command, "recipe.toml"]) == 0, command
     assert main(["inspect", "recipe.toml", "--packing", "best-fit"]) == 0

@@ -36,7 +36,9 @@ def read_report(out, **settings):
 
 @pytest.mark.parametrize("shuffle", [None, "document", "block"])
 @pytest.mark.parametrize("packing", ["best-fit", "windows", "conversations"])
-def test_a_plan_is_what_a_loader_tells_that_has_read_all_of_it(out, pack, packing, shuffle):
+def test_a_packing_plan_equals_the_report_of_a_loader_that_read_everything(
+    out, pack, packing, shuffle
+):
     order = [] if shuffle is None else ["--shuffle", shuffle, "--seed", 7]
     code, told, _ = pack(
         "--length", "64,100", "--packing", packing, "--group-documents", 30, *order
@@ -51,7 +53,7 @@ def test_a_plan_is_what_a_loader_tells_that_has_read_all_of_it(out, pack, packin
         assert plan["groups"] > 1
 
 
-def test_nanochats_rows_are_planned_until_its_second_epoch(out, pack, monkeypatch):
+def test_rows_of_nanochat_are_planned_until_the_second_epoch(out, pack, monkeypatch):
     monkeypatch.setattr(preview, "BUFFER", 10)
     settings = ("--length", 40, "--packing", "nanochat", "--source", "web")
     plan = pack(*settings)[1]["plans"][0]
@@ -63,7 +65,7 @@ def test_nanochats_rows_are_planned_until_its_second_epoch(out, pack, monkeypatc
     assert 0 < plan["kept"] < 1
 
 
-def test_what_cannot_be_packed_so_is_told_beside_the_others(pack):
+def test_a_packing_that_is_impossible_is_reported_beside_the_others(pack):
     code, told, shown = pack("--length", "50,80")
     problems = {plan["packing"]: plan.get("problem") for plan in told["plans"]}
     assert code == 0
@@ -75,7 +77,7 @@ def test_what_cannot_be_packed_so_is_told_beside_the_others(pack):
     ]
 
 
-def test_alone_it_is_an_error(pack):
+def test_an_impossible_packing_alone_is_an_error(pack):
     code, told, shown = pack("--packing", "nanochat", "--source", "web")
     assert (code, told["status"]) == (2, "failed")
     assert "fills a buffer of 1,000 documents" in shown
@@ -83,7 +85,7 @@ def test_alone_it_is_an_error(pack):
     assert (code, "omit the weights and the shuffling" in shown) == (2, True)
 
 
-def test_the_table_says_what_the_json_says(pack):
+def test_the_table_equals_the_json(pack):
     _, told, shown = pack("--length", 64, "--packing", "conversations", "--source", "chats")
     plan = told["plans"][0]
     head, row = shown.splitlines()[2:]
@@ -98,7 +100,7 @@ def test_the_table_says_what_the_json_says(pack):
     assert f"{told['documents']:,} documents, {told['tokens']:,} tokens" in shown
 
 
-def test_with_json_there_is_no_table(pack):
+def test_json_output_has_no_table(pack):
     code, told, shown = pack("--json", "--packing", "windows")
     assert (code, told["status"], shown) == (0, "done", "")
 
@@ -115,7 +117,7 @@ MIXED = ("--weights", "web=0.9,code=0.1", "--packing", "best-fit,windows,convers
 
 
 @pytest.mark.parametrize("group", [7, 100, 4096])
-def test_weights_plan_exactly_as_many_tokens_as_there_are(mixed, pack, group):
+def test_weights_plan_all_available_tokens(mixed, pack, group):
     lengths = (49, 64, 700)
     code, told, _ = pack(
         "--length", ",".join(map(str, lengths)), "--group-documents", group, *MIXED, folder=mixed
@@ -131,7 +133,7 @@ def test_weights_plan_exactly_as_many_tokens_as_there_are(mixed, pack, group):
         }
 
 
-def test_weights_plan_so_many_tokens_as_are_asked_for(mixed, pack):
+def test_weights_plan_the_requested_number_of_tokens(mixed, pack):
     code, told, shown = pack("--length", 49, "--tokens", 60_025, *MIXED, folder=mixed)
     assert code == 0
     for plan in told["plans"]:
@@ -145,7 +147,7 @@ def test_weights_plan_so_many_tokens_as_are_asked_for(mixed, pack):
     ]
 
 
-def test_what_weights_plan_is_what_a_loader_takes_that_ends_with_a_group(mixed, pack):
+def test_a_weighted_plan_equals_a_loader_that_ends_at_a_group(mixed, pack):
     asked = ("--length", 60, "--group-documents", 80, "--tokens", 80 * 50 * 6)
     plans = pack(*asked, *MIXED, "--shuffle", "document", folder=mixed)[1]["plans"]
     for plan in plans:
@@ -162,7 +164,7 @@ def test_what_weights_plan_is_what_a_loader_takes_that_ends_with_a_group(mixed, 
         assert loader.report().to_dict().items() <= plan.items()
 
 
-def test_weights_of_no_source_and_tokens_without_weights_are_refused(mixed, pack):
+def test_weights_of_an_unknown_source_and_tokens_without_weights_are_refused(mixed, pack):
     code, told, _ = pack("--weights", "wob=1", folder=mixed)
     assert (code, "the sources are web, code" in told["error"]) == (2, True)
     assert "nanochat" not in told["error"]

@@ -19,7 +19,7 @@ def planned(capsys, *arguments):
     return json.loads(captured.out), captured.err
 
 
-def test_a_plan_freezes_the_inputs_and_writes_nothing_else(job, capsys, tmp_path):
+def test_plan_freezes_the_inputs_and_writes_nothing_else(job, capsys, tmp_path):
     path, out = job
     values, told = planned(capsys, path)
     assert [name.name for name in out.iterdir()] == [PLAN_NAME]
@@ -41,7 +41,7 @@ def test_a_plan_freezes_the_inputs_and_writes_nothing_else(job, capsys, tmp_path
     assert {p.name.split("-")[0] for p in (out / "web/val").iterdir()} == {"shard_00009"}
 
 
-def test_it_says_what_there_is_per_source(job, capsys):
+def test_plan_lists_the_contents_of_each_source(job, capsys):
     values, told = planned(capsys, job[0])
     web, chats = values["sources"]
     assert (web["format"], web["documents"], web["files"]) == ("parquet", 120, 3)
@@ -56,7 +56,7 @@ def test_it_says_what_there_is_per_source(job, capsys):
         assert word in told
 
 
-def test_groups_of_small_files_are_told(job, capsys):
+def test_plan_reports_groups_of_small_files(job, capsys):
     values, told = planned(capsys, job[0], "--set", "limits.slice_bytes=64MiB")
     web = values["sources"][0]
     assert web["groups"] == {"groups": 1, "files": 2}
@@ -64,7 +64,7 @@ def test_groups_of_small_files_are_told(job, capsys):
     assert "2 small files in 1 group\n" in told
 
 
-def test_a_finished_output_keeps_its_plan_and_still_verifies(job, capsys, tmp_path):
+def test_a_finished_output_keeps_its_plan_and_passes_verify(job, capsys, tmp_path):
     path, out = job
     assert main(["prepare", path]) == 0
     before = contents(out)
@@ -81,14 +81,14 @@ def test_a_finished_output_keeps_its_plan_and_still_verifies(job, capsys, tmp_pa
     assert planned(capsys, path)[0]["frozen"]["status"] == "as before"
 
 
-def test_nothing_to_do_takes_no_time(job, capsys):
+def test_an_empty_plan_takes_no_time(job, capsys):
     assert main(["prepare", job[0]]) == 0
     values, told = planned(capsys, job[0])
     assert (values["estimate"]["seconds"], values["estimate"]["stages"]) == (0, {})
     assert "estimate    nothing to count, learn or tokenize" in told
 
 
-def test_a_given_rate_gives_the_time_of_the_bytes_or_of_the_largest_slice(job, capsys):
+def test_time_is_the_maximum_of_all_bytes_and_the_largest_slice_at_the_given_rate(job, capsys):
     values, told = planned(capsys, job[0], "--rate", "0.001", "--cpus", "2")
     count = values["estimate"]["stages"]["count"]
     assert count["seconds"] == round(values["count"]["bytes"] / 2000, 1)
@@ -105,7 +105,7 @@ def test_a_given_rate_gives_the_time_of_the_bytes_or_of_the_largest_slice(job, c
     assert many["estimate"]["seconds"] == pytest.approx(sum(slices), abs=0.2)
 
 
-def test_the_rate_of_the_last_run_is_taken_if_it_took_some_time(job, capsys):
+def test_the_rate_of_the_last_run_is_used_if_it_was_long_enough(job, capsys):
     path, out = job
     assert main(["prepare", path]) == 0
     summary = json.loads((out / "run/summary.json").read_text())
@@ -143,7 +143,7 @@ def empty(folder):
     return folder / "in/empty"
 
 
-def test_with_max_chars_about_as_many_slices_are_foreseen_as_reach_it(tmp_path, in_process):
+def test_with_max_chars_the_plan_expects_about_as_many_slices_as_needed(tmp_path, in_process):
     write_corpus(tmp_path / "in")
     job = recipe(tmp_path / "in", tmp_path / "out", "limits.max_chars=4000")
     values = plan_job(job, rate=1.0).values
@@ -153,7 +153,7 @@ def test_with_max_chars_about_as_many_slices_are_foreseen_as_reach_it(tmp_path, 
     assert "at most 10" in note
 
 
-def test_an_existing_tokenizer_leaves_nothing_to_count(job, capsys, tmp_path):
+def test_an_existing_tokenizer_requires_no_counting(job, capsys, tmp_path):
     path, out = job
     assert main(["train", path]) == 0
     other = ["--set", f"tokenizer.path={out}/tokenizer", "--set", f"output.path={tmp_path}/two"]
@@ -162,6 +162,6 @@ def test_an_existing_tokenizer_leaves_nothing_to_count(job, capsys, tmp_path):
     assert list(values["estimate"]["stages"]) == ["tokenize"]
 
 
-def test_with_a_share_files_added_later_go_by_hash(job, capsys):
+def test_with_a_share_files_added_later_are_split_by_hash(job, capsys):
     _, told = planned(capsys, job[0], "--set", "source.web.split=share:0.2")
     assert "belong to train, with split = share:S as the hash of each document says\n" in told

@@ -79,7 +79,7 @@ ONE = {"event": "slice", "stage": "count", "began": 0.0, "seconds": 1.0, "num_by
 ONE |= {"worker": "a/1", "attempts": 1, "estimate": 1000}
 
 
-def test_nothing_is_there(out, capsys):
+def test_a_missing_output_has_no_status(out, capsys):
     code, values, text = shown(out, capsys)
     assert (code, values["state"]) == (4, "nothing")
     assert "check the path" in text
@@ -89,13 +89,13 @@ def test_nothing_is_there(out, capsys):
     assert not Path(out.url).exists()
 
 
-def test_a_plan_alone_was_never_run(job, out, capsys):
+def test_a_plan_without_a_run_is_planned(job, out, capsys):
     plan_job(job, rate=1.0)
     assert shown(out, capsys)[:2][0] == 4
     assert seen(out)["state"] == "never run"
 
 
-def test_a_finished_job(job, out, capsys):
+def test_a_finished_job_has_the_status_finished(job, out, capsys):
     prepare(job)
     code, values, text = shown(out, capsys)
     assert (code, values["state"], values["published"]) == (0, "finished", True)
@@ -105,7 +105,7 @@ def test_a_finished_job(job, out, capsys):
     assert "next" not in text
 
 
-def test_an_output_of_before_there_were_journals_is_finished(job, out):
+def test_an_output_without_a_journal_is_finished(job, out):
     prepare(job)
     for name in out.list("run/"):
         out.remove(name)
@@ -114,7 +114,7 @@ def test_an_output_of_before_there_were_journals_is_finished(job, out):
     assert seen(out)["state"] == "finished"
 
 
-def test_training_alone_is_done(job, out, capsys):
+def test_training_alone_is_finished(job, out, capsys):
     train(job)
     code, values, text = shown(out, capsys)
     assert (code, values["state"]) == (0, "trained")
@@ -124,7 +124,7 @@ def test_training_alone_is_done(job, out, capsys):
 @pytest.mark.parametrize(
     ("error", "state"), [(SliceError("web is bad"), "failed"), (KeyboardInterrupt, "interrupted")]
 )
-def test_how_a_run_ended_is_told(job, out, capsys, error, state):
+def test_the_end_of_a_run_is_reported(job, out, capsys, error, state):
     def listen(event):
         if isinstance(event, StageStarted) and event.stage == "tokenize":
             raise error
@@ -138,7 +138,7 @@ def test_how_a_run_ended_is_told(job, out, capsys, error, state):
     assert state != "failed" or "web is bad" in text
 
 
-def test_a_run_elsewhere_is_running_while_it_renews_its_lease(out):
+def test_a_run_on_another_host_is_running_while_it_renews_its_lease(out):
     hold(out, at=NOW - 20)
     journal(out, HEAD, COUNT)
     assert seen(out)["silent_seconds"] == 20.0
@@ -147,13 +147,13 @@ def test_a_run_elsewhere_is_running_while_it_renews_its_lease(out):
     assert "was not renewed for 61 s by this machine's clock" in seen(out, at=NOW + 41)["why"]
 
 
-def test_its_own_clock_may_be_ahead(out):
+def test_the_clock_of_another_host_may_be_ahead(out):
     hold(out, at=NOW + 5000)
     values = seen(out)
     assert (values["state"], values["silent_seconds"]) == ("running", 0.0)
 
 
-def test_a_run_tells_how_far_it_is(out, capsys):
+def test_a_run_reports_its_progress(out, capsys):
     hold(out, at=NOW)
     rows = [{**ONE, "name": str(number), "at": NOW - 60 + 30 * number} for number in range(2)]
     attempt = {"event": "attempt", "at": NOW - 70, "stage": "count", "name": "web/7"}
@@ -170,7 +170,7 @@ def test_a_run_tells_how_far_it_is(out, capsys):
         assert word in text
 
 
-def test_a_run_tells_which_stage_it_is_in_and_what_is_left_of_the_job(out, capsys):
+def test_a_run_reports_its_stage_and_the_remaining_work(out, capsys):
     hold(out, at=NOW)
     sizes = {"count": 4000, "learn": 0, "tokenize": 20_000, "verify": 0}
     stages = [{"name": name, "num_bytes": size, "seconds": None} for name, size in sizes.items()]
@@ -187,7 +187,7 @@ def test_a_run_tells_which_stage_it_is_in_and_what_is_left_of_the_job(out, capsy
     assert "(whole job: over " in text
 
 
-def test_an_estimate_that_has_run_out_says_nothing(out):
+def test_an_expired_estimate_is_not_shown(out):
     hold(out, at=NOW)
     rows = [{**ONE, "name": str(number), "at": NOW - 80 + number} for number in range(2)]
     journal(out, {**HEAD, "cpus": 2}, COUNT, *rows)
@@ -195,7 +195,7 @@ def test_an_estimate_that_has_run_out_says_nothing(out):
     assert (stage["done"], stage["todo"], stage["seconds_left"]) == (2, 4, None)
 
 
-def test_the_journal_of_an_earlier_run_is_not_told_of_the_one_that_runs(out):
+def test_the_journal_of_an_earlier_run_does_not_describe_the_current_one(out):
     hold(out, at=NOW - 1000, state="released")
     journal(out, HEAD, COUNT, {"event": "end", "at": NOW - 900, "status": "failed", "error": "x"})
     assert seen(out)["state"] == "failed"
@@ -210,7 +210,7 @@ def test_a_run_between_two_leases_is_running(out):
     assert [seen(out, at=NOW + after)["state"] for after in (0, 100)] == ["running", "unfinished"]
 
 
-def test_another_command_afterwards_does_not_hide_how_the_run_ended(out):
+def test_a_later_command_does_not_hide_how_the_run_ended(out):
     hold(out, at=NOW - 1000, state="released")
     journal(out, HEAD, {"event": "end", "at": NOW - 900, "status": "failed", "error": "x"})
     with leased(out, command="gc", on_event=ignore):
@@ -218,7 +218,7 @@ def test_another_command_afterwards_does_not_hide_how_the_run_ended(out):
     assert seen(out)["state"] == "failed"
 
 
-def test_this_process_lives_however_silent(out):
+def test_this_process_is_alive_even_if_silent(out):
     hold(out, at=NOW - 5000, me=Holder.this_process())
     values = seen(out)
     assert (values["state"], values["why"]) == ("running", "its process is alive on this machine")
@@ -244,7 +244,7 @@ with leased(out, command="prepare", on_event=ignore) as lease:
 """
 
 
-def test_a_run_that_was_killed_is_dead_for_sure(out, tmp_path, capsys):
+def test_a_killed_run_is_dead(out, tmp_path, capsys):
     path = tmp_path / "recipe.toml"
     source = '[[source]]\nname = "web"\nkind = "text"\npaths = ["/data/*.txt"]\n'
     path.write_text(f'{source}[output]\npath = "{out.url}"\n')
@@ -266,7 +266,7 @@ def test_a_run_that_was_killed_is_dead_for_sure(out, tmp_path, capsys):
     assert "its process has ended without releasing the output" in text
 
 
-def test_watching_ends_with_the_run(out, monkeypatch):
+def test_watch_ends_with_the_run(out, monkeypatch):
     hold(out, at=NOW)
     now, looks = [NOW], []
 
@@ -280,7 +280,7 @@ def test_watching_ends_with_the_run(out, monkeypatch):
     assert [each["silent_seconds"] for each in looks] == [0, 10, 20, 30, 40, 50, 60, 70]
 
 
-def test_watching_goes_on_through_storage_that_fails_for_a_while(out, monkeypatch, capsys):
+def test_watch_survives_temporary_storage_failures(out, monkeypatch, capsys):
     hold(out, at=NOW)
     answers = iter([None, TransientIOError("slow down"), None])
     once = status._read_once
@@ -316,7 +316,7 @@ LINES = st.lists(
 
 
 @given(LINES, CHANGES, st.booleans(), st.binary(max_size=9))
-def test_whatever_is_in_the_files_something_is_told(lines, lease, is_valid, data):
+def test_any_file_content_yields_a_status(lines, lease, is_valid, data):
     out = Folder("memory://status-hostile")
     rows = [{**row, "event": kind} | changes for row, changes, kind in lines]
     out.write_whole(segment_name(1, 0), "".join(f"{json.dumps(row)}\n" for row in rows).encode())
@@ -330,7 +330,7 @@ def test_whatever_is_in_the_files_something_is_told(lines, lease, is_valid, data
     assert main(["status", out.url]) in {0, 4}
 
 
-def test_with_a_recipe_it_says_what_is_left_to_do(job, out, tmp_path, capsys):
+def test_with_a_recipe_status_lists_the_remaining_work(job, out, tmp_path, capsys):
     path = tmp_path / "recipe.toml"
     path.write_text(RECIPE.format(root=tmp_path / "in", out=out.url))
     prepare(job)

@@ -63,7 +63,7 @@ def expected(chosen, tokenizers):
     }
 
 
-def test_rows_are_those_of_a_loop_by_source_and_label(compare, root):
+def test_rows_equal_a_loop_over_sources_and_labels(compare, root):
     names = ["a/tokenizer", "b/tokenizer", "other"]
     code, values, told = compare(
         *names, "--corpus", "web=web.parquet", "--corpus", "web.parquet", "--by", "language"
@@ -110,7 +110,7 @@ def test_vocabularies_are_compared_with_the_first(compare, root):
     assert "all 115 merges are equal" in told
 
 
-def test_published_ranks_stand_beside_our_own(compare, tmp_path, monkeypatch):
+def test_published_vocabularies_are_shown_beside_ours(compare, tmp_path, monkeypatch):
     fake_package(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     _, values, _ = compare("other", "cl100k", "x=o200k", "--corpus", "more")
@@ -121,7 +121,7 @@ def test_published_ranks_stand_beside_our_own(compare, tmp_path, monkeypatch):
     assert values["overlaps"][0]["first_token"] is not None
 
 
-def test_of_empty_corpora_there_are_no_ratios(compare, tmp_path):
+def test_empty_corpora_have_no_ratios(compare, tmp_path):
     (tmp_path / "a.txt").write_text("")
     plot = tmp_path / "a.svg"
     flags = ["--corpus", str(tmp_path / "a.txt"), "--plot", str(plot)]
@@ -134,7 +134,7 @@ def test_of_empty_corpora_there_are_no_ratios(compare, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.svg", "a.png"])
-def test_a_picture_has_a_bar_for_each_row(compare, tmp_path, name):
+def test_a_picture_has_one_bar_per_row(compare, tmp_path, name):
     path = tmp_path / name
     flags = ["--by", "language", "--plot", str(path)]
     _, _, told = compare("other", "a/tokenizer", "--corpus", "web=web.parquet", *flags)
@@ -158,7 +158,7 @@ def test_a_picture_shows_the_largest_rows(compare, tmp_path):
     assert f">corpus: {labels[0]}<" not in page
 
 
-def test_a_source_may_have_files_of_several_formats(compare, tmp_path):
+def test_a_source_may_have_several_formats(compare, tmp_path):
     write_parquet(tmp_path / "a.parquet", ["hallo"])
     (tmp_path / "a.txt").write_text("ja\nnein\n")
     (tmp_path / "b.md").write_text("#\n\n#")
@@ -167,7 +167,7 @@ def test_a_source_may_have_files_of_several_formats(compare, tmp_path):
     assert [(row["texts"], row["bytes"]) for row in values["rows"]] == [(3, 5 + 8 + 4)]
 
 
-def test_chats_are_read_of_folders_that_hold_other_files_too(compare, tmp_path):
+def test_chats_are_read_from_folders_with_other_files(compare, tmp_path):
     made = [[{"role": "user", "content": "hallo"}, {"role": "assistant", "content": "ja"}]]
     write_conversations(tmp_path / "c.jsonl", made)
     (tmp_path / "readme.txt").write_text("no chat")

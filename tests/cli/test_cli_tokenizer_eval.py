@@ -32,7 +32,7 @@ def evaluate(out, capsys):
     return run
 
 
-def test_the_table_is_nanochats(evaluate, out, other):
+def test_the_table_equals_that_of_nanochat(evaluate, out, other):
     own, base = Tokenizer.load(out / "tokenizer"), Tokenizer.load(other)
     code, values, told = evaluate("--against", str(other))
     assert (code, values["status"]) == (0, "evaluated")
@@ -77,7 +77,7 @@ def made_of(out, tokenizer):
         yield tokenizer.decode(ids[~np.isin(ids, special)])
 
 
-def test_a_package_that_is_missing_is_named(evaluate, monkeypatch):
+def test_a_missing_package_is_named(evaluate, monkeypatch):
     uninstall(monkeypatch, "bpe_openai")
     code, values, _ = evaluate("--against", "o200k")
     assert (code, "pip install bpe-openai" in values["error"]) == (2, True)

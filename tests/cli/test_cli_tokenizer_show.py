@@ -46,7 +46,7 @@ def show(folder, capsys):
     return run
 
 
-def test_it_takes_any_tokenizer_and_a_pattern_where_one_lacks(folder, shown, monkeypatch):
+def test_show_accepts_any_tokenizer_and_a_pattern_if_it_has_none(folder, shown, monkeypatch):
     fake_package(folder)
     monkeypatch.syspath_prepend(folder)
     sha256 = Tokenizer.load(folder / "tokenizer").sha256
@@ -56,7 +56,7 @@ def test_it_takes_any_tokenizer_and_a_pattern_where_one_lacks(folder, shown, mon
     assert shown(f"{folder}/tokenizer/tokenizer.json")["tokenizer_sha256"] == sha256
 
 
-def test_it_says_what_the_tokenizer_is_made_of(show, folder):
+def test_show_describes_the_tokenizer(show, folder):
     tokenizer = Tokenizer.load(folder / "tokenizer")
     code, values, told = show("--top", "5")
     model = tokenizer.model
@@ -83,7 +83,7 @@ def test_it_says_what_the_tokenizer_is_made_of(show, folder):
     assert "corpus" not in told
 
 
-def test_a_corpus_says_what_is_used(show, folder):
+def test_show_reports_the_use_of_tokens_in_a_corpus(show, folder):
     tokenizer = Tokenizer.load(folder / "tokenizer")
     code, values, told = show(str(folder / "a.parquet"))
     ids = [number for text in MADE[:40] for number in tokenizer.encode(text)]
@@ -112,7 +112,7 @@ def test_a_corpus_is_cut_and_its_bad_documents_are_counted(show, tmp_path):
     assert "note: mine: truncated at --max-bytes; the source has more text\n" in told
 
 
-def test_of_no_text_nothing_is_used(show, tmp_path):
+def test_an_empty_corpus_uses_no_tokens(show, tmp_path):
     (tmp_path / "a.txt").write_text("")
     code, values, told = show(str(tmp_path / "a.txt"))
     assert (code, values["tokens"], values["bytes_per_token"]) == (0, 0, None)
@@ -142,7 +142,7 @@ def test_single_tokens_are_shown(show, folder):
     assert f"used        {times:,} times of " in told
 
 
-def test_a_token_of_a_terminal_s_own_is_escaped(capsys, tmp_path):
+def test_control_characters_of_a_token_are_escaped(capsys, tmp_path):
     Tokenizer.train_from_iterator(["\x1b[31m"] * 9, 270, special_tokens=["\x1b[0m"]).save(tmp_path)
     assert main(["tokenizer", "show", str(tmp_path)]) == 0
     told = capsys.readouterr().err
@@ -159,7 +159,7 @@ def test_a_picture_is_written(show, folder, tmp_path, name):
     assert f"wrote       {path}\n" in told
 
 
-def test_a_file_of_any_suffix_may_be_a_document(show, tmp_path):
+def test_a_file_with_any_suffix_may_be_a_document(show, tmp_path):
     (tmp_path / "a.foo").write_text("x")
     code, values, _ = show(str(tmp_path / "a.foo"), "--document-per-file")
     assert (code, values["text_bytes"]) == (0, 1)

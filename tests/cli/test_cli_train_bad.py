@@ -17,7 +17,7 @@ def write_bad(path, *, good, bad):
     return path
 
 
-def test_bad_documents_below_the_limit_are_named_and_the_rest_is_learned(tmp_path, capsys):
+def test_bad_documents_below_the_limit_are_listed_and_the_rest_is_learned(tmp_path, capsys):
     path = write_bad(tmp_path / "c.jsonl", good=3000, bad=3)
     code, values, told = run(capsys, *goal(tmp_path), path)
     assert (code, values["documents"], values["texts"]) == (0, 3003, 3000)
@@ -27,7 +27,7 @@ def test_bad_documents_below_the_limit_are_named_and_the_rest_is_learned(tmp_pat
         assert f"note: skipped: {path}, line {place}" in told
 
 
-def test_more_than_a_thousandth_exits_3_and_writes_nothing(tmp_path, capsys):
+def test_more_than_a_thousandth_bad_exits_3_and_writes_nothing(tmp_path, capsys):
     path = write_bad(tmp_path / "c.jsonl", good=2000, bad=3)
     code, values, told = run(capsys, *goal(tmp_path), path)
     assert (code, values["status"]) == (3, "failed")
@@ -39,7 +39,7 @@ def test_more_than_a_thousandth_exits_3_and_writes_nothing(tmp_path, capsys):
     assert run(capsys, *goal(tmp_path, "--max-quarantined-share=0.01"), path)[0] == 0
 
 
-def test_only_the_first_are_named_one_by_one(tmp_path, capsys):
+def test_only_the_first_bad_documents_are_listed(tmp_path, capsys):
     (tmp_path / "c.txt").write_bytes(b"\xff\n" * 50 + b"good\n")
     flags = goal(tmp_path, "--max-quarantined-share=1")
     code, values, told = run(capsys, *flags, tmp_path / "c.txt")
@@ -48,7 +48,7 @@ def test_only_the_first_are_named_one_by_one(tmp_path, capsys):
     assert "skipped: and 30 more" in told
 
 
-def test_a_file_that_breaks_off_exits_3_unless_allowed(tmp_path, capsys):
+def test_a_truncated_file_exits_3_unless_allowed(tmp_path, capsys):
     path = write(tmp_path / "c.txt.gz", LINES * 50)
     path.write_bytes(path.read_bytes()[:-2000])
     code, values, told = run(capsys, *goal(tmp_path), path)
@@ -63,7 +63,7 @@ def test_a_file_that_breaks_off_exits_3_unless_allowed(tmp_path, capsys):
     assert (code, values["quarantined"]) == (0, {"tail": 1})
 
 
-def test_a_document_that_cannot_be_split_is_left_out_and_its_neighbours_are_not(tmp_path, capsys):
+def test_a_document_that_cannot_be_split_is_excluded_alone(tmp_path, capsys):
     path = write(tmp_path / "c.jsonl", ["ok", " " * 1_500_000 + "x", "fine"])
     flags = goal(tmp_path, "--max-quarantined-share=0.5", r"--pattern=(a)\1|\s+(?!\S)|\s+")
     code, values, told = run(capsys, *flags, path)
@@ -72,7 +72,7 @@ def test_a_document_that_cannot_be_split_is_left_out_and_its_neighbours_are_not(
     assert f"skipped: {path}, line 2: cannot be split: at byte 0: the regex engine ran" in told
 
 
-def test_files_that_cannot_be_used_are_all_named_before_anything_is_counted(tmp_path, capsys):
+def test_all_unusable_files_are_listed_before_counting_starts(tmp_path, capsys):
     good = write(tmp_path / "good.jsonl", DOCUMENTS)
     for number in range(7):
         (tmp_path / f"bad{number}.parquet").write_bytes(b"no parquet")
@@ -88,7 +88,7 @@ def test_files_that_cannot_be_used_are_all_named_before_anything_is_counted(tmp_
     assert "count:" not in told
 
 
-def test_toml_files_are_text_if_it_is_said(tmp_path, capsys):
+def test_toml_files_are_text_if_requested(tmp_path, capsys):
     for number, text in enumerate(DOCUMENTS[:9]):
         (tmp_path / f"{number}.toml").write_text(text, encoding="utf-8")
     paths = sorted(tmp_path.glob("*.toml"))

@@ -64,14 +64,14 @@ def tokens_of(path):
         ("corpus.parquet", DOCUMENTS),
     ],
 )
-def test_every_format_gives_rustbpes_merges(tmp_path, capsys, name, rows):
+def test_every_format_yields_the_merges_of_rustbpe(tmp_path, capsys, name, rows):
     path, out = write(tmp_path / name, rows), tmp_path / "own.tiktoken"
     code, values, _ = run(capsys, "--vocab-size", 360, "--output", out, path)
     assert (code, values["vocab_size"], values["documents"]) == (0, 360, len(rows))
     assert tokens_of(out) == rustbpes_tokens(rows, 104)
 
 
-def test_files_of_several_formats_add_up_and_none_is_val_or_counts_twice(tmp_path, capsys):
+def test_files_of_several_formats_are_summed_and_each_counts_once(tmp_path, capsys):
     third = len(DOCUMENTS) // 3
     (tmp_path / "in").mkdir()
     paths = [
@@ -86,7 +86,7 @@ def test_files_of_several_formats_add_up_and_none_is_val_or_counts_twice(tmp_pat
     assert tokens_of(out) == rustbpes_tokens(DOCUMENTS, 104)
 
 
-def test_a_folder_holds_what_training_in_memory_gives_and_a_report(tmp_path, capsys):
+def test_a_folder_holds_the_tokenizer_learned_in_memory_and_a_report(tmp_path, capsys):
     path, out = write(tmp_path / "c.jsonl", DOCUMENTS), tmp_path / "tokenizer"
     flags = ["--vocab-size", 350, "--also", "300,280", "--output", f"{out}/"]
     code, values, told = run(capsys, *flags, path)
@@ -108,7 +108,7 @@ def test_a_folder_holds_what_training_in_memory_gives_and_a_report(tmp_path, cap
 
 
 @pytest.mark.parametrize("suffix", [".json", ".txt"])
-def test_other_files_by_themselves_hold_special_tokens(tmp_path, capsys, suffix):
+def test_other_files_alone_store_special_tokens(tmp_path, capsys, suffix):
     path, out = write(tmp_path / "c.jsonl", DOCUMENTS), tmp_path / f"own{suffix}"
     flags = ["--vocab-size", 350, "--output", out, "--also=300"]
     flags += ["--special-token=<a>", "--special-token=<b>"]
@@ -124,7 +124,7 @@ def test_other_files_by_themselves_hold_special_tokens(tmp_path, capsys, suffix)
         assert peer.encode(DOCUMENTS[0]).ids == expected.encode(DOCUMENTS[0])
 
 
-def test_every_flag_says_what_it_should(tmp_path, capsys):
+def test_every_flag_has_its_effect(tmp_path, capsys):
     path, out = write(tmp_path / "c.jsonl", ["abcdef " * 9, "xy xy"]), tmp_path / "t"
     flags = ["--pattern=r50k", "--vocab-size=999", "--min-pair-count=3", "--max-token-bytes=4"]
     code, values, told = run(capsys, *flags, "--output", out, path, "--no-special-tokens")
@@ -137,7 +137,7 @@ def test_every_flag_says_what_it_should(tmp_path, capsys):
     assert "ids of the 999 asked for" in told
 
 
-def test_urls_of_stores_work_for_inputs_and_outputs(capsys):
+def test_store_urls_work_for_inputs_and_outputs(capsys):
     source = Folder("memory://train-files/in")
     for number in range(3):
         lines = "".join(json.dumps({"text": text}) + "\n" for text in DOCUMENTS[number::3])
@@ -154,7 +154,7 @@ def test_urls_of_stores_work_for_inputs_and_outputs(capsys):
     assert Tokenizer.load("memory://train-files/folder") == expected
 
 
-def test_what_a_listener_raises_ends_counting_before_the_other_slices(tmp_path, monkeypatch):
+def test_an_exception_in_a_listener_stops_counting(tmp_path, monkeypatch):
     write(tmp_path / "a.jsonl", DOCUMENTS[:3])
     slices = find_named([str(tmp_path)], ReadingRules()).slices * 500
     read = []
@@ -182,7 +182,7 @@ def test_a_file_url_and_a_relative_output_work(tmp_path, capsys, monkeypatch):
     assert tokens_of("own.tiktoken") == rustbpes_tokens(DOCUMENTS, 44)
 
 
-def test_the_same_again_is_no_conflict_and_another_needs_force(tmp_path, capsys):
+def test_an_equal_tokenizer_is_no_conflict_and_another_requires_force(tmp_path, capsys):
     path = write(tmp_path / "c.jsonl", DOCUMENTS)
     for out in (tmp_path / "own.tiktoken", tmp_path / "folder"):
         assert run(capsys, "--vocab-size=300", "--output", out, path)[0] == 0
@@ -198,7 +198,7 @@ def test_the_same_again_is_no_conflict_and_another_needs_force(tmp_path, capsys)
     assert Tokenizer.load(tmp_path / "folder").get_vocab_size() == 310
 
 
-def test_nothing_is_written_if_a_smaller_size_is_in_the_way(tmp_path, capsys):
+def test_an_existing_smaller_size_prevents_all_writes(tmp_path, capsys):
     path = write(tmp_path / "c.jsonl", DOCUMENTS)
     (tmp_path / "own-280.tiktoken").write_text("mine")
     flags = ["--vocab-size=300", "--also=280", "--output", tmp_path / "own.tiktoken"]
@@ -214,9 +214,7 @@ def test_nothing_is_written_if_a_smaller_size_is_in_the_way(tmp_path, capsys):
     files=st.integers(1, 4),
     threads=st.integers(1, 3),
 )
-def test_counts_are_those_of_the_texts_whatever_the_files_and_threads(
-    tmp_path_factory, rows, files, threads
-):
+def test_counts_depend_only_on_the_texts(tmp_path_factory, rows, files, threads):
     folder = tmp_path_factory.mktemp("in")
     for number in range(files):
         write(folder / f"{number}.jsonl", rows[number::files])

@@ -81,7 +81,7 @@ def stage_of(done, *, running=0, estimate=MB, **more):
     return stage
 
 
-def test_a_stage_says_rate_time_left_and_failures():
+def test_a_stage_shows_rate_time_left_and_failures():
     stage = stage_of(24, running=8)
     stage.take(AttemptFailed(stage="count", name="a", slices=3, cause="slow", text=""))
     stage.take(advanced(24, running=8, failed=1))
@@ -91,24 +91,24 @@ def test_a_stage_says_rate_time_left_and_failures():
     )
 
 
-def test_time_left_goes_by_bytes_as_the_largest_slices_go_first():
+def test_time_left_is_by_bytes_because_the_largest_slices_run_first():
     stage = stage_of(10, estimate=8 * MB, num_bytes=100 * MB, todo=100)
     assert stage.left(80.0) == pytest.approx(20.0)
 
 
-def test_time_left_is_not_foretold_by_the_first_few_of_many():
+def test_time_left_is_unknown_after_the_first_few_of_many_tasks():
     assert stage_of(5, running=91).left(300.0) is None
     assert stage_of(60, running=36).left(300.0) == pytest.approx(180.0)
 
 
-def test_time_left_without_bytes_goes_by_number():
+def test_time_left_without_bytes_is_by_number():
     stage = StageProgress(started(todo=10, num_bytes=0), 0.0)
     stage.take(advanced(4, todo=10, num_bytes=0))
     assert stage.left(40.0) == pytest.approx(60.0)
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 99), st.floats(0, 1e6))
-def test_time_left_is_never_below_zero(done, running, estimate, seconds):
+def test_time_left_is_never_negative(done, running, estimate, seconds):
     stage = StageProgress(started(todo=9, num_bytes=50), 0.0)
     stage.take(ended(estimate))
     stage.take(advanced(done, todo=9, running=running))
@@ -117,7 +117,7 @@ def test_time_left_is_never_below_zero(done, running, estimate, seconds):
     assert stage_line(stage, NO_PLAN, seconds).startswith(f"count: {done} of 9 slices")
 
 
-def test_a_log_gets_a_line_every_ten_seconds_though_nothing_ends(now):
+def test_a_log_receives_a_line_every_ten_seconds_without_results(now):
     stream = io.StringIO()
     progress = progress_at(now, stream)
     progress(started())
@@ -131,7 +131,7 @@ def test_a_log_gets_a_line_every_ten_seconds_though_nothing_ends(now):
     ]
 
 
-def test_the_thread_looks_by_itself(now, monkeypatch):
+def test_the_thread_updates_without_events(now, monkeypatch):
     monkeypatch.setattr(progresses, "TICK_SECONDS", 0.001)
     stream = io.StringIO()
     with progress_at(now, stream) as progress:
@@ -142,7 +142,7 @@ def test_the_thread_looks_by_itself(now, monkeypatch):
     assert "count: 0 of 96 slices (0%), 1 min 20 s so far" in stream.getvalue()
 
 
-def test_a_fan_out_says_every_second_how_many_tasks_run(monkeypatch):
+def test_a_fan_out_shows_the_running_tasks_every_second(monkeypatch):
     times = [1000.0]
     monkeypatch.setattr(fan_outs.time, "monotonic", lambda: times[-1])
 
@@ -162,7 +162,7 @@ def test_a_fan_out_says_every_second_how_many_tasks_run(monkeypatch):
     assert [each.estimate for each in events if isinstance(each, SliceEnded)] == [7, 7, 7]
 
 
-def test_nothing_is_said_between_stages(now):
+def test_nothing_is_printed_between_stages(now):
     stream = io.StringIO()
     progress = progress_at(now, stream)
     progress(started())
@@ -175,7 +175,7 @@ def test_nothing_is_said_between_stages(now):
     assert stream.getvalue() == before
 
 
-def test_a_stream_that_nobody_reads_ends_the_thread_alone(now, monkeypatch):
+def test_a_closed_stream_ends_only_the_thread(now, monkeypatch):
     class Broken(io.StringIO):
         def write(self, text):
             if " of " in text:
@@ -199,7 +199,7 @@ def play_learning(stream, *, calls, total, **options):
         progress(StageEnded(stage="learn", seconds=2.0, num_bytes=8_000_000))
 
 
-def test_learning_in_a_log_is_a_line_every_ten_seconds_however_often_it_is_told():
+def test_learning_logs_one_line_every_ten_seconds_for_any_number_of_events():
     now = [0.0]
     log = io.StringIO()
 
@@ -219,7 +219,7 @@ def test_learning_in_a_log_is_a_line_every_ten_seconds_however_often_it_is_told(
     ]
 
 
-def test_learning_in_a_terminal_is_a_bar_with_the_last_token_and_its_count(monkeypatch):
+def test_learning_on_a_terminal_is_a_bar_with_the_last_token_and_its_count(monkeypatch):
     monkeypatch.setattr("tqdm.std.tqdm.monitor_interval", 0)
     monkeypatch.setenv("COLUMNS", "120")
     log = Terminal()
@@ -228,7 +228,7 @@ def test_learning_in_a_terminal_is_a_bar_with_the_last_token_and_its_count(monke
     assert "(1%)" not in log.getvalue()
 
 
-def test_a_job_passes_on_what_the_learner_reports(tmp_path, in_process):
+def test_a_job_forwards_the_progress_of_the_learner(tmp_path, in_process):
     write_corpus(tmp_path / "in")
     events = []
     train(recipe(tmp_path / "in", tmp_path / "out"), on_event=events.append)
@@ -239,7 +239,7 @@ def test_a_job_passes_on_what_the_learner_reports(tmp_path, in_process):
     assert count == report["count"][-1]
 
 
-def test_a_stage_says_which_it_is_and_what_is_left_of_the_whole_job(now):
+def test_a_stage_shows_its_number_and_the_remaining_time_of_the_job(now):
     stream = io.StringIO()
     progress = progress_at(now, stream)
     progress(PLAN)
@@ -274,7 +274,7 @@ def positions(planned, begun):
         yield forecast.position
 
 
-def test_stages_that_nobody_planned_and_rounds_of_one_are_counted():
+def test_unplanned_stages_and_repeated_stages_are_numbered():
     planned = ["count", "reduce", "learn", "tokenize"]
     begun = ["count", "count", "merge", "reduce", "learn", "tokenize", "verify"]
     assert list(positions(planned, begun)) == [
@@ -289,7 +289,7 @@ def test_stages_that_nobody_planned_and_rounds_of_one_are_counted():
     st.lists(st.sampled_from("abc"), max_size=5),
     st.lists(st.sampled_from("abcd"), max_size=8),
 )
-def test_a_stage_is_never_beyond_the_last(planned, begun):
+def test_the_stage_number_never_exceeds_the_total(planned, begun):
     forecast = Forecast([PlannedStage(name=name) for name in planned])
     for name in begun:
         forecast.begin(stage_begin(name))
@@ -297,7 +297,7 @@ def test_a_stage_is_never_beyond_the_last(planned, begun):
         assert forecast.planned[forecast.number - 1].name == name
 
 
-def test_the_first_activity_has_a_line_at_once_and_later_ones_if_they_last(now):
+def test_the_first_activity_is_printed_at_once_and_later_ones_if_they_last(now):
     stream = io.StringIO()
     progress = progress_at(now, stream)
     progress(Activity(text="reading recipe.toml"))
@@ -320,7 +320,7 @@ def test_the_first_activity_has_a_line_at_once_and_later_ones_if_they_last(now):
     ]
 
 
-def test_an_activity_in_a_terminal_is_a_line_that_is_written_over(now):
+def test_an_activity_on_a_terminal_overwrites_its_line(now):
     stream = Terminal()
     with progress_at(now, stream) as progress:
         progress(Activity(text="opening the files of web", done=0, todo=40))
@@ -332,7 +332,7 @@ def test_an_activity_in_a_terminal_is_a_line_that_is_written_over(now):
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120, 200])
-def test_a_bar_has_room_for_itself_in_any_terminal(now, monkeypatch, columns):
+def test_the_bar_fits_any_terminal(now, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("LINES", "24")
     monkeypatch.setattr("tqdm.std._screen_shape_wrapper", lambda: lambda _: (columns, 24))

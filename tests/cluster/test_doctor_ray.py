@@ -41,7 +41,7 @@ def doctor(address, environment, *, until=""):
             return done.returncode, checks
 
 
-def test_a_job_server_is_asked_with_the_right_token_and_with_a_wrong_one(head):
+def test_a_job_server_is_checked_with_a_right_and_a_wrong_token(head):
     address, environment = head.dashboard, head.environment
     code, checks = doctor(address, environment, until="job server's Ray")
     assert (code, checks["job server"]["status"]) == (0, "ok")
@@ -53,7 +53,7 @@ def test_a_job_server_is_asked_with_the_right_token_and_with_a_wrong_one(head):
     assert "\n" not in checks["job server"]["found"]
 
 
-def test_a_cluster_is_joined_and_its_nodes_asked_for_their_core(head):
+def test_a_cluster_is_joined_and_its_nodes_report_their_core(head):
     address, environment = head.address, head.environment
     code, checks = doctor(address, environment, until="cores of nodes")
     assert (code, checks["cluster"]["found"]) == (0, "1 node, 2 CPUs")
@@ -65,7 +65,7 @@ def node(address, cpus=4):
     return {"NodeManagerAddress": address, "Resources": {"CPU": cpus} if cpus else {}}
 
 
-def test_nodes_with_another_core_or_none_or_silent_ones_fail():
+def test_nodes_with_another_core_no_core_or_no_answer_fail():
     told = [
         (node("10.0.0.1"), "core 1"),
         (node("10.0.0.2"), "core 2"),
@@ -80,12 +80,12 @@ def test_nodes_with_another_core_or_none_or_silent_ones_fail():
     assert cores_finding("core 1", told[:1], asked=1).status == "ok"
 
 
-def test_a_cluster_without_cpus_warns():
+def test_a_cluster_without_cpus_is_a_warning():
     assert nodes_finding([node("10.0.0.1", 0)]).status == "warn"
     assert nodes_finding([node("10.0.0.1", 0), node("10.0.0.2")]).found == "2 nodes, 4 CPUs"
 
 
-def test_two_versions_of_ray_warn(monkeypatch):
+def test_two_versions_of_ray_are_a_warning(monkeypatch):
     monkeypatch.setattr(cluster_check, "ray_version", lambda: "2.60.0")
     assert versions_finding("Ray", "2.59.0").status == "warn"
     assert versions_finding("Ray", "2.60.0").status == "ok"

@@ -60,18 +60,18 @@ def test_all_nodes_of_the_machine_are_drained_even_if_one_fails(processes, ray, 
     assert (tmp_path / "said").read_text() == said * 2
 
 
-def test_without_a_deadline_none_is_told(processes, ray, tmp_path):
+def test_without_a_deadline_none_is_passed(processes, ray, tmp_path):
     assert drain(Notice(reason="soon", seconds=None), str(ray), processes)
     assert "deadline" not in (tmp_path / "said").read_text()
 
 
-def test_without_a_node_nothing_is_run(ray, tmp_path, caplog):
+def test_without_a_node_nothing_runs(ray, tmp_path, caplog):
     assert not drain(NOTICE, str(ray), tmp_path)
     assert not (tmp_path / "said").exists()
     assert "no node of Ray runs here" in caplog.text
 
 
-def test_a_command_that_fails_or_is_missing_is_told(processes, ray, tmp_path, caplog):
+def test_a_failed_or_missing_command_is_reported(processes, ray, tmp_path, caplog):
     (tmp_path / "failures").write_text("once\n")
     assert not drain(NOTICE, str(ray), processes)
     assert "exit 1: no cluster" in caplog.text
@@ -79,7 +79,7 @@ def test_a_command_that_fails_or_is_missing_is_told(processes, ray, tmp_path, ca
     assert "No such file" in caplog.text
 
 
-def test_it_asks_until_there_is_a_notice_and_acts_until_that_succeeds(caplog):
+def test_the_watcher_polls_until_a_notice_and_acts_until_success(caplog):
     answers = iter([None, OSError("down"), OSError("down"), None, NOTICE, NOTICE, NOTICE])
     acts = iter([False, False, True])
     pauses = []
@@ -101,7 +101,7 @@ def test_it_asks_until_there_is_a_notice_and_acts_until_that_succeeds(caplog):
     assert caplog.text.count("does not answer") == 1
 
 
-def test_the_whole_of_it_as_a_process(processes, ray, tmp_path):
+def test_the_watcher_works_as_a_process(processes, ray, tmp_path):
     """The whole program, with AWS's answers and a `ray` on the PATH."""
 
     def aws(method, path, headers):
@@ -122,7 +122,7 @@ def test_the_whole_of_it_as_a_process(processes, ray, tmp_path):
     assert said.endswith("--deadline-remaining-seconds 0\n")
 
 
-def test_a_second_watcher_ends_at_once(tmp_path, processes, caplog):
+def test_a_second_watcher_exits_at_once(tmp_path, processes, caplog):
     lock = tmp_path / "lock"
     with lock.open("a") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -131,7 +131,7 @@ def test_a_second_watcher_ends_at_once(tmp_path, processes, caplog):
     assert "another watcher is running" in caplog.text
 
 
-def test_it_imports_neither_ray_nor_arrow():
+def test_the_watcher_imports_neither_ray_nor_arrow():
     """It runs on every node for the node's whole life: small and fast to start."""
     code = (
         "import sys, nanotok_ray.cluster.drain_on_notice\n"

@@ -33,7 +33,7 @@ def take_memory(argument):
     return 1
 
 
-def test_a_slice_for_which_no_node_has_memory_is_named_and_the_others_are_done():
+def test_a_slice_too_large_for_every_node_is_named_and_the_others_finish():
     tasks = [
         Task(name=f"slice {argument}", work=take_memory, argument=argument, num_bytes=0)
         for argument in ("a", "hungry", "c")

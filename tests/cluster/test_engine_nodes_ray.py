@@ -59,13 +59,13 @@ def cluster(tmp_path_factory):
         nodes.shutdown()
 
 
-def test_folders_that_all_nodes_see_are_fine_and_nothing_stays_in_them(cluster, tmp_path):
+def test_folders_visible_on_all_nodes_pass_and_stay_clean(cluster, tmp_path):
     with ray_session(shared=shared_folders(str(tmp_path / "out"), str(tmp_path / "work"))):
         pass
     assert Folder(str(tmp_path)).list() == []
 
 
-def test_a_folder_that_the_second_node_does_not_see_is_refused_with_its_address(cluster, tmp_path):
+def test_a_folder_invisible_to_the_second_node_is_refused_with_its_address(cluster, tmp_path):
     shared = shared_folders("dir://out", str(tmp_path))
     with pytest.raises(SharedFolderError) as caught, ray_session(shared=shared):
         raise AssertionError("work began")
@@ -134,9 +134,7 @@ def tasks_of(work, argument):
     ]
 
 
-def test_a_node_that_is_drained_and_reclaimed_costs_no_slice_an_attempt_of_its_own(
-    cluster, tmp_path
-):
+def test_a_drained_and_reclaimed_node_uses_no_attempt_of_its_slices(cluster, tmp_path):
     notes, marker = [], str(tmp_path / "begun")
     cluster.add_node(num_cpus=1, env_vars={"NODE": "spot", "OF_CLUSTER": cluster.address})
     retry_policy = replace(QUICK, worker_deaths=1, lost_nodes=2)
@@ -149,7 +147,7 @@ def test_a_node_that_is_drained_and_reclaimed_costs_no_slice_an_attempt_of_its_o
     assert "its node went away" in notes[0]
 
 
-def test_a_node_that_dies_costs_no_slice(cluster, tmp_path):
+def test_a_dead_node_fails_no_slice(cluster, tmp_path):
     notes = []
     tasks = tasks_of(cut_the_power, ("1", str(tmp_path / "struck")))
     ended = list(RayExecutor().run(tasks, retry_policy=QUICK, on_note=notes.append))
@@ -159,7 +157,7 @@ def test_a_node_that_dies_costs_no_slice(cluster, tmp_path):
     assert "its node went away" in notes[0]
 
 
-def test_a_node_that_falls_silent_is_overtaken_long_before_ray_gives_its_call_up(cluster, tmp_path):
+def test_a_silent_node_is_overtaken_before_ray_gives_up_its_call(cluster, tmp_path):
     pids = tmp_path / "pids"
     notes = []
     retry_policy = RetryPolicy(overdue_floor=scaled(1.0))

@@ -49,7 +49,7 @@ def die(argument):
 
 
 @pytest.mark.usefixtures("ray_with_deaths")
-def test_a_slice_that_always_kills_its_worker_is_found_and_costs_no_other():
+def test_a_slice_that_always_kills_its_worker_fails_alone():
     told = []
     tasks = tasks_of(die, ["a", "fatal", "c", "d"])
     [failed] = run_stage(
@@ -72,7 +72,7 @@ def hang_for_good_once(marker):
 
 
 @pytest.mark.usefixtures("ray_with_deaths")
-def test_a_call_that_was_overtaken_and_hangs_for_good_gives_its_cpu_back(tmp_path):
+def test_an_overtaken_call_that_hangs_releases_its_cpu(tmp_path):
     marker = str(tmp_path / "hung")
     tasks = [*tasks_of(hang_for_good_once, [marker]), *tasks_of(die, ["a", "b"])]
     tasks = [replace(task, num_bytes=LEAST_BYTES) for task in tasks]
@@ -86,7 +86,7 @@ def test_a_call_that_was_overtaken_and_hangs_for_good_gives_its_cpu_back(tmp_pat
 
 
 @pytest.mark.usefixtures("shared_ray")
-def test_an_argument_that_no_worker_can_read_fails_its_own_slice_alone():
+def test_an_argument_that_cannot_be_unpickled_fails_its_own_slice():
     ended = list(RayExecutor().run(tasks_of(die, ["a", Unreadable(), "c"]), retry_policy=QUICK))
     assert {each.task.name: bool(each.error) for each in ended} == {
         "slice 0": False,
@@ -106,7 +106,7 @@ def refuse():
 
 
 @pytest.mark.usefixtures("shared_ray")
-def test_a_worker_that_does_not_see_the_folder_ends_the_stage():
+def test_a_worker_without_access_to_the_folder_ends_the_stage():
     shared = (SharedFolder(url="memory://of-each-process", probes="probe"),)
     tasks = [Task(name="slice", work=die, argument="", num_bytes=0, shared=shared)]
     with pytest.raises(SharedFolderError, match="memory://of-each-process is not one folder"):

@@ -53,7 +53,7 @@ def silent():
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 
 
-def test_one_who_listens_and_is_no_head_fails_soon(prepare, silent, monkeypatch):
+def test_a_listener_that_is_no_head_fails_soon(prepare, silent, monkeypatch):
     monkeypatch.setattr(session, "CALL_SECONDS", 0.5)
     code, line = prepare(silent)
     assert code == 5
@@ -80,7 +80,7 @@ def prepared(head, recipe, **variables):
     return done.returncode, done.stderr, time.monotonic() - start
 
 
-def test_a_head_is_joined_with_its_token_and_with_no_other(head, recipe, tmp_path):
+def test_a_head_is_joined_only_with_its_token(head, recipe, tmp_path):
     no_token = {"RAY_AUTH_TOKEN": None, "HOME": str(tmp_path)}
     wrong = {"RAY_AUTH_TOKEN": "f" * 64}
     while "does not accept" not in prepared(head, recipe, **wrong)[1]:

@@ -38,7 +38,7 @@ def sum_of(calls, name):
     return sum(value for own, value, _ in calls if own == name)
 
 
-def test_names_are_ours_and_tags_are_few():
+def test_metric_names_have_our_prefix_and_few_tags():
     assert len({each.name for each in METRICS}) == len(METRICS) == 7
     for each in METRICS:
         assert each.name.startswith("nanotok_")
@@ -46,7 +46,7 @@ def test_names_are_ours_and_tags_are_few():
         assert each.text.endswith(".")
 
 
-def test_many_slices_are_few_calls(calls, now):
+def test_many_slices_cause_few_calls(calls, now):
     own = Metrics()
     own(StageStarted(stage="count", todo=1000, num_done=0, num_bytes=0))
     before = len(calls)
@@ -60,7 +60,7 @@ def test_many_slices_are_few_calls(calls, now):
     assert calls[-1] == ("nanotok_stage_seconds", 10.0, {"stage": "count"})
 
 
-def test_bytes_of_a_second_stage_are_counted_anew(calls, now):
+def test_the_bytes_of_a_second_stage_start_at_zero(calls, now):
     own = Metrics()
     for stage in ("count", "tokenize"):
         own(StageStarted(stage=stage, todo=1, num_done=0, num_bytes=0))
@@ -78,7 +78,7 @@ def test_failures_are_counted_by_cause(calls, now):
     assert told == [(4, "slow"), (2, "node")]
 
 
-def test_slices_that_failed_are_no_times(calls, now):
+def test_failed_slices_have_no_duration(calls, now):
     own = Metrics()
     row = {"stage": "count", "name": "a", "began": 0.0, "num_bytes": 0, "worker": "", "attempts": 1}
     own(SliceEnded(seconds=2.0, **row))
@@ -86,7 +86,7 @@ def test_slices_that_failed_are_no_times(calls, now):
     assert calls == [("nanotok_slice_seconds", 2.0, {"stage": "count"})]
 
 
-def test_what_fails_here_fails_no_job(monkeypatch, now):
+def test_an_error_in_metrics_fails_no_job(monkeypatch, now):
     def fail(_):
         raise RuntimeError("no metrics")
 
@@ -95,7 +95,7 @@ def test_what_fails_here_fails_no_job(monkeypatch, now):
     Metrics()(StageStarted(stage="count", todo=1, num_done=0, num_bytes=0))
 
 
-def test_nothing_is_told_where_ray_is_not(calls, monkeypatch):
+def test_nothing_is_recorded_without_ray(calls, monkeypatch):
     monkeypatch.setattr(metrics, "_is_there", lambda: False)
     Metrics()(StageStarted(stage="count", todo=1, num_done=0, num_bytes=0))
     assert calls == []

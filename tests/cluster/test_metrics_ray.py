@@ -58,7 +58,7 @@ def scraped(port):
     return found, text
 
 
-def test_a_job_is_seen_by_prometheus(head, tmp_path):
+def test_prometheus_sees_the_metrics_of_a_job(head, tmp_path):
     started, port = head
     write_corpus(tmp_path / "in")
     recipe = tmp_path / "recipe.toml"

@@ -4,13 +4,13 @@ from nanotok_ray.cluster import RayExecutor
 from nanotok_ray.job import Holder, use_executor
 
 
-def test_without_a_session_there_is_no_driver_and_no_driver_is_known_to_be_dead():
+def test_without_a_session_there_is_no_driver_and_no_known_dead_driver():
     executor = RayExecutor()
     assert executor.driver() == ("", "")
     assert not executor.is_dead_driver("01000000")
 
 
-def test_a_process_without_a_session_is_described_without_a_ray_job():
+def test_a_process_without_a_session_has_no_ray_job():
     with use_executor(RayExecutor()):
         me = Holder.this_process()
     assert (me.ray_cluster, me.ray_job) == ("", "")

@@ -32,7 +32,7 @@ assert not ray.is_initialized()
 """
 
 
-def test_auth_mode_and_token_are_stated_and_reach_the_workers(tmp_path):
+def test_auth_mode_and_token_are_set_and_reach_the_workers(tmp_path):
     kept = {name: own for name, own in os.environ.items() if not name.startswith("RAY_")}
     done = subprocess.run(
         [sys.executable, "-c", CODE],
@@ -74,7 +74,7 @@ for error in (None, KeyboardInterrupt(), SliceError("its worker died")):
 """
 
 
-def test_the_folder_of_a_session_goes_with_it_unless_its_logs_may_be_wanted():
+def test_the_folder_of_a_session_is_removed_unless_its_logs_are_needed():
     with tempfile.TemporaryDirectory(prefix="nanotok-", dir="/tmp") as folder:  # short, for sockets
         Path(folder, "ray/session_2020-01-01_of_somebody_else").mkdir(parents=True)
         done = subprocess.run(

@@ -32,7 +32,7 @@ class Aws:
         return (200, text) if text is not None else (404, "not found")
 
 
-def test_aws_gives_no_notice_until_there_is_one_and_then_the_time_left():
+def test_aws_returns_no_notice_until_there_is_one_and_then_the_time_left():
     aws = Aws()
     with metadata_server(aws) as url:
         ask = aws_notices(url)
@@ -43,7 +43,7 @@ def test_aws_gives_no_notice_until_there_is_one_and_then_the_time_left():
     assert aws.tokens == 1
 
 
-def test_a_token_that_has_expired_is_got_anew():
+def test_an_expired_token_is_renewed():
     aws = Aws()
     with metadata_server(aws) as url:
         ask = aws_notices(url)
@@ -53,7 +53,7 @@ def test_a_token_that_has_expired_is_got_anew():
     assert aws.tokens == 2
 
 
-def test_the_hint_to_rebalance_counts_only_where_it_is_wanted():
+def test_the_hint_to_rebalance_counts_only_if_requested():
     aws = Aws(rebalance='{"noticeTime": "2026-09-21T14:00:00Z"}')
     with metadata_server(aws) as url:
         assert aws_notices(url)(NOW) is None
@@ -64,12 +64,12 @@ def test_the_hint_to_rebalance_counts_only_where_it_is_wanted():
 
 
 @pytest.mark.parametrize("text", ["", "soon", "[1]", '{"action": "stop"}', '{"time": 3}'])
-def test_a_notice_that_cannot_be_read_is_a_notice(text):
+def test_an_unreadable_notice_is_a_notice(text):
     with metadata_server(Aws(instance_action=text)) as url:
         assert aws_notices(url)(NOW) == Notice(reason=f"AWS: {text!r}", seconds=None)
 
 
-def test_gcp_says_true_when_the_machine_will_be_preempted():
+def test_gcp_returns_true_before_a_preemption():
     said = "FALSE"
 
     def gcp(method, path, headers):
@@ -86,20 +86,20 @@ def test_gcp_says_true_when_the_machine_will_be_preempted():
 
 @pytest.mark.parametrize("notices", [aws_notices, gcp_notices])
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
-def test_a_server_that_refuses_is_an_os_error(notices, status):
+def test_an_error_of_the_server_is_an_os_error(notices, status):
     with metadata_server(lambda *_: (status, "")) as url, pytest.raises(OSError, match=str(status)):
         notices(url)(NOW)
 
 
 @pytest.mark.parametrize("notices", [aws_notices, gcp_notices])
-def test_no_server_is_an_os_error(notices):
+def test_a_missing_server_is_an_os_error(notices):
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     with pytest.raises(OSError, match="refused"):
         notices(url)(NOW)
 
 
-def test_the_server_is_asked_past_any_proxy(monkeypatch):
+def test_the_server_is_contacted_without_a_proxy(monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     with metadata_server(Aws(instance_action=ACTION)) as url:
         assert aws_notices(url)(NOW) is not None

@@ -33,7 +33,7 @@ def shipped(recipe, **options):
     return ship(str(recipe), **{"job": "prepare", "variables": {}, "environment": {}, **options})
 
 
-def test_the_recipe_travels_alone_and_the_command_survives_a_shell(recipe):
+def test_only_the_recipe_is_uploaded_and_the_command_survives_a_shell(recipe):
     (recipe.parent / "secret.txt").write_text("no")
     own = shipped(recipe, overrides=["limits.slice_bytes=4 MiB"], also="8192", flags=["--resplit"])
     assert own.submission.files == {"My-web.toml": RECIPE.encode()}
@@ -47,7 +47,7 @@ def test_the_recipe_travels_alone_and_the_command_survives_a_shell(recipe):
     )
 
 
-def test_the_id_stands_for_all_that_the_job_depends_on(recipe):
+def test_the_id_depends_on_everything_the_job_depends_on(recipe):
     def own_id(**options):
         return shipped(recipe, **options).submission.base_id
 
@@ -86,21 +86,21 @@ def test_the_id_stands_for_all_that_the_job_depends_on(recipe):
         ("limits.slice_byte=3", "slice_bytes"),
     ],
 )
-def test_what_means_another_place_on_the_cluster_is_refused_by_name(recipe, override, named):
+def test_paths_that_differ_on_the_cluster_are_refused_by_key(recipe, override, named):
     with pytest.raises(RecipeError) as raised:
         shipped(recipe, overrides=[override], environment={"OUT": "/here"})
     assert named in str(raised.value)
 
 
 @pytest.mark.parametrize("path", ["s3://bucket/out", "file:///data/out", "/data/out", "~/out"])
-def test_whole_paths_and_urls_may_travel(recipe, path):
+def test_absolute_paths_and_urls_are_accepted(recipe, path):
     own = shipped(recipe, overrides=[f"output.path={path}", "tokenizer.path=none"])
     assert [note.partition(":")[0] for note in own.notes] == (
         ["output.path = '~/out'"] if path == "~/out" else []
     )
 
 
-def test_a_variable_that_is_set_here_alone_is_told(recipe):
+def test_a_variable_set_only_here_is_reported(recipe):
     (note,) = shipped(recipe, environment={"DATA": "/mine"}).notes
     assert "--env DATA passes it on" in note
     own = shipped(recipe, variables={"DATA": "rel"} | {"DATA": "/mine"}, environment={"DATA": "x"})
@@ -108,14 +108,14 @@ def test_a_variable_that_is_set_here_alone_is_told(recipe):
     assert own.submission.variables == {"DATA": "/mine"}
 
 
-def test_a_variable_that_looks_like_a_secret_is_told_and_not_its_value(recipe):
+def test_a_variable_that_looks_like_a_secret_is_reported_without_its_value(recipe):
     variables = {"AWS_SECRET_ACCESS_KEY": "hush-hush", "RAY_AUTH_TOKEN_PATH": "/etc/token"}
     (note,) = shipped(recipe, variables=variables).notes
     assert note.startswith("AWS_SECRET_ACCESS_KEY looks like a secret")
     assert "hush" not in note
 
 
-def test_variables_and_ids_that_are_none_are_refused():
+def test_invalid_variables_and_ids_are_refused():
     assert variables_of(["A=", "B"], {"B": "=2"}) == {"A": "", "B": "=2"}
     for given in ("=1", "1A=2", "A B=2", ""):
         with pytest.raises(RecipeError, match="--env"):
@@ -148,11 +148,11 @@ def ending(status, *, code=None, summary=None, job="prepare", output="/nowhere/a
         (99, 1),
     ],
 )
-def test_a_failed_job_has_its_drivers_code(code, told):
+def test_a_failed_job_returns_the_exit_code_of_its_driver(code, told):
     assert ending("FAILED", code=code, summary=DONE) == ("failed", told)
 
 
-def test_a_success_without_its_last_file_is_none(tmp_path):
+def test_a_success_without_its_last_file_is_a_failure(tmp_path):
     assert ending("SUCCEEDED", summary=DONE, output=tmp_path) == ("unfinished", 4)
     (tmp_path / "manifest.json").write_text("{}")
     assert ending("SUCCEEDED", summary=None, output=tmp_path) == ("done", 0)
@@ -166,7 +166,7 @@ def test_a_success_without_its_last_file_is_none(tmp_path):
     assert ending("SUCCEEDED", job="train", output=tmp_path) == ("done", 0)
 
 
-def test_an_output_that_this_machine_does_not_see_is_taken_at_the_jobs_word(tmp_path):
+def test_an_output_invisible_from_here_is_trusted_to_the_job(tmp_path):
     assert ending("SUCCEEDED", summary=DONE) == ("done", 0)
     assert ending("SUCCEEDED", summary=None) == ("unfinished", 4)
     assert ending("SUCCEEDED", summary={"status": "failed"}) == ("unfinished", 4)
@@ -177,13 +177,13 @@ def test_an_output_that_this_machine_does_not_see_is_taken_at_the_jobs_word(tmp_
     assert ending("SUCCEEDED", summary=moved, output=tmp_path) == ("done", 0)
 
 
-def test_an_output_in_a_store_is_looked_at_there():
+def test_an_output_in_a_store_is_checked():
     assert ending("SUCCEEDED", summary=DONE, output="memory://submit/out") == ("unfinished", 4)
     Folder("memory://submit/out").write_whole("manifest.json", b"{}")
     assert ending("SUCCEEDED", output="memory://submit/out") == ("done", 0)
 
 
-def test_the_address_is_the_one_given_or_that_of_the_environment():
+def test_the_address_is_the_argument_or_that_of_the_environment():
     both = {"RAY_API_SERVER_ADDRESS": "http://a:1", "RAY_ADDRESS": "http://b:2"}
     assert address_of("https://c:3/", both) == "https://c:3"
     assert address_of(None, both) == "http://a:1"
@@ -195,7 +195,7 @@ def test_the_address_is_the_one_given_or_that_of_the_environment():
             address_of(given, environment)
 
 
-def test_a_dry_run_contacts_nothing_and_says_all(recipe, capsys):
+def test_a_dry_run_contacts_nothing_and_prints_everything(recipe, capsys):
     options = ("--address", "http://127.0.0.1:9", "--env", "DATA=/secret", "--relearn")
     assert main(["submit", str(recipe), *options, "--dry-run"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -211,7 +211,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_log_gets_a_line_in_ten_seconds_and_a_terminal_one_that_changes():
+def test_a_log_receives_a_line_every_ten_seconds_and_a_terminal_one_changing_line():
     now = 0.0
     stream = io.StringIO()
     lines = SubmitLines(stream, now=lambda: now)
@@ -237,7 +237,7 @@ def test_a_log_gets_a_line_in_ten_seconds_and_a_terminal_one_that_changes():
 
 
 @pytest.mark.parametrize("kind", [io.StringIO, Terminal])
-def test_notes_of_the_job_stay_and_are_not_without_end(kind):
+def test_notes_of_the_job_are_kept_up_to_a_limit(kind):
     stream = kind()
     lines = SubmitLines(stream, now=lambda: 0.0)
     for text in ("count: 1 of 9", "note: the tokenizer stays", "note: its node went away"):

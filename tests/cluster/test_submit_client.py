@@ -39,7 +39,7 @@ def server(monkeypatch):
         yield own
 
 
-def test_a_job_is_started_with_its_recipe_alone_and_only_once(server):
+def test_a_job_is_started_once_with_only_its_recipe(server):
     jobs = RayJobs(server.address)
     assert jobs.states() == {}
     assert jobs.state("web") is None
@@ -58,7 +58,7 @@ def test_a_job_is_started_with_its_recipe_alone_and_only_once(server):
 
 
 @pytest.mark.parametrize("fault", ["close", "hang", "lost", 200, 404, 500, 502])
-def test_whatever_goes_wrong_with_an_answer_is_one_kind_of_error(server, fault, monkeypatch):
+def test_every_failed_response_raises_the_same_class_of_error(server, fault, monkeypatch):
     monkeypatch.setattr(ray_jobs, "ANSWER_SECONDS", 0.3)
     for place in (0, 2):  # the first request, which opens the connection, and the following one
         server.script = [None] * place + [fault]
@@ -102,7 +102,7 @@ def submit(server, tmp_path, capsys, quick):
     return own
 
 
-def test_a_success_counts_if_its_output_is_there(server, submit, tmp_path):
+def test_a_success_counts_if_its_output_exists(server, submit, tmp_path):
     server.add("web", "SUCCEEDED", exit_code=0, log=DONE)
     code, told, err = submit("--submission-id", "web")
     assert (code, told["status"]) == (0, "done")
@@ -117,7 +117,7 @@ def test_a_success_counts_if_its_output_is_there(server, submit, tmp_path):
     assert server.submitted == []
 
 
-def test_a_success_ends_with_the_summary_of_the_job_and_not_with_a_line_of_its_log(
+def test_a_success_ends_with_the_summary_of_the_job_and_no_line_of_its_log(
     server, submit, tmp_path
 ):
     values = {"status": "done", "output": str(tmp_path / "out"), "vocab_size": 300, "stages": {}}
@@ -130,7 +130,7 @@ def test_a_success_ends_with_the_summary_of_the_job_and_not_with_a_line_of_its_l
     assert "an arbitrary line" not in err
 
 
-def test_a_stopped_job_is_7_and_a_failed_one_its_drivers_code(server, submit):
+def test_a_stopped_job_exits_7_and_a_failed_one_with_the_code_of_its_driver(server, submit):
     server.add("stopped", "STOPPED", log=DONE)
     server.add("failed", "FAILED", exit_code=3, log="error: too many were quarantined\n")
     assert submit("--submission-id", "stopped")[0] == 7
@@ -139,14 +139,14 @@ def test_a_stopped_job_is_7_and_a_failed_one_its_drivers_code(server, submit):
     assert "  | error: too many were quarantined" in err
 
 
-def test_an_outage_on_the_way_changes_nothing(server, submit):
+def test_an_outage_while_following_changes_nothing(server, submit):
     server.add("web", "SUCCEEDED", exit_code=0, log=DONE)
     server.script = ["close", None, 502, None, None, None, "close", "lost", 500]
     code, told, _ = submit("--submission-id", "web")
     assert (code, told["status"]) == (0, "done")
 
 
-def test_a_server_that_stays_away_is_5_and_says_that_the_job_may_go_on(server, submit):
+def test_a_lost_server_exits_5_and_says_that_the_job_may_continue(server, submit):
     server.add("web", "RUNNING")
     server.script = [None] * 5 + ["close"] * 100_000
     code, told, err = submit("--submission-id", "web", "--patience", "0.1")
@@ -155,14 +155,14 @@ def test_a_server_that_stays_away_is_5_and_says_that_the_job_may_go_on(server, s
     assert "the job may still be running" in err
 
 
-def test_a_time_limit_says_that_the_job_goes_on(server, submit):
+def test_a_time_limit_says_that_the_job_continues(server, submit):
     server.add("web", "RUNNING")
     code, told, err = submit("--submission-id", "web", "--timeout", "0")
     assert (code, told["status"]) == (5, "timeout")
     assert "the job keeps running" in err
 
 
-def test_a_request_whose_answer_got_lost_is_not_made_twice(server, submit):
+def test_a_request_whose_response_was_lost_is_not_repeated(server, submit):
     server.script = [None] * 5 + [
         "lost"
     ]  # two versions, the list, and the package (request and upload)
@@ -174,7 +174,7 @@ def test_a_request_whose_answer_got_lost_is_not_made_twice(server, submit):
 
 
 @pytest.mark.parametrize("status", ["RUNNING", "STOPPED", "SUCCEEDED"])
-def test_another_recipe_under_the_same_id_is_refused(server, submit, status):
+def test_another_recipe_with_the_same_id_is_refused(server, submit, status):
     server.add("web", status, digest="of another")
     code, told, err = submit("--submission-id", "web")
     assert (code, told["status"]) == (2, "failed")

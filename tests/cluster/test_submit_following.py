@@ -88,7 +88,7 @@ def follower(script, *, patience=300.0, timeout=None, faults=()):
 )
 @example([AWAY] * 61, "SUCCEEDED", [])
 @example(["RUNNING"], "FAILED", [True] * 4)
-def test_the_end_is_told_whatever_went_away_for_less_than_patience_on_the_way(words, end, faults):
+def test_the_end_is_reported_after_outages_shorter_than_the_patience(words, end, faults):
     silences = "".join("x" if word in {AWAY, UNKNOWN} else " " for word in words).split()
     longest = max(map(len, silences), default=0) * (PAUSE + TICK)
     heard = [n for n, word in enumerate([*words, end], 1) if word not in {AWAY, UNKNOWN}]
@@ -106,9 +106,7 @@ def test_the_end_is_told_whatever_went_away_for_less_than_patience_on_the_way(wo
     st.sampled_from([AWAY, UNKNOWN]),
     st.floats(0, 1000),
 )
-def test_a_server_that_stays_away_is_given_up_when_patience_has_ended_and_not_before(
-    words, word, patience
-):
+def test_a_lost_server_is_given_up_exactly_when_the_patience_ends(words, word, patience):
     own, told, _ = follower([*words, word], patience=patience)
     followed = own.follow()
     assert followed.given_up is not None
@@ -120,7 +118,7 @@ def test_a_server_that_stays_away_is_given_up_when_patience_has_ended_and_not_be
 
 
 @given(st.floats(0, 500), st.sampled_from(["PENDING", "RUNNING", AWAY]))
-def test_the_time_limit_ends_following_and_says_so(timeout, word):
+def test_the_time_limit_ends_following_with_a_message(timeout, word):
     own, _, _ = follower([word], patience=1e9, timeout=timeout)
     followed = own.follow()
     assert followed.is_late
@@ -128,7 +126,7 @@ def test_the_time_limit_ends_following_and_says_so(timeout, word):
     assert timeout <= own.clock.now() <= timeout + TICK
 
 
-def test_a_log_that_cannot_be_read_costs_the_last_seconds_alone():
+def test_an_unreadable_log_loses_only_its_last_seconds():
     own, told, shown = follower(["FAILED"], faults=[True] * 1000)
     followed = own.follow()
     assert (followed.state.status, followed.given_up) == ("FAILED", None)
@@ -136,7 +134,7 @@ def test_a_log_that_cannot_be_read_costs_the_last_seconds_alone():
     assert (told, shown) == ([], [])
 
 
-def test_an_outage_is_told_once_and_so_is_its_end():
+def test_an_outage_and_its_end_are_each_reported_once():
     own, told, _ = follower(["RUNNING", AWAY, AWAY, "RUNNING", UNKNOWN, "SUCCEEDED"])
     own.follow()
     assert [each.partition(":")[0] for each in told] == [
@@ -213,7 +211,7 @@ FAULTS = st.lists(st.sampled_from(["before", "after", None]), max_size=12)
 )
 @example(["after", "after", None], {}, None, "PENDING")
 @example([None, "after", None], {}, None, "FAILED")
-def test_one_command_starts_one_job_at_most_and_follows_one_that_runs(
+def test_one_command_starts_at_most_one_job_and_follows_a_running_one(
     faults, jobs, chosen_id, begins_as
 ):
     server = FakeServer(list(faults), dict(jobs), begins_as=begins_as)
@@ -231,7 +229,7 @@ def test_one_command_starts_one_job_at_most_and_follows_one_that_runs(
     assert len(told) <= 1
 
 
-def test_who_loses_the_race_of_creation_follows_the_winner():
+def test_the_loser_of_a_creation_race_follows_the_winner():
     server = FakeServer([], {})
     server.states = dict  # the list was empty, and then another client was first
     server.jobs["web"] = JobState(status="RUNNING")
@@ -241,7 +239,7 @@ def test_who_loses_the_race_of_creation_follows_the_winner():
     assert server.started == []
 
 
-def test_a_server_that_is_away_is_given_up_and_a_wrong_token_at_once():
+def test_an_absent_server_is_given_up_and_a_wrong_token_fails_at_once():
     with pytest.raises(UnreachableError, match="refused"):
         start(FakeServer(["before"] * 99), patience=20)
     server = FakeServer([])

@@ -26,7 +26,7 @@ def answers(*texts):
 
 
 @given(LINES, st.lists(st.integers(0, 200) | st.none(), max_size=20))
-def test_every_line_comes_once_and_in_order_however_much_an_answer_holds(lines, ends):
+def test_every_log_line_is_printed_once_in_order(lines, ends):
     whole = "".join(f"{line}\n" for line in lines)
     texts = [UnreachableError("no answer") if end is None else whole[:end] for end in ends]
     log = JobLog(answers(*texts, whole))
@@ -43,20 +43,20 @@ def test_only_an_object_with_a_status_is_a_summary(line):
     assert log.summary == {"status": "done"}
 
 
-def test_a_last_line_without_its_end_is_seen_too():
+def test_an_incomplete_last_line_is_printed():
     log = JobLog(answers('a\n{"status": "failed"}'))
     assert log.read() == ["a"]
     assert log.summary == {"status": "failed"}
     assert log.last == ["a", '{"status": "failed"}']
 
 
-def test_a_log_that_is_not_to_be_had_is_empty():
+def test_an_unavailable_log_is_empty():
     log = JobLog(answers(UnreachableError("no log"), RefusedError("another token")))
     assert (log.read(), log.read()) == (None, None)
     assert (log.last, log.summary) == ([], None)
 
 
-def test_of_a_long_log_the_newest_lines_are_returned():
+def test_a_long_log_returns_its_newest_lines():
     lines = [f"count: {number}" for number in range(3 * MAX_NEW_LINES)]
     log = JobLog(answers("\n".join(lines), "\n".join(lines) + "\n"))
     assert log.read() == lines[:-1][-MAX_NEW_LINES:]

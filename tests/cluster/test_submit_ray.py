@@ -62,7 +62,7 @@ def files(folder, pattern):
     return {path: path.stat().st_mtime_ns for path in sorted(folder.glob(pattern))}
 
 
-def test_the_demo_succeeds_and_tonight_again_with_what_was_added(head, demo):
+def test_the_demo_succeeds_and_a_second_run_adds_new_files(head, demo):
     code, told, err = submit(head, demo)
     assert code == 0, err
     assert (told["status"], told["job_status"]) == ("done", "SUCCEEDED")
@@ -89,7 +89,7 @@ def test_the_demo_succeeds_and_tonight_again_with_what_was_added(head, demo):
     assert len(open_shards(str(out), source="doctests")) == 2 * len(first.read_text().splitlines())
 
 
-def test_a_job_that_failed_has_its_own_code_and_an_id_runs_once(head, demo):
+def test_a_failed_job_has_its_own_exit_code_and_an_id_runs_once(head, demo):
     arguments = ("--submission-id", "fails-once", "--set", "source.code.paths=/nowhere/at/all")
     code, told, err = submit(head, demo, *arguments)
     assert code == 2
@@ -101,7 +101,7 @@ def test_a_job_that_failed_has_its_own_code_and_an_id_runs_once(head, demo):
     assert "has already run" in err
 
 
-def test_ctrl_c_leaves_the_job_and_a_stopped_job_is_no_success(head, demo):
+def test_ctrl_c_leaves_the_job_running_and_a_stopped_job_is_a_failure(head, demo):
     gated = f"PYTHONPATH={write_jobs(demo / 'gated')}"
     arguments = ("--env", gated, "--set", "limits.slice_bytes=64KiB")
     process = following(head, demo, *arguments)

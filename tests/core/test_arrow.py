@@ -64,7 +64,7 @@ def test_every_row_has_its_ids_and_their_number(tokenizer, make, values, threads
 
 
 @given(values=rows)
-def test_special_tokens_are_put_around_every_row_but_missing_ones(tokenizer, values):
+def test_special_tokens_surround_every_row_except_nulls(tokenizer, values):
     around = {"prepend": "<|bos|>", "append": 7}
     found = arrow.encode(values, tokenizer, **around)
     assert found.to_pylist() == [ids_of(tokenizer, text, **around) for text in values]
@@ -87,7 +87,7 @@ def test_ids_of_a_large_vocabulary_have_32_bits():
     assert (found.type, found.to_pylist()) == (pa.list_(pa.uint32()), [[65536, 97, 98]])
 
 
-def test_a_column_of_nothing_but_nulls_has_as_many(tokenizer):
+def test_a_column_of_nulls_returns_as_many_nulls(tokenizer):
     for values in (pa.array([None, None]), [None, None], pa.nulls(2, pa.string())):
         assert arrow.encode(values, tokenizer).to_pylist() == [None, None]
         assert arrow.count(values, tokenizer).to_pylist() == [None, None]
@@ -115,7 +115,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", list(FORMS))
-def test_conversations_are_rendered_with_their_masks_and_what_is_wrong(tokenizer, form):
+def test_conversations_return_ids_masks_and_errors(tokenizer, form):
     found = arrow.render(FORMS[form](), tokenizer, num_threads=2)
     found.validate(full=True)
     ids = pa.list_(pa.uint16())
@@ -138,7 +138,7 @@ def test_another_dialect_may_be_named(tokenizer):
     assert tokenizer.decode(row["ids"]).endswith("<|assistant_start|>yo<|assistant_end|>")
 
 
-def test_what_cannot_be_encoded_is_refused_by_name(tokenizer, monkeypatch):
+def test_values_that_cannot_be_encoded_are_refused_by_name(tokenizer, monkeypatch):
     with pytest.raises(SourceError, match="got int64"):
         arrow.encode(pa.array([1]), tokenizer)
     with pytest.raises(TypeError, match="array, row 1: 'int' object is not"):

@@ -29,7 +29,7 @@ def spans_of(documents):
 
 
 @pytest.mark.parametrize("case", FIRST_SEEN, ids=["hello", "everyone", "write"])
-def test_ties_to_the_first_seen_give_the_recorded_answers(case):
+def test_ties_broken_by_first_occurrence_match_the_recorded_answers(case):
     size = case["vocab_size"] - 256
     merges = train(BasicTokenizer.split(case["text"]), size, first_seen)
     assert merges == [tuple(pair) for pair in case["merges"]]
@@ -38,12 +38,12 @@ def test_ties_to_the_first_seen_give_the_recorded_answers(case):
 
 
 @given(texts)
-def test_it_cuts_texts_as_the_core_does(text):
+def test_the_example_splits_texts_as_the_core_does(text):
     assert RegexTokenizer.split(text) == [span.encode() for span in core_split(text)]
 
 
 @given(st.lists(texts, min_size=1, max_size=4), st.integers(0, MOST), texts)
-def test_merges_and_ids_are_those_of_the_core(documents, num_merges, unseen):
+def test_the_example_has_the_merges_and_ids_of_the_core(documents, num_merges, unseen):
     plain = RegexTokenizer(train(spans_of(documents), num_merges))
     core = Tokenizer.train_from_iterator(
         documents, 256 + num_merges, special_tokens=(), num_threads=1
@@ -54,7 +54,7 @@ def test_merges_and_ids_are_those_of_the_core(documents, num_merges, unseen):
         assert plain.decode(plain.encode(text)) == text
 
 
-def test_its_examples_hold():
+def test_the_doctests_of_the_example_pass():
     found = doctest.testmod(bpe_from_scratch)
     assert (found.failed, found.attempted > 3) == (0, True)
 
@@ -64,7 +64,7 @@ def run(*arguments):
     return subprocess.run(command, capture_output=True, check=True, encoding="utf-8").stdout
 
 
-def test_it_runs_as_a_program(tmp_path):
+def test_the_example_runs_as_a_program(tmp_path):
     told = run("low lower lowest", "--vocab-size", "259").splitlines()
     assert told == [
         "256 b'lo' = 108 + 111",
@@ -79,7 +79,7 @@ def test_it_runs_as_a_program(tmp_path):
     assert "4 tokens: [265, 111, 110, 101]\n" in told
 
 
-def test_it_is_a_page_and_knows_nothing_of_the_project():
+def test_the_example_is_short_and_imports_nothing_of_the_project():
     lines = PAGE.read_text().splitlines()
     imports = [line for line in lines if line.startswith(("import ", "from "))]
     assert len(lines) <= 150

@@ -55,7 +55,7 @@ def same(left, right):
 
 
 @given(st.lists(st.binary(max_size=300), max_size=5))
-def test_hashes_of_documents_are_those_of_xxhash(documents):
+def test_document_hashes_equal_xxhash(documents):
     expected = [xxhash.xxh3_64_intdigest(document) for document in documents]
     assert _core.hash_documents(*batch(documents)).tolist() == expected
     assert [_core.hash64(document) for document in documents] == expected
@@ -63,7 +63,7 @@ def test_hashes_of_documents_are_those_of_xxhash(documents):
 
 @pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS)
 @given(document=st.binary() | st.text().map(str.encode))
-def test_joined_spans_are_the_document(pattern, document):
+def test_joined_spans_equal_the_document(pattern, document):
     spans = _core.Splitter(pattern).split(document)
     assert b"".join(spans) == document
     assert all(spans)
@@ -80,7 +80,7 @@ def test_counts_are_the_number_of_each_span(documents):
     assert counts.num_gaps() == 0
 
 
-def test_sums_of_runs_name_what_is_wrong():
+def test_errors_in_sums_of_runs_name_the_cause():
     hashes, data, offsets, counts = run_of({b"a": 1, b"b": 2, b"c": 3})
     backwards = (hashes[::-1].copy(), data, offsets, counts)
     for run, weights, message in (
@@ -97,7 +97,7 @@ def test_sums_of_runs_name_what_is_wrong():
         _core.RunSums().add([(hashes, data, offsets, counts)], ["one"], [2**63])
 
 
-def test_an_interrupt_ends_the_learner():
+def test_an_interrupt_stops_the_learner():
     _, data, offsets, counts = count([TEXT]).sorted_run()
 
     def interrupt(done, *_):
@@ -146,7 +146,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("call", "error", "message"), ERRORS, ids=range(len(ERRORS)))
-def test_errors_are_those_of_the_package_and_pickle(call, error, message):
+def test_errors_belong_to_the_package_and_pickle(call, error, message):
     with pytest.raises(error, match=message) as raised:
         call()
     assert isinstance(raised.value, NanotokError)

@@ -21,7 +21,7 @@ def assert_same(found, expected):
         assert one.tolist() == other.tolist()
 
 
-def test_ids_of_32_bits_are_kept_in_int64_and_refused_in_int32():
+def test_ids_of_32_bits_fit_int64_and_are_refused_for_int32():
     ids = [np.array([1, MOST, 2], np.uint32)]
     columns = int64([0]), int64([0]), int64([3]), int64([0, 1])
     inputs, targets = np.zeros((1, 2), np.int64), np.zeros((1, 2), np.int64)
@@ -113,7 +113,7 @@ FIXED.flags.writeable = False
         ),
     ],
 )
-def test_a_fill_that_does_not_fit_is_refused_and_writes_nothing(changed, message):
+def test_an_invalid_fill_is_refused_and_writes_nothing(changed, message):
     arguments = right_fill() | changed
     before = arguments["inputs"].copy(), arguments["targets"].copy()
     with pytest.raises(PackingError, match=f"^{re.escape(message)}$"):

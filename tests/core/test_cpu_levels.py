@@ -61,7 +61,7 @@ def digest():
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_every_level_of_the_cpu_gives_the_same_ids_counts_and_bytes(digest, level):
+def test_every_cpu_level_returns_the_same_ids_counts_and_bytes(digest, level):
     if level not in _core.cpu_levels():
         pytest.skip(f"this CPU has no {level}: {_core.cpu_levels()}")
     assert run_at(level, PROGRAM).stdout == f"{level} {digest}"
@@ -87,7 +87,7 @@ LACKING = [level for level in LEVELS if level not in _core.cpu_levels()]
 
 
 @pytest.mark.parametrize("level", ["nonsense", "AVX2", "avx512 ", *LACKING])
-def test_a_level_that_is_not_there_is_an_error_that_names_it(level):
+def test_an_unavailable_level_is_an_error_that_names_it(level):
     message = (
         "this CPU lacks it; do not set it"
         if level in LACKING

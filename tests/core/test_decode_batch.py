@@ -35,7 +35,7 @@ def packed(rows, dtype=np.uint16):
 
 
 @given(ids_of_rows, widths)
-def test_each_row_is_what_decode_gives(tokenizer, rows, dtype):
+def test_each_row_equals_the_result_of_decode(tokenizer, rows, dtype):
     ids, offsets = packed(rows, dtype)
     text = tokenizer.decode_batch(ids, offsets)
     assert text.type == pa.large_string()
@@ -47,13 +47,13 @@ def test_each_row_is_what_decode_gives(tokenizer, rows, dtype):
 
 
 @given(st.lists(st.lists(hard, max_size=12), max_size=8))
-def test_invalid_utf8_is_replaced_as_python_does(tokenizer, rows):
+def test_invalid_utf8_is_replaced_as_in_python(tokenizer, rows):
     found = tokenizer.decode_batch(*packed(rows)).to_pylist()
     assert found == [bytes(row).decode(errors="replace") for row in rows]
 
 
 @pytest.mark.parametrize("number", [265, 301, 65_535])
-def test_an_id_that_is_no_token_is_named_with_its_row(tokenizer, number):
+def test_an_unknown_id_is_named_with_its_row(tokenizer, number):
     rows = [[97], [], [98, number, number + 1 & 0xFFFF]]
     message = f"Invalid token for decoding: {number}"
     for dtype in (np.uint16, np.uint32):
@@ -78,6 +78,6 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("ids", "offsets", "error", "message"), WRONG, ids=range(len(WRONG)))
-def test_arrays_that_do_not_fit_are_refused(tokenizer, ids, offsets, error, message):
+def test_arrays_that_do_not_match_are_refused(tokenizer, ids, offsets, error, message):
     with pytest.raises(error, match=message):
         tokenizer.decode_batch(ids, offsets)

@@ -41,11 +41,11 @@ def command(*words):
         command("doctor", "--help"),
     ],
 )
-def test_nothing_heavy_is_imported(code):
+def test_no_large_package_is_imported(code):
     assert imported(code) - ({"numpy"} if "--version" in code else set()) == set()
 
 
-def test_a_reader_of_shards_needs_numpy_alone_and_a_tokenizer_fsspec_too(tmp_path):
+def test_reading_shards_imports_only_numpy_and_a_tokenizer_also_fsspec(tmp_path):
     assert imported("from nanotok_ray import open_shards") == {"numpy"}
     learn = "Tokenizer.train_from_iterator(['ab ab'], 267)"
     load = f"Tokenizer.load({str(tmp_path)!r}).encode(['ab']) == [[256]]"
@@ -61,7 +61,7 @@ def test_the_help_of_no_command_imports_ray(name):
     assert "ray" not in imported(command(name, "--help"))
 
 
-def test_a_checkout_without_its_core_says_what_to_do(tmp_path):
+def test_a_checkout_without_its_core_names_the_remedy(tmp_path):
     core = Path(nanotok_ray.__path__[0]).glob("_core*")
     ignored = shutil.ignore_patterns("__pycache__", *(path.name for path in core))
     shutil.copytree(nanotok_ray.__path__[0], tmp_path / "nanotok_ray", ignore=ignored)

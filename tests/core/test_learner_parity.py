@@ -41,14 +41,14 @@ documents = alphabets.flatmap(
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_merges_of_generated_corpora_are_rustbpes(part):
+def test_merges_of_generated_corpora_equal_rustbpe(part):
     every = corpora(CORPORA, seed=7)
     own = [corpus for number, corpus in enumerate(every) if number % PARTS == part]
     assert list(differing(own)) == []
 
 
 @given(documents, st.sampled_from(NUMS_MERGES), st.integers(1, 3))
-def test_merges_of_any_corpus_are_rustbpes(texts, num_merges, threads):
+def test_merges_of_any_corpus_equal_rustbpe(texts, num_merges, threads):
     corpus = LearnedFrom(texts, num_merges, threads)
     assert learned(corpus) == rustbpes(corpus)
 
@@ -78,7 +78,7 @@ def limited(counts, *, num_merges, min_pair_count, max_token_bytes):
 
 
 @given(documents, st.sampled_from(NUMS_MERGES[:-1]), st.fixed_dictionaries(limits))
-def test_limits_leave_out_rare_pairs_and_long_tokens(texts, num_merges, limit):
+def test_limits_exclude_rare_pairs_and_long_tokens(texts, num_merges, limit):
     counts = Counter(span.encode() for text in texts for span in split(text))
     spans = Documents.from_bytes(list(counts))
     numbers = np.array(list(counts.values()), np.uint64)

@@ -58,7 +58,7 @@ def test_the_version_is_the_same_everywhere(project, workspace):
     assert project["version"] == nanotok_ray.__version__ == workspace["version"]
 
 
-def test_the_licence_is_the_same_everywhere(project, workspace):
+def test_the_license_is_the_same_everywhere(project, workspace):
     assert project["license"] == workspace["license"] == "MIT"
     assert (ROOT / "LICENSE").read_text().startswith("MIT License")
 
@@ -70,14 +70,14 @@ def test_the_lock_pins_every_direct_dependency(project):
     )
 
 
-def test_a_node_installs_what_was_tested_and_no_development_tools(project):
+def test_a_node_installs_the_tested_packages_and_no_development_tools(project):
     runtime = pins("runtime.txt")
     assert names(project["dependencies"]) <= runtime.keys()
     assert runtime.items() <= pins("lock.txt").items()
     assert not {"pytest", "mypy", "ruff"} & runtime.keys()
 
 
-def test_the_image_has_what_a_node_has_the_stores_and_what_starts_machines(project):
+def test_the_image_contains_the_packages_of_a_node_the_stores_and_the_launchers(project):
     cluster = pins("cluster.txt")
     assert cluster.items() >= pins("runtime.txt").items()
     extras = project["optional-dependencies"]
@@ -103,7 +103,7 @@ def expanded(extras, name):
     return found
 
 
-def test_every_extra_resolves_to_packages_of_the_lock_where_it_should(project):
+def test_every_extra_resolves_to_locked_packages(project):
     extras = project["optional-dependencies"]
     together = {"all-stores", "cluster", "gcs"}
     assert set(extras) == NOT_LOCKED | LOCKED | together
@@ -125,7 +125,7 @@ PAGES = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("deploy/*.md")]
 SOURCES = sorted(ROOT.glob("nanotok_ray/**/*.py"))
 
 
-def test_every_extra_that_pages_and_messages_name_is_there(project):
+def test_every_extra_named_in_pages_and_messages_exists(project):
     text = "".join(path.read_text("utf-8") for path in [*PAGES, *SOURCES])
     lists = re.findall(r"'(?:\.|[^' ]*whl)\[([a-z0-9,-]+)\]'", text)
     names = re.findall(r"how_to_install\(['\"](\w+)", text)
@@ -135,7 +135,7 @@ def test_every_extra_that_pages_and_messages_name_is_there(project):
     assert {*",".join(lists).split(","), *names, *PACKAGES} <= extras
 
 
-def test_nothing_says_to_install_from_an_index():
+def test_no_text_suggests_installing_from_an_index():
     def plain(path):
         return " ".join(path.read_text("utf-8").replace('"', " ").split())
 
@@ -150,7 +150,7 @@ def test_a_checkout_and_a_wheel_are_named():
 
 
 @pytest.mark.parametrize("module", ["nanotok_ray.nanochat", "nanotok_ray.torch"])
-def test_without_torch_it_is_said_what_to_install(module, monkeypatch):
+def test_without_torch_the_error_names_what_to_install(module, monkeypatch):
     for name in ("nanotok_ray.nanochat", "nanotok_ray.torch"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
@@ -187,7 +187,7 @@ def test_a_shipped_recipe_is_valid(name, monkeypatch, tmp_path):
     assert all(path.startswith(f"{tmp_path}/") for path in [*paths, recipe.output.path])
 
 
-def test_the_recipe_of_an_experiment_reads_its_data_set(monkeypatch, tmp_path):
+def test_the_recipe_of_an_experiment_reads_its_dataset(monkeypatch, tmp_path):
     monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path))
     monkeypatch.setenv("NANOCHAT_DATASET", "mine")
     monkeypatch.setenv("NANOCHAT_EXPERIMENT", "wide")
@@ -206,7 +206,7 @@ def test_the_nanochat_recipes_have_the_limits_of_nanochat(name):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # a full build takes minutes; after `make build` it takes seconds
-def test_the_wheel_holds_both_packages_and_nothing_else(tmp_path):
+def test_the_wheel_contains_both_packages_and_nothing_else(tmp_path):
     maturin = Path(sys.executable).with_name("maturin")
     command = [maturin, "build", "--release", "--locked", "--quiet", "--out", tmp_path]
     subprocess.run(command, cwd=ROOT, check=True)

@@ -45,19 +45,19 @@ def in_process_of(context, *things):
 
 
 @pytest.mark.parametrize("name", CONTEXTS)
-def test_a_process_has_the_same_results(things, name):
+def test_a_child_process_returns_the_same_results(things, name):
     tokenizer, shards, _ = things
     expected = results(tokenizer, shards, started(shards))
     assert in_process_of(multiprocessing.get_context(name), *things) == expected
     assert results(*things) == expected  # the position of this process's loader is unchanged
 
 
-def test_a_copy_goes_on_where_the_original_is(things):
+def test_a_copy_continues_where_the_original_is(things):
     expected = results(things[0], things[1], started(things[1]))
     assert results(*pickle.loads(pickle.dumps(things))) == expected
 
 
-def test_a_fork_in_the_middle_of_the_work_of_threads_has_them_too(things):
+def test_a_fork_while_threads_work_returns_the_same_results(things):
     tokenizer, shards, _ = things
     expected = results(tokenizer, shards, started(shards))
     stop = threading.Event()

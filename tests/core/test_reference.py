@@ -20,7 +20,7 @@ def splitter(name):
 
 
 @given(corpora, texts, names, st.integers(0, 40))
-def test_merges_ids_and_text_are_the_plain_twins(corpus, text, name, num_merges):
+def test_merges_ids_and_text_equal_the_reference(corpus, text, name, num_merges):
     fast = Tokenizer.train_from_iterator(corpus, 265 + num_merges, pattern=name)
     split = splitter(name)
     counts = reference.count_spans([each.encode() for each in corpus], split=split)
@@ -31,6 +31,6 @@ def test_merges_ids_and_text_are_the_plain_twins(corpus, text, name, num_merges)
     assert reference.decode(ids, merges=merges) == fast.decode_bytes(ids) == text.encode()
 
 
-def test_learning_counts_overlaps_and_takes_the_smallest_of_equal_pairs():
+def test_learning_counts_overlaps_and_breaks_ties_by_the_smallest_pair():
     assert reference.learn_merges({b"aaaaa": 1}, num_merges=9) == [(97, 97), (256, 97), (256, 257)]
     assert reference.learn_merges({b"zz": 2, b"ab": 2}, num_merges=1) == [(97, 98)]

@@ -31,7 +31,7 @@ def renamed(ids, byte_order):
 
 
 @given(byte_order=orders, some=st.lists(texts, max_size=5))
-def test_ids_are_the_same_but_for_those_of_bytes(byte_order, some):
+def test_only_the_ids_of_bytes_differ(byte_order, some):
     own = Tokenizer(in_order(byte_order))
     for text in some:
         ids = own.encode(text)
@@ -43,7 +43,7 @@ def test_ids_are_the_same_but_for_those_of_bytes(byte_order, some):
     assert own.decode_batch(ids, offsets).to_pylist() == some
 
 
-def test_tokens_lengths_and_numbers_follow_the_order():
+def test_tokens_lengths_and_numbers_follow_the_byte_order():
     own = Tokenizer(in_order())
     assert [own.decode_single_token_bytes(number) for number in (0, 255)] == [b"!", b"\xad"]
     assert own.encode_special("!") == 0
@@ -52,7 +52,7 @@ def test_tokens_lengths_and_numbers_follow_the_order():
     assert own.token_bytes().tolist() == PLAIN.token_bytes().tolist()
 
 
-def test_conversations_are_rendered_with_its_ids():
+def test_conversations_render_with_the_byte_order():
     names = {name: 256 + len(LEARNED.merges) + n for n, name in enumerate(SPECIAL_TOKENS)}
     plain = Tokenizer(replace(LEARNED, special_tokens=names))
     own = Tokenizer(in_order(special_tokens=names))
@@ -66,7 +66,7 @@ def test_conversations_are_rendered_with_its_ids():
 
 
 @given(orders.filter(lambda order: order != bytes(range(256))))
-def test_the_readable_file_holds_the_order(byte_order):
+def test_the_readable_file_stores_the_byte_order(byte_order):
     model = in_order(byte_order)
     data = to_readable(model)
     assert from_readable(data, name="f") == model
@@ -74,7 +74,7 @@ def test_the_readable_file_holds_the_order(byte_order):
     assert data.splitlines()[3] == b"bytes " + byte_order.hex().encode()
 
 
-def test_bytes_in_order_have_the_file_that_they_always_had():
+def test_the_default_byte_order_writes_the_original_file():
     model = in_order(bytes(range(256)))
     assert model == LEARNED
     assert to_readable(model).startswith(b"nanotok-tokenizer 1\n")
@@ -94,13 +94,13 @@ def test_bytes_in_order_have_the_file_that_they_always_had():
         (b"bytes 2122", b"bytes 21 22", "line 4: expected 'bytes 2122"),
     ],
 )
-def test_a_damaged_order_is_refused(old, new, message):
+def test_a_damaged_byte_order_is_refused(old, new, message):
     with pytest.raises(TokenizerError) as caught:
         from_readable(to_readable(in_order()).replace(old, new, 1), name="f")
     assert message in str(caught.value)
 
 
-def test_smaller_larger_and_pickled_tokenizers_keep_the_order():
+def test_smaller_larger_and_pickled_tokenizers_keep_the_byte_order():
     own = Tokenizer(in_order())
     assert own.truncated(300).model.byte_order == GPT2_ORDER
     assert own.truncated(300).decode(own.truncated(300).encode("the cat!")) == "the cat!"
@@ -110,12 +110,12 @@ def test_smaller_larger_and_pickled_tokenizers_keep_the_order():
 
 
 @given(byte_order=orders, text=texts)
-def test_hugging_face_reads_the_order_from_our_file(byte_order, text):
+def test_hugging_face_reads_the_byte_order_from_our_file(byte_order, text):
     own = Tokenizer(in_order(byte_order))
     peer = Peer.from_str(to_huggingface_file(own.model).decode())
     assert peer.encode(text).ids == own.encode(text)
 
 
-def test_models_of_two_orders_are_two():
+def test_models_of_two_byte_orders_differ():
     empty = {"pattern": "a", "unicode_version": "16.0.0", "merges": (), "special_tokens": {}}
     assert Model(**empty) != Model(**empty, byte_order=GPT2_ORDER)

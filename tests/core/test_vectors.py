@@ -45,25 +45,25 @@ def tokenizer():
 
 
 @pytest.mark.parametrize("name", SPLITS["patterns"])
-def test_patterns_are_upstreams(name):
+def test_patterns_equal_upstream(name):
     assert PATTERNS[name] == SPLITS["patterns"][name]
 
 
 @pytest.mark.parametrize("name", SPLITS["patterns"])
-def test_texts_split_as_upstream_splits_them(name):
+def test_texts_split_as_upstream(name):
     got = {text: split(text, pattern=name) for text in SPLITS["texts"]}
     assert got == dict(zip(SPLITS["texts"], SPLITS["spans"][name], strict=True))
 
 
 @pytest.mark.parametrize(("category", "key"), [("L", "count_L"), ("N", "count_N")])
-def test_unicode_categories_have_upstreams_sizes(category, key):
+def test_unicode_categories_have_the_sizes_of_upstream(category, key):
     everything = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)])).encode()
     # Runs and gaps alternate, and U+0000 is in neither category: every second span is a run.
     runs = _core.Splitter(rf"\p{{{category}}}+").split(everything)[1::2]
     assert sum(len(run.decode()) for run in runs) == UNICODE[key]
 
 
-def test_white_space_is_unicodes():
+def test_white_space_equals_that_of_unicode():
     everything = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)])).encode()
     runs = _core.Splitter(r"\s+").split(everything)[1::2]
     ranges = [
@@ -75,7 +75,7 @@ def test_white_space_is_unicodes():
 
 
 @pytest.mark.parametrize("case", named(TRAINING["cases"]))
-def test_merges_are_upstreams(case):
+def test_merges_equal_upstream(case):
     trained = Tokenizer.train_from_iterator(
         texts_of(case), case["vocab_size"], pattern=case["pattern"], special_tokens=()
     )
@@ -84,7 +84,7 @@ def test_merges_are_upstreams(case):
 
 
 @pytest.mark.parametrize("case", named(TRAINING["cases"]))
-def test_counts_of_merges_are_upstreams(case):
+def test_counts_of_merges_equal_upstream(case):
     counts = _core.SpanCounts(PATTERNS[case["pattern"]])
     documents = Documents.from_strings(texts_of(case))
     counts.update(documents.data, documents.offsets)
@@ -95,7 +95,7 @@ def test_counts_of_merges_are_upstreams(case):
 
 
 @pytest.mark.parametrize("case", TRAINING["special_ids"], ids=str)
-def test_special_tokens_get_the_ids_after_the_last_merge(case):
+def test_special_tokens_have_the_ids_after_the_last_merge(case):
     if "raises" in case:
         with pytest.raises(ERRORS[case["raises"]]) as caught:
             Tokenizer.train_from_iterator([], case["vocab_size_asked"])
@@ -111,12 +111,12 @@ def test_special_tokens_get_the_ids_after_the_last_merge(case):
 
 
 @pytest.mark.parametrize("asked", [32768, 65536])
-def test_a_full_vocabulary_has_room_for_upstreams_number_of_merges(asked):
+def test_a_full_vocabulary_has_as_many_merges_as_upstream(asked):
     expected = TRAINING["full_vocabulary"][str(asked)]
     assert TrainSettings(vocab_size=asked).num_merges == expected["merges"]
 
 
-def test_texts_encode_to_upstreams_ids(tokenizer):
+def test_texts_encode_to_the_ids_of_upstream(tokenizer):
     assert tokenizer.get_vocab_size() == ENCODE["num_ids"]
     assert tokenizer.special_tokens == ENCODE["special_ids"]
     for case in ENCODE["encode"]:
@@ -137,7 +137,7 @@ def call(tokenizer, expression):
 
 
 @pytest.mark.parametrize("case", ENCODE["prepend_append"], ids=lambda case: case["call"])
-def test_ids_are_put_before_and_after_as_upstream_does(tokenizer, case):
+def test_ids_are_prepended_and_appended_as_upstream(tokenizer, case):
     assert call(tokenizer, case["call"]) == case["ids"]
 
 
@@ -157,14 +157,14 @@ def check_message(error, case):
 
 
 @pytest.mark.parametrize("case", ENCODE["errors"], ids=lambda case: case["call"])
-def test_wrong_arguments_raise_upstreams_errors(tokenizer, case):
+def test_wrong_arguments_raise_the_errors_of_upstream(tokenizer, case):
     with pytest.raises(ERRORS[case["raises"]]) as caught:
         call(tokenizer, case["call"])
     check_message(caught.value, case)
 
 
 @pytest.mark.parametrize("case", ENCODE["encode_special"], ids=lambda case: case["call"])
-def test_special_tokens_encode_as_upstream_encodes_them(tokenizer, case):
+def test_special_tokens_encode_as_upstream(tokenizer, case):
     if "raises" in case:
         with pytest.raises(ERRORS[case["raises"]]) as caught:
             call(tokenizer, case["call"])
@@ -173,24 +173,24 @@ def test_special_tokens_encode_as_upstream_encodes_them(tokenizer, case):
         assert call(tokenizer, case["call"]) == case["returns"]
 
 
-def test_ids_decode_to_upstreams_texts(tokenizer):
+def test_ids_decode_to_the_texts_of_upstream(tokenizer):
     for case in ENCODE["decode"]:
         assert tokenizer.decode(case["ids"]) == case["text"]
     for case in ENCODE["single_token_bytes"]:
         assert tokenizer.decode_single_token_bytes(case["id"]).hex() == case["hex"]
 
 
-def test_lengths_of_tokens_are_upstreams(tokenizer):
+def test_token_lengths_equal_upstream(tokenizer):
     assert tokenizer.token_bytes().tolist() == FILES["token_bytes"]
 
 
-def test_the_pickle_is_upstreams_byte_for_byte(tokenizer):
+def test_the_pickle_equals_upstream_byte_for_byte(tokenizer):
     data = to_pickle(tokenizer.model)
     assert len(data) == FILES["pickle"]["bytes_of_this_pickle"]
     assert hashlib.sha256(data).hexdigest() == FILES["pickle"]["sha256_of_this_pickle"]
 
 
-def test_the_tiktoken_file_is_upstreams_byte_for_byte():
+def test_the_tiktoken_file_equals_upstream_byte_for_byte():
     expected = FILES["tiktoken_file"]
     case = next(case for case in TRAINING["cases"] if case["name"] == expected["vocab_of"])
     trained = Tokenizer.train_from_iterator(texts_of(case), case["vocab_size"], special_tokens=())
@@ -203,7 +203,7 @@ def test_the_tiktoken_file_is_upstreams_byte_for_byte():
 
 
 @pytest.mark.parametrize("case", named(CHAT["render"]))
-def test_conversations_render_as_upstream_renders_them(tokenizer, case):
+def test_conversations_render_as_upstream(tokenizer, case):
     limit = {"max_tokens": case["max_tokens"]} if "max_tokens" in case else {}
     ids, mask = tokenizer.render_conversation({"messages": case["messages"]}, **limit)
     assert ids == case["ids"]
@@ -211,7 +211,7 @@ def test_conversations_render_as_upstream_renders_them(tokenizer, case):
 
 
 @pytest.mark.parametrize("case", named(CHAT["render_errors"]))
-def test_malformed_conversations_raise_upstreams_errors(tokenizer, case):
+def test_malformed_conversations_raise_the_errors_of_upstream(tokenizer, case):
     conversation = case.get("conversation", {"messages": case.get("messages")})
     with pytest.raises(ERRORS[case["raises"]]) as caught:
         tokenizer.render_conversation(conversation)
@@ -219,18 +219,18 @@ def test_malformed_conversations_raise_upstreams_errors(tokenizer, case):
 
 
 @pytest.mark.parametrize("case", named(CHAT["completion"]))
-def test_prompts_render_as_upstream_renders_them(tokenizer, case):
+def test_prompts_render_as_upstream(tokenizer, case):
     assert tokenizer.render_for_completion({"messages": case["messages"]}) == case["ids"]
 
 
 @pytest.mark.parametrize("case", named(CHAT["completion_errors"]))
-def test_malformed_prompts_raise_upstreams_errors(tokenizer, case):
+def test_malformed_prompts_raise_the_errors_of_upstream(tokenizer, case):
     with pytest.raises(ERRORS[case["raises"]]) as caught:
         tokenizer.render_for_completion({"messages": case["messages"]})
     check_message(caught.value, case)
 
 
-def test_long_conversations_are_cut_where_upstream_cuts_them(tokenizer):
+def test_long_conversations_are_cut_as_upstream(tokenizer):
     user = {"role": "user", "content": "word " * 5000}
     messages = [user, {"role": "assistant", "content": "x"}]
     ids, mask = tokenizer.render_conversation({"messages": messages})
@@ -240,7 +240,7 @@ def test_long_conversations_are_cut_where_upstream_cuts_them(tokenizer):
     assert prompt[-1] == CHAT["completion_long"]["last_two"][-1]
 
 
-def test_tokens_are_shown_as_upstream_shows_them(tokenizer):
+def test_tokens_are_shown_as_upstream(tokenizer):
     case = CHAT["visualize"]
     ids, mask = tokenizer.render_conversation({"messages": case["messages"]})
     assert (ids, mask) == (case["ids"], case["mask"])
@@ -260,13 +260,13 @@ def composed(tokenizer, document, name):
 
 
 @pytest.mark.parametrize("case", named(CHAT["render"]))
-def test_documents_of_messages_render_as_upstream_renders_them(tokenizer, case):
+def test_documents_of_messages_render_as_upstream(tokenizer, case):
     ids, mask = composed(tokenizer, document_of(case["messages"]), "messages")
     limit = case.get("max_tokens")
     assert (ids[:limit], mask[:limit]) == (case["ids"], case["mask"])
 
 
-def test_answers_of_gsm8k_are_cut_as_upstream_cuts_them(tokenizer):
+def test_answers_of_gsm8k_are_cut_as_upstream(tokenizer):
     dialect = Dialect(kind="chat", name="gsm8k")
     for case in CHAT["gsm8k"]["cases"]:
         document = document_of({"question": "q", "answer": case["answer"]})
@@ -278,13 +278,13 @@ def test_answers_of_gsm8k_are_cut_as_upstream_cuts_them(tokenizer):
     assert composed(tokenizer, first, "gsm8k") == (rendered["ids"], rendered["mask"])
 
 
-def test_final_answers_of_gsm8k_are_upstreams():
+def test_final_answers_of_gsm8k_equal_upstream():
     for case in CHAT["gsm8k"]["extract_answer"]:
         assert extract_answer(case["text"]) == case["answer"], case["text"]
 
 
 @pytest.mark.parametrize("case", CHAT["customjson"], ids=lambda case: case["line"])
-def test_lines_of_customjson_are_read_as_upstream_reads_them(case):
+def test_lines_of_customjson_are_read_as_upstream(case):
     dialect = Dialect(kind="chat", name="customjson")
     line = case["line"].encode()
     if "returns" in case:

@@ -52,7 +52,7 @@ def test_a_file_of_another_schema_is_refused_by_name():
         read_origin(pa.BufferReader(sink.getvalue()), name="old.arrow")
 
 
-def test_a_count_file_of_another_version_is_refused_with_both(tmp_path):
+def test_a_count_file_of_another_version_is_refused_with_both_versions(tmp_path):
     data = pack_counts(run_of(["ab"]), ORIGIN).to_pybytes()
     path = tmp_path / "old.arrow"
     path.write_bytes(data.replace(b"nanotok-counts 2", b"nanotok-counts 1"))
@@ -68,13 +68,13 @@ def test_a_count_file_of_another_version_is_refused_with_both(tmp_path):
     [(b'"texts": 1', b'"texts": "'), (b'"texts": 1', b'"texts":-1'), (b'"spans"', b'"spams"')],
     ids=["no JSON", "a negative number", "another name"],
 )
-def test_an_origin_that_makes_no_sense_is_refused_with_the_files_name(old, new):
+def test_an_invalid_origin_is_refused_with_the_file_name(old, new):
     data = pack_counts(run_of(["ab"]), ORIGIN).to_pybytes()
     with pytest.raises(CorruptOutputError, match=r"a\.arrow does not state what it was made from"):
         read_origin(pa.BufferReader(data.replace(old, new)), name="a.arrow")
 
 
-def test_a_record_says_what_was_read_and_counted(tmp_path):
+def test_a_record_states_what_was_read_and_counted(tmp_path):
     write_corpus(tmp_path / "in")
     plan = make_plan(recipe(tmp_path / "in", tmp_path / "out", "limits.slice_bytes=1000000"))
     each = next(plan.slices(split="train"))
@@ -124,7 +124,7 @@ def counted(tmp_path, lines, *, kind="chat", **settings):
     return record, [(entry["row"], entry["reason"]) for entry in entries], found
 
 
-def test_texts_of_a_conversation_count_together_or_not_at_all(tmp_path):
+def test_the_texts_of_a_conversation_are_counted_together_or_not_at_all(tmp_path):
     lines = [
         talk("ab", "cd", "ab"),
         '[{"role": "tool", "content": "ef"}]',
@@ -140,7 +140,7 @@ def test_texts_of_a_conversation_count_together_or_not_at_all(tmp_path):
     assert found == {b"ab": 3, b"cd": 1, b"kl": 2}
 
 
-def test_a_budget_ends_counting_beside_a_text_that_cannot_be_split(tmp_path):
+def test_a_budget_stops_counting_beside_a_text_that_cannot_be_split(tmp_path):
     lines = [talk("a!", "bc"), talk("de", "fg"), talk("hi"), talk("jk")]
     record, entries, found = counted(tmp_path, lines, budget=5)
     assert [row for row, _ in entries] == [0]
@@ -149,12 +149,12 @@ def test_a_budget_ends_counting_beside_a_text_that_cannot_be_split(tmp_path):
 
 
 @pytest.mark.parametrize(("budget", "texts"), [(1, 1), (2, 2), (4, 3), (5, 3), (6, 4), (9, 4)])
-def test_a_budget_that_is_reached_exactly_is_not_passed(tmp_path, budget, texts):
+def test_a_budget_that_is_reached_exactly_is_not_exceeded(tmp_path, budget, texts):
     lines = [talk("ab"), talk("cd", "ef"), talk("gh")]
     assert counted(tmp_path, lines, budget=budget)[0]["texts"] == texts
 
 
-def test_grounding_is_no_text_of_a_vision_document(tmp_path):
+def test_grounding_of_a_vision_document_is_not_counted(tmp_path):
     lines = [json.dumps({"text": "<image>ab<|ref|>cd<image>", "image_token_counts": [2, 3]})]
     assert counted(tmp_path, lines, kind="vision", grounding=("<|ref|>",))[2] == {
         b"ab": 1,
@@ -162,7 +162,7 @@ def test_grounding_is_no_text_of_a_vision_document(tmp_path):
     }
 
 
-def test_every_setting_and_the_slice_are_in_the_key(tmp_path):
+def test_every_setting_and_the_slice_change_the_key(tmp_path):
     write_corpus(tmp_path / "in")
     plan = make_plan(recipe(tmp_path / "in", tmp_path / "out"))
     first, second, *_ = plan.slices()

@@ -36,7 +36,7 @@ def test_sets_have_their_records_and_all_their_files(work):
     assert (found.other, found.temporaries) == ({}, ())
 
 
-def test_other_files_are_listed_apart(work):
+def test_other_files_are_listed_separately(work):
     (work / "merged").mkdir()
     (work / "merged/all.arrow").write_bytes(b"12")
     (work / "counts/notes.txt").write_bytes(b"123")
@@ -48,7 +48,7 @@ def test_other_files_are_listed_apart(work):
 
 
 @pytest.mark.parametrize("damage", ["no record", "no JSON", "other size", "no counts"])
-def test_a_set_that_is_not_whole_has_no_record(work, damage):
+def test_an_incomplete_set_has_no_record(work, damage):
     whole = cached_counts(str(work)).counts[0]
     record, counts = work / f"{whole.name}.json", work / f"{whole.name}.arrow"
     if damage == "no record":
@@ -66,7 +66,7 @@ def test_a_set_that_is_not_whole_has_no_record(work, damage):
     assert found.num_bytes > 0
 
 
-def test_removal_takes_the_record_first_and_the_others_stay(work, monkeypatch):
+def test_removal_deletes_the_record_first_and_keeps_other_sets(work, monkeypatch):
     found = cached_counts(str(work))
     chosen = next(each for each in found.counts if len(each.files) == 3)
     removed = []
@@ -83,13 +83,13 @@ def test_removal_takes_the_record_first_and_the_others_stay(work, monkeypatch):
     assert cached_counts(str(work)).counts == tuple(each for each in found.counts if each != chosen)
 
 
-def test_a_folder_that_is_not_there_holds_nothing(tmp_path):
+def test_a_missing_folder_holds_nothing(tmp_path):
     for url in (str(tmp_path / "none"), f"memory:///{uuid.uuid4().hex}"):
         found = cached_counts(url)
         assert (found.counts, found.other, found.temporaries) == ((), {}, ())
 
 
-def test_remote_work_folders_are_listed_too():
+def test_remote_work_folders_are_listed():
     folder = Folder(f"memory:///{uuid.uuid4().hex}")
     folder.write_whole("counts/web/a-00000-0123456789abcdef.arrow", b"12345")
     (found,) = cached_counts(folder.url).counts

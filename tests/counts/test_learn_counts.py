@@ -53,7 +53,7 @@ def merges_of(counts, num_merges=10, **options):
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=3))
-def test_merges_of_merged_counts_are_those_of_all_texts(parts):
+def test_merges_of_merged_counts_equal_those_of_all_texts(parts):
     everything = [text for documents in parts for text in documents]
     counts = counted([])
     counts.merge(*map(counted, parts))
@@ -61,7 +61,7 @@ def test_merges_of_merged_counts_are_those_of_all_texts(parts):
     assert found.tokenizer == Tokenizer.train_from_iterator(everything, 285)
 
 
-def test_saved_loaded_and_merged_counts_give_rustbpes_merges(tmp_path):
+def test_saved_loaded_and_merged_counts_have_the_merges_of_rustbpe(tmp_path):
     for number in range(3):
         counted(DOCUMENTS[number::3]).save(tmp_path / f"{number}.arrow")
     counts = SpanCounts.load(tmp_path / "0.arrow", tmp_path / "1.arrow")
@@ -74,11 +74,11 @@ def test_saved_loaded_and_merged_counts_give_rustbpes_merges(tmp_path):
 
 
 @given(st.dictionaries(st.binary(min_size=1, max_size=4), st.integers(1, 2**58), max_size=15))
-def test_spans_of_any_bytes_and_counts_of_any_size_learn_as_the_plain_twin_says(counts):
+def test_any_spans_and_counts_learn_as_the_reference(counts):
     assert merges_of(counts, 40) == reference.learn_merges(counts, num_merges=40)
 
 
-def test_a_pair_may_reach_the_top_and_not_pass_it():
+def test_a_pair_may_reach_the_limit_but_not_exceed_it():
     half = 2**63
     found = learn(given_counts({"ab": half, "xab": half - 1}), 257, special_tokens=())
     assert (found.tokenizer.merges, found.learned.counts.tolist()) == ([(97, 98)], [TOP])
@@ -86,7 +86,7 @@ def test_a_pair_may_reach_the_top_and_not_pass_it():
         learn(given_counts({"ab": half, "xab": half}), 257, special_tokens=())
 
 
-def test_counts_stay_as_they_are_and_may_be_learned_from_again():
+def test_learning_does_not_change_the_counts():
     counts = counted(DOCUMENTS)
     before = counts.most_common()
     large, small = learn(counts, 400).tokenizer, learn(counts, 300).tokenizer
@@ -102,7 +102,7 @@ def test_the_pattern_is_that_of_the_counts():
 # Where it ends
 
 
-def test_more_ids_than_pairs_end_with_the_last_pair(caplog):
+def test_learning_ends_with_the_last_pair(caplog):
     found = learn(given_counts({"abc": 2}), 10_000, special_tokens=("<x>",))
     assert found.tokenizer.merges == [(97, 98), (256, 99)]
     assert found.stop_reason == NO_PAIR_LEFT
@@ -111,7 +111,7 @@ def test_more_ids_than_pairs_end_with_the_last_pair(caplog):
     assert "no pair of tokens is left to merge: the vocabulary has 259 ids" in caplog.text
 
 
-def test_rare_pairs_are_not_merged_if_asked(caplog):
+def test_rare_pairs_are_not_merged_if_limited(caplog):
     counts = {"ab": 5, "cd": 4, "ef": 3}
     found = learn(given_counts(counts), 999, special_tokens=(), min_pair_count=4)
     assert found.tokenizer.merges == [(97, 98), (99, 100)]
@@ -121,7 +121,7 @@ def test_rare_pairs_are_not_merged_if_asked(caplog):
     assert top.tokenizer.merges == [(97, 98)]
 
 
-def test_long_tokens_are_not_made_if_asked(caplog):
+def test_long_tokens_are_not_learned_if_limited(caplog):
     found = learn(given_counts({"abcd": 9}), 999, special_tokens=(), max_token_bytes=2)
     assert [len(token) for token in found.tokenizer.model.tokens[256:]] == [2, 2]
     assert found.stop_reason == NO_PAIR_LEFT
@@ -142,9 +142,7 @@ def test_long_tokens_are_not_made_if_asked(caplog):
     ],
     ids=str,
 )
-def test_limits_out_of_range_are_refused_with_their_value_before_anything_is_learned(
-    options, error, message, monkeypatch
-):
+def test_limits_out_of_range_are_refused_before_learning(options, error, message, monkeypatch):
     monkeypatch.setattr(_core, "learn", lambda *_, **__: pytest.fail("it learned"))
     with pytest.raises(error, match=message):
         learn(SpanCounts(), **{"vocab_size": 300, **options})
@@ -153,7 +151,7 @@ def test_limits_out_of_range_are_refused_with_their_value_before_anything_is_lea
 # Progress and report
 
 
-def test_progress_is_told_from_none_to_all():
+def test_progress_is_reported_from_the_first_to_the_last_merge():
     seen = []
     found = learn(counted(DOCUMENTS), 380, on_progress=seen.append)
     merges, counts = found.tokenizer.merges, found.learned.counts.tolist()
@@ -170,7 +168,7 @@ def test_progress_is_told_from_none_to_all():
     assert [each.seconds for each in seen] == sorted(each.seconds for each in seen)
 
 
-def test_what_progress_raises_ends_learning():
+def test_an_exception_in_progress_ends_learning():
     def stop(progress):
         raise KeyboardInterrupt
 
@@ -195,7 +193,7 @@ def test_the_report_is_saved_beside_the_tokenizer(tmp_path):
     assert report["merges"]["count"] == found.learned.counts.tolist()
 
 
-def test_a_report_of_counts_from_elsewhere_says_what_is_not_known():
+def test_a_report_of_foreign_counts_lists_what_is_unknown():
     report = learn(given_counts({"ab": 3}), 300).report
     assert report["texts"] is report["gaps"] is None
     assert (report["spans"], report["text_bytes"], report["span_bytes"]) == (3, 6, 6)
@@ -239,7 +237,7 @@ def load(*paths, **options):
     ],
     ids=str,
 )
-def test_parquet_of_any_kind_of_spans_gives_the_tokenizer_of_the_texts(tmp_path, span_type):
+def test_parquet_spans_of_any_type_yield_the_tokenizer_of_the_texts(tmp_path, span_type):
     counts = dict(counted(DOCUMENTS).most_common())
     write_spark(tmp_path / "spark", counts, span_type)
     loaded = load(tmp_path / "spark", pattern="nanochat")
@@ -249,20 +247,20 @@ def test_parquet_of_any_kind_of_spans_gives_the_tokenizer_of_the_texts(tmp_path,
 
 
 @pytest.mark.parametrize("count_type", [pa.int16(), pa.uint32(), pa.uint64()], ids=str)
-def test_parquet_of_any_integer_type_and_spans_that_are_not_utf8(tmp_path, count_type):
+def test_parquet_accepts_any_integer_type_and_spans_that_are_not_utf8(tmp_path, count_type):
     counts = {b"\xff\xfe": 7, b"a": 3, b"\xf0\x9f": 2}
     write_spark(tmp_path / "spark", counts, pa.binary(), count_type=count_type, parts=2)
     assert dict(load(tmp_path / "spark", pattern="gpt4").most_common()) == counts
 
 
-def test_a_span_of_many_rows_and_files_adds(tmp_path):
+def test_a_span_in_many_rows_and_files_is_summed(tmp_path):
     for name in ("a", "b"):
         table = pa.table({"span": ["x", "y", "x"] * 40, "count": [1, 2, 3] * 40})
         pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=7)
     assert load(tmp_path, pattern="gpt4").most_common() == [(b"x", 320), (b"y", 160)]
 
 
-def test_count_files_and_parquet_add_up_each_file_once(tmp_path):
+def test_count_files_and_parquet_are_summed_and_each_file_counts_once(tmp_path):
     counted(DOCUMENTS[:50]).save(tmp_path / "counts/web/a.arrow")
     (tmp_path / "counts/web/a.json").write_text("{}")
     (tmp_path / "counts/web/a.quarantine.jsonl").write_text("{}")
@@ -273,14 +271,14 @@ def test_count_files_and_parquet_add_up_each_file_once(tmp_path):
     assert load(tmp_path / "counts").origin == counted(DOCUMENTS[:50]).origin
 
 
-def test_a_file_is_known_by_its_bytes_not_its_name(tmp_path):
+def test_a_file_is_identified_by_its_bytes_not_its_name(tmp_path):
     counted(["a b"]).save(tmp_path / "part-0")
     pq.write_table(pa.table({"span": ["a"], "count": [1]}), tmp_path / "part-1")
     loaded = load(tmp_path / "part-0", tmp_path / "part-1", pattern="nanochat")
     assert dict(loaded.most_common()) == {b"a": 2, b" b": 1}
 
 
-def test_a_parquet_without_a_pattern_is_refused_and_the_names_told(tmp_path):
+def test_parquet_without_a_pattern_is_refused_with_the_pattern_names(tmp_path):
     pq.write_table(pa.table({"span": ["a"], "count": [1]}), tmp_path / "a.parquet")
     with pytest.raises(CountsError) as caught:
         load(tmp_path / "a.parquet")
@@ -321,7 +319,7 @@ def test_a_bad_row_is_refused_with_its_file_row_and_value(tmp_path):
         load(tmp_path, pattern="gpt4")
 
 
-def test_a_column_that_is_not_there_is_refused_with_those_that_are(tmp_path):
+def test_a_missing_column_is_refused_with_the_existing_ones(tmp_path):
     table = pa.table({"token": ["a"], "n": [4]})
     pq.write_table(table, tmp_path / "a.parquet")
     with pytest.raises(SourceError, match=r"no column 'span'.*'token', 'n'.*--span-column"):
@@ -332,7 +330,7 @@ def test_a_column_that_is_not_there_is_refused_with_those_that_are(tmp_path):
     assert loaded.most_common() == [(b"a", 4)]
 
 
-def test_files_that_hold_no_counts_are_refused_by_name(tmp_path):
+def test_files_without_counts_are_refused_by_name(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(SourceError, match=r"none of its 1 files ends in \.arrow or \.parquet"):
         load(tmp_path)
@@ -360,7 +358,7 @@ def test_a_damaged_page_is_an_error_and_not_a_wrong_count(tmp_path):
         load(path, pattern="gpt4")
 
 
-def test_a_sum_past_the_limit_in_parquet_is_an_error(tmp_path):
+def test_a_sum_over_the_limit_in_parquet_is_an_error(tmp_path):
     for name in ("a", "b"):
         table = pa.table({"span": ["x"], "count": pa.array([np.uint64(2**63)], pa.uint64())})
         pq.write_table(table, tmp_path / f"{name}.parquet")
@@ -381,6 +379,6 @@ def test_a_sum_past_the_limit_in_parquet_is_an_error(tmp_path):
     ],
     ids=["two spans", "overlaps", "many spans", "a long span"],
 )
-def test_a_pair_that_would_pass_64_bits_is_named(counts, pair):
+def test_a_pair_that_would_exceed_64_bits_is_named(counts, pair):
     with pytest.raises(CountOverflowError, match=re.escape(f"pair {pair} would pass 2**64 - 1")):
         learn_core(counts, 9)

@@ -52,7 +52,7 @@ def check(folder, counters, **options):
 
 
 @given(COUNTERS, st.sampled_from([50_000, 1 << 28]), st.sampled_from([1, 2, 7]))
-def test_a_merged_file_is_that_of_all_texts_at_once(
+def test_a_merged_file_equals_counting_all_texts_at_once(
     tmp_path_factory, counters, buffer_bytes, batch_rows
 ):
     with pytest.MonkeyPatch.context() as patch:
@@ -67,7 +67,7 @@ def test_batches_of_a_merged_file_are_full(tmp_path, buffer_bytes):
     check(tmp_path, counters, buffer_bytes=buffer_bytes)
 
 
-def test_the_record_says_what_was_merged(tmp_path):
+def test_the_record_lists_what_was_merged(tmp_path):
     counters = [{b"a": 2, b"b": 1}, {b"b": 4}]
     record = check(tmp_path, counters)
     path = tmp_path / "all.arrow"
@@ -91,7 +91,7 @@ def test_the_record_says_what_was_merged(tmp_path):
     }
 
 
-def test_files_that_were_cut_in_another_way_are_refused(tmp_path):
+def test_files_split_by_different_patterns_are_refused(tmp_path):
     urls = files_of(tmp_path, [{b"a": 1}, {b"a": 1}])
     other = pack_counts(run_of({b"a": 1}), origin_of({b"a": 1}, pattern="a"))
     Path(urls[1]).write_bytes(other)
@@ -114,20 +114,20 @@ def keys_of(number, seed=0):
 
 
 @given(st.integers(0, 400), st.integers(1, 9), st.integers(0, 5))
-def test_groups_are_all_keys_in_order_and_none_is_too_long(number, target, seed):
+def test_groups_contain_all_keys_in_order_and_respect_the_limit(number, target, seed):
     keys = keys_of(number, seed)
     groups = merge_groups(keys, target=target)
     assert [each for first, end in groups for each in range(first, end)] == list(range(number))
     assert all(0 < end - first <= 4 * target for first, end in groups)
 
 
-def test_groups_are_about_as_long_as_asked():
+def test_groups_have_about_the_requested_length():
     groups = merge_groups(keys_of(30_000))
     assert 40 < 30_000 / len(groups) < 80
 
 
 @pytest.mark.parametrize("number", [300, 3000])
-def test_a_key_that_is_added_changes_the_group_it_lies_in(number):
+def test_an_added_key_changes_only_its_group(number):
     keys = keys_of(number)
     before = {tuple(keys[first:end]) for first, end in merge_groups(keys)}
     changed = []
@@ -139,7 +139,7 @@ def test_a_key_that_is_added_changes_the_group_it_lies_in(number):
     assert sorted(changed)[len(changed) // 2] == 1
 
 
-def test_keys_of_one_hash_are_cut_into_groups_too():
+def test_keys_with_one_hash_are_split_into_groups():
     groups = merge_groups(["same"] * 50, target=3)
     assert all(end - first <= 12 for first, end in groups)
     assert sum(end - first for first, end in groups) == 50

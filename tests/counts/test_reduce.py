@@ -103,7 +103,9 @@ def check(reduced, counters, weights, min_count):
     sizes=st.tuples(st.sampled_from([50_000, 1 << 28]), st.sampled_from([1, 2, 7])),
     rng=st.randoms(use_true_random=False),
 )
-def test_sums_are_those_of_counters(tmp_path_factory, *, counters, weights, min_count, sizes, rng):
+def test_sums_equal_those_of_counters(
+    tmp_path_factory, *, counters, weights, min_count, sizes, rng
+):
     buffer_bytes, batch_rows = sizes
     weights = weights[: len(counters)]
     with pytest.MonkeyPatch.context() as patch:
@@ -132,7 +134,9 @@ def reduced_by_parts(folder, parts, *, num_parts, min_count):
     min_count=st.integers(1, 20),
     sizes=st.tuples(st.sampled_from([1, 2, 8, 16]), st.sampled_from([1, 2, 7])),
 )
-def test_the_sums_of_parts_are_the_sum(tmp_path_factory, *, counters, weights, min_count, sizes):
+def test_the_sums_of_parts_equal_the_whole(
+    tmp_path_factory, *, counters, weights, min_count, sizes
+):
     num_parts, batch_rows = sizes
     weights = weights[: len(counters)]
     folder = Folder(str(tmp_path_factory.mktemp("counts")))
@@ -146,7 +150,7 @@ def test_the_sums_of_parts_are_the_sum(tmp_path_factory, *, counters, weights, m
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "other", "more", "fewer", "gone"])
-def test_a_damaged_sum_of_a_part_is_named(tmp_path, damage):
+def test_a_damaged_part_is_named(tmp_path, damage):
     folder = Folder(str(tmp_path))
     parts = parts_of(tmp_path, [many(random.Random(4), 500)])
     settings = PartSettings(min_count=1, part=HashPart())
@@ -169,7 +173,7 @@ def test_a_damaged_sum_of_a_part_is_named(tmp_path, damage):
         list(PartSums(folder=folder, records=[record]))
 
 
-def test_the_key_of_a_part_has_all_that_it_depends_on():
+def test_the_key_of_a_part_contains_everything_it_depends_on():
     def key(keys, *, min_count=1, number=0, num_parts=4):
         part = HashPart(number=number, num_parts=num_parts)
         settings = PartSettings(min_count=min_count, part=part)
@@ -188,7 +192,7 @@ def test_the_key_of_a_part_has_all_that_it_depends_on():
 
 
 @pytest.mark.parametrize("buffer_bytes", [1, 300_000, 1 << 28])
-def test_files_of_many_batches_are_read_once_in_any_buffer(tmp_path, monkeypatch, buffer_bytes):
+def test_files_of_many_batches_are_read_once_with_any_buffer(tmp_path, monkeypatch, buffer_bytes):
     rng = random.Random(1)
     sizes = [2 * BATCH_ROWS + 1, 0, 5 * BATCH_ROWS, 10]
     counters = [many(rng, size) for size in sizes]
@@ -207,7 +211,7 @@ def test_files_of_many_batches_are_read_once_in_any_buffer(tmp_path, monkeypatch
     assert len(read) == sum(-(-len(counts) // BATCH_ROWS) for counts in counters)
 
 
-def test_more_files_than_stay_open(tmp_path, monkeypatch):
+def test_more_files_than_can_stay_open_are_summed(tmp_path, monkeypatch):
     rng = random.Random(2)
     counters = [many(rng, 20) for _ in range(300)]
     parts = parts_of(tmp_path, counters)
@@ -231,7 +235,7 @@ def test_more_files_than_stay_open(tmp_path, monkeypatch):
     assert not opened
 
 
-def test_files_are_compressed_and_those_that_are_not_are_read_too(tmp_path):
+def test_compressed_and_uncompressed_files_are_read(tmp_path):
     counts = many(random.Random(4), 5000)
     run = run_of(counts)
     data = pack_counts(run, ORIGIN)
@@ -246,7 +250,7 @@ def test_files_are_compressed_and_those_that_are_not_are_read_too(tmp_path):
     check(reduce_counts(parts, buffer_bytes=50_000), [counts], [1], 1)
 
 
-def test_progress_tells_bytes_and_an_error_in_it_ends_the_call(tmp_path):
+def test_progress_reports_bytes_and_its_exception_ends_the_call(tmp_path):
     parts = parts_of(tmp_path, [many(random.Random(3), 3000)])
     told = []
     reduce_counts(parts, buffer_bytes=20_000, on_progress=lambda *each: told.append(each))
@@ -264,7 +268,7 @@ def test_progress_tells_bytes_and_an_error_in_it_ends_the_call(tmp_path):
 
 
 @pytest.mark.parametrize("weights", [[1, 1], [2, 1]], ids=["plain", "weighted"])
-def test_a_sum_past_64_bits_names_the_span(tmp_path, weights):
+def test_a_sum_over_64_bits_names_the_span(tmp_path, weights):
     other = 2**63 if weights == [1, 1] else 1
     parts = parts_of(tmp_path, [{b"ab\xff": 2**63}, {b"ab\xff": other, b"c": 1}], weights)
     with pytest.raises(CountOverflowError, match=r'"ab\\xff" would pass 2\*\*64 - 1'):
@@ -282,7 +286,7 @@ def test_the_largest_weight_is_exact(tmp_path):
     assert reduce_counts([part]).counts.tolist() == [2**64 - 1]
 
 
-def test_a_least_count_out_of_range_is_refused():
+def test_a_min_count_out_of_range_is_refused():
     with pytest.raises(CountsError, match="min_count is 0"):
         reduce_counts([], min_count=0)
 
@@ -334,7 +338,7 @@ def test_rows_outside_their_range_are_refused(tmp_path):
         reduce_counts([CountPart(url=str(path))], buffer_bytes=20_000)
 
 
-def test_a_value_that_is_missing_is_refused(tmp_path):
+def test_a_missing_value_is_refused(tmp_path):
     schema = pa.ipc.open_file(pa.BufferReader(pack_counts(run_of({b"a": 1}), ORIGIN))).schema
     columns = [pa.array([1], pa.uint64()), pa.array([None], pa.large_binary())]
     table = pa.table([*columns, pa.array([1], pa.uint64())], schema=schema)
@@ -350,7 +354,7 @@ def test_a_value_that_is_missing_is_refused(tmp_path):
         reduce_counts([CountPart(url=str(path))])
 
 
-def test_a_file_that_is_not_there_is_an_error_of_its_own(tmp_path):
+def test_a_missing_file_has_its_own_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         reduce_counts([CountPart(url=str(tmp_path / "a.arrow"))])
 
@@ -369,7 +373,7 @@ def proxy():
         yield running
 
 
-def test_remote_files_are_read_side_by_side_with_one_request_each(tmp_path, proxy):
+def test_remote_files_are_read_in_parallel_with_one_request_each(tmp_path, proxy):
     rng = random.Random(5)
     counters = [many(rng, 40) for _ in range(40)]
     folder = Folder(f"s3://{BUCKET}/counts")

@@ -59,7 +59,7 @@ def summed(pairs):
 
 
 @given(st.lists(TEXTS, max_size=3), st.sampled_from(sorted(PATTERNS)), st.integers(1, 2))
-def test_updates_hold_what_a_counter_holds(parts, pattern, threads):
+def test_updates_store_what_a_counter_stores(parts, pattern, threads):
     counts = SpanCounts(pattern, num_threads=threads)
     for documents in parts:
         counts.update(iter(documents))
@@ -78,7 +78,7 @@ def test_bytes_that_are_not_utf8_are_spans(documents):
     assert held(counted(pa.array(documents, pa.binary()))) == plainly(documents)
 
 
-def test_a_long_dictionary_is_counted_in_parts_by_how_often_rows_use_it():
+def test_a_long_dictionary_is_counted_in_parts_by_use():
     rng = random.Random(5)
     rows = rng.choices(["a b", "c", "", "the cat " * 50], k=30_000)
     counts = counted(pa.array(rows).dictionary_encode())
@@ -86,7 +86,7 @@ def test_a_long_dictionary_is_counted_in_parts_by_how_often_rows_use_it():
     assert (counts.texts, counts.text_bytes) == (30_000, sum(map(len, rows)))
 
 
-def test_an_error_names_the_text_and_what_was_counted_before_stays(monkeypatch):
+def test_an_error_names_the_text_and_keeps_earlier_counts(monkeypatch):
     monkeypatch.setattr(text_batches, "BATCH_TEXTS", 2)
     counts = SpanCounts("a+", gaps="error")
     with pytest.raises(SplitError, match="after 2 texts, document 1 cannot be split at byte 1"):
@@ -103,7 +103,7 @@ def test_gaps_are_counted_and_can_be_refused():
 
 
 @pytest.mark.parametrize("threads", [0, -1])
-def test_threads_are_one_or_more(threads):
+def test_zero_threads_are_refused(threads):
     with pytest.raises(CountsError, match=f"threads is {threads}"):
         SpanCounts(num_threads=threads)
 
@@ -119,7 +119,7 @@ def test_a_pattern_is_a_name_or_an_expression():
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=4), st.booleans())
-def test_merged_counts_are_those_of_all_texts(parts, at_once):
+def test_merged_counts_equal_those_of_all_texts(parts, at_once):
     first, *others = map(counted, parts)
     if at_once:
         first.merge(*others)
@@ -132,7 +132,7 @@ def test_merged_counts_are_those_of_all_texts(parts, at_once):
         assert held(other) == plainly(part)
 
 
-def test_counts_merged_with_themselves_are_twice_as_many():
+def test_counts_merged_with_themselves_double():
     counts = counted(["a b b", "c"])
     counts.merge(counts)
     assert held(counts) == Counter({b" b": 4, b"a": 2, b"c": 2})
@@ -147,7 +147,7 @@ def test_counts_merged_with_themselves_are_twice_as_many():
     ],
     ids=["pattern", "gaps"],
 )
-def test_counts_that_were_cut_in_another_way_are_refused_with_both_values(other, words, tmp_path):
+def test_counts_split_by_different_patterns_are_refused_with_both_values(other, words, tmp_path):
     counts = counted(["a b"])
     with pytest.raises(CountsError) as caught:
         counts.merge(counted(["c"]), other)
@@ -161,7 +161,7 @@ def test_counts_that_were_cut_in_another_way_are_refused_with_both_values(other,
 
 
 @given(st.lists(PAIRS, max_size=12))
-def test_runs_added_in_any_sizes_are_summed(parts):
+def test_runs_of_any_sizes_are_summed(parts):
     sums = SummedRuns()
     for pairs in parts:
         counts = SpanCounts.from_counts(pairs, pattern="gpt4")
@@ -176,7 +176,7 @@ def test_runs_added_in_any_sizes_are_summed(parts):
 
 
 @given(PAIRS)
-def test_pairs_are_added_up(pairs):
+def test_pairs_are_summed(pairs):
     counts = SpanCounts.from_counts(pairs, pattern="gpt4")
     expected = summed(pairs)
     assert held(counts) == expected
@@ -197,7 +197,7 @@ def test_pairs_are_added_up(pairs):
     ids=str,
 )
 @given(pairs=PAIRS)
-def test_arrow_columns_are_added_up(kind, pairs):
+def test_arrow_columns_are_summed(kind, pairs):
     spans = pa.array([span for span, _ in pairs], pa.binary())
     numbers = pa.array([count for _, count in pairs], pa.int64())
     half = len(pairs) // 2
@@ -208,7 +208,7 @@ def test_arrow_columns_are_added_up(kind, pairs):
     assert held(counts) == summed(pairs)
 
 
-def test_text_and_counts_from_elsewhere_add_and_say_what_is_not_known():
+def test_texts_and_foreign_counts_are_summed_and_list_what_is_unknown():
     counts = counted(["a b"])
     counts.merge(SpanCounts.from_counts({"a": 5}, pattern="nanochat"))
     assert held(counts) == {b"a": 6, b" b": 1}
@@ -216,7 +216,7 @@ def test_text_and_counts_from_elsewhere_add_and_say_what_is_not_known():
     assert (counts.total, counts.text_bytes) == (7, 8)
 
 
-def test_numpy_counts_are_taken_as_they_are():
+def test_numpy_counts_are_accepted():
     pairs = [("a", np.uint64(TOP)), ("b", np.int8(3))]
     assert SpanCounts.from_counts(pairs, pattern="gpt4").most_common() == [(b"a", TOP), (b"b", 3)]
 
@@ -225,7 +225,7 @@ def test_numpy_counts_are_taken_as_they_are():
     st.dictionaries(st.binary(min_size=1, max_size=20), st.integers(1, 4) | st.integers(1, TOP)),
     st.integers(0, 12),
 )
-def test_the_most_common_spans_are_those_of_a_plain_sort(counted_spans, number):
+def test_most_common_equals_a_plain_sort(counted_spans, number):
     expected = sorted(counted_spans.items(), key=lambda item: (-item[1], item[0]))
     counts = SpanCounts.from_counts(counted_spans, pattern="gpt4")
     assert counts.most_common(number) == expected[:number]
@@ -233,7 +233,7 @@ def test_the_most_common_spans_are_those_of_a_plain_sort(counted_spans, number):
 
 
 @pytest.mark.parametrize("count", [0, -1, 2**64, 1.0, "1", None, True], ids=repr)
-def test_a_count_is_a_whole_number_from_1_to_the_limit(count):
+def test_a_count_is_an_integer_from_1_to_the_limit(count):
     with pytest.raises(CountsError) as caught:
         SpanCounts.from_counts([("a", 1), ("bad", count)], pattern="gpt4")
     for words in ("row 1", "'bad'", repr(count), "2**64 - 1", str(TOP)):
@@ -260,7 +260,7 @@ def columns(spans, counts, counts_type=None):
     ],
     ids=range(10),
 )
-def test_columns_of_something_else_are_refused_by_row_and_value(spans, counts, words):
+def test_columns_of_other_types_are_refused_by_row_and_value(spans, counts, words):
     with pytest.raises(CountsError) as caught:
         SpanCounts.from_arrow(spans, counts, pattern="gpt4")
     assert all(word in str(caught.value) for word in ["the columns", *words])
@@ -276,7 +276,7 @@ def test_a_span_is_str_or_bytes(span):
         SpanCounts.from_counts([("a", 1), (span, 2)], pattern="gpt4")
 
 
-def test_spans_of_one_hash_are_sorted_by_their_bytes_and_stay_apart():
+def test_spans_with_one_hash_are_sorted_by_their_bytes_and_stay_separate():
     def same(_, offsets):
         return np.zeros(len(offsets) - 1, np.uint64)
 
@@ -291,7 +291,7 @@ def test_spans_of_one_hash_are_sorted_by_their_bytes_and_stay_apart():
 # The limit
 
 
-def test_a_sum_at_the_limit_is_right_and_one_past_it_an_error():
+def test_a_sum_at_the_limit_is_exact_and_one_above_it_an_error():
     counts = SpanCounts.from_counts([("a", TOP - 1), ("a", 1), ("b", TOP)], pattern="nanochat")
     assert counts.most_common() == [(b"a", TOP), (b"b", TOP)]
     assert counts.total == 2 * TOP
@@ -304,7 +304,7 @@ def test_a_sum_at_the_limit_is_right_and_one_past_it_an_error():
         SpanCounts.from_counts([("a", TOP), ("a", 1)], pattern="nanochat")
 
 
-def test_a_text_that_passes_the_limit_is_an_error_when_the_sums_are_asked_for(tmp_path):
+def test_a_text_that_exceeds_the_limit_is_an_error_when_sums_are_requested(tmp_path):
     counts = SpanCounts.from_counts({"a": TOP}, pattern="nanochat")
     counts.update(["a"])
     for ask in (counts.run, counts.most_common, lambda: counts.save(tmp_path / "a.arrow")):
@@ -313,7 +313,7 @@ def test_a_text_that_passes_the_limit_is_an_error_when_the_sums_are_asked_for(tm
     assert not list(tmp_path.iterdir())
 
 
-def test_the_bytes_of_counts_past_the_limit_are_still_right():
+def test_the_bytes_of_counts_over_the_limit_are_exact():
     counts = SpanCounts.from_counts({"aaaa": TOP}, pattern="nanochat")
     assert counts.text_bytes == 4 * TOP
 
@@ -323,7 +323,7 @@ def test_the_bytes_of_counts_past_the_limit_are_still_right():
 
 @settings(max_examples=30)  # each file has 4,096 ranges
 @given(TEXTS, PAIRS)
-def test_saved_counts_load_as_they_were(documents, pairs):
+def test_saved_counts_load_unchanged(documents, pairs):
     name = f"memory://span-counts/{random.Random(str(documents)).random()}.arrow"
     for counts in (counted(documents), SpanCounts.from_counts(pairs, pattern="r50k")):
         counts.save(name)
@@ -334,7 +334,7 @@ def test_saved_counts_load_as_they_were(documents, pairs):
         assert repr(again) == repr(counts)
 
 
-def test_the_same_counts_are_the_same_bytes_however_they_came(tmp_path):
+def test_equal_counts_have_equal_bytes(tmp_path):
     documents = ["a b", "b c c", "the cat", b"\xff".decode(errors="replace")]
     one = counted(documents)
     other = counted(documents[:2])
@@ -344,14 +344,14 @@ def test_the_same_counts_are_the_same_bytes_however_they_came(tmp_path):
     assert (tmp_path / "one.arrow").read_bytes() == (tmp_path / "other.arrow").read_bytes()
 
 
-def test_a_name_without_a_folder_is_in_the_current_one(tmp_path, monkeypatch):
+def test_a_name_without_a_folder_is_in_the_current_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     counted(["a"]).save("a.arrow")
     assert held(SpanCounts.load("a.arrow")) == {b"a": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["a.arrow"]
 
 
-def test_a_save_that_fails_leaves_what_was_there(tmp_path):
+def test_a_failed_save_keeps_the_existing_file(tmp_path):
     class FailingCounts(SpanCounts):
         def run(self):
             raise ZeroDivisionError
@@ -363,7 +363,7 @@ def test_a_save_that_fails_leaves_what_was_there(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_what_is_no_count_file_is_refused_by_name(tmp_path):
+def test_a_file_that_is_not_a_count_file_is_refused_by_name(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nowhere\.arrow"):
         SpanCounts.load(tmp_path / "nowhere.arrow")
     (tmp_path / "bad.arrow").write_bytes(b"ARROW1 and nothing else")
@@ -373,7 +373,7 @@ def test_what_is_no_count_file_is_refused_by_name(tmp_path):
         SpanCounts.load()
 
 
-def test_counts_of_another_unicode_are_refused_with_both_versions(tmp_path):
+def test_counts_of_another_unicode_version_are_refused_with_both_versions(tmp_path):
     counted(["a"]).save(tmp_path / "a.arrow")
     folder = Folder(str(tmp_path))
     own = f'"unicode": "{_core.UNICODE_VERSION}"'.encode()
@@ -386,7 +386,7 @@ def test_counts_of_another_unicode_are_refused_with_both_versions(tmp_path):
         SpanCounts.load(tmp_path / "a.arrow", tmp_path / "b.arrow")
 
 
-def test_counts_pickle_as_they_are_and_go_on():
+def test_pickled_counts_are_equal_and_can_be_extended():
     counts = counted(["a b"], num_threads=1)
     again = pickle.loads(pickle.dumps(counts))
     again.update(["a"])

@@ -44,7 +44,7 @@ decimals = st.integers(1, 10**9).map(lambda millionths: f"{millionths / 10**6:.6
 
 
 @given(st.lists(decimals, min_size=1, max_size=5))
-def test_the_ratios_of_multipliers_are_those_of_the_weights(weights):
+def test_multipliers_have_the_ratios_of_the_weights(weights):
     unit, found = multipliers(*weights)
     exact = [Fraction(weight) for weight in weights]
     assert [Fraction(own, found[0]) for own in found] == [own / exact[0] for own in exact]
@@ -52,7 +52,7 @@ def test_the_ratios_of_multipliers_are_those_of_the_weights(weights):
 
 
 @given(st.lists(st.integers(1, 10**15), min_size=1, max_size=4), st.data())
-def test_shares_are_those_of_the_weighted_text_but_for_a_rounding_of_1_in_1024(sizes, data):
+def test_shares_equal_those_of_the_weighted_text_up_to_rounding(sizes, data):
     parts = data.draw(st.lists(st.integers(1, 50), min_size=len(sizes), max_size=len(sizes)))
     parts[-1] += 1000 - sum(parts)
     weights = [f"share:{part / 1000}" for part in parts]

@@ -39,7 +39,7 @@ VISION = [
     + [(value, "vision", name) for value, name in VISION],
     ids=str,
 )
-def test_a_document_is_known_by_its_keys(value, kind, expected):
+def test_a_document_is_recognized_by_its_keys(value, kind, expected):
     assert detect(value, kind=kind) == expected
     if isinstance(value, dict):
         assert detect_columns(list(reversed(value)), kind=kind) == expected
@@ -69,7 +69,7 @@ def test_a_document_is_known_by_its_keys(value, kind, expected):
     ],
     ids=str,
 )
-def test_a_dialect_reads_its_columns_and_no_others(name, kind, available, expected):
+def test_a_dialect_reads_only_its_columns(name, kind, available, expected):
     found = columns_of(name, kind=kind, available=available)
     assert found == (expected or ("messages", "image_token_counts"))
     assert detect_columns(found, kind=kind) == name

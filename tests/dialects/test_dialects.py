@@ -114,7 +114,7 @@ ACCEPTED = [
 
 
 @pytest.mark.parametrize(("dialect", "value", "expected"), ACCEPTED)
-def test_a_document_is_made_of_these_segments(dialect, value, expected):
+def test_a_document_consists_of_these_segments(dialect, value, expected):
     for kind in (bytes, bytearray):
         segments = segments_of(kind(document_of(value)), dialect)
         assert spelled(segments) == ["bos 0 [<|bos|>]", *expected]
@@ -129,7 +129,7 @@ def test_integers_of_more_than_18_digits_are_floats(sign):
     assert value_of(f"{sign}{'9' * 5000}".encode()) == float(f"{sign}inf")
 
 
-def test_a_reason_is_cut_in_its_middle_once_it_is_longer_than_what_is_left_of_it():
+def test_a_long_reason_is_cut_in_its_middle():
     for length in (200, 201, 240):
         assert reason_of(ValueError("x" * length)) == "x" * length
     assert reason_of(ValueError("x" * 200 + "y" * 41)) == f"{'x' * 200}...{'y' * 40}"

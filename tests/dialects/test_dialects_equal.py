@@ -52,7 +52,7 @@ def messages_of(system, turns):
 
 
 @given(alternating(texts | parts))
-def test_messages_without_tools_are_what_chat_lays_out(talk):
+def test_messages_without_tools_equal_the_chat_layout(talk):
     messages = messages_of(*talk)
     document = document_of(messages)
     expected = list(layout({"messages": messages}))
@@ -67,7 +67,7 @@ def test_messages_without_tools_are_what_chat_lays_out(talk):
 
 
 @given(alternating(texts), st.booleans(), st.sampled_from(["human", "user"]), st.booleans())
-def test_sharegpt_is_the_conversation_it_stands_for(talk, beside, speaker, is_gpt):
+def test_a_sharegpt_document_equals_its_conversation(talk, beside, speaker, is_gpt):
     system, turns = talk
     names = {"user": speaker, "assistant": "gpt" if is_gpt else "assistant", "system": "system"}
     beside = beside and bool(system)  # an empty field is not a system message, an empty turn is one
@@ -81,14 +81,14 @@ def test_sharegpt_is_the_conversation_it_stands_for(talk, beside, speaker, is_gp
 
 
 @given(texts, texts, texts | st.none(), st.sampled_from(["response", "completion"]))
-def test_a_pair_is_the_conversation_it_stands_for(prompt, response, system, name):
+def test_a_pair_equals_its_conversation(prompt, response, system, name):
     document = document_of({"prompt": prompt, name: response, "system": system})
     expected = messages_of(system or None, [(prompt, response)])
     assert conversation_of(document, PAIRS) == {"messages": expected}
 
 
 @given(st.text(alphabet="<>=1a", max_size=30))
-def test_answers_of_gsm8k_are_cut_where_upstreams_pattern_cuts_them(answer):
+def test_answers_of_gsm8k_are_cut_by_the_pattern_of_upstream(answer):
     expected = []
     for piece in re.split(r"(<<[^>]+>>)", answer):
         if piece.startswith("<<") and piece.endswith(">>"):
@@ -138,7 +138,7 @@ def as_parts(turns, last):
 
 
 @given(st.lists(turns_with_calls, min_size=1, max_size=2), st.none() | texts, st.booleans())
-def test_tool_calls_are_the_parts_they_stand_for(rounds, last, as_object):
+def test_tool_calls_equal_their_parts(rounds, last, as_object):
     openai, plain = [], []
     for turns in rounds:
         openai += [user("q"), *as_openai(turns, last, as_object=as_object)]

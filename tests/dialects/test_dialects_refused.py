@@ -36,7 +36,7 @@ NOT_JSON = [
 
 @pytest.mark.parametrize("dialect", [chat_dialect(name) for name in CHAT_DIALECTS], ids=str)
 @pytest.mark.parametrize(("document", "reason"), NOT_JSON, ids=lambda value: str(value)[:40])
-def test_what_is_not_json_is_refused_in_every_dialect(document, reason, dialect):
+def test_invalid_json_is_refused_in_every_dialect(document, reason, dialect):
     with pytest.raises(SourceError) as caught:
         segments_of(document, dialect)
     assert reason_of(caught.value) == reason
@@ -308,7 +308,7 @@ def test_a_document_is_refused_with_this_reason(dialect, value, reason):
     assert reason_of(caught.value) == reason
 
 
-def test_what_a_reason_repeats_of_a_document_is_one_line_that_terminals_and_files_can_take():
+def test_document_text_in_a_reason_is_one_printable_line():
     document = rb'[{"role": "\ud800\u001b[31m\n\u00e9", "content": "a"}]'
     with pytest.raises(AssertionError) as caught:
         segments_of(document, MESSAGES)
@@ -317,7 +317,7 @@ def test_what_a_reason_repeats_of_a_document_is_one_line_that_terminals_and_file
 
 
 @pytest.mark.parametrize("place", ["role", "type"])
-def test_a_value_nested_too_deeply_to_be_quoted_is_malformed_not_a_crash(place):
+def test_a_deeply_nested_value_is_malformed_and_does_not_crash(place):
     quoted = {
         "role": '[{"role": DEEP, "content": "a"}]',
         "type": '[{"role":"user","content":"a"},'
@@ -333,21 +333,21 @@ def test_a_value_nested_too_deeply_to_be_quoted_is_malformed_not_a_crash(place):
     assert reasons - {"nested too deeply"} == {expected, "invalid JSON"}
 
 
-def test_an_error_of_nesting_has_a_reason():
+def test_a_nesting_error_has_a_reason():
     assert isinstance(RecursionError(), MALFORMED)
     reason = reason_of(RecursionError("maximum recursion depth exceeded"))
     assert reason == "nested too deeply: a value where a string belongs"
 
 
 @pytest.mark.parametrize("dialect", [chat_dialect("x"), Dialect(kind="text", name="messages")])
-def test_a_dialect_that_does_not_exist_is_refused_by_name(dialect):
+def test_an_unknown_dialect_is_refused_by_name(dialect):
     with pytest.raises(ValueError, match=f"'{dialect.name}' of kind '{dialect.kind}'") as caught:
         segments_of(b"[]", dialect)
     assert "sharegpt of kind chat" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", VISION_DIALECTS)
-def test_of_documents_with_images_only_messages_are_conversations(name):
+def test_only_messages_with_images_are_conversations(name):
     dialect = Dialect(kind="vision", name=name, image_token="<image>")
     document = document_of(PAIR)
     if name == "messages":

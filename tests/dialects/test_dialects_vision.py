@@ -88,7 +88,7 @@ def copies(segments):
 
 
 @pytest.mark.parametrize(("dialect", "value", "counts", "expected"), ACCEPTED)
-def test_a_document_is_images_and_these_segments_after_them(dialect, value, counts, expected):
+def test_a_document_is_its_images_followed_by_these_segments(dialect, value, counts, expected):
     document = document_of(value)
     segments = segments_of(document, dialect)
     images = [f"image 0 [{dialect.image_token}]"] * len(counts)
@@ -167,7 +167,7 @@ def test_a_document_is_refused_with_this_reason(dialect, value, reason):
 
 
 @pytest.mark.parametrize("dialect", [MESSAGES, PAIRS, TEXT], ids=lambda dialect: dialect.name)
-def test_counts_that_are_no_list_are_refused_without_repeating_them(dialect):
+def test_counts_that_are_not_a_list_are_refused_without_repeating_them(dialect):
     value = {"messages": PAIR, "prompt": "<image>", "text": "<image>", "response": ""}
     document = document_of({**value, COUNTS: {"x" * 1000: "y" * 1000}})
     with pytest.raises(TypeError) as caught:
@@ -177,14 +177,14 @@ def test_counts_that_are_no_list_are_refused_without_repeating_them(dialect):
 
 
 @pytest.mark.parametrize("name", VISION_DIALECTS)
-def test_a_dialect_without_image_token_says_which_there_are(name):
+def test_a_dialect_without_image_token_lists_those_that_exist(name):
     with pytest.raises(ValueError, match="no image token") as caught:
         segments_of(b"{}", vision_dialect(name, image_token=None))
     assert "'<image>' (preset seed)" in str(caught.value)
     assert "'<|image|>' (preset nano-deepseek-ocr)" in str(caught.value)
 
 
-def test_a_dialect_that_does_not_exist_is_refused_by_name():
+def test_an_unknown_dialect_is_refused_by_name():
     known = "known are messages, prompt-response, text"
     with pytest.raises(ValueError, match=f"'gsm8k'; {known}"):
         segments_of(b"{}", vision_dialect("gsm8k"))

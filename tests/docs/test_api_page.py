@@ -10,7 +10,7 @@ NANOCHAT = {"get_token_bytes", "get_tokenizer"}
 """On the page for users of nanochat."""
 
 
-def test_the_page_is_made_from_the_docstrings():
+def test_the_page_equals_the_docstrings():
     """`python -m tests.support.api_page` writes the page."""
     assert PAGE.read_text() == page()
 

@@ -46,13 +46,13 @@ def test_nothing_is_installed_when_a_machine_starts(cluster, workers):
     assert not any(own)
 
 
-def test_every_machine_demands_the_token_and_has_it(cluster):
+def test_every_machine_requires_and_has_the_token(cluster):
     assert "--env RAY_AUTH_MODE=token" in cluster["docker"]["run_options"]
     assert cluster["file_mounts"]["~/.ray/auth_token"] == "~/.ray/auth_token"
     assert not any("TOKEN=" in option for option in cluster["docker"]["run_options"])
 
 
-def test_a_silent_machine_is_noticed_and_memory_runs_out_for_good(cluster):
+def test_a_silent_machine_is_detected_and_out_of_memory_is_final(cluster):
     options = cluster["docker"]["run_options"]
     assert "--env RAY_grpc_client_keepalive_time_ms=20000" in options
     assert "--env RAY_grpc_client_keepalive_timeout_ms=10000" in options
@@ -82,7 +82,7 @@ def test_workers_are_spot_and_are_never_kept_stopped(cluster, workers):
     assert cluster["provider"]["cache_stopped_nodes"] is False
 
 
-def test_workers_have_rights_of_their_own_and_no_keys_are_written_down(cluster, workers):
+def test_workers_have_their_own_permissions_and_no_keys_are_stored(cluster, workers):
     wanted = {"aws": "IamInstanceProfile", "gcp": "serviceAccounts"}[cluster["provider"]["type"]]
     assert all(wanted in worker["node_config"] for worker in workers.values())
     assert not any("KEY" in option for option in cluster["docker"]["run_options"])
@@ -100,7 +100,7 @@ def test_the_clouds_differ_only_where_they_must():
     assert aws["worker_start_ray_commands"][:2] == gcp["worker_start_ray_commands"][:2]
 
 
-def test_each_spot_machine_starts_the_watcher_and_does_not_wait_for_it(cluster, tmp_path):
+def test_each_spot_machine_starts_the_watcher_in_the_background(cluster, tmp_path):
     """Run the command in a shell, like Ray, with a Python that prints its arguments."""
     python = tmp_path / "bin" / "python"
     python.parent.mkdir()

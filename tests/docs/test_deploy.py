@@ -61,7 +61,7 @@ def environment_of_image():
 
 
 @pytest.mark.parametrize("name", RUN_FILES)
-def test_every_field_is_known_and_of_its_type(name):
+def test_every_field_is_known_and_has_its_type(name):
     for document in documents(name):
         assert problems(document["metadata"], METADATA, "metadata") == []
     document = documents(name)[-1]
@@ -69,7 +69,7 @@ def test_every_field_is_known_and_of_its_type(name):
     assert document.keys() == {"apiVersion", "kind", "metadata", "spec"}
 
 
-def test_the_scheduled_runs_are_the_single_run(job):
+def test_the_scheduled_runs_equal_the_single_run(job):
     [scheduled] = documents("raycronjob")
     assert scheduled["spec"]["jobTemplate"] == job
     plain = documents("cronjob")[-1]["spec"]
@@ -91,13 +91,13 @@ def test_all_files_name_one_image_with_our_version_and_those_of_ray_and_python(p
     assert f"--python-version {python} " in (ROOT / "Makefile").read_text()
 
 
-def test_kuberay_is_told_the_version_of_ray_that_is_locked(cluster):
+def test_kuberay_has_the_locked_version_of_ray(cluster):
     for name in ("cluster.txt", "runtime.txt", "lock.txt"):
         text = (ROOT / "requirements" / name).read_text()
         assert re.findall(r"^ray==(\S+)", text, re.MULTILINE) == [cluster["rayVersion"]]
 
 
-def test_every_node_has_the_same_environment_wherever_it_runs(pods, launched):
+def test_every_node_has_the_same_environment(pods, launched):
     image = environment_of_image()
     head, worker = (environment_of(pod) for pod in pods)
     assert worker.pop("RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S") == "90"
@@ -108,7 +108,7 @@ def test_every_node_has_the_same_environment_wherever_it_runs(pods, launched):
     assert image.items() >= LOCAL_SETTINGS.items()
 
 
-def test_the_token_is_asked_for_and_never_written_down(cluster):
+def test_the_token_is_required_and_never_stored(cluster):
     assert cluster["authOptions"] == {"mode": "token"}
     texts = [path.read_text() for path in [ROOT / "cluster.yaml", *DEPLOY.iterdir()]]
     assert not any("RAY_AUTH_TOKEN=" in text or "RAY_AUTH_TOKEN," in text for text in texts)
@@ -122,20 +122,20 @@ def test_the_head_runs_no_tasks_and_neither_it_nor_the_driver_is_on_spot(job, cl
     assert "spot" not in str(head)
 
 
-def test_a_pod_that_is_told_to_go_has_time_to_be_drained(pods):
+def test_a_terminated_pod_has_time_to_drain(pods):
     worker = pods[1]
     drained = int(environment_of(worker)["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"])
     assert worker["terminationGracePeriodSeconds"] > drained
 
 
-def test_no_pod_is_given_more_than_it_asked_for(pods):
+def test_every_limit_of_a_pod_equals_its_request(pods):
     pods = [*pods, documents("cronjob")[-1]["spec"]["jobTemplate"]["spec"]["template"]["spec"]]
     for pod in pods:
         resources = pod["containers"][0]["resources"]
         assert resources["limits"] == resources["requests"]
 
 
-def test_the_workers_of_all_clusters_are_alike(cluster, launched):
+def test_the_workers_of_all_clusters_are_equal(cluster, launched):
     [group] = cluster["workerGroupSpecs"]
     spot = launched["available_node_types"]["spot"]
     start = launched["worker_start_ray_commands"][1]
@@ -158,14 +158,14 @@ def test_the_entrypoint_is_a_module_and_the_recipe_is_mounted(job, pods):
     assert made in (DEPLOY / "README.md").read_text()
 
 
-def test_the_recipe_is_valid_and_lies_in_a_store(monkeypatch):
+def test_the_recipe_is_valid_and_uses_a_store(monkeypatch):
     monkeypatch.setenv("NANOTOK_BUCKET", "gs://theirs")
     recipe = load_recipe(str(DEPLOY / "recipe.toml"))
     paths = [path for source in recipe.sources for path in source.paths]
     assert all(path.startswith("gs://theirs/") for path in [*paths, recipe.output.path])
 
 
-def test_the_image_installs_locked_packages_and_our_wheel_alone():
+def test_the_image_installs_only_locked_packages_and_our_wheel():
     installs = re.findall(r"pip install (.*?)(?: \\)?$", DOCKERFILE, re.MULTILINE)
     assert [("--require-hashes" in own, "--no-deps" in own) for own in installs] == [
         (True, False),

@@ -264,7 +264,7 @@ def recipe_of(steps):
     return whole[0] if whole else RECIPE
 
 
-def test_the_install_page_has_every_extra():
+def test_the_install_page_lists_every_extra():
     table = (ROOT / "docs/install.md").read_text("utf-8").partition("\n| extra |")[2]
     rows = [line for line in table.partition("\n\n")[0].splitlines() if line.startswith("| `")]
     named = {name for line in rows for name in re.findall(r"`([^`]+)`", line.split("|")[1])}
@@ -276,7 +276,7 @@ def is_run(path, patterns):
 
 
 @pytest.mark.parametrize("path", PAGE_PATHS, ids=name_of)
-def test_the_commands_of_a_page(path, place, capsys):
+def test_the_commands_of_a_page_run(path, place, capsys):
     steps = steps_of(path.read_text("utf-8"))
     if not any(step.commands or step.language == "python" for step in steps):
         return
@@ -306,7 +306,7 @@ def run_python(text, names, path, place):
 
 
 @pytest.mark.parametrize("path", HEAD_PATHS, ids=name_of)
-def test_the_commands_in_the_head_of_a_file(path):
+def test_the_commands_in_the_header_of_a_file_run(path):
     for words in head_commands(path.read_text("utf-8")):
         check(words, may_run=False)
 
@@ -315,7 +315,7 @@ INLINE = re.compile(r"(?<!`)`((?:nanotok|make|python -m|\.venv/bin/python -m|ray
 
 
 @pytest.mark.parametrize("path", [*PAGE_PATHS, ROOT / "DESIGN.md"], ids=name_of)
-def test_what_sentences_name_is_there(path):
+def test_names_in_sentences_exist(path):
     """A command within a sentence may stop short; its verb or module must be there."""
     known = {context.command_path.partition(" ")[2] for context in cli_commands.walk()}
     for text in INLINE.findall(path.read_text("utf-8")):
@@ -330,12 +330,12 @@ def test_what_sentences_name_is_there(path):
 
 
 @pytest.mark.parametrize("path", [*PAGE_PATHS, ROOT / "DESIGN.md"], ids=name_of)
-def test_links_lead_somewhere(path):
+def test_links_have_targets(path):
     for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text("utf-8")):
         assert link.startswith("https://") or (path.parent / link).exists(), link
 
 
-def test_the_tests_of_the_guarantees_are_there():
+def test_the_tests_of_the_guarantees_exist():
     page = (ROOT / "DESIGN.md").read_text("utf-8")
     table = page.partition("\n| guarantee | tests |\n")[2].partition("\n\n")[0]
     named = re.findall(r"`(\w+)/([\w*]+)`", table)
@@ -348,7 +348,7 @@ def test_the_tests_of_the_guarantees_are_there():
     assert not missing
 
 
-def test_the_design_names_files_that_are_there():
+def test_the_design_names_existing_files():
     page = (ROOT / "DESIGN.md").read_text("utf-8")
     paths = re.findall(r"`((?!tests/)[\w/]+\.(?:py|rs))`", page)
     assert paths
@@ -357,7 +357,7 @@ def test_the_design_names_files_that_are_there():
 
 
 @pytest.mark.parametrize("path", PAGE_PATHS, ids=name_of)
-def test_a_page_names_files_that_are_there(path):
+def test_a_page_names_existing_files(path):
     """The log also names files of earlier versions, and pages name those of other projects."""
     if path.name == "log.md":
         return

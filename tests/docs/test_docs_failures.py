@@ -94,21 +94,21 @@ QUOTES = [
 
 
 @pytest.mark.parametrize("quote", QUOTES)
-def test_what_is_quoted_is_said_somewhere(quote, messages):
+def test_quoted_messages_exist_in_the_code(quote, messages):
     assert is_said(quote, messages)
 
 
-def test_a_message_that_nobody_says_is_found_out(messages):
+def test_an_unknown_message_is_detected(messages):
     assert len(QUOTES) > 40
     assert not is_said("the moon is ... made of cheese", messages)
 
 
-def test_every_exit_code_is_there_and_no_other():
+def test_the_page_lists_exactly_the_exit_codes():
     codes = set(re.findall(r"^  (\d+)  ", EXIT_CODES, re.MULTILINE))
     assert {row[0] for row in rows("Exit codes")} == codes | RELEASED_LATER
 
 
-def test_every_cause_is_there_with_its_tries():
+def test_the_page_lists_every_cause_with_its_attempts():
     told = {quoted(row[0])[0]: row[2] for row in rows("Failed attempts")}
     for cause in Cause:
         tries = RetryPolicy().limits[cause]
@@ -116,12 +116,12 @@ def test_every_cause_is_there_with_its_tries():
 
 
 @pytest.mark.parametrize("kind", [TAIL, SKIPPED, DROPPED])
-def test_every_kind_of_quarantine_of_our_own_is_there(kind):
+def test_the_page_lists_every_kind_of_quarantine(kind):
     shown = [quote for row in rows("Quarantined documents") for quote in quoted(row[0])]
     assert f"{kind}: ..." in shown
 
 
-def test_every_reason_of_a_source_is_there(messages):
+def test_the_page_lists_every_reason_of_a_source(messages):
     from nanotok_ray.sources import json_lines  # noqa: PLC0415
 
     shown = [quote for row in rows("Quarantined documents") for quote in quoted(row[0])]
@@ -130,7 +130,7 @@ def test_every_reason_of_a_source_is_there(messages):
     assert set(said) <= kinds
 
 
-def test_the_estimate_is_what_its_code_prints():
+def test_the_estimate_equals_the_output_of_its_code():
     code = re.search(r"^```python\n(.*?)^```", SIZING, re.MULTILINE | re.DOTALL)[1]
     told = io.StringIO()
     with redirect_stdout(told):

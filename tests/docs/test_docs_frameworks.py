@@ -44,19 +44,19 @@ def expected(tokenizer):
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_datasets(run, tokenizer, tmp_path, number, monkeypatch):
+def test_datasets_reads_an_output(run, tokenizer, tmp_path, number, monkeypatch):
     datasets = pytest.importorskip("datasets")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     result = run("Hugging Face datasets", number)["result"]
     assert result["ids"][:] == expected(tokenizer)
 
 
-def test_polars(run, tokenizer):
+def test_polars_reads_an_output(run, tokenizer):
     pytest.importorskip("polars")
     assert run("polars")["result"]["ids"].to_list() == expected(tokenizer)
 
 
-def test_duckdb(run, tokenizer):
+def test_duckdb_reads_an_output(run, tokenizer):
     pytest.importorskip("duckdb")
     names = run("DuckDB")
     found = dict(names["result"].fetchall())
@@ -65,7 +65,7 @@ def test_duckdb(run, tokenizer):
 
 @pytest.mark.ray
 @pytest.mark.parametrize("number", [0, 1])
-def test_ray_data(run, tokenizer, tmp_path, number, monkeypatch):
+def test_ray_data_reads_an_output(run, tokenizer, tmp_path, number, monkeypatch):
     pytest.importorskip("pandas")  # ray.data imports it
     ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
     try:
@@ -77,14 +77,14 @@ def test_ray_data(run, tokenizer, tmp_path, number, monkeypatch):
     assert sorted(found, key=repr) == sorted(wanted, key=repr)  # files are in any order
 
 
-def test_spark(run, tokenizer):
+def test_spark_reads_an_output(run, tokenizer):
     batch = pa.record_batch({"text": TEXTS})
     (result,) = run("Spark")["tokenize"](iter([batch]))
     assert result["ids"].to_pylist() == expected(tokenizer)
     assert result.schema.field("ids").type == pa.list_(pa.int32())
 
 
-def test_daft(run, tokenizer):
+def test_daft_reads_an_output(run, tokenizer):
     class Series:
         def to_arrow(self):
             return pa.array(TEXTS, pa.large_string())
@@ -92,20 +92,20 @@ def test_daft(run, tokenizer):
     assert run("Daft")["encode"](Series()).to_pylist() == expected(tokenizer)
 
 
-def test_conversations(run, tokenizer):
+def test_conversations_are_read(run, tokenizer):
     good, bad = run("Conversations")["result"].to_pylist()
     messages = [{"role": "user", "content": "hi"}]
     assert good["ids"] == tokenizer.render_conversation({"messages": messages})[0]
     assert bad["problem"] == "the conversation has no messages"
 
 
-def test_every_program_is_run():
+def test_every_program_runs():
     counts = {"Ray Data": 2, "Hugging Face datasets": 2, "polars": 1, "DuckDB": 1, "Spark": 1}
     counts |= {"Daft": 1, "Conversations": 1}
     assert {title: len(programs) for title, programs in PROGRAMS.items()} == counts
 
 
-def test_the_first_example(tokenizer, tmp_path):
+def test_the_first_example_runs(tokenizer, tmp_path):
     tokenizer.save(tmp_path / "out/tokenizer")
     example = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
     names = {}

@@ -92,17 +92,17 @@ def plain_type(annotation):
 
 
 @pytest.mark.parametrize("title", TABLES)
-def test_every_key_is_on_the_page_and_no_other(title):
+def test_the_page_lists_exactly_the_keys(title):
     assert sorted(rows(title)) == sorted(TABLES[title].model_fields)
 
 
 @pytest.mark.parametrize(("title", "key", "cells"), CELLS)
-def test_the_type_is_what_the_key_takes(title, key, cells):
+def test_the_type_on_the_page_is_that_of_the_key(title, key, cells):
     assert cells[0] == TYPES[plain_type(TABLES[title].model_fields[key].annotation)]
 
 
 @pytest.mark.parametrize(("title", "key", "cells"), CELLS)
-def test_the_default_is_the_true_one(title, key, cells):
+def test_the_default_on_the_page_is_that_of_the_key(title, key, cells):
     field = TABLES[title].model_fields[key]
     shown = cells[1]
     if field.is_required():
@@ -153,7 +153,7 @@ BESIDE = {
 
 
 @pytest.mark.parametrize(("key", "found"), NUMBERS, ids=lambda each: str(each)[:40])
-def test_the_limits_of_a_number_are_the_true_ones(key, found):
+def test_the_limits_on_the_page_are_those_of_the_key(key, found):
     least, most = number(found[1]), number(found[2])
     own = key.replace("source.", "source.web.")
     beside = BESIDE.get(key, [])
@@ -180,7 +180,7 @@ def test_every_toml_block_loads(tmp_path, monkeypatch):
         assert load_recipe(str(path)).output.path
 
 
-def test_presets_and_choices_are_all_named():
+def test_all_presets_and_choices_are_named():
     for name, preset in PRESETS.items():
         assert f'"preset:{name}"' in PAGE
         assert all(f"`{token}`" in PAGE for token in preset.special_tokens)

@@ -87,7 +87,7 @@ def walk(tmp_path, monkeypatch):
         yield folder
 
 
-def test_every_command_prints_what_is_shown(walk, capsys):
+def test_every_command_prints_the_output_on_the_page(walk, capsys):
     names, run = {}, 0
     for kind, block in SHOWN.findall(PAGE.read_text("utf-8")):
         if kind == "python":

@@ -24,7 +24,7 @@ def run(monkeypatch, capsys, name, *arguments):
     return capsys.readouterr().out
 
 
-def test_batches_of_numpy_need_no_torch(output, monkeypatch, capsys):
+def test_numpy_batches_do_not_require_torch(output, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "torch", None)
     settings = ("--source", "web", "--length", 32, "--batch-size", 4, "--batches", 6)
     told = run(monkeypatch, capsys, "numpy_batches", output, *settings)

@@ -36,7 +36,7 @@ def names_in(query):
     return set(re.findall(r"\bray_\w+", query))
 
 
-def test_it_can_be_imported_anywhere(dashboard):
+def test_the_dashboard_can_be_imported_anywhere(dashboard):
     assert dashboard["id"] is None
     assert dashboard["schemaVersion"] >= 36
     inputs = {f"${{{each['name']}}}" for each in dashboard["__inputs"]}
@@ -48,19 +48,19 @@ def test_it_can_be_imported_anywhere(dashboard):
     assert needed == {panel["type"] for panel in dashboard["panels"]}
 
 
-def test_it_asks_for_nothing_that_is_not_there(dashboard, queries):
+def test_the_dashboard_queries_only_existing_metrics(dashboard, queries):
     variables = [each["definition"] for each in dashboard["templating"]["list"]]
     for query in (*queries, *variables):
         assert names_in(query)
         assert names_in(query) <= OURS.keys() | OF_RAY, query
 
 
-def test_it_shows_every_metric_of_ours(queries):
+def test_the_dashboard_shows_every_metric(queries):
     asked = {OURS[name].name for query in queries for name in names_in(query) & OURS.keys()}
     assert asked == {own.name for own in METRICS}
 
 
-def test_it_groups_by_tags_that_the_metrics_have(queries):
+def test_the_dashboard_groups_by_existing_tags(queries):
     for query in queries:
         for group in re.findall(r"by \(([^)]*)\)", query):
             labels = set(re.split(r",\s*", group))
@@ -69,13 +69,13 @@ def test_it_groups_by_tags_that_the_metrics_have(queries):
                 assert labels - {"le"} <= set(OURS[name].tags)
 
 
-def test_its_parentheses_match(queries):
+def test_the_parentheses_of_queries_match(queries):
     for query in queries:
         for left, right in ("()", "{}", "[]"):
             assert query.count(left) == query.count(right)
 
 
-def test_counters_are_asked_for_their_rate_and_gauges_are_not(queries):
+def test_only_counters_are_queried_by_rate(queries):
     for query in queries:
         for name in names_in(query) & OURS.keys():
             is_rate = re.search(rf"(rate|increase)\({name}\b", query) is not None

@@ -54,7 +54,7 @@ def made(tmp_path, monkeypatch):
         (other_mask, "document 0: its mask is not that"),
     ],
 )
-def test_what_reads_back_otherwise_gets_no_record(change, told, made, monkeypatch):
+def test_a_part_that_reads_back_differently_gets_no_record(change, told, made, monkeypatch):
     out, folder = made
     own = Raw.read
     monkeypatch.setattr(Raw, "read", lambda *arguments: iter(change(list(own(*arguments)))))
@@ -64,7 +64,7 @@ def test_what_reads_back_otherwise_gets_no_record(change, told, made, monkeypatc
 
 
 @pytest.mark.parametrize("own", [{"documents": 3}, {"tokens": 6}])
-def test_sums_of_a_record_are_those_of_its_documents(own, made):
+def test_the_sums_of_a_record_equal_those_of_its_documents(own, made):
     out, folder = made
     (exported,), corpus = export_here(out, Raw(), folder)
     assert list(unit_problems(exported, Raw(), corpus, folder)) == []
@@ -73,7 +73,7 @@ def test_sums_of_a_record_are_those_of_its_documents(own, made):
     assert "2 documents of 5 tokens, its record says" in problem
 
 
-def test_a_file_of_another_size_is_told_with_both(made):
+def test_a_file_of_another_size_is_reported_with_both_sizes(made):
     out, folder = made
     (exported,), corpus = export_here(out, Raw(), folder)
     (name,) = exported.names(".offsets.npy")
@@ -83,7 +83,7 @@ def test_a_file_of_another_size_is_told_with_both(made):
 
 
 @pytest.mark.parametrize("own", [{"documents": 3}, {"tokens": 6}])
-def test_a_shard_that_is_not_what_shards_idx_says(own, made):
+def test_a_shard_that_contradicts_shards_idx_is_refused(own, made):
     out, folder = made
     (shard,) = works_of(out, Raw(), folder)[0].unit.shards
     wrong = replace(shard, facts=replace(shard.facts, **own))
@@ -91,7 +91,7 @@ def test_a_shard_that_is_not_what_shards_idx_says(own, made):
         wrong.positions()
 
 
-def test_a_native_record_that_was_changed(made):
+def test_a_changed_native_record_is_refused(made):
     out, folder = made
     (work,) = works_of(out, Raw(), folder)
     name = work.unit.shards[0].facts.record_name
@@ -100,7 +100,7 @@ def test_a_native_record_that_was_changed(made):
         export_unit(work)
 
 
-def test_a_unit_without_a_record_that_fits_is_told(made):
+def test_a_unit_without_a_matching_record_is_reported(made):
     out, folder = made
     (work,) = works_of(out, Raw(), folder)
     (problem,) = check_unit(work)

@@ -87,7 +87,7 @@ def killed_before_a_record(monkeypatch):
 
 
 @pytest.mark.parametrize("finished", [True, False])
-def test_an_output_is_no_folder_of_an_export(finished, tmp_path):
+def test_an_output_is_refused_as_the_folder_of_an_export(finished, tmp_path):
     out, other = (made_output(tmp_path / name, TEXT) for name in ("out", "other"))
     if not finished:
         other.remove("manifest.json")
@@ -98,9 +98,7 @@ def test_an_output_is_no_folder_of_an_export(finished, tmp_path):
     assert contents(tmp_path) == before
 
 
-def test_an_export_with_other_options_that_was_killed_leaves_no_record_of_the_former(
-    tmp_path, folder, monkeypatch
-):
+def test_a_killed_export_with_other_options_leaves_no_earlier_record(tmp_path, folder, monkeypatch):
     out = made_output(tmp_path / "out", TEXT)
     export(out, Mds(size_limit=5000), folder=folder)
     before = contents(tmp_path / "export")
@@ -113,7 +111,7 @@ def test_an_export_with_other_options_that_was_killed_leaves_no_record_of_the_fo
     assert contents(tmp_path / "export") == before
 
 
-def test_records_of_files_that_others_may_overwrite_go_first(tmp_path, folder):
+def test_records_of_files_that_may_be_overwritten_are_removed_first(tmp_path, folder):
     out = made_output(tmp_path / "out", TEXT)
     export(out, Llmc(), folder=folder)
     at_start = killed_at_event(StageStarted)
@@ -128,7 +126,7 @@ def test_records_of_files_that_others_may_overwrite_go_first(tmp_path, folder):
 
 
 @pytest.mark.parametrize("removal", [1, 2, 3, 4])
-def test_files_of_a_source_that_is_gone_go_however_often_that_is_stopped(
+def test_files_of_a_removed_source_are_deleted_despite_interruptions(
     removal, tmp_path, folder, monkeypatch
 ):
     out = made_output(tmp_path / "out", TEXT, OTHER)
@@ -151,7 +149,7 @@ def test_files_of_a_source_that_is_gone_go_however_often_that_is_stopped(
 
 
 @pytest.mark.parametrize("name", ["raw", "datatrove", "megatron", "llmc", "parquet"])
-def test_a_native_file_that_is_missing_is_named(name, tmp_path, folder):
+def test_a_missing_native_file_is_named(name, tmp_path, folder):
     out = made_output(tmp_path / "out", MadeSource(name="web", shards=[[[BOS, 5]]]))
     (path,) = (tmp_path / "out/web").rglob("*.bin")
     path.unlink()
@@ -167,7 +165,7 @@ def test_a_native_file_that_is_missing_is_named(name, tmp_path, folder):
         ("manifest_sha256", "x"),
     ],
 )
-def test_a_damaged_export_json_is_told_and_made_anew(key, value, tmp_path, folder):
+def test_a_damaged_export_json_is_reported_and_rewritten(key, value, tmp_path, folder):
     out = made_output(tmp_path / "out", TEXT)
     before = export(out, Mds(), folder=folder).values
     folder.write_whole("export.json", json.dumps({**before, key: value}).encode())
@@ -178,7 +176,7 @@ def test_a_damaged_export_json_is_told_and_made_anew(key, value, tmp_path, folde
     assert verify_export(folder, out)[1] == []
 
 
-def test_commands_that_are_wrong_or_too_early(tmp_path, capsys):
+def test_wrong_and_premature_commands_are_refused(tmp_path, capsys):
     out = str(made_output(tmp_path / "out", TEXT).url)
     twice = ["--to", "megatron:datasets=2", "--to", "raw", "--to", "megatron"]
     assert main(["export", out, *twice]) == 2
@@ -202,9 +200,7 @@ def test_commands_that_are_wrong_or_too_early(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name", ["raw", "mds", "megatron"])
-def test_an_export_that_was_killed_before_its_first_record_goes_on(
-    name, tmp_path, folder, monkeypatch
-):
+def test_an_export_killed_before_its_first_record_resumes(name, tmp_path, folder, monkeypatch):
     out = made_output(tmp_path / "out", TEXT)
     export(out, parse_layout(name), folder=Folder(str(tmp_path / "quiet")))
     with monkeypatch.context() as patch:
@@ -226,7 +222,7 @@ def test_an_export_that_was_killed_before_its_first_record_goes_on(
     ],
     ids=["units exported", "index written", "strangers removed"],
 )
-def test_an_export_that_was_killed_at_its_end_goes_on(moment, on_event, tmp_path, folder):
+def test_an_export_killed_at_its_end_resumes(moment, on_event, tmp_path, folder):
     out = made_output(tmp_path / "out", TEXT)
     export(out, Mds(), folder=Folder(str(tmp_path / "quiet")))
     with pytest.raises(KilledError):
@@ -261,7 +257,7 @@ def test_no_export_runs_beside_a_job_or_another_export(tmp_path, folder, monkeyp
 
 
 @pytest.mark.parametrize("number", [errno.EXDEV, errno.EPERM, errno.EMLINK])
-def test_where_no_link_can_be_made_files_are_copied(number, tmp_path, folder, monkeypatch):
+def test_files_are_copied_where_links_are_impossible(number, tmp_path, folder, monkeypatch):
     out = made_output(tmp_path / "out", TEXT)
     export(out, Raw(), folder=Folder(str(tmp_path / "quiet")))
 
@@ -276,7 +272,7 @@ def test_where_no_link_can_be_made_files_are_copied(number, tmp_path, folder, mo
         assert own.stat().st_nlink == 1
 
 
-def test_an_output_that_a_job_changes_meanwhile_costs_no_file(tmp_path, folder):
+def test_a_concurrently_changed_output_keeps_its_files(tmp_path, folder):
     out = made_output(tmp_path / "out", TEXT)
     export(out, Raw(), folder=folder)
     made_output(tmp_path / "out", OTHER)

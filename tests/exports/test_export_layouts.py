@@ -20,7 +20,7 @@ CHAT = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2, 3, 4], [BOS, 8]
 
 
 @pytest.mark.parametrize("name", ["raw", "datatrove"])
-def test_remote_folders_hold_the_same_files(name, tmp_path, folder):
+def test_remote_folders_contain_the_same_files(name, tmp_path, folder):
     remote = "memory://test_export_layouts"
     made_output(tmp_path / "out", TEXT, CHAT)
     made_output(f"{remote}/{name}/out", TEXT, CHAT)
@@ -32,7 +32,7 @@ def test_remote_folders_hold_the_same_files(name, tmp_path, folder):
     }
 
 
-def test_datatrove_leaves_out_documents_without_a_token(tmp_path, folder):
+def test_datatrove_omits_documents_without_a_token(tmp_path, folder):
     out = made_output(
         tmp_path / "out", MadeSource(name="web", shards=[[[], [BOS, 5], [], [], [6]]])
     )
@@ -54,7 +54,7 @@ def test_ids_are_linked_not_copied(tmp_path, folder):
 
 @pytest.mark.parametrize("suffix", [".bin", ".idx", ".mask", ".ids"])
 @pytest.mark.parametrize("name", ["raw", "datatrove"])
-def test_a_native_file_that_was_changed_is_not_exported(name, suffix, tmp_path, folder):
+def test_a_changed_native_file_is_not_exported(name, suffix, tmp_path, folder):
     source = MadeSource(
         name="chat", kind="chat", shards=[[[BOS, 1], [BOS]]], with_document_ids=True
     )
@@ -92,7 +92,7 @@ def test_wrong_layouts_are_refused(text, message):
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_the_same_bytes_twice(name, tmp_path):
+def test_two_exports_have_the_same_bytes(name, tmp_path):
     out = made_output(tmp_path / "out", TEXT, CHAT)
     folders = [Folder(str(tmp_path / name)) for name in "ab"]
     for folder in folders:
@@ -101,7 +101,7 @@ def test_the_same_bytes_twice(name, tmp_path):
     assert first == second
 
 
-def test_every_layout_says_who_reads_it():
+def test_every_layout_names_its_readers():
     for name, layout in LAYOUTS.items():
         assert layout.name == name
         assert layout.reader

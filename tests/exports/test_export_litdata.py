@@ -44,7 +44,7 @@ def blocks_as_litdata_reads(folder, place, block_size):
 
 
 @pytest.mark.parametrize(("item_bytes", "code"), [(2, "H"), (4, "I")])
-def test_bytes_of_chunks_and_rests(item_bytes, code, tmp_path, folder):
+def test_chunks_and_remainders_have_these_bytes(item_bytes, code, tmp_path, folder):
     out = made_output(tmp_path / "out", TEXT, item_bytes=item_bytes)
     exported, _ = export_here(out, Litdata(block_size=4), folder)
     place, stem = "web/train", f"-000-{TAG}.rest"
@@ -66,7 +66,7 @@ def test_bytes_of_chunks_and_rests(item_bytes, code, tmp_path, folder):
     assert [each.written.documents for each in exported] == [3, 1, 0, 1]
 
 
-def test_the_index(tmp_path, folder):
+def test_the_index_describes_the_chunks(tmp_path, folder):
     out = made_output(tmp_path / "out", TEXT)
     export_here(out, Litdata(block_size=4, chunk_bytes=4096), folder)
     index = json.loads(folder.read_bytes("web/train/index.json"))
@@ -97,7 +97,9 @@ def test_the_index(tmp_path, folder):
     block_size=st.integers(2, 3000),
     item_bytes=st.sampled_from([2, 4]),
 )
-def test_every_token_but_a_few_is_in_a_block(tmp_path_factory, *, shards, block_size, item_bytes):
+def test_all_tokens_but_a_remainder_are_in_blocks(
+    tmp_path_factory, *, shards, block_size, item_bytes
+):
     root = tmp_path_factory.mktemp("litdata")
     made = [[[k % 60000 for k in range(length)] for length in own] for own in shards]
     out = made_output(root / "out", MadeSource(name="s", shards=made), item_bytes=item_bytes)
@@ -129,7 +131,7 @@ def _units(shards):
     return [[one for document in own for one in document] for own in shards]
 
 
-def test_another_content_has_another_cache(tmp_path):
+def test_other_contents_have_another_cache_folder(tmp_path):
     told = []
     for number in (1, 1, 2):
         root = tmp_path / str(len(told))
@@ -140,7 +142,7 @@ def test_another_content_has_another_cache(tmp_path):
     assert told[0] == told[1] != told[2]
 
 
-def test_a_chunk_that_contradicts_itself_is_told(tmp_path, folder):
+def test_a_contradictory_chunk_is_reported(tmp_path, folder):
     out = made_output(tmp_path / "out", CHAT)
     layout = Litdata(block_size=3)
     exported, corpus = export_here(out, layout, folder)

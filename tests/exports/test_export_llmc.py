@@ -55,7 +55,7 @@ def test_large_shards_are_split_between_documents(tmp_path_factory, shards, batc
     ]
 
 
-def test_names_of_split_shards_stay_in_order(tmp_path, folder, monkeypatch):
+def test_names_of_split_shards_sort_in_order(tmp_path, folder, monkeypatch):
     monkeypatch.setattr(llmc, "MAX_FILE_BYTES", 1024 + 2 * 3)
     export_here(made_output(tmp_path / "out", TEXT), Llmc(), folder)
     assert bin_names(folder) == [
@@ -84,7 +84,7 @@ def refusal(out, folder, layout=None, **options):
     ],
 )
 @pytest.mark.parametrize("kind", ["text", "chat"])
-def test_documents_that_readers_would_not_find(document, told, kind, tmp_path, folder):
+def test_documents_that_readers_would_not_find_are_refused(document, told, kind, tmp_path, folder):
     shards = [[[BOS, 1], [BOS], document, [BOS]]]
     message = refusal(
         made_output(tmp_path / "out", MadeSource(name="web", kind=kind, shards=shards)), folder
@@ -94,7 +94,7 @@ def test_documents_that_readers_would_not_find(document, told, kind, tmp_path, f
     assert "source.prepend" in message
 
 
-def test_the_document_is_counted_in_its_shard_not_in_its_batch(tmp_path, folder):
+def test_a_document_is_numbered_in_its_shard_not_in_its_batch(tmp_path, folder):
     source = MadeSource(name="web", shards=[[[BOS, 1], [BOS, 2], [BOS], [BOS], [3]]])
     out = made_output(tmp_path / "out", source)
     assert "document 4 " in refusal(out, folder, batch_bytes=4)
@@ -109,9 +109,7 @@ def test_the_document_is_counted_in_its_shard_not_in_its_batch(tmp_path, folder)
         (("<|bos|>",), ("<|bos|>",), "source.append"),
     ],
 )
-def test_sources_without_bos_are_refused_before_anything_is_read(
-    prepend, append, told, tmp_path, folder
-):
+def test_sources_without_bos_are_refused_before_reading(prepend, append, told, tmp_path, folder):
     source = MadeSource(name="web", shards=[[[BOS, 1]]], prepend=prepend, append=append)
     out = made_output(tmp_path / "out", CHAT, source)
     message = refusal(out, folder)
@@ -120,7 +118,7 @@ def test_sources_without_bos_are_refused_before_anything_is_read(
     assert folder.list() == []
 
 
-def test_another_token_may_begin_documents(tmp_path, folder):
+def test_another_token_may_start_documents(tmp_path, folder):
     source = MadeSource(name="web", shards=[[[END, 1, BOS], [END]]], prepend=("<|assistant_end|>",))
     out = made_output(tmp_path / "out", source)
     exported, _ = export_here(out, parse_layout("llmc:bos=<|assistant_end|>"), folder)
@@ -140,7 +138,7 @@ def test_a_document_larger_than_a_file_is_refused(tmp_path, folder, monkeypatch)
     assert "document 0 has 3 tokens, and a file holds at most 2" in message
 
 
-def test_more_shards_than_names_have_room_for(tmp_path, folder, monkeypatch):
+def test_too_many_shards_for_the_names_are_refused(tmp_path, folder, monkeypatch):
     monkeypatch.setattr(llmc, "MAX_UNITS", 2)
     with pytest.raises(ExportError, match="is shard 2 of its source and split"):
         export_here(made_output(tmp_path / "out", TEXT), Llmc(), folder)
@@ -149,7 +147,7 @@ def test_more_shards_than_names_have_room_for(tmp_path, folder, monkeypatch):
 @pytest.mark.parametrize(
     ("suffix", "place"), [(".bin", 0), (".bin", 4), (".bin", 8), (".bin", 1024), (".bos.idx", 0)]
 )
-def test_changed_files_are_found(suffix, place, tmp_path, folder):
+def test_changed_files_are_detected(suffix, place, tmp_path, folder):
     exported, corpus = export_here(made_output(tmp_path / "out", VAL), Llmc(), folder)
     path = tmp_path / "export" / f"web/val/web_val_000000{suffix}"
     data = bytearray(path.read_bytes())

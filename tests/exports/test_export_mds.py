@@ -25,7 +25,7 @@ ZEROS = "0" * 16
 VAL = MadeSource(name="web", split="val", shards=[[[BOS, 65535, 0]]])
 
 
-def test_a_source_of_empty_documents_has_an_index_of_no_parts(tmp_path, folder):
+def test_a_source_of_empty_documents_has_an_index_without_parts(tmp_path, folder):
     out = made_output(tmp_path / "out", MadeSource(name="web", shards=[[[], []]]))
     exported, _ = export_here(out, Mds(), folder)
     assert json.loads(folder.read_bytes("web/train/index.json")) == {"shards": [], "version": 2}
@@ -51,7 +51,7 @@ def plain_cut(samples, overhead, limit):
     kind=st.sampled_from(["text", "chat"]),
     with_ids=st.booleans(),
 )
-def test_any_documents_come_back_cut_at_the_limit(
+def test_any_documents_can_be_read_back_cut_at_the_limit(
     tmp_path_factory, *, lengths, limit, item_bytes, kind, with_ids
 ):
     root = tmp_path_factory.mktemp("mds")
@@ -74,7 +74,7 @@ def test_any_documents_come_back_cut_at_the_limit(
     assert [part["samples"] for part in parts] == plain_cut(sizes, overhead, limit)
 
 
-def test_a_document_beyond_the_format_is_named(tmp_path, folder, monkeypatch):
+def test_a_document_too_large_for_the_format_is_named(tmp_path, folder, monkeypatch):
     out = made_output(tmp_path / "out", MadeSource(name="web", shards=[[[1], [], [2] * 3000]]))
     layout = Mds(size_limit=4096)
     monkeypatch.setattr(module, "_REACH", 5000)
@@ -88,7 +88,7 @@ def test_a_document_beyond_the_format_is_named(tmp_path, folder, monkeypatch):
     ("position", "bit", "told"),
     [(0, 1, "samples"), (30, 1, "columns"), (-8, 8, "one dimension"), (-7, 1, "long")],
 )
-def test_parts_that_contradict_themselves_are_told(position, bit, told, tmp_path, folder):
+def test_contradictory_parts_are_reported(position, bit, told, tmp_path, folder):
     out = made_output(tmp_path / "out", VAL)  # its last column is 2 bytes of shape, 6 of values
     exported, corpus = export_here(out, Mds(), folder)
     (name,) = exported[0].names(".mds")

@@ -64,7 +64,9 @@ def test_a_single_shard_is_linked(tmp_path, folder):
     item_bytes=st.sampled_from([2, 4]),
     batch=st.integers(1, 40),
 )
-def test_every_document_comes_back(tmp_path_factory, *, shards, kind, datasets, item_bytes, batch):
+def test_every_document_can_be_read_back(
+    tmp_path_factory, *, shards, kind, datasets, item_bytes, batch
+):
     root = tmp_path_factory.mktemp("made")
     folder = Folder(str(root / "export"))
     out = made_output(
@@ -116,7 +118,7 @@ def test_a_dataset_without_tokens_has_no_files(tmp_path, folder):
         ("text_label_document.bin", 4),  # a label that is another id
     ],
 )
-def test_changed_files_are_found(name, place, tmp_path, folder):
+def test_changed_files_are_detected(name, place, tmp_path, folder):
     exported, corpus = export_here(made_output(tmp_path / "out", CHAT), Megatron(), folder)
     path = tmp_path / "export" / f"chat/train/chat_train_00000_{name}"
     data = bytearray(path.read_bytes())
@@ -126,7 +128,7 @@ def test_changed_files_are_found(name, place, tmp_path, folder):
         list(Megatron().read(exported[0], corpus, folder))
 
 
-def test_data_that_its_index_does_not_cover_is_found(tmp_path, folder):
+def test_data_beyond_its_index_is_detected(tmp_path, folder):
     exported, corpus = export_here(made_output(tmp_path / "out", TEXT), Megatron(), folder)
     with (tmp_path / "export/web/train/web_train_00000_text_document.bin").open("ab") as file:
         file.write(b"\0\0")

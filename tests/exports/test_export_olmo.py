@@ -49,7 +49,7 @@ def scanned(ids: list[int], end: int) -> list[list[int]]:
     return [ids[start:stop] for start, stop in pairwise([0, *stops])]
 
 
-def test_documents_that_end_with_it_are_linked(tmp_path, folder):
+def test_documents_that_end_with_the_token_are_linked(tmp_path, folder):
     out = made_output(tmp_path / "out", KEPT)
     export_here(out, parse_layout("olmo"), folder)
     assert ids_of(folder, stem("kept")) == [5, 6, BOS, BOS, 7, BOS]
@@ -57,7 +57,7 @@ def test_documents_that_end_with_it_are_linked(tmp_path, folder):
     assert (tmp_path / "export" / f"{stem('kept')}.npy").stat().st_ino == own.st_ino
 
 
-def test_a_token_that_is_added_is_not_trained_on(tmp_path, folder):
+def test_an_added_token_has_mask_0(tmp_path, folder):
     other = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2], [BOS]]])
     out = made_output(tmp_path / "out", other)
     export_here(out, parse_layout("olmo:end_token=<|assistant_end|>"), folder)
@@ -65,7 +65,7 @@ def test_a_token_that_is_added_is_not_trained_on(tmp_path, folder):
     assert list(folder.read_bytes(f"{stem('chat')}.label_mask")) == [0, 1, 1, 0, 0, 0]
 
 
-def test_first_byte_of_each_mask_moves_with_its_token(tmp_path, folder, monkeypatch):
+def test_the_first_mask_byte_moves_with_its_token(tmp_path, folder, monkeypatch):
     monkeypatch.setattr(
         "tests.support.made_output.mask_of", lambda document: np.arange(len(document)) % 2 == 0
     )
@@ -78,7 +78,7 @@ def test_first_byte_of_each_mask_moves_with_its_token(tmp_path, folder, monkeypa
     ]
 
 
-def test_lines_of_the_index(tmp_path, folder):
+def test_the_index_has_these_lines(tmp_path, folder):
     out = made_output(tmp_path / "out", MOVED, ADDED)
     export_here(out, parse_layout("olmo"), folder)
     name = stem("moved")
@@ -93,7 +93,7 @@ def test_lines_of_the_index(tmp_path, folder):
     assert data[3:8] == bytes(5)  # no flags, so no name; no time
 
 
-def test_ids_of_any_text_keep_a_line_a_line(tmp_path, folder):
+def test_document_ids_of_any_text_stay_on_one_line(tmp_path, folder):
     texts = ["", "a,b", 'say "x"', "two\nlines\r", "é"]
     source = MadeSource(
         name="web", shards=[[[BOS]] * 5], with_document_ids=True, document_ids=texts
@@ -104,7 +104,7 @@ def test_ids_of_any_text_keep_a_line_a_line(tmp_path, folder):
     assert lines_of(folder, name) == [f"{n},{n + 1},{own},{name},{n}" for n, own in enumerate(told)]
 
 
-def test_a_name_with_npy_inside_has_its_index_where_readers_look(tmp_path, folder):
+def test_a_name_containing_npy_has_its_index_where_readers_expect_it(tmp_path, folder):
     source = MadeSource(name="a.npy", shards=[[[BOS, 1]]])
     export_here(made_output(tmp_path / "out", source), parse_layout("olmo"), folder)
     assert folder.exists(f"{stem('a.npy')}.csv.gz")  # the name of a folder is unchanged
@@ -132,7 +132,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_documents_that_would_be_cut_elsewhere_are_refused(case, tmp_path, folder):
+def test_documents_that_readers_would_split_are_refused(case, tmp_path, folder):
     (before, after), documents, number, why = WRONG[case]
     source = MadeSource(
         name="web",
@@ -149,7 +149,7 @@ def test_documents_that_would_be_cut_elsewhere_are_refused(case, tmp_path, folde
     assert folder.list_temporaries() == []
 
 
-def test_the_number_of_a_refused_document_is_its_place_in_the_shard(tmp_path, folder):
+def test_a_refused_document_is_numbered_by_its_position_in_the_shard(tmp_path, folder):
     source = MadeSource(name="web", shards=[[[BOS, 1]] * 5 + [[BOS, 1, BOS]]])
     with pytest.raises(ExportError, match=r"document 5 holds <.bos.> again at place 2"):
         export_here(made_output(tmp_path / "out", source), LAYOUT, folder, batch_bytes=4)
@@ -163,14 +163,14 @@ def test_the_number_of_a_refused_document_is_its_place_in_the_shard(tmp_path, fo
         ((), ("<|bos|>", "<|assistant_end|>")),
     ],
 )
-def test_sources_with_it_at_other_places_are_refused_at_once(prepend, append, tmp_path, folder):
+def test_sources_with_the_token_elsewhere_are_refused_first(prepend, append, tmp_path, folder):
     source = MadeSource(name="web", prepend=prepend, append=append, shards=[[[BOS, BOS]]])
     with pytest.raises(ExportError, match=r"source web puts <.bos.> twice or not at"):
         export_here(made_output(tmp_path / "out", source), LAYOUT, folder)
 
 
 @pytest.mark.parametrize("text", ["olmo:end_token=<|eot|>", "olmo:end_token="])
-def test_an_end_token_that_is_none_is_refused(text, tmp_path, folder):
+def test_an_invalid_end_token_is_refused(text, tmp_path, folder):
     out = made_output(tmp_path / "out", MOVED)
     with pytest.raises(
         ExportError, match=r"is not a special token.*<\|assistant_end\|>, <\|bos\|>"
@@ -179,7 +179,7 @@ def test_an_end_token_that_is_none_is_refused(text, tmp_path, folder):
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".csv.gz", ".label_mask"])
-def test_files_that_do_not_agree_are_found(suffix, tmp_path, folder):
+def test_contradictory_files_are_detected(suffix, tmp_path, folder):
     out = made_output(tmp_path / "out", CHAT)
     (each,), corpus = export_here(out, LAYOUT, folder)
     name = stem("chat")
@@ -218,7 +218,7 @@ BODIES = st.lists(st.lists(st.integers(0, END - 2) | st.just(END + 1), max_size=
 
 @settings(max_examples=25)
 @given(bodies=BODIES, chats=BODIES, batch=st.integers(1, 40), item_bytes=st.sampled_from([2, 4]))
-def test_all_rules_on_any_documents(bodies, chats, batch, item_bytes, tmp_path_factory):
+def test_any_documents_follow_the_rules(bodies, chats, batch, item_bytes, tmp_path_factory):
     sources, wanted = rule_sources(bodies, chats)
     root = tmp_path_factory.mktemp("olmo")
     out, folder = (

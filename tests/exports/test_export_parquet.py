@@ -45,7 +45,7 @@ def test_a_shard_without_tokens_has_the_columns_of_its_source(tmp_path, folder):
     assert tables[2].to_pylist() == [{"input_ids": [], "assistant_masks": []}] * 2
 
 
-def test_other_columns_for_masks(tmp_path, folder):
+def test_mask_columns_can_be_renamed(tmp_path, folder):
     out = made_output(tmp_path / "out", CHAT, TEXT)
     export_here(out, parse_layout("parquet:mask_column=completion_mask"), folder)
     assert table(folder, "chat").column("completion_mask").to_pylist() == [
@@ -94,7 +94,7 @@ def test_images_are_spans(tmp_path, folder):
     assert rows.column_names == ["input_ids", "assistant_masks", "image_spans"]  # none `images`
 
 
-def test_metadata_and_compression(tmp_path, folder):
+def test_metadata_and_compression_are_written(tmp_path, folder):
     export_here(made_output(tmp_path / "out", TEXT), LAYOUT, folder)
     name = f"web/train/part-00000-000-{'0' * 16}.parquet"
     file = pq.ParquetFile(io.BytesIO(folder.read_bytes(name)))
@@ -104,7 +104,7 @@ def test_metadata_and_compression(tmp_path, folder):
 
 
 @pytest.mark.parametrize("value", ["masks", "", "input_ids"])
-def test_a_column_that_trl_does_not_know_is_refused(value, tmp_path, folder):
+def test_a_column_unknown_to_trl_is_refused(value, tmp_path, folder):
     out = made_output(tmp_path / "out", TEXT)
     with pytest.raises(ExportError, match="assistant_masks, completion_mask, labels"):
         export_here(out, parse_layout(f"parquet:mask_column={value}"), folder)
@@ -118,7 +118,7 @@ def test_ids_that_do_not_fit_are_refused():
         LAYOUT.check(corpus)
 
 
-def test_the_highest_id_that_fits_is_not_changed(tmp_path, folder):
+def test_the_highest_id_that_fits_is_unchanged(tmp_path, folder):
     source = MadeSource(name="web", shards=[[[2**31 - 1, 0]]])
     export_here(made_output(tmp_path / "out", source, item_bytes=4), LAYOUT, folder)
     assert table(folder, "web").column("input_ids").to_pylist() == [[2**31 - 1, 0]]
@@ -163,7 +163,7 @@ def replaced(folder: Folder, column: str, values: list) -> None:
     ],
     ids=["masks", "labels"],
 )
-def test_masks_that_do_not_agree_are_found(case, tmp_path, folder):
+def test_contradictory_masks_are_detected(case, tmp_path, folder):
     layout, column, values, why = case
     (each,), corpus = export_here(made_output(tmp_path / "out", CHAT), layout, folder)
     replaced(folder, column, values)
@@ -171,7 +171,7 @@ def test_masks_that_do_not_agree_are_found(case, tmp_path, folder):
         list(layout.read(each, corpus, folder))
 
 
-def test_other_files_are_found(tmp_path, folder):
+def test_other_files_are_detected(tmp_path, folder):
     (each,), corpus = export_here(made_output(tmp_path / "out", CHAT), LAYOUT, folder)
     with pytest.raises(CorruptOutputError, match="other columns"):
         list(LABELS.read(each, corpus, folder))
@@ -191,7 +191,7 @@ DOCUMENTS = st.lists(st.lists(st.integers(0, 65535), max_size=6), max_size=8)
     item_bytes=st.sampled_from([2, 4]),
     column=st.sampled_from(["assistant_masks", "completion_mask", "labels"]),
 )
-def test_any_documents_come_back(documents, batch, item_bytes, column, tmp_path_factory):
+def test_any_documents_can_be_read_back(documents, batch, item_bytes, column, tmp_path_factory):
     text, chats = documents
     sources = [
         MadeSource(name="text", shards=[text], with_document_ids=True),

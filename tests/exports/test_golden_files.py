@@ -42,7 +42,7 @@ def test_the_same_files_are_written(written):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_format_is_as_it_was(written, name):
+def test_a_format_is_unchanged(written, name):
     read = TABLES.get(Path(name).suffix)
     if read is None:
         assert contents(written / name) == contents(GOLDEN / name)

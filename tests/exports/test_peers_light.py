@@ -71,7 +71,7 @@ def documents(ids_path, ends, mask_path):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_raw_by_numpy(out, place):
+def test_numpy_reads_raw(out, place):
     found = []
     for path in files(out, "raw", place, ".bin"):
         ends = np.load(path.with_suffix(".offsets.npy"))[1:]
@@ -80,7 +80,7 @@ def test_raw_by_numpy(out, place):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_datatrove_by_numpy(out, place):
+def test_numpy_reads_datatrove(out, place):
     found = []
     for path in files(out, "datatrove", place, ".ds"):
         ends = np.fromfile(f"{path}.index", dtype="<u8").astype(np.int64)
@@ -89,7 +89,7 @@ def test_datatrove_by_numpy(out, place):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_parquet_by_pyarrow(out, place):
+def test_pyarrow_reads_parquet(out, place):
     wanted = [
         {"input_ids": ids} | ({} if mask is None else {"assistant_masks": mask})
         for ids, mask in native(out, place)
@@ -100,7 +100,7 @@ def test_parquet_by_pyarrow(out, place):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_megatron_by_its_index(out, place):
+def test_megatron_is_readable_by_its_index(out, place):
     (path,) = files(out, "megatron", place, "_text_document.idx")
     data = path.read_bytes()
     assert data[:9] == b"MMIDIDX\x00\x00"
@@ -116,7 +116,7 @@ def test_megatron_by_its_index(out, place):
 
 
 @pytest.mark.parametrize("peer", ["tokenizer.json", "tokenizer.tiktoken", "tokenizer.pkl"])
-def test_documents_are_what_other_tokenizers_make_of_the_texts(out, peer):
+def test_documents_equal_the_ids_of_other_tokenizers(out, peer):
     path = out / "tokenizer" / peer
     with (out / "tokenizer/tokenizer.pkl").open("rb") as file:
         pickled = pickle.load(file)

@@ -28,19 +28,19 @@ COUNTED = {"done", "failed", "done_bytes", "progress", "seconds"}
     ("event", "model"),
     [("slice", JournalledSlice), ("attempt", FailedAttempt), ("note", Happened), ("stage", Stage)],
 )
-def test_an_event_says_what_its_model_has(event, model):
+def test_an_event_on_the_page_equals_its_model(event, model):
     own = {each.name for each in fields(model)} - {"at"}
     if model is Stage:
         own = own - COUNTED - {"stage", "num_done"} | {"name", "kept"}
     assert own <= set(re.findall(r"`(\w+)`", ROWS[event]))
 
 
-def test_every_event_that_is_read_is_on_the_page():
+def test_every_event_is_on_the_page():
     source = (ROOT / "nanotok_ray/job/journal.py").read_text("utf-8")
     assert set(re.findall(r'^ +case "([a-z ]+)":', source, re.MULTILINE)) <= ROWS.keys()
 
 
-def test_names_and_versions_are_the_true_ones():
+def test_names_and_versions_match_the_code():
     assert f"OUT/{segment_name(17, 0)}" in PAGE
     assert f"`{JOURNAL_FORMAT}`" in PAGE
 

@@ -19,7 +19,7 @@ def packed(*parts):
 
 
 @given(st.lists(st.text(max_size=5), max_size=6), st.integers(0, 6))
-def test_ids_are_read_as_they_were_written(names, cut):
+def test_ids_are_read_as_written(names, cut):
     ids = DocumentIds(packed(names[:cut], names[cut:]), name="a.ids", documents=len(names))
     assert [ids[number] for number in range(len(ids))] == [
         name.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace") for name in names
@@ -27,7 +27,7 @@ def test_ids_are_read_as_they_were_written(names, cut):
 
 
 @given(st.data())
-def test_a_changed_file_is_an_error_or_holds_other_ids_of_as_many_documents(data):
+def test_a_changed_file_is_an_error_or_contains_as_many_other_ids(data):
     whole = packed(["a", "", "b7"]).tobytes()
     at = data.draw(st.integers(0, len(whole) - 1))
     other = whole[:at] + bytes([data.draw(st.integers(0, 255))]) + whole[at + 1 :]

@@ -35,7 +35,7 @@ def opened(data, *, documents):
 
 
 @given(st.lists(SPANS, max_size=6), st.integers(0, 6))
-def test_images_are_read_as_they_were_written(documents, cut):
+def test_images_are_read_as_written(documents, cut):
     data = packed(documents[:cut], documents[cut:])
     assert len(data) == images_bytes(documents=len(documents), images=sum(map(len, documents)))
     images = opened(data, documents=len(documents))
@@ -65,14 +65,14 @@ def with_images(counts, *images):
     return header + struct.pack(f"<{len(counts)}q", *counts) + b"".join(own)
 
 
-def test_the_layout_is_the_one_that_is_documented():
+def test_the_layout_is_the_documented_one():
     data = with_images([0, 2, 2, 3], (1, 4, 0), (4, 6, 1), (0, 9, 0))
     assert packed([[(1, 4), (4, 6)], [], [(0, 9)]]).tobytes() == data
     assert opened(data, documents=3)[2].tolist() == [[0, 9, 0]]
 
 
 @pytest.mark.parametrize("place", [0, 8, 12, 15, 16])
-def test_another_beginning_is_refused(place):
+def test_an_unknown_file_header_is_refused(place):
     data = bytearray(with_images([0, 1], (1, 4, 0)))
     data[place] += 1
     with pytest.raises(
@@ -104,12 +104,12 @@ def test_another_beginning_is_refused(place):
         (b"", "0 bytes"),
     ],
 )
-def test_what_contradicts_itself_is_refused(data, why):
+def test_contradictory_values_are_refused(data, why):
     with pytest.raises(CorruptOutputError, match=rf"a\.images.*{why}"):
         opened(data, documents=3)
 
 
-def test_images_of_neighbouring_documents_need_not_follow_each_other():
+def test_images_of_neighboring_documents_may_be_in_any_order():
     images = opened(with_images([0, 1, 1, 2], (7, 9, 0), (0, 1, 0)), documents=3)
     assert [images[number].tolist() for number in range(3)] == [[[7, 9, 0]], [], [[0, 1, 0]]]
 
@@ -122,7 +122,7 @@ def test_an_image_that_ends_after_its_document_is_refused():
 
 
 @given(st.data())
-def test_a_changed_file_is_an_error_or_holds_images_in_order(data):
+def test_a_changed_file_is_an_error_or_contains_images_in_order(data):
     whole = packed([[(1, 4), (4, 6)], [], [(0, 9)]]).tobytes()
     at = data.draw(st.integers(0, len(whole) - 1))
     other = whole[:at] + bytes([data.draw(st.integers(0, 255))]) + whole[at + 1 :]

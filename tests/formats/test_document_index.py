@@ -19,7 +19,7 @@ def as_bytes(data):
     return np.frombuffer(data, dtype=np.uint8)
 
 
-def test_the_bytes_are_those_of_megatrons_index():
+def test_the_bytes_equal_the_index_of_megatron():
     data = pack_index(np.array([3, 0, 2]), item_bytes=2)
     assert data == b"".join(
         [
@@ -33,7 +33,7 @@ def test_the_bytes_are_those_of_megatrons_index():
 
 
 @given(st.lists(st.integers(0, 100_000), max_size=50), st.sampled_from([2, 4]))
-def test_what_is_packed_is_unpacked(lengths, item_bytes):
+def test_packing_and_unpacking_are_inverse(lengths, item_bytes):
     data = pack_index(np.array(lengths, dtype=np.int64), item_bytes=item_bytes)
     positions, own_bytes = unpack_index(as_bytes(data), name="x.idx")
     assert np.diff(positions).tolist() == lengths
@@ -41,7 +41,7 @@ def test_what_is_packed_is_unpacked(lengths, item_bytes):
 
 
 @given(st.data())
-def test_a_changed_byte_before_the_last_column_is_noticed_or_changes_nothing(data):
+def test_a_changed_byte_is_detected_or_harmless(data):
     packed = bytearray(pack_index(np.array([3, 5, 2]), item_bytes=2))
     place = data.draw(st.integers(0, len(packed) - 4 * 8 - 1))
     packed[place] ^= data.draw(st.integers(1, 255))
@@ -66,7 +66,7 @@ def test_a_document_too_long_for_the_layout_is_refused():
 
 
 @given(st.lists(st.lists(st.integers(0, 100_000), max_size=9), max_size=5))
-def test_an_index_written_in_parts_is_that_of_all_documents(parts):
+def test_an_index_written_in_parts_equals_that_of_all_documents(parts):
     arrays = [np.array(part, dtype=np.int32) for part in parts]
     whole = np.array([length for part in parts for length in part], dtype=np.int64)
     assert b"".join(index_parts(arrays, item_bytes=2)) == pack_index(whole, item_bytes=2)

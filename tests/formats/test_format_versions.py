@@ -50,13 +50,13 @@ def sources():
     return [path.read_text() for path in paths if path.name != "errors.py"]
 
 
-def test_every_format_of_the_code_is_in_the_table():
+def test_the_table_lists_every_format_of_the_code():
     found = {name for text in sources() for own in (NAMED, LAYOUT) for name in own.findall(text)}
     assert len(found) > 15
     assert {name for name in found if f"`{name}`" not in DOCS} == set()
 
 
-def test_every_version_of_a_binary_file_is_in_the_table():
+def test_the_table_lists_every_version_of_a_binary_file():
     found = {
         (MAGIC.search(text)[1], VERSION.search(text)[1]) for text in sources() if MAGIC.search(text)
     }
@@ -77,7 +77,7 @@ def test_every_version_of_a_binary_file_is_in_the_table():
         ("nanotok-plan " + "9" * 40, DAMAGED),
     ],
 )
-def test_the_next_step_is_by_who_wrote_the_file(found, step):
+def test_the_next_step_depends_on_the_writer_of_the_file(found, step):
     assert next_step(found, "nanotok-plan 1") == step
     told = other_format("a/plan.json", found, "nanotok-plan 1")
     assert told.startswith("a/plan.json has format ")
@@ -85,7 +85,7 @@ def test_the_next_step_is_by_who_wrote_the_file(found, step):
     assert len(told) < 300
 
 
-def test_what_a_file_says_is_not_printed_as_it_is():
+def test_the_content_of_a_file_is_not_printed_unescaped():
     assert "\x1b" not in other_format("a", "\x1b[31m 1", "b 1")
 
 
@@ -147,7 +147,7 @@ def prepared(finished, out):
     return prepare(recipe(finished.parent / "in", out, "limits.slice_bytes=60000"))
 
 
-def test_a_manifest_of_another_version_is_refused_by_readers_and_made_anew_by_a_job(finished, out):
+def test_a_manifest_of_another_version_is_refused_by_readers_and_rewritten_by_jobs(finished, out):
     before = (out / "manifest.json").read_bytes()
     version = change(out / "manifest.json", 9)
     refuses(lambda: open_shards(str(out)), version)
@@ -155,13 +155,13 @@ def test_a_manifest_of_another_version_is_refused_by_readers_and_made_anew_by_a_
     assert (out / "manifest.json").read_bytes() == before
 
 
-def test_a_plan_of_another_version_is_refused_by_jobs_too(finished, out):
+def test_a_plan_of_another_version_is_refused_by_jobs(finished, out):
     version = change(out / "plan.json", 9)
     refuses(lambda: plan_from_json((out / "plan.json").read_bytes()), version)
     refuses(lambda: prepared(finished, out), version)
 
 
-def test_a_record_of_another_version_has_its_slice_made_again(finished, out):
+def test_a_slice_with_a_record_of_another_version_is_repeated(finished, out):
     path = min((out / "records" / "tokenize").rglob("*.json"))
     before = path.read_bytes()
     version = change(path, 9)
@@ -173,7 +173,7 @@ def test_a_record_of_another_version_has_its_slice_made_again(finished, out):
     assert json.loads(path.read_bytes())["format"] == json.loads(before)["format"]
 
 
-def test_a_lease_of_another_version_is_taken_for_an_unknown_holders(out):
+def test_a_lease_of_another_version_has_an_unknown_holder(out):
     from nanotok_ray.job import Holder, lease_in_force, lease_name, lease_numbers  # noqa: PLC0415
 
     path = out / lease_name(max(lease_numbers(Folder(str(out)))))

@@ -35,7 +35,7 @@ ROWS = st.builds(
 
 
 @given(st.lists(ROWS, max_size=20))
-def test_shards_idx_gives_back_its_rows(rows):
+def test_shards_idx_returns_its_rows(rows):
     index = unpack_shards_index(pack_shards_index(rows, sources=["web", "chats"]))
     assert len(index.rows) == len(rows)
     for number, row in enumerate(rows):
@@ -65,13 +65,13 @@ def test_a_damaged_shards_idx_is_refused(damage):
         unpack_shards_index(damaged[damage])
 
 
-def test_json_is_the_same_whatever_the_order_of_keys():
+def test_json_does_not_depend_on_the_order_of_keys():
     assert to_json({"b": [1], "a": "ü"}) == to_json({"a": "ü", "b": [1]})
     assert key_of({"b": 1, "a": None}) == key_of({"a": None, "b": 1})
     assert key_of({"a": 1}) != key_of({"a": "1"})
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"format": "nanotok-plan 2"}'])
-def test_another_format_is_refused_with_the_name_of_the_file(data):
+def test_another_format_is_refused_with_the_file_name(data):
     with pytest.raises(CorruptOutputError, match=r"plan\.json"):
         from_json(data, name="plan.json", expected_format="nanotok-plan 1")

@@ -98,13 +98,13 @@ def rows(batch):
 @pytest.mark.parametrize(
     "unit", ["a", "^", "-", "_", "=", " ", "\n", "\t", "é", "中", "👩", "\u0301"]
 )
-def test_one_character_again_and_again_is_one_span(check, unit):
+def test_one_repeated_character_is_one_span(check, unit):
     assert split(unit * RUN) == [unit * RUN]
     check(unit * RUN, unit * RUN)
 
 
 @pytest.mark.parametrize("space", [" ", "\t", "\u3000"])
-def test_a_million_spaces_before_a_word_leave_it_one(check, space):
+def test_the_last_of_a_million_spaces_belongs_to_the_next_word(check, space):
     check(space * 1_000_000 + "def", space * 999_999, space + "def")
 
 
@@ -153,7 +153,7 @@ INVALID = [
 ]
 
 
-def test_invalid_bytes_are_spans_of_their_own_and_what_is_between_is_text(tokenizer, ids_of):
+def test_invalid_bytes_are_separate_spans_between_text(tokenizer, ids_of):
     documents = [b"".join(spans) for spans in INVALID]
     splitter = _core.Splitter(SPLIT_PATTERN)
     assert [splitter.split(document) for document in documents] == INVALID
@@ -163,7 +163,7 @@ def test_invalid_bytes_are_spans_of_their_own_and_what_is_between_is_text(tokeni
 
 
 @pytest.mark.parametrize("text", ["\ud800" * 3, "the\udc00 the", "\udc00\ud800", "a\ud83d\ude42b"])
-def test_surrogates_have_the_ids_that_tiktoken_gives_them(tokenizer, encoding, text):
+def test_surrogates_have_the_ids_of_tiktoken(tokenizer, encoding, text):
     for each in (text, text * 1000):
         expected = encoding.encode_ordinary(each)
         assert tokenizer.encode(each) == expected
@@ -196,7 +196,7 @@ LENGTHS = [15, 16, 17, 63, 64, 65, 255, 256, 257, 2047, 2048, 2049, 65_535, 65_5
 
 @pytest.mark.parametrize("alphabet", ALPHABETS)
 @pytest.mark.parametrize("length", LENGTHS)
-def test_spans_of_exactly_so_many_bytes(check, alphabet, length):
+def test_spans_of_these_lengths_are_encoded(check, alphabet, length):
     letters, filler = ALPHABETS[alphabet]
     cut = random_text(letters, length, seed=length).encode()[:length].decode(errors="ignore")
     span = cut + filler * (length - len(cut.encode()))
@@ -264,7 +264,7 @@ def test_nothing_is_read_beyond_the_pages_of_a_batch(tokenizer, encoding, unit):
 
 
 @forks
-def test_the_pages_around_a_batch_are_guarded():
+def test_the_pages_around_a_batch_are_protected():
     page = bytes(mmap.PAGESIZE)
 
     def read(offset, size):
@@ -296,7 +296,7 @@ def tokenizer_of(merges, **special_tokens):
     )
 
 
-def test_special_ids_may_lie_anywhere_above_and_leave_holes():
+def test_special_ids_may_be_anywhere_above_with_gaps():
     plain = tokenizer_of([(97, 98)])
     own = tokenizer_of([(97, 98)], low=300, wide=2**21 + 1, last=2**31 - 1)
     ids, _ = own.encode_batch(["abc", "<|wide|>"])
@@ -343,7 +343,7 @@ class ByteTriples:
     __getitem__ = get
 
 
-def test_ids_of_merges_above_2_to_the_21st_are_found():
+def test_merge_ids_above_2_to_the_21st_are_found():
     triples = ByteTriples(2**21)
     encoder = _core.Encoder(SPLIT_PATTERN, triples.merges)
     decoder = _core.Decoder(triples.merges, [])
@@ -360,7 +360,7 @@ def test_ids_of_merges_above_2_to_the_21st_are_found():
 # 12: many and few documents, and no duplicates
 
 
-def test_more_spans_than_can_be_remembered_change_no_ids(tokenizer, encoding):
+def test_more_spans_than_the_cache_holds_change_no_ids(tokenizer, encoding):
     letters = (string.ascii_lowercase * 10)[:250] + "\n" * 6
     table = bytes(map(ord, letters))
     rng = random.Random(12)
@@ -377,13 +377,13 @@ def test_more_spans_than_can_be_remembered_change_no_ids(tokenizer, encoding):
 
 
 @pytest.mark.parametrize("number", [1, 3, 127, 128, 129, 200])
-def test_any_number_of_threads_gives_the_same_ids(tokenizer, encoding, texts, number):
+def test_any_number_of_threads_returns_the_same_ids(tokenizer, encoding, texts, number):
     documents = [line for text in texts for line in text.splitlines(keepends=True)]
     expected = [encoding.encode_ordinary(document) for document in documents]
     assert rows(tokenizer.encode_batch(documents, num_threads=number)) == expected
 
 
-def test_two_tokenizers_used_in_turn_do_not_meet(tokenizer, encoding, texts):
+def test_two_tokenizers_used_alternately_are_independent(tokenizer, encoding, texts):
     other = Tokenizer.train_from_iterator(texts[:1], vocab_size=700, pattern="r50k")
     peer = other.to_tiktoken()
     for text in texts:
@@ -393,7 +393,7 @@ def test_two_tokenizers_used_in_turn_do_not_meet(tokenizer, encoding, texts):
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_an_interrupt_ends_encoding_and_leaves_the_tokenizer_right(
+def test_an_interrupt_stops_encoding_and_keeps_the_tokenizer_valid(
     tokenizer, encoding, texts, number
 ):
     expected = [encoding.encode_ordinary(text) for text in texts]

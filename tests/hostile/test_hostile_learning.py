@@ -43,7 +43,7 @@ def words(alphabet, number, lengths, *, seed):
 # 16: ties, and a vocabulary larger than the corpus allows
 
 
-def test_a_tail_of_ties_is_merged_in_the_order_of_rustbpe():
+def test_ties_are_merged_in_the_order_of_rustbpe():
     spans = words(string.ascii_letters, 20_000, range(3, 9), seed=16)
     assert 12_000 < len(check(["\n".join(spans)], 100_000).merges) < 100_000
 
@@ -61,7 +61,7 @@ def test_a_corpus_without_pairs_has_no_merges(documents):
     assert own.encode("the é") == [*"the é".encode()]
 
 
-def test_spans_of_one_byte_or_none_or_of_count_zero_have_no_pairs():
+def test_spans_of_at_most_one_byte_and_of_count_zero_have_no_pairs():
     assert learn({}, 9) == ([], [])
     assert learn({bytes([byte]): 2**60 for byte in range(256)} | {b"": 9}, 9) == ([], [])
     assert learn({b"ab": 0, b"c": 5}, 9) == ([], [])
@@ -78,7 +78,7 @@ LONG = {
 
 
 @pytest.mark.parametrize("name", LONG)
-def test_a_long_span_is_merged_until_it_is_one_token(name):
+def test_a_long_span_is_merged_into_one_token(name):
     """Up to 300,000 merges; scanning the text for each would take hours for a megabyte."""
     span, number = LONG[name]
     merges, counts, applied, reason = learn_all({span: 1}, 2**31)
@@ -102,7 +102,7 @@ def test_one_span_of_a_megabyte_has_the_merges_of_rustbpe(alphabet):
 # 18: very many characters
 
 
-def test_spans_of_very_many_characters_have_the_merges_of_rustbpe():
+def test_spans_of_many_characters_have_the_merges_of_rustbpe():
     alphabet = [chr(code) for code in range(0x4E00, 0x9FA6)]
     spans = words(alphabet, 20_000, range(1, 7), seed=18)
     own = check(["\n".join(spans)], 8_000)
@@ -114,7 +114,7 @@ def test_spans_of_very_many_characters_have_the_merges_of_rustbpe():
 # 19: pairs that must not be merged
 
 
-def test_names_of_special_tokens_in_a_corpus_are_text():
+def test_special_token_names_in_a_corpus_are_text():
     documents = ["<|bos|>the<|bos|>", "the <|user_start|> the"] * 50 + ["<|bos|>"] * 9
     own = Tokenizer.train_from_iterator(documents, 256 + 40 + 9)
     assert list(own.model.tokens) == rustbpes_tokens(documents, 40)
@@ -127,7 +127,7 @@ def test_names_of_special_tokens_in_a_corpus_are_text():
 # 20: exactly once
 
 
-def test_tasks_that_run_twice_and_end_twice_count_nothing_twice(tmp_path, in_process):
+def test_repeated_tasks_count_nothing_twice(tmp_path, in_process):
     write_corpus(tmp_path / "in")
     prepare(recipe(tmp_path / "in", tmp_path / "once"))
     with use_executor(Twice(ends=2)):

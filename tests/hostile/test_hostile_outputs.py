@@ -41,13 +41,13 @@ def renamed(name):
         b"web/train/",
     ],
 )
-def test_a_name_that_is_not_of_the_shards_own_folder_is_refused(out, name):
+def test_a_name_outside_the_folder_of_its_shard_is_refused(out, name):
     with_index(out, renamed(name))
     with pytest.raises(CorruptOutputError, match="not the name of a shard"):
         read_all(out)
 
 
-def test_names_without_an_end_or_beyond_all_are_refused(out):
+def test_names_without_an_end_or_outside_the_file_are_refused(out):
     with_index(out, lambda _, strings: strings.rstrip(b"\0"))
     with pytest.raises(CorruptOutputError, match="not the name"):
         read_all(out)
@@ -66,7 +66,7 @@ def test_a_link_out_of_the_folder_is_not_followed(out, tmp_path, suffix):
     assert any("link out of" in each for each in verify_output(Folder(str(out))).problems)
 
 
-def test_a_link_inside_of_the_folder_and_a_linked_output_are_fine(out, tmp_path):
+def test_a_link_inside_the_folder_and_a_linked_output_are_accepted(out, tmp_path):
     path = min(out.glob("web/train/*.bin"))
     path.symlink_to(path.rename(out / "elsewhere.bin"))
     (tmp_path / "link").symlink_to(out)
@@ -92,14 +92,14 @@ def test_a_link_inside_of_the_folder_and_a_linked_output_are_fine(out, tmp_path)
         ("first_document", 1 << 60),
     ],
 )
-def test_a_row_that_contradicts_itself_is_refused(out, field, value):
+def test_a_contradictory_row_is_refused(out, field, value):
     with_index(out, lambda rows, _: rows[field].__setitem__(0, value))
     with pytest.raises(CorruptOutputError, match="row 0 has"):
         read_all(out)
 
 
 @pytest.mark.parametrize("place", [16, 24])
-def test_a_header_that_claims_ever_so_many_rows_takes_no_memory(out, place):
+def test_a_header_with_a_huge_number_of_rows_uses_no_memory(out, place):
     data = bytearray((out / "shards.idx").read_bytes())
     struct.pack_into("<Q", data, place, 1 << 60)
     publish_index(out, bytes(data))
@@ -108,7 +108,7 @@ def test_a_header_that_claims_ever_so_many_rows_takes_no_memory(out, place):
 
 
 @pytest.mark.parametrize("count", [1 << 60, (1 << 64) - 1, 0])
-def test_a_document_index_that_claims_ever_so_many_documents_takes_no_memory(out, count):
+def test_a_document_index_with_a_huge_number_of_documents_uses_no_memory(out, count):
     for path in out.glob("*/*/*.idx"):
         data = bytearray(path.read_bytes())
         struct.pack_into("<QQ", data, 18, count, (count + 1) % (1 << 64))
@@ -121,7 +121,7 @@ def test_a_document_index_that_claims_ever_so_many_documents_takes_no_memory(out
 @pytest.mark.parametrize(
     "text", ["[" * 100_000, '{"format":' * 100_000, "9" * 5000, "NaN", "{}", ""]
 )
-def test_json_that_is_too_deep_or_no_object_is_refused(out, name, text):
+def test_json_that_is_too_deep_or_not_an_object_is_refused(out, name, text):
     (out / name).write_text(text)
     with pytest.raises(CorruptOutputError, match=name):
         verify_output(Folder(str(out)))
@@ -172,7 +172,7 @@ def change_record(out, change):
     "name",
     ["../../etc/passwd", "/etc/passwd", "web/train/\0", "manifest.json", "web/train/x.bin", ""],
 )
-def test_a_record_that_names_a_file_of_another_is_a_problem_and_the_file_is_not_read(out, name):
+def test_a_record_naming_a_file_of_another_record_is_a_problem_and_the_file_is_not_read(out, name):
     change_record(out, lambda values: values["files"][0].update(name=name))
     problems = verify_output(Folder(str(out))).problems
     assert any("not a file of its slice" in problem for problem in problems)
@@ -199,12 +199,12 @@ def test_a_record_that_names_a_file_of_another_is_a_problem_and_the_file_is_not_
     ],
     ids=map(str, range(15)),
 )
-def test_a_record_that_contradicts_itself_is_a_problem(out, change):
+def test_a_contradictory_record_is_a_problem(out, change):
     change_record(out, change)
     assert verify_output(Folder(str(out))).problems
 
 
-def test_a_pickle_in_the_tokenizers_folder_is_never_loaded(out, tmp_path):
+def test_a_pickle_in_the_folder_of_a_tokenizer_is_never_loaded(out, tmp_path):
     mark = tmp_path / "ran"
 
     class Bomb:

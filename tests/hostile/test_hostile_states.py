@@ -88,14 +88,14 @@ def changed(state, place, value):
 @pytest.mark.parametrize("kind", LOADERS)
 @FEWER
 @given(value=VALUES)
-def test_what_is_no_state_is_refused(shards, kind, value):
+def test_an_invalid_state_is_refused(shards, kind, value):
     offer(LOADERS[kind](shards), value)
 
 
 @pytest.mark.parametrize("kind", LOADERS)
 @FEWER
 @given(data=st.data(), batches=st.integers(0, 9))
-def test_an_altered_state_is_refused_or_leads_somewhere(shards, kind, data, batches):
+def test_an_altered_state_is_refused_or_valid(shards, kind, data, batches):
     loader = LOADERS[kind](shards)
     loader.skip_batches(batches)
     state = loader.state_dict()
@@ -104,7 +104,7 @@ def test_an_altered_state_is_refused_or_leads_somewhere(shards, kind, data, batc
 
 
 @pytest.mark.parametrize("kind", LOADERS)
-def test_each_part_of_a_state_may_be_anything(shards, kind):
+def test_each_part_of_a_state_may_have_any_value(shards, kind):
     loader = LOADERS[kind](shards)
     loader.skip_batches(5)
     state = loader.state_dict()

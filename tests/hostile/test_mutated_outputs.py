@@ -62,7 +62,7 @@ mutations = settings(
 
 @mutations
 @given(number=st.integers(0, 50), changes=changes)
-def test_bytes_changed_anywhere_are_read_or_refused(out, number, changes):
+def test_changed_bytes_are_read_or_refused(out, number, changes):
     paths = [*sorted(out.glob("*/*/*.idx")), out / "shards.idx", out / "manifest.json"]
     path = paths[number % len(paths)]
     kept, manifest = path.read_bytes(), (out / "manifest.json").read_bytes()
@@ -81,7 +81,7 @@ def test_bytes_changed_anywhere_are_read_or_refused(out, number, changes):
 
 @mutations
 @given(steps=steps, value=JSON)
-def test_any_value_anywhere_in_the_manifest_is_read_or_refused(out, steps, value):
+def test_any_value_in_the_manifest_is_read_or_refused(out, steps, value):
     path = out / "manifest.json"
     kept = path.read_bytes()
     try:
@@ -96,7 +96,7 @@ def test_any_value_anywhere_in_the_manifest_is_read_or_refused(out, steps, value
 
 @mutations
 @given(steps=steps, value=JSON)
-def test_any_value_anywhere_in_a_plan_is_read_or_refused(finished, steps, value):
+def test_any_value_in_a_plan_is_read_or_refused(finished, steps, value):
     data = (finished / "plan.json").read_bytes()
     try:
         plan = plan_from_json(replaced(data, steps, value))
@@ -109,7 +109,7 @@ def test_any_value_anywhere_in_a_plan_is_read_or_refused(finished, steps, value)
 
 @mutations
 @given(steps=steps, value=JSON)
-def test_any_value_anywhere_in_a_record_is_a_problem_or_harmless(out, steps, value):
+def test_any_value_in_a_record_is_a_problem_or_harmless(out, steps, value):
     path = min(out.glob("records/tokenize/chats/train/*.json"))
     kept = path.read_bytes()
     try:
@@ -148,7 +148,7 @@ def check(made, record):
 
 @mutations
 @given(number=st.integers(0, 4), changes=changes)
-def test_files_of_vision_documents_changed_anywhere_are_read_or_refused(vision, number, changes):
+def test_changed_files_of_vision_documents_are_read_or_refused(vision, number, changes):
     record = copy.deepcopy(vision.record)
     file = record["files"][number % len(record["files"])]
     path = Path(vision.out.url) / file["name"]
@@ -168,6 +168,6 @@ def test_files_of_vision_documents_changed_anywhere_are_read_or_refused(vision, 
 
 @mutations
 @given(steps=steps, value=JSON)
-def test_any_value_anywhere_in_a_record_of_vision_documents_is_harmless(vision, steps, value):
+def test_any_value_in_a_record_of_vision_documents_is_harmless(vision, steps, value):
     with suppress(NanotokError):
         check(vision, json.loads(replaced(json.dumps(vision.record), steps, value)))

@@ -108,7 +108,7 @@ def states(draw, finished):
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-def test_what_is_announced_is_what_is_done(finished, data):
+def test_the_plan_announces_what_the_job_does(finished, data):
     removed, overrides, is_larger, command = data.draw(states(finished))
     root = damaged(finished, removed)
     if is_larger:
@@ -155,9 +155,7 @@ def check_tokenizing(plan, done):
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_the_page_is_written_while_the_lease_is_held_and_after_the_end_is_known(
-    tmp_path, in_process, fails
-):
+def test_the_page_is_written_under_the_lease_after_the_end_is_known(tmp_path, in_process, fails):
     write_corpus(tmp_path / "in")
     out, seen = Folder(str(tmp_path / "out")), []
 

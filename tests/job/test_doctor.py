@@ -46,7 +46,7 @@ def token_file(path, *, text="abc123", mode=0o600):
     return path
 
 
-def test_the_auth_mode_must_be_stated(ray_unset, monkeypatch):
+def test_the_auth_mode_must_be_set(ray_unset, monkeypatch):
     assert check_auth_mode(is_remote=True).status == "warn"
     assert "401" in check_auth_mode(is_remote=True).found
     assert check_auth_mode(is_remote=False).status == "ok"
@@ -56,7 +56,7 @@ def test_the_auth_mode_must_be_stated(ray_unset, monkeypatch):
             assert check_auth_mode(is_remote=is_remote).status == status, mode
 
 
-def test_where_the_token_comes_from_in_the_order_of_ray(ray_unset, monkeypatch):
+def test_the_token_is_found_in_the_order_of_ray(ray_unset, monkeypatch):
     assert check_token(is_remote=False).status == "ok"
     assert check_token(is_remote=True).status == "fail"
     home = token_file(ray_unset / ".ray" / "auth_token")
@@ -79,7 +79,9 @@ def test_where_the_token_comes_from_in_the_order_of_ray(ray_unset, monkeypatch):
         (" \n", 0o600, "fail", "empty"),
     ],
 )
-def test_a_token_file_is_for_its_owner_and_holds_a_token(ray_unset, text, mode, status, told):
+def test_a_token_file_contains_a_token_and_is_readable_only_by_its_owner(
+    ray_unset, text, mode, status, told
+):
     path = token_file(ray_unset / ".ray" / "auth_token", text=text, mode=mode)
     finding = check_token(is_remote=False)
     assert (finding.status, told in finding.found) == (status, True)
@@ -87,9 +89,7 @@ def test_a_token_file_is_for_its_owner_and_holds_a_token(ray_unset, text, mode, 
         assert finding.advice == f"chmod 600 {path}"
 
 
-def test_a_token_path_that_is_not_there_fails_though_the_home_folder_has_one(
-    ray_unset, monkeypatch
-):
+def test_a_missing_token_path_fails_despite_a_token_in_the_home_folder(ray_unset, monkeypatch):
     token_file(ray_unset / ".ray" / "auth_token")
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(ray_unset / "absent"))
     finding = check_token(is_remote=False)
@@ -97,7 +97,7 @@ def test_a_token_path_that_is_not_there_fails_though_the_home_folder_has_one(
     assert "absent" in finding.found
 
 
-def test_no_token_is_looked_for_where_auth_is_disabled(ray_unset, monkeypatch):
+def test_no_token_is_required_if_auth_is_disabled(ray_unset, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     names = [each.name for each in check_ray_settings(address="auto")]
     assert names == ["Ray auth mode", "RAY_ADDRESS"]
@@ -121,7 +121,7 @@ def test_a_driver_cannot_connect_to_a_job_server(ray_unset, monkeypatch, address
     assert ("nanotok submit" in finding.advice) == (status == "fail")
 
 
-def test_a_ray_address_that_no_driver_can_reach_fails(ray_unset, monkeypatch):
+def test_an_unreachable_ray_address_fails(ray_unset, monkeypatch):
     for address, told in (
         ("somewhere", "is not the address of a Ray cluster"),
         ("127.0.0.1:9", "127.0.0.1:9 cannot be reached: Connection refused"),
@@ -133,7 +133,7 @@ def test_a_ray_address_that_no_driver_can_reach_fails(ray_unset, monkeypatch):
         assert "HOST:" in finding.advice
 
 
-def test_the_floors_and_packages_are_those_of_the_project():
+def test_the_minimum_versions_are_those_of_the_project():
     own = {text.partition(">=")[0]: text.partition(">=")[2] for text in PROJECT["dependencies"]}
     assert own["ray[default]"] == ".".join(map(str, software.OLDEST_RAY))
     assert PROJECT["requires-python"] == ">=" + ".".join(map(str, software.OLDEST_PYTHON))
@@ -146,7 +146,7 @@ def test_the_floors_and_packages_are_those_of_the_project():
     ("version", "status"),
     [("2.60.0", "ok"), ("3.0.0.dev0", "ok"), ("2.58.1", "warn"), ("2.9.3", "fail")],
 )
-def test_an_old_ray_is_told(monkeypatch, version, status):
+def test_an_old_ray_is_reported(monkeypatch, version, status):
     monkeypatch.setattr(software.metadata, "version", lambda _: version)
     finding = software.check_ray()
     assert (finding.status, version in finding.found) == (status, True)
@@ -170,7 +170,7 @@ def test_a_missing_ray_fails(monkeypatch):
         ("of an unknown version", "fail"),
     ],
 )
-def test_the_core_must_be_of_this_version(monkeypatch, build, status):
+def test_the_core_must_have_this_version(monkeypatch, build, status):
     monkeypatch.setattr(software.nanotok_ray, "__version__", "0.1.0")
     monkeypatch.setattr(software, "core_build", lambda: build)
     assert software.check_core().status == status
@@ -184,7 +184,7 @@ def test_a_missing_core_fails(monkeypatch):
     assert "make build" in software.check_core().advice
 
 
-def test_the_compiled_core_says_what_it_is():
+def test_the_compiled_core_describes_itself():
     version, profile, target = software.core_build().split(" ")
     assert (version, profile) == (PROJECT["version"], "release")
     assert target.endswith("-linux")
@@ -220,7 +220,7 @@ def cgroup(root, version, files):
     return root
 
 
-def test_limits_of_a_container_are_seen_also_those_of_folders_above(tmp_path):
+def test_limits_of_a_container_and_of_its_parents_are_detected(tmp_path):
     files = {
         "memory.max": "4000000000\n",
         "job/memory.max": "max\n",
@@ -238,7 +238,7 @@ def test_limits_of_a_container_are_seen_also_those_of_folders_above(tmp_path):
     assert finding.found == "1.0 GB available of 4.0 GB, the container's limit"
 
 
-def test_limits_of_an_old_container_are_seen(tmp_path):
+def test_limits_of_an_old_container_are_detected(tmp_path):
     files = {
         "memory/job/one/memory.limit_in_bytes": "9223372036854771712",
         "memory/job/memory.limit_in_bytes": "5000000000",
@@ -250,20 +250,20 @@ def test_limits_of_an_old_container_are_seen(tmp_path):
     assert machine.check_memory(root).status == "ok"
 
 
-def test_no_limit_is_no_limit(tmp_path):
+def test_an_absent_limit_is_no_limit(tmp_path):
     root = cgroup(tmp_path, 2, {"job/one/cpu.max": "max 100000", "memory.max": "max"})
     assert (memory_limit(root), cpu_limit(root), memory_used(root)) == (None, None, None)
     assert machine.check_memory(root).found == "9.2 GB available of 16.4 GB"
 
 
-def test_a_limit_below_the_cpus_is_told(tmp_path, monkeypatch):
+def test_a_limit_below_the_number_of_cpus_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
     root = cgroup(tmp_path, 2, {"job/one/cpu.max": "150000 100000"})
     assert machine.check_cpus(root).advice.startswith("pass --cpus 1")
     assert machine.check_cpus(tmp_path / "elsewhere").status == "ok"
 
 
-def test_a_cpu_level_that_is_forced_or_unknown_is_told(monkeypatch):
+def test_a_forced_or_unknown_cpu_level_is_reported(monkeypatch):
     import nanotok_ray._core as core  # noqa: PLC0415
     from nanotok_ray.errors import TokenizerError  # noqa: PLC0415
 
@@ -281,7 +281,7 @@ def test_a_cpu_level_that_is_forced_or_unknown_is_told(monkeypatch):
 
 
 @pytest.mark.parametrize(("soft", "status"), [(1024, "warn"), (65_536, "ok"), (-1, "ok")])
-def test_few_open_files_are_told(monkeypatch, soft, status):
+def test_a_low_limit_of_open_files_is_reported(monkeypatch, soft, status):
     monkeypatch.setattr(machine.resource, "getrlimit", lambda _: (soft, -1))
     assert machine.check_open_files().status == status
 
@@ -293,7 +293,7 @@ def disk_of(monkeypatch, module, **values):
     monkeypatch.setattr(module.os, "statvfs", lambda _: status)
 
 
-def test_little_shared_memory_is_told(monkeypatch):
+def test_little_shared_memory_is_reported(monkeypatch):
     disk_of(monkeypatch, machine, f_blocks=64_000, f_bavail=64_000)
     assert "--shm-size" in machine.check_shared_memory().advice
     disk_of(monkeypatch, machine)
@@ -315,7 +315,7 @@ def test_little_shared_memory_is_told(monkeypatch):
         ({"f_favail": 0, "f_files": 0}, "ok"),  # a file system that does not count them
     ],
 )
-def test_a_disk_that_is_nearly_full_is_told(monkeypatch, values, status):
+def test_a_nearly_full_disk_is_reported(monkeypatch, values, status):
     disk_of(monkeypatch, disk, **values)
     assert disk.check_disk("/data/not/there/yet").status == status
 
@@ -329,13 +329,13 @@ def test_a_disk_that_is_nearly_full_is_told(monkeypatch, values, status):
         (900.0, "warn", "100 s ahead of"),
     ],
 )
-def test_a_clock_that_is_wrong_is_told(seconds, status, told):
+def test_a_wrong_clock_is_reported(seconds, status, told):
     finding = clock_finding("s3://a", int(seconds * 1e9), before=1000.0, after=1001.0)
     assert (finding.status, told in finding.found) == (status, True)
     assert clock_finding("s3://a", None, before=1000.0, after=1001.0).status == "ok"
 
 
-def test_secrets_are_blotted_out(monkeypatch):
+def test_secrets_are_masked(monkeypatch):
     monkeypatch.setenv("RAY_AUTH_TOKEN", "hunter2-hunter2")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "sec/ret+key")
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountKey=zzz")
@@ -350,7 +350,7 @@ def run(capsys, *arguments):
     return code, json.loads(out.splitlines()[-1]), err
 
 
-def test_a_recipe_is_looked_into_and_nothing_is_left(tmp_path, capsys):
+def test_a_recipe_is_checked_and_leaves_no_files(tmp_path, capsys):
     write_corpus(tmp_path)
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(
@@ -374,7 +374,7 @@ def test_a_recipe_is_looked_into_and_nothing_is_left(tmp_path, capsys):
     assert len(err.splitlines()) == len(values["checks"])
 
 
-def test_a_recipe_with_mistakes_fails_and_all_of_them_are_told(tmp_path, capsys):
+def test_all_mistakes_of_a_recipe_are_reported(tmp_path, capsys):
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(
         f"""
@@ -407,7 +407,7 @@ def test_a_recipe_with_mistakes_fails_and_all_of_them_are_told(tmp_path, capsys)
     ],
     ids=str,
 )
-def test_a_folder_or_address_that_cannot_be_used_fails(tmp_path, capsys, arguments, check, words):
+def test_an_unusable_folder_or_address_fails(tmp_path, capsys, arguments, check, words):
     (tmp_path / "file").write_text("")
     code, values, _ = run(capsys, *(word.format(root=tmp_path) for word in arguments))
     (failed,) = (each for each in values["checks"] if each["status"] == "fail")

@@ -35,7 +35,7 @@ def told(url, *, slow_seconds=60.0, **options):
     return worst(findings), {each.name: each for each in findings}
 
 
-def test_a_bucket_that_is_as_it_should_be_passes_and_stays_empty(url, proxy):
+def test_a_correct_bucket_passes_and_stays_empty(url, proxy):
     status, findings = told(url)
     assert (status, list(findings)) == ("ok", ["storage", "clock", "conditions"])
     assert Folder(url).list_temporaries() == []
@@ -45,7 +45,7 @@ def test_a_bucket_that_is_as_it_should_be_passes_and_stays_empty(url, proxy):
 @pytest.mark.parametrize(
     ("method", "step"), [("PUT", "written"), ("GET", "read"), ("DELETE", "removed")]
 )
-def test_credentials_without_a_right_fail_and_name_the_step(url, proxy, method, step):
+def test_credentials_without_a_permission_fail_and_name_the_step(url, proxy, method, step):
     proxy.fail_always(Fault.FORBIDDEN, method=method)
     status, findings = told(url)
     assert status == "fail"
@@ -55,7 +55,7 @@ def test_credentials_without_a_right_fail_and_name_the_step(url, proxy, method, 
     assert len(left) == (1 if step == "removed" else 0)
 
 
-def test_a_probe_is_removed_also_when_listing_it_fails(url, proxy):
+def test_a_probe_is_removed_even_if_listing_it_fails(url, proxy):
     proxy.fail_always(Fault.FORBIDDEN, method="GET", path="list-type")
     status, findings = told(url)
     assert (status, "cannot be listed" in findings["storage"].found) == ("fail", True)
@@ -63,14 +63,14 @@ def test_a_probe_is_removed_also_when_listing_it_fails(url, proxy):
     assert Folder(url).list_temporaries() == []
 
 
-def test_a_store_that_is_out_of_reach_fails(url, proxy):
+def test_an_unreachable_store_fails(url, proxy):
     proxy.fail_always(Fault.SLOW_DOWN)
     status, findings = told(url)
     assert status == "fail"
     assert "for now" in findings["storage"].found
 
 
-def test_a_bucket_that_is_not_there_fails(proxy):
+def test_a_missing_bucket_fails(proxy):
     status, findings = told("s3://no-such-bucket-at-all/out")
     assert (status, list(findings)) == ("fail", ["storage"])
 
@@ -82,21 +82,21 @@ def test_a_missing_package_names_the_extra(monkeypatch, proxy):
     assert how_to_install("s3") in findings["storage"].found
 
 
-def test_a_store_that_reads_back_other_bytes_fails(tmp_path, monkeypatch):
+def test_a_store_that_returns_other_bytes_fails(tmp_path, monkeypatch):
     monkeypatch.setattr(LocalStore, "read_bytes", lambda *_: b"other")
     status, findings = told(str(tmp_path / "out"))
     assert (status, "read back" in findings["storage"].found) == ("fail", True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_store_that_does_not_list_what_it_has_fails(tmp_path, monkeypatch):
+def test_a_store_with_an_incomplete_listing_fails(tmp_path, monkeypatch):
     monkeypatch.setattr(LocalStore, "sizes", lambda *_: {})
     status, findings = told(str(tmp_path))
     assert (status, "listing" in findings["storage"].found) == ("fail", True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_store_that_writes_over_a_name_that_is_taken_fails(tmp_path, monkeypatch):
+def test_a_store_that_overwrites_an_existing_name_fails(tmp_path, monkeypatch):
     def write_new(self, name, data):
         self.write_whole(name, data)
         return True
@@ -108,23 +108,23 @@ def test_a_store_that_writes_over_a_name_that_is_taken_fails(tmp_path, monkeypat
     assert told("memory://doctor")[1]["conditions"].status == "warn"  # the store promises nothing
 
 
-def test_a_store_whose_uploads_take_any_name_fails(url, monkeypatch):
+def test_a_store_whose_uploads_overwrite_an_existing_name_fails(url, monkeypatch):
     monkeypatch.setattr(RemoteStore, "create_once", RemoteStore.create)
     status, findings = told(url)
     assert (status, "upload" in findings["conditions"].found) == ("fail", True)
 
 
-def test_a_skewed_clock_warns(url):
+def test_clock_skew_is_a_warning(url):
     status, findings = told(url, clock=lambda: 1e9)
     assert (status, findings["clock"].status) == ("warn", "warn")
     assert "behind" in findings["clock"].found
 
 
-def test_a_slow_store_warns(tmp_path):
+def test_a_slow_store_is_a_warning(tmp_path):
     assert told(str(tmp_path), slow_seconds=-1.0)[1]["storage"].status == "warn"
 
 
-def test_an_interrupt_leaves_nothing(tmp_path, monkeypatch):
+def test_an_interrupt_leaves_no_files(tmp_path, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 

@@ -52,7 +52,7 @@ def fail_until_it_ends(attempts, cause):
         now += waits[-1]
 
 
-def test_storage_failures_wait_together_and_twice_as_long_each_time():
+def test_storage_failures_wait_together_and_each_wait_doubles():
     attempts = attempts_at(3)
     [call] = take_all(attempts, 0.0)
     [good] = attempts.ended(call, [bad(Cause.STORAGE), GOOD, bad(Cause.STORAGE)], 0.0)
@@ -64,7 +64,7 @@ def test_storage_failures_wait_together_and_twice_as_long_each_time():
     assert [each.attempts for each in ended] == [2, 2]
 
 
-def test_waits_double_up_to_the_longest_and_the_sixth_failure_of_storage_is_the_last():
+def test_waits_double_up_to_the_limit_and_the_sixth_storage_failure_is_final():
     ended, waits = fail_until_it_ends(attempts_at(1), Cause.STORAGE)
     assert len(waits) == 5
     for number, wait in enumerate(waits):
@@ -76,7 +76,7 @@ def test_waits_double_up_to_the_longest_and_the_sixth_failure_of_storage_is_the_
     assert max(waits) <= LIMITS.longest_wait
 
 
-def test_a_dead_worker_is_blamed_on_a_slice_only_when_it_had_no_other():
+def test_a_dead_worker_counts_against_a_slice_only_if_it_ran_alone():
     attempts = attempts_at(3)
     [call] = take_all(attempts, 0.0)
     assert failed(attempts, call, Failure(Cause.WORKER, "killed"), 0.0) == []
@@ -95,7 +95,7 @@ def test_a_dead_worker_is_blamed_on_a_slice_only_when_it_had_no_other():
     assert "slice_bytes" in ended.error
 
 
-def test_a_lost_node_is_no_fault_of_its_slices():
+def test_a_lost_node_does_not_count_against_its_slices():
     attempts = attempts_at(3)
     [call] = take_all(attempts, 0.0)
     assert failed(attempts, call, Failure(Cause.NODE, "gone"), 0.0) == []
@@ -103,7 +103,7 @@ def test_a_lost_node_is_no_fault_of_its_slices():
     assert again.slices == (0, 1, 2)
 
 
-def test_without_memory_a_slice_is_tried_alone_with_more_each_time():
+def test_a_slice_without_enough_memory_is_retried_alone_with_more_each_time():
     attempts = attempts_at(2)
     [call] = take_all(attempts, 0.0)
     failed(attempts, call, Failure(Cause.MEMORY, "95 %"), 0.0)
@@ -118,7 +118,7 @@ def test_without_memory_a_slice_is_tried_alone_with_more_each_time():
     assert "ran out of memory 3 times" in ended[0].error
 
 
-def test_of_a_call_past_its_deadline_each_slice_is_tried_alone_and_the_second_miss_ends_it():
+def test_slices_of_an_overdue_call_are_retried_alone_and_a_second_timeout_is_final():
     attempts = attempts_at(3)
     [call] = take_all(attempts, 0.0)
     assert failed(attempts, call, Failure(Cause.SLOW, "over 9 s"), 0.0) == []
@@ -135,7 +135,7 @@ def test_of_a_call_past_its_deadline_each_slice_is_tried_alone_and_the_second_mi
     assert attempts.is_over
 
 
-def test_a_call_that_fails_as_a_whole_is_cut_and_then_fails_only_the_slice_at_fault():
+def test_a_failed_call_is_split_and_fails_only_the_slice_at_fault():
     attempts = attempts_at(2)
     [call] = take_all(attempts, 0.0)
     assert failed(attempts, call, Failure(Cause.CALL, "cannot pickle"), 0.0) == []
@@ -147,7 +147,7 @@ def test_a_call_that_fails_as_a_whole_is_cut_and_then_fails_only_the_slice_at_fa
 
 
 @pytest.mark.parametrize("is_first_faster", [True, False])
-def test_of_two_attempts_the_first_that_ends_well_counts_and_the_other_is_not_wanted(
+def test_the_first_successful_attempt_counts_and_the_other_is_canceled(
     is_first_faster,
 ):
     attempts = attempts_at(2)
@@ -167,7 +167,7 @@ def test_of_two_attempts_the_first_that_ends_well_counts_and_the_other_is_not_wa
     assert attempts.is_over
 
 
-def test_while_one_of_two_attempts_is_in_flight_what_failed_in_the_other_is_left_to_it():
+def test_a_failure_in_one_of_two_attempts_is_left_to_the_other():
     attempts = attempts_at(2)
     [call] = take_all(attempts, 0.0)
     second = attempts.take_speculative(call)
@@ -182,7 +182,7 @@ def test_while_one_of_two_attempts_is_in_flight_what_failed_in_the_other_is_left
     assert ended.attempts == 3
 
 
-def test_the_last_failure_allowed_ends_no_slice_whose_other_attempt_is_in_flight():
+def test_the_last_allowed_failure_is_not_final_while_another_attempt_is_in_flight():
     attempts = attempts_at(1, retry_policy=RetryPolicy(worker_deaths=1))
     [call] = take_all(attempts, 0.0)
     second = attempts.take_speculative(call)
@@ -191,7 +191,7 @@ def test_the_last_failure_allowed_ends_no_slice_whose_other_attempt_is_in_flight
     assert (ended.error, ended.attempts) == (None, 2)
 
 
-def test_an_error_ends_its_slice_though_another_attempt_is_in_flight():
+def test_an_error_is_final_even_if_another_attempt_is_in_flight():
     attempts = attempts_at(1)
     [call] = take_all(attempts, 0.0)
     second = attempts.take_speculative(call)
@@ -205,7 +205,7 @@ MOST = sum(LIMITS.limits.values()) + 3
 
 
 @given(st.integers(1, 12), st.randoms(use_true_random=False), st.sampled_from([0.0, 0.3, 0.97]))
-def test_every_slice_ends_once_and_in_time_whatever_happens(count, rng, badness):
+def test_every_slice_ends_once_and_in_time(count, rng, badness):
     attempts = attempts_at(count, num_bytes=rng.choice([0, LEAST_BYTES]))
     now, ended, in_flight = 0.0, [], []
     for _ in range(10_000):
@@ -243,7 +243,7 @@ def draw(rng: random.Random) -> Cause:
     return rng.choice([cause for cause in Cause if cause is not Cause.ERROR])
 
 
-def test_two_attempts_side_by_side_that_lack_the_same_memory_count_as_one_failure():
+def test_two_concurrent_attempts_without_memory_count_as_one_failure():
     attempts = attempts_at(1)
     [call] = take_all(attempts, 0.0)
     second = attempts.take_speculative(call)
@@ -258,7 +258,7 @@ def test_two_attempts_side_by_side_that_lack_the_same_memory_count_as_one_failur
     assert ended[0].error.startswith("its node ran out of memory 3 times")
 
 
-def test_an_attempt_beside_a_slow_one_may_be_followed_by_another_if_it_fails():
+def test_a_failed_attempt_beside_a_slow_one_may_be_repeated():
     attempts = attempts_at(1)
     [call] = take_all(attempts, 0.0)
     for number in range(LIMITS.speculative_attempts):

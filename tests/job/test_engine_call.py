@@ -41,7 +41,7 @@ def test_a_slice_that_raises_does_not_stop_the_others():
     assert outcomes[4].seconds >= 0
 
 
-def test_what_the_machine_refuses_is_one_line_and_no_traceback():
+def test_errors_of_the_machine_are_one_line_without_a_traceback():
     [outcome] = run_batch(
         [(raises(PermissionError(13, "Permission denied", "/data/out")), None)], []
     )
@@ -50,12 +50,12 @@ def test_what_the_machine_refuses_is_one_line_and_no_traceback():
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_being_cancelled_is_no_failure_of_a_slice(error):
+def test_cancellation_is_not_a_failure_of_a_slice(error):
     with pytest.raises(error):
         run_batch([(raises(error()), None)], [])
 
 
-def test_nothing_runs_where_a_folder_is_another_one(tmp_path):
+def test_nothing_runs_where_the_folder_is_a_different_one(tmp_path):
     done = []
     probe = Probe(str(tmp_path), "run/probe/a", "token", waits=(0.0,))
     with pytest.raises(SharedFolderError, match="does not see what the job wrote there"):

@@ -24,7 +24,7 @@ LONG = "it was on 10.0.0.7, " * 100
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
-def test_errors_of_ray(error, cause, text):
+def test_errors_of_ray_are_classified(error, cause, text):
     failure = failure_of(error)
     assert failure.cause is cause
     assert failure.text.startswith(text)
@@ -37,13 +37,13 @@ def raised(error):
     return exceptions.RayTaskError("run_call", "Traceback: ...", error)
 
 
-def test_errors_raised_in_a_worker_outside_of_any_slice():
+def test_errors_in_a_worker_outside_of_a_slice_are_classified():
     assert failure_of(raised(SourceError("torn"))).text == "torn"
     assert failure_of(raised(SourceError("torn"))).cause is Cause.CALL
     assert failure_of(raised(TransientIOError("for now"))).cause is Cause.STORAGE
     assert "Traceback: ..." in failure_of(raised(TypeError("no"))).text
 
 
-def test_a_folder_that_is_not_shared_is_raised_as_it_is():
+def test_the_error_of_an_unshared_folder_is_raised_unchanged():
     with pytest.raises(SharedFolderError, match="not one folder"):
         failure_of(raised(SharedFolderError("not one folder")))

@@ -53,7 +53,7 @@ def run(engine, count, *, on_event=None, **settings):
     return failures, told
 
 
-def test_slices_that_fail_fail_the_job_after_all_others_have_run(engine):
+def test_failed_slices_fail_the_job_after_all_others_have_run(engine):
     told = []
     with pytest.raises(SliceError) as caught:
         run(engine, 5, on_event=told.append)
@@ -71,7 +71,7 @@ def test_the_first_five_are_named_and_the_others_counted(engine):
         run(engine, 20)
 
 
-def test_so_many_may_be_skipped_and_are_given_back(engine):
+def test_up_to_the_limit_failed_slices_are_skipped_and_returned(engine):
     failures, _ = run(engine, 5, max_skipped=2)
     assert [(each.task.name, each.error) for each in failures] == [
         ("slice 1", "why 1"),
@@ -86,7 +86,7 @@ def test_notes_of_the_engine_reach_the_listener_with_the_stage(engine):
     assert Note(text="count: a worker died") in told
 
 
-def test_a_listener_that_raises_closes_the_engine(engine):
+def test_an_exception_in_a_listener_closes_the_engine(engine):
     def interrupt(event):
         if isinstance(event, Advanced):
             raise KeyboardInterrupt
@@ -97,11 +97,11 @@ def test_a_listener_that_raises_closes_the_engine(engine):
     del caught
 
 
-def test_nothing_to_do_starts_no_engine(engine):
+def test_an_empty_stage_starts_no_engine(engine):
     assert run(engine, 0)[0] == []
     assert engine.begun == 0
 
 
-def test_many_inputs_are_told_short():
+def test_many_inputs_are_abbreviated():
     own = task(0, inputs=tuple(f"{letter}.gz" for letter in "abcdef"))
     assert own.inputs_text == "a.gz, b.gz, c.gz and 3 more files"

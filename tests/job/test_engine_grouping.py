@@ -28,7 +28,7 @@ sizes = st.lists(st.integers(0, 5 << 30) | st.integers(0, 2 << 20), max_size=300
 
 
 @given(sizes, st.integers(1, 5000))
-def test_every_task_is_in_one_call_in_order_and_no_call_is_larger_than_its_share(own, cpus):
+def test_every_task_is_in_one_call_in_order_and_no_call_exceeds_its_share(own, cpus):
     tasks = tasks_of(own)
     calls = list(groups(tasks, cpus=cpus))
     by_size = sorted(tasks, key=weight, reverse=True)
@@ -43,7 +43,7 @@ def test_every_task_is_in_one_call_in_order_and_no_call_is_larger_than_its_share
 
 
 @given(sizes, st.integers(1, 5000))
-def test_no_call_could_have_taken_the_next_task_too(own, cpus):
+def test_no_call_has_room_for_the_next_task(own, cpus):
     calls = list(groups(tasks_of(own), cpus=cpus))
     left = sum(weight(task) for call in calls for task in call)
     for call, following in pairwise(calls):

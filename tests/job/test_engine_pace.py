@@ -26,7 +26,7 @@ def first_overdue(pace):
     return next(second for second in range(100_000) if pace.overdue(second))
 
 
-def test_a_call_is_overdue_after_three_times_what_its_size_takes_and_not_before_the_floor():
+def test_a_call_is_overdue_after_three_times_its_expected_duration_and_a_minimum():
     pace = pace_after(*[(100 * MIB, 20.0)] * 10)
     pace.began(call_of(100 * MIB), 0.0, cpus=4)
     assert first_overdue(pace) == 61
@@ -38,7 +38,7 @@ def test_a_call_is_overdue_after_three_times_what_its_size_takes_and_not_before_
     assert first_overdue(pace) == 31
 
 
-def test_a_call_runs_since_a_cpu_was_free_for_it():
+def test_the_time_of_a_call_starts_when_a_cpu_is_free():
     pace = pace_after((MIB, 1.0))
     calls = [call_of(MIB) for _ in range(3)]
     for call in calls:
@@ -50,7 +50,7 @@ def test_a_call_runs_since_a_cpu_was_free_for_it():
     assert pace.overdue(1031.0) == [calls[2]]
 
 
-def test_the_longest_running_are_first_and_none_is_tried_a_third_time():
+def test_the_longest_running_are_first_and_none_is_attempted_a_third_time():
     pace = pace_after((MIB, 1.0))
     calls = [call_of(MIB) for _ in range(3)]
     for since, call in enumerate(calls):
@@ -66,7 +66,7 @@ def past(pace, now):
 
 
 @given(st.lists(st.integers(1, 100 << 30), min_size=1, max_size=20), st.integers(1, 5))
-def test_no_call_is_given_up_before_an_hour_for_each_gibibyte_that_was_begun(sizes, cpus):
+def test_no_call_is_given_up_before_an_hour_per_started_gibibyte(sizes, cpus):
     pace = StragglerDetector(RetryPolicy())
     calls = [call_of(size) for size in sizes]
     for call in calls:
@@ -78,7 +78,7 @@ def test_no_call_is_given_up_before_an_hour_for_each_gibibyte_that_was_begun(siz
     assert not set(calls[cpus:]) & set(past(pace, 1e9))  # they wait for a CPU
 
 
-def test_a_call_has_all_of_its_time_from_the_moment_a_cpu_was_free_for_it():
+def test_the_deadline_of_a_call_starts_when_a_cpu_is_free():
     pace = StragglerDetector(RetryPolicy(deadline=10.0))
     first, second = call_of(MIB), call_of(MIB)
     pace.began(first, 0.0, cpus=1)
@@ -88,7 +88,7 @@ def test_a_call_has_all_of_its_time_from_the_moment_a_cpu_was_free_for_it():
     assert (past(pace, 21.0), past(pace, 22.0)) == ([], [second])
 
 
-def test_a_second_attempt_has_a_deadline_of_its_own():
+def test_a_second_attempt_has_its_own_deadline():
     pace = StragglerDetector(RetryPolicy(deadline=10.0))
     first = call_of(MIB)
     first.other_attempt = call_of(MIB, other_attempt=first)
@@ -97,7 +97,7 @@ def test_a_second_attempt_has_a_deadline_of_its_own():
     assert (past(pace, 11.0), past(pace, 16.0)) == ([first], [first, first.other_attempt])
 
 
-def test_calls_that_want_several_cpus_are_taken_to_run_when_no_other_waits():
+def test_calls_that_need_several_cpus_are_assumed_to_run_if_no_other_waits():
     pace = StragglerDetector(RetryPolicy(deadline=10.0))
     first, large, second = (call_of(MIB) for _ in range(3))
     pace.began(first, 0.0, cpus=2)
@@ -111,7 +111,7 @@ def test_calls_that_want_several_cpus_are_taken_to_run_when_no_other_waits():
     assert (past(pace, 16.0), past(pace, 17.0)) == ([], [large])
 
 
-def test_a_call_that_wants_more_cpus_than_there_are_is_taken_to_run_alone():
+def test_a_call_that_needs_more_cpus_than_exist_is_assumed_to_run_alone():
     pace = StragglerDetector(RetryPolicy(deadline=10.0))
     large = call_of(MIB)
     pace.began(large, 0.0, cpus=1, wanted=4)

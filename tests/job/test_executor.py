@@ -10,7 +10,7 @@ from tests.support.executors import InProcess
 from tests.support.small_corpus import RECIPE, write_corpus
 
 
-def test_blocks_may_be_nested_and_outside_of_them_there_is_none():
+def test_contexts_can_be_nested_and_outside_of_them_there_is_no_executor():
     outer, inner = InProcess(), InProcess()
     with use_executor(outer):
         with use_executor(inner):
@@ -21,7 +21,7 @@ def test_blocks_may_be_nested_and_outside_of_them_there_is_none():
         current_executor()
 
 
-def test_threads_see_the_executor_that_was_set_after_they_started():
+def test_threads_see_an_executor_that_was_set_after_they_started():
     with ThreadPoolExecutor(max_workers=1) as pool:
         assert pool.submit(executor_in_use).result() is None
         with use_executor(InProcess()):

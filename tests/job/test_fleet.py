@@ -19,7 +19,7 @@ def write_recipe(root, name):
     return path
 
 
-def test_nothing_is_lost_or_done_twice_whatever_dies(tmp_path, in_process):
+def test_nothing_is_lost_or_repeated_when_any_process_dies(tmp_path, in_process):
     write_corpus(tmp_path / "in")
     recipe, log = write_recipe(tmp_path, "out"), tmp_path / "log"
     counted = sum(

@@ -64,7 +64,7 @@ def test_stages_are_counted_by_their_slices(out):
     assert found.stages[0].seconds == 2.0
 
 
-def test_an_end_before_more_work_is_none(out):
+def test_an_end_before_more_work_is_not_the_end(out):
     end = {"event": "end", "at": 3.0, "status": "done"}
     more = list(rows_of(("count", "a")))
     assert written(out, [*more, end]).end["status"] == "done"
@@ -92,7 +92,7 @@ EVENTS = {Happened: "note", JournalledSlice: "slice", FailedAttempt: "attempt"}
 
 
 @given(st.lists(ROWS, min_size=1))
-def test_what_is_written_is_read(rows):
+def test_a_written_journal_can_be_read(rows):
     out = Folder("memory://journal-round")
     found = written(out, [{"event": EVENTS[type(row)], **asdict(row)} for row in rows])
     again = {Happened: found.notes, JournalledSlice: found.slices}
@@ -101,7 +101,7 @@ def test_what_is_written_is_read(rows):
         assert list(own) == [row for row in rows if type(row) is kind]
 
 
-def test_the_rows_of_events_are_the_bytes_that_they_always_were():
+def test_event_rows_keep_their_bytes():
     own = {"stage": "count", "name": "a", "num_bytes": 3, "worker": "h/1", "attempts": 1}
     done = SliceEnded(began=1.23456, seconds=2, **own)
     failed = SliceEnded(began=0.0, seconds=0.0004, estimate=7, slices=2, error="no", **own)
@@ -142,7 +142,7 @@ HOSTILE = st.builds(
 
 
 @given(st.lists(HOSTILE | JSON), st.binary(max_size=20))
-def test_a_journal_of_somebody_else_is_read_too(lines, data):
+def test_a_foreign_journal_can_be_read(lines, data):
     out = Folder("memory://journal-hostile")
     text = "".join(f"{json.dumps(each)}\n" for each in lines)
     out.write_whole(segment_name(7, 0), text.encode())
@@ -153,7 +153,7 @@ def test_a_journal_of_somebody_else_is_read_too(lines, data):
         assert all(abs(float(value)) <= 2**63 for value in values)
 
 
-def test_lost_and_broken_segments_are_counted(out):
+def test_lost_and_damaged_segments_are_counted(out):
     for number, data in enumerate([b'{"event":"note","at":1,"text":"a"}', b"[1]", b"\xff", b"{"]):
         out.write_whole(segment_name(3, number), data)
     out.write_whole(segment_name(3, 6), b"[" * 100_000)
@@ -162,13 +162,13 @@ def test_lost_and_broken_segments_are_counted(out):
     assert found.missing_segments == 6
 
 
-def test_a_number_without_end_is_no_work(out):
+def test_an_infinite_number_is_no_work(out):
     out.write_whole("run/journal/000001-999999999999999999.jsonl", b"")
     assert read_journal(out).missing_segments == 10**18 - 1
     assert read_journal(out, 2) is None
 
 
-def test_events_of_later_versions_are_passed_over(out):
+def test_events_of_later_versions_are_skipped(out):
     rows = [{"event": "dance", "at": 1.0}, {"event": "note", "at": 2.0, "text": "a", "mood": 1}]
     assert written(out, rows).notes == (Happened(at=2.0, text="a"),)
 
@@ -189,7 +189,7 @@ class Refusing(Folder):
         super().write_whole(name, data)
 
 
-def test_what_storage_refused_is_in_the_next_segment(tmp_path):
+def test_events_that_storage_refused_are_in_the_next_segment(tmp_path):
     out = Refusing(str(tmp_path), 1)
     journal = Journal(out, 1)
     journal.add({"event": "note", "at": 1.0, "text": "a"})
@@ -248,7 +248,7 @@ def test_a_segment_ends_after_half_a_minute_and_later_in_a_long_run(out, monkeyp
     assert notes_of(out) == list("123456789")
 
 
-def test_journals_of_the_last_runs_stay(out):
+def test_journals_of_the_last_runs_are_kept(out):
     for run in [*range(1, 30), 99]:
         out.write_whole(segment_name(run, 0), b"")
     out.write_whole(segment_name(30, 4), b"")
@@ -278,7 +278,7 @@ def test_the_end_is_written_before_old_journals_are_removed(out, monkeypatch):
     assert ends == [None, *[{"at": 2.0, "status": "done"}] * 9]
 
 
-def test_an_end_that_is_refused_is_told_though_other_files_are_written(out, monkeypatch):
+def test_a_refused_end_is_reported_even_if_other_files_are_written(out, monkeypatch):
     def write_whole(name, data):
         if name.startswith("run/journal/"):
             raise OSError(28, "No space left on device")
@@ -293,7 +293,7 @@ def test_an_end_that_is_refused_is_told_though_other_files_are_written(out, monk
     assert out.read_bytes("run/summary.json") == b"{}"
 
 
-def test_what_is_no_json_is_left_out_and_told(out):
+def test_invalid_json_is_skipped_and_reported(out):
     journal = Journal(out, 1)
     journal.begin()
     journal.add({"event": "note", "at": 1.0, "text": b"a"})

@@ -51,7 +51,7 @@ def summary_of(out):
     return json.loads(out.read_bytes("run/summary.json"))
 
 
-def test_a_stage_is_in_the_journal_as_soon_as_it_begins(job, out, monkeypatch):
+def test_a_stage_is_in_the_journal_as_soon_as_it_starts(job, out, monkeypatch):
     monkeypatch.setattr(journal_writer, "WRITE_SECONDS", 1000.0)
     seen = []
 
@@ -65,7 +65,7 @@ def test_a_stage_is_in_the_journal_as_soon_as_it_begins(job, out, monkeypatch):
     assert seen == [own.name for own in read_journal(out).stages] == STAGES
 
 
-def test_learning_that_ends_early_says_how_many_merges_it_made(tmp_path, in_process, out):
+def test_learning_that_ends_early_reports_its_number_of_merges(tmp_path, in_process, out):
     write_corpus(tmp_path / "in")
     own = recipe(tmp_path / "in", tmp_path / "out", "tokenizer.vocab_size=20000")
     train(own)
@@ -74,7 +74,7 @@ def test_learning_that_ends_early_says_how_many_merges_it_made(tmp_path, in_proc
     assert learned.done == len(merges) < learned.todo
 
 
-def test_summary_and_journal_agree_on_seconds(job, out):
+def test_summary_and_journal_have_the_same_seconds(job, out):
     prepare(job, on_event=lambda _: time.sleep(0.002))
     assert summary_of(out)["seconds"] == read_journal(out).end["seconds"] > 0
 
@@ -94,7 +94,7 @@ def test_a_job_leaves_a_journal(job, out):
     assert len(learned.progress) <= 101
 
 
-def test_the_head_says_what_ran_where(job, out):
+def test_the_head_states_what_ran_where(job, out):
     train(job)
     head = read_journal(out).head
     assert (head["command"], head["pid"]) == ("train", os.getpid())
@@ -111,7 +111,7 @@ def test_the_head_says_what_ran_where(job, out):
         (Terminated(), "terminated"),
     ],
 )
-def test_how_a_run_ended_is_written_before_the_lease_is_let_go(
+def test_the_end_of_a_run_is_written_before_the_lease_is_released(
     job, out, monkeypatch, error, status
 ):
     states = []
@@ -130,7 +130,7 @@ def test_how_a_run_ended_is_written_before_the_lease_is_let_go(
     assert str(error) in end["error"] or status != "failed"
 
 
-def test_a_failed_run_keeps_the_times_of_the_last_for_planning(job, out, tmp_path):
+def test_a_failed_run_keeps_the_rates_of_the_last_one_for_planning(job, out, tmp_path):
     train(job)
     prepare(job)
     before = summary_of(out)
@@ -148,7 +148,7 @@ def test_a_failed_run_keeps_the_times_of_the_last_for_planning(job, out, tmp_pat
     assert told["from"].startswith("as in the last run")
 
 
-def test_a_run_that_lost_its_lease_leaves_the_summary_alone(job, out):
+def test_a_run_that_lost_its_lease_does_not_write_the_summary(job, out):
     with pytest.raises(LeaseLostError):
         prepare(job, on_event=fail_at(StageStarted, "tokenize", LeaseLostError("gone")))
     assert not out.exists("run/summary.json")
@@ -172,7 +172,7 @@ def kept(tmp_path, monkeypatch):
     return Journaling(parse_recipe(text, overrides=["limits.max_skipped_slices=2"]), "prepare")
 
 
-def test_the_recipe_is_kept_as_it_was_written_without_secrets(kept, out):
+def test_the_recipe_is_stored_as_written_without_secrets(kept, out):
     kept.leased(1)
     kept.done()
     text = read_journal(out).head["recipe"]
@@ -182,7 +182,7 @@ def test_the_recipe_is_kept_as_it_was_written_without_secrets(kept, out):
     assert not any(word in text for word in ("hidden", "pw@", "abc"))
 
 
-def test_no_text_of_a_journal_holds_a_secret(kept, out, monkeypatch):
+def test_no_text_of_a_journal_contains_a_secret(kept, out, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_TOKEN", "hunter2-hunter2")
     text = "https://me:pw@host/x?sig=abc refuses hunter2-hunter2"
     kept.leased(1)
@@ -207,7 +207,7 @@ def test_no_text_of_a_journal_holds_a_secret(kept, out, monkeypatch):
     assert b"hunter2" not in out.read_bytes("run/summary.json")
 
 
-def test_what_was_told_before_the_lease_is_written_too(kept, out):
+def test_events_before_the_lease_are_written(kept, out):
     kept(Note(text="early"))
     kept.leased(3)
     kept.done()
@@ -228,7 +228,7 @@ def test_failed_attempts_are_bounded_and_counted(kept, out, monkeypatch):
     assert own.end["error"] == "ValueError"
 
 
-def test_stages_without_slices_tell_a_row_a_percent(kept, out):
+def test_stages_without_slices_write_one_row_per_percent(kept, out):
     kept.leased(1)
     kept(StageStarted(stage="learn", todo=5000, num_done=0, num_bytes=0))
     for done in range(5001):

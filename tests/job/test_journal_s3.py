@@ -29,7 +29,7 @@ def out():
     return Folder(f"s3://{BUCKET}/{uuid.uuid4().hex}")
 
 
-def test_many_segments_are_read_at_once_in_order(out, proxy):
+def test_many_segments_are_read_in_parallel_and_in_order(out, proxy):
     for number in range(40):
         row = f'{{"event":"note","at":{number},"text":"{number}"}}\n'
         out.write_whole(segment_name(1, number), row.encode())
@@ -38,7 +38,7 @@ def test_many_segments_are_read_at_once_in_order(out, proxy):
     assert [each.text for each in own.notes] == [str(number) for number in range(40)]
 
 
-def test_a_job_goes_on_through_failures_of_the_journal(out, proxy, tmp_path, in_process):
+def test_a_job_continues_after_failures_of_the_journal(out, proxy, tmp_path, in_process):
     write_corpus(tmp_path / "in")
     proxy.fail_always(Fault.FORBIDDEN, method="PUT", path="run/journal")
     told = []

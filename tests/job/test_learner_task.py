@@ -52,7 +52,7 @@ def test_a_task_writes_what_the_driver_writes_even_if_its_worker_dies(
 
 @pytest.mark.ray
 @pytest.mark.timeout(120)
-def test_what_the_learner_raises_is_raised_here(tmp_path, shared_ray):
+def test_an_exception_of_the_learner_is_raised_here(tmp_path, shared_ray):
     write_parquet(tmp_path / "in/text/a.parquet", ["some text"])
     write_parquet(tmp_path / "in/chats/b.jsonl", [])
     (tmp_path / "in/chats/b.jsonl").write_text("\n")
@@ -75,6 +75,6 @@ NODE = {"Alive": True, "Resources": {"CPU": 8.0, "memory": 2.0**34}, "Labels": {
         (LearnerRecipe(memory=2**30, label="kind=small"), False),
     ],
 )
-def test_a_learner_that_fits_no_node_is_told(learner, fits):
+def test_a_learner_too_large_for_every_node_is_reported(learner, fits):
     assert bool(list(placement_notes(learner, [NODE]))) != fits
     assert list(placement_notes(learner, [NODE | {"Alive": False}]))

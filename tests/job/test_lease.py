@@ -78,7 +78,7 @@ def taken(out, me, clock=AT_ONCE, on_event=ignore):
     return take(out, command=f"run {me.pid}", on_event=on_event, me=me, clock=clock)
 
 
-def test_a_free_lease_is_taken_at_once_and_numbers_only_grow(out, processes):
+def test_a_free_lease_is_acquired_at_once_and_numbers_only_grow(out, processes):
     for number in range(1, 4):
         lease = taken(out, process(number))
         assert lease.number == number
@@ -89,7 +89,7 @@ def test_a_free_lease_is_taken_at_once_and_numbers_only_grow(out, processes):
     assert free_number(Folder(out.join("other"))) == 0
 
 
-def test_a_living_holder_keeps_it_and_the_other_says_whose_it_is(out, processes):
+def test_a_living_holder_keeps_the_lease_and_the_contender_names_it(out, processes):
     times = Times(lambda: lease.renew() if times.seconds % RENEW_SECONDS == 0 else None)
     lease = taken(out, process(1), times.clock)
     notes = []
@@ -106,7 +106,7 @@ def test_a_living_holder_keeps_it_and_the_other_says_whose_it_is(out, processes)
 @pytest.mark.parametrize(
     "death", [None, ("Z", "100"), ("S", "999")], ids=["gone", "zombie", "number used again"]
 )
-def test_a_dead_process_of_this_host_loses_it_at_once(out, processes, death):
+def test_a_dead_process_of_this_host_loses_the_lease_at_once(out, processes, death):
     taken(out, process(1))
     with pytest.raises(OutputInUseError, match="process 1, since 20"):
         taken(out, process(2))
@@ -115,7 +115,7 @@ def test_a_dead_process_of_this_host_loses_it_at_once(out, processes, death):
     assert taken(out, process(2)).number == 2
 
 
-def test_a_live_process_of_this_host_keeps_it_and_nobody_waits(out, processes):
+def test_a_live_process_of_this_host_keeps_the_lease_and_nobody_waits(out, processes):
     notes = []
     lease = taken(out, process(1))
     with pytest.raises(OutputInUseError, match="two runs cannot write one output"):
@@ -131,20 +131,20 @@ def test_a_process_is_not_refused_for_its_own_lease(out, processes):
     assert taken(out, process(1), times.clock).number == 2
 
 
-def test_a_host_of_the_same_name_is_another_one_if_it_started_at_another_time(out, processes):
+def test_a_host_of_the_same_name_with_another_boot_time_is_another_host(out, processes):
     taken(out, process(1, HERE | {"boot": "z"}))
     with pytest.raises(StoppedError):
         taken(out, process(2))
 
 
-def test_a_process_of_another_container_is_not_judged_by_its_number(out, processes):
+def test_a_process_of_another_container_is_not_judged_by_its_pid(out, processes):
     container = HERE | {"pid_namespace": "pid:[7]"}
     taken(out, process(77, container))
     with pytest.raises(StoppedError):
         taken(out, process(2))
 
 
-def test_a_restart_of_the_host_is_seen_but_not_from_or_of_a_container(processes):
+def test_a_restart_of_the_host_is_detected_but_not_from_or_of_a_container(processes):
     outside = HERE | {"pid_namespace": "pid:[4026531836]"}
     before, inside = process(1, outside | {"boot": "a"}), process(1, HERE | {"boot": "a"})
     assert before.is_dead(process(2, outside))
@@ -172,7 +172,7 @@ def test_a_ray_job_is_dead_if_its_cluster_says_so(processes):
     assert not driver.is_dead(Holder(**HERE, ray_cluster="c", ray_job="03"))
 
 
-def test_who_asks_is_described_and_alive():
+def test_the_contender_is_described_and_alive():
     me = Holder.this_process()
     assert me.pid
     assert me.started
@@ -181,7 +181,7 @@ def test_who_asks_is_described_and_alive():
     assert Holder.from_values(me.to_values() | {"new": 1, "host": 5}).pid == me.pid
 
 
-def test_a_silent_holder_of_another_host_loses_it_after_the_expiry_and_not_before(out, processes):
+def test_a_silent_holder_of_another_host_loses_the_lease_exactly_after_the_expiry(out, processes):
     times = Times()
     lost = taken(out, process(1, ELSEWHERE), times.clock)
     lost.check()
@@ -196,14 +196,14 @@ def test_a_silent_holder_of_another_host_loses_it_after_the_expiry_and_not_befor
     lease.check()
 
 
-def test_time_in_which_the_contender_itself_stood_still_does_not_count(out, processes):
+def test_time_in_which_the_contender_was_suspended_does_not_count(out, processes):
     times = Times(lambda: setattr(times, "seconds", times.seconds + 1000))
     taken(out, process(1, ELSEWHERE), times.clock)
     taken(out, process(2), times.clock)
     assert times.seconds > 1000 * EXPIRY_SECONDS / 2 - 1000
 
 
-def test_a_lease_that_cannot_be_read_expires(out, processes):
+def test_an_unreadable_lease_expires(out, processes):
     out.write_whole(lease_name(41), b"{")
     times = Times()
     assert taken(out, process(1), times.clock).number == 42
@@ -219,7 +219,7 @@ class Delayed(Folder):
         return super().write_new(name, data)
 
 
-def test_a_slow_contender_wins_no_old_number(out, processes):
+def test_a_slow_contender_does_not_acquire_an_old_number(out, processes):
     def meanwhile():
         taken(out, process(1)).release()
         leases.append(taken(out, process(2)))
@@ -251,7 +251,7 @@ def test_a_lease_whose_file_is_gone_is_lost_for_good(out, processes):
         lease.check()
 
 
-def test_between_slices_storage_is_asked_only_after_renewals_failed_for_long(out, processes):
+def test_storage_is_checked_between_slices_only_after_long_renewal_failures(out, processes):
     times = Times()
     lease = taken(out, process(1), times.clock)
     out.write_whole(lease_name(2), b"{}")
@@ -268,7 +268,7 @@ def test_between_slices_storage_is_asked_only_after_renewals_failed_for_long(out
         lease.guard(StageStarted(stage="verify", todo=1, num_done=0, num_bytes=0))
 
 
-def test_the_thread_renews_and_releases_also_after_errors(out, monkeypatch):
+def test_the_thread_renews_and_releases_even_after_errors(out, monkeypatch):
     renewed, failed = threading.Event(), threading.Event()
     renew = Lease.renew
 
@@ -294,7 +294,7 @@ def test_the_thread_renews_and_releases_also_after_errors(out, monkeypatch):
     assert free_number(out) == 1
 
 
-def test_on_an_object_store_one_of_many_wins_too(processes):
+def test_on_an_object_store_one_of_many_acquires_the_lease(processes):
     with s3_behind_a_proxy():
         out = Folder(f"s3://{BUCKET}/out")
         for number in range(1, 3):

@@ -114,7 +114,7 @@ def has_ended(pid):
     return True
 
 
-def test_results_are_those_of_the_tasks_and_name_their_workers():
+def test_results_match_their_tasks_and_name_their_workers():
     ended = run(len, ["", "a", "bc"])
     assert [result.result for result in ended] == [0, 1, 2]
     workers = {result.worker.rpartition("/")[2] for result in ended}
@@ -129,14 +129,14 @@ def test_in_threads_the_worker_is_this_process():
     assert {result.worker.rpartition("/")[2] for result in ended} == {str(os.getpid())}
 
 
-def test_a_worker_that_dies_is_replaced_and_its_slice_tried_again(tmp_path):
+def test_a_dead_worker_is_replaced_and_its_slice_is_retried(tmp_path):
     notes = []
     ended = run(die_once, [str(tmp_path / "a"), str(tmp_path / "b")], on_note=notes.append)
     assert [(result.result, result.attempts) for result in ended] == [(1, 2)] * 2
     assert "its worker process died: its process was killed by SIGKILL" in notes[0]
 
 
-def test_a_slice_that_always_kills_its_worker_fails_and_costs_no_other():
+def test_a_slice_that_always_kills_its_worker_fails_alone():
     tasks = [*tasks_of(die, ["fatal"]), *tasks_of(len, ["ab", "cd"])]
     executor = LocalExecutor()
     with executor.session(cpus=2):
@@ -147,7 +147,7 @@ def test_a_slice_that_always_kills_its_worker_fails_and_costs_no_other():
     assert "its worker process died 3 times with this slice alone" in failed.error
 
 
-def test_storage_that_fails_once_is_tried_again_and_other_errors_are_not(tmp_path):
+def test_a_storage_failure_is_retried_and_other_errors_are_not(tmp_path):
     [ended] = run(fail_once, [str(tmp_path / "a")])
     assert (ended.result, ended.attempts, ended.error) == (1, 2, None)
     [ended] = run(refuse, ["a"])
@@ -155,7 +155,7 @@ def test_storage_that_fails_once_is_tried_again_and_other_errors_are_not(tmp_pat
     assert isinstance(ended.raised, SourceError)
 
 
-def test_of_many_notes_five_reach_the_caller_and_the_fifth_says_so(tmp_path):
+def test_five_of_many_notes_reach_the_caller_and_the_fifth_says_so(tmp_path):
     notes = []
     run(fail_once, [str(tmp_path / str(number)) for number in range(7)], on_note=notes.append)
     assert len(notes) == 5
@@ -175,7 +175,7 @@ def test_a_task_that_hangs_is_killed_at_its_deadline(tmp_path):
     until(lambda: has_ended((tmp_path / "pid").read_text()))
 
 
-def test_an_iterator_that_is_closed_interrupts_its_tasks(tmp_path):
+def test_closing_the_iterator_interrupts_its_tasks(tmp_path):
     marker = str(tmp_path / "task")
     executor = LocalExecutor()
     with executor.session(cpus=2):
@@ -187,7 +187,7 @@ def test_an_iterator_that_is_closed_interrupts_its_tasks(tmp_path):
         until((tmp_path / "task.ended").exists)
 
 
-def test_a_folder_that_workers_do_not_see_ends_the_run(tmp_path):
+def test_a_folder_invisible_to_workers_ends_the_run(tmp_path):
     folder = SharedFolder(url=str(tmp_path / "out"), probes="run/probe")
     tasks = [Task(name="a", work=len, argument="", num_bytes=1, shared=(folder,))]
     executor = LocalExecutor()
@@ -223,7 +223,7 @@ def without_ray(tmp_path):
     return {**os.environ, "PYTHONPATH": f"{blocked.parent}{os.pathsep}{root}"}
 
 
-def test_whole_jobs_run_where_ray_cannot_be_imported_and_write_the_same_bytes(tmp_path, in_process):
+def test_whole_jobs_run_without_ray_and_write_the_same_bytes(tmp_path, in_process):
     write_corpus(tmp_path / "in")
     layouts = 'output.layouts=["raw", "datatrove"]'
     prepare(recipe(tmp_path / "in", tmp_path / "quiet", layouts))
@@ -280,7 +280,7 @@ run(hang, sys.argv[1:], cpus=2)
 """
 
 
-def test_workers_end_when_their_driver_is_killed(tmp_path):
+def test_workers_exit_when_their_driver_is_killed(tmp_path):
     marks = [tmp_path / "a", tmp_path / "b"]
     root = Path(__file__).resolve().parents[2]
     with subprocess.Popen([sys.executable, "-c", DRIVER, *marks], cwd=root) as driver:
@@ -290,7 +290,7 @@ def test_workers_end_when_their_driver_is_killed(tmp_path):
         until(partial(has_ended, mark.read_text()))
 
 
-def test_a_script_without_a_guard_runs_its_job_once(tmp_path):
+def test_a_script_without_a_main_guard_runs_its_job_once(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "from nanotok_ray.job.local import LocalExecutor\n"
@@ -312,7 +312,7 @@ def test_a_script_without_a_guard_runs_its_job_once(tmp_path):
     assert found.stdout.splitlines() == ["begin", "[1, 2]"]
 
 
-def test_the_journal_says_which_executor_ran(tmp_path):
+def test_the_journal_names_the_executor(tmp_path):
     write_corpus(tmp_path / "in")
     prepare(recipe(tmp_path / "in", tmp_path / "out"), executor="local", cpus=2)
     [first, *_] = sorted((tmp_path / "out/run/journal").iterdir())

@@ -29,7 +29,7 @@ def upstream_documents(*, max_chars, doc_cap):
 @pytest.mark.parametrize("slice_bytes", [2500, 6000, 1_000_000])
 @pytest.mark.parametrize("doc_cap", [None, 50])
 @pytest.mark.parametrize("max_chars", [1, 700, 2000, 9000, 10**9])
-def test_the_cut_is_nanochats(tmp_path, in_process, max_chars, doc_cap, slice_bytes):
+def test_the_cut_equals_that_of_nanochat(tmp_path, in_process, max_chars, doc_cap, slice_bytes):
     write_corpus(tmp_path / "in")
     overrides = [f"limits.max_chars={max_chars}", f"limits.slice_bytes={slice_bytes}"]
     if doc_cap is not None:
@@ -56,7 +56,7 @@ def rows_of_slices(tmp_path):
     ]
 
 
-def test_a_limit_that_a_slice_reaches_exactly_is_not_passed_by_it(tmp_path, in_process):
+def test_a_limit_that_a_slice_reaches_exactly_is_not_exceeded(tmp_path, in_process):
     write_corpus(tmp_path / "in")
     reached = sum(rows_of_slices(tmp_path)[:3])
     limit = sum(map(len, TRAIN[:reached]))
@@ -77,7 +77,7 @@ def counted_slices(tmp_path, *overrides):
 
 
 @pytest.mark.parametrize("doc_cap", [None, 50, 5])
-def test_hardly_more_is_counted_than_is_needed(tmp_path, in_process, doc_cap):
+def test_little_more_is_counted_than_needed(tmp_path, in_process, doc_cap):
     write_corpus(tmp_path / "in")
     limit = 3000 if doc_cap is None else 10 * doc_cap
     needed = len(upstream_documents(max_chars=limit, doc_cap=doc_cap))

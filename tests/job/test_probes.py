@@ -19,7 +19,7 @@ def files(folder):
 
 
 @pytest.mark.parametrize("kind", ["local", "remote"])
-def test_a_probe_is_seen_and_answered_and_then_gone(tmp_path, kind):
+def test_a_probe_is_seen_answered_and_removed(tmp_path, kind):
     url = str(tmp_path) if kind == "local" else f"memory://{tmp_path.name}"
     shared = shared_folders(f"{url}/out", f"{url}/work")
     with at_once([*shared, *shared]) as probes:
@@ -47,7 +47,7 @@ def test_a_missing_or_different_probe_is_a_problem_that_names_the_file(tmp_path)
     assert files(tmp_path) == []
 
 
-def test_a_probe_that_comes_late_is_seen(tmp_path):
+def test_a_late_probe_is_seen(tmp_path):
     looks = []
 
     def appear(_):
@@ -60,7 +60,7 @@ def test_a_probe_that_comes_late_is_seen(tmp_path):
         assert problem_with(probe, sleep=appear) is None
 
 
-def test_probes_are_removed_after_an_error_and_one_that_cannot_be_written_stops_the_job(tmp_path):
+def test_probes_are_removed_after_an_error_and_a_failed_write_stops_the_job(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     shared = [
         SharedFolder(url=str(tmp_path / "a"), probes="probe"),
@@ -73,7 +73,7 @@ def test_probes_are_removed_after_an_error_and_one_that_cannot_be_written_stops_
     assert files(tmp_path) == [tmp_path / "file"]
 
 
-def test_storage_that_fails_for_now_says_nothing_about_sharing(tmp_path, monkeypatch):
+def test_a_temporary_storage_failure_does_not_decide_about_sharing(tmp_path, monkeypatch):
     def fail(*_):
         raise TransientIOError("for now")
 
@@ -85,6 +85,6 @@ def test_storage_that_fails_for_now_says_nothing_about_sharing(tmp_path, monkeyp
             answer([probe], "node")
 
 
-def test_the_error_survives_the_way_back_and_is_the_infrastructures():
+def test_the_error_survives_pickling_and_belongs_to_the_infrastructure():
     error = pickle.loads(pickle.dumps(SharedFolderError("not shared")))
     assert (type(error), str(error), exit_code(error)) == (SharedFolderError, "not shared", 5)

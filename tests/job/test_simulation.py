@@ -51,9 +51,7 @@ def faults_of(draw):
 
 @settings(max_examples=100)
 @given(st.composite(faults_of)(), st.integers(0, 1 << 30), st.integers(1, 300), st.integers(1, 6))
-def test_every_slice_ends_once_and_none_but_poison_fails_whatever_goes_wrong(
-    faults, seed, slices, nodes
-):
+def test_every_slice_ends_once_and_only_bad_slices_fail(faults, seed, slices, nodes):
     tasks = tasks_of(slices, faults, random.Random(seed))
     cluster = SimulatedCluster(faults, nodes=nodes, first_nodes=nodes, seed=seed)
     ended = list(run_tasks(tasks, pool_of=lambda _: cluster, retry_policy=PATIENT))
@@ -67,7 +65,7 @@ PATIENT = RetryPolicy(storage_failures=20, worker_deaths=12, missed_deadlines=12
 
 @settings(max_examples=10)
 @given(st.integers(0, 1 << 30))
-def test_a_calm_cluster_ends_soon_after_the_ideal_and_wastes_nothing(seed):
+def test_a_stable_cluster_ends_soon_after_the_ideal_time_without_waste(seed):
     own = run(Scenario(weather="calm", slices=800, cpus=96, seed=seed))
     assert own.over_ideal < 1.3
     assert own.wasted < 0.01
@@ -76,32 +74,32 @@ def test_a_calm_cluster_ends_soon_after_the_ideal_and_wastes_nothing(seed):
 
 @settings(max_examples=5)
 @given(st.integers(0, 1 << 30))
-def test_bad_weather_wastes_less_than_half_and_only_poison_fails(seed):
+def test_an_unstable_cluster_wastes_less_than_half_and_only_bad_slices_fail(seed):
     own = run(Scenario(weather="all", slices=1500, cpus=320, seed=seed))
     assert own.wasted < 0.5
     assert (own.failed, own.errors) == (own.poison, ())
 
 
 @pytest.mark.parametrize("seed", [3, 5])
-def test_an_attempt_beside_a_hung_one_that_is_lost_too_is_made_again(weather, seed):
+def test_a_lost_attempt_beside_a_hung_one_is_repeated(weather, seed):
     faults = replace(CALM, hangs=0.05, worker_deaths=0.04)
     own = weather(faults, RetryPolicy(worker_deaths=20), slices=300, cpus=96, seed=seed)
     assert own.seconds < 1800  # otherwise the deadline of an hour ends them
 
 
-def test_a_cluster_that_begins_small_grows_in_a_few_steps():
+def test_a_cluster_that_starts_small_grows_in_a_few_steps():
     own = run(Scenario(weather="calm", slices=8000, cpus=800, first_cpus=16))
     assert own.seconds < own.ideal + 300
 
 
-def test_the_driver_takes_a_bounded_time_for_each_slice():
+def test_the_driver_needs_bounded_time_per_slice():
     small = run(Scenario(weather="all", slices=2000, cpus=320))
     large = run(Scenario(weather="all", slices=10_000, cpus=1600))
     assert large.driver_per_thousand < 4 * small.driver_per_thousand
 
 
 @pytest.mark.parametrize(("slices", "is_merged"), [(1000, False), (3000, True)])
-def test_the_sum_of_a_large_job_takes_tasks_and_a_part_of_the_time(slices, is_merged):
+def test_the_sum_of_a_large_job_runs_in_tasks_and_takes_a_small_part_of_the_time(slices, is_merged):
     own = run_reduce(Scenario(weather="all", slices=slices, cpus=320))
     assert (own.files < slices) == (own.merge_seconds > 0) == is_merged
     assert 1 < own.parts <= 256

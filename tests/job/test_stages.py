@@ -34,7 +34,7 @@ def records(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".bin", ".idx"])
-def test_files_that_read_back_otherwise_get_no_record_and_another_attempt(
+def test_files_that_read_back_differently_get_no_record_and_another_attempt(
     work, tmp_path, monkeypatch, suffix
 ):
     right = LocalStore.create
@@ -83,7 +83,7 @@ def test_a_slice_that_lost_a_document_gets_no_record(work, tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("what", ["bytes_in", "documents_in"])
-def test_what_was_lost_between_reading_and_writing_ends_a_slice(work, tmp_path, monkeypatch, what):
+def test_a_loss_between_reading_and_writing_fails_a_slice(work, tmp_path, monkeypatch, what):
     def one_more(self, name):
         found = object.__getattribute__(self, name)
         return found + 1 if name == what else found

@@ -81,7 +81,7 @@ RUN = {
 @given(
     st.fixed_dictionaries(RUN | CORPUS, optional={"learned": LEARNED, "exports": st.lists(EXPORT)})
 )
-def test_at_most_15_lines_say_what_came_out_and_what_to_do_next(values):
+def test_at_most_15_lines_report_the_results_and_the_next_step(values):
     lines = Summary(values).text().splitlines()
     assert len(lines) <= 15
     assert lines[-2:] == [

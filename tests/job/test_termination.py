@@ -24,7 +24,7 @@ def nobody_else_listens():
     assert signal.signal(signal.SIGTERM, former) == signal.SIG_IGN
 
 
-def test_finally_blocks_run_and_a_second_signal_does_not_disturb_them():
+def test_finally_blocks_run_and_a_second_signal_does_not_interrupt_them():
     ran = []
 
     def run():
@@ -41,7 +41,7 @@ def test_finally_blocks_run_and_a_second_signal_does_not_disturb_them():
     assert isinstance(caught.value, SystemExit)
 
 
-def test_what_becomes_of_it_on_the_way_is_terminated_all_the_same():
+def test_a_converted_exception_still_terminates():
     def run(made):
         try:
             send()
@@ -53,7 +53,7 @@ def test_what_becomes_of_it_on_the_way_is_terminated_all_the_same():
             run(made)
 
 
-def test_after_ray_has_set_its_own_handler_ours_can_be_set_again():
+def test_our_handler_can_be_set_again_after_ray_has_set_its_own():
     with pytest.raises(Terminated), terminable():
         raise SystemExit(int(signal.SIGTERM))  # Ray's handler
     with terminable() as listen:
@@ -64,7 +64,7 @@ def test_after_ray_has_set_its_own_handler_ours_can_be_set_again():
             send()
 
 
-def test_blocks_may_be_nested_and_other_errors_pass():
+def test_contexts_can_be_nested_and_other_errors_propagate():
     with pytest.raises(Terminated), terminable(), terminable():
         send()
     with pytest.raises(SystemExit, match="7"), terminable():
@@ -76,7 +76,7 @@ def test_blocks_may_be_nested_and_other_errors_pass():
             send()
 
 
-def test_in_another_thread_signals_stay_as_they_are():
+def test_other_threads_leave_signal_handlers_unchanged():
     handlers = []
 
     def run():
@@ -105,7 +105,7 @@ def ctrl_c(monkeypatch):
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def test_ctrl_c_is_heard_once_and_after_a_while_again(ctrl_c):
+def test_ctrl_c_is_handled_once_and_after_a_while_again(ctrl_c):
     with interruptible():
         with pytest.raises(KeyboardInterrupt):
             ctrl_c()
@@ -118,7 +118,7 @@ def test_ctrl_c_is_heard_once_and_after_a_while_again(ctrl_c):
     assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
 
 
-def test_without_ctrl_c_all_is_as_it_was(ctrl_c):
+def test_without_ctrl_c_nothing_changes(ctrl_c):
     with interruptible():
         pass
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -128,7 +128,7 @@ def test_without_ctrl_c_all_is_as_it_was(ctrl_c):
     assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
 
 
-def test_a_command_ends_with_code_143_and_says_so(tmp_path, capsys):
+def test_a_command_exits_with_143_and_a_message(tmp_path, capsys):
     recipe = tmp_path / "recipe.toml"
     os.mkfifo(recipe)
     command = threading.get_ident()

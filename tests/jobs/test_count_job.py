@@ -71,9 +71,7 @@ def check_merges(folder, documents):
 
 
 @pytest.mark.parametrize("slices", [1, 3, 16, 200])
-def test_merges_and_sums_are_the_same_for_any_number_of_slices_in_any_order(
-    folder, in_any_order, slices
-):
+def test_merges_and_sums_do_not_depend_on_number_or_order_of_slices(folder, in_any_order, slices):
     documents = texts(250, seed=4)
     size = write(folder / "in/a.jsonl", documents)
     report, counting = learn(folder, -(-size // slices))
@@ -85,7 +83,7 @@ def test_merges_and_sums_are_the_same_for_any_number_of_slices_in_any_order(
     assert (report["spans"], report["distinct_spans"]) == (len(spans), len(set(spans)))
 
 
-def test_a_corpus_with_5_percent_more_in_its_middle_counts_these_and_one_group_more_at_most(folder):
+def test_a_corpus_with_5_percent_more_counts_only_these_and_at_most_one_group(folder):
     files = {f"{number:03}.jsonl": texts(3, seed=number) for number in range(200)}
     added = {f"100{letter}.jsonl": texts(3, seed=ord(letter)) for letter in "abcdefghij"}
     size = sum(write(folder / "in" / name, own) for name, own in files.items())
@@ -103,7 +101,7 @@ def test_a_corpus_with_5_percent_more_in_its_middle_counts_these_and_one_group_m
     check_merges(folder, [text for name in sorted(files | added) for text in (files | added)[name]])
 
 
-def test_a_slice_that_another_attempt_has_done_is_left_alone(folder):
+def test_a_slice_finished_by_another_attempt_is_not_repeated(folder):
     write(folder / "in/a.jsonl", texts(40, seed=1))
     write(folder / "in/b.jsonl", texts(40, seed=2))
     recipe = parse_recipe(RECIPE.format(root=folder, slice_bytes=3000))
@@ -123,7 +121,7 @@ def test_a_slice_that_another_attempt_has_done_is_left_alone(folder):
     assert {file.path for work in works for file in work.slice.files} == {"a.jsonl", "b.jsonl"}
 
 
-def test_a_sum_that_is_not_what_the_records_say_is_refused(folder):
+def test_a_sum_that_contradicts_its_records_is_refused(folder):
     write(folder / "in/a.jsonl", texts(40, seed=1))
     learn(folder, 3000)
     record = next((folder / "work/counts/web").glob("*.json"))

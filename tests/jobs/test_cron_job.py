@@ -56,7 +56,7 @@ DELETED = ["delete rayjob"]
     ],
     ids=lambda own: "-".join(own) if isinstance(own, list) else str(own),
 )
-def test_the_pod_of_the_cron_job_makes_one_run_and_tells_how_it_ended(
+def test_the_pod_of_the_cron_job_makes_one_run_and_reports_its_end(
     container, tmp_path, states, code, done
 ):
     kubectl = tmp_path / "kubectl"
@@ -77,7 +77,7 @@ def test_the_pod_of_the_cron_job_makes_one_run_and_tells_how_it_ended(
     assert said.count("get rayjob") == len(states)
 
 
-def test_the_cron_job_may_do_what_its_script_does_and_no_more():
+def test_the_cron_job_has_exactly_the_permissions_of_its_script():
     account, role, binding, cron = documents("cronjob")
     [rule] = role["rules"]
     assert (rule["apiGroups"], rule["resources"]) == (["ray.io"], ["rayjobs"])

@@ -65,7 +65,7 @@ def test_a_docstring_becomes_a_document_under_its_dotted_name(library):
     assert len(docs) == 3
 
 
-def test_tests_give_conversations_and_nothing_else(library):
+def test_tests_become_only_conversations(library):
     conversations = demo_corpus.collect(library).doctests
     first, second = (messages[0]["content"] for messages in conversations)
     assert first.startswith("The documentation of shapes.area says: Area of a square.\n\n")
@@ -73,7 +73,7 @@ def test_tests_give_conversations_and_nothing_else(library):
     assert second == "The documentation of test.test_pack has examples. What does 1 + 1 give?"
 
 
-def test_a_conversation_alternates_and_keeps_the_session_in_order(library):
+def test_a_conversation_alternates_and_keeps_the_order_of_the_session(library):
     messages = demo_corpus.collect(library).doctests[0]
     assert [message["role"] for message in messages] == ["user", "assistant"] * 2
     assert messages[1]["content"] == [
@@ -86,15 +86,15 @@ def test_a_conversation_alternates_and_keeps_the_session_in_order(library):
 
 
 @pytest.mark.parametrize("docstring", ["No example", ">>> x = 1", ">>>broken\n"])
-def test_a_docstring_without_output_gives_no_conversation(docstring):
+def test_a_docstring_without_output_is_no_conversation(docstring):
     assert demo_corpus.conversation("m", docstring) == []
 
 
-def test_a_lone_surrogate_is_replaced_because_a_file_could_not_hold_it():
+def test_a_lone_surrogate_is_replaced_because_files_cannot_contain_it():
     assert demo_corpus.docstrings(make_module('"\\ud800!"')) == [("m", "?!")]
 
 
-def test_files_hold_the_corpus_and_are_the_same_every_time(library, tmp_path):
+def test_files_contain_the_corpus_and_are_reproducible(library, tmp_path):
     corpus = demo_corpus.collect(library)
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):

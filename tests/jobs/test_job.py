@@ -21,7 +21,7 @@ from tests.support.run_job import run
 from tests.support.small_corpus import contents, recipe, texts
 
 
-def test_a_job_learns_tokenizes_verifies_and_says_so(corpus, tmp_path):
+def test_a_job_learns_tokenizes_verifies_and_reports(corpus, tmp_path):
     summary, stages, _ = run(recipe(corpus, tmp_path / "out"))
     assert list(stages) == ["count", "reduce", "learn", "tokenize", "verify"]
     values = summary.values
@@ -53,7 +53,7 @@ def test_a_job_learns_tokenizes_verifies_and_says_so(corpus, tmp_path):
     assert "not reached" not in text
 
 
-def test_an_interrupted_job_is_not_taken_for_a_whole_one_and_goes_on(corpus, tmp_path):
+def test_an_interrupted_job_is_incomplete_and_resumes(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "whole"))
     job = recipe(corpus, tmp_path / "out")
 
@@ -70,7 +70,7 @@ def test_an_interrupted_job_is_not_taken_for_a_whole_one_and_goes_on(corpus, tmp
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
-def test_the_manifest_goes_before_anything_changes(corpus, tmp_path):
+def test_the_manifest_is_removed_before_anything_changes(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out"))
     min((tmp_path / "out/web/train").glob("*.bin")).unlink()
 
@@ -85,7 +85,7 @@ def test_the_manifest_goes_before_anything_changes(corpus, tmp_path):
         open_shards(str(tmp_path / "out"))
 
 
-def test_train_and_tokenize_apart_give_what_prepare_gives(corpus, tmp_path):
+def test_train_and_tokenize_write_what_prepare_writes(corpus, tmp_path):
     prepare(recipe(corpus, tmp_path / "both"))
     with pytest.raises(IncompleteOutputError, match="train one first"):
         tokenize(recipe(corpus, tmp_path / "out"))
@@ -99,7 +99,7 @@ def test_train_and_tokenize_apart_give_what_prepare_gives(corpus, tmp_path):
     assert contents(tmp_path / "out") == contents(tmp_path / "both")
 
 
-def test_a_tokenizer_put_in_the_place_of_the_learned_one_is_noticed(corpus, tmp_path):
+def test_a_replaced_tokenizer_is_detected(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out"))
     learned = Tokenizer.load(tmp_path / "out/tokenizer")
     Tokenizer.train_from_iterator(["hello hello"], vocab_size=270).save(tmp_path / "mine")
@@ -123,7 +123,7 @@ def test_ids_beyond_uint16_are_written_as_uint32(corpus, tmp_path):
     assert tokenizer.decode(shards[0]) == "<|bos|>" + texts(40, seed=0)[0]
 
 
-def test_chats_count_when_their_source_says_so(corpus, tmp_path):
+def test_chats_are_counted_if_their_source_says_so(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out"))
     run(recipe(corpus, tmp_path / "counted", "source.chats.count=true"))
     plain, counted = (
@@ -133,7 +133,7 @@ def test_chats_count_when_their_source_says_so(corpus, tmp_path):
     assert counted["texts"] > plain["texts"] == 80
 
 
-def test_nothing_to_learn_from_is_said_before_anything_runs(corpus, tmp_path):
+def test_a_job_without_text_to_learn_from_fails_before_it_starts(corpus, tmp_path):
     with pytest.raises(PlanError, match="no train split"):
         prepare(recipe(corpus, tmp_path / "out", "source.web.split=val"))
     with pytest.raises(PatternError):

@@ -15,9 +15,7 @@ ALSO = "tokenizer.also=[300, 330]"
 
 
 @pytest.mark.parametrize("size", [300, 330])
-def test_a_smaller_tokenizer_is_in_every_file_one_that_was_learned_at_its_size(
-    corpus, tmp_path, size
-):
+def test_a_smaller_tokenizer_equals_one_learned_at_its_size_in_every_file(corpus, tmp_path, size):
     run(recipe(corpus, tmp_path / "out", ALSO), train)
     run(recipe(corpus, tmp_path / "alone", f"tokenizer.vocab_size={size}"), train)
     expected = contents(tmp_path / "alone/tokenizer")
@@ -46,9 +44,7 @@ def test_other_sizes_are_written_without_learning_and_the_manifest_stays(corpus,
     assert (summary.values["status"], stages) == ("unchanged", {})
 
 
-def test_a_size_that_is_no_longer_asked_for_stays_until_another_tokenizer_is_learned(
-    corpus, tmp_path
-):
+def test_a_size_no_longer_requested_stays_until_another_tokenizer_is_learned(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out", ALSO), train)
     run(recipe(corpus, tmp_path / "out"), train)
     run(recipe(corpus, tmp_path / "out", "tokenizer.also=310"), train)
@@ -68,7 +64,7 @@ def tokenizers(out):
     return sorted(out.glob("tokenizer-*/tokenizer.txt"))
 
 
-def test_a_size_that_learning_does_not_reach_is_told_and_has_no_folder(corpus, tmp_path):
+def test_a_size_that_learning_does_not_reach_is_reported_and_has_no_folder(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out", ALSO), train)
     job = recipe(corpus, tmp_path / "out", ALSO, "tokenizer.min_pair_count=82")
     summary, _, notes = run(job, train)
@@ -92,7 +88,7 @@ def test_a_size_that_learning_does_not_reach_is_told_and_has_no_folder(corpus, t
     assert notes == [note]
 
 
-def test_an_outlook_counts_what_is_missing(corpus, tmp_path):
+def test_a_plan_counts_what_is_missing(corpus, tmp_path):
     job = recipe(corpus, tmp_path / "out", ALSO)
     assert decide(job, command="train").values["also"] == {"todo": 2, "done": 0}
     run(job, train)
@@ -104,7 +100,7 @@ def test_an_outlook_counts_what_is_missing(corpus, tmp_path):
     assert "also" not in decide(recipe(corpus, tmp_path / "out"), command="train").values
 
 
-def test_a_damaged_report_is_named_before_anything_is_cut_from_it(corpus, tmp_path):
+def test_a_damaged_report_is_named_before_it_is_cut(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out"), train)
     path = tmp_path / "out/tokenizer/report.json"
     path.write_bytes(b"x" * path.stat().st_size)

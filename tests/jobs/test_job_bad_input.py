@@ -36,7 +36,7 @@ def run(corpus, out, *overrides):
     return documents, entries
 
 
-def test_no_documents_at_all_is_an_error(corpus, tmp_path):
+def test_an_input_without_documents_is_an_error(corpus, tmp_path):
     empty = corpus / "empty"
     empty.mkdir()
     (empty / "a.jsonl").write_bytes(b"\n\n")
@@ -65,7 +65,7 @@ def test_counting_names_the_first_bad_document_and_the_file_that_lists_it(corpus
     assert json.loads(Path(listed).read_text().splitlines()[0])["row"] == 9
 
 
-def test_a_line_is_counted_from_1_with_blank_lines(corpus, tmp_path):
+def test_lines_are_numbered_from_1_including_blank_lines(corpus, tmp_path):
     folder = corpus / "lines"
     folder.mkdir()
     lines = [json.dumps({"text": f"good {number}"}) for number in range(30)]
@@ -77,7 +77,7 @@ def test_a_line_is_counted_from_1_with_blank_lines(corpus, tmp_path):
 
 
 @pytest.mark.parametrize("learned", [True, False])
-def test_files_that_are_cut_are_named_by_counting_and_by_tokenizing(corpus, tmp_path, learned):
+def test_truncated_files_are_named_by_counting_and_by_tokenizing(corpus, tmp_path, learned):
     folder = corpus / "lines"
     folder.mkdir()
     texts = ["".join(random.Random(number).choices("abcdefgh ", k=60)) for number in range(999)]
@@ -102,7 +102,7 @@ def test_files_that_are_cut_are_named_by_counting_and_by_tokenizing(corpus, tmp_
     assert json.loads(Path(listed).read_text())["file"] == "cut.jsonl.gz"
 
 
-def test_a_damaged_row_group_is_told_by_its_first_row(corpus, tmp_path):
+def test_a_damaged_row_group_is_reported_by_its_first_row(corpus, tmp_path):
     path = corpus / "text/shard_00001.parquet"
     table = pa.table({"text": [f"text {number}" for number in range(9)]})
     options = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}

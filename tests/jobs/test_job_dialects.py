@@ -92,7 +92,7 @@ def rendered(tokenizer: Tokenizer, rows: list[object], dialect: Dialect):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dialect", CHATS)
-def test_conversations_of_every_dialect_become_what_the_plain_reading_says(
+def test_conversations_of_every_dialect_equal_the_plain_reading(
     tmp_path, in_process, form, dialect
 ):
     rows = CHATS[dialect]
@@ -114,7 +114,7 @@ def test_conversations_of_every_dialect_become_what_the_plain_reading_says(
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dialect", VISION)
 @pytest.mark.parametrize("grounding", [False, True])
-def test_vision_documents_of_every_dialect_become_what_the_plain_reading_says(
+def test_vision_documents_of_every_dialect_equal_the_plain_reading(
     tmp_path, in_process, form, dialect, grounding
 ):
     rows = VISION[dialect]
@@ -152,7 +152,7 @@ def test_vision_documents_of_every_dialect_become_what_the_plain_reading_says(
 
 
 @pytest.mark.parametrize("grounding", [False, True])
-def test_what_is_counted_is_what_is_encoded(tmp_path, grounding):
+def test_the_counted_text_is_the_encoded_text(tmp_path, grounding):
     rows = VISION["prompt-response"]
     write(tmp_path / "pages/a.jsonl", rows, "jsonl")
     source = settings(
@@ -178,7 +178,7 @@ def test_what_is_counted_is_what_is_encoded(tmp_path, grounding):
     assert record["text_bytes"] == sum(len(text.encode()) for text in own)
 
 
-def test_documents_too_long_or_with_nothing_to_train_on_are_dropped_and_listed(
+def test_documents_too_long_or_without_trainable_tokens_are_dropped_and_listed(
     tmp_path, in_process
 ):
     rows = [SAID, SAID[:2], [*SAID, *SAID[1:] * 40]]
@@ -220,7 +220,7 @@ def test_an_image_is_never_cut(tmp_path, in_process):
     assert verify_output(Folder(str(tmp_path / "out")), masks=True).problems == []
 
 
-def test_special_tokens_spelled_out_are_counted_and_stay_text(tmp_path, in_process):
+def test_spelled_out_special_tokens_are_counted_and_remain_text(tmp_path, in_process):
     write(tmp_path / "chats/a.jsonl", [SAID, SAID], "jsonl")
     source = settings("chats", 'kind = "chat"', f'paths = ["{tmp_path}/chats"]')
     plain = job(tmp_path, [source])
@@ -232,7 +232,7 @@ def test_special_tokens_spelled_out_are_counted_and_stay_text(tmp_path, in_proce
     assert sum(totals["roles"].values()) == totals["tokens"]
 
 
-def test_the_summary_tells_people_what_is_trained_on(tmp_path, in_process):
+def test_the_summary_reports_what_is_trained_on(tmp_path, in_process):
     write(tmp_path / "chats/a.jsonl", [SAID[:2], [*SAID, *SAID[1:] * 40]], "jsonl")
     source = settings("chats", 'kind = "chat"', f'paths = ["{tmp_path}/chats"]')
     summary = prepare(job(tmp_path, [source], "limits.max_tokens=400"))
@@ -245,7 +245,7 @@ def test_the_summary_tells_people_what_is_trained_on(tmp_path, in_process):
     assert "untrainable 1 document without a token to train on: kept; " in text
 
 
-def test_a_tokenizer_without_the_tokens_of_images_is_refused(tmp_path, in_process):
+def test_a_tokenizer_without_image_tokens_is_refused(tmp_path, in_process):
     write(tmp_path / "pages/a.jsonl", VISION["text"], "jsonl")
     source = settings("pages", 'kind = "vision"', f'paths = ["{tmp_path}/pages"]')
     wrong = job(tmp_path, [source])
@@ -258,7 +258,7 @@ def test_a_tokenizer_without_the_tokens_of_images_is_refused(tmp_path, in_proces
         tokenize(wrong)
 
 
-def test_turns_of_vision_documents_need_the_special_tokens_of_chats(tmp_path):
+def test_turns_of_vision_documents_require_the_special_tokens_of_chats(tmp_path):
     source = settings("pages", 'kind = "vision"', f'paths = ["{tmp_path}/pages"]')
     few = 'tokenizer.special_tokens=["<|bos|>", "<|assistant_end|>", "<image>"]'
     check_special_tokens(job(tmp_path, [source], few))
@@ -269,7 +269,7 @@ def test_turns_of_vision_documents_need_the_special_tokens_of_chats(tmp_path):
         check_special_tokens(job(tmp_path, [source, talks], few))
 
 
-def test_the_first_document_refused_is_named_with_what_it_was_read_as(tmp_path, in_process):
+def test_the_first_refused_document_is_named_with_its_dialect(tmp_path, in_process):
     write(tmp_path / "chats/a.jsonl", [*CHATS["prompt-response"], *[SAID] * 9], "jsonl")
     source = settings("chats", 'kind = "chat"', f'paths = ["{tmp_path}/chats"]')
     told = (

@@ -32,7 +32,7 @@ def record_of(out):
     return json.loads((out / LEARN_RECORD).read_text())
 
 
-def test_the_tokenizer_that_is_saved_and_used_is_the_extended_one(corpus, tmp_path):
+def test_the_saved_tokenizer_is_the_extended_one(corpus, tmp_path):
     append = 'source.web.append=["<image>"]'
     out = tmp_path / "out"
     summary, _, _ = run(recipe(corpus, out, EXTEND, append))
@@ -51,7 +51,7 @@ def test_the_tokenizer_that_is_saved_and_used_is_the_extended_one(corpus, tmp_pa
     assert (summary.values["status"], stages) == ("unchanged", {})
 
 
-def test_extra_special_tokens_are_learned_with_and_move_the_others(corpus, tmp_path):
+def test_extra_special_tokens_are_learned_and_shift_the_others(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "extra", EXTRA), train)
     run(recipe(corpus, tmp_path / "plain"), train)
     extra, plain = tokenizer_of(tmp_path / "extra"), tokenizer_of(tmp_path / "plain")
@@ -73,7 +73,7 @@ OTHERS = 'tokenizer.extend=["<a>", "<image>"]'
     [(prepare, [], [EXTEND]), (train, [EXTEND], []), (prepare, [EXTEND], [OTHERS])],
     ids=["added", "removed", "others"],
 )
-def test_a_changed_extension_is_not_learned_again(corpus, tmp_path, command, first, then):
+def test_a_changed_extension_does_not_repeat_learning(corpus, tmp_path, command, first, then):
     out = tmp_path / "out"
     run(recipe(corpus, out, ALSO, *first), command)
     job = recipe(corpus, out, ALSO, *then)
@@ -89,7 +89,7 @@ def test_a_changed_extension_is_not_learned_again(corpus, tmp_path, command, fir
     assert (summary.values["status"], stages, notes) == ("unchanged", {}, [])
 
 
-def test_smaller_tokenizers_are_extended_too_and_come_back_when_lost(corpus, tmp_path):
+def test_smaller_tokenizers_are_extended_and_restored_when_lost(corpus, tmp_path):
     out = tmp_path / "out"
     job = recipe(corpus, out, EXTEND, "tokenizer.also=[300, 350, 330]")
     run(job, train)
@@ -104,7 +104,7 @@ def test_smaller_tokenizers_are_extended_too_and_come_back_when_lost(corpus, tmp
     assert (stages, contents(out)) == ({}, before)
 
 
-def test_sizes_that_learning_did_not_reach_are_not_reached_by_added_tokens(corpus, tmp_path):
+def test_added_tokens_do_not_fill_sizes_that_learning_did_not_reach(corpus, tmp_path):
     limits = ["tokenizer.min_pair_count=40", "tokenizer.vocab_size=5000", EXTEND]
     out = tmp_path / "out"
     run(recipe(corpus, out, *limits), train)
@@ -118,7 +118,7 @@ def test_sizes_that_learning_did_not_reach_are_not_reached_by_added_tokens(corpu
     )
 
 
-def test_smaller_ones_that_are_no_longer_asked_for_go_with_the_old_extension(corpus, tmp_path):
+def test_smaller_sizes_no_longer_requested_are_removed_with_the_old_extension(corpus, tmp_path):
     out = tmp_path / "out"
     run(recipe(corpus, out, ALSO), train)
     run(recipe(corpus, out, EXTEND, "tokenizer.also=[300]"), train)
@@ -146,9 +146,7 @@ def test_a_run_that_ends_while_the_extension_is_replaced_learns_again(
     assert contents(out) == before
 
 
-def test_a_record_from_before_there_were_extensions_is_still_that_of_the_tokenizer(
-    corpus, tmp_path
-):
+def test_a_record_without_extensions_belongs_to_the_tokenizer(corpus, tmp_path):
     out = tmp_path / "out"
     run(recipe(corpus, out))
     record = record_of(out)
@@ -159,7 +157,7 @@ def test_a_record_from_before_there_were_extensions_is_still_that_of_the_tokeniz
     assert tokenizer_of(out).get_vocab_size() == 350 + len(SEED)
 
 
-def test_a_tokenizer_from_elsewhere_is_extended_when_it_is_adopted(corpus, tmp_path):
+def test_a_foreign_tokenizer_is_extended_when_it_is_adopted(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "learned"), train)
     path = f"tokenizer.path={tmp_path}/learned/tokenizer"
     extend = 'tokenizer.extend=["<|bos|>", "<image>"]'
@@ -176,9 +174,7 @@ def test_a_tokenizer_from_elsewhere_is_extended_when_it_is_adopted(corpus, tmp_p
     assert any(np.any(shards[number] == 350) for number in range(len(shards)))
 
 
-def test_a_run_that_ends_before_the_tokenizer_is_there_again_leaves_none_to_trust(
-    corpus, tmp_path, monkeypatch
-):
+def test_a_run_that_fails_to_save_the_tokenizer_learns_again(corpus, tmp_path, monkeypatch):
     out = tmp_path / "out"
     run(recipe(corpus, out), train)
 

@@ -67,9 +67,7 @@ def write(path):
 
 
 @pytest.mark.parametrize("slice_bytes", [40, 2**28], ids=["slices", "groups"])
-def test_every_name_is_read_in_the_order_of_its_bytes_and_named_as_it_is(
-    job, tmp_path, slice_bytes
-):
+def test_every_name_is_read_in_byte_order_and_printed_unchanged(job, tmp_path, slice_bytes):
     for name in NAMES + HIDDEN:
         write(tmp_path / "in" / name)
     code, told, printed = job([tmp_path / "in"], slice_bytes=slice_bytes)
@@ -90,7 +88,7 @@ def test_every_name_is_read_in_the_order_of_its_bytes_and_named_as_it_is(
     assert "Nothing to do" in job([tmp_path / "in"], slice_bytes=slice_bytes)[2]
 
 
-def test_a_changed_file_cannot_write_to_the_terminal_nor_forge_a_line(job, tmp_path):
+def test_a_changed_file_cannot_write_to_the_terminal_or_forge_a_line(job, tmp_path):
     names = ["\x1b[31mred.jsonl", "one\ncount       0 to do.jsonl"]
     for name in [*names, "other.jsonl"]:
         write(tmp_path / "in" / name)
@@ -105,7 +103,7 @@ def test_a_changed_file_cannot_write_to_the_terminal_nor_forge_a_line(job, tmp_p
         assert "\ncount       0 to do.jsonl" not in printed
 
 
-def test_links_are_followed_and_what_they_lead_to_nowhere_is_named(job, tmp_path):
+def test_links_are_followed_and_dangling_ones_are_named(job, tmp_path):
     write(tmp_path / "elsewhere/a.jsonl")
     write(tmp_path / "in/b.jsonl")
     (tmp_path / "in/c.jsonl").symlink_to(tmp_path / "elsewhere/a.jsonl")

@@ -25,7 +25,7 @@ def encoding():
 
 
 @pytest.mark.parametrize("spec", ["pickled", "pickled/tokenizer.pkl"])
-def test_a_pickle_from_elsewhere_is_taken_and_its_ids_are_written(corpus, tmp_path, encoding, spec):
+def test_a_foreign_pickle_is_accepted_and_its_ids_are_written(corpus, tmp_path, encoding, spec):
     (tmp_path / "pickled").mkdir()
     (tmp_path / "pickled/tokenizer.pkl").write_bytes(pickle.dumps(encoding))
     job = recipe(corpus, tmp_path / "out", f"tokenizer.path={tmp_path}/{spec}")
@@ -42,7 +42,7 @@ def test_a_pickle_from_elsewhere_is_taken_and_its_ids_are_written(corpus, tmp_pa
     assert contents(tmp_path / "pickled").keys() == {"tokenizer.pkl"}
 
 
-def test_an_output_with_it_is_verified_and_a_tokenizer_json_put_there_is_found(
+def test_an_output_with_it_passes_verify_and_an_added_tokenizer_json_is_detected(
     corpus, tmp_path, encoding
 ):
     (tmp_path / "tokenizer.pkl").write_bytes(pickle.dumps(encoding))

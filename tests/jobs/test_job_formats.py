@@ -82,7 +82,7 @@ def tokens_of(root, out, options, *, slice_bytes="2MiB"):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_every_format_gives_the_tokens_of_its_texts(tmp_path, in_process, case):
+def test_every_format_yields_the_tokens_of_its_texts(tmp_path, in_process, case):
     write, options = CASES[case]
     (tmp_path / "in").mkdir()
     write(tmp_path / "in")
@@ -92,7 +92,7 @@ def test_every_format_gives_the_tokens_of_its_texts(tmp_path, in_process, case):
 
 
 @pytest.mark.parametrize("slice_bytes", ["200", "1000", "1MiB"])
-def test_one_document_a_line_is_cut_anywhere_without_loss(tmp_path, in_process, slice_bytes):
+def test_one_document_per_line_is_split_anywhere_without_loss(tmp_path, in_process, slice_bytes):
     (tmp_path / "in").mkdir()
     (tmp_path / "in/a.txt").write_text("\n".join(ONE_LINE) + "\n\n", encoding="utf-8", newline="")
     tokenizer, documents = tokens_of(

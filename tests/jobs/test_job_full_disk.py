@@ -34,9 +34,7 @@ def disk(monkeypatch):
     return disk
 
 
-def test_a_job_that_meets_a_full_disk_anywhere_says_so_in_one_line_and_resumes(
-    corpus, tmp_path, disk, capsys
-):
+def test_a_job_with_a_full_disk_reports_one_line_and_resumes(corpus, tmp_path, disk, capsys):
     prepare(recipe(corpus, tmp_path / "whole"))
     written = (1 << 60) - disk.free
     path, stages = tmp_path / "recipe.toml", set()
@@ -67,7 +65,9 @@ def planned(capsys, path, *arguments):
     return json.loads(captured.out)["estimate"]["space"], captured.err
 
 
-def test_plan_compares_what_a_job_writes_with_what_is_free(corpus, tmp_path, capsys, monkeypatch):
+def test_plan_compares_the_size_of_the_output_with_the_free_space(
+    corpus, tmp_path, capsys, monkeypatch
+):
     path = tmp_path / "recipe.toml"
     path.write_text(RECIPE.format(root=corpus, out=tmp_path / "out"))
     ([space], text) = planned(capsys, path)
@@ -90,7 +90,9 @@ def test_plan_compares_what_a_job_writes_with_what_is_free(corpus, tmp_path, cap
     assert planned(capsys, path)[0][0]["needed"] == 0
 
 
-def test_the_doctor_compares_them_too(corpus, tmp_path, capsys, monkeypatch):
+def test_the_doctor_compares_the_size_of_the_output_with_the_free_space(
+    corpus, tmp_path, capsys, monkeypatch
+):
     path = tmp_path / "recipe.toml"
     path.write_text(RECIPE.format(root=corpus, out=tmp_path / "out"))
     needed = planned(capsys, path)[0][0]["needed"]
@@ -103,7 +105,7 @@ def test_the_doctor_compares_them_too(corpus, tmp_path, capsys, monkeypatch):
         assert f"{tmp_path}/out: about " in line
 
 
-def test_a_full_temporary_folder_keeps_ray_from_starting_in_one_line(tmp_path, capsys, monkeypatch):
+def test_a_full_temporary_folder_prevents_ray_with_one_line(tmp_path, capsys, monkeypatch):
     write_corpus(tmp_path / "in")
     path = tmp_path / "recipe.toml"
     path.write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))
@@ -118,7 +120,7 @@ def test_a_full_temporary_folder_keeps_ray_from_starting_in_one_line(tmp_path, c
 
 @pytest.mark.ray
 @pytest.mark.usefixtures("shared_ray")
-def test_workers_and_driver_on_a_real_small_disk(tmp_path, capsys):
+def test_workers_and_driver_handle_a_small_disk(tmp_path, capsys):
     mount = tmp_path / "small"
     mount.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(mount)]

@@ -35,7 +35,7 @@ def tokenizer_of(out):
     return (out / "tokenizer/tokenizer.txt").read_bytes()
 
 
-def test_what_was_made_stays_and_new_files_are_train_alone(corpus, tmp_path):
+def test_existing_results_are_kept_and_new_files_are_train(corpus, tmp_path):
     job, out = recipe(corpus, tmp_path / "out"), tmp_path / "out"
     first, stages, _ = run(job)
     before, tokenizer, learned = shards_of(out), tokenizer_of(out), contents(tmp_path / "out-work")
@@ -54,7 +54,7 @@ def test_what_was_made_stays_and_new_files_are_train_alone(corpus, tmp_path):
     assert verify_output(Folder(str(out)), deep=True).passed
 
 
-def test_what_is_asked_for_learns_from_all_as_if_all_had_been_there(corpus, tmp_path):
+def test_a_relearned_tokenizer_equals_one_learned_from_all_inputs(corpus, tmp_path):
     job, out = recipe(corpus, tmp_path / "out"), tmp_path / "out"
     run(job)
     grow(corpus)
@@ -93,7 +93,7 @@ def test_other_rules_learn_again(corpus, tmp_path, rule):
 
 
 @pytest.mark.parametrize("name", ["tokenizer/tokenizer.txt", "tokenizer/report.json", LEARN_RECORD])
-def test_a_tokenizer_that_is_not_whole_is_learned_from_what_there_is(corpus, tmp_path, name):
+def test_an_incomplete_tokenizer_is_learned_from_the_current_inputs(corpus, tmp_path, name):
     job, out = recipe(corpus, tmp_path / "out"), tmp_path / "out"
     run(job)
     grow(corpus)
@@ -103,7 +103,7 @@ def test_a_tokenizer_that_is_not_whole_is_learned_from_what_there_is(corpus, tmp
     assert not summary.values["learned"]["of_other_inputs"]
 
 
-def test_slices_that_were_left_out_are_tried_again_by_learning_anew(corpus, tmp_path):
+def test_skipped_slices_are_retried_when_learning_again(corpus, tmp_path):
     job = recipe(corpus, tmp_path / "out", "limits.max_skipped_slices=1")
 
     def failing(argument):
@@ -119,7 +119,7 @@ def test_slices_that_were_left_out_are_tried_again_by_learning_anew(corpus, tmp_
     assert not summary.values["learned"]["skipped_slices"]
 
 
-def test_smaller_tokenizers_and_added_tokens_come_to_a_kept_one(corpus, tmp_path):
+def test_smaller_tokenizers_and_added_tokens_extend_a_kept_one(corpus, tmp_path):
     out = tmp_path / "out"
     run(recipe(corpus, out))
     grow(corpus)
@@ -132,7 +132,7 @@ def test_smaller_tokenizers_and_added_tokens_come_to_a_kept_one(corpus, tmp_path
     assert run(also).summary.values["status"] == "unchanged"
 
 
-def test_an_outlook_and_the_second_pass_alone_keep_it_too(corpus, tmp_path):
+def test_plan_and_tokenize_keep_the_tokenizer(corpus, tmp_path):
     job, out = recipe(corpus, tmp_path / "out"), tmp_path / "out"
     run(job)
     grow(corpus)
@@ -147,7 +147,7 @@ def test_an_outlook_and_the_second_pass_alone_keep_it_too(corpus, tmp_path):
     assert contents(out) == second_pass
 
 
-def test_a_record_of_a_former_version_keeps_nothing(corpus, tmp_path):
+def test_a_record_of_an_earlier_version_keeps_nothing(corpus, tmp_path):
     job, path = recipe(corpus, tmp_path / "out"), tmp_path / "out" / LEARN_RECORD
     run(job)
     values = json.loads(path.read_text())

@@ -34,7 +34,7 @@ def test_the_workers_export_what_a_later_export_writes(corpus, tmp_path, most):
         assert own == contents(tmp_path / f"later/export/{name}")
 
 
-def test_a_layout_that_is_added_is_exported_and_nothing_tokenized(corpus, tmp_path):
+def test_an_added_layout_is_exported_without_tokenizing(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out"))
     before = contents(tmp_path / "out")
     summary, stages, _ = run(recipe(corpus, tmp_path / "out", LAYOUTS))
@@ -46,7 +46,7 @@ def test_a_layout_that_is_added_is_exported_and_nothing_tokenized(corpus, tmp_pa
     assert (summary.values["status"], stages) == ("unchanged", {})
 
 
-def test_only_new_shards_are_exported_and_files_of_former_ones_go(corpus, tmp_path):
+def test_only_new_shards_are_exported_and_obsolete_files_are_removed(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out", LAYOUTS))
     before = set(contents(tmp_path / "out/export/raw"))
     write_parquet(corpus / "text/shard_00001.parquet", texts(41, seed=9))
@@ -84,7 +84,7 @@ def spoil(path):
 
 
 @pytest.mark.parametrize("suffix", [".ds", ".ds.index", ".ds.loss", ".ds.metadata"])
-def test_a_changed_file_is_found_and_named(corpus, tmp_path, suffix):
+def test_a_changed_file_is_detected_and_named(corpus, tmp_path, suffix):
     out, folder = tmp_path / "out", tmp_path / "out/export/datatrove"
     run(recipe(corpus, out, LAYOUTS))
     path = next(iter(sorted(folder.rglob(f"*{suffix}"))))
@@ -99,7 +99,7 @@ def test_a_changed_file_is_found_and_named(corpus, tmp_path, suffix):
     assert verify_export(Folder(str(folder)), Folder(str(out)))[1] == []
 
 
-def test_a_changed_file_of_all_units_is_found_and_named(corpus, tmp_path):
+def test_a_changed_joint_file_is_detected_and_named(corpus, tmp_path):
     out, folder = tmp_path / "out", tmp_path / "mds"
     run(recipe(corpus, out))
     export(Folder(str(out)), parse_layout("mds"), folder=Folder(str(folder)))
@@ -116,7 +116,7 @@ def test_a_changed_file_of_all_units_is_found_and_named(corpus, tmp_path):
     assert verify_export(Folder(str(folder)), Folder(str(out)))[1] == []
 
 
-def test_an_export_of_a_former_output_is_told(corpus, tmp_path):
+def test_an_export_of_an_earlier_output_is_reported(corpus, tmp_path):
     out = tmp_path / "out"
     run(recipe(corpus, out, LAYOUTS))
     write_parquet(corpus / "text/shard_00009.parquet", texts(5, seed=11))
@@ -126,7 +126,9 @@ def test_an_export_of_a_former_output_is_told(corpus, tmp_path):
     assert "export again" in problems[0]
 
 
-def test_a_layout_that_cannot_hold_a_document_costs_the_output_none(corpus, tmp_path, monkeypatch):
+def test_a_layout_that_cannot_hold_a_document_does_not_affect_the_output(
+    corpus, tmp_path, monkeypatch
+):
     def hostile(*_, **__):
         raise ExportError("a document cannot be held")
 
@@ -144,7 +146,7 @@ def test_a_layout_that_cannot_hold_a_document_costs_the_output_none(corpus, tmp_
     assert verify_export(Folder(out.join("export/raw")), out)[1] == []
 
 
-def test_no_export_is_whole_while_workers_add_to_it(corpus, tmp_path):
+def test_no_export_is_complete_while_workers_add_to_it(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out", LAYOUTS))
     write_parquet(corpus / "text/shard_00001.parquet", texts(41, seed=9))
     own = (LAYOUTS, "tokenizer.path=" + str(tmp_path / "out/tokenizer"))

@@ -38,14 +38,14 @@ def held(out, monkeypatch):
     return held_elsewhere(out, monkeypatch, command="prepare")
 
 
-def test_a_plan_is_not_frozen_under_a_run_that_is_at_work(job, out, held):
+def test_a_plan_is_not_frozen_while_a_run_is_active(job, out, held):
     announced = plan_job(job, rate=1.0)
     assert announced.values["frozen"]["status"] == "in use"
     assert "another run has locked this output" in announced.text()
     assert not out.exists("plan.json")
 
 
-def test_a_run_that_has_nothing_to_do_takes_no_lease(job, tmp_path):
+def test_a_run_with_nothing_to_do_acquires_no_lease(job, tmp_path):
     prepare(job)
     before = contents(tmp_path / "out", leave_out=())
     for command in (prepare, train, tokenize):
@@ -53,7 +53,7 @@ def test_a_run_that_has_nothing_to_do_takes_no_lease(job, tmp_path):
     assert contents(tmp_path / "out", leave_out=()) == before
 
 
-def test_every_run_that_changes_something_takes_it_and_lets_it_go(job, out, tmp_path):
+def test_every_run_that_changes_something_acquires_and_releases_the_lease(job, out, tmp_path):
     done = [train(job), tokenize(job)]
     out.remove("shards.idx")
     done.append(prepare(job))
@@ -74,7 +74,7 @@ def first_time(meanwhile):
     return use_executor(InProcess(on_session=start))
 
 
-def test_what_another_run_did_meanwhile_is_seen(job, tmp_path):
+def test_the_work_of_a_concurrent_run_is_seen(job, tmp_path):
     other = recipe(tmp_path / "in", tmp_path / "out", "tokenizer.vocab_size=320")
     with first_time(lambda: prepare(other)):
         prepare(job)
@@ -83,12 +83,12 @@ def test_what_another_run_did_meanwhile_is_seen(job, tmp_path):
     assert quiet.items() <= contents(tmp_path / "out").items()
 
 
-def test_the_same_done_by_another_run_meanwhile_is_not_done_again(job):
+def test_work_finished_by_a_concurrent_run_is_not_repeated(job):
     with first_time(lambda: prepare(job)):
         assert prepare(job).values["status"] == "unchanged"
 
 
-def test_a_plan_that_was_frozen_meanwhile_is_kept(job, out, tmp_path):
+def test_a_plan_frozen_by_a_concurrent_run_is_kept(job, out, tmp_path):
     def freeze():
         write_parquet(tmp_path / "in/text/shard_00003.parquet", texts(40, seed=3))
         plan_job(job, rate=1.0)
@@ -101,7 +101,7 @@ def test_a_plan_that_was_frozen_meanwhile_is_kept(job, out, tmp_path):
     assert prepare(job).values["status"] == "unchanged"
 
 
-def test_what_is_found_again_is_told_once(job, out, tmp_path):
+def test_repeated_findings_are_reported_once(job, out, tmp_path):
     def change_nothing():
         with leased(out, command="other", on_event=ignore):
             pass
@@ -116,7 +116,7 @@ def test_what_is_found_again_is_told_once(job, out, tmp_path):
     assert len(notes) == len(set(notes))
 
 
-def test_other_runs_without_end_are_reported(job, out):
+def test_an_endless_sequence_of_other_runs_is_reported(job, out):
     def start(**_):
         with leased(out, command="other", on_event=ignore):
             pass

@@ -75,7 +75,7 @@ def test_merged_files_are_listed_and_stale_ones_removed(corpus, tmp_path, mergin
 
 
 @pytest.mark.parametrize("and_merge", [False, True])
-def test_summing_by_tasks_changes_no_byte_of_the_tokenizer(corpus, tmp_path, request, and_merge):
+def test_summing_in_tasks_changes_no_byte_of_the_tokenizer(corpus, tmp_path, request, and_merge):
     run(recipe(corpus, tmp_path / "plain", *OVERRIDES), train)
     request.getfixturevalue("in_parts")
     if and_merge:
@@ -89,7 +89,7 @@ def test_summing_by_tasks_changes_no_byte_of_the_tokenizer(corpus, tmp_path, req
     assert sum(name.startswith("reduced/") for name in files) == 2 * num_parts
 
 
-def test_parts_that_are_there_are_not_summed_again(corpus, tmp_path, in_parts):
+def test_existing_parts_are_not_summed_again(corpus, tmp_path, in_parts):
     job = recipe(corpus, tmp_path / "out", *OVERRIDES, "tokenizer.vocab_size=340")
     num_parts = run(recipe(corpus, tmp_path / "out", *OVERRIDES), train).stages["reduce"][0]
     [lost, damaged, *_] = sorted((tmp_path / "out-work/reduced").rglob("*.json"))

@@ -58,7 +58,7 @@ def refused(recipe):
         ("mix/_*/*.jsonl", "mix/_out"),
     ],
 )
-def test_a_source_that_reaches_the_output_is_refused_with_both_paths(tmp_path, paths, out):
+def test_a_source_that_contains_the_output_is_refused_with_both_paths(tmp_path, paths, out):
     for name in ("mix/a.jsonl", "mix/part/b.jsonl", "mix/_c/c.jsonl"):
         lines(tmp_path / name)
     message = refused(job([f"{tmp_path}/{paths}"], tmp_path / out))
@@ -82,14 +82,14 @@ def test_a_source_that_reaches_the_output_is_refused_with_both_paths(tmp_path, p
         ("data/w*/**/*.jsonl", "data/out"),
     ],
 )
-def test_a_shared_parent_and_folders_that_no_listing_reaches_are_allowed(tmp_path, paths, out):
+def test_a_shared_parent_and_unlisted_folders_are_allowed(tmp_path, paths, out):
     lines(tmp_path / "data/web/a.jsonl")
     lines(tmp_path / "data/b.jsonl")
     plan = make_plan(job([f"{tmp_path}/{paths}"], tmp_path / out))
     assert plan.sources[0].files
 
 
-def test_the_work_folder_is_guarded_as_the_output_is(tmp_path):
+def test_the_work_folder_is_protected_like_the_output(tmp_path):
     lines(tmp_path / "mix/a.jsonl")
     work = tmp_path / "mix/counts"
     message = refused(job([f"{tmp_path}/mix"], tmp_path / "out", f"output.work={work}"))
@@ -97,7 +97,7 @@ def test_the_work_folder_is_guarded_as_the_output_is(tmp_path):
     assert "output.work" in message
 
 
-def test_the_root_folder_is_no_output(tmp_path):
+def test_the_root_folder_is_refused_as_output(tmp_path):
     lines(tmp_path / "mix/a.jsonl")
     assert str(tmp_path / "mix") in refused(job([f"{tmp_path}/mix"], "/"))
 
@@ -123,7 +123,7 @@ def test_a_link_to_a_file_of_the_output_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(("paths", "out"), [("mix", "mix/out"), ("mix/**/*.jsonl", "mix/a/out")])
-def test_urls_are_guarded_too(paths, out):
+def test_urls_are_protected(paths, out):
     root = f"memory:///{uuid.uuid4().hex}"
     Folder(root).write_whole("mix/a.jsonl", b'{"text": "a"}\n')
     message = refused(job([f"{root}/{paths}"], f"{root}/{out}"))
@@ -132,12 +132,12 @@ def test_urls_are_guarded_too(paths, out):
     assert "out" in refused(job([f"simplecache::{root}/mix"], f"{root}/mix/out"))
 
 
-def test_a_local_source_and_a_remote_output_never_meet(tmp_path):
+def test_a_local_source_and_a_remote_output_do_not_overlap(tmp_path):
     lines(tmp_path / "mix/a.jsonl")
     make_plan(job([f"{tmp_path}/mix"], f"memory://{tmp_path}/mix/out"))
 
 
-def test_the_command_line_refuses_in_one_line_and_the_doctor_tells_it(tmp_path, capsys):
+def test_the_command_line_refuses_in_one_line_and_the_doctor_reports_it(tmp_path, capsys):
     lines(tmp_path / "mix/a.jsonl")
     path = tmp_path / "recipe.toml"
     path.write_text(TEXT.format(paths=f'["{tmp_path}/mix"]', out=tmp_path / "mix/out"))
@@ -154,7 +154,7 @@ def test_the_command_line_refuses_in_one_line_and_the_doctor_tells_it(tmp_path, 
     assert not (tmp_path / "mix/out").exists()
 
 
-def test_training_on_files_refuses_a_folder_that_holds_the_tokenizer(tmp_path, capsys):
+def test_training_on_files_refuses_a_folder_that_contains_the_tokenizer(tmp_path, capsys):
     lines(tmp_path / "mix/a.jsonl")
     command = ["tokenizer", "train", "--vocab-size=300", f"--output={tmp_path}/mix/tok"]
     assert main([*command, str(tmp_path / "mix")]) == 2

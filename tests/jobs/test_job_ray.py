@@ -53,7 +53,7 @@ def test_a_killed_worker_changes_no_byte(tmp_path):
 
 
 @pytest.mark.usefixtures("shared_ray")
-def test_verification_on_ray_finds_what_it_finds_here(tmp_path, capsys):
+def test_verification_on_ray_equals_local_verification(tmp_path, capsys):
     out = finished_output(tmp_path)
     path = min(out.glob("web/train/*.bin"))
     path.write_bytes(path.read_bytes()[:-1] + b"\x7f")

@@ -57,7 +57,9 @@ def dry_run_of(job):
 
 
 @pytest.mark.parametrize("command", [prepare, train, tokenize, plan_job, dry_run_of])
-def test_more_than_a_tenth_of_the_files_gone_is_refused_by_every_job(tmp_path, corpus, command):
+def test_removal_of_more_than_a_tenth_of_the_files_is_refused_by_every_job(
+    tmp_path, corpus, command
+):
     remove(corpus, 3, 7)
     message = refused(tmp_path, command)
     assert "source 'web'" in message
@@ -68,7 +70,7 @@ def test_more_than_a_tenth_of_the_files_gone_is_refused_by_every_job(tmp_path, c
     assert ALLOWED.replace("=", " = ") in message
 
 
-def test_a_tenth_or_less_may_go_and_more_if_it_is_allowed(tmp_path, corpus):
+def test_a_tenth_may_be_removed_and_more_if_allowed(tmp_path, corpus):
     remove(corpus, 3)
     assert prepare(recipe(corpus, tmp_path / "out")).values["documents"]["out"] == 66 + 10
     remove(corpus, 4, 5)
@@ -78,7 +80,7 @@ def test_a_tenth_or_less_may_go_and_more_if_it_is_allowed(tmp_path, corpus):
     assert prepare(recipe(corpus, tmp_path / "out")).values["status"] == "unchanged"
 
 
-def test_more_than_a_tenth_of_the_bytes_gone_is_refused(tmp_path, corpus):
+def test_removal_of_more_than_a_tenth_of_the_bytes_is_refused(tmp_path, corpus):
     write_parquet(corpus / "text/shard_00004.parquet", texts(60, seed=4))
     prepare(recipe(corpus, tmp_path / "out"))
     remove(corpus, 4)
@@ -86,19 +88,19 @@ def test_more_than_a_tenth_of_the_bytes_gone_is_refused(tmp_path, corpus):
     assert "1 of 12 files" in message
 
 
-def test_a_file_that_is_empty_now_is_gone(tmp_path, corpus):
+def test_an_emptied_file_counts_as_removed(tmp_path, corpus):
     (corpus / "chats/0.jsonl").write_bytes(b"")
     assert "chats" in refused(tmp_path, prepare)
 
 
-def test_files_that_only_changed_or_came_are_no_loss(tmp_path, corpus):
+def test_changed_and_added_files_are_no_loss(tmp_path, corpus):
     for number in range(3, 9):
         write_parquet(corpus / f"text/shard_{number:05d}.parquet", texts(3, seed=50 + number))
     write_conversations(corpus / "chats/9.jsonl", conversations(3, seed=9))
     assert prepare(recipe(corpus, tmp_path / "out")).values["status"] == "done"
 
 
-def test_a_source_that_is_gone_is_refused_with_what_it_held(tmp_path, corpus, capsys):
+def test_a_removed_source_is_refused_with_its_contents(tmp_path, corpus, capsys):
     path = tmp_path / "recipe.toml"
     path.write_text(without_chats(corpus, tmp_path / "out"))
     before = contents(tmp_path / "out", leave_out=())
@@ -114,7 +116,7 @@ def test_a_source_that_is_gone_is_refused_with_what_it_held(tmp_path, corpus, ca
     assert json.loads((tmp_path / "out/manifest.json").read_text())["sources"] == ["web"]
 
 
-def test_a_source_that_was_moved_or_renamed_is_not_gone(tmp_path, corpus):
+def test_a_moved_or_renamed_source_is_not_removed(tmp_path, corpus):
     renamed = RECIPE.format(root=corpus, out=tmp_path / "out").replace('"web"', '"texts"')
     path = tmp_path / "recipe.toml"
     path.write_text(renamed)
@@ -129,7 +131,7 @@ def test_a_source_that_was_moved_or_renamed_is_not_gone(tmp_path, corpus):
 
 @pytest.mark.parametrize("flag", [[], ["--allow-removed"]])
 @pytest.mark.parametrize("name", ["another", "shard"])
-def test_another_corpus_in_the_same_output_needs_replace(tmp_path, corpus, capsys, flag, name):
+def test_another_corpus_in_the_same_output_requires_replace(tmp_path, corpus, capsys, flag, name):
     for number in range(2):
         path = tmp_path / f"other/text/{name}_{number:05d}.parquet"
         write_parquet(path, texts(40, seed=70 + number))
@@ -146,7 +148,7 @@ def test_another_corpus_in_the_same_output_needs_replace(tmp_path, corpus, capsy
     assert main(["prepare", str(path)]) == 0
 
 
-def test_an_output_that_is_not_published_has_nothing_to_lose(tmp_path, corpus):
+def test_an_unpublished_output_has_nothing_to_lose(tmp_path, corpus):
     (tmp_path / "out/manifest.json").unlink()
     remove(corpus, 3, 4, 5)
     assert prepare(recipe(corpus, tmp_path / "out")).values["status"] == "done"

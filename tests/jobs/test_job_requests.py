@@ -71,7 +71,7 @@ def remove_half(bucket):
 
 
 @pytest.mark.parametrize("command", LIMITS)
-def test_a_slice_costs_no_more_requests_than_it_must(counted, command):
+def test_a_slice_makes_no_unnecessary_requests(counted, command):
     few, many = counted[SMALL][command], counted[LARGE][command]
     of_a_slice = {kind: (many[kind] - few[kind]) / (LARGE - SMALL) for kind in KINDS}
     above = {kind: found for kind, found in of_a_slice.items() if found > LIMITS[command][kind]}

@@ -46,13 +46,13 @@ def breaking(corpus):
         yield break_some
 
 
-def test_a_slice_that_fails_fails_the_job(corpus, tmp_path, broken):
+def test_a_failed_slice_fails_the_job(corpus, tmp_path, broken):
     with pytest.raises(SliceError, match="this one never works"):
         prepare(recipe(corpus, tmp_path / "out"))
     assert not (tmp_path / "out/manifest.json").exists()
 
 
-def test_a_slice_may_be_left_out_by_choice_and_is_counted(corpus, tmp_path, broken):
+def test_a_slice_may_be_skipped_by_option_and_is_counted(corpus, tmp_path, broken):
     summary, _, notes = run(recipe(corpus, tmp_path / "out", ALLOWED))
     assert summary.values["quarantined"] == {"skipped": 1}
     assert summary.values["documents"]["in"] == summary.values["documents"]["out"] + 1
@@ -67,9 +67,7 @@ def test_a_slice_may_be_left_out_by_choice_and_is_counted(corpus, tmp_path, brok
 
 
 @pytest.mark.xdist_group("s3")
-def test_what_a_failed_attempt_left_of_a_slice_does_not_keep_it_from_being_left_out(
-    corpus, tmp_path
-):
+def test_files_of_a_failed_attempt_do_not_prevent_skipping_its_slice(corpus, tmp_path):
     def fail_after_quarantine(work):
         if (work.slice.stem, work.slice.number) != ("shard_00001", 0):
             return tokenize_work(work)
@@ -87,7 +85,7 @@ def test_what_a_failed_attempt_left_of_a_slice_does_not_keep_it_from_being_left_
     assert listed["reason"].startswith("skipped: ")
 
 
-def test_the_next_run_tries_what_was_left_out(corpus, tmp_path, broken):
+def test_the_next_run_retries_skipped_slices(corpus, tmp_path, broken):
     run(recipe(corpus, tmp_path / "out", ALLOWED))
     broken()
     summary, _, notes = run(recipe(corpus, tmp_path / "out", ALLOWED))
@@ -98,7 +96,7 @@ def test_the_next_run_tries_what_was_left_out(corpus, tmp_path, broken):
     assert {name: fixed[name] for name in whole} == whole
 
 
-def test_slices_left_out_in_several_rounds_count_together(corpus, tmp_path, breaking):
+def test_slices_skipped_in_several_rounds_are_summed(corpus, tmp_path, breaking):
     breaking([count_work], ("shard_00000", 0), ("shard_00001", 0))
     limits = ["limits.max_chars=300", "limits.doc_cap=5", "limits.slice_bytes=1500"]
     with pytest.raises(SliceError, match="web/shard_00001-00000"):
@@ -108,7 +106,7 @@ def test_slices_left_out_in_several_rounds_count_together(corpus, tmp_path, brea
     assert len(summary.values["learned"]["skipped_slices"]) == 2
 
 
-def test_a_slice_left_out_of_the_shards_alone_is_tried_again_with_the_same_tokenizer(
+def test_a_slice_missing_only_in_the_shards_is_retried_with_the_same_tokenizer(
     corpus, tmp_path, breaking
 ):
     fix = breaking([tokenize_work], ("shard_00001", 0))

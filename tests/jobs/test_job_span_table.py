@@ -15,7 +15,7 @@ NOTE = "tokenizer.span_table no longer has an effect; delete it from the recipe"
 
 
 @pytest.mark.parametrize("spans", ["0", "7", "1000000"])
-def test_the_key_changes_nothing_and_is_noted(corpus, tmp_path, spans):
+def test_the_key_has_no_effect_and_is_reported(corpus, tmp_path, spans):
     out = tmp_path / "out"
     plain, named = recipe(corpus, out), recipe(corpus, out, f"tokenizer.span_table={spans}")
     assert NOTE in decide(named, command="prepare").values["notes"]
@@ -45,7 +45,7 @@ def test_an_output_with_a_table_is_finished_valid_and_resumed(corpus, tmp_path):
     assert contents(out) == before
 
 
-def test_tables_are_garbage_and_no_other_file_beside_a_tokenizer_is(corpus, tmp_path):
+def test_only_tables_beside_a_tokenizer_are_garbage(corpus, tmp_path):
     prepare(recipe(corpus, tmp_path / "out", "tokenizer.also=300"))
     out = tmp_path / "out"
     tables = [TABLE, "tokenizer-300/span_table.bin"]

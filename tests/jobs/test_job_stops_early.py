@@ -22,7 +22,7 @@ def refused(job):
     return str(caught.value), events
 
 
-def test_counting_ends_within_a_slice_and_lists_what_was_read(corpus, tmp_path):
+def test_counting_stops_within_a_slice_and_lists_what_was_read(corpus, tmp_path):
     write_parquet(corpus / "text/shard_00001.parquet", [None] * 30_000, row_group_size=30_000)
     out = tmp_path / "out"
     told, events = refused(recipe(corpus, out))
@@ -40,7 +40,7 @@ def test_counting_ends_within_a_slice_and_lists_what_was_read(corpus, tmp_path):
     assert prepare(recipe(corpus, out)).values["quarantined"] == {}
 
 
-def test_counting_ends_when_slices_that_are_all_bad_are_many(corpus, tmp_path):
+def test_counting_stops_after_many_slices_that_are_entirely_bad(corpus, tmp_path):
     path = corpus / "text/lines.jsonl"
     path.write_text('{"body": "a"}\n' * 40_000)
     (corpus / "text/zero.jsonl").write_text('{"text": "good"}\n')
@@ -60,7 +60,7 @@ def test_counting_ends_when_slices_that_are_all_bad_are_many(corpus, tmp_path):
     assert sum(isinstance(each, SliceEnded) for each in events) == 4
 
 
-def test_tokenizing_ends_within_a_slice_too(corpus, tmp_path):
+def test_tokenizing_stops_within_a_slice(corpus, tmp_path):
     learned = prepare(recipe(corpus, tmp_path / "first")).values
     assert learned["verified"]
     path = corpus / "chats/9.jsonl"
@@ -80,7 +80,7 @@ def test_tokenizing_ends_within_a_slice_too(corpus, tmp_path):
     assert not list((tmp_path / "out/records").rglob("9-*.json"))
 
 
-def test_what_the_limits_allow_is_never_ended_early_and_gives_the_same_bytes(corpus, tmp_path):
+def test_inputs_within_the_limits_are_never_stopped_and_have_the_same_bytes(corpus, tmp_path):
     write_parquet(corpus / "text/shard_00001.parquet", [None] * 12_000, row_group_size=12_000)
     allowing = ("limits.max_quarantined_share=0.998", "limits.max_quarantined=12000")
     prepare(recipe(corpus, tmp_path / "out", *allowing))
@@ -106,7 +106,7 @@ def test_what_the_limits_allow_is_never_ended_early_and_gives_the_same_bytes(cor
     ],
     ids=str,
 )
-def test_how_many_bad_documents_show_that_rows_cannot_keep_the_limits(tmp_path, limits, expected):
+def test_enough_bad_documents_prove_that_the_limits_cannot_be_kept(tmp_path, limits, expected):
     write_corpus(tmp_path / "in")
     path = tmp_path / "in/text/a.parquet"
     write_parquet(path, ["good"] * 100_000, row_group_size=50_000)
@@ -116,7 +116,7 @@ def test_how_many_bad_documents_show_that_rows_cannot_keep_the_limits(tmp_path, 
 
 
 @pytest.mark.parametrize("share", [0.001, 0.3, 0.9])
-def test_short_documents_that_keep_the_limits_are_never_too_many(tmp_path, share):
+def test_short_documents_within_the_limits_are_accepted(tmp_path, share):
     """As many bad lines as the limit allows among good ones, far shorter than real documents."""
     good = 50_000
     bad = int(share * good / (1 - share))
@@ -131,7 +131,7 @@ def test_short_documents_that_keep_the_limits_are_never_too_many(tmp_path, share
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
-def test_a_gigabyte_of_json_lines_is_given_up_early_compressed_or_not(tmp_path, suffix):
+def test_a_gigabyte_of_json_lines_stops_early_compressed_or_not(tmp_path, suffix):
     path = tmp_path / f"in/text/a.jsonl{suffix}"
     path.parent.mkdir(parents=True)
     with path.open("wb") as file:

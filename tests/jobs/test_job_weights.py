@@ -87,7 +87,7 @@ def tokens_of(merges):
         (("4", "4"), (1, 1), 1),
     ],
 )
-def test_a_weight_is_so_many_copies_of_the_documents(corpus, weights, copies, unit):
+def test_a_weight_multiplies_the_documents(corpus, weights, copies, unit):
     merges, report, _, notes = learn(
         corpus, f"source.a.weight={weights[0]}", f"source.b.weight={weights[1]}"
     )
@@ -135,9 +135,7 @@ def test_min_pair_count_is_in_counts_of_weight_1(corpus, least):
 
 
 @pytest.mark.parametrize("least", [2, 3, 8])
-def test_min_count_leaves_out_exactly_the_spans_that_are_rarer_in_all_slices_together(
-    corpus, least
-):
+def test_min_count_excludes_exactly_the_spans_rare_in_all_slices_together(corpus, least):
     merges, report, todo, notes = learn(corpus, f"tokenizer.min_count={least}", "source.b.weight=3")
     assert todo["reduce"] > 2
     plain = Counter(spans_of(A + B))

@@ -127,13 +127,13 @@ def remove_every_second_shard(out):
     return set(removed)
 
 
-def test_the_old_output_is_finished_and_no_byte_is_written(old):
+def test_an_old_output_is_finished_and_no_byte_is_written(old):
     before = identities(old)
     assert run(old) == {}
     assert identities(old) == before
 
 
-def test_made_anew_it_is_the_old_output(old):
+def test_a_repeated_job_writes_the_old_output(old):
     expected = contents(old / "out")
     (old / "out").rename(old / "former")
     (old / "work").rename(old / "former-work")
@@ -142,7 +142,7 @@ def test_made_anew_it_is_the_old_output(old):
     assert contents(old / "out") == expected
 
 
-def test_only_the_shards_that_are_missing_are_written_again(old):
+def test_only_missing_shards_are_written_again(old):
     expected, before = contents(old / "out"), identities(old / "out", old / "work")
     removed = remove_every_second_shard(old / "out")
     todo = run(old)
@@ -155,7 +155,7 @@ def test_only_the_shards_that_are_missing_are_written_again(old):
     assert written == removed
 
 
-def test_counts_that_are_there_are_not_counted_again(old):
+def test_existing_counts_are_not_computed_again(old):
     expected, before = contents(old / "out"), identities(old / "work")
     for path in (*(old / "out/tokenizer").iterdir(), old / "out/records/learn.json"):
         path.unlink()

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
 LARGE = "limits.slice_bytes=15000"
 
 
-def test_a_job_on_s3_with_ray_gives_what_it_gives_on_a_disk(tmp_path):
+def test_a_job_on_s3_with_ray_writes_what_it_writes_on_a_disk(tmp_path):
     write_corpus(tmp_path / "in")
     with s3_behind_a_proxy() as proxy, ray_session(cpus=2):
         bucket = Folder(f"s3://{BUCKET}/job")

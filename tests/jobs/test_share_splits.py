@@ -145,7 +145,7 @@ def text_bytes(job):
     return sum(each.num_bytes for each in make_plan(job).slices(split="train"))
 
 
-def test_each_piece_of_an_input_is_opened_once(corpus, tmp_path, opened):
+def test_each_part_of_an_input_is_opened_once(corpus, tmp_path, opened):
     job = recipe(corpus, tmp_path / "out")
     train(job)
     opened.clear()
@@ -161,7 +161,7 @@ def test_each_piece_of_an_input_is_opened_once(corpus, tmp_path, opened):
     assert verify_output(Folder(str(tmp_path / "out"))).passed
 
 
-def test_every_byte_is_that_of_two_passes(corpus, tmp_path):
+def test_every_byte_equals_that_of_two_passes(corpus, tmp_path):
     job = recipe(corpus, tmp_path / "out", "output.layouts=[]")
     prepare(job)
     tokenizer = Tokenizer.load(tmp_path / "out/tokenizer")
@@ -184,7 +184,7 @@ def test_every_byte_is_that_of_two_passes(corpus, tmp_path):
 
 
 @pytest.mark.parametrize("lost", SPLITS)
-def test_of_a_half_that_is_there_the_other_alone_is_written(corpus, tmp_path, opened, lost):
+def test_only_the_missing_half_of_a_pair_is_written(corpus, tmp_path, opened, lost):
     job = recipe(corpus, tmp_path / "out")
     prepare(job)
     whole = contents(tmp_path / "out")
@@ -204,7 +204,7 @@ def test_of_a_half_that_is_there_the_other_alone_is_written(corpus, tmp_path, op
     assert {path: path.stat().st_mtime_ns for path in left} == left
 
 
-def test_what_is_announced_counts_the_text_once_and_all_slices(corpus, tmp_path):
+def test_the_plan_event_counts_the_text_once_and_all_slices(corpus, tmp_path):
     job = recipe(corpus, tmp_path / "out")
     events = []
     prepare(job, on_event=events.append)
@@ -231,7 +231,7 @@ def test_a_plan_counts_the_text_once(corpus, tmp_path):
     assert seconds == round(text_bytes(job) / 1e6, 1)
 
 
-def test_a_pair_that_fails_is_two_slices(corpus, tmp_path, failing):
+def test_a_failed_pair_is_two_slices(corpus, tmp_path, failing):
     one = ("limits.slice_bytes=9999", "limits.max_skipped_slices=1")
     with pytest.raises(SliceError, match=r"2 of 12 slices failed.*\n.*/train/0-.*/val/0-.*never"):
         prepare(recipe(corpus, tmp_path / "out", *one))
@@ -242,7 +242,7 @@ def test_a_pair_that_fails_is_two_slices(corpus, tmp_path, failing):
     assert "skipped" not in prepare(job).values["quarantined"]
 
 
-def test_the_half_that_was_recorded_before_a_failure_stays(corpus, tmp_path, monkeypatch):
+def test_a_half_recorded_before_a_failure_is_kept(corpus, tmp_path, monkeypatch):
     right = Folder.write_whole
 
     def lose_val(self, name, data):
@@ -309,7 +309,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 
 
 @given(st.lists(TEXTS, max_size=60), SHARES)
-def test_train_and_val_are_all_documents_in_their_order(tmp_path_factory, documents, share):
+def test_train_and_val_contain_all_documents_in_order(tmp_path_factory, documents, share):
     train, val = parts(documents, share, tmp_path_factory.mktemp("in"))
     everything = [text.encode() for text in documents]
     assert Counter(train) + Counter(val) == Counter(everything)

@@ -107,7 +107,7 @@ def counted(root):
 
 
 @pytest.mark.parametrize("options", [pytest.param([], marks=pytest.mark.ray), ["--local"]])
-def test_runs_that_are_stopped_end_soon_and_the_next_resumes(tmp_path, in_process, options):
+def test_stopped_runs_end_soon_and_the_next_resumes(tmp_path, in_process, options):
     write_corpus(tmp_path / "in")
     text = RECIPE.format(root=tmp_path / "in", out=tmp_path / "out")
     (tmp_path / "recipe.toml").write_text(text)

@@ -52,7 +52,7 @@ def test_tokenizer_and_joined_tokens_do_not_depend_on_the_slicing(tmp_path, in_p
     assert len(first[0]) == 7
 
 
-def test_the_same_slicing_gives_the_same_files_in_any_order(tmp_path, in_process):
+def test_the_same_slicing_writes_the_same_files_in_any_order(tmp_path, in_process):
     write_corpus(tmp_path / "in")
     prepare(recipe(tmp_path / "in", tmp_path / "one"))
     with use_executor(InProcess(order=ORDERS["shuffled"])):

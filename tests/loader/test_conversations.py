@@ -49,9 +49,7 @@ WORLDS = st.integers(1, 3).flatmap(lambda size: st.tuples(st.integers(0, size - 
 
 
 @given(data=st.data(), settings=SETTINGS, world=WORLDS)
-def test_where_all_fit_and_are_trained_on_batches_are_those_of_nanochats_rule(
-    data, settings, world
-):
+def test_batches_equal_the_rule_of_nanochat_if_all_conversations_fit(data, settings, world):
     rank, size = world
     chats = data.draw(conversations(longest=settings["length"] + 1, trained=True))
     chats = (chats * size)[: max(len(chats), size)]  # enough for all ranks
@@ -77,7 +75,7 @@ def prepared(chats, *, limit, too_long):
     max_tokens=st.integers(1, 30),
     too_long=st.sampled_from(["crop", "drop"]),
 )
-def test_every_row_has_targets_and_rows_are_nanochats_of_what_is_left(
+def test_every_row_has_targets_and_equals_nanochat_on_the_kept_conversations(
     chats, settings, max_tokens, too_long
 ):
     loader = loader_of(chats, max_tokens=max_tokens, too_long=too_long, **settings)
@@ -94,7 +92,7 @@ def test_every_row_has_targets_and_rows_are_nanochats_of_what_is_left(
         assert as_lists(batch) == (inputs, targets)
 
 
-def test_nanochats_rule_clogs_its_buffer_where_this_goes_on():
+def test_the_rule_of_nanochat_fills_its_buffer_where_ours_continues():
     """nanochat#590: long conversations accumulate until rows are only padding."""
     short, long = ([1, 2, 3], [0, 1, 1]), ([4] * 40, [0] + [1] * 39)
     settings = {"batch_size": 1, "length": 8, "buffer_size": 4}
@@ -107,7 +105,7 @@ def test_nanochats_rule_clogs_its_buffer_where_this_goes_on():
     assert loader.cropped > 10
 
 
-def test_a_crop_that_leaves_nothing_to_learn_leaves_the_conversation_out():
+def test_a_conversation_cropped_to_no_trainable_token_is_dropped():
     loader = loader_of(
         [([1] * 20, [0] * 19 + [1]), ([2, 3], [0, 1])], batch_size=1, length=4, buffer_size=1
     )
@@ -116,7 +114,7 @@ def test_a_crop_that_leaves_nothing_to_learn_leaves_the_conversation_out():
     assert loader.consumed == 5
 
 
-def test_stored_conversations_are_those_of_the_shards(tmp_path):
+def test_stored_conversations_equal_those_of_the_shards(tmp_path):
     chats = [[1, 2, 3, 4], [5, 6, 7], [8, 9, 10, 11, 12]]
     folder = made_output(
         tmp_path, MadeSource(name="chats", shards=[chats[:2], chats[2:]], kind="chat")
@@ -126,7 +124,7 @@ def test_stored_conversations_are_those_of_the_shards(tmp_path):
     assert list(stored) == [(ids, mask_of(ids).tolist()) for ids in chats]
 
 
-def test_texts_are_no_conversations(tmp_path):
+def test_texts_are_not_conversations(tmp_path):
     folder = made_output(tmp_path, MadeSource(name="web", shards=[[[1, 2]]]))
     with pytest.raises(PackingError, match="source 'web' is of kind text, conversations"):
         StoredConversations(open_shards(folder.url))

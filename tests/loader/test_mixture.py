@@ -80,7 +80,7 @@ def test_shares_hold_at_any_length(sources, group_documents):
     assert taken == tuple(counts[number] for number in range(len(sizes)))
 
 
-def test_a_rare_source_far_off_disturbs_nothing():
+def test_a_rare_source_does_not_affect_the_others():
     mixture = mixture_of([(10, 100), (10, 10**18)], [1, 1e-300], group_documents=4096)
     assert mixture.next_group((0, 0))[1] == (4096, 0)
     assert mixture.next_group((4096 * 10**9, 0))[1] == (4096 * 10**9 + 4096, 0)
@@ -100,7 +100,7 @@ def test_a_rare_source_far_off_disturbs_nothing():
         ({"a": "much"}, "weight of source 'a' is 'much';"),
     ],
 )
-def test_weights_that_are_none_are_refused(tmp_path, weights, message):
+def test_invalid_weights_are_refused(tmp_path, weights, message):
     shards = made_shards(tmp_path, [[[5]], [[0, 0]], [[5]]])
     with pytest.raises(PackingError, match=message):
         Loader(shards, batch_size=1, length=8, weights=weights)
@@ -112,7 +112,7 @@ def test_epochs_of_a_mixture_are_refused(tmp_path):
         Loader(shards, batch_size=1, length=8, weights={"a": 1}, epochs=1)
 
 
-def test_nothing_to_pack_is_refused(tmp_path):
+def test_an_empty_selection_is_refused(tmp_path):
     made_output(tmp_path, *made_sources([[[0, 0]]]))
     for split in ("train", "val"):
         with pytest.raises(PackingError, match=r"nothing to pack: \d documents without a token"):

@@ -62,7 +62,7 @@ def upstreams_corpus(tmp_path, in_process):
     return write_job(tmp_path)
 
 
-def test_batches_are_those_that_nanochats_loader_gave(upstreams_corpus):
+def test_batches_equal_those_recorded_from_nanochat(upstreams_corpus):
     for case in LOADER["bestfit_cases"]:
         args = case["args"]
         loader = NanochatLoader(
@@ -108,7 +108,7 @@ def plain(files, settings, *, rank, world_size, state=None):
 
 
 @given(counts=COUNTS, settings=SETTINGS, world=WORLDS, seed=st.integers(0, 999))
-def test_batches_are_those_of_the_plain_rule_over_several_epochs(
+def test_batches_equal_the_plain_rule_over_several_epochs(
     tmp_path_factory, counts, settings, world, seed
 ):
     rank, world_size = world
@@ -126,7 +126,7 @@ def test_batches_are_those_of_the_plain_rule_over_several_epochs(
 
 @FEWER
 @given(settings=SETTINGS, world_size=st.integers(1, 3), seed=st.integers(0, 999))
-def test_every_rank_goes_on_exactly_from_the_state_of_rank_0(
+def test_every_rank_resumes_exactly_from_the_state_of_rank_0(
     tmp_path_factory, settings, world_size, seed
 ):
     files = files_of([[3, 4, 3, 2], [3, 3, 3, 3, 1]], seed=seed)
@@ -166,7 +166,7 @@ def rows_of(batches):
     return [row for batch in batches for row in batch.inputs.tolist()]
 
 
-def test_a_state_made_after_a_bare_state_leads_on_from_there(shards):
+def test_a_state_saved_after_a_minimal_state_can_be_resumed(shards):
     bare = plain_state(small(shards).next_batch().state)
     first = small(shards, state=bare)
     state = [first.next_batch().state for _ in range(3)][-1]
@@ -174,14 +174,14 @@ def test_a_state_made_after_a_bare_state_leads_on_from_there(shards):
     assert as_lists(small(shards, state=state).next_batch()) == as_lists(first.next_batch())
 
 
-def test_another_batch_size_goes_on_with_the_same_rows(shards):
+def test_another_batch_size_continues_with_the_same_rows(shards):
     first = small(shards)
     state = [first.next_batch().state for _ in range(3)][-1]
     following = rows_of(first.next_batch() for _ in range(3))
     assert rows_of([small(shards, state=state, batch_size=6).next_batch()]) == following
 
 
-def test_skipped_batches_are_those_that_would_have_come(shards):
+def test_skipped_batches_equal_the_next_ones(shards):
     first, second = small(shards), small(shards)
     for _ in range(5):
         first.next_batch()
@@ -194,7 +194,7 @@ def test_skipped_batches_are_those_that_would_have_come(shards):
 @pytest.mark.parametrize(
     "change", [{"length": 9}, {"buffer_size": 5}, {"tokenizer_batch_size": 1}, {"world_size": 2}]
 )
-def test_a_state_of_other_settings_resumes_about_there_and_says_so(shards, change):
+def test_a_state_of_other_settings_resumes_approximately_with_a_warning(shards, change):
     loader = small(shards)
     state = [loader.next_batch().state for _ in range(3)][-1]
     (name, value), *_ = change.items()
@@ -224,7 +224,7 @@ def test_a_state_of_documents_without_its_row_group_is_refused(shards, tmp_path)
     world=WORLDS,
     stop_and_seed=st.tuples(st.integers(1, 6), st.integers(0, 999)),
 )
-def test_after_files_were_added_a_state_resumes_as_nanochats_does(
+def test_after_files_are_added_a_state_resumes_as_in_nanochat(
     tmp_path_factory, corpus, settings, world, stop_and_seed
 ):
     (counts, added), (rank, world_size), (stop, seed) = corpus, world, stop_and_seed
@@ -263,12 +263,12 @@ def test_after_files_were_added_a_state_resumes_as_nanochats_does(
         ({"pq_idx": 0, "rg_idx": 0, "format": "nanotok-nanochat 1"}, "lacks buffer_size, "),
     ],
 )
-def test_what_is_no_state_is_refused(shards, state, told):
+def test_an_invalid_state_is_refused(shards, state, told):
     with pytest.raises(PackingError, match=told):
         small(shards, state=state)
 
 
-def test_more_rows_than_there_are_tokens_are_refused_instead_of_planned(shards):
+def test_more_rows_than_tokens_are_refused(shards):
     loader = small(shards)
     while loader.state_dict()["epoch"] < 3:
         loader.skip_batches(1)
@@ -281,13 +281,13 @@ def test_more_rows_than_there_are_tokens_are_refused_instead_of_planned(shards):
         small(shards, state=state | {"start": plain_state(state | {"epoch": 4})})
 
 
-def test_a_rank_without_documents_says_so_instead_of_waiting_for_ever(shards):
+def test_a_rank_without_documents_raises_and_does_not_wait(shards):
     loader = small(shards, rank=4, world_size=5)
     with pytest.raises(PackingError, match=r"rank 4 of 5 has no .* more than 4 row groups"):
         loader.next_batch()
 
 
-def test_batches_go_into_arrays_that_are_given_if_they_fit(shards):
+def test_batches_fill_given_arrays_that_match(shards):
     expected = as_lists(small(shards, dtype=np.int32).next_batch())
     own = np.zeros((2, 10), np.int32), np.zeros((2, 10), np.int32)
     batch = small(shards).next_batch(into=own)
@@ -297,7 +297,7 @@ def test_batches_go_into_arrays_that_are_given_if_they_fit(shards):
         small(shards).next_batch(into=(own[0][:, :9], own[1][:, :9]))
 
 
-def test_segments_say_which_documents_stand_in_a_row(shards):
+def test_segments_identify_the_documents_of_a_row(shards):
     batch = small(shards, batch_size=5).next_batch()
     segments = batch.segments
     for row in range(5):
@@ -311,7 +311,7 @@ def test_segments_say_which_documents_stand_in_a_row(shards):
         assert np.concatenate(ids).tolist() == [*batch.inputs[row], batch.targets[row, -1]]
 
 
-def test_the_report_adds_up(shards):
+def test_the_report_is_consistent(shards):
     loader = small(shards)
     segments = [loader.next_batch().segments for _ in range(20)]
     report = loader.report()
@@ -330,7 +330,7 @@ def rewritten(rows):
     return [None if number % 7 == 3 else row for number, row in enumerate(rows)]
 
 
-def test_shards_of_a_real_job_give_what_the_plain_rule_gives_of_its_files(tmp_path, in_process):
+def test_shards_of_a_real_job_equal_the_plain_rule_on_its_files(tmp_path, in_process):
     rows = [rewritten(texts(43, seed=seed)) for seed in range(3)]
     for number, own in enumerate(rows):
         write_parquet(tmp_path / f"in/{number}.parquet", own, row_group_size=8)
@@ -356,7 +356,7 @@ def test_shards_of_a_real_job_give_what_the_plain_rule_gives_of_its_files(tmp_pa
         assert [as_lists(loader.next_batch()) for _ in expected] == expected
 
 
-def test_where_documents_are_split_by_hash_every_file_counts(tmp_path, in_process):
+def test_with_splits_by_hash_every_file_counts(tmp_path, in_process):
     for number in range(3):
         rows = texts(30, seed=number)
         write_parquet(tmp_path / f"in/{number}.parquet", rows, row_group_size=8)

@@ -45,7 +45,7 @@ def any_fits(lengths, capacity):
 
 @FEWER
 @given(CORPORA, SETTINGS, st.integers(1, 5), st.integers(1, 2))
-def test_batches_are_those_of_a_loader_made_of_lists(lengths, settings, batch_size, epochs):
+def test_batches_equal_a_loader_made_of_lists(lengths, settings, batch_size, epochs):
     with opened(lengths) as shards:
         plain = PlainLoader(shards=shards, **settings)
         expected = [(row, *plain.arrays(row)) for row in plain.rows(epochs)]
@@ -65,7 +65,7 @@ def test_batches_are_those_of_a_loader_made_of_lists(lengths, settings, batch_si
 
 @FEWER
 @given(CORPORA, SETTINGS, st.data())
-def test_weighted_batches_are_those_of_a_loader_made_of_lists(lengths, settings, data):
+def test_weighted_batches_equal_a_loader_made_of_lists(lengths, settings, data):
     with opened(lengths) as shards:
         known = [n for n, own in shards.ranges().items() if any(len(shards[i]) for i in own)]
         names = data.draw(st.lists(st.sampled_from(known), min_size=1, unique=True))
@@ -79,7 +79,7 @@ def test_weighted_batches_are_those_of_a_loader_made_of_lists(lengths, settings,
 
 @FEWER
 @given(CORPORA, SETTINGS)
-def test_conversations_stand_whole_and_once(lengths, settings):
+def test_conversations_appear_whole_and_once(lengths, settings):
     settings["packing"] = "conversations"
     assume(settings["too_long"] == "crop" or any_fits(lengths, settings["length"] + 1))
     with opened(lengths) as shards:
@@ -147,14 +147,14 @@ def test_given_arrays_are_filled(tmp_path):
         assert plain.next_batch() is None
 
 
-def test_padding_is_0_where_there_is_no_bos(tmp_path):
+def test_padding_is_0_without_bos(tmp_path):
     shards = made_shards(tmp_path, [[[5]]])
     del shards.manifest["special_tokens"]["<|bos|>"]
     [(_, inputs, _)] = all_rows(Loader(shards, batch_size=1, length=8, epochs=1))
     assert inputs == [0, 1, 2, 3, 4, 0, 0, 0]
 
 
-def test_batches_say_their_epoch(tmp_path):
+def test_batches_state_their_epoch(tmp_path):
     shards = made_shards(tmp_path, [[[5, 5, 5]]])
     loader = Loader(shards, batch_size=1, length=4, epochs=2)
     assert [batch.epoch for batch in loader] == [0, 0, 0, 1, 1, 1]
@@ -175,7 +175,7 @@ def test_planning_reads_no_ids(tmp_path, monkeypatch):
         assert loader.next_batch() is not None
 
 
-def test_ids_are_read_for_the_own_rank_alone(tmp_path, monkeypatch):
+def test_a_rank_reads_only_its_own_ids(tmp_path, monkeypatch):
     shards = made_shards(tmp_path, [[[9] * 12]])
     asked = []
     pieces = type(shards).pieces
@@ -191,7 +191,7 @@ def test_ids_are_read_for_the_own_rank_alone(tmp_path, monkeypatch):
     assert len(found) == len(set(found)) == 4
 
 
-def test_documents_all_dropped_are_an_error_and_never_hang(tmp_path):
+def test_dropping_all_documents_is_an_error_and_never_hangs(tmp_path):
     shards = made_shards(tmp_path, [[[5, 9, 30]]])
     settings = {"batch_size": 1, "packing": "conversations", "too_long": "drop"}
     for shuffle in (None, "document"):
@@ -202,7 +202,7 @@ def test_documents_all_dropped_are_an_error_and_never_hang(tmp_path):
             assert all_rows(Loader(shards, length=4, **settings, **more), batches=5)
 
 
-def test_batches_of_a_group_are_alike(tmp_path):
+def test_batches_of_a_group_are_similar(tmp_path):
     random = np.random.default_rng(3)
     lengths = np.minimum(random.lognormal(3, 1, 1500), 2000).astype(int).tolist()
     shards = made_shards(tmp_path, [[lengths]])
@@ -213,7 +213,7 @@ def test_batches_of_a_group_are_alike(tmp_path):
         assert max(counts) < 1.7 * min(counts)
 
 
-def test_packing_needs_neither_arrow_nor_fsspec_nor_ray_nor_torch(tmp_path):
+def test_packing_imports_neither_arrow_nor_fsspec_nor_ray_nor_torch(tmp_path):
     made_shards(tmp_path, [[[5, 9, 30]]])
     code = f"""
 import sys

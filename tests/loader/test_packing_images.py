@@ -15,7 +15,7 @@ def shards(tmp_path_factory):
 
 @pytest.mark.parametrize("packing", ["best-fit", "windows", "conversations"])
 @pytest.mark.parametrize("length", [15, 64])
-def test_images_stand_where_their_tokens_do(shards, packing, length):
+def test_images_are_at_the_positions_of_their_tokens(shards, packing, length):
     image = shards.special_tokens[IMAGE]
     seen = set()
     for batch in Loader(shards, batch_size=3, length=length, packing=packing, epochs=1):

@@ -36,7 +36,7 @@ def through_json(state):
 
 @FEWER
 @given(CORPORA, SETTINGS, st.integers(1, 4))
-def test_a_loader_goes_on_from_the_state_of_every_batch(lengths, settings, batch_size):
+def test_a_loader_resumes_from_the_state_of_every_batch(lengths, settings, batch_size):
     with loaders(lengths, settings) as make:
         whole = make(batch_size)
         start = whole.state_dict()
@@ -75,7 +75,7 @@ def test_ranks_share_the_rows(lengths, settings, batch_size, world_size):
 
 @FEWER
 @given(CORPORA, SETTINGS, st.lists(st.tuples(*[st.integers(1, 3)] * 3), min_size=1, max_size=4))
-def test_batch_size_and_ranks_may_change_wherever_a_batch_ends(lengths, settings, turns):
+def test_batch_size_and_ranks_may_change_at_the_end_of_a_batch(lengths, settings, turns):
     with loaders(lengths, settings) as make:
         expected = [inputs for _, inputs, _ in all_rows(make())]
         state, found = make().state_dict(), []
@@ -119,7 +119,7 @@ def test_without_the_last_batch_all_ranks_have_as_many(lengths, settings, batch_
         ]
 
 
-def test_weighted_states_go_on(tmp_path):
+def test_weighted_states_resume(tmp_path):
     shards = made_shards(tmp_path, [[[5, 9, 30]], [[4, 4, 3]], [[8]]])
     settings = {"length": 8, "weights": {"b": 0.5, "a": 2}, "group_documents": 5}
     whole = Loader(shards, batch_size=2, **settings)
@@ -132,7 +132,7 @@ def test_weighted_states_go_on(tmp_path):
             assert again.next_batch().inputs.tolist() == batch.inputs.tolist()
 
 
-def test_more_epochs_go_on_where_fewer_ended(tmp_path):
+def test_more_epochs_continue_after_fewer(tmp_path):
     shards = made_shards(tmp_path, [[[5, 9, 30], [2, 2]]])
     settings = {"batch_size": 2, "length": 7, "shuffle": "document", "group_documents": 3}
     once = Loader(shards, epochs=1, **settings)
@@ -146,7 +146,7 @@ def test_more_epochs_go_on_where_fewer_ended(tmp_path):
     assert once.next_batch() is None
 
 
-def test_resuming_replays_nothing(tmp_path, monkeypatch):
+def test_resuming_does_not_replay(tmp_path, monkeypatch):
     shards = made_shards(tmp_path, [[[5] * 200]])
     loader = Loader(shards, batch_size=1, length=9, group_documents=4)
     loader.skip_batches(1000)
@@ -186,7 +186,7 @@ def test_a_state_of_other_settings_is_refused(tmp_path, name):
         other.load_state_dict(loader.state_dict())
 
 
-def test_all_settings_that_differ_are_named(tmp_path):
+def test_all_differing_settings_are_named(tmp_path):
     shards = made_shards(tmp_path, [[[5, 9, 30]]])
     state = Loader(shards, batch_size=1, length=8).state_dict()
     with pytest.raises(PackingError, match=r"length was 8 and is 9; seed was 0 and is 4; use"):
@@ -220,7 +220,7 @@ ALTERED = [
 
 
 @pytest.mark.parametrize(("change", "message"), ALTERED)
-def test_an_altered_state_is_refused_and_nothing_is_changed(tmp_path, change, message):
+def test_an_altered_state_is_refused_and_changes_nothing(tmp_path, change, message):
     loader = Loader(
         made_shards(tmp_path, [[[5, 9, 30]]]), batch_size=1, length=8, group_documents=2
     )
@@ -243,7 +243,7 @@ def test_an_altered_mixture_is_refused(tmp_path):
             loader.load_state_dict({**state, "streams": streams})
 
 
-def test_states_are_not_shared(tmp_path):
+def test_states_are_independent_copies(tmp_path):
     loader = Loader(made_shards(tmp_path, [[[5, 9, 30]]]), batch_size=1, length=8, weights={"a": 1})
     state = loader.state_dict()
     state["settings"]["weights"]["a"] = 2

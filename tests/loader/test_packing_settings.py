@@ -77,18 +77,18 @@ def test_a_wrong_setting_of_the_other_loaders_is_refused(shards, make, settings,
         make(*first, **{"batch_size": 1, "length": 8, **settings})
 
 
-def test_no_conversations_are_refused():
+def test_an_output_without_conversations_is_refused():
     with pytest.raises(PackingError, match="there is no conversation"):
         ConversationLoader([], ConversationSettings(batch_size=1, length=8), pad=0)
 
 
 @pytest.mark.parametrize("loader", [Loader, NanochatLoader])
-def test_a_path_is_no_shards(tmp_path, loader):
+def test_a_path_in_place_of_shards_is_refused(tmp_path, loader):
     with pytest.raises(PackingError, match=r"pass the result of nanotok_ray\.open_shards"):
         loader(str(tmp_path), batch_size=1, length=8)
 
 
-def test_numbers_of_numpy_are_taken_and_states_stay_plain(shards):
+def test_numpy_integers_are_accepted_and_states_remain_plain(shards):
     loader = Loader(
         shards, batch_size=np.int64(2), length=np.int32(8), seed=np.uint8(3), dtype="int64"
     )
@@ -109,7 +109,7 @@ GIVEN = [
 
 
 @pytest.mark.parametrize(("inputs", "targets", "message"), GIVEN)
-def test_arrays_that_cannot_take_a_batch_are_refused_and_no_row_is_lost(
+def test_arrays_that_cannot_hold_a_batch_are_refused_and_no_row_is_lost(
     shards, inputs, targets, message
 ):
     loader = Loader(shards, batch_size=1, length=8)
@@ -121,7 +121,7 @@ def test_arrays_that_cannot_take_a_batch_are_refused_and_no_row_is_lost(
 
 
 @pytest.mark.parametrize("packing", ["best-fit", "windows", "conversations"])
-def test_an_id_that_the_tokenizer_does_not_have_is_refused_and_named(tmp_path, packing):
+def test_an_id_unknown_to_the_tokenizer_is_refused_and_named(tmp_path, packing):
     out = made_output(tmp_path, MadeSource(name="web", shards=[[[1, 2, 3]], [[4, 5], [6, 7, 8]]]))
     path = next(tmp_path.glob("web/train/part-00001-*.bin"))
     path.write_bytes(path.read_bytes()[:-2] + b"\xff\xff")  # same size

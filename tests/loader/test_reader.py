@@ -13,7 +13,7 @@ from nanotok_ray.tokenizer import Tokenizer, expected_tokenizer
 from tests.support.small_corpus import conversations, texts
 
 
-def test_every_document_comes_back_in_order(out):
+def test_every_document_is_returned_in_order(out):
     tokenizer = Tokenizer.load(out / "tokenizer")
     shards = open_shards(str(out), source="web")
     expected = [*texts(40, seed=0), *texts(40, seed=1)]
@@ -24,7 +24,7 @@ def test_every_document_comes_back_in_order(out):
     assert [tokenizer.decode(ids[1:]) for ids in val] == texts(40, seed=2)
 
 
-def test_conversations_come_back_with_their_masks(out):
+def test_conversations_are_returned_with_their_masks(out):
     tokenizer = Tokenizer.load(out / "tokenizer")
     shards = open_shards(str(out), source="chats")
     expected = [*conversations(15, seed=0), *conversations(15, seed=1)]
@@ -34,7 +34,7 @@ def test_conversations_come_back_with_their_masks(out):
         assert shards.mask(number).tolist() == mask
 
 
-def test_sources_follow_each_other_and_texts_have_no_mask(out):
+def test_sources_are_in_order_and_texts_have_no_mask(out):
     shards = open_shards(str(out))
     assert len(shards) == 80 + 30
     assert shards.mask(0) is None
@@ -51,7 +51,7 @@ def test_a_slice_is_a_list_of_documents(out, part):
     assert [ids.tolist() for ids in shards[part]] == expected
 
 
-def test_the_text_of_a_document_is_that_of_its_source(out):
+def test_the_text_of_a_document_equals_its_source(out):
     shards = open_shards(out, source="web")
     assert shards.tokenizer == Tokenizer.load(out / "tokenizer")
     assert [shards.text(number) for number in range(3)] == [
@@ -72,7 +72,7 @@ def test_texts_of_another_tokenizer_are_refused(out):
     assert len(shards[0])
 
 
-def test_what_is_printed_of_shards_and_loaders_is_one_line(out):
+def test_the_repr_of_shards_and_loaders_is_one_line(out):
     shards = open_shards(out)
     numbers = f"110 documents, {shards.num_tokens:,} tokens of web, chats"
     assert repr(shards) == f"<Shards of {out}: {numbers}>"
@@ -91,19 +91,19 @@ def test_a_document_is_a_view_of_the_mapped_file(out):
 
 
 @pytest.mark.parametrize("number", [110, -111])
-def test_a_number_beyond_the_documents_is_an_index_error(out, number):
+def test_an_index_out_of_range_is_an_index_error(out, number):
     with pytest.raises(IndexError, match=f"document {number} of 110"):
         open_shards(str(out))[number]
 
 
-def test_unknown_split_and_source_are_named(out):
+def test_an_unknown_split_or_source_is_named(out):
     with pytest.raises(ValueError, match="train and val"):
         open_shards(str(out), split="test")
     with pytest.raises(ValueError, match="web, chats"):
         open_shards(str(out), source="wab")
 
 
-def test_several_sources_come_in_the_order_of_the_recipe(out):
+def test_sources_are_in_the_order_of_the_recipe(out):
     every = [ids.tolist() for ids in open_shards(str(out))]
     both = open_shards(str(out), source=["chats", "web"])
     assert [ids.tolist() for ids in both] == every
@@ -116,7 +116,7 @@ def test_several_sources_come_in_the_order_of_the_recipe(out):
         open_shards(str(out), source=[])
 
 
-def test_unfinished_or_altered_output_is_refused(out):
+def test_an_unfinished_or_altered_output_is_refused(out):
     path = next(out.glob("web/train/*.bin"))
     path.write_bytes(path.read_bytes()[:-2])
     with pytest.raises(CorruptOutputError, match=path.name):
@@ -129,7 +129,7 @@ def test_unfinished_or_altered_output_is_refused(out):
         open_shards(str(out))
 
 
-def test_reading_needs_neither_the_core_nor_arrow_nor_fsspec_nor_ray(out):
+def test_reading_imports_neither_the_core_nor_arrow_nor_fsspec_nor_ray(out):
     code = f"""
 import sys
 for name in ("nanotok_ray._core", "pyarrow", "fsspec", "pydantic", "ray", "tqdm"):

@@ -63,7 +63,7 @@ def stretches(data):
 
 
 @given(st.data(), st.sampled_from([0, 64]))
-def test_lengths_and_pieces_are_those_of_the_documents(made, data, most_viewed):
+def test_lengths_and_parts_equal_those_of_the_documents(made, data, most_viewed):
     shards = open_shards(str(made))
     documents, starts, lengths = stretches(data)
     assert shards.lengths(documents).tolist() == [len(DOCUMENTS[d]) for d in documents]
@@ -81,7 +81,7 @@ def test_lengths_and_pieces_are_those_of_the_documents(made, data, most_viewed):
     assert len(pieces.ids) <= SHARDS + len(CHATS)
 
 
-def test_what_is_not_there_is_an_index_error(made):
+def test_a_missing_document_is_an_index_error(made):
     shards, one, zero = open_shards(str(made)), np.array([1]), np.array([0])
     total = len(DOCUMENTS)
     for wrong in (-1, total):
@@ -92,7 +92,7 @@ def test_what_is_not_there_is_an_index_error(made):
             shards.pieces(zero, start, length)
 
 
-def test_ranges_say_where_sources_lie(made):
+def test_ranges_locate_the_sources(made):
     shards = open_shards(str(made))
     assert shards.ranges() == {"web": range(TEXTS), "chats": range(TEXTS, len(DOCUMENTS))}
     assert shards.sources == ["web", "none", "chats"]
@@ -100,7 +100,7 @@ def test_ranges_say_where_sources_lie(made):
     assert shards.special_tokens["<|bos|>"] == 60000
 
 
-def test_the_fingerprint_is_that_of_documents_and_order(made, tmp_path):
+def test_the_fingerprint_depends_on_documents_and_order(made, tmp_path):
     own = open_shards(str(made)).fingerprint
     assert open_shards(str(copy_of(made, tmp_path / "out"))).fingerprint == own
     assert open_shards(str(made), source="web").fingerprint != own
@@ -123,7 +123,7 @@ def test_ranks_share_the_documents_of_an_epoch(made, world_size, shuffle, epoch,
     assert found == order.at(np.arange(len(shards)), epoch).tolist()[start:]
 
 
-def test_without_an_order_documents_come_as_they_lie(made):
+def test_without_shuffling_documents_are_in_stored_order(made):
     shards = open_shards(str(made))
     assert [ids.tolist() for _, ids in shards.documents_of(0, 1)] == DOCUMENTS
     assert list(shards.documents_of(1, 3, start=len(shards))) == []
@@ -146,7 +146,7 @@ def test_a_file_url_is_a_local_folder(made, tmp_path):
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_copy_for_a_worker_is_small_and_reads_the_same(finished):
+def test_a_pickled_copy_is_small_and_reads_the_same(finished):
     shards = open_shards(str(finished), source="chats", check_files=True)
     assert len(shards[0]) > 0
     packed = pickle.dumps(shards)
@@ -156,7 +156,7 @@ def test_a_copy_for_a_worker_is_small_and_reads_the_same(finished):
     assert [ids.tolist() for ids in again] == [ids.tolist() for ids in shards]
 
 
-def test_a_copy_of_an_output_that_became_another_is_refused(made, tmp_path):
+def test_a_copy_of_a_replaced_output_is_refused(made, tmp_path):
     out = copy_of(made, tmp_path / "out")
     packed = pickle.dumps(open_shards(str(out)))
     made_output(out, MadeSource(name="web", shards=[[[1]]]))
@@ -164,7 +164,7 @@ def test_a_copy_of_an_output_that_became_another_is_refused(made, tmp_path):
         pickle.loads(packed)
 
 
-def test_records_are_those_that_the_index_names(finished, tmp_path):
+def test_records_are_those_named_by_the_index(finished, tmp_path):
     out = copy_of(finished, tmp_path / "out")
     shards = open_shards(str(out))
     for place in range(len(shards.rows)):
@@ -193,7 +193,7 @@ def test_any_file_of_the_output_is_read_up_to_a_size(finished):
 
 
 @pytest.mark.parametrize("suffix", [".bin", ".mask"])
-def test_other_bytes_of_the_same_size_are_found_if_asked_for(finished, tmp_path, suffix):
+def test_other_bytes_of_the_same_size_are_detected_if_requested(finished, tmp_path, suffix):
     out = copy_of(finished, tmp_path / "out")
     expected = [ids.tolist() for ids in open_shards(str(out), check_files=True)]
     assert expected == [ids.tolist() for ids in open_shards(str(out))]
@@ -228,7 +228,7 @@ print(sum(map(len, pieces.ids)), len(shards._open))
     assert kept <= 12
 
 
-def test_the_fingerprint_is_that_of_ids_and_sources_too(tmp_path):
+def test_the_fingerprint_depends_on_ids_and_sources(tmp_path):
     made = {
         "one": [MadeSource(name="web", shards=[[[1, 2]]]), MadeSource(name="code", shards=[])],
         "ids": [MadeSource(name="web", shards=[[[1, 3]]]), MadeSource(name="code", shards=[])],
@@ -261,14 +261,14 @@ def test_threads_may_read_the_same_shards(made):
     assert kept._files == sum(shard.num_files for shard in kept._shards.values()) <= 6
 
 
-def test_half_of_the_files_that_a_process_may_open_are_mapped(monkeypatch):
+def test_half_of_the_allowed_open_files_are_mapped(monkeypatch):
     for limit, expected in ((1024, 512), (10**6, 40_000), (resource.RLIM_INFINITY, 40_000)):
         monkeypatch.setattr("resource.getrlimit", lambda _, limit=limit: (limit, limit))
         assert max_files() == expected
 
 
 @pytest.mark.parametrize("kind", ["out", "inside", "folder", "pipe", "missing"])
-def test_files_that_are_no_files_of_the_output_are_refused(finished, tmp_path, kind):
+def test_files_outside_the_output_are_refused(finished, tmp_path, kind):
     out = copy_of(finished, tmp_path / "out")
     names = sorted(path.name for path in out.glob("web/train/*.bin"))
     path = out / "web/train" / names[-1]
@@ -310,7 +310,7 @@ def many_shards(root, count):
     (root / "manifest.json").write_text(json.dumps(manifest))
 
 
-def test_two_hundred_thousand_shards_open_at_once(tmp_path):
+def test_two_hundred_thousand_shards_can_be_opened(tmp_path):
     many_shards(tmp_path / "out", 200_000)
     started = time.perf_counter()
     shards = open_shards(str(tmp_path / "out"))

@@ -26,7 +26,7 @@ def test_any_size_seed_epoch_and_name_is_a_permutation(size, seed, epoch, name):
 
 
 @given(st.integers(1, MAX_SIZE), SEEDS, st.data())
-def test_numbers_of_any_size_go_there_and_back(size, seed, data):
+def test_the_permutation_of_any_number_can_be_inverted(size, seed, data):
     numbers = np.array(data.draw(st.lists(st.integers(0, size - 1), max_size=20)), dtype=np.int64)
     own = Permutation(size, seed=seed)
     there = own(numbers)
@@ -36,7 +36,7 @@ def test_numbers_of_any_size_go_there_and_back(size, seed, data):
 
 
 @given(st.integers(1, 300), SEEDS, st.integers(0, 2**40))
-def test_each_variant_is_a_permutation_of_its_own(size, seed, variant):
+def test_each_variant_is_a_different_permutation(size, seed, variant):
     own = Permutation(size, seed=seed)
     variants = np.full(size, variant)
     there = own(np.arange(size), variants=variants)
@@ -44,7 +44,7 @@ def test_each_variant_is_a_permutation_of_its_own(size, seed, variant):
     assert own.inverse(there, variants=variants).tolist() == list(range(size))
 
 
-def test_a_large_one_takes_no_memory():
+def test_a_large_permutation_uses_no_memory():
     tracemalloc.start()
     own = Permutation(2**40, seed=5)
     numbers = np.array([0, 1, 2**39, 2**40 - 1])
@@ -53,7 +53,7 @@ def test_a_large_one_takes_no_memory():
     tracemalloc.stop()
 
 
-def test_seed_epoch_name_and_size_each_give_another_one():
+def test_seed_epoch_name_and_size_change_the_permutation():
     made = [
         Permutation(1000, seed=1),
         Permutation(1000, seed=2),
@@ -64,7 +64,7 @@ def test_seed_epoch_name_and_size_each_give_another_one():
     assert len({tuple(own(np.arange(1000)).tolist()) for own in made}) == len(made)
 
 
-def test_the_same_numbers_in_every_version():
+def test_permutations_are_the_same_in_every_version():
     assert Permutation(10, seed=0)(np.arange(10)).tolist() == GOLDEN_TEN
     large = Permutation(2**40, seed=7, epoch=3, name="web")
     assert large(np.array([0, 1, 2**40 - 1])).tolist() == GOLDEN_LARGE
@@ -86,12 +86,12 @@ def chi_square(found: np.ndarray, cells: int) -> float:
 
 
 @pytest.mark.parametrize("number", [0, 1, 50, 99])
-def test_a_number_goes_everywhere_about_as_often(number):
+def test_a_number_is_equally_likely_at_every_position(number):
     found = [Permutation(100, seed=seed)(np.array([number]))[0] for seed in range(4000)]
     assert chi_square(np.array(found), 100) < 160  # 99 degrees of freedom: 1 in 10,000
 
 
-def test_neighbours_go_everywhere_about_as_often():
+def test_neighbors_are_equally_likely_at_every_distance():
     there = Permutation(1 << 20, seed=9)(np.arange(1 << 20))
     steps = np.diff(there) % (1 << 20)
     assert chi_square(steps >> 12, 256) < 360
@@ -108,7 +108,7 @@ def test_a_number_beyond_the_size_is_refused(numbers):
         DocumentOrder(10).at(np.array(numbers), 0)
 
 
-def test_settings_that_cannot_be_are_named():
+def test_impossible_settings_are_named():
     with pytest.raises(PackingError, match="-1 numbers"):
         Permutation(-1, seed=0)
     with pytest.raises(PackingError, match=str(2**48 + 1)):
@@ -128,7 +128,7 @@ def test_settings_that_cannot_be_are_named():
     SEEDS,
     EPOCHS,
 )
-def test_an_epoch_takes_every_document_once(documents, shuffle, block, seed, epoch):
+def test_an_epoch_contains_every_document_once(documents, shuffle, block, seed, epoch):
     order = DocumentOrder(documents, shuffle=shuffle, block_documents=block, seed=seed)
     found = everything(order, epoch)
     assert sorted(found) == list(range(documents))
@@ -146,7 +146,7 @@ def test_the_documents_of_a_block_stay_together(documents, block, seed):
     assert changes + 1 == len(set(blocks)) == -(-documents // block)
 
 
-def test_blocks_and_the_documents_of_each_are_shuffled_anew_in_each_epoch():
+def test_blocks_and_their_documents_are_shuffled_again_in_each_epoch():
     order = DocumentOrder(10_100, shuffle="block", block_documents=100, seed=1)
     first, second = (np.array(everything(order, epoch)).reshape(-1, 100) for epoch in (0, 1))
     assert (first[:, 0] // 100).tolist() != sorted(first[:, 0] // 100)

@@ -77,7 +77,7 @@ def size_of(cache: Path) -> int:
 
 
 @pytest.mark.parametrize("limit", [None, 2000])
-def test_everything_is_as_the_local_reader_says(made, tmp_path, limit):
+def test_remote_shards_equal_the_local_ones(made, tmp_path, limit):
     root, folder = made
     there = open_shards(folder.url, cache=tmp_path / "cache", cache_bytes=limit)
     assert same_documents(there, open_shards(str(root))) == 83
@@ -100,7 +100,7 @@ def test_images_are_read(tmp_path, url):
     assert same_documents(open_shards(url), open_shards(str(out))) == 20
 
 
-def test_what_was_fetched_is_not_fetched_again(made, tmp_path, fetched):
+def test_fetched_blocks_are_not_fetched_again(made, tmp_path, fetched):
     root, folder = made
     first = open_shards(folder.url, cache=tmp_path / "cache")
     same_documents(first, open_shards(str(root)))
@@ -113,7 +113,7 @@ def test_what_was_fetched_is_not_fetched_again(made, tmp_path, fetched):
     assert fetched == []
 
 
-def test_opening_fetches_no_shard_and_a_document_its_blocks_alone(made, tmp_path, fetched):
+def test_opening_fetches_no_shard_and_a_document_only_its_blocks(made, tmp_path, fetched):
     _, folder = made
     shards = open_shards(folder.url, source="web", cache=tmp_path / "cache")
     assert fetched == []
@@ -125,9 +125,7 @@ def test_opening_fetches_no_shard_and_a_document_its_blocks_alone(made, tmp_path
     assert blocks[: last - first + 1] == list(range(first, last + 1))
 
 
-def test_a_block_that_could_not_be_fetched_ahead_is_told_when_it_is_wanted(
-    made, tmp_path, monkeypatch
-):
+def test_a_failed_prefetch_is_reported_when_the_block_is_needed(made, tmp_path, monkeypatch):
     _, folder = made
     shards = open_shards(folder.url, source="web", cache=tmp_path / "cache")
     shard, plain, told = shards._shard(0), RemoteInput.readinto, []
@@ -160,7 +158,7 @@ def test_a_block_of_a_wrong_size_is_fetched_again(made, tmp_path, fetched):
         assert path.read_bytes() == expected
 
 
-def test_blocks_are_removed_when_there_are_more_than_allowed(made, tmp_path, monkeypatch):
+def test_blocks_over_the_limit_are_removed(made, tmp_path, monkeypatch):
     _, folder = made
     limit, sizes, plain = 4 * BLOCK, [], BlockCache.put
 
@@ -183,7 +181,7 @@ def test_blocks_are_removed_when_there_are_more_than_allowed(made, tmp_path, mon
     assert (tmp_path / "cache/of-others").exists()
 
 
-def test_the_blocks_that_were_not_used_for_longest_go_first(tmp_path):
+def test_the_least_recently_used_blocks_are_removed_first(tmp_path):
     cache = BlockCache(tmp_path, max_bytes=100)
     names = [f"{n:064x}-000.bin.0" for n in range(5)]
     for place, name in enumerate(names[:4]):
@@ -195,7 +193,7 @@ def test_the_blocks_that_were_not_used_for_longest_go_first(tmp_path):
     assert left == [True, False, False, True, True]
 
 
-def test_what_another_process_writes_stays_and_what_one_left_goes(tmp_path):
+def test_blocks_being_written_are_kept_and_abandoned_ones_removed(tmp_path):
     cache = BlockCache(tmp_path, max_bytes=10)
     left, written = (tmp_path / "00" / f"{0:064x}-0.bin.0.block.{n:032x}.tmp" for n in range(2))
     left.parent.mkdir()
@@ -207,7 +205,7 @@ def test_what_another_process_writes_stays_and_what_one_left_goes(tmp_path):
     assert cache.get(f"{1:064x}-000.bin.0", 8) is not None
 
 
-def test_files_of_others_stay_in_a_folder_of_blocks(tmp_path):
+def test_other_files_in_a_folder_of_blocks_are_kept(tmp_path):
     cache = BlockCache(tmp_path, max_bytes=10)
     others = tmp_path / "00/notes.txt"
     others.parent.mkdir()
@@ -218,7 +216,7 @@ def test_files_of_others_stay_in_a_folder_of_blocks(tmp_path):
     assert len(files_of(tmp_path)) == 2
 
 
-def test_nothing_stays_of_a_block_that_could_not_be_kept(tmp_path, monkeypatch):
+def test_a_block_that_could_not_be_stored_leaves_no_files(tmp_path, monkeypatch):
     def replace(self, target):
         raise OSError(28, "No space left on device")
 
@@ -235,7 +233,7 @@ def test_a_mapped_block_outlives_its_file(tmp_path):
     assert not block.flags.writeable
 
 
-def test_a_cache_that_cannot_be_written_is_named(made, tmp_path):
+def test_an_unwritable_cache_is_named(made, tmp_path):
     _, folder = made
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(SourceError, match=r"file/a, the cache of .* another `cache`"):
@@ -266,7 +264,7 @@ def test_a_file_of_another_size_is_refused(made, tmp_path, wrong):
         shards[0]
 
 
-def test_other_bytes_of_the_same_size_are_found_if_asked_for(tmp_path, url):
+def test_other_bytes_of_the_same_size_are_detected_if_requested(tmp_path, url):
     folder = upload(finished_output(tmp_path), url)
     name = min(each for each in folder.list("web/train/") if each.endswith(".bin"))
     data = folder.read_bytes(name)
@@ -287,7 +285,7 @@ def test_an_output_without_a_manifest_or_index_is_refused(made):
         open_shards("nosuchstore://a")
 
 
-def test_a_copy_for_a_worker_is_small_and_uses_the_same_cache(made, tmp_path, fetched):
+def test_a_pickled_copy_is_small_and_uses_the_same_cache(made, tmp_path, fetched):
     root, folder = made
     shards = open_shards(folder.url, cache=tmp_path / "cache")
     same_documents(shards, open_shards(str(root)))
@@ -300,7 +298,7 @@ def test_a_copy_for_a_worker_is_small_and_uses_the_same_cache(made, tmp_path, fe
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_after_a_fork_shards_go_on_though_the_parent_was_fetching(made, tmp_path):
+def test_shards_work_after_a_fork_while_the_parent_fetches(made, tmp_path):
     _, folder = made
     shards = open_shards(folder.url, cache=tmp_path / "cache")
     assert shards[0].tolist() == NUMBERS[0]
@@ -322,7 +320,7 @@ def test_after_a_fork_shards_go_on_though_the_parent_was_fetching(made, tmp_path
     assert shards.files._here() is process
 
 
-def test_threads_may_read_at_once(made, tmp_path):
+def test_threads_may_read_in_parallel(made, tmp_path):
     _, folder = made
     shards = open_shards(folder.url, source="chats", cache=tmp_path / "cache")
     shards[0]
@@ -334,7 +332,7 @@ def test_threads_may_read_at_once(made, tmp_path):
             assert found == [NUMBERS[39 - n] for n in order]
 
 
-def test_the_cache_is_below_the_folder_of_copies(made, monkeypatch, tmp_path):
+def test_the_cache_is_in_the_cache_folder_of_the_node(made, monkeypatch, tmp_path):
     _, folder = made
     monkeypatch.setenv("NANOTOK_CACHE_DIR", str(tmp_path / "copies"))
     open_shards(folder.url)[0]
@@ -342,9 +340,7 @@ def test_the_cache_is_below_the_folder_of_copies(made, monkeypatch, tmp_path):
     assert Folder(folder.url).list() == folder.list()
 
 
-def test_a_folder_of_copies_that_cannot_be_written_gives_way_to_the_temporary_files(
-    tmp_path, monkeypatch
-):
+def test_an_unwritable_cache_folder_is_replaced_by_the_temporary_folder(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     monkeypatch.setenv("NANOTOK_CACHE_DIR", str(tmp_path / "file/below"))

@@ -52,7 +52,7 @@ def settled(shards) -> None:
         thread.join()
 
 
-def test_every_document_is_read_through_failures_of_any_kind(proxy, finished, tmp_path):
+def test_every_document_is_read_despite_failures_of_any_kind(proxy, finished, tmp_path):
     proxy.fail_always(*FAULTS, method="GET", period=3)
     proxy.fail(Fault.RESET, Fault.SLOW_DOWN, method="HEAD")
     there = open_shards(URL, cache=tmp_path, check_files=True)
@@ -61,7 +61,7 @@ def test_every_document_is_read_through_failures_of_any_kind(proxy, finished, tm
     assert set(proxy.faults) == set(FAULTS)
 
 
-def test_a_store_that_does_not_answer_is_told_and_nothing_of_it_is_kept(proxy, tmp_path):
+def test_a_silent_store_is_reported_and_nothing_of_it_is_stored(proxy, tmp_path):
     shards = open_shards(URL, cache=tmp_path)
     proxy.fail_always(Fault.SLOW_DOWN, method="GET")
     with pytest.raises(TransientIOError, match=rf"{URL}/web/train/.*\.idx .*tried 5 time"):
@@ -72,9 +72,7 @@ def test_a_store_that_does_not_answer_is_told_and_nothing_of_it_is_kept(proxy, t
 
 
 @pytest.mark.parametrize("handles", [0, 4])
-def test_a_file_that_is_replaced_while_it_is_read_is_refused(
-    folder, tmp_path, monkeypatch, handles
-):
+def test_a_file_replaced_while_it_is_read_is_refused(folder, tmp_path, monkeypatch, handles):
     monkeypatch.setattr(remote, "BLOCK_BYTES", 64)
     monkeypatch.setattr(remote, "_HANDLES", handles)
     shards = open_shards(folder.url, cache=tmp_path)
@@ -94,7 +92,7 @@ def read_all(shards, queue):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_workers_read_on_however_they_are_started(proxy, finished, tmp_path, method):
+def test_workers_continue_with_any_start_method(proxy, finished, tmp_path, method):
     shards = open_shards(URL, cache=tmp_path)
     expected = [ids.tolist() for ids in open_shards(str(finished))]
     assert shards[100].tolist() == expected[100]
@@ -108,7 +106,7 @@ def test_workers_read_on_however_they_are_started(proxy, finished, tmp_path, met
     assert [ids.tolist() for ids in shards] == expected
 
 
-def test_a_key_that_is_missing_is_told(folder, tmp_path):
+def test_a_missing_key_is_reported(folder, tmp_path):
     with pytest.raises(FileNotFoundError, match="no-plan"):
         open_shards(folder.url, cache=tmp_path).read_file("no-plan", limit=10)
 
@@ -138,9 +136,7 @@ def taken(loader, count):
 
 
 @pytest.mark.parametrize("kind", LOADERS)
-def test_batches_are_those_of_the_disk_and_go_on_where_they_were(
-    proxy, finished, tmp_path, monkeypatch, kind
-):
+def test_batches_equal_those_of_the_disk_and_resume(proxy, finished, tmp_path, monkeypatch, kind):
     monkeypatch.setattr(remote, "BLOCK_BYTES", 1 << 10)
     proxy.fail_always(*FAULTS, method="GET", period=3)
     expected = taken(LOADERS[kind](str(finished)), 30)

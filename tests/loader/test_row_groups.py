@@ -37,7 +37,7 @@ def read_all(groups, shards, order):
 
 
 @given(counts=COUNTS, size=st.integers(1, 7), seed=st.integers(0, 99))
-def test_each_row_group_has_its_documents_in_whatever_order_it_is_asked_for(
+def test_each_row_group_has_its_documents_in_any_order_of_access(
     tmp_path_factory, counts, size, seed
 ):
     files = [*files_of(counts, seed=seed), [[[BOS]]]]
@@ -115,7 +115,7 @@ def change_settings(out, **changes):
         ({"append": ["<|assistant_end|>"]}, r".* and \['<\|assistant_end\|>'\] after"),
     ],
 )
-def test_documents_that_do_not_begin_as_nanochats_are_refused(tmp_path, changes, told):
+def test_documents_that_do_not_start_like_those_of_nanochat_are_refused(tmp_path, changes, told):
     out = tmp_path / "out"
     planned_output(out, {"web": [[[[BOS]]]]})
     change_settings(out, **changes)

@@ -78,7 +78,7 @@ COUNT = 9
 
 
 @pytest.mark.parametrize("packing", PACKINGS)
-def test_batches_are_the_loaders_as_tensors_of_64_bits(shards, packing):
+def test_batches_are_those_of_the_loader_as_int64_tensors(shards, packing):
     own = dataset(shards, packing)
     assert taken(own, COUNT) == plain(shards, packing, COUNT)
     inputs, targets, _ = next(iter(own))
@@ -88,7 +88,7 @@ def test_batches_are_the_loaders_as_tensors_of_64_bits(shards, packing):
 
 @pytest.mark.parametrize("packing", PACKINGS)
 @pytest.mark.parametrize("workers", [1, 2, 3])
-def test_workers_change_nothing(shards, packing, workers):
+def test_the_number_of_workers_changes_nothing(shards, packing, workers):
     expected = plain(shards, packing, COUNT)
     loader = DataLoader(dataset(shards, packing), batch_size=None, num_workers=workers)
     assert taken(loader, COUNT) == expected
@@ -152,7 +152,7 @@ def test_workers_read_shards_and_encode(tmp_path, in_process, context):
 
 
 @pytest.mark.parametrize("packing", PACKINGS)
-def test_any_number_of_workers_goes_on_after_the_last_batch_that_was_used(shards, packing):
+def test_any_number_of_workers_resumes_after_the_last_used_batch(shards, packing):
     expected = plain(shards, packing, COUNT)
     first = DataLoader(dataset(shards, packing), batch_size=None, num_workers=2)
     state = json.loads(json.dumps(taken(first, 4)[-1][2]))
@@ -184,7 +184,7 @@ def test_a_rank_without_a_world_size_is_refused(monkeypatch):
         this_rank()
 
 
-def test_the_rank_is_that_of_a_process_group_before_that_of_the_environment(tmp_path, monkeypatch):
+def test_the_rank_of_a_process_group_overrides_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("RANK", "5")
     monkeypatch.setenv("WORLD_SIZE", "8")
     torch.distributed.init_process_group(
@@ -197,7 +197,7 @@ def test_the_rank_is_that_of_a_process_group_before_that_of_the_environment(tmp_
     assert this_rank() == (5, 8)
 
 
-def test_settings_that_no_loader_has_are_refused_at_once(shards):
+def test_unknown_settings_are_refused_at_once(shards):
     with pytest.raises(PackingError, match="lengthy"):
         dataset(shards, "best-fit", lengthy=3)
     with pytest.raises(PackingError, match="batch_size"):
@@ -205,7 +205,7 @@ def test_settings_that_no_loader_has_are_refused_at_once(shards):
 
 
 @pytest.mark.parametrize("packing", PACKINGS)
-def test_batches_come_to_a_device_in_one_buffer(shards, packing):
+def test_batches_are_copied_to_a_device_in_one_buffer(shards, packing):
     expected = plain(shards, packing, None if packing != "nanochat" else COUNT)
     found, places = [], set()
     for inputs, targets, state in batches_on_device(dataset(shards, packing), "cpu"):
@@ -218,7 +218,7 @@ def test_batches_come_to_a_device_in_one_buffer(shards, packing):
     assert len(places) == 1
 
 
-def test_batches_of_a_loader_come_to_a_device_too(shards):
+def test_batches_of_a_loader_are_copied_to_a_device(shards):
     loader = Loader(shards, **OWN)
     found = taken(batches_on_device(loader, torch.device("cpu")), 5)
     assert found == plain(shards, "best-fit", 5)
@@ -250,7 +250,7 @@ def drop_in(folder, **others):
     )
 
 
-def test_nanochats_function_gives_the_loaders_batches(folder, shards, monkeypatch):
+def test_the_function_of_nanochat_returns_the_batches_of_the_loader(folder, shards, monkeypatch):
     expected = plain(shards, "nanochat", COUNT)
     assert taken(drop_in(folder), COUNT) == expected
     assert taken(drop_in(shards), COUNT) == expected
@@ -259,7 +259,7 @@ def test_nanochats_function_gives_the_loaders_batches(folder, shards, monkeypatc
     assert taken(drop_in(folder, resume_state_dict=expected[3][2]), 4) == expected[4:8]
 
 
-def test_nanochats_function_without_a_state(folder):
+def test_the_function_of_nanochat_works_without_a_state(folder):
     batches = tokenizing_distributed_data_loader_bos_bestfit(
         TheirTokenizer(), 2, 10, split="train", device="cpu", shards=folder
     )
@@ -268,12 +268,12 @@ def test_nanochats_function_without_a_state(folder):
     assert torch.equal(inputs[:, 1:], targets[:, :-1])
 
 
-def test_nanochats_function_says_where_it_looks_for_shards():
+def test_the_function_of_nanochat_names_where_it_searches_for_shards():
     with pytest.raises(PackingError, match="Set NANOTOK_SHARDS"):
         drop_in(None)
 
 
-def test_nanochats_function_knows_two_splits(folder):
+def test_the_function_of_nanochat_accepts_two_splits(folder):
     with pytest.raises(PackingError, match="split is 'test'"):
         drop_in(folder, split="test")
 
@@ -294,7 +294,7 @@ def test_another_tokenizer_of_the_same_size_is_refused(folder):
         drop_in(folder, tokenizer=other)
 
 
-def test_of_a_job_with_chats_too_the_text_is_taken_with_the_tokenizer_that_made_it(tmp_path):
+def test_the_text_of_a_job_with_chats_is_read_with_its_tokenizer(tmp_path):
     out = finished_output(tmp_path)
     tokenizer = Tokenizer.load(out / "tokenizer")
     theirs = TheirTokenizer(bos=tokenizer.get_bos_token_id(), size=tokenizer.get_vocab_size())
@@ -334,7 +334,7 @@ def chat_tokenizer():
 
 
 @pytest.mark.parametrize("split", ["train", "val"])
-def test_batches_for_fine_tuning_are_those_of_nanochats_rule(chat_tokenizer, split):
+def test_batches_for_fine_tuning_equal_the_rule_of_nanochat(chat_tokenizer, split):
     script = script_of(chat_tokenizer, length=120)
     chats = [chat_tokenizer.render_conversation(chat) for chat in script[f"{split}_dataset"]]
     plain = plain_sft_batches(
@@ -352,7 +352,7 @@ def test_batches_for_fine_tuning_are_those_of_nanochats_rule(chat_tokenizer, spl
     assert split == "train" or not script["last_step"]
 
 
-def test_the_number_of_steps_of_the_script_ends_fine_tuning(chat_tokenizer):
+def test_the_number_of_steps_ends_fine_tuning(chat_tokenizer):
     script = script_of(chat_tokenizer, length=120, num_iterations=2)
     batches = sft_data_generator_bos_bestfit("train", script=script)
     next(batches)
@@ -361,7 +361,7 @@ def test_the_number_of_steps_of_the_script_ends_fine_tuning(chat_tokenizer):
     assert (script["approx_progress"], script["last_step"]) == (1.0, True)
 
 
-def test_the_variables_are_those_of_the_caller(chat_tokenizer):
+def test_the_variables_of_the_caller_are_used(chat_tokenizer):
     script = script_of(chat_tokenizer, length=120, make=sft_data_generator_bos_bestfit)
     exec("loader = (lambda: make('train'))()", script)
     next(script["loader"])
@@ -371,7 +371,7 @@ def test_the_variables_are_those_of_the_caller(chat_tokenizer):
 
 
 @pytest.mark.parametrize("too_long", ["crop", "drop"])
-def test_no_loss_is_nan_though_most_conversations_are_longer_than_a_row(chat_tokenizer, too_long):
+def test_no_loss_is_nan_if_most_conversations_exceed_a_row(chat_tokenizer, too_long):
     script = script_of(chat_tokenizer, length=25)
     batches = sft_data_generator_bos_bestfit("train", 4, too_long=too_long, script=script)
     logits = torch.zeros(50, chat_tokenizer.get_vocab_size())
@@ -381,7 +381,7 @@ def test_no_loss_is_nan_though_most_conversations_are_longer_than_a_row(chat_tok
         assert loss.isfinite()
 
 
-def test_stored_conversations_replace_the_data_sets_of_the_script(tmp_path, monkeypatch):
+def test_stored_conversations_replace_the_datasets_of_the_script(tmp_path, monkeypatch):
     out = finished_output(tmp_path)
     tokenizer = Tokenizer.load(out / "tokenizer")
     monkeypatch.setenv("NANOTOK_CHAT_SHARDS", str(out))

@@ -136,7 +136,7 @@ def test_every_key_has_a_change_here_or_needs_none():
 
 
 @pytest.mark.parametrize("key", CHANGES)
-def test_a_change_makes_again_what_the_page_says(key, keys_of):
+def test_a_change_repeats_the_stages_on_the_page(key, keys_of):
     table, _, name = key.partition(".")
     own = rows(next(title for title, _, _ in CELLS if title.strip("[]") == table))
     told = own[name][-1]

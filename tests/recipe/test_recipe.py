@@ -101,7 +101,7 @@ def check_refused(text: str, *parts: str, overrides: tuple[str, ...] = ()) -> No
 
 
 @pytest.mark.parametrize("text", [SMALL, FULL], ids=["small", "full"])
-def test_a_recipe_survives_its_dict_and_json_and_pickle(text):
+def test_a_recipe_is_preserved_by_dict_json_and_pickle(text):
     recipe = parse_recipe(text)
     tables = json.loads(json.dumps(recipe.to_dict()))
     assert build_recipe(tables, environment={}) == recipe
@@ -222,7 +222,7 @@ def test_a_wrong_value_is_refused_by_key_and_limit(table, parts):
     check_refused(SMALL + table, *parts)
 
 
-def test_special_tokens_of_an_existing_tokenizer_are_not_judged():
+def test_special_tokens_of_an_existing_tokenizer_are_not_validated():
     recipe = parse_recipe(
         with_source(prepend=["<s>"], count=False) + '\n[tokenizer]\npath = "/tokenizer"'
     )
@@ -254,7 +254,7 @@ def test_an_override_sets_one_key(override, read, expected):
     assert read(parse_recipe(base)) != expected
 
 
-def test_the_last_override_wins_and_a_missing_table_comes_into_being():
+def test_the_last_override_wins_and_creates_a_missing_table():
     recipe = parse_recipe(SMALL, overrides=["limits.doc_cap=5", "limits.doc_cap=6"])
     assert recipe.limits.doc_cap == 6
 
@@ -282,7 +282,7 @@ def test_a_wrong_override_is_refused(override, parts):
     check_refused(SMALL, *parts, overrides=(override,))
 
 
-def test_environment_variables_and_home_and_relative_paths_are_expanded(monkeypatch, tmp_path):
+def test_environment_variables_home_and_relative_paths_are_expanded(monkeypatch, tmp_path):
     monkeypatch.setenv("DATA", "/mnt/data")
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.delenv("NOT_SET", raising=False)
@@ -304,7 +304,7 @@ def test_environment_variables_and_home_and_relative_paths_are_expanded(monkeypa
     assert recipe.output.path == "/mnt/data/out"
 
 
-def test_a_pattern_with_a_dollar_is_left_alone():
+def test_a_pattern_with_a_dollar_is_unchanged():
     text = SMALL + "[tokenizer]\npattern = '''a$|${1}|\\p{L}+$'''"
     assert parse_recipe(text).tokenizer.pattern == "a$|${1}|\\p{L}+$"
 
@@ -341,13 +341,13 @@ def test_a_size_is_its_number_times_its_unit(number, unit):
 @pytest.mark.parametrize(
     "value", ["", "MiB", "1XB", "-1", "0.3", "1__.5", "1 2", "1e999999999", "NaN", None, [1], 0.5]
 )
-def test_what_is_no_whole_number_is_no_size(value):
+def test_a_size_must_be_an_integer(value):
     with pytest.raises(RecipeError, match="whole number"):
         parse_size(value, key="limits.slice_bytes")
 
 
 @given(value=st.text(max_size=20), key=st.sampled_from(["name", "split", "kind", "format"]))
-def test_any_text_gives_a_recipe_or_a_recipe_error(value, key):
+def test_any_text_is_a_recipe_or_a_recipe_error(value, key):
     escaped = json.dumps(value).replace("\x7f", "\\u007f")
     text = with_source(**{key: None}).replace("[[source]]", f"[[source]]\n{key} = {escaped}")
     try:
@@ -390,7 +390,7 @@ path = "/out"
 """
 
 
-def test_shares_add_up_to_1_over_all_sources_that_are_counted():
+def test_shares_of_all_counted_sources_sum_to_1():
     parse_recipe(SHARES)
     parse_recipe(SHARES, overrides=["source.a.count=false", "source.a.weight=1",
                                     "source.b.weight=share:1.0"])  # fmt: skip
@@ -402,7 +402,7 @@ def tokenizer_recipe(text, *overrides):
     return parse_recipe(f"{SMALL}\n[tokenizer]\n{text}\n", overrides=overrides).tokenizer
 
 
-def test_a_preset_stands_for_its_tokens():
+def test_a_preset_expands_to_its_tokens():
     seed = PRESETS["seed"].special_tokens
     own = tokenizer_recipe('extend = ["<a>", "preset:seed", "<b>"]')
     assert own.extend == ("<a>", *seed, "<b>")
@@ -442,14 +442,14 @@ def test_names_that_cannot_be_added_are_refused(text, words):
 
 
 @pytest.mark.parametrize("key", ["extend", "extra_special_tokens"])
-def test_added_tokens_may_be_around_documents(key):
+def test_added_tokens_may_surround_documents(key):
     text = SMALL.replace('kind = "text"', 'kind = "text"\nappend = ["<a>"]')
     with pytest.raises(RecipeError, match=r"source\.web\.append has '<a>'"):
         parse_recipe(text)
     assert parse_recipe(text, overrides=[f'tokenizer.{key}=["<a>"]']).sources[0].append == ("<a>",)
 
 
-def test_what_becomes_of_a_document_that_is_too_long_needs_to_know_what_that_is():
+def test_over_max_tokens_requires_max_tokens():
     limits = parse_recipe(SMALL).limits
     assert (limits.too_long, limits.untrainable) == ("keep", "keep")
     drop = "limits.too_long=drop"
@@ -496,7 +496,7 @@ cpus = 2
 """
 
 
-def test_all_problems_of_a_recipe_are_reported_at_once_in_the_order_of_the_file(monkeypatch):
+def test_all_problems_of_a_recipe_are_reported_in_the_order_of_the_file(monkeypatch):
     monkeypatch.delenv("NOT_SET", raising=False)
     overrides = ["limits.max_tails=-1", "tokeniser.vocab_size=300"]
     with pytest.raises(RecipeError) as caught:
@@ -524,7 +524,7 @@ def test_all_problems_of_a_recipe_are_reported_at_once_in_the_order_of_the_file(
         assert all(part in line for part in parts)
 
 
-def test_what_follows_from_another_problem_is_not_reported():
+def test_consequences_of_another_problem_are_not_reported():
     check_lines(with_source(kind="txt", column="body", dialect="messages"), 1)
     shares = SHARES.replace('"share:0.25"', '"share:2"')
     check_lines(shares, 1)  # the sum of the shares is unknown
@@ -538,7 +538,7 @@ def check_lines(text, number):
     assert str(caught.value).count("\n") == number - 1
 
 
-def test_a_recipe_is_made_in_python_of_tables_and_of_dictionaries():
+def test_a_recipe_can_be_created_in_python_from_tables_and_dictionaries():
     made = Recipe(
         sources=[
             SourceRecipe(name="web", kind="text", paths=["web/*.parquet"]),
@@ -555,7 +555,7 @@ def test_a_recipe_is_made_in_python_of_tables_and_of_dictionaries():
     assert {made: 1}[Recipe(**{name: getattr(made, name) for name in type(made).model_fields})]
 
 
-def test_what_is_wrong_in_python_is_a_recipe_error_too():
+def test_mistakes_in_python_are_recipe_errors():
     with pytest.raises(RecipeError) as caught:
         Recipe(
             sources=[{"name": "web", "kin": "text", "paths": "x"}, 3],
@@ -586,7 +586,7 @@ VALUES = st.recursive(
 
 
 @given(data=st.data())
-def test_any_tables_give_a_recipe_or_a_recipe_error(data):
+def test_any_tables_are_a_recipe_or_a_recipe_error(data):
     tables = parse_recipe(FULL).to_dict()
     names = [*tables, "sources", "text"]
     for _ in range(data.draw(st.integers(1, 4))):

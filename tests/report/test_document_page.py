@@ -85,7 +85,7 @@ def shown(spelling, *documents, **others):
     return ShownPage(page(spelling, *documents, **others))
 
 
-def test_every_token_is_there_once_with_its_mask_and_its_title(chat, spelling):
+def test_every_token_appears_once_with_its_mask_and_title(chat, spelling):
     ids, mask = chat
     tokens = shown(spelling, document(ids, mask)).tokens
     assert [int(token.attributes["data-i"]) for token in tokens] == ids
@@ -109,9 +109,7 @@ def test_tokens_of_a_text_have_no_mask(tokenizer, spelling):
 
 
 @given(data=st.data())
-def test_any_ids_are_shown_once_and_their_texts_joined_are_the_decoded_text(
-    tokenizer, spelling, data
-):
+def test_any_ids_appear_once_and_their_texts_join_to_the_decoded_text(tokenizer, spelling, data):
     number = st.integers(0, tokenizer.get_vocab_size() - 1)
     pieces = st.one_of(
         st.lists(number, max_size=8),
@@ -131,7 +129,7 @@ def test_any_ids_are_shown_once_and_their_texts_joined_are_the_decoded_text(
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_texts_add_no_element_wherever_they_stand(tokenizer, spelling, text):
+def test_hostile_texts_add_no_element(tokenizer, spelling, text):
     ids = [tokenizer.encode_special('<"&>'), *tokenizer.encode(text)]
     harmless = shown(spelling, document(ids, title="x", document_id="y"), title="z", note="n")
     own = page(
@@ -147,7 +145,7 @@ def test_hostile_texts_add_no_element_wherever_they_stand(tokenizer, spelling, t
     assert not re.search("[\0-\x08\x0b-\x1f\x7f-\xa0\xad\u202a-\u202e\u2066-\u2069\ufeff]", own)
 
 
-def test_a_page_asks_for_nothing_and_runs_nothing(chat, spelling):
+def test_a_page_loads_nothing_and_runs_nothing(chat, spelling):
     own = page(spelling, document(*chat), document(*chat))
     found = ShownPage(own)
     assert not {"script", "link", "img", "iframe", "object", "base"} & set(found.tags)
@@ -158,7 +156,7 @@ def test_a_page_asks_for_nothing_and_runs_nothing(chat, spelling):
     assert "default-src 'none'; style-src 'unsafe-inline'" in metas
 
 
-def test_images_are_one_box_each_with_their_number_and_how_many_tokens(tokenizer, scan, spelling):
+def test_images_are_one_box_each_with_number_and_tokens(tokenizer, scan, spelling):
     ids, images = scan
     mask = [0] * (len(ids) - 3) + [1] * 3
     found = shown(spelling, document(ids, mask, images))
@@ -176,7 +174,7 @@ def test_images_are_one_box_each_with_their_number_and_how_many_tokens(tokenizer
     assert "2 (274 tokens)" in found.told
 
 
-def test_a_character_that_is_cut_by_an_image_or_a_special_token_is_none(tokenizer, spelling):
+def test_a_character_split_by_an_image_or_special_token_is_replaced(tokenizer, spelling):
     image, bos = tokenizer.encode_special("<image>"), tokenizer.get_bos_token_id()
     broken = [0xE6, 0x95]
     ids = [*broken, image, 0xB0, *broken, bos, 0xB0, *broken]
@@ -185,7 +183,7 @@ def test_a_character_that_is_cut_by_an_image_or_a_special_token_is_none(tokenize
     assert own == ["", "\ufffd", "\ufffd", "", "\ufffd", "<|bos|>", "\ufffd", "", "\ufffd"]
 
 
-def test_turns_are_named_and_tool_calls_stand_inside_them(chat, spelling):
+def test_turns_are_named_and_contain_tool_calls(chat, spelling):
     turns = turns_of(items_of(document(*chat), spelling))
     roles = [[block.role for block in turn.blocks] for turn in turns[:3]]
     assert roles == [[""], ["user"], ["assistant", "python", "python output", "assistant"]]
@@ -196,9 +194,7 @@ def test_turns_are_named_and_tool_calls_stand_inside_them(chat, spelling):
 
 
 @given(data=st.data())
-def test_turns_hold_every_item_once_in_order_whatever_the_special_tokens_say(
-    tokenizer, spelling, data
-):
+def test_turns_contain_every_item_once_in_order_for_any_special_tokens(tokenizer, spelling, data):
     some = [*tokenizer.special_tokens.values(), 97, 98]
     ids = data.draw(st.lists(st.sampled_from(some), max_size=30))
     items = [*items_of(document(ids), spelling)]
@@ -208,7 +204,7 @@ def test_turns_hold_every_item_once_in_order_whatever_the_special_tokens_say(
     assert all(turn.blocks for turn in turns)
 
 
-def test_the_heading_says_totals(tokenizer, chat, spelling):
+def test_the_heading_shows_totals(tokenizer, chat, spelling):
     ids, mask = chat
     told = shown(spelling, document(ids, mask, document_id="a-7")).told
     special = set(tokenizer.special_tokens.values())
@@ -228,7 +224,7 @@ def test_the_strip_shows_the_share_of_each_kind(chat, spelling):
     assert sums == {"y": sum(mask), "n": len(mask) - sum(mask)}
 
 
-def test_a_long_document_is_cut_and_says_how_much_is_left_out(scan, spelling):
+def test_a_long_document_is_cut_and_states_the_omitted_length(scan, spelling):
     ids, images = scan
     whole = shown(spelling, document(ids, None, images), limit=None)
     cut = shown(spelling, document(ids, None, images), limit=3)
@@ -242,7 +238,7 @@ def test_a_long_document_is_cut_and_says_how_much_is_left_out(scan, spelling):
     assert "1 of 20,001 tokens are not shown" in page(spelling, document([97] * 20_001))
 
 
-def test_a_long_text_is_cut_into_elements_at_line_breaks_without_losing_a_token(spelling):
+def test_a_long_text_is_split_at_line_breaks_without_losing_a_token(spelling):
     ids = ([97] * 9 + [10]) * 200
     own = page(spelling, document(ids))
     assert ShownPage(own).ids == ids
@@ -250,7 +246,7 @@ def test_a_long_text_is_cut_into_elements_at_line_breaks_without_losing_a_token(
     assert page(spelling, document([97] * 2999)).count('<div class="b"') == 1
 
 
-def test_several_documents_have_a_table_of_contents_that_leads_to_them(chat, spelling):
+def test_several_documents_have_a_linked_table_of_contents(chat, spelling):
     two = [document(*chat, title=f"document {number} of 9") for number in (3, 7)]
     found = shown(spelling, *two)
     links = [values["href"] for tag, values in found.attributes if tag == "a"]
@@ -260,14 +256,14 @@ def test_several_documents_have_a_table_of_contents_that_leads_to_them(chat, spe
     assert "table" not in shown(spelling, two[0]).tags
 
 
-def test_ids_are_behind_a_switch_that_may_be_on(chat, spelling):
+def test_ids_have_a_switch_that_may_be_on(chat, spelling):
     off, on = (shown(spelling, document(*chat), with_ids=with_ids) for with_ids in (False, True))
     boxes = [dict(found.attributes)["input"] for found in (off, on)]
     assert [box.get("checked") for box in boxes] == [None, ""]
     assert {box["id"] for box in boxes} == {dict(off.attributes)["label"]["for"]}
 
 
-def test_the_same_documents_give_the_same_bytes_in_another_process():
+def test_another_process_writes_the_same_bytes():
     program = (
         "import numpy as np, hashlib\n"
         "from nanotok_ray.report import Document, Spelling, page_of\n"
@@ -299,12 +295,12 @@ def test_the_same_documents_give_the_same_bytes_in_another_process():
     ],
     ids=["mask", "behind the end", "overlap", "backwards", "before the start"],
 )
-def test_masks_and_images_that_do_not_fit_the_ids_are_refused(mask, images, words):
+def test_masks_and_images_that_do_not_match_the_ids_are_refused(mask, images, words):
     with pytest.raises(CorruptOutputError, match=re.escape(words)):
         document([97, 98], mask, images)
 
 
-def test_an_image_without_tokens_is_a_box_as_well(spelling):
+def test_an_image_without_tokens_is_a_box(spelling):
     found = shown(spelling, document([97], None, [[1, 1, 0]]))
     assert [token.text for token in found.tokens] == ["a", "image 1 0 tokens"]
     assert Image(number=0, start=1, end=1, token=None) in items_of(

@@ -57,7 +57,7 @@ TAGS = {
 
 
 @pytest.mark.parametrize("which", TAGS)
-def test_a_browser_reads_what_was_written_and_complains_of_nothing(browser, request, which):
+def test_a_browser_reads_the_page_without_errors(browser, request, which):
     path = request.getfixturevalue(which)
     dom, complaints = browser.dom(path)
     page = path.read_text()
@@ -66,7 +66,7 @@ def test_a_browser_reads_what_was_written_and_complains_of_nothing(browser, requ
         assert dom.count(f"<{tag}") == page.count(f"<{tag}") > 0, tag
 
 
-def test_a_script_that_got_into_the_page_would_not_run(browser, file):
+def test_an_injected_script_would_not_run(browser, file):
     script = "<script>document.title = 'it ran'</script>"
     spoilt = file.with_name("spoilt.html")
     spoilt.write_text(file.read_text().replace("<main>", f"<main>{script}"))
@@ -84,7 +84,7 @@ def test_a_page_fits_its_window(browser, request, which, height, width):
     assert fit["height"] > height
 
 
-def test_the_page_is_seen_in_light(browser, file):
+def test_the_page_is_visible_in_light_mode(browser, file):
     seen = browser.picture(file, width=1280, height=2400)
     assert seen.shape == (2400, 1280, 3)
     assert num_colours(seen) > 100
@@ -92,14 +92,14 @@ def test_the_page_is_seen_in_light(browser, file):
     assert seen.mean() > 200
 
 
-def test_the_page_is_seen_in_dark(browser, file):
+def test_the_page_is_visible_in_dark_mode(browser, file):
     dark = "--blink-settings=preferredColorScheme=0"
     seen = browser.picture(file, dark, width=1280, height=2400)
     assert num_colours(seen) > 100
     assert seen.mean() < 60
 
 
-def test_every_stretch_of_the_page_has_something_to_see(browser, file):
+def test_every_part_of_the_page_has_visible_content(browser, file):
     height = int(browser.fit(file.read_text(), width=800)["height"])
     seen = browser.picture(file, width=800, height=height)
     for top in range(0, height - 600, 600):
@@ -107,7 +107,7 @@ def test_every_stretch_of_the_page_has_something_to_see(browser, file):
         assert num_colours(part) > 20, f"nothing from {top} on"
 
 
-def test_the_page_of_documents_is_seen_in_light_and_dark(browser, documents):
+def test_the_page_of_documents_is_visible_in_light_and_dark_mode(browser, documents):
     dark = "--blink-settings=preferredColorScheme=0"
     seen = [browser.picture(documents, *flags, width=1280, height=1600) for flags in ((), (dark,))]
     assert all(num_colours(picture) > 50 for picture in seen)

@@ -60,7 +60,7 @@ def manifest_of(out):
     return json.loads((out / "manifest.json").read_text())
 
 
-def test_the_head_says_what_ran_on_what_and_how_it_ended(out):
+def test_the_header_states_what_ran_on_what_and_how_it_ended(out):
     page = page_of(out)
     events = demo_run(40)
     for word in ("jobs/recipes/demo.toml", "2026-09-21 14:13:20 UTC", "02000000", "head-0"):
@@ -72,7 +72,7 @@ def test_the_head_says_what_ran_on_what_and_how_it_ended(out):
     assert '[output]\npath = "build/demo/out"' in page.text
 
 
-def test_key_figures_and_sources_are_those_of_the_shards(out):
+def test_key_figures_and_sources_equal_those_of_the_shards(out):
     page = page_of(out)
     documents = tokens = 0
     for source, split in (("web", "train"), ("web", "val"), ("chats", "train")):
@@ -89,7 +89,7 @@ def test_key_figures_and_sources_are_those_of_the_shards(out):
     assert page.figures["vocabulary"] == "350"
 
 
-def test_lengths_of_documents_are_those_of_the_shards(out):
+def test_lengths_of_documents_equal_those_of_the_shards(out):
     page = page_of(out)
     splits = [open_shards(str(out), split=split, source="web") for split in ("train", "val")]
     lengths = np.concatenate([[len(ids) for ids in shards] for shards in splits])
@@ -105,7 +105,7 @@ def test_lengths_of_documents_are_those_of_the_shards(out):
     )
 
 
-def test_stages_slices_and_failures_are_those_of_the_journal(out):
+def test_stages_slices_and_failures_equal_those_of_the_journal(out):
     page, events = page_of(out), demo_run(40)
     slices = [each for each in events if each["event"] == "slice"]
     attempts = [each for each in events if each["event"] == "attempt"]
@@ -135,7 +135,7 @@ def test_stages_slices_and_failures_are_those_of_the_journal(out):
     assert "2 files were added since the plan was frozen" in page.text
 
 
-def test_the_slowest_slices_are_those_that_took_longest_for_their_size(out):
+def test_the_slowest_slices_took_longest_for_their_size(out):
     from nanotok_ray.job import read_journal  # noqa: PLC0415
 
     journal = read_journal(Folder(str(out)))
@@ -156,7 +156,7 @@ def test_the_slowest_slices_are_those_that_took_longest_for_their_size(out):
     )
 
 
-def test_the_vocabulary_and_its_curve_are_those_of_the_training_report(out):
+def test_the_vocabulary_and_its_curve_equal_those_of_the_training_report(out):
     page = page_of(out)
     report = json.loads((out / "tokenizer/report.json").read_text())
     last = report["curve"][-1]
@@ -167,7 +167,7 @@ def test_the_vocabulary_and_its_curve_are_those_of_the_training_report(out):
     assert page.row("1", "··" if report["merges"]["token"][0] == "  " else "")  # two spaces first
 
 
-def test_what_was_quarantined_is_counted_first_and_listed_with_its_place(out):
+def test_quarantined_documents_are_counted_first_and_listed_with_their_place(out):
     page = page_of(out)
     documents = manifest_of(out)["totals"]["all"]["documents"]
     numbers = f"{documents['out']:,} of {documents['in']:,} documents were written"
@@ -191,7 +191,7 @@ def test_an_output_elsewhere_has_the_same_page_and_leaves_no_copies(out, tmp_pat
     assert not (tmp_path / "copies").exists()
 
 
-def test_masks_are_those_of_the_shards(out):
+def test_masks_equal_those_of_the_shards(out):
     page = page_of(out)
     shards = open_shards(str(out), source="chats")
     masks = np.concatenate([shards.mask(number) for number in range(len(shards))])
@@ -215,7 +215,7 @@ def test_examples_are_documents_of_the_output(out):
     assert len(told) <= 600
 
 
-def test_the_same_files_give_the_same_page(out):
+def test_the_same_files_yield_the_same_page(out):
     first = report_page(Folder(str(out)))
     assert first == report_page(Folder(str(out)))
     size = write_report(Folder(str(out)))
@@ -225,7 +225,7 @@ def test_the_same_files_give_the_same_page(out):
     assert report_page(Folder(str(out))) == first  # the report does not depend on itself
 
 
-def test_a_page_holds_no_script_and_names_nothing_to_fetch(out):
+def test_a_page_contains_no_script_and_references_nothing(out):
     page = page_of(out)
     assert not {"script", "link", "img", "iframe", "object", "form", "base"} & set(page.tags)
     policy = {"http-equiv": "Content-Security-Policy"}
@@ -237,7 +237,7 @@ def test_a_page_holds_no_script_and_names_nothing_to_fetch(out):
     assert "@import" not in page.page
 
 
-def test_pictures_have_titles_and_tables_have_heads(out):
+def test_pictures_have_titles_and_tables_have_headers(out):
     page = page_of(out)
     assert page.tags.count("svg") == page.tags.count("desc") == 5
     assert all(own.get("role") == "img" for tag, own in page.attributes if tag == "svg")
@@ -253,7 +253,7 @@ HOSTILE = (
 )
 
 
-def test_hostile_names_reasons_and_texts_stay_text(out):
+def test_hostile_names_reasons_and_texts_remain_text(out):
     events = demo_run(3)
     for event in events:
         for name in ("name", "text", "worker", "cause", "stage", "command", "host", "recipe"):
@@ -276,7 +276,7 @@ def test_hostile_names_reasons_and_texts_stay_text(out):
     assert "alert(1)" in clean.text
 
 
-def test_a_damaged_part_is_told_in_its_place_and_the_others_stay(out):
+def test_a_damaged_part_is_reported_in_its_place_and_the_others_stay(out):
     report = json.loads((out / "tokenizer/report.json").read_text())
     report["merges"] = {"count": "none"}
     (out / "tokenizer/report.json").write_text(json.dumps(report))
@@ -288,7 +288,7 @@ def test_a_damaged_part_is_told_in_its_place_and_the_others_stay(out):
     assert page.row("all", "")
 
 
-def test_a_failed_run_shows_its_error_first_and_what_there_is(out):
+def test_a_failed_run_shows_its_error_first(out):
     (out / "manifest.json").unlink()
     (out / "run/summary.json").unlink()
     events = demo_run(10)
@@ -309,7 +309,7 @@ def test_a_failed_run_shows_its_error_first_and_what_there_is(out):
     assert page.figures["vocabulary"] == "350"
 
 
-def test_a_run_that_has_not_ended_and_lost_a_segment_is_told_so(out):
+def test_an_unfinished_run_with_a_lost_segment_is_reported(out):
     (out / "manifest.json").unlink()
     write_journal(out, demo_run(20)[:-12], run=2, parts=4)
     (out / "run/journal/000002-000001.jsonl").unlink()
@@ -320,12 +320,12 @@ def test_a_run_that_has_not_ended_and_lost_a_segment_is_told_so(out):
     assert "did not end" in page.row("tokenize", "")[2]
 
 
-def test_a_run_without_an_end_is_not_done_though_a_manifest_is_there(out):
+def test_a_run_without_an_end_is_not_done_despite_a_manifest(out):
     write_journal(out, demo_run(20)[:-1], run=2)
     assert "not finished" in page_of(out).text
 
 
-def test_a_run_that_worked_on_no_slices_shows_the_one_before(out):
+def test_a_run_without_work_shows_the_previous_one(out):
     write_journal(out, [head(at=START + 90), end(START + 91, "done")], run=2)
     page = page_of(out)
     assert "those of run 1" in page.text
@@ -365,7 +365,7 @@ def test_an_output_without_chats_and_val_has_no_masks(tmp_path, in_process):
     assert page.row("web/train", "")
 
 
-def test_a_job_writes_the_page_and_is_done_without_it_too(tmp_path, in_process):
+def test_a_job_writes_the_page_and_succeeds_without_it(tmp_path, in_process):
     write_corpus(tmp_path / "in")
     prepare(recipe(tmp_path / "in", tmp_path / "out"))
     assert FAILED_PART not in (tmp_path / "out" / REPORT_PAGE_NAME).read_text()
@@ -382,7 +382,7 @@ def test_a_job_writes_the_page_and_is_done_without_it_too(tmp_path, in_process):
     assert "nanotok report" in note
 
 
-def test_a_job_writes_the_page_when_it_has_ended_and_not_when_it_did_nothing(tmp_path, in_process):
+def test_a_job_writes_the_page_at_its_end_and_not_if_it_did_nothing(tmp_path, in_process):
     write_corpus(tmp_path / "in")
     job, page = recipe(tmp_path / "in", tmp_path / "out"), tmp_path / "out" / REPORT_PAGE_NAME
     prepare(job)
@@ -393,7 +393,7 @@ def test_a_job_writes_the_page_when_it_has_ended_and_not_when_it_did_nothing(tmp
     assert not page.exists()
 
 
-def test_a_job_that_fails_leaves_a_page_with_its_error(tmp_path, in_process):
+def test_a_failed_job_leaves_a_page_with_its_error(tmp_path, in_process):
     write_corpus(tmp_path / "in")
     (tmp_path / "in/chats/0.jsonl").write_text("not JSON\n" * 9)
     with pytest.raises(QuarantineLimitError):
@@ -403,7 +403,7 @@ def test_a_job_that_fails_leaves_a_page_with_its_error(tmp_path, in_process):
     assert "documents were quarantined" in page
 
 
-def test_a_job_that_fails_while_it_counts_shows_what_was_quarantined(tmp_path, in_process):
+def test_a_job_that_fails_while_counting_shows_the_quarantine(tmp_path, in_process):
     write_corpus(tmp_path / "in")
     write_parquet(tmp_path / "in/text/shard_00001.parquet", [*["good"] * 30, *[None] * 20])
     with pytest.raises(QuarantineLimitError):
@@ -423,7 +423,7 @@ def test_a_job_that_fails_while_it_counts_shows_what_was_quarantined(tmp_path, i
     assert "No document was quarantined." in page_of(tmp_path / "out").text
 
 
-def test_an_empty_folder_gives_a_page(tmp_path):
+def test_an_empty_folder_has_a_page(tmp_path):
     assert "There is no output here" in page_of(tmp_path).text
 
 
@@ -438,7 +438,7 @@ def test_the_command_writes_into_the_output_or_elsewhere(out, tmp_path, capsysbi
 
 
 @pytest.mark.parametrize(("workers", "hosts", "lanes"), [(64, 8, 8), (3000, 100, 48)])
-def test_very_many_slices_give_a_small_page(tmp_path, workers, hosts, lanes):
+def test_many_slices_have_a_small_page(tmp_path, workers, hosts, lanes):
     slices = 3000 if workers > 1000 else 20_000
     write_journal(tmp_path, demo_run(slices, workers=workers, hosts=hosts), parts=4)
     start = time.process_time()
@@ -451,7 +451,7 @@ def test_very_many_slices_give_a_small_page(tmp_path, workers, hosts, lanes):
     assert len({title.split(":")[0] for title in busy}) == lanes
 
 
-def test_bins_hold_all_the_work(tmp_path):
+def test_bins_contain_all_the_work(tmp_path):
     """The sum of the cells equals the time of the slices."""
     write_journal(tmp_path, demo_run(3000, workers=12, hosts=3))
     journal = read_journal(Folder(str(tmp_path)))
@@ -463,7 +463,7 @@ def test_bins_hold_all_the_work(tmp_path):
     assert math.isclose(total, sum(each.seconds for each in journal.slices), rel_tol=1e-6)
 
 
-def test_very_many_shards_take_seconds(out):
+def test_a_page_of_many_shards_takes_seconds(out):
     """200,000 rows of shards.idx, which repeat those of the existing files."""
     with_many_rows(out, 200_000)
     manifest = manifest_of(out)
@@ -513,7 +513,7 @@ def test_ticks_of_logarithmic_scales_are_1_2_or_5_of_a_decade(low, factor, most)
         assert low * 0.999 <= tick <= low * factor * 1.001
 
 
-def test_the_start_is_that_of_the_run_though_its_head_is_written_again(out):
+def test_the_start_is_that_of_the_run_even_if_its_head_is_rewritten(out):
     events = demo_run(10)
     write_journal(out, [events[0], *events[1:9], head(at=START + 5), *events[9:]], run=2)
     assert "started 2026-09-21 14:13:20 UTC" in page_of(out).text

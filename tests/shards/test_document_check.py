@@ -65,7 +65,7 @@ def check_text(text, *, tokenizer=LEARNED, change=lambda ids: ids):
     return problem, check.count
 
 
-def test_the_ids_of_texts_are_their_own():
+def test_the_ids_of_texts_are_accepted():
     for text in [*texts(40, seed=3), "", "a", "<|bos|>", LONG]:
         problem, count = check_text(text)
         assert problem is None
@@ -96,23 +96,23 @@ def swap(ids):
     ],
     ids=["bos", "end", "last", "special", "narrow", "swapped"],
 )
-def test_ids_that_are_not_its_own_are_found(change, message):
+def test_wrong_ids_are_detected(change, message):
     problem, count = check_text("".join(texts(30, seed=5)), change=change)
     assert message in problem
     assert count.encoded_again == 0
 
 
-def test_the_same_bytes_in_other_tokens_are_found():
+def test_other_tokens_of_the_same_bytes_are_detected():
     problem, _ = check_text("the the", change=lambda ids: [ids[0], *b"the the", ids[-1]])
     assert problem == "tiktoken gives other ids for its bytes 0 to 7"
 
 
-def test_ids_of_a_long_document_lost_outside_the_piece_are_found():
+def test_lost_ids_of_a_long_document_outside_the_sample_are_detected():
     problem, _ = check_text(LONG, change=lambda ids: [*ids[:-3], ids[-1]])
     assert "stand for" in problem
 
 
-def test_a_span_above_the_window_is_decoded_in_its_middle_alone():
+def test_a_span_longer_than_the_window_is_decoded_only_in_its_middle():
     text = "ab" * WINDOW_BYTES
     problem, count = check_text(text)
     assert problem is None
@@ -166,7 +166,7 @@ def test_a_panic_a_refused_pattern_and_a_missing_package_are_reasons(monkeypatch
 
 
 @pytest.mark.parametrize("limit", [None, 20])
-def test_the_ids_and_masks_of_conversations_are_their_own(limit):
+def test_the_ids_and_masks_of_conversations_are_accepted(limit):
     own = settings(prepend=(), append=(), max_tokens=limit, too_long="cut" if limit else "keep")
     check = DocumentCheck(kind="chat", settings=own, tokenizer=LEARNED)
     made = conversations(9, seed=4)
@@ -238,7 +238,7 @@ def check_rendered(
     return check.problem(json.dumps(document).encode(), *arrays, dialect=name), check.count
 
 
-def test_as_many_other_tokens_of_the_same_bytes_are_found():
+def test_as_many_other_tokens_of_the_same_bytes_are_detected():
     tokenizer = with_every_token((97, 98), (98, 99))
     messages = [{"role": "user", "content": "abc"}]
     ids, mask = tokenizer.render_conversation({"messages": messages})
@@ -248,7 +248,7 @@ def test_as_many_other_tokens_of_the_same_bytes_are_found():
     assert check_rendered(messages, other, mask, tokenizer=tokenizer)[0] == OTHER_IDS
 
 
-def test_images_elsewhere_are_found():
+def test_moved_images_are_detected():
     tokenizer = with_every_token()
     document = {"text": "<image>a<image>", "image_token_counts": [2, 1]}
     ids, images = tokenizer.render_vision_pretraining(document["text"], None, [2, 1])
@@ -300,7 +300,7 @@ def test_a_sample_is_three_documents_or_three_per_mille(batches, seed):
 
 
 @pytest.mark.parametrize(("count", "documents"), [(2, 2), (900, 3), (1000, 3), (10_000, 30)])
-def test_a_sample_takes_no_more_documents_than_it_must(count, documents):
+def test_a_sample_reads_no_more_documents_than_needed(count, documents):
     sample = Sample("seed")
     assert len(list(sample.choose(np.full(count, 100)))) == documents
     assert (sample.documents, sample.bytes) == (documents, 100 * documents)
@@ -314,7 +314,7 @@ def web(tmp_path):
     return next(each for each in plan.slices(split="train") if each.source == "web")
 
 
-def test_a_record_says_how_much_was_checked(web, tmp_path):
+def test_a_record_states_how_much_was_checked(web, tmp_path):
     record = tokenize_slice(web, settings(), tokenizer=LEARNED, out=Folder(str(tmp_path / "out")))
     checked = record["proof"]
     assert checked["documents"] == checked["encoded_again"] == 3
@@ -322,7 +322,7 @@ def test_a_record_says_how_much_was_checked(web, tmp_path):
     assert 0 < checked["bytes"] < record["text_bytes"] == record["shards"][0]["bytes"]
 
 
-def test_documents_after_one_that_is_left_out_are_compared_with_their_own(tmp_path, monkeypatch):
+def test_documents_after_an_omitted_one_are_compared_with_their_own_source(tmp_path, monkeypatch):
     rows = [{"text": text, "id": name} for name, text in zip("abcd", texts(4, seed=8), strict=True)]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     lengths = [len(LEARNED.encode(row["text"])) + 2 for row in rows]
@@ -338,7 +338,7 @@ def test_documents_after_one_that_is_left_out_are_compared_with_their_own(tmp_pa
     assert [names[number] for number in range(3)] == left
 
 
-def test_wrong_ids_end_a_slice_and_nothing_is_published(web, tmp_path, monkeypatch):
+def test_wrong_ids_fail_a_slice_and_nothing_is_published(web, tmp_path, monkeypatch):
     out = Folder(str(tmp_path / "out"))
     right = Tokenizer.encode_documents
 

@@ -38,7 +38,7 @@ def write(out, names):
         path.write_text("abc")
 
 
-def test_a_finished_output_has_none_and_files_of_others_are_left_alone(out):
+def test_a_finished_output_has_no_garbage_and_other_files_are_kept(out):
     write(out, FOREIGN)
     garbage = find_garbage(out)
     assert not garbage.all
@@ -47,14 +47,14 @@ def test_a_finished_output_has_none_and_files_of_others_are_left_alone(out):
     assert garbage.named_bytes > sum(Path(out.join(name)).stat().st_size for name in kept) - 100
 
 
-def test_what_killed_processes_left_is_garbage(out):
+def test_files_of_killed_processes_are_garbage(out):
     write(out, [*LEFT, *FOREIGN])
     garbage = find_garbage(out)
     assert sorted(garbage.all) == sorted(LEFT)
     assert garbage.num_bytes == 3 * len(LEFT)
 
 
-def test_after_a_change_of_the_tokenizer_only_the_new_shards_are_left(out, tmp_path):
+def test_after_a_change_of_the_tokenizer_only_the_new_shards_are_kept(out, tmp_path):
     first = contents(tmp_path / "out")
     other = recipe(tmp_path / "in", tmp_path / "out", "tokenizer.vocab_size=320")
     prepare(other)
@@ -72,7 +72,7 @@ def test_after_a_change_of_the_tokenizer_only_the_new_shards_are_left(out, tmp_p
     assert not find_garbage(out).all
 
 
-def test_a_source_that_was_dropped_goes_with_its_records_last(out, tmp_path):
+def test_the_records_of_a_removed_source_are_deleted_last(out, tmp_path):
     write(out, ["chats/train/README.md", "chats/notes.txt", "records/tokenize/chats/notes.txt"])
     dropped = [name for name in contents(tmp_path / "out") if "chats/" in name]
     text = (tmp_path / "recipe.toml").write_text
@@ -93,7 +93,7 @@ def test_a_source_that_was_dropped_goes_with_its_records_last(out, tmp_path):
     assert list(find_garbage(out).all) == list(garbage.all)[-1:]
 
 
-def test_a_changed_file_leaves_its_old_quarantine(out, tmp_path):
+def test_a_changed_file_leaves_its_old_quarantine_as_garbage(out, tmp_path):
     bad = tmp_path / "in/text/shard_00001.parquet"
     write_parquet(bad, [*texts(40, seed=9), None])
     roomy = recipe(tmp_path / "in", tmp_path / "out", "limits.max_quarantined_share=0.5")
@@ -112,7 +112,7 @@ def test_without_a_manifest_nothing_is_garbage(out):
 
 
 @pytest.mark.parametrize("spoiled", ["plan", "record", "shard"])
-def test_what_the_manifest_does_not_name_so_is_refused(out, spoiled):
+def test_files_that_the_manifest_does_not_name_are_refused(out, spoiled):
     if spoiled == "plan":
         out.write_whole("plan.json", out.read_bytes("plan.json") + b" ")
     elif spoiled == "record":

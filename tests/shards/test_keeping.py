@@ -82,9 +82,7 @@ def plainly(document, rules):
     st.sampled_from(["keep", "cut", "drop"]),
     st.sampled_from(["keep", "drop"]),
 )
-def test_what_is_kept_of_a_batch_is_what_is_kept_of_each_document(
-    own, limit, too_long, untrainable
-):
+def test_rules_on_a_batch_equal_rules_on_each_document(own, limit, too_long, untrainable):
     rules = {"max_tokens": limit, "too_long": too_long, "untrainable": untrainable}
     rendered = batch(own)
     found = LengthPolicy.of(rendered, settings(**rules))
@@ -109,7 +107,7 @@ def test_what_is_kept_of_a_batch_is_what_is_kept_of_each_document(
 
 @examples(max_examples=25)  # of about 60 places each
 @given(st.lists(talks(texts | parts), min_size=1, max_size=3))
-def test_a_cut_at_every_place_is_nanochats(talks):
+def test_a_cut_at_every_length_equals_that_of_nanochat(talks):
     rendered = TOKENIZER.render_batch([json.dumps(each) for each in talks])
     for limit in range(1, int(np.diff(rendered.offsets).max()) + 2):
         found = LengthPolicy.of(rendered, settings(max_tokens=limit, too_long="cut"))
@@ -121,7 +119,7 @@ def test_a_cut_at_every_place_is_nanochats(talks):
         assert found.lengths.tolist() == [len(ids) for ids, _ in expected]
 
 
-def test_documents_with_nothing_to_train_on_are_counted_whatever_becomes_of_them():
+def test_documents_without_trainable_tokens_are_always_counted():
     own = [([2, 3], [], None), ([2, 2], [], None), ([], [], "bad"), ([], [], None)]
     for rule in ("keep", "drop"):
         assert LengthPolicy.of(batch(own), settings(untrainable=rule)).untrainable == 2
@@ -129,14 +127,14 @@ def test_documents_with_nothing_to_train_on_are_counted_whatever_becomes_of_them
     assert LengthPolicy.of(batch(own), cut).untrainable == 3
 
 
-def test_more_tokens_than_an_index_can_say_are_refused(monkeypatch):
+def test_more_tokens_than_an_index_can_hold_are_refused(monkeypatch):
     monkeypatch.setattr(module, "MAX_DOCUMENT_TOKENS", 2)
     found = LengthPolicy.of(batch([([3, 3, 3], [], None), ([3], [], None)]), settings())
     assert found.selected.tolist() == [1]
     assert found.left_out == {0: "too many tokens: 3, an index holds at most 2"}
 
 
-def test_an_index_can_say_its_limit_and_a_rule_of_the_recipe_comes_first(monkeypatch):
+def test_an_index_holds_its_limit_and_rules_of_the_recipe_apply_first(monkeypatch):
     monkeypatch.setattr(module, "MAX_DOCUMENT_TOKENS", 2)
     own = [([3, 3], [], None), ([3, 3, 3], [], None)]
     assert LengthPolicy.of(batch(own), settings()).selected.tolist() == [0]
@@ -154,7 +152,7 @@ def test_an_index_can_say_its_limit_and_a_rule_of_the_recipe_comes_first(monkeyp
 
 
 @pytest.mark.parametrize("cuts", [[0, 0, 3], [0, 1, 2, 3], [0, 3], [0, 2, 2, 3]])
-def test_parts_of_a_batch_join_to_it(cuts):
+def test_parts_of_a_batch_join_to_the_batch(cuts):
     own = [([3, 2], [(0, 1)], None), ([], [], "bad"), ([5, 4, 4], [(0, 1), (1, 3)], None)]
     whole = batch(own)
     parts = [whole.part(start, stop) for start, stop in pairwise(cuts)]

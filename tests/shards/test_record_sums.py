@@ -35,7 +35,7 @@ def numbers(**own):
     return dict.fromkeys(COUNTED, 0) | empty | {"special_tokens": {}} | own
 
 
-def test_numbers_by_name_are_summed_name_by_name_and_sorted():
+def test_numbers_by_name_are_summed_by_name_and_sorted():
     totals = totals_of(
         [
             ("a/train", numbers(images=2, roles={"user": 3, "bos": 1}, special_tokens={"<b>": 1})),
@@ -50,7 +50,7 @@ def test_numbers_by_name_are_summed_name_by_name_and_sorted():
     assert (totals["all"]["images"], totals["all"]["over_max_tokens"]) == (3, 1)
 
 
-def test_a_job_says_how_many_tokens_each_role_has_and_how_often_special_tokens_are(out):
+def test_a_job_reports_the_tokens_of_each_role_and_the_use_of_special_tokens(out):
     tokenizer = Tokenizer.load(out / "tokenizer")
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["special_tokens"] == tokenizer.special_tokens
@@ -81,7 +81,7 @@ def test_a_job_says_how_many_tokens_each_role_has_and_how_often_special_tokens_a
         ("chats", {"truncated": 1}, "1 documents cut, 0 too long"),
     ],
 )
-def test_a_record_whose_tokens_do_not_add_up_contradicts_itself(out, source, change, why):
+def test_a_record_with_inconsistent_tokens_is_contradictory(out, source, change, why):
     plan = plan_from_json((out / "plan.json").read_bytes())
     settings = settings_from(json.loads((out / "manifest.json").read_text()))
     expected = next(e for e in expected_records(plan, settings) if e.slice.source == source)
@@ -92,7 +92,7 @@ def test_a_record_whose_tokens_do_not_add_up_contradicts_itself(out, source, cha
     )
 
 
-def test_a_mask_and_a_special_token_that_nobody_sampled_are_found_by_their_sums(out):
+def test_a_wrong_mask_or_special_token_outside_the_sample_is_detected_by_its_sum(out):
     path = rewrite(out, "chats/train/0*.mask", lambda data: bytes([1 - data[0]]) + data[1:])
     [problem] = verify_output(Folder(str(out)), sample=False).problems
     assert "its masks train on" in problem

@@ -39,14 +39,14 @@ def lacking(*names):
 
 
 @pytest.mark.parametrize("kind", ["chat", "vision"])
-def test_limits_of_conversations_are_theirs_alone(kind):
+def test_limits_of_conversations_apply_only_to_them(kind):
     assert settings("text", overrides=RULES) == settings("text")
     own = settings(kind, overrides=RULES)
     assert (own.max_tokens, own.too_long, own.untrainable) == (9, "drop", "drop")
     assert replace(own, max_tokens=None, too_long="keep", untrainable="keep") == settings(kind)
 
 
-def test_what_is_put_around_texts_must_be_there():
+def test_tokens_around_texts_must_exist():
     with pytest.raises(RecipeError, match=r"source\.a\.prepend has '<\|bos\|>'.*extend = \[\"<"):
         settings("text", tokenizer=lacking("<|bos|>"))
     with pytest.raises(RecipeError, match=r"source\.a\.append has '<\|user_end\|>'.*to \[\]"):
@@ -55,7 +55,7 @@ def test_what_is_put_around_texts_must_be_there():
 
 
 @pytest.mark.parametrize("name", SPECIAL_TOKENS)
-def test_a_special_token_that_a_kind_is_rendered_with_must_be_there(name):
+def test_the_special_tokens_of_a_kind_must_exist(name):
     with pytest.raises(RecipeError, match="of kind chat, which is rendered with") as caught:
         settings("chat", tokenizer=lacking(name))
     assert name in str(caught.value)
@@ -65,12 +65,12 @@ def test_a_special_token_that_a_kind_is_rendered_with_must_be_there(name):
         assert name in str(caught.value)
 
 
-def test_documents_with_images_need_no_token_of_a_turn_in_general():
+def test_documents_with_images_need_no_token_of_a_turn():
     turns = set(SPECIAL_TOKENS) - {"<|bos|>", "<|assistant_end|>"}
     assert settings("vision", tokenizer=lacking(*turns)).image_token == "<image>"
 
 
-def test_the_token_of_images_is_the_named_one_or_the_first_that_is_there():
+def test_the_image_token_is_the_named_or_the_first_existing_one():
     assert settings("vision", 'image_token = "<mine>"').image_token == "<mine>"
     assert settings("vision", tokenizer=lacking("<image>")).image_token == "<|image|>"
     assert settings("chat").image_token is None
@@ -80,7 +80,7 @@ def test_the_token_of_images_is_the_named_one_or_the_first_that_is_there():
         settings("vision", tokenizer=PLAIN)
 
 
-def test_what_a_source_says_of_images_is_passed_on():
+def test_image_settings_of_a_source_are_passed_on():
     assert settings("vision").grounding == ()
     own = settings("vision", "image_tokens = 7", "train_prompt = false", "grounding = true")
     assert (own.image_tokens, own.train_prompt, own.grounding) == (7, False, GROUNDING)

@@ -40,7 +40,7 @@ class MemorySink:
 
 
 @given(st.lists(st.lists(st.integers(0, 12), max_size=8), max_size=5), st.integers(1, 30))
-def test_shards_hold_whole_documents_in_order_under_the_limit(batches, limit):
+def test_shards_contain_whole_documents_in_order_under_the_limit(batches, limit):
     sinks = []
 
     def open_sinks(number):
@@ -108,7 +108,7 @@ def job(tmp_path):
     return {each.source: each for each in plan.slices(split="train")}, tokenizer, settings
 
 
-def test_a_record_adds_up_and_names_its_files(job, tmp_path):
+def test_a_record_is_consistent_and_names_its_files(job, tmp_path):
     slices, tokenizer, settings = job
     out = Folder(str(tmp_path / "out"))
     record = tokenize_slice(slices["web"], settings, tokenizer=tokenizer, out=out)
@@ -138,7 +138,7 @@ def composed(tmp_path, files, *, kind="chat", **rules):
     return tokenize_slice(each, settings, tokenizer=tokenizer, out=out)
 
 
-def test_an_account_is_of_what_is_kept(tmp_path):
+def test_an_account_covers_what_is_kept(tmp_path):
     rows = [
         [{"role": "user", "content": "<|bos|>"}, {"role": "assistant", "content": said}]
         for said in ("yes", "<|bos|>" * 9, "no")
@@ -165,7 +165,7 @@ def test_roles_and_images_of_all_files_and_dialects_of_a_slice_are_counted(tmp_p
     assert record["special_tokens"] == {"<|bos|>": 2, "<image>": 6, "<|assistant_end|>": 1}
 
 
-def test_an_error_on_the_way_leaves_no_file_behind(job, tmp_path, monkeypatch):
+def test_an_error_while_writing_leaves_no_file(job, tmp_path, monkeypatch):
     slices, tokenizer, settings = job
     out = Folder(str(tmp_path / "out"))
     calls, original = [], render.Renderer.render

@@ -42,7 +42,7 @@ def test_every_document_has_its_row(parts):
         ([0, 1, 7, 8], {"present": [0, 1, 7, 8]}),
     ],
 )
-def test_the_shorter_list_is_written_and_of_two_as_long_that_of_absent_rows(rows, listed):
+def test_the_shorter_list_is_written_and_of_equal_lists_the_absent_rows(rows, listed):
     source_map = SourceMap(PIECES)
     source_map.add(0, 3, np.array(rows))
     (entry,) = source_map.entries()

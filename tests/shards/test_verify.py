@@ -23,14 +23,14 @@ def first(out, pattern):
     return min(out.glob(pattern))
 
 
-def test_a_sound_output_has_no_problem_and_a_sample_of_it_is_compared(out):
+def test_a_valid_output_has_no_problem_and_a_sample_is_compared(out):
     result = verify_output(Folder(str(out)))
     assert result.passed
     assert result.documents == 150
     assert result.sampled > 2 * result.slices
 
 
-def test_sources_that_lie_in_the_output_are_named(own_corpus):
+def test_sources_inside_the_output_are_named(own_corpus):
     out = own_corpus
     (out.parent / "in").rename(out / "in")
     (out.parent / "in").symlink_to(out / "in")
@@ -61,7 +61,7 @@ DAMAGE = [
 
 
 @pytest.mark.parametrize(("pattern", "change", "told"), DAMAGE)
-def test_a_damaged_or_missing_file_is_found_and_named(out, pattern, change, told):
+def test_a_damaged_or_missing_file_is_detected_and_named(out, pattern, change, told):
     path = first(out, pattern)
     change(path)
     (problem,) = problems(out)
@@ -69,7 +69,7 @@ def test_a_damaged_or_missing_file_is_found_and_named(out, pattern, change, told
     assert told in problem
 
 
-def test_a_record_of_another_recipe_is_found(finished, out, tmp_path, in_process):
+def test_a_record_of_another_recipe_is_detected(finished, out, tmp_path, in_process):
     other = tmp_path / "other"
     append = 'source.web.append=["<|user_end|>"]'
     prepare(recipe(finished.parent / "in", other, "limits.slice_bytes=60000", append))
@@ -81,7 +81,7 @@ def test_a_record_of_another_recipe_is_found(finished, out, tmp_path, in_process
     assert "another recipe" in found[0]
 
 
-def test_a_record_that_was_edited_is_found(out):
+def test_an_edited_record_is_detected(out):
     path = first(out, "records/tokenize/web/train/*.json")
     values = json.loads(path.read_text())
     values["special_text"] += 1
@@ -89,9 +89,7 @@ def test_a_record_that_was_edited_is_found(out):
     assert any("manifest.json" in problem for problem in problems(out))
 
 
-def test_a_plan_a_tokenizer_or_an_index_from_elsewhere_is_found(
-    finished, out, tmp_path, in_process
-):
+def test_a_foreign_plan_tokenizer_or_index_is_detected(finished, out, tmp_path, in_process):
     other = tmp_path / "other"
     prepare(
         recipe(finished.parent / "in", other, "tokenizer.vocab_size=300", "limits.slice_bytes=9000")
@@ -109,7 +107,7 @@ def test_a_plan_a_tokenizer_or_an_index_from_elsewhere_is_found(
     assert not problems(out)
 
 
-def test_an_output_without_manifest_is_unfinished(out):
+def test_an_output_without_a_manifest_is_unfinished(out):
     (out / "manifest.json").unlink()
     with pytest.raises(IncompleteOutputError, match="not finished"):
         problems(out)
@@ -121,7 +119,7 @@ def own_corpus(tmp_path, in_process):
     return finished_output(tmp_path)
 
 
-def test_a_source_that_changed_afterwards_is_found_by_the_sample(own_corpus, tmp_path):
+def test_a_later_change_of_a_source_is_detected_by_the_sample(own_corpus, tmp_path):
     out = own_corpus
     for number in range(3):
         write_parquet(tmp_path / f"in/text/shard_{number:05d}.parquet", texts(40, seed=50 + number))
@@ -129,7 +127,7 @@ def test_a_source_that_changed_afterwards_is_found_by_the_sample(own_corpus, tmp
     assert not problems(out, sample=False)
 
 
-def test_a_source_that_changed_outside_the_sample_is_found_too(own_corpus, tmp_path):
+def test_a_later_change_of_a_source_outside_the_sample_is_detected(own_corpus, tmp_path):
     path = tmp_path / "in/chats/1.jsonl"
     data = path.read_bytes()
     path.write_bytes(data.replace(b": ", b" :", 1))  # the same document in another spelling
@@ -139,14 +137,14 @@ def test_a_source_that_changed_outside_the_sample_is_found_too(own_corpus, tmp_p
     assert "has changed since it was read" in problem
 
 
-def test_a_missing_source_is_a_problem_unless_no_sample_is_asked_for(own_corpus, tmp_path):
+def test_a_missing_source_is_a_problem_unless_sampling_is_disabled(own_corpus, tmp_path):
     out = own_corpus
     shutil.rmtree(tmp_path / "in")
     assert any("cannot be read again" in problem for problem in problems(out))
     assert not problems(out, sample=False)
 
 
-def test_ids_beyond_the_vocabulary_and_mask_bytes_beyond_one_are_found(out):
+def test_ids_beyond_the_vocabulary_and_mask_bytes_over_1_are_detected(out):
     # The files and their record agree, as after a bug in the writer: only the values are wrong.
     path = first(out, "records/tokenize/chats/train/*.json")
     values = json.loads(path.read_text())

@@ -50,7 +50,7 @@ def test_documents_in_shards_are_checked_without_encoder_and_renderer(
     assert result.sampled >= 30
 
 
-def test_share_splits_special_tokens_cuts_and_bad_rows_come_out_the_same_again(corpus, tmp_path):
+def test_a_deep_check_repeats_splits_special_tokens_cuts_and_bad_rows(corpus, tmp_path):
     write_parquet(corpus / "text/shard_00001.parquet", ["a", None, "", "b" * 400, None, "c"])
     with (corpus / "chats/1.jsonl").open("a", encoding="utf-8") as file:
         file.write('{broken\n\n["not", "messages"]\n')
@@ -69,7 +69,7 @@ def test_share_splits_special_tokens_cuts_and_bad_rows_come_out_the_same_again(c
     assert result.shards > result.slices
 
 
-def test_one_id_among_all_is_found_and_its_document_named(corpus, tmp_path):
+def test_one_wrong_id_is_detected_and_its_document_named(corpus, tmp_path):
     out = made(corpus, tmp_path / "out")
 
     def change(data):
@@ -84,7 +84,7 @@ def test_one_id_among_all_is_found_and_its_document_named(corpus, tmp_path):
     assert "shard_0000" in problem
 
 
-def test_a_copy_of_the_sources_with_other_times_is_as_good(corpus, tmp_path):
+def test_copied_sources_with_other_times_are_accepted(corpus, tmp_path):
     out = made(corpus, tmp_path / "out")
     for path in corpus.rglob("*.*"):
         os.utime(path, ns=(1, 1))
@@ -92,7 +92,7 @@ def test_a_copy_of_the_sources_with_other_times_is_as_good(corpus, tmp_path):
     assert verify_output(Folder(str(out))).passed
 
 
-def test_a_quarantine_entry_that_was_reworded_is_found(corpus, tmp_path):
+def test_a_reworded_quarantine_entry_is_detected(corpus, tmp_path):
     write_parquet(corpus / "text/shard_00000.parquet", ["a", None])
     out = made(corpus, tmp_path / "out")
     path = rewrite(out, "quarantine/web/train/*", lambda data: data.replace(b'"row":1', b'"row":0'))
@@ -122,7 +122,7 @@ def named(corpus, tmp_path):
     )
 
 
-def test_the_ids_of_documents_are_those_of_their_rows(named):
+def test_the_ids_of_documents_equal_those_of_their_rows(named):
     result = deep(named)
     assert not result.problems
     assert result.documents == result.sampled == 90 + 35
@@ -153,7 +153,7 @@ def test_the_ids_of_documents_are_those_of_their_rows(named):
 
 
 @pytest.mark.parametrize("source", ["web", "chats"])
-def test_an_id_that_is_not_that_of_its_row_is_found(named, source):
+def test_an_id_of_another_row_is_detected(named, source):
     path = rewrite(named, f"{source}/train/*1-*-000-*.ids", lambda data: data[:-1] + b"~")
     assert verify_output(Folder(str(named))).passed
     [problem] = deep(named).problems
@@ -161,7 +161,7 @@ def test_an_id_that_is_not_that_of_its_row_is_found(named, source):
     assert "is not that of row" in problem
 
 
-def test_a_changed_and_a_missing_file_of_ids_are_found(named):
+def test_changed_and_missing_files_of_ids_are_detected(named):
     first, second, *_ = sorted(named.glob("web/train/*.ids"))
     first.write_bytes(first.read_bytes()[:-1] + b"~")
     second.unlink()

@@ -38,7 +38,7 @@ def problems(made):
 
 
 @pytest.mark.parametrize("limit", [1, 40, 100, 10**6])
-def test_images_come_back_with_their_documents_however_shards_are_cut(tmp_path, limit):
+def test_images_are_read_with_their_documents_for_any_shard_size(tmp_path, limit):
     made = VisionShards(tmp_path, documents_with_images(20), max_shard_tokens=limit)
     assert problems(made) == []
     shards = open_shards(str(made.publish()))
@@ -61,7 +61,7 @@ def test_special_tokens_are_counted(made, token):
     assert "20 times, it says 21" in problem
 
 
-def test_a_special_token_that_no_record_names_is_found(made):
+def test_a_special_token_that_no_record_names_is_detected(made):
     def change(data):
         ids = np.frombuffer(data, dtype="<u2").copy()
         ids[-2] = made.tokenizer.encode_special("<|python_end|>")
@@ -97,7 +97,7 @@ def shifted(made, shift, *, field, image=0):
         (5000, 1, "ends after its document"),
     ],
 )
-def test_an_image_that_was_moved_is_found(made, shift, field, why):
+def test_a_moved_image_is_detected(made, shift, field, why):
     made.change(".images", shifted(made, shift, field=field))
     found = problems(made)
     assert any(why in problem or "do not agree" in problem for problem in found)
@@ -107,14 +107,14 @@ def test_an_image_that_was_moved_is_found(made, shift, field, why):
             read_all(made.out.url)
 
 
-def test_two_images_that_touch_and_share_their_tokens_otherwise_are_left_to_masks(made):
+def test_adjacent_images_with_exchanged_tokens_are_left_to_masks(made):
     # Document 2 has adjacent images of 3 and 4 tokens: the tokens alone do not separate them.
     made.change(".images", shifted(made, 1, field=1, image=1))
     made.change(".images", shifted(made, 1, field=0, image=2))
     assert problems(made) == []
 
 
-def test_images_of_another_number_or_size_are_found(made):
+def test_images_of_another_number_or_size_are_detected(made):
     def without_last(data):
         at = images_start(made) - 8
         count = struct.unpack_from("<q", data, at)[0]
@@ -141,7 +141,7 @@ def test_images_of_another_number_or_size_are_found(made):
         ),
     ],
 )
-def test_a_record_whose_sums_do_not_agree_is_refused(made, change, why):
+def test_a_record_with_contradictory_sums_is_refused(made, change, why):
     change(made.record)
     found = list(record_problems(made.record, item_bytes=2, slice_=made.slice))
     assert found
@@ -165,7 +165,7 @@ def test_a_record_of_other_types_is_refused(made, field, value):
         check_record_shape(record, name="record", of_shards=True)
 
 
-def test_a_truncated_file_of_images_is_found_and_refused(made):
+def test_a_truncated_file_of_images_is_detected_and_refused(made):
     made.publish()
     name = made.record["files"][2]["name"]
     assert name.endswith(".images")
@@ -188,7 +188,7 @@ def test_a_truncated_file_of_images_is_found_and_refused(made):
         ([], "token 1 of document 0"),
     ],
 )
-def test_the_first_image_token_that_does_not_agree_is_named(edges, told):
+def test_the_first_contradictory_image_token_is_named(edges, told):
     own = np.array([[0, 1, 3], [1, 0, 1], [1, 1, 2]])
     data = np.frombuffer(b"".join(images_parts([(2, own)])), np.uint8)
     images = DocumentImages(data, name="a.images", documents=2)

@@ -56,7 +56,7 @@ def test_every_conversation_and_no_text_is_compared(out, corpus):
     assert masks(out).passed
 
 
-def test_one_mask_byte_is_found_and_its_conversation_named(out):
+def test_one_wrong_mask_byte_is_detected_and_its_conversation_named(out):
     # One byte of each kind, so that their sum equals that of the record.
     def change(data):
         flags = bytearray(data)
@@ -84,7 +84,7 @@ def swapped(out, one, other):
     return change
 
 
-def test_a_special_token_that_changed_places_with_its_own_name_is_found(corpus, tmp_path):
+def test_a_special_token_exchanged_with_its_spelled_out_name_is_detected(corpus, tmp_path):
     # Both decode to the same text with the same mask: only the special token differs.
     lines = [json.dumps([{"role": "user", "content": "<|bos|>"}, conversations(1, seed=0)[0][1]])]
     (corpus / "chats/0.jsonl").write_text(lines[0] + "\n", encoding="utf-8")
@@ -104,7 +104,7 @@ def test_a_special_token_that_changed_places_with_its_own_name_is_found(corpus, 
     assert OTHER_MASK in problem
 
 
-def test_a_source_that_changed_is_named(out, corpus):
+def test_a_changed_source_is_named(out, corpus):
     path = corpus / "chats/1.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     lines[0] = lines[0].replace(b"content", b"tnetnoc")
@@ -115,7 +115,7 @@ def test_a_source_that_changed_is_named(out, corpus):
     assert any("row 0 of 1.jsonl: the plain reading refuses it" in each for each in problems)
 
 
-def test_a_source_that_is_gone_or_shorter_is_named(out, corpus):
+def test_a_missing_or_shorter_source_is_named(out, corpus):
     path = corpus / "chats/1.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"\n" * sum(map(len, lines[1:])) + lines[0])
@@ -126,7 +126,7 @@ def test_a_source_that_is_gone_or_shorter_is_named(out, corpus):
     assert all("cannot be read again" in each and "1.jsonl" in each for each in problems)
 
 
-def test_bad_lines_are_passed_over_and_lone_surrogates_are_replaced(corpus, tmp_path):
+def test_bad_lines_are_skipped_and_lone_surrogates_are_replaced(corpus, tmp_path):
     half = ["\ud83d", "\ude42 tail"]
     parts = [{"type": "text", "text": text} for text in half]
     odd = [{"role": "user", "content": "a\ud800b"}, {"role": "assistant", "content": parts}]
@@ -157,7 +157,7 @@ def compared_fully(out, slice_, values, settings):
     return compare_documents(Folder(str(out)), slice_, values, check=check, depth="full")
 
 
-def test_a_conversation_that_was_cut_is_a_prefix_of_both_texts(corpus, tmp_path):
+def test_a_cut_conversation_is_a_prefix_of_both_texts(corpus, tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     prepare(recipe(corpus, whole, "limits.slice_bytes=1000000"))
     rules = ("limits.max_tokens=40", "limits.too_long=cut")
@@ -193,7 +193,7 @@ def test_levels_exclude_each_other(tmp_path, capsys, levels):
     assert "cannot be combined" in capsys.readouterr().err
 
 
-def test_the_command_tells_how_many_were_compared_and_exits_4_where_one_differs(out, capsys):
+def test_the_command_reports_the_number_compared_and_exits_4_on_a_difference(out, capsys):
     assert main(["verify", str(out), "--masks"]) == 0
     captured = capsys.readouterr()
     values = json.loads(captured.out)
@@ -265,7 +265,7 @@ def test_vision_documents_equal_their_plain_reading(vision, first):
 
 
 @given(st.data())
-def test_any_other_id_or_mask_byte_is_found_and_its_document_named(vision, data):
+def test_any_wrong_id_or_mask_byte_is_detected_and_its_document_named(vision, data):
     rendered = vision.rendered
     at = data.draw(st.integers(0, len(rendered.ids) - 1))
     document = int(np.searchsorted(np.cumsum(rendered.lengths), at, side="right"))
@@ -278,7 +278,7 @@ def test_any_other_id_or_mask_byte_is_found_and_its_document_named(vision, data)
     assert vision_problems(vision, ids=ids) == [(document, OTHER_TEXT)]
 
 
-def test_images_that_share_their_tokens_otherwise_are_found(vision):
+def test_images_with_exchanged_tokens_are_detected(vision):
     images = vision.rendered.images.copy()
     place = int(np.flatnonzero(images[:, 0] == 2)[0])
     assert images[place, 2] == images[place + 1, 1]
@@ -306,7 +306,7 @@ def test_only_a_job_that_cuts_may_have_cut_a_document(vision, rule, why):
 
 
 @pytest.mark.parametrize("rule", ["cut", "drop"])
-def test_a_document_longer_than_the_limit_is_found(vision, rule):
+def test_a_document_longer_than_the_limit_is_detected(vision, rule):
     rendered = vision.rendered
     size = int(rendered.lengths[0])
     arrays = rendered.ids[:size], rendered.mask[:size], rendered.images[:0, 1:]
@@ -319,7 +319,7 @@ def test_a_document_longer_than_the_limit_is_found(vision, rule):
             assert problem == f"it has {size} tokens, limits.max_tokens = {limit}"
 
 
-def test_a_document_with_nothing_to_train_on_is_found_where_such_are_dropped(vision):
+def test_a_document_without_trainable_tokens_is_detected_where_such_are_dropped(vision):
     messages = [{"role": "user", "content": "a"}]
     ids, mask, _ = vision.tokenizer.render_vision_conversation({"messages": messages})
     arrays = np.array(ids, np.uint16), np.array(mask, np.uint8), np.zeros((0, 2), np.int64)
@@ -332,7 +332,7 @@ def test_a_document_with_nothing_to_train_on_is_found_where_such_are_dropped(vis
             assert "limits.untrainable = 'drop'" in problem
 
 
-def test_an_unknown_id_is_not_taken_for_a_byte_that_is_0(vision):
+def test_an_unknown_id_is_not_mistaken_for_a_zero_byte(vision):
     model = vision.tokenizer.model
     last = model.num_ids - 1
     sparse = Tokenizer(replace(model, special_tokens={**model.special_tokens, IMAGE: last + 3}))
@@ -355,7 +355,7 @@ def test_an_unknown_id_is_not_taken_for_a_byte_that_is_0(vision):
     assert problems([*ids[:2], last + 1, *ids[3:]]) == [(0, OTHER_TEXT)]
 
 
-def test_a_slice_that_was_left_out_is_not_read(out, corpus):
+def test_a_skipped_slice_is_not_read(out, corpus):
     for path in corpus.glob("chats/*"):
         path.unlink()
     for each, values, settings in slices(out):

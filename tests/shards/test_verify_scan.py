@@ -34,7 +34,7 @@ def runs(ids):
     ids=st.lists(st.sampled_from([0, 9, 10, 11, 11, 12, 15, 16]), max_size=30),
     cuts=st.lists(st.floats(0, 1), max_size=6),
 )
-def test_ids_in_blocks_that_end_anywhere(item_bytes, ids, cuts):
+def test_ids_are_scanned_in_blocks_of_any_size(item_bytes, ids, cuts):
     scan = IdScan(item_bytes, special_ids=SPECIAL, image_id=IMAGE, max_images=30)
     for block in blocks(np.array(ids, dtype=f"<u{item_bytes}").tobytes(), cuts):
         scan.add(block)
@@ -43,7 +43,7 @@ def test_ids_in_blocks_that_end_anywhere(item_bytes, ids, cuts):
     assert scan.image_edges.tolist() == runs(ids)
 
 
-def test_where_images_are_is_noted_of_as_many_as_may_be():
+def test_positions_of_images_are_kept_up_to_a_limit():
     scan = IdScan(2, special_ids=SPECIAL, image_id=IMAGE, max_images=1)
     for _ in range(1000):
         scan.add(memoryview(np.array([0, IMAGE], dtype="<u2").tobytes()))
@@ -51,14 +51,14 @@ def test_where_images_are_is_noted_of_as_many_as_may_be():
     assert scan.special_counts.tolist() == [0, 1000, 0]
 
 
-def test_without_special_tokens_the_largest_id_alone_is_known():
+def test_without_special_tokens_only_the_largest_id_is_known():
     scan = IdScan(2)
     scan.add(memoryview(np.array([3, 500], dtype="<u2").tobytes()))
     assert (scan.largest, len(scan.special_counts), scan.saw_images) == (500, 0, False)
 
 
 @given(flags=st.lists(st.integers(0, 3), max_size=20), cuts=st.lists(st.floats(0, 1), max_size=3))
-def test_masks_in_blocks(flags, cuts):
+def test_masks_are_scanned_in_blocks(flags, cuts):
     scan = MaskScan()
     for block in blocks(bytes(flags), cuts):
         scan.add(block)

@@ -31,7 +31,7 @@ def differing(check, documents, rows):
 @pytest.mark.parametrize(
     ("before", "after"), [((), ()), (("<|bos|>",), ()), (("<|bos|>",) * 2, ("<|user_end|>",))]
 )
-def test_one_changed_id_anywhere_names_its_document(tokenizer, before, after):
+def test_one_changed_id_names_its_document(tokenizer, before, after):
     check = check_of(tokenizer, before, after)
     first, last = (list(map(tokenizer.encode_special, names)) for names in (before, after))
     documents = ["", *texts(20, seed=2), "", "x"]
@@ -48,14 +48,14 @@ def test_one_changed_id_anywhere_names_its_document(tokenizer, before, after):
         ]
 
 
-def test_a_special_token_in_place_of_its_spelled_out_name_is_found(tokenizer):
+def test_a_special_token_in_place_of_its_spelled_out_name_is_detected(tokenizer):
     check = check_of(tokenizer, ())
     rows = [tokenizer.encode("a"), [tokenizer.get_bos_token_id()]]
     assert tokenizer.decode(rows[1]) == "<|bos|>"
     assert differing(check, ["a", "<|bos|>"], rows) == [1]
 
 
-def test_documents_shorter_than_their_special_tokens_or_longer_than_their_text_are_found(tokenizer):
+def test_documents_shorter_or_longer_than_their_text_are_detected(tokenizer):
     bos = tokenizer.get_bos_token_id()
     check = check_of(tokenizer, ("<|bos|>",))
     assert differing(check, ["", ""], [[bos], []]) == [1]

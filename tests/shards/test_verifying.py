@@ -32,7 +32,7 @@ def on_ray():
 
 
 @pytest.mark.parametrize("level", [{}, {"deep": True}, {"masks": True}])
-def test_problems_come_in_the_order_of_the_plan_whatever_the_order_of_ends(out, on_ray, level):
+def test_problems_are_in_the_order_of_the_plan(out, on_ray, level):
     for path in out.glob("*/*/*.bin"):
         path.write_bytes(b"\0" + path.read_bytes()[1:])
     here, there = (
@@ -42,7 +42,7 @@ def test_problems_come_in_the_order_of_the_plan_whatever_the_order_of_ends(out, 
     assert here == there
 
 
-def test_progress_is_told_as_of_other_stages(out, on_ray):
+def test_progress_is_reported_as_in_other_stages(out, on_ray):
     for executor in (THREADS, None):
         events = []
         result = verify(Folder(str(out)), executor=executor, on_event=events.append)
@@ -57,7 +57,7 @@ def test_progress_is_told_as_of_other_stages(out, on_ray):
         assert [number for number in done if number] == [*range(1, result.slices + 1)]
 
 
-def test_a_slice_that_could_not_be_checked_is_told_and_the_exit_code_says_so(out, capsys):
+def test_an_unchecked_slice_is_reported_and_changes_the_exit_code(out, capsys):
     with use_executor(FailingFirst("its worker died 3 times", order=backwards)):
         assert main(["verify", str(out), "--cpus", "2"]) == 5
     captured = capsys.readouterr()
@@ -68,7 +68,7 @@ def test_a_slice_that_could_not_be_checked_is_told_and_the_exit_code_says_so(out
     assert "could not be checked" in captured.err
 
 
-def test_storage_that_fails_here_leaves_a_slice_unchecked(out, monkeypatch, capsys):
+def test_a_local_storage_failure_leaves_a_slice_unchecked(out, monkeypatch, capsys):
     def fail(*_, **__):
         raise TransientIOError("the store is away")
 
@@ -78,7 +78,7 @@ def test_storage_that_fails_here_leaves_a_slice_unchecked(out, monkeypatch, caps
     assert len(values["unchecked"]) == values["slices"]
 
 
-def test_a_record_that_changes_meanwhile_is_not_taken_for_sound(out):
+def test_a_record_that_changes_during_the_check_is_not_valid(out):
     def check_late(work):
         with (out / work.record_name).open("a") as file:
             file.write(" ")
@@ -90,7 +90,7 @@ def test_a_record_that_changes_meanwhile_is_not_taken_for_sound(out):
     assert not result.passed
 
 
-def test_an_interrupt_ends_it_with_its_exit_code_and_changes_nothing(out, monkeypatch, capsys):
+def test_an_interrupt_has_its_exit_code_and_changes_nothing(out, monkeypatch, capsys):
     before = contents(out)
 
     def interrupt(*_, **__):

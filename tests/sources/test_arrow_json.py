@@ -64,7 +64,7 @@ def parsed(array: pa.Array) -> list:
 
 
 @given(data=st.data(), kind=kinds(3))
-def test_the_json_of_any_array_and_any_part_of_it_is_its_values(data, kind):
+def test_the_json_of_any_array_and_any_slice_of_it_equals_its_values(data, kind):
     expected = data.draw(st.lists(values(kind), max_size=8))
     array = pa.array(expected, kind)
     assert parsed(array) == expected
@@ -76,14 +76,14 @@ def test_the_json_of_any_array_and_any_part_of_it_is_its_values(data, kind):
 
 @given(st.lists(st.none() | TEXTS, max_size=20))
 @example(["".join(map(chr, range(128)))])
-def test_strings_are_written_as_python_writes_them(texts):
+def test_strings_are_written_as_in_python(texts):
     expected = [None if text is None else json.dumps(text, ensure_ascii=False) for text in texts]
     assert json_of(pa.array(texts, pa.string())).to_pylist() == expected
     encoded = pa.array(texts, pa.string()).dictionary_encode()
     assert json_of(encoded).to_pylist() == expected
 
 
-def test_what_lies_under_a_null_does_not_show():
+def test_values_below_a_null_are_ignored():
     values = pa.array([1, 2, 3, 4])
     lists = pa.ListArray.from_arrays(
         pa.array([0, 1, 3, 4], pa.int32()), values, mask=pa.array([False, True, False])
@@ -94,7 +94,7 @@ def test_what_lies_under_a_null_does_not_show():
     assert json_of(struct[1:]).to_pylist() == [None, '{"n":3,"l":[4]}']
 
 
-def test_what_is_no_number_is_null_and_numbers_are_read_as_they_were():
+def test_nan_and_infinity_are_null_and_other_numbers_are_exact():
     floats = [1.5, math.nan, math.inf, -math.inf, 1e300, 5e-324, 0.1, None]
     expected = [1.5, None, None, None, 1e300, 5e-324, 0.1, None]
     assert parsed(pa.array(floats)) == expected
@@ -102,14 +102,14 @@ def test_what_is_no_number_is_null_and_numbers_are_read_as_they_were():
     assert parsed(pa.array([2**64 - 1], pa.uint64())) == [2**64 - 1]
 
 
-def test_bytes_that_are_no_text_stay_as_they_are():
+def test_bytes_that_are_not_text_are_unchanged():
     raw = pa.array([b"a\xff\n", b"\xed\xa0\x80"], pa.binary())
     texts = pa.Array.from_buffers(pa.string(), 2, raw.buffers())
     written = json_of(texts).cast(pa.large_binary()).to_pylist()
     assert written == [b'"a\xff\\n"', b'"\xed\xa0\x80"']
 
 
-def test_an_object_has_the_columns_that_it_is_given_and_as_many_rows_without_any():
+def test_an_object_has_the_given_columns_and_number_of_rows():
     columns = [pa.array([None, [1]]), pa.array(["x", None])]
     assert objects_of(['k"', "é"], columns, count=2).to_pylist() == [
         '{"k\\"":null,"é":"x"}',
@@ -128,7 +128,7 @@ def test_an_object_has_the_columns_that_it_is_given_and_as_many_rows_without_any
         (pa.struct({"t": pa.timestamp("us"), "d": pa.decimal128(5, 2)}), None),
     ],
 )
-def test_a_type_without_json_is_told_before(kind, told):
+def test_a_type_without_json_is_refused_first(kind, told):
     assert unfit(kind) == told
     empty = pa.array([], kind) if told is None else pa.nulls(1, kind)
     if told is None:

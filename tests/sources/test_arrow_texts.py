@@ -57,7 +57,7 @@ def window(data, array):
 
 
 @given(rows, st.sampled_from(KINDS), st.data())
-def test_a_slice_of_any_kind_has_the_ids_of_its_texts(tokenizer, texts, kind, data):
+def test_a_slice_of_any_type_has_the_ids_of_its_texts(tokenizer, texts, kind, data):
     start, stop = window(data, texts)
     array = array_of(texts, kind).slice(start, stop - start)
     found = tokenizer.encode_batch(array, nulls="empty")
@@ -75,7 +75,7 @@ def test_chunks_have_the_ids_of_their_texts(tokenizer, chunks, kind, threads):
 
 
 @given(rows, st.sampled_from(KINDS), st.sampled_from([pa.int8(), pa.uint64()]), st.data())
-def test_a_dictionary_is_encoded_as_if_decoded(tokenizer, texts, kind, index, data):
+def test_a_dictionary_is_encoded_as_its_decoded_values(tokenizer, texts, kind, index, data):
     array = dictionary_of(data, texts, kind, index)
     start, stop = window(data, texts)
     found = tokenizer.encode_batch(array.slice(start, stop - start), nulls="empty")
@@ -83,14 +83,14 @@ def test_a_dictionary_is_encoded_as_if_decoded(tokenizer, texts, kind, index, da
 
 
 @given(st.lists(rows, max_size=4), st.sampled_from(KINDS), st.data())
-def test_chunks_with_dictionaries_of_their_own_are_too(tokenizer, chunks, kind, data):
+def test_chunks_with_separate_dictionaries_are_encoded(tokenizer, chunks, kind, data):
     arrays = [dictionary_of(data, chunk, kind, pa.int32()) for chunk in chunks]
     array = pa.chunked_array(arrays, pa.dictionary(pa.int32(), kind))
     found = tokenizer.encode_batch(array, nulls="empty")
     same(found, expected(tokenizer, [text for chunk in chunks for text in chunk]))
 
 
-def test_the_values_of_a_dictionary_are_borrowed_where_all_are_used():
+def test_the_values_of_a_fully_used_dictionary_are_borrowed():
     array = pa.array(["a", "b", "a"]).dictionary_encode()
     held = ArrowTexts.from_arrow(array)
     address = array.dictionary.buffers()[2].address
@@ -98,7 +98,7 @@ def test_the_values_of_a_dictionary_are_borrowed_where_all_are_used():
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_binary()], ids=str)
-def test_bytes_that_lie_below_a_null_are_no_text(tokenizer, kind):
+def test_bytes_below_a_null_are_not_encoded(tokenizer, kind):
     _, starts, data = array_of(["the", "\x00cat", "hat"], kind).buffers()
     array = pa.Array.from_buffers(kind, 3, [pa.py_buffer(b"\x05"), starts, data])
     assert array.is_null().to_pylist() == [False, True, False]
@@ -138,13 +138,13 @@ def test_a_null_is_an_error_that_names_its_row_unless_it_may_be_empty(tokenizer,
     assert found == [text or "" for text in array.to_pylist()]
 
 
-def test_nulls_of_a_dictionary_as_large_as_its_index_allows_are_empty(tokenizer):
+def test_nulls_of_a_dictionary_with_a_full_index_are_empty(tokenizer):
     values = [f"{number} cats" for number in range(128)]
     array = pa.DictionaryArray.from_arrays(pa.array([127, None], pa.int8()), pa.array(values))
     same(tokenizer.encode_batch(array, nulls="empty"), expected(tokenizer, ["127 cats", None]))
 
 
-def test_a_null_that_no_row_uses_is_no_error(tokenizer):
+def test_an_unused_null_is_no_error(tokenizer):
     array = pa.DictionaryArray.from_arrays(pa.array([0, 0]), pa.array(["cat", None]))
     same(tokenizer.encode_batch(array), expected(tokenizer, ["cat", "cat"]))
 
@@ -159,17 +159,17 @@ def test_a_null_that_no_row_uses_is_no_error(tokenizer):
     ],
     ids=["numbers", "lists", "dictionary of numbers", "nothing"],
 )
-def test_what_is_not_text_is_refused(tokenizer, array, found):
+def test_values_that_are_not_text_are_refused(tokenizer, array, found):
     with pytest.raises(SourceError, match=f"string_view.*or a dictionary of these, got {found}"):
         tokenizer.encode_batch(array, nulls="empty")
 
 
-def test_another_rule_for_nulls_is_refused(tokenizer):
+def test_an_unknown_rule_for_nulls_is_refused(tokenizer):
     with pytest.raises(SourceError, match="nulls is 'drop'"):
         tokenizer.encode_batch(["a"], nulls="drop")
 
 
-def test_a_text_that_cannot_be_split_is_named_by_the_texts_before_it(monkeypatch):
+def test_a_text_that_cannot_be_split_is_named_with_the_number_of_texts_before_it(monkeypatch):
     def refuse(documents):
         if b"c" in list(documents):
             raise SplitError("document 0 cannot be split")
@@ -181,7 +181,7 @@ def test_a_text_that_cannot_be_split_is_named_by_the_texts_before_it(monkeypatch
         held.encode(refuse)
 
 
-def test_ids_of_32_bits_are_gathered_too():
+def test_ids_of_32_bits_are_gathered():
     own = Tokenizer.train_from_iterator(
         [], 256 + 65281, special_tokens=[f"<{number}>" for number in range(65281)]
     )

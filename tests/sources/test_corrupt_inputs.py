@@ -165,7 +165,7 @@ def entries(out):
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_it_is_set_aside_and_named_the_rest_is_kept_and_the_exit_code_says_so(job, tmp_path, case):
+def test_corrupt_input_is_quarantined_and_named_and_changes_the_exit_code(job, tmp_path, case):
     (tmp_path / "in" / case.name).write_bytes(case.data)
     good = beside(case, tmp_path / "in")
     code, told = job(case)

@@ -79,7 +79,7 @@ FOLDERS = st.sampled_from(["", "web", "work", "a [1]", "deep/er", "übung ${HOME
     good=st.lists(st.tuples(FOLDERS, GOOD), min_size=1, max_size=7),
     bad=st.lists(st.tuples(FOLDERS, BAD), max_size=4),
 )
-def test_a_plan_accepts_what_is_drafted_and_every_file_is_named(tmp_path_factory, good, bad):
+def test_plan_accepts_the_draft_and_every_file_is_named(tmp_path_factory, good, bad):
     root = tmp_path_factory.mktemp("draft")
     folder = root / "in"
     used = set()
@@ -108,7 +108,7 @@ def test_a_plan_accepts_what_is_drafted_and_every_file_is_named(tmp_path_factory
     shutil.rmtree(root)
 
 
-def test_the_draft_says_what_it_found_and_what_it_left_out(tmp_path):
+def test_the_draft_lists_what_it_found_and_left_out(tmp_path):
     for number in range(2):
         write(tmp_path / f"in/web/{number}.parquet", "text", "parquet")
     write(tmp_path / "in/talk/a.jsonl", "messages", "jsonl")
@@ -130,7 +130,7 @@ def test_the_draft_says_what_it_found_and_what_it_left_out(tmp_path):
         assert line in draft.text.splitlines()
 
 
-def test_files_that_are_added_are_read_by_the_same_recipe(tmp_path):
+def test_added_files_are_read_by_the_same_recipe(tmp_path):
     for number in range(2):
         write(tmp_path / f"in/{number}.jsonl", "text", "jsonl")
     first = draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out"), vocab_size=32768)
@@ -143,7 +143,7 @@ def test_files_that_are_added_are_read_by_the_same_recipe(tmp_path):
     assert [file.path for file in plan.plan.sources[0].files] == ["0.jsonl", "1.jsonl", "9.jsonl"]
 
 
-def test_conversations_alone_teach_the_tokenizer(tmp_path):
+def test_the_tokenizer_learns_from_conversations_if_there_is_nothing_else(tmp_path):
     write(tmp_path / "in/a.jsonl", "messages", "jsonl")
     recipe, plan = planned(
         draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out"), vocab_size=32768)
@@ -152,7 +152,7 @@ def test_conversations_alone_teach_the_tokenizer(tmp_path):
     assert plan.values["count"]["todo"] == 1
 
 
-def test_large_files_of_text_have_a_document_a_line(tmp_path, monkeypatch):
+def test_large_text_files_have_one_document_per_line(tmp_path, monkeypatch):
     monkeypatch.setattr("nanotok_ray.sources.draft._LINES_BYTES", 10)
     write(tmp_path / "a.txt", "plain", "txt")
     recipe, _ = planned(
@@ -161,7 +161,7 @@ def test_large_files_of_text_have_a_document_a_line(tmp_path, monkeypatch):
     assert recipe.sources[0].format == "lines"
 
 
-def test_a_readme_that_is_named_is_read(tmp_path):
+def test_a_readme_named_by_the_user_is_read(tmp_path):
     write(tmp_path / "README.md", "plain", "md")
     recipe, _ = planned(
         draft_recipe([str(tmp_path / "README.md")], output=str(tmp_path / "out"), vocab_size=32768)
@@ -169,7 +169,7 @@ def test_a_readme_that_is_named_is_read(tmp_path):
     assert recipe.sources[0].paths == (str(tmp_path / "README.md"),)
 
 
-def test_nothing_that_can_be_used_is_no_recipe(tmp_path):
+def test_without_usable_files_there_is_no_recipe(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in/a.png").write_bytes(b"\x89PNG")
     draft = draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out"), vocab_size=32768)
@@ -177,13 +177,13 @@ def test_nothing_that_can_be_used_is_no_recipe(tmp_path):
     assert draft.unread == ("a.png: no known format",)
 
 
-def test_a_folder_in_which_the_output_lies_is_refused(tmp_path):
+def test_a_folder_that_contains_the_output_is_refused(tmp_path):
     write(tmp_path / "a.txt", "plain", "txt")
     with pytest.raises(SourceError, match=r"output\.path"):
         draft_recipe([str(tmp_path)], output=str(tmp_path / "out"), vocab_size=32768)
 
 
-def test_a_source_has_no_file_that_was_not_named(tmp_path):
+def test_a_source_contains_only_named_files(tmp_path):
     for name in ("a-1", "a-2", "b-1", "b-2"):
         write(tmp_path / f"in/web/{name}.jsonl", "text", "jsonl")
     web = f"{tmp_path}/in/web"

@@ -35,7 +35,7 @@ def same(line: bytes, shortest: int) -> None:
 @example(one="", two="\\n" + "\\ud83d\\ude42" * 4096, three="", shortest=5)  # between surrogates
 @example(one="x" * 50, two="x" * 51, three="x" * 50, shortest=6)
 @example(one="", two="\\ud83d" * 4097, three="\\ude42", shortest=6)
-def test_a_long_line_gives_what_a_short_one_gives(one, two, three, shortest):
+def test_a_long_line_is_read_like_a_short_one(one, two, three, shortest):
     for line in (
         f'{{"text": "{one}", "more": ["{two}", {{"text": "{three}"}}]}}',
         f'{{"{one}": "{two}", "text": "{three}"}}',
@@ -55,11 +55,11 @@ def test_a_long_line_gives_what_a_short_one_gives(one, two, three, shortest):
     ],
     ids=range(9),
 )
-def test_what_is_bad_is_bad_when_it_is_long(line):
+def test_a_bad_line_is_bad_at_any_length(line):
     same(line, 8)
 
 
-def test_the_memory_is_that_of_the_text():
+def test_memory_is_that_of_the_text():
     text = "ab🙂\n".ljust(99) * 200_000
     line = bytearray(json.dumps({"text": text}, ensure_ascii=False).encode())
     del text
@@ -95,7 +95,7 @@ PLAIN_PARTS = [
     st.integers(1, 12),
     st.booleans(),
 )
-def test_lines_split_at_once_are_those_split_one_by_one(content, most, is_json):
+def test_lines_split_in_blocks_equal_lines_split_one_by_one(content, most, is_json):
     block = content + b"\n"
     stored = block.split(b"\n")[:-1]
     places = [sum(len(line) + 1 for line in stored[:number]) for number in range(len(stored))]

@@ -150,7 +150,7 @@ def told(capsys, *arguments):
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_source_that_is_described_wrongly_is_refused_with_what_is_there(tmp_path, capsys, case):
+def test_a_wrongly_described_source_is_refused_with_what_was_found(tmp_path, capsys, case):
     kind, data, more, expected = case
     code, values = told(capsys, "plan", write(tmp_path, kind, data, more))
     assert code == 2
@@ -160,7 +160,7 @@ def test_a_source_that_is_described_wrongly_is_refused_with_what_is_there(tmp_pa
 
 
 @pytest.mark.parametrize("command", [["prepare"], ["prepare", "--dry-run"], ["train"], ["doctor"]])
-def test_every_command_that_plans_refuses_it_before_ray_starts(tmp_path, capsys, command):
+def test_every_planning_command_refuses_it_before_ray_starts(tmp_path, capsys, command):
     def start(**_):
         raise AssertionError("Ray was started")
 
@@ -172,7 +172,7 @@ def test_every_command_that_plans_refuses_it_before_ray_starts(tmp_path, capsys,
     assert "web.jsonl, line 1 has no field 'body'; it has 'text', 'id', 'content'" in out + err
 
 
-def test_what_is_wrong_with_every_source_is_said_at_once(tmp_path):
+def test_the_problems_of_all_sources_are_reported_at_once(tmp_path):
     for name in ("a", "b"):
         (tmp_path / f"{name}.jsonl").write_bytes(lines(CHATS))
     sources = "".join(
@@ -186,7 +186,7 @@ def test_what_is_wrong_with_every_source_is_said_at_once(tmp_path):
         make_plan(recipe)
 
 
-def test_where_some_can_be_used_a_note_names_the_first_that_cannot(tmp_path, capsys):
+def test_if_some_files_are_usable_a_note_names_the_first_that_is_not(tmp_path, capsys):
     data = lines(TEXTS[:3]) + b"\noops\n" + lines([{"body": "a"}]) + lines(TEXTS[3:])
     code, values = told(capsys, "plan", write(tmp_path, "text", data, ""))
     assert code == 0
@@ -203,7 +203,7 @@ def test_where_some_can_be_used_a_note_names_the_first_that_cannot(tmp_path, cap
         ("[limits]\nmax_quarantined_share = 1.0\nmax_quarantined = 9", 2),
     ],
 )
-def test_a_recipe_that_allows_every_document_to_be_bad_gets_a_note(tmp_path, capsys, limits, code):
+def test_a_recipe_that_allows_all_documents_to_be_bad_gets_a_note(tmp_path, capsys, limits, code):
     recipe = write(tmp_path, "text", lines(CHATS), "", limits=limits)
     found, values = told(capsys, "plan", recipe)
     assert found == code
@@ -211,7 +211,7 @@ def test_a_recipe_that_allows_every_document_to_be_bad_gets_a_note(tmp_path, cap
     assert "web.jsonl, line 1 has no field 'text'; it has 'messages', 'id'" in said
 
 
-def test_doctor_warns_of_a_source_of_which_some_documents_are_bad(tmp_path, capsys):
+def test_doctor_warns_about_a_source_with_some_bad_documents(tmp_path, capsys):
     data = lines(TEXTS[:3]) + b"oops\n"
     main(["doctor", write(tmp_path, "text", data, "")])
     out, err = capsys.readouterr()
@@ -224,7 +224,7 @@ def checked(path, **options):
     return check_sample(source, resolve(source).files, limits=LimitsRecipe())
 
 
-def test_one_array_of_messages_a_line_is_no_array_of_documents(tmp_path):
+def test_an_array_of_messages_per_line_is_no_array_of_documents(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(lines([TURNS] * 30))
     (tmp_path / "b.jsonl").write_bytes(lines([TURNS]))
     (tmp_path / "c.jsonl").write_bytes(lines([[{"content": "no role"}], TURNS]))
@@ -233,13 +233,13 @@ def test_one_array_of_messages_a_line_is_no_array_of_documents(tmp_path):
     assert "c.jsonl, line 1: message 0 has no 'role'" in note
 
 
-def test_a_compressed_file_that_is_not_named_so_is_told_its_name(tmp_path):
+def test_a_compressed_file_without_the_suffix_is_reported_with_the_name_to_use(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(gzip.compress(lines(TEXTS)))
     with pytest.raises(SourceError, match=r"The file is gzip: end its name in \.gz"):
         checked(tmp_path)
 
 
-def test_files_without_documents_are_no_reason_to_refuse(tmp_path):
+def test_files_without_documents_are_not_refused(tmp_path):
     (tmp_path / "empty.jsonl").write_bytes(b"")
     assert checked(tmp_path) == ("source 'web' is empty",)
     (tmp_path / "blank.jsonl").write_bytes(b"\n\n")
@@ -248,7 +248,7 @@ def test_files_without_documents_are_no_reason_to_refuse(tmp_path):
     assert checked(tmp_path / "a.parquet") == ()
 
 
-def test_a_line_longer_than_what_is_read_is_no_reason_to_refuse(tmp_path):
+def test_a_line_longer_than_the_sample_is_not_refused(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(lines([{"text": "x" * (1 << 20)}]))
     assert checked(tmp_path) == ()
     (tmp_path / "a.jsonl").write_bytes(lines([{"body": "x" * (1 << 17)}]))
@@ -256,14 +256,14 @@ def test_a_line_longer_than_what_is_read_is_no_reason_to_refuse(tmp_path):
         checked(tmp_path)
 
 
-def test_a_stream_that_is_cut_is_read_as_far_as_it_goes(tmp_path):
+def test_a_truncated_stream_is_read_as_far_as_possible(tmp_path):
     whole = gzip.compress(lines(TEXTS * 50), mtime=0)
     (tmp_path / "a.jsonl.gz").write_bytes(whole[: len(whole) // 2])
     assert checked(tmp_path) == ()
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "b.jsonl.gz"])
-def test_of_a_remote_source_the_starts_of_five_files_are_fetched(monkeypatch, name):
+def test_only_the_starts_of_five_files_of_a_remote_source_are_fetched(monkeypatch, name):
     folder = Folder(f"memory:///{uuid.uuid4().hex}")
     texts = [{"text": f"{number} " + "x" * 1000} for number in range(4000)]
     data = lines(texts) if name == "a.jsonl" else gzip.compress(lines(texts), 0)
@@ -279,7 +279,7 @@ def test_of_a_remote_source_the_starts_of_five_files_are_fetched(monkeypatch, na
     assert set(fetched.values()) == {1 << 16}
 
 
-def test_of_remote_parquet_the_first_pages_are_fetched(monkeypatch):
+def test_only_the_first_pages_of_remote_parquet_are_fetched(monkeypatch):
     folder = Folder(f"memory:///{uuid.uuid4().hex}")
     texts = [f"{number} " + "x" * 5000 for number in range(4000)]
     sink = pa.BufferOutputStream()
@@ -312,7 +312,7 @@ def noting(fetched):
     return cat_file
 
 
-def test_an_output_that_was_finished_is_not_refused_for_what_it_was_made_of(tmp_path):
+def test_a_finished_output_is_not_refused_for_its_sources(tmp_path):
     (tmp_path / "web.jsonl").write_bytes(lines(CHATS))
     text = RECIPE.format(kind="text", path=tmp_path / "web.jsonl", more="", out=tmp_path / "out")
     allowing = parse_recipe(text, overrides=["limits.max_quarantined_share=1.0"])
@@ -327,7 +327,7 @@ def test_an_output_that_was_finished_is_not_refused_for_what_it_was_made_of(tmp_
         make_plan(other, previous=before, is_finished=True)
 
 
-def test_files_that_are_not_compressed_as_named_are_refused_beyond_the_limit(tmp_path):
+def test_files_with_a_wrong_compression_suffix_are_refused_beyond_the_limit(tmp_path):
     (tmp_path / "in").mkdir()
     for number in range(2):
         (tmp_path / f"in/{number}.jsonl.gz").write_bytes(lines(TEXTS))

@@ -19,9 +19,7 @@ def chunk_of(path) -> tuple[pq.ColumnChunkMetaData, bytes]:
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("dictionary", [True, False])
 @pytest.mark.parametrize("step", [1, 7, 100_000])
-def test_headers_are_those_of_the_footer_however_the_bytes_come(
-    tmp_path, version, dictionary, step
-):
+def test_page_headers_match_the_footer_for_any_block_size(tmp_path, version, dictionary, step):
     texts = [f"text {number}" for number in range(1000)]
     pq.write_table(
         pa.table({"text": texts}),
@@ -58,7 +56,7 @@ def test_headers_are_those_of_the_footer_however_the_bytes_come(
     ],
     ids=range(5),
 )
-def test_a_header_that_lies_or_asks_for_too_much_is_told(page, codec, told):
+def test_a_false_or_oversized_header_is_reported(page, codec, told):
     headers = PageHeaders()
     values = {"is_dictionary": False, "values": 10, "num_bytes": 4000, "stored_bytes": 1000}
     headers.pages.append(Page(**{**values, **page}))
@@ -88,7 +86,7 @@ def test_a_batch_has_as_many_rows_as_fit(pages, rows):
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_a_forged_page_size_is_a_tail_and_no_memory(tmp_path, codec):
+def test_a_forged_page_size_is_a_tail_and_uses_no_memory(tmp_path, codec):
     path = tmp_path / "a"
     table = pa.table({"text": ["x" * 70] * 100})
     pq.write_table(table, path, compression=codec, use_dictionary=False, write_statistics=False)
@@ -106,7 +104,7 @@ def test_a_forged_page_size_is_a_tail_and_no_memory(tmp_path, codec):
 
 
 @pytest.mark.parametrize("data", [b"\xff" * 100, b"\x00", b"\x15" + b"\x80" * 30])
-def test_after_what_is_no_header_no_page_is_found_any_more(tmp_path, data):
+def test_after_an_invalid_header_no_page_is_found(tmp_path, data):
     pq.write_table(pa.table({"text": ["a"]}), tmp_path / "a")
     _, stored = chunk_of(tmp_path / "a")
     headers = PageHeaders()

@@ -41,7 +41,7 @@ def test_a_recipe_that_contradicts_the_frozen_split_is_refused(tmp_path):
     assert set(splits_of(make_plan(other, previous=first, resplit=True)).values()) == {"train"}
 
 
-def test_a_source_of_one_file_has_no_val_split_and_the_plan_says_so(tmp_path):
+def test_a_source_of_one_file_has_no_val_split_and_a_note(tmp_path):
     write_corpus(tmp_path / "in")
     job = recipe(
         tmp_path / "in",
@@ -53,7 +53,7 @@ def test_a_source_of_one_file_has_no_val_split_and_the_plan_says_so(tmp_path):
     assert any("'web' has one file" in note for note in plan.notes)
 
 
-def test_a_source_may_not_take_a_name_of_the_output_folder(tmp_path):
+def test_a_source_may_not_have_a_reserved_name_of_the_output_folder(tmp_path):
     write_corpus(tmp_path / "in")
     text = f"""
     [[source]]
@@ -110,19 +110,19 @@ def val_of(plan: Plan) -> list[str]:
     ],
     ids=str,
 )
-def test_val_is_what_is_named(tmp_path, val_files, val):
+def test_val_files_are_the_named_ones(tmp_path, val_files, val):
     write_lines(tmp_path, *NAMES)
     assert val_of(named_plan(tmp_path, *val_files)) == val
 
 
 @pytest.mark.parametrize("pattern", ["c.jsonl", "held", "*.parquet", "/held/a.jsonl", "more/*"])
-def test_a_name_that_is_no_file_is_refused(tmp_path, pattern):
+def test_a_name_that_matches_no_file_is_refused(tmp_path, pattern):
     write_lines(tmp_path, *NAMES)
     with pytest.raises(PlanError, match=r"source\.web\.val_files has .*none of its 4 files"):
         named_plan(tmp_path, "a.jsonl", pattern)
 
 
-def test_files_added_later_are_train_unless_they_are_named(tmp_path):
+def test_files_added_later_are_train_unless_named(tmp_path):
     write_lines(tmp_path, *NAMES)
     first = named_plan(tmp_path, "held/**")
     write_lines(tmp_path, "c.jsonl", "held/d.jsonl")
@@ -160,6 +160,6 @@ def test_a_frozen_file_is_not_moved_without_resplit(tmp_path, val_files, told):
     [("files", ()), ("files", ("",)), ("train", ("a",)), ("share:0.1", ("a",))],
     ids=str,
 )
-def test_val_files_and_the_split_files_go_together(split, val_files):
+def test_val_files_requires_the_split_by_files(split, val_files):
     with pytest.raises(RecipeError, match=r"source\.web\.val_files"):
         SourceRecipe(name="web", kind="text", paths=("a",), split=split, val_files=val_files)

@@ -65,7 +65,7 @@ def grow(path):
     [(touch, "modification time"), (grow, "size 490 -> 511")],
     ids=["same size, other time", "other size, same time"],
 )
-def test_a_changed_file_is_noticed_and_it_alone_is_done_again(corpus, tmp_path, change, why):
+def test_only_a_changed_file_is_processed_again(corpus, tmp_path, change, why):
     job = with_lines(corpus, tmp_path / "out")
     first = run(job)
     assert first["count"] == (3, 0)
@@ -84,7 +84,7 @@ def test_a_changed_file_is_noticed_and_it_alone_is_done_again(corpus, tmp_path, 
     assert decide(job, command="prepare").values["changes"]["sources"] == []
 
 
-def test_a_source_that_is_read_otherwise_says_how_before_and_when_it_is(corpus, tmp_path):
+def test_a_source_read_by_other_rules_is_reported_in_plan_and_run(corpus, tmp_path):
     lines = [json.dumps({"text": text, "name": text[:3]}) for text in texts(20, seed=3)]
     (corpus / "named").mkdir()
     (corpus / "named/0.jsonl").write_text("\n".join(lines))
@@ -105,7 +105,7 @@ def test_a_source_that_is_read_otherwise_says_how_before_and_when_it_is(corpus, 
         assert told not in decide(job, command="prepare").text()
 
 
-def test_a_changed_parquet_file_is_noticed_by_its_footer(corpus, tmp_path):
+def test_a_changed_parquet_file_is_detected_by_its_footer(corpus, tmp_path):
     job = recipe(corpus, tmp_path / "out")
     before = make_plan(job)
     path = corpus / "text/shard_00001.parquet"
@@ -140,7 +140,7 @@ def test_a_removed_file_no_longer_counts(corpus, tmp_path):
     assert learned[0] == learned[1]
 
 
-def test_a_val_file_that_is_gone_gets_a_note_until_another_is_chosen(corpus, tmp_path):
+def test_a_missing_val_file_gets_a_note_until_another_is_chosen(corpus, tmp_path):
     job = recipe(corpus, tmp_path / "out")
     before = make_plan(job)
     (corpus / "text/shard_00002.parquet").unlink()
@@ -149,7 +149,7 @@ def test_a_val_file_that_is_gone_gets_a_note_until_another_is_chosen(corpus, tmp
     assert make_plan(job, previous=before, resplit=True).notes == ()
 
 
-def test_sources_that_come_and_go_are_told_with_all_their_files(corpus, tmp_path):
+def test_added_and_removed_sources_are_reported_with_all_their_files(corpus, tmp_path):
     before = make_plan(recipe(corpus, tmp_path / "out"))
     other = parse_recipe(
         f"""
@@ -169,7 +169,7 @@ def test_sources_that_come_and_go_are_told_with_all_their_files(corpus, tmp_path
     assert slice_changes(before, after).same == 0
 
 
-def test_another_size_of_slices_is_told_apart_from_changed_files(corpus, tmp_path):
+def test_another_slice_size_is_distinguished_from_changed_files(corpus, tmp_path):
     job = recipe(corpus, tmp_path / "out")
     prepare(job)
     assert frozen_plan(Folder(str(tmp_path / "out"))).slice_bytes == 3000
@@ -179,7 +179,7 @@ def test_another_size_of_slices_is_told_apart_from_changed_files(corpus, tmp_pat
     assert other.values["changes"]["slices"]["new"] > 0
 
 
-def test_a_changed_chat_file_is_tokenized_again_and_counts_nothing(corpus, tmp_path):
+def test_a_changed_chat_file_is_tokenized_again_without_counting(corpus, tmp_path):
     job = with_lines(corpus, tmp_path / "out")
     run(job)
     write_conversations(corpus / "chats/1.jsonl", conversations(4, seed=77))

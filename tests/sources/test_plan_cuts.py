@@ -88,7 +88,7 @@ def check(files, removed):
 
 
 @given(CORPORA.filter(bool), st.data())
-def test_several_neighbours_more_or_less_change_the_groups_around_them_alone(corpus, data):
+def test_added_or_removed_neighbors_change_only_adjacent_groups(corpus, data):
     files = files_of(corpus)
     first = data.draw(st.integers(0, len(files) - 1))
     last = data.draw(st.integers(first, min(first + 5, len(files) - 1)))
@@ -96,7 +96,7 @@ def test_several_neighbours_more_or_less_change_the_groups_around_them_alone(cor
 
 
 @given(CORPORA)
-def test_no_group_is_over_the_limit_and_no_byte_is_lost(corpus):
+def test_no_group_exceeds_the_limit_and_no_byte_is_lost(corpus):
     files = files_of(corpus)
     slices = slices_of(files)
     for _, _, members in slices:
@@ -128,7 +128,7 @@ def test_byte_ranges_cover_a_file_without_overlap(size, slice_bytes):
 
 
 @given(st.lists(st.integers(0, 500), max_size=30), st.integers(1, 2000))
-def test_row_groups_are_gathered_up_to_the_target(sizes, slice_bytes):
+def test_row_groups_are_grouped_up_to_the_target(sizes, slice_bytes):
     layout = tuple(RowGroup(rows=1, num_bytes=size) for size in sizes)
     file = SourceFile(path="a", url="/a", size=9, format="parquet", layout=layout)
     pieces = cut_file(file, slice_bytes=slice_bytes)

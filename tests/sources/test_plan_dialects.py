@@ -46,7 +46,7 @@ def corpus(tmp_path):
     return tmp_path / "in"
 
 
-def test_a_plan_states_the_dialect_of_each_file_and_how_many_have_it(corpus, tmp_path):
+def test_a_plan_states_the_dialect_of_each_file_and_their_number(corpus, tmp_path):
     job = recipe(corpus, tmp_path / "out")
     plan = make_plan(job)
     web, chats = plan.sources
@@ -67,7 +67,7 @@ def test_a_plan_states_the_dialect_of_each_file_and_how_many_have_it(corpus, tmp
     assert ["dialect" in file for file in files] == [False] * 3 + [True] * 3
 
 
-def test_another_dialect_of_a_file_is_a_change_of_its_slices(corpus, tmp_path):
+def test_another_dialect_of_a_file_changes_its_slices(corpus, tmp_path):
     before = make_plan(recipe(corpus, tmp_path / "out"))
     after = make_plan(recipe(corpus, tmp_path / "out", "source.chats.dialect=messages"))
     (changed,) = changes(before, after)
@@ -79,7 +79,7 @@ def test_another_dialect_of_a_file_is_a_change_of_its_slices(corpus, tmp_path):
     ("source", "dialect"),
     [(0, "messages"), (1, "text"), (1, "nonsense"), (1, 3)],
 )
-def test_a_plan_with_a_dialect_that_no_file_can_have_is_refused(corpus, tmp_path, source, dialect):
+def test_a_plan_with_an_impossible_dialect_is_refused(corpus, tmp_path, source, dialect):
     values = json.loads(plan_to_json(make_plan(recipe(corpus, tmp_path / "out"))))
     values["sources"][source]["files"][0]["dialect"] = dialect
     with pytest.raises(
@@ -102,14 +102,14 @@ def test_a_plan_with_a_dialect_that_no_file_can_have_is_refused(corpus, tmp_path
     ],
     ids=str,
 )
-def test_a_first_document_of_no_known_dialect_is_refused(tmp_path, value, kind, told):
+def test_a_first_document_of_an_unknown_dialect_is_refused(tmp_path, value, kind, told):
     write(tmp_path / "a.jsonl", value, {"messages": []})
     with pytest.raises(SourceError, match=rf"a\.jsonl: its first document is {told}.*set dialect"):
         resolved(tmp_path / "a.jsonl", kind=kind)
     assert resolved(tmp_path / "a.jsonl", kind=kind, dialect="messages").notes == ()
 
 
-def test_the_dialect_of_the_recipe_is_that_of_all_files(tmp_path):
+def test_the_dialect_of_the_recipe_applies_to_all_files(tmp_path):
     write(tmp_path / "a.jsonl", MESSAGES)
     write(tmp_path / "b.jsonl", {"a": 1})
     (tmp_path / "c.jsonl").write_bytes(b"")
@@ -117,7 +117,7 @@ def test_the_dialect_of_the_recipe_is_that_of_all_files(tmp_path):
     assert set(dialects(found).values()) == {"customjson"}
 
 
-def test_the_first_line_that_is_json_tells(tmp_path):
+def test_the_first_valid_json_line_determines_the_dialect(tmp_path):
     bom = b"\xef\xbb\xbf"
     write(tmp_path / "a.jsonl", MATHS, start=bom)
     write(tmp_path / "b.jsonl", MATHS, start=b"\r\n{broken\n\xff\n" + b"[" * 100_000 + b"\n")
@@ -128,7 +128,7 @@ def test_the_first_line_that_is_json_tells(tmp_path):
     assert (set(dialects(found).values()), found.notes) == ({"gsm8k"}, ())
 
 
-def test_a_file_without_a_document_is_taken_for_messages_and_a_note_says_so(tmp_path):
+def test_a_file_without_documents_is_read_as_messages_with_a_note(tmp_path):
     (tmp_path / "empty.jsonl").write_bytes(b"")
     (tmp_path / "blank.jsonl").write_bytes(b" \r\n\n\t")
     found = resolved(tmp_path)
@@ -159,7 +159,7 @@ def test_the_start_of_a_compressed_file_is_decoded(tmp_path, compression):
     assert (list(dialects(found).values()), found.notes) == (["gsm8k"] * 2, ())
 
 
-def test_a_column_that_is_not_what_a_dialect_needs_is_told_before_anything_runs(tmp_path):
+def test_a_column_of_the_wrong_type_for_a_dialect_is_refused_first(tmp_path):
     pq.write_table(pa.table({"messages": ["[]"]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"question": ["a"], "answer": ["b"]}), tmp_path / "b.parquet")
     with pytest.raises(SourceError, match=r"a\.parquet: column 'messages' is of type string"):

@@ -32,11 +32,11 @@ def corpus(tmp_path):
     return tmp_path
 
 
-def test_files_of_equal_content_are_no_same_file(corpus, tmp_path):
+def test_equal_files_are_not_the_same_file(corpus, tmp_path):
     assert notes(tmp_path, ("web", [corpus], "train")) == []
 
 
-def test_a_file_in_two_sources_is_noted(corpus, tmp_path):
+def test_a_file_in_two_sources_gets_a_note(corpus, tmp_path):
     (note,) = notes(tmp_path, ("web", [corpus], "train"), ("more", [corpus / "b.jsonl"], "train"))
     assert note == (
         "b.jsonl of source 'web' (train) and b.jsonl of source 'more' (train) are the same file: "
@@ -45,7 +45,7 @@ def test_a_file_in_two_sources_is_noted(corpus, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["symlink_to", "hardlink_to"])
-def test_links_are_noted_and_one_that_is_train_and_val_by_itself(corpus, tmp_path, kind):
+def test_links_get_a_note_and_one_in_train_and_val_a_separate_one(corpus, tmp_path, kind):
     for number, name in enumerate(("a", "b")):
         getattr(corpus / f"link{number}.jsonl", kind)(corpus / f"{name}.jsonl")
     (note,) = notes(tmp_path, ("web", [corpus], "train"))
@@ -60,7 +60,7 @@ def test_links_are_noted_and_one_that_is_train_and_val_by_itself(corpus, tmp_pat
     assert "a.jsonl" in other
 
 
-def test_the_same_share_puts_a_document_into_one_split_and_another_does_not(corpus, tmp_path):
+def test_one_document_in_two_splits_is_reported_unless_the_shares_are_equal(corpus, tmp_path):
     own = [corpus / "a.jsonl"]
     (note,) = notes(tmp_path, ("x", own, "share:0.5"), ("y", own, "share:0.5"))
     assert "more than once" in note
@@ -68,7 +68,7 @@ def test_the_same_share_puts_a_document_into_one_split_and_another_does_not(corp
     assert "validation" in note
 
 
-def test_on_a_store_size_and_etag_tell(tmp_path, corpus):
+def test_on_a_store_size_and_etag_identify_a_file(tmp_path, corpus):
     plan = make_plan(
         parse_recipe(
             SOURCE.format(name="web", paths=f'["{corpus}/*.jsonl"]', split="train")
@@ -88,7 +88,7 @@ def test_on_a_store_size_and_etag_tell(tmp_path, corpus):
     assert "a.jsonl" in next(duplicate_notes([replace(source, files=(*same[:2], same[0]))]))
 
 
-def test_a_remote_file_in_two_sources_is_noted(tmp_path):
+def test_a_remote_file_in_two_sources_gets_a_note(tmp_path):
     folder = Folder(f"memory:///{uuid.uuid4().hex}")
     folder.write_whole("a.jsonl", LINE)
     path = folder.join("a.jsonl")
@@ -96,9 +96,7 @@ def test_a_remote_file_in_two_sources_is_noted(tmp_path):
     assert "a.jsonl of source 'x' (train) and a.jsonl of source 'y' (train)" in note
 
 
-def test_very_many_files_of_one_size_and_time_are_looked_at_up_to_a_bound(
-    corpus, tmp_path, monkeypatch
-):
+def test_a_bounded_number_of_files_of_one_size_and_time_is_compared(corpus, tmp_path, monkeypatch):
     text = SOURCE.format(name="web", paths=f'["{corpus}/a.jsonl"]', split="train")
     (source,) = make_plan(parse_recipe(text + REST.format(out=tmp_path / "out"))).sources
     count = 4 * MAX_INODE_LOOKUPS

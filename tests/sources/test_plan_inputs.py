@@ -22,7 +22,7 @@ def corpus(tmp_path):
     return tmp_path / "in"
 
 
-def test_every_unreadable_file_is_named_up_to_five(corpus, tmp_path):
+def test_up_to_five_unreadable_files_are_named(corpus, tmp_path):
     for number in range(7):
         (corpus / f"text/bad{number}.parquet").write_bytes(b"PAR1 and no footer")
     with pytest.raises(SourceError) as caught:
@@ -34,7 +34,7 @@ def test_every_unreadable_file_is_named_up_to_five(corpus, tmp_path):
     assert told.endswith("and 2 more")
 
 
-def test_a_single_bad_file_is_told_in_one_line_with_what_it_lacks(corpus, tmp_path):
+def test_a_single_bad_file_is_reported_in_one_line_with_the_cause(corpus, tmp_path):
     write_parquet(corpus / "text/shard_00001.parquet", texts(3, seed=1))
     with pytest.raises(SourceError) as caught:
         make_plan(recipe(corpus, tmp_path / "out", "source.web.column=body"))
@@ -68,7 +68,7 @@ def test_a_job_refuses_a_file_without_permission_before_it_starts(
     assert not (tmp_path / "out-work").exists()
 
 
-def test_a_store_that_fails_for_now_is_not_an_unreadable_file(corpus, tmp_path, monkeypatch):
+def test_a_temporary_storage_failure_is_not_an_unreadable_file(corpus, tmp_path, monkeypatch):
     (corpus / "chats/refused.jsonl").write_text("[]\n")
     failing = refusing(TransientIOError("cannot read refused.jsonl for now"))
     monkeypatch.setattr(LOOK, "read_start", failing)
@@ -76,7 +76,7 @@ def test_a_store_that_fails_for_now_is_not_an_unreadable_file(corpus, tmp_path, 
         make_plan(recipe(corpus, tmp_path / "out"))
 
 
-def test_a_file_that_is_not_compressed_as_it_is_called_gives_a_note(corpus, tmp_path, in_process):
+def test_a_file_with_a_wrong_compression_suffix_gets_a_note(corpus, tmp_path, in_process):
     line = b'[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]\n'
     (corpus / "chats/right.jsonl.gz").write_bytes(gzip.compress(line))
     (corpus / "chats/empty.jsonl.gz").write_bytes(b"")

@@ -68,12 +68,12 @@ def test_an_entry_is_one_line_with_sorted_keys():
     )
 
 
-def test_the_kind_of_a_reason_is_what_comes_before_the_colon():
+def test_the_kind_of_a_reason_is_the_text_before_the_colon():
     assert entry().kind == "invalid UTF-8"
     assert entry(reason="dropped").kind == "dropped"
 
 
-def test_reasons_that_repeat_what_documents_say_are_of_few_kinds():
+def test_reasons_with_document_text_have_few_kinds():
     # A record, the manifest and the summary contain every kind.
     said = ["x", "a: b, got c", "7", "but should be", "\n", "'"]
     reasons = [
@@ -95,7 +95,7 @@ def test_reasons_that_repeat_what_documents_say_are_of_few_kinds():
 
 
 @given(entries)
-def test_entries_survive_their_file_and_pickle(written):
+def test_entries_are_preserved_by_file_and_pickle(written):
     data = to_json_lines(written)
     assert data.count(b"\n") == len(written)
     assert [entry_of(line) for line in data.splitlines()] == written
@@ -103,7 +103,7 @@ def test_entries_survive_their_file_and_pickle(written):
     assert pickle.loads(pickle.dumps(written)) == written
 
 
-def test_the_entries_of_a_slice_whose_documents_are_all_bad_are_held_in_few_bytes():
+def test_the_entries_of_an_entirely_bad_slice_use_few_bytes():
     tracemalloc.start()
     try:
         quarantined = Quarantined()
@@ -119,7 +119,7 @@ def test_the_entries_of_a_slice_whose_documents_are_all_bad_are_held_in_few_byte
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"3", b"{}", b'{"file": 1, "other": 2}', b"\xff"])
-def test_a_line_that_is_no_entry_is_none(line):
+def test_a_line_that_is_not_an_entry_is_refused(line):
     assert entry_of(line) is None
 
 

@@ -10,7 +10,7 @@ def slices_of(folder, **source):
     return list(plan_of(folder, **source).slices())
 
 
-def test_the_bytes_given_and_those_quarantined_are_the_bytes_that_came_in(tmp_path):
+def test_returned_and_quarantined_bytes_sum_to_the_input(tmp_path):
     lines = [b'{"text": "\\u00e9a"}', b"oops", b'{"text": "bcd"}', b"x" * 500, b'{"text": "ef"}']
     (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines))
     (each,) = slices_of(tmp_path)

@@ -52,7 +52,7 @@ def test_the_id_of_a_line_is_a_string_or_an_integer_as_text(tmp_path, name):
     assert bad == [(8, "5"), (9, "six"), (10, None), (11, None), (12, None)]
 
 
-def test_of_a_long_id_the_entry_of_a_bad_document_has_the_beginning(tmp_path):
+def test_a_long_id_is_cut_in_the_entry_of_a_bad_document(tmp_path):
     long = "é" * (9 << 20)
     lines = [json.dumps({"text": text, "id": long}) for text in (None, "a")]
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
@@ -75,7 +75,7 @@ def test_the_id_of_a_conversation_is_beside_its_messages(tmp_path):
     [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())],
     ids=str,
 )
-def test_a_parquet_column_of_strings_is_carried_along(tmp_path, kind):
+def test_ids_in_a_parquet_string_column_are_read(tmp_path, kind):
     ids = pa.array(["one", None, "drei", "é", "five"])
     table = pa.table(
         {"id": ids.cast(kind), "n": [1] * 5, "text": ["a", "b", None, "d", "e" * 1001]}
@@ -87,13 +87,13 @@ def test_a_parquet_column_of_strings_is_carried_along(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", [pa.int8(), pa.uint64(), pa.int32()], ids=str)
-def test_a_parquet_column_of_integers_is_carried_along_as_text(tmp_path, kind):
+def test_ids_in_a_parquet_integer_column_are_read_as_text(tmp_path, kind):
     table = pa.table({"text": ["a", "b", "c"], "id": pa.array([0, None, 100], kind)})
     pq.write_table(table, tmp_path / "a.parquet")
     assert read(tmp_path)[0] == {b"a": b"0", b"b": b"", b"c": b"100"}
 
 
-def test_an_id_is_found_by_its_path_and_what_is_no_utf8_in_it_is_replaced(tmp_path):
+def test_an_id_is_found_by_its_path_and_invalid_utf8_in_it_is_replaced(tmp_path):
     raw = pa.array([b"x\xff", b"y"], pa.binary())
     ids = pa.Array.from_buffers(pa.string(), 2, raw.buffers())
     body = pa.StructArray.from_arrays([ids, pa.array(["a", "b"])], ["id", "text"])
@@ -126,7 +126,7 @@ def test_ids_follow_their_documents_through_a_share(tmp_path, split):
         ("l.list.element", "a list"),
     ],
 )
-def test_a_column_of_ids_that_is_none_is_refused_when_the_plan_is_made(tmp_path, id_column, told):
+def test_an_invalid_id_column_is_refused_during_planning(tmp_path, id_column, told):
     pq.write_table(pa.table({"text": ["a"], "n": [1.5], "l": [["a"]]}), tmp_path / "a.parquet")
     with pytest.raises(SourceError, match=told):
         plan_of(tmp_path, id_column=id_column)
@@ -138,7 +138,7 @@ def test_formats_without_columns_have_no_ids():
             SourceRecipe(name="web", kind="text", paths=("a",), format=form, id_column="id")
 
 
-def test_ids_are_in_the_plan_and_in_the_keys_of_shards_alone(tmp_path):
+def test_ids_are_only_in_the_plan_and_the_keys_of_shards(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(b'{"text": "a", "id": "x"}\n')
     plain, plan = plan_of(tmp_path), plan_of(tmp_path, id_column="id")
     assert b"id_column" not in plan_to_json(plain)

@@ -72,7 +72,7 @@ def test_files_are_sorted_bytewise_by_their_path_below_the_root(folder):
         (["web/0", "web/01"], "web", ["0/a.jsonl", "0/b.jsonl", "01/a.jsonl"]),
     ],
 )
-def test_the_root_is_the_deepest_folder_that_all_paths_name(folder, paths, root, expected):
+def test_the_root_is_the_deepest_common_folder_of_all_paths(folder, paths, root, expected):
     write_all(
         folder,
         *["web/0/a.jsonl", "web/0/b.jsonl", "web/1/a.jsonl", "web/01/a.jsonl", "wiki/a.jsonl"],
@@ -92,7 +92,7 @@ def test_the_root_is_the_deepest_folder_that_all_paths_name(folder, paths, root,
         ("a.jsonl.zstd", ("jsonl", "zstd")),
     ],
 )
-def test_the_suffix_tells_format_and_compression(folder, name, expected):
+def test_the_suffix_determines_format_and_compression(folder, name, expected):
     write_all(folder, name)
     (file,) = resolve_in(folder, name).files
     assert (file.format, file.compression) == expected
@@ -100,7 +100,7 @@ def test_the_suffix_tells_format_and_compression(folder, name, expected):
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.json", "a", "a.csv"])
-def test_a_suffix_that_tells_no_format_asks_for_one(folder, name):
+def test_an_unknown_suffix_requires_a_format(folder, name):
     write_all(folder, name)
     with pytest.raises(SourceError) as caught:
         resolve_in(folder, name)
@@ -119,7 +119,7 @@ def test_a_suffix_that_tells_no_format_asks_for_one(folder, name):
         assert (file.format, file.compression) == (form, compression)
 
 
-def test_a_folder_gives_the_files_of_its_format(folder):
+def test_a_folder_contributes_the_files_of_its_format(folder):
     write_all(folder, "README.md", "b.jsonl.gz", "sub/a.jsonl", "_SUCCESS", "c.jsonl.tmp", "d.txt")
     write_all(folder, "p/x.parquet", data=parquet(["a"]))
     assert [f.path for f in resolve_in(folder, "", format="jsonl").files] == [
@@ -164,7 +164,7 @@ def test_one_source_has_one_format(folder):
     ],
     ids=range(6),
 )
-def test_a_file_that_cannot_be_read_is_named(folder, name, data, fields, message):
+def test_an_unreadable_file_is_named(folder, name, data, fields, message):
     write_all(folder, name, data=data)
     path = name if name.startswith("a") else "a.parquet"
     with pytest.raises(SourceError, match=message):
@@ -185,7 +185,7 @@ def test_paths_on_different_stores_are_two_sources(tmp_path):
         )
 
 
-def test_what_a_worker_gets_survives_pickle(folder):
+def test_the_arguments_of_a_worker_can_be_pickled(folder):
     write_all(folder, "a.parquet", data=parquet(["a", "b", "c"]))
     resolved = resolve_in(folder, "a.parquet")
     assert pickle.loads(pickle.dumps(resolved)) == resolved
@@ -209,7 +209,7 @@ def all_of(folder: Folder, name: str, form: str | None, **options):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_file_of_the_same_size_that_is_another_than_planned_is_refused(folder, name):
+def test_a_replaced_file_of_the_same_size_is_refused(folder, name):
     form, planned, changed = KINDS[name]
     assert len(planned) == len(changed)
     folder.write_whole(name, planned)
@@ -252,7 +252,7 @@ def test_a_footer_other_than_planned_is_refused(folder):
         list(read_piece(piece, kind="text", column="text"))
 
 
-def test_the_etag_counts_where_there_is_one_and_else_the_time(folder):
+def test_the_etag_identifies_a_file_or_else_its_time(folder):
     folder.write_whole("a.jsonl", b"{}\n")
     (file,) = resolve_in(folder, "a.jsonl").files
     known = InputFile(path="a", size=3, etag="x", mtime_ns=5)

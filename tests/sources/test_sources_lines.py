@@ -110,7 +110,7 @@ def test_the_text_of_a_line_is_its_utf8(tmp_path, line, expected):
     ],
     ids=range(20),
 )
-def test_a_bad_line_is_set_aside_with_a_reason_and_the_next_is_read(tmp_path, line, reason):
+def test_a_bad_line_is_quarantined_with_a_reason_and_the_next_is_read(tmp_path, line, reason):
     (tmp_path / "a").write_bytes(line_of("before") + line + b"\r\n" + line_of("after"))
     result = ReadPiece(piece_of(tmp_path / "a"))
     assert result.documents == [b"before", b"after"]
@@ -123,7 +123,7 @@ def test_a_bad_line_is_set_aside_with_a_reason_and_the_next_is_read(tmp_path, li
 
 
 @pytest.mark.parametrize("kind", ["chat", "vision"])
-def test_a_conversation_is_its_line_as_it_is(tmp_path, kind):
+def test_a_conversation_is_its_unchanged_line(tmp_path, kind):
     lines = [b'{"messages": [ ]}', b'[{"role":"user"}]', b"  {}", '["é"]'.encode(), b"{", b"3"]
     (tmp_path / "a").write_bytes(BOM + b"\r\n".join([*lines, b" \t", b'["\xff"]', b'"a"']))
     result = ReadPiece(piece_of(tmp_path / "a"), kind=kind, column="")
@@ -132,7 +132,7 @@ def test_a_conversation_is_its_line_as_it_is(tmp_path, kind):
     assert (result.numbers, result.blank) == ([0, 1, 2, 3, 4, 5, 7], 1)
 
 
-def test_a_conversation_with_an_id_is_parsed_for_it(tmp_path):
+def test_a_conversation_with_an_id_is_parsed(tmp_path):
     good = [b'{"messages": [ ]}', b'[{"role":"user"}]', b"  {}", '["é"]'.encode()]
     bad = [b"{", b"3", b'"a"', b'["\xff"]']
     (tmp_path / "a").write_bytes(BOM + b"\r\n".join([*good, *bad]))
@@ -155,7 +155,7 @@ chat_lines = st.lists(
 
 
 @given(lines=chat_lines, ending=st.sampled_from([b"", b"\n", b"\r\n"]), most=st.integers(9, 60))
-def test_conversations_read_in_whole_blocks_are_those_parsed_one_by_one(
+def test_conversations_read_in_blocks_equal_those_parsed_one_by_one(
     tmp_path_factory, lines, ending, most
 ):
     """Parsing for ids returns the same documents, except for invalid JSON."""
@@ -197,7 +197,7 @@ lines = st.lists(
 
 @given(lines=lines, ending=st.sampled_from([b"", b"\n", b"\r\n", b"\n\n"]), data=st.data())
 @pytest.mark.parametrize("form", ["lines", "jsonl"])
-def test_pieces_cut_anywhere_give_the_documents_of_the_whole_file(
+def test_byte_ranges_cut_anywhere_yield_the_documents_of_the_whole_file(
     tmp_path_factory, form, lines, ending, data
 ):
     content = b"\n".join(lines) + ending
@@ -227,7 +227,7 @@ def check_cuts(path: Path, *, form: str, cuts: list[int]) -> None:
         assert numbers == list(range(len(numbers)))
 
 
-def test_a_line_longer_than_blocks_and_pieces_belongs_to_the_first(tmp_path):
+def test_a_line_longer_than_blocks_and_ranges_belongs_to_the_first(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"a\n" + b"x" * 3_000_000 + b"\nb\n")
     size = path.stat().st_size
@@ -246,7 +246,7 @@ def test_an_empty_file_has_no_documents(tmp_path):
         assert (result.num_bytes, result.sha256) == (0, hashlib.sha256(b"").hexdigest())
 
 
-def test_a_batch_ends_at_its_documents_or_bytes(tmp_path):
+def test_a_batch_ends_at_its_limit_of_documents_or_bytes(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"a\n" * 10 + (b"x" * (MAX_BATCH_BYTES // 2) + b"\n") * 3)
     result = ReadPiece(piece_of(path, form="lines"), batch_documents=4)
@@ -277,13 +277,13 @@ class TestCompressed:
         assert result.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
         assert result.num_bytes == path.stat().st_size
 
-    def test_nothing_compressed_is_no_document(self, tmp_path, compression):
+    def test_a_compressed_empty_file_has_no_documents(self, tmp_path, compression):
         for content in (b"", compressed(b"", compression)):
             (tmp_path / "a").write_bytes(content)
             assert ReadPiece(piece_of(tmp_path / "a", compression=compression)).batches == []
 
     @pytest.mark.parametrize("cut", [1, 100, 5_000, 300_000])
-    def test_a_cut_file_gives_its_good_lines_and_then_a_tail(self, tmp_path, compression, cut):
+    def test_a_truncated_file_yields_its_good_lines_and_a_tail(self, tmp_path, compression, cut):
         texts, path = noise(20_000), tmp_path / "a"
         content = compressed(b"".join(map(line_of, texts)), compression)[:-cut]
         path.write_bytes(content)
@@ -315,7 +315,7 @@ class TestCompressed:
         assert result.sha256 == hashlib.sha256(content).hexdigest()
 
     @pytest.mark.parametrize("content", [b"not compressed at all\n", b"\x1f\x8b", b"\x28"])
-    def test_what_is_not_compressed_is_one_tail(self, tmp_path, compression, content):
+    def test_a_file_that_is_not_compressed_is_one_tail(self, tmp_path, compression, content):
         (tmp_path / "a").write_bytes(content)
         result = ReadPiece(piece_of(tmp_path / "a", compression=compression, form="lines"))
         assert result.documents == []
@@ -349,7 +349,9 @@ class TestCompressed:
         assert is_tail(tail)
         assert (tail.position, tail.num_bytes) == (0, path.stat().st_size)
 
-    def test_a_small_file_that_decodes_to_a_lot_is_read_in_batches(self, tmp_path, compression):
+    def test_a_small_file_with_large_decoded_content_is_read_in_batches(
+        self, tmp_path, compression
+    ):
         path = tmp_path / "a"
         path.write_bytes(compressed(b"a" * 99 + b"\n", compression) * 20_000)
         reader = read_piece(
@@ -364,7 +366,7 @@ AT_LIMIT = [b"a" * 10, "é".encode() * 5]
 
 @pytest.mark.parametrize("compression", [None, "gzip", "zstd"])
 @pytest.mark.parametrize("ending", [b"\n", b"\r\n"])
-def test_a_line_above_the_limit_is_set_aside_and_the_next_is_read(tmp_path, compression, ending):
+def test_a_line_over_the_limit_is_quarantined_and_the_next_is_read(tmp_path, compression, ending):
     path = tmp_path / "a"
     long = [b"b" * 11, b"c" * 16, b"d" * 700_000]
     content = BOM + ending.join([AT_LIMIT[0], *long, b"", AT_LIMIT[1], b"e" * 40])
@@ -387,7 +389,7 @@ def test_a_line_above_the_limit_is_set_aside_and_the_next_is_read(tmp_path, comp
     assert result.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_a_long_line_that_is_broken_off_is_part_of_the_tail(tmp_path):
+def test_a_truncated_long_line_is_part_of_the_tail(tmp_path):
     path, stored = tmp_path / "a", compressed(b"a\n" + b"b" * 3_000_000, "gzip")
     path.write_bytes(stored[:-100])
     result = ReadPiece(piece_of(path, form="lines", compression="gzip"), max_document_bytes=LIMIT)
@@ -397,7 +399,7 @@ def test_a_long_line_that_is_broken_off_is_part_of_the_tail(tmp_path):
 
 @pytest.mark.parametrize("compression", [None, "gzip"])
 @pytest.mark.parametrize(("size", "is_bad"), [(LIMIT, False), (LIMIT + 1, True), (10**6, True)])
-def test_a_document_above_the_limit_is_set_aside(tmp_path, compression, size, is_bad):
+def test_a_document_over_the_limit_is_quarantined(tmp_path, compression, size, is_bad):
     path, content = tmp_path / "a", b"a" * size
     path.write_bytes(content if compression is None else compressed(content, compression))
     piece = piece_of(path, form="document", compression=compression)
@@ -409,7 +411,7 @@ def test_a_document_above_the_limit_is_set_aside(tmp_path, compression, size, is
 
 
 @pytest.mark.parametrize("form", ["lines", "jsonl", "document"])
-def test_an_endless_line_costs_the_limit_and_not_its_size(tmp_path, form):
+def test_an_endless_line_uses_memory_up_to_the_limit(tmp_path, form):
     path = tmp_path / "a"
     path.write_bytes(compressed(b"a" * (200 << 20), "gzip"))
     piece = piece_of(path, form=form, compression="gzip")
@@ -434,7 +436,7 @@ def test_a_long_document_is_held_once(tmp_path):
         assert peak < 1.5 * size
 
 
-def test_a_long_line_of_json_is_let_go_when_its_text_is_given(tmp_path):
+def test_a_long_json_line_is_released_when_its_text_is_returned(tmp_path):
     (tmp_path / "a").write_bytes(line_of("é" + "a" * (32 << 20)))
     tracemalloc.start()
     (held,) = (
@@ -469,7 +471,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 @pytest.mark.parametrize("content", [b"", b"a\r\n\nb", BOM + b"x", b"\n" * 3])
-def test_a_document_is_the_file_as_it_is(tmp_path, content):
+def test_a_document_is_the_unchanged_file(tmp_path, content):
     (tmp_path / "a").write_bytes(content)
     result = ReadPiece(piece_of(tmp_path / "a", form="document"))
     assert result.documents == [content]
@@ -477,7 +479,7 @@ def test_a_document_is_the_file_as_it_is(tmp_path, content):
     assert (result.num_bytes, result.sha256) == (len(content), hashlib.sha256(content).hexdigest())
 
 
-def test_a_document_that_is_not_utf8_is_set_aside(tmp_path):
+def test_a_document_that_is_not_utf8_is_quarantined(tmp_path):
     (tmp_path / "a").write_bytes(b"ab\xffc")
     result = ReadPiece(piece_of(tmp_path / "a", form="document"))
     assert result.documents == []
@@ -486,7 +488,7 @@ def test_a_document_that_is_not_utf8_is_set_aside(tmp_path):
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "zstd"])
-def test_a_store_that_fails_for_a_moment_is_no_damage(monkeypatch, compression):
+def test_a_temporary_storage_failure_is_no_damage(monkeypatch, compression):
     from fsspec.implementations.memory import MemoryFile  # noqa: PLC0415
 
     data = b"".join(map(line_of, noise(2_000)))
@@ -503,7 +505,7 @@ def test_a_store_that_fails_for_a_moment_is_no_damage(monkeypatch, compression):
         ReadPiece(piece_of(folder.join("a"), compression=compression, stop=len(data)))
 
 
-def test_a_disk_that_fails_is_no_damage(tmp_path, monkeypatch):
+def test_a_disk_error_is_no_damage(tmp_path, monkeypatch):
     from nanotok_ray.sources import stored  # noqa: PLC0415
 
     path = tmp_path / "a"

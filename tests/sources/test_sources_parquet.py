@@ -55,7 +55,7 @@ def chunk_bytes(path, group, *, column=1) -> bytes:
 
 
 @pytest.mark.parametrize("kind", STRINGS)
-def test_every_kind_of_string_column_is_read(tmp_path, kind):
+def test_every_type_of_string_column_is_read(tmp_path, kind):
     texts = [f"é{number % 7}" for number in range(25)]
     write(tmp_path / "a", texts, STRINGS[kind])
     result = Result(tmp_path / "a", 0, 3)
@@ -71,7 +71,7 @@ def test_every_kind_of_string_column_is_read(tmp_path, kind):
 
 @pytest.mark.parametrize("compression", ["none", "snappy", "zstd", "gzip"])
 @pytest.mark.parametrize("dictionary", [True, False])
-def test_the_hash_is_of_the_stored_bytes_of_the_column(tmp_path, compression, dictionary):
+def test_the_hash_covers_the_stored_bytes_of_the_column(tmp_path, compression, dictionary):
     path = tmp_path / "a"
     write(path, ["aaa", "b"] * 15, compression=compression, use_dictionary=dictionary)
     stored = chunk_bytes(path, 1) + chunk_bytes(path, 2)
@@ -81,7 +81,7 @@ def test_the_hash_is_of_the_stored_bytes_of_the_column(tmp_path, compression, di
     assert result.positions == list(range(10, 30))
 
 
-def test_nulls_and_invalid_utf8_are_set_aside_with_their_rows(tmp_path):
+def test_nulls_and_invalid_utf8_are_quarantined_with_their_rows(tmp_path):
     values = [b"a", None, b"b\xffc", b"", b"\xed\xa0\x80", None, "é".encode()]
     binary = pa.array(values, pa.binary())
     offsets = binary.buffers()
@@ -123,7 +123,7 @@ def test_a_text_inside_a_struct_is_found_by_its_path(tmp_path):
     batch=st.integers(1, 15),
     data=st.data(),
 )
-def test_runs_of_row_groups_give_the_rows_of_the_whole_file(
+def test_ranges_of_row_groups_yield_the_rows_of_the_whole_file(
     tmp_path_factory, texts, group, batch, data
 ):
     path = tmp_path_factory.mktemp("runs") / "a"
@@ -210,7 +210,7 @@ def test_each_damaged_row_group_has_a_tail_and_keeps_the_rows_before_the_damage(
     ]
 
 
-def test_a_text_above_the_limit_is_set_aside_and_one_at_the_limit_is_not(tmp_path):
+def test_a_text_over_the_limit_is_quarantined_and_one_at_the_limit_is_not(tmp_path):
     write(tmp_path / "a", ["a" * 9, "é" * 5, None, "b" * 10, "c" * 11])
     result = Result(tmp_path / "a", 0, 1, max_document_bytes=10)
     assert result.documents == [b"a" * 9, "é".encode() * 5, b"b" * 10]
@@ -221,7 +221,7 @@ def test_a_text_above_the_limit_is_set_aside_and_one_at_the_limit_is_not(tmp_pat
     assert result.bad[1].hash64 is None
 
 
-def test_rows_that_are_large_in_memory_alone_are_decoded_a_few_at_a_time(tmp_path):
+def test_rows_that_are_large_only_in_memory_are_decoded_a_few_at_a_time(tmp_path):
     large = "x" * (40 << 20)
     column = pa.array([0] * 50, pa.int32())
     texts = pa.DictionaryArray.from_arrays(column, pa.array([large]))
@@ -234,7 +234,7 @@ def test_rows_that_are_large_in_memory_alone_are_decoded_a_few_at_a_time(tmp_pat
 
 @given(position=st.integers(0, 10_000), value=st.integers(0, 255))
 @example(position=75, value=1)
-def test_one_wrong_byte_never_raises_nor_loses_a_row_silently(tmp_path_factory, position, value):
+def test_one_wrong_byte_never_raises_or_loses_a_row_silently(tmp_path_factory, position, value):
     path = tmp_path_factory.mktemp("byte") / "a"
     texts = [f"text {number}" for number in range(30)]
     write(path, texts, compression="snappy", write_page_checksum=True)
@@ -257,7 +257,7 @@ def test_one_wrong_byte_never_raises_nor_loses_a_row_silently(tmp_path_factory, 
         ("id", ["column 'id' is of type int64", "cast to string"]),
     ],
 )
-def test_a_column_that_cannot_be_read_is_named(tmp_path, column, parts):
+def test_an_unreadable_column_is_named(tmp_path, column, parts):
     write(tmp_path / "a", ["a"])
     for use in (
         lambda: planned(tmp_path / "a", column=column),
@@ -286,7 +286,7 @@ def test_a_column_of_another_type_is_refused(tmp_path, table, column, reason):
         planned(tmp_path / "a", column=column)
 
 
-def test_a_column_of_nulls_only_has_no_string_type_and_is_all_set_aside(tmp_path):
+def test_a_column_of_only_nulls_is_quarantined(tmp_path):
     pq.write_table(pa.table({"text": pa.nulls(2)}), tmp_path / "a")
     result = Result(tmp_path / "a", 0, 1)
     assert result.documents == []
@@ -296,7 +296,7 @@ def test_a_column_of_nulls_only_has_no_string_type_and_is_all_set_aside(tmp_path
     ]
 
 
-def test_the_footer_tells_rows_and_bytes_of_the_column_and_has_a_hash(tmp_path):
+def test_the_footer_states_rows_and_bytes_of_the_column_and_has_a_hash(tmp_path):
     path = tmp_path / "a"
     metadata = write(path, [f"text {number}" for number in range(25)])
     footer = planned(path)
@@ -318,7 +318,7 @@ def test_a_file_with_fewer_row_groups_than_planned_is_named(tmp_path):
         Result(tmp_path / "b", 0, 1)
 
 
-def test_a_store_that_fails_for_a_moment_is_no_damage(tmp_path, monkeypatch):
+def test_a_temporary_storage_failure_is_no_damage(tmp_path, monkeypatch):
     write(tmp_path / "a", ["a"] * 25)
 
     def fail(*_):

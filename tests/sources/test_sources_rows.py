@@ -66,7 +66,7 @@ def planned(path, *, kind="chat", **fields):
 
 
 @pytest.mark.parametrize(("kind", "dialect"), ROWS, ids=str)
-def test_a_row_is_the_line_that_says_the_same(tmp_path, kind, dialect):
+def test_a_row_equals_the_line_with_the_same_content(tmp_path, kind, dialect):
     rows = ROWS[kind, dialect]
     extra = pa.array([b"\xff"] * len(rows), pa.binary())
     pq.write_table(pa.Table.from_pylist(rows).append_column("image", extra), tmp_path / "a")
@@ -111,7 +111,7 @@ def test_conversations_of_every_row_group_are_read_and_accounted_for(tmp_path, g
     )
 
 
-def test_chunks_are_fetched_once_if_they_fit_and_are_the_same_if_they_do_not(tmp_path, monkeypatch):
+def test_chunks_are_fetched_once_if_they_fit_and_are_equal_if_not(tmp_path, monkeypatch):
     path = write(tmp_path / "a", [talk(number) for number in range(30)])
     fetched = []
     read = parquet_pages.ChunkFile.read
@@ -142,7 +142,7 @@ def test_a_dictionary_encoded_role_and_large_types_are_read(tmp_path):
         assert Result(path).values == [{"messages": each} for each in talks]
 
 
-def test_a_row_that_is_no_utf8_or_too_large_is_set_aside(tmp_path):
+def test_a_row_that_is_too_large_or_not_utf8_is_quarantined(tmp_path):
     contents = pa.array([b"a", b"\xff", b"b" * 99, b"c"], pa.binary())
     texts = pa.Array.from_buffers(pa.string(), 4, contents.buffers())
     turns = pa.StructArray.from_arrays([texts], ["content"])
@@ -158,7 +158,7 @@ def test_a_row_that_is_no_utf8_or_too_large_is_set_aside(tmp_path):
 
 @pytest.mark.parametrize("column", range(1, 3))
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
-def test_a_damaged_page_ends_its_row_group_and_nothing_is_mixed_up(tmp_path, column, version):
+def test_a_damaged_page_ends_its_row_group_and_mixes_no_rows(tmp_path, column, version):
     talks = [talk(number) for number in range(9)]
     path = write(
         tmp_path / "a",
@@ -208,7 +208,7 @@ def test_columns_that_a_dialect_cannot_use_are_refused_by_name(tmp_path, columns
         planned(tmp_path / "a", **fields)
 
 
-def test_columns_without_a_single_value_are_read(tmp_path):
+def test_columns_without_values_are_read(tmp_path):
     path = write(tmp_path / "a", [None] * 3, kind=pa.null())
     assert planned(path).dialect == "messages"
     assert Result(path).values == [{"messages": None}] * 3
@@ -216,7 +216,7 @@ def test_columns_without_a_single_value_are_read(tmp_path):
     assert Result(tmp_path / "b").documents == []
 
 
-def test_an_id_may_be_a_column_that_the_document_has_too(tmp_path):
+def test_the_id_may_be_a_column_of_the_document(tmp_path):
     pq.write_table(pa.table({"prompt": ["a"], "response": ["b"]}), tmp_path / "a")
     result = Result(tmp_path / "a", dialect="prompt-response", id_column="prompt")
     assert result.values == [{"prompt": "a", "response": "b"}]

@@ -122,7 +122,7 @@ def tokenizer():
 
 @pytest.mark.parametrize(("make", "column"), SOURCES, ids=[*COLUMNS, *TABLES])
 @given(texts=TEXTS)
-def test_ids_and_counts_are_those_of_a_list(tokenizer, make, column, texts):
+def test_ids_and_counts_equal_those_of_a_list(tokenizer, make, column, texts):
     ids, offsets = tokenizer.encode_batch(make(texts), column=column)
     wanted = [tokenizer.encode(text) for text in texts]
     assert [ids[a:b].tolist() for a, b in pairwise(offsets)] == wanted
@@ -162,7 +162,7 @@ def test_an_arrow_column_is_not_copied(export, kind):
     assert batch.data.ctypes.data == array.buffers()[2].address
 
 
-def test_the_columns_of_a_table_and_a_data_set_are_not_copied():
+def test_the_columns_of_a_table_and_a_dataset_are_not_copied():
     chunk = pa.array(["abc", "de"])
     whole = pa.table({"text": chunk})
     for source in (whole, Exported(whole), DataSet(whole), {"text": chunk}, whole.to_reader()):
@@ -181,7 +181,7 @@ def test_a_stream_is_read_as_it_is_used():
     assert list(next(batches_of(reader, column="text"))) == [b"a"]
 
 
-def test_a_data_set_with_a_transform_is_read_through_it():
+def test_a_dataset_with_a_transform_is_read_through_it():
     source = DataSet(table(["stored"]), form="custom")
     for texts, column in ((Column(source), None), (source, "text")):
         assert [list(batch) for batch in batches_of(texts, column=column)] == [[b"STORED"]]
@@ -245,13 +245,11 @@ def test_a_missing_text_is_empty_or_an_error(tokenizer, texts):
         ("a", "text", "got one text"),
     ],
 )
-def test_the_argument_is_named_with_what_it_is_and_what_is_accepted(
-    tokenizer, texts, column, message
-):
+def test_a_wrong_argument_is_named_with_what_is_accepted(tokenizer, texts, column, message):
     with pytest.raises(TypeError, match=message):
         tokenizer.encode_batch(texts, column=column)
 
 
-def test_what_comes_from_a_source_is_named_too(tokenizer):
+def test_a_wrong_value_from_a_source_is_named(tokenizer):
     with pytest.raises(ValueError, match=r"^texts: expected an Arrow array of .*, got int64"):
         tokenizer.encode_batch(Exported(table(["a"])), column="id")

@@ -67,7 +67,7 @@ def folder(request, tmp_path) -> Folder:
         ("web/_delta_log", "web/_delta_log", ["web/_delta_log/f.parquet"]),
     ],
 )
-def test_a_path_stands_for_its_files_below_its_fixed_folder(folder, path, root, expected):
+def test_a_path_expands_to_its_files_below_its_fixed_folder(folder, path, root, expected):
     found = find_files(f"{folder.url}/{path}")
     assert [file.path for file in found.files] == [folder.join(name) for name in expected]
     assert [file.size for file in found.files] == [NAMES.index(name) for name in expected]
@@ -78,7 +78,7 @@ def test_a_path_stands_for_its_files_below_its_fixed_folder(folder, path, root, 
 @pytest.mark.parametrize(
     "path", ["c.parquet", "*.json", "nothing/", "nothing/*", "a.parquet/*", "web/*", "web/*.tmp"]
 )
-def test_a_path_that_matches_nothing_is_named(folder, path):
+def test_a_path_without_matches_is_named(folder, path):
     folder.remove("web/é.parquet")
     with pytest.raises(SourceError) as caught:
         list_files([f"{folder.url}/a.parquet", f"{folder.url}/{path}"])
@@ -91,7 +91,7 @@ def test_a_file_named_twice_is_listed_once_and_all_are_sorted(folder):
     assert [file.path for file in files] == [folder.join(name) for name in expected]
 
 
-def test_the_time_of_a_local_file_is_told_to_the_nanosecond(tmp_path):
+def test_the_time_of_a_local_file_has_nanoseconds(tmp_path):
     (tmp_path / "a").write_bytes(b"12")
     os.utime(tmp_path / "a", ns=(1, 1_700_000_000_123_456_789))
     assert list_files([str(tmp_path / "a")]) == [
@@ -99,7 +99,7 @@ def test_the_time_of_a_local_file_is_told_to_the_nanosecond(tmp_path):
     ]
 
 
-def test_a_file_has_one_time_however_it_is_found():
+def test_a_file_has_one_time_for_any_way_of_finding_it():
     url = f"memory:///{uuid.uuid4().hex}"
     Folder(url).write_whole("a", b"1")
     named, listed = find_files(f"{url}/a").files, find_files(url).files
@@ -107,7 +107,7 @@ def test_a_file_has_one_time_however_it_is_found():
     assert named[0].mtime_ns is not None
 
 
-def test_links_are_followed_but_not_in_circles(tmp_path):
+def test_links_are_followed_but_not_in_cycles(tmp_path):
     (tmp_path / "data" / "real").mkdir(parents=True)
     (tmp_path / "data" / "real" / "a").write_bytes(b"1")
     (tmp_path / "data" / "linked").symlink_to(tmp_path / "data" / "real")
@@ -121,7 +121,7 @@ def test_links_are_followed_but_not_in_circles(tmp_path):
     ]
 
 
-def test_a_link_that_leads_nowhere_is_named(tmp_path):
+def test_a_dangling_link_is_named(tmp_path):
     (tmp_path / "a").symlink_to(tmp_path / "gone")
     with pytest.raises(SourceError, match=r"/a is a broken link"):
         find_files(str(tmp_path))
@@ -135,9 +135,7 @@ def test_a_file_name_that_is_not_utf8_is_refused(tmp_path):
 
 @pytest.mark.parametrize("path", ["", "/a.parquet", "/*.parquet", "/**/*.parquet", "/web/*/*"])
 @pytest.mark.parametrize("operation", ["info", "ls"])
-def test_a_store_that_fails_for_a_moment_is_never_taken_for_an_empty_one(
-    path, operation, monkeypatch
-):
+def test_a_temporary_storage_failure_is_not_an_empty_store(path, operation, monkeypatch):
     url = f"memory:///{uuid.uuid4().hex}"
     Folder(url).write_whole("a.parquet", b"1")
     Folder(url).write_whole("web/1/a.parquet", b"1")

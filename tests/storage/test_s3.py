@@ -101,7 +101,7 @@ def uploads(folder) -> list:
     return [each for each in found if f"{BUCKET}/{each['Key']}".startswith(path)]
 
 
-def test_a_folder_on_s3_does_what_a_folder_does(folder):
+def test_a_folder_on_s3_behaves_like_a_local_folder(folder):
     with folder.create("a/b.bin") as file:
         file.write(b"abc")
     folder.write_whole("c", b"")
@@ -148,7 +148,7 @@ FAULTY_USES = [
 
 
 @pytest.mark.parametrize(("use", "fault"), FAULTY_USES)
-def test_every_use_lives_through_two_failures_of_any_kind(folder, proxy, use, fault):
+def test_every_operation_survives_two_failures_of_any_kind(folder, proxy, use, fault):
     folder.write_whole("a", b"old")
     expected = USES[use](folder)
     folder.write_whole("a", b"old")
@@ -163,7 +163,7 @@ def test_every_use_lives_through_two_failures_of_any_kind(folder, proxy, use, fa
 
 
 @pytest.mark.parametrize("fault", [Fault.RESET, Fault.STALL, Fault.SLOW_DOWN])
-def test_a_failure_that_does_not_end_is_told_with_url_and_tries(folder, proxy, fault):
+def test_a_permanent_failure_is_reported_with_url_and_attempts(folder, proxy, fault):
     proxy.fail_always(fault)
     started = time.monotonic()
     with (
@@ -176,7 +176,7 @@ def test_a_failure_that_does_not_end_is_told_with_url_and_tries(folder, proxy, f
     assert time.monotonic() - started < scaled(10)
 
 
-def test_what_is_forbidden_or_missing_is_told_at_once(folder, proxy):
+def test_forbidden_and_missing_objects_are_reported_at_once(folder, proxy):
     folder.write_whole("a", b"1")
     proxy.clear()
     proxy.fail_always(Fault.FORBIDDEN)
@@ -197,12 +197,12 @@ def test_what_is_forbidden_or_missing_is_told_at_once(folder, proxy):
     ("url", "advice"),
     [("s3://no-such-bucket/web/*.parquet", "there is no bucket no-such-bucket"), ("", "check the")],
 )
-def test_a_path_that_matches_nothing_says_whether_its_bucket_is_there(folder, url, advice):
+def test_a_path_without_matches_says_whether_its_bucket_exists(folder, url, advice):
     with pytest.raises(SourceError, match=f"matches no file; {advice}"):
         find_files(url or f"{folder.url}/web/*.parquet")
 
 
-def test_a_taken_name_is_refused_and_our_own_write_is_not(folder, proxy):
+def test_an_existing_name_is_refused_and_our_own_write_is_not(folder, proxy):
     assert folder.write_new("lease", b"first")
     assert not folder.write_new("lease", b"second")
     assert not folder.write_new("lease", b"other")
@@ -214,7 +214,7 @@ def test_a_taken_name_is_refused_and_our_own_write_is_not(folder, proxy):
     assert folder.read_bytes("mine") == folder.read_bytes("lease") == b"first"
 
 
-def test_a_read_goes_on_where_it_failed(folder, proxy, small_reads):
+def test_a_read_resumes_where_it_failed(folder, proxy, small_reads):
     data = bytes(range(256)) * 500
     folder.write_whole("a", data)
     proxy.clear()
@@ -258,7 +258,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_source_is_read_byte_for_byte_through_failures(
+def test_a_source_is_read_byte_for_byte_despite_failures(
     folder, proxy, tmp_path, small_reads, name
 ):
     options, data = FILES[name]
@@ -277,9 +277,7 @@ def test_a_source_is_read_byte_for_byte_through_failures(
     assert len(proxy.faults) >= 5
 
 
-def test_a_long_file_is_uploaded_in_parts_and_its_client_tries_them_again(
-    folder, proxy, monkeypatch
-):
+def test_a_long_file_is_uploaded_in_parts_that_its_client_retries(folder, proxy, monkeypatch):
     settings = {"default_block_size": PART_BYTES, "config_kwargs": {"read_timeout": scaled(1)}}
     monkeypatch.setitem(fsspec.config.conf, "s3", settings)
     no_waits(monkeypatch)
@@ -296,7 +294,7 @@ def test_a_long_file_is_uploaded_in_parts_and_its_client_tries_them_again(
 
 @pytest.mark.parametrize("path", ["uploads", "partNumber=1", "partNumber=2", "uploadId"])
 @pytest.mark.parametrize("fault", [Fault.RESET, Fault.SLOW_DOWN])
-def test_of_an_upload_that_fails_nothing_is_seen(folder, proxy, small_parts, path, fault):
+def test_a_failed_upload_leaves_nothing_visible(folder, proxy, small_parts, path, fault):
     folder = Folder(folder.url)
     folder.write_whole("old", b"old")
     proxy.fail_always(fault, path=path, method="POST" if path == "uploadId" else None)
@@ -309,7 +307,7 @@ def test_of_an_upload_that_fails_nothing_is_seen(folder, proxy, small_parts, pat
     assert uploads(folder) == []
 
 
-def test_an_upload_whose_last_answer_is_lost_is_whole(folder, proxy, monkeypatch):
+def test_an_upload_whose_last_response_is_lost_is_complete(folder, proxy, monkeypatch):
     settings = {"default_block_size": PART_BYTES, "config_kwargs": {"read_timeout": scaled(10)}}
     monkeypatch.setitem(fsspec.config.conf, "s3", settings)
     no_waits(monkeypatch)
@@ -345,7 +343,7 @@ def no_waits(monkeypatch):
     )
 
 
-def test_the_client_gets_our_limits_unless_the_user_set_others(folder, monkeypatch):
+def test_the_client_has_our_limits_unless_the_user_set_others(folder, monkeypatch):
     def config(url="s3://x/a"):
         file_system, _ = connect(url)
         return file_system.s3.meta.config
@@ -360,7 +358,7 @@ def test_the_client_gets_our_limits_unless_the_user_set_others(folder, monkeypat
 
 
 @pytest.mark.timeout(120)
-def test_a_whole_job_on_s3_gives_what_it_gives_on_a_disk(
+def test_a_whole_job_on_s3_writes_what_it_writes_on_a_disk(
     proxy, folder, tmp_path, monkeypatch, in_process
 ):
     monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": {"read_timeout": scaled(1)}})
@@ -400,7 +398,7 @@ def fetched(monkeypatch) -> list[int]:
     return sizes
 
 
-def test_of_a_count_file_small_blocks_are_fetched_however_large_those_of_the_store(
+def test_small_blocks_of_a_count_file_are_fetched_for_any_block_size_of_the_store(
     folder, proxy, fetched, monkeypatch
 ):
     monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": CLIENT})
@@ -447,7 +445,7 @@ def test_a_small_file_is_one_request_and_an_empty_one_two(folder, proxy):
     assert [method for method, _, _ in proxy.requests] == ["GET", "HEAD"]
 
 
-def test_looking_for_a_file_is_one_request_whether_it_is_there_or_not(folder, proxy):
+def test_exists_is_one_request_for_existing_and_missing_files(folder, proxy):
     folder.write_whole("a/b", b"abc")
     proxy.clear()
     assert (folder.size("a/b"), folder.size("a"), folder.size("c")) == (3, None, None)

@@ -62,7 +62,7 @@ def puts(proxy):
 
 
 @pytest.mark.parametrize("data", [b"", SMALL, LARGE], ids=["empty", "small", "parts"])
-def test_a_free_name_is_taken_and_the_same_bytes_count_as_published(folder, proxy, data):
+def test_a_free_name_is_created_and_equal_bytes_count_as_published(folder, proxy, data):
     for _ in range(2):
         assert write(folder, "a/b.bin", data).size == len(data)
         assert folder.read_bytes("a/b.bin") == data
@@ -96,14 +96,14 @@ def test_other_bytes_are_removed_and_the_next_attempt_finds_the_name_free(folder
 
 
 @pytest.mark.parametrize("fault", [Fault.RESET, Fault.RESET_AFTER, Fault.SLOW_DOWN])
-def test_a_put_whose_answer_is_lost_has_published(folder, proxy, fault):
+def test_a_put_whose_response_is_lost_has_published(folder, proxy, fault):
     proxy.fail(fault, method="PUT")
     write(folder, "a", SMALL)
     assert proxy.faults == [fault]
     assert folder.read_bytes("a") == SMALL
 
 
-def test_an_error_in_the_block_publishes_nothing(folder, proxy):
+def test_an_exception_in_the_block_publishes_nothing(folder, proxy):
     with suppress(ZeroDivisionError), folder.create_once("a") as file:
         file.write(SMALL)
         raise ZeroDivisionError
@@ -112,14 +112,14 @@ def test_an_error_in_the_block_publishes_nothing(folder, proxy):
 
 
 @pytest.mark.parametrize("url", ["memory://{}", "{}"], ids=["memory", "disk"])
-def test_where_there_are_no_conditions_it_is_as_create(tmp_path, url):
+def test_without_conditional_writes_it_behaves_like_create(tmp_path, url):
     folder = Folder(url.format(tmp_path))
     for data in (b"old", SMALL):
         write(folder, "a", data)
     assert folder.read_bytes("a") == SMALL
 
 
-def test_an_answer_without_the_name_of_the_condition_says_taken_too():
+def test_a_response_without_the_name_of_the_condition_means_taken():
     cause = OSError(22, "At least one of the pre-conditions you specified did not hold")
     cause.response = {"ResponseMetadata": {"HTTPStatusCode": 412}}
     error = OSError(22, "pre-conditions")

@@ -117,7 +117,7 @@ def write_and_fail(folder: Folder, name: str, error: BaseException) -> None:
         raise error
 
 
-def test_a_file_is_there_with_its_size_and_hash_after_a_clean_exit(folder):
+def test_a_file_exists_with_its_size_and_hash_after_a_clean_exit(folder):
     with folder.create("a/b.bin") as file:
         file.write(b"abc")
         file.write(b"")
@@ -137,7 +137,7 @@ def test_an_empty_file_is_a_file(folder):
     assert folder.read_bytes("empty") == b""
 
 
-def test_after_an_error_no_file_is_there_and_nothing_is_left(folder):
+def test_after_an_error_no_file_exists(folder):
     with pytest.raises(KeyboardInterrupt):
         write_and_fail(folder, "a.bin", KeyboardInterrupt())
     assert folder.list() == folder.list_temporaries() == []
@@ -145,7 +145,7 @@ def test_after_an_error_no_file_is_there_and_nothing_is_left(folder):
 
 
 @pytest.mark.parametrize("kind", ["local", "store"])
-def test_a_file_keeps_its_content_until_the_new_one_is_whole(kind, tmp_path):
+def test_a_file_keeps_its_content_until_the_new_one_is_complete(kind, tmp_path):
     folder = Folder(str(tmp_path) if kind == "local" else "store://bucket/x")
     folder.write_whole("a", b"old")
     with pytest.raises(ZeroDivisionError):
@@ -168,7 +168,7 @@ def test_a_file_being_written_is_not_listed(tmp_path):
     assert folder.list_temporaries() == []
 
 
-def test_two_writers_of_one_name_do_not_meet(tmp_path):
+def test_two_writers_of_one_name_are_independent(tmp_path):
     folder = Folder(str(tmp_path))
     with folder.create("a") as first, folder.create("a") as second:
         first.write(b"same")
@@ -184,7 +184,7 @@ def test_a_long_name_leaves_room_for_the_temporary_one(tmp_path):
     assert Folder(str(tmp_path)).list() == [name]
 
 
-def test_a_failing_rename_leaves_nothing_behind(tmp_path):
+def test_a_failed_rename_leaves_nothing(tmp_path):
     folder = Folder(str(tmp_path))
     (tmp_path / "a").mkdir()
     with pytest.raises(IsADirectoryError):
@@ -219,7 +219,7 @@ def test_the_mode_of_a_file_follows_the_umask(tmp_path):
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
 
 
-def test_a_full_disk_is_no_passing_failure_and_leaves_nothing(tmp_path, monkeypatch):
+def test_a_full_disk_is_not_temporary_and_leaves_nothing(tmp_path, monkeypatch):
     def fail(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -245,7 +245,7 @@ def test_names_are_listed_sorted_at_any_depth_by_prefix(folder):
     assert folder.sizes("a/") == {"a/b/d": 5, "a/c": 3}
 
 
-def test_a_folder_that_is_not_there_is_empty(folder):
+def test_a_missing_folder_is_empty(folder):
     assert folder.list() == []
     assert folder.size("a") is None
     assert not folder.exists("a/b")
@@ -269,7 +269,7 @@ def test_a_new_file_is_written_once(folder):
     assert folder.list_temporaries() == []
 
 
-def test_a_folder_survives_pickle(folder):
+def test_a_folder_can_be_pickled(folder):
     folder.write_whole("a", b"1")
     copy = pickle.loads(pickle.dumps(folder))
     assert copy.url == folder.url
@@ -309,7 +309,7 @@ def test_a_path_is_local_unless_it_has_another_scheme(url, expected):
     assert is_local(url) == (expected is not None)
 
 
-def test_an_input_is_read_and_sought_in_any_way(folder):
+def test_an_input_is_read_with_any_sequence_of_reads_and_seeks(folder):
     data = bytes(range(256)) * 20_000
     folder.write_whole("a", data)
     with open_input(folder.join("a")) as file, open_input(folder.join("a")) as other:
@@ -355,7 +355,7 @@ LASTING = [
 
 
 @pytest.mark.parametrize("error", PASSING, ids=repr)
-def test_a_passing_failure_becomes_a_transient_error_that_names_url_and_action(error):
+def test_a_temporary_failure_becomes_a_transient_error_that_names_url_and_action(error):
     with (
         pytest.raises(TransientIOError, match=r"cannot read s3://a/b for now .*; try again") as e,
         transient_errors("read", "s3://a/b"),
@@ -366,13 +366,13 @@ def test_a_passing_failure_becomes_a_transient_error_that_names_url_and_action(e
 
 
 @pytest.mark.parametrize("error", LASTING, ids=repr)
-def test_a_lasting_failure_stays_what_it_is(error):
+def test_a_permanent_failure_is_raised_unchanged(error):
     with pytest.raises(type(error)) as caught, transient_errors("read", "s3://a/b"):
         raise error
     assert caught.value is error
 
 
-def test_a_passing_cause_makes_a_failure_passing_and_loops_end():
+def test_a_temporary_cause_makes_a_failure_temporary_and_cycles_end():
     error = RuntimeError("wrapped")
     error.__cause__ = RuntimeError("again")
     error.__cause__.__cause__ = StatusError(status=500)
@@ -395,7 +395,7 @@ USES = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_every_use_of_a_remote_store_tells_passing_failures_from_lasting_ones(use):
+def test_every_operation_on_a_store_distinguishes_temporary_and_permanent_failures(use):
     operation = use.split()[0]
     folder = Folder("store://bucket/x")
     folder.write_whole("a", b"old")
@@ -417,7 +417,7 @@ def test_a_discarded_upload_is_not_published_by_the_garbage_collector():
     assert ObjectStore.objects == {}
 
 
-def test_the_start_of_a_file_is_read_from_a_server_that_knows_no_ranges(tmp_path, monkeypatch):
+def test_the_start_of_a_file_is_read_from_a_server_without_ranges(tmp_path, monkeypatch):
     folder = Folder(f"memory:/{tmp_path}/folder")
     folder.write_whole("data", bytes(range(200)))
     cat_file = MemoryFileSystem.cat_file

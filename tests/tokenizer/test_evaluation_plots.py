@@ -33,7 +33,7 @@ def words(svg):
     return ["".join(each.itertext()).replace("\u200b", "") for each in root.iter(f"{SVG}text")]
 
 
-def test_bars_are_as_long_as_the_numbers_and_are_labelled():
+def test_bars_have_the_length_of_the_numbers_and_labels():
     figure = ratios()
     (axes,) = figure.axes
     assert [[bar.get_width() for bar in bars] for bars in axes.containers] == [
@@ -67,20 +67,20 @@ def test_long_curves_keep_their_ends():
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
-def test_the_same_numbers_give_the_same_bytes(suffix):
+def test_the_same_numbers_yield_the_same_bytes(suffix):
     data = saved(ratios(), suffix)
     assert data == saved(ratios(), suffix)
     assert not re.search(rb"\b20\d\d-\d\d-\d\d|Matplotlib v", data)
 
 
-def test_each_suffix_gives_its_format():
+def test_each_suffix_has_its_format():
     assert ElementTree.fromstring(saved(ratios(), ".svg")).tag == f"{SVG}svg"
     png = saved(ratios(), ".png")
     width, height = struct.unpack(">II", png[16:24])
     assert (png[:8], width > 1000, height > 300) == (b"\x89PNG\r\n\x1a\n", True, True)
 
 
-def test_nothing_to_draw_is_drawn():
+def test_an_empty_table_is_drawn():
     for figure in (
         ratio_figure({}, ["mine"], title="t"),
         ratio_figure({"en": [None]}, ["mine"], title="t", marks=[None], marks_name="m"),
@@ -89,7 +89,7 @@ def test_nothing_to_draw_is_drawn():
         assert saved(figure, ".svg").startswith(b"<?xml")
 
 
-def test_without_matplotlib_or_a_known_suffix_it_says_what_to_do(monkeypatch):
+def test_without_matplotlib_or_a_known_suffix_the_error_names_the_remedy(monkeypatch):
     for name in ("x.jpg", "x.html"):
         with pytest.raises(TokenizerError, match=rf"{name}: its name must end in \.svg, \.png$"):
             check_plot(name)

@@ -134,12 +134,12 @@ def pair(request):
 
 
 @given(text=texts)
-def test_ids_of_texts_are_those_of_tokenizers(pair, text):
+def test_ids_of_texts_equal_those_of_tokenizers(pair, text):
     own, peer = pair
     assert own.encode(text) == peer.encode(text, add_special_tokens=False).ids
 
 
-def test_special_tokens_have_their_ids_and_ids_decode_alike(pair):
+def test_special_tokens_have_their_ids_and_ids_decode_equally(pair):
     own, peer = pair
     assert own.special_tokens
     assert {name: peer.token_to_id(name) for name in own.special_tokens} == own.special_tokens
@@ -150,7 +150,7 @@ def test_special_tokens_have_their_ids_and_ids_decode_alike(pair):
         assert own.decode(ids) == peer.decode(ids) == text
 
 
-def test_names_of_special_tokens_in_a_text_stay_text(pair):
+def test_special_token_names_in_a_text_remain_text(pair):
     own, peer = pair
     for name in own.special_tokens:
         text = f"the {name}{name}"
@@ -167,14 +167,14 @@ def test_the_pattern_of_gpt2_is_the_named_one():
 
 @pytest.mark.parametrize("pattern", [*PATTERNS.values(), LLAMA3])
 @pytest.mark.parametrize("write", [to_huggingface_file, to_former_huggingface_file])
-def test_what_we_write_is_read_back_with_the_text_of_its_pattern(pattern, write):
+def test_our_file_is_read_back_with_the_text_of_its_pattern(pattern, write):
     """The sha256 depends on the text of the pattern: Llama 3's must not become gpt4's."""
     model = in_order(pattern=pattern)
     assert from_huggingface_file(write(model), name="f") == model
 
 
 @pytest.mark.parametrize("named", ["gpt4", "nanochat", "cl100k", "x", 1, ["gpt4"], None])
-def test_a_name_beside_another_pattern_says_nothing(named):
+def test_a_name_beside_another_pattern_is_ignored(named):
     split = split_of(pattern={"Regex": LLAMA3.replace("{1,3}", "{1,4}")}, nanotok_pattern=named)
     assert pattern_of(split, name="f") == LLAMA3.replace("{1,3}", "{1,4}")
 
@@ -255,7 +255,7 @@ WRONG_STEPS = [
 
 
 @pytest.mark.parametrize(("step", "message"), WRONG_STEPS)
-def test_what_cuts_texts_otherwise_is_refused(step, message):
+def test_files_that_split_texts_differently_are_refused(step, message):
     with pytest.raises(TokenizerError) as caught:
         read(changed(["pre_tokenizer"], step))
     assert str(caught.value).startswith("f")
@@ -263,7 +263,7 @@ def test_what_cuts_texts_otherwise_is_refused(step, message):
 
 
 @pytest.mark.parametrize("pattern", [*FULL, *PATTERNS.values(), LLAMA3])
-def test_patterns_that_are_read_cut_alike(pattern):
+def test_patterns_that_are_read_split_equally(pattern):
     theirs = to_huggingface_split(pattern)["pattern"]["Regex"]
     own = Splitter(pattern_of(split_of(pattern={"Regex": theirs}), name="f"))
     peer = pre_tokenizers.Split(Regex(theirs), "isolated")
@@ -313,7 +313,7 @@ def test_patterns_that_are_read_cut_alike(pattern):
         (["added_tokens"], [{"id": 500, "content": "x y"}], "tokenizers would give it 337"),
     ],
 )
-def test_what_is_not_byte_level_bpe_is_refused(path, new, message):
+def test_files_that_are_not_byte_level_bpe_are_refused(path, new, message):
     with pytest.raises(TokenizerError) as caught:
         read(changed(path, new))
     assert str(caught.value).startswith("f")
@@ -331,7 +331,7 @@ def test_merges_out_of_order_or_missing_are_refused():
             read(changed(["model", "merges"], wrong))
 
 
-def test_special_tokens_among_the_tokens_of_text_are_refused():
+def test_special_tokens_among_ordinary_tokens_are_refused():
     value = contents()
     value["added_tokens"] = [{"id": 300, "content": "<x>"}]
     spelling = next(text for text, own in value["model"]["vocab"].items() if own == 300)
@@ -342,7 +342,7 @@ def test_special_tokens_among_the_tokens_of_text_are_refused():
         read(value)
 
 
-def test_a_text_that_becomes_a_special_token_there_is_refused():
+def test_a_text_that_would_become_a_special_token_is_refused():
     value = like_gpt2()
     value["model"]["ignore_merges"] = True
     assert read(value).special_tokens
@@ -360,7 +360,7 @@ def test_a_text_that_becomes_a_special_token_there_is_refused():
     assert read(value).special_tokens == {"<a b>": number}
 
 
-def test_where_a_pattern_looks_around_no_name_of_bytes_stands_in_vocab():
+def test_with_a_lookaround_pattern_no_byte_name_is_in_vocab():
     value = like_gpt2()
     value["model"]["ignore_merges"] = True
     split = contents()["pre_tokenizer"]["pretokenizers"][0]
@@ -397,7 +397,7 @@ def test_a_malformed_file_is_refused_with_its_line(data, message):
     assert message in str(caught.value)
 
 
-def test_another_pair_of_a_token_does_not_stand_for_the_one_that_its_bytes_come_to():
+def test_another_pair_of_a_token_does_not_replace_the_one_its_bytes_merge_to():
     value = contents()
     own = {tuple(pair) for pair in value["model"]["merges"]}
     other = next(pair for pair in all_splits(MODEL) if tuple(pair) not in own)

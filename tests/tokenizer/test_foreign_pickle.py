@@ -40,13 +40,13 @@ class Runs:
 
 @pytest.mark.parametrize("protocol", [3, 4, 5])
 @pytest.mark.parametrize("dumps", [pickle.dumps, pickle._dumps])
-def test_an_encoding_is_read_as_it_was(protocol, dumps):
+def test_an_encoding_is_read_unchanged(protocol, dumps):
     data = dumps(ENCODING, protocol=protocol)
     assert from_pickle(data, name="f") == MODEL
     assert from_pickle(pickletools.optimize(data), name="f") == MODEL
 
 
-def test_what_we_write_is_read_back(tmp_path):
+def test_our_pickle_is_read_back(tmp_path):
     assert from_pickle(to_pickle(MODEL), name="f") == MODEL
     (tmp_path / "tokenizer.pkl").write_bytes(to_pickle(MODEL))
     assert Tokenizer.load(tmp_path).model == MODEL
@@ -65,7 +65,7 @@ def test_what_we_write_is_read_back(tmp_path):
         ("a", 1.5),
     ],
 )
-def test_nothing_else_is_admitted_and_nothing_runs(thing, tmp_path, monkeypatch):
+def test_other_classes_are_refused_and_nothing_runs(thing, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     data = pickle.dumps(thing)
     with pytest.raises(TokenizerError, match=r"f, byte .*nothing in it is executed"):
@@ -89,13 +89,13 @@ def instance(state):
         (STATE | {"special_tokens": {"a": -1}}, "special token 'a' has id -1, which is one of"),
     ],
 )
-def test_a_state_that_is_no_tokenizer_is_refused(state, message):
+def test_a_state_that_is_not_a_tokenizer_is_refused(state, message):
     with pytest.raises(TokenizerError) as caught:
         from_pickle(instance(state), name="f")
     assert message in str(caught.value)
 
 
-def test_a_pickle_that_only_names_an_encoding_says_how_to_take_it_over():
+def test_a_pickle_that_only_names_an_encoding_names_the_way_to_import_it():
     data = pickle.dumps(Runs((tiktoken.core.Encoding.__new__, (tiktoken.Encoding,), "gpt2")))
     by_name = (
         b"\x80\x04\x8c\rtiktoken.core\x94\x8c\x08Encoding\x94\x93\x94)\x81\x94\x8c\x04gpt2\x94b."
@@ -143,7 +143,7 @@ def test_a_malformed_pickle_is_refused(data):
         from_pickle(data, name="f")
 
 
-def test_a_class_named_by_dicts_that_hold_each_other_is_refused_in_time():
+def test_mutually_nested_dicts_as_a_class_name_are_refused_quickly():
     doubled = (b"}\x94\x8c\x01ah%cs\x8c\x01bh%cs" % (n, n) for n in range(60))
     twice = b"}\x94" + b"".join(doubled)
     deep = b"}" + b"\x8c\x01a}" * 100_000 + b"s" * 100_000

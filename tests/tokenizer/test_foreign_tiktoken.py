@@ -57,7 +57,7 @@ def made_up_ranks(draw):
 
 
 @given(ranks=made_up_ranks(), some=st.lists(st.text("abc é'1\n", max_size=40), max_size=5))
-def test_any_ranks_give_tiktokens_ids_or_are_refused_for_a_token(ranks, some):
+def test_any_ranks_yield_the_ids_of_tiktoken_or_are_refused_for_a_token(ranks, some):
     peer = encoding(ranks)
     with suppress(TokenizerError):
         own = Tokenizer.from_tiktoken(peer)
@@ -77,12 +77,12 @@ def pair(request):
 
 
 @given(text=texts)
-def test_ids_of_texts_are_tiktokens(pair, text):
+def test_ids_of_texts_equal_tiktoken(pair, text):
     own, peer = pair
     assert own.encode(text) == peer.encode_ordinary(text)
 
 
-def test_ids_of_hostile_texts_are_tiktokens_and_names_stay_text(pair):
+def test_ids_of_hostile_texts_equal_tiktoken_and_special_names_remain_text(pair):
     own, peer = pair
     for text in (*HOSTILE, *CORPUS):
         ids = own.encode(text)
@@ -91,7 +91,7 @@ def test_ids_of_hostile_texts_are_tiktokens_and_names_stay_text(pair):
         assert own.decode(ids) == peer.decode(ids) == text
 
 
-def test_special_tokens_keep_their_ids_and_unused_ids_are_no_tokens(pair, tmp_path):
+def test_special_tokens_keep_their_ids_and_unused_ids_are_not_tokens(pair, tmp_path):
     own, peer = pair
     assert (own.get_vocab_size(), own.special_tokens) == (peer.n_vocab, SPECIAL)
     assert own.encode("a", prepend="<|endoftext|>") == [400, *peer.encode_ordinary("a")]
@@ -134,7 +134,7 @@ def test_ranks_that_no_model_can_hold_are_refused(ranks, special, message):
     assert message in str(caught.value)
 
 
-def test_too_many_tokens_are_refused_before_merges_are_looked_for(monkeypatch):
+def test_too_many_tokens_are_refused_before_merges_are_searched(monkeypatch):
     monkeypatch.setattr(ranks_module, "MAX_TOKENS", 256)
     with pytest.raises(TokenizerError, match="has 257 tokens of text"):
         model_of_ranks(singles() | {b"ab": 256}, pattern="a", special_tokens={}, name="f")
@@ -143,7 +143,7 @@ def test_too_many_tokens_are_refused_before_merges_are_looked_for(monkeypatch):
         model_of_ranks(singles(), pattern="a", special_tokens={}, name="f")
 
 
-def test_a_token_of_a_million_bytes_is_looked_at_in_time():
+def test_a_token_of_a_million_bytes_is_processed_quickly():
     with pytest.raises(TokenizerError, match="cannot be reached"):
         model_of_ranks(
             singles() | {b"aa": 256, b"a" * 1_000_000: 257},
@@ -154,7 +154,7 @@ def test_a_token_of_a_million_bytes_is_looked_at_in_time():
 
 
 @pytest.mark.parametrize("thing", [None, "gpt2", 7, {}])
-def test_what_is_no_encoding_is_refused(thing):
+def test_a_value_that_is_not_an_encoding_is_refused(thing):
     with pytest.raises(TokenizerError, match=r"takes a tiktoken\.Encoding"):
         Tokenizer.from_tiktoken(thing)
 
@@ -163,7 +163,7 @@ def rank_file(ranks):
     return b"".join(b"%s %d\n" % (base64.b64encode(own), rank) for own, rank in ranks.items())
 
 
-def test_a_rank_file_takes_pattern_and_special_tokens(pair, tmp_path):
+def test_a_rank_file_accepts_pattern_and_special_tokens(pair, tmp_path):
     own, _ = pair
     path = tmp_path / "made.up.tiktoken"
     path.write_bytes(rank_file(own.model.ranks()))
@@ -175,7 +175,7 @@ def test_a_rank_file_takes_pattern_and_special_tokens(pair, tmp_path):
     assert open_tokenizer(path, pattern=own.pattern, special_tokens=SPECIAL) == own
 
 
-def test_a_rank_file_without_a_pattern_says_how_to_give_one(tmp_path):
+def test_a_rank_file_without_a_pattern_names_how_to_pass_one(tmp_path):
     path = tmp_path / "a.tiktoken"
     path.write_bytes(rank_file(singles()))
     with pytest.raises(TokenizerError, match=r"as .*/a\.tiktoken:gpt4 \(nanochat, "):
@@ -189,7 +189,7 @@ def test_a_rank_file_without_a_pattern_says_how_to_give_one(tmp_path):
         open_tokenizer(f"{path}:r50k", pattern="gpt4")
 
 
-def test_a_file_of_another_kind_is_named_with_those_that_are_read(tmp_path):
+def test_a_file_of_another_kind_is_named_with_the_readable_ones(tmp_path):
     (tmp_path / "a.pt").write_bytes(b"")
     with pytest.raises(
         TokenizerError, match=r"a\.pt is not a tokenizer file: .* \.pkl, \.tiktoken; pass one"
@@ -225,7 +225,7 @@ def test_special_tokens_of_a_rank_file_are_a_list_or_a_dict_of_distinct_names():
             from_rank_file(data, pattern="a", special_tokens=wrong, name="f")
 
 
-def test_a_pattern_for_what_has_its_own_is_refused(tmp_path):
+def test_a_pattern_for_a_tokenizer_that_has_one_is_refused(tmp_path):
     Tokenizer(in_order()).save(tmp_path)
     for given_ in ({"pattern": "gpt4"}, {"special_tokens": []}):
         with pytest.raises(TokenizerError, match=f"{next(iter(given_))} is given, but"):
@@ -233,7 +233,7 @@ def test_a_pattern_for_what_has_its_own_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["tokenizer.txt", "tokenizer.json", "tokenizer.pkl"])
-def test_a_folder_or_its_file_is_opened_by_what_is_there(tmp_path, name):
+def test_a_folder_or_its_file_is_opened_by_its_contents(tmp_path, name):
     own = Tokenizer(in_order()).extended(["<|bos|>"])
     own.save(tmp_path / "all")
     (tmp_path / "one").mkdir()
@@ -246,7 +246,7 @@ def test_a_folder_or_its_file_is_opened_by_what_is_there(tmp_path, name):
     assert open_tokenizer(copy) == own
 
 
-def test_the_first_that_is_there_is_read_and_a_url_is_a_folder_too(tmp_path):
+def test_the_first_existing_file_is_read_and_a_url_is_a_folder(tmp_path):
     own = Tokenizer(in_order())
     own.save("memory://foreign/here")
     assert open_tokenizer("memory://foreign/here") == own
@@ -260,7 +260,7 @@ def test_the_first_that_is_there_is_read_and_a_url_is_a_folder_too(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["missing", "missing.json", "missing.tiktoken"])
-def test_what_is_not_there_is_named(tmp_path, name):
+def test_missing_files_are_named(tmp_path, name):
     with pytest.raises(TokenizerError, match=f"{name}"):
         open_tokenizer(tmp_path / name, pattern="gpt4" if name.endswith("n") else None)
 

@@ -60,14 +60,14 @@ def load(own):
 
 @pytest.mark.parametrize("name", PATTERNS)
 @given(text=texts)
-def test_ids_are_ours(tokenizers, name, text):
+def test_ids_equal_ours(tokenizers, name, text):
     own, peer = tokenizers[name]
     assert peer.encode(text).ids == own.encode(text)
 
 
 @pytest.mark.parametrize("name", PATTERNS)
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:8]))
-def test_hostile_strings_have_our_ids_and_come_back(tokenizers, name, text):
+def test_hostile_strings_have_our_ids_and_decode_to_themselves(tokenizers, name, text):
     own, peer = tokenizers[name]
     ids = own.encode(text)
     assert peer.encode(text).ids == ids
@@ -112,7 +112,7 @@ def config(special_tokens):
     return own, json.loads(to_huggingface_config(own.model))
 
 
-def test_nanochats_tokens_have_their_roles():
+def test_the_tokens_of_nanochat_have_their_roles():
     own, found = config(SPECIAL_TOKENS)
     roles = [found[role] for role in ("bos_token", "eos_token", "pad_token")]
     assert roles == ["<|bos|>", "<|assistant_end|>", "<|bos|>"]
@@ -130,7 +130,7 @@ def test_nanochats_tokens_have_their_roles():
         ([], [None] * 3),
     ],
 )
-def test_others_have_the_roles_that_they_can_have_and_no_template(special_tokens, roles):
+def test_other_tokenizers_have_the_possible_roles_and_no_template(special_tokens, roles):
     _, found = config(special_tokens)
     assert [found.get(role) for role in ("bos_token", "eos_token", "pad_token")] == roles
     assert "chat_template" not in found
@@ -139,7 +139,7 @@ def test_others_have_the_roles_that_they_can_have_and_no_template(special_tokens
     )
 
 
-def test_added_tokens_are_those_of_tokenizer_json(tmp_path):
+def test_added_tokens_equal_those_of_tokenizer_json(tmp_path):
     own = Tokenizer.train_from_iterator(["hello hello"], 290).extended(["<image>", "<é>"])
     own.save(tmp_path)
     found = json.loads((tmp_path / "tokenizer_config.json").read_text())
@@ -153,14 +153,14 @@ def test_added_tokens_are_those_of_tokenizer_json(tmp_path):
     }
 
 
-def test_what_would_change_ids_or_texts_is_not_set():
+def test_settings_that_would_change_ids_or_texts_are_not_set():
     _, found = config(SPECIAL_TOKENS)
     assert found["clean_up_tokenization_spaces"] is False
     absent = {"split_special_tokens", "model_max_length", "unk_token", "add_bos_token"}
     assert absent.isdisjoint(found)
 
 
-def test_the_file_is_one_of_the_folder(tmp_path):
+def test_the_file_belongs_to_the_folder(tmp_path):
     own, _ = config(SPECIAL_TOKENS)
     own.save(tmp_path)
     assert "tokenizer_config.json" in FILE_NAMES

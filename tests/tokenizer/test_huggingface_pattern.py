@@ -45,7 +45,7 @@ def telling_points():
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_no_code_point_is_cut_differently(name):
+def test_no_code_point_is_split_differently(name):
     points, pattern = telling_points(), KNOWN[name]
     assert len(points) > 20_000
     for start in range(0, len(points), 256):
@@ -56,12 +56,12 @@ def test_no_code_point_is_cut_differently(name):
 
 @pytest.mark.parametrize("name", KNOWN)
 @given(text=st.text(st.sampled_from("aAbsS'\u017f1٣ \n\r\t\u00a0\u0301é你🙂.,-/\x00")))
-def test_spans_are_ours(name, text):
+def test_spans_equal_ours(name, text):
     pattern = KNOWN[name]
     assert peer_split(text, regex_of(pattern)) == split(text, pattern=pattern)
 
 
-def test_a_possessive_interval_would_take_every_digit():
+def test_a_possessive_interval_would_match_every_digit():
     """The reason for rewriting the pattern: cl100k splits numbers after three digits."""
     pattern = PATTERNS["cl100k"]
     assert peer_split("1234567", pattern) == ["1234567"]
@@ -100,23 +100,23 @@ PUBLISHED = {"gpt4": LLAMA_3, "r50k": GPT_2, "o200k": O200K}
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_named_patterns_are_spelled_as_published_tokenizers_spell_them(name):
+def test_named_patterns_are_spelled_as_in_published_tokenizers(name):
     assert regex_of(PATTERNS[name]) == PUBLISHED[name]
 
 
-def test_the_pattern_of_nanochat_stays_as_it_is():
+def test_the_pattern_of_nanochat_is_unchanged():
     """tokenizers 1.0.0rc3 accepts Llama 3's pattern with two digits but splits after three."""
     assert regex_of(PATTERNS["nanochat"]) == PATTERNS["nanochat"]
 
 
-def test_cl100k_has_no_published_spelling_that_cuts_the_end_of_a_text_alike():
+def test_cl100k_has_no_published_spelling_that_splits_the_end_of_a_text_equally():
     text, pattern = "a \n  ", PATTERNS["cl100k"]
     assert split(text, pattern=pattern) == ["a", " \n  "]
     assert peer_split(text, regex_of(pattern)) == ["a", " \n  "]
     assert peer_split(text, LLAMA_3) == ["a", " \n", "  "]
 
 
-def test_a_pattern_of_ones_own_may_mean_something_else():
+def test_a_custom_pattern_may_have_another_meaning():
     """`$` is the end of the text here, of a line in Oniguruma; `^` likewise."""
     pattern = r"a$|[ab]\n?"
     assert split("a\nb", pattern=pattern) == ["a\n", "b"]

@@ -48,13 +48,13 @@ def encoding():
 
 
 @pytest.mark.parametrize("method", SIGNATURES)
-def test_parameters_have_nanochats_names_and_order(method):
+def test_parameters_have_the_names_and_order_of_nanochat(method):
     parameters = inspect.signature(getattr(RustBPETokenizer, method)).parameters.values()
     positional = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
     assert positional == SIGNATURES[method]
 
 
-def test_learned_and_converted_are_the_same(encoding):
+def test_learned_and_converted_tokenizers_are_equal(encoding):
     learned = RustBPETokenizer.train_from_iterator(text_iterator=iter(CORPUS), vocab_size=300)
     converted = RustBPETokenizer(encoding, "<|bos|>")
     assert learned == converted
@@ -71,7 +71,7 @@ def test_learned_and_converted_are_the_same(encoding):
     assert (type(copy), copy) == (RustBPETokenizer, converted)
 
 
-def test_what_is_saved_is_nanochats_pickle_and_overwrites(encoding, tmp_path):
+def test_save_writes_the_pickle_of_nanochat_and_overwrites(encoding, tmp_path):
     other = Tokenizer.train_from_iterator(CORPUS, 280)
     other.save(tmp_path)
     RustBPETokenizer(encoding, "<|bos|>").save(tokenizer_dir=tmp_path)
@@ -81,7 +81,7 @@ def test_what_is_saved_is_nanochats_pickle_and_overwrites(encoding, tmp_path):
     assert RustBPETokenizer.from_directory(tmp_path).encode("it") == encoding.encode_ordinary("it")
 
 
-def test_encodings_of_tiktoken_begin_documents_with_their_end_of_text(monkeypatch, encoding):
+def test_encodings_of_tiktoken_start_documents_with_their_end_of_text(monkeypatch, encoding):
     ranks = encoding._mergeable_ranks
     gpt2 = tiktoken.Encoding(
         "gpt2",
@@ -105,7 +105,7 @@ def base(monkeypatch, tmp_path):
     return tmp_path
 
 
-def test_the_folder_is_that_of_nanochats_environment(base, monkeypatch):
+def test_the_folder_is_that_of_the_environment_of_nanochat(base, monkeypatch):
     assert default_folder() == f"{base}/tokenizer"
     (base / "experiments/default/tokenizer").mkdir(parents=True)
     assert default_folder() == f"{base}/experiments/default/tokenizer"

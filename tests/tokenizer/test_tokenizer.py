@@ -37,7 +37,7 @@ def tokenizer():
 
 
 @given(corpora, st.integers(0, 60), st.sampled_from(["nanochat", "gpt4"]))
-def test_merges_are_those_of_rustbpe(corpus, num_merges, name):
+def test_merges_equal_rustbpe(corpus, num_merges, name):
     peer = rustbpe.Tokenizer()
     peer.train_from_iterator(iter(corpus), 256 + num_merges, pattern=PATTERNS[name])
     own = Tokenizer.train_from_iterator(
@@ -47,7 +47,7 @@ def test_merges_are_those_of_rustbpe(corpus, num_merges, name):
 
 
 @given(corpora, texts, patterns)
-def test_ids_are_those_of_tiktoken(corpus, text, name):
+def test_ids_equal_tiktoken(corpus, text, name):
     own = Tokenizer.train_from_iterator(corpus, 320, pattern=name)
     peer = own.to_tiktoken()
     assert own.encode(text) == peer.encode_ordinary(text)
@@ -60,7 +60,7 @@ def test_merges_depend_on_neither_order_nor_threads(tokenizer, corpus, threads):
     assert Tokenizer.train_from_iterator(iter(corpus), 300, num_threads=threads) == tokenizer
 
 
-def test_bos_is_the_special_token_even_where_a_merge_spells_it():
+def test_bos_is_the_special_token_even_if_a_merge_spells_it():
     own = Tokenizer.train_from_iterator(
         ["<|bos|>"], 400, pattern="(?s:.+)", special_tokens=["<|bos|>"]
     )
@@ -75,7 +75,7 @@ def test_training_on_one_string_is_refused(text):
         Tokenizer.train_from_iterator(text, 300)
 
 
-def test_a_vocabulary_without_room_is_refused_before_anything_is_read():
+def test_a_vocabulary_that_is_too_small_is_refused_before_anything_is_read():
     def texts():
         pytest.fail("a text was read")
         yield ""
@@ -95,7 +95,7 @@ def test_special_tokens_may_be_chosen():
         Tokenizer.train_from_iterator([], 300, special_tokens=["<x>", "<y>", "<x>"])
 
 
-def test_a_tokenizer_says_what_splits_its_texts():
+def test_a_tokenizer_states_its_pattern():
     named = [Tokenizer.train_from_iterator([], 265, pattern=name) for name in PATTERNS]
     assert {tokenizer.engine for tokenizer in named} == {"lexer"}
     assert Tokenizer.train_from_iterator([], 265, pattern="[a-z]+").engine == "table"
@@ -113,7 +113,7 @@ def test_one_text_has_the_ids_of_its_bytes(tokenizer, text):
     ]
 
 
-def test_what_is_no_text_is_an_error_of_its_own(tokenizer):
+def test_values_that_are_not_text_have_their_own_error(tokenizer):
     class Text(str):
         __slots__ = ()
 
@@ -144,7 +144,7 @@ def test_gaps_are_kept_or_refused():
 @pytest.mark.parametrize(
     ("num_special", "dtype"), [(9, np.uint16), (65280, np.uint16), (65281, np.uint32)]
 )
-def test_ids_are_as_narrow_as_the_highest_allows(num_special, dtype):
+def test_ids_have_the_narrowest_dtype(num_special, dtype):
     own = Tokenizer.train_from_iterator(
         [], 256 + num_special, special_tokens=[f"<{number}>" for number in range(num_special)]
     )
@@ -155,7 +155,7 @@ def test_ids_are_as_narrow_as_the_highest_allows(num_special, dtype):
 
 
 @pytest.mark.parametrize("number", [-1, 300, 10**20])
-def test_an_id_that_is_no_token_is_a_key_error(tokenizer, number):
+def test_an_unknown_id_is_a_key_error(tokenizer, number):
     assert tokenizer.get_vocab_size() == 300
     with pytest.raises(KeyError, match=f"Invalid token for decoding: {number}"):
         tokenizer.decode([97, number])
@@ -163,7 +163,7 @@ def test_an_id_that_is_no_token_is_a_key_error(tokenizer, number):
         tokenizer.decode_single_token_bytes(number)
 
 
-def test_a_truncated_tokenizer_is_the_one_learned_at_that_size(tokenizer):
+def test_a_truncated_tokenizer_equals_one_learned_at_that_size(tokenizer):
     for size in (265, 266, 300, tokenizer.get_vocab_size()):
         smaller = tokenizer.truncated(size)
         assert smaller == Tokenizer.train_from_iterator(CORPUS, size)
@@ -179,7 +179,7 @@ def test_a_size_that_a_tokenizer_does_not_contain_is_refused_with_both_limits(to
         tokenizer.truncated(size)
 
 
-def test_special_tokens_with_ids_far_away_follow_the_merges_once_truncated():
+def test_distant_special_ids_follow_the_merges_after_truncation():
     model = make_model([(97, 98), (256, 99)], pattern="nanochat", special_tokens=[])
     model = replace(model, special_tokens={"<|bos|>": 300, "<|end|>": 400})
     assert model.truncated(259).special_tokens == {"<|bos|>": 257, "<|end|>": 258}
@@ -194,7 +194,7 @@ def test_tokenizers_are_equal_by_model(tokenizer):
     assert tokenizer.sha256[:16] in repr(tokenizer)
 
 
-def test_training_takes_one_thread_inside_a_ray_worker(monkeypatch):
+def test_training_uses_one_thread_inside_a_ray_worker(monkeypatch):
     def fake(mode):
         context = SimpleNamespace(worker=SimpleNamespace(mode=mode))
         return SimpleNamespace(
@@ -210,7 +210,7 @@ def test_training_takes_one_thread_inside_a_ray_worker(monkeypatch):
     assert default_threads() == 1
 
 
-def test_every_public_name_is_there():
+def test_every_public_name_exists():
     for name in nanotok_ray.__all__:
         assert getattr(nanotok_ray, name)
     assert {"open_shards", "open_tokenizer"} <= set(nanotok_ray.__all__) <= set(dir(nanotok_ray))
@@ -219,6 +219,6 @@ def test_every_public_name_is_there():
 
 
 @pytest.mark.parametrize("value", [{"messages": []}, []])
-def test_parsed_documents_are_refused_with_what_to_do(tokenizer, value):
+def test_parsed_documents_are_refused_with_the_remedy(tokenizer, value):
     with pytest.raises(TypeError, match=f"got a {type(value).__name__}: use json.dumps"):
         tokenizer.render_batch([value])

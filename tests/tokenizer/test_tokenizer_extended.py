@@ -24,7 +24,7 @@ def base():
     return Tokenizer.train_from_iterator(MIX, 565, num_threads=1)
 
 
-def test_ids_are_those_that_the_fork_gives_when_it_loads_a_tokenizer(base):
+def test_ids_equal_those_of_the_fork_when_it_loads_a_tokenizer(base):
     expected = FORK["extend_on_load"]
     extended = base.extended(["<|bos|>", "<|image|>"])
     assert extended.get_vocab_size() == expected["n_vocab"]
@@ -32,7 +32,7 @@ def test_ids_are_those_that_the_fork_gives_when_it_loads_a_tokenizer(base):
     assert extended.get_bos_token_id() == expected["bos"]
 
 
-def test_a_token_that_is_there_when_learning_moves_all_special_tokens(base):
+def test_a_token_added_while_learning_shifts_all_special_tokens(base):
     expected = FORK["trained_with_the_token"]
     names = [*SPECIAL_TOKENS, "<|image|>"]
     learned = Tokenizer.train_from_iterator(
@@ -44,7 +44,7 @@ def test_a_token_that_is_there_when_learning_moves_all_special_tokens(base):
     assert learned.merges == base.merges[:-1]
 
 
-def test_no_id_moves_and_texts_keep_their_ids(base):
+def test_no_id_changes_and_texts_keep_their_ids(base):
     extended = base.extended(SEED)
     assert extended.merges == base.merges
     assert list(extended.special_tokens.items()) == [
@@ -57,7 +57,7 @@ def test_no_id_moves_and_texts_keep_their_ids(base):
     assert (extended.sha256 != base.sha256, base.get_vocab_size()) == (True, 565)
 
 
-def test_what_it_has_is_left_alone_and_what_is_added_again_changes_nothing(base):
+def test_existing_tokens_are_kept_and_repeated_ones_change_nothing(base):
     extended = base.extended(["<|bos|>", *SEED[:2], SEED[0]])
     assert extended.special_tokens == base.special_tokens | {SEED[0]: 565, SEED[1]: 566}
     assert extended.extended(SEED[1::-1]) is extended
@@ -65,7 +65,7 @@ def test_what_it_has_is_left_alone_and_what_is_added_again_changes_nothing(base)
     assert base.extended([]) is base
 
 
-def test_what_cannot_be_a_special_token_is_refused(base):
+def test_names_that_cannot_be_special_tokens_are_refused(base):
     with pytest.raises(TokenizerError, match="'<image>': put it into a list"):
         base.extended("<image>")
     with pytest.raises(TokenizerError, match="an empty name"):
@@ -73,7 +73,7 @@ def test_what_cannot_be_a_special_token_is_refused(base):
 
 
 @given(st.integers(265, 565))
-def test_a_smaller_one_numbers_all_special_tokens_in_their_order(base_model, size):
+def test_a_smaller_tokenizer_numbers_all_special_tokens_in_order(base_model, size):
     extended = base_model.extended(SEED).truncated(size + len(SEED))
     expected = base_model.truncated(size).extended(SEED)
     assert extended == expected
@@ -92,7 +92,7 @@ def test_without_is_the_inverse_of_extended(base_model):
     assert middle.special_tokens["<|assistant_start|>"] == 559
 
 
-def test_ids_that_special_tokens_leave_unused_stay_unused():
+def test_ids_unused_between_special_tokens_stay_unused():
     model = Model(
         pattern="a", unicode_version="16.0.0", merges=(), special_tokens={"<a>": 256, "<c>": 300}
     )
@@ -134,7 +134,7 @@ def test_the_command_writes_what_extended_saves(base, tmp_path, capsys):
         assert words in told
 
 
-def test_the_command_overwrites_its_own_answer_and_no_other_tokenizer(base, tmp_path, capsys):
+def test_the_command_overwrites_its_own_result_and_no_other_tokenizer(base, tmp_path, capsys):
     base.save(tmp_path / "base")
     before = contents(tmp_path)
     code, values, told = run(
@@ -156,7 +156,7 @@ def test_the_command_overwrites_its_own_answer_and_no_other_tokenizer(base, tmp_
     assert (code, "(tokenizer.pkl): it is not overwritten" in told) == (2, True)
 
 
-def test_the_command_takes_and_gives_files_too(base, tmp_path, capsys):
+def test_the_command_reads_and_writes_files(base, tmp_path, capsys):
     base.save(tmp_path / "base")
     ranks = tmp_path / "base/tokenizer.tiktoken"
     for spec, more, expected in (
@@ -173,7 +173,7 @@ def test_the_command_takes_and_gives_files_too(base, tmp_path, capsys):
     assert (code, "cannot store special tokens" in values["error"]) == (2, True)
 
 
-def test_the_command_wants_names_and_a_tokenizer(base, tmp_path, capsys):
+def test_the_command_requires_names_and_a_tokenizer(base, tmp_path, capsys):
     base.save(tmp_path / "base")
     code, values, _ = run(capsys, tmp_path / "base", "--output", tmp_path / "new")
     assert (code, "--preset (seed, nano-deepseek-ocr)" in values["error"]) == (2, True)

@@ -93,13 +93,13 @@ def tokenizer():
     return Tokenizer.train_from_iterator(["the cat sat on the mat, the hat: 123"] * 2, 290)
 
 
-def test_the_readable_file_is_what_its_module_says():
+def test_the_readable_file_equals_its_description_in_the_module():
     assert to_readable(SMALL) == SMALL_FILE
     assert sha256_of(SMALL) == hashlib.sha256(SMALL_FILE).hexdigest()
 
 
 @given(models())
-def test_the_readable_file_holds_all_of_a_model(model):
+def test_the_readable_file_stores_the_whole_model(model):
     assert from_readable(to_readable(model), name="f") == model
 
 
@@ -147,7 +147,7 @@ def test_a_damaged_file_is_refused_with_its_name_and_line(old, new, message):
 
 
 @given(st.data())
-def test_a_changed_byte_is_refused_or_makes_another_tokenizer(data):
+def test_a_changed_byte_is_refused_or_yields_another_tokenizer(data):
     at = data.draw(st.integers(0, len(SMALL_FILE) - 1))
     changed = bytearray(SMALL_FILE)
     changed[at] = data.draw(st.integers(0, 255).filter(lambda value: value != SMALL_FILE[at]))
@@ -160,7 +160,7 @@ def test_a_changed_byte_is_refused_or_makes_another_tokenizer(data):
 
 
 @pytest.mark.parametrize("size", range(len(SMALL_FILE)))
-def test_a_cut_file_is_refused(size):
+def test_a_truncated_file_is_refused(size):
     with pytest.raises(TokenizerError):
         from_readable(SMALL_FILE[:size], name="f")
 
@@ -171,7 +171,7 @@ def test_a_model_of_unbounded_length_is_refused():
         Model(pattern="a", unicode_version="16.0.0", merges=doubling, special_tokens={})
 
 
-def test_a_saved_tokenizer_loads_as_it_was(tokenizer, tmp_path):
+def test_a_saved_tokenizer_loads_unchanged(tokenizer, tmp_path):
     tokenizer.save(tmp_path / "new" / "folder")
     assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == FILES
     again = Tokenizer.from_directory(tmp_path / "new" / "folder")
@@ -216,7 +216,7 @@ def test_every_format_keyed_by_bytes_refuses_two_ids_with_the_same_bytes(name):
         assert words in str(caught.value)
 
 
-def test_formats_keyed_by_ids_hold_two_ids_with_the_same_bytes():
+def test_formats_keyed_by_ids_store_two_ids_with_the_same_bytes():
     assert from_readable(to_readable(TWICE), name="f") == TWICE
     assert nanochat.to_token_bytes(TWICE)
     own = Tokenizer(TWICE)
@@ -225,7 +225,7 @@ def test_formats_keyed_by_ids_hold_two_ids_with_the_same_bytes():
 
 
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=9), st.integers(1, 9), max_size=20))
-def test_what_is_learned_has_no_two_ids_with_the_same_bytes(counts):
+def test_learned_tokenizers_have_no_two_ids_with_the_same_bytes(counts):
     """All spellings of one token's bytes are merged alike: see rust/bpe/src/learn.rs."""
     spans = Documents.from_strings(list(counts))
     numbers = np.array(list(counts.values()), np.uint64)
@@ -234,7 +234,7 @@ def test_what_is_learned_has_no_two_ids_with_the_same_bytes(counts):
     assert len(model.ranks()) == len(model.tokens)
 
 
-def test_where_special_tokens_leave_ids_unused_tokenizer_json_is_left_out(tmp_path, caplog):
+def test_with_unused_special_ids_tokenizer_json_is_omitted(tmp_path, caplog):
     own = Tokenizer(SMALL)
     own.save(tmp_path)
     written = [name for name in FILES if not name.endswith(".json")]
@@ -249,7 +249,7 @@ def test_where_special_tokens_leave_ids_unused_tokenizer_json_is_left_out(tmp_pa
 
 
 @pytest.mark.parametrize("name", ["the", "é", "Ġ"])
-def test_where_a_special_token_is_spelled_as_a_token_of_text_tokenizer_json_is_left_out(
+def test_with_a_special_token_spelled_as_an_ordinary_token_tokenizer_json_is_omitted(
     tmp_path, caplog, name
 ):
     own = Tokenizer.train_from_iterator(["the the"] * 3, 258, special_tokens=()).extended([name])
@@ -262,7 +262,7 @@ def test_where_a_special_token_is_spelled_as_a_token_of_text_tokenizer_json_is_l
     assert folder.differing_files(own.model, tmp_path) == []
 
 
-def test_a_tokenizer_json_of_the_former_spelling_counts_as_written(tmp_path):
+def test_a_tokenizer_json_of_the_earlier_spelling_counts_as_written(tmp_path):
     tokenizer = Tokenizer.train_from_iterator(["the the cat"] * 3, 270, pattern="gpt4")
     tokenizer.save(tmp_path)
     file = tmp_path / "tokenizer.json"
@@ -277,7 +277,7 @@ def test_a_tokenizer_json_of_the_former_spelling_counts_as_written(tmp_path):
     assert files_of_others(tokenizer.model, str(file)) == ["tokenizer.json"]
 
 
-def test_a_tokenizer_json_that_was_saved_here_goes_and_that_of_others_stays(tokenizer, tmp_path):
+def test_a_tokenizer_json_saved_here_is_removed_and_a_foreign_one_kept(tokenizer, tmp_path):
     tokenizer.save(tmp_path)
     assert "tokenizer.json" in folder.differing_files(SMALL, tmp_path)
     Tokenizer(SMALL).save(tmp_path, overwrite=True)
@@ -295,7 +295,7 @@ def test_a_tokenizer_json_that_was_saved_here_goes_and_that_of_others_stays(toke
 @pytest.mark.parametrize("num_special", [0, 1, 2])
 @pytest.mark.parametrize("num_ranks", [256, 257, 999, 1000, 1001, 2000, 12_345])
 @pytest.mark.parametrize("pattern", ["a|.", "é" * 300, "x" * 65_536], ids=len)
-def test_the_pickle_is_what_pickle_makes_of_tiktokens_object(num_ranks, num_special, pattern):
+def test_the_pickle_equals_that_of_an_encoding_of_tiktoken(num_ranks, num_special, pattern):
     tokens = [bytes([value]) for value in range(256)]
     tokens += [b"%d" % number * (1 + number % 70) for number in range(10, 10 + num_ranks - 256)]
     tokens += [b"-" * size for size in (65_535, 65_536, 70_000) if num_ranks == 257]
@@ -326,7 +326,7 @@ class TensorReader(pickle.Unpickler):
 
 
 @pytest.mark.parametrize("size", [0, 1, 565, 65_536])
-def test_a_tensor_file_is_what_torch_reads(size):
+def test_torch_can_read_a_tensor_file(size):
     values = np.arange(size, dtype=np.int32) * 7
     data = nanochat.save_tensor(values)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -368,7 +368,7 @@ def test_get_tokenizer_reads_the_folder_that_nanochat_uses(tokenizer, tmp_path, 
     assert get_tokenizer() == tokenizer
 
 
-def test_get_token_bytes_gives_a_tensor_on_the_device(tokenizer, tmp_path, monkeypatch):
+def test_get_token_bytes_returns_a_tensor_on_the_device(tokenizer, tmp_path, monkeypatch):
     tokenizer.save(tmp_path / "tokenizer")
     monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path))
     fake = SimpleNamespace(from_numpy=lambda array: SimpleNamespace(to=lambda at: (array, at)))
@@ -378,7 +378,7 @@ def test_get_token_bytes_gives_a_tensor_on_the_device(tokenizer, tmp_path, monke
     assert device == "cuda"
 
 
-def test_a_folder_without_a_tokenizer_says_what_to_do(tmp_path, monkeypatch):
+def test_a_folder_without_a_tokenizer_names_the_remedy(tmp_path, monkeypatch):
     with pytest.raises(TokenizerError, match=r"tokenizer\.txt, .* are missing\); check the path"):
         Tokenizer.load(tmp_path)
     monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path))
@@ -386,7 +386,7 @@ def test_a_folder_without_a_tokenizer_says_what_to_do(tmp_path, monkeypatch):
         Tokenizer.load(tmp_path / "tokenizer")
 
 
-def test_an_id_far_above_all_others_makes_no_file_as_long_as_that(tmp_path):
+def test_a_very_high_id_writes_no_file_of_that_length(tmp_path):
     model = replace(SMALL, special_tokens={"<|x|>": 2**31 - 1})
     for write in (folder.differing_files, lambda model, path: Tokenizer(model).save(path)):
         with pytest.raises(TokenizerError, match="unused"):

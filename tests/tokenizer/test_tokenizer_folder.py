@@ -40,7 +40,7 @@ def report_of(*texts):
     return learn(counts, 270)
 
 
-def test_another_tokenizer_is_not_overwritten_unless_asked(one, other, tmp_path):
+def test_another_tokenizer_is_not_overwritten_unless_requested(one, other, tmp_path):
     one.save(tmp_path)
     before = found(tmp_path)
     with pytest.raises(TokenizerError) as caught:
@@ -59,7 +59,7 @@ def test_the_tokenizer_of_an_output_is_opened(one, other, tmp_path):
     assert open_tokenizer(tmp_path) == other
 
 
-def test_what_hugging_face_had_beside_a_tokenizer_goes_with_it(one, other, tmp_path):
+def test_hugging_face_files_beside_a_tokenizer_are_removed_with_it(one, other, tmp_path):
     names = ["added_tokens.json", "chat_template.jinja", "merges.txt", "special_tokens_map.json"]
     beside = [tmp_path / name for name in (*names, "vocab.json", "config.json")]
     one.save(tmp_path)
@@ -74,7 +74,7 @@ def test_what_hugging_face_had_beside_a_tokenizer_goes_with_it(one, other, tmp_p
     assert Tokenizer.load(tmp_path) == other
 
 
-def test_the_same_tokenizer_may_be_saved_again_also_over_a_part_of_it(one, tmp_path):
+def test_the_same_tokenizer_may_be_saved_again_or_completed(one, tmp_path):
     one.save(tmp_path)
     before = found(tmp_path)
     one.save(tmp_path)
@@ -83,14 +83,14 @@ def test_the_same_tokenizer_may_be_saved_again_also_over_a_part_of_it(one, tmp_p
     assert found(tmp_path) == before
 
 
-def test_a_file_of_somebody_else_is_not_overwritten(one, tmp_path):
+def test_a_foreign_file_is_not_overwritten(one, tmp_path):
     (tmp_path / "tokenizer.json").write_bytes(b"{}")
     with pytest.raises(TokenizerError, match=r"holds something else \(tokenizer\.json\)"):
         one.save(tmp_path)
     assert found(tmp_path).keys() == {"tokenizer.json"}
 
 
-def test_overwriting_leaves_no_report_of_the_other(other, tmp_path):
+def test_overwriting_removes_the_report_of_the_other_tokenizer(other, tmp_path):
     first = report_of("hello hello help")
     first.save(tmp_path)
     first.tokenizer.save(tmp_path)
@@ -104,14 +104,14 @@ def test_overwriting_leaves_no_report_of_the_other(other, tmp_path):
 
 
 @pytest.mark.parametrize("data", [b"no JSON", b"[]", b'{"format": "mine 1", "merges": 3}'])
-def test_a_report_of_somebody_else_stays(one, tmp_path, data):
+def test_a_foreign_report_is_kept(one, tmp_path, data):
     (tmp_path / "report.json").write_bytes(data)
     one.save(tmp_path)
     assert (tmp_path / "report.json").read_bytes() == data
 
 
 @pytest.mark.parametrize("name", ["t.json", "t.txt", "t.pkl", "t.tiktoken"])
-def test_the_name_of_a_file_is_refused_unless_a_folder_has_it(one, tmp_path, name):
+def test_saving_to_a_file_name_is_refused_unless_it_is_a_folder(one, tmp_path, name):
     suffix = name.removeprefix("t")
     for path in (tmp_path / name, f"memory://names/{tmp_path.name}/{name}"):
         with pytest.raises(
@@ -154,7 +154,7 @@ def nanochat(tmp_path, monkeypatch):
     return tmp_path / "tokenizer"
 
 
-def test_a_folder_whose_files_contradict_each_other_is_refused(one, other, nanochat, capsys):
+def test_a_folder_with_contradictory_files_is_refused(one, other, nanochat, capsys):
     one.save(nanochat)
     (nanochat / "tokenizer.pkl").write_bytes(nanochats_pickle(other))
     for load in (get_tokenizer, lambda: open_tokenizer(nanochat), lambda: Tokenizer.load(nanochat)):
@@ -179,7 +179,7 @@ def test_a_folder_whose_files_contradict_each_other_is_refused(one, other, nanoc
         ("their special tokens", {"special_tokens": ("<|bos|>", "<|x|>")}),
     ],
 )
-def test_files_that_differ_in_pattern_or_special_tokens_are_told(nanochat, what, change):
+def test_files_that_differ_in_pattern_or_special_tokens_are_reported(nanochat, what, change):
     own = learned("ab ab", vocab_size=259, special_tokens=("<|bos|>", "<|eos|>"))
     changed = {"special_tokens": ("<|bos|>", "<|eos|>")} | change
     own.save(nanochat)
@@ -189,7 +189,7 @@ def test_files_that_differ_in_pattern_or_special_tokens_are_told(nanochat, what,
         Tokenizer.load(nanochat)
 
 
-def test_a_pickle_that_cannot_be_read_is_told(one, nanochat):
+def test_an_unreadable_pickle_is_reported(one, nanochat):
     one.save(nanochat)
     (nanochat / "tokenizer.pkl").write_bytes(b"no pickle")
     with pytest.raises(TokenizerError, match=r"tokenizer\.txt.*tokenizer\.pkl, byte 0"):
@@ -205,9 +205,7 @@ def test_a_pickle_of_the_same_tokenizer_is_no_contradiction(one, nanochat, proto
         assert Tokenizer.load(nanochat) == own
 
 
-def test_to_nanochat_writes_what_nanochat_has_and_removes_what_we_left(
-    one, other, nanochat, tmp_path
-):
+def test_to_nanochat_writes_the_files_of_nanochat_and_removes_ours(one, other, nanochat, tmp_path):
     one.save(nanochat)
     (nanochat / "notes.md").write_text("mine")
     other.save(tmp_path / "out/tokenizer")

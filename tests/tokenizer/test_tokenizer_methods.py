@@ -51,7 +51,7 @@ def test_the_size_has_all_its_names(own, tiktokens, peer):
     assert own
 
 
-def test_the_vocabulary_is_that_of_hugging_face(own, peer):
+def test_the_vocabulary_equals_that_of_hugging_face(own, peer):
     vocab = own.get_vocab()
     assert vocab == peer.get_vocab()
     for name in [*vocab, "no such token", "", " "]:
@@ -60,19 +60,19 @@ def test_the_vocabulary_is_that_of_hugging_face(own, peer):
     assert own.get_vocab()
 
 
-def test_a_special_token_that_is_spelled_as_a_token_has_its_name_in_the_vocabulary():
+def test_a_special_token_spelled_as_a_token_has_its_name_in_the_vocabulary():
     own = Tokenizer.train_from_iterator(["ab ab"], 258, special_tokens=["a"])
     assert own.token_to_id("a") == own.special_tokens["a"] == own.get_vocab()["a"] == 257
 
 
 @given(text=texts)
-def test_ordinary_ids_are_those_of_tiktoken(own, tiktokens, text):
+def test_ordinary_ids_equal_tiktoken(own, tiktokens, text):
     assert own.encode_ordinary(text) == tiktokens.encode_ordinary(text) == own.encode(text)
     assert own.encode(text, disallowed_special=()) == own.encode(text)
 
 
 @given(text=texts, allowed=names | st.just("all"))
-def test_allowed_special_tokens_are_those_of_tiktoken(own, tiktokens, text, allowed):
+def test_allowed_special_tokens_equal_tiktoken(own, tiktokens, text, allowed):
     assert own.encode(text, allowed_special=allowed, disallowed_special=()) == tiktokens.encode(
         text, allowed_special=allowed, disallowed_special=()
     )
@@ -101,7 +101,7 @@ def test_a_list_of_texts_has_the_ids_of_each(own, batch, allowed, threads):
     assert found == [own.encode(text, "<|bos|>", "<end>", **options) for text in batch]
 
 
-def test_a_disallowed_special_token_is_named_with_its_place_and_what_to_do(own):
+def test_a_disallowed_special_token_is_named_with_its_position_and_the_remedy(own):
     with pytest.raises(TokenizerError, match=r"'<\|bos\|>' at character 2.*allowed_special=\{'<\|"):
         own.encode("é <|bos|>", allowed_special={"<end>"})
     for name in ("allowed_special", "disallowed_special"):
@@ -110,7 +110,7 @@ def test_a_disallowed_special_token_is_named_with_its_place_and_what_to_do(own):
 
 
 @given(text=whole_texts)
-def test_offsets_are_those_of_hugging_face_and_tiktoken(own, tiktokens, peer, text):
+def test_offsets_equal_hugging_face_and_tiktoken(own, tiktokens, peer, text):
     for found, options in (
         (own.encode_with_offsets(text), False),
         (own.encode_with_offsets(text, allowed_special="all"), True),
@@ -170,14 +170,14 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", list(KINDS))
 @given(text=texts)
-def test_ids_of_any_kind_are_decoded(own, kind, text):
+def test_ids_of_any_type_are_decoded(own, kind, text):
     ids = own.encode(text, allowed_special="all")
     assert own.decode_bytes(KINDS[kind](ids)) == own.decode_bytes(ids)
     assert own.decode(KINDS[kind](ids)) == own.decode(ids)
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_an_id_that_is_no_token_is_named_whatever_holds_it(own, kind):
+def test_an_unknown_id_is_named_for_any_container(own, kind):
     for ids in ([97, 5000], [97] * 20 + [5000]):
         with pytest.raises(KeyError, match="Invalid token for decoding: 5000"):
             own.decode(KINDS[kind](ids))
@@ -196,12 +196,12 @@ def test_an_id_that_is_no_token_is_named_whatever_holds_it(own, kind):
     ],
     ids=range(7),
 )
-def test_what_is_no_row_of_ids_is_refused(own, ids, message):
+def test_values_that_are_not_rows_of_ids_are_refused(own, ids, message):
     with pytest.raises(TypeError, match=message):
         own.decode(ids)
 
 
-def test_an_unknown_special_token_is_named_with_those_there_are(own):
+def test_an_unknown_special_token_is_named_with_the_known_ones(own):
     for attempt in (own.encode_special, lambda name: own.encode("a", prepend=name)):
         with pytest.raises(UnknownTokenError) as caught:
             attempt("<|eot|>")
@@ -232,7 +232,7 @@ plain_talks = talks.filter(is_plain)
 
 
 @given(messages=plain_talks)
-def test_the_chat_template_gives_what_hugging_face_gives(own, peer, messages):
+def test_the_chat_template_returns_what_hugging_face_returns(own, peer, messages):
     peer.encode_special_tokens = False
     ids, mask = encode_chat(peer, CHAT_TEMPLATE, messages)
     assert own.apply_chat_template(messages, return_assistant_tokens_mask=True) == {
@@ -254,7 +254,7 @@ def test_the_chat_template_gives_what_hugging_face_gives(own, peer, messages):
 
 
 @given(messages=talks, length=st.integers(0, 9))
-def test_a_conversation_is_rendered_whole_unless_it_is_cut(own, messages, length):
+def test_a_conversation_is_rendered_whole_unless_truncated(own, messages, length):
     ids, mask = own.render_conversation({"messages": messages}, max_tokens=None)
     options = {"return_assistant_tokens_mask": True, "max_length": length}
     found = own.apply_chat_template({"messages": messages}, **options)
@@ -284,7 +284,7 @@ def test_the_last_answer_can_be_left_open(own):
         own.apply_chat_template(messages, add_generation_prompt=True)
 
 
-def test_keys_without_a_value_are_dropped(own):
+def test_keys_without_a_value_are_omitted(own):
     messages = talk(["hi", "yo"])
     more = [{**message, "tool_calls": None} for message in messages]
     assert own.apply_chat_template(more) == own.apply_chat_template(messages)
@@ -303,7 +303,7 @@ def test_keys_without_a_value_are_dropped(own):
     ],
     ids=range(6),
 )
-def test_what_the_template_does_not_do_is_refused(own, options, message):
+def test_unsupported_arguments_of_the_template_are_refused(own, options, message):
     with pytest.raises(TokenizerError, match=message):
         own.apply_chat_template(talk(["hi", "yo"]), **options)
 
@@ -327,15 +327,13 @@ BAD = [
 
 
 @pytest.mark.parametrize(("conversation", "kind", "message"), BAD, ids=range(len(BAD)))
-def test_a_conversation_of_another_shape_is_refused_with_what_is_wrong(
-    own, conversation, kind, message
-):
+def test_a_malformed_conversation_is_refused_with_the_cause(own, conversation, kind, message):
     with pytest.raises(kind) as caught:
         own.render_conversation(conversation)
     assert isinstance(caught.value, ConversationError)
     assert str(caught.value).startswith(f"the conversation cannot be rendered: {message}")
 
 
-def test_what_there_is_to_complete_must_come_after_a_message(own):
+def test_a_completion_must_follow_a_message(own):
     with pytest.raises(ConversationError, match="a message is missing before the last"):
         own.render_for_completion({"messages": [{"role": "assistant", "content": "x"}]})

@@ -54,7 +54,7 @@ def test_an_encoding_is_read_from_the_cache_of_tiktoken(cache, text):
 
 
 @pytest.mark.parametrize("name", ["small_base", "cl100k_base", "gpt2"])
-def test_without_the_files_it_is_said_where_they_belong(cache, monkeypatch, name):
+def test_without_the_files_the_error_names_their_location(cache, monkeypatch, name):
     def refuse(path):
         raise ConnectionError(path)
 
@@ -67,7 +67,7 @@ def test_without_the_files_it_is_said_where_they_belong(cache, monkeypatch, name
     assert f"tiktoken.get_encoding('{name}')" in message
 
 
-def test_a_folder_of_that_name_is_meant_before_the_encoding(cache):
+def test_a_folder_with_the_name_of_an_encoding_is_preferred(cache):
     saved = Tokenizer.train_from_iterator(["ab ab"], 266)
     saved.save("small_base")
     assert open_tokenizer("small_base") == saved
@@ -78,6 +78,6 @@ def test_a_pattern_for_an_encoding_is_refused(cache):
         open_tokenizer("small_base", pattern="gpt4")
 
 
-def test_another_word_is_a_folder_that_is_missing(cache):
+def test_an_unknown_name_is_a_missing_folder(cache):
     with pytest.raises(TokenizerError, match="no tokenizer in small_bas "):
         open_tokenizer("small_bas")

@@ -87,7 +87,7 @@ def test_the_curve_holds_for_texts_of_few_letters(documents, vocab_size):
     check_curve(tokenizer, report, documents)
 
 
-def test_rows_are_at_a_thousand_and_its_doubles_and_at_the_last():
+def test_rows_are_at_a_thousand_its_doubles_and_the_last():
     merges = [(left, right) for left in range(30) for right in range(100)]
     model = make_model(merges, pattern="nanochat", special_tokens=["<|bos|>"])
     counted = replace(ONE_SPAN, span_bytes=2**70)
@@ -105,7 +105,7 @@ def test_rows_are_at_a_thousand_and_its_doubles_and_at_the_last():
     assert json.loads(to_json(report))["merges"]["count"][0] == 2**63
 
 
-def test_columns_say_each_merge_and_do_not_depend_on_the_order_of_the_texts():
+def test_columns_describe_each_merge_and_do_not_depend_on_the_order_of_texts():
     documents = texts(30, seed=5)
     tokenizer, report = learn(documents, vocab_size=330)
     merges = report["merges"]
@@ -138,14 +138,14 @@ def test_the_report_of_a_smaller_tokenizer_is_cut_from_the_larger():
         ({"max_token_bytes": 2}, NO_PAIR_LEFT, "no pair left of at most max_token_bytes = 2"),
     ],
 )
-def test_why_learning_ended_is_told_with_the_value_that_ended_it(limits, reason, told):
+def test_the_reason_for_the_end_of_learning_is_reported_with_its_value(limits, reason, told):
     _, report = learn(["abab ab abc"], vocab_size=1000, **limits)
     assert report["stop_reason"] == reason
     assert why_stopped(report) == told
     assert report["vocab_size_asked"] == 1000 > report["vocab_size_reached"]
 
 
-def test_a_short_report_has_no_columns_and_says_where_it_ended():
+def test_a_short_report_has_no_columns_and_states_where_it_ended():
     _, report = learn(texts(10, seed=1), vocab_size=300)
     short = short_report(report)
     assert len(to_json(short)) < 2000
@@ -161,7 +161,7 @@ def test_two_ids_of_the_same_bytes_are_listed():
     assert report["duplicate_tokens"] == [[258, 259]]
 
 
-def test_numbers_that_do_not_fit_the_merges_are_refused():
+def test_numbers_that_do_not_match_the_merges_are_refused():
     model = make_model([(97, 98)], pattern="nanochat", special_tokens=[])
     with pytest.raises(TokenizerError, match="applied has 2 numbers for 1 merges"):
         report_of(model, vocab_size=257, counts=[1], applied=[1, 1])
@@ -178,7 +178,7 @@ def test_numbers_that_do_not_fit_the_merges_are_refused():
         ({"sources": {"a": {"multiplier": 1}, "b": {"multiplier": 1}}}, {}, []),
     ],
 )
-def test_what_makes_other_merges_than_rustbpes_is_named(changes, limits, named):
+def test_settings_with_other_merges_than_rustbpe_are_named(changes, limits, named):
     model = make_model([], pattern="nanochat", special_tokens=())
     counted = replace(ONE_SPAN, **changes)
     report = report_of(model, vocab_size=256, counts=[], applied=[], counted=counted, **limits)
