@@ -1,7 +1,8 @@
 #!/bin/sh
-# rustc for the fuzz targets: tells libFuzzer which code of this project ran and what it compared, with
-# the flags of cargo-fuzz. Other crates are left alone: the plain twins live on them, and their ways
-# through a regular expression are not what is looked for. Called by cargo as RUSTC_WRAPPER.
+# rustc for the fuzz targets: adds the flags of cargo-fuzz to the crates of this project, so that libFuzzer
+# sees which code ran and which values were compared. Other crates are compiled without them: the reference
+# implementations use those crates, and their coverage must not guide the search. Cargo calls this script
+# as RUSTC_WRAPPER.
 rustc=$1
 shift
 case " $* " in

@@ -1,4 +1,4 @@
-"""The kept part of a rendered batch, by length and by trained tokens, against a plain twin."""
+"""The kept part of a rendered batch, compared with a plain implementation of the rules."""
 
 import json
 from itertools import pairwise

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_renamed_there_and_back_and_other_ids_stay() {
+    fn bytes_are_renamed_both_ways_and_other_ids_stay() {
         let bytes: Vec<u8> = (0..=255).map(|id: u8| id.wrapping_add(3)).collect();
         let order = ByteOrder::new(&bytes).unwrap();
         let merges = [(97, 98), (256, 255), (3, 257)];
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_order_is_an_error() {
+    fn an_invalid_order_is_an_error() {
         let error = |bytes: &[u8]| ByteOrder::new(bytes).unwrap_err();
         assert_eq!(error(b"ab"), Error::ByteOrder { number: 2, twice: None });
         assert_eq!(error(&[7; 256]), Error::ByteOrder { number: 256, twice: Some(7) });

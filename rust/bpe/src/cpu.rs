@@ -90,14 +90,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_level_is_taken_unless_one_is_asked_for() {
+    fn the_best_level_is_used_unless_one_is_requested() {
         assert!(Level::asked(None).unwrap().is_available());
         assert_eq!(Level::asked(None), Level::asked(Some("")));
         assert_eq!(Level::asked(Some("portable")), Ok(Level::Portable));
     }
 
     #[test]
-    fn a_level_that_does_not_exist_is_an_error() {
+    fn an_unknown_level_is_an_error() {
         let error = Level::asked(Some("sse9")).unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_that_the_cpu_lacks_is_an_error() {
+    fn an_unavailable_level_is_an_error() {
         for level in Level::ALL {
             let asked = Level::asked(Some(&level.to_string()));
             assert_eq!(asked.is_ok(), level.is_available(), "{level}");

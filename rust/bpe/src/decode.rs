@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_spelled_out_special_tokens_by_name() {
+    fn ids_decode_and_special_tokens_by_name() {
         let decoder = decoder();
         assert_eq!(
             decoder.decode(&[300_u32, 97, 260, 261, 0xff, 256]),

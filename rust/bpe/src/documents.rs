@@ -178,7 +178,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn utf8_is_that_of_each_document_by_itself(
+        fn utf8_is_checked_for_each_document(
             text in "[a\u{e9}\u{6f22}\u{1f600}]{0,8}", broken in 0usize..40, mut cuts in prop::collection::vec(0usize..33, 1..6),
         ) {
             let mut data = text.into_bytes();

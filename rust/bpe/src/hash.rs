@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_are_those_of_the_published_algorithm() {
+    fn hashes_equal_the_published_algorithm() {
         assert_eq!(hash64(b""), 0x2d06_8005_38d3_94c2);
         assert_eq!(hash64(b"a"), 0xe6c6_32b6_1e96_4e1f);
         let documents = Documents::new(b"xa", &[1, 2, 2]).unwrap();

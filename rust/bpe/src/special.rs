@@ -93,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn counts_are_those_of_the_plain_twin(
+        fn counts_equal_the_reference(
             prefix in "(<\\|)?", endings in prop::collection::vec("[ab<|]{1,3}", 1..4), text in "[ab<|]{0,40}",
         ) {
             let needles: Vec<String> = endings.iter().map(|ending| format!("{prefix}{ending}")).collect();

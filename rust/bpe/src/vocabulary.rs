@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_double_for_ever_are_an_error() {
+    fn tokens_that_double_without_end_are_an_error() {
         let merges: Vec<Merge> =
             [(0, 0)].into_iter().chain((256..320).map(|id| (id, id))).collect();
         check(&merges, Err(Error::VocabularyTooLarge { merge: 28, limit: MAX_BYTES }));

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_declined_document_leaves_nothing_behind() {
+    fn a_declined_document_leaves_no_output() {
         let good = r#"{"prompt": "<image>", "response": "r"}"#.to_owned();
         let bad =
             r#"{"prompt": "p<image>", "response": "r", "image_token_counts": [1, 1]}"#.to_owned();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_is_declined_if_a_token_it_needs_is_missing() {
+    fn a_document_without_a_required_token_is_declined() {
         let calls = r#"[{"role": "user", "content": "q"}, {"role": "assistant", "content":
             [{"type": "python", "text": "x"}]}]"#;
         let plain = r#"[{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]"#;
@@ -150,7 +150,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn blocks_are_composed_as_the_whole(
+        fn blocks_are_composed_like_the_whole(
             (settings, documents) in documents_of_any_dialect(), cut in 0usize..9,
         ) {
             let dialect = dialect(settings);
@@ -166,7 +166,7 @@ mod tests {
         }
 
         #[test]
-        fn texts_are_back_to_back_and_the_same_without_ids(
+        fn texts_are_adjacent_and_the_same_without_ids(
             (settings, documents) in documents_of_any_dialect(),
         ) {
             let dialect = dialect(settings);

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_cut_as_nanochat_does() {
+    fn an_answer_is_cut_as_in_nanochat() {
         use SaidKind::{Output, Python, Text};
         let cases: [(&str, &[(SaidKind, &str)]); 13] = [
             ("", &[(Text, "")]),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_has_an_answer() {
+    fn a_question_requires_an_answer() {
         let gsm8k = settings(Kind::Chat, "gsm8k");
         check(
             gsm8k.clone(),
@@ -156,7 +156,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn calls_are_those_of_the_plain_twin(answer in "[<>=a\n\u{e9}]{0,24}") {
+        fn calls_equal_the_reference(answer in "[<>=a\n\u{e9}]{0,24}") {
             prop_assert_eq!(calls(&answer), plain_calls(&answer));
         }
     }

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn images_of_a_document_have_so_many_tokens_and_no_more() {
+    fn images_of_a_document_have_exactly_their_tokens() {
         let mut images = images(Some("[1048575, 1, 1]"), None).unwrap();
         assert_eq!([images.next(), images.next()], [Ok(MAX_TOKENS - 1), Ok(1)]);
         assert_eq!(images.next(), Err(Declined));

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_is_merged_into_the_first_message_of_the_user() {
+    fn the_system_message_is_merged_into_the_first_user_message() {
         check(
             messages(),
             r#"[{"role": "system", "content": ""}, {"role": "user", "content": "hi"}]"#,
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn custom_json_is_an_array_of_two_messages_at_least() {
+    fn custom_json_is_an_array_of_at_least_two_messages() {
         let custom = settings(Kind::Chat, "customjson");
         check(
             custom.clone(),

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_cannot_be_split_is_told_by_its_place_in_the_batch() {
+    fn a_text_that_cannot_be_split_is_named_by_its_position_in_the_batch() {
         let dialect = dialect(settings(Kind::Vision, "text"));
         let (data, offsets) = batch(&[r#"{"text": "aa"}"#, r#"{"text": "a<image>ab"}"#]);
         let documents = Documents::new(&data, &offsets).unwrap();

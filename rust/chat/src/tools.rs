@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_its_answer_and_what_is_said_then_are_one_turn() {
+    fn a_call_its_answer_and_the_following_text_are_one_turn() {
         let arguments = [r#"{"code": "1+1"}"#, r#""{\"code\": \"1+1\"}""#];
         for arguments in arguments {
             let calling = calling(r#""content": null,"#, &[call("a", arguments)]);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_one_message_are_answered_in_their_order_and_more_may_follow() {
+    fn calls_of_one_message_are_answered_in_order_and_more_may_follow() {
         let code = r#"{"code": "x"}"#;
         let both = calling(r#""content": "I","#, &[call("a", code), call("b", code)]);
         let third = calling(r#""content": "","#, &[call("c", code)]);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_parts_stands_beside_calls() {
+    fn a_list_of_parts_may_be_beside_calls() {
         let content = r#""content": [{"type": "text", "text": "I"}],"#;
         let calling = calling(content, &[call("a", r#"{"code": "x"}"#)]);
         let document = asked(&[calling, answer("a", "1")].join(", "));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_declined() {
+    fn inconsistent_calls_are_declined() {
         let code = r#"{"code": "x"}"#;
         let good = calling("", &[call("a", code)]);
         let answered = |calling: &str| asked(&[calling, &*answer("a", "1")].join(", "));

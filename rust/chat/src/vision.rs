@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_of_a_prompt_are_images_and_those_of_the_response_are_text() {
+    fn placeholders_are_images_in_a_prompt_and_text_in_a_response() {
         let document =
             r#"{"prompt": "<image>\nOCR", "response": "<image>", "image_token_counts": [5]}"#;
         let rest = "\"<image>\":5 assistant_end:5";
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_texts_of_a_pair_are_none() {
+    fn empty_texts_of_a_pair_are_omitted() {
         let settings = Settings { image_tokens: Some(2), ..vision("prompt-response") };
         let document = r#"{"text": "<image><image>", "response": ""}"#;
         check(settings, document, "bos:0 image*2:10! image*2:10! assistant_end:5");
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_ends_with_the_special_token_if_it_says_so() {
+    fn a_text_ends_with_the_special_token_if_set() {
         let end = "<|assistant_end|>";
         for (text, expected) in [
             ("", "bos:0".to_owned()),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn grounding_is_found_where_it_is_asked_for() {
+    fn grounding_is_recognized_only_where_enabled() {
         let text = r#"{"text": "<|grounding|>L <|ref|>xy<|ref|><|gr<|assistant_end|>"}"#;
         check(
             grounded("text"),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn images_of_a_conversation_are_the_users() {
+    fn images_of_a_conversation_belong_to_the_user() {
         let document = r#"{"messages": [{"role": "system", "content": "<image>"},
             {"role": "user", "content": "<image> a"}, {"role": "assistant", "content": [
             {"type": "text", "text": "<image><|ref|>"}, {"type": "python", "text": "<|ref|>"}]},
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_are_not_those_of_the_images_are_declined() {
+    fn counts_that_do_not_match_the_images_are_declined() {
         for counts in ["[2]", "[2, 2, 2]", "[2, 0]", "2", "[]", "[2, null]"] {
             let pair = format!(
                 r#"{{"prompt": "<image> <image>", "response": "", "image_token_counts": {counts}}}"#
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_cannot_be_used_decline_every_document() {
+    fn unusable_settings_decline_every_document() {
         let document = [r#"{"text": "x"}"#];
         check_declined(&Settings { image_token: None, ..vision("text") }, &document);
         check_declined(&Settings { image_tokens: Some(0), ..vision("text") }, &document);

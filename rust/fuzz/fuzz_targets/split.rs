@@ -13,7 +13,7 @@ fuzz_target!(|bytes: &[u8]| {
     for document in program.documents(&[]) {
         let expected = naive::split(&case.regex, &document);
         let joined: Vec<&[u8]> = expected.iter().map(|&(span, _)| span).collect();
-        assert!(joined.concat() == document, "the plain twin itself loses bytes");
+        assert!(joined.concat() == document, "the reference implementation loses bytes");
         for splitter in &case.splitters {
             let mut found = Vec::new();
             splitter.split(&document, |span, kind| found.push((span, kind))).expect("it is split");

@@ -74,7 +74,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_are_the_plain_twins(
+        fn rows_equal_the_reference(
             lengths in prop::collection::vec(0_u32..40, 0..60),
             capacity in 1_u32..50,
             keep_rest: bool,
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_up_to_32_bits_are_taken() {
+    fn lengths_up_to_32_bits_are_accepted() {
         let most = i64::from(u32::MAX);
         let found = best_fit_rows(&[most, 1, most], most, true).unwrap();
         assert_eq!((found.documents, found.rows), (vec![0, 2, 1], vec![0, 1, 2, 3]));

@@ -150,7 +150,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_are_the_plain_twins(
+        fn rows_equal_the_reference(
             pushes in prop::collection::vec(
                 (prop::collection::vec(1_u32..30, 0..20), 0_u64..5, any::<bool>()), 0..12),
             capacity in 1_u32..40,

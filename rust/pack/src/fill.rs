@@ -282,7 +282,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_are_the_plain_twins(
+        fn rows_equal_the_reference(
             documents in documents(),
             picks in prop::collection::vec((any::<u16>(), any::<u16>(), any::<u16>()), 0..20),
             length in 1_usize..9,
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_and_nothing_is_written() {
+    fn an_invalid_fill_is_refused_and_writes_nothing() {
         for (columns, length, message) in [
             (
                 [&[0_i64, 0][..], &[0, 1], &[3, 3], &[0, 1, 2]],

@@ -72,7 +72,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_are_the_plain_twins(
+        fn rows_equal_the_reference(
             lengths in prop::collection::vec(0_u32..12, 0..30),
             length in 1_u32..15,
         ) {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_up_to_32_bits_are_taken() {
+    fn lengths_up_to_32_bits_are_accepted() {
         let most = i64::from(u32::MAX);
         let found = window_rows(&[most, most], most).unwrap();
         assert_eq!((found.documents, found.starts), (vec![0, 1, 1], vec![0, 0, 0]));

@@ -179,7 +179,7 @@ mod tests {
     proptest! {
         /// Many spans with few hashes: only their bytes distinguish them.
         #[test]
-        fn counts_are_those_of_a_map(numbers in prop::collection::vec(0u64..500, 0..1000),
+        fn counts_equal_a_map(numbers in prop::collection::vec(0u64..500, 0..1000),
                                      hashes in 1u64..500) {
             let mut counts = LongCounts::new();
             let mut map = BTreeMap::new();

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_added_up_in_order() {
+    fn runs_are_summed_in_order() {
         check(&[], Ok(&[]));
         check(&[run(&[]), run(&[])], Ok(&[]));
         check(
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_with_the_same_hash_stay_apart() {
+    fn spans_with_the_same_hash_stay_separate() {
         check(
             &[run(&[(1, "a", 1), (1, "b", 1)]), run(&[(1, "ab", 1), (1, "b", 1)])],
             Ok(&[(1, "a", 1), (1, "ab", 1), (1, "b", 2)]),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_that_a_run_holds_twice_is_added_up() {
+    fn a_span_twice_in_one_run_is_summed() {
         check(&[run(&[(1, "a", 1), (1, "a", 2), (2, "b", 1)])], Ok(&[(1, "a", 3), (2, "b", 1)]));
     }
 
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_past_64_bits_is_an_error_that_names_the_span() {
+    fn a_sum_over_64_bits_is_an_error_that_names_the_span() {
         let half = 1 << 63;
         let overflow = || Error::SpanSumOverflow { span: b"a".to_vec() };
         check(&[run(&[(1, "a", half)]), run(&[(1, "a", half - 1)])], Ok(&[(1, "a", u64::MAX)]));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_weight_for_each_run() {
+    fn each_run_requires_a_weight() {
         let added = RunSums::new(1, false).add(&[], &[2]);
         assert_eq!(added, Err(Error::LengthsDiffer { spans: 0, what: "weights", length: 1 }));
     }
@@ -244,7 +244,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sums_are_those_of_maps(parts in prop::collection::vec((counts(), 1u64..5), 0..6),
+        fn sums_equal_maps(parts in prop::collection::vec((counts(), 1u64..5), 0..6),
                                   min_count in 1u64..9, keeps_hashes: bool) {
             let runs: Vec<_> = parts.iter().map(|(counts, _)| run_of(counts)).collect();
             let views: Vec<_> = runs.iter().map(|run| run.view().unwrap()).collect();
@@ -269,7 +269,7 @@ mod tests {
         }
 
         #[test]
-        fn ranges_one_after_the_other_are_the_whole(parts in prop::collection::vec(counts(), 0..5),
+        fn consecutive_ranges_join_to_the_whole(parts in prop::collection::vec(counts(), 0..5),
                                                     cut: u64) {
             let views = |part: &[SortedRun]| merge_runs(
                 &part.iter().map(|run| run.view().unwrap()).collect::<Vec<_>>());
@@ -286,7 +286,7 @@ mod tests {
         }
 
         #[test]
-        fn many_windows_are_one_run(hashes in prop::collection::vec(any::<u64>(), 0..20_000),
+        fn many_windows_form_one_run(hashes in prop::collection::vec(any::<u64>(), 0..20_000),
                                     runs in 1usize..9) {
             let mut parts = vec![Counts::new(); runs];
             for (number, &hash) in hashes.iter().enumerate() {

@@ -188,7 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn counts_are_those_of_a_map(numbers in prop::collection::vec(0u32..3000, 0..3000)) {
+        fn counts_equal_a_map(numbers in prop::collection::vec(0u32..3000, 0..3000)) {
             let texts: Vec<String> = numbers.iter().map(|number| format!("{}", number * 77)).collect();
             let mut counts = ShortCounts::new();
             let mut map = BTreeMap::new();

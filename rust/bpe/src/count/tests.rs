@@ -39,7 +39,7 @@ fn spans_gaps_and_invalid_bytes_are_counted() {
 }
 
 #[test]
-fn an_error_leaves_the_counts_as_they_were() {
+fn an_error_leaves_the_counts_unchanged() {
     let mut counts = SpanCounts::new(Splitter::new(PATTERN, GapRule::Refuse).unwrap());
     update(&mut counts, &[b"a b".to_vec()], 1).unwrap();
     let before = counts.sorted_run(1);
@@ -53,7 +53,7 @@ fn an_error_leaves_the_counts_as_they_were() {
 }
 
 #[test]
-fn counts_past_64_bits_are_an_error_and_count_nothing() {
+fn counts_over_64_bits_are_an_error_and_count_nothing() {
     let mut counts = counted(&[b"ab".to_vec()], 1);
     add(&mut counts, &[(b"ab", u64::MAX - 3), (b"c", 1)]);
     let before = counts.sorted_run(1);
@@ -86,7 +86,7 @@ fn documents() -> impl Strategy<Value = Vec<Vec<u8>>> {
 
 proptest! {
     #[test]
-    fn counts_are_those_of_the_plain_twin(documents in documents(), threads in 1usize..5) {
+    fn counts_equal_the_reference(documents in documents(), threads in 1usize..5) {
         let counts = counted(&documents, threads);
         let run = counts.sorted_run(1);
         prop_assert_eq!(rows(&run), naive::count(PATTERN, &documents));
@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn the_merge_of_runs_is_the_count_of_all(documents in documents(), cut in 0usize..8) {
+    fn merged_runs_equal_the_count_of_everything(documents in documents(), cut in 0usize..8) {
         let (one, other) = documents.split_at(cut.min(documents.len()));
         let runs = [counted(one, 1).sorted_run(1), counted(other, 1).sorted_run(1)];
         let merged = merge_runs(&[runs[0].view().unwrap(), runs[1].view().unwrap()]).unwrap();

@@ -427,7 +427,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_level_gives_what_the_portable_twin_gives(
+        fn every_level_equals_the_portable_code(
             sets in prop::array::uniform32(any::<[u8; 4]>()),
             block in prop::array::uniform32(any::<[u8; 2]>()),
             marks in prop::array::uniform32(any::<[bool; 2]>()),

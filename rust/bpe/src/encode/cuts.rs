@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_inside_any_token_are_not_cut_apart() {
+    fn bytes_inside_any_token_are_not_separated() {
         let cuts = Cuts::new(&Vocabulary::new(&[(97, 98), (256, 99)]).unwrap());
         let part = |text: &str| cuts.first_part(text.as_bytes());
         assert_eq!(["a", "abcabc", "bcx", "ba", "ab"].map(part), [1, 3, 2, 1, 2]);

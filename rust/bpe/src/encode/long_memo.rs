@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_is_there_until_all_is_forgotten() {
+    fn stored_entries_are_found_until_everything_is_cleared() {
         for (packing, max_bytes) in [(Packing::Narrow, 1 << 16), (Packing::Wide, 1 << 22)] {
             let mut memo = LongMemo::new(max_bytes, packing);
             let mut remembered = 0;
@@ -109,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn a_span_with_the_hash_of_another_is_not_that_one() {
+    fn a_span_with_the_hash_of_another_is_not_found() {
         let mut memo = LongMemo::new(1 << 10, Packing::Narrow);
         memo.put(b"one span of many bytes", 5, &[1]);
         assert!(memo.get(b"another of many bytes", 5).is_none());
     }
 
     #[test]
-    fn without_room_nothing_is_remembered() {
+    fn without_capacity_nothing_is_stored() {
         let mut memo = LongMemo::new(0, Packing::Narrow);
         memo.put(b"one span of many bytes", 5, &[1]);
         assert!(memo.get(b"one span of many bytes", 5).is_none());

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_appended_and_room_is_made() {
+    fn ids_are_appended_and_capacity_grows() {
         let mut out = Out::<u16>::with_room(0);
         let mut expected = Vec::new();
         for number in 1..500_u32 {

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_are_left_out_are_not_found() {
+    fn excluded_tokens_are_not_found() {
         let vocabulary = Vocabulary::new(&[(97, 98), (256, 99), (257, 100)]).unwrap();
         let tree = Prefixes::new(&vocabulary, &[258, 256]).unwrap();
         assert_eq!(
@@ -212,7 +212,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_longest_is_that_of_a_search(
+        fn the_longest_prefix_equals_that_of_a_search(
             choices in prop::collection::vec((any::<u16>(), any::<u16>()), 0..60),
             text in prop::collection::vec(97u8..100, 1..30),
         ) {

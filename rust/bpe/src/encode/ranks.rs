@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_must_be_the_bytes() {
+    fn the_first_tokens_must_be_the_bytes() {
         assert_eq!(recovered(&[]), Err(Error::ByteOrder { number: 0, twice: None }));
         let number = 255;
         let mut tokens: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
@@ -115,7 +115,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn learned_merges_come_back_from_their_tokens_in_any_order_of_bytes(
+        fn learned_merges_are_restored_from_their_tokens_for_any_byte_order(
             texts in prop::collection::vec("[abc]{1,30}", 0..9),
             bytes in Just((0..=255).collect::<Vec<u8>>()).prop_shuffle(),
         ) {

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_forgotten_below_the_limit() {
+    fn nothing_is_evicted_below_the_limit() {
         let numbers: Vec<u32> = (0..100_000).collect();
         let mut short = SpanMemo::<1>::new(8 << 20);
         assert_eq!(short.bytes.len(), FIRST_BYTES);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_limit_a_part_is_remembered() {
+    fn at_the_limit_some_entries_are_kept() {
         let numbers: Vec<u32> = (0..60_000).collect();
         let mut memo = SpanMemo::<1>::new(1 << 20);
         assert_eq!(meet(&mut memo, &numbers), 0);
@@ -197,7 +197,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_hash_is_a_value_is_that_of_its_key(
+        fn a_value_belongs_to_its_key_for_any_hash(
             numbers in prop::collection::vec(0u32..200, 1..500), bytes in 0usize..4096,
         ) {
             let mut memo = SpanMemo::<1>::new(bytes);

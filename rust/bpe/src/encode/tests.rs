@@ -16,7 +16,7 @@ fn encoder(gaps: GapRule) -> Encoder {
 
 /// With a tiny cache, which is cleared again and again.
 #[test]
-fn the_size_of_the_memory_changes_nothing() {
+fn the_size_of_the_cache_changes_nothing() {
     let numbers = (0..20_000_u32).map(|number| number.wrapping_mul(2_654_435_761) % 5000);
     let words = numbers.map(|number| format!("{number:b} {number:019b}"));
     let text = words.collect::<Vec<_>>().join(" ").replace('1', "a").replace('0', "b").into_bytes();
@@ -98,7 +98,7 @@ fn ids_of_a_frame_that_do_not_fit_are_refused() {
 
 proptest! {
     #[test]
-    fn batches_are_the_plain_twins_ids_in_any_frame_for_any_number_of_threads(
+    fn batches_equal_the_reference_for_any_frame_and_number_of_threads(
         documents in prop::collection::vec(
             (prop::collection::vec(prop::sample::select(b"abc \xff".as_slice()), 0..40), 0usize..900)
                 .prop_map(|(text, times)| text.repeat(times / 4)),
@@ -151,7 +151,7 @@ fn check_ordered(order: &ByteOrder, documents: &[Vec<u8>]) -> Result<(), TestCas
 
 proptest! {
     #[test]
-    fn the_order_of_bytes_renames_them_and_changes_nothing_else(
+    fn the_byte_order_renames_bytes_and_changes_nothing_else(
         bytes in Just((0..=255).collect::<Vec<u8>>()).prop_shuffle(),
         documents in prop::collection::vec(
             (prop::collection::vec(prop::sample::select(b"abc1 \xff".as_slice()), 0..40), 0usize..200)

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_moved_to_the_front_without_what_nobody_wants() {
+    fn rows_are_moved_to_the_front_without_unused_ones() {
         let mut rows = Rows::default();
         rows.begin(6).copy_from_slice(&[1, 2, 3, 4, 5, 6]);
         let mut kept = [Row { start: 1, number: 2 }, Row { start: 4, number: 2 }];

@@ -49,7 +49,7 @@ fn the_highest_count_wins_then_the_smallest_pair() {
 }
 
 #[test]
-fn overlapping_pairs_count_and_merge_from_the_left() {
+fn overlapping_pairs_are_counted_and_merged_from_the_left() {
     check(&[("aaa", 5)], 9, &Ok(vec![((97, 97), 10), ((256, 97), 5)]));
     check(&[("aaaaa", 1)], 9, &Ok(vec![((97, 97), 4), ((256, 97), 1), ((256, 257), 1)]));
     check(&[("abab", 1)], 9, &Ok(vec![((97, 98), 2), ((256, 256), 1)]));
@@ -63,7 +63,7 @@ fn learning_stops_when_no_pair_is_left() {
 }
 
 #[test]
-fn a_pair_count_past_64_bits_is_an_error() {
+fn a_pair_count_over_64_bits_is_an_error() {
     let half = 1 << 63;
     check(&[("ab", half), ("ab", half - 1)], 1, &Ok(vec![((97, 98), u64::MAX)]));
     let overflow = Err(Error::PairCountOverflow { left: 97, right: 98 });
@@ -87,7 +87,7 @@ fn high_counts_stay_exact() {
 }
 
 #[test]
-fn progress_is_told_and_can_stop_the_work() {
+fn progress_is_reported_and_can_stop_learning() {
     let documents = Documents::new(b"abcdef", &[0, 6]).unwrap();
     let (mut seen, mut spelled) = (Vec::new(), Vec::new());
     let result = learn(documents, &[1], Goal::merges(3), |progress| {
@@ -101,7 +101,7 @@ fn progress_is_told_and_can_stop_the_work() {
 }
 
 #[test]
-fn the_last_merge_is_told_though_percents_do_not_end_there() {
+fn the_last_merge_is_reported_between_percents() {
     let bytes: Vec<u8> = (0..=255).cycle().take(500).collect();
     let (documents, mut seen) = (Documents::new(&bytes, &[0, 500]).unwrap(), Vec::new());
     let learned = learn(documents, &[1], Goal::merges(203), |progress| {
@@ -113,7 +113,7 @@ fn the_last_merge_is_told_though_percents_do_not_end_there() {
 }
 
 #[test]
-fn it_is_told_why_learning_ended() {
+fn the_reason_for_the_end_is_reported() {
     let stop = |spans: &[(Vec<u8>, u64)], goal| learn_from(spans, goal).unwrap().stop;
     let spans = [(b"abc".to_vec(), 5), (b"xy".to_vec(), 3)];
     let goal = Goal::merges(3);
@@ -124,13 +124,13 @@ fn it_is_told_why_learning_ended() {
 }
 
 #[test]
-fn it_is_told_how_often_a_pair_was_merged() {
+fn the_number_of_merges_of_a_pair_is_reported() {
     let learned = learn_from(&[(b"aaaa".to_vec(), 5)], Goal::merges(9)).unwrap();
     assert_eq!((learned.counts, learned.applied), (vec![15, 5], vec![10, 5]));
 }
 
 #[test]
-fn counts_must_fit_the_spans() {
+fn counts_must_match_the_spans() {
     let documents = Documents::new(b"ab", &[0, 2]).unwrap();
     let error =
         learn(documents, &[1, 2], Goal::merges(1), |_| ControlFlow::Continue(())).unwrap_err();
@@ -138,7 +138,7 @@ fn counts_must_fit_the_spans() {
 }
 
 #[test]
-fn only_the_best_pairs_stay_where_there_are_too_many() {
+fn only_the_best_pairs_are_kept_if_there_are_too_many() {
     let found = |count| Found { pair: (0, 9), count, number: 1 };
     let mut pairs = Pairs::new(usize::MAX);
     pairs.begin(lowest(1), [].into_iter());
@@ -176,14 +176,14 @@ fn goal() -> impl Strategy<Value = Goal> {
 
 proptest! {
     #[test]
-    fn merges_are_those_of_recounting_each_time(spans in spans_of_letters(), goal in goal()) {
+    fn merges_equal_recounting_each_time(spans in spans_of_letters(), goal in goal()) {
         let learned = learn_from(&spans, goal).unwrap();
         prop_assert_eq!(&learned, &naive::learn(&spans, goal));
         prop_assert_eq!(Vocabulary::new(&learned.merges).unwrap().duplicates(), []);
     }
 
     #[test]
-    fn batches_are_learned_from_as_one(
+    fn batches_are_learned_as_one(
         spans in spans_of_letters(),
         goal in goal(),
         sizes in (1usize..9, 1usize..9),
@@ -203,7 +203,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_looked_at_first_changes_nothing(
+    fn the_order_of_processing_changes_nothing(
         spans in spans_of_letters(),
         goal in goal(),
         least in 1u64..200,

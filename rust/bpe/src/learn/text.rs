@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_stand_sorted_by_count() {
+    fn spans_are_sorted_by_count() {
         let mut filling = filling();
         each(|spans, counts| filling.add(spans, counts)).unwrap();
         let symbols = filling.finish().unwrap();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_pass_of_other_spans_is_an_error() {
+    fn a_second_pass_with_other_spans_is_an_error() {
         let others = |span: &[u8], count| {
             let mut filling = filling();
             let offsets = [0, i64::try_from(span.len()).unwrap()];

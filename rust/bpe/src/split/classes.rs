@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn every_character_has_the_sets_it_is_in() {
+    fn every_character_has_its_sets() {
         let sets = [set(r"\p{L}"), set(r"\s"), set(r"[^\r\n]")];
         let classes = Classes::new(&[(1, &sets[0]), (2, &sets[1]), (1 << 14, &sets[2])]);
         let mut inside = sets.each_ref().map(|set| {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_byte_says_all_of_many_letters() {
+    fn the_first_byte_determines_many_letters() {
         let classes = Classes::new(&[(1, &set(r"\p{L}")), (2, &set(r"\p{N}"))]);
         let known = |text: &str| classes.leads[usize::from(text.as_bytes()[0] & 0x3f)] == 1;
         assert!(["\u{431}", "\u{5b57}", "\u{c5b4}"].into_iter().all(known));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_ends_where_another_set_begins_or_the_text_ends() {
+    fn a_run_ends_at_another_set_or_the_end_of_the_text() {
         let letters = set(r"\p{L}");
         let classes = Classes::new(&[(1, &letters)]);
         let text = "a\u{e9}\u{4e2d}\u{10400}b! x".as_bytes();

@@ -153,14 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn plain_patterns_stay_as_they_are() {
+    fn plain_patterns_are_unchanged() {
         check("a|b+", Some((&["a", "b+"], false)));
         check("a", Some((&["a"], false)));
         check(r"(a.)+?$", Some((&[r"(a.)+?$"], false)));
     }
 
     #[test]
-    fn the_white_space_rule_is_taken_off() {
+    fn the_white_space_rule_is_removed() {
         check(r"a|\s+(?!\S)|\s+", Some((&["a"], true)));
         check(r"a|\s+(?!\S)|\s", Some((&["a"], true)));
         check(r"a|\s+(?!\S)", None);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn possessive_repeats_become_greedy_where_it_makes_no_difference() {
+    fn possessive_repeats_become_greedy_if_equivalent() {
         check("a++", Some((&["a+"], false)));
         check("a?+b+", Some((&["a?b+"], false)));
         check("a++b*", Some((&["a+b*"], false)));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn possessive_repeats_stay_where_it_could_make_a_difference() {
+    fn possessive_repeats_stay_if_not_equivalent() {
         check("a++ab", None);
         check("a?+a", None);
         check(r"\w++\d", None);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_left_to_the_other_engine() {
+    fn unknown_syntax_is_left_to_the_other_engine() {
         for pattern in [r"(a)\1", "(?=a)b", "(?<!a)b", r"\bab", "a(?!b)", r"\Ga", "^a", "("] {
             check(pattern, None);
         }

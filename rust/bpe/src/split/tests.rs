@@ -43,14 +43,14 @@ fn check(pattern: &str, document: &str, expected: &str) {
 }
 
 #[test]
-fn a_pattern_has_the_fastest_engine_that_takes_it() {
+fn a_pattern_has_the_fastest_engine_that_supports_it() {
     let engines = PATTERNS.map(|pattern| Splitter::new(pattern, GapRule::Spans).unwrap().engine());
     assert_eq!(engines[..5], ["lexer", "lexer", "lexer", "lexer", "table"]);
     assert_eq!(engines[5..9], ["table", "regex", "table", "regex"]);
 }
 
 #[test]
-fn nanochat_spans_are_those_of_nanochat() {
+fn nanochat_spans_equal_those_of_nanochat() {
     check(NANOCHAT, "", "");
     check(NANOCHAT, "Hello world's 12345!\n", "Hello| world|'s| |12|34|5|!\n");
     check(NANOCHAT, "x\n    y", "x|\n|   | y");
@@ -80,7 +80,7 @@ fn every_invalid_byte_is_a_span() {
 }
 
 #[test]
-fn refused_gaps_name_their_place() {
+fn refused_gaps_name_their_position() {
     let splitter = Splitter::new("a+", GapRule::Refuse).unwrap();
     assert_eq!(splitter.split(b"aa", |_, _| {}), Ok(()));
     assert_eq!(splitter.split(b"a\xffa", |_, _| {}), Ok(()));
@@ -151,7 +151,7 @@ static TWINS: LazyLock<Vec<Twins>> = LazyLock::new(|| {
 
 proptest! {
     #[test]
-    fn spans_are_those_of_the_regex_engine(document in bytes()) {
+    fn spans_equal_the_regex_engine(document in bytes()) {
         for (splitter, regex) in TWINS.iter() {
             let mut found = Vec::new();
             splitter.split(&document, |span, kind| found.push((span.to_vec(), kind))).unwrap();
@@ -161,7 +161,7 @@ proptest! {
         }
     }
     #[test]
-    fn boundaries_are_those_of_the_spans_of_a_part(
+    fn boundaries_equal_those_of_the_spans_of_a_part(
         document in bytes(), start in 0_usize..50, most in 0_usize..50,
     ) {
         for (splitter, _) in TWINS.iter() {

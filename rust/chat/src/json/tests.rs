@@ -5,7 +5,7 @@ fn text_of(json: &str) -> Result<String, Declined> {
 }
 
 #[test]
-fn a_member_is_taken_once_and_null_is_none() {
+fn a_member_is_read_once_and_null_is_none() {
     assert_eq!(
         text_of(r#" {"a": "x\n\u00e9\ud83d\ude00", "b": {}}"#).unwrap(),
         "x\n\u{e9}\u{1f600}"
@@ -26,7 +26,7 @@ fn strings_borrow_from_the_document() {
 }
 
 #[test]
-fn what_python_reads_otherwise_is_declined() {
+fn json_that_python_reads_differently_is_declined() {
     for json in [
         r#"{"a": "x", "a": "y"}"#, // Python takes the last
         r#"{"a": null, "a": "y"}"#,
@@ -43,7 +43,7 @@ fn what_python_reads_otherwise_is_declined() {
 }
 
 #[test]
-fn what_is_not_json_is_declined() {
+fn invalid_json_is_declined() {
     for json in [
         "",
         " ",
@@ -71,7 +71,7 @@ fn what_is_not_json_is_declined() {
 }
 
 #[test]
-fn what_is_nested_deeply_is_declined_wherever_it_is() {
+fn deeply_nested_json_is_declined_anywhere() {
     for (depth, is_read) in [(120, true), (200, false), (1_000_000, false)] {
         let nested = "[".repeat(depth) + &"]".repeat(depth);
         assert_eq!(text_of(&format!(r#"{{"b": {nested}, "a": "x"}}"#)).is_ok(), is_read);
@@ -80,7 +80,7 @@ fn what_is_nested_deeply_is_declined_wherever_it_is() {
 }
 
 #[test]
-fn only_integers_that_are_not_negative_are_integers() {
+fn only_non_negative_integers_are_integers() {
     let integer = |json: &str| match Value::read(json.as_bytes()) {
         Ok(Value::Integer(number)) => Some(number),
         _ => None,

@@ -31,7 +31,7 @@ fn encode(composition: &Composition) -> Result<Encoded<u16>, Error> {
 }
 
 #[test]
-fn texts_are_encoded_on_their_own_and_special_tokens_stand_between_them() {
+fn texts_are_encoded_separately_between_special_tokens() {
     let parts = [special(400, 2), text(0, 2), text(2, 4), special(401, 0), text(4, 4), text(1, 4)];
     let found = encode(&composition(b"abab", &parts, &[1, 1, 6])).unwrap();
     assert_eq!(found.ids, [400, 400, 256, 256, 98, 256]);
@@ -42,7 +42,7 @@ fn texts_are_encoded_on_their_own_and_special_tokens_stand_between_them() {
 }
 
 #[test]
-fn nothing_is_composed_of_nothing() {
+fn an_empty_composition_has_no_ids() {
     assert_eq!(encode(&Composition::default()), Ok(Encoded::default()));
 }
 
@@ -55,7 +55,7 @@ fn an_error_names_the_document_and_the_byte_in_the_text() {
 }
 
 #[test]
-fn an_encoder_goes_on_after_an_error() {
+fn an_encoder_can_be_used_after_an_error() {
     let encoder = encoder(PATTERNS[0], GapRule::Refuse);
     let wrong = composition(&[&[b'a'; 9_000], b"!".as_slice()].concat(), &[text(0, 9_001)], &[1]);
     let right = composition(b"abab c", &[text(0, 6)], &[1]);
@@ -80,7 +80,7 @@ fn ids_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn compositions_that_do_not_fit_together_are_refused() {
+fn inconsistent_compositions_are_refused() {
     let check = |parts: &[Part], ends: &[usize], expected: Error| {
         assert_eq!(encode(&composition(b"abc", parts, ends)), Err(expected));
     };
@@ -150,7 +150,7 @@ fn plain(encoder: &Encoder, documents: &[Vec<Piece>]) -> Encoded<u32> {
 
 proptest! {
     #[test]
-    fn composed_documents_are_their_texts_encoded_one_by_one(
+    fn composed_documents_equal_their_texts_encoded_one_by_one(
         documents in pieces(),
         gap in prop::collection::vec(prop::sample::select(b"ab \xff".as_slice()), 0..3),
         pattern in prop::sample::select(PATTERNS.as_slice()),

@@ -17,14 +17,14 @@ fn the_lowest_merge_comes_first_and_the_leftmost_of_equals() {
 }
 
 #[test]
-fn a_whole_token_is_its_id_even_if_merges_do_not_lead_there() {
+fn a_whole_token_is_its_id_even_if_merges_do_not_form_it() {
     let merges = [(98, 99), (97, 98), (257, 99)];
     check(&merges, "abc", &[258]);
     check(&merges, "abcd", &[97, 256, 100]);
 }
 
 #[test]
-fn of_two_tokens_with_the_same_bytes_the_lower_is_taken() {
+fn the_lower_of_two_tokens_with_the_same_bytes_is_used() {
     check(&[(97, 97), (256, 97), (97, 256)], "aaa", &[257]);
 }
 
@@ -52,7 +52,7 @@ fn vocabularies_with_giant_tokens_are_merged_by_the_heap() {
 }
 
 #[test]
-fn an_end_that_changes_a_long_span_is_found() {
+fn an_end_that_changes_a_long_span_is_detected() {
     // "bb" first: a run of b in pairs from its start, then each "a" merges with its remaining
     // neighbour.
     let merges = [(98, 98), (97, 98), (257, 256), (258, 258), (256, 99)];
@@ -132,7 +132,7 @@ impl SpanIds {
 
 proptest! {
     #[test]
-    fn ids_are_those_of_the_plain_twin(
+    fn ids_equal_the_reference(
         merges in prop_oneof![any_merges(), learned_merges()], span in spans(150)
     ) {
         let tables = SpanIds::new(&merges).unwrap();
@@ -146,7 +146,7 @@ proptest! {
     }
 
     #[test]
-    fn a_few_bytes_merge_alike_at_every_level(
+    fn a_few_bytes_merge_equally_at_every_level(
         merges in prop_oneof![any_merges(), learned_merges()], span in spans(few::MOST + 1), length in 1..=few::MOST,
     ) {
         let tables = SpanIds::new(&merges).unwrap();
@@ -159,7 +159,7 @@ proptest! {
     }
 
     #[test]
-    fn all_rungs_of_the_ladder_agree(
+    fn all_ways_to_merge_agree(
         merges in prop_oneof![any_merges(), learned_merges()],
         span in prop_oneof![4 => spans(150), 1 => spans(3000)],
     ) {
@@ -173,7 +173,7 @@ proptest! {
     }
 
     #[test]
-    fn chunks_of_long_spans_are_joined_without_a_trace(
+    fn chunks_of_long_spans_join_to_the_whole(
         merges in prop_oneof![any_merges(), learned_merges()],
         pieces in prop::collection::vec(spans(3000), 2..8),
     ) {
@@ -193,7 +193,7 @@ proptest! {
     }
 
     #[test]
-    fn a_reachable_id_is_what_its_bytes_merge_to(merges in any_merges()) {
+    fn a_reachable_id_is_the_merge_of_its_bytes(merges in any_merges()) {
         let tables = SpanIds::new(&merges).unwrap();
         for (id, reachable) in (0..).zip(tables.merges.reachable()) {
             let bytes = tables.vocabulary.get(id).unwrap();
@@ -204,7 +204,7 @@ proptest! {
     }
 
     #[test]
-    fn merging_both_sides_of_a_cut_alone_changes_nothing(
+    fn merging_both_sides_of_a_cut_changes_nothing(
         merges in prop_oneof![any_merges(), learned_merges()], span in spans(150)
     ) {
         let tables = SpanIds::new(&merges).unwrap();

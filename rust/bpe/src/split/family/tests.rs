@@ -25,7 +25,7 @@ fn check(part: &str, other: &str, expected: bool) {
 }
 
 #[test]
-fn the_choices_are_read_off_the_pattern() {
+fn the_choices_are_read_from_the_pattern() {
     let cl100k = family(CL100K).unwrap();
     assert_eq!((cl100k.spaced_digits, cl100k.max_digits), (false, 3));
     assert!(cl100k.spaced_signs && cl100k.text_end);
@@ -42,7 +42,7 @@ fn the_choices_are_read_off_the_pattern() {
 }
 
 #[test]
-fn contractions_fold_case_as_the_regex_does() {
+fn contractions_fold_case_as_in_the_regex() {
     assert_eq!(contractions_of(GPT2), ["'s", "'t", "'re", "'ve", "'m", "'ll", "'d"]);
     let mut short: Vec<_> = contractions_of(CL100K);
     short.retain(|word| word.chars().count() == 2);
@@ -56,7 +56,7 @@ fn contractions_fold_case_as_the_regex_does() {
 }
 
 #[test]
-fn a_spelling_that_matches_the_same_is_the_same_member() {
+fn an_equivalent_spelling_is_the_same_member() {
     let expected = family(GPT2);
     let possessive = r"'(?:[st]|re|ve|m|ll|d)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s+(?!\S)|\s";
     let spelt =
@@ -69,7 +69,7 @@ fn a_spelling_that_matches_the_same_is_the_same_member() {
 }
 
 #[test]
-fn relatives_are_recognised() {
+fn relatives_are_recognized() {
     check("'s|'t|'re|'ve|'m|'ll|'d|", "", true);
     check("'ll", "'\u{e9}t\u{e9}", true);
     check(r" ?\p{L}+", r"\p{L}+", true);
@@ -138,7 +138,7 @@ fn check_cased(first: &str, second: &str, expected: bool) {
 }
 
 #[test]
-fn letters_whose_case_matters_are_read_off_the_pattern() {
+fn letters_whose_case_matters_are_read_from_the_pattern() {
     let o200k = family(O200K).unwrap();
     assert_eq!(Some(o200k.upper), set(r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"));
     assert_eq!(Some(o200k.lower), set(r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"));
@@ -154,7 +154,7 @@ fn letters_whose_case_matters_are_read_off_the_pattern() {
 }
 
 #[test]
-fn two_alternatives_of_letters_are_these_two_or_none() {
+fn two_alternatives_of_letters_are_exactly_these_or_none() {
     check_cased("A*B+", "A+B*", true);
     check_cased(" ?A*B+", " ?A+B*", true);
     check_cased("A*B+W", "A+B*W", true);
@@ -179,13 +179,13 @@ fn two_alternatives_of_letters_are_these_two_or_none() {
 }
 
 #[test]
-fn contractions_stand_in_front_or_after_letters() {
+fn contractions_are_before_or_after_letters() {
     check(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+", r" ?\p{L}+(?:'s|'t)?", true);
     check(r" ?\p{L}+", r" ?\p{L}+(?:'s|'t)?", false);
 }
 
 #[test]
-fn hard_characters_are_those_of_which_neighbours_do_not_tell() {
+fn hard_characters_are_those_not_determined_by_their_neighbors() {
     assert_eq!(Some(family(O200K).unwrap().hard()), set(r"[\p{Lm}\p{Lo}\p{M}]"));
     assert_eq!(family(CL100K).unwrap().hard(), ClassUnicode::empty());
     let marks = QWEN2.replacen(r"?\p{L}+", r"?[\p{L}\p{M}]+", 1);

@@ -117,7 +117,7 @@ fn every_character_is_split_as_by_the_regex_engine() {
 }
 
 #[test]
-fn every_character_alone_is_split_as_by_the_regex_engine() {
+fn every_single_character_is_split_as_by_the_regex_engine() {
     for twins in [0, 7].map(|used| &USED_TWINS[used]) {
         for character in '\0'..=char::MAX {
             check(twins, character.encode_utf8(&mut [0; 4]));
@@ -215,7 +215,7 @@ fn length() -> impl Strategy<Value = usize> {
 
 /// Every offset of every piece in a block, after a letter, a sign, a space and a newline.
 #[test]
-fn where_a_block_ends_does_not_matter() {
+fn the_ends_of_blocks_do_not_matter() {
     let pieces: Vec<_> = PIECES.iter().flat_map(|line| line.split('|')).collect();
     for before in ["x", "!", " ", "\n"] {
         for offset in 50..66 {
@@ -248,7 +248,7 @@ proptest! {
     }
 
     #[test]
-    fn relatives_split_as_the_regex_engine_does(
+    fn relatives_split_as_the_regex_engine(
         pattern in relative(),
         texts in prop::collection::vec(text(), 20),
     ) {
