@@ -57,7 +57,7 @@ HELP = {
     "spans": "synthetic ones",
     "merges": "of synthetic spans",
     "tied_spans": "of random letters, all with one count",
-    "tied_merges": "n: time is told for n, 2 n and 4 n",
+    "tied_merges": "n: the time is measured for n, 2 n and 4 n",
     "seed": "of all synthetic spans",
 }
 TABLES = learn_corpus.TABLES | learn_memory.TABLES | learn_synthetic.TABLES

@@ -30,7 +30,7 @@ NANOCHAT = regex.compile(
 
 
 def count_pairs(spans: Iterable[tuple[Sequence[int], int]]) -> Counter[Pair]:
-    """Count neighbours, in spans of ids that each occur so many times.
+    """Count adjacent pairs in spans of ids, each with its number of occurrences.
 
     >>> count_pairs([([1, 2, 1, 2], 10), ([2, 1], 1)])
     Counter({(1, 2): 20, (2, 1): 11})

@@ -21,10 +21,10 @@ from nanotok_ray.torch import batches_on_device
 
 
 class Block(torch.nn.Module):
-    """Attention to what came before, then two layers."""
+    """Causal self-attention, then a two-layer perceptron."""
 
     def __init__(self, width: int, heads: int) -> None:
-        """Make a block of so many channels."""
+        """Make a block with `width` channels."""
         super().__init__()
         self.heads = heads
         self.norms = torch.nn.ModuleList([torch.nn.LayerNorm(width) for _ in range(2)])

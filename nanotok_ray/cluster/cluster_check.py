@@ -67,7 +67,7 @@ def versions_finding(name: str, theirs: str | None) -> CheckResult:
     """Compare Ray's version on the cluster with the one here."""
     ours = ray_version()
     if theirs is None:
-        return CheckResult(name=name, status="ok", found="is not told")
+        return CheckResult(name=name, status="ok", found="unknown")
     if theirs != ours:
         return CheckResult(
             name=name,

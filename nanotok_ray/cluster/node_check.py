@@ -123,7 +123,7 @@ def _message(probe: Probe, problems: Sequence[str], nodes: int) -> str:
     more = len(problems) - MAX_NODES
     head = (
         f"{probe.folder} is not one folder for all nodes: {len(problems)} of {nodes} nodes do not "
-        f"see what is written to it here, or the other way round; {what_to_do(probe.folder)}"
+        f"see files written here, or their files are not seen here; {what_to_do(probe.folder)}"
     )
     lines = [head, *(f"  {problem}" for problem in problems[:MAX_NODES])]
     return "\n".join(lines + ([f"  and {more} more nodes"] if more > 0 else []))

@@ -241,6 +241,6 @@ def _check_range(hashes: NDArray[np.uint64], number: int, num_ranges: int, *, na
     ends = (int(hashes[0]) * num_ranges >> 64, int(hashes[-1]) * num_ranges >> 64)
     if ends != (number, number):
         raise CorruptOutputError(
-            f"{name} cannot be read as a count file: rows lie in another hash range than its head "
-            "says"
+            f"{name} cannot be read as a count file: the hashes of its rows are outside "
+            "the range in its header"
         )

@@ -178,7 +178,7 @@ class Litdata(Layout):
         blocks = struct.unpack_from("<I", data)[0]
         head = self._head(blocks * self.block_size, corpus.item_bytes)
         if data[: len(head)] != head:
-            raise CorruptOutputError(f"{name} does not begin as {blocks:,} blocks do")
+            raise CorruptOutputError(f"{name}: the header is not that of {blocks:,} blocks")
         return np.frombuffer(data, dtype=f"<u{corpus.item_bytes}", offset=len(head))
 
     def _index(self, chunks: Sequence[Mapping[str, Any]], item_bytes: int) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def documents_of(
     start = 4 + 4 * (samples + 1)
     positions = np.frombuffer(data, dtype="<u4", offset=4, count=samples + 1).tolist()
     if (struct.unpack_from("<I", data)[0], positions[-1]) != (samples, len(data)):
-        raise CorruptOutputError(f"{name} does not begin as {samples} samples do")
+        raise CorruptOutputError(f"{name}: the header is not that of {samples} samples")
     if data[start : positions[0]] != config_bytes(config):
         raise CorruptOutputError(f"{name} has other columns or options than its source")
     names = config["column_names"]

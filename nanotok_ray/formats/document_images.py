@@ -101,7 +101,7 @@ class DocumentImages:
                 other_format(name, f"version {version}", f"version {_VERSION}")
             )
         if (magic, version, zero, count) != (_MAGIC, _VERSION, 0, documents):
-            raise CorruptOutputError(f"{name} does not begin as images of {documents} documents do")
+            raise CorruptOutputError(f"{name}: the header is not that of images of {documents} documents")
         self._ends: npt.NDArray[np.int64] = data[_HEADER.size : start].view("<i8")
         num_images, rest = divmod(len(data) - start, _IMAGE_BYTES)
         ends = self._ends
@@ -113,13 +113,13 @@ class DocumentImages:
 
     def _check_images(self) -> None:
         starts, ends, numbers = self._images.T
-        self._refuse((starts < 0) | (starts >= ends), "is of no tokens or begins too early")
+        self._refuse((starts < 0) | (starts >= ends), "has no tokens or starts before its document")
         first = self._ends[:-1][np.diff(self._ends) > 0]
         is_first = np.zeros(len(starts), dtype=bool)
         is_first[first] = True
         behind = np.zeros(len(starts), dtype=bool)
         behind[1:] = starts[1:] < ends[:-1]
-        self._refuse(behind & ~is_first, "begins before the one before it ends")
+        self._refuse(behind & ~is_first, "starts before the end of the previous image")
         counted = np.arange(len(starts)) - np.repeat(self._ends[:-1], np.diff(self._ends))
         self._refuse(numbers != counted, "has another number than its place in its document")
 

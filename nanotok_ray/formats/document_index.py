@@ -103,7 +103,7 @@ def index_columns(
     if magic == _MAGIC and version != _VERSION:
         raise CorruptOutputError(other_format(name, f"version {version}", f"version {_VERSION}"))
     if magic != _MAGIC or code not in sizes or ends != count + 1:
-        raise CorruptOutputError(f"{name} does not begin as a document index does")
+        raise CorruptOutputError(f"{name}: the header is not that of a document index")
     expected = index_bytes(count)
     if len(data) != expected:
         raise CorruptOutputError(f"{name} has {len(data)} bytes, {count} documents need {expected}")
