@@ -307,7 +307,7 @@ nanotok export s3://bucket/out --to parquet --output s3://bucket/parquet --cpus 
     "--cpus",
     type=COUNT,
     metavar="N",
-    help="Run on a local Ray with this number of CPUs.  [default: threads of this process, without Ray]",
+    help="Run on a local Ray with N CPUs.  [default: threads of this process, without Ray]",
 )
 @local_option
 @click.option("--address", metavar="ADDRESS", help="Run on this Ray cluster: HOST:PORT, or auto.")

@@ -60,7 +60,9 @@ class DocumentIds:
                 other_format(name, f"version {version}", f"version {_VERSION}")
             )
         if (magic, version, zero, count) != (_MAGIC, _VERSION, 0, documents):
-            raise CorruptOutputError(f"{name}: the header is not that of ids of {documents} documents")
+            raise CorruptOutputError(
+                f"{name}: the header is not that of ids of {documents} documents"
+            )
         self._offsets = data[_HEADER.size : start].view("<i8")
         self._text = data[start:]
         ends = self._offsets

@@ -101,7 +101,9 @@ class DocumentImages:
                 other_format(name, f"version {version}", f"version {_VERSION}")
             )
         if (magic, version, zero, count) != (_MAGIC, _VERSION, 0, documents):
-            raise CorruptOutputError(f"{name}: the header is not that of images of {documents} documents")
+            raise CorruptOutputError(
+                f"{name}: the header is not that of images of {documents} documents"
+            )
         self._ends: npt.NDArray[np.int64] = data[_HEADER.size : start].view("<i8")
         num_images, rest = divmod(len(data) - start, _IMAGE_BYTES)
         ends = self._ends
