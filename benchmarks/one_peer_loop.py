@@ -47,13 +47,13 @@ def measure(num_merges: int, folder: Path) -> dict[str, Any]:
     trainer.add_words(words)
     start = time.perf_counter()
     trainer.init_training()
-    initialised = time.perf_counter()
+    initialized = time.perf_counter()
     trainer.train(NUM_BYTES + num_merges)
     end = time.perf_counter()
     tokens = sorted(trainer.vocab, key=trainer.vocab.__getitem__)
     return {
         "seconds": end - start,
-        "stages": {"init_training": initialised - start, "train": end - initialised},
+        "stages": {"init_training": initialized - start, "train": end - initialized},
         "merges": len(tokens) - NUM_BYTES,
         "sha256": sha256_of(tokens),
     }

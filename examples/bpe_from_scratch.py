@@ -4,7 +4,7 @@
     python examples/bpe_from_scratch.py --file README.md --vocab-size 300 --basic
 
 A text is bytes, and a token is a number that stands for bytes: 0 to 255 for the single ones, and
-from 256 on one for each merge. Learning merges the pair of neighbours that occurs most often, again
+from 256 on one for each merge. Learning merges the pair of neighbors that occurs most often, again
 and again; encoding does the same merges in the same order; decoding looks the bytes up. This page
 knows nothing of nanotok_ray, whose core does the same to gigabytes: with ties to the smallest pair
 the merges and the ids are its own. Of other packages it needs `regex` alone, for letters of every

@@ -117,6 +117,6 @@ class Dialect:
     image_tokens: int | None = None
     """Vision: tokens of each image where a document has no `image_token_counts`; None: one."""
     grounding: tuple[str, ...] = ()
-    """Vision: special tokens that are recognised by their names in prompts and responses."""
+    """Vision: special tokens that are recognized by their names in prompts and responses."""
     train_prompt: bool = True
     """Vision: whether the prompt's text is trained on too."""

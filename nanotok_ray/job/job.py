@@ -21,7 +21,7 @@ from nanotok_ray.job.journaling import StageTimes, stages_of_last_run
 from nanotok_ray.job.probes import shared_folders
 from nanotok_ray.job.run import OutdatedError, OutputLock, Start, retried_when_outdated
 from nanotok_ray.job.stage import first_quarantined
-from nanotok_ray.job.summary import Summary, summarise
+from nanotok_ray.job.summary import Summary, summarize
 from nanotok_ray.job.tokenize import Tokenizing, tokenize
 from nanotok_ray.job.training import (
     LearnedOutput,
@@ -235,7 +235,7 @@ class _Job:
         is_reused = training is not None and self.plan.tokenizer is not None
         if training is not None and is_reused:
             self.learned = finished_learning(training, self.out)
-        return summarise(
+        return summarize(
             self.out.url,
             tokenizer=tokenizer,
             learned=self.learned,

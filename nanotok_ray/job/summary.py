@@ -39,7 +39,7 @@ MIN_SOURCES, MAX_SOURCES = 2, 4
 """Number of lines on sources: the minimum, for which remarks are omitted, and the maximum."""
 
 
-def summarise(
+def summarize(
     output: str,
     *,
     tokenizer: Tokenizer,

@@ -119,7 +119,7 @@ def box(corner: tuple[float, float], size: tuple[float, float], *, kind: str, ti
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bars:
-    """The bars of one colour in a histogram."""
+    """The bars of one color in a histogram."""
 
     kind: str
     values: Sequence[float]
@@ -134,7 +134,7 @@ def histogram(
 
     Args:
         text: the texts of the chart.
-        bars: the bars of each colour, which are drawn side by side.
+        bars: the bars of each color, which are drawn side by side.
         x_ticks: the ticks of the lower axis.
         gap: the gap between the bars of adjacent values, as a share of their distance.
         kind: a class of the style.
@@ -181,7 +181,7 @@ class Curve:
     x: "Scale"
     y: "Scale"
     kind: str = ""
-    """A class of its colour."""
+    """A class of its color."""
 
 
 def curve_chart(text: ChartText, curve: Curve, y_ticks: Sequence[Tick]) -> Chart:

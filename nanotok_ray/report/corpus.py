@@ -253,7 +253,7 @@ _ROLES: Final = {
     "image": "c4",
     "bos": "c6",
 }
-"""The class of the colour of each role."""
+"""The class of the color of each role."""
 
 _MASK_LEGEND: Final = {"trained on": "yes", "not trained on": "no"}
 

@@ -60,7 +60,7 @@ class Segment:
     """A part of a bar."""
 
     kind: str
-    """The class of its colour."""
+    """The class of its color."""
     value: float
     title: str
 
@@ -105,7 +105,7 @@ class Part:
     warning: str = ""
     text: str = ""
     legend: Mapping[str, str] = field(default_factory=dict)
-    """The class of each colour by name."""
+    """The class of each color by name."""
     chart: Chart | None = None
     turns: Sequence[Turn] = ()
     """The turns of a document."""

@@ -37,7 +37,7 @@ _OTHER_STAGE: Final = "c4"
 
 
 def stage_kind(name: str) -> str:
-    """Return the class of the colour of a stage.
+    """Return the class of the color of a stage.
 
     >>> stage_kind("count"), stage_kind("export llmc")
     ('c1', 'c4')
@@ -302,7 +302,7 @@ def _slice_text(entry: JournalledSlice) -> str:
 
 
 def _cells(bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], scale: Scale) -> Iterator[Box]:
-    """Draw intervals, darker for more work, in the colour of most of the work."""
+    """Draw intervals, darker for more work, in the color of most of the work."""
     stages = list(dict.fromkeys(bar.slice_.stage for bar in bars))
     busy = busy_seconds(bars, lanes, stages, scale.high)
     height, width = _rows(len(lanes)), scale.high / BINS
@@ -411,8 +411,8 @@ def _note(
     if is_binned:
         text += (
             f"With so many slices or workers the picture is binned: {BINS} stretches of time of "
-            f"{format_duration(width / BINS)} and {len(lanes)} lanes of neighbouring workers. A "
-            "cell is darker the busier its workers were, and has the colour of the stage that "
+            f"{format_duration(width / BINS)} and {len(lanes)} lanes of neighboring workers. A "
+            "cell is darker the busier its workers were, and has the color of the stage that "
             "took most of the time."
         )
     else:

@@ -73,7 +73,7 @@ def colored_lines(document: Document, items: Sequence[Item], *, with_ids: bool) 
 def _masked(items: Sequence[Item], with_ids: bool) -> str:
     parts = []
     for item in items:
-        parts.append(f"{_colour(item)}{_text(item)}{_RESET}")
+        parts.append(f"{_color(item)}{_text(item)}{_RESET}")
         if with_ids:
             parts.append(f"{_GRAY}({_number(item)}){_RESET}")
     return "|".join(parts)
@@ -89,7 +89,7 @@ def _tinted(items: Sequence[Item], with_ids: bool) -> str:
     return "".join(parts)
 
 
-def _colour(item: Item) -> str:
+def _color(item: Item) -> str:
     if isinstance(item, Image):
         return _IMAGE
     return _GREEN if item.mask else _RED

@@ -42,7 +42,7 @@ class ShardSettings:
     image_tokens: int | None = None
     """The number of tokens of an image if the document does not state it; None: one."""
     grounding: tuple[str, ...] = ()
-    """Special tokens whose names are recognised in the texts of vision documents."""
+    """Special tokens whose names are recognized in the texts of vision documents."""
     train_prompt: bool = True
     """Whether the text of a vision document's prompt is trained on."""
 

@@ -1,4 +1,4 @@
-"""Retries of transient failures of remote stores, and the rules that recognise them."""
+"""Retries of transient failures of remote stores, and the rules that recognize them."""
 
 import errno
 import itertools

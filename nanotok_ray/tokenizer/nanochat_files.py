@@ -39,7 +39,7 @@ def is_pickled_instance(data: bytes, module: str, name: str, *, state: Mapping[s
     """Return whether `data` has the opcodes of `pickle_instance`, with any division into frames.
 
     The comparison uses the C pickler for the state, which takes a tenth of the time. Other opcodes
-    that make the same instance are not recognised.
+    that make the same instance are not recognized.
     """
     names = b"".join(
         pickle.SHORT_BINUNICODE + bytes([len(text)]) + text.encode() + pickle.MEMOIZE
@@ -158,7 +158,7 @@ def to_pickle(model: Model) -> bytes:
 def is_pickle_of(data: bytes, model: Model) -> bool:
     """Return whether `data` is a tokenizer.pkl of this model, written here or by nanochat.
 
-    An equal pickle with other opcodes is not recognised. The data is never unpickled.
+    An equal pickle with other opcodes is not recognized. The data is never unpickled.
     """
     ranks = {token: number for number, token in enumerate(model.tokens)}
     return is_pickled_instance(data, *_CLASS, state=_state(model, ranks))

@@ -297,8 +297,8 @@ class Rendering(ABC):
         """Return the text of ids for a terminal: green where the mask is 1, otherwise red."""
         parts = []
         for number, flag in zip(ids, mask, strict=False):
-            colour = _GREEN if flag == 1 else _RED
-            parts.append(f"{colour}{self.decode([number])}{_RESET}")
+            color = _GREEN if flag == 1 else _RED
+            parts.append(f"{color}{self.decode([number])}{_RESET}")
             if with_token_id:
                 parts.append(f"{_GRAY}({number}){_RESET}")
         return "|".join(parts)

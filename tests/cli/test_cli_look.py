@@ -88,10 +88,10 @@ def test_color_shows_the_mask(inspect, out, tokenizer):
     _, shown, _ = inspect("--source", "chats", "--doc", "1", "--color", "always", "--ids")
     pairs = re.findall("\x1b\\[9([12])m(?:[^\x1b]*)\x1b\\[0m\\|\x1b\\[90m\\((\\d+)\\)", shown)
     assert [int(number) for _, number in pairs] == shards[1].tolist()
-    assert [int(colour == "2") for colour, _ in pairs] == shards.mask(1).tolist()
+    assert [int(color == "2") for color, _ in pairs] == shards.mask(1).tolist()
 
 
-@pytest.mark.parametrize("flags", [(), ("--color", "always")], ids=["plain", "colour"])
+@pytest.mark.parametrize("flags", [(), ("--color", "always")], ids=["plain", "color"])
 def test_an_image_is_one_box(inspect, with_images, flags):
     _, shown, _ = inspect("--source", "chats", "--doc", "0", *flags)
     body = uncolored(shown)

@@ -1,4 +1,4 @@
-"""The distribution: versions, licence, lock, extras, recipes, and the contents of the wheel."""
+"""The distribution: versions, license, lock, extras, recipes, and the contents of the wheel."""
 
 import importlib
 import re

@@ -1,4 +1,4 @@
-"""The page of documents: every token once, with its colour and text; texts are escaped."""
+"""The page of documents: every token once, with its color and text; texts are escaped."""
 
 import re
 import subprocess

@@ -13,7 +13,7 @@ from tests.support.made_journal import demo_run, write_journal
 pytestmark = pytest.mark.timeout(180)
 
 BLUE = (0x3F, 0x6F, 0xB0)
-"""The first colour of charts in light mode."""
+"""The first color of charts in light mode."""
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +45,8 @@ def documents(file):
     return path
 
 
-def num_colours(picture):
-    """Return the number of colours of a picture; sorting numbers is faster than sorting rows."""
+def num_colors(picture):
+    """Return the number of colors of a picture; sorting numbers is faster than sorting rows."""
     return len(np.unique(picture.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], np.uint32)))
 
 
@@ -87,7 +87,7 @@ def test_a_page_fits_its_window(browser, request, which, height, width):
 def test_the_page_is_visible_in_light_mode(browser, file):
     seen = browser.picture(file, width=1280, height=2400)
     assert seen.shape == (2400, 1280, 3)
-    assert num_colours(seen) > 100
+    assert num_colors(seen) > 100
     assert (seen == BLUE).all(axis=2).sum() > 5000
     assert seen.mean() > 200
 
@@ -95,7 +95,7 @@ def test_the_page_is_visible_in_light_mode(browser, file):
 def test_the_page_is_visible_in_dark_mode(browser, file):
     dark = "--blink-settings=preferredColorScheme=0"
     seen = browser.picture(file, dark, width=1280, height=2400)
-    assert num_colours(seen) > 100
+    assert num_colors(seen) > 100
     assert seen.mean() < 60
 
 
@@ -104,12 +104,12 @@ def test_every_part_of_the_page_has_visible_content(browser, file):
     seen = browser.picture(file, width=800, height=height)
     for top in range(0, height - 600, 600):
         part = seen[top : top + 600]
-        assert num_colours(part) > 20, f"nothing from {top} on"
+        assert num_colors(part) > 20, f"nothing from {top} on"
 
 
 def test_the_page_of_documents_is_visible_in_light_and_dark_mode(browser, documents):
     dark = "--blink-settings=preferredColorScheme=0"
     seen = [browser.picture(documents, *flags, width=1280, height=1600) for flags in ((), (dark,))]
-    assert all(num_colours(picture) > 50 for picture in seen)
+    assert all(num_colors(picture) > 50 for picture in seen)
     assert seen[0].mean() > 200
     assert seen[1].mean() < 60

@@ -43,7 +43,7 @@ def is_large(file):
 
 
 def is_landmark(file):
-    """Return whether a group ends with this file for any neighbours."""
+    """Return whether a group ends with this file for any neighbors."""
     bound = 2 * weight(file) / SLICE_BYTES
     return is_large(file) or _core.hash64(file.path.encode()) / 2**64 < bound
 

@@ -74,7 +74,7 @@ def core_build() -> str:
 
 
 def check_core() -> CheckResult:
-    """Check that the compiled core exists, is optimised, and has this version."""
+    """Check that the compiled core exists, is optimized, and has this version."""
     name, version = "nanotok_ray", nanotok_ray.__version__
     try:
         build = core_build()

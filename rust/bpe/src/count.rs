@@ -1,5 +1,9 @@
 //! Counts of spans of batches of documents, in tables from span to u64, and as a sorted run. The
 //! result depends only on the documents, not on their order, their batches or the threads.
+//!
+//! * `counter`: counting in one thread; `short_counts` and `long_counts`: its tables.
+//! * `sorting`: the sum of several tables as one sorted run; `runs`: sorted runs.
+//! * `run_sums`: sums of sorted runs with weights; `run_merge`: the loop over many runs.
 
 use crate::count::counter::{Counter, Sums};
 use crate::count::sorting::{MAX_TABLES, sorted_run};

@@ -1,7 +1,7 @@
 //! The learner: learns merges from spans and their counts.
 //!
 //! The rule is a total order, so that the result depends only on spans and counts: merge the pair
-//! of neighbours with the highest count, of equal counts the one with the smallest (left id, right
+//! of neighbors with the highest count, of equal counts the one with the smallest (left id, right
 //! id); replace it in every span from left to right; repeat until no pair is left or the requested
 //! number is reached. The count of a pair is the sum over all spans of count times number of
 //! positions, overlapping ones included: (a, a) occurs four times in "aaaaa".
@@ -10,9 +10,18 @@
 //! n), (b, y) and (n, y), at the places of (a, b). Counts of pairs of older ids therefore only
 //! decrease, and all pairs with n and their places are created in this step.
 //!
-//! No two merges make the same bytes: the neighbours (a, b) remained after all earlier merges had
+//! No two merges make the same bytes: the neighbors (a, b) remained after all earlier merges had
 //! been applied to their bytes; an earlier token of the same bytes would have been made there, and
 //! (a, b) would not be there.
+//!
+//! * `text`: spans and counts to the learner's text; `symbols`: the text, as sequences of ids;
+//!   `counts_at`: the count of the span at each place.
+//! * `learner`: the state, and the step from one merge to the next.
+//! * `byte_pairs`: the pairs of the first step; `pairs`: all pairs with their counts and `rows` of
+//!   places; `rank` and `queue`: their order; `search`: the best pairs, recounted if the others were
+//!   dropped to save memory.
+//! * `rewrite`: replaces a pair in the text; `around`: the neighbors of the new id.
+//! * `array`: large arrays of numbers.
 
 use std::ops::ControlFlow;
 

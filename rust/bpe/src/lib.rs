@@ -1,7 +1,9 @@
 //! The core of `nanotok_ray`: byte-pair encoding without Python and without files.
 //!
 //! Everything here is a function of its arguments: bytes in, numbers out. Nothing depends on
-//! Python, opens a file, logs, or starts a thread that outlives its call.
+//! Python, opens a file, logs, or starts a thread that outlives its call. The environment variable
+//! `NANOTOK_CPU` selects vector instructions (`portable`, `avx2`, `avx512`), which changes the speed
+//! but no result.
 //!
 //! Text is processed in one of two ways, and both begin with the splitter:
 //!
@@ -9,7 +11,8 @@
 //!   counts.
 //! * split, encode: the spans of a document are encoded to token ids by the merges.
 //!
-//! The modules of these steps, each with its submodules in a folder of the same name:
+//! The modules of these steps, each with its submodules in a folder of the same name. They are
+//! private; `cargo doc --document-private-items` shows their documentation:
 //!
 //! * `split`: documents to spans. A [`Splitter`] splits by a pattern; the concatenated spans are
 //!   the document.
@@ -28,7 +31,8 @@
 //!   integer types of ids.
 //! * `short`: spans of up to 15 bytes as one number; `hash`: the hash of spans and documents.
 //! * `special`: counts the names of special tokens in text.
-//! * `cpu`: the level of vector instructions, with the instructions and their portable equivalents.
+//! * `cpu`: the level of vector instructions, with the instructions and their portable equivalents;
+//!   `cpu::simd` has all unsafe code of the workspace, with the reason why each block is sound.
 //! * `threads`: work in threads that end with the call; `zeros`: large arrays of zeros.
 //! * `error`: all errors.
 //! * `naive`: plain implementations for comparison in tests.

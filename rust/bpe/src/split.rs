@@ -1,5 +1,14 @@
 //! Splits documents into spans by a pattern. Documents are any bytes; spans are slices that join to
 //! the document.
+//!
+//! * `engine`: chooses the fastest of four implementations that finds the same spans.
+//! * `scanner`: 64 bytes at a time, with vector instructions; `starts`: the starts of spans among
+//!   them.
+//! * `lexer`: one span at a time, for all patterns of GPT's family.
+//! * `automaton`: a DFA, for other regular patterns. The regex engine matches the rest.
+//! * `grammar`: a pattern as a regular expression without look-around; `family`: the options of the
+//!   lexer for a pattern of GPT's family.
+//! * `classes`: the sets of characters that a pattern distinguishes.
 
 use crate::Error;
 use crate::cpu::Level;
@@ -73,7 +82,8 @@ impl Splitter {
     ///
     /// # Errors
     ///
-    /// Fails if the pattern is not a regular expression.
+    /// Fails if the pattern is not a regular expression, or if the environment variable
+    /// `NANOTOK_CPU` names a CPU level that is unknown or that this CPU does not support.
     pub fn new(pattern: &str, gaps: GapRule) -> Result<Self, Error> {
         let regex = fancy_regex::RegexBuilder::new(pattern)
             .backtrack_limit(BACKTRACK_LIMIT)
@@ -88,7 +98,7 @@ impl Splitter {
     }
 
     /// The implementation that splits text: "lexer", "table" or "regex", from fastest to slowest.
-    /// The spans are the same.
+    /// The spans are the same. "lexer" includes the scanner, "table" is the DFA.
     pub fn engine(&self) -> &'static str {
         self.engine.name()
     }

@@ -48,7 +48,7 @@ impl Case {
     }
 }
 
-/// The pattern, and two equivalent ones, of which the lexer does not recognise the first and no
+/// The pattern, and two equivalent ones, of which the lexer does not recognize the first and no
 /// automaton supports the second: "!!" follows an alternative that always matches a sign.
 fn spellings(pattern: &str) -> [String; 3] {
     let spaces = r"|\s+(?!\S)|";

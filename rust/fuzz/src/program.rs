@@ -1,5 +1,5 @@
 //! The fuzzer's bytes as a program that writes documents. Any bytes are a program: it writes pieces
-//! a number of times, and so reaches lengths at which behaviour changes (64, 255, 65,535) with few
+//! a number of times, and so reaches lengths at which behavior changes (64, 255, 65,535) with few
 //! bytes.
 
 use nanotok_bpe::Merge;

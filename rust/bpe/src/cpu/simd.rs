@@ -97,11 +97,12 @@ impl Cpu {
     #[inline]
     pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
         match self.level {
-            // SAFETY: `new` took this level only after `is_available` had found all features of `run_avx512`
-            // (avx512bw implies avx512f).
+            // SAFETY: `new` took this level only after `is_available` had found all features of
+            // `run_avx512` (avx512bw implies avx512f).
             #[cfg(target_arch = "x86_64")]
             Level::Avx512 => unsafe { x86::run_avx512(kernel) },
-            // SAFETY: `new` took this level only after `is_available` had found all features of `run_avx2`.
+            // SAFETY: `new` took this level only after `is_available` had found all features of
+            // `run_avx2`.
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => unsafe { x86::run_avx2(kernel) },
             _ => kernel.run(Portable),
@@ -435,13 +436,16 @@ mod tests {
         ) {
             let tables = Tables::new(sets.concat().try_into().unwrap());
             let block: Block = block.concat().try_into().unwrap();
-            let marks: [u8; 64] = marks.concat().iter().map(|&it| if it { 0xff } else { 0 }).collect::<Vec<_>>().try_into().unwrap();
+            let marks: [u8; 64] =
+                std::array::from_fn(|at| if marks[at / 2][at % 2] { 0xff } else { 0 });
             let marked = (0..64).fold(0, |all, at| {
                 all | u64::from(marks[usize::from(block[at] & 63)] >> 7) << at
             });
-            let expected: Vec<usize> = (0..64).filter(|at| mask >> at & 1 == 1).map(|at| 7 + at).collect();
+            let expected: Vec<usize> =
+                (0..64).filter(|at| mask >> at & 1 == 1).map(|at| 7 + at).collect();
             for level in Level::ALL {
-                let (planes, found, places) = Cpu::new(level).run(All(&tables, &block, &marks, mask));
+                let (planes, found, places) =
+                    Cpu::new(level).run(All(&tables, &block, &marks, mask));
                 prop_assert_eq!(found & !marked, 0, "{}", level);
                 prop_assert!(found == marked || level != Level::Avx512 || !level.is_available());
                 prop_assert_eq!(planes, Planes::portable(&tables.sets, &block), "{}", level);

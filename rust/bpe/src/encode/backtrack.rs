@@ -10,7 +10,7 @@
 //!    so ti and ti+1 are the same as without the others, and would have merged across the border
 //!    there as well.
 //!
-//! So E(s) is the only sequence of reachable tokens in which all neighbours stay apart. To find it,
+//! So E(s) is the only sequence of reachable tokens in which all neighbors stay apart. To find it,
 //! the longest token is tried first, then its shorter prefixes; if none fits, the previous token
 //! must be another one. The same holds for every prefix of s: its sequence is unique, so a position
 //! that was rejected once is never tried again. The idea is that of github/rust-gems.

@@ -2,10 +2,10 @@
 //! core, and the time is linear wherever adjacent chunks agree.
 //!
 //! This is exact. Let E(s) be the ids that s merges to. Each id of E(s) is the result of merging
-//! its own bytes, and so are each two neighbours, because no merge crossed a remaining border; and
+//! its own bytes, and so are each two neighbors, because no merge crossed a remaining border; and
 //! E(s) is the only sequence with these two properties (see `backtrack`). So, if the same id is at
 //! the same position in the chunks A and B, the ids of A before it and those of B from there on are
-//! E of both together: every two neighbours are neighbours in A or in B.
+//! E of both together: every two neighbors are neighbors in A or in B.
 
 /// Bytes of a chunk. The working memory fits the cache of a core, and a chunk that is merged by a
 /// heap or in passes is long enough for them.

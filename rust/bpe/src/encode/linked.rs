@@ -1,4 +1,4 @@
-//! Ids as a doubly linked list, in which two neighbours become one in constant time.
+//! Ids as a doubly linked list, in which two neighbors become one in constant time.
 
 /// The id of a position that was merged into the previous one.
 const GONE: u32 = u32::MAX;

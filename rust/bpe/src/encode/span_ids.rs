@@ -4,9 +4,9 @@
 //! one). Otherwise its bytes are ids, and of all adjacent pairs that merge, the one that makes the
 //! lowest id is merged, the leftmost first, until none merges.
 //!
-//! tiktoken uses the joined bytes of two neighbours instead of the pair. Both return the same ids
+//! tiktoken uses the joined bytes of two neighbors instead of the pair. Both return the same ids
 //! if each merge is the last step of encoding its own bytes with the merges before it, as for
-//! learned merges: neighbours whose joined bytes are token n were made by merges below n, within
+//! learned merges: neighbors whose joined bytes are token n were made by merges below n, within
 //! those bytes alone, so they are the pair of merge n.
 //!
 //! In this module bytes are ids. If a vocabulary numbers them differently, ids are renamed at the

@@ -1,7 +1,7 @@
-//! The neighbours of the id that is being made, in dense arrays, so that rewriting spans needs no
-//! hashing. Neighbours and counts are added up.
+//! The neighbors of the id that is being made, in dense arrays, so that rewriting spans needs no
+//! hashing. Neighbors and counts are added up.
 
-/// The neighbours on both sides.
+/// The neighbors on both sides.
 #[derive(Debug)]
 pub(super) struct Around {
     pub(super) left: Side,
@@ -13,14 +13,14 @@ pub(super) struct Around {
 /// The ids on one side.
 #[derive(Debug)]
 pub(super) struct Side {
-    by_id: Vec<Neighbour>,
+    by_id: Vec<Neighbor>,
     /// The ids that occur there.
     touched: Vec<u32>,
 }
 
 /// The occurrences of an id on one side.
 #[derive(Debug, Clone, Copy)]
-struct Neighbour {
+struct Neighbor {
     /// Occurrences in the text.
     count: u64,
     /// Number of places.
@@ -30,7 +30,7 @@ struct Neighbour {
 }
 
 const NO_ROW: u32 = u32::MAX;
-const NOBODY: Neighbour = Neighbour { count: 0, number: 0, row: NO_ROW };
+const NOBODY: Neighbor = Neighbor { count: 0, number: 0, row: NO_ROW };
 
 impl Around {
     pub(super) fn new(num_ids: usize) -> Self {
@@ -63,7 +63,7 @@ impl Side {
         if own.number == 0 {
             self.touched.push(id);
         }
-        // No overflow: a neighbour occurs at most as often as the merged pair, whose count is a
+        // No overflow: a neighbor occurs at most as often as the merged pair, whose count is a
         // u64.
         own.count += count;
         own.number += 1;
@@ -86,10 +86,10 @@ impl Side {
         self.touched.len()
     }
 
-    /// The neighbour with index `order`: its id, its occurrences and its number of places.
+    /// The neighbor with index `order`: its id, its occurrences and its number of places.
     pub(super) fn touched(&self, order: usize) -> (u32, u64, u32) {
         let id = self.touched[order];
-        let Neighbour { count, number, .. } = self.by_id[id as usize];
+        let Neighbor { count, number, .. } = self.by_id[id as usize];
         (id, count, number)
     }
 

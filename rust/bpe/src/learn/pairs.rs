@@ -1,4 +1,4 @@
-//! Pairs of neighbours with their counts and places, and the best of them.
+//! Pairs of neighbors with their counts and places, and the best of them.
 //!
 //! Only pairs of at least a certain rank are held; a rank is a count and, among very many pairs
 //! with the same count, a pair. The count of a pair never increases after the younger of its ids

@@ -1,5 +1,5 @@
 //! Rewriting: replaces a pair by an id at all of its places, and collects the begins of the id and
-//! its neighbours. Large work is divided among threads.
+//! its neighbors. Large work is divided among threads.
 
 use bytemuck::Pod;
 
@@ -11,7 +11,7 @@ use crate::learn::symbols::{AHEAD, Symbols, as_place};
 use crate::threads::in_threads;
 use crate::token_id::TokenId;
 
-/// Places that are rewritten before their neighbours are visited, so that these are still in the
+/// Places that are rewritten before their neighbors are visited, so that these are still in the
 /// cache.
 const BLOCK: usize = if cfg!(test) { 3 } else { 1024 };
 
@@ -35,7 +35,7 @@ struct Rewrite<'c, I> {
     counts: &'c Counts,
 }
 
-/// The begin of a new id, and its neighbours on both sides.
+/// The begin of a new id, and its neighbors on both sides.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Begin<I> {
     pub(super) place: u32,
@@ -54,7 +54,7 @@ struct Part<'s, I> {
 
 impl<I: Id> Symbols<I> {
     /// Replaces `pair` by `new` at those of `places`, in increasing order, that still hold it.
-    /// Returns the begins of the new id, and adds its neighbours to the first of `around`, which
+    /// Returns the begins of the new id, and adds its neighbors to the first of `around`, which
     /// has one value per thread.
     pub(super) fn merge(
         &mut self,
@@ -105,7 +105,7 @@ impl<I: Id> Rewrite<'_, I> {
         for start in (0..places.len()).step_by(BLOCK) {
             let end = (start + BLOCK).min(places.len());
             self.replace(slots, before, (start, end), places, begins);
-            // The neighbour after the last one can change with the next block.
+            // The neighbor after the last one can change with the next block.
             let known = begins.len() - usize::from(end < places.len() && begins.len() > counted);
             self.count_around(slots, before, &mut begins[counted..known], around);
             counted = known;
@@ -139,7 +139,7 @@ impl<I: Id> Rewrite<'_, I> {
         }
     }
 
-    /// Adds the neighbours of the new id.
+    /// Adds the neighbors of the new id.
     #[inline(never)]
     fn count_around(&self, slots: &[I], before: u32, begins: &mut [Begin<I>], around: &mut Around) {
         let width = self.widths.0 + self.widths.1;

@@ -2,7 +2,7 @@
 //!
 //! Spans are stored back to back, one slot per byte, with an edge between them. A token of several
 //! slots keeps all of them, with its id in the first and the last slot. Therefore nothing moves
-//! while pairs are merged, neighbours are one slot apart, and a pair is identified by its place:
+//! while pairs are merged, neighbors are one slot apart, and a pair is identified by its place:
 //! the slot where its right id begins.
 //!
 //! The two slots at a place hold the adjacent ids; after a merge, they keep the merged ids or

@@ -121,7 +121,7 @@ impl Text {
         }
     }
 
-    /// Learns merges; see [`learn`](crate::learn).
+    /// Learns merges; see [`learn()`](crate::learn()).
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! A split pattern as a table of state transitions by byte. Given text and a position, it returns
+//! A split pattern as a DFA: a table of state transitions by byte. Given text and a position, it returns
 //! the end of the match that begins there. It is ten times as fast as the backtracking engine, and
 //! linear on runs of white space that exhaust that engine. If the table cannot decide, the caller
 //! uses the other engine.

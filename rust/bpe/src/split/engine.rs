@@ -21,9 +21,13 @@ static KEPT: Mutex<Vec<(String, Engine)>> = Mutex::new(Vec::new());
 /// From the fastest engine to the one that supports every pattern.
 #[derive(Debug, Clone)]
 pub(crate) enum Engine {
+    /// The lexer for hard characters, and 64 bytes at a time for all others.
     Scanner(Arc<Scanner>),
+    /// The lexer for all characters: for members of the family for which most are hard.
     Lexer(Arc<Lexer>),
+    /// A DFA.
     Table(Arc<Automaton>),
+    /// The backtracking regex engine, which supports every pattern.
     Regex,
 }
 

@@ -1,4 +1,4 @@
-//! Recognises split patterns of GPT's family: from a pattern's plain form it returns the sets of
+//! Recognizes split patterns of GPT's family: from a pattern's plain form it returns the sets of
 //! characters and the options of a lexer, or nothing, so that another engine is used. The decision
 //! depends on what the alternatives match, not on their spelling.
 //!
@@ -33,7 +33,7 @@ use crate::split::grammar::Grammar;
 
 mod alternatives;
 
-/// The longest contraction in bytes whose separate form is recognised; usual ones have three.
+/// The longest contraction in bytes whose separate form is recognized; usual ones have three.
 const MAX_CONTRACTION: usize = 32;
 
 /// A member of the family.
@@ -102,7 +102,7 @@ impl Family {
         (one_place && family.has_ascii_letters() && family.is_total()).then_some(family)
     }
 
-    /// The characters whose neighbours do not determine whether a span starts there: those of
+    /// The characters whose neighbors do not determine whether a span starts there: those of
     /// several kinds (letter, digit, sign or white space), those that can precede letters or follow
     /// signs and are neither a plain sign nor white space, and letters that are both upper and
     /// lower.
@@ -125,7 +125,7 @@ impl Family {
     }
 
     /// Whether no ASCII character is hard, and contractions consist of an apostrophe, which is a
-    /// sign, and letters: then neighbours determine the starts of spans in most text.
+    /// sign, and letters: then neighbors determine the starts of spans in most text.
     pub(crate) fn is_mostly_easy(&self) -> bool {
         is_apart(&self.hard(), &ascii())
             && is_within(&only('\''), &self.signs)

@@ -1,6 +1,6 @@
 //! The starts of spans among 64 bytes, from a few operations on the masks of their classes. For
 //! members of GPT's family, among characters that are not hard (such as those that are both letters
-//! and signs), a start depends only on neighbours. The caller handles the rest: the ends of long
+//! and signs), a start depends only on neighbors. The caller handles the rest: the ends of long
 //! runs, contractions, groups of digits.
 //!
 //! All bytes of a wide character have its class; `rest` are those after its first. A shift by one

@@ -54,7 +54,7 @@ fn vocabularies_with_giant_tokens_are_merged_by_the_heap() {
 #[test]
 fn an_end_that_changes_a_long_span_is_detected() {
     // "bb" first: a run of b in pairs from its start, then each "a" merges with its remaining
-    // neighbour.
+    // neighbor.
     let merges = [(98, 98), (97, 98), (257, 256), (258, 258), (256, 99)];
     let tables = SpanIds::new(&merges).unwrap();
     for length in 0..200 {

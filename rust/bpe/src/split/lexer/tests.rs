@@ -79,7 +79,7 @@ struct Twins {
 
 fn twins(pattern: &str) -> Twins {
     let family = Family::of(&Grammar::new(pattern).unwrap());
-    let family = family.unwrap_or_else(|| panic!("not recognised: {pattern}"));
+    let family = family.unwrap_or_else(|| panic!("not recognized: {pattern}"));
     let levels =
         Level::ALL.into_iter().filter(|level| family.is_mostly_easy() && level.is_available());
     let scanners = levels.map(|level| Scanner::new(Lexer::new(family.clone()), level)).collect();
