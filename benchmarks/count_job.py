@@ -122,12 +122,12 @@ def write_recipe(folder: Path, slice_bytes: int) -> Path:
 def alone(recipe: Path, *, processes: int) -> Figures:
     """Count without Ray in independent processes."""
     shutil.rmtree(recipe.parent / "out", ignore_errors=True)
-    seconds, told = side_by_side("one_count_process.py", recipe, processes=processes)
+    seconds, outcomes = side_by_side("one_count_process.py", recipe, processes=processes)
     return {
         "seconds": seconds,
-        "text_bytes": sum(each["text_bytes"] for each in told),
-        "file_bytes": sum(each["file_bytes"] for each in told),
-        "sha256": "\n".join(sorted(digest for each in told for digest in each["sha256"])),
+        "text_bytes": sum(each["text_bytes"] for each in outcomes),
+        "file_bytes": sum(each["file_bytes"] for each in outcomes),
+        "sha256": "\n".join(sorted(digest for each in outcomes for digest in each["sha256"])),
     }
 
 

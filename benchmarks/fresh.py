@@ -60,8 +60,8 @@ def side_by_side(script: str, *arguments: object, processes: int) -> tuple[float
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    told = [json.loads(line) for line in _last_lines(started)]
-    return time.perf_counter() - start, told
+    answers = [json.loads(line) for line in _last_lines(started)]
+    return time.perf_counter() - start, answers
 
 
 def _last_lines(processes: Sequence["subprocess.Popen[str]"]) -> Iterator[str]:

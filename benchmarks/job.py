@@ -124,13 +124,15 @@ def alone(corpus: JobCorpus, *, processes: int) -> Figures:
     """Tokenize without Ray in independent processes."""
     out = corpus.folder / "alone"
     shutil.rmtree(out, ignore_errors=True)
-    seconds, told = side_by_side("one_tokenize_process.py", corpus.recipe, out, processes=processes)
+    seconds, outcomes = side_by_side(
+        "one_tokenize_process.py", corpus.recipe, out, processes=processes
+    )
     sums = {
-        name: sum(each[name] for each in told)
+        name: sum(each[name] for each in outcomes)
         for name in ("cpu", "checks", "records", "text_bytes")
     }
-    work = sum(each["seconds"] for each in told)
-    peak = max(each["peak_bytes"] for each in told)
+    work = sum(each["seconds"] for each in outcomes)
+    peak = max(each["peak_bytes"] for each in outcomes)
     own = {
         "seconds": seconds,
         "work": work,
@@ -143,8 +145,8 @@ def alone(corpus: JobCorpus, *, processes: int) -> Figures:
 
 def job(corpus: JobCorpus, *, workers: int) -> Figures:
     """Run the whole job; its output is kept until the next run."""
-    told = fresh("one_tokenize_job.py", corpus.recipe, workers, env=PRIORITY)
-    return told | {"records_sha256": records_sha256(corpus.output)}
+    outcome = fresh("one_tokenize_job.py", corpus.recipe, workers, env=PRIORITY)
+    return outcome | {"records_sha256": records_sha256(corpus.output)}
 
 
 def peer_works(corpus: JobCorpus, python: str) -> dict[str, Callable[[], Figures]]:
@@ -169,22 +171,22 @@ def answers(corpus: JobCorpus, runs: Runs, *, has_peer: bool) -> dict[str, Any]:
     tokenizer = corpus.folder / "tokenizer"
     wrong = differing(corpus.output, tokenizer, corpus.texts)
     against = differing_from_tiktoken(corpus.output, tokenizer, corpus.texts, corpus.part)
-    told: dict[str, Any] = {
+    record: dict[str, Any] = {
         "documents": len(corpus.texts),
         "differing_from_bare_encoding": wrong,
         "documents_of_part": len(corpus.part),
         "differing_from_tiktoken": against,
     }
-    print(f"answers: {told}", flush=True)
+    print(f"answers: {record}", flush=True)
     if has_peer:
         peer = corpus.folder / "datatrove-large"
-        told["datatrove"] = beside_datatrove(
+        record["datatrove"] = beside_datatrove(
             corpus.output, peer, tokenizer, corpus.texts, corpus.part
         )
-        print(f"beside datatrove: {told['datatrove']}", flush=True)
-    if wrong or against or (has_peer and told["datatrove"]["other"]):
+        print(f"beside datatrove: {record['datatrove']}", flush=True)
+    if wrong or against or (has_peer and record["datatrove"]["other"]):
         sys.exit("ids differ: see above")
-    return told
+    return record
 
 
 if __name__ == "__main__":

@@ -27,10 +27,10 @@ def records_sha256(output: Path) -> str:
     """
     paths = sorted(output.glob("records/tokenize/**/*.json"))
     assert paths, f"{output} has no records"
-    told = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in paths:
-        told.update(path.relative_to(output).as_posix().encode() + b"\0" + path.read_bytes())
-    return told.hexdigest()
+        digest.update(path.relative_to(output).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
 
 
 def output_bytes(output: Path) -> tuple[int, int]:

@@ -40,8 +40,8 @@ def _ratios(runs: Runs) -> dict[str, Any]:
         name: median([run["parts"] for run in runs["floor"]], name)
         for name in runs["floor"][0]["parts"]
     }
-    told = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in parts.items())
-    print(f"floor: {told}; one after the other {sum(parts.values()):.1f} s")
+    text = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in parts.items())
+    print(f"floor: {text}; one after the other {sum(parts.values()):.1f} s")
     alone = median_ratio(runs, "alone", "floor")
     job = median_ratio(runs, "job 1", "floor")
     print(f"times the floor: alone {alone:.3f}, job 1 {job:.3f} (goal: at most 1.25)")

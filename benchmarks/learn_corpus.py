@@ -105,9 +105,9 @@ def row_of_learner(
     own = runs[engine]
     rate = own[0]["bytes"] / 1e6 / seconds
     stages = {each: median_of(run["stages"][each] for run in own) for each in own[0]["stages"]}
-    told = ", ".join(f"{stage} {value:.2f}" for stage, value in stages.items())
+    text = ", ".join(f"{stage} {value:.2f}" for stage, value in stages.items())
     print(
-        f"  {corpus:<14}{engine:<32}{seconds:8.3f} s{rate:9.1f} MB/s{ratio:8.2f} x {PEER}  {told}",
+        f"  {corpus:<14}{engine:<32}{seconds:8.3f} s{rate:9.1f} MB/s{ratio:8.2f} x {PEER}  {text}",
         flush=True,
     )
     return {

@@ -31,7 +31,7 @@ def beside_rustbpe(settings: Settings, name: str) -> dict[str, Any]:
         for threads in sorted({1, settings.threads})
     }
     assert_same({each: [run] for each, run in rows.items()}, "sha256", f"{name}, memory")
-    told = [tell(what, run, merges) for what, run in rows.items()]
+    figures = [print_row(what, run, merges) for what, run in rows.items()]
     ones = fresh("one_merge_loop.py", merges, 1, folder, "--ones")
     peer = fresh("one_peer_growth.py", merges, folder, env={"RAYON_NUM_THREADS": "1"})
     assert_same({"nanotok_ray": [ones], PEER: [peer]}, "sha256", f"{name}, counts of 1")
@@ -44,7 +44,7 @@ def beside_rustbpe(settings: Settings, name: str) -> dict[str, Any]:
     )
     return {
         "corpus": name,
-        "rows": told,
+        "rows": figures,
         "ones_peak_bytes": ones["peak_bytes"],
         "rustbpe_peak_bytes": peer["peak_bytes"],
         "rustbpe_counted_bytes": peer["counted_bytes"],
@@ -52,7 +52,7 @@ def beside_rustbpe(settings: Settings, name: str) -> dict[str, Any]:
     }
 
 
-def tell(what: str, run: Figures, num_merges: int) -> dict[str, Any]:
+def print_row(what: str, run: Figures, num_merges: int) -> dict[str, Any]:
     """Print and return time and peak with the formula; stop if learning ended wrongly."""
     assert run["stop_reason"] == ENDS[run["merges"] == num_merges], f"{what}: {run}"
     allowed = BYTES_PER_SPAN * run["spans"] + BYTES_PER_BYTE * run["span_bytes"]

@@ -13,7 +13,7 @@ import rustbpe
 
 import span_file
 from fresh import Figures, assert_same, fresh
-from learn_memory import tell
+from learn_memory import print_row
 from learn_settings import NUM_BYTES, Settings, threads_of
 from nanotok_ray import _core
 from one_peer_growth import WHOLE
@@ -46,7 +46,7 @@ def synthetic(settings: Settings) -> Rows:
         for threads in THREADS
     }
     assert_same({each: [run] for each, run in runs.items()}, "sha256", "synthetic")
-    return [tell(what, run, settings.merges) for what, run in runs.items()]
+    return [print_row(what, run, settings.merges) for what, run in runs.items()]
 
 
 def ties(settings: Settings) -> Rows:
@@ -70,7 +70,7 @@ def tied(settings: Settings, count: int) -> dict[str, Any]:
     span_file.save(spans, folder)
     marks = [settings.tied_merges * times for times in TIMES]
     run = fresh("one_merge_loop.py", marks[-1], 1, folder, "--marks", *marks)
-    row = tell(f"count {count}", run, marks[-1])
+    row = print_row(f"count {count}", run, marks[-1])
     return row | {"count": count, "intervals": [interval(*each) for each in pairwise(run["marks"])]}
 
 

@@ -32,7 +32,7 @@ MOST_LETTERS = 6
 MOST_DOCUMENTS = 12
 RUNS = (1, 1, 1, 1, 2, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 200, 255, 300)
 NUMS_MERGES = (0, 1, 2, 7, 30, 100, 300, 10_000)
-TELL_EVERY = 1000
+PROGRESS_EVERY = 1000
 SHOWN = 20
 REACHED, NO_PAIR_LEFT = "vocabulary size reached", "no pair left"
 
@@ -118,12 +118,12 @@ def differing(
             yield corpus, own, expected
 
 
-def told(made: Iterable[LearnedFrom]) -> Iterator[LearnedFrom]:
+def with_progress(made: Iterable[LearnedFrom]) -> Iterator[LearnedFrom]:
     """Yield the same corpora, and print the progress."""
     start = time.perf_counter()
     for number, corpus in enumerate(made, 1):
         yield corpus
-        if number % TELL_EVERY == 0:
+        if number % PROGRESS_EVERY == 0:
             print(f"{number:,} corpora, {time.perf_counter() - start:.0f} s", flush=True)
 
 
@@ -134,7 +134,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     mismatches = 0
-    for corpus, own, expected in differing(told(corpora(options.corpora, seed=options.seed))):
+    for corpus, own, expected in differing(
+        with_progress(corpora(options.corpora, seed=options.seed))
+    ):
         mismatches += 1
         if mismatches <= SHOWN:
             print(f"{corpus}: {own[0][256:]} ({own[1]}), rustbpe {expected[0][256:]}", flush=True)

@@ -35,13 +35,13 @@ def main() -> None:
         folder = Path(name)
         facts = make_folder(options.corpus, folder, [PATTERN], **sizes)
         arguments = (folder, PATTERN, options.bytes, options.batch)
-        rows = [told(fresh("one_worker.py", *arguments))]
+        rows = [print_row(fresh("one_worker.py", *arguments))]
     finish(
         about("memory", [options.corpus.name]) | sizes | facts | {"rows": rows}, save=options.save
     )
 
 
-def told(row: dict[str, Any]) -> dict[str, Any]:
+def print_row(row: dict[str, Any]) -> dict[str, Any]:
     """Print and return the figures of one process."""
     shown = {name: f"{row[name] / 1e6:.1f} MB" for name in row if name.endswith("_bytes")}
     print(

@@ -43,9 +43,9 @@ def main() -> None:
                 ended.append(event)
 
         counted = count(training, on_event=on_event)
-        told = figures(counted, sum(event.seconds for event in ended))
+        record = figures(counted, sum(event.seconds for event in ended))
         peak = resident.peak()
-    print(json.dumps(told | {"start_seconds": started - start, "driver_bytes": peak}))
+    print(json.dumps(record | {"start_seconds": started - start, "driver_bytes": peak}))
 
 
 def warm(training: Training, workers: int) -> None:

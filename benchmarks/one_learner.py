@@ -111,7 +111,7 @@ def in_stages(count: Callable[[], _core.SpanCounts], ranks: int, threads: int) -
     }
 
 
-class Told(logging.Handler):
+class LogTimes(logging.Handler):
     """Records when rustbpe has counted, and when it begins to merge."""
 
     def __init__(self, clock: Clock) -> None:
@@ -139,13 +139,13 @@ def prepare_rustbpe(array: pa.Array, ranks: int, threads: int) -> Work:
     peer = rustbpe.Tokenizer()
 
     def work() -> Figures:
-        told = Told(Clock())
-        logging.getLogger("rustbpe").addHandler(told)
+        log_times = LogTimes(Clock())
+        logging.getLogger("rustbpe").addHandler(log_times)
         peer.train_from_iterator(iter(texts), ranks, pattern=SPLIT_PATTERN)
-        told.clock.ends("learn")
-        assert list(told.clock.stages) == ["count", "index", "learn"], "rustbpe logs otherwise"
+        log_times.clock.ends("learn")
+        assert list(log_times.clock.stages) == ["count", "index", "learn"], "rustbpe logs otherwise"
         ranked = {"tokens": lambda: [bytes(token) for token, _ in peer.get_mergeable_ranks()]}
-        return ranked | {"stages": told.clock.stages, "distinct": told.distinct}
+        return ranked | {"stages": log_times.clock.stages, "distinct": log_times.distinct}
 
     return work
 

@@ -62,8 +62,8 @@ def main() -> None:
     row = about("reader", files, ("tiktoken", "pyarrow", "numpy"))
     row |= {name: getattr(options, name) for name in (*QUICK, "shards")}
     row |= {"rows": ROWS, "length": LENGTH}
-    row |= {"ways": [told_of(way, each) for way, each in runs.items()]}
-    row |= told_beside(runs) | told_planned(planned) | told_index(index)
+    row |= {"ways": [record_of(way, each) for way, each in runs.items()]}
+    row |= record_beside(runs) | record_planned(planned) | record_index(index)
     finish(row, save=options.save)
 
 
@@ -119,9 +119,9 @@ def warm_up(works: dict[str, Callable[[], Figures]]) -> None:
         work()
 
 
-def told_of(way: str, each: list[Figures]) -> dict[str, Any]:
+def record_of(way: str, each: list[Figures]) -> dict[str, Any]:
     """Print and return the figures of one method."""
-    told: dict[str, Any] = {
+    record: dict[str, Any] = {
         "way": way,
         "tokens_per_second": round(1 / median(each, "seconds")),
         "tokens_per_cpu_second": round(1 / median(each, "cpu")),
@@ -131,21 +131,22 @@ def told_of(way: str, each: list[Figures]) -> dict[str, Any]:
         "peak_megabytes": round(median(each, "peak_bytes") / 1e6),
     }
     print(
-        f"{way:<20}{told['tokens_per_second'] / 1e6:>8.2f} million tokens/s,"
-        f"{100 * told['filled']:>6.1f}% filled, first batch{told['start_to_first']:>6.2f} s after "
-        f"the start,{told['open_to_first']:>7.3f} s after opening,{told['peak_megabytes']:>5} MB"
+        f"{way:<20}{record['tokens_per_second'] / 1e6:>8.2f} million tokens/s,"
+        f"{100 * record['filled']:>6.1f}% filled, first batch{record['start_to_first']:>6.2f} s "
+        f"after the start,{record['open_to_first']:>7.3f} s after opening,"
+        f"{record['peak_megabytes']:>5} MB"
     )
-    return told
+    return record
 
 
-def told_beside(runs: dict[str, list[Figures]]) -> dict[str, Any]:
+def record_beside(runs: dict[str, list[Figures]]) -> dict[str, Any]:
     """Print and return the ratio of speeds for the same rows."""
     ratio = round(median_ratio(runs, PEER, SAME_ROWS), 1)
     print(f"{SAME_ROWS}: {ratio} x {PEER}'s method, the same batches")
     return {"ratio_to_nanochat": ratio}
 
 
-def told_planned(runs: dict[str, list[Figures]]) -> dict[str, Any]:
+def record_planned(runs: dict[str, list[Figures]]) -> dict[str, Any]:
     """Print and return the speed of planning rows, which is the cost of resuming."""
     rates = {name: round(1 / median(each, "seconds")) for name, each in runs.items()}
     for name, rate in rates.items():
@@ -153,7 +154,7 @@ def told_planned(runs: dict[str, list[Figures]]) -> dict[str, Any]:
     return {"planned_tokens_per_second": rates}
 
 
-def told_index(each: list[Figures]) -> dict[str, Any]:
+def record_index(each: list[Figures]) -> dict[str, Any]:
     """Print and return the time of opening the large index."""
     seconds = round(median(each, "seconds"), 4)
     print(f"an index of {each[0]['documents']:,} shards is open after {seconds} s")

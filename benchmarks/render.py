@@ -47,9 +47,9 @@ def main() -> None:
         runs = in_turn(works, options.repeats)
     assert_same({name: runs[name] for name in ENGINES[:2]}, "answer", "ids and masks")
     assert_same(runs, "text_bytes", "bytes of texts")
-    told = [told_of(runs, which) for which in PASSES]
+    passes = [record_of(runs, which) for which in PASSES]
     row = about("render", [f"{path.parent.name}/{path.stem}" for path in timed], ("tiktoken",))
-    finish(row | {"repeats": options.repeats, "passes": told}, save=options.save)
+    finish(row | {"repeats": options.repeats, "passes": passes}, save=options.save)
 
 
 def parse() -> argparse.Namespace:
@@ -84,24 +84,24 @@ def make_chats(texts: list[str], folder: Path) -> Path:
     return path
 
 
-def told_of(runs: dict[str, list[Figures]], which: str) -> dict[str, Any]:
+def record_of(runs: dict[str, list[Figures]], which: str) -> dict[str, Any]:
     """Print and return the figures of one pass."""
     one = runs["nanotok_ray"][0]
     size, count = one["text_bytes"] / 1e6, one["conversations"]
-    told: dict[str, Any] = {"pass": which, "conversations": count, "megabytes": round(size, 2)}
+    record: dict[str, Any] = {"pass": which, "conversations": count, "megabytes": round(size, 2)}
     for name, each in runs.items():
         seconds = median(each, which)
         print(f"{which:<7}{name:<13}{count / seconds:>9,.0f} /s {size / seconds:7.1f} MB/s")
-        told[name] = {
+        record[name] = {
             "conversations_per_second": round(count / seconds),
             "megabytes_per_second": round(size / seconds, 1),
         }
     for name in ENGINES[1:]:
         pairs = zip(runs[name], runs["nanotok_ray"], strict=True)
         ratios = [{"ratio": theirs[which] / ours[which]} for theirs, ours in pairs]
-        told[f"ratio to {name}"] = round(median(ratios, "ratio"), 2)
-        print(f"{which:<7}nanotok_ray is {told[f'ratio to {name}']:.2f} x {name}")
-    return told
+        record[f"ratio to {name}"] = round(median(ratios, "ratio"), 2)
+        print(f"{which:<7}nanotok_ray is {record[f'ratio to {name}']:.2f} x {name}")
+    return record
 
 
 if __name__ == "__main__":

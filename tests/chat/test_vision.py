@@ -395,8 +395,8 @@ def test_a_conversation_without_images_renders_as_a_chat(turns):
 def test_the_longest_of_names_with_a_common_prefix_wins():
     names = ["<b>", "<b><b>", "<b"]
     segments = text_segments("a<b><b>c<b>", counts=[], image_token="<image>", grounding=names)
-    told = [(each.text, each.is_special) for each in segments[1:]]
-    assert told == [("a", False), ("<b><b>", True), ("c", False), ("<b>", True)]
+    reported = [(each.text, each.is_special) for each in segments[1:]]
+    assert reported == [("a", False), ("<b><b>", True), ("c", False), ("<b>", True)]
 
 
 @pytest.mark.parametrize("counts", [[2**20 + 1], [2**20, 1], [2**19, 2**19 + 1]])

@@ -123,8 +123,8 @@ def test_each_kind_of_failure_has_its_exit_code(job, capsys, error, code):
 
     with use_executor(InProcess(on_session=fail)):
         assert main(["prepare", job[0]]) == code
-    told = json.loads(capsys.readouterr().out)
-    assert told["status"] == ("interrupted" if code == 130 else "failed")
+    reported = json.loads(capsys.readouterr().out)
+    assert reported["status"] == ("interrupted" if code == 130 else "failed")
 
 
 @pytest.mark.parametrize("job_name", ["prepare", "train_tokenizer", "tokenize_corpus"])

@@ -19,7 +19,7 @@ def job(tmp_path, in_process):
     return str(path), tmp_path / "out-work"
 
 
-def told(capsys, *arguments):
+def reported(capsys, *arguments):
     """Run `nanotok cache`; return its JSON line and its text."""
     capsys.readouterr()
     assert main(["cache", *arguments]) == 0
@@ -44,7 +44,7 @@ def change_one(tmp_path):
 
 def test_all_counts_of_a_run_are_in_use(job, capsys):
     path, work = job
-    values, shown = told(capsys, "ls", path)
+    values, shown = reported(capsys, "ls", path)
     (web,) = values["sources"]
     assert (web["slices"], web["texts"], web["in_use"], web["stale"]) == (10, 80, 10, 0)
     assert web["text_bytes"] == sum(len(t.encode()) for n in (0, 1) for t in texts(40, seed=n))
@@ -58,7 +58,7 @@ def test_all_counts_of_a_run_are_in_use(job, capsys):
 def test_a_folder_without_an_output_is_listed_without_use(job, capsys):
     _, work = job
     for place in (str(work), f"{work}/counts", f"{work}/counts/"):
-        values, shown = told(capsys, "ls", place, "--files")
+        values, shown = reported(capsys, "ls", place, "--files")
         assert values["sources"][0]["slices"] == 10
         assert values["sources"][0]["in_use"] is None
         assert "stale" not in shown
@@ -72,7 +72,7 @@ def test_a_location_without_counts_is_refused_and_an_unused_work_folder_is_not(
     path, _ = job
     assert main(["cache", "ls", str(tmp_path / "in")]) == 2
     assert "has no counts" in capsys.readouterr().err
-    values, shown = told(capsys, "ls", path, "--set", f"output.work={tmp_path}/none")
+    values, shown = reported(capsys, "ls", path, "--set", f"output.work={tmp_path}/none")
     assert values["sources"] == []
     assert "counts      none" in shown
 
@@ -83,18 +83,18 @@ def test_counts_of_changed_inputs_and_other_caps_are_stale_and_only_they_are_rem
     path, work = job
     old = set(contents(work))
     change_one(tmp_path)
-    values, _ = told(capsys, "ls", path, "--files")
+    values, _ = reported(capsys, "ls", path, "--files")
     stale = {file["name"] for file in values["files"] if file["state"] == "stale"}
     assert values["total"]["stale"] == len(stale) == 5
     assert all("shard_00001" in name for name in stale)
     counted(capsys, path, "--doc-cap", "40")  # same folder: ten more counts, all stale
     assert counted(capsys, path) == 5
     before = contents(work)
-    planned, shown = told(capsys, "rm", path, "--dry-run")
+    planned, shown = reported(capsys, "rm", path, "--dry-run")
     assert contents(work) == before
     assert (planned["status"], planned["removed"]["slices"]) == ("planned", 15)
     assert "would free  counts of 15 slices" in shown
-    values, shown = told(capsys, "rm", path)
+    values, shown = reported(capsys, "rm", path)
     assert (values["status"], values["kept"]["slices"]) == ("removed", 10)
     assert values["removed"] == planned["removed"]
     assert "removed     counts of 15 slices" in shown
@@ -102,7 +102,7 @@ def test_counts_of_changed_inputs_and_other_caps_are_stale_and_only_they_are_rem
     assert set(left) == set(before) - set(values["files"])
     assert all(before[name] == data for name, data in left.items())
     assert len(set(left) & old) == 10  # five sets of two files
-    assert told(capsys, "ls", path)[0]["total"]["stale"] == 0
+    assert reported(capsys, "ls", path)[0]["total"]["stale"] == 0
     assert counted(capsys, path, "--vocab-size", "300") == 0
 
 
@@ -113,11 +113,11 @@ def test_removed_counts_are_computed_again(job, capsys, tmp_path):
     (work / "counts/web/.x.tmp").write_bytes(b"1")
     shard = tmp_path / "in/text/shard_00001.parquet"
     shard.write_bytes(b"")  # a plan is impossible, and not needed
-    values, _ = told(capsys, "rm", path, "--all")
+    values, _ = reported(capsys, "rm", path, "--all")
     assert values["removed"]["slices"] == 10
     assert {p.name for p in work.rglob("*") if p.is_file()} == {"part.arrow", ".x.tmp"}
     change_one(tmp_path)
-    listed, shown = told(capsys, "ls", path)
+    listed, shown = reported(capsys, "ls", path)
     assert (listed["other"], listed["temporaries"]) == ({"files": 1, "bytes": 2}, 1)
     assert "other       1 file, 2 bytes" in shown
     assert counted(capsys, path) > 0
@@ -138,17 +138,17 @@ def test_the_slice_that_max_chars_cuts_is_in_use_with_those_before_it(job, capsy
     other = ["--set", f"output.work={tmp_path}/cut", "--set", "limits.max_chars=4000"]
     assert main(["train", path, *other]) == 0
     work = tmp_path / "cut"
-    values, _ = told(capsys, "ls", path, *other, "--files")
+    values, _ = reported(capsys, "ls", path, *other, "--files")
     assert values["total"]["stale"] == 0
     assert main(["train", path, *other[:3], "limits.max_chars=4001"]) == 0  # another cut
-    assert told(capsys, "ls", path, *other)[0]["total"]["stale"] == 1
-    removed = told(capsys, "rm", path, *other)[0]
+    assert reported(capsys, "ls", path, *other)[0]["total"]["stale"] == 1
+    removed = reported(capsys, "rm", path, *other)[0]
     assert removed["removed"]["slices"] == 1
     names = [file["name"] for file in values["files"]]
     assert {p.name for p in work.rglob("*.arrow")} == {f"{n.split('/')[-1]}.arrow" for n in names}
     # Counts of whole slices serve any max_chars; those of the cut slice are stale without it.
-    assert told(capsys, "ls", path, *other[:2])[0]["total"]["stale"] == 1
+    assert reported(capsys, "ls", path, *other[:2])[0]["total"]["stale"] == 1
     first = min(work.rglob("*-00000-*.json"))
     first.unlink()
-    after = told(capsys, "ls", path, *other)[0]["total"]
+    after = reported(capsys, "ls", path, *other)[0]["total"]
     assert (after["without_record"], after["stale"]) == (1, 1)

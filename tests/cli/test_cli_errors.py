@@ -41,7 +41,7 @@ def recipe(tmp_path):
     return path
 
 
-def told(capsys, *arguments):
+def reported(capsys, *arguments):
     code = main(list(arguments))
     return code, capsys.readouterr().err.splitlines()[-1].replace("nanotok: error: ", "")
 
@@ -112,5 +112,5 @@ def test_the_cluster_is_contacted_before_the_inputs(recipe, capsys, monkeypatch,
         ("http://127.0.0.1:9", 2, "is a job server"),
     ):
         monkeypatch.setenv("RAY_ADDRESS", address)
-        found = told(capsys, command, str(recipe), "--set", "source.web.paths=/gone/*")
+        found = reported(capsys, command, str(recipe), "--set", "source.web.paths=/gone/*")
         assert (found[0], "RAY_ADDRESS" in found[1], words in found[1]) == (code, True, True)

@@ -21,18 +21,18 @@ def out(tmp_path, in_process):
 def collect(capsys, *arguments):
     """Run the command; return exit code, the JSON of stdout, and stderr."""
     code = main(["gc", *map(str, arguments)])
-    told = capsys.readouterr()
-    return code, json.loads(told.out.splitlines()[-1]), told.err
+    reported = capsys.readouterr()
+    return code, json.loads(reported.out.splitlines()[-1]), reported.err
 
 
 def test_a_dry_run_removes_nothing_and_lists_what_a_run_removes(out, capsys):
     before = contents(out, leave_out=())
-    code, planned, told = collect(capsys, out, "--dry-run")
+    code, planned, reported = collect(capsys, out, "--dry-run")
     assert (code, planned["status"]) == (0, "planned")
-    assert "would free" in told
+    assert "would free" in reported
     assert contents(out, leave_out=()) == before
     sizes = [Path(out, name).stat().st_size for name in planned["files"]]
-    code, removed, told = collect(capsys, out)
+    code, removed, reported = collect(capsys, out)
     assert (code, removed["status"]) == (0, "removed")
     assert removed["removed"] == planned["removed"]
     assert removed["removed"]["bytes"] == sum(sizes) > 0

@@ -24,7 +24,7 @@ def run(capsys, *words):
 
 
 def test_init_writes_a_recipe_that_plan_accepts(corpus, capsys):
-    code, values, told = run(capsys, "init", corpus)
+    code, values, reported = run(capsys, "init", corpus)
     path = corpus.parent / "recipe.toml"
     assert (code, values["recipe"], values["unread"]) == (0, str(path), [])
     assert [line.partition(":")[0] for line in values["found"]] == ["chats", "text"]
@@ -35,8 +35,10 @@ def test_init_writes_a_recipe_that_plan_accepts(corpus, capsys):
     }
     assert recipe.output.path == f"{corpus}-tokens"
     assert recipe.tokenizer.vocab_size == 32768
-    assert told.startswith(f"looking at {corpus}\n")
-    assert told.endswith(f"next        nanotok plan {path}\n            nanotok prepare {path}\n")
+    assert reported.startswith(f"looking at {corpus}\n")
+    assert reported.endswith(
+        f"next        nanotok plan {path}\n            nanotok prepare {path}\n"
+    )
     code, values, _ = run(capsys, "plan", path)
     assert (code, values["status"]) == (0, "planned")
 
@@ -44,9 +46,9 @@ def test_init_writes_a_recipe_that_plan_accepts(corpus, capsys):
 def test_init_reports_what_it_left_out_and_accepts_a_size(corpus, tmp_path, capsys):
     (corpus / "scan.pdf").write_bytes(b"%PDF")
     flags = ["--output", tmp_path / "a.toml", "--vocab-size", "300"]
-    code, values, told = run(capsys, "init", corpus, *flags)
+    code, values, reported = run(capsys, "init", corpus, *flags)
     assert (code, values["unread"]) == (0, ["scan.pdf: no known format"])
-    assert "skipped     scan.pdf: no known format\n" in told
+    assert "skipped     scan.pdf: no known format\n" in reported
     assert load_recipe(str(tmp_path / "a.toml")).tokenizer.vocab_size == 300
 
 
@@ -73,11 +75,11 @@ def test_init_explains_why_files_cannot_be_used(tmp_path, capsys):
 def test_prepare_accepts_files_and_saves_its_recipe(corpus, tmp_path, in_process, capsys):
     out = tmp_path / "out"
     words = ["prepare", corpus, "--output", out, "--vocab-size", "350"]
-    code, values, told = run(capsys, *words)
+    code, values, reported = run(capsys, *words)
     assert (code, values["status"], values["vocab_size"]) == (0, "done", 350)
     assert values["documents"]["in"] == 150
-    assert f"reading {corpus}\n" in told
-    assert "note: found chats: 2 files of jsonl" in told
+    assert f"reading {corpus}\n" in reported
+    assert "note: found chats: 2 files of jsonl" in reported
     assert 0 < len(open_shards(str(out), split="val")) < 40
     assert run(capsys, *words)[1]["status"] == "unchanged"
     assert "# --set" not in (out / "recipe.toml").read_text()

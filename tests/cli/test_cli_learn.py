@@ -34,7 +34,7 @@ def run(capsys, *arguments):
 
 def test_a_count_file_yields_the_tokenizer_of_its_texts(counts, tmp_path, capsys):
     out = tmp_path / "tokenizer"
-    code, values, told = run(capsys, counts, "--vocab-size", 350, "--output", out)
+    code, values, reported = run(capsys, counts, "--vocab-size", 350, "--output", out)
     expected = Tokenizer.train_from_iterator(DOCUMENTS, 350)
     assert code == 0
     assert Tokenizer.load(out) == expected
@@ -51,15 +51,15 @@ def test_a_count_file_yields_the_tokenizer_of_its_texts(counts, tmp_path, capsys
         "in 150 texts",
         f"wrote       {out}",
     ):
-        assert words in told
+        assert words in reported
 
 
 def test_also_omits_a_size_that_was_not_reached(counts, tmp_path, capsys):
     out = f"{tmp_path}/tokenizer"
     flags = ("--vocab-size", 90_000, "--output", out, "--also", "300,80000")
-    code, values, told = run(capsys, counts, *flags)
+    code, values, reported = run(capsys, counts, *flags)
     assert (code, values["wrote"]) == (0, [out, f"{out}-300"])
-    assert f"note: 80,000 ids were not reached; {out}-80000 is not written" in told
+    assert f"note: 80,000 ids were not reached; {out}-80000 is not written" in reported
 
 
 def test_every_flag_has_its_effect(counts, tmp_path, capsys):
@@ -73,7 +73,7 @@ def test_every_flag_has_its_effect(counts, tmp_path, capsys):
         "--special-token=<a>",
         "--special-token=<b>",
     ]
-    code, values, told = run(capsys, *arguments)
+    code, values, reported = run(capsys, *arguments)
     own = Tokenizer.load(tmp_path / "t")
     assert code == 0
     assert own.pattern == PATTERNS["r50k"]
@@ -82,9 +82,9 @@ def test_every_flag_has_its_effect(counts, tmp_path, capsys):
     assert b"xy" not in own.model.tokens
     assert values["stop_reason"] == "below min_pair_count"
     assert (values["texts"], values["min_pair_count"], values["max_token_bytes"]) == (None, 3, 4)
-    assert f"{own.get_vocab_size()} ids of the 999 asked for" in told
-    assert "below min_pair_count = 3" in told
-    assert "reading     1 parquet file\n" in told
+    assert f"{own.get_vocab_size()} ids of the 999 asked for" in reported
+    assert "below min_pair_count = 3" in reported
+    assert "reading     1 parquet file\n" in reported
 
 
 def test_a_damaged_count_file_exits_4(tmp_path, capsys):

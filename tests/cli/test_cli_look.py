@@ -122,21 +122,21 @@ def test_several_documents_are_printed_in_the_requested_order(inspect):
 def test_a_page_contains_the_requested_documents(inspect, out, tmp_path):
     shards = open_shards(str(out), source="chats")
     path = tmp_path / "page.html"
-    code, shown, told = inspect("--source", "chats", "--doc", "0-2", "--html", str(path))
+    code, shown, reported = inspect("--source", "chats", "--doc", "0-2", "--html", str(path))
     assert (code, shown) == (0, "")
-    assert f"3 documents, {path.stat().st_size:,} bytes: {path}" in told
+    assert f"3 documents, {path.stat().st_size:,} bytes: {path}" in reported
     page = ShownPage(path.read_text(encoding="utf-8"))
     assert page.ids == [number for document in range(3) for number in shards[document].tolist()]
     flags = [int("y" in token.kinds) for token in page.tokens]
     assert flags == [flag for document in range(3) for flag in shards.mask(document).tolist()]
-    assert f"{out}, split train, source chats" in page.told
+    assert f"{out}, split train, source chats" in page.reported
 
 
 def test_a_page_on_stdout_has_the_same_bytes(inspect, tmp_path):
     path = tmp_path / "page.html"
     inspect("--doc", "7", "--html", str(path))
-    code, shown, told = inspect("--doc", "7", "--html", "-")
-    assert (code, told) == (0, "")
+    code, shown, reported = inspect("--doc", "7", "--html", "-")
+    assert (code, reported) == (0, "")
     assert shown.encode() == path.read_bytes()
 
 
@@ -161,11 +161,11 @@ def test_a_page_opens_in_a_browser_or_its_path_is_printed(inspect, monkeypatch, 
     opened = []
     monkeypatch.setattr("webbrowser.open", lambda url: (opened.append(url), found)[1])
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    code, _, told = inspect("--open")
+    code, _, reported = inspect("--open")
     (path,) = tmp_path.glob("nanotok-inspect-*.html")
     assert (code, opened) == (0, [path.as_uri()])
-    assert str(path) in told
-    assert ("no browser was found" in told) == (not found)
+    assert str(path) in reported
+    assert ("no browser was found" in reported) == (not found)
     assert ShownPage(path.read_text(encoding="utf-8")).tokens
 
 
@@ -173,9 +173,9 @@ def test_an_unknown_id_exits_4(inspect, monkeypatch):
     monkeypatch.setattr(Shards, "__getitem__", lambda *_: np.array([9999], dtype=np.uint16))
     monkeypatch.setattr(Shards, "mask", lambda *_: None)
     for flags in ([], ["--html", "-"]):
-        code, _, told = inspect(*flags)
+        code, _, reported = inspect(*flags)
         assert code == 4
-        assert "id 9999 at position 0 is no token" in told
+        assert "id 9999 at position 0 is no token" in reported
 
 
 def test_a_terminal_shows_the_first_tokens_of_a_long_document(inspect, monkeypatch):
@@ -189,6 +189,6 @@ def test_a_terminal_shows_the_first_tokens_of_a_long_document(inspect, monkeypat
 
 
 def test_at_most_a_thousand_documents_are_shown(inspect):
-    code, shown, told = inspect(*["--doc", "0-9"] * 101)
+    code, shown, reported = inspect(*["--doc", "0-9"] * 101)
     assert (code, shown) == (2, "")
-    assert f"more than {MAX_DOCUMENTS} documents at once; show fewer at a time" in told
+    assert f"more than {MAX_DOCUMENTS} documents at once; show fewer at a time" in reported

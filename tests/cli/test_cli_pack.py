@@ -40,16 +40,16 @@ def test_a_packing_plan_equals_the_report_of_a_loader_that_read_everything(
     out, pack, packing, shuffle
 ):
     order = [] if shuffle is None else ["--shuffle", shuffle, "--seed", 7]
-    code, told, _ = pack(
+    code, reported, _ = pack(
         "--length", "64,100", "--packing", packing, "--group-documents", 30, *order
     )
-    assert (code, told["status"]) == (0, "done")
-    assert [plan["length"] for plan in told["plans"]] == [64, 100]
-    for plan in told["plans"]:
+    assert (code, reported["status"]) == (0, "done")
+    assert [plan["length"] for plan in reported["plans"]] == [64, 100]
+    for plan in reported["plans"]:
         settings = {"packing": packing, "shuffle": shuffle, "seed": 7 if shuffle else 0}
         report = read_report(out, length=plan["length"], group_documents=30, **settings)
         assert report.items() <= plan.items()
-        assert plan["kept"] == report["tokens"] / told["tokens"]
+        assert plan["kept"] == report["tokens"] / reported["tokens"]
         assert plan["groups"] > 1
 
 
@@ -66,8 +66,8 @@ def test_rows_of_nanochat_are_planned_until_the_second_epoch(out, pack, monkeypa
 
 
 def test_a_packing_that_is_impossible_is_reported_beside_the_others(pack):
-    code, told, shown = pack("--length", "50,80")
-    problems = {plan["packing"]: plan.get("problem") for plan in told["plans"]}
+    code, reported, shown = pack("--length", "50,80")
+    problems = {plan["packing"]: plan.get("problem") for plan in reported["plans"]}
     assert code == 0
     assert [name for name, problem in problems.items() if problem] == ["nanochat"]
     assert shown.count(problems["nanochat"]) == 1
@@ -78,16 +78,16 @@ def test_a_packing_that_is_impossible_is_reported_beside_the_others(pack):
 
 
 def test_an_impossible_packing_alone_is_an_error(pack):
-    code, told, shown = pack("--packing", "nanochat", "--source", "web")
-    assert (code, told["status"]) == (2, "failed")
+    code, reported, shown = pack("--packing", "nanochat", "--source", "web")
+    assert (code, reported["status"]) == (2, "failed")
     assert "fills a buffer of 1,000 documents" in shown
     code, _, shown = pack("--packing", "nanochat", "--shuffle", "block")
     assert (code, "omit the weights and the shuffling" in shown) == (2, True)
 
 
 def test_the_table_equals_the_json(pack):
-    _, told, shown = pack("--length", 64, "--packing", "conversations", "--source", "chats")
-    plan = told["plans"][0]
+    _, reported, shown = pack("--length", 64, "--packing", "conversations", "--source", "chats")
+    plan = reported["plans"][0]
     head, row = shown.splitlines()[2:]
     assert head.split() == [
         *("length", "packing", "rows", "tokens", "kept", "used", "cropped", "cut", "dropped"),
@@ -97,12 +97,12 @@ def test_the_table_equals_the_json(pack):
         *(f"{plan['kept']:.1%}", f"{plan['utilisation']:.1%}", f"{plan['cropped_tokens']:,}"),
         *(f"{plan['cut_documents']:,}", f"{plan['dropped_documents']:,}"),
     ]
-    assert f"{told['documents']:,} documents, {told['tokens']:,} tokens" in shown
+    assert f"{reported['documents']:,} documents, {reported['tokens']:,} tokens" in shown
 
 
 def test_json_output_has_no_table(pack):
-    code, told, shown = pack("--json", "--packing", "windows")
-    assert (code, told["status"], shown) == (0, "done", "")
+    code, reported, shown = pack("--json", "--packing", "windows")
+    assert (code, reported["status"], shown) == (0, "done", "")
 
 
 @pytest.fixture
@@ -119,11 +119,11 @@ MIXED = ("--weights", "web=0.9,code=0.1", "--packing", "best-fit,windows,convers
 @pytest.mark.parametrize("group", [7, 100, 4096])
 def test_weights_plan_all_available_tokens(mixed, pack, group):
     lengths = (49, 64, 700)
-    code, told, _ = pack(
+    code, reported, _ = pack(
         "--length", ",".join(map(str, lengths)), "--group-documents", group, *MIXED, folder=mixed
     )
-    assert (code, told["tokens"], len(told["plans"])) == (0, 20_000, 9)
-    for plan in told["plans"]:
+    assert (code, reported["tokens"], len(reported["plans"])) == (0, 20_000, 9)
+    for plan in reported["plans"]:
         assert (plan["documents"], plan["tokens"], plan["kept"]) == (400, 20_000, 1.0)
         cells = plan["length"] + (plan["packing"] != "windows")
         assert plan["rows"] * cells == plan["tokens"] + plan["padding"]
@@ -134,9 +134,9 @@ def test_weights_plan_all_available_tokens(mixed, pack, group):
 
 
 def test_weights_plan_the_requested_number_of_tokens(mixed, pack):
-    code, told, shown = pack("--length", 49, "--tokens", 60_025, *MIXED, folder=mixed)
+    code, reported, shown = pack("--length", 49, "--tokens", 60_025, *MIXED, folder=mixed)
     assert code == 0
-    for plan in told["plans"]:
+    for plan in reported["plans"]:
         assert (plan["documents"], plan["tokens"]) == (1201, 60_050)  # up to the end of a document
         assert plan["sources"]["web"]["epochs"] == pytest.approx(5.4, abs=0.01)
     head, *rows = (line.split() for line in shown.splitlines()[-3:])
@@ -165,19 +165,19 @@ def test_a_weighted_plan_equals_a_loader_that_ends_at_a_group(mixed, pack):
 
 
 def test_weights_of_an_unknown_source_and_tokens_without_weights_are_refused(mixed, pack):
-    code, told, _ = pack("--weights", "wob=1", folder=mixed)
-    assert (code, "the sources are web, code" in told["error"]) == (2, True)
-    assert "nanochat" not in told["error"]
-    code, told, _ = pack("--tokens", 100, folder=mixed)
-    assert (code, "--weights" in told["error"]) == (2, True)
+    code, reported, _ = pack("--weights", "wob=1", folder=mixed)
+    assert (code, "the sources are web, code" in reported["error"]) == (2, True)
+    assert "nanochat" not in reported["error"]
+    code, reported, _ = pack("--tokens", 100, folder=mixed)
+    assert (code, "--weights" in reported["error"]) == (2, True)
     dropped = ("--packing", "conversations", "--too-long", "drop", "--length", 20)
-    code, told, _ = pack(*dropped, "--weights", "web=1", folder=mixed)
-    assert (code, "none made a row" in told["error"]) == (2, True)
+    code, reported, _ = pack(*dropped, "--weights", "web=1", folder=mixed)
+    assert (code, "none made a row" in reported["error"]) == (2, True)
 
 
 def test_an_output_without_documents_or_manifest_is_an_error(tmp_path, pack):
-    code, told, _ = pack(folder=tmp_path)
-    assert (code, told["status"]) == (4, "failed")
+    code, reported, _ = pack(folder=tmp_path)
+    assert (code, reported["status"]) == (4, "failed")
     made_output(tmp_path, MadeSource(name="web", shards=[[[1, 2]]]))
-    code, told, _ = pack("--split", "val", folder=tmp_path)
-    assert (code, "nothing to pack" in told["error"]) == (2, True)
+    code, reported, _ = pack("--split", "val", folder=tmp_path)
+    assert (code, "nothing to pack" in reported["error"]) == (2, True)

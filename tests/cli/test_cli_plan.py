@@ -21,18 +21,18 @@ def planned(capsys, *arguments):
 
 def test_plan_freezes_the_inputs_and_writes_nothing_else(job, capsys, tmp_path):
     path, out = job
-    values, told = planned(capsys, path)
+    values, reported = planned(capsys, path)
     assert [name.name for name in out.iterdir()] == [PLAN_NAME]
     assert not (tmp_path / "out-work").exists()
     assert values["frozen"] == {"status": "frozen", "path": f"{out}/plan.json"}
-    assert "files that are added later belong to train" in told
+    assert "files that are added later belong to train" in reported
     write_parquet(tmp_path / "in/text/shard_00009.parquet", texts(5, seed=9))
-    values, told = planned(capsys, path)
+    values, reported = planned(capsys, path)
     val = values["sources"][0]["val"]
     assert (val["files"], val["first"]) == (1, ["shard_00002.parquet"])
     assert 0 < val["stored_bytes"] < values["sources"][0]["stored_bytes"]
     assert values["changes"]["sources"][0]["added"] == ["shard_00009.parquet"]
-    assert "changed     web: 1 added (shard_00009.parquet)" in told
+    assert "changed     web: 1 added (shard_00009.parquet)" in reported
     assert values["frozen"]["status"] == "frozen"
     assert planned(capsys, path)[0]["frozen"]["status"] == "as before"
     values, _ = planned(capsys, path, "--resplit")
@@ -42,7 +42,7 @@ def test_plan_freezes_the_inputs_and_writes_nothing_else(job, capsys, tmp_path):
 
 
 def test_plan_lists_the_contents_of_each_source(job, capsys):
-    values, told = planned(capsys, job[0])
+    values, reported = planned(capsys, job[0])
     web, chats = values["sources"]
     assert (web["format"], web["documents"], web["files"]) == ("parquet", 120, 3)
     assert (chats["format"], chats["documents"]) == ("jsonl", None)
@@ -53,15 +53,15 @@ def test_plan_lists_the_contents_of_each_source(job, capsys):
     assert chats["bytes"] == chats["stored_bytes"]
     assert (values["count"]["todo"], values["tokenize"]["todo"]) == (10, 19)
     for word in ("120 documents", "documents unknown", "val: shard_00002.parquet", "10 train"):
-        assert word in told
+        assert word in reported
 
 
 def test_plan_reports_groups_of_small_files(job, capsys):
-    values, told = planned(capsys, job[0], "--set", "limits.slice_bytes=64MiB")
+    values, reported = planned(capsys, job[0], "--set", "limits.slice_bytes=64MiB")
     web = values["sources"][0]
     assert web["groups"] == {"groups": 1, "files": 2}
     assert web["slices"] == {"train": 1, "val": 1}
-    assert "2 small files in 1 group\n" in told
+    assert "2 small files in 1 group\n" in reported
 
 
 def test_a_finished_output_keeps_its_plan_and_passes_verify(job, capsys, tmp_path):
@@ -69,9 +69,9 @@ def test_a_finished_output_keeps_its_plan_and_passes_verify(job, capsys, tmp_pat
     assert main(["prepare", path]) == 0
     before = contents(out)
     write_parquet(tmp_path / "in/text/shard_00000b.parquet", texts(5, seed=9))
-    values, told = planned(capsys, path)
+    values, reported = planned(capsys, path)
     assert values["frozen"]["status"] == "not frozen"
-    assert "not saved" in told
+    assert "not saved" in reported
     assert contents(out) == before
     assert main(["verify", str(out)]) == 0
     assert (values["count"]["todo"], values["learn"]["todo"]) == (0, 0)
@@ -83,23 +83,23 @@ def test_a_finished_output_keeps_its_plan_and_passes_verify(job, capsys, tmp_pat
 
 def test_an_empty_plan_takes_no_time(job, capsys):
     assert main(["prepare", job[0]]) == 0
-    values, told = planned(capsys, job[0])
+    values, reported = planned(capsys, job[0])
     assert (values["estimate"]["seconds"], values["estimate"]["stages"]) == (0, {})
-    assert "estimate    nothing to count, learn or tokenize" in told
+    assert "estimate    nothing to count, learn or tokenize" in reported
 
 
 def test_time_is_the_maximum_of_all_bytes_and_the_largest_slice_at_the_given_rate(job, capsys):
-    values, told = planned(capsys, job[0], "--rate", "0.001", "--cpus", "2")
+    values, reported = planned(capsys, job[0], "--rate", "0.001", "--cpus", "2")
     count = values["estimate"]["stages"]["count"]
     assert count["seconds"] == round(values["count"]["bytes"] / 2000, 1)
     assert (count["per_cpu"], count["megabytes_per_second"]) == (True, 0.001)
     assert values["estimate"]["stages"]["learn"]["seconds"] is None
-    assert "on 2 CPUs: count about" in told
-    assert "learn not estimated" in told
-    assert "CPUs busy" not in told
-    many, told = planned(capsys, job[0], "--rate", "0.00001", "--cpus", "1000")
+    assert "on 2 CPUs: count about" in reported
+    assert "learn not estimated" in reported
+    assert "CPUs busy" not in reported
+    many, reported = planned(capsys, job[0], "--rate", "0.00001", "--cpus", "1000")
     few = many["estimate"]["stages"]["count"]["tasks"]
-    assert f"count keeps at most {few} of 1,000 CPUs busy; a smaller limits.slice_bytes" in told
+    assert f"count keeps at most {few} of 1,000 CPUs busy; a smaller limits.slice_bytes" in reported
     many = planned(capsys, job[0], "--rate", "0.001", "--cpus", "1000")[0]
     slices = [many[stage]["largest_slice"] / 1000 for stage in ("count", "tokenize")]
     assert many["estimate"]["seconds"] == pytest.approx(sum(slices), abs=0.2)
@@ -114,14 +114,14 @@ def test_the_rate_of_the_last_run_is_used_if_it_was_long_enough(job, capsys):
     assert "measured on this machine" in stages["count"]["from"]  # the run was too short to measure
     summary["stages"]["count"] |= {"seconds": 10.0, "bytes": 5000}
     (out / "run/summary.json").write_text(json.dumps(summary))
-    values, told = planned(capsys, path, *other)
+    values, reported = planned(capsys, path, *other)
     stages = values["estimate"]["stages"]
     assert stages["count"]["seconds"] == round(values["count"]["bytes"] / 500, 1)
     assert stages["count"]["per_cpu"] is False
     assert "as in the last run" in stages["count"]["from"]
     assert "measured on this machine" in stages["tokenize"]["from"]
     assert stages["learn"]["seconds"] == round(summary["stages"]["learn"]["seconds"], 1)
-    assert "not estimated" not in told
+    assert "not estimated" not in reported
     # The CPUs of the last run are unknown, so its rate is not used for four CPUs.
     stages = planned(capsys, path, *other, "--cpus", "4")[0]["estimate"]["stages"]
     assert "measured" in stages["count"]["from"]
@@ -130,11 +130,11 @@ def test_the_rate_of_the_last_run_is_used_if_it_was_long_enough(job, capsys):
 
 
 def test_without_text_the_time_is_unknown(job, capsys, tmp_path):
-    values, told = planned(capsys, job[0], "--set", f'source.web.paths=["{empty(tmp_path)}"]')
+    values, reported = planned(capsys, job[0], "--set", f'source.web.paths=["{empty(tmp_path)}"]')
     assert values["estimate"]["seconds"] is None
     assert values["estimate"]["stages"]["count"]["seconds"] is None
-    assert "unknown" in told
-    assert "--rate" in told
+    assert "unknown" in reported
+    assert "--rate" in reported
     assert measured_rates([], pattern="nanochat", tokenizer=None) == {}
 
 
@@ -163,5 +163,5 @@ def test_an_existing_tokenizer_requires_no_counting(job, capsys, tmp_path):
 
 
 def test_with_a_share_files_added_later_are_split_by_hash(job, capsys):
-    _, told = planned(capsys, job[0], "--set", "source.web.split=share:0.2")
-    assert "belong to train, with split = share:S as the hash of each document says\n" in told
+    _, reported = planned(capsys, job[0], "--set", "source.web.split=share:0.2")
+    assert "belong to train, with split = share:S as the hash of each document says\n" in reported

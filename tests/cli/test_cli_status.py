@@ -142,8 +142,8 @@ def test_a_run_on_another_host_is_running_while_it_renews_its_lease(out):
     hold(out, at=NOW - 20)
     journal(out, HEAD, COUNT)
     assert seen(out)["silent_seconds"] == 20.0
-    told = [seen(out, at=NOW + after)["state"] for after in (0, 40, 41)]
-    assert told == ["running", "running", "dead"]
+    reported = [seen(out, at=NOW + after)["state"] for after in (0, 40, 41)]
+    assert reported == ["running", "running", "dead"]
     assert "was not renewed for 61 s by this machine's clock" in seen(out, at=NOW + 41)["why"]
 
 
@@ -321,8 +321,8 @@ def test_any_file_content_yields_a_status(lines, lease, is_valid, data):
     rows = [{**row, "event": kind} | changes for row, changes, kind in lines]
     out.write_whole(segment_name(1, 0), "".join(f"{json.dumps(row)}\n" for row in rows).encode())
     out.write_whole(segment_name(1, 1), data)
-    told = {"format": "nanotok-lease 1", "holder": lease, "renewed": lease.get("at")}
-    own = json.dumps({**told, **lease}).encode() if is_valid else data
+    reported = {"format": "nanotok-lease 1", "holder": lease, "renewed": lease.get("at")}
+    own = json.dumps({**reported, **lease}).encode() if is_valid else data
     out.write_whole(lease_name(1), own)
     out.write_whole("manifest.json", json.dumps({"totals": {"all": lease}}).encode())
     values = seen(out)

@@ -65,7 +65,7 @@ def expected(chosen, tokenizers):
 
 def test_rows_equal_a_loop_over_sources_and_labels(compare, root):
     names = ["a/tokenizer", "b/tokenizer", "other"]
-    code, values, told = compare(
+    code, values, reported = compare(
         *names, "--corpus", "web=web.parquet", "--corpus", "web.parquet", "--by", "language"
     )
     tokenizers = {name: Tokenizer.load(root / name) for name in names}
@@ -82,32 +82,32 @@ def test_rows_equal_a_loop_over_sources_and_labels(compare, root):
     assert found["all", None] == expected(MADE[:30] * 2, tokenizers)
     assert [*found][-1] == ("all", None)
     row = found["web", "en"]
-    assert f"  en  {row['bytes']:>9,}".replace(" ", "") in told.replace(" ", "")
-    assert f"{row['diff_percent']['other']:+.1f}%" in told
+    assert f"  en  {row['bytes']:>9,}".replace(" ", "") in reported.replace(" ", "")
+    assert f"{row['diff_percent']['other']:+.1f}%" in reported
 
 
 def test_globs_of_one_name_are_one_source(compare, root):
     tokenizers = {"other": Tokenizer.load(root / "other")}
-    _, values, told = compare("other", "--corpus", "x=more/0.parquet", "--corpus", "x=more/1*")
+    _, values, reported = compare("other", "--corpus", "x=more/0.parquet", "--corpus", "x=more/1*")
     (row,) = values["rows"]
     assert row == {"source": "x", "label": None} | expected(MADE[30:60], tokenizers)
     assert values["overlaps"] == []
-    assert "all" not in told
+    assert "all" not in reported
 
 
 def test_vocabularies_are_compared_with_the_first(compare, root):
     left, right = (Tokenizer.load(root / name).model for name in ("a/tokenizer", "other"))
-    _, values, told = compare("a=a/tokenizer", "other", "b=b/tokenizer", "--corpus", "more")
+    _, values, reported = compare("a=a/tokenizer", "other", "b=b/tokenizer", "--corpus", "more")
     other, small = values["overlaps"]
     assert (other["first"], other["other"], small["other"]) == ("a", "other", "b")
     assert other["shared"] == len({*left.tokens} & {*right.tokens})
     pairs = zip(left.merges, right.merges, strict=False)
     assert other["equal_merges"] == [own == their for own, their in pairs].index(False)
     assert (small["equal_merges"], small["only_other"], small["other_token"]) == (35, 0, None)
-    assert "the first 35 merges are equal, and a has more" in told
-    assert f"merge {other['equal_merges']} (from 0) is the first that differs: a has " in told
-    _, _, told = compare("a=a/tokenizer", "again=a/tokenizer", "--corpus", "more")
-    assert "all 115 merges are equal" in told
+    assert "the first 35 merges are equal, and a has more" in reported
+    assert f"merge {other['equal_merges']} (from 0) is the first that differs: a has " in reported
+    _, _, reported = compare("a=a/tokenizer", "again=a/tokenizer", "--corpus", "more")
+    assert "all 115 merges are equal" in reported
 
 
 def test_published_vocabularies_are_shown_beside_ours(compare, tmp_path, monkeypatch):
@@ -125,11 +125,11 @@ def test_empty_corpora_have_no_ratios(compare, tmp_path):
     (tmp_path / "a.txt").write_text("")
     plot = tmp_path / "a.svg"
     flags = ["--corpus", str(tmp_path / "a.txt"), "--plot", str(plot)]
-    code, values, told = compare("other", "a/tokenizer", *flags)
+    code, values, reported = compare("other", "a/tokenizer", *flags)
     (row,) = values["rows"]
     assert (code, row["bytes_per_token"]) == (0, {"other": None, "tokenizer": None})
     assert row["diff_percent"] == {"tokenizer": None}
-    assert "corpus      0           -" in told
+    assert "corpus      0           -" in reported
     assert plot.exists()
 
 
@@ -137,8 +137,8 @@ def test_empty_corpora_have_no_ratios(compare, tmp_path):
 def test_a_picture_has_one_bar_per_row(compare, tmp_path, name):
     path = tmp_path / name
     flags = ["--by", "language", "--plot", str(path)]
-    _, _, told = compare("other", "a/tokenizer", "--corpus", "web=web.parquet", *flags)
-    assert f"wrote       {path}\n" in told
+    _, _, reported = compare("other", "a/tokenizer", "--corpus", "web=web.parquet", *flags)
+    assert f"wrote       {path}\n" in reported
     if name != "a.png":
         assert ">web: ko</text>" in path.read_text()
 

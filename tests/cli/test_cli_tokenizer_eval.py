@@ -34,7 +34,7 @@ def evaluate(out, capsys):
 
 def test_the_table_equals_that_of_nanochat(evaluate, out, other):
     own, base = Tokenizer.load(out / "tokenizer"), Tokenizer.load(other)
-    code, values, told = evaluate("--against", str(other))
+    code, values, reported = evaluate("--against", str(other))
     assert (code, values["status"]) == (0, "evaluated")
     assert [each["name"] for each in values["tokenizers"]] == ["tokenizer", "other"]
     assert {*values["texts"]} == {"news", "korean", "code", "math", "science"}
@@ -47,14 +47,14 @@ def test_the_table_equals_that_of_nanochat(evaluate, out, other):
         assert row["diff_percent"] == {"other": round(diff, 4)}
         cells = [name, f"{size:,}", f"{theirs:,}", f"{size / theirs:.3f}"]
         cells += [f"{ours:,}", f"{size / ours:.3f}", f"{diff:+.1f}%"]
-        assert cells in [line.split() for line in told.splitlines()]
-    assert f"against other, {base.get_vocab_size()} ids\n" in told
+        assert cells in [line.split() for line in reported.splitlines()]
+    assert f"against other, {base.get_vocab_size()} ids\n" in reported
 
 
 def test_splits_of_an_output_are_its_texts_without_special_tokens(evaluate, out, other):
     base, own = Tokenizer.load(other), Tokenizer.load(out / "tokenizer")
     special = [*own.special_tokens.values()]
-    _, values, told = evaluate("--against", str(other), "--splits-of", str(out))
+    _, values, reported = evaluate("--against", str(other), "--splits-of", str(out))
     for split in ("train", "val"):
         shards = open_shards(str(out), split=split)
         made = [own.decode(ids[~np.isin(ids, special)]) for ids in shards]
@@ -64,7 +64,7 @@ def test_splits_of_an_output_are_its_texts_without_special_tokens(evaluate, out,
             "tokenizer": sum(map(len, own.encode(made))),
             "other": sum(map(len, base.encode(made))),
         }
-        assert f"\n{split}" in told
+        assert f"\n{split}" in reported
     flags = ["--splits-of", str(out), "--max-bytes", "1"]
     _, values, _ = evaluate(*flags)
     first = next(text for text in made_of(out, own) if text)

@@ -89,7 +89,7 @@ def test_files_of_several_formats_are_summed_and_each_counts_once(tmp_path, caps
 def test_a_folder_holds_the_tokenizer_learned_in_memory_and_a_report(tmp_path, capsys):
     path, out = write(tmp_path / "c.jsonl", DOCUMENTS), tmp_path / "tokenizer"
     flags = ["--vocab-size", 350, "--also", "300,280", "--output", f"{out}/"]
-    code, values, told = run(capsys, *flags, path)
+    code, values, reported = run(capsys, *flags, path)
     assert code == 0
     expected = Tokenizer.train_from_iterator(DOCUMENTS, 350)
     assert Tokenizer.load(out) == expected
@@ -104,7 +104,7 @@ def test_a_folder_holds_the_tokenizer_learned_in_memory_and_a_report(tmp_path, c
     assert (values["status"], values["tokenizer_sha256"]) == ("done", expected.sha256)
     assert set(values["seconds"]) == {"count", "learn"}
     for words in ("reading     1 file", "count: 1 slice", "learn: 85 merges", f"wrote       {out}"):
-        assert words in told
+        assert words in reported
 
 
 @pytest.mark.parametrize("suffix", [".json", ".txt"])
@@ -127,14 +127,14 @@ def test_other_files_alone_store_special_tokens(tmp_path, capsys, suffix):
 def test_every_flag_has_its_effect(tmp_path, capsys):
     path, out = write(tmp_path / "c.jsonl", ["abcdef " * 9, "xy xy"]), tmp_path / "t"
     flags = ["--pattern=r50k", "--vocab-size=999", "--min-pair-count=3", "--max-token-bytes=4"]
-    code, values, told = run(capsys, *flags, "--output", out, path, "--no-special-tokens")
+    code, values, reported = run(capsys, *flags, "--output", out, path, "--no-special-tokens")
     own = Tokenizer.load(out)
     assert code == 0
     assert (own.pattern, own.special_tokens) == (PATTERNS["r50k"], {})
     assert max(map(len, own.model.tokens)) == 4
     assert b"xy" not in own.model.tokens
     assert (values["min_pair_count"], values["max_token_bytes"]) == (3, 4)
-    assert "ids of the 999 asked for" in told
+    assert "ids of the 999 asked for" in reported
 
 
 def test_store_urls_work_for_inputs_and_outputs(capsys):
@@ -186,14 +186,14 @@ def test_an_equal_tokenizer_is_no_conflict_and_another_requires_force(tmp_path, 
     path = write(tmp_path / "c.jsonl", DOCUMENTS)
     for out in (tmp_path / "own.tiktoken", tmp_path / "folder"):
         assert run(capsys, "--vocab-size=300", "--output", out, path)[0] == 0
-        _, same, told = run(capsys, "--vocab-size=300", "--output", out, path)
-        assert (same["status"], f"note: {out} already exists" in told) == ("done", True)
+        _, same, reported = run(capsys, "--vocab-size=300", "--output", out, path)
+        assert (same["status"], f"note: {out} already exists" in reported) == ("done", True)
         state = {each: each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()}
         code, values, _ = run(capsys, "--vocab-size=310", "--output", out, path)
         assert (code, "--force" in values["error"]) == (2, True)
         assert state == {each: each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()}
-        code, values, told = run(capsys, "--vocab-size=310", "--output", out, "--force", path)
-        assert (code, values["vocab_size"], "already exists" in told) == (0, 310, False)
+        code, values, reported = run(capsys, "--vocab-size=310", "--output", out, "--force", path)
+        assert (code, values["vocab_size"], "already exists" in reported) == (0, 310, False)
     assert len(tokens_of(tmp_path / "own.tiktoken")) == 310
     assert Tokenizer.load(tmp_path / "folder").get_vocab_size() == 310
 

@@ -157,8 +157,8 @@ def test_a_fan_out_shows_the_running_tasks_every_second(monkeypatch):
     tasks = [Task(name=name, work=len, argument="", num_bytes=7) for name in "abc"]
     events = []
     fan_outs.run_stage("count", tasks, num_done=0, on_event=events.append, executor=Slow())
-    told = [(each.done, each.running) for each in events if isinstance(each, Advanced)]
-    assert told == [(0, 2)] * 3 + [(1, 2), (2, 2), (3, 2)]
+    reported = [(each.done, each.running) for each in events if isinstance(each, Advanced)]
+    assert reported == [(0, 2)] * 3 + [(1, 2), (2, 2), (3, 2)]
     assert [each.estimate for each in events if isinstance(each, SliceEnded)] == [7, 7, 7]
 
 

@@ -66,18 +66,18 @@ def node(address, cpus=4):
 
 
 def test_nodes_with_another_core_no_core_or_no_answer_fail():
-    told = [
+    reported = [
         (node("10.0.0.1"), "core 1"),
         (node("10.0.0.2"), "core 2"),
         (node("10.0.0.3"), RuntimeError("traceback\n  ...\nModuleNotFoundError: nanotok_ray\n")),
     ]
-    finding = cores_finding("core 1", told, asked=5)
+    finding = cores_finding("core 1", reported, asked=5)
     assert finding.status == "fail"
     assert "10.0.0.2: core 2" in finding.found
     assert "10.0.0.3: ModuleNotFoundError" in finding.found
     assert "2 of the nodes did not answer" in finding.found
     assert "10.0.0.1" not in finding.found
-    assert cores_finding("core 1", told[:1], asked=1).status == "ok"
+    assert cores_finding("core 1", reported[:1], asked=1).status == "ok"
 
 
 def test_a_cluster_without_cpus_is_a_warning():

@@ -93,8 +93,8 @@ def test_the_watcher_polls_until_a_notice_and_acts_until_success(caplog):
             raise answer
         return answer
 
-    told = watch(ask, lambda _: next(acts), now=lambda: next(times), pause=pauses.append)
-    assert told == NOTICE
+    reported = watch(ask, lambda _: next(acts), now=lambda: next(times), pause=pauses.append)
+    assert reported == NOTICE
     assert asked == list(range(7))
     assert len(pauses) == 6
     assert set(pauses) <= {2.0}

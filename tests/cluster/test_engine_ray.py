@@ -50,15 +50,15 @@ def die(argument):
 
 @pytest.mark.usefixtures("ray_with_deaths")
 def test_a_slice_that_always_kills_its_worker_fails_alone():
-    told = []
+    reported = []
     tasks = tasks_of(die, ["a", "fatal", "c", "d"])
     [failed] = run_stage(
-        "count", tasks, num_done=0, on_event=told.append, max_skipped=1, executor=RayExecutor()
+        "count", tasks, num_done=0, on_event=reported.append, max_skipped=1, executor=RayExecutor()
     )
     assert (failed.task.inputs_text, failed.attempts) == ("/in/1.gz", 4)
     assert "its worker process died 3 times with this slice alone" in failed.error
-    assert told[-1].num_bytes == 3
-    assert len([event for event in told if isinstance(event, Note)]) == 4
+    assert reported[-1].num_bytes == 3
+    assert len([event for event in reported if isinstance(event, Note)]) == 4
 
 
 def hang_for_good_once(marker):

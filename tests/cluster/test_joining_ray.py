@@ -85,7 +85,7 @@ def test_a_head_is_joined_only_with_its_token(head, recipe, tmp_path):
     wrong = {"RAY_AUTH_TOKEN": "f" * 64}
     while "does not accept" not in prepared(head, recipe, **wrong)[1]:
         time.sleep(0.1)  # the server is still starting
-    for variables, told in (
+    for variables, reported in (
         (wrong, "does not accept the token (from RAY_AUTH_TOKEN); export RAY_AUTH_MODE=token"),
         (no_token, "couldn't find an authentication token; export RAY_AUTH_MODE=token"),
         ({**no_token, "RAY_AUTH_MODE": "disabled"}, "does not accept the token (none in"),
@@ -93,7 +93,7 @@ def test_a_head_is_joined_only_with_its_token(head, recipe, tmp_path):
     ):
         code, stderr, seconds = prepared(head, recipe, **variables)
         assert code == 5
-        assert told in error_in(stderr)
+        assert reported in error_in(stderr)
         assert seconds < scaled(30)
     code, stderr, _ = prepared(head, recipe)
     assert code == 0, stderr

@@ -74,8 +74,8 @@ def test_failures_are_counted_by_cause(calls, now):
     for cause in ("slow", "slow", "node"):
         own(AttemptFailed(stage="count", name="a", slices=2, cause=cause, text="a"))
     own(StageEnded(stage="count", seconds=1.0, num_bytes=0))
-    told = [(value, tags["cause"]) for name, value, tags in calls if "attempts" in name]
-    assert told == [(4, "slow"), (2, "node")]
+    reported = [(value, tags["cause"]) for name, value, tags in calls if "attempts" in name]
+    assert reported == [(4, "slow"), (2, "node")]
 
 
 def test_failed_slices_have_no_duration(calls, now):

@@ -138,7 +138,7 @@ def ending(status, *, code=None, summary=None, job="prepare", output="/nowhere/a
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "reported"),
     [
         *((code, code) for code in (1, 2, 3, 4, 5, 6, 130, 143)),
         (None, 1),
@@ -148,8 +148,8 @@ def ending(status, *, code=None, summary=None, job="prepare", output="/nowhere/a
         (99, 1),
     ],
 )
-def test_a_failed_job_returns_the_exit_code_of_its_driver(code, told):
-    assert ending("FAILED", code=code, summary=DONE) == ("failed", told)
+def test_a_failed_job_returns_the_exit_code_of_its_driver(code, reported):
+    assert ending("FAILED", code=code, summary=DONE) == ("failed", reported)
 
 
 def test_a_success_without_its_last_file_is_a_failure(tmp_path):
@@ -198,11 +198,11 @@ def test_the_address_is_the_argument_or_that_of_the_environment():
 def test_a_dry_run_contacts_nothing_and_prints_everything(recipe, capsys):
     options = ("--address", "http://127.0.0.1:9", "--env", "DATA=/secret", "--relearn")
     assert main(["submit", str(recipe), *options, "--dry-run"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["entrypoint"] == "python -m jobs.prepare My-web.toml --relearn"
-    assert told["address"] == "http://127.0.0.1:9"
-    assert told["env"] == ["DATA"]
-    assert "/secret" not in json.dumps(told)
+    reported = json.loads(capsys.readouterr().out)
+    assert reported["entrypoint"] == "python -m jobs.prepare My-web.toml --relearn"
+    assert reported["address"] == "http://127.0.0.1:9"
+    assert reported["env"] == ["DATA"]
+    assert "/secret" not in json.dumps(reported)
     assert tomllib.loads(recipe.read_text()) == tomllib.loads(RECIPE)
 
 
@@ -246,6 +246,6 @@ def test_notes_of_the_job_are_kept_up_to_a_limit(kind):
     assert "note: the tokenizer stays\nnote: its node went away\n" in shown
     for number in range(100):
         lines.show(f"note: {number}")
-    told = stream.getvalue().splitlines()
-    assert sum(line.startswith("note: ") for line in told) == MAX_NOTES
-    assert "further notes" in told[-1]
+    reported = stream.getvalue().splitlines()
+    assert sum(line.startswith("note: ") for line in reported) == MAX_NOTES
+    assert "further notes" in reported[-1]

@@ -96,24 +96,24 @@ def submit(server, tmp_path, capsys, quick):
 
     def own(*arguments):
         code = main(["submit", str(recipe), "--address", server.address, *arguments])
-        told, err = capsys.readouterr()
-        return code, json.loads(told.splitlines()[-1]), err
+        reported, err = capsys.readouterr()
+        return code, json.loads(reported.splitlines()[-1]), err
 
     return own
 
 
 def test_a_success_counts_if_its_output_exists(server, submit, tmp_path):
     server.add("web", "SUCCEEDED", exit_code=0, log=DONE)
-    code, told, err = submit("--submission-id", "web")
-    assert (code, told["status"]) == (0, "done")
+    code, reported, err = submit("--submission-id", "web")
+    assert (code, reported["status"]) == (0, "done")
     assert "the job's own result is used" in err
     (tmp_path / "out").mkdir()
-    code, told, err = submit("--submission-id", "web")
-    assert (code, told["status"]) == (4, "unfinished")
+    code, reported, err = submit("--submission-id", "web")
+    assert (code, reported["status"]) == (4, "unfinished")
     assert f"there is no {tmp_path / 'out'}/manifest.json" in err
     (tmp_path / "out/manifest.json").write_text("{}")
-    code, told, err = submit("--submission-id", "web")
-    assert (code, told["status"], told["summary"]) == (0, "done", {"status": "done"})
+    code, reported, err = submit("--submission-id", "web")
+    assert (code, reported["status"], reported["summary"]) == (0, "done", {"status": "done"})
     assert server.submitted == []
 
 
@@ -124,8 +124,8 @@ def test_a_success_ends_with_the_summary_of_the_job_and_no_line_of_its_log(
     values["tokenizer_sha256"] = "0" * 64
     log = f"count: 1 of 2 slices\nan arbitrary line\n{json.dumps(values)}\n"
     server.add("web", "SUCCEEDED", exit_code=0, log=log)
-    code, told, err = submit("--submission-id", "web")
-    assert (code, told["summary"]) == (0, values)
+    code, reported, err = submit("--submission-id", "web")
+    assert (code, reported["summary"]) == (0, values)
     assert f"{Summary(values).text()}\nnanotok: the job succeeded" in err
     assert "an arbitrary line" not in err
 
@@ -134,31 +134,31 @@ def test_a_stopped_job_exits_7_and_a_failed_one_with_the_code_of_its_driver(serv
     server.add("stopped", "STOPPED", log=DONE)
     server.add("failed", "FAILED", exit_code=3, log="error: too many were quarantined\n")
     assert submit("--submission-id", "stopped")[0] == 7
-    code, told, err = submit("--submission-id", "failed")
-    assert (code, told["job_status"]) == (3, "FAILED")
+    code, reported, err = submit("--submission-id", "failed")
+    assert (code, reported["job_status"]) == (3, "FAILED")
     assert "  | error: too many were quarantined" in err
 
 
 def test_an_outage_while_following_changes_nothing(server, submit):
     server.add("web", "SUCCEEDED", exit_code=0, log=DONE)
     server.script = ["close", None, 502, None, None, None, "close", "lost", 500]
-    code, told, _ = submit("--submission-id", "web")
-    assert (code, told["status"]) == (0, "done")
+    code, reported, _ = submit("--submission-id", "web")
+    assert (code, reported["status"]) == (0, "done")
 
 
 def test_a_lost_server_exits_5_and_says_that_the_job_may_continue(server, submit):
     server.add("web", "RUNNING")
     server.script = [None] * 5 + ["close"] * 100_000
-    code, told, err = submit("--submission-id", "web", "--patience", "0.1")
-    assert (code, told["status"]) == (5, "lost")
+    code, reported, err = submit("--submission-id", "web", "--patience", "0.1")
+    assert (code, reported["status"]) == (5, "lost")
     assert f"ray job stop web --address {server.address}" in err
     assert "the job may still be running" in err
 
 
 def test_a_time_limit_says_that_the_job_continues(server, submit):
     server.add("web", "RUNNING")
-    code, told, err = submit("--submission-id", "web", "--timeout", "0")
-    assert (code, told["status"]) == (5, "timeout")
+    code, reported, err = submit("--submission-id", "web", "--timeout", "0")
+    assert (code, reported["status"]) == (5, "timeout")
     assert "the job keeps running" in err
 
 
@@ -166,18 +166,18 @@ def test_a_request_whose_response_was_lost_is_not_repeated(server, submit):
     server.script = [None] * 5 + [
         "lost"
     ]  # two versions, the list, and the package (request and upload)
-    code, told, err = submit("--no-wait")
-    assert (code, told["status"]) == (0, "submitted")
+    code, reported, err = submit("--no-wait")
+    assert (code, reported["status"]) == (0, "submitted")
     assert "trying again" in err
-    assert f"submitted {told['submission_id']} to" in err
-    assert [each["submission_id"] for each in server.submitted] == [told["submission_id"]]
+    assert f"submitted {reported['submission_id']} to" in err
+    assert [each["submission_id"] for each in server.submitted] == [reported["submission_id"]]
 
 
 @pytest.mark.parametrize("status", ["RUNNING", "STOPPED", "SUCCEEDED"])
 def test_another_recipe_with_the_same_id_is_refused(server, submit, status):
     server.add("web", status, digest="of another")
-    code, told, err = submit("--submission-id", "web")
-    assert (code, told["status"]) == (2, "failed")
+    code, reported, err = submit("--submission-id", "web")
+    assert (code, reported["status"]) == (2, "failed")
     assert "was submitted with another recipe" in err
     assert f"its status is {status}; pass another --submission-id" in err
     assert server.submitted == []

@@ -66,7 +66,7 @@ class ScriptedJobs:
 
 
 def follower(script, *, patience=300.0, timeout=None, faults=()):
-    log, told, shown, clock = FakeLog(faults=[*faults]), [], [], FakeClock()
+    log, reported, shown, clock = FakeLog(faults=[*faults]), [], [], FakeClock()
     jobs = ScriptedJobs(script, log)
     own = Follower(
         jobs=jobs,
@@ -76,9 +76,9 @@ def follower(script, *, patience=300.0, timeout=None, faults=()):
         patience=patience,
         timeout=timeout,
         show=shown.append,
-        on_message=told.append,
+        on_message=reported.append,
     )
-    return own, told, shown
+    return own, reported, shown
 
 
 @given(
@@ -107,14 +107,14 @@ def test_the_end_is_reported_after_outages_shorter_than_the_patience(words, end,
     st.floats(0, 1000),
 )
 def test_a_lost_server_is_given_up_exactly_when_the_patience_ends(words, word, patience):
-    own, told, _ = follower([*words, word], patience=patience)
+    own, reported, _ = follower([*words, word], patience=patience)
     followed = own.follow()
     assert followed.given_up is not None
     assert not followed.is_late
     assert (followed.state.status if followed.state else None) == (words[-1] if words else None)
     silent = own.clock.now() - own._last_news
     assert patience <= silent <= patience + 2 * PAUSE + TICK
-    assert len(told) <= 1
+    assert len(reported) <= 1
 
 
 @given(st.floats(0, 500), st.sampled_from(["PENDING", "RUNNING", AWAY]))
@@ -127,17 +127,17 @@ def test_the_time_limit_ends_following_with_a_message(timeout, word):
 
 
 def test_an_unreadable_log_loses_only_its_last_seconds():
-    own, told, shown = follower(["FAILED"], faults=[True] * 1000)
+    own, reported, shown = follower(["FAILED"], faults=[True] * 1000)
     followed = own.follow()
     assert (followed.state.status, followed.given_up) == ("FAILED", None)
     assert LAST_SECONDS <= own.clock.now() <= LAST_SECONDS + TICK
-    assert (told, shown) == ([], [])
+    assert (reported, shown) == ([], [])
 
 
 def test_an_outage_and_its_end_are_each_reported_once():
-    own, told, _ = follower(["RUNNING", AWAY, AWAY, "RUNNING", UNKNOWN, "SUCCEEDED"])
+    own, reported, _ = follower(["RUNNING", AWAY, AWAY, "RUNNING", UNKNOWN, "SUCCEEDED"])
     own.follow()
-    assert [each.partition(":")[0] for each in told] == [
+    assert [each.partition(":")[0] for each in reported] == [
         "no answer about the job",
         "the job server answers again",
         "no answer about the job",
@@ -186,16 +186,16 @@ class FakeServer:
 
 
 def start(server, *, chosen_id=None, patience=1e6):
-    told = []
+    reported = []
     starter = Starter(
         jobs=server,
         submission=SUBMISSION,
         chosen_id=chosen_id,
         clock=FakeClock(),
         patience=patience,
-        on_message=told.append,
+        on_message=reported.append,
     )
-    return starter.start(), told
+    return starter.start(), reported
 
 
 STATES = st.builds(lambda status: JobState(status=status), st.sampled_from([*ENDED, "RUNNING"]))
@@ -215,7 +215,7 @@ def test_one_command_starts_at_most_one_job_and_follows_a_running_one(
     faults, jobs, chosen_id, begins_as
 ):
     server = FakeServer(list(faults), dict(jobs), begins_as=begins_as)
-    started, told = start(server, chosen_id=chosen_id)
+    started, reported = start(server, chosen_id=chosen_id)
     own = started.submission_id
     own_ids = {"web", "web-2", "web-3", "web-9"}
     if chosen_id is None:
@@ -226,7 +226,7 @@ def test_one_command_starts_at_most_one_job_and_follows_a_running_one(
         assert own == chosen_id
         assert server.started == ([] if chosen_id in jobs else [own])
     assert own in server.jobs
-    assert len(told) <= 1
+    assert len(reported) <= 1
 
 
 def test_the_loser_of_a_creation_race_follows_the_winner():

@@ -63,10 +63,10 @@ def files(folder, pattern):
 
 
 def test_the_demo_succeeds_and_a_second_run_adds_new_files(head, demo):
-    code, told, err = submit(head, demo)
+    code, reported, err = submit(head, demo)
     assert code == 0, err
-    assert (told["status"], told["job_status"]) == ("done", "SUCCEEDED")
-    assert told["summary"]["verified"]["slices"] == 4
+    assert (reported["status"], reported["job_status"]) == ("done", "SUCCEEDED")
+    assert reported["summary"]["verified"]["slices"] == 4
     assert "Uploading" not in err
     out = demo / "out"
     assert json.loads((out / "manifest.json").read_text())["slices"] == 4
@@ -79,9 +79,9 @@ def test_the_demo_succeeds_and_a_second_run_adds_new_files(head, demo):
     shutil.copy(text, text.with_name("shard_99999.parquet"))
     code, again, err = submit(head, demo)
     assert code == 0, err
-    assert again["submission_id"] == f"{told['submission_id']}-2"
+    assert again["submission_id"] == f"{reported['submission_id']}-2"
     assert again["status"] == "done"
-    assert again["summary"]["tokenizer_sha256"] == told["summary"]["tokenizer_sha256"]
+    assert again["summary"]["tokenizer_sha256"] == reported["summary"]["tokenizer_sha256"]
     assert again["summary"]["learned"]["of_other_inputs"]
     assert files(out, "work/counts/*/*") == counts
     now = files(out, "*/*/*.bin")
@@ -91,13 +91,13 @@ def test_the_demo_succeeds_and_a_second_run_adds_new_files(head, demo):
 
 def test_a_failed_job_has_its_own_exit_code_and_an_id_runs_once(head, demo):
     arguments = ("--submission-id", "fails-once", "--set", "source.code.paths=/nowhere/at/all")
-    code, told, err = submit(head, demo, *arguments)
+    code, reported, err = submit(head, demo, *arguments)
     assert code == 2
-    assert (told["status"], told["job_status"]) == ("failed", "FAILED")
-    assert "/nowhere/at/all matches no file" in told["summary"]["error"]
+    assert (reported["status"], reported["job_status"]) == ("failed", "FAILED")
+    assert "/nowhere/at/all matches no file" in reported["summary"]["error"]
     assert "/nowhere/at/all matches no file" in err
     code, again, err = submit(head, demo, *arguments)
-    assert (code, again) == (2, told)
+    assert (code, again) == (2, reported)
     assert "has already run" in err
 
 
@@ -111,8 +111,8 @@ def test_ctrl_c_leaves_the_job_running_and_a_stopped_job_is_a_failure(head, demo
     process.send_signal(signal.SIGINT)
     out, err = process.communicate()
     assert process.returncode == 130
-    told = json.loads(out.splitlines()[-1])
-    own = told["submission_id"]
+    reported = json.loads(out.splitlines()[-1])
+    own = reported["submission_id"]
     assert f"ray job stop {own} --address {head.dashboard}" in err
     code, left, err = submit(head, demo, *arguments, "--timeout", "0")
     assert (code, left["status"], left["job_status"]) == (5, "timeout", "RUNNING")

@@ -65,8 +65,8 @@ def run(*arguments):
 
 
 def test_the_example_runs_as_a_program(tmp_path):
-    told = run("low lower lowest", "--vocab-size", "259").splitlines()
-    assert told == [
+    reported = run("low lower lowest", "--vocab-size", "259").splitlines()
+    assert reported == [
         "256 b'lo' = 108 + 111",
         "257 b'low' = 256 + 119",
         "258 b' low' = 32 + 257",
@@ -74,9 +74,11 @@ def test_the_example_runs_as_a_program(tmp_path):
         "decoded again it is the same",
     ]
     (tmp_path / "a.txt").write_text("hello everyone")
-    told = run("--file", str(tmp_path / "a.txt"), "--basic", "--first-seen", "--vocab-size", "266")
-    assert "265 b'hello every' = 264 + 121\n" in told
-    assert "4 tokens: [265, 111, 110, 101]\n" in told
+    reported = run(
+        "--file", str(tmp_path / "a.txt"), "--basic", "--first-seen", "--vocab-size", "266"
+    )
+    assert "265 b'hello every' = 264 + 121\n" in reported
+    assert "4 tokens: [265, 111, 110, 101]\n" in reported
 
 
 def test_the_example_is_short_and_imports_nothing_of_the_project():

@@ -144,9 +144,9 @@ def test_no_text_suggests_installing_from_an_index():
 
 
 def test_a_checkout_and_a_wheel_are_named():
-    told = how_to_install("gcs")
-    assert "pip install '.[gcs]' in a checkout" in told
-    assert ".whl[gcs]'" in told
+    reported = how_to_install("gcs")
+    assert "pip install '.[gcs]' in a checkout" in reported
+    assert ".whl[gcs]'" in reported
 
 
 @pytest.mark.parametrize("module", ["nanotok_ray.nanochat", "nanotok_ray.torch"])

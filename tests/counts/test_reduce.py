@@ -252,13 +252,13 @@ def test_compressed_and_uncompressed_files_are_read(tmp_path):
 
 def test_progress_reports_bytes_and_its_exception_ends_the_call(tmp_path):
     parts = parts_of(tmp_path, [many(random.Random(3), 3000)])
-    told = []
-    reduce_counts(parts, buffer_bytes=20_000, on_progress=lambda *each: told.append(each))
+    reported = []
+    reduce_counts(parts, buffer_bytes=20_000, on_progress=lambda *each: reported.append(each))
     spans = many(random.Random(3), 3000)
     size = sum(count_file.ROW_BYTES + len(span) for span in spans)
-    assert len(told) > 1
-    assert told == sorted(told)
-    assert told[-1] == (size, size)
+    assert len(reported) > 1
+    assert reported == sorted(reported)
+    assert reported[-1] == (size, size)
 
     def stop(done, total):
         raise KeyboardInterrupt

@@ -76,7 +76,7 @@ def test_a_dialect_reads_only_its_columns(name, kind, available, expected):
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "told"),
+    ("name", "kind", "reported"),
     [
         ("gsm8k", "chat", r"'gsm8k' need the columns 'question', 'answer'.* it has 'a', 'b'"),
         ("prompt-response", "chat", r"columns 'prompt', 'response' or 'completion'"),
@@ -84,6 +84,6 @@ def test_a_dialect_reads_only_its_columns(name, kind, available, expected):
         ("customjson", "chat", r"'customjson' are JSON arrays.*use dialect = \"messages\""),
     ],
 )
-def test_missing_columns_are_named(name, kind, told):
-    with pytest.raises(SourceError, match=told):
+def test_missing_columns_are_named(name, kind, reported):
+    with pytest.raises(SourceError, match=reported):
         columns_of(name, kind=kind, available=["a", "b"])

@@ -71,11 +71,11 @@ def test_a_sharegpt_document_equals_its_conversation(talk, beside, speaker, is_g
     system, turns = talk
     names = {"user": speaker, "assistant": "gpt" if is_gpt else "assistant", "system": "system"}
     beside = beside and bool(system)  # an empty field is not a system message, an empty turn is one
-    told = [
+    reported = [
         {"from": names[message["role"]], "value": message["content"]}
         for message in messages_of(None if beside else system, turns)
     ]
-    document = {"conversations": told} | ({"system": system} if beside else {})
+    document = {"conversations": reported} | ({"system": system} if beside else {})
     expected = list(layout({"messages": messages_of(system, turns)}))
     assert segments_of(document_of(document), SHAREGPT) == expected
 

@@ -104,9 +104,9 @@ def test_each_spot_machine_starts_the_watcher_in_the_background(cluster, tmp_pat
     """Run the command in a shell, like Ray, with a Python that prints its arguments."""
     python = tmp_path / "bin" / "python"
     python.parent.mkdir()
-    told = tmp_path / "told"
-    os.mkfifo(told)
-    python.write_text(f'#!/bin/sh\necho "$@" > {told}\n')  # waits until the test reads it
+    reported = tmp_path / "reported"
+    os.mkfifo(reported)
+    python.write_text(f'#!/bin/sh\necho "$@" > {reported}\n')  # waits until the test reads it
     python.chmod(0o755)
     command = cluster["worker_start_ray_commands"][-1]
     environment = {"PATH": f"{python.parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
@@ -114,6 +114,6 @@ def test_each_spot_machine_starts_the_watcher_in_the_background(cluster, tmp_pat
         ["bash", "-c", f"true && ({command})"], env=environment, check=True, timeout=scaled(30)
     )
     cloud = cluster["provider"]["type"]
-    assert told.read_text() == f"-m nanotok_ray.cluster.drain_on_notice {cloud}\n"
+    assert reported.read_text() == f"-m nanotok_ray.cluster.drain_on_notice {cloud}\n"
     assert (tmp_path / ".nanotok" / "drain_on_notice.log").read_text() == ""
     assert not any("drain" in command for command in cluster["head_start_ray_commands"])

@@ -109,10 +109,10 @@ def test_the_page_lists_exactly_the_exit_codes():
 
 
 def test_the_page_lists_every_cause_with_its_attempts():
-    told = {quoted(row[0])[0]: row[2] for row in rows("Failed attempts")}
+    reported = {quoted(row[0])[0]: row[2] for row in rows("Failed attempts")}
     for cause in Cause:
         tries = RetryPolicy().limits[cause]
-        assert int(re.match(r"\d+", told[cause.value])[0]) == tries
+        assert int(re.match(r"\d+", reported[cause.value])[0]) == tries
 
 
 @pytest.mark.parametrize("kind", [TAIL, SKIPPED, DROPPED])
@@ -132,9 +132,9 @@ def test_the_page_lists_every_reason_of_a_source(messages):
 
 def test_the_estimate_equals_the_output_of_its_code():
     code = re.search(r"^```python\n(.*?)^```", SIZING, re.MULTILINE | re.DOTALL)[1]
-    told = io.StringIO()
-    with redirect_stdout(told):
+    reported = io.StringIO()
+    with redirect_stdout(reported):
         exec(compile(code, "docs/sizing.md", "exec"), {"__name__": "docs"})
     shown = re.search(r"((?:^\| [\d,]+ GB \|.*\n)+)", SIZING, re.MULTILINE)[1]
-    assert shown == told.getvalue()
+    assert shown == reported.getvalue()
     assert len(shown.splitlines()) == 8

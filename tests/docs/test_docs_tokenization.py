@@ -44,8 +44,8 @@ def output_of(command, capsys):
             patch.setattr(sys, "argv", arguments)
             runpy.run_path(arguments[0], run_name="__main__")
     captured = capsys.readouterr()
-    told = captured.out.splitlines() + captured.err.splitlines()
-    return "".join(f"{line}\n" for line in told if not is_json(line))
+    reported = captured.out.splitlines() + captured.err.splitlines()
+    return "".join(f"{line}\n" for line in reported if not is_json(line))
 
 
 def is_json(line):
@@ -55,21 +55,21 @@ def is_json(line):
         return False
 
 
-def check_output(shown, told, command):
+def check_output(shown, reported, command):
     """Compare; a line `...` matches any lines, and `...` within a line any text."""
     wanted = re.sub(r"^\.\.\.\n", "\0", shown, flags=re.MULTILINE)
     wanted = re.escape(wanted).replace(r"\.\.\.", ".+").replace("\0", r"(?:.*\n)*")
-    assert re.fullmatch(wanted, told), f"{command}\n{told}"
+    assert re.fullmatch(wanted, reported), f"{command}\n{reported}"
 
 
 def check_python(block, names):
     """Run the lines of a block and compare their output."""
     test = doctest.DocTestParser().get_doctest(block, names, PAGE.name, str(PAGE), 0)
-    told = []
+    reported = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    runner.run(test, out=told.append, clear_globs=False)
+    runner.run(test, out=reported.append, clear_globs=False)
     names.update(test.globs)
-    assert runner.failures == 0, "".join(told)
+    assert runner.failures == 0, "".join(reported)
     assert runner.tries > 0
 
 

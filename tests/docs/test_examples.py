@@ -27,17 +27,17 @@ def run(monkeypatch, capsys, name, *arguments):
 def test_numpy_batches_do_not_require_torch(output, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "torch", None)
     settings = ("--source", "web", "--length", 32, "--batch-size", 4, "--batches", 6)
-    told = run(monkeypatch, capsys, "numpy_batches", output, *settings)
-    assert re.search(r"\d+ rows of [\d,]+ tokens .* 0 tokens lost\n", told)
-    assert "768 inputs in" in told
+    reported = run(monkeypatch, capsys, "numpy_batches", output, *settings)
+    assert re.search(r"\d+ rows of [\d,]+ tokens .* 0 tokens lost\n", reported)
+    assert "768 inputs in" in reported
 
 
 def test_a_tiny_model_learns(output, monkeypatch, capsys):
     pytest.importorskip("torch")
     settings = ("--steps", 60, "--length", 32, "--every", 15, "--source", "web")
-    told = run(monkeypatch, capsys, "train_tiny", output, *settings)
-    losses = [float(found) for found in re.findall(r"loss ([\d.]+)", told)]
-    bits = [float(found) for found in re.findall(r"validation ([\d.]+) bits", told)]
+    reported = run(monkeypatch, capsys, "train_tiny", output, *settings)
+    losses = [float(found) for found in re.findall(r"loss ([\d.]+)", reported)]
+    bits = [float(found) for found in re.findall(r"validation ([\d.]+) bits", reported)]
     assert len(losses) == 4
     assert len(bits) == 2
     assert losses[-1] < losses[0] - 0.3

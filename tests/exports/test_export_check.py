@@ -44,7 +44,7 @@ def made(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         (fewer, "hold fewer documents than they should, 1"),
         (more, "hold more documents than they should, 2"),
@@ -54,11 +54,11 @@ def made(tmp_path, monkeypatch):
         (other_mask, "document 0: its mask is not that"),
     ],
 )
-def test_a_part_that_reads_back_differently_gets_no_record(change, told, made, monkeypatch):
+def test_a_part_that_reads_back_differently_gets_no_record(change, reported, made, monkeypatch):
     out, folder = made
     own = Raw.read
     monkeypatch.setattr(Raw, "read", lambda *arguments: iter(change(list(own(*arguments)))))
-    with pytest.raises(TransientIOError, match=told):
+    with pytest.raises(TransientIOError, match=reported):
         export_unit(works_of(out, Raw(), folder)[0])
     assert folder.list("records/") == []
 

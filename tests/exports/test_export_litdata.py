@@ -132,14 +132,14 @@ def _units(shards):
 
 
 def test_other_contents_have_another_cache_folder(tmp_path):
-    told = []
+    reported = []
     for number in (1, 1, 2):
-        root = tmp_path / str(len(told))
+        root = tmp_path / str(len(reported))
         out = made_output(root / "out", MadeSource(name="web", shards=[[[BOS, 1], [BOS, number]]]))
         folder = Folder(str(root / "export"))
         export_here(out, Litdata(block_size=2), folder)
-        told.append(json.loads(folder.read_bytes("web/train/index.json"))["updated_at"])
-    assert told[0] == told[1] != told[2]
+        reported.append(json.loads(folder.read_bytes("web/train/index.json"))["updated_at"])
+    assert reported[0] == reported[1] != reported[2]
 
 
 def test_a_contradictory_chunk_is_reported(tmp_path, folder):

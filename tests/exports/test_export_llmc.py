@@ -75,7 +75,7 @@ def refusal(out, folder, layout=None, **options):
 
 
 @pytest.mark.parametrize(
-    ("document", "told"),
+    ("document", "reported"),
     [
         ([4, 5], "does not begin with <|bos|>"),
         ([], "does not begin with <|bos|>"),
@@ -84,13 +84,15 @@ def refusal(out, folder, layout=None, **options):
     ],
 )
 @pytest.mark.parametrize("kind", ["text", "chat"])
-def test_documents_that_readers_would_not_find_are_refused(document, told, kind, tmp_path, folder):
+def test_documents_that_readers_would_not_find_are_refused(
+    document, reported, kind, tmp_path, folder
+):
     shards = [[[BOS, 1], [BOS], document, [BOS]]]
     message = refusal(
         made_output(tmp_path / "out", MadeSource(name="web", kind=kind, shards=shards)), folder
     )
     stem = f"web/train/part-00000-000-{'0' * 16}"
-    assert message.startswith(f"layout 'llmc': source 'web', shard {stem}, document 2 {told}")
+    assert message.startswith(f"layout 'llmc': source 'web', shard {stem}, document 2 {reported}")
     assert "source.prepend" in message
 
 
@@ -101,7 +103,7 @@ def test_a_document_is_numbered_in_its_shard_not_in_its_batch(tmp_path, folder):
 
 
 @pytest.mark.parametrize(
-    ("prepend", "append", "told"),
+    ("prepend", "append", "reported"),
     [
         ((), (), 'source.prepend = ["<|bos|>"]'),
         (("<|assistant_end|>",), (), 'source.prepend = ["<|bos|>"]'),
@@ -109,12 +111,14 @@ def test_a_document_is_numbered_in_its_shard_not_in_its_batch(tmp_path, folder):
         (("<|bos|>",), ("<|bos|>",), "source.append"),
     ],
 )
-def test_sources_without_bos_are_refused_before_reading(prepend, append, told, tmp_path, folder):
+def test_sources_without_bos_are_refused_before_reading(
+    prepend, append, reported, tmp_path, folder
+):
     source = MadeSource(name="web", shards=[[[BOS, 1]]], prepend=prepend, append=append)
     out = made_output(tmp_path / "out", CHAT, source)
     message = refusal(out, folder)
     assert "'web'" in message
-    assert told in message
+    assert reported in message
     assert folder.list() == []
 
 

@@ -85,10 +85,10 @@ def test_a_document_too_large_for_the_format_is_named(tmp_path, folder, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("position", "bit", "told"),
+    ("position", "bit", "reported"),
     [(0, 1, "samples"), (30, 1, "columns"), (-8, 8, "one dimension"), (-7, 1, "long")],
 )
-def test_contradictory_parts_are_reported(position, bit, told, tmp_path, folder):
+def test_contradictory_parts_are_reported(position, bit, reported, tmp_path, folder):
     out = made_output(tmp_path / "out", VAL)  # its last column is 2 bytes of shape, 6 of values
     exported, corpus = export_here(out, Mds(), folder)
     (name,) = exported[0].names(".mds")
@@ -99,6 +99,6 @@ def test_contradictory_parts_are_reported(position, bit, told, tmp_path, folder)
     with pytest.raises(CorruptOutputError, match="sha1"):
         list(Mds().read(exported[0], corpus, folder))
     part["sha1"] = hashlib.sha1(data).hexdigest()
-    with pytest.raises(CorruptOutputError, match=told):
+    with pytest.raises(CorruptOutputError, match=reported):
         list(Mds().read(exported[0], corpus, folder))
     assert list(unit_problems(exported[0], Mds(), corpus, folder))

@@ -100,8 +100,10 @@ def test_document_ids_of_any_text_stay_on_one_line(tmp_path, folder):
     )
     export_here(made_output(tmp_path / "out", source), parse_layout("olmo"), folder)
     name = stem("web")
-    told = [f"{name}#0", '"a,b"', '"say ""x"""', r"two\nlines\r", "é"]
-    assert lines_of(folder, name) == [f"{n},{n + 1},{own},{name},{n}" for n, own in enumerate(told)]
+    reported = [f"{name}#0", '"a,b"', '"say ""x"""', r"two\nlines\r", "é"]
+    assert lines_of(folder, name) == [
+        f"{n},{n + 1},{own},{name},{n}" for n, own in enumerate(reported)
+    ]
 
 
 def test_a_name_containing_npy_has_its_index_where_readers_expect_it(tmp_path, folder):

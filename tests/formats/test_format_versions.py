@@ -79,10 +79,10 @@ def test_the_table_lists_every_version_of_a_binary_file():
 )
 def test_the_next_step_depends_on_the_writer_of_the_file(found, step):
     assert next_step(found, "nanotok-plan 1") == step
-    told = other_format("a/plan.json", found, "nanotok-plan 1")
-    assert told.startswith("a/plan.json has format ")
-    assert "this version reads 'nanotok-plan 1'" in told
-    assert len(told) < 300
+    reported = other_format("a/plan.json", found, "nanotok-plan 1")
+    assert reported.startswith("a/plan.json has format ")
+    assert "this version reads 'nanotok-plan 1'" in reported
+    assert len(reported) < 300
 
 
 def test_the_content_of_a_file_is_not_printed_unescaped():
@@ -93,11 +93,11 @@ def refuses(read, version, *, error=CorruptOutputError):
     """Check that a reader refuses a version with the version, its own and the next step."""
     with pytest.raises(error) as refused:
         read()
-    told = str(refused.value)
-    assert version in told
-    assert "this version reads" in told or "this nanotok_ray reads" in told
-    assert "; " in told or ": " in told
-    assert NEWER in told or OLDER in told or "again" in told
+    reported = str(refused.value)
+    assert version in reported
+    assert "this version reads" in reported or "this nanotok_ray reads" in reported
+    assert "; " in reported or ": " in reported
+    assert NEWER in reported or OLDER in reported or "again" in reported
 
 
 def bytes_of(parts):

@@ -71,7 +71,7 @@ def test_the_token_is_found_in_the_order_of_ray(ray_unset, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "mode", "status", "told"),
+    ("text", "mode", "status", "reported"),
     [
         ("abc123", 0o644, "warn", "mode 0644"),
         ("abc123", 0o660, "warn", "mode 0660"),
@@ -80,11 +80,11 @@ def test_the_token_is_found_in_the_order_of_ray(ray_unset, monkeypatch):
     ],
 )
 def test_a_token_file_contains_a_token_and_is_readable_only_by_its_owner(
-    ray_unset, text, mode, status, told
+    ray_unset, text, mode, status, reported
 ):
     path = token_file(ray_unset / ".ray" / "auth_token", text=text, mode=mode)
     finding = check_token(is_remote=False)
-    assert (finding.status, told in finding.found) == (status, True)
+    assert (finding.status, reported in finding.found) == (status, True)
     if status == "warn":
         assert finding.advice == f"chmod 600 {path}"
 
@@ -122,14 +122,14 @@ def test_a_driver_cannot_connect_to_a_job_server(ray_unset, monkeypatch, address
 
 
 def test_an_unreachable_ray_address_fails(ray_unset, monkeypatch):
-    for address, told in (
+    for address, reported in (
         ("somewhere", "is not the address of a Ray cluster"),
         ("127.0.0.1:9", "127.0.0.1:9 cannot be reached: Connection refused"),
     ):
         monkeypatch.setenv("RAY_ADDRESS", address)
         finding = list(check_ray_settings(address=None))[-1]
         assert (finding.name, finding.status) == ("RAY_ADDRESS", "fail")
-        assert told in finding.found
+        assert reported in finding.found
         assert "HOST:" in finding.advice
 
 
@@ -321,7 +321,7 @@ def test_a_nearly_full_disk_is_reported(monkeypatch, values, status):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "status", "told"),
+    ("seconds", "status", "reported"),
     [
         (1000.5, "ok", "within 1 s"),
         (1059.0, "ok", "within 58 s"),
@@ -329,9 +329,9 @@ def test_a_nearly_full_disk_is_reported(monkeypatch, values, status):
         (900.0, "warn", "100 s ahead of"),
     ],
 )
-def test_a_wrong_clock_is_reported(seconds, status, told):
+def test_a_wrong_clock_is_reported(seconds, status, reported):
     finding = clock_finding("s3://a", int(seconds * 1e9), before=1000.0, after=1001.0)
-    assert (finding.status, told in finding.found) == (status, True)
+    assert (finding.status, reported in finding.found) == (status, True)
     assert clock_finding("s3://a", None, before=1000.0, after=1001.0).status == "ok"
 
 
@@ -367,9 +367,9 @@ def test_a_recipe_is_checked_and_leaves_no_files(tmp_path, capsys):
     code, values, err = run(capsys, str(recipe))
     assert (code, values["status"] != "fail") == (0, True)
     assert sorted(tmp_path.rglob("*")) == before
-    told = {each["name"]: each for each in values["checks"]}
-    assert "files can be opened" in told["source web"]["found"]
-    assert "removed in" in told["storage"]["found"]
+    reported = {each["name"]: each for each in values["checks"]}
+    assert "files can be opened" in reported["source web"]["found"]
+    assert "removed in" in reported["storage"]["found"]
     assert sum(values[kind] for kind in ("ok", "warn", "fail")) == len(values["checks"])
     assert len(err.splitlines()) == len(values["checks"])
 

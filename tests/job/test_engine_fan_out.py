@@ -41,28 +41,28 @@ class Engine(InProcess):
 
 
 def run(engine, count, *, on_event=None, **settings):
-    told = []
+    reported = []
     failures = run_stage(
         "count",
         [task(number) for number in range(count)],
         num_done=0,
-        on_event=on_event or told.append,
+        on_event=on_event or reported.append,
         executor=engine,
         **settings,
     )
-    return failures, told
+    return failures, reported
 
 
 def test_failed_slices_fail_the_job_after_all_others_have_run(engine):
-    told = []
+    reported = []
     with pytest.raises(SliceError) as caught:
-        run(engine, 5, on_event=told.append)
+        run(engine, 5, on_event=reported.append)
     assert str(caught.value).splitlines() == [
         "count: 2 of 5 slices failed; the others are kept, run the job again",
         "  slice 1 (of /in/1.gz): why 1",
         "  slice 3 (of /in/3.gz): why 3",
     ]
-    last = [event for event in told if isinstance(event, Advanced)][-1]
+    last = [event for event in reported if isinstance(event, Advanced)][-1]
     assert (last.done, last.failed, last.num_bytes) == (5, 2, 21)
 
 
@@ -82,8 +82,8 @@ def test_up_to_the_limit_failed_slices_are_skipped_and_returned(engine):
 
 
 def test_notes_of_the_engine_reach_the_listener_with_the_stage(engine):
-    _, told = run(engine, 1)
-    assert Note(text="count: a worker died") in told
+    _, reported = run(engine, 1)
+    assert Note(text="count: a worker died") in reported
 
 
 def test_an_exception_in_a_listener_closes_the_engine(engine):

@@ -58,8 +58,8 @@ def written(out, rows, *, run=1):
 
 def test_stages_are_counted_by_their_slices(out):
     found = written(out, rows_of(("count", "abc"), ("tokenize", "ab"), ("count", "d")))
-    told = [(each.name, each.todo, each.done, each.done_bytes) for each in found.stages]
-    assert told == [("count", 3, 3, 9), ("tokenize", 2, 2, 6), ("count", 1, 1, 3)]
+    reported = [(each.name, each.todo, each.done, each.done_bytes) for each in found.stages]
+    assert reported == [("count", 3, 3, 9), ("tokenize", 2, 2, 6), ("count", 1, 1, 3)]
     assert found.head["command"] == "prepare"
     assert found.stages[0].seconds == 2.0
 
@@ -288,8 +288,8 @@ def test_a_refused_end_is_reported_even_if_other_files_are_written(out, monkeypa
     monkeypatch.setattr(out, "write_whole", write_whole)
     journal.add({"event": "end", "at": 1.0})
     journal.begin()
-    told = journal.close(last_files={"run/summary.json": b"{}"})
-    assert told.endswith("was not written: [Errno 28] No space left on device")
+    reported = journal.close(last_files={"run/summary.json": b"{}"})
+    assert reported.endswith("was not written: [Errno 28] No space left on device")
     assert out.read_bytes("run/summary.json") == b"{}"
 
 

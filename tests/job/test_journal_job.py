@@ -144,8 +144,8 @@ def test_a_failed_run_keeps_the_rates_of_the_last_one_for_planning(job, out, tmp
     assert after["earlier_stages"]["count"] == {"seconds": 10.0, "bytes": 10**9}
     assert (after["run"], after["error"]) == (4, "no")
     estimate = plan_job(recipe(tmp_path / "in", tmp_path / "out", "limits.doc_cap=9"))
-    told = estimate.values["estimate"]["stages"]["count"]
-    assert told["from"].startswith("as in the last run")
+    reported = estimate.values["estimate"]["stages"]["count"]
+    assert reported["from"].startswith("as in the last run")
 
 
 def test_a_run_that_lost_its_lease_does_not_write_the_summary(job, out):
@@ -202,8 +202,13 @@ def test_no_text_of_a_journal_contains_a_secret(kept, out, monkeypatch):
     )
     kept.failed(SliceError(text))
     own = read_journal(out)
-    told = [own.notes[0].text, own.failed_attempts[0].text, own.slices[0].error, own.end["error"]]
-    assert told == ["https://***@host/x?sig=*** refuses ***"] * 4
+    reported = [
+        own.notes[0].text,
+        own.failed_attempts[0].text,
+        own.slices[0].error,
+        own.end["error"],
+    ]
+    assert reported == ["https://***@host/x?sig=*** refuses ***"] * 4
     assert b"hunter2" not in out.read_bytes("run/summary.json")
 
 

@@ -41,8 +41,8 @@ def test_many_segments_are_read_in_parallel_and_in_order(out, proxy):
 def test_a_job_continues_after_failures_of_the_journal(out, proxy, tmp_path, in_process):
     write_corpus(tmp_path / "in")
     proxy.fail_always(Fault.FORBIDDEN, method="PUT", path="run/journal")
-    told = []
-    summary = prepare(recipe(tmp_path / "in", out.url), on_event=told.append)
+    reported = []
+    summary = prepare(recipe(tmp_path / "in", out.url), on_event=reported.append)
     assert summary.values["status"] == "done"
-    notes = [each.text for each in told if isinstance(each, Note) and "journal" in each.text]
+    notes = [each.text for each in reported if isinstance(each, Note) and "journal" in each.text]
     assert len(notes) == 1

@@ -89,7 +89,7 @@ def test_a_loss_between_reading_and_writing_fails_a_slice(work, tmp_path, monkey
         return found + 1 if name == what else found
 
     monkeypatch.setattr(SliceReading, "__getattribute__", one_more)
-    told = "bytes of documents in" if what == "bytes_in" else r"\d documents in"
-    with pytest.raises(SampleCheckError, match=told):
+    reported = "bytes of documents in" if what == "bytes_in" else r"\d documents in"
+    with pytest.raises(SampleCheckError, match=reported):
         tokenize_work(work)
     assert records(tmp_path) == []

@@ -145,6 +145,6 @@ def test_a_command_exits_with_143_and_a_message(tmp_path, capsys):
     sender.start()
     assert main(["plan", str(recipe)]) == 143
     sender.join()
-    told = capsys.readouterr()
-    assert '"status": "terminated"' in told.out
-    assert "resumes from here" in told.err
+    reported = capsys.readouterr()
+    assert '"status": "terminated"' in reported.out
+    assert "resumes from here" in reported.err

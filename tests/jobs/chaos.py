@@ -66,10 +66,10 @@ def _play(kind: str, rounds: int, seed: int) -> Iterator[Round]:
 
 
 def _line(played: Round) -> str:
-    told = "; ".join(played.died) or "nothing in time"
+    reported = "; ".join(played.died) or "nothing in time"
     end = f"NOT EQUAL: {played.wrong[:5]}" if played.wrong else "equal"
     return (
-        f"{played.kind} seed {played.seed}: {told}; {played.submits} submits, "
+        f"{played.kind} seed {played.seed}: {reported}; {played.submits} submits, "
         f"{played.failed} failed, {played.seconds:.1f} s, {end}"
     )
 

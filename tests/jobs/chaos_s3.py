@@ -99,13 +99,13 @@ def _play(
         _arrange(proxy, FAULTS[kind], PERIODS.get(kind, (30, 90)), rng)
     moment, seconds = rng.randrange(requests), rng.uniform(0.5, 4.0)
     if kind == "S3 and workers":
-        with worker_deaths(proxy, requests, rng) as told:
+        with worker_deaths(proxy, requests, rng) as reported:
             _submit(bucket, name, played)
-        played.died += told
+        played.died += reported
     elif kind in {"paused", "all of S3"}:
-        with paused(proxy, at=moment, seconds=seconds) as told:
+        with paused(proxy, at=moment, seconds=seconds) as reported:
             _submit(bucket, name, played)
-        played.died += told
+        played.died += reported
     else:
         _submit(bucket, name, played)
     faults = proxy.faults
@@ -156,7 +156,7 @@ def beside(work: Callable[[], None], over: threading.Event) -> Iterator[None]:
 @contextmanager
 def paused(proxy: FaultyProxy, *, at: int, seconds: float) -> Iterator[list[str]]:
     """Stall the server for a while after a number of requests; record it."""
-    over, told = threading.Event(), []
+    over, reported = threading.Event(), []
 
     def pause() -> None:
         while len(proxy.requests) < at:
@@ -167,16 +167,16 @@ def paused(proxy: FaultyProxy, *, at: int, seconds: float) -> Iterator[list[str]
             over.wait(seconds)
         finally:
             os.kill(proxy.server_pid, signal.SIGCONT)
-        told.append(f"paused for {seconds:.1f} s at request {at}")
+        reported.append(f"paused for {seconds:.1f} s at request {at}")
 
     with beside(pause, over):
-        yield told
+        yield reported
 
 
 @contextmanager
 def worker_deaths(proxy: FaultyProxy, requests: int, rng: random.Random) -> Iterator[list[str]]:
     """Kill one to four workers during the body, after given numbers of requests."""
-    over, told = threading.Event(), []
+    over, reported = threading.Event(), []
     moments = sorted(rng.randrange(requests) for _ in range(rng.randint(1, MOST_DEATHS)))
 
     def kill() -> None:
@@ -184,7 +184,7 @@ def worker_deaths(proxy: FaultyProxy, requests: int, rng: random.Random) -> Iter
             while len(proxy.requests) < moment or not kill_a_worker(rng):
                 if over.wait(0.001):
                     return
-            told.append(f"worker at request {moment}")
+            reported.append(f"worker at request {moment}")
 
     with beside(kill, over):
-        yield told
+        yield reported

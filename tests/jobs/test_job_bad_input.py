@@ -59,9 +59,11 @@ def test_counting_names_the_first_bad_document_and_the_file_that_lists_it(corpus
     write_parquet(corpus / "text/shard_00001.parquet", [*["good"] * 9, *[None] * 20, "good"])
     with pytest.raises(QuarantineLimitError) as caught:
         train(recipe(corpus, tmp_path / "out"))
-    told = str(caught.value)
-    assert "the first is source 'web', shard_00001.parquet, row 10: field is null: 'text'" in told
-    (listed,) = re.findall(r"; see (\S+\.quarantine\.jsonl), correct the input or raise", told)
+    reported = str(caught.value)
+    assert (
+        "the first is source 'web', shard_00001.parquet, row 10: field is null: 'text'" in reported
+    )
+    (listed,) = re.findall(r"; see (\S+\.quarantine\.jsonl), correct the input or raise", reported)
     assert json.loads(Path(listed).read_text().splitlines()[0])["row"] == 9
 
 
@@ -93,12 +95,14 @@ def test_truncated_files_are_named_by_counting_and_by_tokenizing(corpus, tmp_pat
         job.append(f"tokenizer.path={tmp_path}/first/tokenizer")
     with pytest.raises(QuarantineLimitError) as caught:
         prepare(recipe(corpus, tmp_path / "out", *job))
-    told = str(caught.value)
-    assert told.startswith("2 files are truncated or damaged (limits.max_tails allows 0): ")
-    (line,) = re.findall(r"source 'web', cut\.jsonl\.gz after line (\d+) and 1 more\. Rep", told)
+    reported = str(caught.value)
+    assert reported.startswith("2 files are truncated or damaged (limits.max_tails allows 0): ")
+    (line,) = re.findall(
+        r"source 'web', cut\.jsonl\.gz after line (\d+) and 1 more\. Rep", reported
+    )
     read = zlib.decompressobj(wbits=31).decompress(whole[: len(whole) * 2 // 3])
     assert int(line) == read.count(b"\n")
-    (listed,) = re.findall(r"listed in (\S+)$", told)
+    (listed,) = re.findall(r"listed in (\S+)$", reported)
     assert json.loads(Path(listed).read_text())["file"] == "cut.jsonl.gz"
 
 

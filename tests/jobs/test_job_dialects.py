@@ -208,8 +208,8 @@ def test_an_image_is_never_cut(tmp_path, in_process):
     source = settings("pages", 'kind = "vision"', f'paths = ["{tmp_path}/pages"]')
     rules = ("limits.max_tokens=20", "limits.too_long=cut", 'tokenizer.extend=["preset:seed"]')
     summary = prepare(job(tmp_path, [source], *rules))
-    told = "2 documents of more than 20 tokens: 1 cut, 1 dropped: a cut would take an image"
-    assert told in summary.text()
+    reported = "2 documents of more than 20 tokens: 1 cut, 1 dropped: a cut would take an image"
+    assert reported in summary.text()
     assert "images      1, 3 tokens\n" in summary.text()
     values = summary.values
     assert values["quarantined"] == {"dropped": 1}
@@ -272,11 +272,11 @@ def test_turns_of_vision_documents_require_the_special_tokens_of_chats(tmp_path)
 def test_the_first_refused_document_is_named_with_its_dialect(tmp_path, in_process):
     write(tmp_path / "chats/a.jsonl", [*CHATS["prompt-response"], *[SAID] * 9], "jsonl")
     source = settings("chats", 'kind = "chat"', f'paths = ["{tmp_path}/chats"]')
-    told = (
+    reported = (
         r"\(9\); the first is source 'chats', a.jsonl, line \d+, read as prompt-response: not an .*"
         r"; see .*/out/quarantine/chats/train/a-00000-[0-9a-f]{16}\.jsonl, correct"
     )
-    with pytest.raises(QuarantineLimitError, match=told):
+    with pytest.raises(QuarantineLimitError, match=reported):
         prepare(job(tmp_path, [source]))
 
 

@@ -70,8 +70,8 @@ def write(path):
 def test_every_name_is_read_in_byte_order_and_printed_unchanged(job, tmp_path, slice_bytes):
     for name in NAMES + HIDDEN:
         write(tmp_path / "in" / name)
-    code, told, printed = job([tmp_path / "in"], slice_bytes=slice_bytes)
-    assert code == 0, told
+    code, reported, printed = job([tmp_path / "in"], slice_bytes=slice_bytes)
+    assert code == 0, reported
     ordered = sorted(NAMES, key=os.fsencode)
     assert written(tmp_path / "out") == [name.rpartition("/")[2] for name in ordered]
     entries = [
@@ -96,8 +96,8 @@ def test_a_changed_file_cannot_write_to_the_terminal_or_forge_a_line(job, tmp_pa
     for name in names:
         (tmp_path / "in" / name).write_text('{"text": "another"}\n')
     for command in ("plan", "prepare"):
-        code, told, printed = job([tmp_path / "in"], command=command)
-        assert code == 0, told
+        code, reported, printed = job([tmp_path / "in"], command=command)
+        assert code == 0, reported
         assert "changed" in printed
         assert "\x1b" not in printed
         assert "\ncount       0 to do.jsonl" not in printed
@@ -108,12 +108,12 @@ def test_links_are_followed_and_dangling_ones_are_named(job, tmp_path):
     write(tmp_path / "in/b.jsonl")
     (tmp_path / "in/c.jsonl").symlink_to(tmp_path / "elsewhere/a.jsonl")
     (tmp_path / "in/folder").symlink_to(tmp_path / "elsewhere")
-    code, told, _ = job([tmp_path / "in"])
-    assert code == 0, told
+    code, reported, _ = job([tmp_path / "in"])
+    assert code == 0, reported
     assert written(tmp_path / "out")[:2] == ["b.jsonl", "a.jsonl"]
     (tmp_path / "in/loop").symlink_to(tmp_path / "in")
     assert job([tmp_path / "in"])[0] in (0, 2)
     (tmp_path / "in/d.jsonl").symlink_to(tmp_path / "nowhere")
-    code, told, _ = job([tmp_path / "in"])
+    code, reported, _ = job([tmp_path / "in"])
     assert code == 2
-    assert "d.jsonl" in told["error"]
+    assert "d.jsonl" in reported["error"]

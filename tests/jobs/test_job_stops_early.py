@@ -25,13 +25,13 @@ def refused(job):
 def test_counting_stops_within_a_slice_and_lists_what_was_read(corpus, tmp_path):
     write_parquet(corpus / "text/shard_00001.parquet", [None] * 30_000, row_group_size=30_000)
     out = tmp_path / "out"
-    told, events = refused(recipe(corpus, out))
+    reported, events = refused(recipe(corpus, out))
     pattern = (
         r"count stopped early: all ([\d,]+) documents that were read of 1 slice were quarantined, "
         r"more than limits\.max_quarantined_share = 0\.001 allows of the whole input; the first is "
         r"source 'web', shard_00001\.parquet, row 1: field is null: 'text'; see (\S+), correct"
     )
-    number, listed = re.fullmatch(f"{pattern}.*", told).groups()
+    number, listed = re.fullmatch(f"{pattern}.*", reported).groups()
     assert 10_000 <= int(number.replace(",", "")) < 12_000
     assert len(Path(listed).read_text().splitlines()) == int(number.replace(",", ""))
     assert not Path(listed.replace(".quarantine.jsonl", ".json")).exists()
@@ -49,13 +49,13 @@ def test_counting_stops_after_many_slices_that_are_entirely_bad(corpus, tmp_path
         *("limits.slice_bytes=28000", "limits.max_quarantined=100"),
     )
     slices = [each for each in make_plan(job).slices(split="train") if each.source == "web"]
-    told, events = refused(job)
+    reported, events = refused(job)
     assert re.match(
         r"count stopped early: all 10,000 documents that were read of 5 slices were quarantined, "
         r"more than limits\.max_quarantined_share = 0\.001 or limits\.max_quarantined = 100 allows",
-        told,
+        reported,
     )
-    assert "source 'web', lines.jsonl, line " in told
+    assert "source 'web', lines.jsonl, line " in reported
     assert len(slices) > 15
     assert sum(isinstance(each, SliceEnded) for each in events) == 4
 
@@ -70,12 +70,14 @@ def test_tokenizing_stops_within_a_slice(corpus, tmp_path):
         *(corpus, tmp_path / "out", f"tokenizer.path={tmp_path}/first/tokenizer"),
         *("limits.slice_bytes=1000000", f'source.chats.paths=["{path}", "{good}"]'),
     )
-    told, _ = refused(job)
-    assert told.startswith("tokenize stopped early: all 10,240 documents that were read of 1 slice")
+    reported, _ = refused(job)
+    assert reported.startswith(
+        "tokenize stopped early: all 10,240 documents that were read of 1 slice"
+    )
     place = "source 'chats', 9.jsonl, line 1, read as messages: the conversation has no messages"
-    assert place in told
+    assert place in reported
     (listed,) = (tmp_path / "out/quarantine/chats/train").iterdir()
-    assert str(listed) in told
+    assert str(listed) in reported
     assert len(listed.read_text().splitlines()) == 10_240
     assert not list((tmp_path / "out/records").rglob("9-*.json"))
 

@@ -23,9 +23,9 @@ def test_a_job_on_s3_with_ray_writes_what_it_writes_on_a_disk(tmp_path):
             bucket.write_whole(f"in/{path.relative_to(tmp_path / 'in')}", path.read_bytes())
         faults = [Fault.RESET, Fault.SLOW_DOWN, Fault.RESET_AFTER, Fault.TRUNCATE]
         proxy.fail_always(*faults, period=29)
-        with paused(proxy, at=200, seconds=1.5) as told:
+        with paused(proxy, at=200, seconds=1.5) as reported:
             prepare(recipe(f"{bucket.url}/in", f"{bucket.url}/out", LARGE))
-        assert told == ["paused for 1.5 s at request 200"]
+        assert reported == ["paused for 1.5 s at request 200"]
         assert set(proxy.faults) == set(faults)
         proxy.clear()
         prepare(recipe(tmp_path / "in", tmp_path / "out", LARGE))

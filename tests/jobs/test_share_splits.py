@@ -225,8 +225,8 @@ def test_the_plan_event_counts_the_text_once_and_all_slices(corpus, tmp_path):
 def test_a_plan_counts_the_text_once(corpus, tmp_path):
     job = recipe(corpus, tmp_path / "out")
     announced = plan_job(job, cpus=1, rate=1.0)
-    told = announced.values["tokenize"]
-    assert (told["todo"], told["bytes"]) == (len(slices_of(job)), text_bytes(job))
+    reported = announced.values["tokenize"]
+    assert (reported["todo"], reported["bytes"]) == (len(slices_of(job)), text_bytes(job))
     seconds = announced.values["estimate"]["stages"]["tokenize"]["seconds"]
     assert seconds == round(text_bytes(job) / 1e6, 1)
 

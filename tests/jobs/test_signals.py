@@ -54,13 +54,13 @@ class Terminal:
             )
         os.close(screen)
         os.set_blocking(self.keyboard, False)
-        self.told = ""
+        self.reported = ""
 
     def until(self, is_so, *, seconds=60):
         end = time.monotonic() + scaled(seconds)
         while not is_so():
             self.look()
-            assert time.monotonic() < end, self.told
+            assert time.monotonic() < end, self.reported
             time.sleep(0.02)
         self.look()
 
@@ -68,7 +68,7 @@ class Terminal:
         """Read the screen output, so that no process waits for buffer space."""
         with suppress(BlockingIOError, OSError):
             while data := os.read(self.keyboard, 65536):
-                self.told += data.decode()
+                self.reported += data.decode()
 
     def end(self, *, pressing=b""):
         """Wait for the end and press keys; return exit code, seconds, and the JSON on stdout."""
@@ -120,12 +120,12 @@ def test_stopped_runs_end_soon_and_the_next_resumes(tmp_path, in_process, option
         run.until(lambda: counted(tmp_path) >= after)  # noqa: B023 - called at once
         stop(run)
         found, seconds, answer = run.end(pressing=again)
-        assert (found, answer["status"]) == (code, status), run.told
+        assert (found, answer["status"]) == (code, status), run.reported
         assert seconds < scaled(10)
-        assert "Traceback" not in run.told
-        assert "Exception" not in run.told
-        assert run.told.count(f"nanotok: {status}; the same command resumes from here") == 1
-        assert (f"({kept} more are done already)" in run.told) == (kept > 0)
+        assert "Traceback" not in run.reported
+        assert "Exception" not in run.reported
+        assert run.reported.count(f"nanotok: {status}; the same command resumes from here") == 1
+        assert (f"({kept} more are done already)" in run.reported) == (kept > 0)
         run.until(lambda: not run.processes(), seconds=10)  # noqa: B023 - as above
         [lease] = tmp_path.glob("out/run/lease/*.json")
         assert json.loads(lease.read_text())["state"] == "released"

@@ -251,7 +251,7 @@ def test_after_files_are_added_a_state_resumes_as_in_nanochat(
 
 
 @pytest.mark.parametrize(
-    ("state", "told"),
+    ("state", "reported"),
     [
         ({}, "no state of a loader"),
         ([], "list is not a state of a loader, which is a dictionary"),
@@ -263,8 +263,8 @@ def test_after_files_are_added_a_state_resumes_as_in_nanochat(
         ({"pq_idx": 0, "rg_idx": 0, "format": "nanotok-nanochat 1"}, "lacks buffer_size, "),
     ],
 )
-def test_an_invalid_state_is_refused(shards, state, told):
-    with pytest.raises(PackingError, match=told):
+def test_an_invalid_state_is_refused(shards, state, reported):
+    with pytest.raises(PackingError, match=reported):
         small(shards, state=state)
 
 

@@ -126,6 +126,8 @@ def test_an_id_unknown_to_the_tokenizer_is_refused_and_named(tmp_path, packing):
     path = next(tmp_path.glob("web/train/part-00001-*.bin"))
     path.write_bytes(path.read_bytes()[:-2] + b"\xff\xff")  # same size
     loader = Loader(open_shards(out.url), batch_size=4, length=8, packing=packing, epochs=1)
-    told = r"^document 1 of web/train/part-00001-\S+ has the id 65535, .* below 60002: .*changed"
-    with pytest.raises(CorruptOutputError, match=told):
+    reported = (
+        r"^document 1 of web/train/part-00001-\S+ has the id 65535, .* below 60002: .*changed"
+    )
+    with pytest.raises(CorruptOutputError, match=reported):
         loader.next_batch()

@@ -128,18 +128,18 @@ def test_opening_fetches_no_shard_and_a_document_only_its_blocks(made, tmp_path,
 def test_a_failed_prefetch_is_reported_when_the_block_is_needed(made, tmp_path, monkeypatch):
     _, folder = made
     shards = open_shards(folder.url, source="web", cache=tmp_path / "cache")
-    shard, plain, told = shards._shard(0), RemoteInput.readinto, []
+    shard, plain, reported = shards._shard(0), RemoteInput.readinto, []
 
     def readinto(self, buffer):
         if self.tell() == 2 * BLOCK:
-            told.append(threading.current_thread().daemon)
+            reported.append(threading.current_thread().daemon)
             raise SourceError("no block 2")
         return plain(self, buffer)
 
     monkeypatch.setattr(RemoteInput, "readinto", readinto)
     shard.ids.part(0, 2 * BLOCK)
     settled(shards)
-    assert told == [True]
+    assert reported == [True]
     with pytest.raises(SourceError, match="no block 2"):
         shard.ids.part(2 * BLOCK, 2 * BLOCK + 2)
     monkeypatch.undo()

@@ -84,7 +84,7 @@ def test_a_plan_that_the_manifest_does_not_name_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         (list.reverse, "has row groups out of order"),
         (list.pop, "maps other than 2 documents"),
@@ -92,12 +92,14 @@ def test_a_plan_that_the_manifest_does_not_name_is_refused(tmp_path):
         (lambda runs: runs[1].update(row_group=2), "maps row group 2 of"),
     ],
 )
-def test_a_record_that_contradicts_plan_or_index_is_refused(tmp_path, monkeypatch, change, told):
+def test_a_record_that_contradicts_plan_or_index_is_refused(
+    tmp_path, monkeypatch, change, reported
+):
     shards = open_shards(planned_output(tmp_path / "out", {"web": [[[[BOS]], [[BOS]]]]}))
     record = shards.record(0)
     change(record["shards"][0]["source_map"])
     monkeypatch.setattr(type(shards), "record", lambda *_: record)
-    with pytest.raises(CorruptOutputError, match=told):
+    with pytest.raises(CorruptOutputError, match=reported):
         RowGroups(shards).bounds(0)
 
 
@@ -109,17 +111,19 @@ def change_settings(out, **changes):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reported"),
     [
         ({"prepend": []}, r"has \[\] before and \[\] after"),
         ({"append": ["<|assistant_end|>"]}, r".* and \['<\|assistant_end\|>'\] after"),
     ],
 )
-def test_documents_that_do_not_start_like_those_of_nanochat_are_refused(tmp_path, changes, told):
+def test_documents_that_do_not_start_like_those_of_nanochat_are_refused(
+    tmp_path, changes, reported
+):
     out = tmp_path / "out"
     planned_output(out, {"web": [[[[BOS]]]]})
     change_settings(out, **changes)
-    with pytest.raises(PackingError, match=rf"source 'web' {told}.*Loader"):
+    with pytest.raises(PackingError, match=rf"source 'web' {reported}.*Loader"):
         RowGroups(open_shards(str(out)))
 
 

@@ -279,11 +279,11 @@ def test_the_function_of_nanochat_accepts_two_splits(folder):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [({"bos": 3}, r"another id of <\|bos\|> \(3\)"), ({"size": 5}, "another vocabulary size")],
 )
-def test_another_tokenizer_is_refused(folder, change, told):
-    with pytest.raises(PackingError, match=told):
+def test_another_tokenizer_is_refused(folder, change, reported):
+    with pytest.raises(PackingError, match=reported):
         drop_in(folder, tokenizer=TheirTokenizer(**change))
 
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from nanotok_ray.loader import open_shards
-from tests.peers.native_output import tell
+from tests.peers.native_output import write_equal
 
 WINDOW = 255
 """Tokens of a sample of nemo-automodel, and of a batch of llm.c."""
@@ -193,7 +193,7 @@ def main() -> None:
     for source in manifest["sources"]:
         for split in ("train", "val"):
             sys.stdout.write(check_split(given, source, split, manifest, equal) + "\n")
-    tell(equal)
+    write_equal(equal)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from nanotok_ray.loader import Shards, open_shards
-from tests.peers.native_output import tell
+from tests.peers.native_output import write_equal
 
 Opened = list[tuple[str, Any]]
 
@@ -123,7 +123,7 @@ def main() -> None:
     for source in manifest["sources"]:
         for split in ("train", "val"):
             sys.stdout.write(check_split(open_dataset, given, source, split, equal) + "\n")
-    tell(equal)
+    write_equal(equal)
 
 
 if __name__ == "__main__":

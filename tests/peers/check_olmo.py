@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from nanotok_ray.loader import open_shards
-from tests.peers.native_output import tell
+from tests.peers.native_output import write_equal
 
 LENGTH = 1024
 
@@ -110,10 +110,10 @@ def check_packed(paths, documents, options):
     return len(packed[0]), found.total()
 
 
-def check_part(out, export, source, split, *, told, equal):
+def check_part(out, export, source, split, *, reported, equal):
     """Check the shards of one source and split, and print the comparison."""
-    end = told["special_tokens"][told["options"]["end_token"]]
-    dtype = {2: np.uint16, 4: np.uint32}[told["item_bytes"]]
+    end = reported["special_tokens"][reported["options"]["end_token"]]
+    dtype = {2: np.uint16, 4: np.uint32}[reported["item_bytes"]]
     shards = native(out, source, split, end)
     folder = Path(export, source, split)
     paths, masks = (sorted(folder.glob(own)) for own in ("*.npy", "*.label_mask"))
@@ -126,9 +126,9 @@ def check_part(out, export, source, split, *, told, equal):
     number = sum(map(check_scans, paths, documents, [dtype] * len(paths), [end] * len(paths)))
     options = {
         "sequence_length": LENGTH,
-        "pad_token_id": told["num_ids"],  # not the id of any document
+        "pad_token_id": reported["num_ids"],  # not the id of any document
         "eos_token_id": end,
-        "vocab_size": told["num_ids"] + 1,
+        "vocab_size": reported["num_ids"] + 1,
         "dtype": dtype,
         "label_mask_paths": masks or None,
     }
@@ -149,15 +149,15 @@ def main():
     """Check all sources and splits."""
     out, export = sys.argv[1:]
     manifest = json.loads(Path(out, "manifest.json").read_text())
-    told_path = Path(export, "export.json")
-    told = json.loads(told_path.read_text()) if told_path.exists() else {"options": {}}
-    told["options"].setdefault("end_token", "<|bos|>")
-    told |= {name: manifest[name] for name in ("item_bytes", "num_ids", "special_tokens")}
+    export_json = Path(export, "export.json")
+    reported = json.loads(export_json.read_text()) if export_json.exists() else {"options": {}}
+    reported["options"].setdefault("end_token", "<|bos|>")
+    reported |= {name: manifest[name] for name in ("item_bytes", "num_ids", "special_tokens")}
     equal = Counter()
     for source in manifest["sources"]:
         for split in ("train", "val"):
-            check_part(out, export, source, split, told=told, equal=equal)
-    tell(equal)
+            check_part(out, export, source, split, reported=reported, equal=equal)
+    write_equal(equal)
 
 
 if __name__ == "__main__":

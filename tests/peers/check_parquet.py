@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from nanotok_ray.loader import open_shards
-from tests.peers.native_output import tell
+from tests.peers.native_output import write_equal
 
 MASKS = ("assistant_masks", "completion_mask", "labels")
 
@@ -133,7 +133,7 @@ def main():
                 f"datasets and TRL; columns {', '.join(dataset.column_names)}; "
                 f"{trained:,} of {shards.num_tokens:,} ids to train on"
             )
-    tell(equal)
+    write_equal(equal)
 
 
 if __name__ == "__main__":

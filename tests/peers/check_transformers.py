@@ -31,7 +31,7 @@ from nanotok_ray.chat import conversation_of
 from nanotok_ray.counts import resolve_pattern, split
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.tokenizer import Tokenizer, to_huggingface_split
-from tests.peers.native_output import tell
+from tests.peers.native_output import write_equal
 
 BATCH = 256
 COMPARED = ("documents", "tokens of documents", "chats", "tokens of chats", "prompts")
@@ -64,7 +64,7 @@ def main() -> int:
         say(f"{number:>12,}  {name}")
     if any("differ" in name and number for name, number in totals.items()):
         return 1
-    tell({name: totals[name] for name in COMPARED})
+    write_equal({name: totals[name] for name in COMPARED})
     return 0
 
 

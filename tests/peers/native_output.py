@@ -65,10 +65,10 @@ class Tally:
             self.differences.append(f"{kind}: {what} differs")
 
 
-def tell(equal: Mapping[str, int]) -> None:
+def write_equal(equal: Mapping[str, int]) -> None:
     """Say in one line, the last of a check that found no difference, what is equal."""
-    told = ", ".join(f"{number:,} {kind}" for kind, number in equal.items() if number)
-    sys.stdout.write(f"equal: {told or 'nothing'}\n")
+    reported = ", ".join(f"{number:,} {kind}" for kind, number in equal.items() if number)
+    sys.stdout.write(f"equal: {reported or 'nothing'}\n")
 
 
 def run(check: Callable[[Place, Path, Tally], None]) -> None:
@@ -79,7 +79,7 @@ def run(check: Callable[[Place, Path, Tally], None]) -> None:
     tally = Tally()
     for place in locations_of(out):
         check(place, Path(export), tally)
-    tell(tally.equal)
+    write_equal(tally.equal)
     for difference in tally.differences[:20]:
         sys.stdout.write(f"{difference}\n")
     sys.exit(bool(tally.differences) or not tally.equal)

@@ -139,14 +139,14 @@ def test_every_key_has_a_change_here_or_needs_none():
 def test_a_change_repeats_the_stages_on_the_page(key, keys_of):
     table, _, name = key.partition(".")
     own = rows(next(title for title, _, _ in CELLS if title.strip("[]") == table))
-    told = own[name][-1]
-    told = own["split"][-1] if told == "as `split`" else told
+    reported = own[name][-1]
+    reported = own["split"][-1] if reported == "as `split`" else reported
     before, after = keys_of(), keys_of(*CHANGES[key])
-    counts = "counts" in told and "slice that is cut" not in told  # known only later
+    counts = "counts" in reported and "slice that is cut" not in reported  # known only later
     assert (after.counts != before.counts) == counts
-    assert (after.tokenizer != before.tokenizer) == (counts or "tokenizer" in told)
-    assert (after.shards != before.shards) == ("shards" in told)
-    if "all counts" in told:
+    assert (after.tokenizer != before.tokenizer) == (counts or "tokenizer" in reported)
+    assert (after.shards != before.shards) == ("shards" in reported)
+    if "all counts" in reported:
         assert not after.counts & before.counts
-    if "all shards" in told or "all counts and shards" in told:
+    if "all shards" in reported or "all counts and shards" in reported:
         assert not after.shards & before.shards

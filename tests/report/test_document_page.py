@@ -105,7 +105,7 @@ def test_tokens_of_a_text_have_no_mask(tokenizer, spelling):
     found = shown(spelling, document(ids))
     assert found.ids == ids
     assert all("t" in token.kinds for token in found.tokens)
-    assert "trained on" not in found.told
+    assert "trained on" not in found.reported
 
 
 @given(data=st.data())
@@ -171,7 +171,7 @@ def test_images_are_one_box_each_with_number_and_tokens(tokenizer, scan, spellin
         else:
             expanded.append(int(token.attributes["data-i"]))
     assert expanded == ids
-    assert "2 (274 tokens)" in found.told
+    assert "2 (274 tokens)" in found.reported
 
 
 def test_a_character_split_by_an_image_or_special_token_is_replaced(tokenizer, spelling):
@@ -206,13 +206,13 @@ def test_turns_contain_every_item_once_in_order_for_any_special_tokens(tokenizer
 
 def test_the_heading_shows_totals(tokenizer, chat, spelling):
     ids, mask = chat
-    told = shown(spelling, document(ids, mask, document_id="a-7")).told
+    reported = shown(spelling, document(ids, mask, document_id="a-7")).reported
     special = set(tokenizer.special_tokens.values())
     size = len(tokenizer.decode_bytes([number for number in ids if number not in special]))
     for part in (f"tokens{len(ids)}", f"bytes{size}", f"bytes per token{size / len(ids):.2f}"):
-        assert part in told
-    assert f"trained on{sum(mask)} ({sum(mask) / len(ids):.1%})" in told
-    assert "document 0 of a/b, id a-7" in told
+        assert part in reported
+    assert f"trained on{sum(mask)} ({sum(mask) / len(ids):.1%})" in reported
+    assert "document 0 of a/b, id a-7" in reported
 
 
 def test_the_strip_shows_the_share_of_each_kind(chat, spelling):
@@ -230,11 +230,11 @@ def test_a_long_document_is_cut_and_states_the_omitted_length(scan, spelling):
     cut = shown(spelling, document(ids, None, images), limit=3)
     assert cut.tokens == whole.tokens[:3]
     left_out = len(ids) - 1 - 273 - 1
-    assert f"{left_out:,} of {len(ids):,} tokens are not shown" in cut.told
-    assert "--all" in cut.told
-    at_image = shown(spelling, document(ids, None, images), limit=2).told
+    assert f"{left_out:,} of {len(ids):,} tokens are not shown" in cut.reported
+    assert "--all" in cut.reported
+    at_image = shown(spelling, document(ids, None, images), limit=2).reported
     assert f"{left_out + 1:,} of {len(ids):,} tokens are not shown" in at_image
-    assert "not shown" not in whole.told
+    assert "not shown" not in whole.reported
     assert "1 of 20,001 tokens are not shown" in page(spelling, document([97] * 20_001))
 
 

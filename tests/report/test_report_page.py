@@ -162,7 +162,7 @@ def test_the_vocabulary_and_its_curve_equal_those_of_the_training_report(out):
     last = report["curve"][-1]
     assert page.row(f"{last['merges']:,}", f"{last['vocab_size']:,}")[2] == f"{last['tokens']:,}"
     title = f"{last['merges']:,} merges: {last['bytes_per_token']:.3f} bytes per token"
-    assert any(told.startswith(title) for _, told in page.shapes)
+    assert any(reported.startswith(title) for _, reported in page.shapes)
     assert page.figures["merges"] == f"{len(report['merges']['count']):,}"
     assert page.row("1", "··" if report["merges"]["token"][0] == "  " else "")  # two spaces first
 
@@ -209,10 +209,10 @@ def test_examples_are_documents_of_the_output(out):
     shards = open_shards(str(out), source="web")
     lengths = [len(ids) for ids in shards]
     number = next(number for number, length in enumerate(lengths) if length >= 100)
-    told = [int(own["data-i"]) for _, own in page.attributes if "data-i" in own]
+    reported = [int(own["data-i"]) for _, own in page.attributes if "data-i" in own]
     first = shards[number][:300].tolist()
-    assert told[: len(first)] == first
-    assert len(told) <= 600
+    assert reported[: len(first)] == first
+    assert len(reported) <= 600
 
 
 def test_the_same_files_yield_the_same_page(out):

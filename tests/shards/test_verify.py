@@ -60,13 +60,13 @@ DAMAGE = [
 ]
 
 
-@pytest.mark.parametrize(("pattern", "change", "told"), DAMAGE)
-def test_a_damaged_or_missing_file_is_detected_and_named(out, pattern, change, told):
+@pytest.mark.parametrize(("pattern", "change", "reported"), DAMAGE)
+def test_a_damaged_or_missing_file_is_detected_and_named(out, pattern, change, reported):
     path = first(out, pattern)
     change(path)
     (problem,) = problems(out)
     assert path.name in problem
-    assert told in problem
+    assert reported in problem
 
 
 def test_a_record_of_another_recipe_is_detected(finished, out, tmp_path, in_process):

@@ -178,7 +178,7 @@ def test_a_truncated_file_of_images_is_detected_and_refused(made):
 
 
 @pytest.mark.parametrize(
-    ("edges", "told"),
+    ("edges", "reported"),
     [
         ([1, 3, 5, 7], None),
         ([1, 3], "token 0 of document 1"),
@@ -188,9 +188,9 @@ def test_a_truncated_file_of_images_is_detected_and_refused(made):
         ([], "token 1 of document 0"),
     ],
 )
-def test_the_first_contradictory_image_token_is_named(edges, told):
+def test_the_first_contradictory_image_token_is_named(edges, reported):
     own = np.array([[0, 1, 3], [1, 0, 1], [1, 1, 2]])
     data = np.frombuffer(b"".join(images_parts([(2, own)])), np.uint8)
     images = DocumentImages(data, name="a.images", documents=2)
     found = list(image_problems(images, np.array([0, 5, 9]), np.array(edges, np.int64), name="a"))
-    assert [each.partition(", first at ")[2] for each in found] == ([told] if told else [])
+    assert [each.partition(", first at ")[2] for each in found] == ([reported] if reported else [])

@@ -119,7 +119,7 @@ def test_an_object_has_the_given_columns_and_number_of_rows():
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "reported"),
     [
         (pa.list_(pa.struct({"a": pa.int8(), "b": pa.binary()})), pa.binary()),
         (pa.map_(pa.string(), pa.string()), pa.map_(pa.string(), pa.string())),
@@ -128,10 +128,10 @@ def test_an_object_has_the_given_columns_and_number_of_rows():
         (pa.struct({"t": pa.timestamp("us"), "d": pa.decimal128(5, 2)}), None),
     ],
 )
-def test_a_type_without_json_is_refused_first(kind, told):
-    assert unfit(kind) == told
-    empty = pa.array([], kind) if told is None else pa.nulls(1, kind)
-    if told is None:
+def test_a_type_without_json_is_refused_first(kind, reported):
+    assert unfit(kind) == reported
+    empty = pa.array([], kind) if reported is None else pa.nulls(1, kind)
+    if reported is None:
         assert json_of(empty).to_pylist() == []
     else:
         with pytest.raises(TypeError, match="has no JSON"):

@@ -168,25 +168,28 @@ def entries(out):
 def test_corrupt_input_is_quarantined_and_named_and_changes_the_exit_code(job, tmp_path, case):
     (tmp_path / "in" / case.name).write_bytes(case.data)
     good = beside(case, tmp_path / "in")
-    code, told = job(case)
-    assert (code, told["status"]) == (3, "failed")
-    assert all(reason in told["error"] for reason in case.reasons) or "max_tails" in told["error"]
+    code, reported = job(case)
+    assert (code, reported["status"]) == (3, "failed")
+    assert (
+        all(reason in reported["error"] for reason in case.reasons)
+        or "max_tails" in reported["error"]
+    )
     assert not (tmp_path / "out/manifest.json").exists()
 
-    code, told = job(case, *RAISED)
-    assert code == 0, told
-    assert told["quarantined"] == case.reasons
+    code, reported = job(case, *RAISED)
+    assert code == 0, reported
+    assert reported["quarantined"] == case.reasons
     bad = sum(case.reasons.values())
-    kept = case.kept[: told["documents"]["out"] - 1] if case.is_cut else case.kept
+    kept = case.kept[: reported["documents"]["out"] - 1] if case.is_cut else case.kept
     assert len(kept) > 0.8 * len(case.kept) or not case.kept
     right = kept + good
-    assert told["documents"] == {"in": len(right) + bad, "out": len(right), "quarantined": bad}
-    assert told["bytes"]["in"] == told["bytes"]["out"] + told["bytes"]["quarantined"]
+    assert reported["documents"] == {"in": len(right) + bad, "out": len(right), "quarantined": bad}
+    assert reported["bytes"]["in"] == reported["bytes"]["out"] + reported["bytes"]["quarantined"]
     found = entries(tmp_path / "out")
     assert len(found) == bad
     assert {(each["source"], each["file"]) for each in found} == {("own", case.name)}
     assert case.entry.items() <= found[0].items()
-    assert sum(each["bytes"] for each in found) == told["bytes"]["quarantined"]
+    assert sum(each["bytes"] for each in found) == reported["bytes"]["quarantined"]
     shards = open_shards(str(tmp_path / "out"))
     if case.kind == "chat":
         assert len(shards) == len(right)

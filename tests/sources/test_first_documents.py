@@ -143,7 +143,7 @@ def write(tmp_path, kind, data, more, *, limits=""):
     return str(recipe)
 
 
-def told(capsys, *arguments):
+def reported(capsys, *arguments):
     """Run a command; return its exit code and its last JSON."""
     code = main(list(arguments))
     return code, json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -152,7 +152,7 @@ def told(capsys, *arguments):
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_wrongly_described_source_is_refused_with_what_was_found(tmp_path, capsys, case):
     kind, data, more, expected = case
-    code, values = told(capsys, "plan", write(tmp_path, kind, data, more))
+    code, values = reported(capsys, "plan", write(tmp_path, kind, data, more))
     assert code == 2
     assert expected in values["error"]
     assert "\n" not in values["error"]
@@ -188,7 +188,7 @@ def test_the_problems_of_all_sources_are_reported_at_once(tmp_path):
 
 def test_if_some_files_are_usable_a_note_names_the_first_that_is_not(tmp_path, capsys):
     data = lines(TEXTS[:3]) + b"\noops\n" + lines([{"body": "a"}]) + lines(TEXTS[3:])
-    code, values = told(capsys, "plan", write(tmp_path, "text", data, ""))
+    code, values = reported(capsys, "plan", write(tmp_path, "text", data, ""))
     assert code == 0
     (note,) = [each for each in values["notes"] if "cannot be used" in each]
     assert note.startswith("source 'web': 2 of the first 20 documents of 1 file cannot be used; ")
@@ -205,7 +205,7 @@ def test_if_some_files_are_usable_a_note_names_the_first_that_is_not(tmp_path, c
 )
 def test_a_recipe_that_allows_all_documents_to_be_bad_gets_a_note(tmp_path, capsys, limits, code):
     recipe = write(tmp_path, "text", lines(CHATS), "", limits=limits)
-    found, values = told(capsys, "plan", recipe)
+    found, values = reported(capsys, "plan", recipe)
     assert found == code
     said = values["error"] if code else " ".join(values["notes"])
     assert "web.jsonl, line 1 has no field 'text'; it has 'messages', 'id'" in said

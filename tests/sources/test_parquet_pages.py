@@ -46,7 +46,7 @@ def test_page_headers_match_the_footer_for_any_block_size(tmp_path, version, dic
 
 
 @pytest.mark.parametrize(
-    ("page", "codec", "told"),
+    ("page", "codec", "reported"),
     [
         ({"num_bytes": 2**31 - 1, "stored_bytes": 1000}, "ZSTD", "cannot be a page of"),
         ({"num_bytes": 2**31 - 1, "stored_bytes": 1000}, "UNCOMPRESSED", "cannot be a page of"),
@@ -56,13 +56,13 @@ def test_page_headers_match_the_footer_for_any_block_size(tmp_path, version, dic
     ],
     ids=range(5),
 )
-def test_a_false_or_oversized_header_is_reported(page, codec, told):
+def test_a_false_or_oversized_header_is_reported(page, codec, reported):
     headers = PageHeaders()
     values = {"is_dictionary": False, "values": 10, "num_bytes": 4000, "stored_bytes": 1000}
     headers.pages.append(Page(**{**values, **page}))
     problem = headers.problem(codec, max_document_bytes=MIB)
     assert problem is not None
-    assert told in problem
+    assert reported in problem
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_files_added_later_are_train_unless_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("val_files", "told"),
+    ("val_files", "reported"),
     [
         (
             ("held/**", "a.jsonl"),
@@ -144,12 +144,12 @@ def test_files_added_later_are_train_unless_named(tmp_path):
     ],
     ids=str,
 )
-def test_a_frozen_file_is_not_moved_without_resplit(tmp_path, val_files, told):
+def test_a_frozen_file_is_not_moved_without_resplit(tmp_path, val_files, reported):
     write_lines(tmp_path, *NAMES)
     first = named_plan(tmp_path, "held/**")
     with pytest.raises(PlanError) as caught:
         named_plan(tmp_path, *val_files, previous=first)
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
     assert "--resplit" in str(caught.value)
     moved = named_plan(tmp_path, *val_files, previous=first, resplit=True)
     assert val_of(moved) == val_of(named_plan(tmp_path, *val_files))

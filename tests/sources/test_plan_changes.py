@@ -92,17 +92,17 @@ def test_a_source_read_by_other_rules_is_reported_in_plan_and_run(corpus, tmp_pa
     run(recipe(corpus, tmp_path / "out", paths))
     for column, was in (("name", "none"), ("text", "name")):
         job = recipe(corpus, tmp_path / "out", paths, f"source.web.id_column={column}")
-        told = f"changed     web: id_column is {column}, it was {was}"
+        reported = f"changed     web: id_column is {column}, it was {was}"
         announced = decide(job, command="prepare")
-        assert told in announced.text()
+        assert reported in announced.text()
         assert announced.values["count"]["todo"] == 0
         events = []
         prepare(job, on_event=events.append)
-        assert " ".join(told.split()) in [e.text for e in events if isinstance(e, Note)]
+        assert " ".join(reported.split()) in [e.text for e in events if isinstance(e, Note)]
         assert announced.values["tokenize"]["todo"] == next(
             e.todo for e in events if isinstance(e, StageStarted) and e.stage == "tokenize"
         )
-        assert told not in decide(job, command="prepare").text()
+        assert reported not in decide(job, command="prepare").text()
 
 
 def test_a_changed_parquet_file_is_detected_by_its_footer(corpus, tmp_path):

@@ -57,9 +57,9 @@ def test_a_plan_states_the_dialect_of_each_file_and_their_number(corpus, tmp_pat
         "turns.jsonl": "sharegpt",
     }
     assert [each["dialects"] for each in overview(plan)] == [{}, {"messages": 2, "sharegpt": 1}]
-    told = decide(job, command="prepare").text()
-    assert " jsonl of messages (2 files) and sharegpt (1 file) in " in told
-    assert " parquet in " in told
+    reported = decide(job, command="prepare").text()
+    assert " jsonl of messages (2 files) and sharegpt (1 file) in " in reported
+    assert " parquet in " in reported
     assert plan_from_json(plan_to_json(plan)) == replace(plan, notes=())
     sources = json.loads(plan_to_json(plan))["sources"]
     files = [file for source in sources for file in source["files"]]
@@ -89,7 +89,7 @@ def test_a_plan_with_an_impossible_dialect_is_refused(corpus, tmp_path, source, 
 
 
 @pytest.mark.parametrize(
-    ("value", "kind", "told"),
+    ("value", "kind", "reported"),
     [
         ({"a": 1, "b": 2}, "chat", "an object with the keys 'a', 'b': no dialect of chat"),
         (MATHS, "vision", "an object with the keys 'question', 'answer': no dialect of vision"),
@@ -102,9 +102,11 @@ def test_a_plan_with_an_impossible_dialect_is_refused(corpus, tmp_path, source, 
     ],
     ids=str,
 )
-def test_a_first_document_of_an_unknown_dialect_is_refused(tmp_path, value, kind, told):
+def test_a_first_document_of_an_unknown_dialect_is_refused(tmp_path, value, kind, reported):
     write(tmp_path / "a.jsonl", value, {"messages": []})
-    with pytest.raises(SourceError, match=rf"a\.jsonl: its first document is {told}.*set dialect"):
+    with pytest.raises(
+        SourceError, match=rf"a\.jsonl: its first document is {reported}.*set dialect"
+    ):
         resolved(tmp_path / "a.jsonl", kind=kind)
     assert resolved(tmp_path / "a.jsonl", kind=kind, dialect="messages").notes == ()
 

@@ -27,11 +27,13 @@ def test_up_to_five_unreadable_files_are_named(corpus, tmp_path):
         (corpus / f"text/bad{number}.parquet").write_bytes(b"PAR1 and no footer")
     with pytest.raises(SourceError) as caught:
         make_plan(recipe(corpus, tmp_path / "out"))
-    told = str(caught.value)
-    assert "source 'web': 7 of 10 files cannot be used" in told
-    assert all(f"bad{number}.parquet is not a readable parquet file" in told for number in range(5))
-    assert "bad5" not in told
-    assert told.endswith("and 2 more")
+    reported = str(caught.value)
+    assert "source 'web': 7 of 10 files cannot be used" in reported
+    assert all(
+        f"bad{number}.parquet is not a readable parquet file" in reported for number in range(5)
+    )
+    assert "bad5" not in reported
+    assert reported.endswith("and 2 more")
 
 
 def test_a_single_bad_file_is_reported_in_one_line_with_the_cause(corpus, tmp_path):

@@ -119,16 +119,16 @@ def test_ids_follow_their_documents_through_a_share(tmp_path, split):
 
 
 @pytest.mark.parametrize(
-    ("id_column", "told"),
+    ("id_column", "reported"),
     [
         ("idd", "no column 'idd'.*set id_column"),
         ("n", "'n' is of type double"),
         ("l.list.element", "a list"),
     ],
 )
-def test_an_invalid_id_column_is_refused_during_planning(tmp_path, id_column, told):
+def test_an_invalid_id_column_is_refused_during_planning(tmp_path, id_column, reported):
     pq.write_table(pa.table({"text": ["a"], "n": [1.5], "l": [["a"]]}), tmp_path / "a.parquet")
-    with pytest.raises(SourceError, match=told):
+    with pytest.raises(SourceError, match=reported):
         plan_of(tmp_path, id_column=id_column)
 
 

@@ -190,7 +190,7 @@ def test_a_damaged_page_ends_its_row_group_and_mixes_no_rows(tmp_path, column, v
 
 
 @pytest.mark.parametrize(
-    ("columns", "fields", "told"),
+    ("columns", "fields", "reported"),
     [
         ({"messages": ["[]"]}, {}, r"'messages' is of type string, .*'messages' needs a list"),
         ({"prompt": [["a"]], "response": ["b"]}, {}, r"'prompt' is of type list<.*needs a string"),
@@ -202,9 +202,9 @@ def test_a_damaged_page_ends_its_row_group_and_mixes_no_rows(tmp_path, column, v
     ],
     ids=range(7),
 )
-def test_columns_that_a_dialect_cannot_use_are_refused_by_name(tmp_path, columns, fields, told):
+def test_columns_that_a_dialect_cannot_use_are_refused_by_name(tmp_path, columns, fields, reported):
     pq.write_table(pa.table(columns), tmp_path / "a")
-    with pytest.raises(SourceError, match=told):
+    with pytest.raises(SourceError, match=reported):
         planned(tmp_path / "a", **fields)
 
 

@@ -85,8 +85,8 @@ def find_browser(folder: Path) -> Browser:
     """Return a browser, or skip the test if there is none, unless CI requires one."""
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
-        told = f"no browser here: none of {', '.join(NAMES)} is installed"
+        reported = f"no browser here: none of {', '.join(NAMES)} is installed"
         if os.environ.get("CI_BROWSER"):
-            pytest.fail(f"{told}, though CI_BROWSER is set")
-        pytest.skip(told)
+            pytest.fail(f"{reported}, though CI_BROWSER is set")
+        pytest.skip(reported)
     return Browser(path, folder)

@@ -38,7 +38,7 @@ def run_driver(  # noqa: PLR0917 - travels to a process as it is
     import ray  # noqa: PLC0415 - the local executor runs without
 
     ray.init(address=address, _node_ip_address=own_address, log_to_driver=False)
-    prepare(recipe, on_event=tell)
+    prepare(recipe, on_event=log_event)
 
 
 def make_tasks_small(part_bytes: int | None = None) -> None:
@@ -72,6 +72,6 @@ def num_done(out: Path, work: Path) -> int:
     return counted + sum(1 for _ in out.glob("records/tokenize/*/*/*.json"))
 
 
-def tell(event: Event) -> None:
+def log_event(event: Event) -> None:
     """Print an event to the log."""
     os.write(1, f"{event}\n".encode())

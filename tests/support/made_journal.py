@@ -63,7 +63,7 @@ class Run:
         rng, began = self._rng, self.now
         self.events.append(self._stage(name, count, count * size))
         free = [began + rng.random() * 0.05 for _ in self._workers]
-        told = []
+        reported = []
         for number in range(count):
             worker = min(range(len(free)), key=free.__getitem__)
             own = int(size * rng.uniform(0.7, 1.1))
@@ -74,10 +74,10 @@ class Run:
             if rng.random() < 0.05:
                 attempts, lost = 2, seconds / 2
                 free[worker] += lost
-                told.append(self._attempt(name, place, free[worker]))
+                reported.append(self._attempt(name, place, free[worker]))
             start = free[worker]
             free[worker] += seconds + 0.01
-            told.append(
+            reported.append(
                 {
                     "event": "slice",
                     "at": start + seconds,
@@ -91,9 +91,9 @@ class Run:
                     "error": None,
                 }
             )
-        self.events += sorted(told, key=lambda each: each["at"])
+        self.events += sorted(reported, key=lambda each: each["at"])
         self.now = max(free)
-        total = sum(each.get("num_bytes", 0) for each in told)
+        total = sum(each.get("num_bytes", 0) for each in reported)
         self.events.append(
             {
                 "event": "stage end",

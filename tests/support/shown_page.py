@@ -30,7 +30,7 @@ class ShownPage(HTMLParser):
     attributes: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     turns: list[str] = field(default_factory=list)
     """Headings of turns and of their parts, in order."""
-    told: str = ""
+    reported: str = ""
     """All text outside tokens."""
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class ShownPage(HTMLParser):
         elif self._open and self._open[-1] in {"h3", "h4"}:
             self.turns[-1] += data
         elif self._open and self._open[-1] != "style":
-            self.told += data
+            self.reported += data
 
     @property
     def ids(self) -> list[int]:

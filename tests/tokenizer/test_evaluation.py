@@ -80,8 +80,8 @@ def test_characters_are_code_points(made):
 def test_sums_equal_a_loop_over_texts_and_tokenizers(tokenizer, small):
     counters = [TokenizerCounter("all", tokenizer), TokenizerCounter("small", small)]
     labels = [LANGUAGES[number % 3] for number in range(len(MADE))]
-    told = []
-    measured = measure(counters, batches(MADE, labels=labels), on_bytes=told.append)
+    reported = []
+    measured = measure(counters, batches(MADE, labels=labels), on_bytes=reported.append)
 
     def expected(chosen):
         return [
@@ -96,7 +96,7 @@ def test_sums_equal_a_loop_over_texts_and_tokenizers(tokenizer, small):
     for label, own in found.items():
         chosen = [text for text, at in zip(MADE, labels, strict=True) if label in (None, at)]
         assert [own.tokens, own.texts, own.num_bytes, own.characters] == expected(chosen)
-    assert sum(told) == measured.total.num_bytes > 0
+    assert sum(reported) == measured.total.num_bytes > 0
     total = measured.total
     assert total.bytes_per_token(1) == total.num_bytes / total.tokens[1]
 

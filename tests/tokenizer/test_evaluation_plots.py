@@ -40,11 +40,11 @@ def test_bars_have_the_length_of_the_numbers_and_labels():
         [4.25, 0, 0.5],
         [3.5, 1.125, 2.0],
     ]
-    told = words(saved(figure, ".svg"))
+    reported = words(saved(figure, ".svg"))
     for word in ("Bytes <per> token", "a note", "en & <b>", "$5 to $6", "_한국어", "_mine"):
-        assert word in told
-    assert {"4.25", "3.50", "no tokens", "1.12", "its $x$", "code points"} < {*told}
-    assert told.index("_mine") < told.index("its $x$") < told.index("code points")
+        assert word in reported
+    assert {"4.25", "3.50", "no tokens", "1.12", "its $x$", "code points"} < {*reported}
+    assert reported.index("_mine") < reported.index("its $x$") < reported.index("code points")
 
 
 def test_lengths_and_use_are_drawn():

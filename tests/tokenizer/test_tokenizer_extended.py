@@ -110,7 +110,7 @@ def run(capsys, *arguments):
 def test_the_command_writes_what_extended_saves(base, tmp_path, capsys):
     base.save(tmp_path / "base")
     arguments = ["--preset", "seed", "--special-token=<|pad|>", "--special-token=<|bos|>"]
-    code, values, told = run(
+    code, values, reported = run(
         capsys, tmp_path / "base", *arguments, "--output", tmp_path / "extended"
     )
     expected = base.extended([*SEED, "<|pad|>"])
@@ -131,17 +131,17 @@ def test_the_command_writes_what_extended_saves(base, tmp_path, capsys):
         "there             556  <|bos|>\n",
         "572 ids",
     ):
-        assert words in told
+        assert words in reported
 
 
 def test_the_command_overwrites_its_own_result_and_no_other_tokenizer(base, tmp_path, capsys):
     base.save(tmp_path / "base")
     before = contents(tmp_path)
-    code, values, told = run(
+    code, values, reported = run(
         capsys, tmp_path / "base", "--special-token", "<a>", "--output", tmp_path / "base"
     )
     assert (code, values["status"]) == (2, "failed")
-    assert "contains another tokenizer or other data (tokenizer.pkl, " in told
+    assert "contains another tokenizer or other data (tokenizer.pkl, " in reported
     assert contents(tmp_path) == before
     first = run(capsys, tmp_path / "base", "--special-token", "<a>", "--output", tmp_path / "a")
     assert (
@@ -150,10 +150,10 @@ def test_the_command_overwrites_its_own_result_and_no_other_tokenizer(base, tmp_
     )
     (tmp_path / "nanochats").mkdir()
     (tmp_path / "nanochats/tokenizer.pkl").write_bytes(b"of another")
-    code, _, told = run(
+    code, _, reported = run(
         capsys, tmp_path / "base", "--special-token", "<a>", "--output", tmp_path / "nanochats"
     )
-    assert (code, "(tokenizer.pkl): it is not overwritten" in told) == (2, True)
+    assert (code, "(tokenizer.pkl): it is not overwritten" in reported) == (2, True)
 
 
 def test_the_command_reads_and_writes_files(base, tmp_path, capsys):

@@ -131,17 +131,17 @@ def test_the_report_of_a_smaller_tokenizer_is_cut_from_the_larger():
 
 
 @pytest.mark.parametrize(
-    ("limits", "reason", "told"),
+    ("limits", "reason", "reported"),
     [
         ({}, NO_PAIR_LEFT, "no pair left"),
         ({"min_pair_count": 3}, BELOW_MIN_PAIR_COUNT, "below min_pair_count = 3"),
         ({"max_token_bytes": 2}, NO_PAIR_LEFT, "no pair left of at most max_token_bytes = 2"),
     ],
 )
-def test_the_reason_for_the_end_of_learning_is_reported_with_its_value(limits, reason, told):
+def test_the_reason_for_the_end_of_learning_is_reported_with_its_value(limits, reason, reported):
     _, report = learn(["abab ab abc"], vocab_size=1000, **limits)
     assert report["stop_reason"] == reason
-    assert why_stopped(report) == told
+    assert why_stopped(report) == reported
     assert report["vocab_size_asked"] == 1000 > report["vocab_size_reached"]
 
 
