@@ -222,7 +222,7 @@ MISTAKES = """
 # clusters
 2 | submit recipe.toml | neither --address | pass the dashboard's URL
 2 | submit recipe.toml --address 10.0.0.1:6379 | is not an http:// or https:// URL | http://127.0.0.1:8265
-5 | submit recipe.toml --address http://127.0.0.1:9 --patience 0 | http://127.0.0.1:9 | check that | dashboard port (8265) can be reached
+5 | submit recipe.toml --address http://127.0.0.1:9 --patience 0 | http://127.0.0.1:9 | check that | dashboard port (default: 8265) can be reached
 2 | prepare new.toml --address http://127.0.0.1:8265 | is a job server | `nanotok submit --address`
 2 | prepare new.toml --address host | 'host' is not the address of a Ray cluster | use HOST:PORT
 2 | prepare new.toml --address ray://127.0.0.1:10001 | is Ray Client | `nanotok submit`
