@@ -18,8 +18,8 @@ NO_CLUSTER = (
 )
 
 NO_SERVER = (
-    "check that the head runs and that its dashboard port (default: 8265) can be reached from here: "
-    "`ray dashboard cluster.yaml`, `kubectl port-forward`, or an SSH tunnel"
+    "check that the head runs and that its dashboard port (default: 8265) can be reached "
+    "from here: `ray dashboard cluster.yaml`, `kubectl port-forward`, or an SSH tunnel"
 )
 
 _PORTS = {"http": 80, "https": 443}
