@@ -1,4 +1,4 @@
-"""docs/failures.md and sizing.md: what they quote is said; the estimate is what its code prints."""
+"""docs/failures.md and sizing.md: quoted messages exist; the estimate equals the output of its code."""
 
 import ast
 import errno
@@ -23,18 +23,18 @@ FROM_ELSEWHERE = (
     os.strerror(errno.ENOSPC),
     "TooManyRequests",  # HTTP 429
 )
-"""What the system and the stores say, not we."""
+"""Messages of the system and of the stores."""
 PACKAGES = {
     "ray": "_private/authentication/authentication_constants.py",
     "s3fs": "errors.py",
 }
 """Files of others whose messages the page quotes."""
 RELEASED_LATER = {"7"}
-"""Exit codes of `nanotok submit` alone."""
+"""Exit codes that only `nanotok submit` has."""
 
 
 def literals(source):
-    """Return every text of Python code but docstrings; what is filled in is a NUL."""
+    """Return the string literals of Python code without docstrings; a NUL replaces each expression."""
     found = []
     tree = ast.parse(source)
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}

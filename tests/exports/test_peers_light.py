@@ -63,7 +63,7 @@ def cut(ids, ends):
 
 
 def documents(ids_path, ends, mask_path):
-    """Return documents of files of ids, and of masks if there are any, that are back to back."""
+    """Return the documents of files of concatenated ids and, if they exist, masks."""
     ids = cut(np.memmap(ids_path, dtype=np.uint16, mode="r"), ends)
     if not mask_path.exists():
         return [(own, None) for own in ids]

@@ -49,7 +49,7 @@ NOW = 1_800_000_000.0
 
 
 class Times:
-    """A clock that advances when somebody waits, with actions in the meantime."""
+    """A clock that advances during waits, with actions at given times."""
 
     def __init__(self, meanwhile=lambda: None):
         self.seconds, self.meanwhile = 0.0, meanwhile

@@ -66,7 +66,7 @@ class Tally:
 
 
 def write_equal(equal: Mapping[str, int]) -> None:
-    """Say in one line, the last of a check that found no difference, what is equal."""
+    """Print the number of equal parts, the last line of a check without differences."""
     reported = ", ".join(f"{number:,} {kind}" for kind, number in equal.items() if number)
     sys.stdout.write(f"equal: {reported or 'nothing'}\n")
 

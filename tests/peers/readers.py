@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.peers.job import Made
 
 TOKENIZER = "(tokenizer)"
-"""Stands where a layout stands: the tokenizer's own files."""
+"""The name, in place of a layout, of the files of the tokenizer itself."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -226,7 +226,7 @@ def test_formats_keyed_by_ids_store_two_ids_with_the_same_bytes():
 
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=9), st.integers(1, 9), max_size=20))
 def test_learned_tokenizers_have_no_two_ids_with_the_same_bytes(counts):
-    """All spellings of one token's bytes are merged alike: see rust/bpe/src/learn.rs."""
+    """All merges of one token's bytes are equal: see rust/bpe/src/learn.rs."""
     spans = Documents.from_strings(list(counts))
     numbers = np.array(list(counts.values()), np.uint64)
     merges, *_ = _core.learn([(spans.data, spans.offsets, numbers)], num_merges=99)
