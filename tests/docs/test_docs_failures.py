@@ -1,4 +1,4 @@
-"""docs/failures.md and sizing.md: quoted messages exist; the estimate equals the output of its code."""
+"""docs/failures.md and sizing.md: quoted messages exist; the estimate equals its code."""
 
 import ast
 import errno
@@ -34,7 +34,7 @@ RELEASED_LATER = {"7"}
 
 
 def literals(source):
-    """Return the string literals of Python code without docstrings; a NUL replaces each expression."""
+    """Return string literals of Python code without docstrings; a NUL replaces an expression."""
     found = []
     tree = ast.parse(source)
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
