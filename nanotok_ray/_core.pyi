@@ -121,7 +121,7 @@ class Splitter:
         """Return the boundaries of spans in a part of a document.
 
         The part begins with the first span at or after `start`, and has as many whole spans as fit
-        `most` bytes; the first boundary is its begin, the last its end.
+        `most` bytes; the first boundary is its start, the last its end.
 
         Raises:
             SplitError: The regex engine gave up on the document.
@@ -366,10 +366,10 @@ class Encoder:
             wide: whether ids are uint32 instead of uint16.
 
         Returns:
-            All t ids back to back; their labels, role number << 1 | mask, of shape (t,); the begin
+            All t ids back to back; their labels, role number << 1 | mask, of shape (t,); the start
             of each document in the ids and the end of the last, of shape (n + 1,); the increasing
             indexes of declined documents, which have no ids; images of shape (m, 3): index of the
-            document, begin and end of its tokens in the document; sizes of shape (n, 2): bytes of
+            document, start and end of its tokens in the document; sizes of shape (n, 2): bytes of
             the document's texts, and number of names of special tokens in them.
 
         Raises:

@@ -35,7 +35,7 @@ class RenderedBatch:
     offsets: npt.NDArray[np.int64]
     """[n + 1] positions in the ids; the first is 0."""
     images: npt.NDArray[np.int64]
-    """(m, 3): document, and the begin and end of the tokens of the image in the document."""
+    """(m, 3): document, and the start and end of the tokens of the image in the document."""
     sizes: npt.NDArray[np.int64]
     """(n, 2): bytes of the texts of a document, and names of special tokens in these texts."""
     problems: Mapping[int, str]

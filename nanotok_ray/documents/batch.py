@@ -215,7 +215,7 @@ def _kind(value: object) -> str:
 
 
 def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the offsets of items of these lengths: the begin of each, and the end of the last.
+    """Return the offsets of items of these lengths: the start of each, and the end of the last.
 
     >>> offsets_of(np.array([2, 0, 3])).tolist()
     [0, 2, 2, 5]

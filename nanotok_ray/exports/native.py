@@ -41,7 +41,7 @@ class Batch:
     mask: Mask | None
     """One byte per id, 1 = train on it; None: the source has no masks."""
     images: Images | None
-    """Index of the document, begin and end of each image, of shape (m, 3); None: no images."""
+    """Index of the document, start and end of each image, of shape (m, 3); None: no images."""
     document_ids: tuple[str, ...] | None
     """The value of the `id_column` of each document, "" if empty; None: no `id_column`."""
 
@@ -83,7 +83,7 @@ class NativeShard:
         return {suffix: named[suffix] for suffix in self.facts.sizes}
 
     def positions(self) -> Positions:
-        """Return the begin of each document and the end of the last in tokens: n + 1 values.
+        """Return the start of each document and the end of the last in tokens: n + 1 values.
 
         Raises:
             CorruptOutputError: The index is invalid, or belongs to another shard.

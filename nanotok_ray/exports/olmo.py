@@ -74,7 +74,7 @@ class Olmo(Layout):
             self._rule(facts, corpus)
 
     def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
-        """Link or write ids and masks; write begin and end of the documents.
+        """Link or write ids and masks; write start and end of the documents.
 
         Raises:
             ExportError: A document contains the end token before its end, where readers split.
@@ -146,7 +146,7 @@ class Olmo(Layout):
         """Return the rule for the documents of a source.
 
         Raises:
-            ExportError: Documents have the end token twice, or neither at their begin nor their
+            ExportError: Documents have the end token twice, or neither at their start nor their
                 end.
         """
         end = self._end(corpus)

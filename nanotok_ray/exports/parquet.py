@@ -171,12 +171,12 @@ def _mask_of(labels: npt.NDArray[Any], ids: npt.NDArray[Any], name: str) -> npt.
 
 
 def _lists(positions: npt.NDArray[np.int64], values: Any) -> Any:  # noqa: ANN401 - pyarrow
-    """Return values as lists with these begins and ends."""
+    """Return values as lists with these starts and ends."""
     return pa.ListArray.from_arrays(pa.array(positions.astype(np.int32)), values)
 
 
 def _spans(images: Images, *, documents: int) -> Any:  # noqa: ANN401 - pyarrow has no types
-    """Return begin and end of the images of each document."""
+    """Return start and end of the images of each document."""
     positions = np.searchsorted(images[:, 0], np.arange(documents + 1))
     bounds = [pa.array(images[:, column].astype(np.int32)) for column in (1, 2)]
     return _lists(positions, pa.StructArray.from_arrays(bounds, fields=list(_SPAN)))

@@ -1,7 +1,7 @@
 """raw: ids without header and a NumPy file of offsets, for nanoGPT, torchtitan and numpy.
 
 NAME.bin          ids of 2 or 4 bytes back to back: the native .bin
-NAME.offsets.npy  int64: the begin of each document in tokens, and the end of the last
+NAME.offsets.npy  int64: the start of each document in tokens, and the end of the last
 NAME.mask         one byte per id, 1 = train on it: the native .mask
 """
 

@@ -2,7 +2,7 @@
 
 Little-endian: 8 bytes of magic, u32 version, u32 zero, u64 number of documents, then (documents +
 1) i64 with the number of images before each document and in total, then three i32 for each image:
-begin and end of its tokens as positions in the ids of its document (half-open), and its number in
+start and end of its tokens as positions in the ids of its document (half-open), and its number in
 the document. The module requires only numpy. The number of ids of each document is an argument of
 `check_within`.
 """
@@ -156,7 +156,7 @@ class DocumentImages:
         return len(self._ends) - 1
 
     def __getitem__(self, document: int) -> npt.NDArray[np.int32]:
-        """Return begin, end and number of each image of a document as a view of shape (n, 3)."""
+        """Return start, end and number of each image of a document as a view of shape (n, 3)."""
         return self._images[self._ends[document] : self._ends[document + 1]]
 
     def part(self, start: int, stop: int) -> Images:

@@ -20,7 +20,7 @@ SPECIAL_TOKENS: Final = (
 """The first begins every document; the others are for chats."""
 
 GROUNDING: Final = ("<|grounding|>", "<|ref|>", "<|/ref|>", "<|det|>", "<|/det|>")
-"""Tokens for positions in an image: the task, begin and end of a name, begin and end of a box."""
+"""Tokens for positions in an image: the task, start and end of a name, start and end of a box."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ class Document:
     completely.
     """
     images: NDArray[np.int32] | None = None
-    """Begin, end and number of each image; begin and end are positions in the ids."""
+    """Start, end and number of each image; start and end are positions in the ids."""
     document_id: str | None = None
     """The value of the id_column of its source."""
 
@@ -67,7 +67,7 @@ class Document:
             reached = end
 
     def image_rows(self) -> list[tuple[int, int, int]]:
-        """Return begin, end and number of each image."""
+        """Return start, end and number of each image."""
         return [] if self.images is None else [(a, b, n) for a, b, n in self.images.tolist()]
 
 

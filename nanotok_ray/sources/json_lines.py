@@ -31,7 +31,7 @@ class Skeleton:
 
     text: str
     strings: tuple[tuple[int, int], ...]
-    """Begin and end of the content of each long string in the line."""
+    """Start and end of the content of each long string in the line."""
     shortest: int
     """Long string n is replaced by `shortest + n` characters; no other string has that length."""
 

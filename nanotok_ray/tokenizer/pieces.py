@@ -22,9 +22,9 @@ class EncodedText(NamedTuple):
 
     ids: list[int]
     byte_offsets: list[tuple[int, int]]
-    """Begin and end of each id in the UTF-8 encoding of the text, in bytes."""
+    """Start and end of each id in the UTF-8 encoding of the text, in bytes."""
     char_offsets: list[tuple[int, int]]
-    """Begin and end of each id in characters; ids that share a character overlap."""
+    """Start and end of each id in characters; ids that share a character overlap."""
 
 
 class SpecialRules:
@@ -91,7 +91,7 @@ def _finder(names: frozenset[str]) -> re.Pattern[str]:
 
 
 def offsets_in(data: bytes, lengths: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return begin and end of parts of a UTF-8 text of these lengths, in bytes and characters.
+    """Return start and end of parts of a UTF-8 text of these lengths, in bytes and characters.
 
     >>> for offsets in offsets_in("aé!".encode(), [2, 1, 1]):
     ...     print(offsets.tolist())

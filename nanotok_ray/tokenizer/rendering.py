@@ -30,7 +30,7 @@ ImageTokenCounts = Sequence[int] | None
 """Number of tokens of each image; None: one for each image."""
 
 Positions = list[tuple[int, int]]
-"""Begin and end of each image in the ids."""
+"""Start and end of each image in the ids."""
 
 
 class _VisionSettings(TypedDict):

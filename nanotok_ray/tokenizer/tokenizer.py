@@ -336,7 +336,7 @@ class Tokenizer(Vocabulary, Rendering):
         allowed_special: Special | None = None,
         disallowed_special: Special | None = None,
     ) -> EncodedText:
-        """Return the ids of a text, and begin and end of each id in bytes and characters.
+        """Return the ids of a text, and start and end of each id in bytes and characters.
 
         An id of part of a character covers the whole character, like Hugging Face's offsets. A
         surrogate pair counts as one character. The arguments are those of `encode`.

@@ -20,7 +20,7 @@ def blocks(data, cuts):
 
 
 def runs(ids):
-    """Return begin and end of runs of image tokens in plain Python."""
+    """Return start and end of runs of image tokens in plain Python."""
     at, edges = 0, []
     for is_image, own in groupby(ids, lambda number: number == IMAGE):
         length = len(list(own))

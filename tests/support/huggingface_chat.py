@@ -14,7 +14,7 @@ class RefusedError(Exception):
 
 
 class Generation(Extension):
-    """Records begin and end of each `generation` block in the rendered text."""
+    """Records start and end of each `generation` block in the rendered text."""
 
     tags = {"generation"}  # noqa: RUF012 - as jinja2 wants it
 

@@ -151,7 +151,7 @@ class DocumentCheck:
             document: a text as UTF-8, or the JSON of a conversation or vision document.
             ids: all of its ids, including special tokens before and after it.
             mask: the mask, as long as the ids; None for a text.
-            images: begin and end of the tokens of each image, of shape (n, 2); None if it cannot
+            images: start and end of the tokens of each image, of shape (n, 2); None if it cannot
                 have images.
             dialect: the name of the document's dialect; None for a text.
         """

@@ -195,7 +195,7 @@ class IdScan:
 
     @property
     def image_edges(self) -> npt.NDArray[np.int64]:
-        """Begin and end of runs of image tokens, alternating, in the whole file.
+        """Start and end of runs of image tokens, alternating, in the whole file.
 
         Positions beyond those of `max_images` images are dropped.
         """
@@ -230,8 +230,8 @@ def image_problems(
 
     Args:
         images: the images of a shard.
-        positions: the begin of each of its documents, and the end of the last.
-        edges: begin and end of runs of image tokens in it, alternating.
+        positions: the start of each of its documents, and the end of the last.
+        edges: start and end of runs of image tokens in it, alternating.
         name: the name of the shard.
     """
     expected = _edges(images, positions)
@@ -249,7 +249,7 @@ def image_problems(
 
 
 def _edges(images: DocumentImages, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return begin and end of runs of adjacent images in the shard, alternating."""
+    """Return start and end of runs of adjacent images in the shard, alternating."""
     placed = images.part(0, len(images))
     first = positions[placed[:, 0]]
     edges = np.column_stack([first + placed[:, 1], first + placed[:, 2]]).ravel()

@@ -52,7 +52,7 @@ pub enum Error {
         document: usize,
         /// The end of its parts.
         end: usize,
-        /// The begin of its parts.
+        /// The start of its parts.
         before: usize,
         /// The number of parts.
         number: usize,

@@ -16,11 +16,11 @@ pub struct Rendered<I> {
     pub ids: Vec<I>,
     /// The label of each id: the number of its role, with its mask as the lowest bit.
     pub labels: Vec<u8>,
-    /// n + 1 positions in the ids: the begin of each document, and the end of the last.
+    /// n + 1 positions in the ids: the start of each document, and the end of the last.
     pub offsets: Vec<i64>,
     /// The indexes of the declined documents, which have no ids.
     pub declined: Vec<i64>,
-    /// Images: the index of the document, and begin and end of its tokens in the document's ids.
+    /// Images: the index of the document, and start and end of its tokens in the document's ids.
     pub images: Vec<[i64; 3]>,
     /// For each document: bytes of its texts, and number of names of special tokens in them.
     pub sizes: Vec<[i64; 2]>,

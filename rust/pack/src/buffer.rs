@@ -13,7 +13,7 @@ pub struct BufferRows {
     pub documents: Vec<u64>,
     /// Tokens of each segment.
     pub lengths: Vec<u32>,
-    /// The begin of the segments of each row, and the end of the last row.
+    /// The start of the segments of each row, and the end of the last row.
     pub rows: Vec<i64>,
 }
 

@@ -52,11 +52,11 @@ pub enum Error {
         /// The expected number.
         expected: usize,
     },
-    /// The end of a row precedes its begin or exceeds the segments.
+    /// The end of a row precedes its start or exceeds the segments.
     RowEnds {
         /// Index of the row.
         row: usize,
-        /// Begin and end of the row.
+        /// Start and end of the row.
         ends: (i64, i64),
         /// The number of segments.
         segments: usize,

@@ -31,7 +31,7 @@ pub struct Stretches<'a> {
     pub offsets: &'a [i64],
     /// Tokens of each segment.
     pub lengths: &'a [i64],
-    /// The begin of the segments of each row, and the end of the last row.
+    /// The start of the segments of each row, and the end of the last row.
     pub rows: &'a [i64],
 }
 

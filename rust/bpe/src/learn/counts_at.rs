@@ -1,7 +1,7 @@
 //! The count of the span at each place. Spans are sorted by count, so that few numbers are
 //! sufficient.
 
-/// The begin of each count.
+/// The start of each count.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     /// The first place of each run of spans with the same count, and the end.

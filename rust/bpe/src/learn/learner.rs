@@ -29,7 +29,7 @@ pub(super) struct Learner<I> {
     rows: Rows,
     /// One value per thread.
     around: Vec<Around>,
-    /// The begins of the id that was made last.
+    /// The starts of the id that was made last.
     begins: Vec<Begin<I>>,
     /// Approximate limit of held pairs.
     most: usize,

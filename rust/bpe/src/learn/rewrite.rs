@@ -1,4 +1,4 @@
-//! Rewriting: replaces a pair by an id at all of its places, and collects the begins of the id and
+//! Rewriting: replaces a pair by an id at all of its places, and collects the starts of the id and
 //! its neighbors. Large work is divided among threads.
 
 use bytemuck::Pod;
@@ -35,7 +35,7 @@ struct Rewrite<'c, I> {
     counts: &'c Counts,
 }
 
-/// The begin of a new id, and its neighbors on both sides.
+/// The start of a new id, and its neighbors on both sides.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Begin<I> {
     pub(super) place: u32,
@@ -54,7 +54,7 @@ struct Part<'s, I> {
 
 impl<I: Id> Symbols<I> {
     /// Replaces `pair` by `new` at those of `places`, in increasing order, that still hold it.
-    /// Returns the begins of the new id, and adds its neighbors to the first of `around`, which
+    /// Returns the starts of the new id, and adds its neighbors to the first of `around`, which
     /// has one value per thread.
     pub(super) fn merge(
         &mut self,

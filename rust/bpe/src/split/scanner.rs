@@ -186,7 +186,7 @@ impl Scan<'_> {
         ends.number > before
     }
 
-    /// The begin of the next block, and the bytes of it at which spans start.
+    /// The start of the next block, and the bytes of it at which spans start.
     #[inline(always)]
     fn next<S: Simd>(&mut self, simd: S) -> Option<(usize, u64)> {
         let rest = self.text.get(self.base..).filter(|rest| !rest.is_empty())?;
@@ -296,7 +296,7 @@ impl Scan<'_> {
     }
 
     /// Corrects `starts` for the contractions that begin at `quotes`: no span starts in one (nor,
-    /// if attached, at its begin), and a span starts at the letter after it. A contraction cannot
+    /// if attached, at its start), and a span starts at the letter after it. A contraction cannot
     /// follow an attached one.
     fn contractions(&mut self, mut quotes: u64, mut starts: u64) -> u64 {
         let lexer = &self.scanner.lexer;
