@@ -4,6 +4,7 @@
 PYTHON ?= python3.11
 DEMO ?= build/demo
 FUZZ_SECONDS ?= 60
+export PROPTEST_RNG_SEED ?= 1
 MUTANTS ?= 200
 DEMO_TIMED = 'demo:$(DEMO)/corpus/docs/*.parquet:$(DEMO)/corpus/code/*.parquet'
 
@@ -131,7 +132,7 @@ check: build  ## Run everything that CI runs: style, types, layers, Rust tests, 
 	+$(MAKE) --no-print-directory test-python
 
 check-long: build  ## Run everything else for hours: slow tests, 500 examples, fuzzing, chaos, peers, torch, wheel, versions
-	HYPOTHESIS_PROFILE=long $(MAKE) test test-slow
+	HYPOTHESIS_PROFILE=long PROPTEST_CASES=2560 PROPTEST_RNG_SEED=$$(date +%s) $(MAKE) test test-slow
 	$(MAKE) fuzz
 	$(BIN)/python -m tests.jobs.chaos --rounds 20
 	$(MAKE) peers test-torch wheel check-versions

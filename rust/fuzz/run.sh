@@ -5,6 +5,7 @@
 # and the target run with its name fails again. FUZZ_SANITIZER=address looks for memory errors too, at a
 # fraction of the speed; NANOTOK_CPU=portable or avx2 fuzzes another level than the CPU's best.
 set -eu
+[ $# -gt 0 ] || { echo "usage: sh rust/fuzz/run.sh SECONDS [split|encode|learn|render|pack ...]" >&2; exit 2; }
 seconds=$1
 shift
 here=$(cd "$(dirname "$0")" && pwd)

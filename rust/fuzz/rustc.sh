@@ -2,7 +2,7 @@
 # rustc for the fuzz targets: adds the flags of cargo-fuzz to the crates of this project, so that libFuzzer
 # sees which code ran and which values were compared. Other crates are compiled without them: the reference
 # implementations use those crates, and their coverage must not guide the search. Cargo calls this script
-# as RUSTC_WRAPPER.
+# as RUSTC_WRAPPER. The targets `split` and `encode` are included for the values that they compare.
 rustc=$1
 shift
 case " $* " in

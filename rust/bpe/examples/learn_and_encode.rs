@@ -1,7 +1,7 @@
 //! Learns merges from a text file and prints the tokens of a second text.
 //!
 //! ```text
-//! cargo run --release --manifest-path rust/Cargo.toml -p nanotok-bpe --example learn_and_encode -- FILE 300 "some text"
+//! cargo run --release -p nanotok-bpe --example learn_and_encode -- FILE 300 "some text"
 //! ```
 
 #![expect(clippy::print_stdout, reason = "the example prints its result")]

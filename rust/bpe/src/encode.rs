@@ -4,8 +4,8 @@
 //! * `worker`: encoding in one thread; `window`: its short spans, many at a time; `out`: its ids.
 //! * `span_memo` and `long_memo`: the ids of earlier spans of up to 31 bytes, and of longer ones.
 //! * `span_ids`: the ids of a new span. It chooses between `few` (a few bytes), `backtrack` (from
-//!   left to right), `sweep` (one merge after the other), `chunks` (parts of a long span) and `linked`
-//!   (a heap, for every other case). `cuts` divides a long span first.
+//!   left to right), `sweep` (one merge after the other), `chunks` (parts of a long span) and
+//!   `linked` (a heap, for every other case). `cuts` divides a long span first.
 //! * `merge_table`: pairs of ids to the id that they merge to; `prefixes`: the longest token at a
 //!   position; `ranks`: merges from the vocabulary of another tool.
 //! * `composed`: documents of texts and special tokens.
@@ -63,8 +63,8 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// Fails if a merge uses a later id, if a pair is merged twice, if there are too many merges, if
-    /// all tokens together exceed 1 GiB, or if `NANOTOK_CPU` names an unavailable CPU level.
+    /// Fails if a merge uses a later id, if a pair is merged twice, if there are too many merges,
+    /// if all tokens together exceed 1 GiB, or if `NANOTOK_CPU` names an unavailable CPU level.
     pub fn new(splitter: Splitter, merges: &[Merge]) -> Result<Self, Error> {
         Ok(Self::with_span_ids(splitter, SpanIds::new(merges)?))
     }

@@ -18,8 +18,8 @@
 //!   `counts_at`: the count of the span at each place.
 //! * `learner`: the state, and the step from one merge to the next.
 //! * `byte_pairs`: the pairs of the first step; `pairs`: all pairs with their counts and `rows` of
-//!   places; `rank` and `queue`: their order; `search`: the best pairs, recounted if the others were
-//!   dropped to save memory.
+//!   places; `rank` and `queue`: their order; `search`: the best pairs, recounted if the others
+//!   were dropped to save memory.
 //! * `rewrite`: replaces a pair in the text; `around`: the neighbors of the new id.
 //! * `array`: large arrays of numbers.
 

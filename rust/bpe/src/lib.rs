@@ -2,8 +2,8 @@
 //!
 //! Everything here is a function of its arguments: bytes in, numbers out. Nothing depends on
 //! Python, opens a file, logs, or starts a thread that outlives its call. The environment variable
-//! `NANOTOK_CPU` selects vector instructions (`portable`, `avx2`, `avx512`), which changes the speed
-//! but no result.
+//! `NANOTOK_CPU` selects vector instructions (`portable`, `avx2`, `avx512`), which changes the
+//! speed but no result.
 //!
 //! Text is processed in one of two ways, and both begin with the splitter:
 //!
@@ -35,7 +35,7 @@
 //!   `cpu::simd` has all unsafe code of the workspace, with the reason why each block is sound.
 //! * `threads`: work in threads that end with the call; `zeros`: large arrays of zeros.
 //! * `error`: all errors.
-//! * `naive`: plain implementations for comparison in tests.
+//! * `reference`: plain implementations of the rules, with which tests compare the others.
 //!
 //! # Examples
 //!
@@ -85,7 +85,7 @@ mod vocabulary;
 mod zeros;
 
 #[cfg(test)]
-mod naive;
+mod reference;
 
 pub use byte_order::ByteOrder;
 pub use count::{RunSums, RunView, SortedRun, SpanCounts, SpanTotals, merge_runs};

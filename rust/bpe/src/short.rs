@@ -88,8 +88,8 @@ impl Short {
         }
     }
 
-    /// The number of the short form of `data[start..end]`, without a branch for its length; `LONGER` for a
-    /// longer span.
+    /// The number of the short form of `data[start..end]`, without a branch for its length;
+    /// `LONGER` for a longer span.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "part of a kernel")]
     pub(crate) fn number_within(data: &[u8], start: usize, end: usize) -> u128 {

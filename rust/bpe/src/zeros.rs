@@ -24,7 +24,7 @@ impl Zeros {
         let mapped = (number >= MIN_MAPPED).then(|| MmapMut::map_anon(number).ok()).flatten();
         let Some(mapped) = mapped else { return Self::allocated(number) };
         #[cfg(target_os = "linux")]
-        let _ = mapped.advise(memmap2::Advice::HugePage); // a wish: small pages do as well
+        let _ = mapped.advise(memmap2::Advice::HugePage); // optional: small pages work too
         Self::Mapped(mapped)
     }
 

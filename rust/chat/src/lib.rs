@@ -2,8 +2,8 @@
 //!
 //! A [`Dialect`] converts a batch of JSON documents to a [`Composition`](nanotok_bpe::Composition)
 //! of texts and special tokens. It declines documents that are not certainly well formed: the
-//! caller has a plain implementation that reports the problem. Nothing in this crate depends on
-//! Python, opens a file, or has messages about documents.
+//! caller has a reference implementation that reports the problem. Nothing in this crate depends on
+//! Python, opens a file, or contains the text of error messages.
 
 #![forbid(unsafe_code)]
 

@@ -73,7 +73,8 @@ pub(crate) enum Shape {
     VisionMessages(Vision),
     VisionPromptResponse(Vision),
     VisionText(Vision),
-    /// Settings with which no document can be read; the plain implementation reports the reason.
+    /// Settings with which no document can be read; the reference implementation reports the
+    /// reason.
     Unusable,
 }
 

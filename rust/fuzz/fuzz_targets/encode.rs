@@ -1,5 +1,6 @@
-//! Any merges and any documents: the ids equal those of the plain implementation, one by one and in
-//! batches, with any number of threads, and again from the cache; and they decode to the documents.
+//! Any merges and any documents: the ids equal those of the reference implementation, one by one
+//! and in batches, with any number of threads, and again from the cache; and they decode to the
+//! documents.
 
 #![no_main]
 
@@ -8,7 +9,7 @@ use std::fmt::Debug;
 use libfuzzer_sys::fuzz_target;
 use nanotok_bpe::{Decoder, Documents, Encoder, Error, Frame, Merge, TokenId};
 use nanotok_fuzz::patterns::{self, Case};
-use nanotok_fuzz::{naive, program::Program};
+use nanotok_fuzz::{program::Program, reference};
 
 /// The documents in a window of some data, and their expected ids.
 struct Expected {
@@ -29,9 +30,9 @@ fuzz_target!(|bytes: &[u8]| {
     let case = patterns::chosen(program.byte());
     let (around, threads) = (program.byte(), 1 + usize::from(program.byte()) % 3);
     let merges = program.merges();
-    let tokens = naive::spell(&merges);
+    let tokens = reference::spell(&merges);
     let documents = program.documents(&tokens);
-    let mut merger = naive::Merger::new(&merges, &tokens);
+    let mut merger = reference::Merger::new(&merges, &tokens);
     let expected = expect(case, &mut merger, &documents, around);
 
     check(&encoder(case, &merges), &expected, threads);
@@ -41,14 +42,19 @@ fn encoder(case: &Case, merges: &[Merge]) -> Encoder {
     Encoder::new(case.splitters[0].clone(), merges).expect("merges are valid by construction")
 }
 
-fn expect(case: &Case, merger: &mut naive::Merger, documents: &[Vec<u8>], around: u8) -> Expected {
+fn expect(
+    case: &Case,
+    merger: &mut reference::Merger,
+    documents: &[Vec<u8>],
+    around: u8,
+) -> Expected {
     let (before, after) = (usize::from(around & 15), usize::from(around >> 4));
     let (mut data, mut ids) = (b"ab".repeat(before), Vec::new());
     let (mut offsets, mut ends) = (vec![offset(data.len())], vec![0]);
     for document in documents {
         data.extend_from_slice(document);
         offsets.push(offset(data.len()));
-        for (span, _) in naive::split(&case.regex, document) {
+        for (span, _) in reference::split(&case.regex, document) {
             ids.extend_from_slice(merger.encode(span));
         }
         ends.push(offset(ids.len()));

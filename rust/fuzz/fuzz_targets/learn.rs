@@ -1,4 +1,4 @@
-//! Any documents: their counts equal those of the plain implementation, in one call and in two,
+//! Any documents: their counts equal those of the reference implementation, in one call and in two,
 //! with any number of threads; and the merges learned from them, with any limits and counts, equal
 //! those of recounting each time.
 
@@ -10,9 +10,9 @@ use std::ops::ControlFlow;
 use libfuzzer_sys::fuzz_target;
 use nanotok_bpe::{Documents, Goal, SortedRun, SpanCounts, Stop, hash64, learn};
 use nanotok_fuzz::patterns::{self, Case};
-use nanotok_fuzz::{naive, program::Program};
+use nanotok_fuzz::{program::Program, reference};
 
-/// With more bytes of distinct spans the plain implementation would take too long.
+/// With more bytes of distinct spans the reference implementation would take too long.
 const MAX_BYTES: usize = 3000;
 
 type Counts = BTreeMap<(u64, Vec<u8>), u64>;
@@ -59,7 +59,7 @@ fn count(case: &Case, documents: &[Vec<u8>], cut: usize, threads: usize) -> Sort
 
 fn expect(case: &Case, documents: &[Vec<u8>]) -> Counts {
     let mut counts = Counts::new();
-    for (span, _) in documents.iter().flat_map(|document| naive::split(&case.regex, document)) {
+    for (span, _) in documents.iter().flat_map(|document| reference::split(&case.regex, document)) {
         *counts.entry((hash64(span), span.to_vec())).or_default() += 1;
     }
     counts
@@ -83,7 +83,7 @@ fn check_merges(run: &SortedRun, goal: Goal, scale: u64) {
     let documents = Documents::new(&run.data, &run.offsets).expect("a batch");
     let learned = learn(documents, &counts, goal, |_| ControlFlow::Continue(()));
     let learned = learned.expect("counts are small");
-    let mut twin = naive::Learner::new(spans(run).map(<[u8]>::to_vec).zip(counts).collect());
+    let mut twin = reference::Learner::new(spans(run).map(<[u8]>::to_vec).zip(counts).collect());
     let found = learned.merges.iter().zip(&learned.counts).zip(&learned.applied);
     for ((&pair, &count), &applied) in found {
         assert_eq!(Some((pair, count)), twin.best(goal.max_token_bytes));

@@ -1,6 +1,6 @@
 //! Any lengths, pushed and packed in any order: the segments equal those of the plain
-//! implementations. Any columns: the rows equal those of the plain implementation, or are refused
-//! without writing anything.
+//! implementations. Any columns: the rows equal those of the reference implementation, or are
+//! refused without writing anything.
 
 #![no_main]
 
@@ -13,8 +13,8 @@ use nanotok_pack::{
     window_rows,
 };
 
-#[path = "../../pack/src/naive.rs"]
-mod naive;
+#[path = "../../pack/src/reference.rs"]
+mod reference;
 
 fuzz_target!(|bytes: &[u8]| {
     let mut program = Program::new(bytes);
@@ -45,7 +45,7 @@ fn by_row<T>(rows: &[i64], segment: impl Fn(usize) -> T) -> Vec<Vec<T>> {
     rows.windows(2).map(|ends| range(ends).map(&segment).collect()).collect()
 }
 
-fn rows_of(found: &Segments) -> naive::Rows {
+fn rows_of(found: &Segments) -> reference::Rows {
     let segment = |at: usize| (found.documents[at], found.starts[at], found.lengths[at]);
     by_row(&found.rows, segment)
 }
@@ -57,17 +57,17 @@ fn rows_of_buffer(found: &BufferRows) -> Vec<Vec<(u64, u32)>> {
 fn check_best_fit(lengths: &[u32], capacity: u32, keep_rest: bool) {
     let found = best_fit_rows(&widened(lengths), capacity.into(), keep_rest);
     let found = found.ok().map(|found| rows_of(&found));
-    assert_eq!(found, naive::best_fit(lengths, capacity, keep_rest));
+    assert_eq!(found, reference::best_fit(lengths, capacity, keep_rest));
 }
 
 fn check_windows(lengths: &[u32], length: u32) {
     let found = window_rows(&widened(lengths), length.into()).expect("lengths are right");
-    assert_eq!(rows_of(&found), naive::windows(lengths, length));
+    assert_eq!(rows_of(&found), reference::windows(lengths, length));
 }
 
 fn check_buffer(program: &mut Program, capacity: u32) {
     let size = 1 + program.byte() % 40;
-    let mut plain = naive::Buffer::new(capacity, size.into());
+    let mut plain = reference::Buffer::new(capacity, size.into());
     let mut buffer = BestFitBuffer::new(capacity.into(), size.into()).expect("numbers are right");
     for _ in 0..program.byte() % 12 {
         let lengths = lengths(program, 1);
@@ -113,7 +113,7 @@ fn check_fill(program: &mut Program, length: usize) {
     }
     let ids = [narrow.into_iter().map(u32::from).collect(), wide];
     let columns = [&which[..], &offsets, &lengths, &rows];
-    let expected = naive::fill(&ids, &[None, Some(mask)], columns, length, -5);
+    let expected = reference::fill(&ids, &[None, Some(mask)], columns, length, -5);
     let widened = |found: Vec<i32>| found.into_iter().map(i64::from).collect::<Vec<_>>();
     assert_eq!((widened(inputs), widened(targets)), expected);
 }

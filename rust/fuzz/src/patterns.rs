@@ -1,5 +1,5 @@
-//! The fuzzed patterns, each with its splitters and its plain implementation. Patterns with a name
-//! in `nanotok_ray/counts/patterns.py` have the same spelling, which
+//! The fuzzed patterns, each with its splitters and its reference implementation. Patterns with a
+//! name in `nanotok_ray/counts/patterns.py` have the same spelling, which
 //! `tests/core/test_many_strings.py` checks.
 
 use std::sync::LazyLock;
@@ -25,7 +25,7 @@ const BACKTRACK_LIMIT: usize = 200_000_000;
 /// A pattern with its splitters.
 #[derive(Debug)]
 pub struct Case {
-    /// The plain implementation.
+    /// The reference implementation.
     pub regex: fancy_regex::Regex,
     /// The splitter that users get, then one for each other engine that supports the pattern.
     pub splitters: Vec<Splitter>,

@@ -70,7 +70,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::naive;
+    use crate::reference;
 
     proptest! {
         #[test]
@@ -81,7 +81,7 @@ mod tests {
         ) {
             let given: Vec<i64> = lengths.iter().copied().map(i64::from).collect();
             let found = best_fit_rows(&given, capacity.into(), keep_rest);
-            match naive::best_fit(&lengths, capacity, keep_rest) {
+            match reference::best_fit(&lengths, capacity, keep_rest) {
                 Some(expected) => prop_assert_eq!(found.unwrap().by_row(), expected),
                 None => prop_assert!(matches!(found, Err(Error::TooLong { .. })), "{:?}", found),
             }

@@ -139,7 +139,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::naive;
+    use crate::reference;
 
     fn by_row(found: &BufferRows) -> Vec<Vec<(u64, u32)>> {
         let index = |end: i64| usize::try_from(end).unwrap();
@@ -156,7 +156,7 @@ mod tests {
             capacity in 1_u32..40,
             buffer_size in 1_usize..25,
         ) {
-            let mut plain = naive::Buffer::new(capacity, buffer_size);
+            let mut plain = reference::Buffer::new(capacity, buffer_size);
             let size = i64::try_from(buffer_size).unwrap();
             let mut buffer = BestFitBuffer::new(capacity.into(), size).unwrap();
             for (lengths, most, skipped) in pushes {

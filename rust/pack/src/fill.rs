@@ -268,7 +268,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::naive;
+    use crate::reference;
 
     /// A document: ids, their width, and the mask.
     fn documents() -> impl Strategy<Value = Vec<(Vec<u16>, bool, Option<Vec<u8>>)>> {
@@ -319,7 +319,7 @@ mod tests {
             fill_rows(&sources, &stretches, &mut batch).unwrap();
             let masks: Vec<Option<Vec<u8>>> = documents.iter().map(|(.., mask)| mask.clone()).collect();
             let expected =
-                naive::fill(&wide, &masks, [&which, &offsets, &lengths, &rows], length, pad.into());
+                reference::fill(&wide, &masks, [&which, &offsets, &lengths, &rows], length, pad.into());
             let widened = |found: Vec<i32>| found.into_iter().map(i64::from).collect::<Vec<_>>();
             prop_assert_eq!((widened(inputs), widened(targets)), expected);
         }

@@ -18,7 +18,7 @@ mod target;
 mod windows;
 
 #[cfg(test)]
-mod naive;
+mod reference;
 
 pub use best_fit::best_fit_rows;
 pub use buffer::{BestFitBuffer, BufferRows, Totals};

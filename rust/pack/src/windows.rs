@@ -68,7 +68,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::naive;
+    use crate::reference;
 
     proptest! {
         #[test]
@@ -78,7 +78,7 @@ mod tests {
         ) {
             let given: Vec<i64> = lengths.iter().copied().map(i64::from).collect();
             let found = window_rows(&given, length.into()).unwrap();
-            prop_assert_eq!(found.by_row(), naive::windows(&lengths, length));
+            prop_assert_eq!(found.by_row(), reference::windows(&lengths, length));
         }
     }
 

@@ -92,7 +92,8 @@ impl Table {
         }
     }
 
-    /// Adds `times` to the counts of the spans of `data` that begin at `start` and end at each of `ends`.
+    /// Adds `times` to the counts of the spans of `data` that begin at `start` and end at each of
+    /// `ends`.
     #[inline(never)]
     fn count_window(&mut self, data: &[u8], start: usize, ends: &[usize], times: u64) {
         self.short.reserve(ends.len());

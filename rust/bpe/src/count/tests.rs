@@ -1,10 +1,10 @@
-//! Counting: examples, errors, and the comparison with the plain implementation.
+//! Counting: examples, errors, and the comparison with the reference implementation.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::split::GapRule;
-use crate::{hash64, merge_runs, naive};
+use crate::{hash64, merge_runs, reference};
 
 const PATTERN: &str = r"\p{L}+|\s+";
 
@@ -89,7 +89,7 @@ proptest! {
     fn counts_equal_the_reference(documents in documents(), threads in 1usize..5) {
         let counts = counted(&documents, threads);
         let run = counts.sorted_run(1);
-        prop_assert_eq!(rows(&run), naive::count(PATTERN, &documents));
+        prop_assert_eq!(rows(&run), reference::count(PATTERN, &documents));
         prop_assert_eq!(counts.total(), run.counts.iter().sum::<u64>());
         prop_assert_eq!(counts.num_distinct(), run.counts.len());
         for threads in 2..6 {
@@ -109,7 +109,7 @@ proptest! {
                 good.extend(documents);
             }
             let run = counts.sorted_run(2);
-            prop_assert_eq!(&rows(&run), &naive::count(PATTERN, &good));
+            prop_assert_eq!(&rows(&run), &reference::count(PATTERN, &good));
             prop_assert_eq!(counts.num_distinct(), run.counts.len());
             prop_assert_eq!(counts.total(), run.counts.iter().sum::<u64>());
             prop_assert_eq!(counts.num_gaps(), 0);

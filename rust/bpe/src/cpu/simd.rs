@@ -38,8 +38,8 @@ pub(crate) trait Simd: Copy {
     /// The masks of `block`.
     fn planes(self, tables: &Tables, block: &Block) -> Planes;
 
-    /// Bytes whose lower six bits select a byte of `table` with its highest bit set; an
-    /// implementation can return none of them.
+    /// A mask of the bytes whose lower six bits are the index of a byte of the table with its
+    /// highest bit set. An implementation without a fast instruction for this returns 0.
     #[inline(always)]
     fn marked(self, _: &Block, _: &[u8; 64]) -> u64 {
         0
@@ -361,8 +361,8 @@ mod x86 {
     #[target_feature(enable = "avx2")]
     #[inline]
     fn avx2_planes(halves: &[[u8; 16]; NUM_SETS], block: &Block) -> Planes {
-        // SAFETY: the loads read bytes 0 to 32 and 32 to 64 of a reference to 64, without
-        // alignment.
+        // SAFETY: the loads read bytes 0 to 32 and 32 to 64 of `block`, which has 64 bytes, and
+        // require no alignment.
         let bytes = unsafe {
             let start = block.as_ptr().cast::<__m256i>();
             [_mm256_loadu_si256(start), _mm256_loadu_si256(start.add(1))]

@@ -70,7 +70,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Goal, Vocabulary, naive};
+    use crate::{Goal, Vocabulary, reference};
 
     fn recovered(tokens: &[&[u8]]) -> Result<Vec<Merge>, Error> {
         let mut offsets = vec![0];
@@ -120,7 +120,7 @@ mod tests {
             bytes in Just((0..=255).collect::<Vec<u8>>()).prop_shuffle(),
         ) {
             let spans: Vec<_> = texts.into_iter().map(|text| (text.into_bytes(), 1)).collect();
-            let mut merges = naive::learn(&spans, Goal::merges(30)).merges;
+            let mut merges = reference::learn(&spans, Goal::merges(30)).merges;
             let order = ByteOrder::new(&bytes).unwrap();
             order.of_ids(&mut merges);
             let tokens = spelled(&merges, &order);

@@ -1,11 +1,11 @@
-//! Encoding of documents: examples, errors, and the comparison with the plain implementation for
-//! any number of threads.
+//! Encoding of documents: examples, errors, and the comparison with the reference implementation
+//! for any number of threads.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::split::GapRule;
-use crate::{GaveUp, naive};
+use crate::{GaveUp, reference};
 
 const PATTERN: &str = r"\p{L}+|\s+";
 const MERGES: [Merge; 6] = [(97, 98), (256, 256), (32, 32), (97, 97), (49, 50), (257, 99)];
@@ -112,8 +112,8 @@ proptest! {
         let mut seen = std::collections::HashMap::new();
         for document in &documents {
             ids.extend_from_slice(&before);
-            for (span, _) in naive::split(&regex, document) {
-                let new = || naive::encode_span(&MERGES, &span);
+            for (span, _) in reference::split(&regex, document) {
+                let new = || reference::encode_span(&MERGES, &span);
                 ids.extend_from_slice(seen.entry(span.clone()).or_insert_with(new));
             }
             ids.extend_from_slice(&after);

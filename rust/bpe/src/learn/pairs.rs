@@ -202,7 +202,7 @@ impl Pairs {
         let Some(place) = self.place_of(pair) else { return };
         let held = &mut self.held[place];
         let left = held.count.checked_sub(count);
-        held.count = left.expect("a pair is not merged away more often than it stands there");
+        held.count = left.expect("a pair is removed at most as often as it occurs");
         if held.count == 0 {
             self.release(place);
         }

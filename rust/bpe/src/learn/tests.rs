@@ -1,4 +1,4 @@
-//! Compares the learner with the plain implementation, and tests its rules one by one.
+//! Compares the learner with the reference implementation, and tests its rules one by one.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::pairs::Pairs;
 use super::rank::{Found, lowest};
 use super::text::Filling;
 use super::*;
-use crate::{Vocabulary, naive};
+use crate::{Vocabulary, reference};
 
 type Rows = Vec<(Merge, u64)>;
 
@@ -178,7 +178,7 @@ proptest! {
     #[test]
     fn merges_equal_recounting_each_time(spans in spans_of_letters(), goal in goal()) {
         let learned = learn_from(&spans, goal).unwrap();
-        prop_assert_eq!(&learned, &naive::learn(&spans, goal));
+        prop_assert_eq!(&learned, &reference::learn(&spans, goal));
         prop_assert_eq!(Vocabulary::new(&learned.merges).unwrap().duplicates(), []);
     }
 
@@ -199,7 +199,7 @@ proptest! {
             text.add(Documents::new(&data, &offsets)?, &counts)?;
         }
         let learned = text.learn(|_| ControlFlow::Continue(()))?;
-        prop_assert_eq!(&learned, &naive::learn(&spans, goal));
+        prop_assert_eq!(&learned, &reference::learn(&spans, goal));
     }
 
     #[test]
@@ -208,7 +208,7 @@ proptest! {
         goal in goal(),
         least in 1u64..200,
     ) {
-        let expected = naive::learn(&spans, goal);
+        let expected = reference::learn(&spans, goal);
         prop_assert_eq!(&learn_at_least::<u16>(&spans, goal, least), &expected);
         prop_assert_eq!(&learn_at_least::<u32>(&spans, goal, least), &expected);
     }

@@ -1,7 +1,7 @@
-//! A split pattern as a DFA: a table of state transitions by byte. Given text and a position, it returns
-//! the end of the match that begins there. It is ten times as fast as the backtracking engine, and
-//! linear on runs of white space that exhaust that engine. If the table cannot decide, the caller
-//! uses the other engine.
+//! A split pattern as a DFA: a table of state transitions by byte. Given text and a position, it
+//! returns the end of the match that begins there. It is ten times as fast as the backtracking
+//! engine, and linear on runs of white space that exhaust that engine. If the table cannot decide,
+//! the caller uses the other engine.
 
 use regex_automata::dfa::dense::{Builder, Config, DFA};
 use regex_automata::dfa::{Automaton as _, StartKind};

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use regex_syntax::hir::{Class, HirKind};
 
 use super::*;
-use crate::naive;
+use crate::reference;
 
 const NANOCHAT: &str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,2}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+";
 const CL100K: &str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s";
@@ -155,7 +155,7 @@ proptest! {
         for (splitter, regex) in TWINS.iter() {
             let mut found = Vec::new();
             splitter.split(&document, |span, kind| found.push((span.to_vec(), kind))).unwrap();
-            prop_assert_eq!(&found, &naive::split(regex, &document), "{}", regex.as_str());
+            prop_assert_eq!(&found, &reference::split(regex, &document), "{}", regex.as_str());
             let joined: Vec<u8> = found.into_iter().flat_map(|(span, _)| span).collect();
             prop_assert_eq!(&joined, &document);
         }

@@ -126,7 +126,7 @@ fn composed(documents: &[Vec<Piece>], gap: &[u8]) -> Composition {
     composition
 }
 
-/// The plain implementation: `encode` of each text, one after the other.
+/// The reference implementation: `encode` of each text, one after the other.
 fn plain(encoder: &Encoder, documents: &[Vec<Piece>]) -> Encoded<u32> {
     let mut all = Encoded::default();
     for (number, document) in documents.iter().enumerate() {

@@ -1,7 +1,9 @@
+//! The ids of single spans: examples, and the comparison with the reference implementation.
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Goal, naive};
+use crate::{Goal, reference};
 
 fn check(merges: &[Merge], span: &str, expected: &[u32]) {
     let tables = SpanIds::new(merges).unwrap();
@@ -61,7 +63,7 @@ fn an_end_that_changes_a_long_span_is_detected() {
         let span = [&b"a".repeat(length % 3)[..], &b"b".repeat(length), b"c"].concat();
         assert_eq!(
             tables.encode(&span, &mut Scratch::default()),
-            naive::encode_span(&merges, &span)
+            reference::encode_span(&merges, &span)
         );
     }
 }
@@ -84,7 +86,7 @@ fn any_merges() -> impl Strategy<Value = Vec<Merge>> {
 
 fn learned_merges() -> impl Strategy<Value = Vec<Merge>> {
     prop::collection::vec((spans(40), 1u64..5), 1..8)
-        .prop_map(|spans| naive::learn(&spans, Goal::merges(40)).merges)
+        .prop_map(|spans| reference::learn(&spans, Goal::merges(40)).merges)
 }
 
 /// One letter, a period, a Fibonacci word, or random text of up to five letters.
@@ -136,7 +138,7 @@ proptest! {
         merges in prop_oneof![any_merges(), learned_merges()], span in spans(150)
     ) {
         let tables = SpanIds::new(&merges).unwrap();
-        let expected = naive::encode_span(&merges, &span);
+        let expected = reference::encode_span(&merges, &span);
         let mut scratch = Scratch::default();
         prop_assert_eq!(tables.encode(&span, &mut scratch), &expected[..]);
         if tables.whole_span(&span).is_none() {

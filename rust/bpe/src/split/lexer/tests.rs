@@ -9,7 +9,7 @@ use super::*;
 use crate::cpu::Level;
 use crate::split::grammar::Grammar;
 use crate::split::scanner::Scanner;
-use crate::{Kind, naive};
+use crate::{Kind, reference};
 
 /// Patterns in use: nanochat, rustbpe, cl100k, r50k, GPT-2, Qwen 2, Qwen 3.5, o200k.
 const USED: [&str; 8] = [
@@ -93,7 +93,7 @@ static USED_TWINS: LazyLock<Vec<Twins>> =
 fn check(Twins { lexer, scanners, regex }: &Twins, text: &str) {
     let mut found = Vec::new();
     lexer.split(text, |span| found.push((span.to_vec(), Kind::Match)));
-    let expected = naive::split(regex, text.as_bytes());
+    let expected = reference::split(regex, text.as_bytes());
     assert_eq!(found, expected, "{text:?} by {}", regex.as_str());
     for scanner in scanners {
         found.clear();
