@@ -63,7 +63,7 @@ test-slow: build  ## Run the Python tests that take more than five seconds each
 	$(BIN)/pytest -m slow -n 2 --dist loadfile --durations 10
 
 test-rust: $(INSTALLED)  ## Run the Rust tests
-	env -u MAKEFLAGS cargo test $(MANIFEST) --locked --quiet  # rustdoc cannot open make's job server
+	env -u MAKEFLAGS -u MFLAGS cargo test $(MANIFEST) --locked --quiet  # rustdoc cannot open make's job server
 
 test-torch: build $(TORCH)/.installed  ## Run the tests that need torch (installs it into .venv-torch)
 	$(TORCH)/bin/python -m pytest tests/loader/test_torch_loader.py tests/docs/test_examples.py tests/docs/test_docs_training.py

@@ -44,6 +44,20 @@ def natural(value: object) -> bool:
     return type(value) is int and value >= 0
 
 
+def byte_range(value: object) -> bool:
+    """Return whether a value is a list of two numbers in order.
+
+    >>> byte_range([0, 9]), byte_range([9, 0]), byte_range([])
+    (True, False, False)
+    """
+    return (
+        isinstance(value, list)
+        and len(value) == 2  # noqa: PLR2004 - start and end
+        and all(map(number, value))
+        and value[0] <= value[1]
+    )
+
+
 def text(value: object) -> bool:
     """Return whether a value is a str."""
     return type(value) is str
@@ -224,7 +238,7 @@ _TOKENIZE: Shape = {
                     "first_row": number,
                     "rows": number,
                     "row_group?": number,
-                    "range?": [number],
+                    "range?": byte_range,
                     "present?": [number],
                     "absent?": [number],
                 }

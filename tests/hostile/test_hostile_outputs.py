@@ -188,6 +188,8 @@ def test_a_record_naming_a_file_of_another_record_is_a_problem_and_the_file_is_n
         lambda values: values["shards"][0]["source_map"][0].update(first_row=-1),
         lambda values: values["shards"][0]["source_map"][0].update(file=["a"]),
         lambda values: values["shards"][0]["source_map"][0].update(file="other.parquet"),
+        lambda values: values["shards"][0]["source_map"][0].update(range=[]),
+        lambda values: values["shards"][0]["source_map"][0].update(range=[9, 0]),
         lambda values: values["shards"][0].update(name="../x"),
         lambda values: values.update(files=values["files"] * 2),
         lambda values: values.update(files=values["files"][1:]),
@@ -197,7 +199,7 @@ def test_a_record_naming_a_file_of_another_record_is_a_problem_and_the_file_is_n
         lambda values: values["slice"].update(number=9),
         lambda values: values.update(stage="count"),
     ],
-    ids=map(str, range(15)),
+    ids=map(str, range(17)),
 )
 def test_a_contradictory_record_is_a_problem(out, change):
     change_record(out, change)

@@ -100,7 +100,7 @@ impl Side {
 
     /// Records a place of `id` in `rows` if requested.
     #[inline]
-    pub(super) fn note(&mut self, id: u32, place: u32, rows: &mut [u32]) {
+    pub(super) fn record_places(&mut self, id: u32, place: u32, rows: &mut [u32]) {
         let row = &mut self.by_id[id as usize].row;
         if *row != NO_ROW {
             rows[*row as usize] = place;

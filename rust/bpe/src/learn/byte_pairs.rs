@@ -80,7 +80,12 @@ impl BytePairs {
 }
 
 /// Records the places of all held pairs, in the order in which they were added.
-pub(super) fn note<I: Id>(symbols: &Symbols<I>, pairs: &Pairs, rows: &mut [u32], threads: usize) {
+pub(super) fn record_places<I: Id>(
+    symbols: &Symbols<I>,
+    pairs: &Pairs,
+    rows: &mut [u32],
+    threads: usize,
+) {
     let wanted: Vec<Wanted> = pairs.rows().collect();
     let threads = threads.min(rows.len() / MIN_SHARE).max(1);
     let share = rows.len().div_ceil(threads);

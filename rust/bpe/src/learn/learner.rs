@@ -47,7 +47,7 @@ impl<I: Id> Learner<I> {
         let found = BytePairs::new(&symbols, threads)?;
         let number = pairs.begin(lowest(least), found.iter());
         let mut rows = Rows::default();
-        byte_pairs::note(&symbols, &pairs, rows.begin(number), threads);
+        byte_pairs::record_places(&symbols, &pairs, rows.begin(number), threads);
         let num_ids = symbols.edge as usize + 1;
         let around = (0..threads.max(1)).map(|_| Around::new(num_ids)).collect();
         let most = (symbols.slots.len() / SLOTS_PER_PAIR).max(MIN_PAIRS);
@@ -77,7 +77,7 @@ impl<I: Id> Learner<I> {
         let places = self.rows.get(best.row);
         self.symbols.merge(best.pair, new, places, &mut self.begins, &mut self.around);
         self.pairs.add_id(best.pair);
-        let (left, right) = self.born(best.pair, new);
+        let (left, right) = self.new_pairs(best.pair, new);
         if !left.is_empty() || !right.is_empty() {
             self.hold(best.row, new, &left, &right);
             self.pairs.limit(self.most);
@@ -89,7 +89,7 @@ impl<I: Id> Learner<I> {
 
     /// Removes the counts of the former pairs on both sides of the merged pair. Returns the new
     /// pairs with the new id that should be held, by the side of the other id.
-    fn born(&mut self, best: Merge, new: u32) -> (Vec<Found>, Vec<Found>) {
+    fn new_pairs(&mut self, best: Merge, new: u32) -> (Vec<Found>, Vec<Found>) {
         let (a, b) = best;
         let edge = self.symbols.edge;
         let Around { left, right, .. } = &mut self.around[0];
@@ -117,11 +117,11 @@ impl<I: Id> Learner<I> {
                 start += found.number as usize;
             }
         }
-        self.note(new, free.start, second);
+        self.record_places(new, free.start, second);
     }
 
     /// Records the places of new pairs, from `first` and from `second` on.
-    fn note(&mut self, new: u32, first: usize, second: usize) {
+    fn record_places(&mut self, new: u32, first: usize, second: usize) {
         let (left_rows, right_rows) = self.rows.split(first, second);
         let width = self.symbols.widths[new as usize];
         let begins = &self.begins[..];
@@ -129,12 +129,12 @@ impl<I: Id> Learner<I> {
         let Around { left, right, .. } = &mut self.around[0];
         let mut note_left = || {
             for begin in begins {
-                left.note(begin.left.into(), begin.place, left_rows);
+                left.record_places(begin.left.into(), begin.place, left_rows);
             }
         };
         let mut note_right = || {
             for begin in begins {
-                right.note(begin.right.into(), begin.place + width, right_rows);
+                right.record_places(begin.right.into(), begin.place + width, right_rows);
             }
         };
         if is_shared {
@@ -158,7 +158,7 @@ impl<I: Id> Learner<I> {
             symbols.holds(pair, place)
         });
         // Reserves room for several merges.
-        self.rows.see_to(number);
+        self.rows.reserve(number);
     }
 
     /// Holds pairs of lower rank than before, enough for `wanted` merges if there are that many.
@@ -183,7 +183,7 @@ impl<I: Id> Learner<I> {
     }
 }
 
-/// Updates the pairs of one side as in `Learner::born`; `change` returns, for the id on this side,
+/// Updates the pairs of one side as in `Learner::new_pairs`; `change` returns, for the id on this side,
 /// the former and the new pair.
 fn change_side(
     side: &mut Side,

@@ -45,7 +45,7 @@ impl Rows {
     }
 
     /// Reserves room for `number` more places, and half of the initial spare capacity.
-    pub(super) fn see_to(&mut self, number: usize) {
+    pub(super) fn reserve(&mut self, number: usize) {
         let room = self.places.len() + number + self.places.len() / (2 * SPARE);
         if room > self.places.room() {
             self.places = self.places.moved(room);
