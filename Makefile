@@ -144,6 +144,7 @@ clean:  ## Remove build outputs, but not .venv, .venv-peers, .venv-torch and .ve
 	rm -rf build dist rust/target $(CORE) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 $(INSTALLED): $(LOCK)
+	@echo "installing the locked Python packages into $(VENV)"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --require-hashes --requirement $(LOCK)
 	touch $@
@@ -166,6 +167,7 @@ $(TORCH)/.installed: $(LOCK) pyproject.toml
 	touch $@
 
 $(CORE): $(INSTALLED) $(RUST_SOURCES) pyproject.toml
+	@echo "compiling the Rust core: about two minutes"
 	MATURIN_PEP517_ARGS=--locked $(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
