@@ -37,7 +37,7 @@ def written(tmp_path_factory):
 
 def test_the_same_files_are_written(written):
     found = (path.relative_to(written).as_posix() for path in written.rglob("*") if path.is_file())
-    assert sorted(found) == NAMES
+    assert sorted(found) == NAMES, "run `make golden` and review the diff"
     assert len(NAMES) > 50
 
 

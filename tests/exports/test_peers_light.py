@@ -1,6 +1,6 @@
 """Exports and tokenizers of a real job, read with common packages instead of this project's code.
 
-Larger peers are in tests/peers; the last tests here are of their runner.
+Checks that need larger packages are in tests/peers.
 """
 
 import pickle

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 OK, FAILED, MISSING = "ok", "FAILED", "not installed"
 
-TOLD_LINES = 20
+SHOWN_LINES = 20
 """Limit of shown lines of a failed process."""
 
 ASK_VERSIONS = """
@@ -145,7 +145,7 @@ def checked(check: Check, made: Made, *, python: str, versions: dict[str, str]) 
 def row(check: Check, ended: TaskResult, outcome: str, *, versions: dict[str, str]) -> Row:
     """Return a line of the table from the output of a process; print all output of a failed one."""
     if outcome == FAILED:
-        lines = ended.output.strip().splitlines()[-TOLD_LINES:]
+        lines = ended.output.strip().splitlines()[-SHOWN_LINES:]
         say("\n".join([f"{check.layout}:", *(f"    {line}" for line in lines)]))
     peers = [f"{name} {versions.get(name, '')}".strip() for name in check.peers]
     peers += [f"{option[2:]} (checkout)" for option in check.checkout]
