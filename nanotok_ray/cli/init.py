@@ -41,8 +41,8 @@ def init(arguments: Arguments) -> int:
     kind of documents. A source of a named folder includes the files that are added to it later; a
     source of named files does not. Files that cannot be read are listed with the reason.
 
-    Check the recipe before you run it. It has a comment for each choice. The output folder is named
-    after the first folder, with "-tokens" at its end.
+    Check the recipe, which has comments, before you run it. The output folder is named after the
+    first folder, with "-tokens" at its end.
     """
     from pathlib import Path
 

@@ -281,7 +281,9 @@ def _source_lines(source: _Source, *, is_counted: bool) -> Iterator[str]:
         }[shape.kind],
         "format": _HOW.get(shape.format, ""),
         "column": f"other texts are in {printable(shape.others)}" if shape.others else "",
-        "split": "1% of the documents validate" if is_share else "the last file validates",
+        "split": "1% of the documents are for validation, chosen by hash"
+        if is_share
+        else "the last file is for validation, as in nanochat",
         "count": "learn the tokenizer from it, as there is no plain text",
     }
     for key, value in keys.items():

@@ -124,7 +124,7 @@ def test_the_draft_lists_what_it_found_and_left_out(tmp_path):
     for line in (
         f'paths = ["{tmp_path}/in/web/*.parquet"]',
         '# id_column = "url"  # carried along beside each document',
-        'split = "share:0.01"  # 1% of the documents validate',
+        'split = "share:0.01"  # 1% of the documents are for validation, chosen by hash',
         "vocab_size = 32768  # bytes and special tokens included",
     ):
         assert line in draft.text.splitlines()

@@ -167,7 +167,8 @@ def check_open_files() -> CheckResult:
     raised = f"may be raised to {_limit_text(hard)}" if hard != soft else "may not be raised"
     found = f"at most {_limit_text(soft)} (ulimit -n), {raised}"
     if soft != resource.RLIM_INFINITY and soft < LEAST_OPEN_FILES:
-        advice = f"ulimit -n {LEAST_OPEN_FILES} before Ray starts, on clusters of many workers"
+        how = "ulimit -n" if hard != soft else "ask your administrator for ulimit -n"
+        advice = f"for a head of many workers, {how} {LEAST_OPEN_FILES} before Ray starts"
         return CheckResult(name=name, status="warn", found=found, advice=advice)
     return CheckResult(name=name, status="ok", found=found)
 
