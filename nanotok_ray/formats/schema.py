@@ -1,6 +1,7 @@
 """The schemas of JSON files and of shards.idx, which are checked by every reader."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final, TypeGuard
 
 import numpy as np
@@ -300,6 +301,11 @@ def parse_manifest(data: bytes, *, name: str) -> dict[str, Any]:
 
 def no_manifest(name: str) -> IncompleteOutputError:
     """Return the error for an output without a manifest, whose path would be `name`."""
+    folder = name.rpartition("/")[0]
+    if "://" not in name and not Path(folder).is_dir():
+        return IncompleteOutputError(
+            f"{folder} is not a folder; check the path, or run the job that writes it"
+        )
     return IncompleteOutputError(
         f"{name} does not exist: the job has not finished, its last run failed, or this is not its "
         "output folder; `nanotok status` says which; run the job again, it resumes where it stopped"

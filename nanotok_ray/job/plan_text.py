@@ -162,5 +162,5 @@ def _frozen_line(frozen: Mapping[str, str], sources: Sequence[Mapping[str, Any]]
     by_hash = any(source["split"].startswith("share:") for source in sources)
     later = "files that are added later belong to train"
     if by_hash:
-        later += ", with split = share:S as the hash of each document says"
+        later += "; with split = share:S, the hash of each document decides"
     return f"saved       {frozen['path']}{before}; {later}"

@@ -166,7 +166,12 @@ def _source(source: PlannedSource) -> dict[str, Any]:
     splits = {"train": 0, "val": 0}
     for slice_ in source.slices:
         splits[slice_.split] += 1
-    groups = [slice_ for slice_ in source.slices if len(slice_.files) > 1]
+    # With a share, the train and the val slice of a group have the same files.
+    groups = {
+        tuple(file.path for file in slice_.files)
+        for slice_ in source.slices
+        if len(slice_.files) > 1
+    }
     val = [file for file, split in zip(source.files, source.splits, strict=True) if split == "val"]
     return {
         "name": source.name,
@@ -183,7 +188,7 @@ def _source(source: PlannedSource) -> dict[str, Any]:
         "largest_slice": max((slice_.num_bytes for slice_ in source.slices), default=0),
         "groups": {
             "groups": len(groups),
-            "files": len({file.path for slice_ in groups for file in slice_.files}),
+            "files": sum(map(len, groups)),
         },
         "val": {
             "files": len(val),

@@ -271,8 +271,9 @@ def load_model(folder: str | os.PathLike[str], *, check_pickle: bool = False) ->
     step = "check the path, or learn one there"
     if os.fspath(folder) == default_folder():
         step = (
-            "learn one and save it there, or set NANOCHAT_BASE_DIR to the folder above the one "
-            "that holds it (with NANOCHAT_EXPERIMENT, to the folder above `experiments`)"
+            "write one there with `nanotok train RECIPE --to-nanochat`, open another folder with "
+            "Tokenizer.load, or set NANOCHAT_BASE_DIR to the folder above the one that contains "
+            "it (with NANOCHAT_EXPERIMENT, to the folder above `experiments`)"
         )
     raise TokenizerError(f"no tokenizer in {folder} ({', '.join(_READERS)} are missing); {step}")
 

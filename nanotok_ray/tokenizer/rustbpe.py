@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from nanotok_ray.counts import SPLIT_PATTERN
+from nanotok_ray.errors import how_to_install
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.folder import default_folder, load_model, save_for_nanochat
 from nanotok_ray.tokenizer.foreign import from_encoding
@@ -154,6 +155,13 @@ def get_token_bytes(device: str = "cpu") -> Any:  # noqa: ANN401 - a torch.Tenso
 
     Raises:
         TokenizerError: No tokenizer exists; the message names the next step.
+        ModuleNotFoundError: torch is not installed.
     """
-    torch = importlib.import_module("torch")
+    try:
+        torch = importlib.import_module("torch")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"{error}: get_token_bytes returns a tensor and needs torch; for a numpy array use "
+            f"get_tokenizer().token_bytes(), or {how_to_install('torch')}"
+        ) from error
     return torch.from_numpy(get_tokenizer().token_bytes()).to(device)

@@ -148,13 +148,13 @@ MISTAKES = """
 2 | prepare wrong-kind.toml | has no field 'text' | Set kind = "chat"
 
 # outputs
-4 | verify fresh | fresh/manifest.json does not exist | run the job again
+4 | verify fresh | fresh is not a folder | run the job that writes it
 4 | verify in | in/manifest.json does not exist | not its output folder
 4 | verify unfinished | unfinished/manifest.json does not exist | run the job again
 4 | inspect unfinished | unfinished/manifest.json does not exist | run the job again
 4 | gc unfinished | manifest | run the job again
 4 | export unfinished --to raw | manifest | run the job again
-4 | verify new.toml | fresh/manifest.json does not exist | run the job again
+4 | verify new.toml | fresh is not a folder | run the job that writes it
 2 | report nothing | nothing is not an output of a job | pass the `path`
 4 | inspect no-tokenizer | tokenizer.txt is missing | run its job again
 4 | verify no-plan | no-plan/plan.json is missing | run its job again
@@ -215,7 +215,7 @@ MISTAKES = """
 2 | tokenizer convert tok --output t.pkl | t.pkl | pass a folder
 2 | tokenizer compare tok tok --corpus words.txt | two tokenizers are called tok | remove one
 2 | tokenizer compare tok in/a.parquet --corpus words.txt | in/a.parquet | quote
-4 | tokenizer eval tok --splits-of fresh | fresh/manifest.json does not exist | run the job again
+4 | tokenizer eval tok --splits-of fresh | fresh is not a folder | run the job that writes it
 2 | tokenizer eval tok --plot a.pdf | a.pdf | .svg
 2 | tokenizer eval tok --plot no/a.svg | no folder | create it first
 
@@ -364,7 +364,7 @@ def test_an_error_appears_once_on_a_terminal(here, capsys, monkeypatch, flags, l
     assert main(["verify", "fresh", *flags]) == 4
     captured = capsys.readouterr()
     assert (captured.out.count("\n"), captured.err.count("\n")) == lines
-    assert "manifest.json does not exist" in captured.out + captured.err
+    assert "fresh is not a folder" in captured.out + captured.err
 
 
 def test_a_running_job_is_reported(here, capsys, monkeypatch):

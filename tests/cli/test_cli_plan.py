@@ -62,6 +62,13 @@ def test_plan_reports_groups_of_small_files(job, capsys):
     assert web["groups"] == {"groups": 1, "files": 2}
     assert web["slices"] == {"train": 1, "val": 1}
     assert "2 small files in 1 group\n" in reported
+    shared = (
+        *("--set", "limits.slice_bytes=64MiB"),
+        *("--set", "source.web.split=share:0.2", "--resplit"),
+    )
+    values, _ = planned(capsys, job[0], *shared)
+    assert values["sources"][0]["slices"] == {"train": 1, "val": 1}
+    assert values["sources"][0]["groups"] == {"groups": 1, "files": 3}
 
 
 def test_a_finished_output_keeps_its_plan_and_passes_verify(job, capsys, tmp_path):
@@ -164,4 +171,4 @@ def test_an_existing_tokenizer_requires_no_counting(job, capsys, tmp_path):
 
 def test_with_a_share_files_added_later_are_split_by_hash(job, capsys):
     _, reported = planned(capsys, job[0], "--set", "source.web.split=share:0.2")
-    assert "belong to train, with split = share:S as the hash of each document says\n" in reported
+    assert "belong to train; with split = share:S, the hash of each document decides\n" in reported

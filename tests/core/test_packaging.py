@@ -158,6 +158,12 @@ def test_without_torch_the_error_names_what_to_install(module, monkeypatch):
         importlib.import_module(module)
 
 
+def test_get_token_bytes_without_torch_names_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ModuleNotFoundError, match=r"token_bytes\(\), or .*'\.\[torch\]'"):
+        nanotok_ray.get_token_bytes()
+
+
 @pytest.mark.parametrize("name", ["lock.txt", "runtime.txt", "cluster.txt"])
 def test_every_pin_has_a_hash(name):
     text = (ROOT / "requirements" / name).read_text()
