@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 from nanotok_ray.errors import SourceError, VerificationError
-from nanotok_ray.formats import MANIFEST_NAME, PLAN_NAME, SUMMARY_NAME, TOKENIZER_FOLDER, to_json
+from nanotok_ray.formats import (
+    MANIFEST_NAME,
+    PLAN_NAME,
+    REPORT_PAGE_NAME,
+    SUMMARY_NAME,
+    TOKENIZER_FOLDER,
+    to_json,
+)
 from nanotok_ray.job.counting import Training
 from nanotok_ray.job.decide import JobPlan, TrainingPlan, decide
 from nanotok_ray.job.events import Activity, Note, Planned, StageEnded, StageStarted
@@ -17,6 +24,7 @@ from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.existing import frozen_bytes, setting_changes
 from nanotok_ray.job.exporting import Exporting, ExportResult, exportings, same_pass
 from nanotok_ray.job.forecast import planned_stages
+from nanotok_ray.job.journal import runs_in
 from nanotok_ray.job.journaling import StageTimes, stages_of_last_run
 from nanotok_ray.job.probes import shared_folders
 from nanotok_ray.job.run import OutdatedError, OutputLock, Start, retried_when_outdated
@@ -103,7 +111,10 @@ class _Job:
         plan = self.plan
         if plan.is_done:
             assert plan.tokenizer is not None
-            return self._summary(plan.tokenizer, plan.output, exports=self._export(plan.exports))
+            exports = self._export(plan.exports)
+            if not self.out.exists(REPORT_PAGE_NAME) and runs_in(self.out):
+                self._write_page()  # the last run was stopped before it wrote the page
+            return self._summary(plan.tokenizer, plan.output, exports=exports)
         stages = planned_stages(plan, stages_of_last_run(self.out))
         self.watch(Planned(stages=tuple(stages)))
         self.lock.refuse_if_held()
@@ -203,12 +214,13 @@ class _Job:
             self.watch(Activity(text="closing the session"))
 
     def _begin_changes(self) -> None:
-        """Remove the manifest, then freeze the plan."""
+        """Remove the manifest and the report page, then freeze the plan."""
         self.lock.check()
         if frozen_bytes(self.out) != self.frozen:  # changed by `nanotok plan`, which takes no lease
             raise OutdatedError
         if self.out.exists(MANIFEST_NAME):
             self.out.remove(MANIFEST_NAME)
+            self.out.remove(REPORT_PAGE_NAME)
         data = plan_to_json(self.plan.plan)
         if data != self.frozen:
             self.out.write_whole(PLAN_NAME, data)

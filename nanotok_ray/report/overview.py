@@ -266,11 +266,6 @@ def _problems(facts: Facts) -> Iterator[Part]:
     lines = list(facts.problems)
     if facts.journal is not None and facts.journal.missing_segments:
         lines.append(f"{facts.journal.missing_segments:,} segments of the journal are missing")
-    if facts.worked is not None and facts.worked is not facts.journal:
-        lines.append(
-            f"The last run worked on no slices; stages and timeline are those of run "
-            f"{facts.worked.run}."
-        )
     if lines:
         rows = [(cut(line, 1000),) for line in lines]
         yield Part(title="Limits of this page", table=Table(heads=("what",), rows=rows))

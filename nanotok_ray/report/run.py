@@ -79,7 +79,13 @@ def stages(facts: Facts) -> Iterator[Part]:
         for line in lines
     ]
     heads = ("stage", "", "time", "share", "rate", "done", "already done", "failed")
-    yield Part(table=Table(heads=heads, rows=rows, texts=2))
+    text = ""
+    if facts.worked is not None and facts.worked is not facts.journal:
+        text = (
+            "The last run processed no slices. The slices, and stages that it did not repeat, are "
+            f"those of run {facts.worked.run}."
+        )
+    yield Part(text=text, table=Table(heads=heads, rows=rows, texts=2))
 
 
 def _count(number: int | None) -> str:
@@ -88,13 +94,20 @@ def _count(number: int | None) -> str:
 
 def _lines(facts: Facts) -> Iterator[_Line]:
     if facts.worked is not None and facts.worked.stages:
-        journalled = facts.worked.stages
-        ends = [*(stage.at for stage in journalled[1:]), facts.worked.last_at]
-        yield from map(_of_journal, journalled, ends)
+        other = None if facts.journal is facts.worked else facts.journal
+        last = [] if other is None else [*_of_run(other)]
+        repeated = {line.name for line in last}
+        yield from (line for line in _of_run(facts.worked) if line.name not in repeated)
+        yield from last
     elif facts.summary is not None:
         yield from (
             _of_summary(name, values) for name, values in facts.summary.get("stages", {}).items()
         )
+
+
+def _of_run(journal: RunJournal) -> Iterator[_Line]:
+    stages = journal.stages
+    return map(_of_journal, stages, [*(stage.at for stage in stages[1:]), journal.last_at])
 
 
 def _of_journal(stage: Stage, end: float) -> _Line:
@@ -225,11 +238,12 @@ def _timeline(journal: RunJournal) -> Iterator[Part]:
     is_binned = len(bars) > MAX_BARS or len(workers) > MAX_LANES
     lanes = _groups(workers) if is_binned else [[worker] for worker in workers]
     draw = _cells if is_binned else _slices
+    num_slices = sum(bar.slice_.slices for bar in bars)
     height = _height(len(lanes))
     chart = Chart(
         text=ChartText(
             title="Timeline of slices",
-            description=f"{quantity(len(bars), 'slice')} of {quantity(len(workers), 'worker')} "
+            description=f"{quantity(num_slices, 'slice')} of {quantity(len(workers), 'worker')} "
             f"over {format_duration(width)}; the tables of stages and of the slowest slices say "
             "the same in numbers.",
             x_name="since the run started",

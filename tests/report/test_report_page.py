@@ -14,7 +14,7 @@ from nanotok_ray.api import prepare, train
 from nanotok_ray.cli import main
 from nanotok_ray.errors import QuarantineLimitError
 from nanotok_ray.formats import REPORT_PAGE_NAME, ROW
-from nanotok_ray.job import read_journal, use_executor
+from nanotok_ray.job import Activity, read_journal, use_executor
 from nanotok_ray.loader import open_shards
 from nanotok_ray.report import corpus, report_page, write_report
 from nanotok_ray.report.charts import Scale
@@ -23,7 +23,7 @@ from nanotok_ray.storage import Folder
 from tests.support.executors import InProcess
 from tests.support.finished_output import HEADER_BYTES, publish_index
 from tests.support.machine_speed import scaled
-from tests.support.made_journal import START, demo_run, end, head, write_journal
+from tests.support.made_journal import START, Run, demo_run, end, head, write_journal
 from tests.support.read_page import ReadPage
 from tests.support.small_corpus import recipe, write_corpus, write_parquet
 
@@ -326,10 +326,14 @@ def test_a_run_without_an_end_is_not_done_despite_a_manifest(out):
 
 
 def test_a_run_without_work_shows_the_previous_one(out):
-    write_journal(out, [head(at=START + 90), end(START + 91, "done")], run=2)
+    run = Run()
+    run.plain("verify", 7.25)
+    write_journal(out, [*run.events, end(run.now, "done")], run=2)
     page = page_of(out)
     assert "those of run 1" in page.text
     assert page.row("tokenize", "")[5] == "40"
+    assert page.row("verify", "")[2] == "7.25 s"
+    assert sum(row[0] == "verify" for row in page.rows) == 1
 
 
 def test_an_output_without_a_journal_has_the_times_of_its_summary(out):
@@ -382,15 +386,37 @@ def test_a_job_writes_the_page_and_succeeds_without_it(tmp_path, in_process):
     assert "nanotok report" in note
 
 
-def test_a_job_writes_the_page_at_its_end_and_not_if_it_did_nothing(tmp_path, in_process):
+def test_a_job_writes_the_page_at_its_end_and_again_only_if_it_is_missing(tmp_path, in_process):
     write_corpus(tmp_path / "in")
     job, page = recipe(tmp_path / "in", tmp_path / "out"), tmp_path / "out" / REPORT_PAGE_NAME
     prepare(job)
     assert "not finished" not in page.read_text()
     assert "last update" not in page.read_text()
+    page.write_text("old")
+    assert prepare(job).values["status"] == "unchanged"
+    assert page.read_text() == "old"
     page.unlink()
     assert prepare(job).values["status"] == "unchanged"
+    assert "All " in page.read_text()
+
+
+def test_a_run_that_is_stopped_while_it_writes_the_page_leaves_no_old_one(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    job, page = recipe(tmp_path / "in", tmp_path / "out"), tmp_path / "out" / REPORT_PAGE_NAME
+    prepare(job)
+    write_parquet(tmp_path / "in/text/shard_00009.parquet", ["new"] * 9)
+
+    def stop(event):
+        if isinstance(event, Activity) and event.text == "writing the report page":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare(job, on_event=stop)
     assert not page.exists()
+    assert prepare(job).values["status"] == "unchanged"
+    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
+    documents = manifest["totals"]["all"]["documents"]["out"]
+    assert f"All {documents:,} documents were written and verified" in page.read_text()
 
 
 def test_a_failed_job_leaves_a_page_with_its_error(tmp_path, in_process):
