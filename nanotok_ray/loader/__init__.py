@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         ConversationSettings,
         StoredConversations,
     )
-    from nanotok_ray.loader.loader import Loader
+    from nanotok_ray.loader.loader import IgnoredMasksWarning, Loader
     from nanotok_ray.loader.mixture import Mixture
     from nanotok_ray.loader.nanochat import ApproximateResumeWarning, NanochatLoader
     from nanotok_ray.loader.rank_batches import RowGroups
@@ -35,7 +35,7 @@ else:
             "mixture": "Mixture",
             "conversations": "ConversationLoader ConversationSettings StoredConversations",
             "batch": "Batch PackingReport Segments images_in",
-            "loader": "Loader",
+            "loader": "IgnoredMasksWarning Loader",
             "nanochat": "ApproximateResumeWarning NanochatLoader",
         },
     )
@@ -48,6 +48,7 @@ __all__ = [
     "ConversationSettings",
     "DocumentOrder",
     "Ids",
+    "IgnoredMasksWarning",
     "Loader",
     "Mixture",
     "NanochatLoader",

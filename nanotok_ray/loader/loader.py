@@ -1,5 +1,6 @@
 """The loader, which distributes packed rows to ranks in batches and can resume from a state."""
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -30,6 +31,10 @@ from nanotok_ray.loader.shards import Shards
 STATE_FORMAT = "nanotok-loader 1"
 
 _COUNTS = tuple(field.name for field in fields(PackingReport))
+
+
+class IgnoredMasksWarning(UserWarning):
+    """A packing trains on all tokens of documents that have loss masks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,6 +102,25 @@ class StateFrame:
             )
 
 
+def _warn_of_ignored_masks(shards: Shards, settings: RowSettings) -> None:
+    """Warn if all tokens of documents with loss masks become targets."""
+    if settings.packing == "conversations":
+        return
+    table = shards.index.rows[shards.rows]
+    masked = [
+        shards.sources[number] for number in np.unique(table["source"][table["mask_bytes"] > 0])
+    ]
+    names = [name for name in masked if settings.weights is None or name in settings.weights]
+    if names:
+        warnings.warn(
+            f"packing {settings.packing!r} ignores the loss masks of {', '.join(names)}: all "
+            "tokens become targets; pack these sources with packing='conversations', or open "
+            "others with open_shards(..., source=NAME)",
+            IgnoredMasksWarning,
+            stacklevel=3,
+        )
+
+
 def _setting(value: object) -> str:
     """Return a setting of a state, of any type, as text for an error."""
     if isinstance(value, Mapping):
@@ -153,8 +177,8 @@ class Loader:
             batch_size: number of rows of a batch of one rank, B.
             length: number of inputs of a row, T.
             packing: how documents are packed into rows: "best-fit" and "windows" lose no token and
-                train on all tokens; "conversations" keeps documents whole and trains on the tokens
-                that their masks select.
+                train on all tokens, with a warning if documents have masks; "conversations" keeps
+                documents whole and trains on the tokens that their masks select.
             shuffle: the order of documents in an epoch: None for the order of the shards,
                 "document" to shuffle documents, "block" to shuffle blocks of consecutive
                 documents. Each epoch is shuffled anew.
@@ -199,6 +223,7 @@ class Loader:
                 "epochs and weights cannot be combined, because a mixture has no end; remove one "
                 "of them"
             )
+        _warn_of_ignored_masks(shards, self._settings)
         self._shards = shards
         self._pad = padding_id(shards)
         mixture = Mixture.of(shards, self._settings)

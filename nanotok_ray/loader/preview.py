@@ -5,6 +5,7 @@ Only the lengths of documents are read.
 
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -12,7 +13,7 @@ from typing import Any, Literal
 
 from nanotok_ray.errors import PackingError
 from nanotok_ray.loader.batch import PackingReport
-from nanotok_ray.loader.loader import Loader
+from nanotok_ray.loader.loader import IgnoredMasksWarning, Loader
 from nanotok_ray.loader.nanochat import NanochatLoader
 from nanotok_ray.loader.order import Shuffle
 from nanotok_ray.loader.settings import Packing, TooLong
@@ -65,18 +66,20 @@ def preview_packing(shards: Shards, settings: PreviewSettings) -> Iterator[dict[
 def _loader_values(
     shards: Shards, packing: Packing, length: int, settings: PreviewSettings
 ) -> dict[str, Any]:
-    loader = Loader(
-        shards,
-        batch_size=min(ROWS_AT_ONCE, -(-shards.num_tokens // length)),
-        length=length,
-        packing=packing,
-        shuffle=settings.shuffle,
-        seed=settings.seed,
-        weights=settings.weights,
-        group_documents=settings.group_documents,
-        epochs=None if settings.weights else 1,
-        too_long=settings.too_long,
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IgnoredMasksWarning)  # nothing is trained
+        loader = Loader(
+            shards,
+            batch_size=min(ROWS_AT_ONCE, -(-shards.num_tokens // length)),
+            length=length,
+            packing=packing,
+            shuffle=settings.shuffle,
+            seed=settings.seed,
+            weights=settings.weights,
+            group_documents=settings.group_documents,
+            epochs=None if settings.weights else 1,
+            too_long=settings.too_long,
+        )
     if settings.weights is None:
         loader.skip_batches(sys.maxsize)
         return _values(loader.report(), of=shards.num_tokens)

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import warnings
 from contextlib import contextmanager
 from itertools import islice
 
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from nanotok_ray.loader import Loader, PackingReport, open_shards
+from nanotok_ray.loader import IgnoredMasksWarning, Loader, PackingReport, open_shards
 from tests.support.plain_loader import FEWER, LENGTHS, PlainLoader, all_rows, made_shards, rows_of
 from tests.support.vision_shards import VisionShards, documents_with_images
 
@@ -211,6 +212,19 @@ def test_batches_of_a_group_are_similar(tmp_path):
         counts = [len(batch.segments.documents) / 50 for batch in loader]
         assert len(counts) > 5
         assert max(counts) < 1.7 * min(counts)
+
+
+def test_a_packing_that_ignores_masks_warns_and_names_the_sources(finished):
+    shards = open_shards(finished)
+    settings = {"batch_size": 2, "length": 8}
+    for packing in ("best-fit", "windows"):
+        with pytest.warns(IgnoredMasksWarning, match="masks of chats: .*packing='conversations'"):
+            Loader(shards, packing=packing, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Loader(shards, packing="conversations", **settings)
+        Loader(shards, weights={"web": 1}, **settings)
+        Loader(open_shards(finished, source="web"), **settings)
 
 
 def test_packing_imports_neither_arrow_nor_fsspec_nor_ray_nor_torch(tmp_path):
