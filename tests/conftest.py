@@ -11,7 +11,9 @@ import tests.support.ray_environment  # noqa: F401 - Ray reads it when it is imp
 from tests.support.machine_speed import scaled
 
 settings.register_profile("fast", max_examples=25, deadline=None)
-settings.register_profile("check", max_examples=75, deadline=None, derandomize=True)
+settings.register_profile(
+    "check", max_examples=75, deadline=None, derandomize=True, print_blob=True
+)
 settings.register_profile("long", max_examples=500, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "check"))
 

@@ -41,8 +41,9 @@ def init(arguments: Arguments) -> int:
     kind of documents. A source of a named folder includes the files that are added to it later; a
     source of named files does not. Files that cannot be read are listed with the reason.
 
-    Check the recipe, which has comments, before you run it. The output folder is named after the
-    first folder, with "-tokens" at its end.
+    The last file of a text source is for validation, as in nanochat, or 1% of its documents if that
+    file has more than 5% of the source. Check the recipe, which has comments, before you run it.
+    The output folder is named after the first folder, with "-tokens" at its end.
     """
     from pathlib import Path
 

@@ -109,7 +109,9 @@ def _nanochat_values(shards: Shards, length: int, settings: PreviewSettings) -> 
     kinds = shards.manifest["kinds"]
     texts = [name for name in shards.ranges() if kinds[name] == "text"]
     if len(texts) < len(shards.ranges()):
-        advice = f"choose the source {','.join(texts)}" if texts else "these shards have none"
+        advice = (
+            f"choose them with --source {' --source '.join(texts)}" if texts else "there is none"
+        )
         raise PackingError(f"nanochat's loader reads only text; {advice}")
     if len(shards) <= BUFFER:
         raise PackingError(

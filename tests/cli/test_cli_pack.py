@@ -71,7 +71,7 @@ def test_a_packing_that_is_impossible_is_reported_beside_the_others(pack):
     assert code == 0
     assert [name for name, problem in problems.items() if problem] == ["nanochat"]
     assert shown.count(problems["nanochat"]) == 1
-    assert problems["nanochat"].endswith("reads only text; choose the source web")
+    assert problems["nanochat"].endswith("reads only text; choose them with --source web")
     assert [line.split()[1] for line in shown.splitlines()[3:9]] == [
         *("best-fit", "windows", "conversations") * 2
     ]

@@ -8,6 +8,7 @@ import pytest
 from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.exports import LAYOUTS, parse_layout
 from nanotok_ray.storage import Folder
+from tests.peers.readers import TOKENIZER, checks
 from tests.support.made_output import (
     BOS,
     MadeSource,
@@ -106,3 +107,5 @@ def test_every_layout_names_its_readers():
         assert layout.name == name
         assert layout.reader
         assert layout.format.startswith(name)
+    checked = {check.layout for check in checks(None, None)}
+    assert checked == {*LAYOUTS, TOKENIZER}, "tests/peers/readers.py names a check of each layout"

@@ -1,6 +1,6 @@
 """Who reads what: for each layout the check beside this file, and the peers that it imports.
 
-Gives commands and names of packages; runs nothing.
+It returns commands and names of packages, and runs nothing.
 """
 
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ class Check:
 
     layout: str
     peers: tuple[str, ...]
-    """Packages as PyPI names them, the one that is meant first."""
+    """Packages by their names on PyPI, the reader first."""
     options: tuple[str, ...] = ()
     checkout: tuple[str, ...] = ()
-    """The option that names a project's sources, where it takes those too."""
+    """The option that names the sources of a project, if the check can use them."""
 
     def command(self, made: Made, export: Path) -> list[str]:
         """Return the check and its arguments."""

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nanotok_ray.exports import LAYOUTS
 from tests.peers.job import Made, made_by_a_job
 from tests.peers.readers import TOKENIZER, Check, checks
 
@@ -100,7 +99,6 @@ def run_all(made: Made, given: argparse.Namespace) -> int:
     """Run every requested check, print the result of each, and the table last."""
     every = checks(given.llm_c, given.gpt_neox)
     wanted = [own for own in every if not given.only or own.layout in given.only]
-    assert {own.layout for own in every} == {*LAYOUTS, TOKENIZER}, "a layout has no check"
     if not (made.texts or made.chats):
         say(f"{TOKENIZER} is left out: neither --texts nor --chats")
         wanted = [own for own in wanted if own.layout != TOKENIZER]
