@@ -280,7 +280,7 @@ def _composed_lines(values: Mapping[str, Any]) -> Iterator[str]:
     if roles:
         yield (
             f"trained on  {values['trainable_tokens']:,} of {sum(roles.values()):,} tokens of "
-            "conversations and documents with images"
+            f"conversations{' and documents with images' if values['images'] else ''}"
         )
     if values["images"]:
         yield f"images      {values['images']:,}, {quantity(roles['image'], 'token')}"
