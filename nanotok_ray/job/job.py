@@ -6,7 +6,7 @@ complete. The manifest is removed before anything changes, and written last.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 
 from nanotok_ray.errors import SourceError, VerificationError
 from nanotok_ray.formats import (
@@ -220,6 +220,7 @@ class _Job:
             raise OutdatedError
         if self.out.exists(MANIFEST_NAME):
             self.out.remove(MANIFEST_NAME)
+        with suppress(OSError):  # no error of the page fails the run
             self.out.remove(REPORT_PAGE_NAME)
         data = plan_to_json(self.plan.plan)
         if data != self.frozen:

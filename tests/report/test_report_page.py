@@ -403,8 +403,13 @@ def test_a_job_writes_the_page_at_its_end_and_again_only_if_it_is_missing(tmp_pa
 def test_a_run_that_is_stopped_while_it_writes_the_page_leaves_no_old_one(tmp_path, in_process):
     write_corpus(tmp_path / "in")
     job, page = recipe(tmp_path / "in", tmp_path / "out"), tmp_path / "out" / REPORT_PAGE_NAME
-    prepare(job)
-    write_parquet(tmp_path / "in/text/shard_00009.parquet", ["new"] * 9)
+    bad = tmp_path / "in/text/shard_00000.parquet"
+    good = bad.read_bytes()
+    write_parquet(bad, [None] * 20)
+    with pytest.raises(QuarantineLimitError):
+        prepare(job)
+    assert "failed" in page.read_text()
+    bad.write_bytes(good)
 
     def stop(event):
         if isinstance(event, Activity) and event.text == "writing the report page":
