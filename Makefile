@@ -120,6 +120,7 @@ wheel: $(INSTALLED) $(ZIG)/.installed  ## Build the wheel (Python 3.10 and later
 	PATH="$(abspath $(ZIG)/bin):$$PATH" $(BIN)/maturin build --release --locked --zig --compatibility $(MANYLINUX) --target-dir rust/target/wheel --out dist
 	$(BIN)/maturin sdist --out dist
 	$(ZIG)/bin/auditwheel show dist/*.whl
+	@ls dist/*
 
 lock: $(INSTALLED)  ## Write requirements/ from pyproject.toml (LOCK_FLAGS=--upgrade for newer versions)
 	$(BIN)/pip install --quiet uv==0.13.8

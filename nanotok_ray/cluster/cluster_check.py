@@ -47,9 +47,9 @@ def _check_job_server(address: str) -> Iterator[CheckResult]:
         found = f"{address}: {first_line(error)}"
         yield CheckResult(name=name, status="fail", found=found, advice=_advice(error))
         return
-    yield CheckResult(
-        name=name, status="ok", found=f"{address} answers, with {quantity(len(jobs), 'job')}"
-    )
+    found = f"{address} answers, with {quantity(len(jobs), 'job')}"
+    nodes = "its nodes are not checked: run `nanotok doctor --address auto` on one of them"
+    yield CheckResult(name=name, status="ok", found=f"{found}; {nodes}")
     yield versions_finding("job server's Ray", theirs)
 
 

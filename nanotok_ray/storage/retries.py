@@ -277,6 +277,7 @@ def _name_url(action: str, url: str, error: Exception) -> None:
     """Raise a missing or forbidden file again with the URL and an errno."""
     message = f"cannot {action} {url}: {error}"
     if isinstance(error, FileNotFoundError):
-        raise FileNotFoundError(errno.ENOENT, message) from error
+        advice = "; create it, or change the path" if "bucket" in str(error) else ""
+        raise FileNotFoundError(errno.ENOENT, f"{message}{advice}") from error
     if isinstance(error, PermissionError) or type(error).__name__ in _NO_CREDENTIALS:
         raise PermissionError(errno.EACCES, f"{message}; {_CREDENTIALS}") from error

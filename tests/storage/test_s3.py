@@ -176,6 +176,12 @@ def test_a_permanent_failure_is_reported_with_url_and_attempts(folder, proxy, fa
     assert time.monotonic() - started < scaled(10)
 
 
+def test_a_missing_bucket_of_an_output_is_reported_with_the_next_step(proxy):
+    missing = Folder(f"s3://no-{uuid.uuid4().hex}/out")
+    with pytest.raises(FileNotFoundError, match=rf"cannot .* {missing.url}.*create it, or change"):
+        missing.write_whole("a", b"1")
+
+
 def test_forbidden_and_missing_objects_are_reported_at_once(folder, proxy):
     folder.write_whole("a", b"1")
     proxy.clear()
