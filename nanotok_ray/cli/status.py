@@ -67,7 +67,7 @@ def status_lines(values: Mapping[str, Any]) -> Iterator[str]:
             "missing", f"{values['missing_segments']:,} parts of the journal cannot be read"
         )
     if values["published"] and values["state"] != "finished":
-        yield _line("published", "an earlier output is complete; verify it with `nanotok verify`")
+        yield _line("published", "a complete output exists; verify it with `nanotok verify`")
     if values["report"]:
         yield _line("report", values["report"])
     if values["state"] in _NEXT:

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import TypeVar
 
 from nanotok_ray.errors import NanotokError, TransientIOError
+from nanotok_ray.units import quantity
 
 _ERRNOS = {
     errno.EAGAIN,
@@ -267,7 +268,7 @@ def attempt(action: str, url: str, operation: Callable[[], T]) -> T:
             wait = policy.wait_after(failures)
             elapsed = policy.monotonic() - started
             if wait is None or elapsed + wait > policy.give_up_after:
-                tried = f", tried {failures} time(s) in {elapsed:.1f} s"
+                tried = f", tried {quantity(failures, 'time')} in {elapsed:.1f} s"
                 raise passing_failure(action, url, error, tried=tried) from error
         policy.sleep(wait)
     raise AssertionError("an endless loop ended")

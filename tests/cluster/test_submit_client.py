@@ -69,7 +69,16 @@ def test_every_failed_response_raises_the_same_class_of_error(server, fault, mon
         assert len(str(raised.value)) < 400
 
 
-def test_a_wrong_token_and_a_bad_request_are_refused(server):
+def test_a_refused_token_is_named_by_its_variable(server, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "f" * 64)
+    server.script = [401]
+    with pytest.raises(RefusedError, match="the token of RAY_AUTH_TOKEN was used; `ray get-auth"):
+        RayJobs(server.address).states()
+
+
+def test_a_wrong_token_and_a_bad_request_are_refused(server, monkeypatch):
+    monkeypatch.delenv("RAY_AUTH_MODE")
     for status in (401, 403):
         server.script = [status]
         with pytest.raises(RefusedError, match="export RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN="):

@@ -60,7 +60,7 @@ def test_the_last_failure_names_the_url_and_the_number_of_attempts(waits):
     operation = Failing(*[ConnectionResetError(104, "reset")] * 5)
     with pytest.raises(
         TransientIOError,
-        match=r"cannot read s3://a/b for now, tried 5 time\(s\) in .* s "
+        match=r"cannot read s3://a/b for now, tried 5 times in .* s "
         r"\(ConnectionResetError: .*reset\); try again",
     ) as caught:
         attempt("read", "s3://a/b", operation)
@@ -100,7 +100,7 @@ def test_no_attempt_starts_after_the_time_limit():
     now, waits = iter([0.0, 20.0, 40.0, 59.9]), []
     policy = StoreRetryPolicy(sleep=waits.append, monotonic=lambda: next(now))
     operation = Failing(*[TimeoutError()] * 5)
-    message = r"tried 3 time\(s\) in 59.9 s"
+    message = r"tried 3 times in 59.9 s"
     with use_retry_policy(policy), pytest.raises(TransientIOError, match=message):
         attempt("read", "s3://a/b", operation)
 

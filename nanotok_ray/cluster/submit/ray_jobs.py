@@ -168,10 +168,14 @@ def _access_message(address: str, error: AuthenticationError) -> str:
     mode = os.environ.get("RAY_AUTH_MODE")
     now = "RAY_AUTH_MODE is not set here" if mode is None else f"RAY_AUTH_MODE is {mode!r} here"
     first = str(error).strip().split("\n")[0].split(". ")[0]
-    return (
-        f"the job server at {address} requires the cluster's token ({first}; {now}): export "
-        "RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN=... or RAY_AUTH_TOKEN_PATH=FILE"
+    places = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+    source = next((name for name in places if name in os.environ), "~/.ray/auth_token")
+    advice = (
+        "export RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN=... or RAY_AUTH_TOKEN_PATH=FILE"
+        if mode != "token"
+        else f"the token of {source} was used; `ray get-auth-token` shows the right one on the head"
     )
+    return f"the job server at {address} requires the cluster's token ({first}; {now}): {advice}"
 
 
 def _last(error: Exception) -> str:
