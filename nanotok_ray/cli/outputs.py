@@ -36,10 +36,10 @@ nanotok status recipe.toml            # also what `nanotok prepare` would do
 def status(arguments: Arguments) -> int:
     """Show the state of an output's last run. Reads only files in the output folder.
 
-    The command works on any machine that can read the output, during the run and after it. It reads
-    the lock (OUT/run/lease) and the journal (OUT/run/journal). A job writes its journal when a
-    stage begins and every 3 s. With a recipe, it also reads the inputs, as `nanotok prepare
-    --dry-run` does.
+    The command works on any machine that can read the output, during the run and after it. A run
+    that found nothing to do leaves no trace: the state is that of the run before. It reads the lock
+    (OUT/run/lease) and the journal (OUT/run/journal). A job writes its journal when a stage begins
+    and every 3 s. With a recipe, it also reads the inputs, as `nanotok prepare --dry-run` does.
 
     \b
     States:
