@@ -3,7 +3,7 @@
 from dataclasses import fields
 from typing import Any, Final
 
-from nanotok_ray.errors import ExportError
+from nanotok_ray.errors import ExportError, RecipeError
 from nanotok_ray.exports.datatrove import Datatrove
 from nanotok_ray.exports.layout import Layout
 from nanotok_ray.exports.litdata import Litdata
@@ -13,6 +13,7 @@ from nanotok_ray.exports.megatron import Megatron
 from nanotok_ray.exports.olmo import Olmo
 from nanotok_ray.exports.parquet import Parquet
 from nanotok_ray.exports.raw import Raw
+from nanotok_ray.recipe import parse_size
 from nanotok_ray.units import did_you_mean
 
 LAYOUTS: Final[dict[str, type[Layout]]] = {
@@ -55,9 +56,10 @@ def _options(layout: type[Layout], text: str) -> dict[str, Any]:
 
 
 def _value(layout: type[Layout], key: str, value: str, *, kind: object) -> int | str:
-    """Return a value of the option's type: an int or a str."""
+    """Return a value of the option's type: an int, with an optional unit, or a str."""
     if kind is not int:
         return value
-    if not (value.isdecimal() and value.isascii()):
-        raise ExportError(f"layout {layout.name!r}: {key} = {value!r} is not a whole number")
-    return int(value)
+    try:
+        return parse_size(value, key=f"layout {layout.name!r}: {key}")
+    except RecipeError as error:
+        raise ExportError(str(error)) from error

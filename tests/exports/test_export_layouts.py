@@ -92,6 +92,10 @@ def test_wrong_layouts_are_refused(text, message):
         parse_layout(text)
 
 
+def test_a_number_of_an_option_may_have_a_unit():
+    assert parse_layout("mds:size_limit=1MiB") == parse_layout("mds:size_limit=1048576")
+
+
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_two_exports_have_the_same_bytes(name, tmp_path):
     out = made_output(tmp_path / "out", TEXT, CHAT)
