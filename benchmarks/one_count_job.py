@@ -16,7 +16,15 @@ from pathlib import Path
 
 import resident
 from nanotok_ray.cluster import RayExecutor, ray_session
-from nanotok_ray.job import Event, StageEnded, Task, Training, count_work, training_of
+from nanotok_ray.job import (
+    Event,
+    StageEnded,
+    Task,
+    Training,
+    count_work,
+    training_of,
+    use_executor,
+)
 from nanotok_ray.job.counting import CountedSlices, count
 from nanotok_ray.recipe import load_recipe
 from nanotok_ray.sources import make_plan
@@ -32,7 +40,7 @@ def main() -> None:
     training = training_of(recipe, make_plan(recipe))
     shutil.rmtree(recipe.output.path, ignore_errors=True)
     start = time.perf_counter()
-    with ray_session(cpus=workers):
+    with ray_session(cpus=workers), use_executor(RayExecutor()):
         started = time.perf_counter()
         warm(training, workers)
         resident.reset_peak()
