@@ -72,6 +72,12 @@ impl MergeTable {
         }
     }
 
+    /// Writes to `merged` what all adjacent pairs of `ids` merge to.
+    pub(crate) fn of_pairs(&self, ids: &[u32], merged: &mut Vec<u32>) {
+        merged.clear();
+        merged.extend(ids.windows(2).map(|pair| self.get(pair[0], pair[1])));
+    }
+
     /// The id that two bytes merge to, or `NO_MERGE`.
     #[inline(always)]
     pub(crate) fn of_bytes(&self, left: u8, right: u8) -> u32 {

@@ -166,11 +166,12 @@ impl SpanIds {
         let Room { part, merged, .. } = room;
         part.clear();
         part.extend(bytes.iter().map(|&byte| u32::from(byte)));
-        merge_by_sweeps(&self.merges, part, LONG_PART);
+        self.merges.of_pairs(part, merged);
+        merge_by_sweeps(&self.merges, part, merged, LONG_PART);
         if part.len() < LONG_PART {
             self.merge_by_scan(part, merged);
         } else {
-            self.merge_by_heap(part);
+            self.merge_by_heap(part, merged);
         }
         ids.extend_from_slice(part);
     }
@@ -184,8 +185,6 @@ impl SpanIds {
 
     /// Time: n for each merge. `merged[i]` is the id that ids i and i + 1 merge to.
     fn merge_by_scan(&self, ids: &mut Vec<u32>, merged: &mut Vec<u32>) {
-        merged.clear();
-        merged.extend(ids.windows(2).map(|pair| self.merges.get(pair[0], pair[1])));
         while let Some((at, &id)) = merged.iter().enumerate().min_by_key(|&(_, id)| id) {
             if id == NO_MERGE {
                 return;
@@ -204,22 +203,21 @@ impl SpanIds {
 
     /// Time: n log n. The heap can contain outdated pairs, which are compared with the current ids.
     /// A merge and its position are one number.
-    fn merge_by_heap(&self, ids: &mut Vec<u32>) {
-        let merged = |(left, right)| self.merges.get(left, right);
+    fn merge_by_heap(&self, ids: &mut Vec<u32>, merged: &[u32]) {
+        let id_of = |(left, right)| self.merges.get(left, right);
         let entry = |id: u32, at: u32| Reverse(u64::from(id) << 32 | u64::from(at));
         let mut list = Linked::new(ids);
-        let pairs = ids.windows(2).map(|pair| self.merges.get(pair[0], pair[1]));
-        let mergeable = pairs.zip(0..).filter(|&(id, _)| id != NO_MERGE);
+        let mergeable = merged.iter().copied().zip(0..).filter(|&(id, _)| id != NO_MERGE);
         let mut heap: BinaryHeap<Reverse<u64>> = mergeable.map(|(id, at)| entry(id, at)).collect();
         while let Some(Reverse(first)) = heap.pop() {
             #[expect(clippy::cast_possible_truncation, reason = "halves of a number")]
             let (id, at) = ((first >> 32) as u32, first as u32);
-            if list.pair(at).map(merged) != Some(id) {
+            if list.pair(at).map(id_of) != Some(id) {
                 continue;
             }
             list.merge(at, id);
             for left in [list.before(at), Some(at)].into_iter().flatten() {
-                let id = list.pair(left).map_or(NO_MERGE, merged);
+                let id = list.pair(left).map_or(NO_MERGE, id_of);
                 if id != NO_MERGE {
                     heap.push(entry(id, left));
                 }

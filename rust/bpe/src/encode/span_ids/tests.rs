@@ -106,22 +106,28 @@ fn spans(limit: usize) -> impl Strategy<Value = Vec<u8>> {
 }
 
 impl SpanIds {
+    fn bytes_and_pairs(&self, span: &[u8]) -> (Vec<u32>, Vec<u32>) {
+        let (ids, mut merged) = (span.iter().copied().map(u32::from).collect::<Vec<_>>(), vec![]);
+        self.merges.of_pairs(&ids, &mut merged);
+        (ids, merged)
+    }
+
     fn by_scan(&self, span: &[u8]) -> Vec<u32> {
-        let mut ids = span.iter().copied().map(u32::from).collect();
-        self.merge_by_scan(&mut ids, &mut Vec::new());
+        let (mut ids, mut merged) = self.bytes_and_pairs(span);
+        self.merge_by_scan(&mut ids, &mut merged);
         ids
     }
 
     fn by_heap(&self, span: &[u8]) -> Vec<u32> {
-        let mut ids = span.iter().copied().map(u32::from).collect();
-        self.merge_by_heap(&mut ids);
+        let (mut ids, merged) = self.bytes_and_pairs(span);
+        self.merge_by_heap(&mut ids, &merged);
         ids
     }
 
     fn by_sweeps(&self, span: &[u8]) -> Vec<u32> {
-        let mut ids = span.iter().copied().map(u32::from).collect();
-        merge_by_sweeps(&self.merges, &mut ids, 0);
-        self.merge_by_heap(&mut ids);
+        let (mut ids, mut merged) = self.bytes_and_pairs(span);
+        merge_by_sweeps(&self.merges, &mut ids, &mut merged, 0);
+        self.merge_by_heap(&mut ids, &merged);
         ids
     }
 
