@@ -6,7 +6,8 @@
 FOLDER has, for each corpus, learn/NAME.parquet, from which its tokenizer is learned, and
 time/NAME.parquet, at least 45 MB of other text, which is timed; and chats/*.jsonl with
 conversations. The benchmarks run one after the other with their defaults, and each appends its
-record to benchmarks/results; `--only` selects some of them. A benchmark whose answers differ from
+record to benchmarks/results; `--only` selects some of them. Conversations to render are made of the
+paragraphs of the first corpus. A benchmark whose answers differ from
 a peer's ends the command. `--tables` measures nothing and writes the tables from the existing
 records.
 
@@ -68,7 +69,7 @@ def arguments_of(name: str, folder: Path, peer_python: str) -> Iterator[str]:
         "encode": _corpora(pairs),
         "spans": ["--learn", str(learned[0])],
         "memory": ["--corpus", pairs[0]],
-        "render": ["--learn", str(learned[0]), "--chats", f"{folder}/chats/*.jsonl"],
+        "render": ["--learn", str(learned[0]), "--made", timed[0]],
         "reader": ["--texts", f"{folder}/time/*.parquet", "--chats", f"{folder}/chats/*.jsonl"],
     }
     yield from by_name[name]
