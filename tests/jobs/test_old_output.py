@@ -28,10 +28,9 @@ from pathlib import Path
 
 import pytest
 
-from nanotok_ray.api import prepare
-from nanotok_ray.job import StageStarted
 from nanotok_ray.recipe import parse_recipe
 from tests.support.golden_files import OLD_OUTPUT
+from tests.support.run_job import run
 from tests.support.small_corpus import contents
 
 OLD_ROOT = b"/tmp/nanotok-old"
@@ -40,6 +39,10 @@ MODIFIED_NS = 1_700_000_000_000_000_000
 """The modification time of every input, which is part of the keys of local files."""
 
 RECIPE = """
+tokenizer = {{vocab_size = 320, span_table = 0}}
+output = {{path = "{root}/out", work = "{root}/work"}}
+limits = {{slice_bytes = 1000, max_quarantined_share = 0.1}}
+
 [[source]]
 name = "web"
 kind = "text"
@@ -60,18 +63,6 @@ name = "chats"
 kind = "chat"
 paths = ["{root}/in/chats/*.jsonl"]
 split = "share:0.25"
-
-[tokenizer]
-vocab_size = 320
-span_table = 0
-
-[output]
-path = "{root}/out"
-work = "{root}/work"
-
-[limits]
-slice_bytes = 1000
-max_quarantined_share = 0.1
 """
 
 
@@ -99,37 +90,21 @@ def sha256(data):
     return hashlib.sha256(data).hexdigest().encode()
 
 
-def run(root):
+def todo_of(root):
     """Run the job; return the work of each stage."""
-    events = []
-    prepare(parse_recipe(RECIPE.format(root=root)), on_event=events.append)
-    return {event.stage: event.todo for event in events if isinstance(event, StageStarted)}
+    stages = run(parse_recipe(RECIPE.format(root=root))).stages
+    return {stage: todo for stage, (todo, _) in stages.items()}
 
 
 def identities(*folders):
     """Return time and inode of every file of the folders."""
-    found = {path: path.stat() for folder in folders for path in folder.rglob("*")}
-    return {
-        path: (status.st_mtime_ns, status.st_ino, status.st_size)
-        for path, status in found.items()
-        if path.is_file()
-    }
-
-
-def remove_every_second_shard(out):
-    """Remove half of the records with their files, shards.idx and manifest; return the files."""
-    removed = [out / "shards.idx", out / "manifest.json"]
-    for record in sorted(out.glob("records/tokenize/*/*/*.json"))[::2]:
-        files = json.loads(record.read_bytes())["files"]
-        removed += [record, *(out / file["name"] for file in files)]
-    for path in removed:
-        path.unlink()
-    return set(removed)
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    return {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in files}
 
 
 def test_an_old_output_is_finished_and_no_byte_is_written(old):
     before = identities(old)
-    assert run(old) == {}
+    assert todo_of(old) == {}
     assert identities(old) == before
 
 
@@ -137,15 +112,20 @@ def test_a_repeated_job_writes_the_old_output(old):
     expected = contents(old / "out")
     (old / "out").rename(old / "former")
     (old / "work").rename(old / "former-work")
-    todo = run(old)
+    todo = todo_of(old)
     assert (todo["count"], todo["tokenize"]) == (8, 24)
     assert contents(old / "out") == expected
 
 
 def test_only_missing_shards_are_written_again(old):
     expected, before = contents(old / "out"), identities(old / "out", old / "work")
-    removed = remove_every_second_shard(old / "out")
-    todo = run(old)
+    removed = {old / "out/shards.idx", old / "out/manifest.json"}
+    for record in sorted(old.glob("out/records/tokenize/*/*/*.json"))[::2]:
+        files = json.loads(record.read_bytes())["files"]
+        removed |= {record, *(old / "out" / file["name"] for file in files)}
+    for path in removed:
+        path.unlink()
+    todo = todo_of(old)
     assert "count" not in todo
     assert "learn" not in todo
     assert todo["tokenize"] == 12
@@ -163,7 +143,7 @@ def test_existing_counts_are_not_computed_again(old):
     removed = {path for record in records for path in (record, record.with_suffix(".arrow"))}
     for path in removed:
         path.unlink()
-    todo = run(old)
+    todo = todo_of(old)
     assert todo["count"] == 4
     assert todo["tokenize"] == 0
     assert contents(old / "out") == expected
