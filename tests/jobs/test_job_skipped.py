@@ -19,12 +19,6 @@ ALLOWED = "limits.max_skipped_slices=1"
 
 
 @pytest.fixture
-def broken(breaking):
-    """Let the work on the first slice of one file fail, in both stages, until it is fixed."""
-    return breaking([count_work, tokenize_work], ("shard_00001", 0))
-
-
-@pytest.fixture
 def breaking(corpus):
     """Let work fail for slices of these names (stem, number), until fixed."""
 
@@ -46,13 +40,16 @@ def breaking(corpus):
         yield break_some
 
 
-def test_a_failed_slice_fails_the_job(corpus, tmp_path, broken):
+@pytest.fixture
+def broken(breaking):
+    """Let the work on the first slice of one file fail, in both stages, until it is fixed."""
+    return breaking([count_work, tokenize_work], ("shard_00001", 0))
+
+
+def test_a_failed_slice_fails_the_job_or_is_skipped_by_option_and_counted(corpus, tmp_path, broken):
     with pytest.raises(SliceError, match="this one never works"):
         prepare(recipe(corpus, tmp_path / "out"))
     assert not (tmp_path / "out/manifest.json").exists()
-
-
-def test_a_slice_may_be_skipped_by_option_and_is_counted(corpus, tmp_path, broken):
     summary, _, notes = run(recipe(corpus, tmp_path / "out", ALLOWED))
     assert summary.values["quarantined"] == {"skipped": 1}
     assert summary.values["documents"]["in"] == summary.values["documents"]["out"] + 1
@@ -92,8 +89,7 @@ def test_the_next_run_retries_skipped_slices(corpus, tmp_path, broken):
     assert not any("never works" in note for note in notes)
     assert summary.values["quarantined"] == {}
     run(recipe(corpus, tmp_path / "whole", ALLOWED))
-    fixed, whole = contents(tmp_path / "out"), contents(tmp_path / "whole")
-    assert {name: fixed[name] for name in whole} == whole
+    assert contents(tmp_path / "whole").items() <= contents(tmp_path / "out").items()
 
 
 def test_slices_skipped_in_several_rounds_are_summed(corpus, tmp_path, breaking):
