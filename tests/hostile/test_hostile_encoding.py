@@ -3,18 +3,6 @@
 Ids of whole texts are compared with tiktoken's; if its regex engine gives up, the spans are listed
 here and each is encoded by tiktoken as a single piece.
 
-Similar tests in other files:
-
-- missing texts, in lists and in Arrow arrays: `test_arrow_texts.py`, `test_tokenizer.py`
-- ids of any merges, several of them for the same bytes: `rust/bpe/src/encode/span_ids/tests.rs`;
-  files that cannot hold such a tokenizer: `test_tokenizer_files.py`
-- characters (5 to 8): `rust/bpe/src/split`, `test_vectors.py`,
-  `test_huggingface_pattern.py`
-- an interrupt while merges are learned, the GIL, unusable offsets: `test_core.py`
-- the same ids at every level of the CPU: `test_cpu_levels.py`
-- a document on which the regex engine gives up: `test_tokenizer.py`, in a job
-  `test_job_bad_input.py`
-
 A vocabulary without some of the 256 bytes is impossible: ids 0 to 255 are the bytes.
 """
 
@@ -29,6 +17,7 @@ import string
 import sysconfig
 import threading
 import traceback
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -39,7 +28,7 @@ import pytest
 from nanotok_ray import Tokenizer, _core
 from nanotok_ray.counts import SPLIT_PATTERN, split
 from nanotok_ray.documents import Documents
-from nanotok_ray.tokenizer import Model
+from nanotok_ray.tokenizer import make_model
 from tests.support import reference
 
 RUN = 100_000
@@ -215,16 +204,15 @@ def status_of_child(work):
     """Fork; return 0 if `work` succeeded in the child, else its exit status or its signal."""
     child = os.fork()
     if not child:
-        status = 1
         try:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(30)
             work()
-            status = 0
+            os._exit(0)
         except BaseException:
             traceback.print_exc()
         finally:
-            os._exit(status)
+            os._exit(1)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
@@ -264,51 +252,33 @@ def test_nothing_is_read_beyond_the_pages_of_a_batch(tokenizer, encoding, unit):
 
 
 @forks
-def test_the_pages_around_a_batch_are_protected():
-    page = bytes(mmap.PAGESIZE)
+@pytest.mark.parametrize(("offset", "more"), [(0, 0), (0, 1), (-1, 0)])
+def test_the_pages_around_a_batch_are_protected(offset, more):
+    own = guarded(bytes(mmap.PAGESIZE))
 
-    def read(offset, size):
-        own = guarded(page)
+    def read():
+        faulthandler.disable()
+        ctypes.string_at(own.ctypes.data + offset, mmap.PAGESIZE + more)
 
-        def read_some():
-            faulthandler.disable()
-            ctypes.string_at(own.ctypes.data + offset, size)
-
-        return read_some
-
-    assert status_of_child(read(0, len(page))) == 0
-    assert status_of_child(read(0, len(page) + 1)) == -signal.SIGSEGV
-    assert status_of_child(read(-1, 1)) == -signal.SIGSEGV
+    assert status_of_child(read) == (-signal.SIGSEGV if offset or more else 0)
 
 
 # 11: vocabularies
 
 
-def tokenizer_of(merges, **special_tokens):
-    numbers = {f"<|{name}|>": number for name, number in special_tokens.items()}
-    return Tokenizer(
-        Model(
-            pattern=SPLIT_PATTERN,
-            unicode_version=_core.UNICODE_VERSION,
-            merges=tuple(merges),
-            special_tokens=numbers,
-        )
-    )
-
-
 def test_special_ids_may_be_anywhere_above_with_gaps():
-    plain = tokenizer_of([(97, 98)])
-    own = tokenizer_of([(97, 98)], low=300, wide=2**21 + 1, last=2**31 - 1)
+    model = make_model([(97, 98)], pattern="nanochat", special_tokens=[])
+    distant = {"<|low|>": 300, "<|wide|>": 2**21 + 1, "<|last|>": 2**31 - 1}
+    plain, own = Tokenizer(model), Tokenizer(replace(model, special_tokens=distant))
     ids, _ = own.encode_batch(["abc", "<|wide|>"])
     assert ids.dtype == np.uint32
     assert ids[:2].tolist() == [256, 99]
     assert ids.tolist() == plain.encode_batch(["abc", "<|wide|>"])[0].tolist()
     framed = own.encode("ab", prepend="<|wide|>", append="<|last|>")
     assert framed == [2**21 + 1, 256, 2**31 - 1]
-    assert own.decode(framed * 9) == "<|wide|>ab<|last|>" * 9
-    array = np.array(framed * 9, np.uint32)
-    decoded = own.decode_batch(array, np.array([0, 3, 27]))
-    assert decoded.to_pylist() == ["<|wide|>ab<|last|>", "<|wide|>ab<|last|>" * 8]
+    array, text = np.array(framed * 9, np.uint32), "<|wide|>ab<|last|>"
+    assert own.decode(framed * 9) == text * 9
+    assert own.decode_batch(array, np.array([0, 3, 27])).to_pylist() == [text, text * 8]
     for hole in (257, 299, 301, 2**21, 2**31 - 2, 2**31):
         with pytest.raises(KeyError, match=str(hole)):
             own.decode([hole])
@@ -401,7 +371,7 @@ def test_an_interrupt_stops_encoding_and_keeps_the_tokenizer_valid(
     try:
         for _ in range(20):
             started = threading.Event()
-            interrupter = threading.Thread(target=lambda event=started: interrupt_after(event))
+            interrupter = threading.Thread(target=interrupt_after, args=[started])
             interrupter.start()
             with pytest.raises(KeyboardInterrupt):
                 encode_forever(tokenizer, texts, threads=number, started=started)

@@ -1,23 +1,16 @@
 """An output of an earlier version counts as finished, and is made again byte for byte.
 
-`golden/output_c7d7598` holds inputs, output and work folder of a job of commit c7d7598, on a local
-Ray of two CPUs, with `RECIPE`. It was made in the folder `OLD_ROOT`, in a checkout of that commit:
+`golden/output_c7d7598` holds inputs, output and work folder of a job of commit c7d7598 with
+`RECIPE`, made in the folder `OLD_ROOT`:
 
     python -m jobs.prepare /tmp/nanotok-old/recipe.toml --cpus 2
 
-Two things differ from the job's output. `out/run` is missing, which has hosts and times for
-people. The count files are compressed by gzip, since each of them has 33 kB of offsets.
+`out/run` is missing, which has hosts and times, and the count files are compressed by gzip.
 
-A test restores the files in its own folder. Keys do not depend on that folder: they contain the
-path of a file relative to its source, with size, modification time and, for parquet, the hash of
-the footer. Therefore these are restored:
-
-* The inputs are stored, since another version of pyarrow writes another footer, and get their
-  original modification time.
-* `plan.json` has the root and the URL of every file: `OLD_ROOT` is replaced in it.
-* `manifest.json` has the sha256 of `plan.json`: it is replaced too.
-
-No other file of output or work folder contains a path of this machine.
+A test restores the files in its own folder. Keys contain the path of a file relative to its
+source, with size, modification time and, for parquet, the hash of the footer. Therefore the
+inputs are stored and get their original modification time. `plan.json` has the URL of every file:
+`OLD_ROOT` is replaced in it, and its sha256 in `manifest.json`.
 """
 
 import gzip
