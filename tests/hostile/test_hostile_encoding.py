@@ -81,9 +81,6 @@ def rows(batch):
     return [row.tolist() for row in np.split(ids, offsets[1:-1])] if len(offsets) > 1 else []
 
 
-# 1, 2: runs
-
-
 @pytest.mark.parametrize(
     "unit", ["a", "^", "-", "_", "=", " ", "\n", "\t", "é", "中", "👩", "\u0301"]
 )
@@ -96,8 +93,6 @@ def test_one_repeated_character_is_one_span(check, unit):
 def test_the_last_of_a_million_spaces_belongs_to_the_next_word(check, space):
     check(space * 1_000_000 + "def", space * 999_999, space + "def")
 
-
-# 3, 4: long spans of many kinds
 
 CJK = [chr(code) for code in range(0x4E00, 0x9FA6)]
 WITHOUT_SPACES = {
@@ -120,8 +115,6 @@ WITHOUT_SPACES = {
 def test_text_without_spaces_has_the_ids_of_tiktoken(check, kind):
     check(WITHOUT_SPACES[kind])
 
-
-# 9: invalid text
 
 INVALID = [
     [b"caf", b"\xc3"],
@@ -169,8 +162,6 @@ def test_empty_texts_have_no_ids_and_an_empty_batch_has_no_rows(tokenizer, kind)
     assert (ids.tolist(), offsets.tolist()) == ([], [0])
     assert tokenizer.encode("") == tokenizer.encode([]) == []
 
-
-# 10: lengths and edges
 
 ALPHABETS = {
     "ascii": (string.ascii_letters, "a"),
@@ -263,9 +254,6 @@ def test_the_pages_around_a_batch_are_protected(offset, more):
     assert status_of_child(read) == (-signal.SIGSEGV if offset or more else 0)
 
 
-# 11: vocabularies
-
-
 def test_special_ids_may_be_anywhere_above_with_gaps():
     model = make_model([(97, 98)], pattern="nanochat", special_tokens=[])
     distant = {"<|low|>": 300, "<|wide|>": 2**21 + 1, "<|last|>": 2**31 - 1}
@@ -327,9 +315,6 @@ def test_merge_ids_above_2_to_the_21st_are_found():
     assert encoder.encode(b"zzz")[0] > 2**21
 
 
-# 12: many and few documents, and no duplicates
-
-
 def test_more_spans_than_the_cache_holds_change_no_ids(tokenizer, encoding):
     letters = (string.ascii_lowercase * 10)[:250] + "\n" * 6
     table = bytes(map(ord, letters))
@@ -341,9 +326,6 @@ def test_more_spans_than_the_cache_holds_change_no_ids(tokenizer, encoding):
         ids, offsets = tokenizer.encode_batch([others, text])
         assert ids[offsets[1] :].tolist() == expected
         assert tokenizer.decode_bytes(ids[: offsets[1]]) == others.encode()
-
-
-# 13: processes, threads, interrupts
 
 
 @pytest.mark.parametrize("number", [1, 3, 127, 128, 129, 200])

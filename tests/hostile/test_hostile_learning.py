@@ -25,15 +25,9 @@ def words(alphabet, number, lengths, *, seed):
     return list(found)
 
 
-# 16: ties, and a vocabulary larger than the corpus allows
-
-
 def test_ties_are_merged_in_the_order_of_rustbpe():
     spans = words(string.ascii_letters, 20_000, range(3, 9), seed=16)
     assert 12_000 < len(check(["\n".join(spans)], 100_000).merges) < 100_000
-
-
-# 17: almost nothing, and all in one span
 
 
 @pytest.mark.parametrize(
@@ -84,9 +78,6 @@ def test_one_span_of_a_megabyte_has_the_merges_of_rustbpe(alphabet):
     assert len(check([text], 60).merges) == 60
 
 
-# 18: very many characters
-
-
 def test_spans_of_many_characters_have_the_merges_of_rustbpe():
     alphabet = [chr(code) for code in range(0x4E00, 0x9FA6)]
     spans = words(alphabet, 20_000, range(1, 7), seed=18)
@@ -94,9 +85,6 @@ def test_spans_of_many_characters_have_the_merges_of_rustbpe():
     assert len(own.merges) == 8_000
     ids, _ = own.encode_batch(spans)
     assert own.decode(ids) == "".join(spans)
-
-
-# 20: exactly once
 
 
 def test_repeated_tasks_count_nothing_twice(tmp_path, in_process):

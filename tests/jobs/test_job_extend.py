@@ -19,7 +19,6 @@ from tests.support.small_corpus import contents, recipe
 
 SEED = list(PRESETS["seed"].special_tokens)
 EXTEND = 'tokenizer.extend=["preset:seed"]'
-EXTRA = 'tokenizer.extra_special_tokens=["preset:seed"]'
 ALSO = "tokenizer.also=[300, 330]"
 LEARN_RECORD = "records/learn.json"
 
@@ -49,19 +48,6 @@ def test_the_saved_tokenizer_is_the_extended_one(corpus, tmp_path):
     assert verify_output(Folder(str(out))).problems == []
     summary, stages, _ = run(recipe(corpus, out, EXTEND, append))
     assert (summary.values["status"], stages) == ("unchanged", {})
-
-
-def test_extra_special_tokens_are_learned_and_shift_the_others(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "extra", EXTRA), train)
-    run(recipe(corpus, tmp_path / "plain"), train)
-    extra, plain = tokenizer_of(tmp_path / "extra"), tokenizer_of(tmp_path / "plain")
-    assert extra.get_vocab_size() == plain.get_vocab_size() == 350
-    assert extra.merges == plain.merges[: -len(SEED)]
-    assert list(extra.special_tokens) == [*SPECIAL_TOKENS, *SEED]
-    found = record_of(tmp_path / "extra")["special_tokens"]
-    assert found == {"learned": [*SPECIAL_TOKENS, *SEED], "extended": []}
-    spelled = f"tokenizer.special_tokens={json.dumps([*SPECIAL_TOKENS, *SEED])}"
-    assert run(recipe(corpus, tmp_path / "extra", spelled), train)[1] == {}
 
 
 OTHERS = 'tokenizer.extend=["<a>", "<image>"]'

@@ -3,7 +3,6 @@
 import pickle
 
 import pytest
-import tiktoken
 
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import SPECIAL_TOKENS
@@ -45,19 +44,3 @@ def test_a_foreign_pickle_is_accepted_and_its_ids_are_written(corpus, tmp_path, 
     out.write_whole("tokenizer/tokenizer.json", b"{}")
     [problem] = verify_output(out).problems
     assert "tokenizer/tokenizer.json is not what tokenizer/tokenizer.txt gives" in problem
-
-
-def test_special_tokens_can_be_added_to_it(corpus, tmp_path, encoding):
-    bare = tiktoken.Encoding(
-        "bare",
-        pat_str=MODEL.pattern,
-        mergeable_ranks=encoding._mergeable_ranks,
-        special_tokens={"<|endoftext|>": FIRST},
-    )
-    (tmp_path / "tokenizer.pkl").write_bytes(pickle.dumps(bare))
-    names = ", ".join(f'"{name}"' for name in SPECIAL_TOKENS)
-    own = (f"tokenizer.path={tmp_path}/tokenizer.pkl", f"tokenizer.extend=[{names}]")
-    run(recipe(corpus, tmp_path / "out", *own))
-    made = Tokenizer.load(tmp_path / "out/tokenizer")
-    assert list(made.special_tokens) == ["<|endoftext|>", *SPECIAL_TOKENS]
-    assert made.encode_special("<|bos|>") == FIRST + 1
