@@ -1,7 +1,6 @@
 """Slices that fail entirely: they fail the job, or are skipped by rule, counted and named."""
 
 import json
-from contextlib import ExitStack
 
 import pytest
 
@@ -16,28 +15,6 @@ from tests.support.s3_server import BUCKET, s3_behind_a_proxy
 from tests.support.small_corpus import contents, recipe
 
 ALLOWED = "limits.max_skipped_slices=1"
-
-
-@pytest.fixture
-def breaking(corpus):
-    """Let work fail for slices of these names (stem, number), until fixed."""
-
-    def failing(work, names):
-        def run(argument):
-            if (argument.slice.stem, argument.slice.number) in names:
-                raise SourceError("this one never works")
-            return work(argument)
-
-        return run
-
-    with ExitStack() as stack:
-
-        def break_some(works, *names):
-            changed = {work: failing(work, names) for work in works}
-            stack.enter_context(use_executor(Replacing(changed)))
-            return stack.close
-
-        yield break_some
 
 
 @pytest.fixture

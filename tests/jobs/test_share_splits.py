@@ -3,14 +3,13 @@
 import gzip
 import json
 from collections import Counter
-from contextlib import ExitStack
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.api import prepare, tokenize, train
-from nanotok_ray.errors import SliceError, SourceError, TransientIOError
+from nanotok_ray.errors import SliceError, TransientIOError
 from nanotok_ray.formats import to_json
 from nanotok_ray.job import (
     Advanced,
@@ -27,7 +26,7 @@ from nanotok_ray.shards import Expected, tokenize_slice, verify_output
 from nanotok_ray.sources import SliceReading, make_plan, read_slices
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.executors import Replacing, Twice
+from tests.support.executors import Twice
 from tests.support.run_job import run
 from tests.support.small_corpus import contents, conversations, plan_of, texts, write_parquet
 
@@ -92,20 +91,6 @@ def opened(monkeypatch):
     return counted
 
 
-@pytest.fixture
-def failing():
-    """Let the tasks of the file `0.jsonl` fail, until fixed."""
-
-    def fail_some(work):
-        if work.slice.stem == "0":
-            raise SourceError("this one never works")
-        return tokenize_work(work)
-
-    with ExitStack() as stack:
-        stack.enter_context(use_executor(Replacing({tokenize_work: fail_some})))
-        yield stack.close
-
-
 def records_of(out):
     return [json.loads(path.read_bytes()) for path in out.glob("records/tokenize/**/*.json")]
 
@@ -129,8 +114,10 @@ def run_and_count(job, command, opened):
     return stages
 
 
-def test_each_part_of_an_input_is_opened_once(corpus, tmp_path, opened):
-    job = recipe(corpus, tmp_path / "out")
+def test_every_byte_equals_that_of_two_passes_and_each_part_is_opened_once(
+    corpus, tmp_path, opened
+):
+    job = recipe(corpus, tmp_path / "out", "output.layouts=[]")
     train(job)
     run_and_count(job, tokenize, opened)
     assert opened["a.jsonl.gz"] == 1
@@ -138,11 +125,6 @@ def test_each_part_of_an_input_is_opened_once(corpus, tmp_path, opened):
     assert opened["b.parquet"] > 1
     assert opened.total() == sum(len(each.pieces) for each in slices_of(job)) / len(SPLITS)
     assert verify_output(Folder(str(tmp_path / "out"))).passed
-
-
-def test_every_byte_equals_that_of_two_passes(corpus, tmp_path):
-    job = recipe(corpus, tmp_path / "out", "output.layouts=[]")
-    prepare(job)
     tokenizer = Tokenizer.load(tmp_path / "out/tokenizer")
     apart = Folder(str(tmp_path / "apart"))
     for each in make_plan(job).slices():
@@ -198,14 +180,15 @@ def test_plan_and_events_count_the_text_once_and_all_slices(corpus, tmp_path):
     assert (tokenized.todo, tokenized.done, tokenized.failed) == (slices, slices, 0)
 
 
-def test_a_failed_pair_is_two_slices(corpus, tmp_path, failing):
+def test_a_failed_pair_is_two_slices(corpus, tmp_path, breaking):
+    fix = breaking([tokenize_work], ("0", 0))
     one = ("limits.slice_bytes=9999", "limits.max_skipped_slices=1")
     with pytest.raises(SliceError, match=r"2 of 12 slices failed.*\n.*/train/0-.*/val/0-.*never"):
         prepare(recipe(corpus, tmp_path / "out", *one))
     job = recipe(corpus, tmp_path / "out", one[0], "limits.max_skipped_slices=2")
     assert prepare(job).values["quarantined"]["skipped"] == 2
     assert verify_output(Folder(str(tmp_path / "out"))).passed
-    failing()
+    fix()
     assert "skipped" not in prepare(job).values["quarantined"]
 
 
