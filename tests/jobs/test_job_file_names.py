@@ -95,3 +95,19 @@ def test_a_changed_file_cannot_write_to_the_terminal_or_forge_a_line(job, tmp_pa
         assert "changed" in printed
         assert "\x1b" not in printed
         assert "\ncount       0 to do.jsonl" not in printed
+
+
+def test_links_are_followed_and_dangling_ones_are_named(job, tmp_path):
+    write(tmp_path / "elsewhere/a.jsonl")
+    write(tmp_path / "in/b.jsonl")
+    (tmp_path / "in/c.jsonl").symlink_to(tmp_path / "elsewhere/a.jsonl")
+    (tmp_path / "in/folder").symlink_to(tmp_path / "elsewhere")
+    code, reported, _ = job([tmp_path / "in"])
+    assert code == 0, reported
+    assert written(tmp_path / "out")[:2] == ["b.jsonl", "a.jsonl"]
+    (tmp_path / "in/loop").symlink_to(tmp_path / "in")
+    assert job([tmp_path / "in"])[0] in (0, 2)
+    (tmp_path / "in/d.jsonl").symlink_to(tmp_path / "nowhere")
+    code, reported, _ = job([tmp_path / "in"])
+    assert code == 2
+    assert "d.jsonl" in reported["error"]

@@ -9,6 +9,7 @@ import rustbpe
 from nanotok_ray import _core
 from nanotok_ray.api import train
 from nanotok_ray.counts import SPLIT_PATTERN
+from nanotok_ray.errors import SourceError
 from nanotok_ray.job import Note, StageStarted
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.tokenizer import Tokenizer
@@ -89,6 +90,12 @@ def test_a_weight_multiplies_the_documents(corpus, weights, copies, unit):
 def spans_of(documents):
     splitter = _core.Splitter(SPLIT_PATTERN)
     return [span for document in documents for span in splitter.split(document.encode())]
+
+
+def test_a_share_of_a_source_without_text_is_refused(corpus):
+    write_parquet(corpus / "b/0.parquet", [""])
+    with pytest.raises(SourceError, match=r"source 'b' has weight = 'share:0\.5' and no text"):
+        learn(corpus, "source.a.weight=share:0.5", "source.b.weight=share:0.5")
 
 
 @pytest.mark.parametrize("least", [2, 5])
