@@ -1,20 +1,6 @@
 """Corpora for which learners have overflowed, been very slow or returned wrong merges.
 
 Merges are compared with rustbpe's, or with known results.
-
-Similar tests in other files:
-
-- overlaps (15): `rust/bpe/src/learn/tests.rs`, `test_reference.py`
-- large counts (14), up to 2^64 - 1 and no further: `test_learn_counts.py`; of spans:
-  `test_span_counts.py`, `test_reduce.py`
-- `min_pair_count` and `max_token_bytes`, and the reasons to stop: `test_learner_parity.py`
-- a vocabulary without room for 256 bytes and the special tokens: `test_tokenizer.py`
-- an end before the vocabulary is full, as a job reports it: `test_job.py`
-- workers killed before they write a record, and slices that always fail: `test_job_ray.py`
-- a job that is interrupted and run again, shards that are lost: `test_job.py`
-- large files, cut into any slices: `test_slicing_invariance.py`, `test_job_formats.py`
-- broken gzip and Parquet files, and single rows: `test_job_bad_input.py`,
-  `test_sources_parquet.py`, `test_sources_lines.py`
 """
 
 import random
@@ -22,13 +8,12 @@ import string
 
 import pytest
 
-from nanotok_ray import Tokenizer
 from nanotok_ray.api import prepare
 from nanotok_ray.counts import split
 from nanotok_ray.job import use_executor
 from nanotok_ray.tokenizer import NO_PAIR_LEFT
 from tests.support.executors import Twice
-from tests.support.learned import check, learn, learn_all, rustbpes_tokens
+from tests.support.learned import check, learn, learn_all
 from tests.support.small_corpus import contents, recipe, write_corpus
 
 
@@ -40,15 +25,9 @@ def words(alphabet, number, lengths, *, seed):
     return list(found)
 
 
-# 16: ties, and a vocabulary larger than the corpus allows
-
-
 def test_ties_are_merged_in_the_order_of_rustbpe():
     spans = words(string.ascii_letters, 20_000, range(3, 9), seed=16)
     assert 12_000 < len(check(["\n".join(spans)], 100_000).merges) < 100_000
-
-
-# 17: almost nothing, and all in one span
 
 
 @pytest.mark.parametrize(
@@ -99,9 +78,6 @@ def test_one_span_of_a_megabyte_has_the_merges_of_rustbpe(alphabet):
     assert len(check([text], 60).merges) == 60
 
 
-# 18: very many characters
-
-
 def test_spans_of_many_characters_have_the_merges_of_rustbpe():
     alphabet = [chr(code) for code in range(0x4E00, 0x9FA6)]
     spans = words(alphabet, 20_000, range(1, 7), seed=18)
@@ -109,22 +85,6 @@ def test_spans_of_many_characters_have_the_merges_of_rustbpe():
     assert len(own.merges) == 8_000
     ids, _ = own.encode_batch(spans)
     assert own.decode(ids) == "".join(spans)
-
-
-# 19: pairs that must not be merged
-
-
-def test_special_token_names_in_a_corpus_are_text():
-    documents = ["<|bos|>the<|bos|>", "the <|user_start|> the"] * 50 + ["<|bos|>"] * 9
-    own = Tokenizer.train_from_iterator(documents, 256 + 40 + 9)
-    assert list(own.model.tokens) == rustbpes_tokens(documents, 40)
-    assert b"<|" in own.model.tokens
-    assert own.get_bos_token_id() == 256 + len(own.merges)
-    assert max(max(pair) for pair in own.merges) < own.get_bos_token_id()
-    assert own.get_bos_token_id() not in own.encode("<|bos|>the<|bos|>")
-
-
-# 20: exactly once
 
 
 def test_repeated_tasks_count_nothing_twice(tmp_path, in_process):

@@ -31,14 +31,8 @@ def renamed(name):
 @pytest.mark.parametrize(
     "name",
     [
-        b"../../etc/passwd",
-        b"/etc/passwd",
-        b"web/train/../../../x",
-        b"web/val/x",
-        b"web/train/a/b",
-        b"",
-        b"\xff\xfe",
-        b"web/train/",
+        *(b"../../etc/passwd", b"/etc/passwd", b"web/train/../../../x", b"web/val/x"),
+        *(b"web/train/a/b", b"", b"\xff\xfe", b"web/train/"),
     ],
 )
 def test_a_name_outside_the_folder_of_its_shard_is_refused(out, name):
@@ -77,19 +71,10 @@ def test_a_link_inside_the_folder_and_a_linked_output_are_accepted(out, tmp_path
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("source", 2),
-        ("split", 7),
-        ("item_bytes", 3),
-        ("item_bytes", 0),
-        ("documents", 1 << 60),
-        ("documents", (1 << 64) - 1),
-        ("tokens", 1 << 63),
-        ("bin_bytes", (1 << 64) - 2),
-        ("idx_bytes", 1),
-        ("mask_bytes", 1),
-        ("images_bytes", 1),
-        ("images_bytes", 1 << 60),
-        ("first_document", 1 << 60),
+        *(("source", 2), ("split", 7), ("item_bytes", 3), ("item_bytes", 0)),
+        *(("documents", 1 << 60), ("documents", (1 << 64) - 1), ("tokens", 1 << 63)),
+        *(("bin_bytes", (1 << 64) - 2), ("idx_bytes", 1), ("mask_bytes", 1), ("images_bytes", 1)),
+        *(("images_bytes", 1 << 60), ("first_document", 1 << 60)),
     ],
 )
 def test_a_contradictory_row_is_refused(out, field, value):
@@ -140,18 +125,10 @@ def test_a_manifest_or_plan_of_many_gigabytes_is_refused_unread(out):
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("sources", "web"),
-        ("sources", [1]),
-        ("sources", ["web", "other"]),
-        ("settings", []),
-        ("settings", {"web": 1, "chats": 1}),
-        ("item_bytes", True),
-        ("shards_index_sha256", 7),
-        ("totals", None),
-        ("special_tokens", None),
-        ("special_tokens", {"<|bos|>": "0"}),
-        ("slices", -1),
-        ("slices", 1 << 70),
+        *(("sources", "web"), ("sources", [1]), ("sources", ["web", "other"])),
+        *(("settings", []), ("settings", {"web": 1, "chats": 1}), ("item_bytes", True)),
+        *(("shards_index_sha256", 7), ("totals", None), ("special_tokens", None)),
+        *(("special_tokens", {"<|bos|>": "0"}), ("slices", -1), ("slices", 1 << 70)),
     ],
 )
 def test_a_manifest_with_other_types_is_refused(out, field, value):

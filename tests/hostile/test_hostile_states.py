@@ -2,6 +2,7 @@
 
 import copy
 import math
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -41,14 +42,11 @@ VALUES = st.recursive(
     max_leaves=6,
 )
 
+SIZES = {"batch_size": 1, "length": 8}
 LOADERS = {
-    "whole": lambda own: Loader(own, batch_size=1, length=8, group_documents=5),
-    "mixed": lambda own: Loader(
-        own, batch_size=1, length=8, group_documents=5, weights={"web": 1, "books": 2}
-    ),
-    "nanochat": lambda own: NanochatLoader(
-        own, batch_size=1, length=8, buffer_size=4, tokenizer_batch_size=3
-    ),
+    "whole": partial(Loader, **SIZES, group_documents=5),
+    "mixed": partial(Loader, **SIZES, group_documents=5, weights={"web": 1, "books": 2}),
+    "nanochat": partial(NanochatLoader, **SIZES, buffer_size=4, tokenizer_batch_size=3),
 }
 
 

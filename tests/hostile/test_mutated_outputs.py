@@ -2,7 +2,7 @@
 
 import copy
 import json
-from contextlib import suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -60,46 +60,48 @@ mutations = settings(
 )
 
 
+@contextmanager
+def changing(*paths):
+    """Let the body change files and be refused; restore them."""
+    kept = {path: path.read_bytes() for path in paths}
+    try:
+        yield
+    except NanotokError:
+        pass
+    finally:
+        for path, data in kept.items():
+            path.write_bytes(data)
+
+
 @mutations
 @given(number=st.integers(0, 50), changes=changes)
 def test_changed_bytes_are_read_or_refused(out, number, changes):
     paths = [*sorted(out.glob("*/*/*.idx")), out / "shards.idx", out / "manifest.json"]
     path = paths[number % len(paths)]
-    kept, manifest = path.read_bytes(), (out / "manifest.json").read_bytes()
-    try:
+    with changing(path, out / "manifest.json"):
+        data = mutated(path.read_bytes(), changes)
         if path.name == "shards.idx":
-            publish_index(out, mutated(kept, changes))
+            publish_index(out, data)
         else:
-            path.write_bytes(mutated(kept, changes))
+            path.write_bytes(data)
         read_all(out)
-    except NanotokError:
-        pass
-    finally:
-        path.write_bytes(kept)
-        (out / "manifest.json").write_bytes(manifest)
 
 
 @mutations
 @given(steps=steps, value=JSON)
 def test_any_value_in_the_manifest_is_read_or_refused(out, steps, value):
     path = out / "manifest.json"
-    kept = path.read_bytes()
-    try:
-        path.write_bytes(replaced(kept, steps, value))
+    with changing(path):
+        path.write_bytes(replaced(path.read_bytes(), steps, value))
         read_all(out)
         verify_output(Folder(str(out)), read_files=False)
-    except NanotokError:
-        pass
-    finally:
-        path.write_bytes(kept)
 
 
 @mutations
 @given(steps=steps, value=JSON)
 def test_any_value_in_a_plan_is_read_or_refused(finished, steps, value):
-    data = (finished / "plan.json").read_bytes()
     try:
-        plan = plan_from_json(replaced(data, steps, value))
+        plan = plan_from_json(replaced((finished / "plan.json").read_bytes(), steps, value))
     except NanotokError:
         return
     for each in plan.slices():
@@ -111,15 +113,10 @@ def test_any_value_in_a_plan_is_read_or_refused(finished, steps, value):
 @given(steps=steps, value=JSON)
 def test_any_value_in_a_record_is_a_problem_or_harmless(out, steps, value):
     path = min(out.glob("records/tokenize/chats/train/*.json"))
-    kept = path.read_bytes()
-    try:
-        path.write_bytes(replaced(kept, steps, value))
+    with changing(path):
+        path.write_bytes(replaced(path.read_bytes(), steps, value))
         verify_output(Folder(str(out)))
         read_record(Folder(str(out)), path.relative_to(out).as_posix())
-    except NanotokError:
-        pass
-    finally:
-        path.write_bytes(kept)
 
 
 @pytest.fixture(scope="module")
@@ -152,22 +149,18 @@ def test_changed_files_of_vision_documents_are_read_or_refused(vision, number, c
     record = copy.deepcopy(vision.record)
     file = record["files"][number % len(record["files"])]
     path = Path(vision.out.url) / file["name"]
-    kept = path.read_bytes()
-    try:
+    with changing(path):
+        kept = path.read_bytes()
         path.write_bytes(mutated(kept, changes))
         assert (check(vision, record) == []) == (path.read_bytes() == kept)
         # The record agrees with the file, as if this version had written it.
         file["size"], file["sha256"] = path.stat().st_size, vision.out.sha256(file["name"])
         check(vision, record)
         read_all(vision.out.url)
-    except NanotokError:
-        pass
-    finally:
-        path.write_bytes(kept)
 
 
 @mutations
 @given(steps=steps, value=JSON)
 def test_any_value_in_a_record_of_vision_documents_is_harmless(vision, steps, value):
-    with suppress(NanotokError):
+    with changing():
         check(vision, json.loads(replaced(json.dumps(vision.record), steps, value)))

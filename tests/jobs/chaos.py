@@ -4,15 +4,14 @@
 
 A round is a job (count, learn, tokenize texts and chats), its disturbances, and one more
 submission; then every byte of the output must equal that of an undisturbed job. A line is printed
-for each round and appended to the log as JSON; at the end, or after an interrupt, a table in
-Markdown. The folder of a round with differences is kept and named, and the exit code is then 1.
+for each round and appended to the log as JSON. The folder of a round with differences is kept, and
+the exit code is then 1.
 """
 
 import argparse
 import itertools
 import json
 import shutil
-import statistics
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -38,19 +37,16 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the first round; then the next")
     parser.add_argument("--kind", choices=[*PLAYED, "all"], default="all")
     default = Path(tempfile.gettempdir()) / "nanotok-chaos.jsonl"
-    parser.add_argument("--log", type=Path, default=default)
+    parser.add_argument("--log", type=Path, default=default, help=f"default: {default}")
     options = parser.parse_args()
-    rounds: list[Round] = []
-    try:
-        for kind in PLAYED if options.kind == "all" else [options.kind]:
-            for played in _play(kind, options.rounds, options.seed):
-                rounds.append(played)
-                print(_line(played), flush=True)  # noqa: T201 - what it is run for
-                with options.log.open("a") as log:
-                    log.write(f"{json.dumps(asdict(played))}\n")
-    finally:
-        print(f"\n{_table(rounds)}\n\nlog: {options.log}")  # noqa: T201
-    return int(any(played.wrong for played in rounds))
+    is_equal = True
+    for kind in PLAYED if options.kind == "all" else [options.kind]:
+        for played in _play(kind, options.rounds, options.seed):
+            is_equal &= not played.wrong
+            print(_line(played), flush=True)  # noqa: T201 - what it is run for
+            with options.log.open("a") as log:
+                log.write(f"{json.dumps(asdict(played))}\n")
+    return int(not is_equal)
 
 
 def _play(kind: str, rounds: int, seed: int) -> Iterator[Round]:
@@ -72,21 +68,6 @@ def _line(played: Round) -> str:
         f"{played.kind} seed {played.seed}: {reported}; {played.submits} submits, "
         f"{played.failed} failed, {played.seconds:.1f} s, {end}"
     )
-
-
-def _table(rounds: list[Round]) -> str:
-    lines = [
-        "| disturbance | rounds | in time | submits that failed | equal | median s |",
-        "|---|---|---|---|---|---|",
-    ]
-    for kind in dict.fromkeys(played.kind for played in rounds):
-        own = [played for played in rounds if played.kind == kind]
-        hit = sum(bool(played.died) for played in own)
-        equal = sum(not played.wrong for played in own)
-        failed = sum(played.failed for played in own)
-        median = statistics.median(played.seconds for played in own)
-        lines.append(f"| {kind} | {len(own)} | {hit} | {failed} | {equal} | {median:.1f} |")
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

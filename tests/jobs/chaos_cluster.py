@@ -10,9 +10,10 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.support.disturbed_output import differing, named_temporaries
 from tests.support.fleet import Driver, Fleet, fleet, kill_a_worker
@@ -75,27 +76,40 @@ def cluster_rounds(root: Path, seeds: Iterator[tuple[str, int]]) -> Iterator[Rou
     """Run rounds on one cluster, which is repaired between them."""
     write_corpus(root / "in")
     with fleet(NODES) as nodes:
-        quiet = Job(root, "quiet", nodes)
+        quiet = ClusterJob(root, "quiet", nodes)
         quiet.start().finish()
         total = quiet.totals()
         for kind, seed in seeds:
-            yield _play(root, nodes, quiet, total, kind=kind, seed=seed)
+            job = ClusterJob(root, f"{kind}-{seed}", nodes)
+            yield play(job, quiet, total, kind=kind, seed=seed)
 
 
 class Job:
     """One output folder and its drivers."""
 
-    def __init__(self, root: Path, name: str, nodes: Fleet | None) -> None:
-        self.out, self.work = root / name, root / f"{name}-work"
-        self._nodes = nodes
-        self._recipe, self._log = root / f"{name}.toml", root / f"{name}.log"
-        text = RECIPE.format(root=root / "in", out=self.out)
-        self._recipe.write_text(text.replace("3000", str(SLICE_BYTES)))
+    executor: str
+    single: Sequence[str]
+    """What can die."""
+    ends: Container[str]
+    """What ends the driver, so that the job is submitted again."""
+    seconds = 60
 
-    def start(self) -> Driver:
-        return Driver(
-            self._recipe, address=self._nodes.address, log=self._log, part_bytes=PART_BYTES
-        )
+    def __init__(self, root: Path, name: str) -> None:
+        self.out, self.work = root / name, root / f"{name}-work"
+        self.recipe, self.log = root / f"{name}.toml", root / f"{name}.log"
+        text = RECIPE.format(root=root / "in", out=self.out)
+        self.recipe.write_text(text.replace("3000", str(SLICE_BYTES)))
+
+    def start(self) -> Any:
+        """Start a driver."""
+        raise NotImplementedError
+
+    def kill(self, driver: Any, what: str, rng: random.Random) -> bool:
+        """Let something die; return False if it cannot."""
+        raise NotImplementedError
+
+    def repair(self) -> None:
+        """Replace what has died, before the last submission."""
 
     def executors(self) -> set[str]:
         """Return the names of the executors that ran it, according to its journals."""
@@ -122,23 +136,49 @@ class Job:
     def remove(self) -> None:
         for path in (self.out, self.work):
             shutil.rmtree(path)
-        for path in (self._recipe, self._log):
+        for path in (self.recipe, self.log):
             path.unlink()
 
 
-def _play(
-    root: Path, nodes: Fleet, quiet: Job, total: dict[str, int], *, kind: str, seed: int
-) -> Round:
+class ClusterJob(Job):
+    """A job whose drivers run on a cluster."""
+
+    executor, single, ends = "ray", SINGLE, ("driver",)
+
+    def __init__(self, root: Path, name: str, nodes: Fleet) -> None:
+        super().__init__(root, name)
+        self._nodes = nodes
+
+    def start(self) -> Driver:
+        address = self._nodes.address
+        return Driver(self.recipe, address=address, log=self.log, part_bytes=PART_BYTES)
+
+    def kill(self, driver: Driver, what: str, rng: random.Random) -> bool:
+        if what == "driver":
+            driver.kill()
+        elif what == "node":
+            return self._nodes.remove_node(rng)
+        else:
+            while not kill_a_worker(rng):
+                if driver.is_over:
+                    return False
+        return True
+
+    def repair(self) -> None:
+        self._nodes.fill_up()
+
+
+def play(job: Job, quiet: Job, total: dict[str, int], *, kind: str, seed: int) -> Round:
+    """Run a job with deaths, then once more; compare it with the undisturbed one."""
     start, rng = time.monotonic(), random.Random(f"{kind} {seed}")
     played = Round(kind=kind, seed=seed)
-    job = Job(root, f"{kind}-{seed}", nodes)
-    _disturb(job, nodes, deaths_of(kind, total, rng, single=SINGLE), rng, played)
-    nodes.fill_up()
+    _disturb(job, deaths_of(kind, total, rng, single=job.single), rng, played)
+    job.repair()
     played.submits += 1
-    if job.start().wait(seconds=60) != 0:
+    if job.start().wait(seconds=job.seconds) != 0:
         played.wrong.append("the last submit failed")
     played.wrong += differing(job.out, quiet.out) + differing(job.work, quiet.work)
-    if job.executors() != {"ray"}:
+    if job.executors() != {job.executor}:
         played.wrong.append(f"it ran on {job.executors()}")
     played.wrong += [f"{name} names a temporary file" for name in named_temporaries(job.out)]
     played.seconds = time.monotonic() - start
@@ -151,48 +191,34 @@ def deaths_of(
     kind: str, total: dict[str, int], rng: random.Random, *, single: Sequence[str]
 ) -> list[Death]:
     """Draw the deaths of a round in the order of their times; each of several has a single kind."""
-    count = rng.randint(2, MOST_DEATHS) if kind == "several" else 1
+    several = kind not in single
     deaths = []
-    for _ in range(count):
+    for _ in range(rng.randint(2, MOST_DEATHS) if several else 1):
         stage = rng.choice(STAGES)
-        what = rng.choice(single) if kind == "several" else kind
+        what = rng.choice(single) if several else kind
         deaths.append(Death(what=what, stage=stage, files=rng.randrange(total[stage])))
     return sorted(deaths, key=lambda death: (death.stage, death.files))
 
 
-def _disturb(
-    job: Job, nodes: Fleet, deaths: list[Death], rng: random.Random, played: Round
-) -> None:
+def _disturb(job: Job, deaths: list[Death], rng: random.Random, played: Round) -> None:
     """Run a job to its end with the drawn deaths."""
     driver = job.start()
     played.submits += 1
     for death in deaths:
-        if not wait_for(job, driver, death):
+        if not _wait_for(job, driver, death):
             break
-        if death.what == "driver":
-            driver.kill()
+        if not job.kill(driver, death.what, rng):
+            continue
+        if death.what in job.ends:
             driver = job.start()
             played.submits += 1
-        elif death.what == "node" and not nodes.remove_node(rng):
-            continue
-        elif death.what == "worker" and not _kill_a_worker(driver, rng):
-            break
         played.died.append(str(death))
-    if driver.wait(seconds=60) != 0:
+    if driver.wait(seconds=job.seconds) != 0:
         played.failed += 1
 
 
-def wait_for(job: Job, driver: Driver, death: Death) -> bool:
+def _wait_for(job: Job, driver: Any, death: Death) -> bool:
     """Wait for a time; return False if the driver ended before it."""
-    while job.num_files(death.stage) < death.files:
-        if driver.is_over:
-            return False
+    while not driver.is_over and job.num_files(death.stage) < death.files:
         time.sleep(0.001)
-    return True
-
-
-def _kill_a_worker(driver: Driver, rng: random.Random) -> bool:
-    while not kill_a_worker(rng):
-        if driver.is_over:
-            return False
-    return True
+    return not driver.is_over

@@ -1,7 +1,8 @@
 """Rounds of a whole job on the local executor, in each of which a worker or the driver is killed.
 
 A driver is killed, or ended by SIGTERM or Ctrl-C, and then started again. Times are drawn and
-outputs compared as on a cluster.
+outputs compared as on a cluster. `python -m tests.jobs.chaos_local RECIPE` is such a driver:
+`nanotok prepare --local` with small tasks.
 """
 
 import os
@@ -9,30 +10,30 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from tests.jobs.chaos_cluster import Death, Job, Round, deaths_of, wait_for, write_corpus
-from tests.support.disturbed_output import differing, named_temporaries
+from nanotok_ray.cli import main
+from tests.jobs.chaos_cluster import PART_BYTES, Job, Round, play, write_corpus
+from tests.support.gated_driver import make_tasks_small
 
-SINGLE = ("local worker", "local driver", "SIGTERM", "SIGINT")
-KINDS = (*SINGLE, "several local")
 SIGNALS = {
     "local driver": signal.SIGKILL,
     "SIGTERM": signal.SIGTERM,
     "SIGINT": signal.SIGINT,
 }
+SINGLE = ("local worker", *SIGNALS)
+KINDS = (*SINGLE, "several local")
 
 
 class LocalDriver:
-    """`nanotok prepare --local` in a separate process."""
+    """A driver in a separate process."""
 
     def __init__(self, recipe: Path, log: Path) -> None:
         with log.open("a") as sink:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.jobs.chaos_prepare", recipe],
+                [sys.executable, "-m", "tests.jobs.chaos_local", recipe],
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=sink,
@@ -60,23 +61,31 @@ class LocalDriver:
             return b"local_worker" in Path(f"/proc/{number}/cmdline").read_bytes()
         return False
 
-    def end(self, number: int) -> None:
-        self.process.send_signal(number)
-        self.process.wait()
-
     def wait(self, *, seconds: float) -> int:
         return self.process.wait(seconds)
 
 
 class LocalJob(Job):
-    """One output folder and its drivers."""
+    """A job whose drivers run here, on the local executor."""
 
-    def __init__(self, root: Path, name: str) -> None:
-        super().__init__(root, name, None)
-        self.path, self.log = root / f"{name}.toml", root / f"{name}.log"
+    executor, single, ends = "local", SINGLE, SIGNALS
+    seconds = 120
 
     def start(self) -> LocalDriver:
-        return LocalDriver(self.path, self.log)
+        return LocalDriver(self.recipe, self.log)
+
+    def kill(self, driver: LocalDriver, what: str, rng: random.Random) -> bool:
+        if what in SIGNALS:
+            driver.process.send_signal(SIGNALS[what])
+            driver.process.wait()
+            return True
+        while not driver.is_over:
+            workers = driver.workers()
+            if workers:
+                with suppress(ProcessLookupError):
+                    os.kill(rng.choice(workers), signal.SIGKILL)
+                    return True
+        return False
 
 
 def local_rounds(root: Path, seeds: Iterator[tuple[str, int]]) -> Iterator[Round]:
@@ -86,51 +95,10 @@ def local_rounds(root: Path, seeds: Iterator[tuple[str, int]]) -> Iterator[Round
     assert quiet.start().wait(seconds=120) == 0, quiet.log.read_text()
     total = quiet.totals()
     for kind, seed in seeds:
-        yield _play(root, quiet, total, kind=kind, seed=seed)
+        job = LocalJob(root, f"{kind.replace(' ', '-')}-{seed}")
+        yield play(job, quiet, total, kind=kind, seed=seed)
 
 
-def _play(root: Path, quiet: Job, total: dict[str, int], *, kind: str, seed: int) -> Round:
-    start, rng = time.monotonic(), random.Random(f"{kind} {seed}")
-    played = Round(kind=kind, seed=seed)
-    job = LocalJob(root, f"{kind.replace(' ', '-')}-{seed}")
-    drawn = "several" if kind == KINDS[-1] else kind
-    _disturb(job, deaths_of(drawn, total, rng, single=SINGLE), rng, played)
-    played.submits += 1
-    if job.start().wait(seconds=120) != 0:
-        played.wrong.append("the last submit failed")
-    played.wrong += differing(job.out, quiet.out) + differing(job.work, quiet.work)
-    if job.executors() != {"local"}:
-        played.wrong.append(f"it ran on {job.executors()}")
-    played.wrong += [f"{name} names a temporary file" for name in named_temporaries(job.out)]
-    played.seconds = time.monotonic() - start
-    if not played.wrong:
-        job.remove()
-    return played
-
-
-def _disturb(job: LocalJob, deaths: list[Death], rng: random.Random, played: Round) -> None:
-    """Run a job to its end with the drawn deaths."""
-    driver = job.start()
-    played.submits += 1
-    for death in deaths:
-        if not wait_for(job, driver, death):
-            break
-        if death.what in SIGNALS:
-            driver.end(SIGNALS[death.what])
-            driver = job.start()
-            played.submits += 1
-        elif not _kill_a_worker(driver, rng):
-            break
-        played.died.append(str(death))
-    if driver.wait(seconds=120) != 0:
-        played.failed += 1
-
-
-def _kill_a_worker(driver: LocalDriver, rng: random.Random) -> bool:
-    while not driver.is_over:
-        workers = driver.workers()
-        if workers:
-            with suppress(ProcessLookupError):
-                os.kill(rng.choice(workers), signal.SIGKILL)
-                return True
-    return False
+if __name__ == "__main__":
+    make_tasks_small(PART_BYTES)
+    sys.exit(main(["prepare", *sys.argv[1:], "--local", "--cpus", "2"]))

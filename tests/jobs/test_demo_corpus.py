@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs import demo_corpus
+from tests.support.small_corpus import contents
 
 SHAPES = '''"""Shapes of things."""
 
@@ -45,29 +46,18 @@ def library(tmp_path):
     return tmp_path / "library"
 
 
-def make_module(text, name="m"):
-    return demo_corpus.Module(name=name, text=text, tree=ast.parse(text), is_test=False)
-
-
 def texts_of(folder):
     return [text for path in sorted(folder.iterdir()) for text in pq.read_table(path)["text"]]
 
 
-def test_modules_become_documents_in_the_order_of_their_paths(library):
+def test_modules_docstrings_and_tests_become_documents(library):
     corpus = demo_corpus.collect(library)
     assert corpus.code == ['class C:\n    "A class."\n', SHAPES]
-
-
-def test_a_docstring_becomes_a_document_under_its_dotted_name(library):
-    docs = demo_corpus.collect(library).docs
+    docs = corpus.docs
     assert docs[:2] == ["pack.C\n\nA class.", "shapes\n\nShapes of things."]
     assert docs[2].startswith("shapes.area\n\nArea of a square.")
     assert len(docs) == 3
-
-
-def test_tests_become_only_conversations(library):
-    conversations = demo_corpus.collect(library).doctests
-    first, second = (messages[0]["content"] for messages in conversations)
+    first, second = (messages[0]["content"] for messages in corpus.doctests)
     assert first.startswith("The documentation of shapes.area says: Area of a square.\n\n")
     assert first.endswith("What does this give?\n\nside = 3\narea(side)")
     assert second == "The documentation of test.test_pack has examples. What does 1 + 1 give?"
@@ -91,21 +81,19 @@ def test_a_docstring_without_output_is_no_conversation(docstring):
 
 
 def test_a_lone_surrogate_is_replaced_because_files_cannot_contain_it():
-    assert demo_corpus.docstrings(make_module('"\\ud800!"')) == [("m", "?!")]
+    text = '"\\ud800!"'
+    module = demo_corpus.Module(name="m", text=text, tree=ast.parse(text), is_test=False)
+    assert demo_corpus.docstrings(module) == [("m", "?!")]
 
 
 def test_files_contain_the_corpus_and_are_reproducible(library, tmp_path):
     corpus = demo_corpus.collect(library)
-    first, second = tmp_path / "first", tmp_path / "second"
-    for folder in (first, second):
-        demo_corpus.write_corpus(corpus, out_dir=folder)
-    names = sorted(path.relative_to(first) for path in first.rglob("*.*"))
-    assert [path.as_posix() for path in names] == [
-        "code/shard_00000.parquet",
-        "docs/shard_00000.parquet",
-        "doctests/chats_00000.jsonl",
-    ]
-    assert all((first / name).read_bytes() == (second / name).read_bytes() for name in names)
+    first = tmp_path / "first"
+    for name in ("first", "second"):
+        demo_corpus.write_corpus(corpus, out_dir=tmp_path / name)
+    assert contents(first) == contents(tmp_path / "second")
+    files = ["code/shard_00000.parquet", "docs/shard_00000.parquet", "doctests/chats_00000.jsonl"]
+    assert list(contents(first)) == files
     assert [text.as_py() for text in texts_of(first / "code")] == corpus.code
     lines = (first / "doctests" / "chats_00000.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == corpus.doctests

@@ -14,16 +14,16 @@ from tests.support.small_corpus import contents, recipe
 ALSO = "tokenizer.also=[300, 330]"
 
 
-@pytest.mark.parametrize("size", [300, 330])
-def test_a_smaller_tokenizer_equals_one_learned_at_its_size_in_every_file(corpus, tmp_path, size):
+def test_a_smaller_tokenizer_equals_one_learned_at_its_size_in_every_file(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out", ALSO), train)
-    run(recipe(corpus, tmp_path / "alone", f"tokenizer.vocab_size={size}"), train)
-    expected = contents(tmp_path / "alone/tokenizer")
-    assert contents(tmp_path / f"out/tokenizer-{size}") == expected
-    assert len(expected) == 7
-    Tokenizer.load(tmp_path / "out/tokenizer").truncated(size).save(tmp_path / "cut")
-    del expected["report.json"]
-    assert contents(tmp_path / "cut") == expected
+    for size in (300, 330):
+        run(recipe(corpus, tmp_path / f"{size}", f"tokenizer.vocab_size={size}"), train)
+        expected = contents(tmp_path / f"{size}/tokenizer")
+        assert contents(tmp_path / f"out/tokenizer-{size}") == expected
+        assert len(expected) == 7
+        Tokenizer.load(tmp_path / "out/tokenizer").truncated(size).save(tmp_path / f"cut-{size}")
+        del expected["report.json"]
+        assert contents(tmp_path / f"cut-{size}") == expected
 
 
 def test_other_sizes_are_written_without_learning_and_the_manifest_stays(corpus, tmp_path):
@@ -35,9 +35,8 @@ def test_other_sizes_are_written_without_learning_and_the_manifest_stays(corpus,
     assert summary.values["learned"]["also"] == [300, 330]
     assert "; also 300, 330 ids\n" in summary.text()
     after = contents(tmp_path / "out")
-    assert {name: after[name] for name in before if name != "records/learn.json"} == {
-        name: sha256 for name, sha256 in before.items() if name != "records/learn.json"
-    }
+    del before["records/learn.json"]
+    assert before.items() <= after.items()
     run(recipe(corpus, tmp_path / "once", ALSO), prepare)
     assert contents(tmp_path / "once") == after
     summary, stages, _ = run(recipe(corpus, tmp_path / "out", ALSO), prepare)
@@ -52,10 +51,8 @@ def test_a_size_no_longer_requested_stays_until_another_tokenizer_is_learned(cor
     assert record["also"] == [300, 310, 330]
     for size in record["also"]:
         assert Tokenizer.load(tmp_path / f"out/tokenizer-{size}").get_vocab_size() == size
-    run(
-        recipe(corpus, tmp_path / "out", "tokenizer.min_pair_count=2", "tokenizer.also=[310]"),
-        train,
-    )
+    other = ("tokenizer.min_pair_count=2", "tokenizer.also=[310]")
+    run(recipe(corpus, tmp_path / "out", *other), train)
     assert [path.parent.name for path in tokenizers(tmp_path / "out")] == ["tokenizer-310"]
 
 

@@ -19,7 +19,6 @@ from tests.support.small_corpus import contents, recipe
 
 SEED = list(PRESETS["seed"].special_tokens)
 EXTEND = 'tokenizer.extend=["preset:seed"]'
-EXTRA = 'tokenizer.extra_special_tokens=["preset:seed"]'
 ALSO = "tokenizer.also=[300, 330]"
 LEARN_RECORD = "records/learn.json"
 
@@ -51,20 +50,6 @@ def test_the_saved_tokenizer_is_the_extended_one(corpus, tmp_path):
     assert (summary.values["status"], stages) == ("unchanged", {})
 
 
-def test_extra_special_tokens_are_learned_and_shift_the_others(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "extra", EXTRA), train)
-    run(recipe(corpus, tmp_path / "plain"), train)
-    extra, plain = tokenizer_of(tmp_path / "extra"), tokenizer_of(tmp_path / "plain")
-    assert extra.get_vocab_size() == plain.get_vocab_size() == 350
-    assert extra.merges == plain.merges[: -len(SEED)]
-    assert list(extra.special_tokens) == [*SPECIAL_TOKENS, *SEED]
-    assert extra.get_bos_token_id() == plain.get_bos_token_id() - len(SEED)
-    found = record_of(tmp_path / "extra")["special_tokens"]
-    assert found == {"learned": [*SPECIAL_TOKENS, *SEED], "extended": []}
-    spelled = f"tokenizer.special_tokens={json.dumps([*SPECIAL_TOKENS, *SEED])}"
-    assert run(recipe(corpus, tmp_path / "extra", spelled), train)[1] == {}
-
-
 OTHERS = 'tokenizer.extend=["<a>", "<image>"]'
 
 
@@ -89,7 +74,7 @@ def test_a_changed_extension_does_not_repeat_learning(corpus, tmp_path, command,
     assert (summary.values["status"], stages, notes) == ("unchanged", {}, [])
 
 
-def test_smaller_tokenizers_are_extended_and_restored_when_lost(corpus, tmp_path):
+def test_smaller_tokenizers_are_extended_restored_when_lost_and_removed(corpus, tmp_path):
     out = tmp_path / "out"
     job = recipe(corpus, out, EXTEND, "tokenizer.also=[300, 350, 330]")
     run(job, train)
@@ -102,6 +87,10 @@ def test_smaller_tokenizers_are_extended_and_restored_when_lost(corpus, tmp_path
     (out / "tokenizer-330/tokenizer.txt").unlink()
     _, stages, _ = run(job, train)
     assert (stages, contents(out)) == ({}, before)
+    run(recipe(corpus, out, "tokenizer.also=[300]"), train)
+    assert record_of(out)["also"] == [300]
+    assert Tokenizer.load(out / "tokenizer-300") == tokenizer_of(tmp_path / "alone")
+    assert not (out / "tokenizer-330/tokenizer.txt").exists()
 
 
 def test_added_tokens_do_not_fill_sizes_that_learning_did_not_reach(corpus, tmp_path):
@@ -118,15 +107,6 @@ def test_added_tokens_do_not_fill_sizes_that_learning_did_not_reach(corpus, tmp_
     )
 
 
-def test_smaller_sizes_no_longer_requested_are_removed_with_the_old_extension(corpus, tmp_path):
-    out = tmp_path / "out"
-    run(recipe(corpus, out, ALSO), train)
-    run(recipe(corpus, out, EXTEND, "tokenizer.also=[300]"), train)
-    assert record_of(out)["also"] == [300]
-    assert Tokenizer.load(out / "tokenizer-300").get_vocab_size() == 300 + len(SEED)
-    assert not (out / "tokenizer-330/tokenizer.txt").exists()
-
-
 def test_a_run_that_ends_while_the_extension_is_replaced_learns_again(
     corpus, tmp_path, monkeypatch
 ):
@@ -137,12 +117,21 @@ def test_a_run_that_ends_while_the_extension_is_replaced_learns_again(
     def die(*_):
         raise KeyboardInterrupt
 
+    def fail(self, folder, *, overwrite):
+        raise TransientIOError("the line went dead")
+
     with monkeypatch.context() as patch:
         patch.setattr(training, "write_beside", die)
         with pytest.raises(KeyboardInterrupt):
-            run(recipe(corpus, out, 'tokenizer.extend=["<a>"]'), train)
-    _, stages, _ = run(recipe(corpus, out), train)
-    assert "learn" in stages
+            run(recipe(corpus, out, EXTEND), train)
+    assert "learn" in run(recipe(corpus, out), train).stages
+    assert contents(out) == before
+    with monkeypatch.context() as patch:
+        patch.setattr(Tokenizer, "save", fail)
+        with pytest.raises(TransientIOError):
+            run(recipe(corpus, out, EXTEND), train)
+    assert not (out / "tokenizer" / READABLE_NAME).exists()
+    assert "learn" in run(recipe(corpus, out), train).stages
     assert contents(out) == before
 
 
@@ -172,21 +161,3 @@ def test_a_foreign_tokenizer_is_extended_when_it_is_adopted(corpus, tmp_path):
     assert run(job, tokenize).summary.values["status"] == "unchanged"
     shards = nanotok_ray.open_shards(str(tmp_path / "out"), split="train")
     assert any(np.any(shards[number] == 350) for number in range(len(shards)))
-
-
-def test_a_run_that_fails_to_save_the_tokenizer_learns_again(corpus, tmp_path, monkeypatch):
-    out = tmp_path / "out"
-    run(recipe(corpus, out), train)
-
-    def fail(self, folder, *, overwrite):
-        raise TransientIOError("the line went dead")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Tokenizer, "save", fail)
-        with pytest.raises(TransientIOError):
-            run(recipe(corpus, out, EXTEND), train)
-    assert not (out / "tokenizer" / READABLE_NAME).exists()
-    _, stages, _ = run(recipe(corpus, out, EXTEND), train)
-    assert "learn" in stages
-    run(recipe(corpus, tmp_path / "fresh", EXTEND), train)
-    assert contents(out) == contents(tmp_path / "fresh")

@@ -13,21 +13,15 @@ from nanotok_ray.loader import open_shards
 from nanotok_ray.tokenizer import Tokenizer
 
 RECIPE = """
+tokenizer.vocab_size = 300
+output.path = "{out}"
+limits = {{slice_bytes = {slice_bytes}, max_quarantined_share = 1.0}}
+
 [[source]]
 name = "web"
 kind = "text"
 paths = {paths}
 split = "train"
-
-[tokenizer]
-vocab_size = 300
-
-[output]
-path = "{out}"
-
-[limits]
-slice_bytes = {slice_bytes}
-max_quarantined_share = 1.0
 """
 NAMES = [
     *("line\nbreak.jsonl", "quo'te.jsonl", 'dou"ble.jsonl', "back\\slash.jsonl", "tab\t.jsonl"),

@@ -3,7 +3,6 @@
 import pickle
 
 import pytest
-import tiktoken
 
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import SPECIAL_TOKENS
@@ -40,30 +39,8 @@ def test_a_foreign_pickle_is_accepted_and_its_ids_are_written(corpus, tmp_path, 
     assert [document.tolist() for document in shards][:40] == expected
     assert run(job).summary.values["status"] == "unchanged"
     assert contents(tmp_path / "pickled").keys() == {"tokenizer.pkl"}
-
-
-def test_an_output_with_it_passes_verify_and_an_added_tokenizer_json_is_detected(
-    corpus, tmp_path, encoding
-):
-    (tmp_path / "tokenizer.pkl").write_bytes(pickle.dumps(encoding))
-    run(recipe(corpus, tmp_path / "out", f"tokenizer.path={tmp_path}/tokenizer.pkl"))
-    assert verify_output(Folder(str(tmp_path / "out"))).problems == []
-    (tmp_path / "out/tokenizer/tokenizer.json").write_bytes(b"{}")
-    [problem] = verify_output(Folder(str(tmp_path / "out"))).problems
+    out = Folder(str(tmp_path / "out"))
+    assert verify_output(out).problems == []
+    out.write_whole("tokenizer/tokenizer.json", b"{}")
+    [problem] = verify_output(out).problems
     assert "tokenizer/tokenizer.json is not what tokenizer/tokenizer.txt gives" in problem
-
-
-def test_special_tokens_can_be_added_to_it(corpus, tmp_path, encoding):
-    bare = tiktoken.Encoding(
-        "bare",
-        pat_str=MODEL.pattern,
-        mergeable_ranks=encoding._mergeable_ranks,
-        special_tokens={"<|endoftext|>": FIRST},
-    )
-    (tmp_path / "tokenizer.pkl").write_bytes(pickle.dumps(bare))
-    names = ", ".join(f'"{name}"' for name in SPECIAL_TOKENS)
-    own = (f"tokenizer.path={tmp_path}/tokenizer.pkl", f"tokenizer.extend=[{names}]")
-    run(recipe(corpus, tmp_path / "out", *own))
-    made = Tokenizer.load(tmp_path / "out/tokenizer")
-    assert list(made.special_tokens) == ["<|endoftext|>", *SPECIAL_TOKENS]
-    assert made.encode_special("<|bos|>") == FIRST + 1

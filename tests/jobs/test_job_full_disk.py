@@ -34,11 +34,17 @@ def disk(monkeypatch):
     return disk
 
 
-def test_a_job_with_a_full_disk_reports_one_line_and_resumes(corpus, tmp_path, disk, capsys):
-    prepare(recipe(corpus, tmp_path / "whole"))
-    written = (1 << 60) - disk.free
-    path, stages = tmp_path / "recipe.toml", set()
+@pytest.fixture
+def path(corpus, tmp_path):
+    """Write the recipe of the small corpus."""
+    path = tmp_path / "recipe.toml"
     path.write_text(RECIPE.format(root=corpus, out=tmp_path / "out"))
+    return path
+
+
+def test_a_job_with_a_full_disk_reports_one_line_and_resumes(corpus, path, tmp_path, disk, capsys):
+    prepare(recipe(corpus, tmp_path / "whole"))
+    written, stages = (1 << 60) - disk.free, set()
     for part in range(12):
         disk.free = written * part // 12
         capsys.readouterr()
@@ -65,44 +71,32 @@ def planned(capsys, path, *arguments):
     return json.loads(captured.out)["estimate"]["space"], captured.err
 
 
-def test_plan_compares_the_size_of_the_output_with_the_free_space(
-    corpus, tmp_path, capsys, monkeypatch
+def test_plan_and_doctor_compare_the_size_of_the_output_with_the_free_space(
+    corpus, path, tmp_path, capsys, monkeypatch
 ):
-    path = tmp_path / "recipe.toml"
-    path.write_text(RECIPE.format(root=corpus, out=tmp_path / "out"))
     ([space], text) = planned(capsys, path)
+    needed = space["needed"]
     assert space["folder"] == str(tmp_path / "out")
-    assert space["free"] > space["needed"] > 0
+    assert space["free"] > needed > 0
     assert f"space       {tmp_path}/out: about " in text
     assert "only" not in text
-    job = recipe(corpus, tmp_path / "whole")
-    prepare(job)
+    prepare(recipe(corpus, tmp_path / "whole"))
     shards = sum(file.stat().st_size for file in (tmp_path / "whole").glob("*/*/*.bin"))
-    assert shards / 3 < space["needed"] < 5 * shards
+    assert shards / 3 < needed < 5 * shards
     more = planned(capsys, path, "--set", 'output.layouts=["llmc"]')[0][0]
-    assert more["needed"] > space["needed"]
+    assert more["needed"] > needed
     usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=100))
-    ([space], text) = planned(capsys, path)
-    assert space["free"] == 100
-    assert "only 100 bytes free; free some space or choose another folder" in text
-    path.write_text(RECIPE.format(root=corpus, out=tmp_path / "whole"))
-    assert planned(capsys, path)[0][0]["needed"] == 0
-
-
-def test_the_doctor_compares_the_size_of_the_output_with_the_free_space(
-    corpus, tmp_path, capsys, monkeypatch
-):
-    path = tmp_path / "recipe.toml"
-    path.write_text(RECIPE.format(root=corpus, out=tmp_path / "out"))
-    needed = planned(capsys, path)[0][0]["needed"]
-    usage = shutil.disk_usage(tmp_path)
-    for free, status in ((2 * needed, "ok"), (needed // 2, "warn")):
+    for free, status in ((2 * needed, "ok"), (needed // 2, "warn"), (100, "warn")):
         monkeypatch.setattr("shutil.disk_usage", lambda _, free=free: usage._replace(free=free))
         main(["doctor", str(path)])
         (line,) = [line for line in capsys.readouterr().err.splitlines() if "  space " in line]
         assert line.startswith(status)
         assert f"{tmp_path}/out: about " in line
+    ([space], text) = planned(capsys, path)
+    assert space["free"] == 100
+    assert "only 100 bytes free; free some space or choose another folder" in text
+    path.write_text(RECIPE.format(root=corpus, out=tmp_path / "whole"))
+    assert planned(capsys, path)[0][0]["needed"] == 0
 
 
 def test_a_full_temporary_folder_prevents_ray_with_one_line(tmp_path, capsys, monkeypatch):

@@ -6,13 +6,11 @@ from functools import partial
 import pytest
 
 from nanotok_ray.api import prepare, tokenize
-from nanotok_ray.errors import SourceError
-from nanotok_ray.job import count_work, use_executor
+from nanotok_ray.job import count_work
 from nanotok_ray.job.decide import decide
 from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.executors import Replacing
 from tests.support.run_job import run
 from tests.support.small_corpus import contents, recipe, texts, write_parquet
 
@@ -20,11 +18,24 @@ LEARN_RECORD = "records/learn.json"
 relearn = partial(prepare, relearn=True)
 
 
-def grow(corpus, name="shard_00007"):
+def grow(corpus):
     """Add a file of other texts with the last name."""
-    write_parquet(
-        corpus / f"text/{name}.parquet", [f"{text} zyx wvu" for text in texts(60, seed=7)]
-    )
+    more = [f"{text} zyx wvu" for text in texts(60, seed=7)]
+    write_parquet(corpus / "text/shard_00007.parquet", more)
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def grown(corpus, out):
+    """Return a job that ran before its corpus grew."""
+    job = recipe(corpus, out)
+    run(job)
+    grow(corpus)
+    return job
 
 
 def shards_of(out):
@@ -35,8 +46,8 @@ def tokenizer_of(out):
     return (out / "tokenizer/tokenizer.txt").read_bytes()
 
 
-def test_existing_results_are_kept_and_new_files_are_train(corpus, tmp_path):
-    job, out = recipe(corpus, tmp_path / "out"), tmp_path / "out"
+def test_existing_results_are_kept_and_new_files_are_train(corpus, out, tmp_path):
+    job = recipe(corpus, out)
     first, stages, _ = run(job)
     before, tokenizer, learned = shards_of(out), tokenizer_of(out), contents(tmp_path / "out-work")
     grow(corpus)
@@ -54,75 +65,60 @@ def test_existing_results_are_kept_and_new_files_are_train(corpus, tmp_path):
     assert verify_output(Folder(str(out)), deep=True).passed
 
 
-def test_a_relearned_tokenizer_equals_one_learned_from_all_inputs(corpus, tmp_path):
-    job, out = recipe(corpus, tmp_path / "out"), tmp_path / "out"
-    run(job)
-    grow(corpus)
-    run(job)
+def test_a_relearned_tokenizer_equals_one_learned_from_all_inputs(grown, corpus, out, tmp_path):
+    run(grown)
     kept = tokenizer_of(out)
-    summary, stages, notes = run(job, relearn)
+    summary, stages, notes = run(grown, relearn)
     assert stages["count"][0] < stages["count"][1]  # only new ones
     assert not summary.values["learned"]["of_other_inputs"]
     assert not [note for note in notes if "--relearn" in note]
     assert tokenizer_of(out) != kept
-    grown = recipe(corpus, tmp_path / "grown", 'source.web.split="files"', VAL_FILES)
-    run(grown)
-    assert tokenizer_of(out) == tokenizer_of(tmp_path / "grown")
-    assert run(job, relearn).summary.values["status"] == "unchanged"
-
-
-VAL_FILES = 'source.web.val_files=["shard_00002.parquet"]'
-"""The split that the first plan of this corpus froze."""
+    frozen = ("source.web.split=files", 'source.web.val_files=["shard_00002.parquet"]')
+    run(recipe(corpus, tmp_path / "whole", *frozen))
+    assert tokenizer_of(out) == tokenizer_of(tmp_path / "whole")
+    assert run(grown, relearn).summary.values["status"] == "unchanged"
 
 
 @pytest.mark.parametrize(
     "rule",
     [
-        "tokenizer.vocab_size=340",
-        "tokenizer.min_count=2",
-        "limits.doc_cap=50",
-        "source.web.weight=2",
-        "source.chats.count=true",
+        *("tokenizer.vocab_size=340", "tokenizer.min_count=2", "limits.doc_cap=50"),
+        *("source.web.weight=2", "source.chats.count=true"),
     ],
 )
-def test_other_rules_learn_again(corpus, tmp_path, rule):
-    run(recipe(corpus, tmp_path / "out"))
-    grow(corpus)
-    stages = run(recipe(corpus, tmp_path / "out", rule))[1]
-    assert "learn" in stages
+@pytest.mark.usefixtures("grown")
+def test_other_rules_learn_again(corpus, out, rule):
+    assert "learn" in run(recipe(corpus, out, rule)).stages
 
 
-@pytest.mark.parametrize("name", ["tokenizer/tokenizer.txt", "tokenizer/report.json", LEARN_RECORD])
-def test_an_incomplete_tokenizer_is_learned_from_the_current_inputs(corpus, tmp_path, name):
-    job, out = recipe(corpus, tmp_path / "out"), tmp_path / "out"
-    run(job)
-    grow(corpus)
-    (out / name).write_bytes(b"not what it was")
-    summary, stages, _ = run(job)
+@pytest.mark.parametrize(
+    "name", ["tokenizer/tokenizer.txt", "tokenizer/report.json", LEARN_RECORD, "earlier version"]
+)
+def test_an_incomplete_tokenizer_is_learned_from_the_current_inputs(grown, out, name):
+    if name == "earlier version":
+        values = json.loads((out / LEARN_RECORD).read_text())
+        del values["rules"]
+        (out / LEARN_RECORD).write_text(json.dumps(values))
+    else:
+        (out / name).write_bytes(b"not what it was")
+    summary, stages, _ = run(grown)
     assert "learn" in stages
     assert not summary.values["learned"]["of_other_inputs"]
 
 
-def test_skipped_slices_are_retried_when_learning_again(corpus, tmp_path):
-    job = recipe(corpus, tmp_path / "out", "limits.max_skipped_slices=1")
-
-    def failing(argument):
-        if argument.slice.stem == "shard_00001" and argument.slice.number == 0:
-            raise SourceError("not tonight")
-        return count_work(argument)
-
-    with use_executor(Replacing({count_work: failing})):
-        assert run(job).summary.values["learned"]["skipped_slices"]
+def test_skipped_slices_are_retried_when_learning_again(corpus, out, breaking):
+    job = recipe(corpus, out, "limits.max_skipped_slices=1")
+    fix = breaking([count_work], ("shard_00001", 0))
+    assert run(job).summary.values["learned"]["skipped_slices"]
+    fix()
     grow(corpus)
     summary, stages, _ = run(job)
     assert "learn" in stages
     assert not summary.values["learned"]["skipped_slices"]
 
 
-def test_smaller_tokenizers_and_added_tokens_extend_a_kept_one(corpus, tmp_path):
-    out = tmp_path / "out"
-    run(recipe(corpus, out))
-    grow(corpus)
+@pytest.mark.usefixtures("grown")
+def test_smaller_tokenizers_and_added_tokens_extend_a_kept_one(corpus, out):
     also = recipe(corpus, out, "tokenizer.also=[300]", 'tokenizer.extend=["<|more|>"]')
     summary, stages, _ = run(also)
     assert "learn" not in stages
@@ -132,26 +128,13 @@ def test_smaller_tokenizers_and_added_tokens_extend_a_kept_one(corpus, tmp_path)
     assert run(also).summary.values["status"] == "unchanged"
 
 
-def test_plan_and_tokenize_keep_the_tokenizer(corpus, tmp_path):
-    job, out = recipe(corpus, tmp_path / "out"), tmp_path / "out"
-    run(job)
-    grow(corpus)
-    announced = decide(job, command="prepare").values
+def test_plan_and_tokenize_keep_the_tokenizer(grown, out):
+    announced = decide(grown, command="prepare").values
     assert (announced["count"]["todo"], announced["learn"]["todo"]) == (0, 0)
     assert [note for note in announced["notes"] if "--relearn" in note]
-    assert decide(job, command="prepare", relearn=True).values["learn"]["todo"] == 1
-    assert decide(job, command="train").values["learn"]["todo"] == 1
-    run(job, tokenize)
+    assert decide(grown, command="prepare", relearn=True).values["learn"]["todo"] == 1
+    assert decide(grown, command="train").values["learn"]["todo"] == 1
+    run(grown, tokenize)
     second_pass = contents(out)
-    assert run(job).summary.values["status"] == "unchanged"
+    assert run(grown).summary.values["status"] == "unchanged"
     assert contents(out) == second_pass
-
-
-def test_a_record_of_an_earlier_version_keeps_nothing(corpus, tmp_path):
-    job, path = recipe(corpus, tmp_path / "out"), tmp_path / "out" / LEARN_RECORD
-    run(job)
-    values = json.loads(path.read_text())
-    del values["rules"]
-    path.write_text(json.dumps(values))
-    grow(corpus)
-    assert "learn" in run(job)[1]

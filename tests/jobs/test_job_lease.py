@@ -6,7 +6,6 @@ from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.errors import LeaseLostError, OutputInUseError
 from nanotok_ray.job import (
     Advanced,
-    Note,
     StageEnded,
     StageStarted,
     ignore,
@@ -18,13 +17,13 @@ from nanotok_ray.job import (
 from nanotok_ray.storage import Folder
 from tests.support.executors import InProcess
 from tests.support.lease_elsewhere import held_elsewhere
-from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet
+from tests.support.run_job import run
+from tests.support.small_corpus import contents, recipe, texts, write_parquet
 
 
 @pytest.fixture
-def job(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    return recipe(tmp_path / "in", tmp_path / "out")
+def job(corpus, tmp_path):
+    return recipe(corpus, tmp_path / "out")
 
 
 @pytest.fixture
@@ -32,25 +31,12 @@ def out(tmp_path):
     return Folder(str(tmp_path / "out"))
 
 
-@pytest.fixture
-def held(out, monkeypatch):
-    """Let a live run elsewhere hold the lease."""
-    return held_elsewhere(out, monkeypatch, command="prepare")
-
-
-def test_a_plan_is_not_frozen_while_a_run_is_active(job, out, held):
+def test_a_plan_is_not_frozen_while_a_run_is_active(job, out, monkeypatch):
+    held_elsewhere(out, monkeypatch, command="prepare")
     announced = plan_job(job, rate=1.0)
     assert announced.values["frozen"]["status"] == "in use"
     assert "another run has locked this output" in announced.text()
     assert not out.exists("plan.json")
-
-
-def test_a_run_with_nothing_to_do_acquires_no_lease(job, tmp_path):
-    prepare(job)
-    before = contents(tmp_path / "out", leave_out=())
-    for command in (prepare, train, tokenize):
-        assert command(job).values["status"] == "unchanged"
-    assert contents(tmp_path / "out", leave_out=()) == before
 
 
 def test_every_run_that_changes_something_acquires_and_releases_the_lease(job, out, tmp_path):
@@ -61,6 +47,10 @@ def test_every_run_that_changes_something_acquires_and_releases_the_lease(job, o
     done.append(prepare(job))
     assert out.list("run/lease/") == [lease_name(len(done))]
     assert b'"released"' in out.read_bytes(lease_name(len(done)))
+    before = contents(tmp_path / "out", leave_out=())
+    for command in (prepare, train, tokenize):
+        assert command(job).values["status"] == "unchanged"
+    assert contents(tmp_path / "out", leave_out=()) == before
 
 
 def first_time(meanwhile):
@@ -74,18 +64,14 @@ def first_time(meanwhile):
     return use_executor(InProcess(on_session=start))
 
 
-def test_the_work_of_a_concurrent_run_is_seen(job, tmp_path):
+def test_the_work_of_a_concurrent_run_is_seen_and_not_repeated(job, tmp_path):
     other = recipe(tmp_path / "in", tmp_path / "out", "tokenizer.vocab_size=320")
     with first_time(lambda: prepare(other)):
         prepare(job)
-    prepare(recipe(tmp_path / "in", tmp_path / "quiet"))
-    quiet = contents(tmp_path / "quiet")
-    assert quiet.items() <= contents(tmp_path / "out").items()
-
-
-def test_work_finished_by_a_concurrent_run_is_not_repeated(job):
-    with first_time(lambda: prepare(job)):
-        assert prepare(job).values["status"] == "unchanged"
+    quiet = recipe(tmp_path / "in", tmp_path / "quiet")
+    with first_time(lambda: prepare(quiet)):
+        assert prepare(quiet).values["status"] == "unchanged"
+    assert contents(tmp_path / "quiet").items() <= contents(tmp_path / "out").items()
 
 
 def test_a_plan_frozen_by_a_concurrent_run_is_kept(job, out, tmp_path):
@@ -95,53 +81,44 @@ def test_a_plan_frozen_by_a_concurrent_run_is_kept(job, out, tmp_path):
 
     with first_time(freeze):
         prepare(job)
-    assert len(set(out.list("web/val/"))) > 0
-    plan = out.read_bytes("plan.json")
-    assert b"shard_00003" in plan
+    assert out.list("web/val/")
+    assert b"shard_00003" in out.read_bytes("plan.json")
     assert prepare(job).values["status"] == "unchanged"
 
 
-def test_repeated_findings_are_reported_once(job, out, tmp_path):
-    def change_nothing():
-        with leased(out, command="other", on_event=ignore):
-            pass
+def run_in_between(out):
+    with leased(out, command="other", on_event=ignore):
+        pass
 
+
+def test_repeated_findings_are_reported_once(job, out, tmp_path):
     prepare(job)
     write_parquet(tmp_path / "in/text/shard_00003.parquet", texts(40, seed=3))
-    events = []
-    with first_time(change_nothing):
-        prepare(job, on_event=events.append)
-    notes = [event.text for event in events if isinstance(event, Note)]
+    with first_time(lambda: run_in_between(out)):
+        notes = run(job).notes
     assert any("1 added" in note for note in notes)
     assert len(notes) == len(set(notes))
 
 
 def test_an_endless_sequence_of_other_runs_is_reported(job, out):
-    def start(**_):
-        with leased(out, command="other", on_event=ignore):
-            pass
-
-    executor = InProcess(on_session=start)
+    executor = InProcess(on_session=lambda **_: run_in_between(out))
     with use_executor(executor), pytest.raises(OutputInUseError, match="each of the 3 times"):
         prepare(job)
 
 
 @pytest.mark.parametrize(
-    "moment",
+    ("kind", "stage"),
     [
-        lambda event: isinstance(event, StageEnded) and event.stage == "count",
-        lambda event: isinstance(event, StageEnded) and event.stage == "learn",
-        lambda event: isinstance(event, Advanced) and event.stage == "tokenize",
-        lambda event: isinstance(event, StageStarted) and event.stage == "verify",
-        lambda event: isinstance(event, StageEnded) and event.stage == "verify",
+        *((StageEnded, "count"), (StageEnded, "learn"), (Advanced, "tokenize")),
+        *((StageStarted, "verify"), (StageEnded, "verify")),
     ],
     ids=["counted", "learned", "tokenizing", "verifying", "verified"],
 )
-def test_a_run_whose_lease_was_taken_over_changes_nothing_more(job, out, tmp_path, moment):
+def test_a_run_whose_lease_was_taken_over_changes_nothing_more(job, out, tmp_path, kind, stage):
     seen = {}
 
     def take_over(event):
-        if moment(event) and not seen:
+        if isinstance(event, kind) and event.stage == stage and not seen:
             out.write_whole(lease_name(9), b"{}")
             seen.update(contents(tmp_path / "out"))
 

@@ -11,15 +11,14 @@ from nanotok_ray.cli import main
 from nanotok_ray.counts import merge_groups
 from nanotok_ray.job import reducing
 from tests.support.run_job import run
-from tests.support.small_corpus import RECIPE, contents, recipe, texts, write_corpus, write_parquet
+from tests.support.small_corpus import RECIPE, contents, recipe, texts, write_parquet
 
 
-@pytest.fixture
-def corpus(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    for path in (tmp_path / "in").rglob("*.*"):
-        os.utime(path, (2, 2))  # times are part of the keys by which files are grouped
-    return tmp_path / "in"
+@pytest.fixture(autouse=True)
+def times(corpus):
+    """Set the times of files, which are part of the keys by which files are grouped."""
+    for path in corpus.rglob("*.*"):
+        os.utime(path, (2, 2))
 
 
 @pytest.fixture
@@ -57,19 +56,30 @@ def test_another_vocabulary_merges_nothing_and_a_new_file_only_its_group(corpus,
     assert more["merge"][1] >= groups - 1
 
 
-def test_merged_files_are_listed_and_stale_ones_removed(corpus, tmp_path, merging, capsys):
+def test_merged_files_and_sums_are_listed_and_stale_ones_removed(
+    corpus, tmp_path, merging, in_parts, capsys
+):
     path = tmp_path / "recipe.toml"
     path.write_text(RECIPE.format(root=corpus, out=tmp_path / "out"))
-    sets = [f"--set={override}" for override in OVERRIDES]
-    run(recipe(corpus, tmp_path / "out", *OVERRIDES), train)
-    assert main(["cache", "ls", str(path), *sets]) == 0
-    listed = json.loads(capsys.readouterr().out)
-    assert listed["total"]["merged"] > 1
+
+    def reported(command, *more):
+        sets = [f"--set={override}" for override in (*OVERRIDES, *more)]
+        assert main(["cache", command, str(path), *sets]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    num_parts = run(recipe(corpus, tmp_path / "out", *OVERRIDES), train).stages["reduce"][0]
+    listed = reported("ls")
+    sums = [source for source in listed["sources"] if source["name"] == "all sources"]
+    assert [(source["merged"], source["stale"]) for source in sums] == [(num_parts, 0)]
+    merged = listed["total"]["merged"] - num_parts
+    assert merged > 1
     assert listed["total"]["stale"] == 0
+    removed = reported("rm", "tokenizer.min_count=3")["removed"]
+    assert (removed["slices"], removed["merged"]) == (0, num_parts)
+    assert not list((tmp_path / "out-work/reduced").rglob("*.*"))
     write_parquet(corpus / "text/shard_00000b.parquet", texts(8, seed=8))
-    assert main(["cache", "rm", str(path), *sets]) == 0
-    removed = json.loads(capsys.readouterr().out)["removed"]
-    assert (removed["slices"], removed["merged"]) == (0, listed["total"]["merged"])
+    removed = reported("rm")["removed"]
+    assert (removed["slices"], removed["merged"]) == (0, merged)
     again = run(recipe(corpus, tmp_path / "out", *OVERRIDES), train).stages
     assert (again["count"][0], again["merge"][1]) == (1, 0)
 
@@ -98,18 +108,3 @@ def test_existing_parts_are_not_summed_again(corpus, tmp_path, in_parts):
     assert run(job, train).stages["reduce"] == (2, num_parts - 2)
     other = recipe(corpus, tmp_path / "out", *OVERRIDES, "tokenizer.min_count=3")
     assert run(other, train).stages["reduce"] == (num_parts, 0)
-
-
-def test_sums_are_listed_and_stale_ones_removed(corpus, tmp_path, in_parts, capsys):
-    path = tmp_path / "recipe.toml"
-    path.write_text(RECIPE.format(root=corpus, out=tmp_path / "out"))
-    sets = [f"--set={override}" for override in OVERRIDES]
-    num_parts = run(recipe(corpus, tmp_path / "out", *OVERRIDES), train).stages["reduce"][0]
-    assert main(["cache", "ls", str(path), *sets]) == 0
-    listed = json.loads(capsys.readouterr().out)
-    sums = [source for source in listed["sources"] if source["name"] == "all sources"]
-    assert [(source["merged"], source["stale"]) for source in sums] == [(num_parts, 0)]
-    assert main(["cache", "rm", str(path), *sets, "--set=tokenizer.min_count=3"]) == 0
-    removed = json.loads(capsys.readouterr().out)["removed"]
-    assert (removed["slices"], removed["merged"]) == (0, num_parts)
-    assert not list((tmp_path / "out-work/reduced").rglob("*.*"))

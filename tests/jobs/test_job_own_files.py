@@ -12,17 +12,14 @@ from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 
 TEXT = """
+tokenizer.vocab_size = 300
+output.path = "{out}"
+
 [[source]]
 name = "web"
 kind = "text"
 paths = {paths}
 split = "train"
-
-[tokenizer]
-vocab_size = 300
-
-[output]
-path = "{out}"
 """
 
 
@@ -45,16 +42,9 @@ def refused(recipe):
 @pytest.mark.parametrize(
     ("paths", "out"),
     [
-        ("mix", "mix/out"),
-        ("mix/", "mix/deep/er/out"),
-        ("mix", "mix"),
-        ("mix/*.jsonl", "mix"),
-        ("mix/**/*.jsonl", "mix/out"),
-        ("mix/**", "mix/a/out"),
-        ("*/*.jsonl", "out"),
-        ("m*/*/*.jsonl", "mix/out"),
-        ("mix/a.jsonl", "mix"),
-        ("mix/part/*.jsonl", "mix"),
+        *(("mix", "mix/out"), ("mix/", "mix/deep/er/out"), ("mix", "mix"), ("mix/*.jsonl", "mix")),
+        *(("mix/**/*.jsonl", "mix/out"), ("mix/**", "mix/a/out"), ("*/*.jsonl", "out")),
+        *(("m*/*/*.jsonl", "mix/out"), ("mix/a.jsonl", "mix"), ("mix/part/*.jsonl", "mix")),
         ("mix/_*/*.jsonl", "mix/_out"),
     ],
 )
@@ -62,23 +52,20 @@ def test_a_source_that_contains_the_output_is_refused_with_both_paths(tmp_path, 
     for name in ("mix/a.jsonl", "mix/part/b.jsonl", "mix/_c/c.jsonl"):
         lines(tmp_path / name)
     message = refused(job([f"{tmp_path}/{paths}"], tmp_path / out))
-    assert f"{tmp_path}/{paths}" in message
-    assert str(tmp_path / out) in message
-    assert "source 'web'" in message
-    assert "output" in message
+    for words in (f"{tmp_path}/{paths}", str(tmp_path / out), "source 'web'", "output"):
+        assert words in message
 
 
 @pytest.mark.parametrize(
     ("paths", "out"),
     [
-        ("data/web", "data/out"),
-        ("data/web/*.jsonl", "data/out"),
-        ("data/*.jsonl", "data/out"),
-        ("data/*/a.jsonl", "data/deep/out"),
-        ("data", "data/_out"),
-        ("data", "data/.nanotok/out"),
-        ("data/web", "data/web-out"),
-        ("data/[!o]*/*.jsonl", "data/out"),
+        *(("data/web", "data/out"), ("data/web/*.jsonl", "data/out"), ("data/*.jsonl", "data/out")),
+        *(
+            ("data/*/a.jsonl", "data/deep/out"),
+            ("data", "data/_out"),
+            ("data", "data/.nanotok/out"),
+        ),
+        *(("data/web", "data/web-out"), ("data/[!o]*/*.jsonl", "data/out")),
         ("data/w*/**/*.jsonl", "data/out"),
     ],
 )
@@ -89,16 +76,12 @@ def test_a_shared_parent_and_unlisted_folders_are_allowed(tmp_path, paths, out):
     assert plan.sources[0].files
 
 
-def test_the_work_folder_is_protected_like_the_output(tmp_path):
+def test_work_folder_and_root_are_refused(tmp_path):
     lines(tmp_path / "mix/a.jsonl")
     work = tmp_path / "mix/counts"
     message = refused(job([f"{tmp_path}/mix"], tmp_path / "out", f"output.work={work}"))
     assert str(work) in message
     assert "output.work" in message
-
-
-def test_the_root_folder_is_refused_as_output(tmp_path):
-    lines(tmp_path / "mix/a.jsonl")
     assert str(tmp_path / "mix") in refused(job([f"{tmp_path}/mix"], "/"))
 
 
@@ -111,14 +94,12 @@ def test_links_are_resolved(tmp_path):
     (tmp_path / "source/more").symlink_to(tmp_path / "real")
     assert "real/out" in refused(job([f"{tmp_path}/source"], tmp_path / "real/out"))
     make_plan(job([f"{tmp_path}/source"], tmp_path / "out"))
-
-
-def test_a_link_to_a_file_of_the_output_is_refused(tmp_path):
-    lines(tmp_path / "in/a.jsonl")
-    lines(tmp_path / "out/run/journal/000001-000001.jsonl")
-    (tmp_path / "in/b.jsonl").symlink_to(tmp_path / "out/run/journal/000001-000001.jsonl")
-    message = refused(job([f"{tmp_path}/in"], tmp_path / "out"))
-    assert "b.jsonl" in message
+    make_plan(job([f"{tmp_path}/real"], f"memory://{tmp_path}/real/out"))
+    written = tmp_path / "out/run/journal/000001-000001.jsonl"
+    lines(written)
+    (tmp_path / "source/c.jsonl").symlink_to(written)
+    message = refused(job([f"{tmp_path}/source"], tmp_path / "out"))
+    assert "c.jsonl" in message
     assert str(tmp_path / "out") in message
 
 
@@ -130,11 +111,6 @@ def test_urls_are_protected(paths, out):
     assert f"{root}/{out}" in message
     make_plan(job([f"{root}/{paths}"], f"{root}/mix-out"))
     assert "out" in refused(job([f"simplecache::{root}/mix"], f"{root}/mix/out"))
-
-
-def test_a_local_source_and_a_remote_output_do_not_overlap(tmp_path):
-    lines(tmp_path / "mix/a.jsonl")
-    make_plan(job([f"{tmp_path}/mix"], f"memory://{tmp_path}/mix/out"))
 
 
 def test_the_command_line_refuses_in_one_line_and_the_doctor_reports_it(tmp_path, capsys):

@@ -19,8 +19,6 @@ from tests.support.small_corpus import (
     write_parquet,
 )
 
-ALLOWED, REPLACED = "output.allow_removed=true", "output.replace=true"
-
 
 @pytest.fixture
 def corpus(tmp_path, in_process):
@@ -33,23 +31,30 @@ def corpus(tmp_path, in_process):
     return tmp_path / "in"
 
 
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "out"
+
+
 def remove(corpus, *numbers):
     for number in numbers:
         (corpus / f"text/shard_{number:05d}.parquet").unlink()
 
 
-def refused(tmp_path, command, *overrides, corpus=None):
+def prepared(out, text, *options):
+    """Run `nanotok prepare` on the text of a recipe; return its exit code."""
+    path = out.with_suffix(".toml")
+    path.write_text(text)
+    return main(["prepare", str(path), *options])
+
+
+def refused(tmp_path, command):
     """Return the error of a job that refuses, after checking that it wrote nothing."""
     before = contents(tmp_path / "out", leave_out=())
     with pytest.raises(PlanError) as caught:
-        command(recipe(corpus or tmp_path / "in", tmp_path / "out", *overrides))
+        command(recipe(tmp_path / "in", tmp_path / "out"))
     assert contents(tmp_path / "out", leave_out=()) == before
     return str(caught.value)
-
-
-def without_chats(root, out):
-    head, _, tail = RECIPE.format(root=root, out=out).partition('[[source]]\nname = "chats"')
-    return head + tail[tail.index("[tokenizer]") :]
 
 
 def dry_run_of(job):
@@ -62,12 +67,11 @@ def test_removal_of_more_than_a_tenth_of_the_files_is_refused_by_every_job(
 ):
     remove(corpus, 3, 7)
     message = refused(tmp_path, command)
-    assert "source 'web'" in message
-    assert "2 of 12 files" in message
-    assert "shard_00003.parquet, shard_00007.parquet" in message
-    assert str(tmp_path / "out") in message
-    assert "--allow-removed" in message
-    assert ALLOWED.replace("=", " = ") in message
+    for words in (
+        *("source 'web'", "2 of 12 files", "shard_00003.parquet, shard_00007.parquet"),
+        *(str(tmp_path / "out"), "--allow-removed", "output.allow_removed = true"),
+    ):
+        assert words in message
 
 
 def test_a_tenth_may_be_removed_and_more_if_allowed(tmp_path, corpus):
@@ -75,7 +79,7 @@ def test_a_tenth_may_be_removed_and_more_if_allowed(tmp_path, corpus):
     assert prepare(recipe(corpus, tmp_path / "out")).values["documents"]["out"] == 66 + 10
     remove(corpus, 4, 5)
     refused(tmp_path, prepare)
-    job = recipe(corpus, tmp_path / "out", ALLOWED)
+    job = recipe(corpus, tmp_path / "out", "output.allow_removed=true")
     assert prepare(job).values["documents"]["out"] == 54 + 10
     assert prepare(recipe(corpus, tmp_path / "out")).values["status"] == "unchanged"
 
@@ -84,8 +88,7 @@ def test_removal_of_more_than_a_tenth_of_the_bytes_is_refused(tmp_path, corpus):
     write_parquet(corpus / "text/shard_00004.parquet", texts(60, seed=4))
     prepare(recipe(corpus, tmp_path / "out"))
     remove(corpus, 4)
-    message = refused(tmp_path, prepare)
-    assert "1 of 12 files" in message
+    assert "1 of 12 files" in refused(tmp_path, prepare)
 
 
 def test_an_emptied_file_counts_as_removed(tmp_path, corpus):
@@ -100,52 +103,50 @@ def test_changed_and_added_files_are_no_loss(tmp_path, corpus):
     assert prepare(recipe(corpus, tmp_path / "out")).values["status"] == "done"
 
 
-def test_a_removed_source_is_refused_with_its_contents(tmp_path, corpus, capsys):
-    path = tmp_path / "recipe.toml"
-    path.write_text(without_chats(corpus, tmp_path / "out"))
-    before = contents(tmp_path / "out", leave_out=())
-    totals = json.loads((tmp_path / "out/manifest.json").read_text())["totals"]
+def test_a_removed_source_is_refused_with_its_contents(out, corpus, capsys):
+    text = RECIPE.format(root=corpus, out=out)
+    chats = f'[[source]]\nname = "chats"\nkind = "chat"\npaths = ["{corpus}/chats"]\n'
+    assert chats in text
+    before = contents(out, leave_out=())
+    totals = json.loads((out / "manifest.json").read_text())["totals"]
     capsys.readouterr()
-    assert main(["prepare", str(path)]) == 2
+    assert prepared(out, text.replace(chats, "")) == 2
     error = capsys.readouterr().err
     tokens = totals["chats/train"]["tokens"]
     for words in ("source 'chats'", "10 documents", f"{tokens:,} tokens", "--allow-removed"):
         assert words in error
-    assert contents(tmp_path / "out", leave_out=()) == before
-    assert main(["prepare", str(path), "--allow-removed"]) == 0
-    assert json.loads((tmp_path / "out/manifest.json").read_text())["sources"] == ["web"]
+    assert contents(out, leave_out=()) == before
+    assert prepared(out, text.replace(chats, ""), "--allow-removed") == 0
+    assert json.loads((out / "manifest.json").read_text())["sources"] == ["web"]
 
 
-def test_a_moved_or_renamed_source_is_not_removed(tmp_path, corpus):
-    renamed = RECIPE.format(root=corpus, out=tmp_path / "out").replace('"web"', '"texts"')
-    path = tmp_path / "recipe.toml"
-    path.write_text(renamed)
-    assert main(["prepare", str(path)]) == 0
-    (tmp_path / "in").rename(tmp_path / "moved")
-    path.write_text(renamed.replace(str(corpus), str(tmp_path / "moved")))
-    assert main(["prepare", str(path)]) == 0
-    wider = f'source.texts.paths=["{tmp_path}/moved/text/*.parquet", "{tmp_path}/more/"]'
+def test_a_moved_or_renamed_source_is_not_removed(tmp_path, out, corpus):
+    renamed = RECIPE.format(root=corpus, out=out).replace('"web"', '"texts"')
+    assert prepared(out, renamed) == 0
+    moved = corpus.rename(tmp_path / "moved")
+    renamed = renamed.replace(str(corpus), str(moved))
+    assert prepared(out, renamed) == 0
     write_parquet(tmp_path / "more/a.parquet", texts(3, seed=99))
-    assert main(["prepare", str(path), "--set", wider]) == 0
+    wider = f'source.texts.paths=["{moved}/text/*.parquet", "{tmp_path}/more/"]'
+    assert prepared(out, renamed, "--set", wider) == 0
 
 
+@pytest.mark.usefixtures("corpus")
 @pytest.mark.parametrize("flag", [[], ["--allow-removed"]])
 @pytest.mark.parametrize("name", ["another", "shard"])
-def test_another_corpus_in_the_same_output_requires_replace(tmp_path, corpus, capsys, flag, name):
+def test_another_corpus_in_the_same_output_requires_replace(tmp_path, out, capsys, flag, name):
+    other = tmp_path / "other"
     for number in range(2):
-        path = tmp_path / f"other/text/{name}_{number:05d}.parquet"
-        write_parquet(path, texts(40, seed=70 + number))
-    write_conversations(tmp_path / "other/chats/0.jsonl", conversations(3, seed=9))
-    path = tmp_path / "recipe.toml"
-    path.write_text(RECIPE.format(root=tmp_path / "other", out=tmp_path / "out"))
-    before = contents(tmp_path / "out", leave_out=())
-    assert main(["prepare", str(path), *flag]) == 2
+        write_parquet(other / f"text/{name}_{number:05d}.parquet", texts(40, seed=70 + number))
+    write_conversations(other / "chats/0.jsonl", conversations(3, seed=9))
+    text, before = RECIPE.format(root=other, out=out), contents(out, leave_out=())
+    assert prepared(out, text, *flag) == 2
     error = capsys.readouterr().err
-    assert contents(tmp_path / "out", leave_out=()) == before
-    for words in (str(tmp_path / "out"), "web, chats", "82 documents", "--replace"):
+    assert contents(out, leave_out=()) == before
+    for words in (str(out), "web, chats", "82 documents", "--replace"):
         assert words in error
-    assert main(["prepare", str(path), "--replace"]) == 0
-    assert main(["prepare", str(path)]) == 0
+    assert prepared(out, text, "--replace") == 0
+    assert prepared(out, text) == 0
 
 
 def test_an_unpublished_output_has_nothing_to_lose(tmp_path, corpus):

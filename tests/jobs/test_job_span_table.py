@@ -20,41 +20,33 @@ def test_the_key_has_no_effect_and_is_reported(corpus, tmp_path, spans):
     plain, named = recipe(corpus, out), recipe(corpus, out, f"tokenizer.span_table={spans}")
     assert NOTE in decide(named, command="prepare").values["notes"]
     assert NOTE not in decide(plain, command="prepare").values["notes"]
-    *_, notes = run(named)
-    assert notes.count(NOTE) == 1
+    assert run(named).notes.count(NOTE) == 1
     before = contents(out)
     assert TABLE not in before
-    summary, _, notes = run(plain)
-    assert (summary.values["status"], notes.count(NOTE)) == ("unchanged", 0)
-    summary, _, notes = run(named)
-    assert (summary.values["status"], notes.count(NOTE)) == ("unchanged", 1)
+    for job, reported in ((plain, 0), (named, 1)):
+        summary, _, notes = run(job)
+        assert (summary.values["status"], notes.count(NOTE)) == ("unchanged", reported)
     assert contents(out) == before
 
 
-def test_an_output_with_a_table_is_finished_valid_and_resumed(corpus, tmp_path):
-    job, out = recipe(corpus, tmp_path / "out"), tmp_path / "out"
+def test_an_output_with_a_table_is_finished_and_only_the_table_is_garbage(corpus, tmp_path):
+    job, out = recipe(corpus, tmp_path / "out", "tokenizer.also=300"), tmp_path / "out"
+    folder = Folder(str(out))
     prepare(job)
-    (out / TABLE).write_bytes(b"NANOSPAN of an earlier version")
+    tables = [TABLE, "tokenizer-300/span_table.bin"]
+    for name in (*tables, "tokenizer/notes.bin", "tokenizer-mine/span_table.bin", "span_table.bin"):
+        folder.write_whole(name, b"NANOSPAN")
     before = contents(out)
     assert prepare(job).values["status"] == "unchanged"
-    assert not verify_output(Folder(str(out))).problems
+    assert not verify_output(folder).problems
     tokenizer = Tokenizer.load(out / "tokenizer")
     assert differing_files(tokenizer.model, out / "tokenizer") == []
     min((out / "web/train").glob("*.bin")).unlink()
     prepare(job)
     assert contents(out) == before
-
-
-def test_only_tables_beside_a_tokenizer_are_garbage(corpus, tmp_path):
-    prepare(recipe(corpus, tmp_path / "out", "tokenizer.also=300"))
-    out = tmp_path / "out"
-    tables = [TABLE, "tokenizer-300/span_table.bin"]
-    for name in (*tables, "tokenizer/notes.bin", "tokenizer-mine/span_table.bin", "span_table.bin"):
-        (out / name).parent.mkdir(exist_ok=True)
-        (out / name).write_bytes(b"NANOSPAN")
-    garbage = find_garbage(Folder(str(out)))
+    garbage = find_garbage(folder)
     assert garbage.all == dict.fromkeys(sorted(tables), 8)
     for name in garbage.all:
-        Folder(str(out)).remove(name)
-    assert not verify_output(Folder(str(out))).problems
-    assert not find_garbage(Folder(str(out))).all
+        folder.remove(name)
+    assert not verify_output(folder).problems
+    assert not find_garbage(folder).all

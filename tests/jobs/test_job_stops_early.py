@@ -1,6 +1,5 @@
 """A stage ends early if so many documents were bad that the limits cannot be kept."""
 
-import json
 import re
 from pathlib import Path
 
@@ -61,10 +60,8 @@ def test_counting_stops_after_many_slices_that_are_entirely_bad(corpus, tmp_path
 
 
 def test_tokenizing_stops_within_a_slice(corpus, tmp_path):
-    learned = prepare(recipe(corpus, tmp_path / "first")).values
-    assert learned["verified"]
-    path = corpus / "chats/9.jsonl"
-    good = corpus / "chats/0.jsonl"
+    prepare(recipe(corpus, tmp_path / "first"))
+    path, good = corpus / "chats/9.jsonl", corpus / "chats/0.jsonl"
     path.write_text('{"messages": []}\n' * 15_000)
     job = recipe(
         *(corpus, tmp_path / "out", f"tokenizer.path={tmp_path}/first/tokenizer"),
@@ -88,12 +85,15 @@ def test_inputs_within_the_limits_are_never_stopped_and_have_the_same_bytes(corp
     prepare(recipe(corpus, tmp_path / "out", *allowing))
     prepare(recipe(corpus, tmp_path / "other", "limits.max_quarantined_share=1.0"))
     assert contents(tmp_path / "out") == contents(tmp_path / "other")
-    entries = [
-        json.loads(line)
-        for path in (tmp_path / "out/quarantine").rglob("*.jsonl")
-        for line in path.read_text().splitlines()
-    ]
-    assert len(entries) == 12_000
+    listed = (tmp_path / "out/quarantine").rglob("*.jsonl")
+    assert sum(len(path.read_text().splitlines()) for path in listed) == 12_000
+
+
+def slices_of(root, path, *overrides):
+    """Return the slices of a source with one file."""
+    write_corpus(root / "in")
+    job = recipe(root / "in", root / "out", f"source.web.paths={path}", *overrides)
+    return [each for each in make_plan(job, with_sample=False).slices() if each.source == "web"]
 
 
 @pytest.mark.parametrize(
@@ -109,12 +109,9 @@ def test_inputs_within_the_limits_are_never_stopped_and_have_the_same_bytes(corp
     ids=str,
 )
 def test_enough_bad_documents_prove_that_the_limits_cannot_be_kept(tmp_path, limits, expected):
-    write_corpus(tmp_path / "in")
     path = tmp_path / "in/text/a.parquet"
     write_parquet(path, ["good"] * 100_000, row_group_size=50_000)
-    job = recipe(tmp_path / "in", tmp_path / "out", f'source.web.paths=["{path}"]')
-    slices = [each for each in make_plan(job).slices() if each.source == "web"]
-    assert give_up_after(limits, slices) == expected
+    assert give_up_after(limits, slices_of(tmp_path, path)) == expected
 
 
 @pytest.mark.parametrize("share", [0.001, 0.3, 0.9])
@@ -123,25 +120,16 @@ def test_short_documents_within_the_limits_are_accepted(tmp_path, share):
     good = 50_000
     bad = int(share * good / (1 - share))
     assert bad <= share * (good + bad)
-    path = tmp_path / "in/text/a.jsonl"
-    path.parent.mkdir(parents=True)
+    path = tmp_path / "a.jsonl"
     path.write_text(f'{{"text":"{"x" * 52}"}}\n' * good + "x\n" * bad)
-    write_corpus(tmp_path / "in")
-    job = recipe(tmp_path / "in", tmp_path / "out", f"source.web.paths={path}")
-    slices = [each for each in make_plan(job).slices() if each.source == "web"]
+    slices = slices_of(tmp_path, path)
     assert give_up_after(LimitsRecipe(max_quarantined_share=share), slices) > bad
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
 def test_a_gigabyte_of_json_lines_stops_early_compressed_or_not(tmp_path, suffix):
-    path = tmp_path / f"in/text/a.jsonl{suffix}"
-    path.parent.mkdir(parents=True)
+    path = tmp_path / f"a.jsonl{suffix}"
     with path.open("wb") as file:
         file.truncate(10**9)  # no byte of it is read
-    write_corpus(tmp_path / "in")
-    job = recipe(
-        tmp_path / "in", tmp_path / "out", f"source.web.paths={path}", "limits.slice_bytes=256MiB"
-    )
-    plan = make_plan(job, with_sample=False)
-    slices = [each for each in plan.slices() if each.source == "web"]
+    slices = slices_of(tmp_path, path, "limits.slice_bytes=256MiB")
     assert 10_000 <= give_up_after(LimitsRecipe(), slices) < 100_000

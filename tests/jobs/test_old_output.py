@@ -1,23 +1,16 @@
 """An output of an earlier version counts as finished, and is made again byte for byte.
 
-`golden/output_c7d7598` holds inputs, output and work folder of a job of commit c7d7598, on a local
-Ray of two CPUs, with `RECIPE`. It was made in the folder `OLD_ROOT`, in a checkout of that commit:
+`golden/output_c7d7598` holds inputs, output and work folder of a job of commit c7d7598 with
+`RECIPE`, made in the folder `OLD_ROOT`:
 
     python -m jobs.prepare /tmp/nanotok-old/recipe.toml --cpus 2
 
-Two things differ from the job's output. `out/run` is missing, which has hosts and times for
-people. The count files are compressed by gzip, since each of them has 33 kB of offsets.
+`out/run` is missing, which has hosts and times, and the count files are compressed by gzip.
 
-A test restores the files in its own folder. Keys do not depend on that folder: they contain the
-path of a file relative to its source, with size, modification time and, for parquet, the hash of
-the footer. Therefore these are restored:
-
-* The inputs are stored, since another version of pyarrow writes another footer, and get their
-  original modification time.
-* `plan.json` has the root and the URL of every file: `OLD_ROOT` is replaced in it.
-* `manifest.json` has the sha256 of `plan.json`: it is replaced too.
-
-No other file of output or work folder contains a path of this machine.
+A test restores the files in its own folder. Keys contain the path of a file relative to its
+source, with size, modification time and, for parquet, the hash of the footer. Therefore the
+inputs are stored and get their original modification time. `plan.json` has the URL of every file:
+`OLD_ROOT` is replaced in it, and its sha256 in `manifest.json`.
 """
 
 import gzip
@@ -28,10 +21,9 @@ from pathlib import Path
 
 import pytest
 
-from nanotok_ray.api import prepare
-from nanotok_ray.job import StageStarted
 from nanotok_ray.recipe import parse_recipe
 from tests.support.golden_files import OLD_OUTPUT
+from tests.support.run_job import run
 from tests.support.small_corpus import contents
 
 OLD_ROOT = b"/tmp/nanotok-old"
@@ -40,6 +32,10 @@ MODIFIED_NS = 1_700_000_000_000_000_000
 """The modification time of every input, which is part of the keys of local files."""
 
 RECIPE = """
+tokenizer = {{vocab_size = 320, span_table = 0}}
+output = {{path = "{root}/out", work = "{root}/work"}}
+limits = {{slice_bytes = 1000, max_quarantined_share = 0.1}}
+
 [[source]]
 name = "web"
 kind = "text"
@@ -60,18 +56,6 @@ name = "chats"
 kind = "chat"
 paths = ["{root}/in/chats/*.jsonl"]
 split = "share:0.25"
-
-[tokenizer]
-vocab_size = 320
-span_table = 0
-
-[output]
-path = "{root}/out"
-work = "{root}/work"
-
-[limits]
-slice_bytes = 1000
-max_quarantined_share = 0.1
 """
 
 
@@ -99,37 +83,21 @@ def sha256(data):
     return hashlib.sha256(data).hexdigest().encode()
 
 
-def run(root):
+def todo_of(root):
     """Run the job; return the work of each stage."""
-    events = []
-    prepare(parse_recipe(RECIPE.format(root=root)), on_event=events.append)
-    return {event.stage: event.todo for event in events if isinstance(event, StageStarted)}
+    stages = run(parse_recipe(RECIPE.format(root=root))).stages
+    return {stage: todo for stage, (todo, _) in stages.items()}
 
 
 def identities(*folders):
     """Return time and inode of every file of the folders."""
-    found = {path: path.stat() for folder in folders for path in folder.rglob("*")}
-    return {
-        path: (status.st_mtime_ns, status.st_ino, status.st_size)
-        for path, status in found.items()
-        if path.is_file()
-    }
-
-
-def remove_every_second_shard(out):
-    """Remove half of the records with their files, shards.idx and manifest; return the files."""
-    removed = [out / "shards.idx", out / "manifest.json"]
-    for record in sorted(out.glob("records/tokenize/*/*/*.json"))[::2]:
-        files = json.loads(record.read_bytes())["files"]
-        removed += [record, *(out / file["name"] for file in files)]
-    for path in removed:
-        path.unlink()
-    return set(removed)
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    return {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in files}
 
 
 def test_an_old_output_is_finished_and_no_byte_is_written(old):
     before = identities(old)
-    assert run(old) == {}
+    assert todo_of(old) == {}
     assert identities(old) == before
 
 
@@ -137,15 +105,20 @@ def test_a_repeated_job_writes_the_old_output(old):
     expected = contents(old / "out")
     (old / "out").rename(old / "former")
     (old / "work").rename(old / "former-work")
-    todo = run(old)
+    todo = todo_of(old)
     assert (todo["count"], todo["tokenize"]) == (8, 24)
     assert contents(old / "out") == expected
 
 
 def test_only_missing_shards_are_written_again(old):
     expected, before = contents(old / "out"), identities(old / "out", old / "work")
-    removed = remove_every_second_shard(old / "out")
-    todo = run(old)
+    removed = {old / "out/shards.idx", old / "out/manifest.json"}
+    for record in sorted(old.glob("out/records/tokenize/*/*/*.json"))[::2]:
+        files = json.loads(record.read_bytes())["files"]
+        removed |= {record, *(old / "out" / file["name"] for file in files)}
+    for path in removed:
+        path.unlink()
+    todo = todo_of(old)
     assert "count" not in todo
     assert "learn" not in todo
     assert todo["tokenize"] == 12
@@ -163,7 +136,7 @@ def test_existing_counts_are_not_computed_again(old):
     removed = {path for record in records for path in (record, record.with_suffix(".arrow"))}
     for path in removed:
         path.unlink()
-    todo = run(old)
+    todo = todo_of(old)
     assert todo["count"] == 4
     assert todo["tokenize"] == 0
     assert contents(old / "out") == expected

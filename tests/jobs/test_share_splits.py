@@ -3,16 +3,13 @@
 import gzip
 import json
 from collections import Counter
-from contextlib import ExitStack
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.api import prepare, tokenize, train
-from nanotok_ray.errors import SliceError, SourceError, TransientIOError
+from nanotok_ray.errors import SliceError, TransientIOError
 from nanotok_ray.formats import to_json
 from nanotok_ray.job import (
     Advanced,
@@ -24,41 +21,23 @@ from nanotok_ray.job import (
     tokenize_work,
     use_executor,
 )
-from nanotok_ray.recipe import LimitsRecipe, OutputRecipe, Recipe, SourceRecipe, parse_recipe
+from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.shards import Expected, tokenize_slice, verify_output
 from nanotok_ray.sources import SliceReading, make_plan, read_slices
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.executors import Replacing, Twice
-from tests.support.small_corpus import contents, conversations, texts
+from tests.support.executors import Twice
+from tests.support.run_job import run
+from tests.support.small_corpus import contents, conversations, plan_of, texts, write_parquet
 
 RECIPE = """
-[[source]]
-name = "web"
-kind = "text"
-paths = ["{root}/web/*"]
-split = "share:0.3"
-id_column = "url"
-
-[[source]]
-name = "rows"
-kind = "text"
-paths = ["{root}/rows/*"]
-split = "share:0.3"
-
-[[source]]
-name = "chats"
-kind = "chat"
-paths = ["{root}/chats/*"]
-split = "share:0.3"
-
-[tokenizer]
-vocab_size = 350
-
-[output]
-path = "{out}"
-work = "{out}-work"
-layouts = ["raw"]
+source = [
+    {{name = "web", kind = "text", paths = ["{root}/web/*"], split = "share:0.3", id_column = "n"}},
+    {{name = "rows", kind = "text", paths = ["{root}/rows/*"], split = "share:0.3"}},
+    {{name = "chats", kind = "chat", paths = ["{root}/chats/*"], split = "share:0.3"}},
+]
+tokenizer.vocab_size = 350
+output = {{path = "{out}", work = "{out}-work", layouts = ["raw"]}}
 
 [limits]
 slice_bytes = 3000
@@ -81,22 +60,15 @@ def write(path, data):
     path.write_bytes(data)
 
 
-def write_lines(root):
-    """Write a compressed file of lines, including invalid ones."""
-    rows = [{"text": text, "url": f"u{n}"} for n, text in enumerate(texts(60, seed=1))]
+@pytest.fixture
+def corpus(tmp_path, in_process):
+    """Write four files of three kinds, one of them compressed, with invalid lines and rows."""
+    root = tmp_path / "in"
+    rows = [{"text": text, "n": f"u{n}"} for n, text in enumerate(texts(60, seed=1))]
     lines = [json.dumps(row).encode() for row in rows]
     lines[20:20] = [b"oops", b"", b'{"text": 3}', json.dumps({"text": "x" * 1000}).encode()]
     write(root / "web/a.jsonl.gz", gzip.compress(b"\n".join(lines), mtime=0))
-
-
-@pytest.fixture
-def corpus(tmp_path, in_process):
-    """Write four files of three kinds, with invalid lines and rows."""
-    root = tmp_path / "in"
-    write_lines(root)
-    (root / "rows").mkdir()
-    rows = pa.array([None, *texts(80, seed=2)], pa.string())
-    pq.write_table(pa.table({"text": rows}), root / "rows/b.parquet", row_group_size=9)
+    write_parquet(root / "rows/b.parquet", [None, *texts(80, seed=2)], row_group_size=9)
     for number in range(2):
         made = map(json.dumps, conversations(25, seed=number))
         write(root / f"chats/{number}.jsonl", "\n".join([*made, "[]"]).encode())
@@ -119,20 +91,6 @@ def opened(monkeypatch):
     return counted
 
 
-@pytest.fixture
-def failing():
-    """Let the tasks of the file `0.jsonl` fail, until fixed."""
-
-    def run(work):
-        if work.slice.stem == "0":
-            raise SourceError("this one never works")
-        return tokenize_work(work)
-
-    with ExitStack() as stack:
-        stack.enter_context(use_executor(Replacing({tokenize_work: run})))
-        yield stack.close
-
-
 def records_of(out):
     return [json.loads(path.read_bytes()) for path in out.glob("records/tokenize/**/*.json")]
 
@@ -145,25 +103,28 @@ def text_bytes(job):
     return sum(each.num_bytes for each in make_plan(job).slices(split="train"))
 
 
-def test_each_part_of_an_input_is_opened_once(corpus, tmp_path, opened):
-    job = recipe(corpus, tmp_path / "out")
-    train(job)
+def run_and_count(job, command, opened):
+    """Run a job; return its stages. `opened` then counts what was opened beside planning."""
     opened.clear()
     make_plan(job)
     for_plan = Counter(opened)
     opened.clear()
-    tokenize(job)
+    stages = run(job, command).stages
     opened.subtract(for_plan)
+    return stages
+
+
+def test_every_byte_equals_that_of_two_passes_and_each_part_is_opened_once(
+    corpus, tmp_path, opened
+):
+    job = recipe(corpus, tmp_path / "out", "output.layouts=[]")
+    train(job)
+    run_and_count(job, tokenize, opened)
     assert opened["a.jsonl.gz"] == 1
     assert opened["0.jsonl"] == opened["1.jsonl"] > 0
     assert opened["b.parquet"] > 1
     assert opened.total() == sum(len(each.pieces) for each in slices_of(job)) / len(SPLITS)
     assert verify_output(Folder(str(tmp_path / "out"))).passed
-
-
-def test_every_byte_equals_that_of_two_passes(corpus, tmp_path):
-    job = recipe(corpus, tmp_path / "out", "output.layouts=[]")
-    prepare(job)
     tokenizer = Tokenizer.load(tmp_path / "out/tokenizer")
     apart = Folder(str(tmp_path / "apart"))
     for each in make_plan(job).slices():
@@ -191,54 +152,43 @@ def test_only_the_missing_half_of_a_pair_is_written(corpus, tmp_path, opened, lo
     for path in tmp_path.glob(f"out/records/tokenize/web/{lost}/*.json"):
         path.unlink()
     left = {path: path.stat().st_mtime_ns for path in tmp_path.glob("out/records/**/*.json")}
-    opened.clear()
-    make_plan(job)
-    for_plan = opened["a.jsonl.gz"]
-    opened.clear()
-    events = []
-    prepare(job, on_event=events.append)
-    started = next(e for e in events if isinstance(e, StageStarted) and e.stage == "tokenize")
-    assert (started.todo, started.num_done) == (1, len(slices_of(job)) - 1)
-    assert opened["a.jsonl.gz"] - for_plan == 1
+    assert run_and_count(job, prepare, opened)["tokenize"] == (1, len(slices_of(job)) - 1)
+    assert opened["a.jsonl.gz"] == 1
     assert contents(tmp_path / "out") == whole
     assert {path: path.stat().st_mtime_ns for path in left} == left
 
 
-def test_the_plan_event_counts_the_text_once_and_all_slices(corpus, tmp_path):
+def test_plan_and_events_count_the_text_once_and_all_slices(corpus, tmp_path):
     job = recipe(corpus, tmp_path / "out")
+    slices, num_bytes = len(slices_of(job)), text_bytes(job)
+    announced = plan_job(job, cpus=1, rate=1.0).values
+    assert (announced["tokenize"]["todo"], announced["tokenize"]["bytes"]) == (slices, num_bytes)
+    seconds = announced["estimate"]["stages"]["tokenize"]["seconds"]
+    assert seconds == round(num_bytes / 1e6, 1)
     events = []
     prepare(job, on_event=events.append)
     own = [each for each in events if getattr(each, "stage", "") == "tokenize"]
-    slices = len(slices_of(job))
     started = next(each for each in own if isinstance(each, StageStarted))
-    assert (started.todo, started.num_bytes) == (slices, text_bytes(job))
+    assert (started.todo, started.num_bytes) == (slices, num_bytes)
     last = [each for each in own if isinstance(each, Advanced)][-1]
     assert (last.done, last.todo, last.failed) == (slices, slices, 0)
     ended = [each for each in own if isinstance(each, SliceEnded)]
     assert (len(ended), sum(each.slices for each in ended)) == (slices // 2, slices)
-    assert sum(each.estimate for each in ended) == text_bytes(job)
+    assert sum(each.estimate for each in ended) == num_bytes
     stages = read_journal(Folder(str(tmp_path / "out"))).stages
     [tokenized] = [each for each in stages if each.name == "tokenize"]
     assert (tokenized.todo, tokenized.done, tokenized.failed) == (slices, slices, 0)
 
 
-def test_a_plan_counts_the_text_once(corpus, tmp_path):
-    job = recipe(corpus, tmp_path / "out")
-    announced = plan_job(job, cpus=1, rate=1.0)
-    reported = announced.values["tokenize"]
-    assert (reported["todo"], reported["bytes"]) == (len(slices_of(job)), text_bytes(job))
-    seconds = announced.values["estimate"]["stages"]["tokenize"]["seconds"]
-    assert seconds == round(text_bytes(job) / 1e6, 1)
-
-
-def test_a_failed_pair_is_two_slices(corpus, tmp_path, failing):
+def test_a_failed_pair_is_two_slices(corpus, tmp_path, breaking):
+    fix = breaking([tokenize_work], ("0", 0))
     one = ("limits.slice_bytes=9999", "limits.max_skipped_slices=1")
     with pytest.raises(SliceError, match=r"2 of 12 slices failed.*\n.*/train/0-.*/val/0-.*never"):
         prepare(recipe(corpus, tmp_path / "out", *one))
     job = recipe(corpus, tmp_path / "out", one[0], "limits.max_skipped_slices=2")
     assert prepare(job).values["quarantined"]["skipped"] == 2
     assert verify_output(Folder(str(tmp_path / "out"))).passed
-    failing()
+    fix()
     assert "skipped" not in prepare(job).values["quarantined"]
 
 
@@ -283,9 +233,7 @@ def parts(documents, share, root):
     cut = len(lines) // 3
     for name, own in (("a", [*lines[:cut], "{}"]), ("b", ["", *lines[cut:]])):
         write(root / f"{name}.jsonl", "\n".join(own).encode())
-    source = SourceRecipe(name="web", kind="text", paths=(str(root),), split=f"share:{share}")
-    limits = LimitsRecipe(slice_bytes=200, max_quarantined_share=1.0)
-    plan = make_plan(Recipe(sources=(source,), output=OutputRecipe(path="/out"), limits=limits))
+    plan = plan_of(root, slice_bytes=200, split=f"share:{share}")
     together, alone = ([], []), ([], [])
     for pair in zip(plan.slices(split="train"), plan.slices(split="val"), strict=True):
         found, (train, val) = read(pair)

@@ -35,16 +35,16 @@ class Terminal:
         name, _, value = self.mark.partition("=")
         self.keyboard, screen = pty.openpty()
         self.answer = root / "answer"
+        command = [
+            sys.executable,
+            "-m",
+            "tests.support.gated_cli",
+            root / "recipe.toml",
+            str(after),
+        ]
         with self.answer.open("wb") as answer:
             self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "tests.support.gated_cli",
-                    root / "recipe.toml",
-                    str(after),
-                    *options,
-                ],
+                [*command, *options],
                 stdin=screen,
                 stdout=answer,
                 stderr=screen,
@@ -57,18 +57,16 @@ class Terminal:
         self.reported = ""
 
     def until(self, is_so, *, seconds=60):
+        """Wait, and read the screen output, so that no process waits for buffer space."""
         end = time.monotonic() + scaled(seconds)
-        while not is_so():
-            self.look()
+        is_over = False
+        while not is_over:
+            is_over = is_so()
+            with suppress(BlockingIOError, OSError):
+                while data := os.read(self.keyboard, 65536):
+                    self.reported += data.decode()
             assert time.monotonic() < end, self.reported
             time.sleep(0.02)
-        self.look()
-
-    def look(self):
-        """Read the screen output, so that no process waits for buffer space."""
-        with suppress(BlockingIOError, OSError):
-            while data := os.read(self.keyboard, 65536):
-                self.reported += data.decode()
 
     def end(self, *, pressing=b""):
         """Wait for the end and press keys; return exit code, seconds, and the JSON on stdout."""
@@ -83,15 +81,14 @@ class Terminal:
         seconds = time.monotonic() - start
         return self.process.returncode, seconds, json.loads(self.answer.read_text())
 
-    def processes(self):
-        """Return the names of the remaining processes."""
-        return [name for path in Path("/proc").glob("[0-9]*") if (name := self._name(path))]
+    def is_gone(self):
+        """Return whether no process with the mark is left."""
+        return not any(map(self._is_own, Path("/proc").glob("[0-9]*")))
 
-    def _name(self, path):
+    def _is_own(self, path):
         with suppress(OSError):
-            if self.mark.encode() in (path / "environ").read_bytes():
-                return (path / "comm").read_text()
-        return None
+            return self.mark.encode() in (path / "environ").read_bytes()
+        return False
 
 
 def type_ctrl_c(run):
@@ -126,7 +123,7 @@ def test_stopped_runs_end_soon_and_the_next_resumes(tmp_path, in_process, option
         assert "Exception" not in run.reported
         assert run.reported.count(f"nanotok: {status}; the same command resumes from here") == 1
         assert (f"({kept} more are done already)" in run.reported) == (kept > 0)
-        run.until(lambda: not run.processes(), seconds=10)  # noqa: B023 - as above
+        run.until(run.is_gone, seconds=10)
         [lease] = tmp_path.glob("out/run/lease/*.json")
         assert json.loads(lease.read_text())["state"] == "released"
     events = []
