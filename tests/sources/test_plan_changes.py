@@ -26,18 +26,17 @@ from tests.support.small_corpus import (
 @pytest.fixture
 def corpus(tmp_path, in_process):
     write_corpus(tmp_path / "in")
+    (tmp_path / "in/lines").mkdir()
     for number in range(3):
-        path = tmp_path / f"in/lines/{number}.jsonl"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("".join(f'{{"text": "line {n} of {number}"}}\n' for n in range(20)))
+        lines = [f'{{"text": "line {n} of {number}"}}\n' for n in range(20)]
+        (tmp_path / f"in/lines/{number}.jsonl").write_text("".join(lines))
     return tmp_path / "in"
 
 
 def with_lines(corpus, out, *overrides):
     """Return the recipe of the small corpus with text in JSON lines, which have no footers."""
-    return recipe(
-        corpus, out, f'source.web.paths=["{corpus}/lines"]', "source.web.split=train", *overrides
-    )
+    paths = f'source.web.paths=["{corpus}/lines"]'
+    return recipe(corpus, out, paths, "source.web.split=train", *overrides)
 
 
 def run(job, *, relearn=False):
@@ -107,23 +106,20 @@ def test_a_source_read_by_other_rules_is_reported_in_plan_and_run(corpus, tmp_pa
 
 def test_a_changed_parquet_file_is_detected_by_its_footer(corpus, tmp_path):
     job = recipe(corpus, tmp_path / "out")
-    before = make_plan(job)
-    path = corpus / "text/shard_00001.parquet"
-    rows = texts(40, seed=1)
-    write_parquet(path, rows, row_group_size=9)
+    before, path = make_plan(job), corpus / "text/shard_00001.parquet"
     old = next(f for f in before.sources[0].files if f.path == path.name)
-    # Same size and time, as in a copy that keeps times: the footer differs.
+    write_parquet(path, texts(40, seed=1), row_group_size=9)
     after = make_plan(job)
-    (found,) = changes(before, _as_if(after, path.name, size=old.size, mtime_ns=old.mtime_ns))
+    first, *rest = after.sources
+    # Same size and time, as in a copy that keeps times: the footer differs.
+    files = [
+        replace(f, size=old.size, mtime_ns=old.mtime_ns) if f.path == path.name else f
+        for f in first.files
+    ]
+    same_times = replace(after, sources=(replace(first, files=tuple(files)), *rest))
+    (found,) = changes(before, same_times)
     assert found.changed == (path.name,)
     assert found.reasons[path.name] == "footer"
-
-
-def _as_if(plan, name, **fields):
-    """Return a plan in which a file of the first source has other fields."""
-    first, *rest = plan.sources
-    files = tuple(replace(f, **fields) if f.path == name else f for f in first.files)
-    return replace(plan, sources=(replace(first, files=files), *rest))
 
 
 def test_a_removed_file_no_longer_counts(corpus, tmp_path):
@@ -151,17 +147,8 @@ def test_a_missing_val_file_gets_a_note_until_another_is_chosen(corpus, tmp_path
 
 def test_added_and_removed_sources_are_reported_with_all_their_files(corpus, tmp_path):
     before = make_plan(recipe(corpus, tmp_path / "out"))
-    other = parse_recipe(
-        f"""
-        [[source]]
-        name = "other"
-        kind = "text"
-        paths = ["{corpus}/lines"]
-        [output]
-        path = "{tmp_path}/out"
-        """
-    )
-    after = make_plan(other)
+    source = f'[[source]]\nname = "other"\nkind = "text"\npaths = ["{corpus}/lines"]'
+    after = make_plan(parse_recipe(f'{source}\n[output]\npath = "{tmp_path}/out"'))
     found = {each.source: each.to_dict() for each in changes(before, after)}
     assert list(found) == ["other", "web", "chats"]
     assert found["other"]["added"] == ["0.jsonl", "1.jsonl", "2.jsonl"]
