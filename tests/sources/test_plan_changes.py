@@ -13,14 +13,7 @@ from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.sources import changes, make_plan, slice_changes
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.small_corpus import (
-    conversations,
-    recipe,
-    texts,
-    write_conversations,
-    write_corpus,
-    write_parquet,
-)
+from tests.support.small_corpus import recipe, texts, write_corpus, write_parquet
 
 
 @pytest.fixture
@@ -164,14 +157,3 @@ def test_another_slice_size_is_distinguished_from_changed_files(corpus, tmp_path
     assert other.values["changes"]["sources"] == []
     assert "limits.slice_bytes was 3,000, is 9,000" in other.text()
     assert other.values["changes"]["slices"]["new"] > 0
-
-
-def test_a_changed_chat_file_is_tokenized_again_without_counting(corpus, tmp_path):
-    job = with_lines(corpus, tmp_path / "out")
-    run(job)
-    write_conversations(corpus / "chats/1.jsonl", conversations(4, seed=77))
-    stages = run(job)
-    assert "count" not in stages
-    changed = [each for each in make_plan(job).slices() if each.source == "chats"]
-    changed = [each for each in changed if each.files[0].path == "1.jsonl"]
-    assert stages["tokenize"][0] == len(changed) > 0
