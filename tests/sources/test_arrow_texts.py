@@ -64,14 +64,19 @@ def test_a_slice_of_any_type_has_the_ids_of_its_texts(tokenizer, texts, kind, da
     same(found, expected(tokenizer, texts[start:stop]))
 
 
-@given(st.lists(rows, max_size=4), st.sampled_from(KINDS), st.integers(1, 3))
-def test_chunks_have_the_ids_of_their_texts(tokenizer, chunks, kind, threads):
-    array = pa.chunked_array([array_of(chunk, kind) for chunk in chunks], kind)
+@given(st.lists(rows, max_size=4), st.sampled_from(KINDS), st.integers(1, 3), st.data())
+def test_chunks_have_the_ids_of_their_texts(tokenizer, chunks, kind, threads, data):
     wanted = expected(tokenizer, [text for chunk in chunks for text in chunk])
-    same(tokenizer.encode_batch(array, num_threads=threads, nulls="empty"), wanted)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrow_texts, "SMALL_BYTES", 0)
+    plain = pa.chunked_array([array_of(chunk, kind) for chunk in chunks], kind)
+    encoded = pa.chunked_array(
+        [dictionary_of(data, chunk, kind, pa.int32()) for chunk in chunks],
+        pa.dictionary(pa.int32(), kind),
+    )
+    for array in (plain, encoded):
         same(tokenizer.encode_batch(array, num_threads=threads, nulls="empty"), wanted)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(arrow_texts, "SMALL_BYTES", 0)
+            same(tokenizer.encode_batch(array, num_threads=threads, nulls="empty"), wanted)
 
 
 @given(rows, st.sampled_from(KINDS), st.sampled_from([pa.int8(), pa.uint64()]), st.data())
@@ -80,14 +85,6 @@ def test_a_dictionary_is_encoded_as_its_decoded_values(tokenizer, texts, kind, i
     start, stop = window(data, texts)
     found = tokenizer.encode_batch(array.slice(start, stop - start), nulls="empty")
     same(found, expected(tokenizer, texts[start:stop]))
-
-
-@given(st.lists(rows, max_size=4), st.sampled_from(KINDS), st.data())
-def test_chunks_with_separate_dictionaries_are_encoded(tokenizer, chunks, kind, data):
-    arrays = [dictionary_of(data, chunk, kind, pa.int32()) for chunk in chunks]
-    array = pa.chunked_array(arrays, pa.dictionary(pa.int32(), kind))
-    found = tokenizer.encode_batch(array, nulls="empty")
-    same(found, expected(tokenizer, [text for chunk in chunks for text in chunk]))
 
 
 def test_the_values_of_a_fully_used_dictionary_are_borrowed():

@@ -73,20 +73,8 @@ def test_memory_is_that_of_the_text():
 
 
 PLAIN_PARTS = [
-    *(
-        b"",
-        b"a",
-        b"\r",
-        b" ",
-        b"\n",
-        b"\r\n",
-        "é".encode(),
-        b"\xc3",
-        b"\xa9",
-        b"bcdef",
-        b"\0",
-        b"\t",
-    )
+    *(b"", b"a", b"\r", b" ", b"\n", b"\r\n", "é".encode(), b"\xc3", b"\xa9", b"bcdef", b"\0"),
+    b"\t",
 ]
 
 

@@ -46,9 +46,9 @@ def test_a_source_of_one_file_has_no_val_split_and_a_note(job, tmp_path):
     assert any("'web' has one file" in note for note in plan.notes)
 
 
-def test_a_source_may_not_have_a_reserved_name_of_the_output_folder(tmp_path):
+def test_a_source_may_not_have_a_reserved_name_of_the_output_folder(job, tmp_path):
     with pytest.raises(PlanError, match="records"):
-        plan_of(tmp_path, name="records")
+        plan_of(tmp_path / "in/text", name="records")
 
 
 # Splits by named files
