@@ -236,8 +236,5 @@ def test_a_missing_text_is_empty_or_an_error(tokenizer, texts):
 def test_a_wrong_argument_is_named_with_what_is_accepted(tokenizer, texts, column, message):
     with pytest.raises(TypeError, match=message):
         tokenizer.encode_batch(texts, column=column)
-
-
-def test_a_wrong_value_from_a_source_is_named(tokenizer):
     with pytest.raises(ValueError, match=r"^texts: expected an Arrow array of .*, got int64"):
         tokenizer.encode_batch(Exported(table(["a"])), column="id")
