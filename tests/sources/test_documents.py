@@ -18,7 +18,7 @@ def test_documents_convert_to_arrow_and_back(strings, data):
     assert array.to_pylist() == strings
     cut = data.draw(st.integers(0, len(strings)))
     chunks = pa.chunked_array([strings[:cut], strings[cut:]], pa.string())
-    for own in (array, chunks):
+    for own in (array, chunks, pa.chunked_array([strings], pa.string())):
         assert list(Documents.from_arrow(own)) == [text.encode() for text in strings]
     chosen = data.draw(st.lists(st.integers(0, len(strings) - 1))) if strings else []
     taken = documents.take(np.array(chosen, dtype=np.int64))

@@ -10,7 +10,7 @@ from nanotok_ray.api import prepare
 from nanotok_ray.job import Note, StageStarted, frozen_plan
 from nanotok_ray.job.decide import decide
 from nanotok_ray.recipe import parse_recipe
-from nanotok_ray.sources import changes, make_plan, slice_changes
+from nanotok_ray.sources import changes, losses, make_plan, slice_changes
 from nanotok_ray.storage import Folder
 from tests.support.small_corpus import recipe, texts, write_corpus, write_parquet
 
@@ -121,6 +121,12 @@ def test_a_missing_val_file_gets_a_note_until_another_is_chosen(corpus, tmp_path
     after = make_plan(job, previous=before)
     (removed,) = changes(before, after)
     assert (removed.source, removed.removed) == ("web", ("shard_00002.parquet",))
+    (lost,) = losses(before, after)
+    assert (lost.source, lost.files, lost.gone) == ("web", 3, removed.removed)
+    sizes = [file.size for file in before.sources[0].files]
+    assert (lost.num_bytes, lost.gone_bytes) == (sum(sizes), sizes[2])
+    assert lost.share == max(1 / 3, sizes[2] / sum(sizes))
+    assert not lost.is_whole
     (note,) = after.notes
     assert "'web' has no val split, because its validation file shard_00002.parquet is" in note
     assert make_plan(job, previous=before, resplit=True).notes == ()
