@@ -12,6 +12,7 @@ from nanotok_ray.job.decide import decide
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.sources import changes, losses, make_plan, slice_changes
 from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
 from tests.support.small_corpus import recipe, texts, write_corpus, write_parquet
 
 
@@ -112,6 +113,20 @@ def test_a_changed_parquet_file_is_detected_by_its_footer(corpus, tmp_path):
     (found,) = changes(before, same_times)
     assert found.changed == (path.name,)
     assert found.reasons[path.name] == "footer"
+
+
+def test_a_removed_file_no_longer_counts(corpus, tmp_path):
+    job = with_lines(corpus, tmp_path / "out", "output.allow_removed=true")
+    run(job)
+    (corpus / "lines/0.jsonl").unlink()
+    announced = decide(job, command="prepare").values
+    assert announced["changes"]["sources"][0]["removed"] == ["0.jsonl"]
+    assert announced["changes"]["slices"] == {"same": 6, "new": 0, "gone": 1}
+    assert run(job, relearn=True)["count"] == (0, 2)
+    alone = with_lines(corpus, tmp_path / "alone")
+    run(alone)
+    learned = [Tokenizer.load(tmp_path / f"{name}/tokenizer") for name in ("out", "alone")]
+    assert learned[0] == learned[1]
 
 
 def test_a_missing_val_file_gets_a_note_until_another_is_chosen(corpus, tmp_path):

@@ -287,6 +287,18 @@ class TestCompressed:
         assert f"stored bytes {len(content) - tail.num_bytes} to {len(content)}" in tail.reason
         assert result.sha256 == hashlib.sha256(content).hexdigest()
 
+    def test_damage_in_the_middle_ends_in_a_tail(self, tmp_path, compression):
+        texts, path = noise(20_000), tmp_path / "a"
+        content = bytearray(compressed(b"".join(map(line_of, texts)), compression))
+        middle = len(content) // 2
+        content[middle : middle + 3000] = b"\xff" * 3000
+        path.write_bytes(content)
+        result = ReadPiece(piece_of(path, compression=compression))
+        assert is_tail(result.bad[-1])
+        assert sum(is_tail(bad) for bad in result.bad) == 1
+        assert result.documents[:5_000] == [text.encode() for text in texts[:5_000]]
+        assert result.sha256 == hashlib.sha256(content).hexdigest()
+
     @pytest.mark.parametrize("content", [b"not compressed at all\n", b"\x1f\x8b", b"\x28"])
     def test_a_file_that_is_not_compressed_is_one_tail(self, tmp_path, compression, content):
         (tmp_path / "a").write_bytes(content)

@@ -149,6 +149,36 @@ def test_a_row_group_without_rows_has_no_documents(tmp_path, use_dictionary):
     )
 
 
+@pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
+@pytest.mark.parametrize("checksum", [True, False])
+def test_damage_ends_a_row_group_in_a_tail_that_names_its_rows(tmp_path, compression, checksum):
+    path = tmp_path / "a"
+    texts = [f"text {number} {'x' * 50}" for number in range(40)]
+    metadata = write(
+        path,
+        texts,
+        compression=compression,
+        use_dictionary=False,
+        write_page_checksum=checksum,
+    )
+    chunk = metadata.row_group(2).column(1)
+    content = bytearray(path.read_bytes())
+    header = chunk.data_page_offset
+    content[header : header + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+    path.write_bytes(content)
+    result = read(path, 1, 4)
+    assert result.documents == [text.encode() for text in texts[10:20] + texts[30:]]
+    assert result.numbers == [*range(10, 20), *range(30, 40)]
+    (tail,) = result.bad
+    assert is_tail(tail)
+    assert tail.reason.startswith("tail: rows 20 to 30 cannot be read (")
+    assert (tail.number, tail.position, tail.hash64) == (20, 20, None)
+    assert tail.num_bytes == len(chunk_bytes(path, 2))
+    stored = b"".join(chunk_bytes(path, group) for group in (1, 2, 3))
+    assert result.sha256 == hashlib.sha256(stored).hexdigest()
+    assert read(path, 3, 4).documents == [text.encode() for text in texts[30:]]
+
+
 def test_each_damaged_row_group_has_a_tail_and_keeps_the_rows_before_the_damage(tmp_path):
     path = tmp_path / "a"
     texts = [f"text {number:02}" for number in range(40)]
