@@ -1,7 +1,7 @@
 import pytest
 
 from nanotok_ray.chat import segments_of
-from nanotok_ray.dialects import reason_of, value_of
+from nanotok_ray.dialects import value_of
 from tests.support.dialect_documents import (
     CUSTOMJSON,
     GSM8K,
@@ -22,91 +22,55 @@ from tests.support.dialect_documents import (
 
 HI, YO = asked("hi"), answered("assistant 1 yo")
 
+OK = asked("ok")
+LONG = b'{"n": 1' + 5000 * b"0" + b', "x": NaN, "messages": [{"role":"user","content":"hi"}]}'
+REPEATED = b' [{"role": "assistant", "role": "user", "content": "\\ud83d"}]\r'
+TEXT_AND_CODE = [{"type": "text", "text": "yo"}, {"type": "python", "text": "1"}]
+CODE_WITHOUT_OUTPUT = answered("assistant 1 yo", *called("1", "")[:3])
+NOTHING_CALLED = [
+    [user("hi", name="Ann"), assistant("yo", tool_calls=[], function_call=None)],
+    [user("hi", tool_calls=[1], function_call=1), assistant("yo", tool_calls=None)],
+]
+EMPTY_CALL = [assistant([], tool_calls=[call("")]), output(""), assistant("")]
+NOTHING_SAID = answered(*called("", ""), "assistant 1 ")
+ONE_CALL = [assistant(None, tool_calls=[call("1")]), output("2"), assistant(None)]
+SEVERAL_CALLS = [
+    {"role": "system", "content": "s", "tool_calls": None, "tool_call_id": None},
+    user("hi", tool_calls=None, tool_call_id=None),
+    assistant("let me", tool_calls=[call("1", "x"), call("2", "y")]),
+    *(output("3", "x"), output("4", "y")),
+    {"role": "assistant", "tool_calls": [call("5", "x", index=0, type=None)]},
+    output("", "x"),
+    assistant([{"type": "text", "text": "so"}]),
+    *(user("ok"), assistant("bye")),
+]
+CALLS_MADE = [*called("1", "3"), *called("2", "4"), *called("5", "")]
+SEVERAL_ANSWERED = [
+    *asked("s\n\nhi"),
+    *answered("assistant 1 let me", *CALLS_MADE, "assistant 1 so"),
+    *OK,
+    *answered("assistant 1 bye"),
+]
+TURNS = [
+    {"from": "system", "value": "s"},
+    {"from": "user", "value": "hi", "weight": None},
+    {"from": "assistant", "value": "yo"},
+]
+
 ACCEPTED = [
     (MESSAGES, PAIR, HI + YO),
     (MESSAGES, {"messages": PAIR, "id": 7, "tools": None}, HI + YO),
-    (
-        MESSAGES,
-        [user("hi", name="Ann"), assistant("yo", tool_calls=[], function_call=None)],
-        HI + YO,
-    ),
-    (
-        MESSAGES,
-        [user("hi", tool_calls=[1], function_call=1), assistant("yo", tool_calls=None)],
-        HI + YO,
-    ),
+    *((MESSAGES, messages, HI + YO) for messages in NOTHING_CALLED),
     (MESSAGES, [user("<|bos|>")], asked("<|bos|>")),
-    (
-        MESSAGES,
-        b' [{"role": "assistant", "role": "user", "content": "\\ud83d"}]\r',
-        asked("\ud83d"),
-    ),
-    (
-        MESSAGES,
-        b'{"n": 1' + 5000 * b"0" + b', "x": NaN, "messages": [{"role":"user","content":"hi"}]}',
-        HI,
-    ),
-    (
-        MESSAGES,
-        [user("hi"), assistant([{"type": "text", "text": "yo"}, {"type": "python", "text": "1"}])],
-        HI + answered("assistant 1 yo", *called("1", "")[:3]),
-    ),
-    (
-        MESSAGES,
-        {
-            "messages": [
-                {"role": "system", "content": "s", "tool_calls": None, "tool_call_id": None},
-                user("hi", tool_calls=None, tool_call_id=None),
-                assistant("let me", tool_calls=[call("1", "x"), call("2", "y")]),
-                output("3", "x"),
-                output("4", "y"),
-                {"role": "assistant", "tool_calls": [call("5", "x", index=0, type=None)]},
-                output("", "x"),
-                assistant([{"type": "text", "text": "so"}]),
-                user("ok"),
-                assistant("bye"),
-            ]
-        },
-        asked("s\n\nhi")
-        + answered(
-            "assistant 1 let me",
-            *called("1", "3"),
-            *called("2", "4"),
-            *called("5", ""),
-            "assistant 1 so",
-        )
-        + asked("ok")
-        + answered("assistant 1 bye"),
-    ),
-    (
-        MESSAGES,
-        [user("hi"), assistant([], tool_calls=[call("")]), output(""), assistant(""), user("ok")],
-        HI + answered(*called("", ""), "assistant 1 ") + asked("ok"),
-    ),
-    (
-        MESSAGES,
-        [user("hi"), assistant(None, tool_calls=[call("1")]), output("2"), assistant(None)],
-        HI + answered(*called("1", "2")),
-    ),
+    (MESSAGES, REPEATED, asked("\ud83d")),
+    (MESSAGES, LONG, HI),
+    (MESSAGES, [user("hi"), assistant(TEXT_AND_CODE)], HI + CODE_WITHOUT_OUTPUT),
+    (MESSAGES, {"messages": SEVERAL_CALLS}, SEVERAL_ANSWERED),
+    (MESSAGES, [user("hi"), *EMPTY_CALL, user("ok")], HI + NOTHING_SAID + OK),
+    (MESSAGES, [user("hi"), *ONE_CALL], HI + answered(*called("1", "2"))),
     (CUSTOMJSON, PAIR, HI + YO),
-    (
-        CUSTOMJSON,
-        [user("hi", x=1), assistant("yo", tool_calls=[1]), user("ok")],
-        HI + YO + asked("ok"),
-    ),
-    (
-        SHAREGPT,
-        {
-            "id": "7",
-            "system": "",
-            "conversations": [
-                {"from": "system", "value": "s"},
-                {"from": "user", "value": "hi", "weight": None},
-                {"from": "assistant", "value": "yo"},
-            ],
-        },
-        asked("s\n\nhi") + YO,
-    ),
+    (CUSTOMJSON, [user("hi", x=1), assistant("yo", tool_calls=[1]), user("ok")], HI + YO + OK),
+    (SHAREGPT, {"id": "7", "system": "", "conversations": TURNS}, asked("s\n\nhi") + YO),
     (GSM8K, {"question": "hi", "answer": "yo", "id": 7}, HI + YO),
     (PAIRS, {"prompt": "hi", "completion": "yo", "response": None, "system": None}, HI + YO),
     (PAIRS, {"prompt": "hi", "response": "yo", "completion": "no", "system": ""}, HI + YO),
@@ -127,9 +91,3 @@ def test_integers_of_more_than_18_digits_are_floats(sign):
     assert isinstance(value_of(kept.encode()), int)
     assert isinstance(value_of(longer.encode()), float)
     assert value_of(f"{sign}{'9' * 5000}".encode()) == float(f"{sign}inf")
-
-
-def test_a_long_reason_is_cut_in_its_middle():
-    for length in (200, 201, 240):
-        assert reason_of(ValueError("x" * length)) == "x" * length
-    assert reason_of(ValueError("x" * 200 + "y" * 41)) == f"{'x' * 200}...{'y' * 40}"

@@ -23,14 +23,7 @@ from tests.support.dialect_documents import (
     output,
     user,
 )
-
-texts = st.text(max_size=8)
-parts = st.lists(
-    st.fixed_dictionaries(
-        {"type": st.sampled_from(["text", "python", "python_output"]), "text": texts}
-    ),
-    max_size=4,
-)
+from tests.support.dialect_strategies import parts, texts
 
 
 @st.composite

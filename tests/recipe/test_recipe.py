@@ -2,14 +2,12 @@
 
 import json
 import pickle
-import re
 from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.chat import MAX_IMAGE_TOKENS
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe import (
     PRESETS,
@@ -22,6 +20,9 @@ from nanotok_ray.recipe import (
     parse_recipe,
     parse_size,
 )
+
+BOS_TWICE = "'<|bos|>', which tokenizer.special_tokens holds"
+FIRST_TWO = "preset:seed, preset:nano"
 
 SMALL = """
 [[source]]
@@ -109,19 +110,6 @@ def test_a_recipe_is_preserved_by_dict_json_and_pickle(text):
     assert json.dumps(parse_recipe(text).to_dict()) == json.dumps(recipe.to_dict())
 
 
-@pytest.mark.parametrize(
-    ("key", "hint"),
-    [
-        ("colum", "'column'"),
-        ("path", "'paths'"),
-        ("Split", "'split'"),
-        ("zzz", "the keys are name, kind, paths"),
-    ],
-)
-def test_an_unknown_key_of_a_source_names_the_nearest(key, hint):
-    check_refused(with_source(**{key: "x"}), f"unknown key {key!r} in [source.web]", hint)
-
-
 def test_a_recipe_without_output_or_sources_is_refused():
     check_refused('[output]\npath = "/out"', "no source", "[[source]]")
     check_refused("source = 3", "source is not a list of tables")
@@ -132,10 +120,11 @@ def test_a_recipe_without_output_or_sources_is_refused():
 @pytest.mark.parametrize(
     ("keys", "parts"),
     [
-        ({"name": "a/b"}, ["source.name = 'a/b'"]),
-        ({"name": ".."}, ["source.name = '..'"]),
-        ({"name": "a\nb"}, ["source.name = 'a\\nb'"]),
-        ({"name": ""}, ["source.name = ''"]),
+        ({"colum": "x"}, ["unknown key 'colum' in [source.web]", "'column'"]),
+        ({"path": "x"}, ["unknown key 'path' in [source.web]", "'paths'"]),
+        ({"Split": "x"}, ["unknown key 'Split' in [source.web]", "'split'"]),
+        ({"zzz": "x"}, ["unknown key 'zzz' in [source.web]", "the keys are name, kind, paths"]),
+        *(({"name": name}, [f"source.name = {name!r}"]) for name in ("a/b", "..", "a\nb", "")),
         ({"name": "x" * 101}, ["1 to 100"]),
         ({"name": 3}, ["source.name = 3 is not a string"]),
         ({"kind": "image"}, ["source.web.kind = 'image'", "'text', 'chat', 'vision'"]),
@@ -143,17 +132,12 @@ def test_a_recipe_without_output_or_sources_is_refused():
         ({"paths": []}, ["source.web.paths is empty"]),
         ({"paths": [""]}, ["source.web.paths is empty"]),
         ({"paths": [1]}, ["not a list of strings"]),
-        ({"paths": 1}, ["not a list of strings"]),
         ({"column": ""}, ["source.web.column is empty"]),
         ({"column": "text", "format": "lines"}, ["'lines' has no columns"]),
         ({"count": "yes"}, ["neither true nor false"]),
         ({"split": "test"}, ["source.web.split = 'test'", "share:0.01"]),
-        ({"split": "share:0"}, ["'share:0'"]),
-        ({"split": "share:1"}, ["'share:1'"]),
-        ({"split": "share:nan"}, ["'share:nan'"]),
-        ({"split": "share:"}, ["'share:'"]),
+        *(({"split": f"share:{share}"}, [f"'share:{share}'"]) for share in ("0", "1", "nan", "")),
         ({"split": "part:0.1"}, ["'part:0.1'"]),
-        ({"kind": "chat", "count": True, "prepend": ["<|bos|>"]}, ["source.web.prepend", "chat"]),
         ({"kind": "chat", "count": True, "append": ["<|bos|>"]}, ["source.web.append", "chat"]),
         ({"kind": "chat", "count": True, "column": "messages"}, ["source.web.column", "chat"]),
         ({"kind": "chat", "format": "lines"}, ["source.web.format", "jsonl", "parquet"]),
@@ -167,12 +151,7 @@ def test_a_recipe_without_output_or_sources_is_refused():
         ({"kind": "chat", "image_token": "<image>"}, ["source.web.image_token", 'kind = "vision"']),
         ({"kind": "chat", "image_tokens": 3}, ["source.web.image_tokens = 3", "remove it"]),
         ({"kind": "vision", "image_token": ""}, ["source.web.image_token is empty"]),
-        (
-            {"kind": "vision", "image_token": "<|bos|>"},
-            ["'<|bos|>'", "already has another meaning", "<image>"],
-        ),
-        ({"kind": "vision", "image_tokens": 0}, ["source.web.image_tokens = 0", "1 to"]),
-        ({"kind": "vision", "image_tokens": MAX_IMAGE_TOKENS + 1}, [f"1 to {MAX_IMAGE_TOKENS}"]),
+        ({"kind": "vision", "image_token": "<|bos|>"}, ["'<|bos|>' already has", "<image>"]),
         ({"prepend": ["<s>"]}, ["source.web.prepend", "'<s>'", "<|output_end|>"]),
         ({"append": ["<s>"]}, ["source.web.append", "'<s>'"]),
         ({"count": False}, ["count = true", "tokenizer.path"]),
@@ -189,8 +168,6 @@ def test_a_wrong_source_is_refused_by_key_and_value(keys, parts):
     ("table", "parts"),
     [
         ("[tokenizer]\nvocab_size = 264", ["264", "256 bytes", "9 special tokens", "265"]),
-        ("[tokenizer]\nvocab_size = 5_000_000_000", ["5000000000", "2147483647"]),
-        ("[tokenizer]\nvocab_size = -1", ["-1"]),
         ('[tokenizer]\nvocab_size = "many"', ["tokenizer.vocab_size = 'many'", "whole number"]),
         ("[tokenizer]\nvocab_size = 300.5", ["300.5"]),
         ("[tokenizer]\nvocab_size = true", ["True"]),
@@ -200,18 +177,29 @@ def test_a_wrong_source_is_refused_by_key_and_value(keys, parts):
         ("[tokenizer]\nalso = 264", ["tokenizer.also = 264", "265"]),
         ('[tokenizer]\nalso = ["many"]', ["tokenizer.also = 'many'", "whole number"]),
         ('[tokenizer]\nalso = 300\npath = "/t"', ["[300]", "'/t'", "Tokenizer.truncated"]),
-        ("[tokenizer]\nmin_pair_count = 0", ["tokenizer.min_pair_count = 0"]),
-        ("[tokenizer]\nmax_token_bytes = 1", ["tokenizer.max_token_bytes = 1", "outside 2"]),
         ('[tokenizer]\npattern = ""', ["tokenizer.pattern is empty"]),
         ('[tokenizer]\npath = ""', ["tokenizer.path is empty"]),
         ('[tokenizer]\nspecial_tokens = ["<|bos|>", "<|bos|>"]', ["'<|bos|>' twice"]),
         ('[tokenizer]\nspecial_tokens = ["<|bos|>", ""]', ["empty name"]),
+        ('[tokenizer]\nextend = ["preset:sead"]', [f"'preset:sead'; the presets are {FIRST_TWO}"]),
+        ('[tokenizer]\nextend = ["<a>", "<a>"]', ["tokenizer.extend holds '<a>' twice"]),
+        ('[tokenizer]\nextend = [""]', ["tokenizer.extend holds an empty name"]),
+        ('[tokenizer]\nextend = ["<image>", "preset:seed"]', ["extend holds '<image>' twice"]),
+        ('[tokenizer]\nextend = ["<|bos|>"]', [f"extend holds {BOS_TWICE}"]),
+        (
+            '[tokenizer]\nextra_special_tokens = ["<|bos|>"]',
+            [f"extra_special_tokens holds {BOS_TWICE}"],
+        ),
+        (
+            '[tokenizer]\nextra_special_tokens = ["<a>"]\nextend = ["<a>"]',
+            ["extend holds '<a>', which tokenizer.extra_special_tokens holds"],
+        ),
+        (
+            '[tokenizer]\nvocab_size = 266\nextra_special_tokens = ["<a>", "<b>"]',
+            ["no room for 256 bytes and 11 special tokens; use at least 267"],
+        ),
         ("[tokenizer]\nspecial_tokens = []", ["source.web.prepend", "'<|bos|>'"]),
         ('[learner]\nmemory = "1GiB"\nlabel = "big"', ["learner.label = 'big'", "KEY=VALUE"]),
-        ("[limits]\nslice_bytes = 0", ["limits.slice_bytes = 0"]),
-        ("[limits]\nmax_shard_tokens = 3_000_000_000", ["3000000000", "2147483647"]),
-        ("[limits]\nmax_tokens = 0", ["limits.max_tokens = 0"]),
-        ("[limits]\nmax_tails = -1", ["limits.max_tails = -1"]),
         ("[limits]\nmax_quarantined_share = 1.5", ["1.5", "0 to 1"]),
         ("[limits]\nmax_quarantined_share = nan", ["nan"]),
         ('[limits]\nmax_quarantined_share = "1%"', ["'1%' is not a number"]),
@@ -252,17 +240,13 @@ def test_an_override_sets_one_key(override, read, expected):
     recipe = parse_recipe(base, overrides=[override])
     assert read(recipe) == expected
     assert read(parse_recipe(base)) != expected
-
-
-def test_the_last_override_wins_and_creates_a_missing_table():
-    recipe = parse_recipe(SMALL, overrides=["limits.doc_cap=5", "limits.doc_cap=6"])
-    assert recipe.limits.doc_cap == 6
+    overrides = ["limits.doc_cap=5", "limits.doc_cap=6"]  # of a table that the recipe lacks
+    assert parse_recipe(SMALL, overrides=overrides).limits.doc_cap == 6
 
 
 @pytest.mark.parametrize(
     ("override", "parts"),
     [
-        ("learner.cpus=2", ["learner.cpus = 2", "learner.memory"]),
         ("learner.label=a=b", ["learner.label", "learner.memory"]),
         ("learner.memory=5", ["learner.memory = 5"]),
         ("output.work=https://host/out", ["output.work = 'https://host/out' is a web server"]),
@@ -274,7 +258,6 @@ def test_the_last_override_wins_and_creates_a_missing_table():
         ("source.qqqqqqq.split=train", ["names no source", "['web']"]),
         ("source.split=train", ["names no source"]),
         ("limits.slice_byte=3", ["unknown key 'slice_byte'", "'slice_bytes'"]),
-        ("limit.slice_bytes=3", ["unknown key 'limit'", "'limits'"]),
         ("limits.slice_bytes=lots", ["limits.slice_bytes = 'lots'"]),
     ],
 )
@@ -292,28 +275,14 @@ def test_environment_variables_home_and_relative_paths_are_expanded(monkeypatch,
         column="$${DATA}",
     )
     source = parse_recipe(text).sources[0]
-    assert source.paths == (
-        "/mnt/data/a",
-        "/default/b",
-        "/home/me/c",
-        f"{tmp_path}/e",
-        "s3://x/~",
-    )
+    expected = ("/mnt/data/a", "/default/b", "/home/me/c", f"{tmp_path}/e", "s3://x/~")
+    assert source.paths == expected
     assert source.column == "${DATA}"
     recipe = parse_recipe(text, overrides=["output.path=${DATA}/out"])
     assert recipe.output.path == "/mnt/data/out"
-
-
-def test_a_pattern_with_a_dollar_is_unchanged():
-    text = SMALL + "[tokenizer]\npattern = '''a$|${1}|\\p{L}+$'''"
-    assert parse_recipe(text).tokenizer.pattern == "a$|${1}|\\p{L}+$"
-
-
-def test_a_recipe_is_read_from_a_file(tmp_path):
-    path = tmp_path / "recipe.toml"
-    path.write_text(SMALL)
-    assert load_recipe(str(path)) == parse_recipe(SMALL)
-    assert load_recipe(str(path), overrides=["output.path=/x"]).output.path == "/x"
+    pattern = "a$|${1}|\\p{L}+$"
+    recipe = parse_recipe(f"{SMALL}[tokenizer]\npattern = '''{pattern}'''")
+    assert recipe.tokenizer.pattern == pattern
 
 
 def test_errors_name_the_file_of_the_recipe(tmp_path):
@@ -358,18 +327,13 @@ def test_any_text_is_a_recipe_or_a_recipe_error(value, key):
     assert getattr(recipe.sources[0], key) == expected
 
 
-@pytest.mark.parametrize("weight", ["1", "0.000001", "1000000", "2.50", "share:1", "share:1.00"])
-def test_weights_are_decimals_and_shares(weight):
-    assert parse_recipe(with_source(weight=weight)).sources[0].weight == weight
-
-
-@pytest.mark.parametrize(
-    "weight",
-    ["0", "-1", "1e7", "1000001", "0.0000001", "x", "", "nan", "inf", "share:0", "share:1.1",
-     "share:", "times:2", True, ["1"]],
-)  # fmt: skip
-def test_other_weights_are_refused(weight):
-    check_refused(with_source(weight=weight), "source.web.weight")
+def test_weights_are_decimals_and_shares():
+    for weight in ("1", "0.000001", "1000000", "2.50", "share:1", "share:1.00"):
+        assert parse_recipe(with_source(weight=weight)).sources[0].weight == weight
+    for weight in ("0", "-1", "1e7", "1000001", "0.0000001", "x", "", "nan", "inf", True, ["1"]):
+        check_refused(with_source(weight=weight), "source.web.weight")
+    for weight in ("share:0", "share:1.1", "share:", "times:2"):
+        check_refused(with_source(weight=weight), "source.web.weight")
 
 
 SHARES = """
@@ -392,53 +356,23 @@ path = "/out"
 
 def test_shares_of_all_counted_sources_sum_to_1():
     parse_recipe(SHARES)
-    parse_recipe(SHARES, overrides=["source.a.count=false", "source.a.weight=1",
-                                    "source.b.weight=share:1.0"])  # fmt: skip
+    alone = ["source.a.count=false", "source.a.weight=1", "source.b.weight=share:1.0"]
+    parse_recipe(SHARES, overrides=alone)
     check_refused(SHARES, "add up to 0.85", overrides=("source.b.weight=share:0.6",))
     check_refused(SHARES, "source.b.weight = '2'", "or none", overrides=("source.b.weight=2",))
 
 
-def tokenizer_recipe(text, *overrides):
-    return parse_recipe(f"{SMALL}\n[tokenizer]\n{text}\n", overrides=overrides).tokenizer
-
-
 def test_a_preset_expands_to_its_tokens():
     seed = PRESETS["seed"].special_tokens
-    own = tokenizer_recipe('extend = ["<a>", "preset:seed", "<b>"]')
+    keys = (
+        'extend = ["<a>", "preset:seed", "<b>"]\nextra_special_tokens = "preset:nano-deepseek-ocr"'
+    )
+    own = parse_recipe(f"{SMALL}[tokenizer]\n{keys}").tokenizer
     assert own.extend == ("<a>", *seed, "<b>")
-    own = tokenizer_recipe('extra_special_tokens = "preset:nano-deepseek-ocr"')
     assert own.learned_special_tokens == (*SPECIAL_TOKENS, "<|image|>")
     recipe = parse_recipe(SMALL, overrides=['tokenizer.extend=["preset:seed"]'])
     assert recipe.to_dict()["tokenizer"]["extend"] == list(seed)
     assert build_recipe(recipe.to_dict(), environment={}) == recipe
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ('extend = ["preset:sead"]', "'preset:sead'; the presets are preset:seed, preset:nano"),
-        ('extend = ["<a>", "<a>"]', "tokenizer.extend holds '<a>' twice"),
-        ('extend = [""]', "tokenizer.extend holds an empty name"),
-        ('extend = ["<image>", "preset:seed"]', "tokenizer.extend holds '<image>' twice"),
-        ('extend = ["<|bos|>"]', "extend holds '<|bos|>', which tokenizer.special_tokens holds"),
-        (
-            'extra_special_tokens = ["<a>"]\nextend = ["<a>"]',
-            "extend holds '<a>', which tokenizer.extra_special_tokens holds",
-        ),
-        (
-            'extra_special_tokens = ["<|bos|>"]',
-            "extra_special_tokens holds '<|bos|>', which tokenizer.special_tokens holds",
-        ),
-        (
-            'vocab_size = 266\nextra_special_tokens = ["<a>", "<b>"]',
-            "no room for 256 bytes and 11 special tokens; use at least 267",
-        ),
-    ],
-    ids=str,
-)
-def test_names_that_cannot_be_added_are_refused(text, words):
-    with pytest.raises(RecipeError, match=re.escape(words)):
-        tokenizer_recipe(text)
 
 
 @pytest.mark.parametrize("key", ["extend", "extra_special_tokens"])
@@ -525,17 +459,15 @@ def test_all_problems_of_a_recipe_are_reported_in_the_order_of_the_file(monkeypa
 
 
 def test_consequences_of_another_problem_are_not_reported():
-    check_lines(with_source(kind="txt", column="body", dialect="messages"), 1)
-    shares = SHARES.replace('"share:0.25"', '"share:2"')
-    check_lines(shares, 1)  # the sum of the shares is unknown
-    check_lines(SMALL + '[limits]\nmax_tokens = 0\ntoo_long = "drop"', 1)
-    check_lines(SMALL + '[learner]\nmemory = "big"\ncpus = 2', 1)
-
-
-def check_lines(text, number):
-    with pytest.raises(RecipeError) as caught:
-        parse_recipe(text)
-    assert str(caught.value).count("\n") == number - 1
+    for text in (
+        with_source(kind="txt", column="body", dialect="messages"),
+        SHARES.replace('"share:0.25"', '"share:2"'),  # the sum of the shares is unknown
+        SMALL + '[limits]\nmax_tokens = 0\ntoo_long = "drop"',
+        SMALL + '[learner]\nmemory = "big"\ncpus = 2',
+    ):
+        with pytest.raises(RecipeError) as caught:
+            parse_recipe(text)
+        assert "\n" not in str(caught.value)
 
 
 def test_a_recipe_can_be_created_in_python_from_tables_and_dictionaries():

@@ -47,6 +47,10 @@ def write(path, what, form):
         path.write_text("plain text\nof two lines\n")
 
 
+def drafted(tmp_path, *paths):
+    return draft_recipe([*map(str, paths)], output=str(tmp_path / "out"), vocab_size=32768)
+
+
 def planned(draft):
     """Return the recipe and the plan of a draft."""
     recipe = parse_recipe(draft.text)
@@ -90,7 +94,7 @@ def test_plan_accepts_the_draft_and_every_file_is_named(tmp_path_factory, good, 
     for below, (name, data) in bad:
         (folder / below).mkdir(parents=True, exist_ok=True)
         (folder / below / name).write_bytes(data)
-    draft = draft_recipe([str(folder)], output=str(root / "out"), vocab_size=300)
+    draft = drafted(root, folder)
     recipe, plan = planned(draft)
     read = {file.url for source in plan.plan.sources for file in source.files}
     assert {path for path in read if not path.endswith("empty.jsonl")} == used
@@ -114,11 +118,10 @@ def test_the_draft_lists_what_it_found_and_left_out(tmp_path):
     write(tmp_path / "in/talk/a.jsonl", "messages", "jsonl")
     write(tmp_path / "in/talk/b.jsonl", "gsm8k", "jsonl")
     (tmp_path / "in/scan.pdf").write_bytes(b"%PDF")
-    draft = draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out"), vocab_size=32768)
+    draft = drafted(tmp_path, tmp_path / "in")
     size = sum(path.stat().st_size for path in (tmp_path / "in/talk").iterdir())
-    assert (
-        draft.found[0] == f"talk: 2 files of jsonl, {size} bytes, conversations (gsm8k, messages)"
-    )
+    found = f"talk: 2 files of jsonl, {size} bytes, conversations (gsm8k, messages)"
+    assert draft.found[0] == found
     assert draft.found[1].endswith(", text in 'text'")
     assert draft.unread == ("scan.pdf: no known format",)
     for line in (
@@ -133,46 +136,32 @@ def test_the_draft_lists_what_it_found_and_left_out(tmp_path):
 def test_added_files_are_read_by_the_same_recipe(tmp_path):
     for number in range(2):
         write(tmp_path / f"in/{number}.jsonl", "text", "jsonl")
-    first = draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out"), vocab_size=32768)
+    first = drafted(tmp_path, tmp_path / "in")
     write(tmp_path / "in/9.jsonl", "text", "jsonl")
-    assert (
-        draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out"), vocab_size=32768).text
-        == first.text
-    )
+    assert drafted(tmp_path, tmp_path / "in").text == first.text
     _, plan = planned(first)
     assert [file.path for file in plan.plan.sources[0].files] == ["0.jsonl", "1.jsonl", "9.jsonl"]
 
 
 def test_the_tokenizer_learns_from_conversations_if_there_is_nothing_else(tmp_path):
     write(tmp_path / "in/a.jsonl", "messages", "jsonl")
-    recipe, plan = planned(
-        draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out"), vocab_size=32768)
-    )
+    recipe, plan = planned(drafted(tmp_path, tmp_path / "in"))
     assert recipe.sources[0].count
     assert plan.values["count"]["todo"] == 1
 
 
 def test_large_text_files_have_one_document_per_line(tmp_path, monkeypatch):
     monkeypatch.setattr("nanotok_ray.sources.draft._LINES_BYTES", 10)
-    write(tmp_path / "a.txt", "plain", "txt")
-    recipe, _ = planned(
-        draft_recipe([str(tmp_path / "a.txt")], output=str(tmp_path / "out"), vocab_size=32768)
-    )
+    write(tmp_path / "README.md", "plain", "md")  # it is read, since the user names it
+    recipe, _ = planned(drafted(tmp_path, tmp_path / "README.md"))
     assert recipe.sources[0].format == "lines"
-
-
-def test_a_readme_named_by_the_user_is_read(tmp_path):
-    write(tmp_path / "README.md", "plain", "md")
-    recipe, _ = planned(
-        draft_recipe([str(tmp_path / "README.md")], output=str(tmp_path / "out"), vocab_size=32768)
-    )
     assert recipe.sources[0].paths == (str(tmp_path / "README.md"),)
 
 
 def test_without_usable_files_there_is_no_recipe(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in/a.png").write_bytes(b"\x89PNG")
-    draft = draft_recipe([str(tmp_path / "in")], output=str(tmp_path / "out"), vocab_size=32768)
+    draft = drafted(tmp_path, tmp_path / "in")
     assert (draft.text, draft.found) == ("", ())
     assert draft.unread == ("a.png: no known format",)
 
@@ -180,7 +169,7 @@ def test_without_usable_files_there_is_no_recipe(tmp_path):
 def test_a_folder_that_contains_the_output_is_refused(tmp_path):
     write(tmp_path / "a.txt", "plain", "txt")
     with pytest.raises(SourceError, match=r"output\.path"):
-        draft_recipe([str(tmp_path)], output=str(tmp_path / "out"), vocab_size=32768)
+        drafted(tmp_path, tmp_path)
 
 
 def test_a_source_contains_only_named_files(tmp_path):
@@ -189,18 +178,12 @@ def test_a_source_contains_only_named_files(tmp_path):
     web = f"{tmp_path}/in/web"
 
     def paths_for(*paths):
-        draft = draft_recipe([*paths], output=str(tmp_path / "out"), vocab_size=32768)
-        recipe, _ = planned(draft)
+        recipe, _ = planned(drafted(tmp_path, *paths))
         return [path for source in recipe.sources for path in source.paths]
 
     assert paths_for(web) == paths_for(web, f"{web}/a-1.jsonl") == [f"{web}/*.jsonl"]
-    assert paths_for(f"{web}/a-2.jsonl", f"{web}/b-1.jsonl") == [
-        f"{web}/a-2.jsonl",
-        f"{web}/b-1.jsonl",
-    ]
     assert paths_for(f"{web}/a-*") == [f"{web}/a-*"]
-    assert paths_for(f"{web}/a-*", f"{web}/b-2.jsonl") == [
-        f"{web}/a-1.jsonl",
-        f"{web}/a-2.jsonl",
-        f"{web}/b-2.jsonl",
-    ]
+    two = [f"{web}/a-2.jsonl", f"{web}/b-1.jsonl"]
+    assert paths_for(*two) == two
+    three = [f"{web}/{name}.jsonl" for name in ("a-1", "a-2", "b-2")]
+    assert paths_for(f"{web}/a-*", f"{web}/b-2.jsonl") == three

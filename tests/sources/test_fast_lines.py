@@ -52,8 +52,9 @@ def test_a_long_line_is_read_like_a_short_one(one, two, three, shortest):
     [
         *(b"", b'"', b"{", b'{"text": "' + b"a" * 100, b'{"text": null}', b'{"text": 1}'),
         *(b'{"text": "aaaaaaaaaa\xff"}', b'{"b": "aaaaaaaaaaaa"}', b'"aaaaaaaaaaaaaaaa"'),
+        *(b'{"text": "aaaaaaaaaa\\x"}', b'{"text": "aaaaaaaaaa\tb"}'),
     ],
-    ids=range(9),
+    ids=range(11),
 )
 def test_a_bad_line_is_bad_at_any_length(line):
     same(line, 8)
@@ -73,20 +74,8 @@ def test_memory_is_that_of_the_text():
 
 
 PLAIN_PARTS = [
-    *(
-        b"",
-        b"a",
-        b"\r",
-        b" ",
-        b"\n",
-        b"\r\n",
-        "é".encode(),
-        b"\xc3",
-        b"\xa9",
-        b"bcdef",
-        b"\0",
-        b"\t",
-    )
+    *(b"", b"a", b"\r", b" ", b"\n", b"\r\n", "é".encode(), b"\xc3", b"\xa9", b"bcdef", b"\0"),
+    b"\t",
 ]
 
 

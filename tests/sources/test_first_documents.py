@@ -1,12 +1,9 @@
-"""A wrongly described source is refused because of its first documents, before a job runs.
-
-Each case is a recipe of one source with one file. The number of read bytes is limited, and a
-source with some valid documents is never refused.
-"""
+"""A wrongly described source is refused because of its first documents, before a job runs."""
 
 import gzip
 import json
 import uuid
+from collections import Counter
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -57,20 +54,18 @@ def pretty(values):
     return "\n".join(json.dumps(value, indent=2) for value in values).encode()
 
 
-def parquet(values):
+def parquet(values, **options):
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(values), sink)
+    pq.write_table(pa.Table.from_pylist(values), sink, **options)
     return sink.getvalue().to_pybytes()
 
 
+NO_BODY = "web.jsonl, line 1 has no field 'body'; it has 'text', 'id', 'content'"
 ARRAY = "web.jsonl is one JSON array, not JSON lines. Write each element on one line"
 PRETTY = "web.jsonl, line 1 begins a JSON value that continues on the next lines (pretty-printed"
 
 CASES = {
-    "another column": (
-        *("text", lines(TEXTS), 'column = "body"'),
-        "web.jsonl, line 1 has no field 'body'; it has 'text', 'id', 'content'. Set column to",
-    ),
+    "another column": ("text", lines(TEXTS), 'column = "body"', f"{NO_BODY}. Set column to"),
     "a column of numbers": (
         *("text", lines([{"text": 3, "body": "a"}]), ""),
         "field 'text' is a number, not a string; the document has 'text', 'body'. Set column to",
@@ -102,10 +97,7 @@ CASES = {
         "line 1: invalid UTF-8: at byte 0. The file is UTF-16: convert it",
     ),
     "text read as chats": ("chat", lines(TEXTS), "", 'set kind = "text"'),
-    "text read as chats of a dialect": (
-        *("chat", lines(TEXTS), 'dialect = "messages"'),
-        'Set kind = "text"',
-    ),
+    "text of a dialect": ("chat", lines(TEXTS), 'dialect = "messages"', 'Set kind = "text"'),
     "one array of chats": ("chat", array(CHATS), "", ARRAY),
     "one array of chats, one a line": ("chat", array_of_lines(CHATS), "", ARRAY),
     "one array of arrays of messages": ("chat", array([TURNS] * 9), "", ARRAY),
@@ -169,20 +161,15 @@ def test_every_planning_command_refuses_it_before_ray_starts(tmp_path, capsys, c
         code = main([command[0], recipe, *command[1:]])
     out, err = capsys.readouterr()
     assert code != 0
-    assert "web.jsonl, line 1 has no field 'body'; it has 'text', 'id', 'content'" in out + err
+    assert NO_BODY in out + err
 
 
 def test_the_problems_of_all_sources_are_reported_at_once(tmp_path):
-    for name in ("a", "b"):
-        (tmp_path / f"{name}.jsonl").write_bytes(lines(CHATS))
-    sources = "".join(
-        f'[[source]]\nname = "{name}"\nkind = "text"\npaths = ["{tmp_path}/{name}.jsonl"]\n'
-        for name in ("a", "b")
-    )
-    recipe = parse_recipe(
-        f'{sources}[tokenizer]\nvocab_size = 300\n[output]\npath = "{tmp_path}/o"'
-    )
-    with pytest.raises(ValueError, match=r"source 'a'.*\n.*source 'b': b\.jsonl, line 1"):
+    source = '[[source]]\nname = "{}"\nkind = "text"\npaths = ["{}"]\n'
+    (tmp_path / "a.jsonl").write_bytes(lines(CHATS))
+    sources = "".join(source.format(name, tmp_path / "a.jsonl") for name in ("one", "two"))
+    recipe = parse_recipe(f'{sources}[output]\npath = "{tmp_path}/out"')
+    with pytest.raises(ValueError, match=r"source 'one'.*\n.*source 'two': a\.jsonl, line 1"):
         make_plan(recipe)
 
 
@@ -239,21 +226,18 @@ def test_a_compressed_file_without_the_suffix_is_reported_with_the_name_to_use(t
         checked(tmp_path)
 
 
-def test_files_without_documents_are_not_refused(tmp_path):
+def test_files_without_documents_or_with_a_long_line_are_not_refused(tmp_path):
     (tmp_path / "empty.jsonl").write_bytes(b"")
     assert checked(tmp_path) == ("source 'web' is empty",)
     (tmp_path / "blank.jsonl").write_bytes(b"\n\n")
     assert checked(tmp_path) == ()
     pq.write_table(pa.table({"text": pa.array([], pa.string())}), tmp_path / "a.parquet")
     assert checked(tmp_path / "a.parquet") == ()
-
-
-def test_a_line_longer_than_the_sample_is_not_refused(tmp_path):
-    (tmp_path / "a.jsonl").write_bytes(lines([{"text": "x" * (1 << 20)}]))
-    assert checked(tmp_path) == ()
+    (tmp_path / "a.jsonl").write_bytes(lines([{"text": "x" * (1 << 20)}]))  # not in the sample
+    assert checked(tmp_path / "a.jsonl") == ()
     (tmp_path / "a.jsonl").write_bytes(lines([{"body": "x" * (1 << 17)}]))
     with pytest.raises(ValueError, match="line 1 has no field 'text'"):
-        checked(tmp_path)
+        checked(tmp_path / "a.jsonl")
 
 
 def test_a_truncated_stream_is_read_as_far_as_possible(tmp_path):
@@ -265,27 +249,28 @@ def test_a_truncated_stream_is_read_as_far_as_possible(tmp_path):
 @pytest.mark.parametrize("name", ["a.jsonl", "b.jsonl.gz"])
 def test_only_the_starts_of_five_files_of_a_remote_source_are_fetched(monkeypatch, name):
     folder = Folder(f"memory:///{uuid.uuid4().hex}")
-    texts = [{"text": f"{number} " + "x" * 1000} for number in range(4000)]
-    data = lines(texts) if name == "a.jsonl" else gzip.compress(lines(texts), 0)
+    data = lines([{"text": f"{number} " + "x" * 1000} for number in range(4000)])
     for number in range(9):
-        folder.write_whole(f"{number}-{name}", data)
+        stored = data if name == "a.jsonl" else gzip.compress(data, 0)
+        folder.write_whole(f"{number}-{name}", stored)
     source = SourceRecipe(name="web", kind="text", paths=(folder.url,))
     files = resolve(source).files
-    fetched = {}
-    memory = "fsspec.implementations.memory.MemoryFileSystem"
-    monkeypatch.setattr(f"{memory}.cat_file", noting(fetched))
+    fetched = Counter()
+
+    def cat_file(self, path, start=None, end=None, **_):
+        fetched[path.rpartition("/")[2]] += end - start
+        return self.store[path].getvalue()[start:end]
+
+    monkeypatch.setattr("fsspec.implementations.memory.MemoryFileSystem.cat_file", cat_file)
     check_sample(source, files, limits=LimitsRecipe())
-    assert sorted(fetched) == [f"{number}-{name}" for number in (0, 2, 4, 6, 8)]
-    assert set(fetched.values()) == {1 << 16}
+    assert fetched == dict.fromkeys([f"{number}-{name}" for number in (0, 2, 4, 6, 8)], 1 << 16)
 
 
 def test_only_the_first_pages_of_remote_parquet_are_fetched(monkeypatch):
     folder = Folder(f"memory:///{uuid.uuid4().hex}")
     texts = [f"{number} " + "x" * 5000 for number in range(4000)]
-    sink = pa.BufferOutputStream()
-    table = pa.table({"text": pa.array([None, *texts], pa.string())})
-    pq.write_table(table, sink, compression="none", use_dictionary=False)
-    folder.write_whole("a.parquet", sink.getvalue().to_pybytes())
+    table = [{"text": text} for text in [None, *texts]]
+    folder.write_whole("a.parquet", parquet(table, compression="none", use_dictionary=False))
     source = SourceRecipe(name="web", kind="text", paths=(folder.url,))
     files = resolve(source).files
     read = []
@@ -299,17 +284,6 @@ def test_only_the_first_pages_of_remote_parquet_are_fetched(monkeypatch):
     (note,) = check_sample(source, files, limits=LimitsRecipe())
     assert "1 of the first 20 documents of 1 file cannot be used; the first is a.parquet," in note
     assert sum(read) < 6 << 20 < files[0].size
-
-
-def noting(fetched):
-    """Return a `cat_file` that records the fetched bytes of each file."""
-
-    def cat_file(self, path, start=None, end=None, **_):
-        own = path.rpartition("/")[2]
-        fetched[own] = fetched.get(own, 0) + end - start
-        return self.store[path].getvalue()[start:end]
-
-    return cat_file
 
 
 def test_a_finished_output_is_not_refused_for_its_sources(tmp_path):
@@ -329,9 +303,8 @@ def test_a_finished_output_is_not_refused_for_its_sources(tmp_path):
 
 def test_files_with_a_wrong_compression_suffix_are_refused_beyond_the_limit(tmp_path):
     (tmp_path / "in").mkdir()
-    for number in range(2):
-        (tmp_path / f"in/{number}.jsonl.gz").write_bytes(lines(TEXTS))
-    (tmp_path / "in/good.jsonl").write_bytes(lines(TEXTS))
+    for name in ("0.jsonl.gz", "1.jsonl.gz", "good.jsonl"):
+        (tmp_path / "in" / name).write_bytes(lines(TEXTS))
     text = RECIPE.format(kind="text", path=tmp_path / "in", more="", out=tmp_path / "out")
     with pytest.raises(SourceError, match=r"2 files are not .*max_tails = 1 allows.*0\.jsonl\.gz"):
         make_plan(parse_recipe(text, overrides=["limits.max_tails=1"]))

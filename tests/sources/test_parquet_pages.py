@@ -20,16 +20,10 @@ def chunk_of(path) -> tuple[pq.ColumnChunkMetaData, bytes]:
 @pytest.mark.parametrize("dictionary", [True, False])
 @pytest.mark.parametrize("step", [1, 7, 100_000])
 def test_page_headers_match_the_footer_for_any_block_size(tmp_path, version, dictionary, step):
-    texts = [f"text {number}" for number in range(1000)]
-    pq.write_table(
-        pa.table({"text": texts}),
-        tmp_path / "a",
-        use_dictionary=dictionary,
-        data_page_version=version,
-        data_page_size=1000,
-        write_batch_size=100,
-        write_page_checksum=True,
-    )
+    table = pa.table({"text": [f"text {number}" for number in range(1000)]})
+    pages = {"data_page_version": version, "data_page_size": 1000, "write_batch_size": 100}
+    options = {"use_dictionary": dictionary, "write_page_checksum": True}
+    pq.write_table(table, tmp_path / "a", **pages, **options)
     chunk, stored = chunk_of(tmp_path / "a")
     headers = PageHeaders()
     for start in range(0, len(stored), step):
@@ -60,9 +54,7 @@ def test_a_false_or_oversized_header_is_reported(page, codec, reported):
     headers = PageHeaders()
     values = {"is_dictionary": False, "values": 10, "num_bytes": 4000, "stored_bytes": 1000}
     headers.pages.append(Page(**{**values, **page}))
-    problem = headers.problem(codec, max_document_bytes=MIB)
-    assert problem is not None
-    assert reported in problem
+    assert reported in (headers.problem(codec, max_document_bytes=MIB) or "")
 
 
 @pytest.mark.parametrize(

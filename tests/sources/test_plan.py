@@ -1,11 +1,13 @@
 """Plans: frozen splits, by the last file or by named files; keys of changed inputs."""
 
+from functools import partial
+
 import pytest
 
 from nanotok_ray.errors import PlanError, RecipeError
-from nanotok_ray.recipe import OutputRecipe, Recipe, SourceRecipe, parse_recipe
+from nanotok_ray.recipe import OutputRecipe, Recipe, SourceRecipe
 from nanotok_ray.sources import Plan, make_plan, plan_from_json, plan_to_json
-from tests.support.small_corpus import recipe, texts, write_corpus, write_parquet
+from tests.support.small_corpus import plan_of, recipe, texts, write_corpus, write_parquet
 
 
 def splits_of(plan, source="web"):
@@ -13,58 +15,40 @@ def splits_of(plan, source="web"):
     return dict(zip([file.path for file in planned.files], planned.splits, strict=True))
 
 
-def test_val_is_the_last_file_of_a_text_source_and_chats_have_none(tmp_path):
+@pytest.fixture
+def job(tmp_path):
     write_corpus(tmp_path / "in")
-    plan = make_plan(recipe(tmp_path / "in", tmp_path / "out"))
-    assert list(splits_of(plan).values()) == ["train", "train", "val"]
-    assert set(splits_of(plan, "chats").values()) == {"train"}
+    return partial(recipe, tmp_path / "in", tmp_path / "out")
 
 
-def test_a_file_added_later_is_train_even_if_it_sorts_last(tmp_path):
-    write_corpus(tmp_path / "in")
-    job = recipe(tmp_path / "in", tmp_path / "out")
-    first = make_plan(job)
+def test_a_file_added_later_is_train_even_if_it_sorts_last(job, tmp_path):
+    first = make_plan(job())
+    assert list(splits_of(first).values()) == ["train", "train", "val"]
+    assert set(splits_of(first, "chats").values()) == {"train"}
     write_parquet(tmp_path / "in/text/shard_00009.parquet", texts(5, seed=9))
-    second = make_plan(job, previous=plan_from_json(plan_to_json(first)))
+    second = make_plan(job(), previous=plan_from_json(plan_to_json(first)))
     assert splits_of(second) == {**splits_of(first), "shard_00009.parquet": "train"}
     kept = {each.key for each in first.slices()}
     assert kept <= {each.key for each in second.slices()}
-    assert splits_of(make_plan(job, previous=first, resplit=True))["shard_00009.parquet"] == "val"
+    assert splits_of(make_plan(job(), previous=first, resplit=True))["shard_00009.parquet"] == "val"
 
 
-def test_a_recipe_that_contradicts_the_frozen_split_is_refused(tmp_path):
-    write_corpus(tmp_path / "in")
-    first = make_plan(recipe(tmp_path / "in", tmp_path / "out"))
-    other = recipe(tmp_path / "in", tmp_path / "out", "source.web.split=train")
+def test_a_recipe_that_contradicts_the_frozen_split_is_refused(job):
+    first, other = make_plan(job()), job("source.web.split=train")
     with pytest.raises(PlanError, match="--resplit"):
         make_plan(other, previous=first)
     assert set(splits_of(make_plan(other, previous=first, resplit=True)).values()) == {"train"}
 
 
-def test_a_source_of_one_file_has_no_val_split_and_a_note(tmp_path):
-    write_corpus(tmp_path / "in")
-    job = recipe(
-        tmp_path / "in",
-        tmp_path / "out",
-        f'source.web.paths=["{tmp_path}/in/text/shard_00000.parquet"]',
-    )
-    plan = make_plan(job)
+def test_a_source_of_one_file_has_no_val_split_and_a_note(job, tmp_path):
+    plan = make_plan(job(f'source.web.paths=["{tmp_path}/in/text/shard_00000.parquet"]'))
     assert list(splits_of(plan).values()) == ["train"]
     assert any("'web' has one file" in note for note in plan.notes)
 
 
-def test_a_source_may_not_have_a_reserved_name_of_the_output_folder(tmp_path):
-    write_corpus(tmp_path / "in")
-    text = f"""
-    [[source]]
-    name = "records"
-    kind = "text"
-    paths = ["{tmp_path}/in/text"]
-    [output]
-    path = "{tmp_path}/out"
-    """
+def test_a_source_may_not_have_a_reserved_name_of_the_output_folder(job, tmp_path):
     with pytest.raises(PlanError, match="records"):
-        make_plan(parse_recipe(text))
+        plan_of(tmp_path / "in/text", name="records")
 
 
 # Splits by named files

@@ -10,34 +10,26 @@ from nanotok_ray.api import prepare
 from nanotok_ray.job import Note, StageStarted, frozen_plan
 from nanotok_ray.job.decide import decide
 from nanotok_ray.recipe import parse_recipe
-from nanotok_ray.sources import changes, make_plan, slice_changes
+from nanotok_ray.sources import changes, losses, make_plan, slice_changes
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.small_corpus import (
-    conversations,
-    recipe,
-    texts,
-    write_conversations,
-    write_corpus,
-    write_parquet,
-)
+from tests.support.small_corpus import recipe, texts, write_corpus, write_parquet
 
 
 @pytest.fixture
 def corpus(tmp_path, in_process):
     write_corpus(tmp_path / "in")
+    (tmp_path / "in/lines").mkdir()
     for number in range(3):
-        path = tmp_path / f"in/lines/{number}.jsonl"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("".join(f'{{"text": "line {n} of {number}"}}\n' for n in range(20)))
+        lines = [f'{{"text": "line {n} of {number}"}}\n' for n in range(20)]
+        (tmp_path / f"in/lines/{number}.jsonl").write_text("".join(lines))
     return tmp_path / "in"
 
 
 def with_lines(corpus, out, *overrides):
     """Return the recipe of the small corpus with text in JSON lines, which have no footers."""
-    return recipe(
-        corpus, out, f'source.web.paths=["{corpus}/lines"]', "source.web.split=train", *overrides
-    )
+    paths = f'source.web.paths=["{corpus}/lines"]'
+    return recipe(corpus, out, paths, "source.web.split=train", *overrides)
 
 
 def run(job, *, relearn=False):
@@ -107,23 +99,20 @@ def test_a_source_read_by_other_rules_is_reported_in_plan_and_run(corpus, tmp_pa
 
 def test_a_changed_parquet_file_is_detected_by_its_footer(corpus, tmp_path):
     job = recipe(corpus, tmp_path / "out")
-    before = make_plan(job)
-    path = corpus / "text/shard_00001.parquet"
-    rows = texts(40, seed=1)
-    write_parquet(path, rows, row_group_size=9)
+    before, path = make_plan(job), corpus / "text/shard_00001.parquet"
     old = next(f for f in before.sources[0].files if f.path == path.name)
-    # Same size and time, as in a copy that keeps times: the footer differs.
+    write_parquet(path, texts(40, seed=1), row_group_size=9)
     after = make_plan(job)
-    (found,) = changes(before, _as_if(after, path.name, size=old.size, mtime_ns=old.mtime_ns))
+    first, *rest = after.sources
+    # Same size and time, as in a copy that keeps times: the footer differs.
+    files = [
+        replace(f, size=old.size, mtime_ns=old.mtime_ns) if f.path == path.name else f
+        for f in first.files
+    ]
+    same_times = replace(after, sources=(replace(first, files=tuple(files)), *rest))
+    (found,) = changes(before, same_times)
     assert found.changed == (path.name,)
     assert found.reasons[path.name] == "footer"
-
-
-def _as_if(plan, name, **fields):
-    """Return a plan in which a file of the first source has other fields."""
-    first, *rest = plan.sources
-    files = tuple(replace(f, **fields) if f.path == name else f for f in first.files)
-    return replace(plan, sources=(replace(first, files=files), *rest))
 
 
 def test_a_removed_file_no_longer_counts(corpus, tmp_path):
@@ -144,24 +133,24 @@ def test_a_missing_val_file_gets_a_note_until_another_is_chosen(corpus, tmp_path
     job = recipe(corpus, tmp_path / "out")
     before = make_plan(job)
     (corpus / "text/shard_00002.parquet").unlink()
-    (note,) = make_plan(job, previous=before).notes
+    after = make_plan(job, previous=before)
+    (removed,) = changes(before, after)
+    assert (removed.source, removed.removed) == ("web", ("shard_00002.parquet",))
+    (lost,) = losses(before, after)
+    assert (lost.source, lost.files, lost.gone) == ("web", 3, removed.removed)
+    sizes = [file.size for file in before.sources[0].files]
+    assert (lost.num_bytes, lost.gone_bytes) == (sum(sizes), sizes[2])
+    assert lost.share == max(1 / 3, sizes[2] / sum(sizes))
+    assert not lost.is_whole
+    (note,) = after.notes
     assert "'web' has no val split, because its validation file shard_00002.parquet is" in note
     assert make_plan(job, previous=before, resplit=True).notes == ()
 
 
 def test_added_and_removed_sources_are_reported_with_all_their_files(corpus, tmp_path):
     before = make_plan(recipe(corpus, tmp_path / "out"))
-    other = parse_recipe(
-        f"""
-        [[source]]
-        name = "other"
-        kind = "text"
-        paths = ["{corpus}/lines"]
-        [output]
-        path = "{tmp_path}/out"
-        """
-    )
-    after = make_plan(other)
+    source = f'[[source]]\nname = "other"\nkind = "text"\npaths = ["{corpus}/lines"]'
+    after = make_plan(parse_recipe(f'{source}\n[output]\npath = "{tmp_path}/out"'))
     found = {each.source: each.to_dict() for each in changes(before, after)}
     assert list(found) == ["other", "web", "chats"]
     assert found["other"]["added"] == ["0.jsonl", "1.jsonl", "2.jsonl"]
@@ -177,14 +166,3 @@ def test_another_slice_size_is_distinguished_from_changed_files(corpus, tmp_path
     assert other.values["changes"]["sources"] == []
     assert "limits.slice_bytes was 3,000, is 9,000" in other.text()
     assert other.values["changes"]["slices"]["new"] > 0
-
-
-def test_a_changed_chat_file_is_tokenized_again_without_counting(corpus, tmp_path):
-    job = with_lines(corpus, tmp_path / "out")
-    run(job)
-    write_conversations(corpus / "chats/1.jsonl", conversations(4, seed=77))
-    stages = run(job)
-    assert "count" not in stages
-    changed = [each for each in make_plan(job).slices() if each.source == "chats"]
-    changed = [each for each in changed if each.files[0].path == "1.jsonl"]
-    assert stages["tokenize"][0] == len(changed) > 0

@@ -32,11 +32,8 @@ def corpus(tmp_path):
     return tmp_path
 
 
-def test_equal_files_are_not_the_same_file(corpus, tmp_path):
-    assert notes(tmp_path, ("web", [corpus], "train")) == []
-
-
 def test_a_file_in_two_sources_gets_a_note(corpus, tmp_path):
+    assert notes(tmp_path, ("web", [corpus], "train")) == []  # equal files are not the same file
     (note,) = notes(tmp_path, ("web", [corpus], "train"), ("more", [corpus / "b.jsonl"], "train"))
     assert note == (
         "b.jsonl of source 'web' (train) and b.jsonl of source 'more' (train) are the same file: "
@@ -68,14 +65,15 @@ def test_one_document_in_two_splits_is_reported_unless_the_shares_are_equal(corp
     assert "validation" in note
 
 
-def test_on_a_store_size_and_etag_identify_a_file(tmp_path, corpus):
-    plan = make_plan(
-        parse_recipe(
-            SOURCE.format(name="web", paths=f'["{corpus}/*.jsonl"]', split="train")
-            + REST.format(out=tmp_path / "out")
-        )
-    )
-    (source,) = plan.sources
+@pytest.fixture
+def source(corpus, tmp_path):
+    """The planned source of the corpus."""
+    text = SOURCE.format(name="web", paths=f'["{corpus}/*.jsonl"]', split="train")
+    (source,) = make_plan(parse_recipe(text + REST.format(out=tmp_path / "out"))).sources
+    return source
+
+
+def test_on_a_store_size_and_etag_identify_a_file(source):
     root = f"s3://bucket/{uuid.uuid4().hex}"
     files = [
         replace(file, url=f"{root}/{file.path}", etag=etag, mtime_ns=None)
@@ -83,8 +81,8 @@ def test_on_a_store_size_and_etag_identify_a_file(tmp_path, corpus):
     ]
     (note,) = duplicate_notes([replace(source, files=tuple(files))])
     assert "a.jsonl of source 'web' (train) and c.jsonl of source 'web' (train) have the" in note
-    same = [replace(file, etag=None) for file in files]
-    assert list(duplicate_notes([replace(source, files=tuple(same))])) == []
+    same = tuple(replace(file, etag=None) for file in files)
+    assert list(duplicate_notes([replace(source, files=same)])) == []
     assert "a.jsonl" in next(duplicate_notes([replace(source, files=(*same[:2], same[0]))]))
 
 
@@ -96,9 +94,7 @@ def test_a_remote_file_in_two_sources_gets_a_note(tmp_path):
     assert "a.jsonl of source 'x' (train) and a.jsonl of source 'y' (train)" in note
 
 
-def test_a_bounded_number_of_files_of_one_size_and_time_is_compared(corpus, tmp_path, monkeypatch):
-    text = SOURCE.format(name="web", paths=f'["{corpus}/a.jsonl"]', split="train")
-    (source,) = make_plan(parse_recipe(text + REST.format(out=tmp_path / "out"))).sources
+def test_a_bounded_number_of_files_of_one_size_and_time_is_compared(source, monkeypatch):
     count = 4 * MAX_INODE_LOOKUPS
     files = tuple(replace(source.files[0], url=f"/none/{n}", path=f"{n}") for n in range(count))
     looked = []

@@ -8,10 +8,9 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.job import Note
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import read_start
-from tests.support.small_corpus import recipe, texts, write_corpus, write_parquet
+from tests.support.small_corpus import recipe, write_corpus
 
 LOOK = importlib.import_module("nanotok_ray.sources.look")  # also the name of a function
 
@@ -29,22 +28,20 @@ def test_up_to_five_unreadable_files_are_named(corpus, tmp_path):
         make_plan(recipe(corpus, tmp_path / "out"))
     reported = str(caught.value)
     assert "source 'web': 7 of 10 files cannot be used" in reported
-    assert all(
-        f"bad{number}.parquet is not a readable parquet file" in reported for number in range(5)
-    )
+    for number in range(5):
+        assert f"bad{number}.parquet is not a readable parquet file" in reported
     assert "bad5" not in reported
     assert reported.endswith("and 2 more")
 
 
 def test_a_single_bad_file_is_reported_in_one_line_with_the_cause(corpus, tmp_path):
-    write_parquet(corpus / "text/shard_00001.parquet", texts(3, seed=1))
-    with pytest.raises(SourceError) as caught:
+    with pytest.raises(SourceError, match="3 of 3 files"):
         make_plan(recipe(corpus, tmp_path / "out", "source.web.column=body"))
-    assert "3 of 3 files" in str(caught.value)
     (corpus / "text/bad.parquet").write_bytes(b"")
-    with pytest.raises(SourceError) as caught:
+    with pytest.raises(
+        SourceError, match=rf"^{corpus}/text/bad\.parquet is not a readable parquet"
+    ):
         make_plan(recipe(corpus, tmp_path / "out"))
-    assert str(caught.value).startswith(f"{corpus}/text/bad.parquet is not a readable parquet file")
 
 
 def refusing(error):
@@ -94,8 +91,4 @@ def test_a_file_with_a_wrong_compression_suffix_gets_a_note(corpus, tmp_path, in
     assert "wrong.jsonl.zst is not zstd" in note
     assert "right" not in note
     assert "empty" not in note
-    # The note is right: the job quarantines such a file as a tail.
-    events = []
-    summary = prepare(job, on_event=events.append)
-    assert [event.text for event in events if isinstance(event, Note)] == [note]
-    assert sum(summary.values["quarantined"].values()) == 2
+    assert sum(prepare(job).values["quarantined"].values()) == 2

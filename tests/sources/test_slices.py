@@ -47,8 +47,9 @@ def test_with_a_share_every_byte_is_in_one_split(tmp_path):
 
 
 def test_a_share_that_rounds_to_all_takes_all(tmp_path):
-    (tmp_path / "a.jsonl").write_text("".join(f'{{"text": "{number}"}}\n' for number in range(99)))
-    train, val = (SliceReading(each) for each in slices_of(tmp_path, split=f"share:0.{'9' * 40}"))
+    (tmp_path / "a").write_text("".join(f"{number}\n" for number in range(99)))
+    slices = slices_of(tmp_path, split=f"share:0.{'9' * 40}", format="lines")
+    train, val = (SliceReading(each) for each in slices)
     assert [len(batch.documents) for _, batch in train] == []
     assert sum(len(batch.documents) for _, batch in val) == 99
 
@@ -59,10 +60,13 @@ def test_the_documents_of_a_share_stay_in_their_split_when_files_are_added(tmp_p
         val = [each for each in slices if each.split == "val"]
         return {text for each in val for _, batch in SliceReading(each) for text in batch.documents}
 
-    (tmp_path / "b").write_text("".join(f"b {number}\n" for number in range(100)))
+    def write(name):
+        (tmp_path / name).write_text("".join(f"{name} {number}\n" for number in range(100)))
+
+    write("b")
     before = val_texts()
-    (tmp_path / "a").write_text("".join(f"a {number}\n" for number in range(100)))
-    (tmp_path / "c").write_text("".join(f"c {number}\n" for number in range(100)))
+    write("a")
+    write("c")
     after = val_texts()
     assert {text for text in after if text.startswith(b"b")} == before
     assert {text[:1] for text in after} == {b"a", b"b", b"c"}

@@ -10,10 +10,9 @@ import pytest
 
 from nanotok_ray.counts import CountSettings
 from nanotok_ray.errors import RecipeError, SourceError
-from nanotok_ray.recipe import SourceRecipe
-from nanotok_ray.shards import ShardSettings
 from nanotok_ray.sources import SliceReading, plan_from_json, plan_to_json
-from tests.support.small_corpus import plan_of
+from nanotok_ray.tokenizer import Tokenizer
+from tests.support.small_corpus import plan_of, shard_settings
 
 
 def read(folder, **source) -> tuple[dict[bytes, bytes], list[tuple[int, str | None]]]:
@@ -76,21 +75,19 @@ def test_the_id_of_a_conversation_is_beside_its_messages(tmp_path):
     ids=str,
 )
 def test_ids_in_a_parquet_string_column_are_read(tmp_path, kind):
-    ids = pa.array(["one", None, "drei", "é", "five"])
-    table = pa.table(
-        {"id": ids.cast(kind), "n": [1] * 5, "text": ["a", "b", None, "d", "e" * 1001]}
-    )
+    ids = pa.array(["one", None, "drei", "é", "five"]).cast(kind)
+    table = pa.table({"id": ids, "n": [1] * 5, "text": ["a", "b", None, "d", "e" * 1001]})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=2)
     found, bad = read(tmp_path)
     assert found == {b"a": b"one", b"b": b"", b"d": "é".encode()}
     assert bad == [(2, "drei"), (4, "five")]
 
 
-@pytest.mark.parametrize("kind", [pa.int8(), pa.uint64(), pa.int32()], ids=str)
-def test_ids_in_a_parquet_integer_column_are_read_as_text(tmp_path, kind):
-    table = pa.table({"text": ["a", "b", "c"], "id": pa.array([0, None, 100], kind)})
-    pq.write_table(table, tmp_path / "a.parquet")
-    assert read(tmp_path)[0] == {b"a": b"0", b"b": b"", b"c": b"100"}
+def test_ids_in_a_parquet_integer_column_are_read_as_text(tmp_path):
+    for kind in (pa.int8(), pa.uint64(), pa.int32()):
+        table = pa.table({"text": ["a", "b", "c"], "id": pa.array([0, None, 100], kind)})
+        pq.write_table(table, tmp_path / "a.parquet")
+        assert read(tmp_path)[0] == {b"a": b"0", b"b": b"", b"c": b"100"}
 
 
 def test_an_id_is_found_by_its_path_and_invalid_utf8_in_it_is_replaced(tmp_path):
@@ -130,12 +127,9 @@ def test_an_invalid_id_column_is_refused_during_planning(tmp_path, id_column, re
     pq.write_table(pa.table({"text": ["a"], "n": [1.5], "l": [["a"]]}), tmp_path / "a.parquet")
     with pytest.raises(SourceError, match=reported):
         plan_of(tmp_path, id_column=id_column)
-
-
-def test_formats_without_columns_have_no_ids():
     for form in ("lines", "document"):
         with pytest.raises(RecipeError, match=r"web\.id_column = 'id', but the format .*remove it"):
-            SourceRecipe(name="web", kind="text", paths=("a",), format=form, id_column="id")
+            plan_of(tmp_path, format=form, id_column="id")
 
 
 def test_ids_are_only_in_the_plan_and_the_keys_of_shards(tmp_path):
@@ -146,18 +140,8 @@ def test_ids_are_only_in_the_plan_and_the_keys_of_shards(tmp_path):
     assert pickle.loads(pickle.dumps(plan)) == plan
     (one,), (other,) = plain.slices(), plan.slices()
     counting = CountSettings(pattern=".", gaps="spans")
-    shards = ShardSettings(
-        tokenizer_sha256="0",
-        gaps="spans",
-        prepend=(),
-        append=(),
-        max_document_bytes=9,
-        max_shard_tokens=9,
-        max_tokens=None,
-    )
+    shards = shard_settings(Tokenizer.train_from_iterator([], 300))
     assert counting.key(one) == counting.key(other)
     assert shards.key(one) != shards.key(other)
-    assert [batch.document_ids for _, batch in SliceReading(one)] == [None]
-    assert [batch.document_ids for _, batch in SliceReading(other, with_document_ids=False)] == [
-        None
-    ]
+    for reading in (SliceReading(one), SliceReading(other, with_document_ids=False)):
+        assert [batch.document_ids for _, batch in reading] == [None]

@@ -31,16 +31,11 @@ ROWS = {
 }
 
 
-class Result(ReadPiece):
-    """Rows of a file as conversations."""
-
-    def __init__(self, path, *, kind="chat", dialect="messages", **options):
-        piece = piece_of(path, form="parquet", dialect=dialect)
-        super().__init__(piece, kind=kind, column="", **options)
-
-    @property
-    def values(self) -> list:
-        return [json.loads(document) for document in self.documents]
+def rows_of(path, *, kind="chat", dialect="messages", **options):
+    """Return the conversations of a file, and their values."""
+    piece = piece_of(path, form="parquet", dialect=dialect)
+    result = ReadPiece(piece, kind=kind, column="", **options)
+    return result, [json.loads(document) for document in result.documents]
 
 
 def write(path, conversations, *, kind=TURNS, **options):
@@ -71,12 +66,11 @@ def test_a_row_equals_the_line_with_the_same_content(tmp_path, kind, dialect):
     extra = pa.array([b"\xff"] * len(rows), pa.binary())
     pq.write_table(pa.Table.from_pylist(rows).append_column("image", extra), tmp_path / "a")
     assert planned(tmp_path / "a", kind=kind).dialect == dialect
-    from_rows = Result(tmp_path / "a", kind=kind, dialect=dialect)
-    assert from_rows.values == rows
+    assert rows_of(tmp_path / "a", kind=kind, dialect=dialect)[1] == rows
     lines = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
     (tmp_path / "b").write_bytes(lines)
     read = ReadPiece(piece_of(tmp_path / "b", dialect=dialect), kind=kind, column="").documents
-    assert [json.loads(document) for document in read] == from_rows.values
+    assert [json.loads(document) for document in read] == rows
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
@@ -86,16 +80,15 @@ def test_conversations_of_every_row_group_are_read_and_accounted_for(tmp_path, g
     path = write(
         tmp_path / "a", talks, row_group_size=group, data_page_version=version, data_page_size=64
     )
-    result = Result(path, id_column="id", batch_documents=4)
-    assert result.values == [{"messages": each} for each in talks]
+    result, values = rows_of(path, id_column="id", batch_documents=4)
+    assert values == [{"messages": each} for each in talks]
     assert result.documents[0] == (
         b'{"messages":[{"content":"question \\"0\\"\\n","role":"user"},'
         b'{"content":"","role":"assistant"}]}'
     )
     assert result.numbers == list(range(25))
-    assert [own for batch in result.batches for own in batch.document_ids] == [
-        b"%d" % number for number in range(25)
-    ]
+    ids = [own for batch in result.batches for own in batch.document_ids]
+    assert ids == [b"%d" % number for number in range(25)]
     assert all(len(batch.documents) <= 4 for batch in result.batches)
     assert [batch.group for batch in result.batches] == sorted(b.group for b in result.batches)
     metadata, stored = pq.read_metadata(path), path.read_bytes()
@@ -121,13 +114,13 @@ def test_chunks_are_fetched_once_if_they_fit_and_are_equal_if_not(tmp_path, monk
         return read(self, size)
 
     monkeypatch.setattr(parquet_pages.ChunkFile, "read", counted)
-    kept = Result(path, id_column="id")
+    kept, _ = rows_of(path, id_column="id")
     in_footer = 2  # the length of the footer, and the footer
     assert sum(fetched) <= in_footer
     monkeypatch.setattr(parquet_pages, "_MAX_WINDOW_BYTES", 300)
     monkeypatch.setattr(parquet_pages, "_BLOCK_BYTES", 7)
     fetched.clear()
-    again = Result(path, id_column="id")
+    again, _ = rows_of(path, id_column="id")
     assert sum(fetched) > in_footer
     assert again.documents == kept.documents
     assert (again.sha256, again.num_bytes) == (kept.sha256, kept.num_bytes)
@@ -139,7 +132,7 @@ def test_a_dictionary_encoded_role_and_large_types_are_read(tmp_path):
     talks = [[{**turn, "turn": None} for turn in talk(number)] for number in range(12)]
     for kind in (pa.list_(message), pa.large_list(message)):
         path = write(tmp_path / "a", talks, kind=kind)
-        assert Result(path).values == [{"messages": each} for each in talks]
+        assert rows_of(path)[1] == [{"messages": each} for each in talks]
 
 
 def test_a_row_that_is_too_large_or_not_utf8_is_quarantined(tmp_path):
@@ -148,7 +141,7 @@ def test_a_row_that_is_too_large_or_not_utf8_is_quarantined(tmp_path):
     turns = pa.StructArray.from_arrays([texts], ["content"])
     column = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3, 4], pa.int32()), turns)
     pq.write_table(pa.table({"messages": column, "id": ["x", "y", "z", "w"]}), tmp_path / "a")
-    result = Result(tmp_path / "a", max_document_bytes=60, id_column="id")
+    result, _ = rows_of(tmp_path / "a", max_document_bytes=60, id_column="id")
     assert result.numbers == [0, 3]
     assert [(bad.number, bad.id, bad.reason) for bad in result.bad] == [
         (1, "y", "invalid UTF-8: at byte 25"),
@@ -160,17 +153,9 @@ def test_a_row_that_is_too_large_or_not_utf8_is_quarantined(tmp_path):
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 def test_a_damaged_page_ends_its_row_group_and_mixes_no_rows(tmp_path, column, version):
     talks = [talk(number) for number in range(9)]
-    path = write(
-        tmp_path / "a",
-        talks,
-        row_group_size=3,
-        write_page_checksum=True,
-        compression="none",
-        use_dictionary=False,
-        data_page_version=version,
-        data_page_size=40,
-        write_batch_size=2,
-    )
+    pages = {"data_page_version": version, "data_page_size": 40, "write_batch_size": 2}
+    stored = {"write_page_checksum": True, "compression": "none", "use_dictionary": False}
+    path = write(tmp_path / "a", talks, row_group_size=3, **pages, **stored)
     chunk = pq.read_metadata(path).row_group(1).column(column)
     stored = bytearray(path.read_bytes())
     expected = [{"messages": each} for each in talks]
@@ -179,8 +164,8 @@ def test_a_damaged_page_ends_its_row_group_and_mixes_no_rows(tmp_path, column, v
         hurt = stored.copy()
         hurt[place] ^= 0x20
         path.write_bytes(hurt)
-        result = Result(path)
-        assert result.values == [expected[number] for number in result.numbers]
+        result, values = rows_of(path)
+        assert values == [expected[number] for number in result.numbers]
         for bad in result.bad:
             assert bad.reason.startswith(f"tail: rows {bad.number} to 6 cannot be read")
             assert 3 <= bad.number < 6
@@ -211,15 +196,14 @@ def test_columns_that_a_dialect_cannot_use_are_refused_by_name(tmp_path, columns
 def test_columns_without_values_are_read(tmp_path):
     path = write(tmp_path / "a", [None] * 3, kind=pa.null())
     assert planned(path).dialect == "messages"
-    assert Result(path).values == [{"messages": None}] * 3
-    write(tmp_path / "b", [])
-    assert Result(tmp_path / "b").documents == []
+    assert rows_of(path)[1] == [{"messages": None}] * 3
+    assert rows_of(write(tmp_path / "b", []))[1] == []
 
 
 def test_the_id_may_be_a_column_of_the_document(tmp_path):
     pq.write_table(pa.table({"prompt": ["a"], "response": ["b"]}), tmp_path / "a")
-    result = Result(tmp_path / "a", dialect="prompt-response", id_column="prompt")
-    assert result.values == [{"prompt": "a", "response": "b"}]
+    result, values = rows_of(tmp_path / "a", dialect="prompt-response", id_column="prompt")
+    assert values == [{"prompt": "a", "response": "b"}]
     assert list(result.batches[0].document_ids) == [b"a"]
 
 

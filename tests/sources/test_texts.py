@@ -145,21 +145,13 @@ def test_a_tokenizer_is_learned_from_any_source(make, column, limit, monkeypatch
     assert (counts.texts, counts.text_bytes) == (same.texts, same.text_bytes)
 
 
-@pytest.mark.parametrize(
-    "export",
-    [
-        lambda array: array,
-        lambda array: Exported(pa.chunked_array([array])),
-        ExportedArray,
-        lambda array: iter([array]),
-    ],
-    ids=["array", "stream", "exported array", "iterator"],
-)
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.large_binary()], ids=str)
-def test_an_arrow_column_is_not_copied(export, kind):
+def test_an_arrow_column_is_not_copied(kind):
     array = pa.array(["abc", "de"], kind)
-    (batch,) = batches_of(export(array))
-    assert batch.data.ctypes.data == array.buffers()[2].address
+    chunks = pa.chunked_array([array])
+    for source in (array, Exported(chunks), ExportedArray(array), iter([array])):
+        (batch,) = batches_of(source)
+        assert batch.data.ctypes.data == array.buffers()[2].address
 
 
 def test_the_columns_of_a_table_and_a_dataset_are_not_copied():
@@ -231,11 +223,7 @@ def test_a_missing_text_is_empty_or_an_error(tokenizer, texts):
         (DataSet(table([])), None, "texts is a DataSet with the columns id, text: name one"),
         ({"id": []}, "text", "texts has no column 'text': it is a dict with the columns id"),
         (table([]), "body", "texts has no column 'body': it is a Table with the columns id, text"),
-        (
-            Exported(table([])),
-            "body",
-            "no column 'body': it is an Exported with the columns id, te",
-        ),
+        (Exported(table([])), "body", "no column 'body': it is an Exported with the columns id, t"),
         (DataSet(table([])), "body", "no column 'body': it is a DataSet with the columns id, text"),
         ([{"id": 1}], "text", "texts, item 0: no 'text' among its keys id"),
         (np.array(["a"]), "text", "texts is a ndarray, which has no columns: leave out column="),
@@ -248,8 +236,5 @@ def test_a_missing_text_is_empty_or_an_error(tokenizer, texts):
 def test_a_wrong_argument_is_named_with_what_is_accepted(tokenizer, texts, column, message):
     with pytest.raises(TypeError, match=message):
         tokenizer.encode_batch(texts, column=column)
-
-
-def test_a_wrong_value_from_a_source_is_named(tokenizer):
     with pytest.raises(ValueError, match=r"^texts: expected an Arrow array of .*, got int64"):
         tokenizer.encode_batch(Exported(table(["a"])), column="id")
