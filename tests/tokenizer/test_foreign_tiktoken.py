@@ -18,19 +18,11 @@ from tests.support.foreign_models import CORPUS, GPT2_ORDER, in_order, orders, t
 
 SPECIAL = {"<|endoftext|>": 400, "<|fim|>": 403, "<|endofprompt|>": 419}
 HOSTILE = [
-    "",
-    "<|endoftext|>",
-    "a<|fim|><|fim|>",
-    "\x00\x7f\x85\u2028\ufeff",
-    "e\u0301" * 40,
-    " " * 300 + "x",
-    "a" * 5000,
-    "\n\r\n\t \u3000\n",
-    "12345678901234567890",
-    "'s'S'LL'\u017f",
-    "🏳️‍🌈👩‍👩‍👧‍👦🇩🇪",
-    "\U0010ffff\ue000\u0378",
+    *("", "<|endoftext|>", "a<|fim|><|fim|>", "\x00\x7f\x85\u2028\ufeff", "e\u0301" * 40),
+    *(" " * 300 + "x", "a" * 5000, "\n\r\n\t \u3000\n", "12345678901234567890"),
+    *("'s'S'LL'\u017f", "🏳️‍🌈👩‍👩‍👧‍👦🇩🇪", "\U0010ffff\ue000\u0378"),
 ]
+NUMBERS = {b"%d" % number: number for number in range(300)}
 
 
 def singles(byte_order=GPT2_ORDER):
@@ -104,24 +96,16 @@ def test_special_tokens_keep_their_ids_and_unused_ids_are_not_tokens(pair, tmp_p
     assert own.to_tiktoken().encode(CORPUS[0]) == peer.encode(CORPUS[0])
 
 
-def test_text_that_the_pattern_does_not_match_is_kept():
-    own = Tokenizer.from_tiktoken(encoding(singles(), r"[a-z]+"))
-    assert own.decode(own.encode("ab 12")) == "ab 12"
-
-
 @pytest.mark.parametrize(
     ("ranks", "special", "message"),
     [
         (singles() | {b"ab": 257}, {}, "the id of b'ab' is 257 where 256 is the next"),
         (singles() | {b"ab": 255}, {}, "is 255 where 256 is the next"),
         (singles() | {b"abc": 256}, {}, 'token 256, "abc", cannot be reached'),
+        (singles() | {b"aa": 256, b"a" * 1_000_000: 257}, {}, "cannot be reached"),  # quickly
         (singles() | {b"": 256}, {}, 'token 256, "", cannot be reached'),
         ({b"ab": 256}, {}, "has 1 tokens of text: byte-level BPE has from 256"),
-        (
-            {b"%d" % number: number for number in range(300)},
-            {},
-            "ids 0 to 255 must be each byte once: there are 10 of 256",
-        ),
+        (NUMBERS, {}, "ids 0 to 255 must be each byte once: there are 10 of 256"),
         (singles(), {"<a>": 255}, "special token '<a>' has id 255, which is one of the 256 tokens"),
         (singles(), {"<a>": 256, "<b>": 256}, "special tokens '<a>' and '<b>' share id 256"),
         (singles(), {"": 256}, "empty name"),
@@ -143,20 +127,10 @@ def test_too_many_tokens_are_refused_before_merges_are_searched(monkeypatch):
         model_of_ranks(singles(), pattern="a", special_tokens={}, name="f")
 
 
-def test_a_token_of_a_million_bytes_is_processed_quickly():
-    with pytest.raises(TokenizerError, match="cannot be reached"):
-        model_of_ranks(
-            singles() | {b"aa": 256, b"a" * 1_000_000: 257},
-            pattern="a",
-            special_tokens={},
-            name="f",
-        )
-
-
-@pytest.mark.parametrize("thing", [None, "gpt2", 7, {}])
-def test_a_value_that_is_not_an_encoding_is_refused(thing):
-    with pytest.raises(TokenizerError, match=r"takes a tiktoken\.Encoding"):
-        Tokenizer.from_tiktoken(thing)
+def test_a_value_that_is_not_an_encoding_is_refused():
+    for thing in (None, "gpt2", 7, {}):
+        with pytest.raises(TokenizerError, match=r"takes a tiktoken\.Encoding"):
+            Tokenizer.from_tiktoken(thing)
 
 
 def rank_file(ranks):
@@ -189,12 +163,14 @@ def test_a_rank_file_without_a_pattern_names_how_to_pass_one(tmp_path):
         open_tokenizer(f"{path}:r50k", pattern="gpt4")
 
 
-def test_a_file_of_another_kind_is_named_with_the_readable_ones(tmp_path):
+def test_missing_files_and_those_of_another_kind_are_named(tmp_path):
     (tmp_path / "a.pt").write_bytes(b"")
-    with pytest.raises(
-        TokenizerError, match=r"a\.pt is not a tokenizer file: .* \.pkl, \.tiktoken; pass one"
-    ):
+    message = r"a\.pt is not a tokenizer file: .* \.pkl, \.tiktoken; pass one"
+    with pytest.raises(TokenizerError, match=message):
         open_tokenizer(tmp_path / "a.pt")
+    for name in ("missing", "missing.json", "missing.tiktoken"):
+        with pytest.raises(TokenizerError, match=name):
+            open_tokenizer(tmp_path / name, pattern="gpt4" if name.endswith("n") else None)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +184,6 @@ def test_a_file_of_another_kind_is_named_with_the_readable_ones(tmp_path):
         (b"YWI= " + b"9" * 5000, "f, line 257: b'9999"),
         (b"YWI= 255", "f, line 257: rank 255 is that of line 256 too"),
         (b"IQ== 256", "f, line 257: the token of line 1 again"),
-        (b"YWI= 257", "f: the id of b'ab' is 257 where 256"),
         (b"\xff\xfe\x00", "f, line 257: expected base64"),
     ],
 )
@@ -257,12 +232,6 @@ def test_the_first_existing_file_is_read_and_a_url_is_a_folder(tmp_path):
     (tmp_path / "tokenizer.txt").unlink()
     with pytest.raises(TokenizerError, match=r"tokenizer\.json, line 1: Expecting value"):
         open_tokenizer(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["missing", "missing.json", "missing.tiktoken"])
-def test_missing_files_are_named(tmp_path, name):
-    with pytest.raises(TokenizerError, match=f"{name}"):
-        open_tokenizer(tmp_path / name, pattern="gpt4" if name.endswith("n") else None)
 
 
 def test_a_file_of_many_gigabytes_is_refused_unread(tmp_path):
