@@ -66,8 +66,12 @@ def report_of(model, *, vocab_size, counts, applied, counted=ONE_SPAN, **limits)
     return training_report(model, settings, learned, counted)
 
 
-def check_curve(tokenizer, report, documents):
-    """Check that each row equals the result of the truncated tokenizer for the documents."""
+@given(
+    st.lists(st.text("abc é\n", max_size=60), min_size=1, max_size=5),
+    st.integers(SMALLEST, SMALLEST + 40),
+)
+def test_the_curve_holds_for_texts_of_few_letters(documents, vocab_size):
+    tokenizer, report = learn(documents, vocab_size=vocab_size, pattern=r"[^\n]+|\n")
     num_bytes = sum(len(text.encode()) for text in documents)
     for row in report["curve"]:
         smaller = tokenizer.truncated(row["vocab_size"])
@@ -78,26 +82,12 @@ def check_curve(tokenizer, report, documents):
         assert row["bytes_per_token"] == expected
 
 
-@given(
-    st.lists(st.text("abc é\n", max_size=60), min_size=1, max_size=5),
-    st.integers(SMALLEST, SMALLEST + 40),
-)
-def test_the_curve_holds_for_texts_of_few_letters(documents, vocab_size):
-    tokenizer, report = learn(documents, vocab_size=vocab_size, pattern=r"[^\n]+|\n")
-    check_curve(tokenizer, report, documents)
-
-
 def test_rows_are_at_a_thousand_its_doubles_and_the_last():
     merges = [(left, right) for left in range(30) for right in range(100)]
     model = make_model(merges, pattern="nanochat", special_tokens=["<|bos|>"])
     counted = replace(ONE_SPAN, span_bytes=2**70)
-    report = report_of(
-        model,
-        vocab_size=3257,
-        counts=[2**63] * 3000,
-        applied=[2**50] * 3000,
-        counted=counted,
-    )
+    numbers = {"counts": [2**63] * 3000, "applied": [2**50] * 3000}
+    report = report_of(model, vocab_size=3257, counted=counted, **numbers)
     rows = {row["merges"]: row for row in report["curve"]}
     assert list(rows) == [0, 1000, 2000, 3000]
     assert rows[2000]["tokens"] == 2**70 - 2000 * 2**50
@@ -117,6 +107,10 @@ def test_columns_describe_each_merge_and_do_not_depend_on_the_order_of_texts():
     )
     again = learn(documents[::-1], vocab_size=330)[1]
     assert to_json(again) == to_json(report)
+    short = short_report(report)
+    assert len(to_json(short)) < 2000
+    assert why_stopped(short) == REACHED
+    assert short["spans"] == report["spans"] > 0
 
 
 def test_the_report_of_a_smaller_tokenizer_is_cut_from_the_larger():
@@ -145,26 +139,14 @@ def test_the_reason_for_the_end_of_learning_is_reported_with_its_value(limits, r
     assert report["vocab_size_asked"] == 1000 > report["vocab_size_reached"]
 
 
-def test_a_short_report_has_no_columns_and_states_where_it_ended():
-    _, report = learn(texts(10, seed=1), vocab_size=300)
-    short = short_report(report)
-    assert len(to_json(short)) < 2000
-    assert why_stopped(short) == REACHED
-    assert short["spans"] == report["spans"] > 0
-
-
 def test_two_ids_of_the_same_bytes_are_listed():
     model = make_model(
         [(97, 98), (98, 99), (256, 99), (97, 257)], pattern="nanochat", special_tokens=[]
     )
     report = report_of(model, vocab_size=260, counts=[1] * 4, applied=[1] * 4)
     assert report["duplicate_tokens"] == [[258, 259]]
-
-
-def test_numbers_that_do_not_match_the_merges_are_refused():
-    model = make_model([(97, 98)], pattern="nanochat", special_tokens=[])
-    with pytest.raises(TokenizerError, match="applied has 2 numbers for 1 merges"):
-        report_of(model, vocab_size=257, counts=[1], applied=[1, 1])
+    with pytest.raises(TokenizerError, match="applied has 3 numbers for 4 merges"):
+        report_of(model, vocab_size=260, counts=[1] * 4, applied=[1] * 3)
 
 
 @pytest.mark.parametrize(
