@@ -124,6 +124,9 @@ def test_groups_contain_all_keys_in_order_and_respect_the_limit(number, target, 
 def test_groups_have_about_the_requested_length():
     groups = merge_groups(keys_of(30_000))
     assert 40 < 30_000 / len(groups) < 80
+    equal = merge_groups(["same"] * 50, target=3)
+    assert all(end - first <= 12 for first, end in equal)
+    assert sum(end - first for first, end in equal) == 50
 
 
 @pytest.mark.parametrize("number", [300, 3000])
@@ -137,9 +140,3 @@ def test_an_added_key_changes_only_its_group(number):
         changed.append(len(before - after))
     assert max(changed) <= 2
     assert sorted(changed)[len(changed) // 2] == 1
-
-
-def test_keys_with_one_hash_are_split_into_groups():
-    groups = merge_groups(["same"] * 50, target=3)
-    assert all(end - first <= 12 for first, end in groups)
-    assert sum(end - first for first, end in groups) == 50

@@ -80,9 +80,7 @@ def test_disallowed_special_tokens_are_refused_as_by_tiktoken(
 ):
     for options in (
         {"allowed_special": allowed, "disallowed_special": disallowed},
-        {
-            "allowed_special": allowed
-        },  # disallowed: "all" in tiktoken, and here with allowed_special
+        {"allowed_special": allowed},  # then all others are disallowed, as in tiktoken
         {"disallowed_special": disallowed},
     ):
         found = result_of(own.encode, text, **options)
