@@ -128,12 +128,9 @@ def test_conversations_return_ids_masks_and_errors(tokenizer, form):
     wanted.append({**wrong, "problem": "Message 0 is from assistant but should be from user"})
     wanted.append({**wrong, "problem": "the conversation has no messages"})
     assert found.to_pylist() == wanted
-
-
-def test_another_dialect_may_be_named(tokenizer):
-    talk = [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "yo"}]
-    (row,) = arrow.render([{"conversations": talk}], tokenizer, "sharegpt").to_pylist()
-    assert tokenizer.decode(row["ids"]).endswith("<|assistant_start|>yo<|assistant_end|>")
+    other = [{"from": "human", "value": "the cat"}, {"from": "gpt", "value": "sat é"}]
+    (row,) = arrow.render([{"conversations": other}], tokenizer, "sharegpt").to_pylist()
+    assert row == wanted[0]
 
 
 def test_values_that_cannot_be_encoded_are_refused_by_name(tokenizer, monkeypatch):

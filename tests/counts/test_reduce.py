@@ -65,83 +65,56 @@ def found(reduced):
     return counts
 
 
-def expected(counters, weights, min_count):
-    """Return plain sums, weighted kept spans, and all totals."""
+def check(reduced, counters, weights, min_count):
+    """Compare the weighted counts of the kept spans, and all totals, with plain counters."""
     plain, weighted = Counter(), Counter()
     for counts, weight in zip(counters, weights, strict=True):
         plain.update(counts)
         weighted.update({span: count * weight for span, count in counts.items()})
     dropped = {span: count for span, count in plain.items() if count < min_count}
     kept = {span: count for span, count in weighted.items() if span not in dropped}
-    totals = []
-    for each in (plain, dropped):
-        span_bytes = sum(len(span) * count for span, count in each.items())
-        totals += [sum(each.values()), span_bytes, len(each)]
-    return kept, totals
-
-
-def check(reduced, counters, weights, min_count):
-    kept, totals = expected(counters, weights, min_count)
     assert found(reduced) == kept
-    assert reduced.weighted_bytes == sum(len(span) * count for span, count in kept.items())
+    assert reduced.weighted_bytes == bytes_of(kept)
     own = reduced.totals
-    assert [
-        *(own.spans, own.span_bytes, own.distinct_spans),
-        *(own.dropped_spans, own.dropped_bytes, own.dropped_distinct),
-    ] == totals
+    assert (own.spans, own.span_bytes) == (plain.total(), bytes_of(plain))
+    assert (own.dropped_spans, own.dropped_bytes) == (sum(dropped.values()), bytes_of(dropped))
+    assert (own.distinct_spans, own.dropped_distinct) == (len(plain), len(dropped))
+
+
+def bytes_of(counts):
+    return sum(len(span) * count for span, count in counts.items())
 
 
 @given(
     counters=COUNTERS,
     weights=st.lists(st.integers(1, 2**40), min_size=5, max_size=5),
     min_count=st.integers(1, 20),
-    sizes=st.tuples(st.sampled_from([50_000, 1 << 28]), st.sampled_from([1, 2, 7])),
+    sizes=st.tuples(*map(st.sampled_from, ([50_000, 1 << 28], [1, 2, 7], [1, 2, 8, 16]))),
     rng=st.randoms(use_true_random=False),
 )
 def test_sums_equal_those_of_counters(
     tmp_path_factory, *, counters, weights, min_count, sizes, rng
 ):
-    buffer_bytes, batch_rows = sizes
-    weights = weights[: len(counters)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(count_file, "BATCH_ROWS", batch_rows)
-        parts = parts_of(tmp_path_factory.mktemp("counts"), counters, weights)
-    shuffled = rng.sample(parts, len(parts))
-    reduced = reduce_counts(shuffled, min_count=min_count, buffer_bytes=buffer_bytes)
-    check(reduced, counters, weights, min_count)
-    hashes = [xxhash.xxh3_64_intdigest(span) for span in found(reduced)]
-    assert hashes == sorted(hashes)
-
-
-def reduced_by_parts(folder, parts, *, num_parts, min_count):
-    records = []
-    for number in range(num_parts):
-        part = HashPart(number=number, num_parts=num_parts)
-        settings = PartSettings(min_count=min_count, part=part)
-        name = f"part-{number}"
-        records.append(reduce_part(parts, settings, folder=folder, name=name, key="k"))
-    return PartSums(folder=folder, records=records)
-
-
-@given(
-    counters=COUNTERS,
-    weights=st.lists(st.integers(1, 2**40), min_size=5, max_size=5),
-    min_count=st.integers(1, 20),
-    sizes=st.tuples(st.sampled_from([1, 2, 8, 16]), st.sampled_from([1, 2, 7])),
-)
-def test_the_sums_of_parts_equal_the_whole(
-    tmp_path_factory, *, counters, weights, min_count, sizes
-):
-    num_parts, batch_rows = sizes
+    buffer_bytes, batch_rows, num_parts = sizes
     weights = weights[: len(counters)]
     folder = Folder(str(tmp_path_factory.mktemp("counts")))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(count_file, "BATCH_ROWS", batch_rows)
         parts = parts_of(Path(folder.url), counters, weights)
-    reduced = reduced_by_parts(folder, parts, num_parts=num_parts, min_count=min_count)
+    shuffled = rng.sample(parts, len(parts))
+    reduced = reduce_counts(shuffled, min_count=min_count, buffer_bytes=buffer_bytes)
     check(reduced, counters, weights, min_count)
-    plain = reduce_counts(parts, min_count=min_count)
-    assert list(found(reduced)) == list(found(plain))
+    hashes = [xxhash.xxh3_64_intdigest(span) for span in found(reduced)]
+    assert hashes == sorted(hashes)
+    records = []
+    for number in range(num_parts):
+        part = HashPart(number=number, num_parts=num_parts)
+        settings = PartSettings(min_count=min_count, part=part)
+        record = reduce_part(parts, settings, folder=folder, name=f"part-{number}", key="k")
+        records.append(record)
+    by_parts = PartSums(folder=folder, records=records)
+    check(by_parts, counters, weights, min_count)
+    assert list(found(by_parts)) == list(found(reduced))
 
 
 @pytest.mark.parametrize("damage", ["cut", "other", "more", "fewer", "gone"])
@@ -252,10 +225,9 @@ def test_progress_reports_bytes_and_its_exception_ends_the_call(tmp_path):
         reduce_counts(parts, on_progress=stop)
 
 
-@pytest.mark.parametrize("weights", [[1, 1], [2, 1]], ids=["plain", "weighted"])
-def test_a_sum_over_64_bits_names_the_span(tmp_path, weights):
-    other = 2**63 if weights == [1, 1] else 1
-    parts = parts_of(tmp_path, [{b"ab\xff": 2**63}, {b"ab\xff": other, b"c": 1}], weights)
+@pytest.mark.parametrize(("weight", "other"), [(1, 2**63), (2, 1)], ids=["plain", "weighted"])
+def test_a_sum_over_64_bits_names_the_span(tmp_path, weight, other):
+    parts = parts_of(tmp_path, [{b"ab\xff": 2**63}, {b"ab\xff": other, b"c": 1}], [weight, 1])
     with pytest.raises(CountOverflowError, match=r'"ab\\xff" would pass 2\*\*64 - 1'):
         reduce_counts(parts)
 
@@ -339,23 +311,17 @@ def test_the_memory_limit_grows_with_the_spans_and_the_files():
     assert reduce_memory(**sums, num_files=4000, buffer_bytes=1 << 28) - few > 10**9
 
 
-@pytest.fixture(scope="module")
-def proxy():
-    with s3_behind_a_proxy() as running:
-        yield running
-
-
-def test_remote_files_are_read_in_parallel_with_one_request_each(tmp_path, proxy):
+def test_remote_files_are_read_in_parallel_with_one_request_each(tmp_path):
     rng = random.Random(5)
     counters = [many(rng, 40) for _ in range(40)]
-    folder = Folder(f"s3://{BUCKET}/counts")
-    urls = []
-    for number, path in enumerate(files_of(tmp_path, counters)):
-        folder.write_whole(f"{number}.arrow", Path(path).read_bytes())
-        urls.append(folder.join(f"{number}.arrow"))
-    proxy.clear()
-    proxy.delay = scaled(0.05)
-    reduced = reduce_counts([CountPart(url=url) for url in urls])
-    check(reduced, counters, [1] * len(counters), 1)
-    assert len(proxy.requests) == len(counters)
-    assert proxy.most_at_once >= 8
+    with s3_behind_a_proxy() as proxy:
+        folder = Folder(f"s3://{BUCKET}/counts")
+        parts = []
+        for number, path in enumerate(files_of(tmp_path, counters)):
+            folder.write_whole(f"{number}.arrow", Path(path).read_bytes())
+            parts.append(CountPart(url=folder.join(f"{number}.arrow")))
+        proxy.clear()
+        proxy.delay = scaled(0.05)
+        check(reduce_counts(parts), counters, [1] * len(counters), 1)
+        assert len(proxy.requests) == len(counters)
+        assert proxy.most_at_once >= 8

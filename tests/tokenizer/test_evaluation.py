@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import tiktoken
 import tiktoken_ext.openai_public as openai
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +31,7 @@ from nanotok_ray.tokenizer.evaluation import (
     published_tokenizer,
     token_bytes_of,
 )
+from tests.support.foreign_models import LEARNED, in_order
 from tests.support.missing_packages import uninstall
 from tests.support.published_ranks import fake_package
 from tests.support.small_corpus import texts, write_parquet
@@ -134,9 +134,7 @@ def test_use_equals_that_of_a_counter(tokenizer):
         usage.add(counter.encode(batch.documents)[0], batch.documents)
     for text in MADE:
         counted.update(tokenizer.encode(text))
-    assert dict(enumerate(usage.counts.tolist())) == {
-        number: counted[number] for number in range(len(vocabulary.tokens))
-    }
+    assert usage.counts.tolist() == [counted[n] for n in range(len(vocabulary.tokens))]
     ordered = sorted(counted, key=lambda number: (-counted[number], number))
     assert usage.most_used(10) == ordered[:10]
     assert usage.unused == [n for n in range(len(vocabulary.tokens)) if not counted[n]]
@@ -189,20 +187,11 @@ def test_overlap_equals_that_of_sets_and_of_a_loop_over_merges(tokenizer, small)
     assert shorter.left == left.tokens[256 + len(small.merges)]
     same = overlap_of(left, left)
     assert (same.left, same.right, same.only_left, same.is_prefix) == (None, None, 0, True)
-    theirs = Vocabulary.of(small.from_tiktoken(as_openai(small)))
-    assert theirs.tokens[0] != left.tokens[0]
-    assert overlap_of(left, theirs).equal_merges == len(small.merges)
+    plain, in_other_order = (Vocabulary.of(Tokenizer(each)) for each in (LEARNED, in_order()))
+    assert plain.tokens[0] != in_other_order.tokens[0]
+    assert overlap_of(plain, in_other_order).equal_merges == len(LEARNED.merges)
     without_pairs = Vocabulary(tokens=right.tokens)
     assert overlap_of(left, without_pairs).shared == found.shared
-
-
-def as_openai(tokenizer):
-    """Return the encoding with the bytes in another order, as in OpenAI's."""
-    tokens = tokenizer.model.tokens
-    ranks = {token: rank for rank, token in enumerate([*tokens[255::-1], *tokens[256:]])}
-    return tiktoken.Encoding(
-        "a", pat_str=tokenizer.pattern, mergeable_ranks=ranks, special_tokens={}
-    )
 
 
 def test_published_patterns_and_special_tokens_equal_tiktoken(monkeypatch):
@@ -239,7 +228,7 @@ def test_missing_published_vocabularies_are_requested(tmp_path, monkeypatch):
             published_tokenizer("cl100k")
 
 
-def test_texts_of_every_format_are_read(tmp_path):
+def test_texts_of_every_format_are_read_and_other_values_counted_or_refused(tmp_path):
     made = ["a\\b", "naïve 数据", "", "last"]
     write_parquet(tmp_path / "a.parquet", made)
     (tmp_path / "b.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in made))
@@ -255,6 +244,15 @@ def test_texts_of_every_format_are_read(tmp_path):
     for name in ("[ef].txt", "g.parquet"):
         assert read(tmp_path / name)[0] == []
     assert read(tmp_path / "c.txt", format="document")[0] == ["\n".join(made)]
+    with pytest.raises(SourceError, match="matches no file"):
+        read(tmp_path / "none.txt")
+    with pytest.raises(RecipeError, match="has only text and no columns"):
+        read(tmp_path / "c.txt", id_column="language")
+    (tmp_path / "bad.jsonl").write_text('{"text": "a"}\n{"text": 1}\n{no}\n{"other": "x"}\n{no}')
+    found, _, reader = read(tmp_path / "bad.jsonl")
+    assert found == ["a"]
+    bad = {"field is not a string": 1, "field is missing": 1, "invalid JSON": 2}
+    assert reader.set_aside == bad
 
 
 def test_labels_are_those_of_the_column_and_of_the_conversation(tmp_path):
@@ -281,19 +279,3 @@ def test_a_corpus_ends_with_the_text_that_reaches_the_limit(tmp_path):
         assert found == whole[:number]
         assert reader.is_cut == (number < 60)
         assert reader.estimated_bytes <= limit
-
-
-def test_values_that_are_not_text_are_counted(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"text": "good"}\n{"text": 1}\n{no}\n{"other": "x"}\n{no}')
-    found, _, reader = read(tmp_path / "a.jsonl")
-    assert found == ["good"]
-    bad = {"field is not a string": 1, "field is missing": 1, "invalid JSON": 2}
-    assert reader.set_aside == bad
-
-
-def test_missing_and_unsuitable_files_are_refused(tmp_path):
-    (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(SourceError, match="matches no file"):
-        read(tmp_path / "b.txt")
-    with pytest.raises(RecipeError, match="has only text and no columns"):
-        read(tmp_path / "a.txt", id_column="language")

@@ -159,11 +159,19 @@ def test_a_rank_file_without_a_pattern_names_how_to_pass_one(tmp_path):
     assert open_tokenizer(path, pattern="r50k").pattern == PATTERNS["r50k"]
     assert open_tokenizer(f"{path}:r50k") == open_tokenizer(path, pattern="r50k")
     assert open_tokenizer(rf"{path}:\w+|:\W+").pattern == r"\w+|:\W+"
-    with pytest.raises(TokenizerError, match=r"pattern is given, but .*:r50k says its own"):
-        open_tokenizer(f"{path}:r50k", pattern="gpt4")
+    Tokenizer(in_order()).save(tmp_path / "own")
+    for spec, options, message in (
+        (f"{path}:r50k", {"pattern": "gpt4"}, "pattern is given, but .*:r50k says its own"),
+        (tmp_path / "own", {"pattern": "gpt4"}, "pattern is given, but"),
+        (tmp_path / "own", {"special_tokens": []}, "special_tokens is given, but"),
+        (f"{path}:r50k", {"special_tokens": "<a>"}, "put it into a list"),
+        (f"{path}:r50k", {"special_tokens": ["<a>", "<a>"]}, "given twice"),
+    ):
+        with pytest.raises(TokenizerError, match=message):
+            open_tokenizer(spec, **options)
 
 
-def test_missing_files_and_those_of_another_kind_are_named(tmp_path):
+def test_missing_and_huge_files_and_those_of_another_kind_are_refused(tmp_path):
     (tmp_path / "a.pt").write_bytes(b"")
     message = r"a\.pt is not a tokenizer file: .* \.pkl, \.tiktoken; pass one"
     with pytest.raises(TokenizerError, match=message):
@@ -171,6 +179,11 @@ def test_missing_files_and_those_of_another_kind_are_named(tmp_path):
     for name in ("missing", "missing.json", "missing.tiktoken"):
         with pytest.raises(TokenizerError, match=name):
             open_tokenizer(tmp_path / name, pattern="gpt4" if name.endswith("n") else None)
+    for name in ("a.json", "a.pkl", "a.tiktoken", "a.txt"):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(1 << 40)
+        with pytest.raises(TokenizerError, match="are refused"):
+            open_tokenizer(tmp_path / name, pattern="gpt4" if name == "a.tiktoken" else None)
 
 
 @pytest.mark.parametrize(
@@ -191,20 +204,6 @@ def test_a_damaged_rank_file_is_refused_with_its_line(line, message):
     with pytest.raises(TokenizerError) as caught:
         from_rank_file(rank_file(singles()) + line, pattern="a", name="f")
     assert message in str(caught.value)
-
-
-def test_special_tokens_of_a_rank_file_are_a_list_or_a_dict_of_distinct_names():
-    data = rank_file(singles())
-    for wrong, message in (("<a>", "put it into a list"), (["<a>", "<a>"], "given twice")):
-        with pytest.raises(TokenizerError, match=message):
-            from_rank_file(data, pattern="a", special_tokens=wrong, name="f")
-
-
-def test_a_pattern_for_a_tokenizer_that_has_one_is_refused(tmp_path):
-    Tokenizer(in_order()).save(tmp_path)
-    for given_ in ({"pattern": "gpt4"}, {"special_tokens": []}):
-        with pytest.raises(TokenizerError, match=f"{next(iter(given_))} is given, but"):
-            open_tokenizer(tmp_path, **given_)
 
 
 @pytest.mark.parametrize("name", ["tokenizer.txt", "tokenizer.json", "tokenizer.pkl"])
@@ -232,11 +231,3 @@ def test_the_first_existing_file_is_read_and_a_url_is_a_folder(tmp_path):
     (tmp_path / "tokenizer.txt").unlink()
     with pytest.raises(TokenizerError, match=r"tokenizer\.json, line 1: Expecting value"):
         open_tokenizer(tmp_path)
-
-
-def test_a_file_of_many_gigabytes_is_refused_unread(tmp_path):
-    for name in ("a.json", "a.pkl", "a.tiktoken", "a.txt"):
-        with (tmp_path / name).open("wb") as file:
-            file.truncate(1 << 40)
-        with pytest.raises(TokenizerError, match="are refused"):
-            open_tokenizer(tmp_path / name, pattern="gpt4" if name == "a.tiktoken" else None)

@@ -51,14 +51,6 @@ def test_spans_equal_ours(name, text):
     assert peer_split(text, regex_of(pattern)) == split(text, pattern=pattern)
 
 
-def test_a_possessive_interval_would_match_every_digit():
-    """The reason for rewriting the pattern: cl100k splits numbers after three digits."""
-    pattern = PATTERNS["cl100k"]
-    assert peer_split("1234567", pattern) == ["1234567"]
-    assert peer_split("1234567", regex_of(pattern)) == ["123", "456", "7"]
-    assert split("1234567", pattern=pattern) == ["123", "456", "7"]
-
-
 @pytest.mark.parametrize(
     ("pattern", "rewritten"),
     [
@@ -95,13 +87,6 @@ Llama 3's pattern with two digits, but splits after three.
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_named_patterns_are_spelled_as_in_published_tokenizers(name):
     assert regex_of(PATTERNS[name]) == PUBLISHED[name]
-
-
-def test_cl100k_has_no_published_spelling_that_splits_the_end_of_a_text_equally():
-    text, pattern = "a \n  ", PATTERNS["cl100k"]
-    assert split(text, pattern=pattern) == ["a", " \n  "]
-    assert peer_split(text, regex_of(pattern)) == ["a", " \n  "]
-    assert peer_split(text, LLAMA_3) == ["a", " \n", "  "]
 
 
 def test_a_custom_pattern_may_have_another_meaning():

@@ -52,6 +52,7 @@ def test_ids_equal_tiktoken(corpus, text, name):
     peer = own.to_tiktoken()
     assert own.encode(text) == peer.encode_ordinary(text)
     assert own.get_vocab_size() == peer.n_vocab
+    assert own.engine == "lexer"
     assert own.encode_special("<|bos|>") == peer.encode_single_token("<|bos|>")
 
 
@@ -67,12 +68,6 @@ def test_bos_is_the_special_token_even_if_a_merge_spells_it():
     assert own.model.tokens[-1] == b"<|bos|>"
     assert own.get_bos_token_id() == own.special_tokens["<|bos|>"] == own.get_vocab_size() - 1
     assert own.encode("<|bos|>") == [own.get_vocab_size() - 2]
-
-
-def test_training_on_one_string_is_refused():
-    for text in ("a", b"a"):
-        with pytest.raises(TypeError, match=r"iterator: .* got one text: put it into a list"):
-            Tokenizer.train_from_iterator(text, 300)
 
 
 def test_a_vocabulary_that_is_too_small_is_refused_before_anything_is_read():
@@ -91,12 +86,6 @@ def test_special_tokens_may_be_chosen():
     assert own.merges == [(97, 98)]
     assert own.special_tokens == {"<end>": 257}
     assert own.get_special_tokens() == {"<end>"}
-
-
-def test_a_tokenizer_states_its_pattern():
-    named = [Tokenizer.train_from_iterator([], 265, pattern=name) for name in PATTERNS]
-    assert {tokenizer.engine for tokenizer in named} == {"lexer"}
-    assert Tokenizer.train_from_iterator([], 265, pattern="[a-z]+").engine == "table"
 
 
 @given(texts | st.text())
@@ -119,21 +108,25 @@ def test_values_that_are_not_text_have_their_own_error(tokenizer):
     for texts in ([b"the"], ["the", None]):
         with pytest.raises(TypeError, match="is not an instance of 'str'"):
             tokenizer.encode(texts)
-
-
-def test_a_text_that_cannot_be_split_is_an_error():
-    own = Tokenizer.train_from_iterator([], 265, pattern=r"(?:(a+)+\1)+$")
-    with pytest.raises(SplitError, match="document 0 cannot be split at byte 0"):
-        own.encode("a" * 100 + "b")
+    for text in ("a", b"a"):
+        with pytest.raises(TypeError, match=r"iterator: .* got one text: put it into a list"):
+            Tokenizer.train_from_iterator(text, 300)
+    for value, kind in (({"messages": []}, "dict"), ([], "list")):
+        with pytest.raises(TypeError, match=f"got a {kind}: use json.dumps"):
+            tokenizer.render_batch([value])
 
 
 def test_gaps_are_kept_or_refused():
     own = Tokenizer.train_from_iterator(["ab ab"], 300, pattern="[a-z]+")
+    assert own.engine == "table"
     documents = Documents.from_strings(["ab", "ab?"])
     ids, _ = own.encode_documents(documents)
     assert own.decode(ids) == "abab?"
     with pytest.raises(SplitError):
         own.encode_documents(documents, gaps="error")
+    backtracking = Tokenizer.train_from_iterator([], 265, pattern=r"(?:(a+)+\1)+$")
+    with pytest.raises(SplitError, match="document 0 cannot be split at byte 0"):
+        backtracking.encode("a" * 100 + "b")
 
 
 @pytest.mark.parametrize(
@@ -195,12 +188,6 @@ def test_training_uses_one_thread_inside_a_ray_worker(monkeypatch):
     assert default_threads() == 7
     monkeypatch.setitem(sys.modules, "ray", fake(mode=1))
     assert default_threads() == 1
-
-
-def test_parsed_documents_are_refused_with_the_remedy(tokenizer):
-    for value, kind in (({"messages": []}, "dict"), ([], "list")):
-        with pytest.raises(TypeError, match=f"got a {kind}: use json.dumps"):
-            tokenizer.render_batch([value])
 
 
 def test_every_public_name_exists():

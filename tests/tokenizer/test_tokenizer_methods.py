@@ -117,11 +117,8 @@ def test_offsets_equal_hugging_face_and_tiktoken(own, tiktokens, peer, text):
         for number, (start, end) in zip(found.ids, found.byte_offsets, strict=True):
             assert data[start:end] == own.decode_single_token_bytes(number)
     assert b"".join(data[start:end] for start, end in found.byte_offsets) == data
-
-
-def test_offsets_of_a_surrogate_pair_are_those_of_its_character(own):
-    assert own.encode_with_offsets("a\ud83d\ude42b") == own.encode_with_offsets("a🙂b")
-    assert own.encode_with_offsets("") == ([], [], [])
+    pair = own.encode_with_offsets("a\ud83d\ude42b")
+    assert pair == own.encode_with_offsets("a🙂b")  # offsets of the character
 
 
 class Tensor:
@@ -208,13 +205,10 @@ def talk(said):
     return [{"role": people[n % 2], "content": text} for n, text in enumerate(said)]
 
 
-def is_plain(messages):
-    spelled = json.dumps(messages, ensure_ascii=False)
-    return not any(name in spelled for name in NAMES) and "\\ud" not in json.dumps(messages)
-
-
 talks = st.lists(letters, min_size=1, max_size=4).map(talk)
-plain_talks = talks.filter(is_plain)
+plain_talks = talks.filter(
+    lambda messages: not any(name in json.dumps(messages) for name in (*NAMES, "\\ud"))
+)
 
 
 @given(messages=plain_talks)
