@@ -11,7 +11,7 @@ from nanotok_ray.chat import compose, conversation_of, expected_text, segments_o
 from nanotok_ray.counts import PATTERNS, split
 from nanotok_ray.dialects import Dialect, extract_answer
 from nanotok_ray.errors import ConversationError, SourceError, UnknownTokenError
-from nanotok_ray.tokenizer import Tokenizer, TrainSettings, to_tiktoken_file
+from nanotok_ray.tokenizer import Tokenizer, to_tiktoken_file
 from nanotok_ray.tokenizer.nanochat_files import to_pickle
 
 
@@ -93,12 +93,6 @@ def test_special_tokens_have_the_ids_after_the_last_merge(case):
     assert trained.get_vocab_size() == case["n_vocab"]
     assert trained.get_bos_token_id() == case["bos"]
     assert list(trained.special_tokens.values()) == case["ids"]
-
-
-@pytest.mark.parametrize("asked", [32768, 65536])
-def test_a_full_vocabulary_has_as_many_merges_as_upstream(asked):
-    expected = TRAINING["full_vocabulary"][str(asked)]
-    assert TrainSettings(vocab_size=asked).num_merges == expected["merges"]
 
 
 def test_texts_encode_to_the_ids_of_upstream(tokenizer):

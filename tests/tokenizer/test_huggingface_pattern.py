@@ -87,10 +87,3 @@ Llama 3's pattern with two digits, but splits after three.
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_named_patterns_are_spelled_as_in_published_tokenizers(name):
     assert regex_of(PATTERNS[name]) == PUBLISHED[name]
-
-
-def test_a_custom_pattern_may_have_another_meaning():
-    """`$` is the end of the text here, of a line in Oniguruma; `^` likewise."""
-    pattern = r"a$|[ab]\n?"
-    assert split("a\nb", pattern=pattern) == ["a\n", "b"]
-    assert peer_split("a\nb", regex_of(pattern)) == ["a", "\n", "b"]

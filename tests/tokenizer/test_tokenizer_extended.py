@@ -78,17 +78,14 @@ def test_a_smaller_tokenizer_numbers_all_special_tokens_in_order(base, size):
     assert list(extended.special_tokens.values()) == list(range(size - 9, size + len(SEED)))
 
 
-def test_without_is_the_inverse_of_extended(base):
+def test_without_is_the_inverse_of_extended_and_unused_ids_stay_unused(base):
     assert base.model.extended(SEED).without(SEED) == base.model
     middle = base.model.without(["<|user_end|>"])
     assert middle.special_tokens["<|assistant_start|>"] == 559
-
-
-def test_ids_unused_between_special_tokens_stay_unused():
-    model = Model(
+    gap = Model(
         pattern="a", unicode_version="16.0.0", merges=(), special_tokens={"<a>": 256, "<c>": 300}
     )
-    assert model.extended(["<b>"]).special_tokens == {"<a>": 256, "<c>": 300, "<b>": 301}
+    assert gap.extended(["<b>"]).special_tokens == {"<a>": 256, "<c>": 300, "<b>": 301}
 
 
 @pytest.fixture
