@@ -164,6 +164,8 @@ def test_a_vocabulary_equals_the_model(tokenizer):
     for number in (-1, 380):
         with pytest.raises(TokenizerError, match=f"no id {number}: the ids are 0 to 379"):
             vocabulary.view(number)
+    with pytest.raises(TokenizerError, match="no token is spelled 'no such token'"):
+        vocabulary.number_of("no such token")
 
 
 @given(st.binary())
