@@ -58,9 +58,8 @@ def test_every_row_has_its_ids_and_their_number(tokenizer, make, values, threads
     assert found.to_pylist() == [ids_of(tokenizer, text) for text in values]
     counted = arrow.count(make(values), tokenizer, num_threads=threads)
     assert counted.type == pa.int32()
-    assert counted.to_pylist() == [
-        None if text is None else len(tokenizer.encode(text)) for text in values
-    ]
+    lengths = [None if row is None else len(row) for row in found.to_pylist()]
+    assert counted.to_pylist() == lengths
 
 
 @given(values=rows)
@@ -89,12 +88,11 @@ def test_ids_of_a_large_vocabulary_have_32_bits():
 
 def test_a_column_of_nulls_returns_as_many_nulls(tokenizer):
     for values in (pa.array([None, None]), [None, None], pa.nulls(2, pa.string())):
-        assert arrow.encode(values, tokenizer).to_pylist() == [None, None]
-        assert arrow.count(values, tokenizer).to_pylist() == [None, None]
-        assert arrow.render(values, tokenizer).to_pylist() == [None, None]
+        for function in (arrow.encode, arrow.count, arrow.render):
+            assert function(values, tokenizer).to_pylist() == [None, None]
     for values in ([], pa.array([], pa.string()), pa.chunked_array([], pa.string())):
-        assert len(arrow.encode(values, tokenizer)) == len(arrow.count(values, tokenizer)) == 0
-        assert len(arrow.render(values, tokenizer)) == 0
+        for function in (arrow.encode, arrow.count, arrow.render):
+            assert len(function(values, tokenizer)) == 0
         assert len(arrow.decode(arrow.encode(values, tokenizer), tokenizer)) == 0
 
 
@@ -130,12 +128,9 @@ def test_conversations_return_ids_masks_and_errors(tokenizer, form):
     wanted.append({**wrong, "problem": "Message 0 is from assistant but should be from user"})
     wanted.append({**wrong, "problem": "the conversation has no messages"})
     assert found.to_pylist() == wanted
-
-
-def test_another_dialect_may_be_named(tokenizer):
-    talk = [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "yo"}]
-    (row,) = arrow.render([{"conversations": talk}], tokenizer, "sharegpt").to_pylist()
-    assert tokenizer.decode(row["ids"]).endswith("<|assistant_start|>yo<|assistant_end|>")
+    other = [{"from": "human", "value": "the cat"}, {"from": "gpt", "value": "sat é"}]
+    (row,) = arrow.render([{"conversations": other}], tokenizer, "sharegpt").to_pylist()
+    assert row == wanted[0]
 
 
 def test_values_that_cannot_be_encoded_are_refused_by_name(tokenizer, monkeypatch):

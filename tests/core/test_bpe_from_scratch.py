@@ -24,10 +24,6 @@ words = st.sampled_from(["the", " the", "it's", "WE'LL", "  ", " that", "2026", 
 texts = st.lists(letters | words, max_size=60).map("".join)
 
 
-def spans_of(documents):
-    return [span for text in documents for span in RegexTokenizer.split(text)]
-
-
 @pytest.mark.parametrize("case", FIRST_SEEN, ids=["hello", "everyone", "write"])
 def test_ties_broken_by_first_occurrence_match_the_recorded_answers(case):
     size = case["vocab_size"] - 256
@@ -44,7 +40,8 @@ def test_the_example_splits_texts_as_the_core_does(text):
 
 @given(st.lists(texts, min_size=1, max_size=4), st.integers(0, MOST), texts)
 def test_the_example_has_the_merges_and_ids_of_the_core(documents, num_merges, unseen):
-    plain = RegexTokenizer(train(spans_of(documents), num_merges))
+    spans = [span for text in documents for span in RegexTokenizer.split(text)]
+    plain = RegexTokenizer(train(spans, num_merges))
     core = Tokenizer.train_from_iterator(
         documents, 256 + num_merges, special_tokens=(), num_threads=1
     )
@@ -52,11 +49,6 @@ def test_the_example_has_the_merges_and_ids_of_the_core(documents, num_merges, u
     for text in (*documents, unseen):
         assert plain.encode(text) == core.encode(text)
         assert plain.decode(plain.encode(text)) == text
-
-
-def test_the_doctests_of_the_example_pass():
-    found = doctest.testmod(bpe_from_scratch)
-    assert (found.failed, found.attempted > 3) == (0, True)
 
 
 def run(*arguments):
@@ -74,15 +66,16 @@ def test_the_example_runs_as_a_program(tmp_path):
         "decoded again it is the same",
     ]
     (tmp_path / "a.txt").write_text("hello everyone")
-    reported = run(
-        "--file", str(tmp_path / "a.txt"), "--basic", "--first-seen", "--vocab-size", "266"
-    )
+    path = str(tmp_path / "a.txt")
+    reported = run("--file", path, "--basic", "--first-seen", "--vocab-size", "266")
     assert "265 b'hello every' = 264 + 121\n" in reported
     assert "4 tokens: [265, 111, 110, 101]\n" in reported
 
 
-def test_the_example_is_short_and_imports_nothing_of_the_project():
+def test_the_example_is_short_imports_nothing_of_the_project_and_its_doctests_pass():
     lines = PAGE.read_text().splitlines()
     imports = [line for line in lines if line.startswith(("import ", "from "))]
     assert len(lines) <= 150
     assert not any("nanotok" in line for line in imports)
+    doctests = doctest.testmod(bpe_from_scratch)
+    assert (doctests.failed, doctests.attempted > 3) == (0, True)

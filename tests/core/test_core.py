@@ -4,7 +4,6 @@ import pickle
 import signal
 import threading
 from collections import Counter
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ from nanotok_ray.errors import (
     SplitError,
     TokenizerError,
 )
+from tests.support.count_runs import run_of
 
 NANOCHAT = SPLIT_PATTERN
 TEXT = "Hello hello 12345 world's\n\n   the theme, there; it's naïve 世界 世界!\r\n"
@@ -32,26 +32,10 @@ def batch(documents):
     return np.frombuffer(b"".join(documents), np.uint8), ends
 
 
-def unpack(data, offsets):
-    data = data.tobytes()
-    return [data[a:b] for a, b in pairwise(offsets)]
-
-
-def count(documents, *, threads=1):
+def count(documents):
     counts = _core.SpanCounts(NANOCHAT)
-    counts.update(*batch(documents), threads=threads)
+    counts.update(*batch(documents), threads=1)
     return counts
-
-
-def run_of(counts):
-    """A sorted run of a dict of spans, made in Python."""
-    spans = sorted(counts, key=lambda span: (xxhash.xxh3_64_intdigest(span), span))
-    hashes = np.array([xxhash.xxh3_64_intdigest(span) for span in spans], np.uint64)
-    return (hashes, *batch(spans), np.array([counts[span] for span in spans], np.uint64))
-
-
-def same(left, right):
-    return len(left) == len(right) and all(map(np.array_equal, left, right))
 
 
 @given(st.lists(st.binary(max_size=300), max_size=5))
@@ -74,8 +58,10 @@ def test_joined_spans_equal_the_document(pattern, document):
 def test_counts_are_the_number_of_each_span(documents):
     counts = count(documents)
     splitter = _core.Splitter(NANOCHAT)
-    spans = [span for data in unpack(*batch(documents)) for span in splitter.split(data)]
-    assert same(counts.sorted_run(), run_of(Counter(spans)))
+    raw = [each.encode() if isinstance(each, str) else each for each in documents]
+    spans = [span for document in raw for span in splitter.split(document)]
+    for found, expected in zip(counts.sorted_run(), run_of(Counter(spans)), strict=True):
+        assert np.array_equal(found, expected)
     assert (counts.total(), counts.num_distinct()) == (len(spans), len(set(spans)))
     assert counts.num_gaps() == 0
 

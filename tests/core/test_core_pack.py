@@ -15,12 +15,6 @@ def int64(values):
     return np.array(values, np.int64)
 
 
-def assert_same(found, expected):
-    for one, other in zip(found, expected, strict=True):
-        assert one.dtype == other.dtype
-        assert one.tolist() == other.tolist()
-
-
 def test_ids_of_32_bits_fit_int64_and_are_refused_for_int32():
     ids = [np.array([1, MOST, 2], np.uint32)]
     columns = int64([0]), int64([0]), int64([3]), int64([0, 1])
@@ -58,10 +52,13 @@ def right_fill():
     }
 
 
-BOTH = np.zeros((2, 2), np.int64)
+BOTH, EMPTY = np.zeros((2, 2), np.int64), np.zeros((2, 0), np.int64)
 NARROW = np.zeros((2, 2), np.int32)
-FIXED = np.zeros((2, 2), np.int64)
+FIXED = BOTH.copy()
 FIXED.flags.writeable = False
+ROWS = "must be an array of rows, int32 or int64, and of two dimensions"
+ALIGNED = "must be a C-contiguous, aligned array"
+PARTS = np.zeros((2, 4), np.int64)[:, ::2]
 
 
 @pytest.mark.parametrize(
@@ -69,43 +66,19 @@ FIXED.flags.writeable = False
     [
         ({"lengths": int64([3, 3])}, "segment 1 is 3 ids from 1 on: array 0 has 3"),
         ({"masks": []}, "0 masks and 1 arrays of ids"),
+        ({"masks": [np.ones(4, np.uint8)]}, "the mask of array 0 has 4 entries: the array has 3"),
         (
-            {"masks": [np.ones(4, np.uint8)]},
-            "the mask of array 0 has 4 entries: the array has 3",
-        ),
-        (
-            {"inputs": np.zeros((2, 0), np.int64), "targets": np.zeros((2, 0), np.int64)},
+            {"inputs": EMPTY, "targets": EMPTY.copy()},
             "length is 0: it must be from 1 to 9223372036854775807",
         ),
-        (
-            {"targets": np.zeros((1, 4), np.int64)},
-            "inputs are of shape [2, 2], targets of shape [1, 4]",
-        ),
-        (
-            {"targets": np.zeros((2, 2), np.int32)},
-            "inputs and targets must be of one type, int32 or int64",
-        ),
-        (
-            {"inputs": np.zeros((2, 2), np.int16)},
-            "inputs must be an array of rows, int32 or int64, and of two dimensions",
-        ),
-        (
-            {"targets": np.zeros(4, np.int64)},
-            "targets must be an array of rows, int32 or int64, and of two dimensions",
-        ),
-        (
-            {"targets": np.zeros((2, 4), np.int64)[:, ::2]},
-            "targets must be a C-contiguous, aligned array",
-        ),
-        (
-            {"inputs": np.asfortranarray(np.zeros((2, 2), np.int64))},
-            "inputs must be a C-contiguous, aligned array",
-        ),
+        ({"targets": BOTH[:1]}, "inputs are of shape [2, 2], targets of shape [1, 2]"),
+        ({"targets": NARROW}, "inputs and targets must be of one type, int32 or int64"),
+        ({"inputs": np.zeros((2, 2), np.int16)}, f"inputs {ROWS}"),
+        ({"targets": np.zeros(4, np.int64)}, f"targets {ROWS}"),
+        ({"targets": PARTS}, f"targets {ALIGNED}"),
+        ({"inputs": np.asfortranarray(BOTH)}, f"inputs {ALIGNED}"),
         ({"inputs": FIXED}, "inputs cannot be written to"),
-        (
-            {"inputs": BOTH, "targets": BOTH},
-            "targets share memory with another array in use",
-        ),
+        ({"inputs": BOTH, "targets": BOTH}, "targets share memory with another array in use"),
         ({"which": int64([0, 0, 0, 0])[::2]}, "which must be a contiguous, aligned array"),
         (
             {"inputs": NARROW, "targets": NARROW.copy(), "pad": 2**31},
@@ -115,54 +88,36 @@ FIXED.flags.writeable = False
 )
 def test_an_invalid_fill_is_refused_and_writes_nothing(changed, message):
     arguments = right_fill() | changed
-    before = arguments["inputs"].copy(), arguments["targets"].copy()
+    before = [arguments[name].copy() for name in ("inputs", "targets")]
     with pytest.raises(PackingError, match=f"^{re.escape(message)}$"):
         _core.fill_rows(**arguments)
-    assert_same((arguments["inputs"], arguments["targets"]), before)
+    for name, values in zip(("inputs", "targets"), before, strict=True):
+        assert np.array_equal(arguments[name], values)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: _core.window_rows(int64([1, MOST + 1]), 4),
-            "document 1 has 4294967296 tokens: it must be 0 to 4294967295",
-        ),
-        (
-            lambda: _core.best_fit_rows(int64([4, 5, 6]), 4, keep_rest=False),
-            (
-                "document 1 has 5 tokens and a row holds 4: leave it out, cut it before, or keep "
-                "the rest of what is cut"
-            ),
-        ),
-        (
-            lambda: _core.window_rows(int64([1]), -3),
-            "length is -3: it must be from 1 to 4294967295",
-        ),
-        (
-            lambda: _core.BestFitBuffer(MOST + 1, 1),
-            "capacity is 4294967296: it must be from 1 to 4294967295",
-        ),
-        (
-            lambda: _core.BestFitBuffer(4, 1).pack(-1),
-            "max_rows is -1: it must be 0 or more",
-        ),
-        (
-            lambda: _core.BestFitBuffer(4, 1).skip(-2),
-            "max_rows is -2: it must be 0 or more",
-        ),
-        (
-            lambda: _core.BestFitBuffer(1, 0),
-            "buffer_size is 0: it must be from 1 to 4294967295",
-        ),
-        (
-            lambda: _core.window_rows(int64([1, 2, 3, 4])[::2], 4),
-            "lengths must be a contiguous, aligned array",
-        ),
-    ],
-)
-def test_wrong_lengths_are_refused_by_name(call, message):
+RANGE = "it must be from 1 to 4294967295"
+LEFT_OUT = "leave it out, cut it before, or keep the rest of what is cut"
+WRONG = {
+    f"document 1 has {MOST + 1} tokens: it must be 0 to {MOST}": (
+        lambda: _core.window_rows(int64([1, MOST + 1]), 4)
+    ),
+    f"document 1 has 5 tokens and a row holds 4: {LEFT_OUT}": (
+        lambda: _core.best_fit_rows(int64([4, 5, 6]), 4, keep_rest=False)
+    ),
+    f"length is -3: {RANGE}": lambda: _core.window_rows(int64([1]), -3),
+    f"capacity is 4294967296: {RANGE}": lambda: _core.BestFitBuffer(MOST + 1, 1),
+    "max_rows is -1: it must be 0 or more": lambda: _core.BestFitBuffer(4, 1).pack(-1),
+    "max_rows is -2: it must be 0 or more": lambda: _core.BestFitBuffer(4, 1).skip(-2),
+    f"buffer_size is 0: {RANGE}": lambda: _core.BestFitBuffer(1, 0),
+    "lengths must be a contiguous, aligned array": (
+        lambda: _core.window_rows(int64([1, 2, 3, 4])[::2], 4)
+    ),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_lengths_are_refused_by_name(message):
     with pytest.raises(PackingError, match=f"^{re.escape(message)}$") as caught:
-        call()
+        WRONG[message]()
     assert isinstance(caught.value, NanotokError)
     assert isinstance(caught.value, ValueError)

@@ -31,16 +31,11 @@ def command(*words):
     )
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import nanotok_ray; assert nanotok_ray.__version__; dir(nanotok_ray)",
-        "import nanotok_ray.cli",
-        command("--help"),
-        command("--version"),
-        command("doctor", "--help"),
-    ],
-)
+IMPORTS = "import nanotok_ray; assert nanotok_ray.__version__; dir(nanotok_ray)"
+COMMANDS = [command("--help"), command("--version"), command("doctor", "--help")]
+
+
+@pytest.mark.parametrize("code", [IMPORTS, "import nanotok_ray.cli", *COMMANDS])
 def test_no_large_package_is_imported(code):
     assert imported(code) - ({"numpy"} if "--version" in code else set()) == set()
 
@@ -65,8 +60,7 @@ def test_a_checkout_without_its_core_names_the_remedy(tmp_path):
     core = Path(nanotok_ray.__path__[0]).glob("_core*")
     ignored = shutil.ignore_patterns("__pycache__", *(path.name for path in core))
     shutil.copytree(nanotok_ray.__path__[0], tmp_path / "nanotok_ray", ignore=ignored)
-    code = "import nanotok_ray; nanotok_ray.Tokenizer"
-    command = [sys.executable, "-c", code]
+    command = [sys.executable, "-c", "import nanotok_ray; nanotok_ray.Tokenizer"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith("run Python in another folder")

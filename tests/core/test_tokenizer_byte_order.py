@@ -13,7 +13,6 @@ from tokenizers import Tokenizer as Peer
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import (
-    Model,
     Tokenizer,
     from_readable,
     sha256_of,
@@ -76,13 +75,14 @@ def test_the_readable_file_stores_the_byte_order(byte_order):
 
 def test_the_default_byte_order_writes_the_original_file():
     model = in_order(bytes(range(256)))
+    data = to_readable(model)
     assert model == LEARNED
-    assert to_readable(model).startswith(b"nanotok-tokenizer 1\n")
+    assert data.startswith(b"nanotok-tokenizer 1\n")
     assert sha256_of(model) == PLAIN.sha256
-    line = b"nanotok-tokenizer 2\n", b"bytes " + bytes(range(256)).hex().encode() + b"\nspecial"
-    claimed = to_readable(model).replace(b"nanotok-tokenizer 1\n", line[0])
+    line = b"bytes " + bytes(range(256)).hex().encode() + b"\nspecial"
+    claimed = data.replace(b"tokenizer 1", b"tokenizer 2", 1).replace(b"special", line, 1)
     with pytest.raises(TokenizerError, match="line 1: expected 'nanotok-tokenizer 1'"):
-        from_readable(claimed.replace(b"special", line[1], 1), name="f")
+        from_readable(claimed, name="f")
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,3 @@ def test_hugging_face_reads_the_byte_order_from_our_file(byte_order, text):
     own = Tokenizer(in_order(byte_order))
     peer = Peer.from_str(to_huggingface_file(own.model).decode())
     assert peer.encode(text).ids == own.encode(text)
-
-
-def test_models_of_two_byte_orders_differ():
-    empty = {"pattern": "a", "unicode_version": "16.0.0", "merges": (), "special_tokens": {}}
-    assert Model(**empty) != Model(**empty, byte_order=GPT2_ORDER)

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from nanotok_ray import _core
+from nanotok_ray import SpanCounts, _core, learn
 from nanotok_ray.chat import compose, conversation_of, expected_text, segments_of
 from nanotok_ray.counts import PATTERNS, split
 from nanotok_ray.dialects import Dialect, extract_answer
-from nanotok_ray.documents import Documents
 from nanotok_ray.errors import ConversationError, SourceError, UnknownTokenError
-from nanotok_ray.tokenizer import Tokenizer, TrainSettings, to_tiktoken_file
+from nanotok_ray.tokenizer import Tokenizer, to_tiktoken_file
 from nanotok_ray.tokenizer.nanochat_files import to_pickle
 
 
@@ -55,65 +54,45 @@ def test_texts_split_as_upstream(name):
     assert got == dict(zip(SPLITS["texts"], SPLITS["spans"][name], strict=True))
 
 
-@pytest.mark.parametrize(("category", "key"), [("L", "count_L"), ("N", "count_N")])
-def test_unicode_categories_have_the_sizes_of_upstream(category, key):
+def runs_of(pattern):
+    """Return the runs of code points that match; U+0000 must not."""
     everything = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)])).encode()
-    # Runs and gaps alternate, and U+0000 is in neither category: every second span is a run.
-    runs = _core.Splitter(rf"\p{{{category}}}+").split(everything)[1::2]
-    assert sum(len(run.decode()) for run in runs) == UNICODE[key]
+    return b"".join(_core.Splitter(pattern).split(everything)[1::2]).decode()
 
 
-def test_white_space_equals_that_of_unicode():
-    everything = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)])).encode()
-    runs = _core.Splitter(r"\s+").split(everything)[1::2]
-    ranges = [
-        f"{ord(text[0]):04x}" + (f"-{ord(text[-1]):04x}" if len(text) > 1 else "")
-        for text in (run.decode() for run in runs)
-    ]
-    assert ranges == ["0009-000d", "0020", "0085", "00a0", "1680", *ranges[5:]]
-    assert ranges[5:] == ["2000-200a", "2028-2029", "202f", "205f", "3000"]
+def test_unicode_categories_and_white_space_equal_upstream():
+    assert len(runs_of(r"\p{L}+")) == UNICODE["count_L"]
+    assert len(runs_of(r"\p{N}+")) == UNICODE["count_N"]
+    quads = "".join(map(chr, range(0x2000, 0x200B)))
+    assert runs_of(r"\s+") == f"\t\n\v\f\r \x85\xa0\u1680{quads}\u2028\u2029\u202f\u205f\u3000"
 
 
 @pytest.mark.parametrize("case", named(TRAINING["cases"]))
-def test_merges_equal_upstream(case):
+def test_merges_and_their_counts_equal_upstream(case):
+    counts = SpanCounts(case["pattern"])
+    counts.update(texts_of(case))
+    found = learn(counts, case["vocab_size"], special_tokens=())
     trained = Tokenizer.train_from_iterator(
         texts_of(case), case["vocab_size"], pattern=case["pattern"], special_tokens=()
     )
     assert [list(pair) for pair in trained.merges] == case["merges"]
     assert trained.get_vocab_size() == case["vocab_size_reached"]
-
-
-@pytest.mark.parametrize("case", named(TRAINING["cases"]))
-def test_counts_of_merges_equal_upstream(case):
-    counts = _core.SpanCounts(PATTERNS[case["pattern"]])
-    documents = Documents.from_strings(texts_of(case))
-    counts.update(documents.data, documents.offsets)
-    _, data, offsets, span_counts = counts.sorted_run()
-    num_merges = case["vocab_size"] - 256
-    _, merge_counts, *_ = _core.learn([(data, offsets, span_counts)], num_merges=num_merges)
-    assert merge_counts.tolist() == case["counts"]
+    assert (found.tokenizer, found.learned.counts.tolist()) == (trained, case["counts"])
 
 
 @pytest.mark.parametrize("case", TRAINING["special_ids"], ids=str)
 def test_special_tokens_have_the_ids_after_the_last_merge(case):
+    asked = case["vocab_size_asked"]
     if "raises" in case:
         with pytest.raises(ERRORS[case["raises"]]) as caught:
-            Tokenizer.train_from_iterator([], case["vocab_size_asked"])
-        explained = (
-            f": vocab_size is {case['vocab_size_asked']}, and 9 ids of it are special tokens"
-        )
+            Tokenizer.train_from_iterator([], asked)
+        explained = f": vocab_size is {asked}, and 9 ids of it are special tokens"
         assert str(caught.value) == case["message"] + explained
         return
-    trained = Tokenizer.train_from_iterator(texts_of(case), case["vocab_size_asked"])
+    trained = Tokenizer.train_from_iterator(texts_of(case), asked)
     assert trained.get_vocab_size() == case["n_vocab"]
     assert trained.get_bos_token_id() == case["bos"]
     assert list(trained.special_tokens.values()) == case["ids"]
-
-
-@pytest.mark.parametrize("asked", [32768, 65536])
-def test_a_full_vocabulary_has_as_many_merges_as_upstream(asked):
-    expected = TRAINING["full_vocabulary"][str(asked)]
-    assert TrainSettings(vocab_size=asked).num_merges == expected["merges"]
 
 
 def test_texts_encode_to_the_ids_of_upstream(tokenizer):
@@ -131,16 +110,6 @@ def test_texts_encode_to_the_ids_of_upstream(tokenizer):
         assert tokenizer.decode(case["ids"]) == case.get("decoded", text)
 
 
-def call(tokenizer, expression):
-    names = {"encode": tokenizer.encode, "decode": tokenizer.decode, "tok": tokenizer}
-    return eval(expression, names | {"encode_special": tokenizer.encode_special})
-
-
-@pytest.mark.parametrize("case", ENCODE["prepend_append"], ids=lambda case: case["call"])
-def test_ids_are_prepended_and_appended_as_upstream(tokenizer, case):
-    assert call(tokenizer, case["call"]) == case["ids"]
-
-
 def check_message(error, case):
     """Compare an error with that of nanochat: for Python's bare errors, the type, and a sentence.
 
@@ -156,21 +125,19 @@ def check_message(error, case):
         assert str(error) == case["message"]
 
 
-@pytest.mark.parametrize("case", ENCODE["errors"], ids=lambda case: case["call"])
-def test_wrong_arguments_raise_the_errors_of_upstream(tokenizer, case):
-    with pytest.raises(ERRORS[case["raises"]]) as caught:
-        call(tokenizer, case["call"])
-    check_message(caught.value, case)
+CALLS = [*ENCODE["prepend_append"], *ENCODE["errors"], *ENCODE["encode_special"]]
 
 
-@pytest.mark.parametrize("case", ENCODE["encode_special"], ids=lambda case: case["call"])
-def test_special_tokens_encode_as_upstream(tokenizer, case):
+@pytest.mark.parametrize("case", CALLS, ids=lambda case: case["call"])
+def test_calls_return_the_ids_or_raise_the_errors_of_upstream(tokenizer, case):
+    methods = {name: getattr(tokenizer, name) for name in ("encode", "decode", "encode_special")}
     if "raises" in case:
         with pytest.raises(ERRORS[case["raises"]]) as caught:
-            call(tokenizer, case["call"])
+            eval(case["call"], methods | {"tok": tokenizer})
         check_message(caught.value, case)
     else:
-        assert call(tokenizer, case["call"]) == case["returns"]
+        found = eval(case["call"], methods | {"tok": tokenizer})
+        assert found == case.get("ids", case.get("returns"))
 
 
 def test_ids_decode_to_the_texts_of_upstream(tokenizer):
@@ -180,11 +147,8 @@ def test_ids_decode_to_the_texts_of_upstream(tokenizer):
         assert tokenizer.decode_single_token_bytes(case["id"]).hex() == case["hex"]
 
 
-def test_token_lengths_equal_upstream(tokenizer):
+def test_token_lengths_and_the_pickle_equal_upstream(tokenizer):
     assert tokenizer.token_bytes().tolist() == FILES["token_bytes"]
-
-
-def test_the_pickle_equals_upstream_byte_for_byte(tokenizer):
     data = to_pickle(tokenizer.model)
     assert len(data) == FILES["pickle"]["bytes_of_this_pickle"]
     assert hashlib.sha256(data).hexdigest() == FILES["pickle"]["sha256_of_this_pickle"]
@@ -202,20 +166,21 @@ def test_the_tiktoken_file_equals_upstream_byte_for_byte():
     assert hashlib.sha256(data).hexdigest() == expected["sha256"]
 
 
+def composed(tokenizer, value, name):
+    """Return the ids of a document with its mask as digits."""
+    segments = segments_of(json.dumps(value).encode(), Dialect(kind="chat", name=name))
+    found = compose(tokenizer.encode, tokenizer.encode_special, segments)
+    return found.ids, "".join(map(str, found.mask))
+
+
 @pytest.mark.parametrize("case", named(CHAT["render"]))
-def test_conversations_render_as_upstream(tokenizer, case):
+def test_conversations_and_documents_of_messages_render_as_upstream(tokenizer, case):
     limit = {"max_tokens": case["max_tokens"]} if "max_tokens" in case else {}
     ids, mask = tokenizer.render_conversation({"messages": case["messages"]}, **limit)
-    assert ids == case["ids"]
-    assert "".join(map(str, mask)) == case["mask"]
-
-
-@pytest.mark.parametrize("case", named(CHAT["render_errors"]))
-def test_malformed_conversations_raise_the_errors_of_upstream(tokenizer, case):
-    conversation = case.get("conversation", {"messages": case.get("messages")})
-    with pytest.raises(ERRORS[case["raises"]]) as caught:
-        tokenizer.render_conversation(conversation)
-    check_message(caught.value, case)
+    assert (ids, "".join(map(str, mask))) == (case["ids"], case["mask"])
+    ids, mask = composed(tokenizer, case["messages"], "messages")
+    most = case.get("max_tokens")
+    assert (ids[:most], mask[:most]) == (case["ids"], case["mask"])
 
 
 @pytest.mark.parametrize("case", named(CHAT["completion"]))
@@ -223,11 +188,16 @@ def test_prompts_render_as_upstream(tokenizer, case):
     assert tokenizer.render_for_completion({"messages": case["messages"]}) == case["ids"]
 
 
-@pytest.mark.parametrize("case", named(CHAT["completion_errors"]))
-def test_malformed_prompts_raise_the_errors_of_upstream(tokenizer, case):
-    with pytest.raises(ERRORS[case["raises"]]) as caught:
-        tokenizer.render_for_completion({"messages": case["messages"]})
-    check_message(caught.value, case)
+@pytest.mark.parametrize(
+    ("method", "cases"),
+    [("render_conversation", "render_errors"), ("render_for_completion", "completion_errors")],
+)
+def test_malformed_conversations_raise_the_errors_of_upstream(tokenizer, method, cases):
+    for case in CHAT[cases]:
+        conversation = case.get("conversation", {"messages": case.get("messages")})
+        with pytest.raises(ERRORS[case["raises"]]) as caught:
+            getattr(tokenizer, method)(conversation)
+        check_message(caught.value, case)
 
 
 def test_long_conversations_are_cut_as_upstream(tokenizer):
@@ -249,36 +219,16 @@ def test_tokens_are_shown_as_upstream(tokenizer):
     assert shown == case["with_token_id"]
 
 
-def document_of(value):
-    return json.dumps(value).encode()
-
-
-def composed(tokenizer, document, name):
-    segments = segments_of(document, Dialect(kind="chat", name=name))
-    found = compose(tokenizer.encode, tokenizer.encode_special, segments)
-    return found.ids, "".join(map(str, found.mask))
-
-
-@pytest.mark.parametrize("case", named(CHAT["render"]))
-def test_documents_of_messages_render_as_upstream(tokenizer, case):
-    ids, mask = composed(tokenizer, document_of(case["messages"]), "messages")
-    limit = case.get("max_tokens")
-    assert (ids[:limit], mask[:limit]) == (case["ids"], case["mask"])
-
-
 def test_answers_of_gsm8k_are_cut_as_upstream(tokenizer):
     dialect = Dialect(kind="chat", name="gsm8k")
     for case in CHAT["gsm8k"]["cases"]:
-        document = document_of({"question": "q", "answer": case["answer"]})
+        document = json.dumps({"question": "q", "answer": case["answer"]}).encode()
         question, answer = conversation_of(document, dialect)["messages"]
         assert question == {"role": "user", "content": "q"}
         assert answer == {"role": "assistant", "content": case["parts"]}, case["answer"]
-    first = document_of({"question": "q", "answer": CHAT["gsm8k"]["cases"][0]["answer"]})
+    first = {"question": "q", "answer": CHAT["gsm8k"]["cases"][0]["answer"]}
     rendered = CHAT["gsm8k"]["rendered_first"]
     assert composed(tokenizer, first, "gsm8k") == (rendered["ids"], rendered["mask"])
-
-
-def test_final_answers_of_gsm8k_equal_upstream():
     for case in CHAT["gsm8k"]["extract_answer"]:
         assert extract_answer(case["text"]) == case["answer"], case["text"]
 

@@ -4,7 +4,6 @@ import logging
 import random
 import re
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -44,9 +43,9 @@ def given_counts(counts, pattern="nanochat"):
     return SpanCounts.from_counts(counts, pattern=pattern)
 
 
-def merges_of(counts, num_merges=10, **options):
-    found = learn(given_counts(counts), 256 + num_merges, special_tokens=(), **options)
-    return found.tokenizer.merges
+def learn_plain(counts, vocab_size, **options):
+    """Learn from a dict, without special tokens."""
+    return learn(given_counts(counts), vocab_size, special_tokens=(), **options)
 
 
 # The same merges
@@ -71,61 +70,46 @@ def test_saved_loaded_and_merged_counts_have_the_merges_of_rustbpe(tmp_path):
     peer.train_from_iterator(iter(DOCUMENTS), 400, pattern=SPLIT_PATTERN)
     assert list(own.model.tokens) == [bytes(token) for token, _ in peer.get_mergeable_ranks()]
     assert own == Tokenizer.train_from_iterator(DOCUMENTS, 400, special_tokens=())
+    assert counts.most_common() == counted(DOCUMENTS).most_common()  # learning changes no count
 
 
 @given(st.dictionaries(st.binary(min_size=1, max_size=4), st.integers(1, 2**58), max_size=15))
 def test_any_spans_and_counts_learn_as_the_reference(counts):
-    assert merges_of(counts, 40) == reference.learn_merges(counts, num_merges=40)
+    merges = learn_plain(counts, 256 + 40).tokenizer.merges
+    assert merges == reference.learn_merges(counts, num_merges=40)
 
 
 def test_a_pair_may_reach_the_limit_but_not_exceed_it():
     half = 2**63
-    found = learn(given_counts({"ab": half, "xab": half - 1}), 257, special_tokens=())
+    found = learn_plain({"ab": half, "xab": half - 1}, 257)
     assert (found.tokenizer.merges, found.learned.counts.tolist()) == ([(97, 98)], [TOP])
+    top = learn_plain({"ab": TOP}, 999, min_pair_count=TOP)
+    assert top.tokenizer.merges == [(97, 98)]
     with pytest.raises(CountOverflowError, match=r"pair \(97, 98\) would pass 2\*\*64 - 1"):
-        learn(given_counts({"ab": half, "xab": half}), 257, special_tokens=())
-
-
-def test_learning_does_not_change_the_counts():
-    counts = counted(DOCUMENTS)
-    before = counts.most_common()
-    large, small = learn(counts, 400).tokenizer, learn(counts, 300).tokenizer
-    assert counts.most_common() == before
-    assert large.merges[: len(small.merges)] == small.merges
-
-
-def test_the_pattern_is_that_of_the_counts():
-    own = learn(given_counts({"ab": 1}, pattern="r50k"), 266).tokenizer
-    assert own.pattern == PATTERNS["r50k"]
+        learn_plain({"ab": half, "xab": half}, 257)
 
 
 # Where it ends
 
 
-def test_learning_ends_with_the_last_pair(caplog):
-    found = learn(given_counts({"abc": 2}), 10_000, special_tokens=("<x>",))
-    assert found.tokenizer.merges == [(97, 98), (256, 99)]
-    assert found.stop_reason == NO_PAIR_LEFT
+PAIRS_OF_TWO = [(97, 98), (99, 100)]
+ENDS = [
+    ({"abc": 2}, {}, [(97, 98), (256, 99)], "is left to merge"),
+    ({"ab": 5, "cd": 4, "ef": 3}, {"min_pair_count": 4}, PAIRS_OF_TWO, "occurs 4 times"),
+    ({"abcd": 9}, {"max_token_bytes": 2}, PAIRS_OF_TWO, "is left to merge into at most 2 bytes"),
+]
+
+
+@pytest.mark.parametrize(("counts", "limits", "merges", "reported"), ENDS)
+def test_learning_ends_with_the_last_pair(caplog, counts, limits, merges, reported):
+    found = learn(given_counts(counts, pattern="r50k"), 999, special_tokens=("<x>",), **limits)
+    assert found.tokenizer.merges == merges
+    reason = BELOW_MIN_PAIR_COUNT if "min_pair_count" in limits else NO_PAIR_LEFT
+    assert found.stop_reason == reason
+    assert found.tokenizer.pattern == PATTERNS["r50k"]
     assert found.tokenizer.special_tokens == {"<x>": 258}
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    assert "no pair of tokens is left to merge: the vocabulary has 259 ids" in caplog.text
-
-
-def test_rare_pairs_are_not_merged_if_limited(caplog):
-    counts = {"ab": 5, "cd": 4, "ef": 3}
-    found = learn(given_counts(counts), 999, special_tokens=(), min_pair_count=4)
-    assert found.tokenizer.merges == [(97, 98), (99, 100)]
-    assert found.stop_reason == BELOW_MIN_PAIR_COUNT
-    assert "no pair of tokens occurs 4 times: the vocabulary has 258 ids" in caplog.text
-    top = learn(given_counts({"ab": TOP}), 999, special_tokens=(), min_pair_count=TOP)
-    assert top.tokenizer.merges == [(97, 98)]
-
-
-def test_long_tokens_are_not_learned_if_limited(caplog):
-    found = learn(given_counts({"abcd": 9}), 999, special_tokens=(), max_token_bytes=2)
-    assert [len(token) for token in found.tokenizer.model.tokens[256:]] == [2, 2]
-    assert found.stop_reason == NO_PAIR_LEFT
-    assert "no pair of tokens is left to merge into at most 2 bytes" in caplog.text
+    assert f"no pair of tokens {reported}: the vocabulary has 259 ids" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -167,8 +151,6 @@ def test_progress_is_reported_from_the_first_to_the_last_merge():
         assert each.merges_per_second == pytest.approx(each.done / each.seconds)
     assert [each.seconds for each in seen] == sorted(each.seconds for each in seen)
 
-
-def test_an_exception_in_progress_ends_learning():
     def stop(progress):
         raise KeyboardInterrupt
 
@@ -191,30 +173,26 @@ def test_the_report_is_saved_beside_the_tokenizer(tmp_path):
     assert report["span_bytes"] == counts.text_bytes
     assert report["duplicate_tokens"] == []
     assert report["merges"]["count"] == found.learned.counts.tolist()
-
-
-def test_a_report_of_foreign_counts_lists_what_is_unknown():
-    report = learn(given_counts({"ab": 3}), 300).report
-    assert report["texts"] is report["gaps"] is None
-    assert (report["spans"], report["text_bytes"], report["span_bytes"]) == (3, 6, 6)
+    foreign = learn(given_counts({"ab": 3}), 300).report
+    assert foreign["texts"] is foreign["gaps"] is None
+    assert (foreign["spans"], foreign["text_bytes"], foreign["span_bytes"]) == (3, 6, 6)
 
 
 # From files
 
 
-def write_spark(folder, counts, span_type, *, parts=3, count_type=None):
+def write_spark(folder, counts, span_type):
     """Write a folder like Spark: several parts, small row groups, marker files."""
     folder.mkdir(parents=True)
-    rows = list(counts.items())
-    random.Random(1).shuffle(rows)
-    for number in range(parts):
-        own = rows[number::parts]
+    rows = random.Random(1).sample([*counts.items()], len(counts))
+    for number in range(3):
+        own = rows[number::3]
         spans = pa.array([span for span, _ in own], pa.binary())
         if pa.types.is_dictionary(span_type):
             spans = spans.cast(span_type.value_type).dictionary_encode()
         else:
             spans = spans.cast(span_type)
-        numbers = pa.array([count for _, count in own], count_type or pa.int64())
+        numbers = pa.array([count for _, count in own], pa.int64())
         table = pa.table({"extra": pa.nulls(len(own)), "count": numbers, "span": spans})
         pq.write_table(table, folder / f"part-{number:05d}-a.snappy.parquet", row_group_size=10)
         (folder / f".part-{number:05d}-a.snappy.parquet.crc").write_bytes(b"crc")
@@ -225,18 +203,11 @@ def load(*paths, **options):
     return load_counts(find_counts(map(str, paths)), **options)
 
 
-@pytest.mark.parametrize(
-    "span_type",
-    [
-        pa.string(),
-        pa.large_string(),
-        pa.binary(),
-        pa.large_binary(),
-        pa.dictionary(pa.int32(), pa.string()),
-        pa.dictionary(pa.int32(), pa.binary()),
-    ],
-    ids=str,
-)
+PLAIN = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
+DICTIONARIES = [pa.dictionary(pa.int32(), kind) for kind in (pa.string(), pa.binary())]
+
+
+@pytest.mark.parametrize("span_type", [*PLAIN, *DICTIONARIES], ids=str)
 def test_parquet_spans_of_any_type_yield_the_tokenizer_of_the_texts(tmp_path, span_type):
     counts = dict(counted(DOCUMENTS).most_common())
     write_spark(tmp_path / "spark", counts, span_type)
@@ -247,17 +218,21 @@ def test_parquet_spans_of_any_type_yield_the_tokenizer_of_the_texts(tmp_path, sp
 
 
 @pytest.mark.parametrize("count_type", [pa.int16(), pa.uint32(), pa.uint64()], ids=str)
-def test_parquet_accepts_any_integer_type_and_spans_that_are_not_utf8(tmp_path, count_type):
-    counts = {b"\xff\xfe": 7, b"a": 3, b"\xf0\x9f": 2}
-    write_spark(tmp_path / "spark", counts, pa.binary(), count_type=count_type, parts=2)
-    assert dict(load(tmp_path / "spark", pattern="gpt4").most_common()) == counts
-
-
-def test_a_span_in_many_rows_and_files_is_summed(tmp_path):
+def test_a_span_in_many_rows_and_files_is_summed(tmp_path, count_type):
+    spans, numbers = [b"\xff\xfe", b"y", b"\xff\xfe"] * 40, [1, 2, 3] * 40
+    table = pa.table({"span": spans, "count": pa.array(numbers, count_type)})
     for name in ("a", "b"):
-        table = pa.table({"span": ["x", "y", "x"] * 40, "count": [1, 2, 3] * 40})
         pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=7)
-    assert load(tmp_path, pattern="gpt4").most_common() == [(b"x", 320), (b"y", 160)]
+    loaded = load(tmp_path, pattern="gpt4")
+    assert loaded.most_common() == [(b"\xff\xfe", 320), (b"y", 160)]
+    bad = pa.table({"span": ["a"] * 9 + ["b"], "count": [1] * 9 + [-5]})
+    pq.write_table(bad, tmp_path / "bad", row_group_size=4)  # SpanCounts decides what is bad
+    with pytest.raises(CountsError, match=r"/bad.*row 9: the count of b'b' is -5"):
+        load(tmp_path / "bad", pattern="gpt4")
+    more = pa.table({"span": [b"y"], "count": pa.array([TOP - 159], pa.uint64())})
+    pq.write_table(more, tmp_path / "c.parquet")
+    with pytest.raises(CountOverflowError, match=r"2\*\*64 - 1"):
+        load(tmp_path, pattern="gpt4")
 
 
 def test_count_files_and_parquet_are_summed_and_each_file_counts_once(tmp_path):
@@ -269,54 +244,39 @@ def test_count_files_and_parquet_are_summed_and_each_file_counts_once(tmp_path):
     loaded = load(*paths, pattern="nanochat")
     assert loaded.most_common() == counted(DOCUMENTS).most_common()
     assert load(tmp_path / "counts").origin == counted(DOCUMENTS[:50]).origin
+    unnamed = [tmp_path / "part-0", tmp_path / "part-1"]
+    (tmp_path / "counts/web/a.arrow").rename(unnamed[0])
+    next((tmp_path / "spark").glob("*.parquet")).rename(unnamed[1])
+    again = load(*unnamed, tmp_path / "spark", pattern="nanochat")
+    assert again.most_common() == loaded.most_common()
 
 
-def test_a_file_is_identified_by_its_bytes_not_its_name(tmp_path):
-    counted(["a b"]).save(tmp_path / "part-0")
-    pq.write_table(pa.table({"span": ["a"], "count": [1]}), tmp_path / "part-1")
-    loaded = load(tmp_path / "part-0", tmp_path / "part-1", pattern="nanochat")
-    assert dict(loaded.most_common()) == {b"a": 2, b" b": 1}
-
-
-def test_parquet_without_a_pattern_is_refused_with_the_pattern_names(tmp_path):
+def test_missing_unknown_and_contradictory_patterns_are_refused(tmp_path):
     pq.write_table(pa.table({"span": ["a"], "count": [1]}), tmp_path / "a.parquet")
-    with pytest.raises(CountsError) as caught:
-        load(tmp_path / "a.parquet")
-    for word in ("a.parquet", "--pattern", *PATTERNS):
-        assert word in str(caught.value)
-    with pytest.raises(PatternError, match="'gpt5'"):
-        load(tmp_path / "a.parquet", pattern="gpt5")
-
-
-def test_a_pattern_that_contradicts_a_count_file_is_refused_with_both(tmp_path):
     counted(["a"]).save(tmp_path / "a.arrow")
-    assert load(tmp_path, pattern="nanochat").total == load(tmp_path).total == 1
-    with pytest.raises(CountsError) as caught:
-        load(tmp_path, pattern="gpt4")
-    for word in ("a.arrow", repr(SPLIT_PATTERN), repr(PATTERNS["gpt4"])):
-        assert word in str(caught.value)
+    both = ("a.arrow", repr(SPLIT_PATTERN), repr(PATTERNS["gpt4"]))
+    for name, options, error, words in (
+        ("a.parquet", {}, CountsError, ("a.parquet", "--pattern", *PATTERNS)),
+        ("a.parquet", {"pattern": "gpt5"}, PatternError, ("'gpt5'",)),
+        ("a.arrow", {"pattern": "gpt4"}, CountsError, both),
+    ):
+        with pytest.raises(error) as caught:
+            load(tmp_path / name, **options)
+        assert [word for word in words if word not in str(caught.value)] == []
+    own = tmp_path / "a.arrow"
+    assert load(own, pattern="nanochat").total == load(own).total == 1
 
 
 def test_one_slice_counted_in_two_ways_is_refused_with_both_files(tmp_path):
-    names = ("a-0000000000000000", "a-ffffffffffffffff", "b-0000000000000000")
-    first, second, other = (tmp_path / f"web/{name}.arrow" for name in names)
-    for path in (first, other):
+    names = ("a-0000000000000000", "b-0000000000000000", "a-ffffffffffffffff")
+    first, other, second = (tmp_path / f"web/{name}.arrow" for name in names)
+    for path in (first, other, second):
         counted(["a"]).save(path)
-    assert load(tmp_path).total == 2
-    counted(["a"]).save(second)
     with pytest.raises(CountsError) as caught:
         load(tmp_path)
     assert str(first) in str(caught.value)
     assert str(second) in str(caught.value)
     assert load(first, other).total == 2
-
-
-def test_a_bad_row_is_refused_with_its_file_row_and_value(tmp_path):
-    """`SpanCounts` decides which rows are bad; this test checks row numbers across row groups."""
-    table = pa.table({"span": ["a"] * 9 + ["b"], "count": [1] * 9 + [-5]})
-    pq.write_table(table, tmp_path / "bad.parquet", row_group_size=4)
-    with pytest.raises(CountsError, match=r"/bad\.parquet.*row 9: the count of b'b' is -5"):
-        load(tmp_path, pattern="gpt4")
 
 
 def test_a_missing_column_is_refused_with_the_existing_ones(tmp_path):
@@ -330,40 +290,25 @@ def test_a_missing_column_is_refused_with_the_existing_ones(tmp_path):
     assert loaded.most_common() == [(b"a", 4)]
 
 
-def test_files_without_counts_are_refused_by_name(tmp_path):
+def test_files_without_counts_and_with_a_damaged_page_are_refused_by_name(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(SourceError, match=r"none of its 1 files ends in \.arrow or \.parquet"):
         load(tmp_path)
-    with pytest.raises(SourceError, match=r"notes\.txt is neither .* begins with b'hello'"):
-        load(tmp_path / "notes.txt")
-    with pytest.raises(SourceError, match="nowhere matches no file"):
-        load(tmp_path / "nowhere")
     (tmp_path / "cut.parquet").write_bytes(b"PAR1 and no footer")
-    with pytest.raises(SourceError, match=r"cut\.parquet is not a readable parquet file"):
-        load(tmp_path, pattern="gpt4")
     (tmp_path / "cut.arrow").write_bytes(b"ARROW1 and no footer")
-    with pytest.raises(CorruptOutputError, match=r"cut\.arrow"):
-        load(tmp_path, pattern="gpt4")
-
-
-def test_a_damaged_page_is_an_error_and_not_a_wrong_count(tmp_path):
-    path = tmp_path / "a.parquet"
     table = pa.table({"span": [f"s{n}" for n in range(500)], "count": [1] * 500})
+    path = tmp_path / "page.parquet"
     pq.write_table(table, path, compression="none", write_page_checksum=True)
-    data = bytearray(path.read_bytes())
-    at = data.index(b"s123")
-    data[at : at + 4] = b"t123"
-    path.write_bytes(data)
-    with pytest.raises(SourceError, match=r"a\.parquet is not a readable parquet file"):
-        load(path, pattern="gpt4")
-
-
-def test_a_sum_over_the_limit_in_parquet_is_an_error(tmp_path):
-    for name in ("a", "b"):
-        table = pa.table({"span": ["x"], "count": pa.array([np.uint64(2**63)], pa.uint64())})
-        pq.write_table(table, tmp_path / f"{name}.parquet")
-    with pytest.raises(CountOverflowError, match=r"2\*\*64 - 1"):
-        load(tmp_path, pattern="gpt4")
+    path.write_bytes(path.read_bytes().replace(b"s123", b"t123", 1))
+    for name, error, message in (
+        ("page.parquet", SourceError, r"page\.parquet is not a readable parquet file"),
+        ("notes.txt", SourceError, r"notes\.txt is neither .* begins with b'hello'"),
+        ("nowhere", SourceError, "nowhere matches no file"),
+        ("c*.parquet", SourceError, r"cut\.parquet is not a readable parquet file"),
+        ("*.arrow", CorruptOutputError, r"cut\.arrow"),
+    ):
+        with pytest.raises(error, match=message):
+            load(tmp_path / name, pattern="gpt4")
 
 
 # Counts above 2^31, 2^32 and 2^63, at which other learners overflow or stop.
@@ -377,7 +322,6 @@ def test_a_sum_over_the_limit_in_parquet_is_an_error(tmp_path):
         ({b"xy": 5} | {b"ab" + bytes([byte]): 2**56 for byte in range(256)}, (97, 98)),
         ({b"\xff\xfe" * 2**20: 2**44}, (255, 254)),
     ],
-    ids=["two spans", "overlaps", "many spans", "a long span"],
 )
 def test_a_pair_that_would_exceed_64_bits_is_named(counts, pair):
     with pytest.raises(CountOverflowError, match=re.escape(f"pair {pair} would pass 2**64 - 1")):

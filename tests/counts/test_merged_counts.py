@@ -68,9 +68,11 @@ def test_batches_of_a_merged_file_are_full(tmp_path, buffer_bytes):
 
 
 def test_the_record_lists_what_was_merged(tmp_path):
-    counters = [{b"a": 2, b"b": 1}, {b"b": 4}]
-    record = check(tmp_path, counters)
-    path = tmp_path / "all.arrow"
+    record = check(tmp_path, [{b"a": 2, b"b": 1}, {b"b": 4}])
+    [file] = record.pop("files")
+    size = (tmp_path / "all.arrow").stat().st_size
+    sha256 = Folder(str(tmp_path)).sha256("all.arrow")
+    assert file == {"name": "all.arrow", "size": size, "sha256": sha256}
     assert record == {
         "format": RECORD_FORMAT,
         "stage": "merge",
@@ -81,32 +83,22 @@ def test_the_record_lists_what_was_merged(tmp_path):
         "spans": 7,
         "distinct_spans": 2,
         "gaps": 2,
-        "files": [
-            {
-                "name": "all.arrow",
-                "size": path.stat().st_size,
-                "sha256": Folder(str(tmp_path)).sha256("all.arrow"),
-            }
-        ],
     }
 
 
-def test_files_split_by_different_patterns_are_refused(tmp_path):
+def test_a_damaged_file_or_one_of_another_pattern_is_named_and_nothing_is_left(tmp_path):
     urls = files_of(tmp_path, [{b"a": 1}, {b"a": 1}])
-    other = pack_counts(run_of({b"a": 1}), origin_of({b"a": 1}, pattern="a"))
-    Path(urls[1]).write_bytes(other)
-    with pytest.raises(CountsError, match=r"1\.arrow has 'a'"):
-        merged(tmp_path, urls)
-    assert not (tmp_path / "all.arrow").exists()
-
-
-def test_a_damaged_file_is_named_and_nothing_is_left(tmp_path):
-    urls = files_of(tmp_path, [{b"a": 1}, {b"a": 1, b"b": 1}])
     hashes, *rest = run_of({b"a": 1, b"b": 1})
-    Path(urls[1]).write_bytes(pack_counts((hashes[::-1].copy(), *rest), origin_of({})))
-    with pytest.raises(CorruptOutputError, match=r"/1\.arrow"):
-        merged(tmp_path, urls)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.arrow", "1.arrow"]
+    damaged = pack_counts((hashes[::-1].copy(), *rest), origin_of({}))
+    other = pack_counts(run_of({b"a": 1}), origin_of({b"a": 1}, pattern="a"))
+    for data, error, message in (
+        (damaged, CorruptOutputError, r"/1\.arrow"),
+        (other, CountsError, r"1\.arrow has 'a'"),
+    ):
+        Path(urls[1]).write_bytes(data)
+        with pytest.raises(error, match=message):
+            merged(tmp_path, urls)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["0.arrow", "1.arrow"]
 
 
 def keys_of(number, seed=0):
@@ -124,6 +116,9 @@ def test_groups_contain_all_keys_in_order_and_respect_the_limit(number, target, 
 def test_groups_have_about_the_requested_length():
     groups = merge_groups(keys_of(30_000))
     assert 40 < 30_000 / len(groups) < 80
+    equal = merge_groups(["same"] * 50, target=3)
+    assert all(end - first <= 12 for first, end in equal)
+    assert sum(end - first for first, end in equal) == 50
 
 
 @pytest.mark.parametrize("number", [300, 3000])
@@ -137,9 +132,3 @@ def test_an_added_key_changes_only_its_group(number):
         changed.append(len(before - after))
     assert max(changed) <= 2
     assert sorted(changed)[len(changed) // 2] == 1
-
-
-def test_keys_with_one_hash_are_split_into_groups():
-    groups = merge_groups(["same"] * 50, target=3)
-    assert all(end - first <= 12 for first, end in groups)
-    assert sum(end - first for first, end in groups) == 50

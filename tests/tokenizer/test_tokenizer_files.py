@@ -36,8 +36,10 @@ from nanotok_ray.tokenizer import (
 from nanotok_ray.tokenizer import nanochat_files as nanochat
 from nanotok_ray.tokenizer.nanochat_files import pickle_instance
 
-FILES = ["token_bytes.pt", "tokenizer.json", "tokenizer.pkl", "tokenizer.tiktoken", "tokenizer.txt"]
-FILES.append("tokenizer_config.json")
+FILES = [
+    *("token_bytes.pt", "tokenizer.json", "tokenizer.pkl", "tokenizer.tiktoken", "tokenizer.txt"),
+    "tokenizer_config.json",
+]
 SMALL = Model(
     pattern="\\w+|'é \n",
     unicode_version="16.0.0",
@@ -72,14 +74,8 @@ def models(draw):
         pair = draw(st.tuples(ids, ids).filter(lambda pair: pair not in merges))
         merges.append(pair)
     names = draw(st.lists(st.text(st.characters(codec="utf-8"), min_size=1), unique=True))
-    numbers = draw(
-        st.lists(
-            st.integers(256 + num_merges, 2**31 - 1),
-            min_size=len(names),
-            max_size=len(names),
-            unique=True,
-        )
-    )
+    free = st.integers(256 + num_merges, 2**31 - 1)
+    numbers = draw(st.sets(free, min_size=len(names), max_size=len(names)))
     return Model(
         pattern=draw(st.text(st.characters(codec="utf-8"))),
         unicode_version="16.0.0",
@@ -120,22 +116,17 @@ def test_the_readable_file_stores_the_whole_model(model):
         (b"\\u00e9>", b"\\ud800>", "f: the special token '<\\ud800>' holds a lone surrogate"),
         (b"\\u00e9>", b"\\u00E9>", "line 6: expected '260"),
         (b"merges 2", b"merges 3", "line 10: the file ends too early"),
-        (b"merges 2", b"merges 1", "line 9: expected the end of the file"),
         (b"97 98\n", b"97\n", "line 8: expected a number, found ''"),
         (b"97 98\n", b"97 98 \n", "line 8: expected a number, found '98 '"),
         (b"97 98\n", b"97 +98\n", "line 8: expected a number, found '+98'"),
         (b"97 98\n", b"97 098\n", "line 8: expected '97 98'"),
-        (b"97 98\n", b"97 98\r\n", "line 8: expected a number, found '98\\r'"),
         (b"97 98\n", b"97 %d\n" % 10**20, "line 8: expected a number, found '1000"),
         (b"256 256", b"256 257", "f: merge 1 of (256, 257) must join two ids below 257"),
         (b"256 256", b"97 98", "f: merge 1 repeats merge 0: (97, 98)"),
-        (b"256 256\n", b"256 256", "line 9: the file ends too early"),
         (b"256 256\n", b"256 256\n\n", "line 10: expected the end of the file"),
         (b"merges 2", b"merges %d" % 10**9, "the file ends too early"),
         (b"merges 2", b"merges %d" % 10**30, "line 7: expected a number"),
         (b"260 ", b"%d " % 2**31, "258 to 2147483647 are free"),
-        (b'"\\\\w+', b"[" * 10**5 + b'"\\\\w+', "line 3: expected a JSON string"),
-        (b"nanotok", b"\n" * 1000, "this version reads"),
     ],
 )
 def test_a_damaged_file_is_refused_with_its_name_and_line(old, new, message):
@@ -171,32 +162,20 @@ def test_a_model_of_unbounded_length_is_refused():
         Model(pattern="a", unicode_version="16.0.0", merges=doubling, special_tokens={})
 
 
-def test_a_saved_tokenizer_loads_unchanged(tokenizer, tmp_path):
-    tokenizer.save(tmp_path / "new" / "folder")
-    assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == FILES
-    again = Tokenizer.from_directory(tmp_path / "new" / "folder")
-    assert again == tokenizer
-    readable = (tmp_path / "new" / "folder" / "tokenizer.txt").read_bytes()
-    assert hashlib.sha256(readable).hexdigest() == tokenizer.sha256
-
-
-def test_the_readable_file_is_written_last(tokenizer, tmp_path, monkeypatch):
+def test_a_saved_tokenizer_loads_unchanged(tokenizer, tmp_path, monkeypatch):
     written = []
-    monkeypatch.setattr(
-        folder.Folder, "write_whole", lambda _self, name, _data: written.append(name)
-    )
-    tokenizer.save(tmp_path)
+    write = folder.Folder.write_whole
+
+    def noted(self, name, data):
+        written.append(name)
+        write(self, name, data)
+
+    monkeypatch.setattr(folder.Folder, "write_whole", noted)
+    path = tmp_path / "new" / "folder"
+    tokenizer.save(path)
     assert written[-1] == "tokenizer.txt"
-    assert sorted(written) == FILES
-
-
-def test_two_ids_with_the_same_bytes_are_named_and_nothing_is_written(tmp_path):
-    own = Tokenizer(TWICE)
-    with pytest.raises(TokenizerError, match="ids 257 and 259 both stand for b'abc'"):
-        own.save(tmp_path)
-    assert not list(tmp_path.iterdir())
-    with pytest.raises(TokenizerError, match="257 and 259"):
-        own.to_tiktoken()
+    assert sorted(written) == sorted(each.name for each in path.iterdir()) == FILES
+    assert Tokenizer.from_directory(path) == tokenizer
 
 
 RANK_KEYED = {
@@ -208,15 +187,14 @@ RANK_KEYED = {
 
 
 @pytest.mark.parametrize("name", RANK_KEYED)
-def test_every_format_keyed_by_bytes_refuses_two_ids_with_the_same_bytes(name):
+def test_only_formats_keyed_by_ids_store_two_ids_with_the_same_bytes(name, tmp_path):
     RANK_KEYED[name](replace(TWICE, merges=TWICE.merges[:3]))
-    with pytest.raises(TokenizerError) as caught:
-        RANK_KEYED[name](TWICE)
-    for words in ("ids 257 and 259 both stand for b'abc'", "keyed by the bytes of tokens"):
-        assert words in str(caught.value)
-
-
-def test_formats_keyed_by_ids_store_two_ids_with_the_same_bytes():
+    for write in (RANK_KEYED[name], lambda model: Tokenizer(model).save(tmp_path)):
+        with pytest.raises(TokenizerError) as caught:
+            write(TWICE)
+        for words in ("ids 257 and 259 both stand for b'abc'", "keyed by the bytes of tokens"):
+            assert words in str(caught.value)
+    assert not list(tmp_path.iterdir())
     assert from_readable(to_readable(TWICE), name="f") == TWICE
     assert nanochat.to_token_bytes(TWICE)
     own = Tokenizer(TWICE)
@@ -239,8 +217,6 @@ def test_with_unused_special_ids_tokenizer_json_is_omitted(tmp_path, caplog):
     own.save(tmp_path)
     written = [name for name in FILES if not name.endswith(".json")]
     assert sorted(path.name for path in tmp_path.iterdir()) == written
-    assert "left out tokenizer.json" in caplog.text
-    assert "tokenizer_config.json" in caplog.text
     assert "left out tokenizer.json, tokenizer_config.json: special tokens leave" in caplog.text
     assert Tokenizer.load(tmp_path) == own
     assert folder.differing_files(SMALL, tmp_path) == []
@@ -284,9 +260,8 @@ def test_a_tokenizer_json_saved_here_is_removed_and_a_foreign_one_kept(tokenizer
     assert not (tmp_path / "tokenizer.json").exists()
     (tmp_path / "tokenizer.txt").unlink()
     (tmp_path / "tokenizer.json").write_bytes(b"{}")
-    with pytest.raises(
-        TokenizerError, match=r"holds tokenizer\.json, which cannot represent the ids"
-    ):
+    message = r"holds tokenizer\.json, which cannot represent the ids"
+    with pytest.raises(TokenizerError, match=message):
         Tokenizer(SMALL).save(tmp_path, overwrite=True)
     assert (tmp_path / "tokenizer.json").read_bytes() == b"{}"
 
@@ -358,32 +333,23 @@ def test_token_bytes_load_in_torch(tokenizer, tmp_path):
         assert tensor.tolist() == tokenizer.token_bytes().tolist()
 
 
-def test_get_tokenizer_reads_the_folder_that_nanochat_uses(tokenizer, tmp_path, monkeypatch):
-    tokenizer.save(tmp_path / "tokenizer")
-    monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path))
-    assert get_tokenizer() == tokenizer
-    monkeypatch.setenv("NANOCHAT_BASE_DIR", "")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    tokenizer.save(tmp_path / ".cache" / "nanochat" / "tokenizer")
-    assert get_tokenizer() == tokenizer
-
-
-def test_get_token_bytes_returns_a_tensor_on_the_device(tokenizer, tmp_path, monkeypatch):
-    tokenizer.save(tmp_path / "tokenizer")
-    monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path))
+def test_tokenizer_and_token_bytes_are_read_from_the_folder_of_nanochat(
+    tokenizer, tmp_path, monkeypatch
+):
     fake = SimpleNamespace(from_numpy=lambda array: SimpleNamespace(to=lambda at: (array, at)))
     monkeypatch.setitem(sys.modules, "torch", fake)
-    array, device = get_token_bytes("cuda")
-    assert array.tolist() == tokenizer.token_bytes().tolist()
-    assert device == "cuda"
-
-
-def test_a_folder_without_a_tokenizer_names_the_remedy(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for base, path in ((str(tmp_path), "tokenizer"), ("", ".cache/nanochat/tokenizer")):
+        monkeypatch.setenv("NANOCHAT_BASE_DIR", base)
+        with pytest.raises(TokenizerError, match=r"tokenizer\.txt, .* missing.*NANOCHAT_BASE_DIR"):
+            Tokenizer.load(tmp_path / path)
+        tokenizer.save(tmp_path / path)
+        assert get_tokenizer() == tokenizer
+        array, device = get_token_bytes("cuda")
+        assert array.tolist() == tokenizer.token_bytes().tolist()
+        assert device == "cuda"
     with pytest.raises(TokenizerError, match=r"tokenizer\.txt, .* are missing\); check the path"):
-        Tokenizer.load(tmp_path)
-    monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path))
-    with pytest.raises(TokenizerError, match=r"tokenizer\.txt, .* are missing.*NANOCHAT_BASE_DIR"):
-        Tokenizer.load(tmp_path / "tokenizer")
+        Tokenizer.load(tmp_path / "elsewhere")
 
 
 def test_a_very_high_id_writes_no_file_of_that_length(tmp_path):
