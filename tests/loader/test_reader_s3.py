@@ -106,11 +106,6 @@ def test_workers_continue_with_any_start_method(proxy, finished, tmp_path, metho
     assert [ids.tolist() for ids in shards] == expected
 
 
-def test_a_missing_key_is_reported(folder, tmp_path):
-    with pytest.raises(FileNotFoundError, match="no-plan"):
-        open_shards(folder.url, cache=tmp_path).read_file("no-plan", limit=10)
-
-
 ROWS = {"batch_size": 3, "length": 40}
 LOADERS = {
     "best-fit": lambda url, **cache: Loader(
