@@ -62,12 +62,8 @@ def test_special_tokens_are_counted(made, token):
 
 
 def test_a_special_token_that_no_record_names_is_detected(made):
-    def change(data):
-        ids = np.frombuffer(data, dtype="<u2").copy()
-        ids[-2] = made.tokenizer.encode_special("<|python_end|>")
-        return ids.tobytes()
-
-    made.change(".bin", change)
+    own = made.tokenizer.encode_special("<|python_end|>").to_bytes(2, "little")
+    made.change(".bin", lambda data: data[:-4] + own + data[-2:])
     [problem] = problems(made)
     assert "'<|python_end|>' 1 times, it says 0" in problem
 
