@@ -1,6 +1,5 @@
 """Many documents at once, by rank, and of many shards; records, checksums, copies for workers."""
 
-import hashlib
 import json
 import os
 import pickle
@@ -9,7 +8,6 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +18,7 @@ from nanotok_ray.errors import CorruptOutputError, PackingError
 from nanotok_ray.formats import ROW
 from nanotok_ray.loader import DocumentOrder, open_shards
 from nanotok_ray.loader.shards import max_files
-from tests.support.finished_output import copy_of
+from tests.support.finished_output import change_json, copy_of, publish_index
 from tests.support.machine_speed import scaled
 from tests.support.made_output import MadeSource, made_output, mask_of
 
@@ -257,15 +255,20 @@ def test_half_of_the_allowed_open_files_are_mapped(monkeypatch):
         assert max_files() == expected
 
 
-@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
-def test_what_is_not_a_file_is_refused(finished, tmp_path, make):
+@pytest.mark.parametrize("kind", ["out", "inside", "folder", "pipe"])
+def test_files_outside_the_output_are_refused(finished, tmp_path, kind):
     out = copy_of(finished, tmp_path / "out")
     path = max(out.glob("web/train/*.bin"))
-    path.unlink()
-    make(path)
+    moved = path.rename((tmp_path if kind == "out" else out) / "moved")
+    make = {"folder": path.mkdir, "pipe": lambda: os.mkfifo(path)}
+    make.get(kind, lambda: path.symlink_to(moved))()
     shards = open_shards(str(out), source="web")
     assert len(shards[0]) > 0
-    with pytest.raises(CorruptOutputError, match=rf"{path.name} is not a file"):
+    if kind == "inside":
+        assert len(list(shards)) == len(shards)
+        return
+    expected = "is a link out of" if kind == "out" else "is not a file"
+    with pytest.raises(CorruptOutputError, match=rf"{path.name} {expected}"):
         list(shards)
 
 
@@ -282,11 +285,8 @@ def many_shards(root, count):
     rows["name_offset"] = np.concatenate([[0], np.flatnonzero(own == 0)[:-1] + 1])
     header = np.frombuffer((root / "shards.idx").read_bytes()[:32], dtype="<u8").copy()
     header[2:] = count, len(names)
-    data = header.tobytes() + rows.tobytes() + names
-    (root / "shards.idx").write_bytes(data)
-    manifest = json.loads((root / "manifest.json").read_text())
-    manifest |= {"shards": count, "shards_index_sha256": hashlib.sha256(data).hexdigest()}
-    (root / "manifest.json").write_text(json.dumps(manifest))
+    publish_index(root, header.tobytes() + rows.tobytes() + names)
+    change_json(root / "manifest.json", "shards", count)
 
 
 def test_two_hundred_thousand_shards_can_be_opened(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.loader import Loader, NanochatLoader, open_shards, remote
+from tests.loader.test_reader_remote import settled
 from tests.support.faulty_proxy import Fault
 from tests.support.s3_server import BUCKET, s3_behind_a_proxy, without_waiting
 from tests.support.uploaded_output import same_documents, upload
@@ -44,12 +45,6 @@ def folder(proxy, finished):
 
 
 URL = f"s3://{BUCKET}/out"
-
-
-def settled(shards) -> None:
-    thread = shards.files._here()._thread
-    if thread is not None:
-        thread.join()
 
 
 def test_every_document_is_read_despite_failures_of_any_kind(proxy, finished, tmp_path):

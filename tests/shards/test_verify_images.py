@@ -103,13 +103,6 @@ def test_a_moved_image_is_detected(made, shift, field, why):
             read_all(made.out.url)
 
 
-def test_adjacent_images_with_exchanged_tokens_are_left_to_masks(made):
-    # Document 2 has adjacent images of 3 and 4 tokens: the tokens alone do not separate them.
-    made.change(".images", shifted(made, 1, field=1, image=1))
-    made.change(".images", shifted(made, 1, field=0, image=2))
-    assert problems(made) == []
-
-
 def test_images_of_another_number_or_size_are_detected(made):
     def without_last(data):
         at = images_start(made) - 8

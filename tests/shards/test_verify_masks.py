@@ -56,21 +56,6 @@ def test_every_conversation_and_no_text_is_compared(out, corpus):
     assert masks(out).passed
 
 
-def test_one_wrong_mask_byte_is_detected_and_its_conversation_named(out):
-    # One byte of each kind, so that their sum equals that of the record.
-    def change(data):
-        flags = bytearray(data)
-        for flag in (0, 1):
-            flags[data.index(flag, len(data) // 2)] = 1 - flag
-        return bytes(flags)
-
-    path = rewrite(out, "chats/train/0*.mask", change)
-    problems = masks(out).problems
-    assert 1 <= len(problems) <= 2
-    assert path.stem in problems[0]
-    assert "of 0.jsonl: its mask is another" in problems[0]
-
-
 def swapped(out, one, other):
     """Return a change that swaps the first ids of two special tokens."""
     special = Tokenizer.load(out / "tokenizer").encode_special
