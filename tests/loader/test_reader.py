@@ -93,6 +93,16 @@ def test_an_unknown_split_or_source_is_named(out, wrong, message):
         open_shards(str(out), **wrong)
 
 
+def test_an_altered_output_is_refused(out):
+    path = next(out.glob("web/train/*.bin"))
+    path.write_bytes(path.read_bytes()[:-2])
+    with pytest.raises(CorruptOutputError, match=path.name):
+        list(open_shards(str(out)))
+    (out / "shards.idx").write_bytes(b"")
+    with pytest.raises(CorruptOutputError, match=r"shards\.idx"):
+        open_shards(str(out))
+
+
 def test_reading_and_packing_import_neither_arrow_nor_fsspec_nor_ray_nor_torch(out):
     code = f"""
 import sys
