@@ -27,7 +27,6 @@ KEPT = MadeSource(
     name="kept", prepend=(), append=("<|bos|>",), shards=[[[5, 6, BOS], [BOS], [7, BOS]]]
 )
 MOVED = MadeSource(name="moved", shards=[[[BOS, 5, 6], [BOS], [BOS, 7]], [[BOS, 9, 9]]])
-ADDED = MadeSource(name="added", prepend=(), shards=[[[5, 6], [], [7], []]])
 CHAT = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2, 3, END], [BOS, 8]]])
 
 
@@ -78,21 +77,6 @@ def test_the_first_mask_byte_moves_with_its_token(tmp_path, folder, monkeypatch)
     ]
 
 
-def test_the_index_has_these_lines(tmp_path, folder):
-    out = made_output(tmp_path / "out", MOVED, ADDED)
-    export_here(out, parse_layout("olmo"), folder)
-    name = stem("moved")
-    assert lines_of(folder, name) == [
-        f"0,3,{name}#0,{name},0",
-        f"3,4,{name}#1,{name},1",
-        f"4,6,{name}#2,{name},2",
-    ]
-    name = stem("added")
-    assert lines_of(folder, name)[3] == f"6,7,{name}#3,{name},3"
-    data = folder.read_bytes(f"{name}.csv.gz")
-    assert data[3:8] == bytes(5)  # no flags, so no name; no time
-
-
 def test_document_ids_of_any_text_stay_on_one_line(tmp_path, folder):
     texts = ["", "a,b", 'say "x"', "two\nlines\r", "é"]
     source = MadeSource(
@@ -104,6 +88,8 @@ def test_document_ids_of_any_text_stay_on_one_line(tmp_path, folder):
     assert lines_of(folder, name) == [
         f"{n},{n + 1},{own},{name},{n}" for n, own in enumerate(reported)
     ]
+    data = folder.read_bytes(f"{name}.csv.gz")
+    assert data[3:8] == bytes(5)  # no flags, so no name; no time
 
 
 def test_a_name_containing_npy_has_its_index_where_readers_expect_it(tmp_path, folder):

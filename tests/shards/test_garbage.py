@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.shards import find_garbage, verify_output
 from nanotok_ray.storage import Folder
@@ -97,6 +97,12 @@ def test_a_changed_file_leaves_its_old_quarantine_as_garbage(out, tmp_path):
     write_parquet(bad, texts(40, seed=1))
     prepare(roomy)
     assert quarantine in find_garbage(out).files
+
+
+def test_without_a_manifest_nothing_is_garbage(out):
+    out.remove("manifest.json")
+    with pytest.raises(IncompleteOutputError, match="run the job again"):
+        find_garbage(out)
 
 
 @pytest.mark.parametrize("spoiled", ["plan", "record", "shard"])
