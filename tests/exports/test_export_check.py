@@ -7,52 +7,33 @@ import pytest
 
 from nanotok_ray.errors import CorruptOutputError, TransientIOError
 from nanotok_ray.exports import Raw, check_unit, export_unit, unit_problems
-from nanotok_ray.storage import Folder
 from tests.support.made_output import BOS, MadeSource, export_here, made_output, works_of
 
 CHAT = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2], [BOS, 3]]])
 
 
-def fewer(documents):
-    return documents[:-1]
-
-
-def more(documents):
-    return [*documents, documents[0]]
-
-
-def other_ids(documents):
-    return [(np.asarray(ids) ^ 1, mask) for ids, mask in documents]
-
-
-def no_mask(documents):
-    return [(ids, None) for ids, _ in documents]
-
-
-def other_mask(documents):
-    return [(ids, mask ^ 1) for ids, mask in documents]
-
-
-def other_order(documents):
-    return documents[::-1]
-
-
 @pytest.fixture
-def made(tmp_path, monkeypatch):
-    monkeypatch.setattr("os.fsync", lambda _: None)
-    return made_output(tmp_path / "out", CHAT), Folder(str(tmp_path / "export"))
+def made(tmp_path, folder):
+    return made_output(tmp_path / "out", CHAT), folder
 
 
 @pytest.mark.parametrize(
     ("change", "reported"),
     [
-        (fewer, "hold fewer documents than they should, 1"),
-        (more, "hold more documents than they should, 2"),
-        (other_ids, "document 0: its 3 ids are not the 3 of the native shard"),
-        (other_order, "document 0: its 2 ids are not the 3"),
-        (no_mask, "document 0: only one of export and native shard has a mask"),
-        (other_mask, "document 0: its mask is not that"),
+        (lambda made: made[:-1], "hold fewer documents than they should, 1"),
+        (lambda made: [*made, made[0]], "hold more documents than they should, 2"),
+        (lambda made: made[::-1], "document 0: its 2 ids are not the 3"),
+        (
+            lambda made: [(np.asarray(ids) ^ 1, mask) for ids, mask in made],
+            "document 0: its 3 ids are not the 3 of the native shard",
+        ),
+        (
+            lambda made: [(ids, None) for ids, _ in made],
+            "document 0: only one of export and native shard has a mask",
+        ),
+        (lambda made: [(ids, mask ^ 1) for ids, mask in made], "document 0: its mask is not that"),
     ],
+    ids=["fewer", "more", "order", "ids", "no mask", "mask"],
 )
 def test_a_part_that_reads_back_differently_gets_no_record(change, reported, made, monkeypatch):
     out, folder = made

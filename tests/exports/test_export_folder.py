@@ -25,11 +25,6 @@ class KilledError(KeyboardInterrupt):
     """Simulates the end of the process."""
 
 
-def killed(*_, **__):
-    """Replaces a function that the process did not reach."""
-    raise KilledError
-
-
 def killed_at_event(kind):
     """Return a listener that ends the process at the first event of this kind."""
 

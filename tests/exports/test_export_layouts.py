@@ -9,12 +9,7 @@ from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.exports import LAYOUTS, parse_layout
 from nanotok_ray.storage import Folder
 from tests.peers.readers import TOKENIZER, checks
-from tests.support.made_output import (
-    BOS,
-    MadeSource,
-    export_here,
-    made_output,
-)
+from tests.support.made_output import BOS, MadeSource, export_here, made_output
 
 TEXT = MadeSource(name="web", shards=[[[BOS, 5, 6], [BOS], [BOS, 7]], [[BOS, 9, 9, 9]], []])
 CHAT = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2, 3, 4], [BOS, 8]]])

@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.exports import Llmc, llmc, parse_layout
 from nanotok_ray.storage import Folder
-from tests.support.made_output import (
-    BOS,
-    END,
-    MadeSource,
-    export_here,
-    made_output,
-)
+from tests.support.made_output import BOS, END, MadeSource, export_here, made_output
 
 TEXT = MadeSource(name="web", shards=[[[BOS, 5, 6], [BOS], [BOS, 7]], [], [[BOS, 9, 9]]])
 CHAT = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2, END], [BOS, 8]]])

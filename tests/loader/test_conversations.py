@@ -92,15 +92,10 @@ def test_every_row_has_targets_and_equals_nanochat_on_the_kept_conversations(
         assert as_lists(batch) == (inputs, targets)
 
 
-def test_the_rule_of_nanochat_fills_its_buffer_where_ours_continues():
-    """nanochat#590: long conversations accumulate until rows are only padding."""
+def test_long_conversations_are_cropped_and_never_fill_the_buffer():
+    """In nanochat#590 they accumulate until rows are only padding."""
     short, long = ([1, 2, 3], [0, 1, 1]), ([4] * 40, [0] + [1] * 39)
-    settings = {"batch_size": 1, "length": 8, "buffer_size": 4}
-    plain = plain_sft_batches([short, long], pad=PAD, **settings)
-    *_, (inputs, targets, consumed, _) = islice(plain, 20)
-    assert (inputs, targets) == ([[PAD] * 8], [[-1] * 8])
-    assert consumed < 20
-    loader = loader_of([short, long], **settings)
+    loader = loader_of([short, long], batch_size=1, length=8, buffer_size=4)
     assert all((loader.next_batch()[1] != -1).any() for _ in range(50))
     assert loader.cropped > 10
 
@@ -114,17 +109,15 @@ def test_a_conversation_cropped_to_no_trainable_token_is_dropped():
     assert loader.consumed == 5
 
 
-def test_stored_conversations_equal_those_of_the_shards(tmp_path):
+def test_stored_conversations_equal_those_of_the_shards_and_are_no_texts(tmp_path):
     chats = [[1, 2, 3, 4], [5, 6, 7], [8, 9, 10, 11, 12]]
     folder = made_output(
-        tmp_path, MadeSource(name="chats", shards=[chats[:2], chats[2:]], kind="chat")
+        tmp_path,
+        MadeSource(name="chats", shards=[chats[:2], chats[2:]], kind="chat"),
+        MadeSource(name="web", shards=[[[1, 2]]]),
     )
-    stored = StoredConversations(open_shards(folder.url))
+    stored = StoredConversations(open_shards(folder.url, source="chats"))
     assert len(stored) == 3
     assert list(stored) == [(ids, mask_of(ids).tolist()) for ids in chats]
-
-
-def test_texts_are_not_conversations(tmp_path):
-    folder = made_output(tmp_path, MadeSource(name="web", shards=[[[1, 2]]]))
     with pytest.raises(PackingError, match="source 'web' is of kind text, conversations"):
         StoredConversations(open_shards(folder.url))

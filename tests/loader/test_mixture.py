@@ -106,12 +106,6 @@ def test_invalid_weights_are_refused(tmp_path, weights, message):
         Loader(shards, batch_size=1, length=8, weights=weights)
 
 
-def test_epochs_of_a_mixture_are_refused(tmp_path):
-    shards = made_shards(tmp_path, [[[5]]])
-    with pytest.raises(PackingError, match="a mixture has no end; remove one"):
-        Loader(shards, batch_size=1, length=8, weights={"a": 1}, epochs=1)
-
-
 def test_an_empty_selection_is_refused(tmp_path):
     made_output(tmp_path, *made_sources([[[0, 0]]]))
     for split in ("train", "val"):

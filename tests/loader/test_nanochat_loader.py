@@ -17,6 +17,7 @@ from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.made_output import BOS
 from tests.support.plain_loader import FEWER
+from tests.support.plain_loader import rows_of as segments_of
 from tests.support.plain_nanochat import plain_batches
 from tests.support.planned_output import files_of, planned_output
 from tests.support.small_corpus import texts, write_parquet
@@ -36,18 +37,10 @@ def as_lists(batch):
 
 def write_job(root, *overrides):
     recipe = f"""
-[[source]]
-name = "web"
-kind = "text"
-paths = ["{root}/in/*.parquet"]
-
-[tokenizer]
-path = "{root}/tokenizer"
-
-[output]
-path = "{root}/out"
-work = "{root}/work"
-"""
+        source = [{{name = "web", kind = "text", paths = ["{root}/in/*.parquet"]}}]
+        tokenizer.path = "{root}/tokenizer"
+        output = {{path = "{root}/out", work = "{root}/work"}}
+    """
     prepare(parse_recipe(recipe, overrides=overrides))
     return f"{root}/out"
 
@@ -76,10 +69,8 @@ def test_batches_equal_those_recorded_from_nanochat(upstreams_corpus):
             state=args.get("resume"),
         )
         for expected in case["batches"]:
-            batch = loader.next_batch()
-            assert batch.inputs.tolist() == expected["inputs"], case["name"]
-            assert batch.targets.tolist() == expected["targets"], case["name"]
-            assert plain_state(batch.state) == expected["state"], case["name"]
+            wanted = expected["inputs"], expected["targets"], expected["state"]
+            assert as_lists(loader.next_batch()) == wanted, case["name"]
 
 
 SETTINGS = st.fixed_dictionaries(
@@ -95,16 +86,9 @@ COUNTS = st.lists(st.lists(st.integers(0, 4), max_size=5), max_size=4)
 
 
 def plain(files, settings, *, rank, world_size, state=None):
-    return plain_batches(
-        files,
-        rank=rank,
-        world_size=world_size,
-        batch_size=settings["batch_size"],
-        length=settings["length"],
-        size=settings["tokenizer_batch_size"],
-        buffer_size=settings["buffer_size"],
-        state=state,
-    )
+    own = {name: value for name, value in settings.items() if name != "tokenizer_batch_size"}
+    size = settings["tokenizer_batch_size"]
+    return plain_batches(files, rank=rank, world_size=world_size, size=size, state=state, **own)
 
 
 @given(counts=COUNTS, settings=SETTINGS, world=WORLDS, seed=st.integers(0, 999))
@@ -299,15 +283,8 @@ def test_batches_fill_given_arrays_that_match(shards):
 
 def test_segments_identify_the_documents_of_a_row(shards):
     batch = small(shards, batch_size=5).next_batch()
-    segments = batch.segments
-    for row in range(5):
-        part = segments.part(row, row + 1)
-        ids = [
-            shards[document][start : start + length]
-            for document, start, length in zip(
-                part.documents.tolist(), part.starts.tolist(), part.lengths.tolist(), strict=True
-            )
-        ]
+    for row, segments in enumerate(segments_of(batch)):
+        ids = [shards[document][start : start + length] for document, start, length in segments]
         assert np.concatenate(ids).tolist() == [*batch.inputs[row], batch.targets[row, -1]]
 
 
@@ -315,23 +292,18 @@ def test_the_report_is_consistent(shards):
     loader = small(shards)
     segments = [loader.next_batch().segments for _ in range(20)]
     report = loader.report()
-    assert report.rows == 40
-    assert report.tokens == sum(int(each.lengths.sum()) for each in segments) == 40 * 11
-    cropped = [
-        (int(shards.lengths(each.documents).sum() - each.lengths.sum())) for each in segments
-    ]
-    assert report.cropped_tokens == sum(cropped) > 0
-    assert report.padding == 0
+    tokens = sum(int(each.lengths.sum()) for each in segments)
+    whole = sum(int(shards.lengths(each.documents).sum()) for each in segments)
+    assert (report.rows, report.padding) == (40, 0)
+    assert report.tokens == tokens == 40 * 11
+    assert report.cropped_tokens == whole - tokens > 0
     assert report.groups >= 6
 
 
-def rewritten(rows):
-    """Return rows that cannot be tokenized: null, unlike any text."""
-    return [None if number % 7 == 3 else row for number, row in enumerate(rows)]
-
-
 def test_shards_of_a_real_job_equal_the_plain_rule_on_its_files(tmp_path, in_process):
-    rows = [rewritten(texts(43, seed=seed)) for seed in range(3)]
+    rows = [texts(43, seed=seed) for seed in range(3)]
+    for own in rows:
+        own[3::7] = [None] * len(own[3::7])  # unlike any text, null cannot be tokenized
     for number, own in enumerate(rows):
         write_parquet(tmp_path / f"in/{number}.parquet", own, row_group_size=8)
     tokenizer = Tokenizer.train_from_iterator([row for own in rows for row in own if row], 400)

@@ -32,6 +32,7 @@ WRONG = [
     ({"rank": 2, "world_size": 2}, "rank is 2; it is a whole number from 0 to 1"),
     ({"world_size": 0}, "world_size is 0; it is a whole number of 1 or more"),
     ({"epochs": 0}, "epochs is 0; it is a whole number of 1 or more"),
+    ({"epochs": 1, "weights": {"a": 1}}, "a mixture has no end; remove one"),
     ({"seed": -1}, "seed is -1; it is a whole number from 0 to 18446744073709551615"),
     ({"seed": None}, "seed is None; it is a whole number from 0 to 18446744073709551615"),
     ({"seed": 2**64}, "seed is 18446744073709551616; it is a whole number from 0"),

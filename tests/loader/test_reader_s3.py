@@ -9,6 +9,7 @@ import pytest
 
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.loader import Loader, NanochatLoader, open_shards, remote
+from tests.loader.test_reader_remote import settled
 from tests.support.faulty_proxy import Fault
 from tests.support.s3_server import BUCKET, s3_behind_a_proxy, without_waiting
 from tests.support.uploaded_output import same_documents, upload
@@ -44,12 +45,6 @@ def folder(proxy, finished):
 
 
 URL = f"s3://{BUCKET}/out"
-
-
-def settled(shards) -> None:
-    thread = shards.files._here()._thread
-    if thread is not None:
-        thread.join()
 
 
 def test_every_document_is_read_despite_failures_of_any_kind(proxy, finished, tmp_path):
@@ -104,11 +99,6 @@ def test_workers_continue_with_any_start_method(proxy, finished, tmp_path, metho
     worker.join()
     assert worker.exitcode == 0
     assert [ids.tolist() for ids in shards] == expected
-
-
-def test_a_missing_key_is_reported(folder, tmp_path):
-    with pytest.raises(FileNotFoundError, match="no-plan"):
-        open_shards(folder.url, cache=tmp_path).read_file("no-plan", limit=10)
 
 
 ROWS = {"batch_size": 3, "length": 40}

@@ -227,8 +227,9 @@ def test_batches_of_a_loader_are_copied_to_a_device(shards):
 class TheirTokenizer:
     """The part of nanochat's tokenizer that is compared."""
 
-    def __init__(self, *, bos=BOS, size=60002):
+    def __init__(self, *, bos=BOS, size=60002, **others):
         self.bos, self.size = bos, size
+        vars(self).update(others)
 
     def get_bos_token_id(self):
         return self.bos
@@ -268,30 +269,19 @@ def test_the_function_of_nanochat_works_without_a_state(folder):
     assert torch.equal(inputs[:, 1:], targets[:, :-1])
 
 
-def test_the_function_of_nanochat_names_where_it_searches_for_shards():
-    with pytest.raises(PackingError, match="Set NANOTOK_SHARDS"):
-        drop_in(None)
-
-
-def test_the_function_of_nanochat_accepts_two_splits(folder):
-    with pytest.raises(PackingError, match="split is 'test'"):
-        drop_in(folder, split="test")
-
-
 @pytest.mark.parametrize(
-    ("change", "reported"),
-    [({"bos": 3}, r"another id of <\|bos\|> \(3\)"), ({"size": 5}, "another vocabulary size")],
+    ("wrong", "reported"),
+    [
+        ({"shards": None}, "Set NANOTOK_SHARDS"),
+        ({"split": "test"}, "split is 'test'"),
+        ({"tokenizer": TheirTokenizer(bos=3)}, r"another id of <\|bos\|> \(3\)"),
+        ({"tokenizer": TheirTokenizer(size=5)}, "another vocabulary size"),
+        ({"tokenizer": TheirTokenizer(sha256="1" * 64)}, "another sha256"),
+    ],
 )
-def test_another_tokenizer_is_refused(folder, change, reported):
+def test_the_function_of_nanochat_refuses_other_arguments(folder, wrong, reported):
     with pytest.raises(PackingError, match=reported):
-        drop_in(folder, tokenizer=TheirTokenizer(**change))
-
-
-def test_another_tokenizer_of_the_same_size_is_refused(folder):
-    other = TheirTokenizer()
-    other.sha256 = "1" * 64
-    with pytest.raises(PackingError, match="another sha256"):
-        drop_in(folder, tokenizer=other)
+        drop_in(folder, **wrong)
 
 
 def test_the_text_of_a_job_with_chats_is_read_with_its_tokenizer(tmp_path):

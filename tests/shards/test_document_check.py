@@ -47,12 +47,12 @@ def settings(tokenizer=LEARNED, **others):
     return shard_settings(tokenizer, **({"append": ("<|user_end|>",)} | others))
 
 
-def own_tokenizer(*merges, pattern=r"\p{L}+|\s+"):
-    """Return a tokenizer of chosen merges."""
-    special = {"<|bos|>": 256 + len(merges), "<|user_end|>": 257 + len(merges)}
-    version = LEARNED.model.unicode_version
+def own_tokenizer(*merges, pattern=r"\p{L}+|\s+", special=("<|bos|>", "<|user_end|>")):
+    """Return a tokenizer of chosen merges and special tokens."""
+    version, first = LEARNED.model.unicode_version, 256 + len(merges)
+    ids = {name: first + number for number, name in enumerate(special)}
     return Tokenizer(
-        Model(pattern=pattern, unicode_version=version, merges=merges, special_tokens=special)
+        Model(pattern=pattern, unicode_version=version, merges=merges, special_tokens=ids)
     )
 
 
@@ -167,22 +167,15 @@ def test_a_panic_a_refused_pattern_and_a_missing_package_are_reasons(monkeypatch
 
 @pytest.mark.parametrize("limit", [None, 20])
 def test_the_ids_and_masks_of_conversations_are_accepted(limit):
-    own = settings(prepend=(), append=(), max_tokens=limit, too_long="cut" if limit else "keep")
-    check = DocumentCheck(kind="chat", settings=own, tokenizer=LEARNED)
-    made = conversations(9, seed=4)
-    for messages in made:
-        line = json.dumps(messages).encode()
+    rules = {"max_tokens": limit, "too_long": "cut" if limit else "keep"}
+    for messages in conversations(9, seed=4):
         ids, mask = LEARNED.render_conversation({"messages": messages}, max_tokens=limit)
-        arrays = np.array(ids, np.uint16), np.array(mask, np.uint8)
-        assert check.problem(line, *arrays, dialect="messages") is None
-        assert check.problem(line, arrays[0], 1 - arrays[1], dialect="messages") == OTHER_MASK
-        assert (
-            check.problem(line, arrays[0][::-1].copy(), arrays[1], dialect="messages") == OTHER_TEXT
-        )
-        assert "no mask of its length" in check.problem(
-            line, arrays[0], arrays[1][1:], dialect="messages"
-        )
-    assert check.count.encoded_again == len(made)
+        problem, count = check_rendered(messages, ids, mask, **rules)
+        assert (problem, count.encoded_again) == (None, 1)
+        other_mask = [1 - flag for flag in mask]
+        assert check_rendered(messages, ids, other_mask, **rules)[0] == OTHER_MASK
+        assert check_rendered(messages, ids[::-1], mask, **rules)[0] == OTHER_TEXT
+        assert "no mask of its length" in check_rendered(messages, ids, mask[1:], **rules)[0]
 
 
 def test_a_long_conversation_is_compared_to_its_end_in_little_memory():
@@ -202,19 +195,6 @@ def test_a_long_conversation_is_compared_to_its_end_in_little_memory():
     assert check.count.not_encoded_again == {LONG_CONVERSATION: 1}
     arrays[0][-2] = arrays[0][-3]
     assert check.problem(line, *arrays, dialect="messages") == OTHER_TEXT
-
-
-def with_every_token(*merges):
-    """Return a tokenizer of chosen merges that has all special tokens, and one of images."""
-    names = [*SPECIAL_TOKENS, "<image>"]
-    return Tokenizer(
-        Model(
-            pattern=r"\p{L}+|\s+",
-            unicode_version=LEARNED.model.unicode_version,
-            merges=merges,
-            special_tokens={name: 256 + len(merges) + n for n, name in enumerate(names)},
-        )
-    )
 
 
 def check_rendered(
@@ -239,7 +219,7 @@ def check_rendered(
 
 
 def test_as_many_other_tokens_of_the_same_bytes_are_detected():
-    tokenizer = with_every_token((97, 98), (98, 99))
+    tokenizer = own_tokenizer((97, 98), (98, 99), special=(*SPECIAL_TOKENS, "<image>"))
     messages = [{"role": "user", "content": "abc"}]
     ids, mask = tokenizer.render_conversation({"messages": messages})
     assert ids[2:4] == [256, 99]
@@ -249,22 +229,19 @@ def test_as_many_other_tokens_of_the_same_bytes_are_detected():
 
 
 def test_moved_images_are_detected():
-    tokenizer = with_every_token()
+    tokenizer = own_tokenizer(special=(*SPECIAL_TOKENS, "<image>"))
     document = {"text": "<image>a<image>", "image_token_counts": [2, 1]}
     ids, images = tokenizer.render_vision_pretraining(document["text"], None, [2, 1])
-    mask = [0, 0, 0, 1, 0]
-
-    def problem_of(places):
-        problem, _ = check_rendered(
-            document, ids, mask, tokenizer=tokenizer, images=places,
-            kind="vision", image_token="<image>",
-        )  # fmt: skip
-        return problem
-
     assert images == [(1, 3), (4, 5)]
-    assert problem_of(images) is None
-    for other in ([(1, 3)], [(1, 2), (4, 5)], [(1, 3), (4, 6)], [(0, 2), (4, 5)], None):
-        assert problem_of(other).startswith("its images are at ")
+    rules = {"tokenizer": tokenizer, "kind": "vision", "image_token": "<image>"}
+    right, *others = (
+        check_rendered(document, ids, [0, 0, 0, 1, 0], images=places, **rules)[0]
+        for places in (
+            *(images, [(1, 3)], [(1, 2), (4, 5)], [(1, 3), (4, 6)], [(0, 2), (4, 5)], None),
+        )
+    )
+    assert right is None
+    assert [each.startswith("its images are at ") for each in others] == [True] * 5
 
 
 def test_a_long_conversation_is_decoded_but_not_encoded_again():

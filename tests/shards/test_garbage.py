@@ -7,6 +7,7 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
+from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.shards import find_garbage, verify_output
 from nanotok_ray.storage import Folder
 from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet
@@ -38,17 +39,13 @@ def write(out, names):
         path.write_text("abc")
 
 
-def test_a_finished_output_has_no_garbage_and_other_files_are_kept(out):
+def test_only_files_of_killed_processes_are_garbage_in_a_finished_output(out):
     write(out, FOREIGN)
     garbage = find_garbage(out)
-    assert not garbage.all
-    assert garbage.num_bytes == 0
+    assert (garbage.all, garbage.num_bytes) == ({}, 0)
     kept = [name for name in contents(Path(out.url)) if name.split("/")[0] in {"web", "chats"}]
     assert garbage.named_bytes > sum(Path(out.join(name)).stat().st_size for name in kept) - 100
-
-
-def test_files_of_killed_processes_are_garbage(out):
-    write(out, [*LEFT, *FOREIGN])
+    write(out, LEFT)
     garbage = find_garbage(out)
     assert sorted(garbage.all) == sorted(LEFT)
     assert garbage.num_bytes == 3 * len(LEFT)
@@ -75,15 +72,12 @@ def test_after_a_change_of_the_tokenizer_only_the_new_shards_are_kept(out, tmp_p
 def test_the_records_of_a_removed_source_are_deleted_last(out, tmp_path):
     write(out, ["chats/train/README.md", "chats/notes.txt", "records/tokenize/chats/notes.txt"])
     dropped = [name for name in contents(tmp_path / "out") if "chats/" in name]
-    text = (tmp_path / "recipe.toml").write_text
-    text(
+    one = parse_recipe(
         f'[[source]]\nname = "web"\nkind = "text"\npaths = ["{tmp_path}/in/text/*.parquet"]\n'
         f'[tokenizer]\nvocab_size = 350\n[output]\npath = "{out.url}"\nwork = "{out.url}-work"\n'
         "allow_removed = true\n[limits]\nslice_bytes = 3000\n"
     )
-    from nanotok_ray.recipe import load_recipe  # noqa: PLC0415
-
-    prepare(load_recipe(str(tmp_path / "recipe.toml")))
+    prepare(one)
     garbage = find_garbage(out)
     mine = {"chats/train/README.md", "chats/notes.txt", "records/tokenize/chats/notes.txt"}
     assert set(garbage.all) == set(dropped) - mine

@@ -98,12 +98,6 @@ def test_a_wrong_mask_or_special_token_outside_the_sample_is_detected_by_its_sum
     assert "its masks train on" in problem
     rewrite(out, f"chats/train/{path.name}", lambda data: bytes([1 - data[0]]) + data[1:])
     assert verify_output(Folder(str(out)), sample=False).passed
-
-    def change(data):
-        ids = np.frombuffer(data, dtype="<u2").copy()
-        ids[0] = 65
-        return ids.tobytes()
-
-    rewrite(out, "web/val/*.bin", change)
+    rewrite(out, "web/val/*.bin", lambda data: b"A\0" + data[2:])
     [problem] = verify_output(Folder(str(out)), sample=False).problems
     assert "'<|bos|>'" in problem

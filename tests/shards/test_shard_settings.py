@@ -16,21 +16,9 @@ RULES = ("limits.max_tokens=9", "limits.too_long=drop", "limits.untrainable=drop
 
 def settings(kind, *more, tokenizer=EVERY, overrides=()):
     """Return the settings of a source of a kind with more keys in its recipe."""
-    own = parse_recipe(
-        "\n".join(
-            [
-                "[[source]]",
-                'name = "a"',
-                f'kind = "{kind}"',
-                'paths = ["/in"]',
-                "count = true",
-                *more,
-                "[output]",
-                'path = "/out"',
-            ]
-        ),
-        overrides=overrides,
-    )
+    source = [f'name = "a"\nkind = "{kind}"\npaths = ["/in"]\ncount = true', *more]
+    text = "\n".join(["[[source]]", *source, '[output]\npath = "/out"'])
+    own = parse_recipe(text, overrides=overrides)
     return shard_settings(own, own.sources[0], tokenizer)
 
 

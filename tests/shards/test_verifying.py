@@ -12,7 +12,7 @@ from nanotok_ray.shards.check import check_slice
 from nanotok_ray.shards.check import slice as slice_check
 from nanotok_ray.storage import Folder
 from tests.support.executors import FailingFirst, InProcess, Replacing, backwards
-from tests.support.small_corpus import contents, recipe, write_corpus
+from tests.support.small_corpus import recipe, write_corpus
 
 THREADS = LocalExecutor(in_threads=True)
 
@@ -88,15 +88,3 @@ def test_a_record_that_changes_during_the_check_is_not_valid(out):
         result = verify(Folder(str(out)))
     assert len(result.unchecked) == result.slices
     assert not result.passed
-
-
-def test_an_interrupt_has_its_exit_code_and_changes_nothing(out, monkeypatch, capsys):
-    before = contents(out)
-
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(slice_check, "check_files", interrupt)
-    assert main(["verify", str(out)]) == 130
-    assert contents(out) == before
-    capsys.readouterr()
