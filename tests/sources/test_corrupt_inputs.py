@@ -96,6 +96,13 @@ CASES = {
         {"row": 1, "position": len(chat("user", "assistant"))},
         kind="chat",
     ),
+    "a bomb that is one line": Case(
+        "a.jsonl.gz",
+        gzip.compress(json_lines(GOOD) + b"0" * 3_000_000, mtime=0),
+        GOOD,
+        {"too large": 1},
+        {"row": 12, "position": len(json_lines(GOOD)), "bytes": 3_000_000, "hash64": None},
+    ),
 }
 
 
