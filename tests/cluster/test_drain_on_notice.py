@@ -49,18 +49,19 @@ def ray(tmp_path):
     return path
 
 
-def test_all_nodes_of_the_machine_are_drained_even_if_one_fails(processes, ray, tmp_path):
+def test_all_nodes_of_the_machine_are_drained_even_if_one_fails(processes, ray, tmp_path, caplog):
     (processes / "12").mkdir()
     words = ["raylet", "--node_id=aa", "--gcs-address=10.0.0.1:6379"]
     (processes / "12" / "cmdline").write_text("\0".join(words))
     (tmp_path / "failures").write_text("once\n")
     assert not drain(NOTICE, str(ray), processes)
+    assert "exit 1: no cluster" in caplog.text
     assert drain(NOTICE, str(ray), processes)
     said = COMMAND.format(node="aa") + COMMAND.format(node="ab12")
     assert (tmp_path / "said").read_text() == said * 2
-
-
-def test_without_a_deadline_none_is_passed(processes, ray, tmp_path):
+    assert not drain(NOTICE, str(tmp_path / "missing"), processes)
+    assert "No such file" in caplog.text
+    (tmp_path / "said").unlink()
     assert drain(Notice(reason="soon", seconds=None), str(ray), processes)
     assert "deadline" not in (tmp_path / "said").read_text()
 
@@ -71,20 +72,10 @@ def test_without_a_node_nothing_runs(ray, tmp_path, caplog):
     assert "no node of Ray runs here" in caplog.text
 
 
-def test_a_failed_or_missing_command_is_reported(processes, ray, tmp_path, caplog):
-    (tmp_path / "failures").write_text("once\n")
-    assert not drain(NOTICE, str(ray), processes)
-    assert "exit 1: no cluster" in caplog.text
-    assert not drain(NOTICE, str(tmp_path / "missing"), processes)
-    assert "No such file" in caplog.text
-
-
 def test_the_watcher_polls_until_a_notice_and_acts_until_success(caplog):
     answers = iter([None, OSError("down"), OSError("down"), None, NOTICE, NOTICE, NOTICE])
-    acts = iter([False, False, True])
-    pauses = []
-    times = iter(range(100))
-    asked = []
+    acts, times = iter([False, False, True]), iter(range(100))
+    pauses, asked = [], []
 
     def ask(now):
         asked.append(now)

@@ -1,5 +1,7 @@
 """Metrics of a run: values and frequency of updates of Ray, and harmless failures."""
 
+from dataclasses import replace
+
 import pytest
 
 from nanotok_ray.cluster import METRICS, Metrics, metrics
@@ -34,10 +36,6 @@ def now(monkeypatch):
     return times
 
 
-def sum_of(calls, name):
-    return sum(value for own, value, _ in calls if own == name)
-
-
 def test_metric_names_have_our_prefix_and_few_tags():
     assert len({each.name for each in METRICS}) == len(METRICS) == 7
     for each in METRICS:
@@ -46,31 +44,30 @@ def test_metric_names_have_our_prefix_and_few_tags():
         assert each.text.endswith(".")
 
 
+STARTED = StageStarted(stage="count", todo=1000, num_done=0, num_bytes=0)
+
+
 def test_many_slices_cause_few_calls(calls, now):
     own = Metrics()
-    own(StageStarted(stage="count", todo=1000, num_done=0, num_bytes=0))
-    before = len(calls)
-    for done in range(1, 1001):
-        now.append(now[-1] + 0.01)
-        own(Advanced(stage="count", done=done, todo=1000, num_bytes=3 * done))
-    own(StageEnded(stage="count", seconds=10.0, num_bytes=3000))
-    assert len(calls) - before < 60
-    assert sum_of(calls, "nanotok_bytes") == 3000
-    assert [value for name, value, _ in calls if name == "nanotok_slices_done"][-1] == 1000
-    assert calls[-1] == ("nanotok_stage_seconds", 10.0, {"stage": "count"})
-
-
-def test_the_bytes_of_a_second_stage_start_at_zero(calls, now):
-    own = Metrics()
-    for stage in ("count", "tokenize"):
-        own(StageStarted(stage=stage, todo=1, num_done=0, num_bytes=0))
-        own(Advanced(stage=stage, done=1, todo=1, num_bytes=5))
-        own(StageEnded(stage=stage, seconds=1.0, num_bytes=5))
-    assert sum_of(calls, "nanotok_bytes") == 10
+    for stage in ("count", "tokenize"):  # the bytes of the second one start at zero
+        own(replace(STARTED, stage=stage))
+        before = len(calls)
+        for done in range(1, 1001):
+            now.append(now[-1] + 0.01)
+            own(Advanced(stage=stage, done=done, todo=1000, num_bytes=3 * done))
+        own(StageEnded(stage=stage, seconds=10.0, num_bytes=3000))
+        assert len(calls) - before < 60
+        assert [value for name, value, _ in calls if name == "nanotok_slices_done"][-1] == 1000
+        assert calls[-1] == ("nanotok_stage_seconds", 10.0, {"stage": stage})
+    assert sum(value for name, value, _ in calls if name == "nanotok_bytes") == 6000
 
 
 def test_failures_are_counted_by_cause(calls, now):
     own = Metrics()
+    row = {"stage": "count", "name": "a", "began": 0.0, "num_bytes": 0, "worker": "", "attempts": 1}
+    own(SliceEnded(seconds=2.0, **row))
+    own(SliceEnded(seconds=9.0, error="no", **row))
+    assert calls == [("nanotok_slice_seconds", 2.0, {"stage": "count"})]
     for cause in ("slow", "slow", "node"):
         own(AttemptFailed(stage="count", name="a", slices=2, cause=cause, text="a"))
     own(StageEnded(stage="count", seconds=1.0, num_bytes=0))
@@ -78,24 +75,15 @@ def test_failures_are_counted_by_cause(calls, now):
     assert reported == [(4, "slow"), (2, "node")]
 
 
-def test_failed_slices_have_no_duration(calls, now):
-    own = Metrics()
-    row = {"stage": "count", "name": "a", "began": 0.0, "num_bytes": 0, "worker": "", "attempts": 1}
-    own(SliceEnded(seconds=2.0, **row))
-    own(SliceEnded(seconds=9.0, error="no", **row))
-    assert calls == [("nanotok_slice_seconds", 2.0, {"stage": "count"})]
-
-
-def test_an_error_in_metrics_fails_no_job(monkeypatch, now):
+def test_an_error_in_metrics_fails_no_job_and_nothing_is_recorded_without_ray(
+    calls, monkeypatch, now
+):
     def fail(_):
         raise RuntimeError("no metrics")
 
-    monkeypatch.setattr(metrics, "_is_there", lambda: True)
-    monkeypatch.setattr(metrics, "_instrument", fail)
-    Metrics()(StageStarted(stage="count", todo=1, num_done=0, num_bytes=0))
-
-
-def test_nothing_is_recorded_without_ray(calls, monkeypatch):
-    monkeypatch.setattr(metrics, "_is_there", lambda: False)
-    Metrics()(StageStarted(stage="count", todo=1, num_done=0, num_bytes=0))
+    with monkeypatch.context() as without_ray:
+        without_ray.setattr(metrics, "_is_there", lambda: False)
+        Metrics()(STARTED)
     assert calls == []
+    monkeypatch.setattr(metrics, "_instrument", fail)
+    Metrics()(STARTED)

@@ -8,11 +8,7 @@ def test_without_a_session_there_is_no_driver_and_no_known_dead_driver():
     executor = RayExecutor()
     assert executor.driver() == ("", "")
     assert not executor.is_dead_driver("01000000")
-
-
-def test_a_process_without_a_session_has_no_ray_job():
-    with use_executor(RayExecutor()):
+    with use_executor(executor):
         me = Holder.this_process()
     assert (me.ray_cluster, me.ray_job) == ("", "")
     assert me.lives(me)
-    assert not me.is_dead(me)

@@ -137,12 +137,8 @@ def test_an_unreadable_log_loses_only_its_last_seconds():
 def test_an_outage_and_its_end_are_each_reported_once():
     own, reported, _ = follower(["RUNNING", AWAY, AWAY, "RUNNING", UNKNOWN, "SUCCEEDED"])
     own.follow()
-    assert [each.partition(":")[0] for each in reported] == [
-        "no answer about the job",
-        "the job server answers again",
-        "no answer about the job",
-        "the job server answers again",
-    ]
+    once = ["no answer about the job", "the job server answers again"]
+    assert [each.partition(":")[0] for each in reported] == once * 2
 
 
 @dataclass
@@ -155,11 +151,8 @@ class FakeServer:
     begins_as: str = "PENDING"
     """The state of a started job, which may have failed at once."""
 
-    def _fault(self):
-        return self.faults.pop(0) if self.faults else None
-
     def _ask(self, action):
-        fault = self._fault()
+        fault = self.faults.pop(0) if self.faults else None
         if fault == "before":
             raise UnreachableError("refused")
         result = action()
@@ -217,8 +210,8 @@ def test_one_command_starts_at_most_one_job_and_follows_a_running_one(
     server = FakeServer(list(faults), dict(jobs), begins_as=begins_as)
     started, reported = start(server, chosen_id=chosen_id)
     own = started.submission_id
-    own_ids = {"web", "web-2", "web-3", "web-9"}
     if chosen_id is None:
+        own_ids = {"web", "web-2", "web-3", "web-9"}
         running = {each for each in own_ids & jobs.keys() if not jobs[each].has_ended}
         assert own in running if running else own not in jobs
         assert server.started == ([] if running else [own])
@@ -230,24 +223,24 @@ def test_one_command_starts_at_most_one_job_and_follows_a_running_one(
 
 
 def test_the_loser_of_a_creation_race_follows_the_winner():
-    server = FakeServer([], {})
+    server = FakeServer([], {"web": JobState(status="RUNNING")})
     server.states = dict  # the list was empty, and then another client was first
-    server.jobs["web"] = JobState(status="RUNNING")
     started, _ = start(server)
     assert started.submission_id == "web"
     assert started.was_there is not None
     assert server.started == []
 
 
-def test_an_absent_server_is_given_up_and_a_wrong_token_fails_at_once():
-    with pytest.raises(UnreachableError, match="refused"):
-        start(FakeServer(["before"] * 99), patience=20)
-    server = FakeServer([])
+@pytest.mark.parametrize("error", [UnreachableError("refused"), RefusedError("token")])
+def test_an_absent_server_is_given_up_and_a_wrong_token_fails_at_once(error):
+    asked, server = [], FakeServer([])
 
     def refuse():
-        raise RefusedError("token")
+        asked.append(1)
+        raise error
 
     server.states = refuse
-    with pytest.raises(RefusedError):
-        start(server)
+    with pytest.raises(type(error), match=str(error)):
+        start(server, patience=20)
+    assert (len(asked) == 1) == isinstance(error, RefusedError)
     assert server.started == []

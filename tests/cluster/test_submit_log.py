@@ -44,16 +44,13 @@ def test_only_an_object_with_a_status_is_a_summary(line):
 
 
 def test_an_incomplete_last_line_is_printed():
-    log = JobLog(answers('a\n{"status": "failed"}'))
+    texts = (UnreachableError("no log"), RefusedError("another token"), 'a\n{"status": "failed"}')
+    log = JobLog(answers(*texts))
+    assert (log.read(), log.read()) == (None, None)
+    assert (log.last, log.summary) == ([], None)
     assert log.read() == ["a"]
     assert log.summary == {"status": "failed"}
     assert log.last == ["a", '{"status": "failed"}']
-
-
-def test_an_unavailable_log_is_empty():
-    log = JobLog(answers(UnreachableError("no log"), RefusedError("another token")))
-    assert (log.read(), log.read()) == (None, None)
-    assert (log.last, log.summary) == ([], None)
 
 
 def test_a_long_log_returns_its_newest_lines():

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.errors import how_to_install
+from nanotok_ray.errors import TokenizerError, how_to_install
 from nanotok_ray.job.doctor import (
     check_auth_mode,
     check_ray_address,
@@ -22,7 +22,6 @@ from nanotok_ray.job.doctor import (
     memory_used,
     software,
 )
-from nanotok_ray.job.doctor import machine as disk
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 from nanotok_ray.units import without_secrets
 from tests.support.small_corpus import write_corpus
@@ -50,20 +49,24 @@ def test_the_auth_mode_must_be_set(ray_unset, monkeypatch):
     assert check_auth_mode(is_remote=True).status == "warn"
     assert "401" in check_auth_mode(is_remote=True).found
     assert check_auth_mode(is_remote=False).status == "ok"
-    for mode, status in (("token", "ok"), ("disabled", "warn"), ("tokens", "fail")):
+    for mode, status in (("token", "ok"), ("tokens", "fail"), ("disabled", "warn")):
         monkeypatch.setenv("RAY_AUTH_MODE", mode)
         for is_remote in (False, True):
             assert check_auth_mode(is_remote=is_remote).status == status, mode
+    names = [each.name for each in check_ray_settings(address="auto")]  # no token is required
+    assert names == ["Ray auth mode", "RAY_ADDRESS"]
 
 
 def test_the_token_is_found_in_the_order_of_ray(ray_unset, monkeypatch):
     assert check_token(is_remote=False).status == "ok"
     assert check_token(is_remote=True).status == "fail"
-    home = token_file(ray_unset / ".ray" / "auth_token")
+    home, own = (token_file(ray_unset / name) for name in (".ray/auth_token", "own-token"))
     assert check_token(is_remote=True).found == f"from {home}"
-    own = token_file(ray_unset / "own-token")
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(own))
     assert check_token(is_remote=True).found.startswith(f"from {own} ")
+    own.unlink()
+    missing = check_token(is_remote=False)
+    assert (missing.status, str(own) in missing.found) == ("fail", True)
     monkeypatch.setenv("RAY_AUTH_TOKEN", "secret-value")
     assert check_token(is_remote=True).found == "from RAY_AUTH_TOKEN"
     monkeypatch.setenv("RAY_AUTH_TOKEN", " ")
@@ -87,20 +90,6 @@ def test_a_token_file_contains_a_token_and_is_readable_only_by_its_owner(
     assert (finding.status, reported in finding.found) == (status, True)
     if status == "warn":
         assert finding.advice == f"chmod 600 {path}"
-
-
-def test_a_missing_token_path_fails_despite_a_token_in_the_home_folder(ray_unset, monkeypatch):
-    token_file(ray_unset / ".ray" / "auth_token")
-    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(ray_unset / "absent"))
-    finding = check_token(is_remote=False)
-    assert finding.status == "fail"
-    assert "absent" in finding.found
-
-
-def test_no_token_is_required_if_auth_is_disabled(ray_unset, monkeypatch):
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    names = [each.name for each in check_ray_settings(address="auto")]
-    assert names == ["Ray auth mode", "RAY_ADDRESS"]
 
 
 @pytest.mark.parametrize(
@@ -144,21 +133,18 @@ def test_the_minimum_versions_are_those_of_the_project():
 
 @pytest.mark.parametrize(
     ("version", "status"),
-    [("2.60.0", "ok"), ("3.0.0.dev0", "ok"), ("2.58.1", "warn"), ("2.9.3", "fail")],
+    [("2.60.0", "ok"), ("3.0.0.dev0", "ok"), ("2.58.1", "warn"), ("2.9.3", "fail"), (None, "fail")],
 )
-def test_an_old_ray_is_reported(monkeypatch, version, status):
-    monkeypatch.setattr(software.metadata, "version", lambda _: version)
+def test_an_old_or_missing_ray_is_reported(monkeypatch, version, status):
+    def installed(name):
+        if version is None:
+            raise metadata.PackageNotFoundError(name)
+        return version
+
+    monkeypatch.setattr(software.metadata, "version", installed)
     finding = software.check_ray()
-    assert (finding.status, version in finding.found) == (status, True)
+    assert (finding.status, str(version) in finding.found) == (status, version is not None)
     assert ("2.59" in finding.advice) == (status != "ok")
-
-
-def test_a_missing_ray_fails(monkeypatch):
-    def version(name):
-        raise metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(software.metadata, "version", version)
-    assert software.check_ray().status == "fail"
 
 
 @pytest.mark.parametrize(
@@ -176,21 +162,16 @@ def test_the_core_must_have_this_version(monkeypatch, build, status):
     assert software.check_core().status == status
 
 
-def test_a_missing_core_fails(monkeypatch):
-    def build():
-        raise ImportError("no such file")
-
-    monkeypatch.setattr(software, "core_build", build)
-    assert "make build" in software.check_core().advice
-
-
-def test_the_compiled_core_describes_itself():
+def test_a_missing_core_and_an_old_python_are_reported(monkeypatch):
     version, profile, target = software.core_build().split(" ")
     assert (version, profile) == (PROJECT["version"], "release")
     assert target.endswith("-linux")
 
+    def missing():
+        raise ImportError("no such file")
 
-def test_an_old_python_fails(monkeypatch):
+    monkeypatch.setattr(software, "core_build", missing)
+    assert "make build" in software.check_core().advice
     monkeypatch.setattr(software.sys, "version_info", (3, 9, 1))
     assert "3.10" in software.check_python().advice
 
@@ -210,68 +191,61 @@ def test_a_missing_extra_is_named(monkeypatch):
 
 def cgroup(root, version, files):
     line = "0::/job/one\n" if version == 2 else "5:memory:/job/one\n4:cpu,cpuacct:/job/one\n"
-    (root / "proc/self").mkdir(parents=True)
-    (root / "proc/self/cgroup").write_text(line)
-    (root / "proc/meminfo").write_text("MemTotal: 16000000 kB\nMemAvailable:  9000000 kB\n")
-    for name, text in files.items():
-        path = root / "sys/fs/cgroup" / name
+    meminfo = "MemTotal: 16000000 kB\nMemAvailable:  9000000 kB\n"
+    mounted = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
+    for name, text in ({"proc/self/cgroup": line, "proc/meminfo": meminfo} | mounted).items():
+        path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return root
 
 
-def test_limits_of_a_container_and_of_its_parents_are_detected(tmp_path):
-    files = {
-        "memory.max": "4000000000\n",
-        "job/memory.max": "max\n",
-        "job/one/memory.current": "3500000000",
-        "job/one/memory.stat": "anon 1\ninactive_file 500000000\n",
-        "job/cpu.max": "150000 100000\n",
-        "job/one/cpu.max": "max 100000\n",
-    }
-    root = cgroup(tmp_path, 2, files)
-    assert memory_limit(root) == 4_000_000_000
-    assert memory_used(root) == 3_000_000_000
-    assert cpu_limit(root) == 1.5
+LIMITS = {
+    "memory.max": "4000000000\n",
+    "job/memory.max": "max\n",
+    "job/one/memory.current": "3500000000",
+    "job/one/memory.stat": "anon 1\ninactive_file 500000000\n",
+    "job/cpu.max": "150000 100000\n",
+    "job/one/cpu.max": "max 100000\n",
+}
+OLD_LIMITS = {
+    "memory/job/one/memory.limit_in_bytes": "9223372036854771712",
+    "memory/job/memory.limit_in_bytes": "5000000000",
+    "cpu/job/one/cpu.cfs_quota_us": "50000",
+    "cpu/job/one/cpu.cfs_period_us": "100000",
+}
+NO_LIMITS = {"job/one/cpu.max": "max 100000", "memory.max": "max"}
+
+
+@pytest.mark.parametrize(
+    ("files", "limits", "found"),
+    [
+        (LIMITS, (4e9, 1.5, 3e9), "warn 1.0 GB available of 4.0 GB, the container's limit"),
+        (OLD_LIMITS, (5e9, 0.5, None), "ok 5.0 GB available of 5.0 GB, the container's limit"),
+        (NO_LIMITS, (None, None, None), "ok 9.2 GB available of 16.4 GB"),
+    ],
+    ids=["container", "old container", "no limit"],
+)
+def test_limits_of_a_container_and_of_its_parents_are_detected(
+    tmp_path, monkeypatch, files, limits, found
+):
+    root = cgroup(tmp_path, 1 if files is OLD_LIMITS else 2, files)
+    assert (memory_limit(root), cpu_limit(root), memory_used(root)) == limits
     finding = machine.check_memory(root)
-    assert finding.status == "warn"
-    assert finding.found == "1.0 GB available of 4.0 GB, the container's limit"
-
-
-def test_limits_of_an_old_container_are_detected(tmp_path):
-    files = {
-        "memory/job/one/memory.limit_in_bytes": "9223372036854771712",
-        "memory/job/memory.limit_in_bytes": "5000000000",
-        "cpu/job/one/cpu.cfs_quota_us": "50000",
-        "cpu/job/one/cpu.cfs_period_us": "100000",
-    }
-    root = cgroup(tmp_path, 1, files)
-    assert memory_limit(root) == 5_000_000_000
-    assert machine.check_memory(root).status == "ok"
-
-
-def test_an_absent_limit_is_no_limit(tmp_path):
-    root = cgroup(tmp_path, 2, {"job/one/cpu.max": "max 100000", "memory.max": "max"})
-    assert (memory_limit(root), cpu_limit(root), memory_used(root)) == (None, None, None)
-    assert machine.check_memory(root).found == "9.2 GB available of 16.4 GB"
-
-
-def test_a_limit_below_the_number_of_cpus_is_reported(tmp_path, monkeypatch):
+    assert f"{finding.status} {finding.found}" == found
     monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
-    root = cgroup(tmp_path, 2, {"job/one/cpu.max": "150000 100000"})
-    assert machine.check_cpus(root).advice.startswith("pass --cpus 1")
+    advice = machine.check_cpus(root).advice
+    assert advice.startswith("pass --cpus 1") if limits[1] else advice == ""
     assert machine.check_cpus(tmp_path / "elsewhere").status == "ok"
 
 
 def test_a_forced_or_unknown_cpu_level_is_reported(monkeypatch):
     import nanotok_ray._core as core  # noqa: PLC0415
-    from nanotok_ray.errors import TokenizerError  # noqa: PLC0415
 
     monkeypatch.setattr(core, "cpu_levels", lambda: ["portable", "avx2"])
-    monkeypatch.setattr(core, "cpu_level", lambda: "portable")
-    assert machine.check_cpu_level().status == "warn"
-    monkeypatch.setattr(core, "cpu_level", lambda: "avx2")
-    assert machine.check_cpu_level().status == "ok"
+    for level, status in (("portable", "warn"), ("avx2", "ok")):
+        monkeypatch.setattr(core, "cpu_level", lambda level=level: level)
+        assert machine.check_cpu_level().status == status
 
     def refuse():
         raise TokenizerError("NANOTOK_CPU is 'best'")
@@ -286,17 +260,17 @@ def test_a_low_limit_of_open_files_is_reported(monkeypatch, soft, status):
     assert machine.check_open_files().status == status
 
 
-def disk_of(monkeypatch, module, **values):
-    blocks = {"f_frsize": 1000, "f_blocks": 10**9, "f_bavail": 10**9}
+def disk_of(monkeypatch, **values):
     inodes = {"f_files": 1000, "f_favail": 1000}
+    blocks = {"f_frsize": 1000, "f_blocks": 10**9, "f_bavail": 10**9}
     status = SimpleNamespace(**(blocks | inodes | values))
-    monkeypatch.setattr(module.os, "statvfs", lambda _: status)
+    monkeypatch.setattr(machine.os, "statvfs", lambda _: status)
 
 
 def test_little_shared_memory_is_reported(monkeypatch):
-    disk_of(monkeypatch, machine, f_blocks=64_000, f_bavail=64_000)
+    disk_of(monkeypatch, f_blocks=64_000, f_bavail=64_000)
     assert "--shm-size" in machine.check_shared_memory().advice
-    disk_of(monkeypatch, machine)
+    disk_of(monkeypatch)
     assert machine.check_shared_memory().status == "ok"
     monkeypatch.setattr(machine, "SHARED_MEMORY", "/nowhere/shm")
     monkeypatch.setattr(machine.os, "statvfs", os.stat)
@@ -316,8 +290,8 @@ def test_little_shared_memory_is_reported(monkeypatch):
     ],
 )
 def test_a_nearly_full_disk_is_reported(monkeypatch, values, status):
-    disk_of(monkeypatch, disk, **values)
-    assert disk.check_disk("/data/not/there/yet").status == status
+    disk_of(monkeypatch, **values)
+    assert machine.check_disk("/data/not/there/yet").status == status
 
 
 @pytest.mark.parametrize(
@@ -336,10 +310,13 @@ def test_a_wrong_clock_is_reported(seconds, status, reported):
 
 
 def test_secrets_are_masked(monkeypatch):
-    monkeypatch.setenv("RAY_AUTH_TOKEN", "hunter2-hunter2")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "sec/ret+key")
-    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountKey=zzz")
-    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", "/home/me/token")
+    for name, value in (
+        ("RAY_AUTH_TOKEN", "hunter2-hunter2"),
+        ("AWS_SECRET_ACCESS_KEY", "sec/ret+key"),
+        ("AZURE_STORAGE_CONNECTION_STRING", "AccountKey=zzz"),
+        ("RAY_AUTH_TOKEN_PATH", "/home/me/token"),
+    ):
+        monkeypatch.setenv(name, value)
     text = "hunter2-hunter2 sec/ret+key AccountKey=zzz /home/me/token sftp://me:pw@host/x"
     assert without_secrets(text) == "*** *** *** /home/me/token sftp://***@host/x"
 
@@ -350,19 +327,13 @@ def run(capsys, *arguments):
     return code, json.loads(out.splitlines()[-1]), err
 
 
+WEB = '[[source]]\nname = "web"\nkind = "text"\npaths = ["{root}/text/*.parquet"]\n'
+
+
 def test_a_recipe_is_checked_and_leaves_no_files(tmp_path, capsys):
     write_corpus(tmp_path)
     recipe = tmp_path / "recipe.toml"
-    recipe.write_text(
-        f"""
-        [[source]]
-        name = "web"
-        kind = "text"
-        paths = ["{tmp_path}/text/*.parquet"]
-        [output]
-        path = "{tmp_path}/new/out"
-        """
-    )
+    recipe.write_text(f'{WEB.format(root=tmp_path)}[output]\npath = "{tmp_path}/new/out"\n')
     before = sorted(tmp_path.rglob("*"))
     code, values, err = run(capsys, str(recipe))
     assert (code, values["status"] != "fail") == (0, True)
@@ -375,23 +346,9 @@ def test_a_recipe_is_checked_and_leaves_no_files(tmp_path, capsys):
 
 
 def test_all_mistakes_of_a_recipe_are_reported(tmp_path, capsys):
-    recipe = tmp_path / "recipe.toml"
-    recipe.write_text(
-        f"""
-        [[source]]
-        name = "web"
-        kind = "text"
-        paths = ["{tmp_path}/absent/*.parquet"]
-        [[source]]
-        name = "code"
-        kind = "text"
-        paths = ["{tmp_path}/gone/*.parquet"]
-        [tokenizer]
-        path = "{tmp_path}/no-tokenizer"
-        [output]
-        path = "{tmp_path}/out"
-        """
-    )
+    recipe, web = tmp_path / "recipe.toml", WEB.format(root=tmp_path)
+    others = f'[tokenizer]\npath = "{tmp_path}/none"\n[output]\npath = "{tmp_path}/out"\n'
+    recipe.write_text(f"{web}{web.replace('web', 'code')}{others}")
     code, values, _ = run(capsys, str(recipe), str(tmp_path / "absent.toml"))
     failed = [each["name"] for each in values["checks"] if each["status"] == "fail"]
     assert (code, failed) == (5, ["recipe", "source web", "source code", "tokenizer"])

@@ -40,59 +40,48 @@ def test_a_correct_bucket_passes_and_stays_empty(url, proxy):
     assert (status, list(findings)) == ("ok", ["storage", "clock", "conditions"])
     assert Folder(url).list_temporaries() == []
     assert {"PUT", "GET", "DELETE"} <= {method for method, _, _ in proxy.requests}
+    status, findings = reported(url, clock=lambda: 1e9)
+    assert (status, findings["clock"].status) == ("warn", "warn")
+    assert "behind" in findings["clock"].found
+    assert reported(url, slow_seconds=-1.0)[1]["storage"].status == "warn"
 
 
 @pytest.mark.parametrize(
-    ("method", "step"), [("PUT", "written"), ("GET", "read"), ("DELETE", "removed")]
+    ("method", "path", "found"),
+    [
+        ("PUT", "", "written"),
+        ("GET", "", "read"),
+        ("GET", "list-type", "cannot be listed"),
+        ("DELETE", "", "removed"),
+    ],
 )
-def test_credentials_without_a_permission_fail_and_name_the_step(url, proxy, method, step):
-    proxy.fail_always(Fault.FORBIDDEN, method=method)
+def test_credentials_without_a_permission_fail_and_name_the_step(url, proxy, method, path, found):
+    proxy.fail_always(Fault.FORBIDDEN, method=method, path=path)
     status, findings = reported(url)
-    assert status == "fail"
-    assert step in findings["storage"].found
+    assert (status, found in findings["storage"].found) == ("fail", True)
     proxy.clear()
-    left = Folder(url).list_temporaries()
-    assert len(left) == (1 if step == "removed" else 0)
+    assert len(Folder(url).list_temporaries()) == (found == "removed")
 
 
-def test_a_probe_is_removed_even_if_listing_it_fails(url, proxy):
-    proxy.fail_always(Fault.FORBIDDEN, method="GET", path="list-type")
-    status, findings = reported(url)
-    assert (status, "cannot be listed" in findings["storage"].found) == ("fail", True)
-    proxy.clear()
-    assert Folder(url).list_temporaries() == []
-
-
-def test_an_unreachable_store_fails(url, proxy):
-    proxy.fail_always(Fault.SLOW_DOWN)
-    status, findings = reported(url)
-    assert status == "fail"
-    assert "for now" in findings["storage"].found
-
-
-def test_a_missing_bucket_fails(proxy):
+def test_a_missing_bucket_package_or_server_fails(url, proxy, monkeypatch):
     status, findings = reported("s3://no-such-bucket-at-all/out")
     assert (status, list(findings)) == ("fail", ["storage"])
-
-
-def test_a_missing_package_names_the_extra(monkeypatch, proxy):
+    proxy.fail_always(Fault.SLOW_DOWN)
+    status, findings = reported(url)
+    assert (status, "for now" in findings["storage"].found) == ("fail", True)
     uninstall_stores(monkeypatch, "Install s3fs to access S3")
     status, findings = reported("s3://bucket/out")
-    assert status == "fail"
-    assert how_to_install("s3") in findings["storage"].found
+    assert (status, how_to_install("s3") in findings["storage"].found) == ("fail", True)
 
 
-def test_a_store_that_returns_other_bytes_fails(tmp_path, monkeypatch):
-    monkeypatch.setattr(LocalStore, "read_bytes", lambda *_: b"other")
+@pytest.mark.parametrize(
+    ("name", "result", "found"),
+    [("read_bytes", b"other", "read back"), ("sizes", {}, "listing")],
+)
+def test_a_store_that_returns_something_else_fails(tmp_path, monkeypatch, name, result, found):
+    monkeypatch.setattr(LocalStore, name, lambda *_: result)
     status, findings = reported(str(tmp_path / "out"))
-    assert (status, "read back" in findings["storage"].found) == ("fail", True)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_store_with_an_incomplete_listing_fails(tmp_path, monkeypatch):
-    monkeypatch.setattr(LocalStore, "sizes", lambda *_: {})
-    status, findings = reported(str(tmp_path))
-    assert (status, "listing" in findings["storage"].found) == ("fail", True)
+    assert (status, found in findings["storage"].found) == ("fail", True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -101,29 +90,18 @@ def test_a_store_that_overwrites_an_existing_name_fails(tmp_path, monkeypatch):
         self.write_whole(name, data)
         return True
 
-    monkeypatch.setattr(LocalStore, "write_new", write_new)
+    for store in (LocalStore, RemoteStore):
+        monkeypatch.setattr(store, "write_new", write_new)
     status, findings = reported(str(tmp_path))
     assert (status, findings["conditions"].status) == ("fail", "fail")
-    monkeypatch.setattr(RemoteStore, "write_new", write_new)
-    assert (
-        reported("memory://doctor")[1]["conditions"].status == "warn"
-    )  # the store promises nothing
+    # this store promises nothing
+    assert reported("memory://doctor")[1]["conditions"].status == "warn"
 
 
 def test_a_store_whose_uploads_overwrite_an_existing_name_fails(url, monkeypatch):
     monkeypatch.setattr(RemoteStore, "create_once", RemoteStore.create)
     status, findings = reported(url)
     assert (status, "upload" in findings["conditions"].found) == ("fail", True)
-
-
-def test_clock_skew_is_a_warning(url):
-    status, findings = reported(url, clock=lambda: 1e9)
-    assert (status, findings["clock"].status) == ("warn", "warn")
-    assert "behind" in findings["clock"].found
-
-
-def test_a_slow_store_is_a_warning(tmp_path):
-    assert reported(str(tmp_path), slow_seconds=-1.0)[1]["storage"].status == "warn"
 
 
 def test_an_interrupt_leaves_no_files(tmp_path, monkeypatch):

@@ -1,7 +1,5 @@
 """Attempts at slices with a simulated clock: what is retried, how, and how often."""
 
-import random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,19 +15,27 @@ def bad(cause):
     return AttemptResult(failure=Failure(cause, f"text of {cause.name}"))
 
 
-def attempts_at(count, *, num_bytes=0, **settings):
+def attempts_at(count, *, num_bytes=0, retry_policy=LIMITS):
     """Return attempts at tasks of one size; from `LEAST_BYTES` on, each is a separate call."""
     tasks = [
         Task(name=f"slice {number}", work=len, argument="", num_bytes=num_bytes)
         for number in range(count)
     ]
-    given = {"retry_policy": LIMITS} | settings
-    return Scheduler(tasks, **given)
+    return Scheduler(tasks, retry_policy=retry_policy)
 
 
-def failed(attempts, call, failure, now):
+def failed(attempts, call, cause, now, text="why"):
     """Let a whole call fail."""
-    return attempts.ended(call, [AttemptResult(failure=failure)] * len(call.slices), now)
+    return attempts.ended(
+        call, [AttemptResult(failure=Failure(cause, text))] * len(call.slices), now
+    )
+
+
+def doubled(*, count=1, **settings):
+    """Return attempts, their first call, and a speculative one beside it."""
+    attempts = attempts_at(count, **settings)
+    [call] = take_all(attempts, 0.0)
+    return attempts, call, attempts.take_speculative(call)
 
 
 def take_all(attempts, now):
@@ -43,8 +49,7 @@ def fail_until_it_ends(attempts, cause):
     """Fail the only slice for one cause whenever it is due; return its end and the waits."""
     now, waits = 0.0, []
     while True:
-        call = attempts.take(now, cpus=1)
-        ended = failed(attempts, call, Failure(cause, "why"), now)
+        ended = failed(attempts, attempts.take(now, cpus=1), cause, now)
         if ended:
             return ended[0], waits
         waits.append(attempts.due(now))
@@ -76,89 +81,69 @@ def test_waits_double_up_to_the_limit_and_the_sixth_storage_failure_is_final():
     assert max(waits) <= LIMITS.longest_wait
 
 
-def test_a_dead_worker_counts_against_a_slice_only_if_it_ran_alone():
+@pytest.mark.parametrize(
+    ("cause", "times", "words"),
+    [
+        (Cause.WORKER, 3, ("died 3 times", "(killed)", "slice_bytes")),
+        (Cause.SLOW, 2, ("it missed its deadline 2 times (killed)", "limits.slice_deadline")),
+    ],
+)
+def test_a_dead_worker_or_a_deadline_counts_against_a_slice_only_if_it_ran_alone(
+    cause, times, words
+):
     attempts = attempts_at(3)
     [call] = take_all(attempts, 0.0)
-    assert failed(attempts, call, Failure(Cause.WORKER, "killed"), 0.0) == []
+    assert failed(attempts, call, cause, 0.0) == []
     alone = take_all(attempts, 0.0)
     assert [call.slices for call in alone] == [(0,), (1,), (2,)]
-    assert [attempts.ended(call, [GOOD], 0.0)[0].attempts for call in alone[::2]] == [2, 2]
+    for call in alone[::2]:
+        [good] = attempts.ended(call, [GOOD], 0.0)
+        assert (good.error, good.attempts) == (None, 2)
     now, call = 0.0, alone[1]
-    for _ in range(2):
-        assert failed(attempts, call, Failure(Cause.WORKER, "killed"), now) == []
+    for _ in range(times - 1):
+        assert failed(attempts, call, cause, now) == []
         now += attempts.due(now)
         [call] = take_all(attempts, now)
-    [ended] = failed(attempts, call, Failure(Cause.WORKER, "killed"), now)
-    assert (ended.task.name, ended.attempts) == ("slice 1", 4)
-    assert "died 3 times" in ended.error
-    assert "killed" in ended.error
-    assert "slice_bytes" in ended.error
-
-
-def test_a_lost_node_does_not_count_against_its_slices():
-    attempts = attempts_at(3)
-    [call] = take_all(attempts, 0.0)
-    assert failed(attempts, call, Failure(Cause.NODE, "gone"), 0.0) == []
-    [again] = take_all(attempts, 1.0)
-    assert again.slices == (0, 1, 2)
+    [ended] = failed(attempts, call, cause, now, "killed")
+    assert (ended.task.name, ended.attempts) == ("slice 1", 1 + times)
+    assert all(word in ended.error for word in words)
+    assert attempts.is_over
 
 
 def test_a_slice_without_enough_memory_is_retried_alone_with_more_each_time():
     attempts = attempts_at(2)
     [call] = take_all(attempts, 0.0)
-    failed(attempts, call, Failure(Cause.MEMORY, "95 %"), 0.0)
+    failed(attempts, call, Cause.MEMORY, 0.0)
     other, call = take_all(attempts, 0.0)
     assert (other.slices, call.slices, call.memory_level) == ((0,), (1,), 1)
     now, levels = 0.0, [call.memory_level]
-    while not (ended := failed(attempts, call, Failure(Cause.MEMORY, "95 %"), now)):
+    while not (ended := failed(attempts, call, Cause.MEMORY, now)):
         now += attempts.due(now)
         [call] = take_all(attempts, now)
         levels.append(call.memory_level)
     assert levels == [1, 2, 3]
-    assert "ran out of memory 3 times" in ended[0].error
-
-
-def test_slices_of_an_overdue_call_are_retried_alone_and_a_second_timeout_is_final():
-    attempts = attempts_at(3)
-    [call] = take_all(attempts, 0.0)
-    assert failed(attempts, call, Failure(Cause.SLOW, "over 9 s"), 0.0) == []
-    alone = take_all(attempts, 0.0)
-    assert [call.slices for call in alone] == [(0,), (1,), (2,)]
-    assert failed(attempts, alone[1], Failure(Cause.SLOW, "over 9 s"), 0.0) == []
-    [again] = take_all(attempts, 60.0)
-    [ended] = failed(attempts, again, Failure(Cause.SLOW, "over 9 s"), 60.0)
-    assert (ended.task.name, ended.attempts) == ("slice 1", 3)
-    assert ended.error.startswith("it missed its deadline 2 times (over 9 s)")
-    assert "limits.slice_deadline" in ended.error
-    for call in alone[::2]:
-        assert attempts.ended(call, [GOOD], 60.0)[0].error is None
-    assert attempts.is_over
+    assert ended[0].error.startswith("its node ran out of memory 3 times")
 
 
 def test_a_failed_call_is_split_and_fails_only_the_slice_at_fault():
     attempts = attempts_at(2)
     [call] = take_all(attempts, 0.0)
-    assert failed(attempts, call, Failure(Cause.CALL, "cannot pickle"), 0.0) == []
-    first, second = take_all(attempts, 0.0)
-    [ended] = failed(attempts, second, Failure(Cause.CALL, "cannot pickle"), 0.0)
-    assert (ended.error, ended.attempts) == ("cannot pickle", 2)
-    attempts.ended(first, [GOOD], 0.0)
+    assert failed(attempts, call, Cause.NODE, 0.0) == []
+    [call] = take_all(attempts, 1.0)  # a lost node says nothing about its slices
+    assert call.slices == (0, 1)
+    assert failed(attempts, call, Cause.CALL, 1.0) == []
+    first, second = take_all(attempts, 2.0)
+    [ended] = failed(attempts, second, Cause.CALL, 2.0, "cannot pickle")
+    assert (ended.error, ended.attempts) == ("cannot pickle", 3)
+    attempts.ended(first, [GOOD], 2.0)
     assert attempts.is_over
 
 
 @pytest.mark.parametrize("is_first_faster", [True, False])
-def test_the_first_successful_attempt_counts_and_the_other_is_canceled(
-    is_first_faster,
-):
-    attempts = attempts_at(2)
-    [call] = take_all(attempts, 0.0)
-    second = attempts.take_speculative(call)
-    assert (second.slices, second.is_speculative, call.other_attempt, second.other_attempt) == (
-        (0, 1),
-        True,
-        second,
-        call,
-    )
+def test_the_first_successful_attempt_counts_and_the_other_is_canceled(is_first_faster):
+    attempts, call, second = doubled(count=2)
+    assert (second.slices, second.is_speculative) == ((0, 1), True)
+    assert (call.other_attempt, second.other_attempt) == (second, call)
     fast, slow = (call, second) if is_first_faster else (second, call)
     assert attempts.is_wanted(slow)
     assert [each.attempts for each in attempts.ended(fast, [GOOD] * 2, 0.0)] == [2, 2]
@@ -168,33 +153,22 @@ def test_the_first_successful_attempt_counts_and_the_other_is_canceled(
 
 
 def test_a_failure_in_one_of_two_attempts_is_left_to_the_other():
-    attempts = attempts_at(2)
-    [call] = take_all(attempts, 0.0)
-    second = attempts.take_speculative(call)
+    attempts, call, second = doubled(count=2)
     [good] = attempts.ended(call, [bad(Cause.STORAGE), GOOD], 0.0)
     assert good.task.name == "slice 1"
     assert take_all(attempts, 100.0) == []
     assert attempts.is_wanted(second)
-    failed(attempts, second, Failure(Cause.NODE, "gone"), 100.0)
+    failed(attempts, second, Cause.NODE, 100.0)
     [again] = take_all(attempts, 200.0)
     assert again.slices == (0,)
     [ended] = attempts.ended(again, [GOOD], 200.0)
     assert ended.attempts == 3
-
-
-def test_the_last_allowed_failure_is_not_final_while_another_attempt_is_in_flight():
-    attempts = attempts_at(1, retry_policy=RetryPolicy(worker_deaths=1))
-    [call] = take_all(attempts, 0.0)
-    second = attempts.take_speculative(call)
-    assert failed(attempts, call, Failure(Cause.WORKER, "killed"), 0.0) == []
+    # The last allowed failure is not final either, but an error is.
+    attempts, call, second = doubled(retry_policy=RetryPolicy(worker_deaths=1))
+    assert failed(attempts, call, Cause.WORKER, 0.0) == []
     [ended] = attempts.ended(second, [GOOD], 1.0)
     assert (ended.error, ended.attempts) == (None, 2)
-
-
-def test_an_error_is_final_even_if_another_attempt_is_in_flight():
-    attempts = attempts_at(1)
-    [call] = take_all(attempts, 0.0)
-    second = attempts.take_speculative(call)
+    attempts, call, second = doubled()
     [ended] = attempts.ended(call, [bad(Cause.ERROR)], 0.0)
     assert ended.error == "text of ERROR"
     assert not attempts.is_wanted(second)
@@ -231,7 +205,8 @@ def test_every_slice_ends_once_and_in_time(count, rng, badness):
 def happen(attempts, call, rng, badness, now):
     """Let a call end at random: as a whole, or each slice separately."""
     if rng.random() < badness / 2:
-        return failed(attempts, call, Failure(draw(rng), "why"), now)
+        cause = rng.choice([cause for cause in Cause if cause is not Cause.ERROR])
+        return failed(attempts, call, cause, now)
     outcomes = [
         bad(rng.choice([Cause.STORAGE, Cause.ERROR])) if rng.random() < badness / 2 else GOOD
         for _ in call.slices
@@ -239,21 +214,15 @@ def happen(attempts, call, rng, badness, now):
     return attempts.ended(call, outcomes, now)
 
 
-def draw(rng: random.Random) -> Cause:
-    return rng.choice([cause for cause in Cause if cause is not Cause.ERROR])
-
-
 def test_two_concurrent_attempts_without_memory_count_as_one_failure():
-    attempts = attempts_at(1)
-    [call] = take_all(attempts, 0.0)
-    second = attempts.take_speculative(call)
-    assert failed(attempts, second, Failure(Cause.MEMORY, "why"), 1.0) == []
-    assert failed(attempts, call, Failure(Cause.MEMORY, "why"), 2.0) == []
+    attempts, call, second = doubled()
+    assert failed(attempts, second, Cause.MEMORY, 1.0) == []
+    assert failed(attempts, call, Cause.MEMORY, 2.0) == []
     levels = []
     for now in (100.0, 200.0):
         [again] = take_all(attempts, now)
         levels.append(again.memory_level)
-        ended = failed(attempts, again, Failure(Cause.MEMORY, "why"), now)
+        ended = failed(attempts, again, Cause.MEMORY, now)
     assert levels == [1, 2]
     assert ended[0].error.startswith("its node ran out of memory 3 times")
 
@@ -266,8 +235,7 @@ def test_a_failed_attempt_beside_a_slow_one_may_be_repeated():
         second = attempts.take_speculative(call)
         assert second.memory_level == min(number, 1)
         assert not call.may_have_speculative(LIMITS)
-        cause = Cause.NODE if number else Cause.MEMORY
-        assert failed(attempts, second, Failure(cause, "why"), 1.0) == []
+        assert failed(attempts, second, Cause.NODE if number else Cause.MEMORY, 1.0) == []
     assert not call.may_have_speculative(LIMITS)
     assert attempts.take(1e9, cpus=1) is None
     [ended] = attempts.ended(call, [GOOD], 2.0)

@@ -19,34 +19,23 @@ def raises(error):
 
 
 def test_a_slice_that_raises_does_not_stop_the_others():
-    steps = [
-        (raises(SourceError("a.gz is torn")), None),
-        (raises(TransientIOError("no route")), None),
-        (raises(PanicError("at the disco")), None),
-        (raises(OSError(28, "No space left")), None),
-        (len, "four"),
-    ]
-    outcomes = run_batch(steps, [])
-    assert [each.failure and each.failure.cause for each in outcomes] == [
-        Cause.ERROR,
-        Cause.STORAGE,
-        Cause.ERROR,
-        Cause.ERROR,
-        None,
-    ]
+    errors = (
+        SourceError("a.gz is torn"),
+        TransientIOError("no route"),
+        PanicError("at the disco"),
+        OSError(28, "No space left"),
+        PermissionError(13, "Permission denied", "/data/out"),
+    )
+    outcomes = run_batch([*((raises(error), None) for error in errors), (len, "four")], [])
+    causes = [each.failure and each.failure.cause for each in outcomes]
+    assert causes == [Cause.ERROR, Cause.STORAGE, Cause.ERROR, Cause.ERROR, Cause.ERROR, None]
     assert outcomes[0].failure.text == "a.gz is torn"
     assert "PanicError: at the disco" in outcomes[2].failure.text
     assert "in work" in outcomes[2].failure.text
-    assert outcomes[4].result == 4
-    assert outcomes[4].seconds >= 0
-
-
-def test_errors_of_the_machine_are_one_line_without_a_traceback():
-    [outcome] = run_batch(
-        [(raises(PermissionError(13, "Permission denied", "/data/out")), None)], []
-    )
-    assert outcome.failure.text.startswith("/data/out: Permission denied; ")
-    assert "\n" not in outcome.failure.text
+    assert outcomes[4].failure.text.startswith("/data/out: Permission denied; ")
+    assert "\n" not in outcomes[4].failure.text  # no traceback
+    assert outcomes[5].result == 4
+    assert outcomes[5].seconds >= 0
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])

@@ -38,12 +38,9 @@ def raised(error):
 
 
 def test_errors_in_a_worker_outside_of_a_slice_are_classified():
-    assert failure_of(raised(SourceError("torn"))).text == "torn"
-    assert failure_of(raised(SourceError("torn"))).cause is Cause.CALL
+    torn = failure_of(raised(SourceError("torn")))
+    assert (torn.text, torn.cause) == ("torn", Cause.CALL)
     assert failure_of(raised(TransientIOError("for now"))).cause is Cause.STORAGE
     assert "Traceback: ..." in failure_of(raised(TypeError("no"))).text
-
-
-def test_the_error_of_an_unshared_folder_is_raised_unchanged():
     with pytest.raises(SharedFolderError, match="not one folder"):
         failure_of(raised(SharedFolderError("not one folder")))

@@ -1,5 +1,6 @@
 """Overdue calls: those that run much longer than others of their size, on a free CPU."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,20 +23,15 @@ def pace_after(*calls):
     return pace
 
 
-def first_overdue(pace):
-    return next(second for second in range(100_000) if pace.overdue(second))
-
-
-def test_a_call_is_overdue_after_three_times_its_expected_duration_and_a_minimum():
-    pace = pace_after(*[(100 * MIB, 20.0)] * 10)
-    pace.began(call_of(100 * MIB), 0.0, cpus=4)
-    assert first_overdue(pace) == 61
-    pace = pace_after(*[(100 * MIB, 20.0)] * 10)
-    pace.began(call_of(1000 * MIB), 0.0, cpus=4)
-    assert first_overdue(pace) == 601
-    pace = pace_after(*[(100 * MIB, 0.1)] * 10)
-    pace.began(call_of(100 * MIB), 0.0, cpus=4)
-    assert first_overdue(pace) == 31
+@pytest.mark.parametrize(
+    ("seconds", "size", "expected"), [(20.0, 100, 61), (20.0, 1000, 601), (0.1, 100, 31)]
+)
+def test_a_call_is_overdue_after_three_times_its_expected_duration_and_a_minimum(
+    seconds, size, expected
+):
+    pace = pace_after(*[(100 * MIB, seconds)] * 10)
+    pace.began(call_of(size * MIB), 0.0, cpus=4)
+    assert next(second for second in range(100_000) if pace.overdue(second)) == expected
 
 
 def test_the_time_of_a_call_starts_when_a_cpu_is_free():
@@ -78,23 +74,14 @@ def test_no_call_is_given_up_before_an_hour_per_started_gibibyte(sizes, cpus):
     assert not set(calls[cpus:]) & set(past(pace, 1e9))  # they wait for a CPU
 
 
-def test_the_deadline_of_a_call_starts_when_a_cpu_is_free():
-    pace = StragglerDetector(RetryPolicy(deadline=10.0))
-    first, second = call_of(MIB), call_of(MIB)
-    pace.began(first, 0.0, cpus=1)
-    pace.began(second, 0.0, cpus=1)
-    assert pace.past_deadline(11.0) == [(first, 10.0)]
-    pace.left(first, 11.0, cpus=1)
-    assert (past(pace, 21.0), past(pace, 22.0)) == ([], [second])
-
-
 def test_a_second_attempt_has_its_own_deadline():
     pace = StragglerDetector(RetryPolicy(deadline=10.0))
     first = call_of(MIB)
     first.other_attempt = call_of(MIB, other_attempt=first)
     pace.began(first, 0.0, cpus=2)
     pace.began(first.other_attempt, 5.0, cpus=2)
-    assert (past(pace, 11.0), past(pace, 16.0)) == ([first], [first, first.other_attempt])
+    assert pace.past_deadline(11.0) == [(first, 10.0)]
+    assert past(pace, 16.0) == [first, first.other_attempt]
 
 
 def test_calls_that_need_several_cpus_are_assumed_to_run_if_no_other_waits():
@@ -108,13 +95,9 @@ def test_calls_that_need_several_cpus_are_assumed_to_run_if_no_other_waits():
     assert pace.num_busy == 1
     pace.left(second, 6.0, cpus=2)
     assert pace.num_busy == 2
-    assert (past(pace, 16.0), past(pace, 17.0)) == ([], [large])
-
-
-def test_a_call_that_needs_more_cpus_than_exist_is_assumed_to_run_alone():
-    pace = StragglerDetector(RetryPolicy(deadline=10.0))
-    large = call_of(MIB)
-    pace.began(large, 0.0, cpus=1, wanted=4)
-    assert past(pace, 11.0) == [large]
-    pace.left(large, 11.0, cpus=1)
+    assert (past(pace, 16.0), past(pace, 17.0)) == ([], [large])  # since a CPU was free
+    pace.left(large, 17.0, cpus=2)
+    pace.began(larger := call_of(MIB), 20.0, cpus=1, wanted=4)  # more than exist
+    assert past(pace, 31.0) == [larger]
+    pace.left(larger, 31.0, cpus=1)
     assert pace.num_busy == 0

@@ -115,43 +115,33 @@ def test_a_dead_process_of_this_host_loses_the_lease_at_once(out, processes, dea
     assert taken(out, process(2)).number == 2
 
 
+@pytest.mark.parametrize(
+    "other", [{"boot": "z"}, {"pid_namespace": "pid:[7]"}], ids=["other boot", "other container"]
+)
+def test_a_pid_is_not_judged_where_it_means_another_process(out, processes, other):
+    taken(out, process(77, HERE | other))
+    with pytest.raises(StoppedError):
+        taken(out, process(2))
+
+
 def test_a_live_process_of_this_host_keeps_the_lease_and_nobody_waits(out, processes):
-    notes = []
-    lease = taken(out, process(1))
+    notes, times = [], Times()
+    lease = taken(out, process(1), times.clock)
     with pytest.raises(OutputInUseError, match="two runs cannot write one output"):
-        taken(out, process(2), AT_ONCE, notes.append)
-    assert notes == []
+        taken(out, process(2), times.clock, notes.append)
+    assert (notes, times.seconds) == ([], 0)
     lease.release()
-    assert taken(out, process(2)).number == 2
-
-
-def test_a_process_is_not_refused_for_its_own_lease(out, processes):
-    times = Times()
-    taken(out, process(1), times.clock)
-    assert taken(out, process(1), times.clock).number == 2
-
-
-def test_a_host_of_the_same_name_with_another_boot_time_is_another_host(out, processes):
-    taken(out, process(1, HERE | {"boot": "z"}))
-    with pytest.raises(StoppedError):
-        taken(out, process(2))
-
-
-def test_a_process_of_another_container_is_not_judged_by_its_pid(out, processes):
-    container = HERE | {"pid_namespace": "pid:[7]"}
-    taken(out, process(77, container))
-    with pytest.raises(StoppedError):
-        taken(out, process(2))
+    assert taken(out, process(2), times.clock).number == 2
+    assert taken(out, process(2), times.clock).number == 3  # no process is refused for its own
 
 
 def test_a_restart_of_the_host_is_detected_but_not_from_or_of_a_container(processes):
     outside = HERE | {"pid_namespace": "pid:[4026531836]"}
     before, inside = process(1, outside | {"boot": "a"}), process(1, HERE | {"boot": "a"})
     assert before.is_dead(process(2, outside))
-    assert not before.is_dead(process(2, HERE))
     assert not before.is_dead(process(2, outside | {"machine": "other"}))
+    assert not any(each.is_dead(process(2, HERE)) for each in (before, inside))
     assert not inside.is_dead(process(2, outside))
-    assert not inside.is_dead(process(2, HERE))
 
 
 class OnCluster(InProcess):
@@ -174,9 +164,7 @@ def test_a_ray_job_is_dead_if_its_cluster_says_so(processes):
 
 def test_the_contender_is_described_and_alive():
     me = Holder.this_process()
-    assert me.pid
-    assert me.started
-    assert me.boot
+    assert all((me.pid, me.started, me.boot))
     assert not me.is_dead(me)
     assert Holder.from_values(me.to_values() | {"new": 1, "host": 5}).pid == me.pid
 
@@ -194,51 +182,31 @@ def test_a_silent_holder_of_another_host_loses_the_lease_exactly_after_the_expir
     lost.release()
     assert out.list("run/lease/") == [lease_name(2)]
     lease.check()
-
-
-def test_time_in_which_the_contender_was_suspended_does_not_count(out, processes):
-    times = Times(lambda: setattr(times, "seconds", times.seconds + 1000))
+    out.write_whole(lease_name(41), b"{")  # a lease that nobody can read expires too
+    times.seconds = 0
+    assert taken(out, process(1), times.clock).number == 42
+    assert times.seconds >= EXPIRY_SECONDS
+    times.meanwhile = lambda: setattr(times, "seconds", times.seconds + 1000)
     taken(out, process(1, ELSEWHERE), times.clock)
-    taken(out, process(2), times.clock)
+    times.seconds = 0
+    taken(out, process(2), times.clock)  # the time in which it was suspended does not count
     assert times.seconds > 1000 * EXPIRY_SECONDS / 2 - 1000
 
 
-def test_an_unreadable_lease_expires(out, processes):
-    out.write_whole(lease_name(41), b"{")
-    times = Times()
-    assert taken(out, process(1), times.clock).number == 42
-    assert times.seconds >= EXPIRY_SECONDS
+def test_a_slow_contender_does_not_acquire_an_old_number(out, processes, monkeypatch):
+    leases, slow = [], Folder(out.url)
 
+    def write_new(name, data):
+        if not leases:  # others are faster
+            taken(out, process(1)).release()
+            leases.append(taken(out, process(2)))
+        return out.write_new(name, data)
 
-class Delayed(Folder):
-    """A folder in which an action happens before the next lease is created."""
-
-    def write_new(self, name, data):
-        first, self.first = self.first, lambda: None
-        first()
-        return super().write_new(name, data)
-
-
-def test_a_slow_contender_does_not_acquire_an_old_number(out, processes):
-    def meanwhile():
-        taken(out, process(1)).release()
-        leases.append(taken(out, process(2)))
-
-    leases = []
-    slow = Delayed(out.url)
-    slow.first = meanwhile
+    monkeypatch.setattr(slow, "write_new", write_new)
     with pytest.raises(OutputInUseError, match="run 2 on host a"):
         taken(slow, process(3))
     leases[0].check()
     assert out.list("run/lease/") == [lease_name(2)]
-
-
-def contend(out, number):
-    """Acquire the lease as a process of unknown state; None: another one was faster."""
-    try:
-        return taken(out, Holder(pid=number))
-    except (StoppedError, OutputInUseError):
-        return None
 
 
 def test_a_lease_whose_file_is_gone_is_lost_for_good(out, processes):
@@ -260,22 +228,22 @@ def test_storage_is_checked_between_slices_only_after_long_renewal_failures(out,
     times.seconds += EXPIRY_SECONDS
     with pytest.raises(LeaseLostError):
         lease.guard(slice_done)
-    lease = taken(Folder(out.join("other")), process(1), times.clock)
-    lease.guard(StageStarted(stage="verify", todo=1, num_done=0, num_bytes=0))
-    Folder(out.join("other")).write_whole(lease_name(9), b"{}")
+    other = Folder(out.join("other"))
+    lease = taken(other, process(1), times.clock)
+    started = StageStarted(stage="verify", todo=1, num_done=0, num_bytes=0)
+    lease.guard(started)
+    other.write_whole(lease_name(9), b"{}")
     lease.guard(Note(text="nothing is asked for a note"))
     with pytest.raises(LeaseLostError):
-        lease.guard(StageStarted(stage="verify", todo=1, num_done=0, num_bytes=0))
+        lease.guard(started)
 
 
 def test_the_thread_renews_and_releases_even_after_errors(out, monkeypatch):
-    renewed, failed = threading.Event(), threading.Event()
-    renew = Lease.renew
+    renewed, faults, renew = threading.Event(), [TransientIOError("not now")], Lease.renew
 
     def fail_first(self):
-        if not failed.is_set():
-            failed.set()
-            raise TransientIOError("not now")
+        if faults:
+            raise faults.pop()
         renew(self)
         renewed.set()
 
@@ -295,12 +263,18 @@ def test_the_thread_renews_and_releases_even_after_errors(out, monkeypatch):
 
 
 def test_on_an_object_store_one_of_many_acquires_the_lease(processes):
+    def contend(number):
+        """Acquire the lease as a process of unknown state; None: another one was faster."""
+        try:
+            return taken(out, Holder(pid=number))
+        except (StoppedError, OutputInUseError):
+            return None
+
     with s3_behind_a_proxy():
         out = Folder(f"s3://{BUCKET}/out")
         for number in range(1, 3):
             with ThreadPoolExecutor(max_workers=3) as pool:
-                found = list(pool.map(contend, [out] * 3, range(1, 4)))
-            [won] = filter(None, found)
+                [won] = filter(None, list(pool.map(contend, range(1, 4))))
             assert won.number == number
             assert out.list("run/lease/") == [lease_name(number)]
             won.renew()
@@ -318,9 +292,7 @@ class Contenders(RuleBasedStateMachine):
         self.patch.setattr(lease_holder, "_process", lambda pid: self.processes.get(pid, ("", "")))
         self.out = Folder(f"memory://leases-{id(self)}")
         self.times = Times(self.renew_all)
-        self.me = {}
-        self.leases = {}
-        self.stopped = set()
+        self.me, self.leases, self.stopped = {}, {}, set()
         for slot in range(4):
             self.begin(slot)
 

@@ -21,6 +21,7 @@ from nanotok_ray.job import (
     SharedFolder,
     Task,
     count_work,
+    ignore,
     run_stage,
     tokenize_work,
     use_executor,
@@ -33,25 +34,23 @@ from tests.support.small_corpus import RECIPE, contents, recipe, write_corpus
 
 pytestmark = [pytest.mark.timeout(120)]
 
+ROOT = Path(__file__).resolve().parents[2]
 QUICK = RetryPolicy(first_wait=0.01, longest_wait=0.02)
 
 
-def tasks_of(work, arguments, *, num_bytes=LEAST_BYTES):
+def tasks_of(work, arguments):
     """Return a task for each argument; with this size each is a separate batch."""
     return [
-        Task(name=f"slice {number}", work=work, argument=argument, num_bytes=num_bytes)
+        Task(name=f"slice {number}", work=work, argument=argument, num_bytes=LEAST_BYTES)
         for number, argument in enumerate(arguments)
     ]
 
 
-def run(work, arguments, *, cpus=2, retry_policy=QUICK, **options):
-    executor = LocalExecutor()
+def run(work, arguments, *, cpus=2, in_threads=False, **options):
+    executor = LocalExecutor(in_threads=in_threads)
     with executor.session(cpus=cpus):
-        tasks = tasks_of(work, arguments)
-        return sorted(
-            executor.run(tasks, retry_policy=retry_policy, **options),
-            key=lambda ended: ended.task.name,
-        )
+        ended = [*executor.run(tasks_of(work, arguments), retry_policy=QUICK, **options)]
+    return sorted(ended, key=lambda result: result.task.name)
 
 
 def is_first(marker):
@@ -101,8 +100,8 @@ def wait_to_be_interrupted(marker):
         raise
 
 
-def until(is_so, *, seconds=30):
-    end = time.monotonic() + scaled(seconds)
+def until(is_so):
+    end = time.monotonic() + scaled(30)
     while not is_so():
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -114,19 +113,27 @@ def has_ended(pid):
     return True
 
 
-def test_results_match_their_tasks_and_name_their_workers():
-    ended = run(len, ["", "a", "bc"])
+def python(arguments, *, cwd=ROOT, **environment):
+    """Run Python with the tree under test; return what it printed."""
+    found = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+@pytest.mark.parametrize("in_threads", [False, True])
+def test_results_match_their_tasks_and_name_their_workers(in_threads):
+    ended = run(len, ["", "a", "bc"], in_threads=in_threads)
     assert [result.result for result in ended] == [0, 1, 2]
     workers = {result.worker.rpartition("/")[2] for result in ended}
-    assert str(os.getpid()) not in workers
+    assert (workers == {str(os.getpid())}) if in_threads else (str(os.getpid()) not in workers)
     assert len(workers) <= 2
-
-
-def test_in_threads_the_worker_is_this_process():
-    executor = LocalExecutor(in_threads=True)
-    with executor.session(cpus=2):
-        ended = list(executor.run(tasks_of(len, ["a", "bc"])))
-    assert {result.worker.rpartition("/")[2] for result in ended} == {str(os.getpid())}
 
 
 def test_a_dead_worker_is_replaced_and_its_slice_is_retried(tmp_path):
@@ -141,27 +148,22 @@ def test_a_slice_that_always_kills_its_worker_fails_alone():
     executor = LocalExecutor()
     with executor.session(cpus=2):
         [failed] = run_stage(
-            "count", tasks, num_done=0, on_event=lambda _: None, max_skipped=1, executor=executor
+            "count", tasks, num_done=0, on_event=ignore, max_skipped=1, executor=executor
         )
     assert failed.task.argument == "fatal"
     assert "its worker process died 3 times with this slice alone" in failed.error
 
 
 def test_a_storage_failure_is_retried_and_other_errors_are_not(tmp_path):
-    [ended] = run(fail_once, [str(tmp_path / "a")])
-    assert (ended.result, ended.attempts, ended.error) == (1, 2, None)
+    notes = []
+    marks = [str(tmp_path / str(number)) for number in range(7)]
+    ended = run(fail_once, marks, on_note=notes.append)
+    assert [(each.result, each.attempts, each.error) for each in ended] == [(1, 2, None)] * 7
+    is_last = [note.endswith("; further such notes are omitted") for note in notes]
+    assert is_last == [False] * 4 + [True]
     [ended] = run(refuse, ["a"])
     assert (ended.attempts, ended.error) == (1, "a never works")
     assert isinstance(ended.raised, SourceError)
-
-
-def test_five_of_many_notes_reach_the_caller_and_the_fifth_says_so(tmp_path):
-    notes = []
-    run(fail_once, [str(tmp_path / str(number)) for number in range(7)], on_note=notes.append)
-    assert len(notes) == 5
-    assert [note.endswith("; further such notes are omitted") for note in notes] == [False] * 4 + [
-        True
-    ]
 
 
 def test_a_task_that_hangs_is_killed_at_its_deadline(tmp_path):
@@ -187,20 +189,21 @@ def test_closing_the_iterator_interrupts_its_tasks(tmp_path):
         until((tmp_path / "task.ended").exists)
 
 
+class Blind(LocalExecutor):
+    """Its workers do not see the probes."""
+
+    def pool(self, probes):
+        for probe in probes:
+            Folder(probe.folder).remove(probe.name)
+        return super().pool(probes)
+
+
 def test_a_folder_invisible_to_workers_ends_the_run(tmp_path):
     folder = SharedFolder(url=str(tmp_path / "out"), probes="run/probe")
     tasks = [Task(name="a", work=len, argument="", num_bytes=1, shared=(folder,))]
-    executor = LocalExecutor()
-
-    class Blind(LocalExecutor):
-        def pool(self, probes):
-            for probe in probes:
-                Folder(probe.folder).remove(probe.name)
-            return super().pool(probes)
-
-    with executor.session(), pytest.MonkeyPatch.context():
+    executor, blind = LocalExecutor(), Blind()
+    with executor.session():
         assert [ended.result for ended in executor.run(tasks)] == [0]
-    blind = Blind()
     with blind.session(), pytest.raises(SharedFolderError, match="is not one folder"):
         list(blind.run(tasks))
 
@@ -215,17 +218,16 @@ sys.exit(code)
 
 
 def without_ray(tmp_path):
-    """Return an environment in which `import ray` raises, in workers too."""
+    """Return a path of modules on which `import ray` raises, in workers too."""
     blocked = tmp_path / "blocked/ray"
     blocked.mkdir(parents=True)
     (blocked / "__init__.py").write_text("raise ImportError('Ray must not be imported')\n")
-    root = Path(__file__).resolve().parents[2]
-    return {**os.environ, "PYTHONPATH": f"{blocked.parent}{os.pathsep}{root}"}
+    return f"{blocked.parent}{os.pathsep}{ROOT}"
 
 
 def test_whole_jobs_run_without_ray_and_write_the_same_bytes(tmp_path, in_process):
     write_corpus(tmp_path / "in")
-    layouts = 'output.layouts=["raw", "datatrove"]'
+    layouts, modules = 'output.layouts=["raw", "datatrove"]', without_ray(tmp_path)
     prepare(recipe(tmp_path / "in", tmp_path / "quiet", layouts))
     (tmp_path / "recipe.toml").write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))
     for command in (
@@ -236,15 +238,7 @@ def test_whole_jobs_run_without_ray_and_write_the_same_bytes(tmp_path, in_proces
         ["plan", "recipe.toml", "--set", layouts],
         ["tokenizer", "train", "in/text", "--vocab-size", "300", "--output", "tokenizer"],
     ):
-        found = subprocess.run(
-            [sys.executable, "-c", JOB, *command],
-            cwd=tmp_path,
-            env=without_ray(tmp_path / command[0]),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert found.returncode == 0, found.stderr
+        python(["-c", JOB, *command], cwd=tmp_path, PYTHONPATH=modules)
     quiet, out = contents(tmp_path / "quiet"), contents(tmp_path / "out")
     assert {name: data for name, data in out.items() if "export/mds" not in name} == quiet
     assert contents(tmp_path / "out-work") == contents(tmp_path / "quiet-work")
@@ -282,34 +276,27 @@ run(hang, sys.argv[1:], cpus=2)
 
 def test_workers_exit_when_their_driver_is_killed(tmp_path):
     marks = [tmp_path / "a", tmp_path / "b"]
-    root = Path(__file__).resolve().parents[2]
-    with subprocess.Popen([sys.executable, "-c", DRIVER, *marks], cwd=root) as driver:
+    with subprocess.Popen([sys.executable, "-c", DRIVER, *marks], cwd=ROOT) as driver:
         until(lambda: all(mark.exists() and mark.read_text() for mark in marks))
         driver.kill()
     for mark in marks:
         until(partial(has_ended, mark.read_text()))
 
 
+SCRIPT = """
+from nanotok_ray.job.local import LocalExecutor
+from nanotok_ray.job.task import Task
+print('begin')
+executor = LocalExecutor()
+with executor.session(cpus=2):
+    tasks = [Task(name=n, work=len, argument=n, num_bytes=0) for n in ('a', 'bc')]
+    print(sorted(ended.result for ended in executor.run(tasks)))
+"""
+
+
 def test_a_script_without_a_main_guard_runs_its_job_once(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(
-        "from nanotok_ray.job.local import LocalExecutor\n"
-        "from nanotok_ray.job.task import Task\n"
-        "print('begin')\n"
-        "executor = LocalExecutor()\n"
-        "with executor.session(cpus=2):\n"
-        "    tasks = [Task(name=n, work=len, argument=n, num_bytes=0) for n in ('a', 'bc')]\n"
-        "    print(sorted(ended.result for ended in executor.run(tasks)))\n"
-    )
-    root = Path(__file__).resolve().parents[2]
-    found = subprocess.run(
-        [sys.executable, script],
-        env={**os.environ, "PYTHONPATH": str(root)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert found.stdout.splitlines() == ["begin", "[1, 2]"]
+    (tmp_path / "script.py").write_text(SCRIPT)
+    assert python([tmp_path / "script.py"]).splitlines() == ["begin", "[1, 2]"]
 
 
 def test_the_journal_names_the_executor(tmp_path):

@@ -26,19 +26,19 @@ def upstream_documents(*, max_chars, doc_cap):
     return taken
 
 
+def limits(max_chars, doc_cap):
+    caps = [] if doc_cap is None else [f"limits.doc_cap={doc_cap}"]
+    return [f"limits.max_chars={max_chars}", *caps]
+
+
 @pytest.mark.parametrize("slice_bytes", [2500, 6000, 1_000_000])
 @pytest.mark.parametrize("doc_cap", [None, 50])
 @pytest.mark.parametrize("max_chars", [1, 700, 2000, 9000, 10**9])
 def test_the_cut_equals_that_of_nanochat(tmp_path, in_process, max_chars, doc_cap, slice_bytes):
     write_corpus(tmp_path / "in")
-    overrides = [f"limits.max_chars={max_chars}", f"limits.slice_bytes={slice_bytes}"]
-    if doc_cap is not None:
-        overrides.append(f"limits.doc_cap={doc_cap}")
-    train(recipe(tmp_path / "in", tmp_path / "out", *overrides))
     expected = upstream_documents(max_chars=max_chars, doc_cap=doc_cap)
-    report = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
-    assert report["texts"] == len(expected)
-    assert report["code_points"] == sum(map(len, expected))
+    overrides = [f"limits.slice_bytes={slice_bytes}", *limits(max_chars, doc_cap)]
+    assert counted(tmp_path, *overrides) == numbers_of(expected)
     peer = rustbpe.Tokenizer()
     peer.train_from_iterator(iter(expected), 341, pattern=SPLIT_PATTERN)
     ours = Tokenizer.load(tmp_path / "out/tokenizer").model.tokens
@@ -63,17 +63,18 @@ def test_a_limit_that_a_slice_reaches_exactly_is_not_exceeded(tmp_path, in_proce
     expected = upstream_documents(max_chars=limit, doc_cap=None)
     assert len(expected) > reached
     overrides = ["limits.slice_bytes=1000", f"limits.max_chars={limit}"]
+    assert counted(tmp_path, *overrides) == numbers_of(expected)
+
+
+def counted(tmp_path, *overrides):
+    """Learn; return the numbers of documents and code points of the report."""
     train(recipe(tmp_path / "in", tmp_path / "out", *overrides))
     report = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
-    assert (report["texts"], report["code_points"]) == (len(expected), sum(map(len, expected)))
+    return report["texts"], report["code_points"]
 
 
-def counted_slices(tmp_path, *overrides):
-    """Count up to a limit; return the number of slices with count files."""
-    made = recipe(tmp_path / "in", tmp_path / "cut", "limits.slice_bytes=1000", *overrides)
-    train(made)
-    counted = {path.name.rsplit("-", 1)[0] for path in (tmp_path / "cut-work").rglob("*.arrow")}
-    return len(counted)
+def numbers_of(documents):
+    return len(documents), sum(map(len, documents))
 
 
 @pytest.mark.parametrize("doc_cap", [None, 50, 5])
@@ -83,8 +84,6 @@ def test_little_more_is_counted_than_needed(tmp_path, in_process, doc_cap):
     needed = len(upstream_documents(max_chars=limit, doc_cap=doc_cap))
     rows = rows_of_slices(tmp_path)
     reach = next(n for n in range(1, len(rows) + 1) if sum(rows[:n]) >= needed)
-    overrides = [f"limits.max_chars={limit}"]
-    if doc_cap is not None:
-        overrides.append(f"limits.doc_cap={doc_cap}")
-    assert reach <= counted_slices(tmp_path, *overrides) <= reach + 1
-    assert reach + 1 < len(rows)
+    counted(tmp_path, "limits.slice_bytes=1000", *limits(limit, doc_cap))
+    names = {path.name.rsplit("-", 1)[0] for path in (tmp_path / "out-work").rglob("*.arrow")}
+    assert reach <= len(names) <= reach + 1 < len(rows)

@@ -42,8 +42,12 @@ def test_a_missing_or_different_probe_is_a_problem_that_names_the_file(tmp_path)
         file.unlink()
         assert problem_with(probe) == f"{file}: FileNotFoundError"
         assert answer([probe], "node") == [f"{file}: FileNotFoundError"]
-        with pytest.raises(SharedFolderError, match=f"{tmp_path} is not one folder.*mounted"):
+        with pytest.raises(
+            SharedFolderError, match=f"{tmp_path} is not one folder.*mounted"
+        ) as own:
             see(probe)
+    again = pickle.loads(pickle.dumps(own.value))
+    assert (type(again), str(again), exit_code(again)) == (SharedFolderError, str(own.value), 5)
     assert files(tmp_path) == []
 
 
@@ -62,10 +66,7 @@ def test_a_late_probe_is_seen(tmp_path):
 
 def test_probes_are_removed_after_an_error_and_a_failed_write_stops_the_job(tmp_path):
     (tmp_path / "file").write_bytes(b"")
-    shared = [
-        SharedFolder(url=str(tmp_path / "a"), probes="probe"),
-        SharedFolder(url=str(tmp_path / "file"), probes="probe"),
-    ]
+    shared = [SharedFolder(url=str(tmp_path / name), probes="probe") for name in ("a", "file")]
     with pytest.raises(OSError, match="file"), at_once(shared):
         raise AssertionError("never reached")
     with pytest.raises(RuntimeError, match="mine"), at_once(shared[:1]):
@@ -83,8 +84,3 @@ def test_a_temporary_storage_failure_does_not_decide_about_sharing(tmp_path, mon
             see(probe)
         with pytest.raises(TransientIOError):
             answer([probe], "node")
-
-
-def test_the_error_survives_pickling_and_belongs_to_the_infrastructure():
-    error = pickle.loads(pickle.dumps(SharedFolderError("not shared")))
-    assert (type(error), str(error), exit_code(error)) == (SharedFolderError, "not shared", 5)

@@ -1,6 +1,7 @@
 """The work of a worker on a slice: files are read back before the record is written."""
 
 import json
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -17,16 +18,12 @@ from tests.support.small_corpus import recipe, shard_settings, texts, write_corp
 @pytest.fixture
 def work(tmp_path):
     write_corpus(tmp_path / "in")
+    out, folder = str(tmp_path / "out"), str(tmp_path / "out/tokenizer")
     tokenizer = Tokenizer.train_from_iterator(texts(40, seed=0), vocab_size=320)
-    tokenizer.save(tmp_path / "out/tokenizer")
-    plan = make_plan(recipe(tmp_path / "in", tmp_path / "out"))
+    tokenizer.save(folder)
+    plan = make_plan(recipe(tmp_path / "in", out))
     settings = shard_settings(tokenizer)
-    return TokenizeWork(
-        slice=next(plan.slices()),
-        settings=settings,
-        out=str(tmp_path / "out"),
-        tokenizer=str(tmp_path / "out/tokenizer"),
-    )
+    return TokenizeWork(slice=next(plan.slices()), settings=settings, out=out, tokenizer=folder)
 
 
 def records(tmp_path):
@@ -39,24 +36,15 @@ def test_files_that_read_back_differently_get_no_record_and_another_attempt(
 ):
     right = LocalStore.create
 
+    @contextmanager
     def lose_a_bit(self, name):
+        with right(self, name) as file:
+            yield file
         path = self.path(name)
-
-        class Writing:
-            def __enter__(self):
-                self.inner = right(store, name)
-                return self.inner.__enter__()
-
-            def __exit__(self, *error):
-                result = self.inner.__exit__(*error)
-                if name.endswith(suffix) and path.exists():
-                    data = bytearray(path.read_bytes())
-                    data[-1] ^= 1
-                    path.write_bytes(data)
-                return result
-
-        store = self
-        return Writing()
+        if name.endswith(suffix) and path.exists():
+            data = bytearray(path.read_bytes())
+            data[-1] ^= 1
+            path.write_bytes(data)
 
     with monkeypatch.context() as patched:
         patched.setattr(LocalStore, "create", lose_a_bit)

@@ -1,6 +1,5 @@
 """The summary of a run: few lines, including the most important ones."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,8 +104,7 @@ def test_after_training_alone_the_next_step_is_to_tokenize(values):
     assert lines[-1] == "            nanotok tokenize RECIPE"
 
 
-@pytest.mark.parametrize(("number", "words"), [(1, "1 document (1: a), listed in /out/")])
-def test_quarantine_is_named_with_its_folder(number, words):
+def test_quarantine_is_named_with_its_folder():
     values = {"status": "done", "output": "/out", "vocab_size": 300, "tokenizer_sha256": "0" * 64}
-    text = Summary({**values, "stages": {}, "quarantined": {"a": number}}).text()
-    assert f"quarantine  {words}quarantine\n" in text
+    text = Summary({**values, "stages": {}, "quarantined": {"a": 1}}).text()
+    assert "quarantine  1 document (1: a), listed in /out/quarantine\n" in text

@@ -6,6 +6,7 @@ import signal
 import termios
 import threading
 from array import array
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -77,17 +78,13 @@ def test_contexts_can_be_nested_and_other_errors_propagate():
 
 
 def test_other_threads_leave_signal_handlers_unchanged():
-    handlers = []
-
-    def run():
+    def handler():
         with terminable() as listen:
             listen()
-            handlers.append(signal.getsignal(signal.SIGTERM))
+            return signal.getsignal(signal.SIGTERM)
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    assert handlers == [signal.SIG_IGN]
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        assert pool.submit(handler).result() == signal.SIG_IGN
 
 
 @pytest.fixture

@@ -37,16 +37,14 @@ HOSTILE = [
 @pytest.fixture(scope="module")
 def tokenizer():
     names = [*SPECIAL_TOKENS, "<image>", '<"&>']
-    return Tokenizer.train_from_iterator(
-        [*texts(40, seed=0), *HOSTILE * 3], 400, special_tokens=names
-    )
+    corpus = [*texts(40, seed=0), *HOSTILE * 3]
+    return Tokenizer.train_from_iterator(corpus, 400, special_tokens=names)
 
 
 @pytest.fixture(scope="module")
 def spelling(tokenizer):
-    return Spelling(
-        bytes_of=tokenizer.decode_single_token_bytes, special_tokens=tokenizer.special_tokens
-    )
+    names = tokenizer.special_tokens
+    return Spelling(bytes_of=tokenizer.decode_single_token_bytes, special_tokens=names)
 
 
 def document(ids, mask=None, images=None, **others):
@@ -85,27 +83,30 @@ def shown(spelling, *documents, **others):
     return ShownPage(page(spelling, *documents, **others))
 
 
-def test_every_token_appears_once_with_its_mask_and_title(chat, spelling):
+def test_every_token_appears_once_with_its_mask_and_title(tokenizer, chat, spelling):
     ids, mask = chat
-    tokens = shown(spelling, document(ids, mask)).tokens
-    assert [int(token.attributes["data-i"]) for token in tokens] == ids
-    assert [int("y" in token.kinds) for token in tokens] == mask
-    assert all(("n" in token.kinds) != ("y" in token.kinds) for token in tokens)
-    for position, (token, number, flag) in enumerate(zip(tokens, ids, mask, strict=True)):
+    found = shown(spelling, document(ids, mask, document_id="a-7"))
+    assert [int(token.attributes["data-i"]) for token in found.tokens] == ids
+    assert [int("y" in token.kinds) for token in found.tokens] == mask
+    assert all(("n" in token.kinds) != ("y" in token.kinds) for token in found.tokens)
+    for position, (token, number, flag) in enumerate(zip(found.tokens, ids, mask, strict=True)):
         title = token.attributes["title"]
         assert title.startswith(f"id {number}, position {position}, ")
         assert title.endswith(", trained on" if flag else ", not trained on")
         assert (token.tag == "bdi") == (number in spelling.names) == ("special" in title)
         if number < 256:
             assert f" 1 byte {number:02X}," in title
-
-
-def test_tokens_of_a_text_have_no_mask(tokenizer, spelling):
-    ids = tokenizer.encode("the data", prepend="<|bos|>")
-    found = shown(spelling, document(ids))
-    assert found.ids == ids
-    assert all("t" in token.kinds for token in found.tokens)
-    assert "trained on" not in found.reported
+    special = set(tokenizer.special_tokens.values())
+    size = len(tokenizer.decode_bytes([number for number in ids if number not in special]))
+    for part in (f"tokens{len(ids)}", f"bytes{size}", f"bytes per token{size / len(ids):.2f}"):
+        assert part in found.reported
+    assert f"trained on{sum(mask)} ({sum(mask) / len(ids):.1%})" in found.reported
+    assert "document 0 of a/b, id a-7" in found.reported
+    strip = {"y": 0, "n": 0}
+    for tag, values in found.attributes:
+        if tag == "i" and values.get("style", "").startswith("flex-grow:"):
+            strip[values["class"]] += int(values["style"].removeprefix("flex-grow:"))
+    assert strip == {"y": sum(mask), "n": len(mask) - sum(mask)}
 
 
 @given(data=st.data())
@@ -124,6 +125,9 @@ def test_any_ids_appear_once_and_their_texts_join_to_the_decoded_text(tokenizer,
     assert "".join(token.text for token in found.tokens) == tokenizer.decode(ids)
     if with_mask:
         assert [int("y" in token.kinds) for token in found.tokens] == mask
+    else:
+        assert all("t" in token.kinds for token in found.tokens)
+        assert "trained on" not in found.reported
     for token in found.tokens:
         assert (token.attributes.get("data-x") is not None) == (token.text == "")
 
@@ -132,9 +136,8 @@ def test_any_ids_appear_once_and_their_texts_join_to_the_decoded_text(tokenizer,
 def test_hostile_texts_add_no_element(tokenizer, spelling, text):
     ids = [tokenizer.encode_special('<"&>'), *tokenizer.encode(text)]
     harmless = shown(spelling, document(ids, title="x", document_id="y"), title="z", note="n")
-    own = page(
-        spelling, document(ids, title=text, document_id=text + "\udcff"), title=text, note=text
-    )
+    hostile = document(ids, title=text, document_id=text + "\udcff")
+    own = page(spelling, hostile, title=text, note=text)
     found = ShownPage(own)
     assert found.tags == harmless.tags
     assert "script" not in found.tags
@@ -146,7 +149,8 @@ def test_hostile_texts_add_no_element(tokenizer, spelling, text):
 
 
 def test_a_page_loads_nothing_and_runs_nothing(chat, spelling):
-    own = page(spelling, document(*chat), document(*chat))
+    two = [document(*chat, title=f"document {number} of 9") for number in (3, 7)]
+    own = page(spelling, *two)
     found = ShownPage(own)
     assert not {"script", "link", "img", "iframe", "object", "base"} & set(found.tags)
     assert "url(" not in own
@@ -154,6 +158,15 @@ def test_a_page_loads_nothing_and_runs_nothing(chat, spelling):
     assert "http" not in own.replace("http-equiv", "")
     metas = [values.get("content", "") for tag, values in found.attributes if tag == "meta"]
     assert "default-src 'none'; style-src 'unsafe-inline'" in metas
+    links = [values["href"] for tag, values in found.attributes if tag == "a"]
+    places = [values["id"] for tag, values in found.attributes if tag == "section"]
+    assert links == [f"#{place}" for place in places] == ["#d0", "#d1"]
+    assert found.ids == chat[0] * 2
+    off, on = (shown(spelling, two[0], with_ids=with_ids) for with_ids in (False, True))
+    assert "table" not in off.tags
+    boxes = [dict(each.attributes)["input"] for each in (off, on)]
+    assert [box.get("checked") for box in boxes] == [None, ""]
+    assert {box["id"] for box in boxes} == {dict(off.attributes)["label"]["for"]}
 
 
 def test_images_are_one_box_each_with_number_and_tokens(tokenizer, scan, spelling):
@@ -172,6 +185,9 @@ def test_images_are_one_box_each_with_number_and_tokens(tokenizer, scan, spellin
             expanded.append(int(token.attributes["data-i"]))
     assert expanded == ids
     assert "2 (274 tokens)" in found.reported
+    empty = document([97], None, [[1, 1, 0]])
+    assert [token.text for token in shown(spelling, empty).tokens] == ["a", "image 1 0 tokens"]
+    assert Image(number=0, start=1, end=1, token=None) in items_of(empty, spelling)
 
 
 def test_a_character_split_by_an_image_or_special_token_is_replaced(tokenizer, spelling):
@@ -199,29 +215,10 @@ def test_turns_contain_every_item_once_in_order_for_any_special_tokens(tokenizer
     ids = data.draw(st.lists(st.sampled_from(some), max_size=30))
     items = [*items_of(document(ids), spelling)]
     turns = turns_of(items)
-    assert [item for turn in turns for block in turn.blocks for item in block.items] == items
-    assert all(block.items for turn in turns for block in turn.blocks)
     assert all(turn.blocks for turn in turns)
-
-
-def test_the_heading_shows_totals(tokenizer, chat, spelling):
-    ids, mask = chat
-    reported = shown(spelling, document(ids, mask, document_id="a-7")).reported
-    special = set(tokenizer.special_tokens.values())
-    size = len(tokenizer.decode_bytes([number for number in ids if number not in special]))
-    for part in (f"tokens{len(ids)}", f"bytes{size}", f"bytes per token{size / len(ids):.2f}"):
-        assert part in reported
-    assert f"trained on{sum(mask)} ({sum(mask) / len(ids):.1%})" in reported
-    assert "document 0 of a/b, id a-7" in reported
-
-
-def test_the_strip_shows_the_share_of_each_kind(chat, spelling):
-    ids, mask = chat
-    sums = {"y": 0, "n": 0}
-    for tag, values in shown(spelling, document(ids, mask)).attributes:
-        if tag == "i" and values.get("style", "").startswith("flex-grow:"):
-            sums[values["class"]] += int(values["style"].removeprefix("flex-grow:"))
-    assert sums == {"y": sum(mask), "n": len(mask) - sum(mask)}
+    blocks = [block.items for turn in turns for block in turn.blocks]
+    assert all(blocks)
+    assert [item for block in blocks for item in block] == items
 
 
 def test_a_long_document_is_cut_and_states_the_omitted_length(scan, spelling):
@@ -246,42 +243,28 @@ def test_a_long_text_is_split_at_line_breaks_without_losing_a_token(spelling):
     assert page(spelling, document([97] * 2999)).count('<div class="b"') == 1
 
 
-def test_several_documents_have_a_linked_table_of_contents(chat, spelling):
-    two = [document(*chat, title=f"document {number} of 9") for number in (3, 7)]
-    found = shown(spelling, *two)
-    links = [values["href"] for tag, values in found.attributes if tag == "a"]
-    places = [values["id"] for tag, values in found.attributes if tag == "section"]
-    assert links == [f"#{place}" for place in places] == ["#d0", "#d1"]
-    assert found.ids == chat[0] * 2
-    assert "table" not in shown(spelling, two[0]).tags
-
-
-def test_ids_have_a_switch_that_may_be_on(chat, spelling):
-    off, on = (shown(spelling, document(*chat), with_ids=with_ids) for with_ids in (False, True))
-    boxes = [dict(found.attributes)["input"] for found in (off, on)]
-    assert [box.get("checked") for box in boxes] == [None, ""]
-    assert {box["id"] for box in boxes} == {dict(off.attributes)["label"]["for"]}
+PROGRAM = """
+import numpy as np, hashlib
+from nanotok_ray.report import Document, Spelling, page_of
+spelling = Spelling(bytes_of=lambda n: bytes([n]), special_tokens={'<|bos|>': 60})
+one = Document(title='a', location='b', ids=np.arange(256, dtype=np.uint16),
+               mask=np.arange(256, dtype=np.uint8) % 2)
+print(hashlib.sha256(page_of([one, one], spelling, title='t').encode()).hexdigest())
+"""
 
 
 def test_another_process_writes_the_same_bytes():
-    program = (
-        "import numpy as np, hashlib\n"
-        "from nanotok_ray.report import Document, Spelling, page_of\n"
-        "spelling = Spelling(bytes_of=lambda n: bytes([n]), special_tokens={'<|bos|>': 60})\n"
-        "one = Document(title='a', location='b', ids=np.arange(256, dtype=np.uint16),\n"
-        "               mask=np.arange(256, dtype=np.uint8) % 2)\n"
-        "print(hashlib.sha256(page_of([one, one], spelling, title='t').encode()).hexdigest())\n"
-    )
-    runs = {
+    path = ":".join(sys.path)
+    first, second = (
         subprocess.run(
-            [sys.executable, "-c", program],
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            [sys.executable, "-c", PROGRAM],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": path},
             capture_output=True,
             check=True,
         ).stdout
         for seed in ("1", "2")
-    }
-    assert len(runs) == 1
+    )
+    assert first == second
 
 
 @pytest.mark.parametrize(
@@ -298,11 +281,3 @@ def test_another_process_writes_the_same_bytes():
 def test_masks_and_images_that_do_not_match_the_ids_are_refused(mask, images, words):
     with pytest.raises(CorruptOutputError, match=re.escape(words)):
         document([97, 98], mask, images)
-
-
-def test_an_image_without_tokens_is_a_box(spelling):
-    found = shown(spelling, document([97], None, [[1, 1, 0]]))
-    assert [token.text for token in found.tokens] == ["a", "image 1 0 tokens"]
-    assert Image(number=0, start=1, end=1, token=None) in items_of(
-        document([97], None, [[1, 1, 0]]), spelling
-    )

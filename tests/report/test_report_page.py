@@ -45,6 +45,13 @@ def finished(tmp_path_factory):
 
 
 @pytest.fixture
+def job(tmp_path, in_process):
+    """The recipe of a job that has not run; its output is `tmp_path / "out"`."""
+    write_corpus(tmp_path / "in")
+    return recipe(tmp_path / "in", tmp_path / "out")
+
+
+@pytest.fixture
 def out(finished, tmp_path):
     shutil.copytree(finished, tmp_path / "out")
     return tmp_path / "out"
@@ -73,16 +80,14 @@ def test_the_header_states_what_ran_on_what_and_how_it_ended(out):
 
 
 def test_key_figures_and_sources_equal_those_of_the_shards(out):
-    page = page_of(out)
+    page, totals = page_of(out), manifest_of(out)["totals"]
     documents = tokens = 0
     for source, split in (("web", "train"), ("web", "val"), ("chats", "train")):
-        shards = open_shards(str(out), split=split, source=source)
-        row = next(row for row in page.rows if row[0] == f"{source}/{split}")
+        name, shards = f"{source}/{split}", open_shards(str(out), split=split, source=source)
+        row = next(row for row in page.rows if row[0] == name)
         count = sum(len(ids) for ids in shards)
-        size = manifest_of(out)["totals"][f"{source}/{split}"]["text_bytes"]
-        assert row[3] == f"{len(shards):,}"
-        assert row[5] == f"{count:,}"
-        assert row[2] == f"{size / count:.3f}"
+        ratio = totals[name]["text_bytes"] / count
+        assert (row[2], row[3], row[5]) == (f"{ratio:.3f}", f"{len(shards):,}", f"{count:,}")
         documents, tokens = documents + len(shards), tokens + count
     assert page.figures["documents"] == f"{documents:,}"
     assert page.row("all", "")[5] == f"{tokens:,}"
@@ -94,15 +99,13 @@ def test_lengths_of_documents_equal_those_of_the_shards(out):
     splits = [open_shards(str(out), split=split, source="web") for split in ("train", "val")]
     lengths = np.concatenate([[len(ids) for ids in shards] for shards in splits])
     row = next(row for row in page.rows if row[0] == "web" and len(row) == 8)
-    assert row[1] == f"{len(lengths):,}"
-    assert row[-1] == f"{lengths.max():,}"
-    assert row[4] == f"{np.quantile(lengths, 0.5):,.0f}"
+    middle = np.quantile(lengths, 0.5)
+    expected = (f"{len(lengths):,}", f"{middle:,.0f}", f"{lengths.max():,}")
+    assert (row[1], row[4], row[-1]) == expected
     assert "All documents of train and val." in page.text
     bars = [title for _, title in page.shapes if " documents, " in title]
-    assert sum(int(title.split(": ")[1].split()[0].replace(",", "")) for title in bars) == sum(
-        manifest_of(out)["totals"][name]["documents"]["out"]
-        for name in ("web/train", "web/val", "chats/train")
-    )
+    shown = sum(int(title.split(": ")[1].split()[0].replace(",", "")) for title in bars)
+    assert shown == manifest_of(out)["totals"]["all"]["documents"]["out"]
 
 
 def test_stages_slices_and_failures_equal_those_of_the_journal(out):
@@ -110,24 +113,17 @@ def test_stages_slices_and_failures_equal_those_of_the_journal(out):
     slices = [each for each in events if each["event"] == "slice"]
     attempts = [each for each in events if each["event"] == "attempt"]
     assert attempts
+    ends = {each["name"]: each["seconds"] for each in events if each["event"] == "stage end"}
     for stage in ("count", "tokenize"):
         own = [each for each in slices if each["stage"] == stage]
-        took = next(
-            each["seconds"]
-            for each in events
-            if each["event"] == "stage end" and each["name"] == stage
-        )
-        size = sum(each["num_bytes"] for each in own)
+        rate = sum(each["num_bytes"] for each in own) / ends[stage] / 1e6
         row = page.row(stage, "")
-        assert row[2] == f"{took:.2f} s"
-        assert row[4] == f"{size / took / 1e6:.1f} MB/s"
-        assert row[5] == "40"
+        assert (row[2], row[4], row[5]) == (f"{ends[stage]:.2f} s", f"{rate:.1f} MB/s", "40")
         bars = [title for _, title in page.shapes if title.startswith(f"{stage}: ")]
         assert len(bars) == len(own)
-        assert all(
-            any(f": {each['name'].removeprefix(stage).strip()}, " in title for title in bars)
-            for each in own
-        )
+        for each in own:
+            name = each["name"].removeprefix(stage).strip()
+            assert any(f": {name}, " in title for title in bars)
     marks = [title for _, title in page.shapes if title.startswith("failed attempt after")]
     assert len(marks) == len(attempts)
     again = [kind for kind, _ in page.shapes if kind.endswith(" again")]
@@ -136,24 +132,17 @@ def test_stages_slices_and_failures_equal_those_of_the_journal(out):
 
 
 def test_the_slowest_slices_took_longest_for_their_size(out):
-    from nanotok_ray.job import read_journal  # noqa: PLC0415
-
-    journal = read_journal(Folder(str(out)))
-    assert journal is not None
-    usual = {}
-    for stage in ("count", "tokenize"):
-        own = [each.seconds / each.num_bytes for each in journal.slices if each.stage == stage]
-        usual[stage] = float(np.median(own))
-    by_hand = sorted(
-        journal.slices, key=lambda each: -each.seconds / each.num_bytes / usual[each.stage]
-    )
-    found = slowest(journal.slices)
+    slices = read_journal(Folder(str(out))).slices
+    usual = {
+        stage: float(np.median([s.seconds / s.num_bytes for s in slices if s.stage == stage]))
+        for stage in ("count", "tokenize")
+    }
+    by_hand = sorted(slices, key=lambda each: -each.seconds / each.num_bytes / usual[each.stage])
+    found = slowest(slices)
     assert [own.name for _, own in found] == [own.name for own in by_hand[:10]]
     assert found[0][0] > 3
-    assert (
-        page_of(out).row(by_hand[0].name.partition(" ")[2], by_hand[0].stage)[6]
-        == f"{found[0][0]:.2f}\u00d7"
-    )
+    row = page_of(out).row(by_hand[0].name.partition(" ")[2], by_hand[0].stage)
+    assert row[6] == f"{found[0][0]:.2f}\u00d7"
 
 
 def test_the_vocabulary_and_its_curve_equal_those_of_the_training_report(out):
@@ -215,14 +204,20 @@ def test_examples_are_documents_of_the_output(out):
     assert len(reported) <= 600
 
 
-def test_the_same_files_yield_the_same_page(out):
+def test_the_same_files_yield_the_same_page(out, tmp_path, capsysbinary):
     first = report_page(Folder(str(out)))
-    assert first == report_page(Folder(str(out)))
     size = write_report(Folder(str(out)))
     written = (out / REPORT_PAGE_NAME).read_bytes()
     assert written == first.encode()
     assert len(written) == size
-    assert report_page(Folder(str(out))) == first  # the report does not depend on itself
+    (out / REPORT_PAGE_NAME).write_text("old")  # the report does not depend on itself
+    assert main(["report", str(out)]) == 0
+    assert (out / REPORT_PAGE_NAME).read_bytes() == written
+    assert main(["report", str(out), "--output", str(tmp_path / "own.html")]) == 0
+    assert (tmp_path / "own.html").read_bytes() == written
+    capsysbinary.readouterr()
+    assert main(["report", str(out), "--output", "-"]) == 0
+    assert capsysbinary.readouterr().out == written
 
 
 def test_a_page_contains_no_script_and_references_nothing(out):
@@ -230,22 +225,17 @@ def test_a_page_contains_no_script_and_references_nothing(out):
     assert not {"script", "link", "img", "iframe", "object", "form", "base"} & set(page.tags)
     policy = {"http-equiv": "Content-Security-Policy"}
     assert any(policy.items() <= own.items() for tag, own in page.attributes if tag == "meta")
-    for _, own in page.attributes:
+    for tag, own in page.attributes:
         assert not any(name.startswith("on") or name == "src" for name in own)
         assert own.get("href", "#").startswith("#")
+        assert tag != "svg" or own.get("role") == "img"
+        assert tag != "th" or own.get("scope") == "col"
     assert "url(" not in page.page
     assert "@import" not in page.page
-
-
-def test_pictures_have_titles_and_tables_have_headers(out):
-    page = page_of(out)
     assert page.tags.count("svg") == page.tags.count("desc") == 5
-    assert all(own.get("role") == "img" for tag, own in page.attributes if tag == "svg")
-    assert all(own.get("scope") == "col" for tag, own in page.attributes if tag == "th")
     names = [own["id"] for _, own in page.attributes if "id" in own]
     assert len(names) == len(set(names))
-    links = {own["href"][1:] for tag, own in page.attributes if tag == "a"}
-    assert links <= set(names)
+    assert {own["href"][1:] for tag, own in page.attributes if tag == "a"} <= set(names)
 
 
 HOSTILE = (
@@ -257,10 +247,8 @@ def test_hostile_names_reasons_and_texts_remain_text(out):
     events = demo_run(3)
     for event in events:
         for name in ("name", "text", "worker", "cause", "stage", "command", "host", "recipe"):
-            if name in event and event["event"] != "stage":
+            if name in event:
                 event[name] = f"{event[name]}{HOSTILE}"
-        if event["event"] == "stage":
-            event["name"] = f"{event['name']}{HOSTILE}"
     events[-1] |= {"status": "failed", "error": HOSTILE * 100}
     write_journal(out, events, run=2)
     manifest = manifest_of(out)
@@ -294,22 +282,21 @@ def test_a_failed_run_shows_its_error_first(out):
     events = demo_run(10)
     broken = next(each for each in events if each["event"] == "slice")
     broken |= {"error": "SourceError: the file is gone", "num_bytes": 0}
-    write_journal(
-        out, [*events[:-1], end(START + 9, "failed", "SliceError: 1 of 10 failed")], run=2
-    )
-    page = page_of(out)
+    last = end(START + 9, "failed", "SliceError: 1 of 10 failed")
+    write_journal(out, [*events[:-1], last], run=2)
+    page, name = page_of(out), broken["name"].partition(" ")[2]
     assert page.text.index("SliceError: 1 of 10 failed") < page.text.index("Stages")
     assert "There is no manifest" in page.text
     assert ("span", {"class": "badge bad"}) in page.attributes
-    assert "SourceError: the file is gone" in page.row("count", broken["name"].partition(" ")[2])[3]
-    assert any(
-        kind == "x1" and broken["name"].partition(" ")[2] in title for kind, title in page.shapes
-    )
+    assert "SourceError: the file is gone" in page.row("count", name)[3]
+    assert any(kind == "x1" and name in title for kind, title in page.shapes)
     assert "these are the entries so far" in page.text
     assert page.figures["vocabulary"] == "350"
 
 
 def test_an_unfinished_run_with_a_lost_segment_is_reported(out):
+    write_journal(out, demo_run(20)[:-1], run=2)
+    assert "not finished" in page_of(out).text  # despite the manifest
     (out / "manifest.json").unlink()
     write_journal(out, demo_run(20)[:-12], run=2, parts=4)
     (out / "run/journal/000002-000001.jsonl").unlink()
@@ -318,11 +305,6 @@ def test_an_unfinished_run_with_a_lost_segment_is_reported(out):
     assert "last update after" in page.text
     assert "1 segments of the journal are missing" in page.text
     assert "did not end" in page.row("tokenize", "")[2]
-
-
-def test_a_run_without_an_end_is_not_done_despite_a_manifest(out):
-    write_journal(out, demo_run(20)[:-1], run=2)
-    assert "not finished" in page_of(out).text
 
 
 def test_a_run_without_work_shows_the_previous_one(out):
@@ -345,9 +327,9 @@ def test_an_output_without_a_journal_has_the_times_of_its_summary(out):
     assert "Timeline" not in page.text
 
 
-def test_a_tokenizer_alone_is_reported(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    train(recipe(tmp_path / "in", tmp_path / "out"))
+def test_a_tokenizer_alone_is_reported(job, tmp_path):
+    assert "There is no output here" in page_of(tmp_path / "out").text
+    train(job)
     write_journal(tmp_path / "out", [head(command="nanotok train"), end(START + 3)])
     page = page_of(tmp_path / "out")
     assert "The tokenizer is there." in page.text
@@ -357,115 +339,63 @@ def test_a_tokenizer_alone_is_reported(tmp_path, in_process):
     assert "Sources" not in page.text
 
 
-def test_an_output_without_chats_and_val_has_no_masks(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    shutil.rmtree(tmp_path / "in/chats")
+def test_an_output_without_chats_and_val_has_no_masks(tmp_path, job):
     only = recipe(tmp_path / "in", tmp_path / "out", "source.web.split=train")
-    text = [each for each in only.sources if each.name == "web"]
-
-    prepare(only.model_copy(update={"sources": tuple(text)}))
+    text = tuple(each for each in only.sources if each.name == "web")
+    prepare(only.model_copy(update={"sources": text}))
     page = page_of(tmp_path / "out")
     assert "Masks" not in page.text
     assert page.row("web/train", "")
 
 
-def test_a_job_writes_the_page_and_succeeds_without_it(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    prepare(recipe(tmp_path / "in", tmp_path / "out"))
-    assert FAILED_PART not in (tmp_path / "out" / REPORT_PAGE_NAME).read_text()
+def test_a_job_writes_the_page_at_its_end_and_again_only_if_it_is_missing(tmp_path, job):
+    page = tmp_path / "out" / REPORT_PAGE_NAME
+    prepare(job)
+    for words in (FAILED_PART, "not finished", "last update"):
+        assert words not in page.read_text()
+    page.write_text("old")
+    assert prepare(job).values["status"] == "unchanged"
+    assert page.read_text() == "old"
 
-    (tmp_path / "other" / REPORT_PAGE_NAME).mkdir(parents=True)  # no file can replace it
+    def stop(event):
+        if isinstance(event, Activity) and event.text == "writing the report page":
+            raise KeyboardInterrupt
+
+    (tmp_path / "out/manifest.json").unlink()
+    with pytest.raises(KeyboardInterrupt):
+        prepare(job, on_event=stop)
+    assert not page.exists()
+    assert prepare(job).values["status"] == "unchanged"
+    documents = manifest_of(tmp_path / "out")["totals"]["all"]["documents"]["out"]
+    assert f"All {documents:,} documents were written and verified" in page.read_text()
+
+
+def test_a_job_succeeds_without_the_page(tmp_path, job):
+    (tmp_path / "out" / REPORT_PAGE_NAME).mkdir(parents=True)  # no file can replace it
     notes = []
-    summary = prepare(
-        recipe(tmp_path / "in", tmp_path / "other"),
-        on_event=lambda event: notes.append(getattr(event, "text", "")),
-    )
+    summary = prepare(job, on_event=lambda event: notes.append(getattr(event, "text", "")))
     assert summary.values["status"] == "done"
     [note] = [note for note in notes if "the report page was not written" in note]
     assert "IsADirectoryError" in note
     assert "nanotok report" in note
 
 
-def test_a_job_writes_the_page_at_its_end_and_again_only_if_it_is_missing(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    job, page = recipe(tmp_path / "in", tmp_path / "out"), tmp_path / "out" / REPORT_PAGE_NAME
-    prepare(job)
-    assert "not finished" not in page.read_text()
-    assert "last update" not in page.read_text()
-    page.write_text("old")
-    assert prepare(job).values["status"] == "unchanged"
-    assert page.read_text() == "old"
-    page.unlink()
-    assert prepare(job).values["status"] == "unchanged"
-    assert "All " in page.read_text()
-
-
-def test_a_run_that_is_stopped_while_it_writes_the_page_leaves_no_old_one(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    job, page = recipe(tmp_path / "in", tmp_path / "out"), tmp_path / "out" / REPORT_PAGE_NAME
-    bad = tmp_path / "in/text/shard_00000.parquet"
-    good = bad.read_bytes()
-    write_parquet(bad, [None] * 20)
-    with pytest.raises(QuarantineLimitError):
-        prepare(job)
-    assert "failed" in page.read_text()
-    bad.write_bytes(good)
-
-    def stop(event):
-        if isinstance(event, Activity) and event.text == "writing the report page":
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        prepare(job, on_event=stop)
-    assert not page.exists()
-    assert prepare(job).values["status"] == "unchanged"
-    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
-    documents = manifest["totals"]["all"]["documents"]["out"]
-    assert f"All {documents:,} documents were written and verified" in page.read_text()
-
-
-def test_a_failed_job_leaves_a_page_with_its_error(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    (tmp_path / "in/chats/0.jsonl").write_text("not JSON\n" * 9)
-    with pytest.raises(QuarantineLimitError):
-        prepare(recipe(tmp_path / "in", tmp_path / "out", "source.chats.dialect=messages"))
-    page = (tmp_path / "out" / REPORT_PAGE_NAME).read_text()
-    assert '<span class="badge bad">failed</span>' in page
-    assert "documents were quarantined" in page
-
-
-def test_a_job_that_fails_while_counting_shows_the_quarantine(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
+def test_a_job_that_fails_while_counting_shows_the_quarantine(tmp_path, job):
     write_parquet(tmp_path / "in/text/shard_00001.parquet", [*["good"] * 30, *[None] * 20])
     with pytest.raises(QuarantineLimitError):
-        prepare(recipe(tmp_path / "in", tmp_path / "out"))
+        prepare(job)
+    written = (tmp_path / "out" / REPORT_PAGE_NAME).read_text()
+    assert '<span class="badge bad">failed</span>' in written
+    assert "documents were quarantined" in written
     page = page_of(tmp_path / "out")
     (row,) = [row for row in page.rows if row[0] == "web/train"]
     assert row[1:3] == ["field is null", "shard_00001.parquet, row 31"]
     assert row[-1] == "20"
     assert f"{tmp_path}/out-work/counts" in page.text
-    other = recipe(
-        tmp_path / "in",
-        tmp_path / "out",
-        'source.web.paths=["{}"]'.format(tmp_path / "in/text/shard_00000.parquet"),
-        "limits.max_quarantined_share=1.0",
-    )
-    prepare(other)
+    paths = f'source.web.paths=["{tmp_path}/in/text/shard_00000.parquet"]'
+    share = "limits.max_quarantined_share=1.0"
+    prepare(recipe(tmp_path / "in", tmp_path / "out", paths, share))
     assert "No document was quarantined." in page_of(tmp_path / "out").text
-
-
-def test_an_empty_folder_has_a_page(tmp_path):
-    assert "There is no output here" in page_of(tmp_path).text
-
-
-def test_the_command_writes_into_the_output_or_elsewhere(out, tmp_path, capsysbinary):
-    assert main(["report", str(out)]) == 0
-    inside = (out / REPORT_PAGE_NAME).read_bytes()
-    assert main(["report", str(out), "--output", str(tmp_path / "own.html")]) == 0
-    assert (tmp_path / "own.html").read_bytes() == inside
-    capsysbinary.readouterr()
-    assert main(["report", str(out), "--output", "-"]) == 0
-    assert capsysbinary.readouterr().out == inside
 
 
 @pytest.mark.parametrize(("workers", "hosts", "lanes"), [(64, 8, 8), (3000, 100, 48)])
@@ -483,7 +413,6 @@ def test_many_slices_have_a_small_page(tmp_path, workers, hosts, lanes):
 
 
 def test_bins_contain_all_the_work(tmp_path):
-    """The sum of the cells equals the time of the slices."""
     write_journal(tmp_path, demo_run(3000, workers=12, hosts=3))
     journal = read_journal(Folder(str(tmp_path)))
     bars, width = bars_of(journal)
@@ -496,7 +425,12 @@ def test_bins_contain_all_the_work(tmp_path):
 
 def test_a_page_of_many_shards_takes_seconds(out):
     """200,000 rows of shards.idx, which repeat those of the existing files."""
-    with_many_rows(out, 200_000)
+    count, data = 200_000, (out / "shards.idx").read_bytes()
+    rows = np.frombuffer(data, ROW, int.from_bytes(data[16:24], "little"), HEADER_BYTES)
+    strings = data[HEADER_BYTES + rows.nbytes :]
+    many = rows[np.arange(count) * len(rows) // count]
+    header = data[:16] + count.to_bytes(8, "little") + len(strings).to_bytes(8, "little")
+    publish_index(out, header + many.tobytes() + strings)
     manifest = manifest_of(out)
     manifest["totals"]["web/train"]["quarantined"] = {"never seen": 1}
     (out / "manifest.json").write_text(json.dumps(manifest))
@@ -504,16 +438,6 @@ def test_a_page_of_many_shards_takes_seconds(out):
     page = page_of(out)
     assert time.process_time() - start < scaled(20)  # 4 s on a quiet machine
     assert "A sample: " in page.text
-
-
-def with_many_rows(out, count):
-    """Let shards.idx repeat each shard to obtain a number of rows."""
-    data = (out / "shards.idx").read_bytes()
-    rows = np.frombuffer(data, ROW, int.from_bytes(data[16:24], "little"), HEADER_BYTES)
-    strings = data[HEADER_BYTES + rows.nbytes :]
-    many = rows[np.arange(count) * len(rows) // count]
-    header = data[:16] + count.to_bytes(8, "little") + len(strings).to_bytes(8, "little")
-    publish_index(out, header + many.tobytes() + strings)
 
 
 numbers = st.floats(min_value=1e-6, max_value=1e12)
