@@ -80,12 +80,10 @@ ONE |= {"worker": "a/1", "attempts": 1, "estimate": 1000}
 
 
 def test_a_missing_output_has_no_status(out, capsys):
-    code, values, text = shown(out, capsys)
-    assert (code, values["state"]) == (4, "nothing")
-    assert "check the path" in text
-    assert main(["status", out.url, "--json"]) == 4
-    printed = capsys.readouterr()
-    assert (json.loads(printed.out)["state"], printed.err) == ("nothing", "")
+    for options, words in ([], "check the path"), (["--json"], ""):
+        code, values, text = shown(out, capsys, *options)
+        assert (code, values["state"], words in text) == (4, "nothing", True)
+    assert text == ""
     assert not Path(out.url).exists()
 
 
@@ -153,38 +151,28 @@ def test_the_clock_of_another_host_may_be_ahead(out):
     assert (values["state"], values["silent_seconds"]) == ("running", 0.0)
 
 
-def test_a_run_reports_its_progress(out, capsys):
-    hold(out, at=NOW)
-    rows = [{**ONE, "name": str(number), "at": NOW - 60 + 30 * number} for number in range(2)]
-    attempt = {"event": "attempt", "at": NOW - 70, "stage": "count", "name": "web/7"}
-    attempt |= {"slices": 3, "cause": "its node went away", "text": "gone\nfor good"}
-    journal(out, {**HEAD, "cpus": 2, "nodes": 1}, COUNT, attempt, *rows)
-    values = seen(out)
-    stage = values["stages"][0]
-    assert (stage["done"], stage["todo"], stage["state"]) == (2, 4, "running")
-    assert stage["seconds_left"] == pytest.approx(60 * 2000 / 2000 - 30)
-    assert stage["megabytes_per_second"] == pytest.approx(2 / 60, abs=1e-3)
-    assert values["failed_attempts"] == {"its node went away": 3}
-    _, _, text = shown(out, capsys)
-    for word in ("prepare on host elsewhere, process 7", "2 of 4 slices", "web/7: gone"):
-        assert word in text
-
-
-def test_a_run_reports_its_stage_and_the_remaining_work(out, capsys):
+def test_a_run_reports_its_progress_and_the_remaining_work(out, capsys):
     hold(out, at=NOW)
     sizes = {"count": 4000, "learn": 0, "tokenize": 20_000, "verify": 0}
     stages = [{"name": name, "num_bytes": size, "seconds": None} for name, size in sizes.items()]
     plan = {"event": "plan", "at": NOW - 91, "stages": stages}
+    attempt = {"event": "attempt", "at": NOW - 70, "stage": "count", "name": "web/7"}
+    attempt |= {"slices": 3, "cause": "its node went away", "text": "gone\nfor good"}
     rows = [{**ONE, "name": str(number), "at": NOW - 60 + 30 * number} for number in range(2)]
-    journal(out, {**HEAD, "cpus": 2}, plan, COUNT, *rows)
-    stage = seen(out)["stages"][0]
+    journal(out, {**HEAD, "cpus": 2, "nodes": 1}, plan, COUNT, attempt, *rows)
+    values = seen(out)
+    stage = values["stages"][0]
+    assert (stage["done"], stage["todo"], stage["state"]) == (2, 4, "running")
     assert stage["position"] == "1 of 4"
-    rate = stage["bytes"] / 60
-    left = stage["seconds_left"] + 20_000 / rate
+    assert stage["seconds_left"] == pytest.approx(60 * 2000 / 2000 - 30)
+    assert stage["megabytes_per_second"] == pytest.approx(2 / 60, abs=1e-3)
+    left = stage["seconds_left"] + 20_000 / (stage["bytes"] / 60)
     assert stage["whole_job"] == {"seconds": pytest.approx(left), "is_least": True}
+    assert values["failed_attempts"] == {"its node went away": 3}
     _, _, text = shown(out, capsys)
-    assert "count       stage 1 of 4: 2 of 4 slices (1 more done before), " in text
-    assert "(whole job: over " in text
+    count = "count       stage 1 of 4: 2 of 4 slices (1 more done before), "
+    for word in ("prepare on host elsewhere, process 7", count, "(whole job: over ", "web/7: gone"):
+        assert word in text
 
 
 def test_an_expired_estimate_is_not_shown(out):
@@ -195,9 +183,15 @@ def test_an_expired_estimate_is_not_shown(out):
     assert (stage["done"], stage["todo"], stage["seconds_left"]) == (2, 4, None)
 
 
-def test_the_journal_of_an_earlier_run_does_not_describe_the_current_one(out):
+END = {"event": "end", "at": NOW - 900, "status": "failed", "error": "x"}
+
+
+def test_a_later_command_does_not_hide_how_the_run_ended_but_a_later_run_does(out):
     hold(out, at=NOW - 1000, state="released")
-    journal(out, HEAD, COUNT, {"event": "end", "at": NOW - 900, "status": "failed", "error": "x"})
+    journal(out, HEAD, COUNT, END)
+    assert seen(out)["state"] == "failed"
+    with leased(out, command="gc", on_event=ignore):
+        pass
     assert seen(out)["state"] == "failed"
     hold(out, at=NOW)
     values = seen(out)
@@ -210,14 +204,6 @@ def test_a_run_between_two_leases_is_running(out):
     assert [seen(out, at=NOW + after)["state"] for after in (0, 100)] == ["running", "unfinished"]
 
 
-def test_a_later_command_does_not_hide_how_the_run_ended(out):
-    hold(out, at=NOW - 1000, state="released")
-    journal(out, HEAD, {"event": "end", "at": NOW - 900, "status": "failed", "error": "x"})
-    with leased(out, command="gc", on_event=ignore):
-        pass
-    assert seen(out)["state"] == "failed"
-
-
 def test_this_process_is_alive_even_if_silent(out):
     hold(out, at=NOW - 5000, me=Holder.this_process())
     values = seen(out)
@@ -225,37 +211,19 @@ def test_this_process_is_alive_even_if_silent(out):
 
 
 KILLED = """
-import os, sys
-from nanotok_ray.job.events import ignore
-from nanotok_ray.job.journaling import Journaling
-from nanotok_ray.job.lease import leased
-from nanotok_ray.job.journal import runs_in
-from nanotok_ray.recipe import load_recipe
+import sys
+from nanotok_ray.job import ignore, leased
 from nanotok_ray.storage import Folder
-recipe = load_recipe(sys.argv[1])
-out = Folder(recipe.output.path)
-own = Journaling(recipe, "prepare")
-with leased(out, command="prepare", on_event=ignore) as lease:
-    own.leased(lease.number)
-    while not runs_in(out):
-        pass
+with leased(Folder(sys.argv[1]), command="prepare", on_event=ignore):
     print("there", flush=True)
     sys.stdin.read()
 """
 
 
-def test_a_killed_run_is_dead(out, tmp_path, capsys):
-    path = tmp_path / "recipe.toml"
-    source = '[[source]]\nname = "web"\nkind = "text"\npaths = ["/data/*.txt"]\n'
-    path.write_text(f'{source}[output]\npath = "{out.url}"\n')
-    process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(path)],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with process:
+def test_a_killed_run_is_dead(out, capsys):
+    command = [sys.executable, "-c", KILLED, out.url]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as process:
         assert process.stdout.readline() == "there\n"
         code, values, _ = shown(out, capsys)
         assert (code, values["state"], values["pid"]) == (0, "running", process.pid)
@@ -266,23 +234,10 @@ def test_a_killed_run_is_dead(out, tmp_path, capsys):
     assert "its process has ended without releasing the output" in text
 
 
-def test_watch_ends_with_the_run(out, monkeypatch):
+def test_watch_ends_with_the_run_and_survives_temporary_storage_failures(out, monkeypatch, capsys):
     hold(out, at=NOW)
     now, looks = [NOW], []
-
-    def sleep(seconds):
-        now[0] += seconds
-
-    values = read_status(
-        out.url, watch=True, show=looks.append, clock=Clock(now=lambda: now[0], sleep=sleep)
-    )
-    assert values["state"] == "dead"
-    assert [each["silent_seconds"] for each in looks] == [0, 10, 20, 30, 40, 50, 60, 70]
-
-
-def test_watch_survives_temporary_storage_failures(out, monkeypatch, capsys):
-    hold(out, at=NOW)
-    answers = iter([None, TransientIOError("slow down"), None])
+    answers = iter([None, TransientIOError("slow down"), *[None] * 7])
     once = status._read_once
 
     def look_once(*given):
@@ -290,10 +245,15 @@ def test_watch_survives_temporary_storage_failures(out, monkeypatch, capsys):
             raise error
         return once(*given)
 
+    def sleep(seconds):
+        now[0] += seconds
+
     monkeypatch.setattr(status, "_read_once", look_once)
-    times = iter([NOW, NOW + 10, NOW + 100])
-    clock = Clock(now=lambda: next(times), sleep=lambda _: None)
-    assert read_status(out.url, watch=True, show=lambda _: None, clock=clock)["state"] == "dead"
+    values = read_status(
+        out.url, watch=True, show=looks.append, clock=Clock(now=lambda: now[0], sleep=sleep)
+    )
+    assert values["state"] == "dead"
+    assert [each["silent_seconds"] for each in looks] == [0, 20, 30, 40, 50, 60, 70]
     assert "slow down" in capsys.readouterr().err
 
 
