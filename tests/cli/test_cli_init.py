@@ -51,6 +51,14 @@ def test_init_replaces_a_recipe_only_with_force(corpus, run):
     assert load_recipe(str(path)).sources
 
 
+def test_init_explains_why_files_cannot_be_used(tmp_path, run):
+    (tmp_path / "a.json").write_text('[{"text": "a"},\n{"text": "b"}]\n')
+    code, values, _ = run("init", tmp_path / "a.json", "--output", tmp_path / "recipe.toml")
+    assert code == 2
+    assert "a.json: one JSON array; write each element on one line" in values["error"]
+    assert not (tmp_path / "recipe.toml").exists()
+
+
 def test_prepare_accepts_files_and_saves_its_recipe_unless_it_was_edited(
     corpus, tmp_path, in_process, run
 ):

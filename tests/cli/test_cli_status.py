@@ -49,13 +49,6 @@ def seen(out, *, at=NOW):
     return read_status(out.url, show=lambda _: None, clock=Clock(now=lambda: at))
 
 
-def shown(out, capsys, *options):
-    """Run the command; return its exit code, its JSON and its text."""
-    code = main(["status", out.url, *options])
-    printed = capsys.readouterr()
-    return code, json.loads(printed.out.splitlines()[-1]), printed.err
-
-
 def hold(out, *, at, me=ELSEWHERE, state="held"):
     """Write a lease of another holder at a given time."""
     lease = take(out, command="prepare", on_event=ignore, me=me)
@@ -79,23 +72,23 @@ ONE = {"event": "slice", "stage": "count", "began": 0.0, "seconds": 1.0, "num_by
 ONE |= {"worker": "a/1", "attempts": 1, "estimate": 1000}
 
 
-def test_a_missing_output_has_no_status(out, capsys):
+def test_a_missing_output_has_no_status(out, run):
     for options, words in ([], "check the path"), (["--json"], ""):
-        code, values, text = shown(out, capsys, *options)
+        code, values, text = run("status", out.url, *options)
         assert (code, values["state"], words in text) == (4, "nothing", True)
     assert text == ""
     assert not Path(out.url).exists()
 
 
-def test_a_plan_without_a_run_is_planned(job, out, capsys):
+def test_a_plan_without_a_run_is_planned(job, out, run):
     plan_job(job, rate=1.0)
-    assert shown(out, capsys)[:2][0] == 4
+    assert run("status", out.url)[0] == 4
     assert seen(out)["state"] == "never run"
 
 
-def test_a_finished_job_has_the_status_finished(job, out, capsys):
+def test_a_finished_job_has_the_status_finished(job, out, run):
     prepare(job)
-    code, values, text = shown(out, capsys)
+    code, values, text = run("status", out.url)
     assert (code, values["state"], values["published"]) == (0, "finished", True)
     assert [stage["state"] for stage in values["stages"]] == ["done"] * 5
     assert values["documents"] == {"in": 150, "out": 150, "quarantined": 0}
@@ -112,9 +105,9 @@ def test_an_output_without_a_journal_is_finished(job, out):
     assert seen(out)["state"] == "finished"
 
 
-def test_training_alone_is_finished(job, out, capsys):
+def test_training_alone_is_finished(job, out, run):
     train(job)
-    code, values, text = shown(out, capsys)
+    code, values, text = run("status", out.url)
     assert (code, values["state"]) == (0, "trained")
     assert "nanotok tokenize RECIPE" in text
 
@@ -122,14 +115,14 @@ def test_training_alone_is_finished(job, out, capsys):
 @pytest.mark.parametrize(
     ("error", "state"), [(SliceError("web is bad"), "failed"), (KeyboardInterrupt, "interrupted")]
 )
-def test_the_end_of_a_run_is_reported(job, out, capsys, error, state):
+def test_the_end_of_a_run_is_reported(job, out, run, error, state):
     def listen(event):
         if isinstance(event, StageStarted) and event.stage == "tokenize":
             raise error
 
     with pytest.raises((SliceError, KeyboardInterrupt)):
         prepare(job, on_event=listen)
-    code, values, text = shown(out, capsys)
+    code, values, text = run("status", out.url)
     assert (code, values["state"], values["published"]) == (4, state, False)
     assert values["stages"][-1] == values["stages"][-1] | {"name": "tokenize", "state": "stopped"}
     assert "run the same command again" in text
@@ -151,7 +144,7 @@ def test_the_clock_of_another_host_may_be_ahead(out):
     assert (values["state"], values["silent_seconds"]) == ("running", 0.0)
 
 
-def test_a_run_reports_its_progress_and_the_remaining_work(out, capsys):
+def test_a_run_reports_its_progress_and_the_remaining_work(out, run):
     hold(out, at=NOW)
     sizes = {"count": 4000, "learn": 0, "tokenize": 20_000, "verify": 0}
     stages = [{"name": name, "num_bytes": size, "seconds": None} for name, size in sizes.items()]
@@ -169,7 +162,7 @@ def test_a_run_reports_its_progress_and_the_remaining_work(out, capsys):
     left = stage["seconds_left"] + 20_000 / (stage["bytes"] / 60)
     assert stage["whole_job"] == {"seconds": pytest.approx(left), "is_least": True}
     assert values["failed_attempts"] == {"its node went away": 3}
-    _, _, text = shown(out, capsys)
+    _, _, text = run("status", out.url)
     count = "count       stage 1 of 4: 2 of 4 slices (1 more done before), "
     for word in ("prepare on host elsewhere, process 7", count, "(whole job: over ", "web/7: gone"):
         assert word in text
@@ -220,16 +213,16 @@ with leased(Folder(sys.argv[1]), command="prepare", on_event=ignore):
 """
 
 
-def test_a_killed_run_is_dead(out, capsys):
+def test_a_killed_run_is_dead(out, run):
     command = [sys.executable, "-c", KILLED, out.url]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as process:
         assert process.stdout.readline() == "there\n"
-        code, values, _ = shown(out, capsys)
+        code, values, _ = run("status", out.url)
         assert (code, values["state"], values["pid"]) == (0, "running", process.pid)
         process.kill()
         process.wait()
-        code, values, text = shown(out, capsys)
+        code, values, text = run("status", out.url)
     assert (code, values["state"]) == (4, "dead")
     assert "its process has ended without releasing the output" in text
 
@@ -290,18 +283,15 @@ def test_any_file_content_yields_a_status(lines, lease, is_valid, data):
     assert main(["status", out.url]) in {0, 4}
 
 
-def test_with_a_recipe_status_lists_the_remaining_work(job, out, tmp_path, capsys):
+def test_with_a_recipe_status_lists_the_remaining_work(job, out, tmp_path, run):
     path = tmp_path / "recipe.toml"
     path.write_text(RECIPE.format(root=tmp_path / "in", out=out.url))
     prepare(job)
     removed = min((tmp_path / "out").glob("records/tokenize/*/*/*.json"))
     removed.unlink()
-    main(["status", str(path)])
-    captured = capsys.readouterr()
-    values = json.loads(captured.out)
+    _, values, text = run("status", path)
     assert (values["state"], values["output"]) == ("finished", out.url)
     assert [values["plan"][stage]["todo"] for stage in ("count", "learn", "tokenize")] == [0, 0, 1]
-    assert "tokenize    1 to do" in captured.err
-    main(["status", str(path), "--json"])
-    captured = capsys.readouterr()
-    assert (json.loads(captured.out)["plan"], captured.err) == (values["plan"], "")
+    assert "tokenize    1 to do" in text
+    _, again, text = run("status", path, "--json")
+    assert (again["plan"], text) == (values["plan"], "")
