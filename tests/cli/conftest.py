@@ -1,9 +1,11 @@
 """Fixtures of tests of commands."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from nanotok_ray.cli import main
 from tests.support.finished_output import finished_output
 from tests.support.small_corpus import RECIPE, write_corpus
 
@@ -21,3 +23,17 @@ def job(tmp_path: Path, in_process: None) -> tuple[str, Path]:
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a finished output for tests that only read it."""
     return finished_output(tmp_path_factory.mktemp("finished"))
+
+
+@pytest.fixture
+def run(capsys):
+    """Return a function that runs a command and returns exit code, JSON line and text."""
+
+    def run_command(*words):
+        capsys.readouterr()
+        code = main([*map(str, words)])
+        captured = capsys.readouterr()
+        (line,) = captured.out.splitlines()
+        return code, json.loads(line), captured.err
+
+    return run_command

@@ -1,12 +1,10 @@
 """nanotok gc: removes files that no manifest names, while holding the lease, and reports them."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.cli import main
 from tests.support.small_corpus import contents, recipe, write_corpus
 
 
@@ -18,27 +16,19 @@ def out(tmp_path, in_process):
     return tmp_path / "out"
 
 
-def collect(capsys, *arguments):
-    """Run the command; return exit code, the JSON of stdout, and stderr."""
-    code = main(["gc", *map(str, arguments)])
-    reported = capsys.readouterr()
-    return code, json.loads(reported.out.splitlines()[-1]), reported.err
-
-
-def test_a_dry_run_removes_nothing_and_lists_what_a_run_removes(out, capsys):
+def test_a_dry_run_removes_nothing_and_lists_what_a_run_removes(out, run):
     before = contents(out, leave_out=())
-    code, planned, reported = collect(capsys, out, "--dry-run")
+    code, planned, reported = run("gc", out, "--dry-run")
     assert (code, planned["status"]) == (0, "planned")
     assert "would free" in reported
     assert contents(out, leave_out=()) == before
     sizes = [Path(out, name).stat().st_size for name in planned["files"]]
-    code, removed, reported = collect(capsys, out)
+    code, removed, reported = run("gc", out)
     assert (code, removed["status"]) == (0, "removed")
     assert removed["removed"] == planned["removed"]
     assert removed["removed"]["bytes"] == sum(sizes) > 0
     assert removed["removed"]["records"] + removed["removed"]["files"] == len(sizes)
     assert before.keys() - contents(out, leave_out=()).keys() >= set(planned["files"])
-    assert main(["verify", str(out)]) == 0
-    capsys.readouterr()
-    code, again, _ = collect(capsys, out)
+    assert run("verify", out)[0] == 0
+    code, again, _ = run("gc", out)
     assert (code, again["removed"]) == (0, {"records": 0, "files": 0, "bytes": 0})

@@ -64,11 +64,12 @@ def test_a_document_is_shown_as_text(inspect):
     assert f"\n\n<|bos|>{texts(40, seed=0)[0]}" in shown
 
 
-def test_documents_are_found_by_id(inspect, monkeypatch):
+def test_documents_are_printed_in_the_requested_order_those_with_an_id_first(inspect, monkeypatch):
     monkeypatch.setattr(Shards, "find", lambda _, name: {"a": [3], "b": [1, 2]}[name])
-    code, shown, _ = inspect("--doc-id", "b", "--doc-id", "a", "--doc", "0", "--text")
-    assert code == 0
-    assert re.findall(r"^document (\d+) of", shown, re.MULTILINE) == ["1", "2", "3", "0"]
+    flags = ["--doc-id", "b", "--doc-id", "a", "--doc", "5", "--doc", "-1", "--doc", "0-2"]
+    code, shown, _ = inspect(*flags, "--text")
+    numbers = [int(number) for number in re.findall(r"^document (\d+) of 110", shown, re.MULTILINE)]
+    assert (code, numbers) == (0, [1, 2, 3, 5, 109, 0, 1, 2])
 
 
 def test_with_color_each_turn_and_tool_call_starts_a_line(inspect):
@@ -111,12 +112,6 @@ def test_a_document_cannot_control_the_terminal(inspect, monkeypatch):
         assert "\x1b" not in body
         assert "\x07" not in body
         assert body.split("\n\n", 1)[1].replace("|", "").startswith(r"a\x1b[31m\x07\xe6\x95数")
-
-
-def test_several_documents_are_printed_in_the_requested_order(inspect):
-    _, shown, _ = inspect("--doc", "5", "--doc", "-1", "--doc", "0-2")
-    numbers = [int(number) for number in re.findall(r"^document (\d+) of 110", shown, re.MULTILINE)]
-    assert numbers == [5, 109, 0, 1, 2]
 
 
 def test_a_page_contains_the_requested_documents(inspect, out, tmp_path):

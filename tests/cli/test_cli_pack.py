@@ -1,30 +1,20 @@
 """`nanotok inspect --packing`: equals the report of a loader that has read the whole output."""
 
-import json
-
 import pytest
 
-from nanotok_ray.cli import main
 from nanotok_ray.loader import Loader, NanochatLoader, open_shards, preview
 from tests.support.made_output import MadeSource, made_output
 
 
-def all_packings(arguments):
-    """Return the arguments, with --packing all if they do not select a packing."""
-    words = [*map(str, arguments)]
-    return words if "--packing" in words else ["--packing", "all", *words]
-
-
 @pytest.fixture
-def pack(out, capsys):
-    """Run the command on the output; return its exit code, the JSON of stdout, and stderr."""
+def pack(out, run):
+    """Return a function that plans packings of the output, all of them if none is named."""
 
-    def run(*arguments, folder=out):
-        code = main(["inspect", str(folder), *all_packings(arguments)])
-        captured = capsys.readouterr()
-        return code, json.loads(captured.out.splitlines()[-1]), captured.err
+    def preview_of(*arguments, folder=out):
+        packing = [] if "--packing" in arguments else ["--packing", "all"]
+        return run("inspect", folder, *packing, *arguments)
 
-    return run
+    return preview_of
 
 
 def read_report(out, **settings):

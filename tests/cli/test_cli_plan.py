@@ -4,45 +4,47 @@ import json
 
 import pytest
 
-from nanotok_ray.cli import main
 from nanotok_ray.formats import PLAN_NAME
 from nanotok_ray.job import measured_rates, plan_job
 from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet
 
 
-def planned(capsys, *arguments):
-    """Run `nanotok plan`; return its JSON line and its text."""
-    capsys.readouterr()
-    assert main(["plan", *arguments]) == 0
-    captured = capsys.readouterr()
-    assert captured.out.count("\n") == 1
-    return json.loads(captured.out), captured.err
+@pytest.fixture
+def planned(run):
+    """Return a function that runs `nanotok plan` and returns its JSON line and its text."""
+
+    def plan(*words):
+        code, values, reported = run("plan", *words)
+        assert code == 0
+        return values, reported
+
+    return plan
 
 
-def test_plan_freezes_the_inputs_and_writes_nothing_else(job, capsys, tmp_path):
+def test_plan_freezes_the_inputs_and_writes_nothing_else(job, planned, run, tmp_path):
     path, out = job
-    values, reported = planned(capsys, path)
+    values, reported = planned(path)
     assert [name.name for name in out.iterdir()] == [PLAN_NAME]
     assert not (tmp_path / "out-work").exists()
     assert values["frozen"] == {"status": "frozen", "path": f"{out}/plan.json"}
     assert "files that are added later belong to train" in reported
     write_parquet(tmp_path / "in/text/shard_00009.parquet", texts(5, seed=9))
-    values, reported = planned(capsys, path)
+    values, reported = planned(path)
     val = values["sources"][0]["val"]
     assert (val["files"], val["first"]) == (1, ["shard_00002.parquet"])
     assert 0 < val["stored_bytes"] < values["sources"][0]["stored_bytes"]
     assert values["changes"]["sources"][0]["added"] == ["shard_00009.parquet"]
     assert "changed     web: 1 added (shard_00009.parquet)" in reported
     assert values["frozen"]["status"] == "frozen"
-    assert planned(capsys, path)[0]["frozen"]["status"] == "as before"
-    values, _ = planned(capsys, path, "--resplit")
+    assert planned(path)[0]["frozen"]["status"] == "as before"
+    values, _ = planned(path, "--resplit")
     assert values["sources"][0]["val"]["first"] == ["shard_00009.parquet"]
-    assert main(["prepare", path]) == 0
+    assert run("prepare", path)[0] == 0
     assert {p.name.split("-")[0] for p in (out / "web/val").iterdir()} == {"shard_00009"}
 
 
-def test_plan_lists_the_contents_of_each_source(job, capsys):
-    values, reported = planned(capsys, job[0])
+def test_plan_lists_the_contents_of_each_source(job, planned):
+    values, reported = planned(job[0])
     web, chats = values["sources"]
     assert (web["format"], web["documents"], web["files"]) == ("parquet", 120, 3)
     assert (chats["format"], chats["documents"]) == ("jsonl", None)
@@ -56,8 +58,8 @@ def test_plan_lists_the_contents_of_each_source(job, capsys):
         assert word in reported
 
 
-def test_plan_reports_groups_of_small_files(job, capsys):
-    values, reported = planned(capsys, job[0], "--set", "limits.slice_bytes=64MiB")
+def test_plan_reports_groups_of_small_files(job, planned):
+    values, reported = planned(job[0], "--set", "limits.slice_bytes=64MiB")
     web = values["sources"][0]
     assert web["groups"] == {"groups": 1, "files": 2}
     assert web["slices"] == {"train": 1, "val": 1}
@@ -66,37 +68,37 @@ def test_plan_reports_groups_of_small_files(job, capsys):
         *("--set", "limits.slice_bytes=64MiB"),
         *("--set", "source.web.split=share:0.2", "--resplit"),
     )
-    values, _ = planned(capsys, job[0], *shared)
+    values, _ = planned(job[0], *shared)
     assert values["sources"][0]["slices"] == {"train": 1, "val": 1}
     assert values["sources"][0]["groups"] == {"groups": 1, "files": 3}
 
 
-def test_a_finished_output_keeps_its_plan_and_passes_verify(job, capsys, tmp_path):
+def test_a_finished_output_keeps_its_plan_and_passes_verify(job, planned, run, tmp_path):
     path, out = job
-    assert main(["prepare", path]) == 0
+    assert run("prepare", path)[0] == 0
     before = contents(out)
     write_parquet(tmp_path / "in/text/shard_00000b.parquet", texts(5, seed=9))
-    values, reported = planned(capsys, path)
+    values, reported = planned(path)
     assert values["frozen"]["status"] == "not frozen"
     assert "not saved" in reported
     assert contents(out) == before
-    assert main(["verify", str(out)]) == 0
+    assert run("verify", out)[0] == 0
     assert (values["count"]["todo"], values["learn"]["todo"]) == (0, 0)
-    anew = planned(capsys, path, "--relearn")[0]
+    anew = planned(path, "--relearn")[0]
     assert (anew["count"]["todo"], anew["learn"]["todo"]) == (1, 1)
-    assert main(["prepare", path]) == 0
-    assert planned(capsys, path)[0]["frozen"]["status"] == "as before"
+    assert run("prepare", path)[0] == 0
+    assert planned(path)[0]["frozen"]["status"] == "as before"
 
 
-def test_an_empty_plan_takes_no_time(job, capsys):
-    assert main(["prepare", job[0]]) == 0
-    values, reported = planned(capsys, job[0])
+def test_an_empty_plan_takes_no_time(job, planned, run):
+    assert run("prepare", job[0])[0] == 0
+    values, reported = planned(job[0])
     assert (values["estimate"]["seconds"], values["estimate"]["stages"]) == (0, {})
     assert "estimate    nothing to count, learn or tokenize" in reported
 
 
-def test_time_is_the_maximum_of_all_bytes_and_the_largest_slice_at_the_given_rate(job, capsys):
-    values, reported = planned(capsys, job[0], "--rate", "0.001", "--cpus", "2")
+def test_time_is_the_maximum_of_all_bytes_and_the_largest_slice_at_the_given_rate(job, planned):
+    values, reported = planned(job[0], "--rate", "0.001", "--cpus", "2")
     count = values["estimate"]["stages"]["count"]
     assert count["seconds"] == round(values["count"]["bytes"] / 2000, 1)
     assert (count["per_cpu"], count["megabytes_per_second"]) == (True, 0.001)
@@ -104,24 +106,24 @@ def test_time_is_the_maximum_of_all_bytes_and_the_largest_slice_at_the_given_rat
     assert "on 2 CPUs: count about" in reported
     assert "learn not estimated" in reported
     assert "CPUs busy" not in reported
-    many, reported = planned(capsys, job[0], "--rate", "0.00001", "--cpus", "1000")
+    many, reported = planned(job[0], "--rate", "0.00001", "--cpus", "1000")
     few = many["estimate"]["stages"]["count"]["tasks"]
     assert f"count keeps at most {few} of 1,000 CPUs busy; a smaller limits.slice_bytes" in reported
-    many = planned(capsys, job[0], "--rate", "0.001", "--cpus", "1000")[0]
+    many = planned(job[0], "--rate", "0.001", "--cpus", "1000")[0]
     slices = [many[stage]["largest_slice"] / 1000 for stage in ("count", "tokenize")]
     assert many["estimate"]["seconds"] == pytest.approx(sum(slices), abs=0.2)
 
 
-def test_the_rate_of_the_last_run_is_used_if_it_was_long_enough(job, capsys):
+def test_the_rate_of_the_last_run_is_used_if_it_was_long_enough(job, planned, run):
     path, out = job
-    assert main(["prepare", path]) == 0
+    assert run("prepare", path)[0] == 0
     summary = json.loads((out / "run/summary.json").read_text())
     other = ["--set", "tokenizer.pattern=gpt4"]  # everything must be done again
-    stages = planned(capsys, path, *other)[0]["estimate"]["stages"]
+    stages = planned(path, *other)[0]["estimate"]["stages"]
     assert "measured on this machine" in stages["count"]["from"]  # the run was too short to measure
     summary["stages"]["count"] |= {"seconds": 10.0, "bytes": 5000}
     (out / "run/summary.json").write_text(json.dumps(summary))
-    values, reported = planned(capsys, path, *other)
+    values, reported = planned(path, *other)
     stages = values["estimate"]["stages"]
     assert stages["count"]["seconds"] == round(values["count"]["bytes"] / 500, 1)
     assert stages["count"]["per_cpu"] is False
@@ -130,14 +132,14 @@ def test_the_rate_of_the_last_run_is_used_if_it_was_long_enough(job, capsys):
     assert stages["learn"]["seconds"] == round(summary["stages"]["learn"]["seconds"], 1)
     assert "not estimated" not in reported
     # The CPUs of the last run are unknown, so its rate is not used for four CPUs.
-    stages = planned(capsys, path, *other, "--cpus", "4")[0]["estimate"]["stages"]
+    stages = planned(path, *other, "--cpus", "4")[0]["estimate"]["stages"]
     assert "measured" in stages["count"]["from"]
     (out / "run/summary.json").write_text("half a")
-    assert "measured" in planned(capsys, path, *other)[0]["estimate"]["stages"]["count"]["from"]
+    assert "measured" in planned(path, *other)[0]["estimate"]["stages"]["count"]["from"]
 
 
-def test_without_text_the_time_is_unknown(job, capsys, tmp_path):
-    values, reported = planned(capsys, job[0], "--set", f'source.web.paths=["{empty(tmp_path)}"]')
+def test_without_text_the_time_is_unknown(job, planned, tmp_path):
+    values, reported = planned(job[0], "--set", f'source.web.paths=["{empty(tmp_path)}"]')
     assert values["estimate"]["seconds"] is None
     assert values["estimate"]["stages"]["count"]["seconds"] is None
     assert "unknown" in reported
@@ -160,15 +162,15 @@ def test_with_max_chars_the_plan_expects_about_as_many_slices_as_needed(tmp_path
     assert "at most 10" in note
 
 
-def test_an_existing_tokenizer_requires_no_counting(job, capsys, tmp_path):
+def test_an_existing_tokenizer_requires_no_counting(job, planned, run, tmp_path):
     path, out = job
-    assert main(["train", path]) == 0
+    assert run("train", path)[0] == 0
     other = ["--set", f"tokenizer.path={out}/tokenizer", "--set", f"output.path={tmp_path}/two"]
-    values = planned(capsys, path, *other)[0]
+    values = planned(path, *other)[0]
     assert "count" not in values
     assert list(values["estimate"]["stages"]) == ["tokenize"]
 
 
-def test_with_a_share_files_added_later_are_split_by_hash(job, capsys):
-    _, reported = planned(capsys, job[0], "--set", "source.web.split=share:0.2")
+def test_with_a_share_files_added_later_are_split_by_hash(job, planned):
+    _, reported = planned(job[0], "--set", "source.web.split=share:0.2")
     assert "belong to train; with split = share:S, the hash of each document decides\n" in reported

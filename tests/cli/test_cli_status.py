@@ -49,13 +49,6 @@ def seen(out, *, at=NOW):
     return read_status(out.url, show=lambda _: None, clock=Clock(now=lambda: at))
 
 
-def shown(out, capsys, *options):
-    """Run the command; return its exit code, its JSON and its text."""
-    code = main(["status", out.url, *options])
-    printed = capsys.readouterr()
-    return code, json.loads(printed.out.splitlines()[-1]), printed.err
-
-
 def hold(out, *, at, me=ELSEWHERE, state="held"):
     """Write a lease of another holder at a given time."""
     lease = take(out, command="prepare", on_event=ignore, me=me)
@@ -79,25 +72,23 @@ ONE = {"event": "slice", "stage": "count", "began": 0.0, "seconds": 1.0, "num_by
 ONE |= {"worker": "a/1", "attempts": 1, "estimate": 1000}
 
 
-def test_a_missing_output_has_no_status(out, capsys):
-    code, values, text = shown(out, capsys)
-    assert (code, values["state"]) == (4, "nothing")
-    assert "check the path" in text
-    assert main(["status", out.url, "--json"]) == 4
-    printed = capsys.readouterr()
-    assert (json.loads(printed.out)["state"], printed.err) == ("nothing", "")
+def test_a_missing_output_has_no_status(out, run):
+    for options, words in ([], "check the path"), (["--json"], ""):
+        code, values, text = run("status", out.url, *options)
+        assert (code, values["state"], words in text) == (4, "nothing", True)
+    assert text == ""
     assert not Path(out.url).exists()
 
 
-def test_a_plan_without_a_run_is_planned(job, out, capsys):
+def test_a_plan_without_a_run_is_planned(job, out, run):
     plan_job(job, rate=1.0)
-    assert shown(out, capsys)[:2][0] == 4
+    assert run("status", out.url)[0] == 4
     assert seen(out)["state"] == "never run"
 
 
-def test_a_finished_job_has_the_status_finished(job, out, capsys):
+def test_a_finished_job_has_the_status_finished(job, out, run):
     prepare(job)
-    code, values, text = shown(out, capsys)
+    code, values, text = run("status", out.url)
     assert (code, values["state"], values["published"]) == (0, "finished", True)
     assert [stage["state"] for stage in values["stages"]] == ["done"] * 5
     assert values["documents"] == {"in": 150, "out": 150, "quarantined": 0}
@@ -114,9 +105,9 @@ def test_an_output_without_a_journal_is_finished(job, out):
     assert seen(out)["state"] == "finished"
 
 
-def test_training_alone_is_finished(job, out, capsys):
+def test_training_alone_is_finished(job, out, run):
     train(job)
-    code, values, text = shown(out, capsys)
+    code, values, text = run("status", out.url)
     assert (code, values["state"]) == (0, "trained")
     assert "nanotok tokenize RECIPE" in text
 
@@ -124,14 +115,14 @@ def test_training_alone_is_finished(job, out, capsys):
 @pytest.mark.parametrize(
     ("error", "state"), [(SliceError("web is bad"), "failed"), (KeyboardInterrupt, "interrupted")]
 )
-def test_the_end_of_a_run_is_reported(job, out, capsys, error, state):
+def test_the_end_of_a_run_is_reported(job, out, run, error, state):
     def listen(event):
         if isinstance(event, StageStarted) and event.stage == "tokenize":
             raise error
 
     with pytest.raises((SliceError, KeyboardInterrupt)):
         prepare(job, on_event=listen)
-    code, values, text = shown(out, capsys)
+    code, values, text = run("status", out.url)
     assert (code, values["state"], values["published"]) == (4, state, False)
     assert values["stages"][-1] == values["stages"][-1] | {"name": "tokenize", "state": "stopped"}
     assert "run the same command again" in text
@@ -153,38 +144,28 @@ def test_the_clock_of_another_host_may_be_ahead(out):
     assert (values["state"], values["silent_seconds"]) == ("running", 0.0)
 
 
-def test_a_run_reports_its_progress(out, capsys):
-    hold(out, at=NOW)
-    rows = [{**ONE, "name": str(number), "at": NOW - 60 + 30 * number} for number in range(2)]
-    attempt = {"event": "attempt", "at": NOW - 70, "stage": "count", "name": "web/7"}
-    attempt |= {"slices": 3, "cause": "its node went away", "text": "gone\nfor good"}
-    journal(out, {**HEAD, "cpus": 2, "nodes": 1}, COUNT, attempt, *rows)
-    values = seen(out)
-    stage = values["stages"][0]
-    assert (stage["done"], stage["todo"], stage["state"]) == (2, 4, "running")
-    assert stage["seconds_left"] == pytest.approx(60 * 2000 / 2000 - 30)
-    assert stage["megabytes_per_second"] == pytest.approx(2 / 60, abs=1e-3)
-    assert values["failed_attempts"] == {"its node went away": 3}
-    _, _, text = shown(out, capsys)
-    for word in ("prepare on host elsewhere, process 7", "2 of 4 slices", "web/7: gone"):
-        assert word in text
-
-
-def test_a_run_reports_its_stage_and_the_remaining_work(out, capsys):
+def test_a_run_reports_its_progress_and_the_remaining_work(out, run):
     hold(out, at=NOW)
     sizes = {"count": 4000, "learn": 0, "tokenize": 20_000, "verify": 0}
     stages = [{"name": name, "num_bytes": size, "seconds": None} for name, size in sizes.items()]
     plan = {"event": "plan", "at": NOW - 91, "stages": stages}
+    attempt = {"event": "attempt", "at": NOW - 70, "stage": "count", "name": "web/7"}
+    attempt |= {"slices": 3, "cause": "its node went away", "text": "gone\nfor good"}
     rows = [{**ONE, "name": str(number), "at": NOW - 60 + 30 * number} for number in range(2)]
-    journal(out, {**HEAD, "cpus": 2}, plan, COUNT, *rows)
-    stage = seen(out)["stages"][0]
+    journal(out, {**HEAD, "cpus": 2, "nodes": 1}, plan, COUNT, attempt, *rows)
+    values = seen(out)
+    stage = values["stages"][0]
+    assert (stage["done"], stage["todo"], stage["state"]) == (2, 4, "running")
     assert stage["position"] == "1 of 4"
-    rate = stage["bytes"] / 60
-    left = stage["seconds_left"] + 20_000 / rate
+    assert stage["seconds_left"] == pytest.approx(60 * 2000 / 2000 - 30)
+    assert stage["megabytes_per_second"] == pytest.approx(2 / 60, abs=1e-3)
+    left = stage["seconds_left"] + 20_000 / (stage["bytes"] / 60)
     assert stage["whole_job"] == {"seconds": pytest.approx(left), "is_least": True}
-    _, _, text = shown(out, capsys)
-    assert "count       stage 1 of 4: 2 of 4 slices (1 more done before), " in text
-    assert "(whole job: over " in text
+    assert values["failed_attempts"] == {"its node went away": 3}
+    _, _, text = run("status", out.url)
+    count = "count       stage 1 of 4: 2 of 4 slices (1 more done before), "
+    for word in ("prepare on host elsewhere, process 7", count, "(whole job: over ", "web/7: gone"):
+        assert word in text
 
 
 def test_an_expired_estimate_is_not_shown(out):
@@ -195,9 +176,15 @@ def test_an_expired_estimate_is_not_shown(out):
     assert (stage["done"], stage["todo"], stage["seconds_left"]) == (2, 4, None)
 
 
-def test_the_journal_of_an_earlier_run_does_not_describe_the_current_one(out):
+END = {"event": "end", "at": NOW - 900, "status": "failed", "error": "x"}
+
+
+def test_a_later_command_does_not_hide_how_the_run_ended_but_a_later_run_does(out):
     hold(out, at=NOW - 1000, state="released")
-    journal(out, HEAD, COUNT, {"event": "end", "at": NOW - 900, "status": "failed", "error": "x"})
+    journal(out, HEAD, COUNT, END)
+    assert seen(out)["state"] == "failed"
+    with leased(out, command="gc", on_event=ignore):
+        pass
     assert seen(out)["state"] == "failed"
     hold(out, at=NOW)
     values = seen(out)
@@ -210,14 +197,6 @@ def test_a_run_between_two_leases_is_running(out):
     assert [seen(out, at=NOW + after)["state"] for after in (0, 100)] == ["running", "unfinished"]
 
 
-def test_a_later_command_does_not_hide_how_the_run_ended(out):
-    hold(out, at=NOW - 1000, state="released")
-    journal(out, HEAD, {"event": "end", "at": NOW - 900, "status": "failed", "error": "x"})
-    with leased(out, command="gc", on_event=ignore):
-        pass
-    assert seen(out)["state"] == "failed"
-
-
 def test_this_process_is_alive_even_if_silent(out):
     hold(out, at=NOW - 5000, me=Holder.this_process())
     values = seen(out)
@@ -225,64 +204,33 @@ def test_this_process_is_alive_even_if_silent(out):
 
 
 KILLED = """
-import os, sys
-from nanotok_ray.job.events import ignore
-from nanotok_ray.job.journaling import Journaling
-from nanotok_ray.job.lease import leased
-from nanotok_ray.job.journal import runs_in
-from nanotok_ray.recipe import load_recipe
+import sys
+from nanotok_ray.job import ignore, leased
 from nanotok_ray.storage import Folder
-recipe = load_recipe(sys.argv[1])
-out = Folder(recipe.output.path)
-own = Journaling(recipe, "prepare")
-with leased(out, command="prepare", on_event=ignore) as lease:
-    own.leased(lease.number)
-    while not runs_in(out):
-        pass
+with leased(Folder(sys.argv[1]), command="prepare", on_event=ignore):
     print("there", flush=True)
     sys.stdin.read()
 """
 
 
-def test_a_killed_run_is_dead(out, tmp_path, capsys):
-    path = tmp_path / "recipe.toml"
-    source = '[[source]]\nname = "web"\nkind = "text"\npaths = ["/data/*.txt"]\n'
-    path.write_text(f'{source}[output]\npath = "{out.url}"\n')
-    process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(path)],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with process:
+def test_a_killed_run_is_dead(out, run):
+    command = [sys.executable, "-c", KILLED, out.url]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as process:
         assert process.stdout.readline() == "there\n"
-        code, values, _ = shown(out, capsys)
+        code, values, _ = run("status", out.url)
         assert (code, values["state"], values["pid"]) == (0, "running", process.pid)
         process.kill()
         process.wait()
-        code, values, text = shown(out, capsys)
+        code, values, text = run("status", out.url)
     assert (code, values["state"]) == (4, "dead")
     assert "its process has ended without releasing the output" in text
 
 
-def test_watch_ends_with_the_run(out, monkeypatch):
+def test_watch_ends_with_the_run_and_survives_temporary_storage_failures(out, monkeypatch, capsys):
     hold(out, at=NOW)
     now, looks = [NOW], []
-
-    def sleep(seconds):
-        now[0] += seconds
-
-    values = read_status(
-        out.url, watch=True, show=looks.append, clock=Clock(now=lambda: now[0], sleep=sleep)
-    )
-    assert values["state"] == "dead"
-    assert [each["silent_seconds"] for each in looks] == [0, 10, 20, 30, 40, 50, 60, 70]
-
-
-def test_watch_survives_temporary_storage_failures(out, monkeypatch, capsys):
-    hold(out, at=NOW)
-    answers = iter([None, TransientIOError("slow down"), None])
+    answers = iter([None, TransientIOError("slow down"), *[None] * 7])
     once = status._read_once
 
     def look_once(*given):
@@ -290,10 +238,15 @@ def test_watch_survives_temporary_storage_failures(out, monkeypatch, capsys):
             raise error
         return once(*given)
 
+    def sleep(seconds):
+        now[0] += seconds
+
     monkeypatch.setattr(status, "_read_once", look_once)
-    times = iter([NOW, NOW + 10, NOW + 100])
-    clock = Clock(now=lambda: next(times), sleep=lambda _: None)
-    assert read_status(out.url, watch=True, show=lambda _: None, clock=clock)["state"] == "dead"
+    values = read_status(
+        out.url, watch=True, show=looks.append, clock=Clock(now=lambda: now[0], sleep=sleep)
+    )
+    assert values["state"] == "dead"
+    assert [each["silent_seconds"] for each in looks] == [0, 20, 30, 40, 50, 60, 70]
     assert "slow down" in capsys.readouterr().err
 
 
@@ -330,18 +283,15 @@ def test_any_file_content_yields_a_status(lines, lease, is_valid, data):
     assert main(["status", out.url]) in {0, 4}
 
 
-def test_with_a_recipe_status_lists_the_remaining_work(job, out, tmp_path, capsys):
+def test_with_a_recipe_status_lists_the_remaining_work(job, out, tmp_path, run):
     path = tmp_path / "recipe.toml"
     path.write_text(RECIPE.format(root=tmp_path / "in", out=out.url))
     prepare(job)
     removed = min((tmp_path / "out").glob("records/tokenize/*/*/*.json"))
     removed.unlink()
-    main(["status", str(path)])
-    captured = capsys.readouterr()
-    values = json.loads(captured.out)
+    _, values, text = run("status", path)
     assert (values["state"], values["output"]) == ("finished", out.url)
     assert [values["plan"][stage]["todo"] for stage in ("count", "learn", "tokenize")] == [0, 0, 1]
-    assert "tokenize    1 to do" in captured.err
-    main(["status", str(path), "--json"])
-    captured = capsys.readouterr()
-    assert (json.loads(captured.out)["plan"], captured.err) == (values["plan"], "")
+    assert "tokenize    1 to do" in text
+    _, again, text = run("status", path, "--json")
+    assert (again["plan"], text) == (values["plan"], "")

@@ -1,7 +1,9 @@
-"""`nanotok tokenizer train`: reading, learning, writing, and output."""
+"""`nanotok tokenizer train`: reading, learning, writing, refused inputs and bad documents."""
 
 import gzip
 import json
+import re
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,7 +14,6 @@ from tiktoken.load import load_tiktoken_bpe
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from nanotok_ray import SpanCounts, Tokenizer
-from nanotok_ray.cli import main
 from nanotok_ray.counts import PATTERNS, count_corpus
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.sources import ReadingRules, SliceReading, find_named
@@ -31,12 +32,9 @@ def _no_fsync(monkeypatch):
     monkeypatch.setattr("os.fsync", lambda _: None)  # no test simulates a power failure
 
 
-def run(capsys, *arguments):
-    """Return the exit code, the JSON line and the text."""
-    code = main(["tokenizer", "train", *map(str, arguments)])
-    captured = capsys.readouterr()
-    assert captured.out.count("\n") == 1
-    return code, json.loads(captured.out), captured.err
+@pytest.fixture
+def train(run):
+    return partial(run, "tokenizer", "train")
 
 
 def write(path, rows, *, field="text"):
@@ -54,24 +52,16 @@ def tokens_of(path):
     return list(load_tiktoken_bpe(str(path)))
 
 
-@pytest.mark.parametrize(
-    ("name", "rows"),
-    [
-        ("corpus.txt", LINES),
-        ("corpus.txt.gz", LINES),
-        ("corpus.jsonl", DOCUMENTS),
-        ("corpus.jsonl.gz", DOCUMENTS),
-        ("corpus.parquet", DOCUMENTS),
-    ],
-)
-def test_every_format_yields_the_merges_of_rustbpe(tmp_path, capsys, name, rows):
-    path, out = write(tmp_path / name, rows), tmp_path / "own.tiktoken"
-    code, values, _ = run(capsys, "--vocab-size", 360, "--output", out, path)
+@pytest.mark.parametrize("name", ["txt", "txt.gz", "jsonl", "jsonl.gz", "parquet"])
+def test_every_format_yields_the_merges_of_rustbpe(tmp_path, train, name):
+    rows = LINES if "txt" in name else DOCUMENTS
+    path, out = write(tmp_path / f"corpus.{name}", rows), tmp_path / "own.tiktoken"
+    code, values, _ = train("--vocab-size", 360, "--output", out, path)
     assert (code, values["vocab_size"], values["documents"]) == (0, 360, len(rows))
     assert tokens_of(out) == rustbpes_tokens(rows, 104)
 
 
-def test_files_of_several_formats_are_summed_and_each_counts_once(tmp_path, capsys):
+def test_files_of_several_formats_are_summed_and_each_counts_once(tmp_path, train):
     third = len(DOCUMENTS) // 3
     (tmp_path / "in").mkdir()
     paths = [
@@ -81,15 +71,15 @@ def test_files_of_several_formats_are_summed_and_each_counts_once(tmp_path, caps
     ]
     out = tmp_path / "own.tiktoken"
     flags = ["--vocab-size", 360, "--output", out, "--column", "body", "--cpus", 3]
-    code, values, _ = run(capsys, *flags, *paths, tmp_path / "in/*.parquet", paths[0])
+    code, values, _ = train(*flags, *paths, tmp_path / "in/*.parquet", paths[0])
     assert (code, values["files"], values["texts"]) == (0, 3, len(DOCUMENTS))
     assert tokens_of(out) == rustbpes_tokens(DOCUMENTS, 104)
 
 
-def test_a_folder_holds_the_tokenizer_learned_in_memory_and_a_report(tmp_path, capsys):
+def test_a_folder_holds_the_tokenizer_learned_in_memory_and_a_report(tmp_path, train):
     path, out = write(tmp_path / "c.jsonl", DOCUMENTS), tmp_path / "tokenizer"
     flags = ["--vocab-size", 350, "--also", "300,280", "--output", f"{out}/"]
-    code, values, reported = run(capsys, *flags, path)
+    code, values, reported = train(*flags, path)
     assert code == 0
     expected = Tokenizer.train_from_iterator(DOCUMENTS, 350)
     assert Tokenizer.load(out) == expected
@@ -98,9 +88,7 @@ def test_a_folder_holds_the_tokenizer_learned_in_memory_and_a_report(tmp_path, c
     assert Tokenizer.load(f"{out}-280") == expected.truncated(280)
     report = json.loads((out / "report.json").read_text())
     assert (report["documents"], report["quarantined"]) == (len(DOCUMENTS), {})
-    assert {name: report[name] for name in ("texts", "spans", "stop_reason")} == {
-        name: values[name] for name in ("texts", "spans", "stop_reason")
-    }
+    assert all(report[name] == values[name] for name in ("texts", "spans", "stop_reason"))
     assert (values["status"], values["tokenizer_sha256"]) == ("done", expected.sha256)
     assert set(values["seconds"]) == {"count", "learn"}
     for words in ("reading     1 file", "count: 1 slice", "learn: 85 merges", f"wrote       {out}"):
@@ -108,11 +96,11 @@ def test_a_folder_holds_the_tokenizer_learned_in_memory_and_a_report(tmp_path, c
 
 
 @pytest.mark.parametrize("suffix", [".json", ".txt"])
-def test_other_files_alone_store_special_tokens(tmp_path, capsys, suffix):
+def test_other_files_alone_store_special_tokens(tmp_path, train, suffix):
     path, out = write(tmp_path / "c.jsonl", DOCUMENTS), tmp_path / f"own{suffix}"
     flags = ["--vocab-size", 350, "--output", out, "--also=300"]
     flags += ["--special-token=<a>", "--special-token=<b>"]
-    code, values, _ = run(capsys, *flags, path)
+    code, values, _ = train(*flags, path)
     assert (code, values["wrote"]) == (0, [str(out), f"{tmp_path}/own-300{suffix}"])
     expected = Tokenizer.train_from_iterator(DOCUMENTS, 350, special_tokens=["<a>", "<b>"])
     expected.save(tmp_path / "folder")
@@ -124,10 +112,10 @@ def test_other_files_alone_store_special_tokens(tmp_path, capsys, suffix):
         assert peer.encode(DOCUMENTS[0]).ids == expected.encode(DOCUMENTS[0])
 
 
-def test_every_flag_has_its_effect(tmp_path, capsys):
+def test_every_flag_has_its_effect(tmp_path, train):
     path, out = write(tmp_path / "c.jsonl", ["abcdef " * 9, "xy xy"]), tmp_path / "t"
     flags = ["--pattern=r50k", "--vocab-size=999", "--min-pair-count=3", "--max-token-bytes=4"]
-    code, values, reported = run(capsys, *flags, "--output", out, path, "--no-special-tokens")
+    code, values, reported = train(*flags, "--output", out, path, "--no-special-tokens")
     own = Tokenizer.load(out)
     assert code == 0
     assert (own.pattern, own.special_tokens) == (PATTERNS["r50k"], {})
@@ -137,14 +125,14 @@ def test_every_flag_has_its_effect(tmp_path, capsys):
     assert "ids of the 999 asked for" in reported
 
 
-def test_store_urls_work_for_inputs_and_outputs(capsys):
+def test_store_urls_work_for_inputs_and_outputs(train):
     source = Folder("memory://train-files/in")
     for number in range(3):
         lines = "".join(json.dumps({"text": text}) + "\n" for text in DOCUMENTS[number::3])
         source.write_whole(f"{number}.jsonl", lines.encode())
     for output in ("memory://train-files/own.tiktoken", "memory://train-files/folder"):
         flags = ["--vocab-size=300", "--output", output, "memory://train-files/in/*.jsonl"]
-        code, values, _ = run(capsys, *flags, "memory://train-files/in")
+        code, values, _ = train(*flags, "memory://train-files/in")
         assert (code, values["files"], values["texts"]) == (0, 3, len(DOCUMENTS))
     data = Folder("memory://train-files").read_bytes("own.tiktoken")
     own = Tokenizer.train_from_iterator(DOCUMENTS, 300, special_tokens=())
@@ -158,51 +146,48 @@ def test_an_exception_in_a_listener_stops_counting(tmp_path, monkeypatch):
     write(tmp_path / "a.jsonl", DOCUMENTS[:3])
     slices = find_named([str(tmp_path)], ReadingRules()).slices * 500
     read = []
-
     original = SliceReading.__iter__
-
-    def iterate(reading):
-        read.append(reading.slice)
-        return original(reading)
 
     def refuse(done, num_bytes):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(SliceReading, "__iter__", iterate)
+    monkeypatch.setattr(
+        SliceReading, "__iter__", lambda own: (read.append(own.slice), original(own))[1]
+    )
     with pytest.raises(KeyboardInterrupt):
         count_corpus(slices, pattern="gpt4", threads=1, on_slice=refuse)
     assert 1 <= len(read) < 500
 
 
-def test_a_file_url_and_a_relative_output_work(tmp_path, capsys, monkeypatch):
+def test_a_file_url_and_a_relative_output_work(tmp_path, train, monkeypatch):
     path = write(tmp_path / "c d.jsonl", DOCUMENTS)
     monkeypatch.chdir(tmp_path)
     flags = ["--vocab-size=300", "--output=own.tiktoken", path.as_uri()]
-    assert run(capsys, *flags)[0] == 0
+    assert train(*flags)[0] == 0
     assert tokens_of("own.tiktoken") == rustbpes_tokens(DOCUMENTS, 44)
 
 
-def test_an_equal_tokenizer_is_no_conflict_and_another_requires_force(tmp_path, capsys):
+def test_an_equal_tokenizer_is_no_conflict_and_another_requires_force(tmp_path, train):
     path = write(tmp_path / "c.jsonl", DOCUMENTS)
     for out in (tmp_path / "own.tiktoken", tmp_path / "folder"):
-        assert run(capsys, "--vocab-size=300", "--output", out, path)[0] == 0
-        _, same, reported = run(capsys, "--vocab-size=300", "--output", out, path)
+        assert train("--vocab-size=300", "--output", out, path)[0] == 0
+        _, same, reported = train("--vocab-size=300", "--output", out, path)
         assert (same["status"], f"note: {out} already exists" in reported) == ("done", True)
         state = {each: each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()}
-        code, values, _ = run(capsys, "--vocab-size=310", "--output", out, path)
+        code, values, _ = train("--vocab-size=310", "--output", out, path)
         assert (code, "--force" in values["error"]) == (2, True)
         assert state == {each: each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()}
-        code, values, reported = run(capsys, "--vocab-size=310", "--output", out, "--force", path)
+        code, values, reported = train("--vocab-size=310", "--output", out, "--force", path)
         assert (code, values["vocab_size"], "already exists" in reported) == (0, 310, False)
     assert len(tokens_of(tmp_path / "own.tiktoken")) == 310
     assert Tokenizer.load(tmp_path / "folder").get_vocab_size() == 310
 
 
-def test_an_existing_smaller_size_prevents_all_writes(tmp_path, capsys):
+def test_an_existing_smaller_size_prevents_all_writes(tmp_path, train):
     path = write(tmp_path / "c.jsonl", DOCUMENTS)
     (tmp_path / "own-280.tiktoken").write_text("mine")
     flags = ["--vocab-size=300", "--also=280", "--output", tmp_path / "own.tiktoken"]
-    code, values, _ = run(capsys, *flags, path)
+    code, values, _ = train(*flags, path)
     assert (code, "own-280.tiktoken" in values["error"]) == (2, True)
     assert (tmp_path / "own-280.tiktoken").read_text() == "mine"
     assert not (tmp_path / "own.tiktoken").exists()
@@ -231,3 +216,105 @@ def test_counts_depend_only_on_the_texts(tmp_path_factory, rows, files, threads)
     assert (found.documents, found.quarantined) == (2 * len(rows), {})
     assert [done for done, _ in seen] == [*range(1, len(named.slices) + 1)]
     assert seen[-1][1] == sum(each.num_bytes for each in named.slices)
+
+
+def goal(tmp_path, *more):
+    return ["--vocab-size=300", "--output", tmp_path / "own.tiktoken", *more]
+
+
+def write_bad(path, *, good, bad):
+    lines = [json.dumps({"text": f"text {number}"}).encode() for number in range(good)]
+    lines[1:1] = [b'{"text": "broken', b'{"text": "\xff"}', b'{"other": 1}'][:bad]
+    path.write_bytes(b"\n".join(lines))
+    return path
+
+
+def test_bad_documents_below_the_limit_are_listed_and_the_rest_is_learned(tmp_path, train):
+    path = write_bad(tmp_path / "c.jsonl", good=3000, bad=3)
+    code, values, reported = train(*goal(tmp_path), path)
+    assert (code, values["documents"], values["texts"]) == (0, 3003, 3000)
+    assert sum(values["quarantined"].values()) == 3
+    assert "note: 3 of 3,003 documents were skipped: " in reported
+    for place in ("2: invalid JSON: ", "3: invalid UTF-8: ", "4: field is missing: 'text'"):
+        assert f"note: skipped: {path}, line {place}" in reported
+
+
+def test_more_than_a_thousandth_bad_exits_3_and_writes_nothing(tmp_path, train):
+    path = write_bad(tmp_path / "c.jsonl", good=2000, bad=3)
+    code, values, reported = train(*goal(tmp_path), path)
+    assert (code, values["status"]) == (3, "failed")
+    assert f"skipped: {path}, line 2: " in reported
+    first = f"the first is {path}, line 2: invalid JSON: "
+    for words in ("3 of 2,003 documents were quarantined", "max_quarantined_share = 0.001", first):
+        assert words in values["error"]
+    assert not (tmp_path / "own.tiktoken").exists()
+    assert train(*goal(tmp_path, "--max-quarantined-share=0.01"), path)[0] == 0
+
+
+def test_only_the_first_bad_documents_are_listed(tmp_path, train):
+    (tmp_path / "c.txt").write_bytes(b"\xff\n" * 50 + b"good\n")
+    flags = goal(tmp_path, "--max-quarantined-share=1")
+    code, values, reported = train(*flags, tmp_path / "c.txt")
+    assert (code, values["texts"], sum(values["quarantined"].values())) == (0, 1, 50)
+    assert reported.count(f"skipped: {tmp_path}/c.txt, line ") == 20
+    assert "skipped: and 30 more" in reported
+
+
+def test_a_truncated_file_exits_3_unless_allowed(tmp_path, train):
+    path = write(tmp_path / "c.txt.gz", LINES * 50)
+    path.write_bytes(path.read_bytes()[:-2000])
+    code, values, reported = train(*goal(tmp_path), path)
+    assert code == 3
+    (line,) = re.findall(rf"skipped: {path} after line ([\d,]+): tail: ", reported)
+    damaged = "1 file is truncated or damaged (limits.max_tails allows 0): "
+    assert values["error"].startswith(damaged)
+    assert f"{path} after line {line}. Replace it, or raise the limit" in values["error"]
+    flags = goal(tmp_path, "--max-tails=1", "--max-quarantined-share=0.1")
+    code, values, _ = train(*flags, path)
+    assert (code, values["quarantined"]) == (0, {"tail": 1})
+
+
+def test_a_document_that_cannot_be_split_is_excluded_alone(tmp_path, train):
+    path = write(tmp_path / "c.jsonl", ["ok", " " * 1_500_000 + "x", "fine"])
+    flags = goal(tmp_path, "--max-quarantined-share=0.5", r"--pattern=(a)\1|\s+(?!\S)|\s+")
+    code, values, reported = train(*flags, path)
+    assert (code, values["texts"], values["text_bytes"]) == (0, 2, 6)
+    assert values["quarantined"] == {"cannot be split": 1}
+    assert f"skipped: {path}, line 2: cannot be split: at byte 0: the regex engine ran" in reported
+
+
+def test_all_unusable_files_are_listed_before_counting_starts(tmp_path, train):
+    good = write(tmp_path / "good.jsonl", DOCUMENTS)
+    for number in range(7):
+        (tmp_path / f"bad{number}.parquet").write_bytes(b"no parquet")
+    write(tmp_path / "other.parquet", DOCUMENTS, field="body")
+    (tmp_path / "notes.md").write_text("text")
+    paths = [good, tmp_path / "*.parquet", tmp_path / "notes.md", tmp_path / "nowhere"]
+    code, values, reported = train(*goal(tmp_path), *paths)
+    assert code == 2
+    assert "10 inputs cannot be used" in values["error"]
+    named = [f"bad{number}.parquet" for number in range(7)]
+    for name in (*named, "other.parquet", "notes.md", "nowhere"):
+        assert f"{tmp_path}/{name}" in values["error"]
+    assert "count:" not in reported
+
+
+def test_toml_files_are_text_if_requested(tmp_path, train):
+    for number, text in enumerate(DOCUMENTS[:9]):
+        (tmp_path / f"{number}.toml").write_text(text, encoding="utf-8")
+    paths = sorted(tmp_path.glob("*.toml"))
+    code, values, _ = train(*goal(tmp_path, "--input-format=document"), *paths)
+    assert (code, values["texts"]) == (0, 9)
+
+
+def test_folders_of_several_formats_or_of_none_are_refused(tmp_path, train):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/readme.md").write_text("text")
+    code, values, _ = train(*goal(tmp_path), tmp_path / "in")
+    assert (code, "no file below" in values["error"]) == (2, True)
+    write(tmp_path / "in/a.txt", LINES)
+    write(tmp_path / "in/b.jsonl", DOCUMENTS)
+    code, values, _ = train(*goal(tmp_path), tmp_path / "in")
+    assert (code, "several formats (jsonl, lines)" in values["error"]) == (2, True)
+    code, values, _ = train(*goal(tmp_path, "--input-format=jsonl"), tmp_path / "in")
+    assert (code, values["files"]) == (0, 1)

@@ -2,7 +2,6 @@
 
 import io
 import json
-import threading
 
 import pytest
 from hypothesis import given
@@ -40,9 +39,9 @@ class Terminal(io.StringIO):
 NO_PLAN = Forecast()
 PLAN = Planned(
     stages=(
-        PlannedStage(name="count", num_bytes=96 * 10**6),
+        PlannedStage(name="count", num_bytes=96 * MB),
         PlannedStage(name="learn"),
-        PlannedStage(name="tokenize", num_bytes=192 * 10**6),
+        PlannedStage(name="tokenize", num_bytes=192 * MB),
         PlannedStage(name="verify", seconds=0.0),
     )
 )
@@ -52,6 +51,13 @@ PLAN = Planned(
 def now():
     """Return a list whose last number is the current time."""
     return [1000.0]
+
+
+@pytest.fixture
+def log(now):
+    """Return a stream and the progress that is printed to it."""
+    stream = io.StringIO()
+    return stream, progress_at(now, stream)
 
 
 def progress_at(now, stream):
@@ -91,20 +97,18 @@ def test_a_stage_shows_rate_time_left_and_failures():
     )
 
 
-def test_time_left_is_by_bytes_because_the_largest_slices_run_first():
-    stage = stage_of(10, estimate=8 * MB, num_bytes=100 * MB, todo=100)
-    assert stage.left(80.0) == pytest.approx(20.0)
-
-
-def test_time_left_is_unknown_after_the_first_few_of_many_tasks():
-    assert stage_of(5, running=91).left(300.0) is None
-    assert stage_of(60, running=36).left(300.0) == pytest.approx(180.0)
-
-
-def test_time_left_without_bytes_is_by_number():
-    stage = StageProgress(started(todo=10, num_bytes=0), 0.0)
-    stage.take(advanced(4, todo=10, num_bytes=0))
-    assert stage.left(40.0) == pytest.approx(60.0)
+@pytest.mark.parametrize(
+    ("stage", "seconds", "left"),
+    [
+        (stage_of(10, estimate=8 * MB, num_bytes=100 * MB, todo=100), 80.0, 20.0),
+        (stage_of(5, running=91), 300.0, None),
+        (stage_of(60, running=36), 300.0, 180.0),
+        (stage_of(4, todo=10, num_bytes=0), 40.0, 60.0),
+    ],
+    ids=["by bytes", "unknown after few of many tasks", "after many", "by number without bytes"],
+)
+def test_time_left_is_by_bytes_because_the_largest_slices_run_first(stage, seconds, left):
+    assert stage.left(seconds) == (left and pytest.approx(left))
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 99), st.floats(0, 1e6))
@@ -117,9 +121,8 @@ def test_time_left_is_never_negative(done, running, estimate, seconds):
     assert stage_line(stage, NO_PLAN, seconds).startswith(f"count: {done} of 9 slices")
 
 
-def test_a_log_receives_a_line_every_ten_seconds_without_results(now):
-    stream = io.StringIO()
-    progress = progress_at(now, stream)
+def test_a_log_receives_a_line_every_ten_seconds_without_results(now, log):
+    stream, progress = log
     progress(started())
     for _ in range(35):
         now.append(now[-1] + 1)
@@ -129,17 +132,6 @@ def test_a_log_receives_a_line_every_ten_seconds_without_results(now):
         f"count: 0 of 96 slices (0%), {seconds} s so far, 96 tasks running"
         for seconds in (10, 20, 30)
     ]
-
-
-def test_the_thread_updates_without_events(now, monkeypatch):
-    monkeypatch.setattr(progresses, "TICK_SECONDS", 0.001)
-    stream = io.StringIO()
-    with progress_at(now, stream) as progress:
-        progress(started())
-        now.append(now[-1] + 80)
-        while " of " not in stream.getvalue():
-            threading.Event().wait(0.001)
-    assert "count: 0 of 96 slices (0%), 1 min 20 s so far" in stream.getvalue()
 
 
 def test_a_fan_out_shows_the_running_tasks_every_second(monkeypatch):
@@ -162,9 +154,8 @@ def test_a_fan_out_shows_the_running_tasks_every_second(monkeypatch):
     assert [each.estimate for each in events if isinstance(each, SliceEnded)] == [7, 7, 7]
 
 
-def test_nothing_is_printed_between_stages(now):
-    stream = io.StringIO()
-    progress = progress_at(now, stream)
+def test_nothing_is_printed_between_stages(now, log):
+    stream, progress = log
     progress(started())
     progress(AttemptFailed(stage="count", name="a", slices=2, cause="slow", text=""))
     progress(StageEnded(stage="count", seconds=4.0, num_bytes=8 * MB))
@@ -185,7 +176,7 @@ def test_a_closed_stream_ends_only_the_thread(now, monkeypatch):
     monkeypatch.setattr(progresses, "TICK_SECONDS", 0.001)
     with progress_at(now, Broken()) as progress:
         progress(started())
-        now.append(now[-1] + 80)
+        now.append(now[-1] + 80)  # only the thread prints
         progress._ticker.join(10)
         assert not progress._ticker.is_alive()
 
@@ -239,9 +230,8 @@ def test_a_job_forwards_the_progress_of_the_learner(tmp_path, in_process):
     assert count == report["count"][-1]
 
 
-def test_a_stage_shows_its_number_and_the_remaining_time_of_the_job(now):
-    stream = io.StringIO()
-    progress = progress_at(now, stream)
+def test_a_stage_shows_its_number_and_the_remaining_time_of_the_job(now, log):
+    stream, progress = log
     progress(PLAN)
     progress(started())
     for _ in range(48):
@@ -263,23 +253,21 @@ def test_a_stage_shows_its_number_and_the_remaining_time_of_the_job(now):
     ]
 
 
-def stage_begin(name, todo=3):
-    return StageStarted(stage=name, todo=todo, num_done=0, num_bytes=0)
-
-
 def positions(planned, begun):
+    """Yield the position after each begun stage, whose number never exceeds the total."""
     forecast = Forecast([PlannedStage(name=name) for name in planned])
     for name in begun:
-        forecast.begin(stage_begin(name))
+        forecast.begin(StageStarted(stage=name, todo=3, num_done=0, num_bytes=0))
+        assert 0 < forecast.number <= len(forecast.planned)
+        assert forecast.planned[forecast.number - 1].name == name
         yield forecast.position
 
 
 def test_unplanned_stages_and_repeated_stages_are_numbered():
     planned = ["count", "reduce", "learn", "tokenize"]
     begun = ["count", "count", "merge", "reduce", "learn", "tokenize", "verify"]
-    assert list(positions(planned, begun)) == [
-        *("1 of 4", "1 of 4", "2 of 5", "3 of 5", "4 of 5", "5 of 5", "6 of 6"),
-    ]
+    shown = "1 of 4, 1 of 4, 2 of 5, 3 of 5, 4 of 5, 5 of 5, 6 of 6"
+    assert ", ".join(positions(planned, begun)) == shown
     assert list(positions(planned, ["count", "tokenize"])) == ["1 of 4", "2 of 2"]
     assert list(positions(["export", "export"], ["export"] * 3)) == ["1 of 2", "2 of 2", "2 of 2"]
     assert list(positions([], ["verify"])) == [""]
@@ -290,16 +278,11 @@ def test_unplanned_stages_and_repeated_stages_are_numbered():
     st.lists(st.sampled_from("abcd"), max_size=8),
 )
 def test_the_stage_number_never_exceeds_the_total(planned, begun):
-    forecast = Forecast([PlannedStage(name=name) for name in planned])
-    for name in begun:
-        forecast.begin(stage_begin(name))
-        assert 0 < forecast.number <= len(forecast.planned)
-        assert forecast.planned[forecast.number - 1].name == name
+    assert len([*positions(planned, begun)]) == len(begun)
 
 
-def test_the_first_activity_is_printed_at_once_and_later_ones_if_they_last(now):
-    stream = io.StringIO()
-    progress = progress_at(now, stream)
+def test_the_first_activity_is_printed_at_once_and_later_ones_if_they_last(now, log):
+    stream, progress = log
     progress(Activity(text="reading recipe.toml"))
     assert stream.getvalue() == "reading recipe.toml\n"
     progress(Activity(text="listing the files of web"))

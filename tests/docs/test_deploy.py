@@ -50,11 +50,6 @@ def environment_of(pod):
     return {own["name"]: own["value"] for own in pod["containers"][0]["env"]}
 
 
-def environment_of_options(launched):
-    options = [own.split(" ", 1) for own in launched["docker"]["run_options"]]
-    return dict(own.split("=", 1) for kind, own in options if kind == "--env")
-
-
 def environment_of_image():
     text = re.search(r"^ENV (.*?[^\\])$", DOCKERFILE, re.MULTILINE | re.DOTALL)[1]
     return dict(own.split("=", 1) for own in text.replace("\\\n", " ").split())
@@ -73,39 +68,37 @@ def test_the_scheduled_runs_equal_the_single_run(job):
     [scheduled] = documents("raycronjob")
     assert scheduled["spec"]["jobTemplate"] == job
     plain = documents("cronjob")[-1]["spec"]
-    for key in ("schedule", "timeZone"):
-        assert plain[key] == scheduled["spec"][key]
+    assert all(plain[key] == scheduled["spec"][key] for key in ("schedule", "timeZone"))
 
 
-def test_all_files_name_one_image_with_our_version_and_those_of_ray_and_python(pods, launched):
+def test_all_files_name_one_image_with_our_version_and_those_of_ray_and_python(
+    cluster, pods, launched
+):
     images = {pod["containers"][0]["image"] for pod in pods} | {launched["docker"]["image"]}
     [image] = images
-    ray = re.search(
-        r"^ray==(\S+)", (ROOT / "requirements" / "cluster.txt").read_text(), re.MULTILINE
-    )[1]
+    ray = cluster["rayVersion"]
     [python] = re.findall(r"^FROM python:(\d+\.\d+)-", DOCKERFILE, re.MULTILINE)
     short = python.replace(".", "")
     assert image.endswith(f"/nanotok:{nanotok_ray.__version__}-ray{ray}-py{short}")
     assert image in DOCKERFILE
     assert image in (DEPLOY / "README.md").read_text()
     assert f"--python-version {python} " in (ROOT / "Makefile").read_text()
-
-
-def test_kuberay_has_the_locked_version_of_ray(cluster):
     for name in ("cluster.txt", "runtime.txt", "lock.txt"):
         text = (ROOT / "requirements" / name).read_text()
-        assert re.findall(r"^ray==(\S+)", text, re.MULTILINE) == [cluster["rayVersion"]]
+        assert re.findall(r"^ray==(\S+)", text, re.MULTILINE) == [ray]
 
 
 def test_every_node_has_the_same_environment(pods, launched):
     image = environment_of_image()
     head, worker = (environment_of(pod) for pod in pods)
     assert worker.pop("RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S") == "90"
-    of_launcher = {"AUTOSCALER_MAX_NUM_FAILURES": "inf"}
-    assert environment_of_options(launched) == image | of_launcher
+    options = [own.split(" ", 1) for own in launched["docker"]["run_options"]]
+    of_launcher = dict(own.split("=", 1) for kind, own in options if kind == "--env")
+    assert of_launcher == image | {"AUTOSCALER_MAX_NUM_FAILURES": "inf"}
     assert head == worker == image
-    assert image["RAY_AUTH_MODE"] == "token"
-    assert image.items() >= LOCAL_SETTINGS.items()
+    keepalive = "RAY_grpc_client_keepalive"
+    silence = {f"{keepalive}_time_ms": "20000", f"{keepalive}_timeout_ms": "10000"}
+    assert image.items() >= (LOCAL_SETTINGS | {"RAY_AUTH_MODE": "token"} | silence).items()
 
 
 def test_the_token_is_required_and_never_stored(cluster):
@@ -122,13 +115,10 @@ def test_the_head_runs_no_tasks_and_neither_it_nor_the_driver_is_on_spot(job, cl
     assert "spot" not in str(head)
 
 
-def test_a_terminated_pod_has_time_to_drain(pods):
+def test_a_terminated_pod_has_time_to_drain_and_limits_equal_requests(pods):
     worker = pods[1]
     drained = int(environment_of(worker)["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"])
     assert worker["terminationGracePeriodSeconds"] > drained
-
-
-def test_every_limit_of_a_pod_equals_its_request(pods):
     pods = [*pods, documents("cronjob")[-1]["spec"]["jobTemplate"]["spec"]["template"]["spec"]]
     for pod in pods:
         resources = pod["containers"][0]["resources"]

@@ -18,9 +18,7 @@ import pytest
 
 from nanotok_ray.cli import main
 from nanotok_ray.job import use_executor
-from nanotok_ray.recipe import (
-    load_recipe,
-)
+from nanotok_ray.recipe import load_recipe
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 from tests.support import cli_commands
 from tests.support.doc_commands import head_commands, steps_of, words_of
@@ -53,6 +51,11 @@ ELSEWHERE = re.compile(r"^RAY_ADDRESS=|^\w+://|^--address$|^/etc/|^(cl100k|o200k
 ONLY_PARSED = ("doctor", "submit")
 
 GROUPS = ("tokenizer", "cache")
+VERBS = {
+    "jobs.prepare": "prepare",
+    "jobs.train_tokenizer": "train",
+    "jobs.tokenize_corpus": "tokenize",
+}
 PYTHONS = ("python", ".venv/bin/python")
 FLAGS = {
     ("kubectl", "create"): {"-f", "--from-file"},
@@ -86,6 +89,7 @@ def name_of(path):
 
 
 PAGE_PATHS = found(PAGES)
+DESIGN = ROOT / "DESIGN.md"
 HEAD_PATHS = found(HEADS)
 
 
@@ -131,26 +135,16 @@ def check(words, *, may_run, place=None):
         check_other(program, arguments)
 
 
-def check_shell(arguments):
-    """Check `export NAME=VALUE`, `cmp A B`, and `. .venv/bin/activate`."""
-    assert all(re.search(r"^\w+=\S|^/|^[$]|\.venv/bin/activate$", each) for each in arguments)
-
-
 def check_nanotok(arguments, *, runs, place=None, default_recipe=None):
-    command = arguments[0]
-    parse(arguments, default_recipe=default_recipe)
-    if runs and command not in ONLY_PARSED:
-        own = [here(os.path.expandvars(each), place) for each in arguments]
-        assert main(own, default_recipe=default_recipe) == 0, own
-
-
-def parse(arguments, *, default_recipe=None):
     try:
         cli_commands.parse(arguments, default_recipe=default_recipe)
     except click.UsageError as error:
         raise AssertionError(f"nanotok {' '.join(arguments)}: {error.format_message()}") from error
     except click.exceptions.Exit:  # --help, --version
         assert arguments[-1].startswith("--")
+    if runs and arguments[0] not in ONLY_PARSED:
+        own = [here(os.path.expandvars(each), place) for each in arguments]
+        assert main(own, default_recipe=default_recipe) == 0, own
 
 
 def check_python(arguments, *, runs, place):
@@ -163,37 +157,29 @@ def check_python(arguments, *, runs, place):
         assert (ROOT / arguments[0]).is_file(), arguments
         can_run = arguments[0] not in NEEDS_TORCH or importlib.util.find_spec("torch")
         if runs and can_run and arguments[0].startswith("examples/"):
-            run_example(*(here(FEWER_STEPS.get(word, word), place) for word in arguments))
+            name, *words = (here(FEWER_STEPS.get(word, word), place) for word in arguments)
+            run_program(runpy.run_path, str(ROOT / name), words)
         return
     module = arguments[1]
     assert importlib.util.find_spec(module), module
-    verb = {
-        "jobs.prepare": "prepare",
-        "jobs.train_tokenizer": "train",
-        "jobs.tokenize_corpus": "tokenize",
-    }.get(module)
+    verb = VERBS.get(module)
     if verb is None:
         return
     recipe = str(ROOT / "jobs/recipes/nanochat.toml")
     default_recipe = recipe if verb == "train" else None
     check_nanotok([verb, *arguments[2:]], runs=False, default_recipe=default_recipe)
     if runs:
-        run_module(module, [here(os.path.expandvars(each), place) for each in arguments[2:]])
-
-
-def run_example(path, *arguments):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", [path, *arguments])
-        runpy.run_path(str(ROOT / path), run_name="__main__")
-
-
-def run_module(module, arguments):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", [module, *arguments])
-        patch.delitem(sys.modules, module, raising=False)  # another test may have imported it
+        arguments = [here(os.path.expandvars(each), place) for each in arguments[2:]]
         with pytest.raises(SystemExit) as ended:
-            runpy.run_module(module, run_name="__main__")
-    assert ended.value.code == 0, (module, arguments)
+            run_program(runpy.run_module, module, arguments)
+        assert ended.value.code == 0, (module, arguments)
+
+
+def run_program(run, name, arguments):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [name, *arguments])
+        patch.delitem(sys.modules, name, raising=False)  # another test may have imported it
+        run(name, run_name="__main__")
 
 
 def check_make(arguments):
@@ -250,13 +236,13 @@ def check_other(program, arguments):
         assert set(",".join(named).split(",")) - {""} <= EXTRAS.keys(), arguments
 
 
-READ = {
-    "make": check_make,
-    "ray": check_ray,
-    "export": check_shell,
-    "cmp": check_shell,
-    ".": check_shell,
-}
+def check_shell(arguments):
+    """Check `export NAME=VALUE`, `cmp A B`, and `. .venv/bin/activate`."""
+    assert all(re.search(r"^\w+=\S|^/|^[$]|\.venv/bin/activate$", each) for each in arguments)
+
+
+READ = {"make": check_make, "ray": check_ray}
+READ |= dict.fromkeys(["export", "cmp", "."], check_shell)
 
 
 def recipe_of(steps):
@@ -315,7 +301,7 @@ def test_the_commands_in_the_header_of_a_file_run(path):
 INLINE = re.compile(r"(?<!`)`((?:nanotok|make|python -m|\.venv/bin/python -m|ray job) [^`]+)`")
 
 
-@pytest.mark.parametrize("path", [*PAGE_PATHS, ROOT / "DESIGN.md"], ids=name_of)
+@pytest.mark.parametrize("path", [*PAGE_PATHS, DESIGN], ids=name_of)
 def test_names_in_sentences_exist(path):
     """A command within a sentence may stop short; its verb or module must be there."""
     known = {context.command_path.partition(" ")[2] for context in cli_commands.walk()}
@@ -330,15 +316,27 @@ def test_names_in_sentences_exist(path):
             assert importlib.util.find_spec(rest[0]), text
 
 
-@pytest.mark.parametrize("path", [*PAGE_PATHS, ROOT / "DESIGN.md"], ids=name_of)
-def test_links_have_targets(path):
-    for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text("utf-8")):
+OWN_FILE = re.compile(
+    r"`((?:benchmarks|examples|jobs|nanotok_ray|rust|storage|tests)/[\w/]+\.(?:py|rs))`"
+)
+FILE_OF_THE_DESIGN = re.compile(r"`((?!tests/)[\w/]+\.(?:py|rs))`")
+
+
+@pytest.mark.parametrize("path", [*PAGE_PATHS, DESIGN], ids=name_of)
+def test_links_have_targets_and_named_files_exist(path):
+    """The log also names files of earlier versions, and pages name those of other projects."""
+    text = path.read_text("utf-8")
+    for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
         assert link.startswith("https://") or (path.parent / link).exists(), link
+    names = (FILE_OF_THE_DESIGN if path == DESIGN else OWN_FILE).findall(text)
+    assert names or path != DESIGN
+    for name in names if path.name != "log.md" else ():
+        assert (ROOT / name).exists() or (ROOT / "nanotok_ray" / name).exists(), name
 
 
 def test_the_tests_of_the_guarantees_exist():
-    page = (ROOT / "DESIGN.md").read_text("utf-8")
-    table = page.partition("\n| guarantee | tests |\n")[2].partition("\n\n")[0]
+    table = DESIGN.read_text("utf-8").partition("\n| guarantee | tests |\n")[2]
+    table = table.partition("\n\n")[0]
     named = re.findall(r"`(\w+)/([\w*]+)`", table)
     missing = [
         f"{package}/{name}"
@@ -347,24 +345,6 @@ def test_the_tests_of_the_guarantees_exist():
     ]
     assert named
     assert not missing
-
-
-def test_the_design_names_existing_files():
-    page = (ROOT / "DESIGN.md").read_text("utf-8")
-    paths = re.findall(r"`((?!tests/)[\w/]+\.(?:py|rs))`", page)
-    assert paths
-    for path in paths:
-        assert (ROOT / path).exists() or (ROOT / "nanotok_ray" / path).exists(), path
-
-
-@pytest.mark.parametrize("path", PAGE_PATHS, ids=name_of)
-def test_a_page_names_existing_files(path):
-    """The log also names files of earlier versions, and pages name those of other projects."""
-    if path.name == "log.md":
-        return
-    folders = "benchmarks|examples|jobs|nanotok_ray|rust|storage|tests"
-    for name in re.findall(rf"`((?:{folders})/[\w/]+\.(?:py|rs))`", path.read_text("utf-8")):
-        assert (ROOT / name).exists() or (ROOT / "nanotok_ray" / name).exists(), name
 
 
 def test_the_readme_loads_and_is_short(tmp_path):

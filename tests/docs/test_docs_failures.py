@@ -14,7 +14,7 @@ import pytest
 
 from nanotok_ray.cli import EXIT_CODES
 from nanotok_ray.job import Cause, RetryPolicy
-from nanotok_ray.sources import DROPPED, SKIPPED, TAIL
+from nanotok_ray.sources import DROPPED, SKIPPED, TAIL, json_lines
 
 ROOT = Path(__file__).parents[2]
 FAILURES = (ROOT / "docs/failures.md").read_text("utf-8")
@@ -115,19 +115,11 @@ def test_the_page_lists_every_cause_with_its_attempts():
         assert int(re.match(r"\d+", reported[cause.value])[0]) == tries
 
 
-@pytest.mark.parametrize("kind", [TAIL, SKIPPED, DROPPED])
-def test_the_page_lists_every_kind_of_quarantine(kind):
+def test_the_page_lists_every_kind_of_quarantine_and_every_reason_of_a_source():
     shown = [quote for row in rows("Quarantined documents") for quote in quoted(row[0])]
-    assert f"{kind}: ..." in shown
-
-
-def test_the_page_lists_every_reason_of_a_source(messages):
-    from nanotok_ray.sources import json_lines  # noqa: PLC0415
-
-    shown = [quote for row in rows("Quarantined documents") for quote in quoted(row[0])]
-    kinds = {quote.partition(":")[0] for quote in shown}
+    assert {f"{kind}: ..." for kind in (TAIL, SKIPPED, DROPPED)} <= {*shown}
     said = re.findall(r'Rejected\(f?"([a-z A-Z]+):', inspect.getsource(json_lines))
-    assert set(said) <= kinds
+    assert {*said} <= {quote.partition(":")[0] for quote in shown}
 
 
 def test_the_estimate_equals_the_output_of_its_code():

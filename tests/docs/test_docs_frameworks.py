@@ -51,15 +51,11 @@ def test_datasets_reads_an_output(run, tokenizer, tmp_path, number, monkeypatch)
     assert result["ids"][:] == expected(tokenizer)
 
 
-def test_polars_reads_an_output(run, tokenizer):
+def test_polars_and_duckdb_read_an_output(run, tokenizer):
     pytest.importorskip("polars")
-    assert run("polars")["result"]["ids"].to_list() == expected(tokenizer)
-
-
-def test_duckdb_reads_an_output(run, tokenizer):
     pytest.importorskip("duckdb")
-    names = run("DuckDB")
-    found = dict(names["result"].fetchall())
+    assert run("polars")["result"]["ids"].to_list() == expected(tokenizer)
+    found = dict(run("DuckDB")["result"].fetchall())
     assert found == dict(zip(TEXTS, expected(tokenizer), strict=True))
 
 
@@ -77,14 +73,11 @@ def test_ray_data_reads_an_output(run, tokenizer, tmp_path, number, monkeypatch)
     assert sorted(found, key=repr) == sorted(wanted, key=repr)  # files are in any order
 
 
-def test_spark_reads_an_output(run, tokenizer):
-    batch = pa.record_batch({"text": TEXTS})
-    (result,) = run("Spark")["tokenize"](iter([batch]))
+def test_spark_and_daft_read_an_output(run, tokenizer):
+    (result,) = run("Spark")["tokenize"](iter([pa.record_batch({"text": TEXTS})]))
     assert result["ids"].to_pylist() == expected(tokenizer)
     assert result.schema.field("ids").type == pa.list_(pa.int32())
 
-
-def test_daft_reads_an_output(run, tokenizer):
     class Series:
         def to_arrow(self):
             return pa.array(TEXTS, pa.large_string())

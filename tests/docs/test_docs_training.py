@@ -48,13 +48,10 @@ def out(tmp_path_factory):
 def test_every_block_runs(out, monkeypatch):
     monkeypatch.setenv("NANOTOK_SHARDS", out)
     assert len(BLOCKS) > 3
+    assert all(FOLDER in block for block in BLOCKS if "open_shards(" in block)
     names = {"__name__": "docs"}
     for block in BLOCKS:
         if NEEDS_TORCH.search(block) and not importlib.util.find_spec("torch"):
             continue
         code = block.replace(FOLDER, out)
         exec(compile(code, str(PAGE), "exec"), names)
-
-
-def test_the_page_uses_one_folder():
-    assert all(FOLDER in block for block in BLOCKS if "open_shards(" in block)

@@ -48,14 +48,11 @@ def test_the_dashboard_can_be_imported_anywhere(dashboard):
     assert needed == {panel["type"] for panel in dashboard["panels"]}
 
 
-def test_the_dashboard_queries_only_existing_metrics(dashboard, queries):
+def test_the_dashboard_queries_only_existing_metrics_and_every_one_of_ours(dashboard, queries):
     variables = [each["definition"] for each in dashboard["templating"]["list"]]
     for query in (*queries, *variables):
         assert names_in(query)
         assert names_in(query) <= OURS.keys() | OF_RAY, query
-
-
-def test_the_dashboard_shows_every_metric(queries):
     asked = {OURS[name].name for query in queries for name in names_in(query) & OURS.keys()}
     assert asked == {own.name for own in METRICS}
 
@@ -69,14 +66,10 @@ def test_the_dashboard_groups_by_existing_tags(queries):
                 assert labels - {"le"} <= set(OURS[name].tags)
 
 
-def test_the_parentheses_of_queries_match(queries):
+def test_only_counters_are_queried_by_rate_and_parentheses_match(queries):
     for query in queries:
         for left, right in ("()", "{}", "[]"):
             assert query.count(left) == query.count(right)
-
-
-def test_only_counters_are_queried_by_rate(queries):
-    for query in queries:
         for name in names_in(query) & OURS.keys():
             is_rate = re.search(rf"(rate|increase)\({name}\b", query) is not None
             assert is_rate == (OURS[name].kind != "Gauge")

@@ -3,6 +3,8 @@
 import http.server
 import re
 import threading
+from contextlib import ExitStack
+from functools import partial
 
 import fsspec
 import pyarrow as pa
@@ -66,27 +68,19 @@ class NoSizes(WholeFiles):
 def serve(tmp_path, monkeypatch):
     """Return a function that serves `tmp_path` through a proxy, and returns the proxy."""
     monkeypatch.setitem(fsspec.config.conf, "http", {"block_size": 10_000})
-    started = []
 
-    def start(handler):
-        def make(*arguments):
-            return handler(*arguments, directory=str(tmp_path))
-
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), make)
+    def start(stack, handler):
+        handler = partial(handler, directory=str(tmp_path))
+        server = stack.enter_context(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler))
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        proxy = FaultyProxy(*server.server_address[:2])
-        started.append((server, thread, proxy))
-        return proxy.__enter__()
+        stack.callback(thread.join)
+        stack.callback(server.shutdown)
+        return stack.enter_context(FaultyProxy(*server.server_address[:2]))
 
-    with use_retry_policy(StoreRetryPolicy(first_wait=0.001)):
-        yield start
-    HTTPFileSystem.clear_instance_cache()
-    for server, thread, proxy in started:
-        proxy.__exit__()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with ExitStack() as stack, use_retry_policy(StoreRetryPolicy(first_wait=0.001)):
+        yield partial(start, stack)
+        HTTPFileSystem.clear_instance_cache()
 
 
 @pytest.mark.parametrize("handler", [Ranges, WholeFiles, WholeFilesSaidSo])
