@@ -27,37 +27,34 @@ def peer(own):
     return Peer.from_str(to_huggingface_file(own.model).decode())
 
 
-def spelled_by(messages):
-    """Yield every text of messages, with its type."""
+def texts_of(messages):
     for message in messages:
         content = message["content"]
-        listed = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        yield from ((each["type"], each["text"]) for each in listed)
+        yield from [content] if isinstance(content, str) else (each["text"] for each in content)
 
 
-def names_no_special_token(messages):
-    return not any(name in text for _, text in spelled_by(messages) for name in NAMES)
-
-
-def has_adjacent_texts(messages):
-    """Return whether two non-empty texts of an assistant's message are adjacent."""
+def adjacent_parts(messages):
+    """Yield each two adjacent parts of a message, without empty texts."""
     for message in messages:
         if isinstance(message["content"], list):
             own = [each for each in message["content"] if each["type"] != "text" or each["text"]]
-            if any(a["type"] == b["type"] == "text" for a, b in pairwise(own)):
-                return True
-    return False
+            yield from pairwise(own)
+
+
+def names_no_special_token(messages):
+    return not any(name in text for text in texts_of(messages) for name in NAMES)
+
+
+def has_adjacent_texts(messages):
+    return any(a["type"] == b["type"] == "text" for a, b in adjacent_parts(messages))
 
 
 def ends_a_text_before_output(messages):
     """Return whether tool output follows a text that ends with a multi-byte character."""
-    for message in messages:
-        if isinstance(message["content"], list):
-            own = [each for each in message["content"] if each["type"] != "text" or each["text"]]
-            for a, b in pairwise(own):
-                if (a["type"], b["type"]) == ("text", "python_output") and a["text"][-1] > "\x7f":
-                    return True
-    return False
+    return any(
+        (a["type"], b["type"]) == ("text", "python_output") and a["text"][-1] > "\x7f"
+        for a, b in adjacent_parts(messages)
+    )
 
 
 conversations = talks(texts | parts).filter(names_no_special_token)
@@ -118,31 +115,9 @@ def test_a_tokenizer_without_the_tokens_of_nanochat_has_no_template(own):
     assert to_chat_template(own.model.without([*own.special_tokens])) is None
 
 
-# Cases that text cannot express: docs/formats.md.
-
-
-def asks(content):
-    return [{"role": "user", "content": "hi"}, {"role": "assistant", "content": content}]
-
-
-def test_a_special_token_name_in_content_becomes_the_special_token(own, peer):
-    messages = asks("<|bos|>")
-    ids, _ = own.render_conversation({"messages": messages})
-    found, _ = encode_chat(peer, CHAT_TEMPLATE, messages)
-    assert ids.count(own.get_bos_token_id()) == 1
-    assert found.count(own.get_bos_token_id()) == 2
-
-
-def test_adjacent_texts_merge_across_their_boundary(own, peer):
-    messages = asks([{"type": "text", "text": "th"}, {"type": "text", "text": "e"}])
-    ids, _ = own.render_conversation({"messages": messages})
-    found, _ = encode_chat(peer, CHAT_TEMPLATE, messages)
-    assert found != ids
-    assert peer.decode(found, skip_special_tokens=False) == own.decode(ids)
-
-
 def test_text_before_tool_output_loses_the_last_bytes_of_its_mask(own, peer):
-    messages = asks([{"type": "text", "text": "\U0001f9e0"}, {"type": "python_output", "text": ""}])
+    said = [{"type": "text", "text": "\U0001f9e0"}, {"type": "python_output", "text": ""}]
+    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": said}]
     ids, mask = own.render_conversation({"messages": messages})
     found, found_mask = encode_chat(peer, CHAT_TEMPLATE, messages)
     assert found == ids

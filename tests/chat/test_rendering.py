@@ -160,11 +160,8 @@ def test_the_texts_of_a_batch_equal_those_of_each_document(dialect, data):
     documents = data.draw(documents_of(dialect))
     found = texts_of(dialect, Documents.from_bytes(documents))
     texts = [found.texts[number] for number in range(len(found.texts))]
-    assert (found.bounds[0], found.bounds[-1], len(found.bounds) - 1) == (
-        0,
-        len(texts),
-        len(documents),
-    )
+    ends = (found.bounds[0], found.bounds[-1], len(found.bounds))
+    assert ends == (0, len(texts), len(documents) + 1)
     assert list(found.problems) == sorted(found.problems)
     for number, document in enumerate(documents):
         try:

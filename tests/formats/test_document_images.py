@@ -75,10 +75,8 @@ def test_the_layout_is_the_documented_one():
 def test_an_unknown_file_header_is_refused(place):
     data = bytearray(with_images([0, 1], (1, 4, 0)))
     data[place] += 1
-    with pytest.raises(
-        CorruptOutputError,
-        match=r"the header is not that of|has format .version ",
-    ):
+    why = r"the header is not that of|has format .version "
+    with pytest.raises(CorruptOutputError, match=why):
         opened(bytes(data), documents=1)
 
 

@@ -32,14 +32,6 @@ def test_the_bytes_equal_the_index_of_megatron():
     )
 
 
-@given(st.lists(st.integers(0, 100_000), max_size=50), st.sampled_from([2, 4]))
-def test_packing_and_unpacking_are_inverse(lengths, item_bytes):
-    data = pack_index(np.array(lengths, dtype=np.int64), item_bytes=item_bytes)
-    positions, own_bytes = unpack_index(as_bytes(data), name="x.idx")
-    assert np.diff(positions).tolist() == lengths
-    assert own_bytes == item_bytes
-
-
 @given(st.data())
 def test_a_changed_byte_is_detected_or_harmless(data):
     packed = bytearray(pack_index(np.array([3, 5, 2]), item_bytes=2))
@@ -65,10 +57,12 @@ def test_a_document_too_long_for_the_layout_is_refused():
         pack_index(np.array([MAX_DOCUMENT_TOKENS + 1]), item_bytes=2)
 
 
-@given(st.lists(st.lists(st.integers(0, 100_000), max_size=9), max_size=5))
-def test_an_index_written_in_parts_equals_that_of_all_documents(parts):
+@given(st.lists(st.lists(st.integers(0, 100_000), max_size=9), max_size=5), st.sampled_from([2, 4]))
+def test_an_index_written_in_parts_equals_that_of_all_documents(parts, item_bytes):
     arrays = [np.array(part, dtype=np.int32) for part in parts]
-    whole = np.array([length for part in parts for length in part], dtype=np.int64)
-    assert b"".join(index_parts(arrays, item_bytes=2)) == pack_index(whole, item_bytes=2)
-    positions, _ = unpack_index(np.frombuffer(pack_index(whole, item_bytes=2), np.uint8), name="a")
-    assert np.diff(positions).tolist() == whole.tolist()
+    lengths = [length for part in parts for length in part]
+    whole = pack_index(np.array(lengths, dtype=np.int64), item_bytes=item_bytes)
+    assert b"".join(index_parts(arrays, item_bytes=item_bytes)) == whole
+    positions, own_bytes = unpack_index(as_bytes(whole), name="a")
+    assert np.diff(positions).tolist() == lengths
+    assert own_bytes == item_bytes

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats import (
-    ROW,
     ShardRow,
     from_json,
     key_of,
@@ -48,21 +47,15 @@ def test_shards_idx_returns_its_rows(rows):
             assert entry[name] == getattr(row, name)
 
 
-def test_a_row_has_the_width_that_readers_rely_on():
-    assert ROW.itemsize == 112
-
-
-@pytest.mark.parametrize("damage", ["cut", "longer", "other magic", "header only in part"])
+@pytest.mark.parametrize(
+    "damage",
+    [lambda data: data[:-1], lambda data: data + b"x", lambda data: b"X" + data[1:],
+     lambda data: data[:20]],
+    ids=["cut", "longer", "other magic", "header only in part"],
+)  # fmt: skip
 def test_a_damaged_shards_idx_is_refused(damage):
-    data = pack_shards_index([], sources=[])
-    damaged = {
-        "cut": data[:-1],
-        "longer": data + b"x",
-        "other magic": b"X" + data[1:],
-        "header only in part": data[:20],
-    }
     with pytest.raises(CorruptOutputError, match=r"shards\.idx"):
-        unpack_shards_index(damaged[damage])
+        unpack_shards_index(damage(pack_shards_index([], sources=[])))
 
 
 def test_json_does_not_depend_on_the_order_of_keys():

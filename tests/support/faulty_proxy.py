@@ -9,17 +9,19 @@ import itertools
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, BinaryIO
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_PASSED_ON = {"connection", "expect", "keep-alive", "transfer-encoding", "content-length"}
-_CONDITIONS = {"if-match", "if-none-match"}
+_OF_A_CONNECTION = {"connection", "expect", "keep-alive", "transfer-encoding", "content-length"}
+_CONDITIONS = ("if-match", "if-none-match")
 
 
 class Fault(Enum):
@@ -36,35 +38,35 @@ class Fault(Enum):
     FORBIDDEN = (403, "AccessDenied", "Access Denied")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """One request of a client."""
-
-    method: str
-    path: str
-    headers: dict[str, str]
-    body: bytes
-
-
 @dataclass(kw_only=True)
 class _Rule:
-    faults: "itertools.cycle[Fault] | Iterable[Fault]"
-    matches: Callable[[Request], bool]
+    faults: Iterator[Fault]
+    method: str | None
+    path: str
     period: int
-    seen: int = field(default=0)
+    seen: int = 0
+
+    def next_fault(self, method: str, path: str) -> Fault | None:
+        if self.method not in {None, method} or self.path not in path:
+            return None
+        self.seen += 1
+        return next(self.faults, None) if self.seen % self.period == 0 else None
 
 
-class FaultyProxy:
+class FaultyProxy(ThreadingHTTPServer):
     """The proxy; a context manager that listens at `url`."""
 
+    daemon_threads = False
+    request_queue_size = 128
+
     def __init__(self, host: str, port: int, *, server_pid: int = 0) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}"
         self.server = (host, port)
         """Address of the server behind the proxy."""
         self.server_pid = server_pid
-        self._lock = threading.Lock()
-        self._conditional = threading.Lock()
+        self._lock, self._conditional = threading.Lock(), threading.Lock()
         self._rules: list[_Rule] = []
-        self._released = threading.Event()
         self._clients: set[socket.socket] = set()
         self.requests: list[tuple[str, str, Fault | None]] = []
         """Method, path and fault of every request since `clear`."""
@@ -85,13 +87,17 @@ class FaultyProxy:
             path: only requests whose path and query contain this.
             period: only every `period`-th such request.
         """
-        self._add(iter(faults), method=method, path=path, period=period)
+        self._add(_Rule(faults=iter(faults), method=method, path=path, period=period))
 
     def fail_always(
         self, *faults: Fault, method: str | None = None, path: str = "", period: int = 1
     ) -> None:
         """Like `fail`, but start with the first fault again after the last."""
-        self._add(itertools.cycle(faults), method=method, path=path, period=period)
+        self._add(_Rule(faults=itertools.cycle(faults), method=method, path=path, period=period))
+
+    def _add(self, rule: _Rule) -> None:
+        with self._lock:
+            self._rules.append(rule)
 
     def clear(self) -> None:
         """Remove all faults and recorded requests."""
@@ -106,163 +112,108 @@ class FaultyProxy:
         return [fault for _, _, fault in self.requests if fault is not None]
 
     def __enter__(self) -> "Self":
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._released.set()
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for client in list(self._clients):
-            _shut(client)
+        self.shutdown()
         self._thread.join()
+        for client in list(self._clients):
+            with suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
+        self.server_close()
 
-    def _add(self, faults: Iterable[Fault], *, method: str | None, path: str, period: int) -> None:
-        def matches(request: Request) -> bool:
-            return method in {None, request.method} and path in request.path
+    def process_request(self, request, client_address):
+        self._clients.add(request)
+        super().process_request(request, client_address)
 
+    def shutdown_request(self, request):
+        self._clients.discard(request)
+        request.close()  # without a shutdown, which would announce an end before a reset
+
+    def fault_of(self, method: str, path: str) -> Fault | None:
+        """Record a request, wait for the delay, and return the fault of the request."""
         with self._lock:
-            self._rules.append(_Rule(faults=faults, matches=matches, period=period))
-
-    def _accept(self) -> None:
-        threads = []
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                break
-            self._clients.add(client)
-            thread = threading.Thread(target=self._serve, args=(client,), daemon=True)
-            thread.start()
-            threads.append(thread)
-        for thread in threads:
-            thread.join()
-
-    def _serve(self, client: socket.socket) -> None:
-        """Answer the requests of one connection until either side ends it."""
-        with suppress(OSError), client, client.makefile("rb") as stream:  # clients can disconnect
-            while (request := _read_request(client, stream)) and self._answer(client, request):
-                pass
-        self._clients.discard(client)
-
-    def _answer(self, client: socket.socket, request: Request) -> bool:
-        """Answer a request, with a fault if it is its turn; return whether to continue."""
-        fault = self._fault(request)
-        if self.delay:
-            self._wait()
-        if fault is Fault.STALL:
-            _wait_for_end(client, self._released)
-        elif fault is Fault.RESET:
-            _reset(client)
-        elif fault is not None and isinstance(fault.value, tuple):
-            client.sendall(_error_answer(request, *fault.value))
-            return True
-        else:
-            head, body = self._ask_server(request)
-            if fault is Fault.RESET_AFTER:
-                _reset(client)
-            else:
-                is_whole = fault is None
-                client.sendall(head + (body if is_whole else body[: len(body) // 2]))
-                return is_whole
-        return False
-
-    def _fault(self, request: Request) -> Fault | None:
-        with self._lock:
-            fault = next(filter(None, (_next_fault(rule, request) for rule in self._rules)), None)
-            self.requests.append((request.method, request.path, fault))
-        return fault
-
-    def _wait(self) -> None:
-        """Wait for the delay, and record the number of waiting requests."""
-        with self._lock:
+            found = (rule.next_fault(method, path) for rule in self._rules)
+            fault = next(filter(None, found), None)
+            self.requests.append((method, path, fault))
             self._waiting += 1
-            self.most_at_once = max(self.most_at_once, self._waiting)
-        self._released.wait(self.delay)
+            if self.delay:
+                self.most_at_once = max(self.most_at_once, self._waiting)
+        time.sleep(self.delay)
         with self._lock:
             self._waiting -= 1
+        return fault
 
-    def _ask_server(self, request: Request) -> tuple[bytes, bytes]:
-        """Return head and body of the server's answer; conditional requests are serialized.
+    def serialized(self, headers: http.client.HTTPMessage) -> AbstractContextManager[object]:
+        """Return a lock for conditional requests.
 
         S3 processes such requests one after the other. The server of the tests checks first and
         writes later, so that two simultaneous clients would both create an object.
         """
-        is_conditional = not _CONDITIONS.isdisjoint(request.headers)
-        with self._conditional if is_conditional else nullcontext():
-            return self._forward(request)
+        return self._conditional if any(map(headers.get, _CONDITIONS)) else nullcontext()
 
-    def _forward(self, request: Request) -> tuple[bytes, bytes]:
-        connection = http.client.HTTPConnection(*self.server)
-        connection.putrequest(
-            request.method, request.path, skip_host=True, skip_accept_encoding=True
-        )
-        for name, value in request.headers.items():
-            if name not in _PASSED_ON:
-                connection.putheader(name, value)
-        connection.putheader("content-length", str(len(request.body)))
-        connection.endheaders(request.body)
-        with connection.getresponse() as answer:
-            body = answer.read()
-            is_head = request.method == "HEAD"
-            length = answer.headers.get("Content-Length") if is_head else str(len(body))
-            kept = [(k, v) for k, v in answer.getheaders() if k.lower() not in _PASSED_ON]
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers the requests of one connection."""
+
+    server: FaultyProxy
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, *_):
+        """Print nothing."""
+
+    def handle(self):
+        with suppress(OSError):  # clients can disconnect
+            super().handle()
+
+    def _serve(self):
+        """Answer a request, with a fault if it is its turn."""
+        assert "transfer-encoding" not in self.headers, "bodies in chunks are not passed on"
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        fault = self.server.fault_of(self.command, self.path)
+        if fault is not None and isinstance(fault.value, tuple):
+            status, code, message = fault.value
+            text = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>"
+            self._send(status, message, [("Content-Type", "application/xml")], text.encode())
+            return
+        self.close_connection = self.close_connection or fault is not None
+        if fault is Fault.STALL:
+            while self.connection.recv(1):
+                pass
+        if fault in {None, Fault.RESET_AFTER, Fault.TRUNCATE}:
+            answer = self._ask_server(body)
+        if fault in {None, Fault.TRUNCATE}:
+            self._send(*answer, is_whole=fault is None)
+        elif fault in {Fault.RESET, Fault.RESET_AFTER}:  # instead of the end of a connection
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _serve  # noqa: N815 - as http.server wants
+
+    def _ask_server(self, body):
+        """Return status, reason, headers and body of the server's answer."""
+        headers = {k: v for k, v in self.headers.items() if k.lower() not in _OF_A_CONNECTION}
+        connection = http.client.HTTPConnection(*self.server.server)
+        with self.server.serialized(self.headers):
+            connection.request(self.command, self.path, body, headers)
+            with connection.getresponse() as answer:
+                found = answer.read()
         connection.close()
-        if length is not None:
+        length = answer.headers.get("Content-Length")
+        kept = [(k, v) for k, v in answer.getheaders() if k.lower() not in _OF_A_CONNECTION]
+        if self.command == "HEAD" and length is not None:
             kept.append(("Content-Length", length))
-        lines = [f"HTTP/1.1 {answer.status} {answer.reason}"]
-        lines += [f"{name}: {value}" for name, value in kept]
-        return "\r\n".join([*lines, "", ""]).encode("latin-1"), body
+        return answer.status, answer.reason, kept, found
 
-
-def _next_fault(rule: _Rule, request: Request) -> Fault | None:
-    if not rule.matches(request):
-        return None
-    rule.seen += 1
-    return next(iter(rule.faults), None) if rule.seen % rule.period == 0 else None
-
-
-def _read_request(client: socket.socket, stream: BinaryIO) -> Request | None:
-    """Return the next request, or None at the end of the connection."""
-    line = stream.readline().decode("latin-1").split()
-    if not line:
-        return None
-    headers = {}
-    while header := stream.readline().decode("latin-1").strip():
-        name, _, value = header.partition(":")
-        headers[name.strip().lower()] = value.strip()
-    assert "transfer-encoding" not in headers, "bodies in chunks are not passed on"
-    if "expect" in headers:
-        client.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-    body = stream.read(int(headers.get("content-length", 0)))
-    return Request(method=line[0], path=line[1], headers=headers, body=body)
-
-
-def _error_answer(request: Request, status: int, code: str, message: str) -> bytes:
-    body = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>".encode()
-    head = f"HTTP/1.1 {status} {message}\r\nContent-Type: application/xml\r\n"
-    head += f"Content-Length: {len(body)}\r\n\r\n"
-    return head.encode() + (b"" if request.method == "HEAD" else body)
-
-
-def _reset(client: socket.socket) -> None:
-    """Make the next close send a reset instead of an end."""
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-
-
-def _wait_for_end(client: socket.socket, released: threading.Event) -> None:
-    client.settimeout(0.05)
-    while not released.is_set():
-        try:
-            if not client.recv(1):
-                return
-        except TimeoutError:
-            continue
-
-
-def _shut(client: socket.socket) -> None:
-    with suppress(OSError):
-        client.shutdown(socket.SHUT_RDWR)
+    def _send(self, status, reason, headers, body, *, is_whole=True):
+        """Send an answer, or its head and half of its body."""
+        self.send_response_only(status, reason)
+        for name, value in headers:
+            self.send_header(name, value)
+        if self.command != "HEAD" or body:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body if is_whole else body[: len(body) // 2])

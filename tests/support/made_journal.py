@@ -8,6 +8,11 @@ from typing import Any
 from nanotok_ray.job import segment_name
 
 START = 1_790_000_000.0
+FAILURE = {
+    "slices": 1,
+    "cause": "the node was lost",
+    "text": "its worker died: node-1 was preempted",
+}
 
 
 def head(**own: Any) -> dict[str, Any]:
@@ -46,22 +51,14 @@ class Run:
 
     def plain(self, name: str, seconds: float, size: int = 0) -> None:
         """Add a stage without slices."""
-        self.events.append(self._stage(name, 1, size))
+        self._begin(name, 1, size)
         self.now += seconds
-        self.events.append(
-            {
-                "event": "stage end",
-                "at": self.now,
-                "name": name,
-                "seconds": seconds,
-                "num_bytes": size,
-            }
-        )
+        self._end(name, seconds, size)
 
     def sliced(self, name: str, count: int, *, size: int = 1_000_000, rate: float = 8e6) -> None:
         """Add a stage with slices, of which some are slow or fail first."""
         rng, began = self._rng, self.now
-        self.events.append(self._stage(name, count, count * size))
+        self._begin(name, count, count * size)
         free = [began + rng.random() * 0.05 for _ in self._workers]
         reported = []
         for number in range(count):
@@ -69,66 +66,33 @@ class Run:
             own = int(size * rng.uniform(0.7, 1.1))
             slow = 5.0 if rng.random() < 0.03 else 1.0
             seconds = own / rate * rng.uniform(0.9, 1.2) * slow
+            each = {"stage": name, "name": f"{name} web/train/part-{number:05d}"}
             attempts = 1
-            place = f"{name} web/train/part-{number:05d}"
             if rng.random() < 0.05:
-                attempts, lost = 2, seconds / 2
-                free[worker] += lost
-                reported.append(self._attempt(name, place, free[worker]))
-            start = free[worker]
+                attempts = 2
+                free[worker] += seconds / 2
+                reported.append({"event": "attempt", "at": free[worker], **each, **FAILURE})
+            begun = {"began": free[worker], "seconds": seconds, "num_bytes": own}
+            done = {"worker": self._workers[worker], "attempts": attempts, "error": None}
+            at = free[worker] + seconds
+            reported.append({"event": "slice", "at": at, **each, **begun, **done})
             free[worker] += seconds + 0.01
-            reported.append(
-                {
-                    "event": "slice",
-                    "at": start + seconds,
-                    "stage": name,
-                    "name": place,
-                    "began": start,
-                    "seconds": seconds,
-                    "num_bytes": own,
-                    "worker": self._workers[worker],
-                    "attempts": attempts,
-                    "error": None,
-                }
-            )
         self.events += sorted(reported, key=lambda each: each["at"])
         self.now = max(free)
-        total = sum(each.get("num_bytes", 0) for each in reported)
-        self.events.append(
-            {
-                "event": "stage end",
-                "at": self.now,
-                "name": name,
-                "seconds": self.now - began,
-                "num_bytes": total,
-            }
-        )
+        self._end(name, self.now - began, sum(each.get("num_bytes", 0) for each in reported))
 
     def note(self, text: str) -> None:
         """Add a note."""
-        self.events.append({"event": "note", "at": self.now, "text": text})
+        self._add("note", text=text)
 
-    def _stage(self, name: str, todo: int, size: int) -> dict[str, Any]:
-        return {
-            "event": "stage",
-            "at": self.now,
-            "name": name,
-            "todo": todo,
-            "kept": 0,
-            "num_bytes": size,
-        }
+    def _begin(self, name: str, todo: int, size: int) -> None:
+        self._add("stage", name=name, todo=todo, kept=0, num_bytes=size)
 
-    @staticmethod
-    def _attempt(stage: str, name: str, at: float) -> dict[str, Any]:
-        return {
-            "event": "attempt",
-            "at": at,
-            "stage": stage,
-            "name": name,
-            "slices": 1,
-            "cause": "the node was lost",
-            "text": "its worker died: node-1 was preempted",
-        }
+    def _end(self, name: str, seconds: float, size: int) -> None:
+        self._add("stage end", name=name, seconds=seconds, num_bytes=size)
+
+    def _add(self, event: str, **values: Any) -> None:
+        self.events.append({"event": event, "at": self.now, **values})
 
 
 def demo_run(slices: int = 120, **own: Any) -> list[dict[str, Any]]:
