@@ -58,18 +58,13 @@ def test_plain_tokens_joined_equal_the_document(inspect, out, tokenizer):
     assert f"{int(shards.mask(3).sum())} tokens under mask 1" in shown
 
 
-def test_a_document_is_shown_as_text(inspect):
-    code, shown, _ = inspect("--doc", "0", "--text")
-    assert code == 0
-    assert f"\n\n<|bos|>{texts(40, seed=0)[0]}" in shown
-
-
 def test_documents_are_printed_in_the_requested_order_those_with_an_id_first(inspect, monkeypatch):
     monkeypatch.setattr(Shards, "find", lambda _, name: {"a": [3], "b": [1, 2]}[name])
     flags = ["--doc-id", "b", "--doc-id", "a", "--doc", "5", "--doc", "-1", "--doc", "0-2"]
     code, shown, _ = inspect(*flags, "--text")
     numbers = [int(number) for number in re.findall(r"^document (\d+) of 110", shown, re.MULTILINE)]
     assert (code, numbers) == (0, [1, 2, 3, 5, 109, 0, 1, 2])
+    assert f"\n\n<|bos|>{texts(40, seed=0)[0]}" in shown
 
 
 def test_with_color_each_turn_and_tool_call_starts_a_line(inspect):
@@ -114,25 +109,20 @@ def test_a_document_cannot_control_the_terminal(inspect, monkeypatch):
         assert body.split("\n\n", 1)[1].replace("|", "").startswith(r"a\x1b[31m\x07\xe6\x95数")
 
 
-def test_a_page_contains_the_requested_documents(inspect, out, tmp_path):
+def test_a_page_contains_the_requested_documents_also_on_stdout(inspect, out, tmp_path):
     shards = open_shards(str(out), source="chats")
     path = tmp_path / "page.html"
-    code, shown, reported = inspect("--source", "chats", "--doc", "0-2", "--html", str(path))
+    flags = ["--source", "chats", "--doc", "0-2", "--html"]
+    code, shown, reported = inspect(*flags, str(path))
     assert (code, shown) == (0, "")
     assert f"3 documents, {path.stat().st_size:,} bytes: {path}" in reported
     page = ShownPage(path.read_text(encoding="utf-8"))
     assert page.ids == [number for document in range(3) for number in shards[document].tolist()]
-    flags = [int("y" in token.kinds) for token in page.tokens]
-    assert flags == [flag for document in range(3) for flag in shards.mask(document).tolist()]
+    trained = [int("y" in token.kinds) for token in page.tokens]
+    assert trained == [flag for document in range(3) for flag in shards.mask(document).tolist()]
     assert f"{out}, split train, source chats" in page.reported
-
-
-def test_a_page_on_stdout_has_the_same_bytes(inspect, tmp_path):
-    path = tmp_path / "page.html"
-    inspect("--doc", "7", "--html", str(path))
-    code, shown, reported = inspect("--doc", "7", "--html", "-")
-    assert (code, reported) == (0, "")
-    assert shown.encode() == path.read_bytes()
+    code, shown, reported = inspect(*flags, "-")
+    assert (code, shown.encode(), reported) == (0, path.read_bytes(), "")
 
 
 def test_a_page_shows_images_and_ids(inspect, with_images):

@@ -67,16 +67,32 @@ def test_a_packing_that_is_impossible_is_reported_beside_the_others(pack):
     ]
 
 
-def test_an_impossible_packing_alone_is_an_error(pack):
-    code, reported, shown = pack("--packing", "nanochat", "--source", "web")
-    assert (code, reported["status"]) == (2, "failed")
-    assert "fills a buffer of 1,000 documents" in shown
-    code, _, shown = pack("--packing", "nanochat", "--shuffle", "block")
-    assert (code, "omit the weights and the shuffling" in shown) == (2, True)
+@pytest.mark.parametrize(
+    ("source", "arguments", "words"),
+    [
+        ("out", "--packing nanochat --source web", "fills a buffer of 1,000 documents"),
+        ("out", "--packing nanochat --shuffle block", "omit the weights and the shuffling"),
+        ("mixed", "--weights wob=1", "the sources are web, code"),
+        ("mixed", "--tokens 100", "--weights"),
+        (
+            "mixed",
+            "--packing conversations --too-long drop --length 20 --weights web=1",
+            "none made a row",
+        ),
+    ],
+)
+def test_an_impossible_packing_alone_is_an_error(request, pack, source, arguments, words):
+    folder = request.getfixturevalue(source)
+    code, reported, _ = pack(*arguments.split(), folder=folder)
+    assert (code, reported["status"], words in reported["error"]) == (2, "failed", True)
+    assert "nanochat" not in reported["error"] or source == "out"
 
 
-def test_the_table_equals_the_json(pack):
-    _, reported, shown = pack("--length", 64, "--packing", "conversations", "--source", "chats")
+def test_the_table_equals_the_json_and_is_absent_if_only_json_is_asked_for(pack):
+    asked = ("--length", 64, "--packing", "conversations", "--source", "chats")
+    _, reported, shown = pack(*asked)
+    code, _, text = pack("--json", *asked)
+    assert (code, text) == (0, "")
     plan = reported["plans"][0]
     head, row = shown.splitlines()[2:]
     assert head.split() == [
@@ -88,11 +104,6 @@ def test_the_table_equals_the_json(pack):
         *(f"{plan['cut_documents']:,}", f"{plan['dropped_documents']:,}"),
     ]
     assert f"{reported['documents']:,} documents, {reported['tokens']:,} tokens" in shown
-
-
-def test_json_output_has_no_table(pack):
-    code, reported, shown = pack("--json", "--packing", "windows")
-    assert (code, reported["status"], shown) == (0, "done", "")
 
 
 @pytest.fixture
@@ -152,17 +163,6 @@ def test_a_weighted_plan_equals_a_loader_that_ends_at_a_group(mixed, pack):
         )
         assert loader.skip_batches(plan["rows"]) == plan["rows"]
         assert loader.report().to_dict().items() <= plan.items()
-
-
-def test_weights_of_an_unknown_source_and_tokens_without_weights_are_refused(mixed, pack):
-    code, reported, _ = pack("--weights", "wob=1", folder=mixed)
-    assert (code, "the sources are web, code" in reported["error"]) == (2, True)
-    assert "nanochat" not in reported["error"]
-    code, reported, _ = pack("--tokens", 100, folder=mixed)
-    assert (code, "--weights" in reported["error"]) == (2, True)
-    dropped = ("--packing", "conversations", "--too-long", "drop", "--length", 20)
-    code, reported, _ = pack(*dropped, "--weights", "web=1", folder=mixed)
-    assert (code, "none made a row" in reported["error"]) == (2, True)
 
 
 def test_an_output_without_documents_or_manifest_is_an_error(tmp_path, pack):

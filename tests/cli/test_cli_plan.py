@@ -68,7 +68,8 @@ def test_plan_reports_groups_of_small_files(job, planned):
         *("--set", "limits.slice_bytes=64MiB"),
         *("--set", "source.web.split=share:0.2", "--resplit"),
     )
-    values, _ = planned(job[0], *shared)
+    values, reported = planned(job[0], *shared)
+    assert "belong to train; with split = share:S, the hash of each document decides\n" in reported
     assert values["sources"][0]["slices"] == {"train": 1, "val": 1}
     assert values["sources"][0]["groups"] == {"groups": 1, "files": 3}
 
@@ -169,8 +170,3 @@ def test_an_existing_tokenizer_requires_no_counting(job, planned, run, tmp_path)
     values = planned(path, *other)[0]
     assert "count" not in values
     assert list(values["estimate"]["stages"]) == ["tokenize"]
-
-
-def test_with_a_share_files_added_later_are_split_by_hash(job, planned):
-    _, reported = planned(job[0], "--set", "source.web.split=share:0.2")
-    assert "belong to train; with split = share:S, the hash of each document decides\n" in reported

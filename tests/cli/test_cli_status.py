@@ -80,13 +80,7 @@ def test_a_missing_output_has_no_status(out, run):
     assert not Path(out.url).exists()
 
 
-def test_a_plan_without_a_run_is_planned(job, out, run):
-    plan_job(job, rate=1.0)
-    assert run("status", out.url)[0] == 4
-    assert seen(out)["state"] == "never run"
-
-
-def test_a_finished_job_has_the_status_finished(job, out, run):
+def test_a_finished_job_has_the_status_finished_with_and_without_its_journal(job, out, run):
     prepare(job)
     code, values, text = run("status", out.url)
     assert (code, values["state"], values["published"]) == (0, "finished", True)
@@ -94,10 +88,6 @@ def test_a_finished_job_has_the_status_finished(job, out, run):
     assert values["documents"] == {"in": 150, "out": 150, "quarantined": 0}
     assert "150 in, 150 out" in text
     assert "next" not in text
-
-
-def test_an_output_without_a_journal_is_finished(job, out):
-    prepare(job)
     for name in out.list("run/"):
         out.remove(name)
     assert seen(out)["state"] == "finished"
@@ -105,7 +95,10 @@ def test_an_output_without_a_journal_is_finished(job, out):
     assert seen(out)["state"] == "finished"
 
 
-def test_training_alone_is_finished(job, out, run):
+def test_a_plan_without_a_run_is_planned_and_training_alone_is_finished(job, out, run):
+    plan_job(job, rate=1.0)
+    code, values, _ = run("status", out.url)
+    assert (code, values["state"]) == (4, "never run")
     train(job)
     code, values, text = run("status", out.url)
     assert (code, values["state"]) == (0, "trained")
@@ -136,12 +129,6 @@ def test_a_run_on_another_host_is_running_while_it_renews_its_lease(out):
     reported = [seen(out, at=NOW + after)["state"] for after in (0, 40, 41)]
     assert reported == ["running", "running", "dead"]
     assert "was not renewed for 61 s by this machine's clock" in seen(out, at=NOW + 41)["why"]
-
-
-def test_the_clock_of_another_host_may_be_ahead(out):
-    hold(out, at=NOW + 5000)
-    values = seen(out)
-    assert (values["state"], values["silent_seconds"]) == ("running", 0.0)
 
 
 def test_a_run_reports_its_progress_and_the_remaining_work(out, run):
@@ -197,10 +184,18 @@ def test_a_run_between_two_leases_is_running(out):
     assert [seen(out, at=NOW + after)["state"] for after in (0, 100)] == ["running", "unfinished"]
 
 
-def test_this_process_is_alive_even_if_silent(out):
-    hold(out, at=NOW - 5000, me=Holder.this_process())
+@pytest.mark.parametrize(
+    ("at", "me", "silent", "why"),
+    [
+        (NOW + 5000, ELSEWHERE, 0.0, ""),
+        (NOW - 5000, Holder.this_process(), 5000.0, "its process is alive on this machine"),
+    ],
+    ids=["the clock of another host is ahead", "this process is silent"],
+)
+def test_a_holder_that_may_be_alive_is_running(out, at, me, silent, why):
+    hold(out, at=at, me=me)
     values = seen(out)
-    assert (values["state"], values["why"]) == ("running", "its process is alive on this machine")
+    assert (values["state"], values["silent_seconds"], values["why"]) == ("running", silent, why)
 
 
 KILLED = """

@@ -159,14 +159,6 @@ def test_an_exception_in_a_listener_stops_counting(tmp_path, monkeypatch):
     assert 1 <= len(read) < 500
 
 
-def test_a_file_url_and_a_relative_output_work(tmp_path, train, monkeypatch):
-    path = write(tmp_path / "c d.jsonl", DOCUMENTS)
-    monkeypatch.chdir(tmp_path)
-    flags = ["--vocab-size=300", "--output=own.tiktoken", path.as_uri()]
-    assert train(*flags)[0] == 0
-    assert tokens_of("own.tiktoken") == rustbpes_tokens(DOCUMENTS, 44)
-
-
 def test_an_equal_tokenizer_is_no_conflict_and_another_requires_force(tmp_path, train):
     path = write(tmp_path / "c.jsonl", DOCUMENTS)
     for out in (tmp_path / "own.tiktoken", tmp_path / "folder"):

@@ -51,10 +51,13 @@ def test_datasets_reads_an_output(run, tokenizer, tmp_path, number, monkeypatch)
     assert result["ids"][:] == expected(tokenizer)
 
 
-def test_polars_and_duckdb_read_an_output(run, tokenizer):
+def test_polars_reads_an_output(run, tokenizer):
     pytest.importorskip("polars")
-    pytest.importorskip("duckdb")
     assert run("polars")["result"]["ids"].to_list() == expected(tokenizer)
+
+
+def test_duckdb_reads_an_output(run, tokenizer):
+    pytest.importorskip("duckdb")
     found = dict(run("DuckDB")["result"].fetchall())
     assert found == dict(zip(TEXTS, expected(tokenizer), strict=True))
 

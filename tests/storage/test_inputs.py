@@ -91,15 +91,11 @@ def test_a_file_named_twice_is_listed_once_and_all_are_sorted(folder):
     assert [file.path for file in files] == [folder.join(name) for name in expected]
 
 
-def test_the_time_of_a_local_file_has_nanoseconds(tmp_path):
-    (tmp_path / "a").write_bytes(b"12")
-    os.utime(tmp_path / "a", ns=(1, 1_700_000_000_123_456_789))
-    assert list_files([str(tmp_path / "a")]) == [
-        InputFile(path=str(tmp_path / "a"), size=2, mtime_ns=1_700_000_000_123_456_789)
-    ]
-
-
-def test_a_file_has_one_time_for_any_way_of_finding_it():
+def test_a_file_has_one_time_for_any_way_of_finding_it_with_nanoseconds_on_a_disk(tmp_path):
+    path, moment = tmp_path / "a", 1_700_000_000_123_456_789
+    path.write_bytes(b"12")
+    os.utime(path, ns=(1, moment))
+    assert list_files([str(path)]) == [InputFile(path=str(path), size=2, mtime_ns=moment)]
     url = f"memory:///{uuid.uuid4().hex}"
     Folder(url).write_whole("a", b"1")
     named, listed = find_files(f"{url}/a").files, find_files(url).files
@@ -108,26 +104,21 @@ def test_a_file_has_one_time_for_any_way_of_finding_it():
 
 
 def test_links_are_followed_but_not_in_cycles(tmp_path):
-    (tmp_path / "data" / "real").mkdir(parents=True)
-    (tmp_path / "data" / "real" / "a").write_bytes(b"1")
-    (tmp_path / "data" / "linked").symlink_to(tmp_path / "data" / "real")
-    (tmp_path / "data" / "real" / "up").symlink_to(tmp_path / "data")
-    (tmp_path / "data" / "b").symlink_to(tmp_path / "data" / "real" / "a")
-    found = find_files(str(tmp_path / "data"))
-    assert [file.path[len(str(tmp_path)) :] for file in found.files] == [
-        "/data/b",
-        "/data/linked/a",
-        "/data/real/a",
-    ]
+    data = tmp_path / "data"
+    (data / "real").mkdir(parents=True)
+    (data / "real/a").write_bytes(b"1")
+    (data / "linked").symlink_to(data / "real")
+    (data / "real/up").symlink_to(data)
+    (data / "b").symlink_to(data / "real/a")
+    found = [file.path for file in find_files(str(data)).files]
+    assert found == [f"{data}/{name}" for name in ("b", "linked/a", "real/a")]
 
 
-def test_a_dangling_link_is_named(tmp_path):
+def test_broken_links_and_names_that_are_not_utf8_are_refused(tmp_path):
     (tmp_path / "a").symlink_to(tmp_path / "gone")
     with pytest.raises(SourceError, match=r"/a is a broken link"):
         find_files(str(tmp_path))
-
-
-def test_a_file_name_that_is_not_utf8_is_refused(tmp_path):
+    (tmp_path / "a").unlink()
     (tmp_path / os.fsdecode(b"a\xff")).write_bytes(b"1")
     with pytest.raises(SourceError, match="not UTF-8"):
         find_files(str(tmp_path))
