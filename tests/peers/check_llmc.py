@@ -1,20 +1,14 @@
 """Compare an llmc export with its output, document by document, with the peers' readers.
 
-    PYTHONPATH=. python tests/peers/check_llmc.py OUT EXPORT [--llm-c CHECKOUT] [--bos NAME]
-
-Needs numpy, torch and nemo-automodel 0.7.0 (without its dependencies). With a checkout of llm.c,
-its Python loader reads all files too, and its C loader, which is compiled here, those with ids of
-2 bytes; ids of 4 bytes have no other reader. The exit code is 1 at the first difference.
+Needs numpy, torch and nemo-automodel (without its dependencies). With a checkout of llm.c
+(`--llm-c`), its Python loader reads all files too, and its C loader, which is compiled here, those
+with ids of 2 bytes; ids of 4 bytes have no other reader.
 """
 
-import argparse
 import ast
 import importlib.util
-import json
 import subprocess
-import sys
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import islice
@@ -23,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from nanotok_ray.loader import open_shards
-from tests.peers.native_output import write_equal
+from tests.peers.native_output import Place, Tally, module_of, run, same
 
+BOS = "<|bos|>"
 WINDOW = 255
 """Tokens of a sample of nemo-automodel, and of a batch of llm.c."""
 
@@ -49,12 +43,6 @@ int main(int argc, char **argv) {
 """
 
 
-def same(own: Any, other: Any, what: str) -> None:
-    """Stop at the first difference."""
-    if not np.array_equal(np.asarray(own), np.asarray(other)):
-        raise SystemExit(f"DIFFERENT: {what}")
-
-
 @cache
 def nemo() -> Any:
     """Import only nemo-automodel's reader, since its package would import transformers."""
@@ -62,13 +50,7 @@ def nemo() -> Any:
     if found is None or found.origin is None:
         raise SystemExit("nemo-automodel is not installed")
     path = Path(found.origin).parent / "components/datasets/llm/nanogpt_dataset.py"
-    spec = importlib.util.spec_from_file_location("nanogpt_dataset", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["nanogpt_dataset"] = module
-    spec.loader.exec_module(module)
-    return module
+    return module_of(path)
 
 
 def python_loader(checkout: Path, item_bytes: int) -> Callable[[str], Any]:
@@ -135,28 +117,26 @@ def check_c_loader(checkout: Path, pattern: str, files: list[Path]) -> int:
     return len(read)
 
 
-def readers_of(given: argparse.Namespace, item_bytes: int) -> dict[str, Callable[[str], Any]]:
+def readers_of(checkout: Path | None, item_bytes: int) -> dict[str, Callable[[str], Any]]:
     """Return functions that read the ids of a whole file, by name."""
     readers: dict[str, Callable[[str], Any]] = {}
     if item_bytes == 2:
         readers["nemo-automodel"] = lambda path: nemo().load_bin_shard(path).numpy()
-    if given.llm_c:
-        readers["llm.c's Python loader"] = python_loader(given.llm_c, item_bytes)
+    if checkout:
+        readers["llm.c's Python loader"] = python_loader(checkout, item_bytes)
     if not readers:
         raise SystemExit("ids of 4 bytes: only llm.c's train_llama3.py reads them: --llm-c")
     return readers
 
 
-def check_split(
-    given: argparse.Namespace, source: str, split: str, manifest: Any, equal: Counter[str]
-) -> str:
-    """Check the files of a source and split, and describe the comparison."""
-    bos, item_bytes = manifest["special_tokens"][given.bos], manifest["item_bytes"]
-    pattern = f"{source}_{split}_*.bin"
-    files = sorted((given.export / source / split).glob(pattern))
-    native = iter(open_shards(str(given.out), split, source))
-    readers = readers_of(given, item_bytes)
-    documents = tokens = samples = batched = 0
+def check(place: Place, export: Path, tally: Tally, checkout: Path | None) -> None:
+    """Check the files of a source and split."""
+    bos, item_bytes = place.manifest["special_tokens"][BOS], place.manifest["item_bytes"]
+    pattern = f"{place.name.replace('/', '_')}_*.bin"
+    files = sorted((export / place.name).glob(pattern))
+    native = iter(place.shards)
+    readers = readers_of(checkout, item_bytes)
+    documents = tokens = 0
     for path in files:
         starts = np.fromfile(path.with_suffix(".bos.idx"), "<i4")
         ids = [read(str(path)) for read in readers.values()]
@@ -165,36 +145,15 @@ def check_split(
             same(own, ids[0], f"{path} in {name}")
         documents += check_documents(ids[0], starts, native, str(path))
         tokens += len(ids[0])
-    if next(native, None) is not None:
-        raise SystemExit(f"DIFFERENT: {source}/{split} lacks documents")
-    if item_bytes == 2 and files:
+    same(documents, len(place.shards), f"number of documents of {place.name}")
+    tally.count(files=len(files), documents=documents, tokens=tokens)
+    if item_bytes == 2:
         samples = sum(check_samples(files, bos, aligned=own) for own in (False, True))
-        if given.llm_c:
-            batched = check_c_loader(given.llm_c, str(files[0].parent / pattern), files)
-    equal.update({"files": len(files), "documents": documents, "tokens": tokens})
-    equal["samples of NanogptDataset"] += samples
-    equal["tokens in batches of llm.c's C loader"] += batched
-    return (
-        f"{source}/{split}: {len(files)} files, {documents} documents, {tokens} tokens equal in "
-        f"{' and '.join(readers)}; {samples} samples of NanogptDataset, {batched} tokens in "
-        "batches of llm.c's C loader"
-    )
-
-
-def main() -> None:
-    """Check every source and split."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("export", type=Path)
-    parser.add_argument("--llm-c", type=Path)
-    parser.add_argument("--bos", default="<|bos|>")
-    given = parser.parse_args()
-    manifest, equal = json.loads((given.out / "manifest.json").read_bytes()), Counter[str]()
-    for source in manifest["sources"]:
-        for split in ("train", "val"):
-            sys.stdout.write(check_split(given, source, split, manifest, equal) + "\n")
-    write_equal(equal)
+        tally.count(**{"samples of NanogptDataset": samples})
+        if checkout:
+            batched = check_c_loader(checkout, str(export / place.name / pattern), files)
+            tally.count(**{"tokens in batches of llm.c's C loader": batched})
 
 
 if __name__ == "__main__":
-    main()
+    run(check, checkout="--llm-c")

@@ -1,29 +1,25 @@
 """Compare every document of an export --to olmo with its output, with OLMo-core's own classes.
 
-    PYTHONPATH=. python tests/peers/check_olmo.py OUT EXPORT
-
-The environment needs ai2-olmo-core 3.0.0 with torch, and numpy for this project. Ids and masks are
-compared with the native output, counts are printed, and a difference is an error. Peers are
-imported in functions, since pytest searches all modules for doctests.
+The environment needs ai2-olmo-core with torch, and numpy for this project. Ids and masks are
+compared with the native output. Peers are imported in functions, since pytest searches all modules
+for doctests.
 """
 
 import json
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
-from nanotok_ray.loader import open_shards
-from tests.peers.native_output import write_equal
+from tests.peers.native_output import Place, Tally, run
 
 LENGTH = 1024
 
 
-def native(out, source, split, end):
+def native(place, end):
     """Return ids and mask of every document by shard, with the end token at its end."""
-    shards, found = open_shards(out, split=split, source=source), {}
+    shards, found = place.shards, {}
     for number in range(len(shards)):
         ids, mask = shards[number].astype(np.int64), shards.mask(number)
         mask = None if mask is None else mask.astype(bool)
@@ -31,7 +27,7 @@ def native(out, source, split, end):
             ids, mask = np.append(ids, end), None if mask is None else np.append(mask, False)
         elif ids[-1] != end or len(ids) == 1:
             ids, mask = np.roll(ids, -1), None if mask is None else np.roll(mask, -1)
-        assert np.flatnonzero(ids == end).tolist() == [len(ids) - 1], (source, split, number)
+        assert np.flatnonzero(ids == end).tolist() == [len(ids) - 1], (place.name, number)
         found.setdefault(shards.shard_of(number)[0], []).append((ids, mask))
     return found
 
@@ -110,55 +106,36 @@ def check_packed(paths, documents, options):
     return len(packed[0]), found.total()
 
 
-def check_part(out, export, source, split, *, reported, equal):
-    """Check the shards of one source and split, and print the comparison."""
-    end = reported["special_tokens"][reported["options"]["end_token"]]
-    dtype = {2: np.uint16, 4: np.uint32}[reported["item_bytes"]]
-    shards = native(out, source, split, end)
-    folder = Path(export, source, split)
-    paths, masks = (sorted(folder.glob(own)) for own in ("*.npy", "*.label_mask"))
+def check(place: Place, export: Path, tally: Tally) -> None:
+    """Check the shards of one source and split."""
+    export_json, manifest = export / "export.json", place.manifest
+    options = json.loads(export_json.read_text())["options"] if export_json.exists() else {}
+    end = manifest["special_tokens"][options.get("end_token", "<|bos|>")]
+    dtype = {2: np.uint16, 4: np.uint32}[manifest["item_bytes"]]
+    shards = native(place, end)
+    paths, masks = (
+        sorted((export / place.name).glob(pattern)) for pattern in ("*.npy", "*.label_mask")
+    )
     names = [path.relative_to(export).as_posix().removesuffix(".npy") for path in paths]
-    assert names == sorted(shards), f"{source} {split}: {names}, not {sorted(shards)}"
-    if not paths:
-        return
+    assert names == sorted(shards), f"{place.name}: {names}, not {sorted(shards)}"
     documents = [shards[name] for name in names]
     assert len(masks) == (len(paths) if documents[0][0][1] is not None else 0)
     number = sum(map(check_scans, paths, documents, [dtype] * len(paths), [end] * len(paths)))
     options = {
         "sequence_length": LENGTH,
-        "pad_token_id": reported["num_ids"],  # not the id of any document
+        "pad_token_id": manifest["num_ids"],  # not the id of any document
         "eos_token_id": end,
-        "vocab_size": reported["num_ids"] + 1,
+        "vocab_size": manifest["num_ids"] + 1,
         "dtype": dtype,
         "label_mask_paths": masks or None,
     }
     fixed = check_fixed(paths, documents, options)
     packed, pieces = check_packed(paths, documents, options)
     trained = sum(int(mask.sum()) for own in documents for _, mask in own if mask is not None)
-    equal.update({"shards": len(paths), "documents": number, "instances": fixed})
-    equal.update({"packed instances": packed, "documents or parts in them": pieces})
-    equal["ids to train on by masks"] += trained
-    print(  # noqa: T201
-        f"{source} {split}: {len(paths)} shards, {number:,} documents by csv.gz and by scan; "
-        f"{fixed:,} instances of {LENGTH}; {packed:,} packed ones of {pieces:,} documents or "
-        + (f"parts; masks, {trained:,} ids to train on" if masks else "parts; no masks")
-    )
-
-
-def main():
-    """Check all sources and splits."""
-    out, export = sys.argv[1:]
-    manifest = json.loads(Path(out, "manifest.json").read_text())
-    export_json = Path(export, "export.json")
-    reported = json.loads(export_json.read_text()) if export_json.exists() else {"options": {}}
-    reported["options"].setdefault("end_token", "<|bos|>")
-    reported |= {name: manifest[name] for name in ("item_bytes", "num_ids", "special_tokens")}
-    equal = Counter()
-    for source in manifest["sources"]:
-        for split in ("train", "val"):
-            check_part(out, export, source, split, reported=reported, equal=equal)
-    write_equal(equal)
+    tally.count(shards=len(paths), documents=number, instances=fixed)
+    tally.count(**{"packed instances": packed, "documents or parts in them": pieces})
+    tally.count(**{"ids to train on by masks": trained})
 
 
 if __name__ == "__main__":
-    main()
+    run(check)

@@ -1,23 +1,16 @@
 """Compare every document of an export --to parquet with pyarrow, datasets and TRL's SFTTrainer.
 
-    PYTHONPATH=. python tests/peers/check_parquet.py OUT EXPORT
-
-The environment needs datasets, transformers, trl 1.16.0 and torch, and numpy for this project. All
-columns, and the labels that TRL makes of them, are compared with the native output; counts are
-printed, and a difference is an error. Peers are imported in functions, since pytest searches all
-modules for doctests.
+The environment needs datasets, transformers, trl and torch, and numpy for this project. All
+columns, and the labels that TRL makes of them, are compared with the native output. Peers are
+imported in functions, since pytest searches all modules for doctests.
 """
 
-import json
-import sys
 import tempfile
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
-from nanotok_ray.loader import open_shards
-from tests.peers.native_output import write_equal
+from tests.peers.native_output import Place, Tally, run
 
 MASKS = ("assistant_masks", "completion_mask", "labels")
 
@@ -112,29 +105,14 @@ def check_trl(dataset, shards, num_ids):
     return trained
 
 
-def main():
-    """Check all sources and splits."""
-    out, export = sys.argv[1:]
-    manifest, equal = json.loads(Path(out, "manifest.json").read_text()), Counter()
-    for source in manifest["sources"]:
-        for split in ("train", "val"):
-            paths = sorted(map(str, Path(export, source, split).glob("*.parquet")))
-            shards = open_shards(out, split=split, source=source)
-            if not paths:
-                assert not len(shards)
-                continue
-            check_tables(paths, shards)
-            dataset = check_datasets(paths, shards)
-            trained = check_trl(dataset, shards, manifest["num_ids"])
-            equal.update({"files": len(paths), "documents": len(shards)})
-            equal["ids to train on"] += trained
-            print(  # noqa: T201
-                f"{source} {split}: {len(paths)} files, {len(shards):,} documents by pyarrow, "
-                f"datasets and TRL; columns {', '.join(dataset.column_names)}; "
-                f"{trained:,} of {shards.num_tokens:,} ids to train on"
-            )
-    write_equal(equal)
+def check(place: Place, export: Path, tally: Tally) -> None:
+    paths = sorted(map(str, (export / place.name).glob("*.parquet")))
+    check_tables(paths, place.shards)
+    dataset = check_datasets(paths, place.shards)
+    trained = check_trl(dataset, place.shards, place.manifest["num_ids"])
+    tally.count(files=len(paths), documents=len(place.shards))
+    tally.count(**{"ids to train on": trained})
 
 
 if __name__ == "__main__":
-    main()
+    run(check)
