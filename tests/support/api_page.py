@@ -65,20 +65,16 @@ def page() -> str:
 
 
 def _entry(title: str, item: object, *, level: int) -> Iterator[str]:
-    yield f"{'#' * level} {title.rpartition('.')[2] if level > 3 else title}\n"
-    name = title.rpartition(".")[2]
-    if name not in WITHOUT_SIGNATURE:
-        yield f"```text\n{_signature(name, item)}\n```\n"
+    own = title.rpartition(".")[2]
+    yield f"{'#' * level} {own if level > 3 else title}\n"
+    if own not in WITHOUT_SIGNATURE:
+        yield f"```text\n{_signature(own, item)}\n```\n"
     yield from _blocks(inspect.getdoc(item) or "")
     if not inspect.isclass(item):
         return
     for name, member in _members(item).items():
         function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
-        if (
-            name == "__init__"
-            and member.__doc__
-            and title.rpartition(".")[2] not in WITHOUT_SIGNATURE
-        ):
+        if name == "__init__" and member.__doc__ and own not in WITHOUT_SIGNATURE:
             yield from _blocks(inspect.cleandoc(member.__doc__))
         elif (not name.startswith("_") or name in METHODS) and inspect.isfunction(function):
             yield from _entry(f"{title}.{name}", function, level=level + 1)

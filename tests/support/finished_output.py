@@ -78,11 +78,11 @@ def change_json(path, field, value):
 def rewrite(out, pattern, change):
     """Change one file of the output, and record, index and manifest to match."""
     folder = Folder(str(out))
-    manifest = json.loads((out / "manifest.json").read_text())
     plan = plan_from_json((out / "plan.json").read_bytes())
     path = min(out.glob(pattern))
     path.write_bytes(change(path.read_bytes()))
-    expected = list(expected_records(plan, settings_from(manifest)))
+    settings = settings_from(json.loads((out / "manifest.json").read_text()))
+    expected = list(expected_records(plan, settings))
     for each in expected:
         record = json.loads((out / each.record_name).read_text())
         for file in record["files"]:
@@ -90,11 +90,6 @@ def rewrite(out, pattern, change):
                 file["sha256"], file["size"] = folder.sha256(file["name"]), path.stat().st_size
         (out / each.record_name).write_text(json.dumps(record))
     records = [read_record(folder, each.record_name) for each in expected]
-    output = assemble(
-        plan,
-        records,
-        settings=settings_from(manifest),
-        tokenizer=Tokenizer.load(out / "tokenizer"),
-    )
-    output.publish(folder)
+    tokenizer = Tokenizer.load(out / "tokenizer")
+    assemble(plan, records, settings=settings, tokenizer=tokenizer).publish(folder)
     return path

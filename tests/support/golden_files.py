@@ -47,9 +47,8 @@ def write_golden_files(root: Path) -> None:
         for layout in LAYOUTS:
             export_here(out, parse_layout(layout), Folder(str(root / name / layout)))
         shutil.rmtree(root / "native")
-        shutil.rmtree(
-            root / name / "parquet/records", ignore_errors=True
-        )  # sha256 of Arrow's bytes
+        records = root / name / "parquet/records"  # sha256 of Arrow's bytes
+        shutil.rmtree(records, ignore_errors=True)
 
 
 def _write_tokenizer(folder: Path) -> None:

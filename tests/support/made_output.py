@@ -25,7 +25,6 @@ from nanotok_ray.exports import (
 from nanotok_ray.formats import (
     MANIFEST_FORMAT,
     MANIFEST_NAME,
-    RECORD_FORMAT,
     RECORDS,
     SHARDS_INDEX_NAME,
     ShardRow,
@@ -86,14 +85,9 @@ def _write_shard(
     out: Folder, name: str, source: MadeSource, documents: Sequence[Sequence[int]], item_bytes: int
 ) -> list[dict[str, Any]]:
     masked = source.kind != "text"
-    sink = NativeSink(
-        out,
-        name,
-        item_bytes=item_bytes,
-        with_mask=masked,
-        with_images=False,
-        with_document_ids=source.with_document_ids,
-    )
+    with_ids = source.with_document_ids
+    options = {"with_mask": masked, "with_images": False, "with_document_ids": with_ids}
+    sink = NativeSink(out, name, item_bytes=item_bytes, **options)
     ids = np.array([one for document in documents for one in document], dtype=f"<u{item_bytes}")
     mask = np.concatenate([np.zeros(0, np.uint8), *map(mask_of, documents)]) if masked else None
     document_ids = source.document_ids or [f"{name}#{n}" for n in range(len(documents))]
@@ -102,7 +96,7 @@ def _write_shard(
         np.array([len(document) for document in documents], dtype=np.int64),
         mask,
         None,
-        Documents.from_strings(document_ids) if source.with_document_ids else None,
+        Documents.from_strings(document_ids) if with_ids else None,
     )
     return sink.close()
 
@@ -215,22 +209,3 @@ def exported_documents(
         for each in exported
         for ids, mask in layout.read(each, corpus, folder)
     ]
-
-
-def record_of(source: str, number: int = 0, **fields: Any) -> dict[str, Any]:
-    """Return the record of a slice of shards; the default of a field is empty."""
-    counts = ("other_split", "blank_lines", "tokens", "text_bytes", "special_text", "images")
-    more = ("over_max_tokens", "truncated", "trainable_tokens", "without_trainable_token")
-    nothing: dict[str, Any] = {"quarantined": {}, "roles": {}, "special_tokens": {}}
-    return {
-        "format": RECORD_FORMAT,
-        "stage": "tokenize",
-        "key": "0" * 64,
-        "slice": {"source": source, "split": "train", "number": number},
-        "read": [],
-        "proof": {"documents": 0, "bytes": 0, "encoded_again": 0, "not_encoded_again": {}},
-        "files": [],
-        **dict.fromkeys((*counts, *more), 0),
-        **nothing,
-        **fields,
-    }

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nanotok_ray.formats import record_name, to_json
+from nanotok_ray.formats import RECORD_FORMAT, record_name, to_json
 from tests.support.finished_output import change_json, with_index
-from tests.support.made_output import BOS, MadeSource, made_output, record_of
+from tests.support.made_output import BOS, MadeSource, made_output
 
 Document = list[int]
 RowGroup = Sequence[Document | None]
@@ -23,18 +23,13 @@ File = Sequence[RowGroup]
 def files_of(counts: Sequence[Sequence[int]], *, seed: int, most: int = 12) -> list[list[Any]]:
     """Make files of row groups of these numbers of documents; a tenth is quarantined."""
     rng = random.Random(seed)
-    return [
-        [
-            [
-                None
-                if rng.random() < 0.1
-                else [BOS, *(rng.randrange(50000) for _ in range(rng.randrange(most)))]
-                for _ in range(count)
-            ]
-            for count in file
-        ]
-        for file in counts
-    ]
+
+    def document() -> Document | None:
+        if rng.random() < 0.1:
+            return None
+        return [BOS, *(rng.randrange(50000) for _ in range(rng.randrange(most)))]
+
+    return [[[document() for _ in range(count)] for count in file] for file in counts]
 
 
 def planned_output(
@@ -49,13 +44,8 @@ def planned_output(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda _: None)
         made_output(root, *made)
-    plan = to_json(
-        {
-            "format": "nanotok-plan 1",
-            "slice_bytes": 1,
-            "sources": [_planned(name, files) for name, files in sources.items()],
-        }
-    )
+    planned = [_planned(name, files) for name, files in sources.items()]
+    plan = to_json({"format": "nanotok-plan 1", "slice_bytes": 1, "sources": planned})
     (root / "plan.json").write_bytes(plan)
     change_json(root / "manifest.json", "plan_sha256", hashlib.sha256(plan).hexdigest())
     _write_records(root, pieces)
@@ -117,26 +107,30 @@ def _write_records(root: Path, pieces: Mapping[str, list[list[Any]]]) -> None:
 
 
 def _record(name: str, number: int, shard: str, piece: list[Any]) -> dict[str, Any]:
-    runs = groupby(piece, key=lambda each: each[0][:2])
     entries = []
-    for (file, group), members in runs:
+    for (file, group), members in groupby(piece, key=lambda each: each[0][:2]):
         rows = [row for (_, _, row), _ in members]
-        entries.append(
-            {
-                "file": f"{file}.parquet",
-                "row_group": group,
-                "first_row": rows[0],
-                "rows": len(rows),
-            }
-        )
+        place = {"file": f"{file}.parquet", "row_group": group}
+        entries.append(place | {"first_row": rows[0], "rows": len(rows)})
     flow = {"in": len(piece), "out": len(piece), "quarantined": 0}
     tokens = sum(len(document) for _, document in piece)
     written = {"name": shard, "documents": len(piece), "bytes": 0, "tokens": tokens}
-    return record_of(
-        name,
-        number,
-        documents=flow,
-        bytes=flow,
-        tokens=tokens,
-        shards=[written | {"source_map": entries}],
-    )
+    counts = ("other_split", "blank_lines", "text_bytes", "special_text", "images")
+    more = ("over_max_tokens", "truncated", "trainable_tokens", "without_trainable_token")
+    return {
+        "format": RECORD_FORMAT,
+        "stage": "tokenize",
+        "key": "0" * 64,
+        "slice": {"source": name, "split": "train", "number": number},
+        "read": [],
+        "documents": flow,
+        "bytes": flow,
+        "proof": {"documents": 0, "bytes": 0, "encoded_again": 0, "not_encoded_again": {}},
+        "tokens": tokens,
+        "shards": [written | {"source_map": entries}],
+        "files": [],
+        **dict.fromkeys((*counts, *more), 0),
+        "quarantined": {},
+        "roles": {},
+        "special_tokens": {},
+    }
