@@ -293,6 +293,16 @@ def test_a_failed_upload_leaves_nothing_visible(folder, proxy, small_parts, path
     assert uploads(folder) == []
 
 
+def test_a_long_file_that_fails_when_it_is_written_whole_leaves_nothing(folder, proxy, small_parts):
+    folder = Folder(folder.url)
+    proxy.fail_always(Fault.SLOW_DOWN, path="partNumber")
+    with pytest.raises(TransientIOError, match=folder.join("a")):
+        folder.write_whole("a", bytes(2 * PART_BYTES))
+    proxy.clear()
+    assert folder.list() == []
+    assert uploads(folder) == []
+
+
 def test_an_upload_whose_last_response_is_lost_is_complete(folder, proxy, client, no_waits):
     client(config_kwargs={"read_timeout": scaled(10)}, default_block_size=PART_BYTES)
     folder, data = Folder(folder.url), b"x" * (PART_BYTES + 1)
