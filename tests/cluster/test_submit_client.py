@@ -126,6 +126,10 @@ def test_a_success_counts_if_its_output_exists(server, submit, tmp_path):
     assert (code, reported["status"], reported["summary"]) == (0, "done", values)
     assert f"{Summary(values).text()}\nnanotok: the job succeeded" in err
     assert "an arbitrary line" not in err
+    server.add("other", "SUCCEEDED", exit_code=0, log=DONE)
+    code, reported, err = submit("--submission-id", "other")  # a version with another summary
+    assert (code, reported["summary"]) == (0, {"status": "done"})
+    assert "count: 1 of 1 slices\nnanotok: the job succeeded" in err
     assert server.submitted == []
 
 

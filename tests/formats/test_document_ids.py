@@ -42,3 +42,11 @@ def test_a_changed_file_is_an_error_or_contains_as_many_other_ids(data):
 def test_ids_of_another_number_of_documents_are_refused(documents):
     with pytest.raises(CorruptOutputError, match=r"a\.ids"):
         DocumentIds(packed(["a", "", "b7"]), name="a.ids", documents=documents)
+
+
+def test_an_id_that_is_not_utf8_is_refused():
+    data = packed(["a", "b7"]).tobytes().replace(b"b7", b"b\xff")
+    ids = DocumentIds(np.frombuffer(data, np.uint8), name="a.ids", documents=2)
+    assert ids[0] == "a"
+    with pytest.raises(CorruptOutputError, match=r"a\.ids: id 1 is not UTF-8"):
+        ids[1]

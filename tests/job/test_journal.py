@@ -76,6 +76,11 @@ def test_an_end_before_more_work_is_not_the_end(out):
     assert written(out, [end, *more], run=2).end is None
 
 
+def test_an_event_with_an_impossible_number_is_skipped(out):
+    found = written(out, [note("a"), note("b") | {"at": 1e300}])
+    assert [each.text for each in found.notes] == ["a"]
+
+
 SLICE = {"stage": TEXT, "name": TEXT, "at": TIME, "began": TIME, "seconds": TIME}
 SLICE |= {"num_bytes": COUNT, "worker": TEXT, "attempts": COUNT}
 ROWS = st.one_of(
