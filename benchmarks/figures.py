@@ -7,9 +7,8 @@ FOLDER has, for each corpus, learn/NAME.parquet, from which its tokenizer is lea
 time/NAME.parquet, at least 45 MB of other text, which is timed; and chats/*.jsonl with
 conversations. The benchmarks run one after the other with their defaults, and each appends its
 record to benchmarks/results; `--only` selects some of them. Conversations to render are made of the
-paragraphs of the first corpus. A benchmark whose answers differ from
-a peer's ends the command. `--tables` measures nothing and writes the tables from the existing
-records.
+paragraphs of the first corpus. A benchmark whose answers differ from a peer's ends the command.
+`--tables` measures nothing and writes the tables from the existing records.
 
 PYTHON is an interpreter with datatrove and ffbpe; gigatoken and tokenizers 1.0.0rc3 are measured
 if they can be imported. All of it takes about an hour on a quiet machine with two cores.
