@@ -66,7 +66,7 @@ test-rust: $(INSTALLED)  ## Run the Rust tests
 	env -u MAKEFLAGS -u MFLAGS cargo test $(MANIFEST) --locked --quiet  # rustdoc cannot open make's job server
 
 test-torch: build $(TORCH)/.installed  ## Run the tests that need torch (installs it into .venv-torch)
-	$(TORCH)/bin/python -m pytest tests/loader/test_torch_loader.py tests/docs/test_examples.py tests/docs/test_docs_training.py
+	$(TORCH)/bin/python -m pytest tests/loader/test_torch_loader.py tests/docs/test_docs_python.py
 	$(TORCH)/bin/python -m pytest tests/docs/test_docs_commands.py -k tutorial
 
 lint: $(INSTALLED)  ## Check style and common mistakes: ruff, rustfmt, clippy

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Peer
 
 from nanotok_ray.tokenizer import CHAT_TEMPLATE, Tokenizer, to_chat_template, to_huggingface_file
-from tests.support.dialect_strategies import NAMES, parts, talks, texts
+from tests.support.dialect_documents import NAMES, parts, talks, texts
 from tests.support.huggingface_chat import RefusedError, apply_template, encode_chat
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors/chat.json").read_text())

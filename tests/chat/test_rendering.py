@@ -21,15 +21,17 @@ from nanotok_ray.counts import SPLIT_PATTERN
 from nanotok_ray.dialects import MALFORMED, reason_of
 from nanotok_ray.documents import Documents, to_utf8
 from nanotok_ray.errors import SplitError
-from tests.support.dialect_documents import MESSAGES, assistant, user
-from tests.support.dialect_strategies import (
+from tests.support.dialect_documents import (
     EVERY,
+    MESSAGES,
     NAMES,
     ORDINARY,
+    assistant,
     broken_messages,
     broken_objects,
     damaged,
     lines,
+    user,
     with_images,
 )
 

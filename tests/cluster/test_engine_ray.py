@@ -1,18 +1,30 @@
-"""The engine on a real local Ray: workers that die, storage that fails, calls that hang."""
+"""The scheduler on Ray: attempts, deaths of workers and nodes, memory."""
 
+import json
+import mmap
 import os
 import signal
+import subprocess
+import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 
+import fsspec.config
 import pytest
+import ray
+from ray._common.utils import get_system_memory
+from ray._private.utils import get_used_memory
+from ray.cluster_utils import Cluster
 
-from nanotok_ray.cluster import RayExecutor
+from nanotok_ray.cluster import RayExecutor, ray_session
 from nanotok_ray.errors import SharedFolderError
 from nanotok_ray.job import Note, RetryPolicy, SharedFolder, Task, run_stage
+from nanotok_ray.job.probes import shared_folders
 from nanotok_ray.job.scheduler import LEAST_BYTES
+from nanotok_ray.storage import Folder
 from tests.support.machine_speed import scaled
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
@@ -111,3 +123,187 @@ def test_a_worker_without_access_to_the_folder_ends_the_stage():
     tasks = [Task(name="slice", work=die, argument="", num_bytes=0, shared=shared)]
     with pytest.raises(SharedFolderError, match="memory://of-each-process is not one folder"):
         list(RayExecutor().run(tasks, retry_policy=QUICK))
+
+
+HEALTH = {
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 500,
+    "health_check_failure_threshold": ceil(scaled(5)),
+}
+"""so that a dead node is detected in seconds"""
+
+
+def mounted(folder):
+    """Return the folder of `dir://` on a node: another one on each, like local disks."""
+    return {"path": str(folder), "target_protocol": "file", "target_options": {"auto_mkdir": True}}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Run three nodes on this machine; `dir://` is a separate disk on the second one."""
+    disks = [tmp_path_factory.mktemp(name) for name in ("first", "second")]
+    nodes = Cluster()
+    try:
+        for number, disk in enumerate([*disks, disks[0]]):
+            variables = {"FSSPEC_DIR": json.dumps(mounted(disk)), "NODE": str(number)}
+            settings = {} if number else {"include_dashboard": False, "_system_config": HEALTH}
+            nodes.add_node(num_cpus=1, env_vars=variables, **settings)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("RAY_ADDRESS", nodes.address)
+            patch.setitem(fsspec.config.conf, "dir", mounted(disks[0]))
+            with ray_session():
+                yield nodes
+    finally:
+        ray.shutdown()
+        nodes.shutdown()
+
+
+def test_folders_visible_on_all_nodes_pass_and_stay_clean(cluster, tmp_path):
+    with ray_session(shared=shared_folders(str(tmp_path / "out"), str(tmp_path / "work"))):
+        pass
+    assert Folder(str(tmp_path)).list() == []
+
+
+def test_a_folder_invisible_to_the_second_node_is_refused_with_its_address(cluster, tmp_path):
+    shared = shared_folders("dir://out", str(tmp_path))
+    with pytest.raises(SharedFolderError) as caught, ray_session(shared=shared):
+        raise AssertionError("work began")
+    first, second = str(caught.value).splitlines()
+    assert first.startswith("dir://out is not one folder for all nodes: 1 of 3 nodes do not")
+    assert "the credentials and the network of every node" in first
+    assert ray.nodes()[0]["NodeManagerHostname"] in second
+    assert "FileNotFoundError" in second
+    assert Folder("dir://out").list() == Folder(str(tmp_path)).list() == []
+
+
+def cut_the_power(argument):
+    """Kill a node from within: its raylet, then its worker."""
+    if is_struck(*argument):
+        os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return os.environ["NODE"]
+
+
+def freeze(argument):
+    """Stop a node's raylet and worker, which keep their connections, as in a network failure.
+
+    The function first waits until the cluster knows that the node's CPU is used: messages to a
+    silent node wait there for minutes, and on a busy machine the cluster's view is late.
+    """
+    if is_struck(*argument, when=lambda: ray.available_resources().get("CPU", 0) == 0):
+        os.kill(os.getppid(), signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return os.environ["NODE"]
+
+
+def is_struck(node, marker, *, when=lambda: True):
+    """Return whether this is the node; on other nodes, wait until it is struck."""
+    if os.environ["NODE"] == node:
+        while not when():
+            time.sleep(0.02)
+        Path(f"{marker}.new").write_text(f"{os.getpid()} {os.getppid()}")
+        Path(f"{marker}.new").rename(marker)
+        return True
+    while not Path(marker).exists():
+        time.sleep(0.02)
+    return False
+
+
+def drain_and_go(marker):
+    """On the node that will be reclaimed: drain it, as on a notice, then let it disappear."""
+    if os.environ["NODE"] == "spot":
+        Path(marker).touch()
+        command = [Path(sys.executable).with_name("ray"), "drain-node", "--node-id"]
+        command += [ray.get_runtime_context().get_node_id()]
+        command += ["--address", os.environ["OF_CLUSTER"], "--deadline-remaining-seconds", "1"]
+        command += ["--reason", "DRAIN_NODE_REASON_PREEMPTION", "--reason-message", "spot"]
+        subprocess.run(command, check=True, capture_output=True)
+        Path(f"{marker}.drained").touch()
+        os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+    while not Path(f"{marker}.drained").exists():
+        time.sleep(0.02)
+    return os.environ["NODE"]
+
+
+def tasks_of_ray(work, argument):
+    return [
+        Task(name=str(number), work=work, argument=argument, num_bytes=1 << 30)
+        for number in range(6)
+    ]
+
+
+def test_a_drained_and_reclaimed_node_uses_no_attempt_of_its_slices(cluster, tmp_path):
+    notes, marker = [], str(tmp_path / "begun")
+    cluster.add_node(num_cpus=1, env_vars={"NODE": "spot", "OF_CLUSTER": cluster.address})
+    retry_policy = replace(QUICK, worker_deaths=1, lost_nodes=2)
+    tasks = tasks_of_ray(drain_and_go, marker)
+    ended = list(RayExecutor().run(tasks, retry_policy=retry_policy, on_note=notes.append))
+    assert [each.error for each in ended] == [None] * 6
+    assert sorted(each.attempts for each in ended) == [1, 1, 1, 1, 1, 2]
+    assert {each.result for each in ended} <= {"0", "1", "2"}
+    assert len(notes) == 1
+    assert "its node went away" in notes[0]
+
+
+def test_a_dead_node_fails_no_slice(cluster, tmp_path):
+    notes = []
+    tasks = tasks_of_ray(cut_the_power, ("1", str(tmp_path / "struck")))
+    ended = list(RayExecutor().run(tasks, retry_policy=QUICK, on_note=notes.append))
+    assert [each.error for each in ended] == [None] * 6
+    assert sorted(each.attempts for each in ended) == [1, 1, 1, 1, 1, 2]
+    assert len(notes) == 1
+    assert "its node went away" in notes[0]
+
+
+def test_a_silent_node_is_overtaken_before_ray_gives_up_its_call(cluster, tmp_path):
+    pids = tmp_path / "pids"
+    notes = []
+    retry_policy = RetryPolicy(overdue_floor=scaled(1.0))
+    try:
+        tasks = tasks_of_ray(freeze, ("2", str(pids)))
+        ended = list(RayExecutor().run(tasks, retry_policy=retry_policy, on_note=notes.append))
+    finally:
+        for pid in pids.read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+    assert [(each.error, each.result) for each in ended] == [(None, "0")] * 6
+    assert max(each.attempts for each in ended) == 2
+    assert any("gets a speculative attempt" in note for note in notes)
+
+
+MARGIN_BYTES, BLOCK_BYTES, MOST_BLOCKS = 5 << 29, 256 << 20, 32
+TAKEN = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
+
+
+@pytest.fixture(autouse=True)
+def session(monkeypatch):
+    """Start a Ray that kills workers when 2.5 GiB more than now are in use."""
+    threshold = (get_used_memory() + MARGIN_BYTES) / get_system_memory()
+    monkeypatch.setenv("RAY_memory_usage_threshold", f"{threshold:.4f}")
+    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "50")
+    with ray_session(cpus=2):
+        yield
+
+
+def take_memory(argument):
+    """Allocate memory until this worker is killed, at most eight gibibytes."""
+    blocks = []
+    while argument == "hungry" and len(blocks) < MOST_BLOCKS:
+        blocks.append(mmap.mmap(-1, BLOCK_BYTES, flags=TAKEN))
+    return 1
+
+
+def test_a_slice_too_large_for_every_node_is_named_and_the_others_finish():
+    tasks = [
+        Task(name=f"slice {argument}", work=take_memory, argument=argument, num_bytes=0)
+        for argument in ("a", "hungry", "c")
+    ]
+    notes = []
+    # With the waits of a job: the memory of a killed worker is released with a delay.
+    ended = {each.task.argument: each for each in RayExecutor().run(tasks, on_note=notes.append)}
+    assert {name: each.result for name, each in ended.items()} == {"a": 1, "hungry": None, "c": 1}
+    assert ended["hungry"].attempts >= 4  # more if others on this machine take memory meanwhile
+    error = ended["hungry"].error
+    assert error.startswith("its node ran out of memory 3 times, though more was kept free")
+    assert "limits.slice_bytes" in error
+    assert "slice a and 2 more, 3 slices: its node ran out of memory" in notes[0]

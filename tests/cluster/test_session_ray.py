@@ -1,13 +1,28 @@
-"""A local Ray: token authentication with a random token, and no files in the home folder."""
+"""Sessions of Ray: starting, joining, their end, and the checks of the doctor."""
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
+
+from nanotok_ray.cli import main
+from nanotok_ray.cluster import cluster_check, ray_session, session
+from nanotok_ray.cluster.cluster_check import (
+    core_identity,
+    cores_finding,
+    nodes_finding,
+    versions_finding,
+)
+from nanotok_ray.cluster.drain_on_notice import Raylet, local_raylets
+from tests.support.machine_speed import scaled
+from tests.support.ray_head import BIN
+from tests.support.small_corpus import RECIPE, write_corpus
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
 
@@ -86,3 +101,165 @@ def test_the_folder_of_a_session_is_removed_unless_its_logs_are_needed():
         )
         assert done.returncode == 0, done.stderr
         assert Path(folder, "ray/session_2020-01-01_of_somebody_else").is_dir()
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory):
+    root = tmp_path_factory.mktemp("job")
+    write_corpus(root / "in")
+    path = root / "recipe.toml"
+    path.write_text(RECIPE.format(root=root / "in", out=root / "out"))
+    return str(path)
+
+
+@pytest.fixture
+def prepare(recipe, monkeypatch, capsys):
+    """Return exit code and error of `nanotok prepare` with a RAY_ADDRESS."""
+
+    def run(address):
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        code = main(["prepare", recipe])
+        return code, error_in(capsys.readouterr().err)
+
+    return run
+
+
+def error_in(stderr):
+    assert "Traceback" not in stderr
+    [line] = [line for line in stderr.splitlines() if line.startswith("nanotok: ")]
+    assert line.startswith(
+        "nanotok: error: cannot join the Ray cluster of the environment variable"
+    )
+    assert "RAY_ADDRESS" in line
+    return line
+
+
+@pytest.fixture
+def silent():
+    """Return the address of a server that never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+def test_a_listener_that_is_no_head_fails_soon(prepare, silent, monkeypatch):
+    monkeypatch.setattr(session, "CALL_SECONDS", 0.5)
+    code, line = prepare(silent)
+    assert code == 5
+    assert f"{silent} does not answer as the head of a Ray cluster" in line
+    assert "6379" in line
+
+
+@pytest.fixture
+def head(shared_head):
+    return shared_head
+
+
+def prepared(head, recipe, **variables):
+    """Run `nanotok prepare` in a separate process; return exit code, stderr and seconds."""
+    environment = {**head.environment, "RAY_ADDRESS": head.address} | variables
+    start = time.monotonic()
+    done = subprocess.run(
+        [BIN / "nanotok", "prepare", recipe],
+        env={name: own for name, own in environment.items() if own is not None},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stderr, time.monotonic() - start
+
+
+def test_a_head_is_joined_only_with_its_token(head, recipe, tmp_path):
+    no_token = {"RAY_AUTH_TOKEN": None, "HOME": str(tmp_path)}
+    wrong = {"RAY_AUTH_TOKEN": "f" * 64}
+    while "does not accept" not in prepared(head, recipe, **wrong)[1]:
+        time.sleep(0.1)  # the server is still starting
+    for variables, reported in (
+        (wrong, "does not accept the token (from RAY_AUTH_TOKEN); export RAY_AUTH_MODE=token"),
+        (no_token, "couldn't find an authentication token; export RAY_AUTH_MODE=token"),
+        ({**no_token, "RAY_AUTH_MODE": "disabled"}, "does not accept the token (none in"),
+        ({**no_token, "RAY_AUTH_MODE": None}, "does not accept the token (none in"),
+    ):
+        code, stderr, seconds = prepared(head, recipe, **variables)
+        assert code == 5
+        assert reported in error_in(stderr)
+        assert seconds < scaled(30)
+    code, stderr, _ = prepared(head, recipe)
+    assert code == 0, stderr
+
+
+def test_a_running_node_is_found_without_asking_ray():
+    with ray_session(cpus=1):
+        import ray  # noqa: PLC0415 - the session sets its environment before
+
+        context = ray.get_runtime_context()
+        wanted = Raylet(node_id=context.get_node_id(), address=context.gcs_address)
+        assert wanted in local_raylets()
+    assert wanted not in local_raylets()
+
+
+def doctor(address, environment, *, until=""):
+    """Run the doctor, repeatedly while the head starts; return exit code and checks by name."""
+    deadline = time.monotonic() + scaled(90)
+    while True:
+        done = subprocess.run(
+            [BIN / "nanotok", "doctor", "--address", address],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        checks = {each["name"]: each for each in json.loads(done.stdout.splitlines()[-1])["checks"]}
+        if until in checks or time.monotonic() > deadline:
+            assert environment["RAY_AUTH_TOKEN"] not in done.stdout + done.stderr
+            return done.returncode, checks
+
+
+def test_a_job_server_is_checked_with_a_right_and_a_wrong_token(head):
+    address, environment = head.dashboard, head.environment
+    code, checks = doctor(address, environment, until="job server's Ray")
+    assert (code, checks["job server"]["status"]) == (0, "ok")
+    assert checks["job server's Ray"]["found"].endswith("as here")
+    code, checks = doctor(address, environment | {"RAY_AUTH_TOKEN": "f" * 64}, until="job server")
+    assert (code, checks["job server"]["status"]) == (5, "fail")
+    assert "RAY_AUTH_MODE=token" in checks["job server"]["advice"]
+    assert "Invalid authentication token" in checks["job server"]["found"]
+    assert "\n" not in checks["job server"]["found"]
+
+
+def test_a_cluster_is_joined_and_its_nodes_report_their_core(head):
+    address, environment = head.address, head.environment
+    code, checks = doctor(address, environment, until="cores of nodes")
+    assert (code, checks["cluster"]["found"]) == (0, "1 node, 2 CPUs")
+    assert core_identity() in checks["cores of nodes"]["found"]
+    assert "all 1 that run tasks" in checks["cores of nodes"]["found"]
+
+
+def node(address, cpus=4):
+    return {"NodeManagerAddress": address, "Resources": {"CPU": cpus} if cpus else {}}
+
+
+def test_nodes_with_another_core_no_core_or_no_answer_fail():
+    reported = [
+        (node("10.0.0.1"), "core 1"),
+        (node("10.0.0.2"), "core 2"),
+        (node("10.0.0.3"), RuntimeError("traceback\n  ...\nModuleNotFoundError: nanotok_ray\n")),
+    ]
+    finding = cores_finding("core 1", reported, asked=5)
+    assert finding.status == "fail"
+    assert "10.0.0.2: core 2" in finding.found
+    assert "10.0.0.3: ModuleNotFoundError" in finding.found
+    assert "2 of the nodes did not answer" in finding.found
+    assert "10.0.0.1" not in finding.found
+    assert cores_finding("core 1", reported[:1], asked=1).status == "ok"
+
+
+def test_a_cluster_without_cpus_is_a_warning():
+    assert nodes_finding([node("10.0.0.1", 0)]).status == "warn"
+    assert nodes_finding([node("10.0.0.1", 0), node("10.0.0.2")]).found == "2 nodes, 4 CPUs"
+
+
+def test_two_versions_of_ray_are_a_warning(monkeypatch):
+    monkeypatch.setattr(cluster_check, "ray_version", lambda: "2.60.0")
+    assert versions_finding("Ray", "2.59.0").status == "warn"
+    assert versions_finding("Ray", "2.60.0").status == "ok"
+    assert versions_finding("Ray", None).status == "ok"

@@ -1,14 +1,17 @@
-"""`nanotok submit` without Ray: preparation of a recipe, results, and output of a job."""
+"""`nanotok submit`: arguments, the job's entrypoint, endings, the job's log."""
 
 import io
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nanotok_ray.cli import main
 from nanotok_ray.cli.submit import MAX_NOTES, SubmitLines, address_of
-from nanotok_ray.cluster.submit import JobState, check_id, ending_of, ship, variables_of
-from nanotok_ray.errors import RecipeError
+from nanotok_ray.cluster.submit import JobLog, JobState, check_id, ending_of, ship, variables_of
+from nanotok_ray.cluster.submit.submission import LAST_LINES, MAX_NEW_LINES
+from nanotok_ray.errors import RecipeError, RefusedError, UnreachableError
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 from nanotok_ray.storage import Folder
 
@@ -114,9 +117,9 @@ def test_a_variable_set_only_here_is_reported(recipe):
 
 def test_invalid_variables_and_ids_are_refused():
     assert variables_of(["A=", "B"], {"B": "=2"}) == {"A": "", "B": "=2"}
-    for given in ("=1", "1A=2", "A B=2", ""):
+    for arguments in ("=1", "1A=2", "A B=2", ""):
         with pytest.raises(RecipeError, match="--env"):
-            variables_of([given], {})
+            variables_of([arguments], {})
     with pytest.raises(RecipeError, match="not set here"):
         variables_of(["MISSING"], {})
     for bad in ("", "a/b", "-a", "a b", "é", "a" * 129):
@@ -169,9 +172,9 @@ def test_the_address_is_the_argument_or_that_of_the_environment():
     assert address_of(None, {"RAY_ADDRESS": "http://b:2"}) == "http://b:2"
     ray = {"RAY_ADDRESS": "10.0.0.1:6379"}
     wrong = ("a:1", "ray://a:1", "http://", "http://a:b", "http://a:99999")
-    for given, environment in ((None, {}), (None, ray), *((each, {}) for each in wrong)):
+    for arguments, environment in ((None, {}), (None, ray), *((each, {}) for each in wrong)):
         with pytest.raises(RecipeError, match="http://127"):
-            address_of(given, environment)
+            address_of(arguments, environment)
 
 
 def test_a_dry_run_contacts_nothing_and_prints_everything(recipe, capsys):
@@ -228,3 +231,54 @@ def test_notes_of_the_job_are_kept_up_to_a_limit(kind):
     reported = stream.getvalue().splitlines()
     assert sum(line.startswith("note: ") for line in reported) == MAX_NOTES
     assert "further notes" in reported[-1]
+
+
+LINES = st.lists(st.text(st.characters(exclude_characters="\n\t", codec="utf-8")), max_size=40)
+
+
+def answers(*texts):
+    """Return a function that returns one text after the other, or raises it."""
+    left = list(texts)
+
+    def fetch():
+        text = left.pop(0)
+        if isinstance(text, Exception):
+            raise text
+        return text
+
+    return fetch
+
+
+@given(LINES, st.lists(st.integers(0, 200) | st.none(), max_size=20))
+def test_every_log_line_is_printed_once_in_order(lines, ends):
+    whole = "".join(f"{line}\n" for line in lines)
+    texts = [UnreachableError("no answer") if end is None else whole[:end] for end in ends]
+    log = JobLog(answers(*texts, whole))
+    reads = [log.read() for _ in range(len(texts) + 1)]
+    assert [read is None for read in reads] == [*(end is None for end in ends), False]
+    assert [line for read in reads for line in read or ()] == lines
+    assert log.last == lines[-LAST_LINES:]
+
+
+@given(st.sampled_from(["{", "{}", "[1]", '{"status": 3}', "done", '{"status"', "{" * 100_000]))
+def test_only_an_object_with_a_status_is_a_summary(line):
+    log = JobLog(answers(f"{json.dumps({'status': 'done'})}\n{line}\n"))
+    log.read()
+    assert log.summary == {"status": "done"}
+
+
+def test_an_incomplete_last_line_is_printed():
+    texts = (UnreachableError("no log"), RefusedError("another token"), 'a\n{"status": "failed"}')
+    log = JobLog(answers(*texts))
+    assert (log.read(), log.read()) == (None, None)
+    assert (log.last, log.summary) == ([], None)
+    assert log.read() == ["a"]
+    assert log.summary == {"status": "failed"}
+    assert log.last == ["a", '{"status": "failed"}']
+
+
+def test_a_long_log_returns_its_newest_lines():
+    lines = [f"count: {number}" for number in range(3 * MAX_NEW_LINES)]
+    log = JobLog(answers("\n".join(lines), "\n".join(lines) + "\n"))
+    assert log.read() == lines[:-1][-MAX_NEW_LINES:]
+    assert log.read() == lines[-1:]

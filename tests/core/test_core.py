@@ -1,11 +1,14 @@
-"""The Python functions of the compiled core: counts compared with xxhash, and refused arguments."""
+"""The compiled core: counting, learning, encoding, decoding, packing."""
 
 import pickle
+import re
 import signal
 import threading
 from collections import Counter
+from itertools import accumulate
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import xxhash
 from hypothesis import given
@@ -16,10 +19,12 @@ from nanotok_ray.counts import PATTERNS, SPLIT_PATTERN
 from nanotok_ray.errors import (
     CountOverflowError,
     NanotokError,
+    PackingError,
     PatternError,
     SplitError,
     TokenizerError,
 )
+from nanotok_ray.tokenizer import Model, Tokenizer
 from tests.support.count_runs import run_of
 
 NANOCHAT = SPLIT_PATTERN
@@ -168,3 +173,191 @@ def test_other_threads_run_while_the_core_works():
         steps += 1
     worker.join()
     assert steps > 100
+
+
+MOST = 2**32 - 1
+
+
+def int64(values):
+    return np.array(values, np.int64)
+
+
+def test_ids_of_32_bits_fit_int64_and_are_refused_for_int32():
+    ids = [np.array([1, MOST, 2], np.uint32)]
+    columns = int64([0]), int64([0]), int64([3]), int64([0, 1])
+    inputs, targets = np.zeros((1, 2), np.int64), np.zeros((1, 2), np.int64)
+    _core.fill_rows(ids, None, *columns, inputs, targets, pad=0)
+    assert (inputs.tolist(), targets.tolist()) == ([[1, MOST]], [[MOST, 2]])
+    narrow = np.zeros((1, 2), np.int32)
+    with pytest.raises(PackingError, match=r"^segment 0 has the id 4294967295: rows of int32 hold"):
+        _core.fill_rows(ids, None, *columns, narrow, narrow.copy(), pad=0)
+    assert narrow.tolist() == [[0, 0]]
+
+
+def test_views_of_one_array_can_be_filled():
+    batch = np.zeros((2, 3, 4), np.int32)
+    ids = np.arange(9, dtype=np.uint16)
+    ids.flags.writeable = False
+    columns = int64([0, 0, 0]), int64([0, 2, 1]), int64([5, 5, 5]), int64([0, 1, 2, 3])
+    _core.fill_rows([ids], None, *columns, batch[0], batch[1], pad=0)
+    assert batch[0].tolist() == [[0, 1, 2, 3], [2, 3, 4, 5], [1, 2, 3, 4]]
+    assert batch[1].tolist() == [[1, 2, 3, 4], [3, 4, 5, 6], [2, 3, 4, 5]]
+
+
+def right_fill():
+    """Valid arguments of a fill."""
+    return {
+        "ids": [np.arange(3, dtype=np.uint16)],
+        "masks": None,
+        "which": int64([0, 0]),
+        "offsets": int64([0, 1]),
+        "lengths": int64([3, 2]),
+        "rows": int64([0, 1, 2]),
+        "inputs": np.full((2, 2), 7, np.int64),
+        "targets": np.full((2, 2), 7, np.int64),
+        "pad": 0,
+    }
+
+
+BOTH, EMPTY = np.zeros((2, 2), np.int64), np.zeros((2, 0), np.int64)
+NARROW = np.zeros((2, 2), np.int32)
+FIXED = BOTH.copy()
+FIXED.flags.writeable = False
+ROWS = "must be an array of rows, int32 or int64, and of two dimensions"
+ALIGNED = "must be a C-contiguous, aligned array"
+PARTS = np.zeros((2, 4), np.int64)[:, ::2]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"lengths": int64([3, 3])}, "segment 1 is 3 ids from 1 on: array 0 has 3"),
+        ({"masks": []}, "0 masks and 1 arrays of ids"),
+        ({"masks": [np.ones(4, np.uint8)]}, "the mask of array 0 has 4 entries: the array has 3"),
+        (
+            {"inputs": EMPTY, "targets": EMPTY.copy()},
+            "length is 0: it must be from 1 to 9223372036854775807",
+        ),
+        ({"targets": BOTH[:1]}, "inputs are of shape [2, 2], targets of shape [1, 2]"),
+        ({"targets": NARROW}, "inputs and targets must be of one type, int32 or int64"),
+        ({"inputs": np.zeros((2, 2), np.int16)}, f"inputs {ROWS}"),
+        ({"targets": np.zeros(4, np.int64)}, f"targets {ROWS}"),
+        ({"targets": PARTS}, f"targets {ALIGNED}"),
+        ({"inputs": np.asfortranarray(BOTH)}, f"inputs {ALIGNED}"),
+        ({"inputs": FIXED}, "inputs cannot be written to"),
+        ({"inputs": BOTH, "targets": BOTH}, "targets share memory with another array in use"),
+        ({"which": int64([0, 0, 0, 0])[::2]}, "which must be a contiguous, aligned array"),
+        (
+            {"inputs": NARROW, "targets": NARROW.copy(), "pad": 2**31},
+            f"pad is {2**31}: rows are int32",
+        ),
+    ],
+)
+def test_an_invalid_fill_is_refused_and_writes_nothing(changed, message):
+    arguments = right_fill() | changed
+    before = [arguments[name].copy() for name in ("inputs", "targets")]
+    with pytest.raises(PackingError, match=f"^{re.escape(message)}$"):
+        _core.fill_rows(**arguments)
+    for name, values in zip(("inputs", "targets"), before, strict=True):
+        assert np.array_equal(arguments[name], values)
+
+
+RANGE = "it must be from 1 to 4294967295"
+LEFT_OUT = "leave it out, cut it before, or keep the rest of what is cut"
+WRONG = {
+    f"document 1 has {MOST + 1} tokens: it must be 0 to {MOST}": (
+        lambda: _core.window_rows(int64([1, MOST + 1]), 4)
+    ),
+    f"document 1 has 5 tokens and a row holds 4: {LEFT_OUT}": (
+        lambda: _core.best_fit_rows(int64([4, 5, 6]), 4, keep_rest=False)
+    ),
+    f"length is -3: {RANGE}": lambda: _core.window_rows(int64([1]), -3),
+    f"capacity is 4294967296: {RANGE}": lambda: _core.BestFitBuffer(MOST + 1, 1),
+    "max_rows is -1: it must be 0 or more": lambda: _core.BestFitBuffer(4, 1).pack(-1),
+    "max_rows is -2: it must be 0 or more": lambda: _core.BestFitBuffer(4, 1).skip(-2),
+    f"buffer_size is 0: {RANGE}": lambda: _core.BestFitBuffer(1, 0),
+    "lengths must be a contiguous, aligned array": (
+        lambda: _core.window_rows(int64([1, 2, 3, 4])[::2], 4)
+    ),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_lengths_are_refused_by_name(message):
+    with pytest.raises(PackingError, match=f"^{re.escape(message)}$") as caught:
+        WRONG[message]()
+    assert isinstance(caught.value, NanotokError)
+    assert isinstance(caught.value, ValueError)
+
+
+MERGES = ((97, 98), (256, 256), (257, 257), (258, 258), (259, 256), (0xC3, 0xA9), (0xF0, 0x9F))
+SPECIAL = {"<|bos|>": 263, "<é>": 264, "<|far|>": 300, "<|farther|>": 65_000}
+TOKENS = [*range(265), 300, 65_000]
+
+# Bytes of complete, truncated and overlong characters, surrogates and values beyond the last.
+hard = st.sampled_from([0xC3, 0xA9, 0xE2, 0x82, 0xAC, 0xED, 0xA0, 0x80, 0xF0, 0x9F, 0xF4, 0x90])
+ids_of_rows = st.lists(st.lists(st.sampled_from(TOKENS) | hard, max_size=8), max_size=8)
+widths = st.sampled_from([np.uint16, np.uint32])
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    version = _core.UNICODE_VERSION
+    model = Model(pattern=".", unicode_version=version, merges=MERGES, special_tokens=SPECIAL)
+    return Tokenizer(model)
+
+
+def packed(rows, dtype=np.uint16):
+    offsets = np.array([0, *accumulate(map(len, rows))], np.int64)
+    return np.array([number for row in rows for number in row], dtype), offsets
+
+
+@given(ids_of_rows, widths)
+def test_each_row_equals_the_result_of_decode(tokenizer, rows, dtype):
+    ids, offsets = packed(rows, dtype)
+    text = tokenizer.decode_batch(ids, offsets)
+    assert text.type == pa.large_string()
+    text.validate(full=True)
+    assert text.to_pylist() == [tokenizer.decode(row) for row in rows]
+    data = tokenizer.decode_batch(ids, offsets, as_bytes=True)
+    assert data.type == pa.large_binary()
+    assert data.to_pylist() == [tokenizer.decode_bytes(row) for row in rows]
+
+
+@given(st.lists(st.lists(hard, max_size=12), max_size=8))
+def test_invalid_utf8_is_replaced_as_in_python(tokenizer, rows):
+    found = tokenizer.decode_batch(*packed(rows)).to_pylist()
+    assert found == [bytes(row).decode(errors="replace") for row in rows]
+
+
+@pytest.mark.parametrize("number", [265, 301, 65_535])
+def test_an_unknown_id_is_named_with_its_row(tokenizer, number):
+    rows = [[97], [], [98, number, number + 1 & 0xFFFF]]
+    message = f"Invalid token for decoding: {number}"
+    for dtype in (np.uint16, np.uint32):
+        with pytest.raises(KeyError, match=f"{message}, in row 2"):
+            tokenizer.decode_batch(*packed(rows, dtype))
+        for length in (3, 100):
+            with pytest.raises(KeyError, match=f"^'{message}'$"):
+                tokenizer.decode(np.array([*[97] * length, number], dtype))
+
+
+IDS = np.array([97, 98], np.uint16)
+WRONG_BATCH = [
+    (IDS, np.array([0, 3]), TokenizerError, "offset 1 is 3, outside the 2 ids"),
+    (IDS, np.array([-1, 2]), TokenizerError, "offset 0 is -1, outside the 2 ids"),
+    (IDS, np.array([0, 2, 1]), TokenizerError, "offset 2 is smaller than the one before"),
+    (IDS, np.array([], np.int64), TokenizerError, "offsets are empty"),
+    (IDS.astype(np.int64), np.array([0, 2]), TypeError, "ids must be .* uint16 or uint32, got 1-d"),
+    ([97], np.array([0, 1]), TypeError, "ids must be .*, got <class 'list'>"),
+    (IDS.reshape(1, 2), np.array([0, 1]), TypeError, "got 2-d uint16"),
+    (IDS, np.array([0, 2], np.int32), TypeError, "offsets must be a 1-d array of int64, got 1-d"),
+]
+
+
+@pytest.mark.parametrize(
+    ("ids", "offsets", "error", "message"), WRONG_BATCH, ids=range(len(WRONG_BATCH))
+)
+def test_arrays_that_do_not_match_are_refused(tokenizer, ids, offsets, error, message):
+    with pytest.raises(error, match=message):
+        tokenizer.decode_batch(ids, offsets)

@@ -1,15 +1,20 @@
-"""Compares merges of generated corpora with rustbpe's, and with limits with a plain learner's.
+"""Learning equals rustbpe, the reference implementation and the page that explains it."""
 
-The seeded corpora are a short run of `benchmarks/learned_corpora.py`.
-"""
-
+import doctest
+import json
+import pickle
+import subprocess
+import sys
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer as Peer
 
 from benchmarks.learned_corpora import (
     NUMS_MERGES,
@@ -19,11 +24,25 @@ from benchmarks.learned_corpora import (
     learned,
     rustbpes,
 )
-from nanotok_ray import _core
-from nanotok_ray.counts import split
+from examples import bpe_from_scratch
+from examples.bpe_from_scratch import BasicTokenizer, RegexTokenizer, first_seen, train
+from nanotok_ray import Tokenizer, _core
+from nanotok_ray.counts import PATTERNS, split
+from nanotok_ray.counts import split as core_split
 from nanotok_ray.documents import Documents
-from nanotok_ray.tokenizer import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
+from nanotok_ray.errors import TokenizerError
+from nanotok_ray.recipe import SPECIAL_TOKENS
+from nanotok_ray.tokenizer import (
+    BELOW_MIN_PAIR_COUNT,
+    NO_PAIR_LEFT,
+    REACHED,
+    from_readable,
+    sha256_of,
+    to_huggingface_file,
+    to_readable,
+)
 from tests.support import reference
+from tests.support.foreign_models import GPT2_ORDER, LEARNED, in_order, orders, texts
 
 PARTS = 4
 CORPORA = 500
@@ -87,3 +106,192 @@ def test_limits_exclude_rare_pairs_and_long_tokens(texts, num_merges, limit):
     )
     assert (merges.tolist(), reason) == limited(counts, num_merges=num_merges, **limit)
     assert all(count >= limit["min_pair_count"] for count in found.tolist())
+
+
+odd_texts = st.text(
+    st.sampled_from("aaab the''s12 \n\té你🙂.\x00") | st.characters(codec="utf-8"), max_size=30
+)
+corpora_reference = st.lists(odd_texts, max_size=5)
+names = st.sampled_from(list(PATTERNS))
+
+
+def splitter(name):
+    return _core.Splitter(PATTERNS[name]).split
+
+
+@given(corpora_reference, odd_texts, names, st.integers(0, 40))
+def test_merges_ids_and_text_equal_the_reference(corpus, text, name, num_merges):
+    fast = Tokenizer.train_from_iterator(corpus, 265 + num_merges, pattern=name)
+    split = splitter(name)
+    counts = reference.count_spans([each.encode() for each in corpus], split=split)
+    merges = reference.learn_merges(counts, num_merges=num_merges)
+    assert fast.merges == merges
+    ids = reference.encode(text.encode(), split=split, merges=merges)
+    assert fast.encode(text) == ids
+    assert reference.decode(ids, merges=merges) == fast.decode_bytes(ids) == text.encode()
+
+
+def test_learning_counts_overlaps_and_breaks_ties_by_the_smallest_pair():
+    assert reference.learn_merges({b"aaaaa": 1}, num_merges=9) == [(97, 97), (256, 97), (256, 257)]
+    assert reference.learn_merges({b"zz": 2, b"ab": 2}, num_merges=1) == [(97, 98)]
+
+
+PAGE = Path(bpe_from_scratch.__file__)
+FIRST_SEEN = json.loads((PAGE.parents[1] / "tests/vectors/first_seen.json").read_text())
+MOST = 40
+
+letters = st.sampled_from("aabbcAéß中𝄞😀 \n\t12'!\u0301\u3000")
+words = st.sampled_from(["the", " the", "it's", "WE'LL", "  ", " that", "2026", "\r\n", "naïve"])
+page_texts = st.lists(letters | words, max_size=60).map("".join)
+
+
+@pytest.mark.parametrize("case", FIRST_SEEN, ids=["hello", "everyone", "write"])
+def test_ties_broken_by_first_occurrence_match_the_recorded_answers(case):
+    size = case["vocab_size"] - 256
+    merges = train(BasicTokenizer.split(case["text"]), size, first_seen)
+    assert merges == [tuple(pair) for pair in case["merges"]]
+    assert BasicTokenizer(merges).encode(case["text"]) == case["ids"]
+    assert train(BasicTokenizer.split(case["text"]), size) != merges
+
+
+@given(page_texts)
+def test_the_example_splits_texts_as_the_core_does(text):
+    assert RegexTokenizer.split(text) == [span.encode() for span in core_split(text)]
+
+
+@given(st.lists(page_texts, min_size=1, max_size=4), st.integers(0, MOST), page_texts)
+def test_the_example_has_the_merges_and_ids_of_the_core(documents, num_merges, unseen):
+    spans = [span for text in documents for span in RegexTokenizer.split(text)]
+    plain = RegexTokenizer(train(spans, num_merges))
+    core = Tokenizer.train_from_iterator(
+        documents, 256 + num_merges, special_tokens=(), num_threads=1
+    )
+    assert list(plain.new_ids) == core.merges
+    for text in (*documents, unseen):
+        assert plain.encode(text) == core.encode(text)
+        assert plain.decode(plain.encode(text)) == text
+
+
+def run(*arguments):
+    command = [sys.executable, str(PAGE), *arguments]
+    return subprocess.run(command, capture_output=True, check=True, encoding="utf-8").stdout
+
+
+def test_the_example_runs_as_a_program(tmp_path):
+    reported = run("low lower lowest", "--vocab-size", "259").splitlines()
+    assert reported == [
+        "256 b'lo' = 108 + 111",
+        "257 b'low' = 256 + 119",
+        "258 b' low' = 32 + 257",
+        "16 characters, 16 bytes, 8 tokens: [257, 258, 101, 114, 258, 101, 115, 116]",
+        "decoded again it is the same",
+    ]
+    (tmp_path / "a.txt").write_text("hello everyone")
+    path = str(tmp_path / "a.txt")
+    reported = run("--file", path, "--basic", "--first-seen", "--vocab-size", "266")
+    assert "265 b'hello every' = 264 + 121\n" in reported
+    assert "4 tokens: [265, 111, 110, 101]\n" in reported
+
+
+def test_the_example_is_short_imports_nothing_of_the_project_and_its_doctests_pass():
+    lines = PAGE.read_text().splitlines()
+    imports = [line for line in lines if line.startswith(("import ", "from "))]
+    assert len(lines) <= 150
+    assert not any("nanotok" in line for line in imports)
+    doctests = doctest.testmod(bpe_from_scratch)
+    assert (doctests.failed, doctests.attempted > 3) == (0, True)
+
+
+PLAIN = Tokenizer(LEARNED)
+
+
+def renamed(ids, byte_order):
+    numbers = {byte: number for number, byte in enumerate(byte_order)}
+    return [numbers[each] if each < len(numbers) else each for each in ids]
+
+
+@given(byte_order=orders, some=st.lists(texts, max_size=5))
+def test_only_the_ids_of_bytes_differ(byte_order, some):
+    own = Tokenizer(in_order(byte_order))
+    for text in some:
+        ids = own.encode(text)
+        assert ids == renamed(PLAIN.encode(text), byte_order)
+        assert own.decode(ids) == text
+        assert own.decode_bytes(np.array(ids * 8, np.uint16)) == text.encode() * 8
+    ids, offsets = own.encode_batch(some, num_threads=2)
+    assert ids.tolist() == renamed(PLAIN.encode_batch(some)[0].tolist(), byte_order)
+    assert own.decode_batch(ids, offsets).to_pylist() == some
+
+
+def test_tokens_lengths_and_numbers_follow_the_byte_order():
+    own = Tokenizer(in_order())
+    assert [own.decode_single_token_bytes(number) for number in (0, 255)] == [b"!", b"\xad"]
+    assert own.encode_special("!") == 0
+    assert own.model.token(0) == b"!"
+    assert own.model.ranks() == dict(zip(own.model.tokens, range(1000), strict=False))
+    assert own.token_bytes().tolist() == PLAIN.token_bytes().tolist()
+
+
+def test_conversations_render_with_the_byte_order():
+    names = {name: 256 + len(LEARNED.merges) + n for n, name in enumerate(SPECIAL_TOKENS)}
+    plain = Tokenizer(replace(LEARNED, special_tokens=names))
+    own = Tokenizer(in_order(special_tokens=names))
+    chat = {"messages": [{"role": "user", "content": "q!"}, {"role": "assistant", "content": "zé"}]}
+    ids, mask = own.render_conversation(chat)
+    expected, expected_mask = plain.render_conversation(chat)
+    assert (ids, mask) == (renamed(expected, GPT2_ORDER), expected_mask)
+    document = json.dumps(chat)
+    [rendered, again] = [each.render_batch([document], "messages") for each in (own, plain)]
+    assert rendered.ids.tolist() == ids == renamed(again.ids.tolist(), GPT2_ORDER)
+
+
+@given(orders.filter(lambda order: order != bytes(range(256))))
+def test_the_readable_file_stores_the_byte_order(byte_order):
+    model = in_order(byte_order)
+    data = to_readable(model)
+    assert from_readable(data, name="f") == model
+    assert data.startswith(b"nanotok-tokenizer 2\n")
+    assert data.splitlines()[3] == b"bytes " + byte_order.hex().encode()
+
+
+def test_the_default_byte_order_writes_the_original_file():
+    model = in_order(bytes(range(256)))
+    data = to_readable(model)
+    assert model == LEARNED
+    assert data.startswith(b"nanotok-tokenizer 1\n")
+    assert sha256_of(model) == PLAIN.sha256
+    line = b"bytes " + bytes(range(256)).hex().encode() + b"\nspecial"
+    claimed = data.replace(b"tokenizer 1", b"tokenizer 2", 1).replace(b"special", line, 1)
+    with pytest.raises(TokenizerError, match="line 1: expected 'nanotok-tokenizer 1'"):
+        from_readable(claimed, name="f")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (b"bytes 21", b"bytes zz", "line 4: expected hexadecimal digits, found 'zz22"),
+        (b"bytes 21", b"bytes ", "f: ids 0 to 255 must be each byte once: the byte order has 255"),
+        (b"bytes 21", b"bytes 22", "256 bytes, 255 of them different"),
+        (b"bytes 2122", b"bytes 21 22", "line 4: expected 'bytes 2122"),
+    ],
+)
+def test_a_damaged_byte_order_is_refused(old, new, message):
+    with pytest.raises(TokenizerError) as caught:
+        from_readable(to_readable(in_order()).replace(old, new, 1), name="f")
+    assert message in str(caught.value)
+
+
+def test_smaller_larger_and_pickled_tokenizers_keep_the_byte_order():
+    own = Tokenizer(in_order())
+    assert own.truncated(300).model.byte_order == GPT2_ORDER
+    assert own.truncated(300).decode(own.truncated(300).encode("the cat!")) == "the cat!"
+    assert own.extended(["<x>"]).model.byte_order == GPT2_ORDER
+    assert pickle.loads(pickle.dumps(own)) == own != PLAIN
+    assert hash(own) == hash(Tokenizer(in_order()))
+
+
+@given(byte_order=orders, text=texts)
+def test_hugging_face_reads_the_byte_order_from_our_file(byte_order, text):
+    own = Tokenizer(in_order(byte_order))
+    peer = Peer.from_str(to_huggingface_file(own.model).decode())
+    assert peer.encode(text).ids == own.encode(text)

@@ -1,27 +1,41 @@
-"""Count files and their provenance, and the counts of one slice."""
+"""Counting a slice: patterns, weights, documents, counts kept from an earlier job."""
 
 import json
+import uuid
 from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 
 import pyarrow as pa
 import pytest
+import rustbpe
+import tiktoken_ext.openai_public as encodings
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nanotok_ray import _core
+from nanotok_ray.api import train
 from nanotok_ray.counts import (
+    PATTERNS,
+    SHARE_UNIT,
     SPLIT_PATTERN,
     CountPart,
     CountProvenance,
     CountReader,
     CountSettings,
     SpanCounts,
+    Weights,
+    cached_counts,
     pack_counts,
     reduce_counts,
+    remove_counts,
+    resolve_pattern,
     split,
 )
 from nanotok_ray.counts.count_slice import count_slice
 from nanotok_ray.documents import Documents
-from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.errors import CorruptOutputError, PatternError, SourceError
+from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from tests.support.small_corpus import plan_of, recipe, texts, write_corpus
@@ -156,3 +170,161 @@ def test_every_setting_and_the_slice_change_the_key(tmp_path):
     variants = [replace(SETTINGS, **change) for change in changes]
     keys = [settings.key(each) for settings in variants for each in (first, second)]
     assert len(set(keys)) == len(keys)
+
+
+def test_gpt4_is_the_default_pattern_of_rustbpe():
+    tokenizer = rustbpe.Tokenizer()
+    tokenizer.train_from_iterator(iter(["a"]), 256)
+    assert tokenizer.get_pattern() == PATTERNS["gpt4"]
+
+
+@pytest.mark.parametrize("name", ["r50k", "cl100k", "o200k"])
+def test_patterns_of_openai_equal_those_of_tiktoken(name, monkeypatch):
+    monkeypatch.setattr(encodings, "load_tiktoken_bpe", lambda *_, **__: {})  # no download
+    assert getattr(encodings, f"{name}_base")()["pat_str"] == PATTERNS[name]
+
+
+@pytest.mark.parametrize("word", ["nanocht", "GPT4", "o200k-base", ""])
+def test_an_unknown_name_is_refused_with_the_known_names(word):
+    with pytest.raises(PatternError, match=r"use one of nanochat, gpt4, cl100k, r50k") as caught:
+        resolve_pattern(word)
+    assert repr(word) in str(caught.value)
+
+
+def multipliers(*weights, text_bytes=None):
+    sizes = {f"s{number}": size for number, size in enumerate(text_bytes or [1] * len(weights))}
+    sources = [
+        SourceRecipe(name=name, kind="text", paths=("-",), weight=weight)
+        for name, weight in zip(sizes, weights, strict=True)
+    ]
+    found = Weights.of(sources, text_bytes=sizes)
+    return found.unit, [found.multipliers[f"s{number}"] for number in range(len(weights))]
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        (["1", "3"], (1, [1, 3])),
+        (["2.5", "1"], (2, [5, 2])),
+        (["0.1", "0.25", "1"], (20, [2, 5, 20])),
+        (["0.000001", "1000000"], (10**6, [1, 10**12])),
+        (["7"], (1, [1])),
+        (["0.3", "0.30"], (1, [1, 1])),
+    ],
+)
+def test_decimals_are_exact_in_the_smallest_unit(weights, expected):
+    assert multipliers(*weights) == expected
+
+
+decimals = st.integers(1, 10**9).map(lambda millionths: f"{millionths / 10**6:.6f}")
+
+
+@given(st.lists(decimals, min_size=1, max_size=5))
+def test_multipliers_have_the_ratios_of_the_weights(weights):
+    unit, found = multipliers(*weights)
+    exact = [Fraction(weight) for weight in weights]
+    assert [Fraction(own, found[0]) for own in found] == [own / exact[0] for own in exact]
+    assert unit >= 1
+
+
+@given(st.lists(st.integers(1, 10**15), min_size=1, max_size=4), st.data())
+def test_shares_equal_those_of_the_weighted_text_up_to_rounding(sizes, data):
+    parts = data.draw(st.lists(st.integers(1, 50), min_size=len(sizes), max_size=len(sizes)))
+    parts[-1] += 1000 - sum(parts)
+    weights = [f"share:{part / 1000}" for part in parts]
+    unit, found = multipliers(*weights, text_bytes=sizes)
+    if len(set(found)) == 1:
+        return
+    assert unit == SHARE_UNIT
+    for part, size, own in zip(parts, sizes, found, strict=True):
+        wanted = Fraction(part, 1000) * sum(sizes) / size * SHARE_UNIT
+        assert own == 1 if wanted < 1 else abs(own - wanted) <= Fraction(1, 2)
+
+
+def test_a_source_without_text_cannot_have_a_share():
+    with pytest.raises(SourceError, match=r"'s1' has weight = 'share:0\.5' and no text"):
+        multipliers("share:0.5", "share:0.5", text_bytes=[10, 0])
+
+
+@pytest.fixture
+def work(tmp_path, in_process):
+    """Return a work folder of ten sets of counts, one with a quarantine list."""
+    write_corpus(tmp_path / "in")
+    with (tmp_path / "in/chats/0.jsonl").open("a") as file:
+        file.write("oops\n")
+    overrides = ("source.chats.count=true", "limits.max_quarantined_share=1.0")
+    train(recipe(tmp_path / "in", tmp_path / "out", *overrides))
+    return tmp_path / "out-work"
+
+
+def test_sets_have_their_records_and_all_their_files(work):
+    found = cached_counts(str(work))
+    assert {each.source for each in found.counts} == {"web", "chats"}
+    assert [each.name for each in found.counts] == sorted(each.name for each in found.counts)
+    assert sum(each.number("texts") for each in found.counts if each.source == "web") == 80
+    files = {name: size for each in found.counts for name, size in each.files.items()}
+    assert files == {
+        path.relative_to(work).as_posix(): path.stat().st_size
+        for path in work.rglob("*")
+        if path.is_file()
+    }
+    assert sum(name.endswith(".quarantine.jsonl") for name in files) == 1
+    assert (found.other, found.temporaries) == ({}, ())
+
+
+def test_other_files_are_listed_separately(work):
+    (work / "merged").mkdir()
+    (work / "merged/all.arrow").write_bytes(b"12")
+    (work / "counts/notes.txt").write_bytes(b"123")
+    (work / "counts/web/notes.txt").write_bytes(b"1")
+    (work / "counts/web/.a.arrow.host-1-2.tmp").write_bytes(b"1")
+    found = cached_counts(str(work))
+    assert found.other == {"counts/notes.txt": 3, "counts/web/notes.txt": 1, "merged/all.arrow": 2}
+    assert found.temporaries == ("counts/web/.a.arrow.host-1-2.tmp",)
+
+
+def test_an_incomplete_set_has_no_record(work):
+    sets = cached_counts(str(work)).counts[:4]
+    record, other_record, counts, other_counts = (
+        work / f"{each.name}.{suffix}"
+        for each, suffix in zip(sets, ("json", "json", "arrow", "arrow"), strict=True)
+    )
+    record.unlink()
+    other_record.write_text("{")
+    counts.write_bytes(counts.read_bytes()[:-1])
+    other_counts.unlink()
+    found = cached_counts(str(work)).counts[:4]
+    assert [each.name for each in found] == [each.name for each in sets]
+    for each in found:
+        assert each.record is None
+        assert each.number("texts") == 0
+        assert each.num_bytes > 0
+
+
+def test_removal_deletes_the_record_first_and_keeps_other_sets(work, monkeypatch):
+    found = cached_counts(str(work))
+    chosen = next(each for each in found.counts if len(each.files) == 3)
+    removed = []
+    remove = Folder.remove
+
+    def watched(self, name):
+        removed.append(name)
+        remove(self, name)
+
+    monkeypatch.setattr(Folder, "remove", watched)
+    remove_counts(str(work), chosen)
+    assert removed[0] == f"{chosen.name}.json"
+    assert sorted(removed) == sorted(chosen.files)
+    assert cached_counts(str(work)).counts == tuple(each for each in found.counts if each != chosen)
+
+
+def test_remote_and_missing_work_folders_are_listed(tmp_path):
+    folder = Folder(f"memory:///{uuid.uuid4().hex}")
+    for url in (str(tmp_path / "none"), folder.url):
+        found = cached_counts(url)
+        assert (found.counts, found.other, found.temporaries) == ((), {}, ())
+    folder.write_whole("counts/web/a-00000-0123456789abcdef.arrow", b"12345")
+    (found,) = cached_counts(folder.url).counts
+    assert (found.source, found.num_bytes, found.record) == ("web", 5, None)
+    remove_counts(folder.url, found)
+    assert folder.list() == []

@@ -1,7 +1,10 @@
+"""Dialects: detection, messages, documents with images."""
+
 import pytest
 
-from nanotok_ray.chat import segments_of
-from nanotok_ray.dialects import value_of
+from nanotok_ray.chat import expected_text, expected_trained_text, message_texts, segments_of
+from nanotok_ray.dialects import columns_of, detect, detect_columns, value_of
+from nanotok_ray.errors import SourceError
 from tests.support.dialect_documents import (
     CUSTOMJSON,
     GSM8K,
@@ -18,6 +21,7 @@ from tests.support.dialect_documents import (
     output,
     spelled,
     user,
+    vision,
 )
 
 HI, YO = asked("hi"), answered("assistant 1 yo")
@@ -91,3 +95,170 @@ def test_integers_of_more_than_18_digits_are_floats(sign):
     assert isinstance(value_of(kept.encode()), int)
     assert isinstance(value_of(longer.encode()), float)
     assert value_of(f"{sign}{'9' * 5000}".encode()) == float(f"{sign}inf")
+
+
+CHAT = [
+    ([], "messages"),
+    ([{"role": "user", "content": "hi"}], "messages"),
+    ({"messages": None}, "messages"),
+    ({"prompt": "a", "completion": "b", "messages": []}, "messages"),
+    ({"id": 1, "conversations": []}, "sharegpt"),
+    ({"question": "a", "answer": "b"}, "gsm8k"),
+    ({"prompt": "a", "response": "b"}, "prompt-response"),
+    ({"prompt": "a", "completion": "b"}, "prompt-response"),
+    ({"question": "a", "response": "b"}, None),
+    ({"text": "a", "response": "b"}, None),
+    ({}, None),
+    ("messages", None),
+    (None, None),
+    (3.0, None),
+]
+VISION = [
+    ([], "messages"),
+    ({"messages": [], "text": "a"}, "messages"),
+    ({"prompt": "a", "response": "b"}, "prompt-response"),
+    ({"text": "a", "response": "b"}, "prompt-response"),
+    ({"text": "a", "image_token_counts": [1]}, "text"),
+    ({"prompt": "a", "completion": "b"}, None),
+    ({"conversations": []}, None),
+    ({"question": "a", "answer": "b"}, None),
+]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [(value, "chat", name) for value, name in CHAT]
+    + [(value, "vision", name) for value, name in VISION],
+    ids=str,
+)
+def test_a_document_is_recognized_by_its_keys(value, kind, expected):
+    assert detect(value, kind=kind) == expected
+    if isinstance(value, dict):
+        assert detect_columns(list(reversed(value)), kind=kind) == expected
+
+
+COLUMNS = [
+    ("messages", "chat", "source messages system", "messages"),
+    ("messages", "vision", "image_token_counts messages", "messages image_token_counts"),
+    ("sharegpt", "chat", "system conversations", "conversations system"),
+    ("gsm8k", "chat", "answer x question", "question answer"),
+    ("prompt-response", "chat", "completion prompt", "prompt completion"),
+    ("prompt-response", "chat", "completion response system prompt", "prompt response system"),
+    (
+        *("prompt-response", "vision", "response text system image_token_counts"),
+        "text response image_token_counts",
+    ),
+    ("text", "vision", "text", "text"),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "available", "expected"), COLUMNS)
+def test_a_dialect_reads_only_its_columns(name, kind, available, expected):
+    found = columns_of(name, kind=kind, available=available.split())
+    assert found == tuple(expected.split())
+    assert detect_columns(found, kind=kind) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "reported"),
+    [
+        ("gsm8k", "chat", r"'gsm8k' need the columns 'question', 'answer'.* it has 'a', 'b'"),
+        ("prompt-response", "chat", r"columns 'prompt', 'response' or 'completion'"),
+        ("prompt-response", "vision", r"columns 'prompt' or 'text', 'response', which"),
+        ("customjson", "chat", r"'customjson' are JSON arrays.*use dialect = \"messages\""),
+    ],
+)
+def test_missing_columns_are_named(name, kind, reported):
+    with pytest.raises(SourceError, match=reported):
+        columns_of(name, kind=kind, available=["a", "b"])
+
+
+def pairs(**more):
+    return vision("prompt-response", **{"image_token": "<|image|>", **more})
+
+
+MESSAGES_VISION = vision("messages", image_token="<|image|>")
+PAIRS_VISION = pairs()
+TEXT = vision("text", image_token="<|image|>")
+IMAGE = "image 0 [<|image|>]"
+END = "assistant 1 [<|assistant_end|>]"
+COUNTS = "image_token_counts"
+DET = ("<|det|>", "<|grounding|>")
+OCR = ["user 1 \nOCR", "assistant 1 A", END]
+A_NUMBER = b'{"prompt": "<image>b", "response": "", "n": 1' + b"0" * 5000 + b"}"
+
+# For each dialect: a document, the numbers of tokens of its images, and its other segments.
+ACCEPTED_VISION = [
+    (PAIRS_VISION, {"prompt": "<image>\nOCR", "response": "A", COUNTS: [3]}, [3], OCR),
+    (PAIRS_VISION, {"text": "<image>\nOCR", "response": "A", "prompt": None}, [1], OCR),
+    (PAIRS_VISION, {"prompt": "<image>", "text": "x", "response": "", COUNTS: None}, [1], [END]),
+    (
+        *(PAIRS_VISION, {"prompt": "a", "response": "<image>", COUNTS: []}, []),
+        ["user 1 a", "assistant 1 <image>", END],
+    ),
+    (PAIRS_VISION, A_NUMBER, [1], ["user 1 b", END]),
+    (pairs(image_tokens=4), {"prompt": "<image>", "response": ""}, [4], [END]),
+    (
+        *(pairs(train_prompt=False), {"prompt": "<image>b", "response": "c"}, [1]),
+        ["user 0 b", "assistant 1 c", END],
+    ),
+    (
+        *(pairs(grounding=DET), {"prompt": "<image><|grounding|>b", "response": "<|det|>"}, [1]),
+        ["user 1 [<|grounding|>]", "user 1 b", "assistant 1 [<|det|>]", END],
+    ),
+    (
+        *(pairs(image_token="<image>"), {"prompt": "<|image|>", "response": "c"}, []),
+        ["user 1 <|image|>", "assistant 1 c", END],
+    ),
+    (TEXT, {"text": "<image><image>a<|assistant_end|>", COUNTS: [2, 1]}, [2, 1], ["user 1 a", END]),
+    (TEXT, {"text": "<image>a", "response": "not read"}, [1], ["user 1 a"]),
+    (
+        vision("text", image_token="<|image|>", grounding=DET),
+        *({"text": "<image><|det|>"}, [1], ["user 1 [<|det|>]"]),
+    ),
+]
+
+
+def copies(segments):
+    return [each.count for each in segments if each.role == "image"]
+
+
+@pytest.mark.parametrize(("dialect", "value", "counts", "expected"), ACCEPTED_VISION)
+def test_a_document_is_its_images_followed_by_these_segments(dialect, value, counts, expected):
+    segments = segments_of(document_of(value), dialect)
+    images = [f"image 0 [{dialect.image_token}]"] * len(counts)
+    assert spelled(segments) == ["bos 0 [<|bos|>]", *images, *expected]
+    assert copies(segments) == counts
+
+
+CONVERSATIONS = [
+    (PAIR, [], [*asked("hi"), *answered("assistant 1 yo")]),
+    (
+        *([user("a<image>b"), assistant("<image>")], [1]),
+        [*asked("a")[:2], IMAGE, *asked("b")[1:], *answered("assistant 1 <image>")],
+    ),
+    (
+        {"messages": [{"role": "system", "content": "<image>s"}, user("b<image>")], COUNTS: [2, 5]},
+        *([2, 5], [asked()[0], IMAGE, "user 0 s\n\nb", IMAGE, asked()[1]]),
+    ),
+    (
+        *([user("<image>"), assistant(None, tool_calls=[call("1")]), output("<image>")], [1]),
+        [asked()[0], IMAGE, asked()[1], "assistant 0 [<|assistant_start|>]"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("value", "counts", "expected"), CONVERSATIONS)
+def test_a_conversation_has_images_where_the_user_puts_them(value, counts, expected):
+    segments = segments_of(document_of(value), MESSAGES_VISION)
+    assert spelled(segments)[: len(expected) + 1] == ["bos 0 [<|bos|>]", *expected]
+    assert copies(segments) == counts
+
+
+def test_an_image_is_expected_as_often_as_it_has_tokens():
+    document = document_of({"prompt": "<image>b", "response": "c", COUNTS: [3]})
+    assert (
+        expected_text(document, PAIRS_VISION) == "<|bos|>" + "<|image|>" * 3 + "bc<|assistant_end|>"
+    )
+    assert expected_trained_text(document, PAIRS_VISION) == "bc<|assistant_end|>"
+    assert message_texts(document, PAIRS_VISION) == ["b", "c"]

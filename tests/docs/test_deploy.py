@@ -1,16 +1,21 @@
-"""deploy/: files with known fields that agree with each other, cluster.yaml and requirements/."""
+"""Files of deployment: images, KubeRay, cluster.yaml, the dashboard of Grafana."""
 
+import json
+import os
 import re
+import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import yaml
+from ray.autoscaler._private.util import prepare_config, validate_config
 
 import nanotok_ray
-from nanotok_ray.cluster import LOCAL_SETTINGS
+from nanotok_ray.cluster import LOCAL_SETTINGS, METRICS
 from nanotok_ray.recipe import load_recipe
 from tests.support.kubernetes_fields import METADATA, SPECS, problems
+from tests.support.machine_speed import scaled
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -164,3 +169,161 @@ def test_the_image_installs_only_locked_packages_and_our_wheel():
     assert "USER ray" in DOCKERFILE.splitlines()
     copied = re.findall(r"^COPY (\S+) ", DOCKERFILE, re.MULTILINE)
     assert copied == ["requirements/cluster.txt", "dist/nanotok_ray-*.whl"]
+
+
+AWS = ROOT / "cluster.yaml"
+GCP = ROOT / "deploy" / "cluster-gcp.yaml"
+
+CLOUD_KEYS = {"provider", "available_node_types", "worker_start_ray_commands"}
+
+
+@pytest.fixture(params=[AWS, GCP], ids=["aws", "gcp"])
+def cluster_yaml(request):
+    return yaml.safe_load(request.param.read_text())
+
+
+@pytest.fixture
+def workers(cluster_yaml):
+    types = {**cluster_yaml["available_node_types"]}
+    del types[cluster_yaml["head_node_type"]]
+    return types
+
+
+def test_ray_accepts_the_file(cluster_yaml):
+    validate_config(prepare_config(cluster_yaml))
+
+
+def test_nothing_is_installed_when_a_machine_starts(cluster_yaml, workers):
+    keys = ("initialization_commands", "setup_commands", "head_setup_commands")
+    assert all(cluster_yaml[key] == [] for key in (*keys, "worker_setup_commands"))
+    own = [worker.keys() & {"worker_setup_commands", "docker"} for worker in workers.values()]
+    assert not any(own)
+
+
+def test_the_head_is_on_demand_and_runs_no_tasks_and_its_dashboard_listens_on_loopback(
+    cluster_yaml,
+):
+    head = cluster_yaml["available_node_types"][cluster_yaml["head_node_type"]]
+    assert head["resources"] == {"CPU": 0}
+    started = cluster_yaml["head_start_ray_commands"][-1].split()
+    assert {"--num-cpus=0", "--dashboard-host=127.0.0.1"} <= {*started}
+    assert not head["node_config"].keys() & {"InstanceMarketOptions", "scheduling"}
+
+
+def test_workers_are_spot_with_their_own_permissions_and_are_never_kept_stopped(
+    cluster_yaml, workers
+):
+    configs = [worker["node_config"] for worker in workers.values()]
+    assert len(configs) == len({str(config) for config in configs}) == 2
+    spot = {
+        "aws": ("InstanceMarketOptions", "MarketType", "spot"),
+        "gcp": ("scheduling", "provisioningModel", "SPOT"),
+    }
+    key, name, value = spot[cluster_yaml["provider"]["type"]]
+    assert all(config[key][name] == value for config in configs)
+    permissions = {"aws": "IamInstanceProfile", "gcp": "serviceAccounts"}
+    assert all(permissions[cluster_yaml["provider"]["type"]] in config for config in configs)
+    assert cluster_yaml["provider"]["cache_stopped_nodes"] is False
+
+
+def test_every_node_may_open_many_files_and_has_no_key_but_the_token(cluster_yaml):
+    assert cluster_yaml["file_mounts"]["~/.ray/auth_token"] == "~/.ray/auth_token"
+    assert not any("KEY" in option for option in cluster_yaml["docker"]["run_options"])
+    assert "--ulimit nofile=65536:65536" in cluster_yaml["docker"]["run_options"]
+    starts = (
+        cluster_yaml["head_start_ray_commands"][1],
+        cluster_yaml["worker_start_ray_commands"][1],
+    )
+    assert all(start.startswith("ulimit -n 65536;") for start in starts)
+
+
+def test_the_clouds_differ_only_where_they_must():
+    aws, gcp = (yaml.safe_load(path.read_text()) for path in (AWS, GCP))
+    assert {key for key in aws | gcp if aws.get(key) != gcp.get(key)} == CLOUD_KEYS
+    assert aws["worker_start_ray_commands"][:2] == gcp["worker_start_ray_commands"][:2]
+
+
+def test_each_spot_machine_starts_the_watcher_in_the_background(cluster_yaml, tmp_path):
+    """Run the command in a shell, like Ray, with a Python that prints its arguments."""
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    reported = tmp_path / "reported"
+    os.mkfifo(reported)
+    python.write_text(f'#!/bin/sh\necho "$@" > {reported}\n')  # waits until the test reads it
+    python.chmod(0o755)
+    command = cluster_yaml["worker_start_ray_commands"][-1]
+    environment = {"PATH": f"{python.parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    subprocess.run(
+        ["bash", "-c", f"true && ({command})"], env=environment, check=True, timeout=scaled(30)
+    )
+    cloud = cluster_yaml["provider"]["type"]
+    assert reported.read_text() == f"-m nanotok_ray.cluster.drain_on_notice {cloud}\n"
+    assert (tmp_path / ".nanotok" / "drain_on_notice.log").read_text() == ""
+    assert not any("drain" in command for command in cluster_yaml["head_start_ray_commands"])
+
+
+PATH = Path(__file__).resolve().parents[2] / "deploy/grafana.json"
+
+SUFFIXES = {
+    "Counter": ("_total",),
+    "Gauge": ("",),
+    "Histogram": ("_bucket", "_count", "_sum"),
+}
+"""Suffixes of a name from Ray and Prometheus, by kind, as observed on a real head."""
+
+OURS = {f"ray_{own.name}{end}": own for own in METRICS for end in SUFFIXES[own.kind]}
+OF_RAY = {"ray_resources", "ray_node_mem_used", "ray_node_mem_total"}
+LABELS = {"stage", "cause", "le", "SessionName", "State", "Name", "NodeAddress"}
+
+
+@pytest.fixture(scope="module")
+def dashboard():
+    return json.loads(PATH.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def queries(dashboard):
+    return [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+
+
+def names_in(query):
+    return set(re.findall(r"\bray_\w+", query))
+
+
+def test_the_dashboard_can_be_imported_anywhere(dashboard):
+    assert dashboard["id"] is None
+    assert dashboard["schemaVersion"] >= 36
+    inputs = {f"${{{each['name']}}}" for each in dashboard["__inputs"]}
+    assert inputs == {"${DS_PROMETHEUS}"}
+    for panel in dashboard["panels"]:
+        for own in (panel, *panel["targets"]):
+            assert own["datasource"] == {"type": "prometheus", "uid": "${DS_PROMETHEUS}"}
+    needed = {each["id"] for each in dashboard["__requires"] if each["type"] == "panel"}
+    assert needed == {panel["type"] for panel in dashboard["panels"]}
+
+
+def test_the_dashboard_queries_only_existing_metrics_and_every_one_of_ours(dashboard, queries):
+    variables = [each["definition"] for each in dashboard["templating"]["list"]]
+    for query in (*queries, *variables):
+        assert names_in(query)
+        assert names_in(query) <= OURS.keys() | OF_RAY, query
+    asked = {OURS[name].name for query in queries for name in names_in(query) & OURS.keys()}
+    assert asked == {own.name for own in METRICS}
+
+
+def test_the_dashboard_groups_by_existing_tags(queries):
+    for query in queries:
+        for group in re.findall(r"by \(([^)]*)\)", query):
+            labels = set(re.split(r",\s*", group))
+            assert labels <= LABELS
+            for name in names_in(query) & OURS.keys():
+                assert labels - {"le"} <= set(OURS[name].tags)
+
+
+def test_only_counters_are_queried_by_rate_and_parentheses_match(queries):
+    for query in queries:
+        for left, right in ("()", "{}", "[]"):
+            assert query.count(left) == query.count(right)
+        for name in names_in(query) & OURS.keys():
+            is_rate = re.search(rf"(rate|increase)\({name}\b", query) is not None
+            assert is_rate == (OURS[name].kind != "Gauge")

@@ -21,8 +21,7 @@ from nanotok_ray.job import use_executor
 from nanotok_ray.recipe import load_recipe
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 from tests.support import cli_commands
-from tests.support.doc_commands import head_commands, steps_of, words_of
-from tests.support.doc_folder import RECIPE, ROOT, make_folder
+from tests.support.doc_commands import RECIPE, ROOT, head_commands, make_folder, steps_of, words_of
 from tests.support.executors import InProcess
 
 PAGES = ("README.md", "CONTRIBUTING.md", "deploy/README.md", "docs/*.md")

@@ -1,4 +1,4 @@
-"""megatron: bytes of datasets and of their labels, joined shards, datasets without tokens."""
+"""The layouts megatron and llmc."""
 
 import struct
 from pathlib import Path
@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.exports import Megatron
+from nanotok_ray.errors import CorruptOutputError, ExportError
+from nanotok_ray.exports import Llmc, Megatron, llmc, parse_layout
 from nanotok_ray.storage import Folder
 from tests.support.made_output import (
     BOS,
+    END,
     MadeSource,
     export_here,
     exported_documents,
@@ -134,3 +135,149 @@ def test_data_beyond_its_index_is_detected(tmp_path, folder):
         file.write(b"\0\0")
     with pytest.raises(CorruptOutputError, match="not what its index says"):
         list(Megatron().read(exported[0], corpus, folder))
+
+
+TEXT_LLMC = MadeSource(name="web", shards=[[[BOS, 5, 6], [BOS], [BOS, 7]], [], [[BOS, 9, 9]]])
+CHAT_LLMC = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2, END], [BOS, 8]]])
+documents_llmc = st.lists(
+    st.lists(st.integers(0, BOS - 1), max_size=6).map(lambda ids: [BOS, *ids]), max_size=8
+)
+
+
+def bin_names(folder):
+    return [name for name in folder.list() if name.endswith(".bin")]
+
+
+def read_as_llm_c(folder, name):
+    """Read a file by the rules of llm.c's dataloader.h, whose offsets are ints."""
+    data = folder.read_bytes(name)
+    head = np.frombuffer(data[:1024], "<i4").tolist()
+    assert head[:2] == [20240520, 1]
+    assert head[2] > 0
+    assert len(data) == 1024 + 2 * head[2] < 2**31
+    return np.frombuffer(data[1024:], "<u2").tolist()
+
+
+@settings(max_examples=10, deadline=None)
+@given(shards=st.lists(documents_llmc, min_size=1, max_size=2), batch=st.integers(1, 12))
+def test_large_shards_are_split_between_documents(tmp_path_factory, shards, batch):
+    root = tmp_path_factory.mktemp("made")
+    out = made_output(root / "out", MadeSource(name="web", shards=shards))
+    folder = Folder(str(root / "export"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(llmc, "MAX_FILE_BYTES", 1024 + 2 * 9 + 1)
+        export_here(out, Llmc(), folder, batch_bytes=2 * batch)
+    found = sorted(each.name for each in (root / "export").glob("web/train/web_train_*.bin"))
+    ids = [read_as_llm_c(folder, f"web/train/{name}") for name in found]
+    assert all(own[0] == BOS and len(own) <= 9 for own in ids)
+    assert [one for own in ids for one in own] == [
+        one for shard in shards for document in shard for one in document
+    ]
+
+
+def test_names_of_split_shards_sort_in_order(tmp_path, folder, monkeypatch):
+    monkeypatch.setattr(llmc, "MAX_FILE_BYTES", 1024 + 2 * 3)
+    export_here(made_output(tmp_path / "out", TEXT_LLMC), Llmc(), folder)
+    assert bin_names(folder) == [
+        "web/train/web_train_000000_0000.bin",
+        "web/train/web_train_000000_0001.bin",
+        "web/train/web_train_000002.bin",
+    ]
+    second = folder.read_bytes("web/train/web_train_000000_0001.bos.idx")
+    assert second == np.array([0, 1], "<i4").tobytes()
+
+
+def refusal(out, folder, layout=None, **options):
+    with pytest.raises(ExportError) as error:
+        export_here(out, layout or Llmc(), folder, **options)
+    assert not bin_names(folder)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("document", "reported"),
+    [
+        ([4, 5], "does not begin with <|bos|>"),
+        ([], "does not begin with <|bos|>"),
+        ([4, BOS], "does not begin with <|bos|>"),
+        ([BOS, 5, BOS], "holds <|bos|> again at token 2"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["text", "chat"])
+def test_documents_that_readers_would_not_find_are_refused(
+    document, reported, kind, tmp_path, folder
+):
+    shards = [[[BOS, 1], [BOS], document, [BOS]]]
+    message = refusal(
+        made_output(tmp_path / "out", MadeSource(name="web", kind=kind, shards=shards)), folder
+    )
+    stem = f"web/train/part-00000-000-{'0' * 16}"
+    assert message.startswith(f"layout 'llmc': source 'web', shard {stem}, document 2 {reported}")
+    assert "source.prepend" in message
+
+
+def test_a_document_is_numbered_in_its_shard_not_in_its_batch(tmp_path, folder):
+    source = MadeSource(name="web", shards=[[[BOS, 1], [BOS, 2], [BOS], [BOS], [3]]])
+    out = made_output(tmp_path / "out", source)
+    assert "document 4 " in refusal(out, folder, batch_bytes=4)
+
+
+@pytest.mark.parametrize(
+    ("prepend", "append", "reported"),
+    [
+        ((), (), 'source.prepend = ["<|bos|>"]'),
+        (("<|assistant_end|>",), (), 'source.prepend = ["<|bos|>"]'),
+        (("<|bos|>", "<|bos|>"), (), "twice"),
+        (("<|bos|>",), ("<|bos|>",), "source.append"),
+    ],
+)
+def test_sources_without_bos_are_refused_before_reading(
+    prepend, append, reported, tmp_path, folder
+):
+    source = MadeSource(name="web", shards=[[[BOS, 1]]], prepend=prepend, append=append)
+    out = made_output(tmp_path / "out", CHAT_LLMC, source)
+    message = refusal(out, folder)
+    assert "'web'" in message
+    assert reported in message
+    assert folder.list() == []
+
+
+def test_another_token_may_start_documents(tmp_path, folder):
+    source = MadeSource(name="web", shards=[[[END, 1, BOS], [END]]], prepend=("<|assistant_end|>",))
+    out = made_output(tmp_path / "out", source)
+    exported, _ = export_here(out, parse_layout("llmc:bos=<|assistant_end|>"), folder)
+    assert exported[0].written.documents == 2
+    assert folder.read_bytes("web/train/web_train_000000.bos.idx") == bytes(np.array([0, 3], "<i4"))
+
+
+def test_an_unknown_token_is_refused(tmp_path, folder):
+    message = refusal(
+        made_output(tmp_path / "out", TEXT_LLMC), folder, parse_layout("llmc:bos=<s>")
+    )
+    assert "'<s>'" in message
+    assert "<|assistant_end|>, <|bos|>" in message
+
+
+def test_a_document_larger_than_a_file_is_refused(tmp_path, folder, monkeypatch):
+    monkeypatch.setattr(llmc, "MAX_FILE_BYTES", 1024 + 2 * 2)
+    message = refusal(made_output(tmp_path / "out", TEXT_LLMC), folder)
+    assert "document 0 has 3 tokens, and a file holds at most 2" in message
+
+
+def test_too_many_shards_for_the_names_are_refused(tmp_path, folder, monkeypatch):
+    monkeypatch.setattr(llmc, "MAX_UNITS", 2)
+    with pytest.raises(ExportError, match="is shard 2 of its source and split"):
+        export_here(made_output(tmp_path / "out", TEXT_LLMC), Llmc(), folder)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "place"), [(".bin", 0), (".bin", 4), (".bin", 8), (".bin", 1024), (".bos.idx", 0)]
+)
+def test_changed_files_are_detected_llmc(suffix, place, tmp_path, folder):
+    exported, corpus = export_here(made_output(tmp_path / "out", VAL), Llmc(), folder)
+    path = tmp_path / "export" / f"web/val/web_val_000000{suffix}"
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CorruptOutputError, match="web_val_000000"):
+        list(Llmc().read(exported[0], corpus, folder))

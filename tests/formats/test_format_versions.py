@@ -1,7 +1,8 @@
-"""Versions of formats: each is in the table of the docs, and readers refuse other versions."""
+"""Versions of formats: docs/formats.md lists them, and others are refused."""
 
 import json
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,14 @@ from nanotok_ray.formats import (
     pack_shards_index,
     unpack_index,
     unpack_shards_index,
+)
+from nanotok_ray.job import (
+    JOURNAL_FORMAT,
+    FailedAttempt,
+    Happened,
+    JournalledSlice,
+    Stage,
+    segment_name,
 )
 from nanotok_ray.loader import open_shards
 from nanotok_ray.sources import plan_from_json
@@ -191,3 +200,39 @@ def test_a_tokenizer_of_another_version_is_refused(out):
 def test_an_export_of_another_version_is_refused(tmp_path):
     (tmp_path / "export.json").write_text('{"format": "nanotok-export 9"}')
     refuses(lambda: read_export(Folder(str(tmp_path))), "nanotok-export 9")
+
+
+PAGE = (ROOT / "docs/formats.md").read_text("utf-8")
+ROWS = dict(re.findall(r"^\| `([a-z ]+)` \| (.*) \|$", PAGE, re.MULTILINE))
+COUNTED = {"done", "failed", "done_bytes", "progress", "seconds"}
+"""Fields that the event of a stage's begin lacks."""
+
+
+@pytest.mark.parametrize(
+    ("event", "model"),
+    [("slice", JournalledSlice), ("attempt", FailedAttempt), ("note", Happened), ("stage", Stage)],
+)
+def test_an_event_on_the_page_equals_its_model(event, model):
+    own = {each.name for each in fields(model)} - {"at"}
+    if model is Stage:
+        own = own - COUNTED - {"stage", "num_done"} | {"name", "kept"}
+    assert own <= set(re.findall(r"`(\w+)`", ROWS[event]))
+
+
+def test_every_event_is_on_the_page():
+    source = (ROOT / "nanotok_ray/job/journal.py").read_text("utf-8")
+    assert set(re.findall(r'^ +case "([a-z ]+)":', source, re.MULTILINE)) <= ROWS.keys()
+
+
+def test_names_and_versions_match_the_code():
+    assert f"OUT/{segment_name(17, 0)}" in PAGE
+    assert f"`{JOURNAL_FORMAT}`" in PAGE
+
+
+def test_the_example_reads_the_first_document(tmp_path):
+    out = finished_output(tmp_path)
+    shard = min(Path(out, "web/train").glob("*.bin")).with_suffix("")
+    example = re.search(r"```python\n(from pathlib.*?)```", PAGE, re.DOTALL)[1]
+    names = {}
+    exec(example.replace("/data/out/web/train/NAME", str(shard)), names)
+    assert any(names["first"].tolist() == ids.tolist() for ids in open_shards(out, "train", "web"))

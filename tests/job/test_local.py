@@ -1,4 +1,4 @@
-"""The local executor: whole jobs without Ray, and workers that die, hang or are orphaned."""
+"""The local executor: threads, processes, their ends."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from nanotok_ray.api import prepare, verify
+from nanotok_ray.cli import main
 from nanotok_ray.errors import SharedFolderError, SourceError, TransientIOError
 from nanotok_ray.job import (
     Cause,
@@ -21,6 +23,8 @@ from nanotok_ray.job import (
     SharedFolder,
     Task,
     count_work,
+    current_executor,
+    executor_in_use,
     ignore,
     run_stage,
     tokenize_work,
@@ -28,7 +32,7 @@ from nanotok_ray.job import (
 )
 from nanotok_ray.job.scheduler import LEAST_BYTES
 from nanotok_ray.storage import Folder
-from tests.support.executors import Replacing
+from tests.support.executors import InProcess, Replacing
 from tests.support.machine_speed import scaled
 from tests.support.small_corpus import RECIPE, contents, recipe, write_corpus
 
@@ -306,3 +310,46 @@ def test_the_journal_names_the_executor(tmp_path):
     head = json.loads(first.read_text().splitlines()[0])
     assert head["executor"] == "local"
     assert Cause.WORKER.value not in first.read_text()
+
+
+def test_contexts_can_be_nested_and_outside_of_them_there_is_no_executor():
+    outer, inner = InProcess(), InProcess()
+    with use_executor(outer):
+        with use_executor(inner):
+            assert current_executor() is inner
+        assert current_executor() is outer
+    assert executor_in_use() is None
+    with pytest.raises(RuntimeError, match=r"nanotok_ray\.api"):
+        current_executor()
+
+
+def test_threads_see_an_executor_that_was_set_after_they_started():
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        assert pool.submit(executor_in_use).result() is None
+        with use_executor(InProcess()):
+            assert pool.submit(current_executor).result() is current_executor()
+
+
+def test_every_command_with_tasks_runs_them_on_the_executor(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("os.fsync", lambda _: None)  # no test simulates a power failure
+    write_corpus(tmp_path / "in")
+    path, out = tmp_path / "recipe.toml", tmp_path / "out"
+    path.write_text(RECIPE.format(root=tmp_path / "in", out=out))
+    sessions, tasks = set(), []
+
+    def note(*, cpus, shared=()):
+        sessions.add((cpus, *(folder.url for folder in shared)))
+
+    def order(given):
+        tasks.append({task.name.split()[0] for task in given})
+        return given
+
+    with use_executor(InProcess(order=order, on_session=note)):
+        for command in (
+            ["prepare", str(path), "--cpus", "3"],
+            ["verify", str(out), "--cpus", "4"],
+            ["export", str(out), "--to", "raw", "--cpus", "5"],
+        ):
+            assert main(command) == 0, capsys.readouterr().err
+    assert sessions == {(3, str(out), str(tmp_path / "out-work")), (4,), (5,)}
+    assert tasks == [{"count"}, {"tokenize"}, {"verify"}, {"export"}]

@@ -1,18 +1,45 @@
-"""The work of a worker on a slice: files are read back before the record is written."""
+"""Stages of a job: the summary, the learner's task, probes of folders."""
 
 import json
+import os
+import pickle
+import signal
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from nanotok_ray.errors import SampleCheckError, TransientIOError
-from nanotok_ray.job import TokenizeWork, tokenize_work
+from nanotok_ray.api import train
+from nanotok_ray.cli import exit_code
+from nanotok_ray.cluster import learner_task
+from nanotok_ray.cluster.learner_task import learning_events, placement_notes
+from nanotok_ray.errors import SampleCheckError, SharedFolderError, SourceError, TransientIOError
+from nanotok_ray.job import (
+    Advanced,
+    Note,
+    SharedFolder,
+    StageEnded,
+    Summary,
+    TokenizeWork,
+    tokenize_work,
+)
+from nanotok_ray.job.probes import answer, probes_in, problem_with, see, shared_folders
+from nanotok_ray.recipe import LearnerRecipe
 from nanotok_ray.shards import ShardWriter
 from nanotok_ray.sources import SliceReading, make_plan
-from nanotok_ray.storage import LocalStore
+from nanotok_ray.storage import Folder, LocalStore
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.small_corpus import recipe, shard_settings, texts, write_corpus
+from tests.support.small_corpus import (
+    contents,
+    recipe,
+    shard_settings,
+    texts,
+    write_corpus,
+    write_parquet,
+)
 
 
 @pytest.fixture
@@ -81,3 +108,250 @@ def test_a_loss_between_reading_and_writing_fails_a_slice(work, tmp_path, monkey
     with pytest.raises(SampleCheckError, match=reported):
         tokenize_work(work)
     assert records(tmp_path) == []
+
+
+COUNT = st.integers(0, 10**12)
+SOURCE = st.fixed_dictionaries(
+    {
+        "documents": COUNT,
+        "tokens": st.integers(1, 10**12),
+        "bytes_per_token": st.none() | st.floats(0, 9),
+        "quarantined": COUNT,
+        "trainable_tokens": st.none() | st.just(1),
+    }
+)
+EXPORT = st.fixed_dictionaries(
+    {
+        "layout": st.just("olmo"),
+        "folder": st.just("/out/export/olmo"),
+        "files": COUNT,
+        "documents": COUNT,
+        "left_out": st.dictionaries(st.just("too long"), COUNT),
+        "masks": st.booleans(),
+    }
+)
+CORPUS = {
+    "documents": st.fixed_dictionaries({"in": COUNT, "out": COUNT, "quarantined": COUNT}),
+    "tokens": COUNT,
+    "bytes_per_token": st.none() | st.floats(0, 9),
+    "sources": st.dictionaries(st.text("abc", min_size=1, max_size=3), SOURCE, max_size=9),
+    "quarantined": st.dictionaries(st.text("xyz", max_size=2), COUNT, max_size=9),
+    "special_text": COUNT,
+    "roles": st.just({}) | st.just({"image": 3}),
+    "images": st.just(0),
+    "trainable_tokens": COUNT,
+    "over_max_tokens": COUNT,
+    "truncated": st.just(0),
+    "without_trainable_token": COUNT,
+    "rules": st.fixed_dictionaries(
+        {
+            "max_tokens": st.just(9),
+            "too_long": st.sampled_from(["keep", "cut", "drop"]),
+            "untrainable": st.sampled_from(["keep", "drop"]),
+        }
+    ),
+    "verified": st.just({"slices": 1, "shards": 2, "documents": 3}),
+    "proof": st.fixed_dictionaries(
+        {
+            "documents": st.just(5),
+            "encoded_again": st.just(4) | st.just(5),
+            "not_encoded_again": st.dictionaries(st.text("abc", max_size=2), COUNT, max_size=2),
+        }
+    ),
+}
+LEARNED = st.fixed_dictionaries(
+    {
+        "merges": COUNT,
+        "end": st.just("no pair left"),
+        "not_reached": st.lists(st.integers(1000, 2000), max_size=3),
+        "of_other_inputs": st.booleans(),
+        "also": st.lists(COUNT, max_size=3),
+        "differs_from_rustbpe": st.lists(st.just("weight"), max_size=2),
+        "skipped_slices": st.lists(st.just("a"), max_size=2),
+    }
+)
+RUN = {
+    "status": st.sampled_from(["done", "unchanged"]),
+    "output": st.just("/out"),
+    "vocab_size": st.integers(265, 999),
+    "tokenizer_sha256": st.just("0" * 64),
+    "stages": st.dictionaries(
+        st.sampled_from(["count", "learn"]),
+        st.just({"seconds": 1.0, "megabytes_per_second": 3.0}),
+    ),
+}
+
+
+@given(
+    st.fixed_dictionaries(RUN | CORPUS, optional={"learned": LEARNED, "exports": st.lists(EXPORT)})
+)
+def test_at_most_15_lines_report_the_results_and_the_next_step(values):
+    lines = Summary(values).text().splitlines()
+    assert len(lines) <= 15
+    assert lines[-2:] == [
+        "next        nanotok verify /out",
+        "            nanotok inspect /out --doc 0",
+    ]
+    starts = [line.partition(" ")[0] for line in lines]
+    assert "report      /out/run/report.html" in lines
+    assert ("quarantine" in starts) == bool(values["quarantined"])
+    missed = values.get("learned", {}).get("not_reached")
+    assert any(line.startswith("not reached ") for line in lines) == bool(missed)
+    named = sum(line.startswith("  ") and " documents " in line for line in lines)
+    assert named >= min(len(values["sources"]), 1)
+    assert named == len(values["sources"]) or any("more, in the report" in line for line in lines)
+
+
+@given(st.fixed_dictionaries(RUN, optional={"learned": LEARNED}))
+def test_after_training_alone_the_next_step_is_to_tokenize(values):
+    lines = Summary(values).text().splitlines()
+    assert len(lines) <= 15
+    assert lines[-1] == "            nanotok tokenize RECIPE"
+
+
+def test_quarantine_is_named_with_its_folder():
+    values = {"status": "done", "output": "/out", "vocab_size": 300, "tokenizer_sha256": "0" * 64}
+    text = Summary({**values, "stages": {}, "quarantined": {"a": 1}}).text()
+    assert "quarantine  1 document (1: a), listed in /out/quarantine\n" in text
+
+
+IN_TASK = "learner.memory=100MiB"
+
+
+def run(job):
+    events = []
+    train(job, on_event=events.append)
+    return events
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(120)
+def test_a_task_writes_what_the_driver_writes_even_if_its_worker_dies(
+    tmp_path, ray_with_deaths, monkeypatch
+):
+    write_corpus(tmp_path / "in")
+    run(recipe(tmp_path / "in", tmp_path / "here"))
+    marker = tmp_path / "died"
+
+    def dies_once(training, counted, out):
+        yield from ()
+        for number, event in enumerate(learning_events(training, counted, out)):
+            if number and not marker.exists():
+                marker.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield event
+
+    monkeypatch.setattr(learner_task, "learning_events", dies_once)
+    events = run(recipe(tmp_path / "in", tmp_path / "there", IN_TASK))
+    assert marker.exists()
+    assert contents(tmp_path / "there") == contents(tmp_path / "here") | {
+        "plan.json": contents(tmp_path / "there")["plan.json"]
+    }
+    assert sum("tried again" in event.text for event in events if isinstance(event, Note)) == 1
+    assert any(isinstance(event, Advanced) and event.stage == "learn" for event in events)
+    assert {"reduce", "learn"} <= {e.stage for e in events if isinstance(e, StageEnded)}
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(120)
+def test_an_exception_of_the_learner_is_raised_here(tmp_path, shared_ray):
+    write_parquet(tmp_path / "in/text/a.parquet", ["some text"])
+    write_parquet(tmp_path / "in/chats/b.jsonl", [])
+    (tmp_path / "in/chats/b.jsonl").write_text("\n")
+    shares = ["source.web.weight=share:0.5", "source.chats.weight=share:0.5"]
+    job = recipe(tmp_path / "in", tmp_path / "out", IN_TASK, "source.chats.count=true", *shares)
+    with pytest.raises(SourceError, match=r"'chats' has weight = 'share:0\.5' and no text"):
+        run(job)
+
+
+NODE = {"Alive": True, "Resources": {"CPU": 8.0, "memory": 2.0**34}, "Labels": {"kind": "big"}}
+
+
+@pytest.mark.parametrize(
+    ("learner", "fits"),
+    [
+        (LearnerRecipe(memory=2**34, cpus=8, label="kind=big"), True),
+        (LearnerRecipe(memory=2**30), True),
+        (LearnerRecipe(memory=2**34 + 1), False),
+        (LearnerRecipe(memory=2**30, cpus=9), False),
+        (LearnerRecipe(memory=2**30, label="kind=small"), False),
+    ],
+)
+def test_a_learner_too_large_for_every_node_is_reported(learner, fits):
+    assert bool(list(placement_notes(learner, [NODE]))) != fits
+    assert list(placement_notes(learner, [NODE | {"Alive": False}]))
+
+
+at_once = partial(probes_in, waits=(0.0, 0.0))
+
+
+def files(folder):
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("kind", ["local", "remote"])
+def test_a_probe_is_seen_answered_and_removed(tmp_path, kind):
+    url = str(tmp_path) if kind == "local" else f"memory://{tmp_path.name}"
+    shared = shared_folders(f"{url}/out", f"{url}/work")
+    with at_once([*shared, *shared]) as probes:
+        assert [probe.name.rpartition("/")[0] for probe in probes] == ["run/probe", "probe"]
+        for probe in probes:
+            see(probe)
+            assert problem_with(probe) is None
+        assert answer(probes, "node") == [None, None]
+        for probe in probes:
+            assert problem_with(probe, probe.answer_name("node")) is None
+            Folder(probe.folder).remove(probe.answer_name("node"))
+    assert Folder(f"{url}/out").list() == Folder(f"{url}/work").list() == []
+
+
+def test_a_missing_or_different_probe_is_a_problem_that_names_the_file(tmp_path):
+    with at_once([SharedFolder(url=str(tmp_path), probes="probe")]) as [probe]:
+        file = tmp_path / probe.name
+        file.write_bytes(b"another job's")
+        assert problem_with(probe) == f"{file} holds something else"
+        file.unlink()
+        assert problem_with(probe) == f"{file}: FileNotFoundError"
+        assert answer([probe], "node") == [f"{file}: FileNotFoundError"]
+        with pytest.raises(
+            SharedFolderError, match=f"{tmp_path} is not one folder.*mounted"
+        ) as own:
+            see(probe)
+    again = pickle.loads(pickle.dumps(own.value))
+    assert (type(again), str(again), exit_code(again)) == (SharedFolderError, str(own.value), 5)
+    assert files(tmp_path) == []
+
+
+def test_a_late_probe_is_seen(tmp_path):
+    looks = []
+
+    def appear(_):
+        looks.append(1)
+        if len(looks) == 2:
+            Folder(probe.folder).write_whole(probe.name, probe.token.encode())
+
+    with at_once([SharedFolder(url=str(tmp_path), probes="probe")]) as [probe]:
+        (tmp_path / probe.name).unlink()
+        assert problem_with(probe, sleep=appear) is None
+
+
+def test_probes_are_removed_after_an_error_and_a_failed_write_stops_the_job(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    shared = [SharedFolder(url=str(tmp_path / name), probes="probe") for name in ("a", "file")]
+    with pytest.raises(OSError, match="file"), at_once(shared):
+        raise AssertionError("never reached")
+    with pytest.raises(RuntimeError, match="mine"), at_once(shared[:1]):
+        raise RuntimeError("mine")
+    assert files(tmp_path) == [tmp_path / "file"]
+
+
+def test_a_temporary_storage_failure_does_not_decide_about_sharing(tmp_path, monkeypatch):
+    def fail(*_):
+        raise TransientIOError("for now")
+
+    with at_once([SharedFolder(url=str(tmp_path), probes="probe")]) as [probe]:
+        monkeypatch.setattr(Folder, "read_bytes", fail)
+        with pytest.raises(TransientIOError):
+            see(probe)
+        with pytest.raises(TransientIOError):
+            answer([probe], "node")

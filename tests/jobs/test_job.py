@@ -1,24 +1,44 @@
-"""Whole jobs in one process: run once, repeated, interrupted, changed."""
+"""Whole jobs: formats, slicing, merged counts."""
 
+import gzip
+import hashlib
 import json
+import os
+from functools import partial
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import rustbpe
 
+from nanotok_ray import _core
 from nanotok_ray.api import prepare, tokenize, train
+from nanotok_ray.cli import main
+from nanotok_ray.counts import SPLIT_PATTERN, merge_groups
 from nanotok_ray.errors import (
+    CorruptOutputError,
     IncompleteOutputError,
     PatternError,
     PlanError,
     SliceError,
     VerificationError,
 )
-from nanotok_ray.job import tokenize_work, use_executor
+from nanotok_ray.job import (
+    StageStarted,
+    count_work,
+    reducing,
+    tokenize_work,
+    training_of,
+    use_executor,
+)
 from nanotok_ray.loader import open_shards
-from nanotok_ray.recipe import SPECIAL_TOKENS
+from nanotok_ray.recipe import SPECIAL_TOKENS, parse_recipe
+from nanotok_ray.sources import make_plan
 from nanotok_ray.tokenizer import Tokenizer, make_model
-from tests.support.executors import Replacing
+from tests.support.executors import InProcess, Replacing, shuffled
 from tests.support.run_job import run
-from tests.support.small_corpus import contents, recipe, texts
+from tests.support.small_corpus import RECIPE, contents, recipe, texts, write_corpus, write_parquet
 
 
 def test_a_job_learns_tokenizes_verifies_and_reports(corpus, tmp_path):
@@ -130,3 +150,314 @@ def test_an_output_that_verification_refuses_is_not_published(corpus, tmp_path):
     path.unlink()
     prepare(job)
     assert (tmp_path / "out/manifest.json").exists()
+
+
+TEXTS = [text for text in texts(60, seed=4) if text.strip() and "\r" not in text]
+ONE_LINE = [text.replace("\n", " ") for text in TEXTS]
+
+
+def json_lines(rows, *, field="text"):
+    return "".join(json.dumps({"id": 1, field: row}) + "\n" for row in rows).encode()
+
+
+def parquet(rows):
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"text": rows}), sink, row_group_size=8)
+    return sink.getvalue().to_pybytes()
+
+
+def zstd(data):
+    return pa.Codec("zstd").compress(data, asbytes=True)
+
+
+CASES = {
+    "parquet": ({"a.parquet": parquet(TEXTS[:30]), "b.parquet": parquet(TEXTS[30:])}, ""),
+    "json lines": (
+        {
+            "a.jsonl": json_lines(TEXTS[:20]),
+            "b.jsonl": json_lines(TEXTS[20:]).replace(b"\n", b"\r\n"),
+        },
+        "",
+    ),
+    "compressed json lines": (
+        {
+            "a.jsonl.gz": gzip.compress(json_lines(TEXTS[:20]), mtime=0),
+            "b.jsonl.zst": zstd(json_lines(TEXTS[20:40])),
+            "c.jsonl": json_lines(TEXTS[40:]),
+        },
+        "",
+    ),
+    "another field": ({"a.jsonl": json_lines(TEXTS, field="body")}, 'column = "body"'),
+    "a document a file": (
+        {f"{number:03d}.txt": text.encode() for number, text in enumerate(TEXTS)},
+        'format = "document"',
+    ),
+}
+
+
+def tokens_of(root, files, options, *, slice_bytes="2MiB"):
+    """Write files and run a job; return its tokenizer and documents."""
+    (root / "in").mkdir()
+    for name, data in files.items():
+        (root / "in" / name).write_bytes(data)
+    prepare(
+        parse_recipe(
+            f"""
+            [[source]]
+            name = "web"
+            kind = "text"
+            paths = ["{root}/in"]
+            split = "train"
+            {options}
+            [tokenizer]
+            vocab_size = 330
+            [output]
+            path = "{root}/out"
+            [limits]
+            slice_bytes = "{slice_bytes}"
+            """
+        )
+    )
+    tokenizer = Tokenizer.load(root / "out/tokenizer")
+    return tokenizer, [ids.tolist() for ids in open_shards(str(root / "out"))]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_format_yields_the_tokens_of_its_texts(tmp_path, in_process, case):
+    tokenizer, documents = tokens_of(tmp_path, *CASES[case])
+    assert tokenizer == Tokenizer.train_from_iterator(TEXTS, 330)
+    assert documents == tokenizer.encode(TEXTS, prepend="<|bos|>")
+
+
+@pytest.mark.parametrize("slice_bytes", ["200", "1000", "1MiB"])
+def test_one_document_per_line_is_split_anywhere_without_loss(tmp_path, in_process, slice_bytes):
+    files = {"a.txt": "\n".join([*ONE_LINE, "", ""]).encode()}
+    options = 'format = "lines"'
+    tokenizer, documents = tokens_of(tmp_path, files, options, slice_bytes=slice_bytes)
+    assert documents == tokenizer.encode(ONE_LINE, prepend="<|bos|>")
+
+
+@pytest.fixture(autouse=True)
+def times(corpus):
+    """Set the times of files, which are part of the keys by which files are grouped."""
+    for path in corpus.rglob("*.*"):
+        os.utime(path, (2, 2))
+
+
+@pytest.fixture
+def merging(monkeypatch):
+    """Merge if there are at least 4 count files, about 3 of them into one."""
+    monkeypatch.setattr(reducing, "MERGE_ABOVE", 3)
+    monkeypatch.setattr(reducing, "merge_groups", partial(merge_groups, target=3))
+
+
+@pytest.fixture
+def in_parts(monkeypatch):
+    """Sum about 1,000 bytes of count files per part."""
+    monkeypatch.setattr(reducing, "PART_BYTES", 1000)
+
+
+OVERRIDES = (
+    "limits.slice_bytes=1000",
+    "source.chats.count=true",
+    "source.chats.weight=3",
+    "tokenizer.min_count=2",
+)
+
+
+def test_another_vocabulary_merges_nothing_and_a_new_file_only_its_group(corpus, tmp_path, merging):
+    first = run(recipe(corpus, tmp_path / "out", *OVERRIDES), train).stages
+    groups = first["merge"][0]
+    again = run(
+        recipe(corpus, tmp_path / "out", *OVERRIDES, "tokenizer.vocab_size=340"), train
+    ).stages
+    assert (again["count"][0], again["merge"]) == (0, (0, groups))
+    write_parquet(corpus / "text/shard_00000b.parquet", texts(8, seed=8))
+    more = run(recipe(corpus, tmp_path / "out", *OVERRIDES), train).stages
+    assert more["count"][0] == 1
+    assert 1 <= more["merge"][0] <= 2
+    assert more["merge"][1] >= groups - 1
+
+
+def test_merged_files_and_sums_are_listed_and_stale_ones_removed(
+    corpus, tmp_path, merging, in_parts, capsys
+):
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE.format(root=corpus, out=tmp_path / "out"))
+
+    def reported(command, *more):
+        sets = [f"--set={override}" for override in (*OVERRIDES, *more)]
+        assert main(["cache", command, str(path), *sets]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    num_parts = run(recipe(corpus, tmp_path / "out", *OVERRIDES), train).stages["reduce"][0]
+    listed = reported("ls")
+    sums = [source for source in listed["sources"] if source["name"] == "all sources"]
+    assert [(source["merged"], source["stale"]) for source in sums] == [(num_parts, 0)]
+    merged = listed["total"]["merged"] - num_parts
+    assert merged > 1
+    assert listed["total"]["stale"] == 0
+    removed = reported("rm", "tokenizer.min_count=3")["removed"]
+    assert (removed["slices"], removed["merged"]) == (0, num_parts)
+    assert not list((tmp_path / "out-work/reduced").rglob("*.*"))
+    write_parquet(corpus / "text/shard_00000b.parquet", texts(8, seed=8))
+    removed = reported("rm")["removed"]
+    assert (removed["slices"], removed["merged"]) == (0, merged)
+    again = run(recipe(corpus, tmp_path / "out", *OVERRIDES), train).stages
+    assert (again["count"][0], again["merge"][1]) == (1, 0)
+
+
+@pytest.mark.parametrize("and_merge", [False, True])
+def test_summing_in_tasks_changes_no_byte_of_the_tokenizer(corpus, tmp_path, request, and_merge):
+    run(recipe(corpus, tmp_path / "plain", *OVERRIDES), train)
+    request.getfixturevalue("in_parts")
+    if and_merge:
+        request.getfixturevalue("merging")
+    stages = run(recipe(corpus, tmp_path / "parts", *OVERRIDES), train).stages
+    num_parts = stages["reduce"][0]
+    assert num_parts >= 8
+    assert ("merge" in stages) == and_merge
+    assert contents(tmp_path / "parts/tokenizer") == contents(tmp_path / "plain/tokenizer")
+    files = contents(tmp_path / "parts-work")
+    assert sum(name.startswith("reduced/") for name in files) == 2 * num_parts
+
+
+def test_existing_parts_are_not_summed_again(corpus, tmp_path, in_parts):
+    job = recipe(corpus, tmp_path / "out", *OVERRIDES, "tokenizer.vocab_size=340")
+    num_parts = run(recipe(corpus, tmp_path / "out", *OVERRIDES), train).stages["reduce"][0]
+    [lost, damaged, *_] = sorted((tmp_path / "out-work/reduced").rglob("*.json"))
+    lost.unlink()
+    damaged.with_suffix(".arrow").write_bytes(b"")
+    assert run(job, train).stages["reduce"] == (2, num_parts - 2)
+    other = recipe(corpus, tmp_path / "out", *OVERRIDES, "tokenizer.min_count=3")
+    assert run(other, train).stages["reduce"] == (num_parts, 0)
+
+
+def train_slices(job):
+    return sum(each.source == "web" for each in make_plan(job).slices(split="train"))
+
+
+def stream(out, *, split, source):
+    shards = open_shards(str(out), split=split, source=source)
+    ids = np.concatenate([*shards, np.zeros(0, np.uint16)])
+    ends = np.cumsum([len(document) for document in shards])
+    masks = [shards.mask(document) for document in range(len(shards))]
+    mask = b"".join(m.tobytes() for m in masks if m is not None)
+    return hashlib.sha256(ids.tobytes() + ends.tobytes() + mask).hexdigest()
+
+
+ORDERS = {"in order": list, "shuffled": shuffled(7)}
+
+# Slice sizes that divide the train files of the text source into 1, 2 and 7 slices.
+TARGETS = {1: 10_000_000, 2: 50_000, 7: 4_750}
+
+
+def test_tokenizer_and_joined_tokens_do_not_depend_on_the_slicing(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    results = {}
+    for number, target in TARGETS.items():
+        for name, order in ORDERS.items():
+            out = tmp_path / f"out-{number}-{name[0]}"
+            job = recipe(tmp_path / "in", out, f"limits.slice_bytes={target}")
+            assert train_slices(job) == number
+            with use_executor(InProcess(order=order)):
+                prepare(job)
+            results[number, name] = (
+                contents(out / "tokenizer"),
+                stream(out, split="train", source="web"),
+                stream(out, split="val", source="web"),
+                stream(out, split="train", source="chats"),
+            )
+        for suffix in ("", "-work"):
+            one, two = (contents(tmp_path / f"out-{number}-{name[0]}{suffix}") for name in ORDERS)
+            assert one == two
+    first = results[1, "in order"]
+    assert all(result == first for result in results.values())
+    assert len(first[0]) == 7
+
+
+RECIPE_JOB = """
+tokenizer.vocab_size = 350
+output = {{path = "{root}/out", work = "{root}/work"}}
+limits.slice_bytes = {slice_bytes}
+
+[[source]]
+name = "web"
+kind = "text"
+paths = ["{root}/in"]
+split = "train"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, in_process):
+    (tmp_path / "in").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def in_any_order():
+    with use_executor(InProcess(order=shuffled(3))):
+        yield
+
+
+def write(path, documents):
+    """Write documents as JSON lines; return the size of the file."""
+    lines = [json.dumps({"text": text}, ensure_ascii=False) for text in documents]
+    return path.write_bytes("\n".join([*lines, ""]).encode())
+
+
+def learn(folder, slice_bytes):
+    """Run the job; return its report, and the work of its count stage."""
+    recipe = parse_recipe(RECIPE_JOB.format(root=folder, slice_bytes=slice_bytes))
+    events = []
+    train(recipe, on_event=events.append)
+    [counting] = [e for e in events if isinstance(e, StageStarted) and e.stage == "count"]
+    return json.loads((folder / "out/tokenizer/report.json").read_text()), counting
+
+
+@pytest.mark.parametrize("slices", [1, 3, 16, 200])
+def test_merges_and_sums_do_not_depend_on_number_or_order_of_slices(folder, in_any_order, slices):
+    documents = texts(250, seed=4)
+    size = write(folder / "in/a.jsonl", documents)
+    report, counting = learn(folder, -(-size // slices))
+    assert counting.todo == slices
+    peer = rustbpe.Tokenizer()
+    peer.train_from_iterator(iter(documents), 341, pattern=SPLIT_PATTERN)
+    ours = Tokenizer.load(folder / "out/tokenizer").model.tokens
+    assert list(ours) == [bytes(token) for token, _ in peer.get_mergeable_ranks()]
+    splitter = _core.Splitter(SPLIT_PATTERN)
+    spans = [span for text in documents for span in splitter.split(text.encode())]
+    assert (report["texts"], report["text_bytes"]) == (250, sum(map(len, spans)))
+    assert (report["spans"], report["distinct_spans"]) == (len(spans), len(set(spans)))
+
+
+def test_a_slice_finished_by_another_attempt_is_not_repeated(folder):
+    write(folder / "in/a.jsonl", texts(40, seed=1))
+    write(folder / "in/b.jsonl", texts(40, seed=2))
+    recipe = parse_recipe(RECIPE_JOB.format(root=folder, slice_bytes=3000))
+    training = training_of(recipe, make_plan(recipe))
+    works = [training.work(each) for each in training.slices]
+    sizes = [count_work(work) for work in works]
+    (folder / f"work/{works[1].name}.arrow").write_bytes(b"cut off")
+    (folder / "in/b.jsonl").unlink()  # it cannot be counted again
+
+    def written():
+        return [(folder / f"work/{work.name}.arrow").stat().st_ino for work in works]
+
+    before = written()
+    assert [count_work(work) for work in works] == sizes
+    changed = [old != new for old, new in zip(before, written(), strict=True)]
+    assert changed == [work is works[1] for work in works]
+    assert {file.path for work in works for file in work.slice.files} == {"a.jsonl", "b.jsonl"}
+
+
+def test_a_sum_that_contradicts_its_records_is_refused(folder):
+    write(folder / "in/a.jsonl", texts(40, seed=1))
+    learn(folder, 3000)
+    record = next((folder / "work/counts/web").glob("*.json"))
+    values = json.loads(record.read_text())
+    record.write_text(json.dumps(values | {"spans": values["spans"] + 1}))
+    (folder / "out/records/learn.json").unlink()
+    with pytest.raises(CorruptOutputError, match=r"spans, their records say"):
+        learn(folder, 3000)

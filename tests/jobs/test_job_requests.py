@@ -8,9 +8,8 @@ import pytest
 from nanotok_ray.api import prepare, tokenize, train, verify
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.storage import Folder
-from tests.support.counted_requests import KINDS, corpus_of, kind_of
 from tests.support.executors import InProcess
-from tests.support.s3_server import BUCKET, s3_behind_a_proxy
+from tests.support.s3_server import BUCKET, KINDS, corpus_of, kind_of, s3_behind_a_proxy
 
 pytestmark = pytest.mark.slow
 

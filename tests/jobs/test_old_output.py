@@ -1,17 +1,4 @@
-"""An output of an earlier version counts as finished, and is made again byte for byte.
-
-`golden/output_c7d7598` holds inputs, output and work folder of a job of commit c7d7598 with
-`RECIPE`, made in the folder `OLD_ROOT`:
-
-    python -m jobs.prepare /tmp/nanotok-old/recipe.toml --cpus 2
-
-`out/run` is missing, which has hosts and times, and the count files are compressed by gzip.
-
-A test restores the files in its own folder. Keys contain the path of a file relative to its
-source, with size, modification time and, for parquet, the hash of the footer. Therefore the
-inputs are stored and get their original modification time. `plan.json` has the URL of every file:
-`OLD_ROOT` is replaced in it, and its sha256 in `manifest.json`.
-"""
+"""Outputs of earlier versions."""
 
 import gzip
 import hashlib
@@ -21,10 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from nanotok_ray.api import prepare
+from nanotok_ray.job.decide import decide
 from nanotok_ray.recipe import parse_recipe
+from nanotok_ray.shards import find_garbage, verify_output
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer, differing_files
 from tests.support.golden_files import OLD_OUTPUT
 from tests.support.run_job import run
-from tests.support.small_corpus import contents
+from tests.support.small_corpus import contents, recipe
 
 OLD_ROOT = b"/tmp/nanotok-old"
 
@@ -142,3 +134,45 @@ def test_existing_counts_are_not_computed_again(old):
     assert contents(old / "out") == expected
     after = identities(old / "work")
     assert {path for path in before if after[path] != before[path]} == removed
+
+
+TABLE = "tokenizer/span_table.bin"
+NOTE = "tokenizer.span_table no longer has an effect; delete it from the recipe"
+
+
+@pytest.mark.parametrize("spans", ["0", "7", "1000000"])
+def test_the_key_has_no_effect_and_is_reported(corpus, tmp_path, spans):
+    out = tmp_path / "out"
+    plain, named = recipe(corpus, out), recipe(corpus, out, f"tokenizer.span_table={spans}")
+    assert NOTE in decide(named, command="prepare").values["notes"]
+    assert NOTE not in decide(plain, command="prepare").values["notes"]
+    assert run(named).notes.count(NOTE) == 1
+    before = contents(out)
+    assert TABLE not in before
+    for job, reported in ((plain, 0), (named, 1)):
+        summary, _, notes = run(job)
+        assert (summary.values["status"], notes.count(NOTE)) == ("unchanged", reported)
+    assert contents(out) == before
+
+
+def test_an_output_with_a_table_is_finished_and_only_the_table_is_garbage(corpus, tmp_path):
+    job, out = recipe(corpus, tmp_path / "out", "tokenizer.also=300"), tmp_path / "out"
+    folder = Folder(str(out))
+    prepare(job)
+    tables = [TABLE, "tokenizer-300/span_table.bin"]
+    for name in (*tables, "tokenizer/notes.bin", "tokenizer-mine/span_table.bin", "span_table.bin"):
+        folder.write_whole(name, b"NANOSPAN")
+    before = contents(out)
+    assert prepare(job).values["status"] == "unchanged"
+    assert not verify_output(folder).problems
+    tokenizer = Tokenizer.load(out / "tokenizer")
+    assert differing_files(tokenizer.model, out / "tokenizer") == []
+    min((out / "web/train").glob("*.bin")).unlink()
+    prepare(job)
+    assert contents(out) == before
+    garbage = find_garbage(folder)
+    assert garbage.all == dict.fromkeys(sorted(tables), 8)
+    for name in garbage.all:
+        folder.remove(name)
+    assert not verify_output(folder).problems
+    assert not find_garbage(folder).all

@@ -1,8 +1,4 @@
-"""SIGTERM and Ctrl-C during a real run: it ends soon and cleanly, and the next run resumes.
-
-The driver is a separate process in its own terminal, so that Ctrl-C also reaches the processes of
-workers, as on a laptop.
-"""
+"""Signals, scheduled jobs, and two runs of one output."""
 
 import fcntl
 import json
@@ -18,11 +14,26 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import yaml
 
-from nanotok_ray.api import prepare
-from nanotok_ray.job import StageStarted
+from nanotok_ray.api import prepare, tokenize, train
+from nanotok_ray.errors import LeaseLostError, OutputInUseError
+from nanotok_ray.job import (
+    Advanced,
+    StageEnded,
+    StageStarted,
+    ignore,
+    lease_name,
+    leased,
+    plan_job,
+    use_executor,
+)
+from nanotok_ray.storage import Folder
+from tests.support.executors import InProcess
+from tests.support.lease_elsewhere import held_elsewhere
 from tests.support.machine_speed import scaled
-from tests.support.small_corpus import RECIPE, contents, recipe, write_corpus
+from tests.support.run_job import run
+from tests.support.small_corpus import RECIPE, contents, recipe, texts, write_corpus, write_parquet
 
 pytestmark = [pytest.mark.timeout(180)]
 
@@ -133,3 +144,192 @@ def test_stopped_runs_end_soon_and_the_next_resumes(tmp_path, in_process, option
     prepare(recipe(tmp_path / "in", tmp_path / "quiet"))
     assert contents(tmp_path / "out") == contents(tmp_path / "quiet")
     assert contents(tmp_path / "out-work") == contents(tmp_path / "quiet-work")
+
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+def documents(name):
+    return list(yaml.safe_load_all((DEPLOY / f"{name}.yaml").read_text()))
+
+
+FAKE_KUBECTL = """#!{python}
+import pathlib, sys
+here = pathlib.Path({folder!r})
+with (here / "said").open("a") as said:
+    said.write(" ".join(sys.argv[1:3]) + "\\n")
+if sys.argv[1] == "get":
+    number = (here / "said").read_text().count("get rayjob") - 1
+    state = [*(here / "states").read_text().split(","), "Failed/asked too often"][number]
+    print(state, end="")
+    sys.exit(state == "no answer")
+"""
+
+MADE = ["create --filename"]
+DELETED = ["delete rayjob"]
+
+
+@pytest.mark.parametrize(
+    ("states", "code", "done"),
+    [
+        (["", "/", "Running/RUNNING", "Complete/SUCCEEDED"], 0, MADE),
+        (["no answer"], 1, []),
+        (["", "Failed/FAILED"], 1, MADE),
+        (["", "Failed/"], 1, MADE),
+        (["", "Complete/STOPPED"], 1, MADE),
+        (["", "ValidationFailed/"], 1, MADE),
+        (["", "Running/RUNNING", ""], 1, MADE),
+        (["", "no answer", "Retrying/FAILED", "Complete/SUCCEEDED"], 0, MADE),
+        (["Complete/SUCCEEDED", "/", "Complete/SUCCEEDED"], 0, DELETED + MADE),
+        (["Failed/FAILED", "/", "Complete/SUCCEEDED"], 0, DELETED + MADE),
+        (["Running/RUNNING", "Running/RUNNING", "Complete/SUCCEEDED"], 0, []),
+        (["Initializing/", "Failed/"], 1, []),
+    ],
+    ids=lambda own: "-".join(own) if isinstance(own, list) else str(own),
+)
+def test_the_pod_of_the_cron_job_makes_one_run_and_reports_its_end(tmp_path, states, code, done):
+    pod = documents("cronjob")[-1]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(FAKE_KUBECTL.format(python=sys.executable, folder=str(tmp_path)))
+    kubectl.chmod(0o755)
+    (tmp_path / "states").write_text(",".join(states))
+    ended = subprocess.run(
+        [*container["command"], *container["args"]],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "PAUSE": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=scaled(50),
+    )
+    assert ended.returncode == code, ended
+    said = (tmp_path / "said").read_text().splitlines()
+    assert [own for own in said if own != "get rayjob"] == done
+    assert said.count("get rayjob") == len(states)
+
+
+def test_the_cron_job_has_exactly_the_permissions_of_its_script():
+    account, role, binding, cron = documents("cronjob")
+    [rule] = role["rules"]
+    assert (rule["apiGroups"], rule["resources"]) == (["ray.io"], ["rayjobs"])
+    needed = {"get", "create", "delete"}
+    assert needed <= set(rule["verbs"]) <= needed | {"list", "watch"}
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": account["metadata"]["name"]}]
+    pod = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == account["metadata"]["name"]
+    assert cron["spec"]["concurrencyPolicy"] == "Forbid"
+    [mount] = pod["containers"][0]["volumeMounts"]
+    assert f"{mount['mountPath']}/rayjob.yaml" in pod["containers"][0]["args"][0]
+    [document] = documents("rayjob")
+    assert f"rayjob {document['metadata']['name']} " in pod["containers"][0]["args"][0]
+
+
+@pytest.fixture
+def job(corpus, tmp_path):
+    return recipe(corpus, tmp_path / "out")
+
+
+@pytest.fixture
+def out(tmp_path):
+    return Folder(str(tmp_path / "out"))
+
+
+def test_a_plan_is_not_frozen_while_a_run_is_active(job, out, monkeypatch):
+    held_elsewhere(out, monkeypatch, command="prepare")
+    announced = plan_job(job, rate=1.0)
+    assert announced.values["frozen"]["status"] == "in use"
+    assert "another run has locked this output" in announced.text()
+    assert not out.exists("plan.json")
+
+
+def test_every_run_that_changes_something_acquires_and_releases_the_lease(job, out, tmp_path):
+    done = [train(job), tokenize(job)]
+    out.remove("shards.idx")
+    done.append(prepare(job))
+    out.remove("tokenizer/tokenizer.json")
+    done.append(prepare(job))
+    assert out.list("run/lease/") == [lease_name(len(done))]
+    assert b'"released"' in out.read_bytes(lease_name(len(done)))
+    before = contents(tmp_path / "out", leave_out=())
+    for command in (prepare, train, tokenize):
+        assert command(job).values["status"] == "unchanged"
+    assert contents(tmp_path / "out", leave_out=()) == before
+
+
+def first_time(meanwhile):
+    """Run an action once while a run starts Ray, before it holds a lease."""
+    todo = [meanwhile]
+
+    def start(**_):
+        if todo:
+            todo.pop()()
+
+    return use_executor(InProcess(on_session=start))
+
+
+def test_the_work_of_a_concurrent_run_is_seen_and_not_repeated(job, tmp_path):
+    other = recipe(tmp_path / "in", tmp_path / "out", "tokenizer.vocab_size=320")
+    with first_time(lambda: prepare(other)):
+        prepare(job)
+    quiet = recipe(tmp_path / "in", tmp_path / "quiet")
+    with first_time(lambda: prepare(quiet)):
+        assert prepare(quiet).values["status"] == "unchanged"
+    assert contents(tmp_path / "quiet").items() <= contents(tmp_path / "out").items()
+
+
+def test_a_plan_frozen_by_a_concurrent_run_is_kept(job, out, tmp_path):
+    def freeze():
+        write_parquet(tmp_path / "in/text/shard_00003.parquet", texts(40, seed=3))
+        plan_job(job, rate=1.0)
+
+    with first_time(freeze):
+        prepare(job)
+    assert out.list("web/val/")
+    assert b"shard_00003" in out.read_bytes("plan.json")
+    assert prepare(job).values["status"] == "unchanged"
+
+
+def run_in_between(out):
+    with leased(out, command="other", on_event=ignore):
+        pass
+
+
+def test_repeated_findings_are_reported_once(job, out, tmp_path):
+    prepare(job)
+    write_parquet(tmp_path / "in/text/shard_00003.parquet", texts(40, seed=3))
+    with first_time(lambda: run_in_between(out)):
+        notes = run(job).notes
+    assert any("1 added" in note for note in notes)
+    assert len(notes) == len(set(notes))
+
+
+def test_an_endless_sequence_of_other_runs_is_reported(job, out):
+    executor = InProcess(on_session=lambda **_: run_in_between(out))
+    with use_executor(executor), pytest.raises(OutputInUseError, match="each of the 3 times"):
+        prepare(job)
+
+
+@pytest.mark.parametrize(
+    ("kind", "stage"),
+    [
+        *((StageEnded, "count"), (StageEnded, "learn"), (Advanced, "tokenize")),
+        *((StageStarted, "verify"), (StageEnded, "verify")),
+    ],
+    ids=["counted", "learned", "tokenizing", "verifying", "verified"],
+)
+def test_a_run_whose_lease_was_taken_over_changes_nothing_more(job, out, tmp_path, kind, stage):
+    seen = {}
+
+    def take_over(event):
+        if isinstance(event, kind) and event.stage == stage and not seen:
+            out.write_whole(lease_name(9), b"{}")
+            seen.update(contents(tmp_path / "out"))
+
+    with pytest.raises(LeaseLostError, match="another run has taken over"):
+        prepare(job, on_event=take_over)
+    after = contents(tmp_path / "out")
+    changed = {name for name in after if after[name] != seen.get(name)}
+    assert "manifest.json" not in after
+    assert all(name.startswith(("web/", "chats/", "records/tokenize/")) for name in changed)
+    assert out.read_bytes(lease_name(9)) == b"{}"

@@ -9,7 +9,7 @@ from nanotok_ray.recipe import SPECIAL_TOKENS, parse_recipe
 from nanotok_ray.sources import make_plan
 from nanotok_ray.tokenizer import Tokenizer
 from tests.docs.test_docs_recipes import CELLS, rows
-from tests.support.doc_folder import make_folder
+from tests.support.doc_commands import make_folder
 
 RECIPE = """
 [[source]]

@@ -13,7 +13,7 @@ from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.report import Document, Image, Spelling, items_of, page_of, turns_of
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.shown_page import ShownPage
+from tests.support.pages import ShownPage
 from tests.support.small_corpus import WORDS, conversations, texts
 
 HOSTILE = [

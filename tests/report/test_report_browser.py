@@ -6,9 +6,9 @@ import pytest
 from nanotok_ray.cli import main
 from nanotok_ray.report import report_page
 from nanotok_ray.storage import Folder
-from tests.support.browser import find_browser
 from tests.support.finished_output import finished_output
 from tests.support.made_journal import demo_run, write_journal
+from tests.support.pages import find_browser
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -24,7 +24,7 @@ from tests.support.executors import InProcess
 from tests.support.finished_output import HEADER_BYTES, publish_index
 from tests.support.machine_speed import scaled
 from tests.support.made_journal import START, Run, demo_run, end, head, write_journal
-from tests.support.read_page import ReadPage
+from tests.support.pages import ReadPage
 from tests.support.small_corpus import recipe, write_corpus, write_parquet
 
 FAILED_PART = "could not be made"

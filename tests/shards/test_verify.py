@@ -1,16 +1,38 @@
-"""Verification detects changed, cut, lost and mixed-up files, and names them."""
+"""Verification of outputs: files, records, sums."""
 
 import json
 import shutil
+from collections import Counter
+from itertools import groupby, pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from nanotok_ray.api import prepare
-from nanotok_ray.shards import verify_output
+from nanotok_ray.api import prepare, verify
+from nanotok_ray.cli import main
+from nanotok_ray.errors import TransientIOError
+from nanotok_ray.formats import ROLES
+from nanotok_ray.job import Advanced, LocalExecutor, StageEnded, StageStarted, use_executor
+from nanotok_ray.loader import open_shards
+from nanotok_ray.shards import (
+    COUNTED,
+    expected_records,
+    read_record,
+    settings_from,
+    totals_of,
+    verify_output,
+)
+from nanotok_ray.shards.check import IdScan, MaskScan, check_slice, record_problems
+from nanotok_ray.shards.check import slice as slice_check
+from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
+from tests.support.executors import FailingFirst, InProcess, Replacing, backwards
 from tests.support.finished_output import finished_output, rewrite
-from tests.support.small_corpus import recipe, texts, write_parquet
+from tests.support.small_corpus import recipe, texts, write_corpus, write_parquet
 
 
 def problems(out, **options):
@@ -143,3 +165,216 @@ def test_ids_beyond_the_vocabulary_and_mask_bytes_over_1_are_detected(out):
     found = problems(out)
     assert any("holds 350" in problem for problem in found)
     assert any("holds 2" in problem for problem in found)
+
+
+THREADS = LocalExecutor(in_threads=True)
+
+
+@pytest.fixture
+def out(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    prepare(recipe(tmp_path / "in", tmp_path / "out"))
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def on_ray():
+    """Simulate Ray: tasks end in reverse order."""
+    with use_executor(InProcess(order=backwards)):
+        yield
+
+
+@pytest.mark.parametrize("level", [{}, {"deep": True}, {"masks": True}])
+def test_problems_are_in_the_order_of_the_plan(out, on_ray, level):
+    for path in out.glob("*/*/*.bin"):
+        path.write_bytes(b"\0" + path.read_bytes()[1:])
+    here, there = (
+        verify(Folder(str(out)), executor=executor, **level) for executor in (THREADS, None)
+    )
+    assert len(here.problems) > 5
+    assert here == there
+
+
+def test_progress_is_reported_as_in_other_stages(out, on_ray):
+    for executor in (THREADS, None):
+        events = []
+        result = verify(Folder(str(out)), executor=executor, on_event=events.append)
+        assert result.passed
+        started, *advanced, ended = events
+        assert started == StageStarted(
+            stage="verify", todo=result.slices, num_done=0, num_bytes=started.num_bytes
+        )
+        assert isinstance(ended, StageEnded)
+        assert ended.num_bytes == started.num_bytes > 0
+        done = [event.done for event in advanced if isinstance(event, Advanced)]
+        assert [number for number in done if number] == [*range(1, result.slices + 1)]
+
+
+def test_an_unchecked_slice_is_reported_and_changes_the_exit_code(out, capsys):
+    with use_executor(FailingFirst("its worker died 3 times", order=backwards)):
+        assert main(["verify", str(out), "--cpus", "2"]) == 5
+    captured = capsys.readouterr()
+    values = json.loads(captured.out)
+    assert values["status"] == "failed"
+    assert values["problems"] == []
+    assert "its worker died 3 times" in values["unchecked"][0]
+    assert "could not be checked" in captured.err
+
+
+def test_a_local_storage_failure_leaves_a_slice_unchecked(out, monkeypatch, capsys):
+    def fail(*_, **__):
+        raise TransientIOError("the store is away")
+
+    monkeypatch.setattr(slice_check, "check_files", fail)
+    assert main(["verify", str(out)]) == 5
+    values = json.loads(capsys.readouterr().out)
+    assert len(values["unchecked"]) == values["slices"]
+
+
+def test_a_record_that_changes_during_the_check_is_not_valid(out):
+    def check_late(work):
+        with (out / work.record_name).open("a") as file:
+            file.write(" ")
+        return check_slice(work)
+
+    with use_executor(Replacing({check_slice: check_late})):
+        result = verify(Folder(str(out)))
+    assert len(result.unchecked) == result.slices
+    assert not result.passed
+
+
+def records(out, source):
+    folder = Folder(str(out))
+    names = sorted(path.relative_to(out) for path in out.glob(f"records/tokenize/{source}/*/*"))
+    return [read_record(folder, name.as_posix()).values for name in names]
+
+
+def numbers(**own):
+    flow = {"in": 0, "out": 0, "quarantined": 0}
+    empty = {"documents": flow, "bytes": flow, "quarantined": {}, "proof": {}, "roles": {}}
+    return dict.fromkeys(COUNTED, 0) | empty | {"special_tokens": {}} | own
+
+
+def test_numbers_by_name_are_summed_by_name_and_sorted():
+    totals = totals_of(
+        [
+            ("a/train", numbers(images=2, roles={"user": 3, "bos": 1}, special_tokens={"<b>": 1})),
+            ("a/train", numbers(images=1, roles={"image": 4}, special_tokens={"<a>": 5})),
+            ("b/train", numbers(over_max_tokens=1, special_tokens={"<b>": 2})),
+        ]
+    )
+    assert list(totals) == ["all", "a/train", "b/train"]
+    assert [*totals["all"]["roles"].items()] == [("bos", 1), ("image", 4), ("user", 3)]
+    assert [*totals["all"]["special_tokens"].items()] == [("<a>", 5), ("<b>", 3)]
+    assert totals["b/train"]["roles"] == {}
+    assert (totals["all"]["images"], totals["all"]["over_max_tokens"]) == (3, 1)
+
+
+def test_a_job_reports_the_tokens_of_each_role_and_the_use_of_special_tokens(out):
+    tokenizer = Tokenizer.load(out / "tokenizer")
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["special_tokens"] == tokenizer.special_tokens
+    for source in ("web", "chats"):
+        shards = [open_shards(str(out), split=split, source=source) for split in ("train", "val")]
+        ids = Counter(np.concatenate([own for each in shards for own in each]).tolist())
+        found = Counter()
+        for record in records(out, source):
+            found.update(record["special_tokens"])
+            assert set(record["roles"]) <= set(ROLES)
+            assert sum(record["roles"].values()) == (record["tokens"] if source == "chats" else 0)
+        expected = {name: ids[number] for name, number in tokenizer.special_tokens.items()}
+        assert found == {name: count for name, count in expected.items() if count}
+    totals = manifest["totals"]["all"]
+    assert totals["special_tokens"]["<|bos|>"] == totals["documents"]["out"] == 150
+    assert totals["roles"]["bos"] == 30
+
+
+@pytest.mark.parametrize(
+    ("source", "change", "why"),
+    [
+        ("web", {"roles": {"user": 3}}, "tokens of user, and is of kind text"),
+        ("web", {"images": 3}, "has images, and is of kind text"),
+        ("chats", {"roles": {}}, "0 tokens in all roles"),
+        ("chats", {"images": 3}, "has images, and is of kind chat"),
+        ("chats", {"special_tokens": {"<|bos|>": 10**9}}, "1000000000 special tokens of"),
+        ("chats", {"trainable_tokens": 10**9}, "1000000000 trained tokens of"),
+        ("chats", {"truncated": 1}, "1 documents cut, 0 too long"),
+    ],
+)
+def test_a_record_with_inconsistent_tokens_is_contradictory(out, source, change, why):
+    plan = plan_from_json((out / "plan.json").read_bytes())
+    settings = settings_from(json.loads((out / "manifest.json").read_text()))
+    expected = next(e for e in expected_records(plan, settings) if e.slice.source == source)
+    each, record = expected.slice, read_record(Folder(str(out)), expected.record_name).values
+    assert not list(record_problems(record, item_bytes=2, slice_=each))
+    assert any(
+        why in found for found in record_problems(record | change, item_bytes=2, slice_=each)
+    )
+
+
+def test_a_wrong_mask_or_special_token_outside_the_sample_is_detected_by_its_sum(out):
+    path = rewrite(out, "chats/train/0*.mask", lambda data: bytes([1 - data[0]]) + data[1:])
+    [problem] = verify_output(Folder(str(out)), sample=False).problems
+    assert "its masks train on" in problem
+    rewrite(out, f"chats/train/{path.name}", lambda data: bytes([1 - data[0]]) + data[1:])
+    assert verify_output(Folder(str(out)), sample=False).passed
+    rewrite(out, "web/val/*.bin", lambda data: b"A\0" + data[2:])
+    [problem] = verify_output(Folder(str(out)), sample=False).problems
+    assert "'<|bos|>'" in problem
+
+
+SPECIAL = (10, 11, 15)
+IMAGE = 11
+
+
+def blocks(data, cuts):
+    """Divide bytes at shares of their length."""
+    places = [0, *sorted(int(share * len(data)) for share in cuts), len(data)]
+    return [memoryview(data)[start:stop] for start, stop in pairwise(places)]
+
+
+def runs(ids):
+    """Return start and end of runs of image tokens in plain Python."""
+    at, edges = 0, []
+    for is_image, own in groupby(ids, lambda number: number == IMAGE):
+        length = len(list(own))
+        edges += [at, at + length] if is_image else []
+        at += length
+    return edges
+
+
+@pytest.mark.parametrize("item_bytes", [2, 4])
+@given(
+    ids=st.lists(st.sampled_from([0, 9, 10, 11, 11, 12, 15, 16]), max_size=30),
+    cuts=st.lists(st.floats(0, 1), max_size=6),
+)
+def test_ids_are_scanned_in_blocks_of_any_size(item_bytes, ids, cuts):
+    scan = IdScan(item_bytes, special_ids=SPECIAL, image_id=IMAGE, max_images=30)
+    for block in blocks(np.array(ids, dtype=f"<u{item_bytes}").tobytes(), cuts):
+        scan.add(block)
+    assert scan.largest == max(ids, default=-1)
+    assert scan.special_counts.tolist() == [ids.count(number) for number in SPECIAL]
+    assert scan.image_edges.tolist() == runs(ids)
+
+
+def test_positions_of_images_are_kept_up_to_a_limit():
+    scan = IdScan(2, special_ids=SPECIAL, image_id=IMAGE, max_images=1)
+    for _ in range(1000):
+        scan.add(memoryview(np.array([0, IMAGE], dtype="<u2").tobytes()))
+    assert 2 < len(scan.image_edges) < 10
+    assert scan.special_counts.tolist() == [0, 1000, 0]
+
+
+def test_without_special_tokens_only_the_largest_id_is_known():
+    scan = IdScan(2)
+    scan.add(memoryview(np.array([3, 500], dtype="<u2").tobytes()))
+    assert (scan.largest, len(scan.special_counts), scan.saw_images) == (500, 0, False)
+
+
+@given(flags=st.lists(st.integers(0, 3), max_size=20), cuts=st.lists(st.floats(0, 1), max_size=3))
+def test_masks_are_scanned_in_blocks(flags, cuts):
+    scan = MaskScan()
+    for block in blocks(bytes(flags), cuts):
+        scan.add(block)
+    assert scan.largest == max(flags, default=-1)
+    assert scan.ones == sum(flag > 0 for flag in flags)

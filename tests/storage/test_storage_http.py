@@ -1,20 +1,40 @@
-"""Reading over HTTP, from servers that send parts of a file, and from those that send it whole."""
+"""HTTP, and retries of requests."""
 
+import errno
 import http.server
+import random
 import re
 import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 
 import fsspec
 import pyarrow as pa
 import pytest
 from aiohttp import ClientTimeout
 from fsspec.implementations.http import HTTPFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.registry import _registry, known_implementations
 
-from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.storage import StoreRetryPolicy, list_files, open_input, use_retry_policy
+from nanotok_ray.errors import SourceError, TransientIOError, how_to_install
+from nanotok_ray.storage import (
+    Folder,
+    StoreRetryPolicy,
+    attempt,
+    connect,
+    current_retry_policy,
+    extra_for,
+    is_transient,
+    list_files,
+    open_input,
+    store_options,
+    use_retry_policy,
+)
 from tests.support.faulty_proxy import Fault, FaultyProxy
+from tests.support.missing_packages import uninstall_stores
 from tests.support.read_pieces import same_pieces
 from tests.support.small_corpus import texts, write_parquet
 
@@ -140,3 +160,205 @@ def test_a_missing_file_and_a_missing_size_are_named(serve, tmp_path):
         open_input(f"{proxy.url}/b")
     with pytest.raises(SourceError, match="/a does not report its size"):
         open_input(f"http://127.0.0.1:{proxy.server[1]}/a")
+
+
+@pytest.fixture
+def waits():
+    """Yield the list of waits, which are not slept."""
+    made = []
+    with use_retry_policy(StoreRetryPolicy(sleep=made.append)):
+        yield made
+
+
+class Failing:
+    """Raises each of these errors in turn, then returns "done"."""
+
+    def __init__(self, *errors):
+        self.errors = list(errors)
+        self.calls = 0
+
+    def __call__(self):
+        self.calls += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        return "done"
+
+
+def test_an_operation_is_retried_after_increasing_waits(waits):
+    assert attempt("read", "s3://a/b", Failing(*[TimeoutError()] * 4)) == "done"
+    assert [0.25, 0.5, 1, 2] <= waits <= [0.5, 1, 2, 4]
+    assert all(low <= wait <= 2 * low for low, wait in zip([0.25, 0.5, 1, 2], waits, strict=True))
+
+
+def test_the_last_failure_names_the_url_and_the_number_of_attempts(waits):
+    operation = Failing(*[ConnectionResetError(104, "reset")] * 5)
+    with pytest.raises(
+        TransientIOError,
+        match=r"cannot read s3://a/b for now, tried 5 times in .* s "
+        r"\(ConnectionResetError: .*reset\); try again",
+    ) as caught:
+        attempt("read", "s3://a/b", operation)
+    assert operation.calls == 5
+    assert isinstance(caught.value.__cause__, ConnectionResetError)
+
+
+NoCredentialsError = type("NoCredentialsError", (Exception,), {})
+
+
+@pytest.mark.parametrize("kind", [FileNotFoundError, PermissionError, NoCredentialsError])
+def test_missing_and_forbidden_files_are_named(waits, kind):
+    expected = PermissionError if kind is NoCredentialsError else kind
+    operation = Failing(kind("the bucket"))
+    with pytest.raises(expected, match="cannot read s3://a/b: the bucket") as caught:
+        attempt("read", "s3://a/b", operation)
+    assert caught.value.errno in {errno.ENOENT, errno.EACCES}
+    assert (operation.calls, waits) == (1, [])
+
+
+def test_a_failure_retried_inside_is_not_retried_outside(waits):
+    operation = Failing(TransientIOError("tried already"))
+    with pytest.raises(TransientIOError, match="tried already"):
+        attempt("read", "s3://a/b", operation)
+    assert operation.calls == 1
+
+
+def test_no_attempt_starts_after_the_time_limit():
+    now, waits = iter([0.0, 20.0, 40.0, 59.9]), []
+    policy = StoreRetryPolicy(sleep=waits.append, monotonic=lambda: next(now))
+    with use_retry_policy(policy), pytest.raises(TransientIOError, match=r"3 times in 59.9 s"):
+        attempt("read", "s3://a/b", Failing(*[TimeoutError()] * 5))
+
+
+@pytest.mark.parametrize("code", ["IncompleteBody", "NoSuchUpload", "SlowDown", "BadDigest"])
+def test_temporary_error_codes_of_s3_are_known(code):
+    cause = Exception(code)
+    cause.response = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": 400}}
+    error = OSError(errno.EINVAL, "what s3fs makes of it")
+    error.__cause__ = cause
+    assert is_transient(error)
+    cause.response["Error"]["Code"] = "InvalidArgument"
+    assert not is_transient(error)
+    changed = SourceError("changed")
+    changed.__cause__ = TimeoutError()
+    assert not is_transient(changed)
+
+
+class ShortFile:
+    """A file that once returns fewer bytes than it has."""
+
+    def __init__(self, file):
+        self.file, self.is_short = file, True
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def read(self, size):
+        data = self.file.read(size // 2 if self.is_short and size > 1 else 0)
+        self.is_short = False
+        return data
+
+
+def test_a_truncated_response_is_never_the_end_of_a_file(waits, monkeypatch):
+    folder = Folder(f"memory://{uuid.uuid4().hex}")
+    folder.write_whole("a", bytes(range(200)))
+    opened = []
+    original = MemoryFileSystem._open
+
+    def open_short(file_system, path, mode="rb", **options):
+        file = original(file_system, path, mode, **options)
+        opened.append(path)
+        return file if len(opened) == 3 else ShortFile(file)
+
+    monkeypatch.setattr(MemoryFileSystem, "_open", open_short)
+    with open_input(folder.join("a")) as file:
+        assert file.read() == bytes(range(200))
+    assert len(opened) == 3
+    assert len(waits) == 2
+
+
+@pytest.mark.parametrize(
+    ("url", "extra"),
+    [
+        ("s3://b/a", "s3"),
+        ("s3a://b/a", "s3"),
+        ("gs://b/a", "gcs"),
+        ("gcs://b/a", "gcs"),
+        ("abfss://c@a/b", "azure"),
+        ("az://c/b", "azure"),
+        ("https://h/a", "http"),
+        ("hf://datasets/a/b", "hf"),
+        ("zip://a::s3://b/c.zip", "s3"),
+        ("sftp://h/a", None),
+        ("memory://a", None),
+    ],
+)
+def test_a_missing_package_is_named_with_its_extra(monkeypatch, url, extra):
+    uninstall_stores(monkeypatch, "Install that first")
+    with pytest.raises(SourceError) as caught:
+        open_input(url)
+    hint = f"; {how_to_install(extra)}" if extra else ""
+    assert str(caught.value) == f"cannot open {url}: Install that first{hint}"
+    assert extra_for(url) == extra
+
+
+def test_a_scheme_of_a_missing_package_names_its_extra(monkeypatch):
+    monkeypatch.delitem(known_implementations, "abfss", raising=False)
+    monkeypatch.delitem(_registry, "abfss", raising=False)
+    with pytest.raises(SourceError) as caught:
+        open_input("abfss://c@a/b")
+    message = f"cannot open abfss://c@a/b: Protocol not known: abfss; {how_to_install('azure')}"
+    assert str(caught.value) == message
+
+
+def test_every_kind_of_store_has_limits_that_the_user_can_change(monkeypatch):
+    limits = ClientTimeout(total=None, sock_connect=10, sock_read=20)
+    monkeypatch.setenv("AWS_RETRY_MODE", "adaptive")
+    config = {"connect_timeout": 10, "read_timeout": 20, "max_pool_connections": 64}
+    assert store_options("s3://b/a") == {"s3": {"config_kwargs": config}}
+    assert store_options("gs://b/a") == {"gs": {"requests_timeout": limits}}
+    assert store_options("https://h/a") == {"https": {"client_kwargs": {"timeout": limits}}}
+    monkeypatch.setitem(fsspec.config.conf, "gcs", {"requests_timeout": 5})
+    monkeypatch.setitem(fsspec.config.conf, "abfs", {"read_timeout": 5})
+    monkeypatch.setitem(fsspec.config.conf, "http", {"client_kwargs": {"timeout": 5}})
+    assert store_options("gs://b/a") == {"gs": {"requests_timeout": 5}}
+    assert store_options("az://b/a")["az"] == {"connection_timeout": 10, "read_timeout": 5}
+    assert store_options("http://h/a") == {"http": {"client_kwargs": {"timeout": 5}}}
+    assert store_options("/data/a") == store_options("memory://a") == {}
+
+
+def test_the_limits_reach_the_store_behind_a_chain(tmp_path):
+    file_system, _ = connect("simplecache::http://localhost/a")
+    assert file_system.fs.client_kwargs["timeout"].sock_read == 20
+
+
+def test_waits_stay_within_their_bounds_and_do_not_use_the_global_random_state():
+    state = random.getstate()
+    waits = [StoreRetryPolicy().wait_after(failures) or 0.0 for failures in range(1, 6)]
+    assert sum(waits) <= 7.5
+    assert waits[-1] == 0
+    assert random.getstate() == state
+
+
+def test_a_policy_applies_to_all_threads_and_ends_with_its_block():
+    before = current_retry_policy()
+    operation = Failing(*[TimeoutError()] * 2)
+    with (
+        ThreadPoolExecutor(1) as threads,
+        use_retry_policy(StoreRetryPolicy(first_wait=0)) as outer,
+    ):
+        assert threads.submit(current_retry_policy).result() is outer
+        with use_retry_policy(StoreRetryPolicy(tries=2, first_wait=0)) as inner:
+            assert threads.submit(current_retry_policy).result() is inner
+            failed = threads.submit(attempt, "read", "s3://a/b", operation).exception()
+        assert "tried 2 time" in str(failed)
+        assert current_retry_policy() is outer
+        with pytest.raises(KeyError), use_retry_policy(inner):
+            raise KeyError
+        assert current_retry_policy() is outer
+    assert current_retry_policy() is before
+
+
+def test_extras_are_those_that_errors_name():
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    for url in ("s3://", "gs://", "az://", "http://", "hf://"):
+        assert f"\n{extra_for(url)} = [" in text

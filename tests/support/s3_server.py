@@ -1,18 +1,24 @@
-"""moto's S3 server in a separate process behind a proxy, and AWS's variables for it."""
+"""A server of S3, requests counted, outputs uploaded."""
 
 import http.client
+import io
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from s3fs import S3FileSystem
 
-from nanotok_ray.storage import StoreRetryPolicy, use_retry_policy
+from nanotok_ray.storage import Folder, StoreRetryPolicy, use_retry_policy
 from tests.support.faulty_proxy import FaultyProxy
 from tests.support.machine_speed import scaled
+from tests.support.small_corpus import texts
 
 BUCKET = "bucket"
 
@@ -85,3 +91,91 @@ def without_waiting(
         patch.setitem(fsspec.config.conf, "s3", settings)
         yield proxy
     proxy.clear()
+
+
+KINDS = ("GET", "HEAD", "LIST", "PUT", "DELETE")
+SLICES_OF_A_FILE = 4
+
+RECIPE = """
+[[source]]
+name = "web"
+kind = "text"
+paths = ["{root}/in/*.parquet"]
+
+[tokenizer]
+vocab_size = 350
+
+[output]
+path = "{root}/out"
+work = "{root}/work"
+
+[limits]
+slice_bytes = {slice_bytes}
+"""
+
+
+def corpus_of(folder: Folder, slices: int) -> str:
+    """Write parquet files of a number of slices to a folder, and return the recipe."""
+    for number in range(slices // SLICES_OF_A_FILE):
+        table = pa.table({"text": pa.array(texts(40, seed=number), pa.string())})
+        sink = io.BytesIO()
+        pq.write_table(table, sink, row_group_size=10)
+        folder.write_whole(f"in/{number:06}.parquet", sink.getvalue())
+    return RECIPE.format(root=folder.url, slice_bytes=1000)
+
+
+def kind_of(method: str, path: str) -> str:
+    """Return the kind of a request in the price list of S3.
+
+    >>> kind_of("GET", "/bucket?list-type=2&prefix=out"), kind_of("POST", "/bucket/a?uploads")
+    ('LIST', 'PUT')
+    """
+    if method == "POST":
+        return "DELETE" if path.partition("?")[2].startswith("delete") else "PUT"
+    if method == "GET" and "list-type=2" in path:
+        return "LIST"
+    return method
+
+
+def upload(root: Path, url: str) -> Folder:
+    """Copy all files of an output to a store."""
+    folder = Folder(url)
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and not path.relative_to(root).as_posix().startswith("run/"):
+            folder.write_whole(path.relative_to(root).as_posix(), path.read_bytes())
+    return folder
+
+
+def same_documents(there, local) -> int:
+    """Compare all values of every document of two readers; return the number of documents."""
+    assert len(there) == len(local)
+    assert there.fingerprint == local.fingerprint
+    for number in range(len(local)):
+        assert there[number].dtype == local[number].dtype
+        assert np.array_equal(there[number], local[number])
+        for ask in ("mask", "images"):
+            own, expected = getattr(there, ask)(number), getattr(local, ask)(number)
+            assert (own is None) == (expected is None)
+            assert expected is None or np.array_equal(own, expected)
+        assert there.document_id(number) == local.document_id(number)
+    _same_pieces(there, local)
+    return len(local)
+
+
+def _same_pieces(there, local) -> None:
+    documents = np.random.default_rng(1).permutation(len(local))
+    lengths = local.lengths(documents)
+    assert np.array_equal(there.lengths(documents), lengths)
+    starts = lengths // 3
+    left = lengths - starts
+    mine, own = (each.pieces(documents, starts, left, masks=True) for each in (there, local))
+    for place, length in enumerate(left.tolist()):
+        for name in ("ids", "masks"):
+            parts = [_cut(each, name, place, length) for each in (mine, own)]
+            assert parts[0] == parts[1]
+
+
+def _cut(pieces, name: str, place: int, length: int) -> list[int] | None:
+    array = getattr(pieces, name)[pieces.which[place]]
+    start = pieces.offsets[place]
+    return None if array is None else array[start : start + length].tolist()

@@ -1,19 +1,27 @@
-"""tiktoken's encodings and rank files: the ids of any text are equal, or the file is refused."""
+"""Tokenizers of tiktoken and rustbpe, in files and pickles."""
 
 import base64
+import inspect
+import os
+import pickle
+import pickletools
 from contextlib import suppress
 
 import pytest
+import rustbpe
 import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.counts import PATTERNS
+from nanotok_ray import RustBPETokenizer, get_tokenizer
+from nanotok_ray.counts import PATTERNS, SPLIT_PATTERN
 from nanotok_ray.errors import PatternError, TokenizerError
-from nanotok_ray.tokenizer import Tokenizer, open_tokenizer
-from nanotok_ray.tokenizer.foreign import from_rank_file
+from nanotok_ray.recipe import SPECIAL_TOKENS
+from nanotok_ray.tokenizer import Tokenizer, default_folder, open_tokenizer
+from nanotok_ray.tokenizer.foreign import from_pickle, from_rank_file, pickled
 from nanotok_ray.tokenizer.foreign import tiktoken as ranks_module
 from nanotok_ray.tokenizer.foreign.tiktoken import model_of_ranks
+from nanotok_ray.tokenizer.nanochat_files import pickle_instance, to_pickle
 from tests.support.foreign_models import CORPUS, GPT2_ORDER, in_order, orders, texts
 
 SPECIAL = {"<|endoftext|>": 400, "<|fim|>": 403, "<|endofprompt|>": 419}
@@ -231,3 +239,262 @@ def test_the_first_existing_file_is_read_and_a_url_is_a_folder(tmp_path):
     (tmp_path / "tokenizer.txt").unlink()
     with pytest.raises(TokenizerError, match=r"tokenizer\.json, line 1: Expecting value"):
         open_tokenizer(tmp_path)
+
+
+MODEL = in_order(special_tokens={"<|bos|>": 400, "<|é|>": 410})
+ENCODING = tiktoken.Encoding(
+    "rustbpe",
+    pat_str=SPLIT_PATTERN,
+    mergeable_ranks=MODEL.ranks(),
+    special_tokens=dict(MODEL.special_tokens),
+)
+SINGLES = {bytes([byte]): rank for rank, byte in enumerate(GPT2_ORDER)}
+STATE = {"name": "x", "pat_str": "a", "mergeable_ranks": SINGLES, "special_tokens": {}}
+
+
+class Runs:
+    """Calls a function when it is unpickled."""
+
+    def __init__(self, call):
+        self.call = call
+
+    def __reduce__(self):
+        return self.call
+
+
+@pytest.mark.parametrize("protocol", [3, 4, 5])
+@pytest.mark.parametrize("dumps", [pickle.dumps, pickle._dumps])
+def test_an_encoding_is_read_unchanged(protocol, dumps):
+    data = dumps(ENCODING, protocol=protocol)
+    assert from_pickle(data, name="f") == MODEL
+    assert from_pickle(pickletools.optimize(data), name="f") == MODEL
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        *(Runs((os.system, ("touch ran",))), Runs((eval, ("open('ran', 'w')",)))),
+        {"a": Runs((os.mkdir, ("ran",)))},
+        *([ENCODING], tiktoken.Encoding, 7, None, ("a", 1.5)),
+    ],
+)
+def test_other_classes_are_refused_and_nothing_runs(thing, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = pickle.dumps(thing)
+    with pytest.raises(TokenizerError, match=r"f, byte .*nothing in it is executed"):
+        from_pickle(data, name="f")
+    assert not list(tmp_path.iterdir())
+
+
+def instance(state):
+    return pickle_instance("tiktoken.core", "Encoding", state=state)
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({}, "f: pat_str is not a str but a NoneType"),
+        (STATE | {"pat_str": b"a"}, "f: pat_str is not a str but a bytes"),
+        (STATE | {"mergeable_ranks": "x"}, "f: mergeable_ranks is not a dict but a str"),
+        (STATE | {"mergeable_ranks": {"a": 1}}, "must give ids by bytes, but holds str: int"),
+        (STATE | {"special_tokens": {"a": b"1"}}, "must give ids by str, but holds str: bytes"),
+        (STATE | {"mergeable_ranks": {b"a": 0}}, "f has 1 tokens of text"),
+        (STATE | {"special_tokens": {"a": -1}}, "special token 'a' has id -1, which is one of"),
+    ],
+)
+def test_a_state_that_is_not_a_tokenizer_is_refused(state, message):
+    with pytest.raises(TokenizerError) as caught:
+        from_pickle(instance(state), name="f")
+    assert message in str(caught.value)
+
+
+def test_a_pickle_that_only_names_an_encoding_names_the_way_to_import_it():
+    data = pickle.dumps(Runs((tiktoken.core.Encoding.__new__, (tiktoken.Encoding,), "gpt2")))
+    by_name = (
+        b"\x80\x04\x8c\rtiktoken.core\x94\x8c\x08Encoding\x94\x93\x94)\x81\x94\x8c\x04gpt2\x94b."
+    )
+    with pytest.raises(TokenizerError, match=r"from_tiktoken\(tiktoken\.get_encoding\('gpt2'\)\)"):
+        from_pickle(by_name, name="f")
+    with pytest.raises(TokenizerError, match="not admitted"):
+        from_pickle(data, name="f")
+
+
+MALFORMED = [
+    *(b"", b".", b"\x80\x04.", b"\x80\x04}.", b"\x80\x04u.", b"\x80\x04(u."),
+    *(b"\x80\x04}}\x94s.", b"\x80\x04}(K\x01K\x02u.", b"\x80\x04h\x07.", b"\x80\x04\x93."),
+    *(b"\x80\x04)\x81.", b"\x80\x04}b.", b"\x80\x04r\xff\xff\xff\xff.", b"\x80\x04\xff."),
+    b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7f.",
+    b"\x80\x05\x96\xff\xff\xff\xff\xff\xff\xff\x7f.",
+    b"\x80\x04X\xff\xff\xff\xff.",
+    b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\xff.",
+    *(b"ctiktoken.core\nCoreBPE\n.", b"ctiktoken.core\nEncod\\qing\n.", b"ctiktoken.core"),
+    *(b"ctiktoken.core\nEncod\xc3\xa9\n.", b"S'\\q'\n.", b"I" + b"9" * 10_000 + b"\n."),
+    b"(" * 100_000 + b".",
+]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        *((data, "f, byte") for data in MALFORMED),
+        (b"\x80\x04}\x8c\x01aK\x01s\x8c\x01aK\x02s.", "a dict has the key 'a' twice"),
+        (b"\x80\x04}(\x8c\x01au.", "items are set on no dict, or a key has no value"),
+        (
+            b"\x80\x04\x8c\rtiktoken.core\x8c\x08Encoding\x93}\x81.",
+            "something else than its class alone",
+        ),
+        (b"\x80\x04S'\\C'\n.", r"at byte 2, .* nothing in it is executed"),  # and no warning
+    ],
+)
+def test_a_malformed_pickle_is_refused(data, message):
+    with pytest.raises(TokenizerError, match=message):
+        from_pickle(data, name="f")
+
+
+def test_mutually_nested_dicts_as_a_class_name_are_refused_quickly():
+    doubled = (b"}\x94\x8c\x01ah%cs\x8c\x01bh%cs" % (n, n) for n in range(60))
+    twice = b"}\x94" + b"".join(doubled)
+    deep = b"}" + b"\x8c\x01a}" * 100_000 + b"s" * 100_000
+    for module in (twice, deep):
+        with pytest.raises(TokenizerError, match="a class is named by a dict"):
+            from_pickle(b"\x80\x04" + module + b"\x8c\x01x\x93.", name="f")
+
+
+def test_a_pickle_of_too_many_steps_is_refused(monkeypatch):
+    monkeypatch.setattr(pickled, "MAX_STEPS", 100)
+    with pytest.raises(TokenizerError, match="more than 100 steps"):
+        from_pickle(to_pickle(MODEL), name="f")
+
+
+SMALL = instance(STATE)
+
+
+@given(st.data())
+def test_a_changed_pickle_is_refused_or_another_tokenizer(data):
+    changed = bytearray(SMALL)
+    for _ in range(data.draw(st.integers(1, 3))):
+        changed[data.draw(st.integers(0, len(SMALL) - 1))] = data.draw(st.integers(0, 255))
+    with suppress(TokenizerError):
+        model = from_pickle(bytes(changed), name="f")
+        assert len(model.tokens) == len(SINGLES)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_refused(data):
+    with pytest.raises(TokenizerError):
+        from_pickle(b"\x80\x04" + data, name="f")
+
+
+SIGNATURES = {
+    "__init__": ["self", "enc", "bos_token"],
+    "train_from_iterator": ["text_iterator", "vocab_size"],
+    "from_directory": ["tokenizer_dir"],
+    "from_pretrained": ["tiktoken_name"],
+    "get_vocab_size": ["self"],
+    "get_special_tokens": ["self"],
+    "id_to_token": ["self", "id"],
+    "encode_special": ["self", "text"],
+    "get_bos_token_id": ["self"],
+    "encode": ["self", "text", "prepend", "append", "num_threads"],
+    "decode": ["self", "ids"],
+    "decode_single_token_bytes": ["self", "token_id"],
+    "save": ["self", "tokenizer_dir"],
+    "render_conversation": ["self", "conversation", "max_tokens"],
+    "visualize_tokenization": ["self", "ids", "mask", "with_token_id"],
+    "render_for_completion": ["self", "conversation"],
+}
+"""nanochat's signatures at commit 92d63d4."""
+
+
+@pytest.fixture(scope="module")
+def encoding_rustbpe():
+    """The encoding of nanochat's class after training: rustbpe learns, tiktoken encodes."""
+    learner = rustbpe.Tokenizer()
+    learner.train_from_iterator(iter(CORPUS), 300 - len(SPECIAL_TOKENS), pattern=SPLIT_PATTERN)
+    ranks = {bytes(token): number for token, number in learner.get_mergeable_ranks()}
+    names = {name: len(ranks) + number for number, name in enumerate(SPECIAL_TOKENS)}
+    return tiktoken.Encoding(
+        "rustbpe", pat_str=learner.get_pattern(), mergeable_ranks=ranks, special_tokens=names
+    )
+
+
+def test_parameters_have_the_names_and_order_of_nanochat():
+    for method, names in SIGNATURES.items():
+        parameters = inspect.signature(getattr(RustBPETokenizer, method)).parameters.values()
+        found = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+        assert found == names
+
+
+def test_learned_and_converted_tokenizers_are_equal(encoding_rustbpe):
+    learned = RustBPETokenizer.train_from_iterator(text_iterator=iter(CORPUS), vocab_size=300)
+    converted = RustBPETokenizer(encoding_rustbpe, "<|bos|>")
+    assert learned == converted
+    bos = encoding_rustbpe.encode_single_token("<|bos|>")
+    assert learned.bos_token_id == converted.get_bos_token_id() == bos
+    assert learned.enc.encode_ordinary(CORPUS[0]) == learned.encode(CORPUS[0])
+    assert learned.enc.n_vocab == learned.get_vocab_size()
+    assert learned.id_to_token(id=104) == "h"
+    assert isinstance(learned, Tokenizer)
+    copy = pickle.loads(pickle.dumps(converted))
+    assert (type(copy), copy) == (RustBPETokenizer, converted)
+
+
+def test_save_writes_the_pickle_of_nanochat_and_overwrites(encoding_rustbpe, tmp_path):
+    other = Tokenizer.train_from_iterator(CORPUS, 280)
+    other.save(tmp_path)
+    RustBPETokenizer(encoding_rustbpe, "<|bos|>").save(tokenizer_dir=tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"token_bytes.pt", "tokenizer.pkl"}
+    assert (tmp_path / "tokenizer.pkl").read_bytes() == pickle.dumps(encoding_rustbpe, protocol=4)
+    assert RustBPETokenizer.from_directory(tokenizer_dir=tmp_path) != other
+    assert RustBPETokenizer.from_directory(tmp_path).encode(
+        "it"
+    ) == encoding_rustbpe.encode_ordinary("it")
+
+
+def test_encodings_of_tiktoken_start_documents_with_their_end_of_text(
+    monkeypatch, encoding_rustbpe
+):
+    ranks = encoding_rustbpe._mergeable_ranks
+    gpt2 = tiktoken.Encoding(
+        "gpt2",
+        pat_str=PATTERNS["r50k"],
+        mergeable_ranks=ranks,
+        special_tokens={"<|endoftext|>": len(ranks)},
+    )
+    monkeypatch.setattr(tiktoken, "get_encoding", {"gpt2": gpt2}.__getitem__)
+    tokenizer = RustBPETokenizer.from_pretrained(tiktoken_name="gpt2")
+    assert tokenizer.bos_token_id == tokenizer.get_bos_token_id() == len(ranks)
+    assert tokenizer.extended(["<|x|>"]).bos_token_id == len(ranks)
+    with pytest.raises(KeyError, match="bos"):
+        RustBPETokenizer(gpt2, "<|bos|>")
+
+
+@pytest.fixture
+def base(monkeypatch, tmp_path):
+    for name in ("NANOCHAT_EXPERIMENT", "NANOCHAT_EXPERIMENTS_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def test_the_folder_is_that_of_the_environment_of_nanochat(base, monkeypatch):
+    assert default_folder() == f"{base}/tokenizer"
+    (base / "experiments/default/tokenizer").mkdir(parents=True)
+    assert default_folder() == f"{base}/experiments/default/tokenizer"
+    (base / "tokenizer").mkdir()
+    assert default_folder() == f"{base}/tokenizer"
+    monkeypatch.setenv("NANOCHAT_EXPERIMENT", "wide")
+    assert default_folder() == f"{base}/experiments/wide/tokenizer"
+    monkeypatch.setenv("NANOCHAT_EXPERIMENTS_DIR", "/elsewhere/")
+    assert default_folder() == "/elsewhere/wide/tokenizer"
+    monkeypatch.delenv("NANOCHAT_EXPERIMENT")
+    assert default_folder() == "/elsewhere/default/tokenizer"
+
+
+def test_the_tokenizer_of_an_experiment_is_loaded(base, monkeypatch, encoding_rustbpe):
+    monkeypatch.setenv("NANOCHAT_EXPERIMENT", "wide")
+    with pytest.raises(TokenizerError, match=f"no tokenizer in {base}/experiments/wide/tokenizer"):
+        get_tokenizer()
+    RustBPETokenizer(encoding_rustbpe, "<|bos|>").save(base / "experiments/wide/tokenizer")
+    assert get_tokenizer() == RustBPETokenizer(encoding_rustbpe)
+    assert type(get_tokenizer()) is RustBPETokenizer

@@ -1,3 +1,8 @@
+"""The tokenizer: encoding, names of files, the report of training."""
+
+import base64
+import hashlib
+import json
 import os
 import sys
 from dataclasses import replace
@@ -6,14 +11,34 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import rustbpe
+import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
+from tiktoken import load, registry
 
 import nanotok_ray
+from nanotok_ray import SpanCounts, learn, open_tokenizer
 from nanotok_ray.counts import PATTERNS, default_threads
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SplitError, TokenizerError, VocabularySizeError
-from nanotok_ray.tokenizer import Tokenizer, make_model
+from nanotok_ray.formats import to_json
+from nanotok_ray.recipe import SPECIAL_TOKENS
+from nanotok_ray.tokenizer import (
+    BELOW_MIN_PAIR_COUNT,
+    NO_PAIR_LEFT,
+    REACHED,
+    Counted,
+    Learned,
+    Tokenizer,
+    TrainSettings,
+    cut_report,
+    make_model,
+    short_report,
+    training_report,
+    why_stopped,
+)
+from nanotok_ray.tokenizer.evaluation import token_bytes_of
+from tests.support.small_corpus import texts
 
 CORPUS = [
     "the cat sat on the mat",
@@ -23,11 +48,11 @@ CORPUS = [
 ]
 
 # Repeated letters, so that pairs have equal counts and overlap; digits; white space; marks.
-texts = st.text(
+odd_texts = st.text(
     st.sampled_from("aab the''s1234 \n\r\t\u00a0\u3000é\u0301你🙂.,-\u017f\x00")
     | st.characters(codec="utf-8")
 )
-corpora = st.lists(texts, max_size=6)
+corpora = st.lists(odd_texts, max_size=6)
 patterns = st.sampled_from(list(PATTERNS))
 
 
@@ -46,7 +71,7 @@ def test_merges_equal_rustbpe(corpus, num_merges, name):
     assert list(own.model.tokens) == [token for token, _ in peer.get_mergeable_ranks()]
 
 
-@given(corpora, texts, patterns)
+@given(corpora, odd_texts, patterns)
 def test_ids_equal_tiktoken(corpus, text, name):
     own = Tokenizer.train_from_iterator(corpus, 320, pattern=name)
     peer = own.to_tiktoken()
@@ -71,14 +96,14 @@ def test_bos_is_the_special_token_even_if_a_merge_spells_it():
 
 
 def test_a_vocabulary_that_is_too_small_is_refused_before_anything_is_read():
-    def texts():
+    def odd_texts():
         pytest.fail("a text was read")
         yield ""
 
     with pytest.raises(VocabularySizeError, match=r"^vocab_size_no_special must be at least 256"):
-        Tokenizer.train_from_iterator(texts(), 264)
+        Tokenizer.train_from_iterator(odd_texts(), 264)
     with pytest.raises(VocabularySizeError, match="at most 2147483648, got 2147483649"):
-        Tokenizer.train_from_iterator(texts(), 2**31 + 1)
+        Tokenizer.train_from_iterator(odd_texts(), 2**31 + 1)
 
 
 def test_special_tokens_may_be_chosen():
@@ -88,7 +113,7 @@ def test_special_tokens_may_be_chosen():
     assert own.get_special_tokens() == {"<end>"}
 
 
-@given(texts | st.text())
+@given(odd_texts | st.text())
 def test_one_text_has_the_ids_of_its_bytes(tokenizer, text):
     ids, _ = tokenizer.encode_batch([text])
     assert tokenizer.encode(text) == ids.tolist()
@@ -105,9 +130,9 @@ def test_values_that_are_not_text_have_their_own_error(tokenizer):
     for value in (None, b"the", 7):
         with pytest.raises(ValueError, match="Invalid input type"):
             tokenizer.encode(value)
-    for texts in ([b"the"], ["the", None]):
+    for odd_texts in ([b"the"], ["the", None]):
         with pytest.raises(TypeError, match="is not an instance of 'str'"):
-            tokenizer.encode(texts)
+            tokenizer.encode(odd_texts)
     for text in ("a", b"a"):
         with pytest.raises(TypeError, match=r"iterator: .* got one text: put it into a list"):
             Tokenizer.train_from_iterator(text, 300)
@@ -196,3 +221,190 @@ def test_every_public_name_exists():
     assert {"open_shards", "open_tokenizer"} <= set(nanotok_ray.__all__) <= set(dir(nanotok_ray))
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = nanotok_ray.nothing
+
+
+URL = "https://ranks.invalid/encodings/small_base.tiktoken"
+TOKENS = [bytes([255 - value]) for value in range(256)] + [b"th", b"the", b" the"]
+
+
+def small_base():
+    return {
+        "name": "small_base",
+        "pat_str": PATTERNS["cl100k"],
+        "mergeable_ranks": load.load_tiktoken_bpe(URL),
+        "special_tokens": {"<|endoftext|>": 300},
+    }
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """Return tiktoken's cache, which is empty; no encoding has been loaded."""
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path / "cache"))
+    tiktoken.list_encoding_names()
+    monkeypatch.setattr(registry, "ENCODINGS", {})
+    monkeypatch.setitem(registry.ENCODING_CONSTRUCTORS, "small_base", small_base)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cache").mkdir()
+    return tmp_path / "cache"
+
+
+def test_an_encoding_is_read_from_the_cache_of_tiktoken(cache):
+    lines = [b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in enumerate(TOKENS)]
+    (cache / hashlib.sha1(URL.encode()).hexdigest()).write_bytes(b"".join(lines))
+    own = open_tokenizer("small_base")
+    peer = tiktoken.get_encoding("small_base")
+    assert own.n_vocab == peer.n_vocab == 301
+    for text in ("the the\n\n🙂 1234", "", "<|endoftext|> x"):
+        assert own.encode(text) == peer.encode_ordinary(text)
+        options = {"allowed_special": "all"}
+        assert own.encode(text, **options) == peer.encode(text, **options)
+
+
+@pytest.mark.parametrize("name", ["small_base", "cl100k_base", "gpt2"])
+def test_without_the_files_the_error_names_their_location(cache, monkeypatch, name):
+    def refuse(path):
+        raise ConnectionError(path)
+
+    monkeypatch.setattr(load, "read_file", refuse)
+    with pytest.raises(TokenizerError) as caught:
+        open_tokenizer(name)
+    named = (f"the files of '{name}'", f"tiktoken.get_encoding('{name}')", str(cache))
+    for words in (*named, "(ConnectionError)", "TIKTOKEN_CACHE_DIR="):
+        assert words in str(caught.value)
+
+
+def test_a_pattern_for_an_encoding_and_an_unknown_name_are_refused(cache):
+    with pytest.raises(TokenizerError, match="pattern is given, but small_base says its own"):
+        open_tokenizer("small_base", pattern="gpt4")
+    with pytest.raises(TokenizerError, match="no tokenizer in small_bas "):
+        open_tokenizer("small_bas")
+    saved = Tokenizer.train_from_iterator(["ab ab"], 266)
+    saved.save("small_base")  # a folder of this name is preferred
+    assert open_tokenizer("small_base") == saved
+
+
+ONE_SPAN = Counted(
+    documents=1, texts=1, text_bytes=1, spans=1, distinct_spans=1, span_bytes=9, gaps=0
+)
+SMALLEST = 256 + len(SPECIAL_TOKENS)
+
+
+def learned(documents, *, vocab_size, pattern="nanochat", **limits):
+    """Learn from documents; return the tokenizer and its report."""
+    counts = SpanCounts(pattern, num_threads=1)
+    counts.update(documents)
+    found = learn(counts, vocab_size, num_threads=1, **limits)
+    return found.tokenizer, found.report
+
+
+def report_of(model, *, vocab_size, counts, applied, counted=ONE_SPAN, **limits):
+    """Return the report of a model whose merges have these numbers."""
+    numbers = Learned(
+        merges=model.merge_array,
+        counts=np.array(counts, dtype=np.uint64),
+        applied=np.array(applied, dtype=np.uint64),
+        stop_reason=REACHED,
+    )
+    settings = TrainSettings(vocab_size=vocab_size, special_tokens=(), **limits)
+    return training_report(model, settings, numbers, counted)
+
+
+@given(
+    st.lists(st.text("abc é\n", max_size=60), min_size=1, max_size=5),
+    st.integers(SMALLEST, SMALLEST + 40),
+)
+def test_the_curve_holds_for_texts_of_few_letters(documents, vocab_size):
+    tokenizer, report = learned(documents, vocab_size=vocab_size, pattern=r"[^\n]+|\n")
+    num_bytes = sum(len(text.encode()) for text in documents)
+    for row in report["curve"]:
+        smaller = tokenizer.truncated(row["vocab_size"])
+        assert len(smaller.merges) == row["merges"]
+        ids, _ = smaller.encode_batch(documents)
+        assert row["tokens"] == len(ids)
+        expected = round(num_bytes / len(ids), 4) if len(ids) else None
+        assert row["bytes_per_token"] == expected
+
+
+def test_rows_are_at_a_thousand_its_doubles_and_the_last():
+    merges = [(left, right) for left in range(30) for right in range(100)]
+    model = make_model(merges, pattern="nanochat", special_tokens=["<|bos|>"])
+    counted = replace(ONE_SPAN, span_bytes=2**70)
+    numbers = {"counts": [2**63] * 3000, "applied": [2**50] * 3000}
+    report = report_of(model, vocab_size=3257, counted=counted, **numbers)
+    rows = {row["merges"]: row for row in report["curve"]}
+    assert list(rows) == [0, 1000, 2000, 3000]
+    assert rows[2000]["tokens"] == 2**70 - 2000 * 2**50
+    assert rows[3000]["vocab_size"] == 3257
+    assert json.loads(to_json(report))["merges"]["count"][0] == 2**63
+
+
+def test_columns_describe_each_merge_and_do_not_depend_on_the_order_of_texts():
+    documents = texts(30, seed=5)
+    tokenizer, report = learned(documents, vocab_size=330)
+    merges = report["merges"]
+    assert list(zip(merges["left"], merges["right"], strict=True)) == tokenizer.merges
+    assert [*map(token_bytes_of, merges["token"])] == [*tokenizer.model.tokens[256:]]
+    assert merges["count"] == sorted(merges["count"], reverse=True)
+    assert all(
+        0 < done <= count for count, done in zip(merges["count"], merges["applied"], strict=True)
+    )
+    again = learned(documents[::-1], vocab_size=330)[1]
+    assert to_json(again) == to_json(report)
+    short = short_report(report)
+    assert len(to_json(short)) < 2000
+    assert why_stopped(short) == REACHED
+    assert short["spans"] == report["spans"] > 0
+
+
+def test_the_report_of_a_smaller_tokenizer_is_cut_from_the_larger():
+    documents = texts(40, seed=6)
+    tokenizer, report = learned(documents, vocab_size=380)
+    for size in (SMALLEST, SMALLEST + 1, 333, 380):
+        alone, expected = learned(documents, vocab_size=size)
+        smaller = tokenizer.truncated(size)
+        assert smaller == alone
+        read_back = json.loads(to_json(report))
+        assert to_json(cut_report(read_back, smaller.model)) == to_json(expected)
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason", "reported"),
+    [
+        ({}, NO_PAIR_LEFT, "no pair left"),
+        ({"min_pair_count": 3}, BELOW_MIN_PAIR_COUNT, "below min_pair_count = 3"),
+        ({"max_token_bytes": 2}, NO_PAIR_LEFT, "no pair left of at most max_token_bytes = 2"),
+    ],
+)
+def test_the_reason_for_the_end_of_learning_is_reported_with_its_value(limits, reason, reported):
+    _, report = learned(["abab ab abc"], vocab_size=1000, **limits)
+    assert report["stop_reason"] == reason
+    assert why_stopped(report) == reported
+    assert report["vocab_size_asked"] == 1000 > report["vocab_size_reached"]
+
+
+def test_two_ids_of_the_same_bytes_are_listed():
+    model = make_model(
+        [(97, 98), (98, 99), (256, 99), (97, 257)], pattern="nanochat", special_tokens=[]
+    )
+    report = report_of(model, vocab_size=260, counts=[1] * 4, applied=[1] * 4)
+    assert report["duplicate_tokens"] == [[258, 259]]
+    with pytest.raises(TokenizerError, match="applied has 3 numbers for 4 merges"):
+        report_of(model, vocab_size=260, counts=[1] * 4, applied=[1] * 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "limits", "named"),
+    [
+        ({}, {}, []),
+        ({"gaps": None}, {}, []),
+        ({"gaps": 2}, {}, ["gaps"]),
+        ({"min_count": 2}, {"max_token_bytes": 9}, ["min_count", "max_token_bytes"]),
+        ({"sources": {"a": {"multiplier": 2}, "b": {"multiplier": 5}}}, {}, ["weight"]),
+        ({"sources": {"a": {"multiplier": 1}, "b": {"multiplier": 1}}}, {}, []),
+    ],
+)
+def test_settings_with_other_merges_than_rustbpe_are_named(changes, limits, named):
+    model = make_model([], pattern="nanochat", special_tokens=())
+    counted = replace(ONE_SPAN, **changes)
+    report = report_of(model, vocab_size=256, counts=[], applied=[], counted=counted, **limits)
+    assert report["differs_from_rustbpe"] == named

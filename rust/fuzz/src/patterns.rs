@@ -1,6 +1,6 @@
 //! The fuzzed patterns, each with its splitters and its reference implementation. Patterns with a
 //! name in `nanotok_ray/counts/patterns.py` have the same spelling, which
-//! `tests/core/test_many_strings.py` checks.
+//! `tests/core/test_processes.py` checks.
 
 use std::sync::LazyLock;
 

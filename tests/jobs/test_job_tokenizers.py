@@ -1,0 +1,297 @@
+"""Jobs with smaller, extended and foreign tokenizers."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+import nanotok_ray
+from nanotok_ray.api import prepare, tokenize, train
+from nanotok_ray.errors import CorruptOutputError, TransientIOError
+from nanotok_ray.job import training
+from nanotok_ray.job.decide import decide
+from nanotok_ray.loader import open_shards
+from nanotok_ray.recipe import PRESETS, SPECIAL_TOKENS
+from nanotok_ray.shards import verify_output
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer
+from tests.support.foreign_models import in_order
+from tests.support.run_job import run
+from tests.support.small_corpus import contents, recipe, texts
+
+ALSO = "tokenizer.also=[300, 330]"
+
+
+def test_a_smaller_tokenizer_equals_one_learned_at_its_size_in_every_file(corpus, tmp_path):
+    run(recipe(corpus, tmp_path / "out", ALSO), train)
+    for size in (300, 330):
+        run(recipe(corpus, tmp_path / f"{size}", f"tokenizer.vocab_size={size}"), train)
+        expected = contents(tmp_path / f"{size}/tokenizer")
+        assert contents(tmp_path / f"out/tokenizer-{size}") == expected
+        assert len(expected) == 7
+        Tokenizer.load(tmp_path / "out/tokenizer").truncated(size).save(tmp_path / f"cut-{size}")
+        del expected["report.json"]
+        assert contents(tmp_path / f"cut-{size}") == expected
+
+
+def test_other_sizes_are_written_without_learning_and_the_manifest_stays(corpus, tmp_path):
+    run(recipe(corpus, tmp_path / "out"), prepare)
+    before = contents(tmp_path / "out")
+    summary, stages, notes = run(recipe(corpus, tmp_path / "out", ALSO), prepare)
+    assert (stages, notes) == ({}, [])
+    assert summary.values["status"] == "done"
+    assert summary.values["learned"]["also"] == [300, 330]
+    assert "; also 300, 330 ids\n" in summary.text()
+    after = contents(tmp_path / "out")
+    del before["records/learn.json"]
+    assert before.items() <= after.items()
+    run(recipe(corpus, tmp_path / "once", ALSO), prepare)
+    assert contents(tmp_path / "once") == after
+    summary, stages, _ = run(recipe(corpus, tmp_path / "out", ALSO), prepare)
+    assert (summary.values["status"], stages) == ("unchanged", {})
+
+
+def test_a_size_no_longer_requested_stays_until_another_tokenizer_is_learned(corpus, tmp_path):
+    run(recipe(corpus, tmp_path / "out", ALSO), train)
+    run(recipe(corpus, tmp_path / "out"), train)
+    run(recipe(corpus, tmp_path / "out", "tokenizer.also=310"), train)
+    record = json.loads((tmp_path / "out/records/learn.json").read_text())
+    assert record["also"] == [300, 310, 330]
+    for size in record["also"]:
+        assert Tokenizer.load(tmp_path / f"out/tokenizer-{size}").get_vocab_size() == size
+    other = ("tokenizer.min_pair_count=2", "tokenizer.also=[310]")
+    run(recipe(corpus, tmp_path / "out", *other), train)
+    assert [path.parent.name for path in tokenizers(tmp_path / "out")] == ["tokenizer-310"]
+
+
+def tokenizers(out):
+    """Return the readable files of the smaller tokenizers."""
+    return sorted(out.glob("tokenizer-*/tokenizer.txt"))
+
+
+def test_a_size_that_learning_does_not_reach_is_reported_and_has_no_folder(corpus, tmp_path):
+    run(recipe(corpus, tmp_path / "out", ALSO), train)
+    job = recipe(corpus, tmp_path / "out", ALSO, "tokenizer.min_pair_count=82")
+    summary, _, notes = run(job, train)
+    reached = summary.values["vocab_size"]
+    assert 300 <= reached < 330
+    relearned, ended, note = notes
+    assert "learned with other settings" in relearned
+    assert "below min_pair_count = 82" in ended
+    assert f"330 ids and learning ended at {reached}" in note
+    assert str(tmp_path / "out/tokenizer-330") in note
+    assert [path.parent.name for path in tokenizers(tmp_path / "out")] == ["tokenizer-300"]
+    assert summary.values["learned"]["also"] == [300]
+    assert f"{reached - 265} merges: below min_pair_count = 82" in summary.text()
+    assert summary.values["learned"]["not_reached"] == [330, 350]
+    assert (
+        f"not reached a vocabulary of 330 and 350 ids: learning ended at {reached}, below "
+        "min_pair_count = 82\n" in summary.text()
+    )
+    again, stages, notes = run(job, train)
+    assert (again.values["status"], stages) == ("unchanged", {})
+    assert notes == [note]
+
+
+def test_a_plan_counts_what_is_missing(corpus, tmp_path):
+    job = recipe(corpus, tmp_path / "out", ALSO)
+    assert decide(job, command="train").values["also"] == {"todo": 2, "done": 0}
+    run(job, train)
+    (tmp_path / "out/tokenizer-300/tokenizer.pkl").unlink()
+    announced = decide(job, command="train")
+    assert announced.values["also"] == {"todo": 1, "done": 1}
+    assert "also        1 to do, 1 done" in announced.text()
+    assert not (tmp_path / "out/tokenizer-300/tokenizer.pkl").exists()
+    assert "also" not in decide(recipe(corpus, tmp_path / "out"), command="train").values
+
+
+def test_a_damaged_report_is_named_before_it_is_cut(corpus, tmp_path):
+    run(recipe(corpus, tmp_path / "out"), train)
+    path = tmp_path / "out/tokenizer/report.json"
+    path.write_bytes(b"x" * path.stat().st_size)
+    with pytest.raises(CorruptOutputError, match=r"report\.json"):
+        run(recipe(corpus, tmp_path / "out", ALSO), train)
+    assert not tokenizers(tmp_path / "out")
+    path.unlink()
+    _, stages, _ = run(recipe(corpus, tmp_path / "out", ALSO), train)
+    assert "learn" in stages
+    assert len(tokenizers(tmp_path / "out")) == 2
+
+
+SEED = list(PRESETS["seed"].special_tokens)
+EXTEND = 'tokenizer.extend=["preset:seed"]'
+LEARN_RECORD = "records/learn.json"
+
+
+def tokenizer_of(out):
+    return Tokenizer.load(out / "tokenizer")
+
+
+def record_of(out):
+    return json.loads((out / LEARN_RECORD).read_text())
+
+
+def test_the_saved_tokenizer_is_the_extended_one(corpus, tmp_path):
+    append = 'source.web.append=["<image>"]'
+    out = tmp_path / "out"
+    summary, _, _ = run(recipe(corpus, out, EXTEND, append))
+    run(recipe(corpus, tmp_path / "plain"))
+    tokenizer = tokenizer_of(out)
+    assert tokenizer == tokenizer_of(tmp_path / "plain").extended(SEED)
+    assert tokenizer.get_vocab_size() == 356
+    assert summary.values["tokenizer_sha256"] == tokenizer.sha256
+    assert record_of(out)["special_tokens"] == {"learned": list(SPECIAL_TOKENS), "extended": SEED}
+    assert record_of(out)["report"]["vocab_size_reached"] == 350
+    shards = nanotok_ray.open_shards(str(out), split="train")
+    ends = {int(shards[number][-1]) for number in range(len(shards)) if len(shards[number])}
+    assert 350 in ends
+    assert verify_output(Folder(str(out))).problems == []
+    summary, stages, _ = run(recipe(corpus, out, EXTEND, append))
+    assert (summary.values["status"], stages) == ("unchanged", {})
+
+
+OTHERS = 'tokenizer.extend=["<a>", "<image>"]'
+
+
+@pytest.mark.parametrize(
+    ("command", "first", "then"),
+    [(prepare, [], [EXTEND]), (train, [EXTEND], []), (prepare, [EXTEND], [OTHERS])],
+    ids=["added", "removed", "others"],
+)
+def test_a_changed_extension_does_not_repeat_learning(corpus, tmp_path, command, first, then):
+    out = tmp_path / "out"
+    run(recipe(corpus, out, ALSO, *first), command)
+    job = recipe(corpus, out, ALSO, *then)
+    assert decide(job, command=command.__name__.partition("_")[0]).values["learn"]["todo"] == 0
+    _, stages, notes = run(job, command)
+    assert not {"count", "learn"} & set(stages)
+    assert ("tokenize" in stages) == (command is prepare)
+    assert any("was not learned again" in note for note in notes)
+    run(recipe(corpus, tmp_path / "fresh", ALSO, *then), command)
+    expected = contents(tmp_path / "fresh")
+    assert contents(out) | expected == contents(out)
+    summary, stages, notes = run(job, command)
+    assert (summary.values["status"], stages, notes) == ("unchanged", {}, [])
+
+
+def test_smaller_tokenizers_are_extended_restored_when_lost_and_removed(corpus, tmp_path):
+    out = tmp_path / "out"
+    job = recipe(corpus, out, EXTEND, "tokenizer.also=[300, 350, 330]")
+    run(job, train)
+    run(recipe(corpus, tmp_path / "alone", "tokenizer.vocab_size=300"), train)
+    smaller = Tokenizer.load(out / "tokenizer-300")
+    assert smaller == tokenizer_of(tmp_path / "alone").extended(SEED)
+    assert Tokenizer.load(out / "tokenizer-350") == tokenizer_of(out)
+    assert record_of(out)["also"] == [300, 330, 350]
+    before = contents(out)
+    (out / "tokenizer-330/tokenizer.txt").unlink()
+    _, stages, _ = run(job, train)
+    assert (stages, contents(out)) == ({}, before)
+    run(recipe(corpus, out, "tokenizer.also=[300]"), train)
+    assert record_of(out)["also"] == [300]
+    assert Tokenizer.load(out / "tokenizer-300") == tokenizer_of(tmp_path / "alone")
+    assert not (out / "tokenizer-330/tokenizer.txt").exists()
+
+
+def test_added_tokens_do_not_fill_sizes_that_learning_did_not_reach(corpus, tmp_path):
+    limits = ["tokenizer.min_pair_count=40", "tokenizer.vocab_size=5000", EXTEND]
+    out = tmp_path / "out"
+    run(recipe(corpus, out, *limits), train)
+    reached = tokenizer_of(out).get_vocab_size() - len(SEED)
+    sizes = f"tokenizer.also=[{reached}, {reached + 1}]"
+    _, stages, notes = run(recipe(corpus, out, *limits, sizes), train)
+    assert stages == {}
+    assert record_of(out)["also"] == [reached]
+    assert any(
+        f"asks for {reached + 1:,} ids and learning ended at {reached:,}" in n for n in notes
+    )
+
+
+def test_a_run_that_ends_while_the_extension_is_replaced_learns_again(
+    corpus, tmp_path, monkeypatch
+):
+    out = tmp_path / "out"
+    run(recipe(corpus, out), train)
+    before = contents(out)
+
+    def die(*_):
+        raise KeyboardInterrupt
+
+    def fail(self, folder, *, overwrite):
+        raise TransientIOError("the line went dead")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "write_beside", die)
+        with pytest.raises(KeyboardInterrupt):
+            run(recipe(corpus, out, EXTEND), train)
+    assert "learn" in run(recipe(corpus, out), train).stages
+    assert contents(out) == before
+    with monkeypatch.context() as patch:
+        patch.setattr(Tokenizer, "save", fail)
+        with pytest.raises(TransientIOError):
+            run(recipe(corpus, out, EXTEND), train)
+    assert not (out / "tokenizer" / READABLE_NAME).exists()
+    assert "learn" in run(recipe(corpus, out), train).stages
+    assert contents(out) == before
+
+
+def test_a_record_without_extensions_belongs_to_the_tokenizer(corpus, tmp_path):
+    out = tmp_path / "out"
+    run(recipe(corpus, out))
+    record = record_of(out)
+    del record["special_tokens"]
+    (out / LEARN_RECORD).write_text(json.dumps(record))
+    assert run(recipe(corpus, out))[1] == {}
+    assert run(recipe(corpus, out, EXTEND), train)[1] == {}
+    assert tokenizer_of(out).get_vocab_size() == 350 + len(SEED)
+
+
+def test_a_foreign_tokenizer_is_extended_when_it_is_adopted(corpus, tmp_path):
+    run(recipe(corpus, tmp_path / "learned"), train)
+    path = f"tokenizer.path={tmp_path}/learned/tokenizer"
+    extend = 'tokenizer.extend=["<|bos|>", "<image>"]'
+    job = recipe(corpus, tmp_path / "out", path, extend, 'source.web.append=["<image>"]')
+    before = contents(tmp_path / "learned")
+    run(job)
+    assert tokenizer_of(tmp_path / "out") == tokenizer_of(tmp_path / "learned").extended(
+        ["<image>"]
+    )
+    assert contents(tmp_path / "learned") == before
+    assert run(job).summary.values["status"] == "unchanged"
+    assert run(job, tokenize).summary.values["status"] == "unchanged"
+    shards = nanotok_ray.open_shards(str(tmp_path / "out"), split="train")
+    assert any(np.any(shards[number] == 350) for number in range(len(shards)))
+
+
+FIRST = len(in_order().tokens) + 3
+MODEL = in_order(special_tokens={name: FIRST + 2 * n for n, name in enumerate(SPECIAL_TOKENS)})
+"""Special tokens leave ids unused before each of them."""
+
+
+@pytest.fixture
+def encoding():
+    return Tokenizer(MODEL).to_tiktoken()
+
+
+@pytest.mark.parametrize("spec", ["pickled", "pickled/tokenizer.pkl"])
+def test_a_foreign_pickle_is_accepted_and_its_ids_are_written(corpus, tmp_path, encoding, spec):
+    (tmp_path / "pickled").mkdir()
+    (tmp_path / "pickled/tokenizer.pkl").write_bytes(pickle.dumps(encoding))
+    job = recipe(corpus, tmp_path / "out", f"tokenizer.path={tmp_path}/{spec}")
+    summary, stages, _ = run(job)
+    assert list(stages) == ["tokenize", "verify"]
+    assert summary.values["proof"]["encoded_again"] == summary.values["proof"]["documents"] > 10
+    assert Tokenizer.load(tmp_path / "out/tokenizer").model == MODEL
+    assert not (tmp_path / "out/tokenizer/tokenizer.json").exists()
+    bos = MODEL.special_tokens["<|bos|>"]
+    shards = open_shards(str(tmp_path / "out"), source="web")
+    expected = [[bos, *encoding.encode_ordinary(text)] for text in texts(40, seed=0)]
+    assert [document.tolist() for document in shards][:40] == expected
+    assert run(job).summary.values["status"] == "unchanged"
+    assert contents(tmp_path / "pickled").keys() == {"tokenizer.pkl"}
+    out = Folder(str(tmp_path / "out"))
+    assert verify_output(out).problems == []
+    out.write_whole("tokenizer/tokenizer.json", b"{}")
+    [problem] = verify_output(out).problems
+    assert "tokenizer/tokenizer.json is not what tokenizer/tokenizer.txt gives" in problem
