@@ -305,7 +305,8 @@ class Scale:
         step = round_step((self.high - self.low) / max(max_ticks - 1, 1))
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         digits = max(0, -math.floor(math.log10(step)))
-        return [round(number * step, digits) for number in range(first, last + 1)]
+        rounded = (round(number * step, digits) for number in range(first, last + 1))
+        return list(dict.fromkeys(rounded))  # steps can be smaller than the floats are apart
 
 
 def round_step(least: float) -> float:

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nanotok_ray.api import prepare, train
@@ -444,6 +444,7 @@ numbers = st.floats(min_value=1e-6, max_value=1e12)
 
 
 @given(low=st.floats(min_value=0, max_value=1e9), width=numbers, most=st.integers(2, 12))
+@example(low=536_870_912.0, width=1e-6, most=11)  # floats are 1.2e-7 apart
 def test_ticks_are_round_in_order_and_within_the_scale(low, width, most):
     high = low + width
     if not high > low + width / 2:  # more digits than a float
