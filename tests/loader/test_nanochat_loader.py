@@ -356,7 +356,6 @@ def test_with_splits_by_hash_every_file_counts(tmp_path, in_process):
 
 
 PAD = 7
-LENGTHS = st.integers(1, 16)
 
 
 def conversations(*, least=0, longest=30, trained=False):
@@ -377,16 +376,20 @@ def loader_of(data, **settings):
     return ConversationLoader(data, ConversationSettings(**settings), pad=PAD)
 
 
-def as_lists_conversations(batch):
-    return batch[0].tolist(), batch[1].tolist()
+def lists_of(arrays):
+    return tuple(array.tolist() for array in arrays)
 
 
-SETTINGS_CONVERSATIONS = st.fixed_dictionaries(
-    {"batch_size": st.integers(1, 3), "length": LENGTHS, "buffer_size": st.integers(1, 8)}
+SETTINGS_OF_CONVERSATIONS = st.fixed_dictionaries(
+    {
+        "batch_size": st.integers(1, 3),
+        "length": st.integers(1, 16),
+        "buffer_size": st.integers(1, 8),
+    }
 )
 
 
-@given(data=st.data(), settings=SETTINGS_CONVERSATIONS, world=WORLDS)
+@given(data=st.data(), settings=SETTINGS_OF_CONVERSATIONS, world=WORLDS)
 def test_batches_equal_the_rule_of_nanochat_if_all_conversations_fit(data, settings, world):
     rank, size = world
     chats = data.draw(conversations(longest=settings["length"] + 1, trained=True))
@@ -394,7 +397,7 @@ def test_batches_equal_the_rule_of_nanochat_if_all_conversations_fit(data, setti
     loader = loader_of(chats, rank=rank, world_size=size, **settings)
     plain = plain_sft_batches(chats, pad=PAD, rank=rank, world_size=size, **settings)
     for inputs, targets, consumed, epoch in islice(plain, 10):
-        assert as_lists_conversations(loader.next_batch()) == (inputs, targets)
+        assert lists_of(loader.next_batch()) == (inputs, targets)
         assert (loader.consumed, loader.epoch) == (consumed, epoch)
     assert (loader.batches, loader.cropped, loader.left_out) == (10, 0, 0)
 
@@ -409,7 +412,7 @@ def prepared(chats, *, limit, too_long):
 
 @given(
     chats=conversations(),
-    settings=SETTINGS_CONVERSATIONS,
+    settings=SETTINGS_OF_CONVERSATIONS,
     max_tokens=st.integers(1, 30),
     too_long=st.sampled_from(["crop", "drop"]),
 )
@@ -427,7 +430,7 @@ def test_every_row_has_targets_and_equals_nanochat_on_the_kept_conversations(
     for inputs, targets, *_ in islice(plain, 12):
         batch = loader.next_batch()
         assert (batch[1] != -1).any(axis=1).all()
-        assert as_lists_conversations(batch) == (inputs, targets)
+        assert lists_of(batch) == (inputs, targets)
 
 
 def test_long_conversations_are_cropped_and_never_fill_the_buffer():
@@ -442,7 +445,7 @@ def test_a_conversation_cropped_to_no_trainable_token_is_dropped():
     loader = loader_of(
         [([1] * 20, [0] * 19 + [1]), ([2, 3], [0, 1])], batch_size=1, length=4, buffer_size=1
     )
-    assert as_lists_conversations(loader.next_batch()) == ([[2, 3, 2, 3]], [[3, -1, 3, -1]])
+    assert lists_of(loader.next_batch()) == ([[2, 3, 2, 3]], [[3, -1, 3, -1]])
     assert (loader.cropped, loader.left_out) == (0, 3)
     assert loader.consumed == 5
 
