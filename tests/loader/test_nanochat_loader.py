@@ -24,8 +24,7 @@ from nanotok_ray.loader import (
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.made_output import BOS, MadeSource, made_output, mask_of
-from tests.support.plain_loader import FEWER
-from tests.support.plain_loader import rows_of as segments_of
+from tests.support.plain_loader import FEWER, rows_of
 from tests.support.plain_nanochat import plain_batches, plain_sft_batches
 from tests.support.planned_output import files_of, planned_output
 from tests.support.small_corpus import texts, write_parquet
@@ -154,10 +153,6 @@ def small(shards, **settings):
     )
 
 
-def rows_of(batches):
-    return [row for batch in batches for row in batch.inputs.tolist()]
-
-
 def test_a_state_saved_after_a_minimal_state_can_be_resumed(shards):
     bare = plain_state(small(shards).next_batch().state)
     first = small(shards, state=bare)
@@ -169,8 +164,9 @@ def test_a_state_saved_after_a_minimal_state_can_be_resumed(shards):
 def test_another_batch_size_continues_with_the_same_rows(shards):
     first = small(shards)
     state = [first.next_batch().state for _ in range(3)][-1]
-    following = rows_of(first.next_batch() for _ in range(3))
-    assert rows_of([small(shards, state=state, batch_size=6).next_batch()]) == following
+    following = [row for _ in range(3) for row in first.next_batch().inputs.tolist()]
+    again = small(shards, state=state, batch_size=6)
+    assert again.next_batch().inputs.tolist() == following
 
 
 def test_skipped_batches_equal_the_next_ones(shards):
@@ -289,17 +285,14 @@ def test_batches_fill_given_arrays_that_match(shards):
         small(shards).next_batch(into=(own[0][:, :9], own[1][:, :9]))
 
 
-def test_segments_identify_the_documents_of_a_row(shards):
-    batch = small(shards, batch_size=5).next_batch()
-    for row, segments in enumerate(segments_of(batch)):
-        ids = [shards[document][start : start + length] for document, start, length in segments]
-        assert np.concatenate(ids).tolist() == [*batch.inputs[row], batch.targets[row, -1]]
-
-
-def test_the_report_is_consistent(shards):
+def test_segments_identify_the_documents_of_a_row_and_the_report_counts_them(shards):
     loader = small(shards)
-    segments = [loader.next_batch().segments for _ in range(20)]
-    report = loader.report()
+    batches = [loader.next_batch() for _ in range(20)]
+    for batch in batches:
+        for row, own in enumerate(rows_of(batch)):
+            ids = [shards[document][start : start + length] for document, start, length in own]
+            assert np.concatenate(ids).tolist() == [*batch.inputs[row], batch.targets[row, -1]]
+    report, segments = loader.report(), [batch.segments for batch in batches]
     tokens = sum(int(each.lengths.sum()) for each in segments)
     whole = sum(int(shards.lengths(each.documents).sum()) for each in segments)
     assert (report.rows, report.padding) == (40, 0)

@@ -1,7 +1,6 @@
 """States: a loader resumes exactly, also with other batches and ranks; and refused states."""
 
 import json
-import tempfile
 from contextlib import contextmanager
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray.errors import PackingError
 from nanotok_ray.loader import Loader
-from tests.loader.test_packing import SETTINGS, any_fits
+from tests.loader.test_packing import SETTINGS, any_fits, opened
 from tests.support.plain_loader import FEWER, LENGTHS, all_rows, made_shards
 
 CORPORA = st.lists(LENGTHS.map(lambda own: [shard[:4] for shard in own]), min_size=1, max_size=2)
@@ -21,8 +20,7 @@ def loaders(lengths, settings):
     """Return a function that makes loaders of the same rows."""
     capacity = settings["length"] + 1 if settings["too_long"] == "drop" else 60
     assume(any_fits(lengths, capacity))
-    with tempfile.TemporaryDirectory() as root:
-        shards = made_shards(root, lengths)
+    with opened(lengths) as shards:
 
         def make(batch_size=1, **more):
             return Loader(shards, batch_size=batch_size, **{"epochs": 2, **settings, **more})

@@ -13,7 +13,7 @@ from nanotok_ray.shards import Rendered, ShardWriter, SourceMap, mapped_rows, re
 from nanotok_ray.sources import Piece, make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.small_corpus import plan_of, recipe, shard_settings, texts, write_corpus
+from tests.support.small_corpus import plan_of, recipe, shard_settings, texts
 
 PIECE = Piece(url="/a", path="a", format="lines", compression=None, start=0, stop=9)
 
@@ -99,12 +99,11 @@ def test_shards_contain_whole_documents_in_order_under_the_limit(batches, limit)
 
 
 @pytest.fixture
-def job(tmp_path):
+def job(corpus, tmp_path):
     """Return the slices of a small corpus, a tokenizer, and settings."""
-    write_corpus(tmp_path / "in")
     tokenizer = Tokenizer.train_from_iterator(texts(40, seed=0), vocab_size=320)
     settings = shard_settings(tokenizer)
-    plan = make_plan(recipe(tmp_path / "in", tmp_path / "out", "limits.slice_bytes=1000000"))
+    plan = make_plan(recipe(corpus, tmp_path / "out", "limits.slice_bytes=1000000"))
     return {each.source: each for each in plan.slices(split="train")}, tokenizer, settings
 
 

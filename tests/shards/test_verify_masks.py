@@ -18,11 +18,10 @@ from nanotok_ray.errors import CorruptOutputError, VerificationError
 from nanotok_ray.formats import (
     DocumentImages,
     check_record_shape,
-    from_json,
     images_parts,
 )
 from nanotok_ray.loader import open_shards
-from nanotok_ray.shards import settings_from, verify_output
+from nanotok_ray.shards import expected_records, read_record, settings_from, verify_output
 from nanotok_ray.shards.check import (
     OTHER_MASK,
     OTHER_TEXT,
@@ -119,14 +118,12 @@ def test_bad_lines_are_skipped_and_lone_surrogates_are_replaced(corpus, tmp_path
 
 def slices(out):
     """Yield slice, record and settings of each slice of conversations."""
-    manifest = json.loads((out / "manifest.json").read_text())
-    settings = settings_from(manifest)["chats"]
+    settings = settings_from(json.loads((out / "manifest.json").read_text()))
     plan = plan_from_json((out / "plan.json").read_bytes())
-    for each in plan.slices():
-        if each.kind == "chat":
-            name = f"records/tokenize/chats/train/{each.name_for(settings.key(each))}.json"
-            data = (out / name).read_bytes()
-            yield each, from_json(data, name=name, expected_format="nanotok-record 1"), settings
+    for each in expected_records(plan, settings):
+        if each.slice.kind == "chat":
+            record = read_record(Folder(str(out)), each.record_name)
+            yield each.slice, record.values, settings["chats"]
 
 
 def compared_fully(out, slice_, values, settings):
@@ -239,36 +236,34 @@ def test_any_wrong_id_or_mask_byte_is_detected_and_its_document_named(vision, da
     assert found(ids=ids) == [(document, OTHER_TEXT)]
 
 
-def problem_of_first(vision, *, size, **rules):
-    """Return the problem of the first tokens of the first document in a job of other rules."""
-    rendered = vision.rendered
+def problem_under(vision, document, ids, mask, **rules):
+    """Return the problem of a document without images in a job of other rules."""
     settings = replace(vision.settings, **rules)
     check = DocumentCheck(kind="vision", settings=settings, tokenizer=vision.tokenizer)
-    arrays = rendered.ids[:size], rendered.mask[:size], rendered.images[:0, 1:]
-    return check.problem(vision.documents[0], *arrays, dialect="messages")
+    arrays = np.array(ids, np.uint16), np.array(mask, np.uint8), np.zeros((0, 2), np.int64)
+    return check.problem(document, *arrays, dialect="messages")
 
 
 @pytest.mark.parametrize("rule", ["keep", "drop", "cut"])
 def test_a_document_is_cut_only_by_a_job_that_cuts_and_is_no_longer_than_the_limit(vision, rule):
-    why = None if rule == "cut" else OTHER_TEXT
-    assert problem_of_first(vision, size=5, max_tokens=5, too_long=rule) == why
-    size = int(vision.rendered.lengths[0])
-    assert problem_of_first(vision, size=size, max_tokens=size, too_long=rule) is None
+    first, size = vision.composed[0], len(vision.composed[0].ids)
+
+    def problem(size, limit):
+        arrays = first.ids[:size], first.mask[:size]
+        return problem_under(vision, vision.documents[0], *arrays, max_tokens=limit, too_long=rule)
+
+    assert problem(5, limit=5) == (None if rule == "cut" else OTHER_TEXT)
+    assert problem(size, limit=size) is None
     why = None if rule == "keep" else f"it has {size} tokens, limits.max_tokens = {size - 1}"
-    assert problem_of_first(vision, size=size, max_tokens=size - 1, too_long=rule) == why
+    assert problem(size, limit=size - 1) == why
 
 
 def test_a_document_without_trainable_tokens_is_detected_where_such_are_dropped(vision):
     messages = [{"role": "user", "content": "a"}]
     ids, mask, _ = vision.tokenizer.render_vision_conversation({"messages": messages})
-    arrays = np.array(ids, np.uint16), np.array(mask, np.uint8), np.zeros((0, 2), np.int64)
-    found = []
-    for rule in ("keep", "drop"):
-        settings = replace(vision.settings, untrainable=rule)
-        check = DocumentCheck(kind="vision", settings=settings, tokenizer=vision.tokenizer)
-        found.append(check.problem(json.dumps(messages).encode(), *arrays, dialect="messages"))
-    assert found[0] is None
-    assert "limits.untrainable = 'drop'" in found[1]
+    written = json.dumps(messages).encode(), ids, mask
+    assert problem_under(vision, *written, untrainable="keep") is None
+    assert "limits.untrainable = 'drop'" in problem_under(vision, *written, untrainable="drop")
 
 
 def test_an_unknown_id_is_not_mistaken_for_a_zero_byte(vision):
