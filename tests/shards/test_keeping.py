@@ -188,12 +188,10 @@ def test_tokens_around_texts_must_exist():
 
 @pytest.mark.parametrize("name", SPECIAL_TOKENS)
 def test_the_special_tokens_of_a_kind_must_exist(name):
-    with pytest.raises(RecipeError, match="of kind chat, which is rendered with") as caught:
-        settings_of("chat", tokenizer=lacking(name))
-    assert name in str(caught.value)
-    if name in ("<|bos|>", "<|assistant_end|>"):
-        with pytest.raises(RecipeError, match="of kind vision, which is rendered with") as caught:
-            settings_of("vision", tokenizer=lacking(name))
+    kinds = ("chat", "vision") if name in ("<|bos|>", "<|assistant_end|>") else ("chat",)
+    for kind in kinds:
+        with pytest.raises(RecipeError, match=f"of kind {kind}, which is rendered") as caught:
+            settings_of(kind, tokenizer=lacking(name))
         assert name in str(caught.value)
 
 
