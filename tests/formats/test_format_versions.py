@@ -34,8 +34,12 @@ from nanotok_ray.job import (
     JOURNAL_FORMAT,
     FailedAttempt,
     Happened,
+    Holder,
     JournalledSlice,
     Stage,
+    lease_in_force,
+    lease_name,
+    lease_numbers,
     segment_name,
 )
 from nanotok_ray.loader import open_shards
@@ -178,8 +182,6 @@ def test_a_slice_with_a_record_of_another_version_is_repeated(finished, out):
 
 
 def test_a_lease_of_another_version_has_an_unknown_holder(out):
-    from nanotok_ray.job import Holder, lease_in_force, lease_name, lease_numbers  # noqa: PLC0415
-
     path = out / lease_name(max(lease_numbers(Folder(str(out)))))
     change(path, 9)
     seen = lease_in_force(Folder(str(out)))
@@ -229,10 +231,11 @@ def test_names_and_versions_match_the_code():
     assert f"`{JOURNAL_FORMAT}`" in PAGE
 
 
-def test_the_example_reads_the_first_document(tmp_path):
-    out = finished_output(tmp_path)
-    shard = min(Path(out, "web/train").glob("*.bin")).with_suffix("")
+def test_the_example_reads_the_first_document(finished):
+    shard = min(finished.glob("web/train/*.bin")).with_suffix("")
     example = re.search(r"```python\n(from pathlib.*?)```", PAGE, re.DOTALL)[1]
     names = {}
     exec(example.replace("/data/out/web/train/NAME", str(shard)), names)
-    assert any(names["first"].tolist() == ids.tolist() for ids in open_shards(out, "train", "web"))
+    assert any(
+        names["first"].tolist() == ids.tolist() for ids in open_shards(finished, "train", "web")
+    )

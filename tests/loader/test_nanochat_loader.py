@@ -24,8 +24,7 @@ from nanotok_ray.loader import (
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.made_output import BOS, MadeSource, made_output, mask_of
-from tests.support.plain_loader import FEWER
-from tests.support.plain_loader import rows_of as segments_of
+from tests.support.plain_loader import FEWER, rows_of
 from tests.support.plain_nanochat import plain_batches, plain_sft_batches
 from tests.support.planned_output import files_of, planned_output
 from tests.support.small_corpus import texts, write_parquet
@@ -154,10 +153,6 @@ def small(shards, **settings):
     )
 
 
-def rows_of(batches):
-    return [row for batch in batches for row in batch.inputs.tolist()]
-
-
 def test_a_state_saved_after_a_minimal_state_can_be_resumed(shards):
     bare = plain_state(small(shards).next_batch().state)
     first = small(shards, state=bare)
@@ -169,8 +164,9 @@ def test_a_state_saved_after_a_minimal_state_can_be_resumed(shards):
 def test_another_batch_size_continues_with_the_same_rows(shards):
     first = small(shards)
     state = [first.next_batch().state for _ in range(3)][-1]
-    following = rows_of(first.next_batch() for _ in range(3))
-    assert rows_of([small(shards, state=state, batch_size=6).next_batch()]) == following
+    following = [row for _ in range(3) for row in first.next_batch().inputs.tolist()]
+    again = small(shards, state=state, batch_size=6)
+    assert again.next_batch().inputs.tolist() == following
 
 
 def test_skipped_batches_equal_the_next_ones(shards):
@@ -289,17 +285,14 @@ def test_batches_fill_given_arrays_that_match(shards):
         small(shards).next_batch(into=(own[0][:, :9], own[1][:, :9]))
 
 
-def test_segments_identify_the_documents_of_a_row(shards):
-    batch = small(shards, batch_size=5).next_batch()
-    for row, segments in enumerate(segments_of(batch)):
-        ids = [shards[document][start : start + length] for document, start, length in segments]
-        assert np.concatenate(ids).tolist() == [*batch.inputs[row], batch.targets[row, -1]]
-
-
-def test_the_report_is_consistent(shards):
+def test_segments_identify_the_documents_of_a_row_and_the_report_counts_them(shards):
     loader = small(shards)
-    segments = [loader.next_batch().segments for _ in range(20)]
-    report = loader.report()
+    batches = [loader.next_batch() for _ in range(20)]
+    for batch in batches:
+        for row, own in enumerate(rows_of(batch)):
+            ids = [shards[document][start : start + length] for document, start, length in own]
+            assert np.concatenate(ids).tolist() == [*batch.inputs[row], batch.targets[row, -1]]
+    report, segments = loader.report(), [batch.segments for batch in batches]
     tokens = sum(int(each.lengths.sum()) for each in segments)
     whole = sum(int(shards.lengths(each.documents).sum()) for each in segments)
     assert (report.rows, report.padding) == (40, 0)
@@ -356,7 +349,6 @@ def test_with_splits_by_hash_every_file_counts(tmp_path, in_process):
 
 
 PAD = 7
-LENGTHS = st.integers(1, 16)
 
 
 def conversations(*, least=0, longest=30, trained=False):
@@ -377,16 +369,20 @@ def loader_of(data, **settings):
     return ConversationLoader(data, ConversationSettings(**settings), pad=PAD)
 
 
-def as_lists_conversations(batch):
-    return batch[0].tolist(), batch[1].tolist()
+def lists_of(arrays):
+    return tuple(array.tolist() for array in arrays)
 
 
-SETTINGS_CONVERSATIONS = st.fixed_dictionaries(
-    {"batch_size": st.integers(1, 3), "length": LENGTHS, "buffer_size": st.integers(1, 8)}
+SETTINGS_OF_CONVERSATIONS = st.fixed_dictionaries(
+    {
+        "batch_size": st.integers(1, 3),
+        "length": st.integers(1, 16),
+        "buffer_size": st.integers(1, 8),
+    }
 )
 
 
-@given(data=st.data(), settings=SETTINGS_CONVERSATIONS, world=WORLDS)
+@given(data=st.data(), settings=SETTINGS_OF_CONVERSATIONS, world=WORLDS)
 def test_batches_equal_the_rule_of_nanochat_if_all_conversations_fit(data, settings, world):
     rank, size = world
     chats = data.draw(conversations(longest=settings["length"] + 1, trained=True))
@@ -394,7 +390,7 @@ def test_batches_equal_the_rule_of_nanochat_if_all_conversations_fit(data, setti
     loader = loader_of(chats, rank=rank, world_size=size, **settings)
     plain = plain_sft_batches(chats, pad=PAD, rank=rank, world_size=size, **settings)
     for inputs, targets, consumed, epoch in islice(plain, 10):
-        assert as_lists_conversations(loader.next_batch()) == (inputs, targets)
+        assert lists_of(loader.next_batch()) == (inputs, targets)
         assert (loader.consumed, loader.epoch) == (consumed, epoch)
     assert (loader.batches, loader.cropped, loader.left_out) == (10, 0, 0)
 
@@ -409,7 +405,7 @@ def prepared(chats, *, limit, too_long):
 
 @given(
     chats=conversations(),
-    settings=SETTINGS_CONVERSATIONS,
+    settings=SETTINGS_OF_CONVERSATIONS,
     max_tokens=st.integers(1, 30),
     too_long=st.sampled_from(["crop", "drop"]),
 )
@@ -427,7 +423,7 @@ def test_every_row_has_targets_and_equals_nanochat_on_the_kept_conversations(
     for inputs, targets, *_ in islice(plain, 12):
         batch = loader.next_batch()
         assert (batch[1] != -1).any(axis=1).all()
-        assert as_lists_conversations(batch) == (inputs, targets)
+        assert lists_of(batch) == (inputs, targets)
 
 
 def test_long_conversations_are_cropped_and_never_fill_the_buffer():
@@ -442,7 +438,7 @@ def test_a_conversation_cropped_to_no_trainable_token_is_dropped():
     loader = loader_of(
         [([1] * 20, [0] * 19 + [1]), ([2, 3], [0, 1])], batch_size=1, length=4, buffer_size=1
     )
-    assert as_lists_conversations(loader.next_batch()) == ([[2, 3, 2, 3]], [[3, -1, 3, -1]])
+    assert lists_of(loader.next_batch()) == ([[2, 3, 2, 3]], [[3, -1, 3, -1]])
     assert (loader.cropped, loader.left_out) == (0, 3)
     assert loader.consumed == 5
 

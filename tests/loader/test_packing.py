@@ -220,15 +220,16 @@ def test_a_packing_that_ignores_masks_warns_and_names_the_sources(finished):
 
 
 @pytest.fixture(scope="module")
-def shards(tmp_path_factory):
+def with_images(tmp_path_factory):
+    """Return shards of documents with images."""
     made = VisionShards(tmp_path_factory.mktemp("vision"), documents_with_images(40))
     return open_shards(str(made.publish()))
 
 
 @pytest.mark.parametrize("packing", ["best-fit", "windows", "conversations"])
 @pytest.mark.parametrize("length", [15, 64])
-def test_images_are_at_the_positions_of_their_tokens(shards, packing, length):
-    image = shards.special_tokens[IMAGE]
+def test_images_are_at_the_positions_of_their_tokens(with_images, packing, length):
+    shards, image = with_images, with_images.special_tokens[IMAGE]
     seen = set()
     for batch in Loader(shards, batch_size=3, length=length, packing=packing, epochs=1):
         marked = np.zeros(batch.inputs.shape, dtype=bool)
@@ -247,11 +248,12 @@ def test_images_are_at_the_positions_of_their_tokens(shards, packing, length):
 
 
 @pytest.fixture
-def shards_settings(tmp_path):
+def three(tmp_path):
+    """Return shards of three documents."""
     return made_shards(tmp_path, [[[5, 9, 30]]])
 
 
-WRONG = [
+OF_LOADER = [
     ({"length": 0}, "length is 0; it is a whole number from 1 to 2147483646"),
     ({"length": 2**31 - 1}, "length is 2147483647; it is a whole number from 1 to 2147483646"),
     ({"length": 8.0}, "length is 8.0; it is a whole number"),
@@ -275,12 +277,6 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "message"), WRONG)
-def test_a_wrong_setting_is_refused(shards_settings, settings, message):
-    with pytest.raises(PackingError, match=re.escape(message)):
-        Loader(shards_settings, **{"batch_size": 1, "length": 8, **settings})
-
-
 OF_NANOCHAT = [
     ({"length": -1}, "length is -1"),
     ({"buffer_size": 0}, "buffer_size is 0"),
@@ -298,11 +294,12 @@ OF_CONVERSATIONS = [
 
 @pytest.mark.parametrize(
     ("make", "settings", "message"),
-    [(NanochatLoader, *row) for row in OF_NANOCHAT]
+    [(Loader, *row) for row in OF_LOADER]
+    + [(NanochatLoader, *row) for row in OF_NANOCHAT]
     + [(ConversationSettings, *row) for row in OF_CONVERSATIONS],
 )
-def test_a_wrong_setting_of_the_other_loaders_is_refused(shards_settings, make, settings, message):
-    first = [shards_settings] if make is NanochatLoader else []
+def test_a_wrong_setting_is_refused(three, make, settings, message):
+    first = [] if make is ConversationSettings else [three]
     with pytest.raises(PackingError, match=re.escape(message)):
         make(*first, **{"batch_size": 1, "length": 8, **settings})
 
@@ -318,9 +315,9 @@ def test_a_path_in_place_of_shards_is_refused(tmp_path, loader):
         loader(str(tmp_path), batch_size=1, length=8)
 
 
-def test_numpy_integers_are_accepted_and_states_remain_plain(shards_settings):
+def test_numpy_integers_are_accepted_and_states_remain_plain(three):
     loader = Loader(
-        shards_settings, batch_size=np.int64(2), length=np.int32(8), seed=np.uint8(3), dtype="int64"
+        three, batch_size=np.int64(2), length=np.int32(8), seed=np.uint8(3), dtype="int64"
     )
     assert loader.next_batch().inputs.dtype == np.int64
     assert {type(value) for value in loader.state_dict()["settings"].values()} == {
@@ -340,11 +337,11 @@ GIVEN = [
 
 @pytest.mark.parametrize(("inputs", "targets", "message"), GIVEN)
 def test_arrays_that_cannot_hold_a_batch_are_refused_and_no_row_is_lost(
-    shards_settings, inputs, targets, message
+    three, inputs, targets, message
 ):
-    loader = Loader(shards_settings, batch_size=1, length=8)
+    loader = Loader(three, batch_size=1, length=8)
     expected = loader.next_batch()
-    loader = Loader(shards_settings, batch_size=1, length=8)
+    loader = Loader(three, batch_size=1, length=8)
     with pytest.raises(PackingError, match=f"into: {message}"):
         loader.next_batch(into=(inputs, targets))
     assert np.array_equal(loader.next_batch().inputs, expected.inputs)

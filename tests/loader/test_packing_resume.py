@@ -1,7 +1,6 @@
 """States: a loader resumes exactly, also with other batches and ranks; and refused states."""
 
 import json
-import tempfile
 from contextlib import contextmanager
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray.errors import PackingError
 from nanotok_ray.loader import Loader
-from tests.loader.test_packing import SETTINGS, any_fits
+from tests.loader.test_packing import SETTINGS, any_fits, opened
 from tests.support.plain_loader import FEWER, LENGTHS, all_rows, made_shards
 
 CORPORA = st.lists(LENGTHS.map(lambda own: [shard[:4] for shard in own]), min_size=1, max_size=2)
@@ -21,8 +20,7 @@ def loaders(lengths, settings):
     """Return a function that makes loaders of the same rows."""
     capacity = settings["length"] + 1 if settings["too_long"] == "drop" else 60
     assume(any_fits(lengths, capacity))
-    with tempfile.TemporaryDirectory() as root:
-        shards = made_shards(root, lengths)
+    with opened(lengths) as shards:
 
         def make(batch_size=1, **more):
             return Loader(shards, batch_size=batch_size, **{"epochs": 2, **settings, **more})
@@ -160,9 +158,14 @@ CHANGES = [
 ]
 
 
+@pytest.fixture
+def shards(tmp_path):
+    """Return shards of three documents."""
+    return made_shards(tmp_path / "three", [[[5, 9, 30]]])
+
+
 @pytest.mark.parametrize("changes", CHANGES, ids=", ".join)
-def test_a_state_of_other_settings_is_refused(tmp_path, changes):
-    shards = made_shards(tmp_path, [[[5, 9, 30]]])
+def test_a_state_of_other_settings_is_refused(shards, changes):
     state = Loader(shards, batch_size=1, length=8).state_dict()
     other = Loader(shards, batch_size=1, **{"length": 8, **changes})
     was, now = state["settings"], other.state_dict()["settings"]
@@ -171,9 +174,9 @@ def test_a_state_of_other_settings_is_refused(tmp_path, changes):
         other.load_state_dict(state)
 
 
-def test_a_state_of_other_shards_is_refused(tmp_path):
-    state = Loader(made_shards(tmp_path / "a", [[[5, 9]]]), batch_size=1, length=8).state_dict()
-    other = Loader(made_shards(tmp_path / "b", [[[5, 8]]]), batch_size=1, length=8)
+def test_a_state_of_other_shards_is_refused(shards, tmp_path):
+    state = Loader(shards, batch_size=1, length=8).state_dict()
+    other = Loader(made_shards(tmp_path / "other", [[[5, 9, 29]]]), batch_size=1, length=8)
     with pytest.raises(PackingError, match=r"belongs to other shards.*start without"):
         other.load_state_dict(state)
 
@@ -198,10 +201,8 @@ ALTERED = [
 
 
 @pytest.mark.parametrize(("change", "message"), ALTERED)
-def test_an_altered_state_is_refused_and_changes_nothing(tmp_path, change, message):
-    loader = Loader(
-        made_shards(tmp_path, [[[5, 9, 30]]]), batch_size=1, length=8, group_documents=2
-    )
+def test_an_altered_state_is_refused_and_changes_nothing(shards, change, message):
+    loader = Loader(shards, batch_size=1, length=8, group_documents=2)
     loader.next_batch()
     state = loader.state_dict()
     with pytest.raises(PackingError, match=message):
@@ -221,8 +222,8 @@ def test_an_altered_mixture_is_refused(tmp_path):
             loader.load_state_dict({**state, "streams": streams})
 
 
-def test_states_are_independent_copies(tmp_path):
-    loader = Loader(made_shards(tmp_path, [[[5, 9, 30]]]), batch_size=1, length=8, weights={"a": 1})
+def test_states_are_independent_copies(shards):
+    loader = Loader(shards, batch_size=1, length=8, weights={"a": 1})
     state = loader.state_dict()
     state["settings"]["weights"]["a"] = 2
     state["totals"]["rows"] = 9

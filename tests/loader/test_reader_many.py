@@ -132,14 +132,9 @@ def test_ranks_share_the_documents_of_an_epoch(made, world_size, shuffle, epoch,
     assert found == order.at(np.arange(len(shards)), epoch).tolist()[start:]
 
 
-def test_without_shuffling_documents_are_in_stored_order(made):
+def test_arguments_of_ranks_are_optional_and_checked_at_once(made):
     shards = open_shards(str(made))
     assert [ids.tolist() for _, ids in shards.documents_of(0, 1)] == DOCUMENTS
-    assert list(shards.documents_of(1, 3, start=len(shards))) == []
-
-
-def test_arguments_of_ranks_are_checked_at_once(made):
-    shards = open_shards(str(made))
     for rank, size in ((-1, 2), (2, 2), (0, 0)):
         with pytest.raises(PackingError, match=f"rank {rank} of {size}"):
             shards.documents_of(rank, size)

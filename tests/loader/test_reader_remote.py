@@ -37,16 +37,6 @@ BLOCK = 512
 NUMBERS = [[int(n) for n in range(50 * k, 50 * k + 40 + k)] for k in range(40)]
 
 
-@pytest.fixture(autouse=True)
-def _small_blocks(monkeypatch):
-    monkeypatch.setattr(remote, "BLOCK_BYTES", BLOCK)
-
-
-@pytest.fixture
-def url() -> str:
-    return f"memory://{uuid.uuid4().hex}/out"
-
-
 @pytest.fixture
 def fetched(monkeypatch) -> list[tuple[str, int, int]]:
     """Return the fetched parts of files of shards: name, position and bytes."""
@@ -64,14 +54,15 @@ def fetched(monkeypatch) -> list[tuple[str, int, int]]:
 
 
 @pytest.fixture
-def made(tmp_path, url):
-    """Return a local output and its copy on a store; the shards have several blocks."""
+def made(tmp_path, monkeypatch):
+    """Return a local output and its copy on a store; the shards have several small blocks."""
+    monkeypatch.setattr(remote, "BLOCK_BYTES", BLOCK)
     made_output(
         tmp_path / "made",
         MadeSource(name="web", shards=[NUMBERS, [], NUMBERS[:3]], with_document_ids=True),
         MadeSource(name="chats", shards=[NUMBERS[::-1]], kind="chat"),
     )
-    return tmp_path / "made", upload(tmp_path / "made", url)
+    return tmp_path / "made", upload(tmp_path / "made", f"memory://{uuid.uuid4().hex}/out")
 
 
 def settled(shards) -> None:
@@ -98,7 +89,7 @@ def test_remote_shards_equal_the_local_ones(made, tmp_path, limit):
     assert there.read_file("shards.idx", limit=10**6) == (root / "shards.idx").read_bytes()
 
 
-def test_fetched_blocks_are_not_fetched_again(made, tmp_path, fetched):
+def test_a_new_opening_and_a_small_pickled_copy_fetch_no_block_again(made, tmp_path, fetched):
     root, folder = made
     first = open_shards(folder.url, cache=tmp_path / "cache")
     same_documents(first, open_shards(str(root)))
@@ -107,8 +98,11 @@ def test_fetched_blocks_are_not_fetched_again(made, tmp_path, fetched):
     assert {length for name, _, length in fetched if name.endswith(".bin")} > {BLOCK}
     assert all(start == 0 for name, start, _ in fetched if not name.endswith((".bin", ".mask")))
     fetched.clear()
-    same_documents(open_shards(folder.url, cache=tmp_path / "cache"), open_shards(str(root)))
-    assert fetched == []
+    packed = pickle.dumps(first)
+    assert len(packed) < 1000
+    for again in (open_shards(folder.url, cache=tmp_path / "cache"), pickle.loads(packed)):
+        same_documents(again, open_shards(str(root)))
+        assert fetched == []
 
 
 def test_opening_fetches_no_shard_and_a_document_only_its_blocks(made, tmp_path, fetched):
@@ -265,18 +259,6 @@ def test_an_output_without_a_manifest_or_index_is_refused(made):
         open_shards("nosuchstore://a")
 
 
-def test_a_pickled_copy_is_small_and_uses_the_same_cache(made, tmp_path, fetched):
-    root, folder = made
-    shards = open_shards(folder.url, cache=tmp_path / "cache")
-    same_documents(shards, open_shards(str(root)))
-    packed = pickle.dumps(shards)
-    assert len(packed) < 1000
-    settled(shards)
-    fetched.clear()
-    same_documents(pickle.loads(packed), open_shards(str(root)))
-    assert fetched == []
-
-
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_shards_work_after_a_fork_while_the_parent_fetches(made, tmp_path):
     _, folder = made
@@ -333,8 +315,6 @@ def test_an_unwritable_cache_folder_is_replaced_by_the_temporary_folder(tmp_path
     assert cache_folder() == tmp_path / "home/.cache/nanotok_ray"
 
 
-BLOCK_S3 = 1 << 12
-
 FAULTS = [Fault.RESET, Fault.SLOW_DOWN, Fault.TRUNCATE, Fault.INTERNAL_ERROR, Fault.THROTTLED]
 
 
@@ -348,7 +328,7 @@ def server(finished):
 @pytest.fixture
 def proxy(server, monkeypatch):
     """Return the proxy without faults, with small blocks, and retries without waits."""
-    monkeypatch.setattr(remote, "BLOCK_BYTES", BLOCK_S3)
+    monkeypatch.setattr(remote, "BLOCK_BYTES", 1 << 12)
     monkeypatch.setattr(remote, "_READ_AHEAD_BYTES", 16)
     with without_waiting(server) as proxy:
         yield proxy
@@ -420,22 +400,18 @@ def test_workers_continue_with_any_start_method(proxy, finished, tmp_path, metho
 
 ROWS = {"batch_size": 3, "length": 40}
 LOADERS = {
-    "best-fit": lambda url, **cache: Loader(
-        open_shards(url, **cache), **ROWS, shuffle="document", seed=1, epochs=2
-    ),
-    "windows": lambda url, **cache: Loader(
-        open_shards(url, **cache), **ROWS, packing="windows", shuffle="block", epochs=2
-    ),
-    "conversations": lambda url, **cache: Loader(
-        open_shards(url, **cache), **ROWS, packing="conversations", epochs=2
-    ),
-    "mixture": lambda url, **cache: Loader(
-        open_shards(url, **cache), **ROWS, weights={"web": 1, "chats": 2}
-    ),
-    "nanochat": lambda url, **cache: NanochatLoader(
-        open_shards(url, source="web", **cache), **ROWS, buffer_size=10, tokenizer_batch_size=4
-    ),
+    "best-fit": (Loader, {"shuffle": "document", "seed": 1, "epochs": 2}),
+    "windows": (Loader, {"packing": "windows", "shuffle": "block", "epochs": 2}),
+    "conversations": (Loader, {"packing": "conversations", "epochs": 2}),
+    "mixture": (Loader, {"weights": {"web": 1, "chats": 2}}),
+    "nanochat": (NanochatLoader, {"buffer_size": 10, "tokenizer_batch_size": 4}),
 }
+
+
+def loader_of(kind, url, **cache):
+    make, settings = LOADERS[kind]
+    source = "web" if kind == "nanochat" else None
+    return make(open_shards(url, source=source, **cache), **ROWS, **settings)
 
 
 def taken(loader, count):
@@ -446,9 +422,9 @@ def taken(loader, count):
 def test_batches_equal_those_of_the_disk_and_resume(proxy, finished, tmp_path, monkeypatch, kind):
     monkeypatch.setattr(remote, "BLOCK_BYTES", 1 << 10)
     proxy.fail_always(*FAULTS, method="GET", period=3)
-    expected = taken(LOADERS[kind](str(finished)), 30)
-    found = taken(LOADERS[kind](URL, cache=tmp_path / "one"), 13)
-    again = LOADERS[kind](URL, cache=tmp_path / "other")
+    expected = taken(loader_of(kind, str(finished)), 30)
+    found = taken(loader_of(kind, URL, cache=tmp_path / "one"), 13)
+    again = loader_of(kind, URL, cache=tmp_path / "other")
     again.load_state_dict(found[-1][2])
     found += taken(again, 17)
     assert len(found) == len(expected) == 30

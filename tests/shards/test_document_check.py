@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.errors import SampleCheckError
 from nanotok_ray.formats import DocumentIds
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.shards import render, tokenize_slice
@@ -25,17 +24,9 @@ from nanotok_ray.shards.check import (
     Sample,
     cross_check,
 )
-from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Model, Tokenizer
-from tests.support.small_corpus import (
-    conversations,
-    plan_of,
-    recipe,
-    shard_settings,
-    texts,
-    write_corpus,
-)
+from tests.support.small_corpus import conversations, plan_of, shard_settings, texts
 
 LEARNED = Tokenizer.train_from_iterator(texts(200, seed=1), vocab_size=500)
 LONG = "".join(texts(3000, seed=2))
@@ -283,22 +274,6 @@ def test_a_sample_reads_no_more_documents_than_needed(count, documents):
     assert (sample.documents, sample.bytes) == (documents, 100 * documents)
 
 
-@pytest.fixture
-def web(tmp_path):
-    """Return a slice of a small corpus."""
-    write_corpus(tmp_path / "in")
-    plan = make_plan(recipe(tmp_path / "in", tmp_path / "out", "limits.slice_bytes=1000000"))
-    return next(each for each in plan.slices(split="train") if each.source == "web")
-
-
-def test_a_record_states_how_much_was_checked(web, tmp_path):
-    record = tokenize_slice(web, settings(), tokenizer=LEARNED, out=Folder(str(tmp_path / "out")))
-    checked = record["proof"]
-    assert checked["documents"] == checked["encoded_again"] == 3
-    assert checked["not_encoded_again"] == {}
-    assert 0 < checked["bytes"] < record["text_bytes"] == record["shards"][0]["bytes"]
-
-
 def test_documents_after_an_omitted_one_are_compared_with_their_own_source(tmp_path, monkeypatch):
     rows = [{"text": text, "id": name} for name, text in zip("abcd", texts(4, seed=8), strict=True)]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -313,17 +288,3 @@ def test_documents_after_an_omitted_one_are_compared_with_their_own_source(tmp_p
     names = DocumentIds(data, name="a.ids", documents=3)
     left = [row["id"] for row, length in zip(rows, lengths, strict=True) if length < max(lengths)]
     assert [names[number] for number in range(3)] == left
-
-
-def test_wrong_ids_fail_a_slice_and_nothing_is_published(web, tmp_path, monkeypatch):
-    out = Folder(str(tmp_path / "out"))
-    right = Tokenizer.encode_documents
-
-    def wrong(self, documents, **options):
-        ids, offsets = right(self, documents, **options)
-        return np.where(ids < 256, ids ^ 1, ids).astype(ids.dtype), offsets
-
-    monkeypatch.setattr(Tokenizer, "encode_documents", wrong)
-    with pytest.raises(SampleCheckError, match=r"parquet, row \d+: bytes 0 to \d+ are not what"):
-        tokenize_slice(web, settings(), tokenizer=LEARNED, out=out)
-    assert out.list() == out.list_temporaries() == []

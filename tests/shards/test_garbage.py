@@ -10,7 +10,7 @@ from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.shards import find_garbage, verify_output
 from nanotok_ray.storage import Folder
-from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet
+from tests.support.small_corpus import contents, recipe, texts, write_parquet
 
 FOREIGN = [
     *("notes.txt", "web/train/README.md", "web/notes/a-00000-000-0123456789abcdef.bin"),
@@ -26,9 +26,8 @@ LEFT = [
 
 
 @pytest.fixture
-def out(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    prepare(recipe(tmp_path / "in", tmp_path / "out"))
+def out(corpus, tmp_path):
+    prepare(recipe(corpus, tmp_path / "out"))
     return Folder(str(tmp_path / "out"))
 
 

@@ -14,12 +14,11 @@ from nanotok_ray.chat import RenderedBatch
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.job import shard_settings
 from nanotok_ray.recipe import GROUNDING, SPECIAL_TOKENS, parse_recipe
-from nanotok_ray.shards import LengthPolicy, ShardSettings
-from nanotok_ray.shards import render as module
+from nanotok_ray.shards import LengthPolicy, ShardSettings, render
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.dialect_documents import parts, talks, texts
 
-TOKENIZER = Tokenizer.train_from_iterator([], vocab_size=265)
+PLAIN = Tokenizer.train_from_iterator([], vocab_size=265)
 
 
 def settings(**rules):
@@ -112,11 +111,11 @@ def test_rules_on_a_batch_equal_rules_on_each_document(own, limit, too_long, unt
 @examples(max_examples=25)  # of about 60 places each
 @given(st.lists(talks(texts | parts), min_size=1, max_size=3))
 def test_a_cut_at_every_length_equals_that_of_nanochat(talks):
-    rendered = TOKENIZER.render_batch([json.dumps(each) for each in talks])
+    rendered = PLAIN.render_batch([json.dumps(each) for each in talks])
     for limit in range(1, int(np.diff(rendered.offsets).max()) + 2):
         found = LengthPolicy.of(rendered, settings(max_tokens=limit, too_long="cut"))
         expected = [
-            TOKENIZER.render_conversation({"messages": each}, max_tokens=limit) for each in talks
+            PLAIN.render_conversation({"messages": each}, max_tokens=limit) for each in talks
         ]
         assert found.ids.tolist() == [number for ids, _ in expected for number in ids]
         assert (found.labels & 1).tolist() == [flag for _, mask in expected for flag in mask]
@@ -132,7 +131,7 @@ def test_documents_without_trainable_tokens_are_always_counted():
 
 
 def test_an_index_holds_its_limit_and_rules_of_the_recipe_apply_first(monkeypatch):
-    monkeypatch.setattr(module, "MAX_DOCUMENT_TOKENS", 2)
+    monkeypatch.setattr(render, "MAX_DOCUMENT_TOKENS", 2)
     own = batch([([3, 3, 3], [], None), ([3, 3], [], None)])
     found = LengthPolicy.of(own, settings())
     assert found.selected.tolist() == [1]
@@ -155,12 +154,11 @@ def test_parts_of_a_batch_join_to_the_batch(cuts):
     assert joined.problems == whole.problems
 
 
-PLAIN = Tokenizer.train_from_iterator([], vocab_size=265)
 EVERY = PLAIN.extended(["<image>", "<|image|>", *GROUNDING, "<mine>"])
 RULES = ("limits.max_tokens=9", "limits.too_long=drop", "limits.untrainable=drop")
 
 
-def settings_settings(kind, *more, tokenizer=EVERY, overrides=()):
+def settings_of(kind, *more, tokenizer=EVERY, overrides=()):
     """Return the settings of a source of a kind with more keys in its recipe."""
     source = [f'name = "a"\nkind = "{kind}"\npaths = ["/in"]\ncount = true', *more]
     text = "\n".join(["[[source]]", *source, '[output]\npath = "/out"'])
@@ -174,54 +172,48 @@ def lacking(*names):
 
 @pytest.mark.parametrize("kind", ["chat", "vision"])
 def test_limits_of_conversations_apply_only_to_them(kind):
-    assert settings_settings("text", overrides=RULES) == settings_settings("text")
-    own = settings_settings(kind, overrides=RULES)
+    assert settings_of("text", overrides=RULES) == settings_of("text")
+    own = settings_of(kind, overrides=RULES)
     assert (own.max_tokens, own.too_long, own.untrainable) == (9, "drop", "drop")
-    assert replace(own, max_tokens=None, too_long="keep", untrainable="keep") == settings_settings(
-        kind
-    )
+    assert replace(own, max_tokens=None, too_long="keep", untrainable="keep") == settings_of(kind)
 
 
 def test_tokens_around_texts_must_exist():
     with pytest.raises(RecipeError, match=r"source\.a\.prepend has '<\|bos\|>'.*extend = \[\"<"):
-        settings_settings("text", tokenizer=lacking("<|bos|>"))
+        settings_of("text", tokenizer=lacking("<|bos|>"))
     with pytest.raises(RecipeError, match=r"source\.a\.append has '<\|user_end\|>'.*to \[\]"):
-        settings_settings("text", 'append = ["<|user_end|>"]', tokenizer=lacking("<|user_end|>"))
-    assert settings_settings("text", "prepend = []", tokenizer=lacking("<|bos|>")).prepend == ()
+        settings_of("text", 'append = ["<|user_end|>"]', tokenizer=lacking("<|user_end|>"))
+    assert settings_of("text", "prepend = []", tokenizer=lacking("<|bos|>")).prepend == ()
 
 
 @pytest.mark.parametrize("name", SPECIAL_TOKENS)
 def test_the_special_tokens_of_a_kind_must_exist(name):
-    with pytest.raises(RecipeError, match="of kind chat, which is rendered with") as caught:
-        settings_settings("chat", tokenizer=lacking(name))
-    assert name in str(caught.value)
-    if name in ("<|bos|>", "<|assistant_end|>"):
-        with pytest.raises(RecipeError, match="of kind vision, which is rendered with") as caught:
-            settings_settings("vision", tokenizer=lacking(name))
+    kinds = ("chat", "vision") if name in ("<|bos|>", "<|assistant_end|>") else ("chat",)
+    for kind in kinds:
+        with pytest.raises(RecipeError, match=f"of kind {kind}, which is rendered") as caught:
+            settings_of(kind, tokenizer=lacking(name))
         assert name in str(caught.value)
 
 
 def test_documents_with_images_need_no_token_of_a_turn():
     turns = set(SPECIAL_TOKENS) - {"<|bos|>", "<|assistant_end|>"}
-    assert settings_settings("vision", tokenizer=lacking(*turns)).image_token == "<image>"
+    assert settings_of("vision", tokenizer=lacking(*turns)).image_token == "<image>"
 
 
 def test_the_image_token_is_the_named_or_the_first_existing_one():
-    assert settings_settings("vision", 'image_token = "<mine>"').image_token == "<mine>"
-    assert settings_settings("vision", tokenizer=lacking("<image>")).image_token == "<|image|>"
-    assert settings_settings("chat").image_token is None
+    assert settings_of("vision", 'image_token = "<mine>"').image_token == "<mine>"
+    assert settings_of("vision", tokenizer=lacking("<image>")).image_token == "<|image|>"
+    assert settings_of("chat").image_token is None
     with pytest.raises(RecipeError, match="rendered with <mine>"):
-        settings_settings("vision", 'image_token = "<mine>"', tokenizer=lacking("<mine>"))
+        settings_of("vision", 'image_token = "<mine>"', tokenizer=lacking("<mine>"))
     with pytest.raises(RecipeError, match="none of the special tokens"):
-        settings_settings("vision", tokenizer=PLAIN)
+        settings_of("vision", tokenizer=PLAIN)
 
 
 def test_image_settings_of_a_source_are_passed_on():
-    assert settings_settings("vision").grounding == ()
-    own = settings_settings(
-        "vision", "image_tokens = 7", "train_prompt = false", "grounding = true"
-    )
+    assert settings_of("vision").grounding == ()
+    own = settings_of("vision", "image_tokens = 7", "train_prompt = false", "grounding = true")
     assert (own.image_tokens, own.train_prompt, own.grounding) == (7, False, GROUNDING)
     with pytest.raises(RecipeError, match="rendered with") as caught:
-        settings_settings("vision", "grounding = true", tokenizer=lacking(GROUNDING[-1]))
+        settings_of("vision", "grounding = true", tokenizer=lacking(GROUNDING[-1]))
     assert GROUNDING[-1] in str(caught.value)

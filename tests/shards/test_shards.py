@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.documents import Documents
-from nanotok_ray.errors import TransientIOError
+from nanotok_ray.errors import SampleCheckError, TransientIOError
 from nanotok_ray.shards import Rendered, ShardWriter, SourceMap, mapped_rows, render, tokenize_slice
 from nanotok_ray.sources import Piece, make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.small_corpus import plan_of, recipe, shard_settings, texts, write_corpus
+from tests.support.small_corpus import plan_of, recipe, shard_settings, texts
 
 PIECE = Piece(url="/a", path="a", format="lines", compression=None, start=0, stop=9)
 
@@ -99,12 +99,11 @@ def test_shards_contain_whole_documents_in_order_under_the_limit(batches, limit)
 
 
 @pytest.fixture
-def job(tmp_path):
+def job(corpus, tmp_path):
     """Return the slices of a small corpus, a tokenizer, and settings."""
-    write_corpus(tmp_path / "in")
     tokenizer = Tokenizer.train_from_iterator(texts(40, seed=0), vocab_size=320)
     settings = shard_settings(tokenizer)
-    plan = make_plan(recipe(tmp_path / "in", tmp_path / "out", "limits.slice_bytes=1000000"))
+    plan = make_plan(recipe(corpus, tmp_path / "out", "limits.slice_bytes=1000000"))
     return {each.source: each for each in plan.slices(split="train")}, tokenizer, settings
 
 
@@ -118,6 +117,10 @@ def test_a_record_is_consistent_and_names_its_files(job, tmp_path):
     assert record["tokens"] == sum(map(len, ids))
     assert record["text_bytes"] == sum(len(text.encode()) for text in documents)
     assert record["special_text"] == sum(text.count("<|bos|>") for text in documents) > 0
+    checked = record["proof"]
+    assert checked["documents"] == checked["encoded_again"] == 3
+    assert checked["not_encoded_again"] == {}
+    assert 0 < checked["bytes"] < record["text_bytes"] == record["shards"][0]["bytes"]
     [shard] = record["shards"]
     stored = np.frombuffer(out.read_bytes(f"{shard['name']}.bin"), dtype="<u2")
     assert stored.tolist() == [n for own in ids for n in own]
@@ -179,8 +182,22 @@ def test_an_error_while_writing_leaves_no_file(job, tmp_path, monkeypatch):
     monkeypatch.setattr(render.Renderer, "render", fail_later)
     with pytest.raises(TransientIOError):
         tokenize_slice(slices["web"], settings, tokenizer=tokenizer, out=out)
-    assert out.list() == []
-    assert out.list_temporaries() == []
+    assert out.list() == out.list_temporaries() == []
+
+
+def test_wrong_ids_fail_a_slice_and_nothing_is_published(job, tmp_path, monkeypatch):
+    slices, tokenizer, settings = job
+    out = Folder(str(tmp_path / "out"))
+    right = Tokenizer.encode_documents
+
+    def wrong(self, documents, **options):
+        ids, offsets = right(self, documents, **options)
+        return np.where(ids < 256, ids ^ 1, ids).astype(ids.dtype), offsets
+
+    monkeypatch.setattr(Tokenizer, "encode_documents", wrong)
+    with pytest.raises(SampleCheckError, match=r"parquet, row \d+: bytes 0 to \d+ are not what"):
+        tokenize_slice(slices["web"], settings, tokenizer=tokenizer, out=out)
+    assert out.list() == out.list_temporaries() == []
 
 
 PIECES = tuple(

@@ -31,8 +31,8 @@ from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.executors import FailingFirst, InProcess, Replacing, backwards
-from tests.support.finished_output import finished_output, rewrite
-from tests.support.small_corpus import recipe, texts, write_corpus, write_parquet
+from tests.support.finished_output import change_json, finished_output, rewrite
+from tests.support.small_corpus import recipe, texts, write_parquet
 
 
 def problems(out, **options):
@@ -102,10 +102,7 @@ def test_a_record_of_another_recipe_is_detected(finished, out, tmp_path, in_proc
 
 
 def test_an_edited_record_is_detected(out):
-    path = first(out, "records/tokenize/web/train/*.json")
-    values = json.loads(path.read_text())
-    values["special_text"] += 1
-    path.write_text(json.dumps(values))
+    change_json(first(out, "records/tokenize/web/train/*.json"), "special_text", 10**9)
     assert any("manifest.json" in problem for problem in problems(out))
 
 
@@ -133,12 +130,22 @@ def own_corpus(tmp_path, in_process):
     return finished_output(tmp_path)
 
 
-def test_a_later_change_of_a_source_is_detected_by_the_sample(own_corpus, tmp_path):
-    out = own_corpus
+def other_texts(corpus):
     for number in range(3):
-        write_parquet(tmp_path / f"in/text/shard_{number:05d}.parquet", texts(40, seed=50 + number))
-    assert any("changed since the plan was made" in problem for problem in problems(out))
-    assert not problems(out, sample=False)
+        write_parquet(corpus / f"text/shard_{number:05d}.parquet", texts(40, seed=50 + number))
+
+
+@pytest.mark.parametrize(
+    ("change", "reported"),
+    [(other_texts, "changed since the plan was made"), (shutil.rmtree, "cannot be read again")],
+    ids=["changed", "missing"],
+)
+def test_a_changed_or_missing_source_is_a_problem_unless_sampling_is_disabled(
+    own_corpus, tmp_path, change, reported
+):
+    change(tmp_path / "in")
+    assert any(reported in problem for problem in problems(own_corpus))
+    assert not problems(own_corpus, sample=False)
 
 
 def test_a_later_change_of_a_source_outside_the_sample_is_detected(own_corpus, tmp_path):
@@ -149,13 +156,6 @@ def test_a_later_change_of_a_source_outside_the_sample_is_detected(own_corpus, t
     [problem] = problems(own_corpus)
     assert "1.jsonl" in problem
     assert "has changed since it was read" in problem
-
-
-def test_a_missing_source_is_a_problem_unless_sampling_is_disabled(own_corpus, tmp_path):
-    out = own_corpus
-    shutil.rmtree(tmp_path / "in")
-    assert any("cannot be read again" in problem for problem in problems(out))
-    assert not problems(out, sample=False)
 
 
 def test_ids_beyond_the_vocabulary_and_mask_bytes_over_1_are_detected(out):
@@ -171,23 +171,16 @@ THREADS = LocalExecutor(in_threads=True)
 
 
 @pytest.fixture
-def out(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    prepare(recipe(tmp_path / "in", tmp_path / "out"))
-    return tmp_path / "out"
-
-
-@pytest.fixture
-def on_ray():
-    """Simulate Ray: tasks end in reverse order."""
+def in_reverse():
+    """Run tasks in reverse order unless an executor is given."""
     with use_executor(InProcess(order=backwards)):
         yield
 
 
 @pytest.mark.parametrize("level", [{}, {"deep": True}, {"masks": True}])
-def test_problems_are_in_the_order_of_the_plan(out, on_ray, level):
-    for path in out.glob("*/*/*.bin"):
-        path.write_bytes(b"\0" + path.read_bytes()[1:])
+def test_problems_are_in_the_order_of_the_plan(out, in_reverse, level):
+    for path in [*out.glob("*/*/*.bin"), *out.glob("*/*/*.idx")]:
+        flip(path)
     here, there = (
         verify(Folder(str(out)), executor=executor, **level) for executor in (THREADS, None)
     )
@@ -195,7 +188,7 @@ def test_problems_are_in_the_order_of_the_plan(out, on_ray, level):
     assert here == there
 
 
-def test_progress_is_reported_as_in_other_stages(out, on_ray):
+def test_progress_is_reported_as_in_other_stages(out, in_reverse):
     for executor in (THREADS, None):
         events = []
         result = verify(Folder(str(out)), executor=executor, on_event=events.append)
@@ -243,12 +236,6 @@ def test_a_record_that_changes_during_the_check_is_not_valid(out):
     assert not result.passed
 
 
-def records(out, source):
-    folder = Folder(str(out))
-    names = sorted(path.relative_to(out) for path in out.glob(f"records/tokenize/{source}/*/*"))
-    return [read_record(folder, name.as_posix()).values for name in names]
-
-
 def numbers(**own):
     flow = {"in": 0, "out": 0, "quarantined": 0}
     empty = {"documents": flow, "bytes": flow, "quarantined": {}, "proof": {}, "roles": {}}
@@ -278,7 +265,8 @@ def test_a_job_reports_the_tokens_of_each_role_and_the_use_of_special_tokens(out
         shards = [open_shards(str(out), split=split, source=source) for split in ("train", "val")]
         ids = Counter(np.concatenate([own for each in shards for own in each]).tolist())
         found = Counter()
-        for record in records(out, source):
+        for path in out.glob(f"records/tokenize/{source}/*/*"):
+            record = json.loads(path.read_text())
             found.update(record["special_tokens"])
             assert set(record["roles"]) <= set(ROLES)
             assert sum(record["roles"].values()) == (record["tokens"] if source == "chats" else 0)
@@ -314,12 +302,12 @@ def test_a_record_with_inconsistent_tokens_is_contradictory(out, source, change,
 
 def test_a_wrong_mask_or_special_token_outside_the_sample_is_detected_by_its_sum(out):
     path = rewrite(out, "chats/train/0*.mask", lambda data: bytes([1 - data[0]]) + data[1:])
-    [problem] = verify_output(Folder(str(out)), sample=False).problems
+    [problem] = problems(out, sample=False)
     assert "its masks train on" in problem
     rewrite(out, f"chats/train/{path.name}", lambda data: bytes([1 - data[0]]) + data[1:])
-    assert verify_output(Folder(str(out)), sample=False).passed
+    assert not problems(out, sample=False)
     rewrite(out, "web/val/*.bin", lambda data: b"A\0" + data[2:])
-    [problem] = verify_output(Folder(str(out)), sample=False).problems
+    [problem] = problems(out, sample=False)
     assert "'<|bos|>'" in problem
 
 
@@ -363,12 +351,6 @@ def test_positions_of_images_are_kept_up_to_a_limit():
         scan.add(memoryview(np.array([0, IMAGE], dtype="<u2").tobytes()))
     assert 2 < len(scan.image_edges) < 10
     assert scan.special_counts.tolist() == [0, 1000, 0]
-
-
-def test_without_special_tokens_only_the_largest_id_is_known():
-    scan = IdScan(2)
-    scan.add(memoryview(np.array([3, 500], dtype="<u2").tobytes()))
-    assert (scan.largest, len(scan.special_counts), scan.saw_images) == (500, 0, False)
 
 
 @given(flags=st.lists(st.integers(0, 3), max_size=20), cuts=st.lists(st.floats(0, 1), max_size=3))

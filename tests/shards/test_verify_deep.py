@@ -23,17 +23,10 @@ from tests.support.small_corpus import (
     recipe,
     shard_settings,
     texts,
-    write_corpus,
     write_parquet,
 )
 
 TOLERANT = ("limits.max_quarantined_share=1.0", "limits.max_tails=9")
-
-
-@pytest.fixture
-def corpus(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    return tmp_path / "in"
 
 
 def made(corpus, out, *overrides):

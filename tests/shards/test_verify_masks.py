@@ -18,12 +18,10 @@ from nanotok_ray.errors import CorruptOutputError, VerificationError
 from nanotok_ray.formats import (
     DocumentImages,
     check_record_shape,
-    from_json,
-    images_of,
     images_parts,
 )
 from nanotok_ray.loader import open_shards
-from nanotok_ray.shards import settings_from, verify_output
+from nanotok_ray.shards import expected_records, read_record, settings_from, verify_output
 from nanotok_ray.shards.check import (
     OTHER_MASK,
     OTHER_TEXT,
@@ -38,14 +36,8 @@ from nanotok_ray.sources import SKIPPED, plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.finished_output import read_all, rewrite
-from tests.support.small_corpus import conversations, recipe, write_corpus
+from tests.support.small_corpus import conversations, recipe
 from tests.support.vision_shards import IMAGE, VisionShards, documents_with_images
-
-
-@pytest.fixture
-def corpus(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    return tmp_path / "in"
 
 
 @pytest.fixture
@@ -68,19 +60,6 @@ def test_every_conversation_and_no_text_is_compared(out, corpus):
     for path in corpus.glob("text/*"):
         path.unlink()
     assert masks(out).passed
-
-
-def swapped(out, one, other):
-    """Return a change that swaps the first ids of two special tokens."""
-    special = Tokenizer.load(out / "tokenizer").encode_special
-
-    def change(data):
-        ids = np.frombuffer(data, dtype="<u2").copy()
-        places = [int(np.flatnonzero(ids == special(name))[0]) for name in (one, other)]
-        ids[places] = ids[places[::-1]]
-        return ids.tobytes()
-
-    return change
 
 
 def test_a_special_token_exchanged_with_its_spelled_out_name_is_detected(corpus, tmp_path):
@@ -139,14 +118,12 @@ def test_bad_lines_are_skipped_and_lone_surrogates_are_replaced(corpus, tmp_path
 
 def slices(out):
     """Yield slice, record and settings of each slice of conversations."""
-    manifest = json.loads((out / "manifest.json").read_text())
-    settings = settings_from(manifest)["chats"]
+    settings = settings_from(json.loads((out / "manifest.json").read_text()))
     plan = plan_from_json((out / "plan.json").read_bytes())
-    for each in plan.slices():
-        if each.kind == "chat":
-            name = f"records/tokenize/chats/train/{each.name_for(settings.key(each))}.json"
-            data = (out / name).read_bytes()
-            yield each, from_json(data, name=name, expected_format="nanotok-record 1"), settings
+    for each in expected_records(plan, settings):
+        if each.slice.kind == "chat":
+            record = read_record(Folder(str(out)), each.record_name)
+            yield each.slice, record.values, settings["chats"]
 
 
 def compared_fully(out, slice_, values, settings):
@@ -190,7 +167,8 @@ def test_the_command_reports_the_number_compared_and_exits_4_on_a_difference(out
     values = json.loads(captured.out)
     assert (values["status"], values["masks"], values["sampled"]) == ("verified", True, 30)
     assert "30 conversations and vision documents equal their source" in captured.err
-    rewrite(out, "chats/train/1*.bin", swapped(out, "<|user_start|>", "<|user_end|>"))
+    # The first id of text and the special token before it are exchanged.
+    rewrite(out, "chats/train/1*.bin", lambda data: data[:2] + data[4:6] + data[2:4] + data[6:])
     assert main(["verify", str(out), "--masks"]) == 4
     capsys.readouterr()
     assert main(["verify", str(out), "--masks", "--no-sample"]) == 2
@@ -207,23 +185,10 @@ def vision(tmp_path_factory):
     return VisionShards(tmp_path_factory.mktemp("vision"), documents_with_images(20))
 
 
-def vision_problems(vision, *, first=0, **changed):
-    """Return (document, reason) of a run of vision documents with a change."""
-    rendered = vision.rendered
-    start = int(rendered.lengths[:first].sum())
-    written = {
-        "ids": rendered.ids[start:],
-        "lengths": rendered.lengths[first:],
-        "mask": rendered.mask[start:],
-        "images": images_of(rendered.images, slice(first, 20)),
-    }
-    return problems_of(vision, vision.tokenizer, vision.documents[first:], **written | changed)
-
-
-def problems_of(vision, tokenizer, documents, *, ids, lengths, mask, images):
-    """Return (document, reason) of documents that differ from these arrays."""
+def differing(vision, tokenizer, documents, **arrays):
+    """Return (document, reason) of vision documents that differ from these arrays."""
     check = DocumentCheck(kind="vision", settings=vision.settings, tokenizer=tokenizer)
-    parts = DocumentParts(ids, lengths, mask, images)
+    parts = DocumentParts(**arrays)
     found = [
         (number, check.problem(document, *parts[number], dialect="messages"))
         for number, document in enumerate(documents)
@@ -237,7 +202,7 @@ def test_an_output_with_vision_documents_is_verified_by_masks(tmp_path):
     assert len(made.record["shards"]) > 3
     result = masks(out)
     assert not result.problems
-    assert result.sampled == result.documents == 20
+    assert result.sampled == result.documents == 20  # the plain reading of each equals it
 
     def change(data):
         flags = np.frombuffer(data, dtype=np.uint8).copy()
@@ -252,61 +217,53 @@ def test_an_output_with_vision_documents_is_verified_by_masks(tmp_path):
     assert all(f"of a.jsonl: {OTHER_MASK}" in problem for problem in problems)
 
 
-@pytest.mark.parametrize("first", [0, 7])
-def test_vision_documents_equal_their_plain_reading(vision, first):
-    assert vision_problems(vision, first=first) == []
-
-
 @given(st.data())
 def test_any_wrong_id_or_mask_byte_is_detected_and_its_document_named(vision, data):
     rendered = vision.rendered
+    written = {name: getattr(rendered, name) for name in ("ids", "lengths", "mask", "images")}
+
+    def found(**changed):
+        return differing(vision, vision.tokenizer, vision.documents, **written | changed)
+
     at = data.draw(st.integers(0, len(rendered.ids) - 1))
     document = int(np.searchsorted(np.cumsum(rendered.lengths), at, side="right"))
     mask = rendered.mask.copy()
     mask[at] ^= 1
-    assert vision_problems(vision, mask=mask) == [(document, OTHER_MASK)]
+    assert found(mask=mask) == [(document, OTHER_MASK)]
     ids = rendered.ids.copy()
     others = set(range(vision.tokenizer.model.num_ids)) - {int(ids[at])}
     ids[at] = data.draw(st.sampled_from(sorted(others)))
-    assert vision_problems(vision, ids=ids) == [(document, OTHER_TEXT)]
+    assert found(ids=ids) == [(document, OTHER_TEXT)]
 
 
-def problem_of_first(vision, *, size, **rules):
-    """Return the problem of the first tokens of the first document in a job of other rules."""
-    rendered = vision.rendered
+def problem_under(vision, document, ids, mask, **rules):
+    """Return the problem of a document without images in a job of other rules."""
     settings = replace(vision.settings, **rules)
     check = DocumentCheck(kind="vision", settings=settings, tokenizer=vision.tokenizer)
-    arrays = rendered.ids[:size], rendered.mask[:size], rendered.images[:0, 1:]
-    return check.problem(vision.documents[0], *arrays, dialect="messages")
+    arrays = np.array(ids, np.uint16), np.array(mask, np.uint8), np.zeros((0, 2), np.int64)
+    return check.problem(document, *arrays, dialect="messages")
 
 
-@pytest.mark.parametrize(
-    ("rule", "why"),
-    [("keep", OTHER_TEXT), ("drop", OTHER_TEXT), ("cut", None)],
-)
-def test_only_a_job_that_cuts_may_have_cut_a_document(vision, rule, why):
-    assert problem_of_first(vision, size=5, max_tokens=5, too_long=rule) == why
+@pytest.mark.parametrize("rule", ["keep", "drop", "cut"])
+def test_a_document_is_cut_only_by_a_job_that_cuts_and_is_no_longer_than_the_limit(vision, rule):
+    first, size = vision.composed[0], len(vision.composed[0].ids)
 
+    def problem(size, limit):
+        arrays = first.ids[:size], first.mask[:size]
+        return problem_under(vision, vision.documents[0], *arrays, max_tokens=limit, too_long=rule)
 
-@pytest.mark.parametrize("rule", ["cut", "drop"])
-def test_a_document_longer_than_the_limit_is_detected(vision, rule):
-    size = int(vision.rendered.lengths[0])
-    assert problem_of_first(vision, size=size, max_tokens=size, too_long=rule) is None
-    problem = problem_of_first(vision, size=size, max_tokens=size - 1, too_long=rule)
-    assert problem == f"it has {size} tokens, limits.max_tokens = {size - 1}"
+    assert problem(5, limit=5) == (None if rule == "cut" else OTHER_TEXT)
+    assert problem(size, limit=size) is None
+    why = None if rule == "keep" else f"it has {size} tokens, limits.max_tokens = {size - 1}"
+    assert problem(size, limit=size - 1) == why
 
 
 def test_a_document_without_trainable_tokens_is_detected_where_such_are_dropped(vision):
     messages = [{"role": "user", "content": "a"}]
     ids, mask, _ = vision.tokenizer.render_vision_conversation({"messages": messages})
-    arrays = np.array(ids, np.uint16), np.array(mask, np.uint8), np.zeros((0, 2), np.int64)
-    found = []
-    for rule in ("keep", "drop"):
-        settings = replace(vision.settings, untrainable=rule)
-        check = DocumentCheck(kind="vision", settings=settings, tokenizer=vision.tokenizer)
-        found.append(check.problem(json.dumps(messages).encode(), *arrays, dialect="messages"))
-    assert found[0] is None
-    assert "limits.untrainable = 'drop'" in found[1]
+    written = json.dumps(messages).encode(), ids, mask
+    assert problem_under(vision, *written, untrainable="keep") is None
+    assert "limits.untrainable = 'drop'" in problem_under(vision, *written, untrainable="drop")
 
 
 def test_an_unknown_id_is_not_mistaken_for_a_zero_byte(vision):
@@ -317,7 +274,7 @@ def test_an_unknown_id_is_not_mistaken_for_a_zero_byte(vision):
     ids, mask, _ = sparse.render_vision_conversation({"messages": messages})
 
     def problems(ids):
-        return problems_of(
+        return differing(
             vision,
             sparse,
             [json.dumps(messages).encode()],

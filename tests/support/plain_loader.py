@@ -7,7 +7,7 @@ the real loader, which have their own tests.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import groupby, islice, pairwise
+from itertools import count, groupby, islice, pairwise
 from typing import Any
 from unittest.mock import patch
 
@@ -174,14 +174,9 @@ LENGTHS = st.lists(
 
 def made_sources(lengths: Sequence[Sequence[Sequence[int]]]) -> list[MadeSource]:
     """Return sources a, b, ... of documents of these lengths; every second one has masks."""
-    made, first = [], 0
+    made, ids = [], count()
     for number, shards in enumerate(lengths):
-        documents = []
-        for shard in shards:
-            documents.append([])
-            for length in shard:
-                documents[-1].append(list(range(first, first + length)))
-                first += length
+        documents = [[list(islice(ids, length)) for length in shard] for shard in shards]
         kind = "chat" if number % 2 else "text"
         made.append(MadeSource(name="abcdefgh"[number], shards=documents, kind=kind))
     return made
