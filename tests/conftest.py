@@ -1,7 +1,9 @@
-"""Settings of every test run: Ray's environment before Ray is imported, sizes of Hypothesis."""
+"""Settings of every test run, and fixtures of several packages."""
 
 import os
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import pytest_timeout
@@ -42,3 +44,17 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr("os.fsync", lambda _: None)  # no test simulates a power failure
     with use_executor(InProcess()):
         yield
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a finished output that is never changed."""
+    from tests.support.finished_output import finished_output  # noqa: PLC0415 - slow to import
+
+    return finished_output(tmp_path_factory.mktemp("finished"))
+
+
+@pytest.fixture
+def out(finished: Path, tmp_path: Path) -> Path:
+    """Return a copy of the finished output, which a test can damage."""
+    return Path(shutil.copytree(finished, tmp_path / "out"))

@@ -46,7 +46,6 @@ from nanotok_ray.loader import open_shards
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.finished_output import copy_of, finished_output
 from tests.support.small_corpus import recipe
 
 ROOT = Path(__file__).parents[2]
@@ -132,14 +131,9 @@ def test_binary_files_of_another_version_are_refused(version):
         refuses(lambda data=data, read=read: read(data), f"version {version}")
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    return finished_output(tmp_path_factory.mktemp("finished"))
-
-
 @pytest.fixture
-def out(finished, tmp_path, in_process):
-    return copy_of(finished, tmp_path / "out")
+def out(out, in_process):
+    return out
 
 
 def change(path, version):
