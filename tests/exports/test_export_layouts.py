@@ -197,7 +197,7 @@ CHANGES = {
         "megatron",
         "text_label_document.bin",
         flipped(4),
-        "chat_train_00000",
+        "a label is neither",
     ),
     "olmo, ids": ("olmo", ".npy", lambda _: OTHER_IDS, r"chat/train/.*\.npy"),
     "olmo, mask": ("olmo", ".label_mask", lambda _: bytes(6), r"chat/train/.*\.label_mask"),
