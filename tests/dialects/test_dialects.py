@@ -6,8 +6,12 @@ from nanotok_ray.chat import expected_text, expected_trained_text, message_texts
 from nanotok_ray.dialects import columns_of, detect, detect_columns, value_of
 from nanotok_ray.errors import SourceError
 from tests.support.dialect_documents import (
+    COUNTS,
     CUSTOMJSON,
     GSM8K,
+    IMAGE_PAIRS,
+    IMAGE_TEXT,
+    IMAGES,
     MESSAGES,
     PAIR,
     PAIRS,
@@ -177,26 +181,22 @@ def pairs(**more):
     return vision("prompt-response", **{"image_token": "<|image|>", **more})
 
 
-MESSAGES_VISION = vision("messages", image_token="<|image|>")
-PAIRS_VISION = pairs()
-TEXT = vision("text", image_token="<|image|>")
 IMAGE = "image 0 [<|image|>]"
 END = "assistant 1 [<|assistant_end|>]"
-COUNTS = "image_token_counts"
 DET = ("<|det|>", "<|grounding|>")
 OCR = ["user 1 \nOCR", "assistant 1 A", END]
 A_NUMBER = b'{"prompt": "<image>b", "response": "", "n": 1' + b"0" * 5000 + b"}"
 
 # For each dialect: a document, the numbers of tokens of its images, and its other segments.
-ACCEPTED_VISION = [
-    (PAIRS_VISION, {"prompt": "<image>\nOCR", "response": "A", COUNTS: [3]}, [3], OCR),
-    (PAIRS_VISION, {"text": "<image>\nOCR", "response": "A", "prompt": None}, [1], OCR),
-    (PAIRS_VISION, {"prompt": "<image>", "text": "x", "response": "", COUNTS: None}, [1], [END]),
+IMAGE_DOCUMENTS = [
+    (IMAGE_PAIRS, {"prompt": "<image>\nOCR", "response": "A", COUNTS: [3]}, [3], OCR),
+    (IMAGE_PAIRS, {"text": "<image>\nOCR", "response": "A", "prompt": None}, [1], OCR),
+    (IMAGE_PAIRS, {"prompt": "<image>", "text": "x", "response": "", COUNTS: None}, [1], [END]),
     (
-        *(PAIRS_VISION, {"prompt": "a", "response": "<image>", COUNTS: []}, []),
+        *(IMAGE_PAIRS, {"prompt": "a", "response": "<image>", COUNTS: []}, []),
         ["user 1 a", "assistant 1 <image>", END],
     ),
-    (PAIRS_VISION, A_NUMBER, [1], ["user 1 b", END]),
+    (IMAGE_PAIRS, A_NUMBER, [1], ["user 1 b", END]),
     (pairs(image_tokens=4), {"prompt": "<image>", "response": ""}, [4], [END]),
     (
         *(pairs(train_prompt=False), {"prompt": "<image>b", "response": "c"}, [1]),
@@ -210,8 +210,13 @@ ACCEPTED_VISION = [
         *(pairs(image_token="<image>"), {"prompt": "<|image|>", "response": "c"}, []),
         ["user 1 <|image|>", "assistant 1 c", END],
     ),
-    (TEXT, {"text": "<image><image>a<|assistant_end|>", COUNTS: [2, 1]}, [2, 1], ["user 1 a", END]),
-    (TEXT, {"text": "<image>a", "response": "not read"}, [1], ["user 1 a"]),
+    (
+        IMAGE_TEXT,
+        {"text": "<image><image>a<|assistant_end|>", COUNTS: [2, 1]},
+        [2, 1],
+        ["user 1 a", END],
+    ),
+    (IMAGE_TEXT, {"text": "<image>a", "response": "not read"}, [1], ["user 1 a"]),
     (
         vision("text", image_token="<|image|>", grounding=DET),
         *({"text": "<image><|det|>"}, [1], ["user 1 [<|det|>]"]),
@@ -219,16 +224,12 @@ ACCEPTED_VISION = [
 ]
 
 
-def copies(segments):
-    return [each.count for each in segments if each.role == "image"]
-
-
-@pytest.mark.parametrize(("dialect", "value", "counts", "expected"), ACCEPTED_VISION)
+@pytest.mark.parametrize(("dialect", "value", "counts", "expected"), IMAGE_DOCUMENTS)
 def test_a_document_is_its_images_followed_by_these_segments(dialect, value, counts, expected):
     segments = segments_of(document_of(value), dialect)
     images = [f"image 0 [{dialect.image_token}]"] * len(counts)
     assert spelled(segments) == ["bos 0 [<|bos|>]", *images, *expected]
-    assert copies(segments) == counts
+    assert [each.count for each in segments if each.role == "image"] == counts
 
 
 CONVERSATIONS = [
@@ -250,15 +251,15 @@ CONVERSATIONS = [
 
 @pytest.mark.parametrize(("value", "counts", "expected"), CONVERSATIONS)
 def test_a_conversation_has_images_where_the_user_puts_them(value, counts, expected):
-    segments = segments_of(document_of(value), MESSAGES_VISION)
+    segments = segments_of(document_of(value), IMAGES)
     assert spelled(segments)[: len(expected) + 1] == ["bos 0 [<|bos|>]", *expected]
-    assert copies(segments) == counts
+    assert [each.count for each in segments if each.role == "image"] == counts
 
 
 def test_an_image_is_expected_as_often_as_it_has_tokens():
     document = document_of({"prompt": "<image>b", "response": "c", COUNTS: [3]})
     assert (
-        expected_text(document, PAIRS_VISION) == "<|bos|>" + "<|image|>" * 3 + "bc<|assistant_end|>"
+        expected_text(document, IMAGE_PAIRS) == "<|bos|>" + "<|image|>" * 3 + "bc<|assistant_end|>"
     )
-    assert expected_trained_text(document, PAIRS_VISION) == "bc<|assistant_end|>"
-    assert message_texts(document, PAIRS_VISION) == ["b", "c"]
+    assert expected_trained_text(document, IMAGE_PAIRS) == "bc<|assistant_end|>"
+    assert message_texts(document, IMAGE_PAIRS) == ["b", "c"]

@@ -12,11 +12,20 @@ def chat_dialect(name):
     return Dialect(kind="chat", name=name)
 
 
+def vision(name, **more):
+    return Dialect(kind="vision", name=name, **more)
+
+
 MESSAGES = chat_dialect("messages")
 SHAREGPT = chat_dialect("sharegpt")
 GSM8K = chat_dialect("gsm8k")
 PAIRS = chat_dialect("prompt-response")
 CUSTOMJSON = chat_dialect("customjson")
+
+IMAGES = vision("messages", image_token="<|image|>")
+IMAGE_PAIRS = vision("prompt-response", image_token="<|image|>")
+IMAGE_TEXT = vision("text", image_token="<|image|>")
+COUNTS = "image_token_counts"
 
 
 def document_of(value):
@@ -201,10 +210,6 @@ def with_images(draw, dialect):
     return document | {
         "image_token_counts": draw(st.lists(count, min_size=number, max_size=number) | st.none())
     }
-
-
-def vision(name, **more):
-    return Dialect(kind="vision", name=name, **more)
 
 
 VISION = [
