@@ -33,9 +33,10 @@ def document_of(value):
 
 
 def spelled(segments):
-    """One line for each segment: role, mask, and the text; special tokens are in brackets."""
+    """One line for each segment: role, mask, text (special tokens in brackets), and repetitions."""
     return [
         f"{each.role} {each.mask} {f'[{each.text}]' if each.is_special else each.text}"
+        + (f" x {each.count}" if each.count != 1 else "")
         for each in segments
     ]
 
