@@ -32,26 +32,17 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
 QUICK = RetryPolicy(first_wait=0.01, longest_wait=0.02)
 
 
-def tasks_of(work, arguments):
+def tasks_of(work, arguments, *, num_bytes=0):
     return [
         Task(
             name=f"slice {number}",
             work=work,
             argument=argument,
-            num_bytes=0,
+            num_bytes=num_bytes,
             inputs=(f"/in/{number}.gz",),
         )
         for number, argument in enumerate(arguments)
     ]
-
-
-def is_first(marker):
-    """Return whether this is the first call with a marker."""
-    try:
-        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
-        return False
-    return True
 
 
 def die(argument):
@@ -74,24 +65,25 @@ def test_a_slice_that_always_kills_its_worker_fails_alone():
 
 
 def hang_for_good_once(marker):
-    """Hang like native code, which no interrupt ends."""
-    while marker and is_first(marker):
-        Path(f"{marker}.pid").write_text(str(os.getpid()))
-        while True:
-            with suppress(KeyboardInterrupt):
-                time.sleep(0.05)
-    return 1
+    """Hang like native code, which no interrupt ends, in the first call with a marker."""
+    try:
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return 1
+    Path(f"{marker}.pid").write_text(str(os.getpid()))
+    while True:
+        with suppress(KeyboardInterrupt):
+            time.sleep(0.05)
 
 
 @pytest.mark.usefixtures("ray_with_deaths")
 def test_an_overtaken_call_that_hangs_releases_its_cpu(tmp_path):
     marker = str(tmp_path / "hung")
-    tasks = [*tasks_of(hang_for_good_once, [marker]), *tasks_of(die, ["a", "b"])]
-    tasks = [replace(task, num_bytes=LEAST_BYTES) for task in tasks]
+    tasks = tasks_of(hang_for_good_once, [marker], num_bytes=LEAST_BYTES)
+    tasks += tasks_of(die, ["a", "b"], num_bytes=LEAST_BYTES)
     retry_policy = RetryPolicy(overdue_floor=scaled(0.3))
-    assert [each.error for each in RayExecutor().run(tasks, retry_policy=retry_policy)] == [
-        None
-    ] * 3
+    ended = list(RayExecutor().run(tasks, retry_policy=retry_policy))
+    assert [each.error for each in ended] == [None] * 3
     pid = Path(f"{marker}.pid").read_text()
     while Path(f"/proc/{pid}").exists():  # otherwise the time limit ends the test
         time.sleep(0.01)
@@ -123,6 +115,42 @@ def test_a_worker_without_access_to_the_folder_ends_the_stage():
     tasks = [Task(name="slice", work=die, argument="", num_bytes=0, shared=shared)]
     with pytest.raises(SharedFolderError, match="memory://of-each-process is not one folder"):
         list(RayExecutor().run(tasks, retry_policy=QUICK))
+
+
+# Before the tests of several nodes, whose cluster runs until the end of this module.
+MARGIN_BYTES, BLOCK_BYTES, MOST_BLOCKS = 5 << 29, 256 << 20, 32
+TAKEN = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
+
+
+@pytest.fixture
+def ray_with_little_memory(monkeypatch):
+    """Start a Ray that kills workers when 2.5 GiB more than now are in use."""
+    threshold = (get_used_memory() + MARGIN_BYTES) / get_system_memory()
+    monkeypatch.setenv("RAY_memory_usage_threshold", f"{threshold:.4f}")
+    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "50")
+    with ray_session(cpus=2):
+        yield
+
+
+def take_memory(argument):
+    """Allocate memory until this worker is killed, at most eight gibibytes."""
+    blocks = []
+    while argument == "hungry" and len(blocks) < MOST_BLOCKS:
+        blocks.append(mmap.mmap(-1, BLOCK_BYTES, flags=TAKEN))
+    return 1
+
+
+@pytest.mark.usefixtures("ray_with_little_memory")
+def test_a_slice_too_large_for_every_node_is_named_and_the_others_finish():
+    notes, tasks = [], tasks_of(take_memory, ["a", "hungry", "c"])
+    # With the waits of a job: the memory of a killed worker is released with a delay.
+    ended = {each.task.argument: each for each in RayExecutor().run(tasks, on_note=notes.append)}
+    assert {name: each.result for name, each in ended.items()} == {"a": 1, "hungry": None, "c": 1}
+    assert ended["hungry"].attempts >= 4  # more if others on this machine take memory meanwhile
+    error = ended["hungry"].error
+    assert error.startswith("its node ran out of memory 3 times, though more was kept free")
+    assert "limits.slice_bytes" in error
+    assert "slice 0 and 2 more, 3 slices: its node ran out of memory" in notes[0]
 
 
 HEALTH = {
@@ -226,34 +254,31 @@ def drain_and_go(marker):
     return os.environ["NODE"]
 
 
-def tasks_of_ray(work, argument):
-    return [
-        Task(name=str(number), work=work, argument=argument, num_bytes=1 << 30)
-        for number in range(6)
-    ]
+def six_slices(work, argument):
+    return tasks_of(work, [argument] * 6, num_bytes=1 << 30)
 
 
-def test_a_drained_and_reclaimed_node_uses_no_attempt_of_its_slices(cluster, tmp_path):
-    notes, marker = [], str(tmp_path / "begun")
-    cluster.add_node(num_cpus=1, env_vars={"NODE": "spot", "OF_CLUSTER": cluster.address})
-    retry_policy = replace(QUICK, worker_deaths=1, lost_nodes=2)
-    tasks = tasks_of_ray(drain_and_go, marker)
+def check_one_slice_is_repeated(tasks, retry_policy):
+    """Run six slices of which a node takes one along; return the results."""
+    notes = []
     ended = list(RayExecutor().run(tasks, retry_policy=retry_policy, on_note=notes.append))
     assert [each.error for each in ended] == [None] * 6
     assert sorted(each.attempts for each in ended) == [1, 1, 1, 1, 1, 2]
-    assert {each.result for each in ended} <= {"0", "1", "2"}
     assert len(notes) == 1
     assert "its node went away" in notes[0]
+    return {each.result for each in ended}
+
+
+def test_a_drained_and_reclaimed_node_uses_no_attempt_of_its_slices(cluster, tmp_path):
+    cluster.add_node(num_cpus=1, env_vars={"NODE": "spot", "OF_CLUSTER": cluster.address})
+    tasks = six_slices(drain_and_go, str(tmp_path / "begun"))
+    retry_policy = replace(QUICK, worker_deaths=1, lost_nodes=2)
+    assert check_one_slice_is_repeated(tasks, retry_policy) <= {"0", "1", "2"}
 
 
 def test_a_dead_node_fails_no_slice(cluster, tmp_path):
-    notes = []
-    tasks = tasks_of_ray(cut_the_power, ("1", str(tmp_path / "struck")))
-    ended = list(RayExecutor().run(tasks, retry_policy=QUICK, on_note=notes.append))
-    assert [each.error for each in ended] == [None] * 6
-    assert sorted(each.attempts for each in ended) == [1, 1, 1, 1, 1, 2]
-    assert len(notes) == 1
-    assert "its node went away" in notes[0]
+    tasks = six_slices(cut_the_power, ("1", str(tmp_path / "struck")))
+    check_one_slice_is_repeated(tasks, QUICK)
 
 
 def test_a_silent_node_is_overtaken_before_ray_gives_up_its_call(cluster, tmp_path):
@@ -261,7 +286,7 @@ def test_a_silent_node_is_overtaken_before_ray_gives_up_its_call(cluster, tmp_pa
     notes = []
     retry_policy = RetryPolicy(overdue_floor=scaled(1.0))
     try:
-        tasks = tasks_of_ray(freeze, ("2", str(pids)))
+        tasks = six_slices(freeze, ("2", str(pids)))
         ended = list(RayExecutor().run(tasks, retry_policy=retry_policy, on_note=notes.append))
     finally:
         for pid in pids.read_text().split():
@@ -269,41 +294,3 @@ def test_a_silent_node_is_overtaken_before_ray_gives_up_its_call(cluster, tmp_pa
     assert [(each.error, each.result) for each in ended] == [(None, "0")] * 6
     assert max(each.attempts for each in ended) == 2
     assert any("gets a speculative attempt" in note for note in notes)
-
-
-MARGIN_BYTES, BLOCK_BYTES, MOST_BLOCKS = 5 << 29, 256 << 20, 32
-TAKEN = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
-
-
-@pytest.fixture(autouse=True)
-def session(monkeypatch):
-    """Start a Ray that kills workers when 2.5 GiB more than now are in use."""
-    threshold = (get_used_memory() + MARGIN_BYTES) / get_system_memory()
-    monkeypatch.setenv("RAY_memory_usage_threshold", f"{threshold:.4f}")
-    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "50")
-    with ray_session(cpus=2):
-        yield
-
-
-def take_memory(argument):
-    """Allocate memory until this worker is killed, at most eight gibibytes."""
-    blocks = []
-    while argument == "hungry" and len(blocks) < MOST_BLOCKS:
-        blocks.append(mmap.mmap(-1, BLOCK_BYTES, flags=TAKEN))
-    return 1
-
-
-def test_a_slice_too_large_for_every_node_is_named_and_the_others_finish():
-    tasks = [
-        Task(name=f"slice {argument}", work=take_memory, argument=argument, num_bytes=0)
-        for argument in ("a", "hungry", "c")
-    ]
-    notes = []
-    # With the waits of a job: the memory of a killed worker is released with a delay.
-    ended = {each.task.argument: each for each in RayExecutor().run(tasks, on_note=notes.append)}
-    assert {name: each.result for name, each in ended.items()} == {"a": 1, "hungry": None, "c": 1}
-    assert ended["hungry"].attempts >= 4  # more if others on this machine take memory meanwhile
-    error = ended["hungry"].error
-    assert error.startswith("its node ran out of memory 3 times, though more was kept free")
-    assert "limits.slice_bytes" in error
-    assert "slice a and 2 more, 3 slices: its node ran out of memory" in notes[0]

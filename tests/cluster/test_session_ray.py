@@ -12,19 +12,20 @@ from pathlib import Path
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.cluster import cluster_check, ray_session, session
-from nanotok_ray.cluster.cluster_check import (
-    core_identity,
-    cores_finding,
-    nodes_finding,
-    versions_finding,
-)
+from nanotok_ray.cluster import ray_session, session
+from nanotok_ray.cluster.cluster_check import core_identity
 from nanotok_ray.cluster.drain_on_notice import Raylet, local_raylets
 from tests.support.machine_speed import scaled
 from tests.support.ray_head import BIN
 from tests.support.small_corpus import RECIPE, write_corpus
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
+
+
+def finished(command, environment):
+    """Run a command until its end."""
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
 
 CODE = """
 import json, os
@@ -49,13 +50,7 @@ assert not ray.is_initialized()
 
 def test_auth_mode_and_token_are_set_and_reach_the_workers(tmp_path):
     kept = {name: own for name, own in os.environ.items() if not name.startswith("RAY_")}
-    done = subprocess.run(
-        [sys.executable, "-c", CODE],
-        env={**kept, "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = finished([sys.executable, "-c", CODE], {**kept, "HOME": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     driver, worker, cpus = json.loads(done.stdout.splitlines()[-1])
     assert driver == worker
@@ -92,13 +87,7 @@ for error in (None, KeyboardInterrupt(), SliceError("its worker died")):
 def test_the_folder_of_a_session_is_removed_unless_its_logs_are_needed():
     with tempfile.TemporaryDirectory(prefix="nanotok-", dir="/tmp") as folder:  # short, for sockets
         Path(folder, "ray/session_2020-01-01_of_somebody_else").mkdir(parents=True)
-        done = subprocess.run(
-            [sys.executable, "-c", SESSIONS],
-            env={**os.environ, "RAY_TMPDIR": folder},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = finished([sys.executable, "-c", SESSIONS], {**os.environ, "RAY_TMPDIR": folder})
         assert done.returncode == 0, done.stderr
         assert Path(folder, "ray/session_2020-01-01_of_somebody_else").is_dir()
 
@@ -112,18 +101,6 @@ def recipe(tmp_path_factory):
     return str(path)
 
 
-@pytest.fixture
-def prepare(recipe, monkeypatch, capsys):
-    """Return exit code and error of `nanotok prepare` with a RAY_ADDRESS."""
-
-    def run(address):
-        monkeypatch.setenv("RAY_ADDRESS", address)
-        code = main(["prepare", recipe])
-        return code, error_in(capsys.readouterr().err)
-
-    return run
-
-
 def error_in(stderr):
     assert "Traceback" not in stderr
     [line] = [line for line in stderr.splitlines() if line.startswith("nanotok: ")]
@@ -134,17 +111,13 @@ def error_in(stderr):
     return line
 
 
-@pytest.fixture
-def silent():
-    """Return the address of a server that never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        yield f"127.0.0.1:{listening.getsockname()[1]}"
-
-
-def test_a_listener_that_is_no_head_fails_soon(prepare, silent, monkeypatch):
+def test_a_listener_that_is_no_head_fails_soon(recipe, monkeypatch, capsys):
     monkeypatch.setattr(session, "CALL_SECONDS", 0.5)
-    code, line = prepare(silent)
-    assert code == 5
+    with socket.create_server(("127.0.0.1", 0)) as listening:  # which never answers
+        silent = f"127.0.0.1:{listening.getsockname()[1]}"
+        monkeypatch.setenv("RAY_ADDRESS", silent)
+        assert main(["prepare", recipe]) == 5
+    line = error_in(capsys.readouterr().err)
     assert f"{silent} does not answer as the head of a Ray cluster" in line
     assert "6379" in line
 
@@ -157,14 +130,9 @@ def head(shared_head):
 def prepared(head, recipe, **variables):
     """Run `nanotok prepare` in a separate process; return exit code, stderr and seconds."""
     environment = {**head.environment, "RAY_ADDRESS": head.address} | variables
+    environment = {name: own for name, own in environment.items() if own is not None}
     start = time.monotonic()
-    done = subprocess.run(
-        [BIN / "nanotok", "prepare", recipe],
-        env={name: own for name, own in environment.items() if own is not None},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = finished([BIN / "nanotok", "prepare", recipe], environment)
     return done.returncode, done.stderr, time.monotonic() - start
 
 
@@ -201,13 +169,7 @@ def doctor(address, environment, *, until=""):
     """Run the doctor, repeatedly while the head starts; return exit code and checks by name."""
     deadline = time.monotonic() + scaled(90)
     while True:
-        done = subprocess.run(
-            [BIN / "nanotok", "doctor", "--address", address],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = finished([BIN / "nanotok", "doctor", "--address", address], environment)
         checks = {each["name"]: each for each in json.loads(done.stdout.splitlines()[-1])["checks"]}
         if until in checks or time.monotonic() > deadline:
             assert environment["RAY_AUTH_TOKEN"] not in done.stdout + done.stderr
@@ -232,34 +194,3 @@ def test_a_cluster_is_joined_and_its_nodes_report_their_core(head):
     assert (code, checks["cluster"]["found"]) == (0, "1 node, 2 CPUs")
     assert core_identity() in checks["cores of nodes"]["found"]
     assert "all 1 that run tasks" in checks["cores of nodes"]["found"]
-
-
-def node(address, cpus=4):
-    return {"NodeManagerAddress": address, "Resources": {"CPU": cpus} if cpus else {}}
-
-
-def test_nodes_with_another_core_no_core_or_no_answer_fail():
-    reported = [
-        (node("10.0.0.1"), "core 1"),
-        (node("10.0.0.2"), "core 2"),
-        (node("10.0.0.3"), RuntimeError("traceback\n  ...\nModuleNotFoundError: nanotok_ray\n")),
-    ]
-    finding = cores_finding("core 1", reported, asked=5)
-    assert finding.status == "fail"
-    assert "10.0.0.2: core 2" in finding.found
-    assert "10.0.0.3: ModuleNotFoundError" in finding.found
-    assert "2 of the nodes did not answer" in finding.found
-    assert "10.0.0.1" not in finding.found
-    assert cores_finding("core 1", reported[:1], asked=1).status == "ok"
-
-
-def test_a_cluster_without_cpus_is_a_warning():
-    assert nodes_finding([node("10.0.0.1", 0)]).status == "warn"
-    assert nodes_finding([node("10.0.0.1", 0), node("10.0.0.2")]).found == "2 nodes, 4 CPUs"
-
-
-def test_two_versions_of_ray_are_a_warning(monkeypatch):
-    monkeypatch.setattr(cluster_check, "ray_version", lambda: "2.60.0")
-    assert versions_finding("Ray", "2.59.0").status == "warn"
-    assert versions_finding("Ray", "2.60.0").status == "ok"
-    assert versions_finding("Ray", None).status == "ok"

@@ -192,9 +192,6 @@ def test_another_recipe_with_the_same_id_is_refused(server, submit, status):
     assert server.submitted == []
 
 
-SUBMISSION_FOLLOWING = Submission(
-    base_id="web", entrypoint="run", files={"web.toml": b""}, variables={}, digest="d1"
-)
 AWAY, UNKNOWN = "away", "unknown"
 OWN_END = st.sampled_from(sorted(ENDED))
 
@@ -349,7 +346,7 @@ class FakeServer:
         return self._ask(lambda: self.jobs.get(submission_id))
 
     def submit(self, submission_id, submission):
-        assert submission is SUBMISSION_FOLLOWING
+        assert submission is SUBMISSION
         return self._ask(lambda: self._start(submission_id))
 
     def _start(self, submission_id):
@@ -364,7 +361,7 @@ def start(server, *, chosen_id=None, patience=1e6):
     reported = []
     starter = Starter(
         jobs=server,
-        submission=SUBMISSION_FOLLOWING,
+        submission=SUBMISSION,
         chosen_id=chosen_id,
         clock=FakeClock(),
         patience=patience,

@@ -26,8 +26,12 @@ from nanotok_ray.dialects import (
 )
 from nanotok_ray.errors import SourceError
 from tests.support.dialect_documents import (
+    COUNTS,
     CUSTOMJSON,
     GSM8K,
+    IMAGE_PAIRS,
+    IMAGE_TEXT,
+    IMAGES,
     MESSAGES,
     PAIR,
     PAIRS,
@@ -39,33 +43,15 @@ from tests.support.dialect_documents import (
     document_of,
     output,
     parts,
+    talks,
     texts,
     user,
     vision,
 )
 
 
-@st.composite
-def alternating(draw, answers):
-    """(system or None, a list of (question, answer), the last answer may be None)."""
-    turns = draw(st.lists(st.tuples(texts, answers), min_size=1, max_size=3))
-    if draw(st.booleans()):
-        turns[-1] = (turns[-1][0], None)
-    return draw(st.none() | texts), turns
-
-
-def messages_of(system, turns):
-    messages = [] if system is None else [{"role": "system", "content": system}]
-    for question, answer in turns:
-        messages.append(user(question))
-        if answer is not None:
-            messages.append(assistant(answer))
-    return messages
-
-
-@given(alternating(texts | parts))
-def test_messages_without_tools_equal_the_chat_layout(talk):
-    messages = messages_of(*talk)
+@given(talks(texts | parts))
+def test_messages_without_tools_equal_the_chat_layout(messages):
     document = document_of(messages)
     expected = list(layout({"messages": messages}))
     assert segments_of(document, MESSAGES) == expected
@@ -78,24 +64,23 @@ def test_messages_without_tools_equal_the_chat_layout(talk):
     assert expected_trained_text(document, MESSAGES) == trained
 
 
-@given(alternating(texts), st.booleans(), st.sampled_from(["human", "user"]), st.booleans())
-def test_a_sharegpt_document_equals_its_conversation(talk, beside, speaker, is_gpt):
-    system, turns = talk
+@given(talks(), st.booleans(), st.sampled_from(["human", "user"]), st.booleans())
+def test_a_sharegpt_document_equals_its_conversation(messages, beside, speaker, is_gpt):
     names = {"user": speaker, "assistant": "gpt" if is_gpt else "assistant", "system": "system"}
-    beside = beside and bool(system)  # an empty field is not a system message, an empty turn is one
-    reported = [
-        {"from": names[message["role"]], "value": message["content"]}
-        for message in messages_of(None if beside else system, turns)
-    ]
-    document = {"conversations": reported} | ({"system": system} if beside else {})
-    expected = list(layout({"messages": messages_of(system, turns)}))
+    turns = [{"from": names[each["role"]], "value": each["content"]} for each in messages]
+    document = {"conversations": turns}
+    # An empty field is not a system message, an empty turn is one.
+    if beside and turns[0]["from"] == "system" and turns[0]["value"]:
+        document = {"conversations": turns[1:], "system": turns[0]["value"]}
+    expected = list(layout({"messages": messages}))
     assert segments_of(document_of(document), SHAREGPT) == expected
 
 
 @given(texts, texts, texts | st.none(), st.sampled_from(["response", "completion"]))
 def test_a_pair_equals_its_conversation(prompt, response, system, name):
     document = document_of({"prompt": prompt, name: response, "system": system})
-    expected = messages_of(system or None, [(prompt, response)])
+    expected = [{"role": "system", "content": system}] if system else []
+    expected += [user(prompt), assistant(response)]
     assert conversation_of(document, PAIRS) == {"messages": expected}
 
 
@@ -300,10 +285,6 @@ WRONG_TURNS = [  # the messages after one of the user
     ),
     ([ONE_CALL, output("2"), {"role": "user"}], "message 2 has no 'content'"),
 ]
-IMAGES = vision("messages", image_token="<|image|>")
-IMAGE_PAIRS = vision("prompt-response", image_token="<|image|>")
-TEXT = vision("text", image_token="<|image|>")
-COUNTS = "image_token_counts"
 ONE = {"prompt": "<image>", "response": ""}
 REFUSED = [
     *((MESSAGES, value, reason) for value, reason in WRONG_MESSAGES),
@@ -367,9 +348,9 @@ REFUSED = [
         b'{"prompt": "<image>", "response": "", "image_token_counts": [1000000000000000000000]}',
         "image token count must be an int >= 1, got 1e+21",
     ),
-    (TEXT, {"prompt": "a", "response": "b"}, "field is missing: 'text'"),
-    (TEXT, {"text": ["a"]}, "field is not a string: 'text' is an array"),
-    (TEXT, {"text": "a", COUNTS: [1]}, "0 <image> placeholders but 1 image_token_counts"),
+    (IMAGE_TEXT, {"prompt": "a", "response": "b"}, "field is missing: 'text'"),
+    (IMAGE_TEXT, {"text": ["a"]}, "field is not a string: 'text' is an array"),
+    (IMAGE_TEXT, {"text": "a", COUNTS: [1]}, "0 <image> placeholders but 1 image_token_counts"),
     (IMAGES, {"messages": PAIR, COUNTS: [1]}, "0 <image> placeholders but 1 image_token_counts"),
     (IMAGES, {"text": "a"}, SHAPE + "an object with the keys 'text'"),
     (IMAGES, [assistant("a")], "Message 0 is from assistant but should be from user"),
@@ -417,7 +398,9 @@ def test_a_deeply_nested_value_is_malformed_and_does_not_crash(place):
     assert reason == "nested too deeply: a value where a string belongs"
 
 
-@pytest.mark.parametrize("dialect", [IMAGES, IMAGE_PAIRS, TEXT], ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize(
+    "dialect", [IMAGES, IMAGE_PAIRS, IMAGE_TEXT], ids=lambda dialect: dialect.name
+)
 def test_counts_that_are_not_a_list_are_refused_without_repeating_them(dialect):
     value = {"messages": PAIR, "prompt": "<image>", "text": "<image>", "response": ""}
     document = document_of({**value, COUNTS: {"x" * 1000: "y" * 1000}})
@@ -444,7 +427,9 @@ def test_an_unknown_dialect_is_refused_by_name(dialect):
         segments_of(b"{}", vision("gsm8k", image_token="<|image|>"))
 
 
-@pytest.mark.parametrize("dialect", [IMAGES, IMAGE_PAIRS, TEXT], ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize(
+    "dialect", [IMAGES, IMAGE_PAIRS, IMAGE_TEXT], ids=lambda dialect: dialect.name
+)
 def test_only_messages_with_images_are_conversations(dialect):
     if dialect is IMAGES:
         assert conversation_of(document_of(PAIR), dialect) == {"messages": PAIR}

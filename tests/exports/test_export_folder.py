@@ -2,7 +2,7 @@
 
 import errno
 import json
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -38,11 +38,11 @@ def killed_at_event(kind):
 
 
 class DyingFolder(Folder):
-    """A folder that ends the process before or after it publishes files of some name."""
+    """A folder that ends the process before or after it publishes files, or at a removal."""
 
-    def __init__(self, url, *, before="-", after="-"):
+    def __init__(self, url, *, before="-", after="-", removal=0):
         super().__init__(url)
-        self.before, self.after = before, after
+        self.before, self.after, self.removal = before, after, removal
 
     @contextmanager
     def create(self, name):
@@ -56,23 +56,16 @@ class DyingFolder(Folder):
             raise KilledError
         super().write_whole(name, data)
 
-
-def killed_at_removal(monkeypatch, *, call):
-    """End the process at a certain removal of a file."""
-    left = [call]
-    original = Folder.remove
-
-    def remove(folder, name):
-        left[0] -= 1
-        if left[0] == 0:
+    def remove(self, name):
+        self.removal -= 1
+        if self.removal == 0:
             raise KilledError
-        original(folder, name)
-
-    monkeypatch.setattr(Folder, "remove", remove)
+        super().remove(name)
 
 
-def killed_before_a_record(monkeypatch):
-    """End the process before it writes the record of a unit."""
+@pytest.fixture
+def export_killed_before_a_record(folder, monkeypatch):
+    """Return a function that exports until the process ends before the record of a unit."""
     original = Folder.write_whole
 
     def write_whole(folder, name, data):
@@ -80,7 +73,13 @@ def killed_before_a_record(monkeypatch):
             raise KilledError
         original(folder, name, data)
 
-    monkeypatch.setattr(Folder, "write_whole", write_whole)
+    def run(out, layout):
+        with monkeypatch.context() as patch:
+            patch.setattr(Folder, "write_whole", write_whole)
+            with pytest.raises(KilledError):
+                export(out, layout, folder=folder)
+
+    return run
 
 
 @pytest.mark.parametrize("finished", [True, False])
@@ -95,14 +94,13 @@ def test_an_output_is_refused_as_the_folder_of_an_export(finished, tmp_path):
     assert contents(tmp_path) == before
 
 
-def test_a_killed_export_with_other_options_leaves_no_earlier_record(tmp_path, folder, monkeypatch):
+def test_a_killed_export_with_other_options_leaves_no_earlier_record(
+    tmp_path, folder, export_killed_before_a_record
+):
     out = made_output(tmp_path / "out", TEXT)
     export(out, Mds(size_limit=5000), folder=folder)
     before = contents(tmp_path / "export")
-    with monkeypatch.context() as patch:
-        killed_before_a_record(patch)
-        with pytest.raises(KilledError):
-            export(out, Mds(size_limit=5001), folder=folder)  # files of the same sizes
+    export_killed_before_a_record(out, Mds(size_limit=5001))  # files of the same sizes
     export(out, Mds(size_limit=5000), folder=folder)
     assert verify_export(folder, out)[1] == []
     assert contents(tmp_path / "export") == before
@@ -123,18 +121,14 @@ def test_records_of_files_that_may_be_overwritten_are_removed_first(tmp_path, fo
 
 
 @pytest.mark.parametrize("removal", [1, 2, 3, 4])
-def test_files_of_a_removed_source_are_deleted_despite_interruptions(
-    removal, tmp_path, folder, monkeypatch
-):
+def test_files_of_a_removed_source_are_deleted_despite_interruptions(removal, tmp_path, folder):
     out = made_output(tmp_path / "out", TEXT, OTHER)
     export(out, Raw(), folder=folder)
     (tmp_path / "export/web-mine").mkdir()
     (tmp_path / "export/web-mine/notes.txt").write_text("mine")
     made_output(tmp_path / "out", TEXT)
-    with monkeypatch.context() as patch:
-        killed_at_removal(patch, call=removal)
-        with suppress(KilledError):
-            export(out, Raw(), folder=folder)
+    with pytest.raises(KilledError):
+        export(out, Raw(), folder=DyingFolder(folder.url, removal=removal))
     for name in (".export.json", "run/.begun.json", "web/train/.part.bin"):
         folder.write_whole(f"{name}.host-1-0123456789ab.tmp", b"half")
     folder.write_whole("run/probe/0123456789ab", b"left")
@@ -197,13 +191,12 @@ def test_wrong_and_premature_commands_are_refused(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name", ["raw", "mds", "megatron"])
-def test_an_export_killed_before_its_first_record_resumes(name, tmp_path, folder, monkeypatch):
+def test_an_export_killed_before_its_first_record_resumes(
+    name, tmp_path, folder, export_killed_before_a_record
+):
     out = made_output(tmp_path / "out", TEXT)
     export(out, parse_layout(name), folder=Folder(str(tmp_path / "quiet")))
-    with monkeypatch.context() as patch:
-        killed_before_a_record(patch)
-        with pytest.raises(KilledError):
-            export(out, parse_layout(name), folder=folder)
+    export_killed_before_a_record(out, parse_layout(name))
     assert [own for own in folder.list() if own.startswith("web/")]
     assert not folder.list("records/")
     export(out, parse_layout(name), folder=folder)
@@ -285,12 +278,30 @@ def test_a_concurrently_changed_output_keeps_its_files(tmp_path, folder):
     assert not folder.exists("export.json")
 
 
-CHAT = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2], [BOS, 3]]])
+@pytest.fixture
+def made(tmp_path):
+    """Return an output of one chat shard."""
+    source = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2], [BOS, 3]]])
+    return made_output(tmp_path / "out", source)
 
 
 @pytest.fixture
-def made(tmp_path, folder):
-    return made_output(tmp_path / "out", CHAT), folder
+def work(made, folder):
+    """Return the work of its only unit, not yet exported."""
+    (work,) = works_of(made, Raw(), folder)
+    return work
+
+
+@pytest.fixture
+def problems_of(made, folder):
+    """Return a function that finds the problems of the exported unit, of which it gets changes."""
+    (exported,), corpus = export_here(made, Raw(), folder)
+
+    def problems(**changes):
+        wrong = replace(exported, written=replace(exported.written, **changes))
+        return list(unit_problems(wrong, Raw(), corpus, folder))
+
+    return problems
 
 
 @pytest.mark.parametrize(
@@ -311,54 +322,38 @@ def made(tmp_path, folder):
     ],
     ids=["fewer", "more", "order", "ids", "no mask", "mask"],
 )
-def test_a_part_that_reads_back_differently_gets_no_record(change, reported, made, monkeypatch):
-    out, folder = made
+def test_a_part_that_reads_back_differently_gets_no_record(
+    change, reported, work, folder, monkeypatch
+):
     own = Raw.read
     monkeypatch.setattr(Raw, "read", lambda *arguments: iter(change(list(own(*arguments)))))
     with pytest.raises(TransientIOError, match=reported):
-        export_unit(works_of(out, Raw(), folder)[0])
+        export_unit(work)
     assert folder.list("records/") == []
 
 
-@pytest.mark.parametrize("own", [{"documents": 3}, {"tokens": 6}])
-def test_the_sums_of_a_record_equal_those_of_its_documents(own, made):
-    out, folder = made
-    (exported,), corpus = export_here(out, Raw(), folder)
-    assert list(unit_problems(exported, Raw(), corpus, folder)) == []
-    wrong = replace(exported, written=replace(exported.written, **own))
-    (problem,) = unit_problems(wrong, Raw(), corpus, folder)
-    assert "2 documents of 5 tokens, its record says" in problem
-
-
-def test_a_file_of_another_size_is_reported_with_both_sizes(made):
-    out, folder = made
-    (exported,), corpus = export_here(out, Raw(), folder)
-    (name,) = exported.names(".offsets.npy")
+def test_the_files_agree_with_sums_and_sizes_of_their_record(problems_of, folder):
+    assert problems_of() == []
+    for wrong in ({"documents": 3}, {"tokens": 6}):
+        (problem,) = problems_of(**wrong)
+        assert "2 documents of 5 tokens, its record says" in problem
+    (name,) = [name for name in folder.list() if name.endswith(".offsets.npy")]
     folder.write_whole(name, b"short")
-    (problem,) = unit_problems(exported, Raw(), corpus, folder)
+    (problem,) = problems_of()
     assert f"{folder.join(name)} has 5 bytes, its record says 152" in problem
 
 
-@pytest.mark.parametrize("own", [{"documents": 3}, {"tokens": 6}])
-def test_a_shard_that_contradicts_shards_idx_is_refused(own, made):
-    out, folder = made
-    (shard,) = works_of(out, Raw(), folder)[0].unit.shards
-    wrong = replace(shard, facts=replace(shard.facts, **own))
-    with pytest.raises(CorruptOutputError, match=r"\.idx does not agree with shards\.idx"):
-        wrong.positions()
-
-
-def test_a_changed_native_record_is_refused(made):
-    out, folder = made
-    (work,) = works_of(out, Raw(), folder)
-    name = work.unit.shards[0].facts.record_name
-    out.write_whole(name, out.read_bytes(name) + b" ")
+def test_a_shard_that_contradicts_its_record_or_shards_idx_is_refused(work, made):
+    (shard,) = work.unit.shards
+    for own in ({"documents": 3}, {"tokens": 6}):
+        with pytest.raises(CorruptOutputError, match=r"\.idx does not agree with shards\.idx"):
+            replace(shard, facts=replace(shard.facts, **own)).positions()
+    name = shard.facts.record_name
+    made.write_whole(name, made.read_bytes(name) + b" ")
     with pytest.raises(CorruptOutputError, match=r"is not the one that shards\.idx names"):
         export_unit(work)
 
 
-def test_a_unit_without_a_matching_record_is_reported(made):
-    out, folder = made
-    (work,) = works_of(out, Raw(), folder)
+def test_a_unit_without_a_matching_record_is_reported(work):
     (problem,) = check_unit(work)
     assert "has no record that fits: export again" in problem

@@ -3,6 +3,7 @@
 import gzip
 import pickle
 import struct
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from tiktoken.load import load_tiktoken_bpe
 
 from nanotok_ray.api import export
 from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.exports import LAYOUTS, parse_layout
+from nanotok_ray.exports import LAYOUTS, parse_layout, unit_problems
 from nanotok_ray.loader import open_shards
 from nanotok_ray.storage import Folder
 from tests.peers.readers import TOKENIZER, checks
@@ -30,17 +31,16 @@ TEXT = MadeSource(name="web", shards=[[[BOS, 5, 6], [BOS], [BOS, 7]], [[BOS, 9, 
 CHAT = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2, 3, 4], [BOS, 8]]])
 
 
-@pytest.mark.parametrize("name", ["raw", "datatrove"])
-def test_remote_folders_contain_the_same_files(name, tmp_path, folder):
-    remote = "memory://test_export_layouts"
-    made_output(tmp_path / "out", TEXT, CHAT)
-    made_output(f"{remote}/{name}/out", TEXT, CHAT)
-    layout, other = parse_layout(name), Folder(f"{remote}/{name}/export")
-    export_here(Folder(str(tmp_path / "out")), layout, folder)
-    export_here(Folder(f"{remote}/{name}/out"), layout, other)
-    assert {n: other.read_bytes(n) for n in other.list()} == {
-        n: folder.read_bytes(n) for n in folder.list()
-    }
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_local_and_a_remote_export_have_the_same_bytes(name, tmp_path, folder):
+    layout, remote = parse_layout(name), Folder(f"memory://test_export_layouts/{name}/export")
+    export_here(made_output(tmp_path / "out", TEXT, CHAT), layout, folder)
+    other = made_output(f"memory://test_export_layouts/{name}/out", TEXT, CHAT)
+    export_here(other, layout, remote)
+    first, second = (
+        {own: each.read_bytes(own) for own in each.list()} for each in (folder, remote)
+    )
+    assert first == second
 
 
 def test_datatrove_omits_documents_without_a_token(tmp_path, folder):
@@ -53,13 +53,29 @@ def test_datatrove_omits_documents_without_a_token(tmp_path, folder):
     assert folder.read_bytes(name) == np.array([2, 3], "<u8").tobytes()
 
 
-def test_ids_are_linked_not_copied(tmp_path, folder):
-    out = made_output(tmp_path / "out", TEXT)
-    export_here(out, parse_layout("raw"), folder)
-    name = f"web/train/part-00000-000-{'0' * 16}.bin"
-    own, other = (Path(each.local_path(name) or "").stat() for each in (out, folder))
-    assert own.st_ino == other.st_ino
-    export_here(out, parse_layout("raw"), folder)  # the same link again
+STEM = f"web/train/part-00000-000-{'0' * 16}"
+MEGATRON_STEM = "web/train/web_train_00000_text_document"
+KEPT = replace(TEXT, prepend=(), append=("<|bos|>",), shards=[[[5, 6, BOS], [BOS]]])
+
+
+@pytest.mark.parametrize(
+    ("layout", "source", "pairs"),
+    [
+        ("raw", TEXT, {f"{STEM}.bin": f"{STEM}.bin"}),
+        ("olmo", KEPT, {f"{STEM}.bin": f"{STEM}.npy"}),
+        (
+            "megatron:datasets=2",
+            TEXT,
+            {f"{STEM}{own}": f"{MEGATRON_STEM}{own}" for own in (".bin", ".idx")},
+        ),
+    ],
+)
+def test_files_of_the_same_content_are_linked_not_copied(layout, source, pairs, tmp_path, folder):
+    out = made_output(tmp_path / "out", source)
+    for _ in range(2):  # the second time the same links again
+        export_here(out, parse_layout(layout), folder)
+        for native, own in pairs.items():
+            assert (tmp_path / "out" / native).samefile(tmp_path / "export" / own)
     assert folder.list_temporaries() == []
 
 
@@ -102,18 +118,108 @@ def test_wrong_layouts_are_refused(text, message):
         parse_layout(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("llmc:bos=<s>", "'<s>'.*<|assistant_end|>, <|bos|>"),
+        *(
+            (f"olmo:end_token={name}", "is not a special token.*<|assistant_end|>, <|bos|>")
+            for name in ("<|eot|>", "")
+        ),
+        *(
+            (f"parquet:mask_column={name}", "assistant_masks, completion_mask, labels")
+            for name in ("masks", "", "input_ids")
+        ),
+    ],
+)
+def test_an_option_that_names_no_token_or_column_is_refused(text, message, tmp_path, folder):
+    out = made_output(tmp_path / "out", TEXT)
+    with pytest.raises(ExportError, match=message.replace("|", r"\|")):
+        export_here(out, parse_layout(text), folder)
+    assert folder.list() == []
+
+
+BOS_FIRST = r'source\.prepend = \["<.bos.>"\]'
+NOT_ONCE = "source web puts <.bos.> twice or not at"
+
+
+@pytest.mark.parametrize(
+    ("layout", "prepend", "append", "message"),
+    [
+        ("llmc", (), (), BOS_FIRST),
+        ("llmc", ("<|assistant_end|>",), (), BOS_FIRST),
+        ("llmc", ("<|bos|>", "<|bos|>"), (), "twice"),
+        ("llmc", ("<|bos|>",), ("<|bos|>",), r"source\.append"),
+        ("olmo", ("<|bos|>",), ("<|bos|>",), NOT_ONCE),
+        ("olmo", ("<|assistant_end|>", "<|bos|>"), (), NOT_ONCE),
+        ("olmo", (), ("<|bos|>", "<|assistant_end|>"), NOT_ONCE),
+    ],
+)
+def test_sources_with_the_token_elsewhere_are_refused_before_reading(
+    layout, prepend, append, *, message, tmp_path, folder
+):
+    source = MadeSource(name="web", prepend=prepend, append=append, shards=[[[BOS, 1]]])
+    out = made_output(tmp_path / "out", CHAT, source)
+    with pytest.raises(ExportError, match=message) as error:
+        export_here(out, parse_layout(layout), folder)
+    assert "web" in str(error.value)
+    assert folder.list() == []
+
+
+def flipped(place, bit=1):
+    """Return a function that returns a file with one changed bit."""
+
+    def change(data):
+        changed = bytearray(data)
+        changed[place] ^= bit
+        return bytes(changed)
+
+    return change
+
+
+OTHER_IDS = np.array([1, BOS, 2], "<u2").tobytes()
+OTHER_INDEX = gzip.compress(b"0,4,a,b,0\n4,7,a,b,1\n")
+CHANGES = {
+    **{f"llmc, byte {n}": ("llmc", ".bin", flipped(n), "chat_train_0") for n in (0, 4, 8, 1024)},
+    "llmc, index": ("llmc", ".bos.idx", flipped(0), "chat_train_000000"),
+    "element type": ("megatron", "text_document.idx", flipped(17), "chat_train_00000"),
+    "length": ("megatron", "text_document.idx", flipped(34), "chat_train_00000"),
+    "end of the last document": ("megatron", "text_document.idx", flipped(-8), "chat_train_00000"),
+    "size": (
+        "megatron",
+        "text_document.bin",
+        lambda data: data + bytes(2),
+        "not what its index says",
+    ),
+    "length of labels": ("megatron", "text_label_document.idx", flipped(34), "chat_train_00000"),
+    "label that is another id": (
+        "megatron",
+        "text_label_document.bin",
+        flipped(4),
+        "a label is neither",
+    ),
+    "olmo, ids": ("olmo", ".npy", lambda _: OTHER_IDS, r"chat/train/.*\.npy"),
+    "olmo, mask": ("olmo", ".label_mask", lambda _: bytes(6), r"chat/train/.*\.label_mask"),
+    "olmo, index": ("olmo", ".csv.gz", lambda _: OTHER_INDEX, r"chat/train/.*\.csv\.gz"),
+    "litdata": ("litdata:block_size=3", "-0.*.bin", flipped(4, bit=4), "2 blocks"),
+}
+
+
+@pytest.mark.parametrize(
+    ("layout", "suffix", "change", "message"), CHANGES.values(), ids=CHANGES.keys()
+)
+def test_a_changed_file_is_detected(layout, suffix, change, *, message, tmp_path, folder):
+    parsed = parse_layout(layout)
+    (exported,), corpus = export_here(made_output(tmp_path / "out", CHAT), parsed, folder)
+    (path,) = (tmp_path / "export/chat").rglob(f"*{suffix}")
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(CorruptOutputError, match=message):
+        list(parsed.read(exported, corpus, folder))
+    assert list(unit_problems(exported, parsed, corpus, folder))
+
+
 def test_a_number_of_an_option_may_have_a_unit():
     assert parse_layout("mds:size_limit=1MiB") == parse_layout("mds:size_limit=1048576")
-
-
-@pytest.mark.parametrize("name", LAYOUTS)
-def test_two_exports_have_the_same_bytes(name, tmp_path):
-    out = made_output(tmp_path / "out", TEXT, CHAT)
-    folders = [Folder(str(tmp_path / name)) for name in "ab"]
-    for folder in folders:
-        export_here(out, parse_layout(name), folder)
-    first, second = ({own: each.read_bytes(own) for own in each.list()} for each in folders)
-    assert first == second
 
 
 def test_every_layout_names_its_readers():

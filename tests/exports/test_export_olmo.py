@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nanotok_ray.errors import CorruptOutputError, ExportError
+from nanotok_ray.errors import ExportError
 from nanotok_ray.exports import Exported, parse_layout
 from nanotok_ray.storage import Folder
 from tests.support.made_output import (
@@ -22,11 +22,8 @@ from tests.support.made_output import (
     native_documents,
 )
 
+LAYOUT = parse_layout("olmo")
 HASH = "0" * 16
-KEPT = MadeSource(
-    name="kept", prepend=(), append=("<|bos|>",), shards=[[[5, 6, BOS], [BOS], [7, BOS]]]
-)
-MOVED = MadeSource(name="moved", shards=[[[BOS, 5, 6], [BOS], [BOS, 7]], [[BOS, 9, 9]]])
 CHAT = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2, 3, END], [BOS, 8]]])
 
 
@@ -48,14 +45,6 @@ def scanned(ids: list[int], end: int) -> list[list[int]]:
     return [ids[start:stop] for start, stop in pairwise([0, *stops])]
 
 
-def test_documents_that_end_with_the_token_are_linked(tmp_path, folder):
-    out = made_output(tmp_path / "out", KEPT)
-    export_here(out, parse_layout("olmo"), folder)
-    assert ids_of(folder, stem("kept")) == [5, 6, BOS, BOS, 7, BOS]
-    own = (tmp_path / "out" / f"{stem('kept')}.bin").stat()
-    assert (tmp_path / "export" / f"{stem('kept')}.npy").stat().st_ino == own.st_ino
-
-
 def test_an_added_token_has_mask_0(tmp_path, folder):
     other = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2], [BOS]]])
     out = made_output(tmp_path / "out", other)
@@ -69,10 +58,10 @@ def test_the_first_mask_byte_moves_with_its_token(tmp_path, folder, monkeypatch)
         "tests.support.made_output.mask_of", lambda document: np.arange(len(document)) % 2 == 0
     )
     out = made_output(tmp_path / "out", CHAT)
-    exported, corpus = export_here(out, parse_layout("olmo"), folder)
+    exported, corpus = export_here(out, LAYOUT, folder)
     assert list(folder.read_bytes(f"{stem('chat')}.label_mask")) == [0, 1, 0, 1, 1, 0, 1]
     native = native_documents([each.unit for each in exported])
-    assert exported_documents(exported, corpus, folder, parse_layout("olmo")) == [
+    assert exported_documents(exported, corpus, folder, LAYOUT) == [
         (ids[1:] + ids[:1], mask[1:] + mask[:1]) for ids, mask in native
     ]
 
@@ -82,7 +71,7 @@ def test_document_ids_of_any_text_stay_on_one_line(tmp_path, folder):
     source = MadeSource(
         name="web", shards=[[[BOS]] * 5], with_document_ids=True, document_ids=texts
     )
-    export_here(made_output(tmp_path / "out", source), parse_layout("olmo"), folder)
+    export_here(made_output(tmp_path / "out", source), LAYOUT, folder)
     name = stem("web")
     reported = [f"{name}#0", '"a,b"', '"say ""x"""', r"two\nlines\r", "é"]
     assert lines_of(folder, name) == [
@@ -94,11 +83,10 @@ def test_document_ids_of_any_text_stay_on_one_line(tmp_path, folder):
 
 def test_a_name_containing_npy_has_its_index_where_readers_expect_it(tmp_path, folder):
     source = MadeSource(name="a.npy", shards=[[[BOS, 1]]])
-    export_here(made_output(tmp_path / "out", source), parse_layout("olmo"), folder)
+    export_here(made_output(tmp_path / "out", source), LAYOUT, folder)
     assert folder.exists(f"{stem('a.npy')}.csv.gz")  # the name of a folder is unchanged
 
 
-LAYOUT = parse_layout("olmo")
 WRONG = {
     "kept, inside": (("", "<|bos|>"), [[5, BOS], [5, BOS, 6, BOS]], 1, "holds <|bos|> again at"),
     "kept, missing": (("", "<|bos|>"), [[5, BOS], [5]], 1, "does not end with <|bos|>"),
@@ -112,8 +100,9 @@ WRONG = {
 }
 
 
+@pytest.mark.parametrize("batch_bytes", [1 << 20, 4])
 @pytest.mark.parametrize("case", WRONG)
-def test_documents_that_readers_would_split_are_refused(case, tmp_path, folder):
+def test_documents_that_readers_would_split_are_refused(case, batch_bytes, tmp_path, folder):
     (before, after), documents, number, why = WRONG[case]
     source = MadeSource(
         name="web",
@@ -123,55 +112,11 @@ def test_documents_that_readers_would_split_are_refused(case, tmp_path, folder):
     )
     out = made_output(tmp_path / "out", source)
     with pytest.raises(ExportError) as error:
-        export_here(out, LAYOUT, folder)
+        export_here(out, LAYOUT, folder, batch_bytes=batch_bytes)
     for part in ("source web", stem("web"), f"document {number} ", why, "end_token"):
         assert part in str(error.value)
     assert folder.list() == []
     assert folder.list_temporaries() == []
-
-
-def test_a_refused_document_is_numbered_by_its_position_in_the_shard(tmp_path, folder):
-    source = MadeSource(name="web", shards=[[[BOS, 1]] * 5 + [[BOS, 1, BOS]]])
-    with pytest.raises(ExportError, match=r"document 5 holds <.bos.> again at place 2"):
-        export_here(made_output(tmp_path / "out", source), LAYOUT, folder, batch_bytes=4)
-
-
-@pytest.mark.parametrize(
-    ("prepend", "append"),
-    [
-        (("<|bos|>",), ("<|bos|>",)),
-        (("<|assistant_end|>", "<|bos|>"), ()),
-        ((), ("<|bos|>", "<|assistant_end|>")),
-    ],
-)
-def test_sources_with_the_token_elsewhere_are_refused_first(prepend, append, tmp_path, folder):
-    source = MadeSource(name="web", prepend=prepend, append=append, shards=[[[BOS, BOS]]])
-    with pytest.raises(ExportError, match=r"source web puts <.bos.> twice or not at"):
-        export_here(made_output(tmp_path / "out", source), LAYOUT, folder)
-
-
-@pytest.mark.parametrize("text", ["olmo:end_token=<|eot|>", "olmo:end_token="])
-def test_an_invalid_end_token_is_refused(text, tmp_path, folder):
-    out = made_output(tmp_path / "out", MOVED)
-    with pytest.raises(
-        ExportError, match=r"is not a special token.*<\|assistant_end\|>, <\|bos\|>"
-    ):
-        export_here(out, parse_layout(text), folder)
-
-
-@pytest.mark.parametrize("suffix", [".npy", ".csv.gz", ".label_mask"])
-def test_contradictory_files_are_detected(suffix, tmp_path, folder):
-    out = made_output(tmp_path / "out", CHAT)
-    (each,), corpus = export_here(out, LAYOUT, folder)
-    name = stem("chat")
-    others = {
-        ".npy": np.array([1, BOS, 2], "<u2").tobytes(),
-        ".csv.gz": gzip.compress(b"0,4,a,b,0\n4,7,a,b,1\n"),
-        ".label_mask": bytes(6),
-    }
-    folder.write_whole(name + suffix, others[suffix])
-    with pytest.raises(CorruptOutputError, match=f"chat/train/.*{suffix}"):
-        list(LAYOUT.read(each, corpus, folder))
 
 
 def rule_sources(bodies, chats):

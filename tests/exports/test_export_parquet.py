@@ -98,13 +98,6 @@ def test_metadata_and_compression_are_written(tmp_path, folder):
     assert file.metadata.row_group(0).column(0).compression == "ZSTD"
 
 
-@pytest.mark.parametrize("value", ["masks", "", "input_ids"])
-def test_a_column_unknown_to_trl_is_refused(value, tmp_path, folder):
-    out = made_output(tmp_path / "out", TEXT)
-    with pytest.raises(ExportError, match="assistant_masks, completion_mask, labels"):
-        export_here(out, parse_layout(f"parquet:mask_column={value}"), folder)
-
-
 def test_ids_that_do_not_fit_are_refused():
     corpus = Corpus(
         out=Folder("nowhere"), manifest={"num_ids": 2**31 + 1}, manifest_sha256="0" * 64

@@ -12,11 +12,20 @@ def chat_dialect(name):
     return Dialect(kind="chat", name=name)
 
 
+def vision(name, **more):
+    return Dialect(kind="vision", name=name, **more)
+
+
 MESSAGES = chat_dialect("messages")
 SHAREGPT = chat_dialect("sharegpt")
 GSM8K = chat_dialect("gsm8k")
 PAIRS = chat_dialect("prompt-response")
 CUSTOMJSON = chat_dialect("customjson")
+
+IMAGES = vision("messages", image_token="<|image|>")
+IMAGE_PAIRS = vision("prompt-response", image_token="<|image|>")
+IMAGE_TEXT = vision("text", image_token="<|image|>")
+COUNTS = "image_token_counts"
 
 
 def document_of(value):
@@ -24,9 +33,10 @@ def document_of(value):
 
 
 def spelled(segments):
-    """One line for each segment: role, mask, and the text; special tokens are in brackets."""
+    """One line for each segment: role, mask, text (special tokens in brackets), and repetitions."""
     return [
         f"{each.role} {each.mask} {f'[{each.text}]' if each.is_special else each.text}"
+        + (f" x {each.count}" if each.count != 1 else "")
         for each in segments
     ]
 
@@ -201,10 +211,6 @@ def with_images(draw, dialect):
     return document | {
         "image_token_counts": draw(st.lists(count, min_size=number, max_size=number) | st.none())
     }
-
-
-def vision(name, **more):
-    return Dialect(kind="vision", name=name, **more)
 
 
 VISION = [

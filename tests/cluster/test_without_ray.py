@@ -1,11 +1,20 @@
-"""Metrics of a run: values and frequency of updates of Ray, and harmless failures."""
+"""What a cluster is told and asked, without one: metrics, the driver, findings of the doctor."""
 
 from dataclasses import replace
 
 import pytest
 
-from nanotok_ray.cluster import METRICS, Metrics, metrics
-from nanotok_ray.job import Advanced, AttemptFailed, SliceEnded, StageEnded, StageStarted
+from nanotok_ray.cluster import METRICS, Metrics, RayExecutor, cluster_check, metrics
+from nanotok_ray.cluster.cluster_check import cores_finding, nodes_finding, versions_finding
+from nanotok_ray.job import (
+    Advanced,
+    AttemptFailed,
+    Holder,
+    SliceEnded,
+    StageEnded,
+    StageStarted,
+    use_executor,
+)
 
 
 class Instrument:
@@ -87,3 +96,44 @@ def test_an_error_in_metrics_fails_no_job_and_nothing_is_recorded_without_ray(
     assert calls == []
     monkeypatch.setattr(metrics, "_instrument", fail)
     Metrics()(STARTED)
+
+
+def test_without_a_session_there_is_no_driver_and_no_known_dead_driver():
+    executor = RayExecutor()
+    assert executor.driver() == ("", "")
+    assert not executor.is_dead_driver("01000000")
+    with use_executor(executor):
+        me = Holder.this_process()
+    assert (me.ray_cluster, me.ray_job) == ("", "")
+    assert me.lives(me)
+
+
+def node(address, cpus=4):
+    return {"NodeManagerAddress": address, "Resources": {"CPU": cpus} if cpus else {}}
+
+
+def test_nodes_with_another_core_no_core_or_no_answer_fail():
+    reported = [
+        (node("10.0.0.1"), "core 1"),
+        (node("10.0.0.2"), "core 2"),
+        (node("10.0.0.3"), RuntimeError("traceback\n  ...\nModuleNotFoundError: nanotok_ray\n")),
+    ]
+    finding = cores_finding("core 1", reported, asked=5)
+    assert finding.status == "fail"
+    assert "10.0.0.2: core 2" in finding.found
+    assert "10.0.0.3: ModuleNotFoundError" in finding.found
+    assert "2 of the nodes did not answer" in finding.found
+    assert "10.0.0.1" not in finding.found
+    assert cores_finding("core 1", reported[:1], asked=1).status == "ok"
+
+
+def test_a_cluster_without_cpus_is_a_warning():
+    assert nodes_finding([node("10.0.0.1", 0)]).status == "warn"
+    assert nodes_finding([node("10.0.0.1", 0), node("10.0.0.2")]).found == "2 nodes, 4 CPUs"
+
+
+def test_two_versions_of_ray_are_a_warning(monkeypatch):
+    monkeypatch.setattr(cluster_check, "ray_version", lambda: "2.60.0")
+    assert versions_finding("Ray", "2.59.0").status == "warn"
+    assert versions_finding("Ray", "2.60.0").status == "ok"
+    assert versions_finding("Ray", None).status == "ok"
