@@ -1,4 +1,4 @@
-"""What a cluster is told and asked, without one: metrics, the driver, findings of the doctor."""
+"""Metrics, the driver of a run and findings of the doctor, without a cluster."""
 
 from dataclasses import replace
 

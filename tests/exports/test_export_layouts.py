@@ -271,7 +271,7 @@ def test_a_format_is_unchanged(written, name):
         assert own.schema.equals(other.schema, check_metadata=True)
 
 
-LAYOUTS_LIGHT = ("raw", "parquet", "megatron", "datatrove")
+READABLE = ("raw", "parquet", "megatron", "datatrove")
 PLACES = ("web/train", "web/val", "chats/train")
 MEGATRON_CODES = {8: np.dtype("<u2")}
 
@@ -280,7 +280,7 @@ MEGATRON_CODES = {8: np.dtype("<u2")}
 def root(tmp_path_factory):
     root = tmp_path_factory.mktemp("light")
     out = finished_output(root)
-    for layout in LAYOUTS_LIGHT:
+    for layout in READABLE:
         export(Folder(str(out)), parse_layout(layout))
     return root
 
