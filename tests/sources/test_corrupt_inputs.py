@@ -1,10 +1,10 @@
 """Corrupt inputs, and the quarantine."""
 
 import gzip
-import hashlib
 import json
 import pickle
 import tracemalloc
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 
 import pyarrow as pa
@@ -22,9 +22,7 @@ from nanotok_ray.sources import (
     QuarantineEntry,
     check_limits,
     entry_of,
-    write_quarantine,
 )
-from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 
 RECIPE = """
@@ -150,7 +148,7 @@ def beside(case, folder):
     return ["beside"]
 
 
-def entries(out):
+def entries_of(out):
     return [
         json.loads(line)
         for path in sorted((out / "quarantine").rglob("*.jsonl"))
@@ -180,7 +178,7 @@ def test_corrupt_input_is_quarantined_and_named_and_changes_the_exit_code(job, t
     right = kept + good
     assert reported["documents"] == {"in": len(right) + bad, "out": len(right), "quarantined": bad}
     assert reported["bytes"]["in"] == reported["bytes"]["out"] + reported["bytes"]["quarantined"]
-    found = entries(tmp_path / "out")
+    found = entries_of(tmp_path / "out")
     assert len(found) == bad
     assert {(each["source"], each["file"]) for each in found} == {("own", case.name)}
     assert case.entry.items() <= found[0].items()
@@ -208,14 +206,14 @@ def entry(**fields: object) -> QuarantineEntry:
     return QuarantineEntry(**(values | fields))
 
 
-def packed(entries_quarantine: list[QuarantineEntry]) -> Quarantined:
+def packed(entries: list[QuarantineEntry]) -> Quarantined:
     made = Quarantined()
-    for each in entries_quarantine:
+    for each in entries:
         made.add(each)
     return made
 
 
-entries_quarantine = st.lists(
+ENTRIES = st.lists(
     st.builds(
         entry,
         file=st.text(),
@@ -235,11 +233,6 @@ def test_an_entry_is_one_line_with_sorted_keys():
         b'{"bytes":25,"file":"a/b.jsonl","hash64":"00ff00ff00ff00ff","id":"doc-1","position":170,'
         b'"reason":"a\\nb","row":3,"source":"web"}\n'
     )
-
-
-def test_the_kind_of_a_reason_is_the_text_before_the_colon():
-    assert entry().kind == "invalid UTF-8"
-    assert entry(reason="dropped").kind == "dropped"
 
 
 def test_reasons_with_document_text_have_few_kinds():
@@ -263,7 +256,7 @@ def test_reasons_with_document_text_have_few_kinds():
     assert kinds["Message N is from another but should be from user"] == 9 * len(said)
 
 
-@given(entries_quarantine)
+@given(ENTRIES)
 def test_entries_are_preserved_by_file_and_pickle(written):
     data = b"".join(packed(written).blocks())
     assert data.count(b"\n") == len(written)
@@ -300,34 +293,15 @@ def test_a_line_that_is_not_an_entry_is_refused():
     assert [entry_of(line) for line in lines] == [None] * len(lines)
 
 
-def test_a_quarantine_file_is_published_with_its_size_and_hash(tmp_path):
-    folder = Folder(str(tmp_path))
-    written = [entry(row=row) for row in range(3)]
-    size, sha256 = write_quarantine(folder, packed(written), name="web/train/a.jsonl")
-    stored = folder.read_bytes("web/train/a.jsonl")
-    assert stored == b"".join(packed(written).blocks())
-    assert (size, sha256) == (len(stored), hashlib.sha256(stored).hexdigest())
-
-
-@pytest.mark.parametrize(
-    ("quarantined", "limits"),
-    [
-        ({}, LimitsRecipe()),
-        ({"invalid JSON": 1}, LimitsRecipe()),
-        ({"dropped": 900, "invalid JSON": 1}, LimitsRecipe()),
-        ({"tail": 1}, LimitsRecipe(max_tails=1)),
-        ({"invalid JSON": 500, "field is null": 500}, LimitsRecipe(max_quarantined_share=1.0)),
-        ({"dropped": 900, "skipped": 9, "x": 1}, LimitsRecipe(max_quarantined=1)),
-    ],
-    ids=str,
-)
-def test_a_result_within_the_limits_passes(quarantined, limits):
-    check_limits(documents=1000, quarantined=quarantined, limits=limits, where="/out/quarantine")
-
-
 @pytest.mark.parametrize(
     ("quarantined", "limits", "message"),
     [
+        ({}, LimitsRecipe(), None),
+        ({"invalid JSON": 1}, LimitsRecipe(), None),
+        ({"dropped": 900, "invalid JSON": 1}, LimitsRecipe(), None),
+        ({"tail": 1}, LimitsRecipe(max_tails=1), None),
+        ({"no JSON": 500, "null": 500}, LimitsRecipe(max_quarantined_share=1.0), None),
+        ({"dropped": 900, "skipped": 9, "x": 1}, LimitsRecipe(max_quarantined=1), None),
         ({"invalid JSON": 1, "field is null": 1}, LimitsRecipe(), r"2 of 1,000 .* 0\.001: inv"),
         ({"tail": 1}, LimitsRecipe(max_quarantined_share=1), r"^1 file is .*max_tails allows 0\)"),
         ({"tail": 2}, LimitsRecipe(max_tails=2), r"2 of 1,000 .*tail \(2\)"),
@@ -337,5 +311,6 @@ def test_a_result_within_the_limits_passes(quarantined, limits):
     ids=str,
 )
 def test_a_result_beyond_the_limits_is_refused(quarantined, limits, message):
-    with pytest.raises(QuarantineLimitError, match=message):
+    refused = pytest.raises(QuarantineLimitError, match=message) if message else nullcontext()
+    with refused:
         check_limits(documents=1000, quarantined=quarantined, limits=limits, where="/out/q")
