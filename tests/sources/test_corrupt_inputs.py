@@ -7,8 +7,6 @@ import tracemalloc
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +22,7 @@ from nanotok_ray.sources import (
     entry_of,
 )
 from nanotok_ray.tokenizer import Tokenizer
+from tests.support.read_pieces import json_lines, parquet_bytes
 
 RECIPE = """
 [[source]]
@@ -47,16 +46,14 @@ GOOD = [f"good text {number}" for number in range(12)]
 RAISED = ("--set", "limits.max_quarantined_share=1.0", "--set", "limits.max_tails=9")
 
 
-def json_lines(texts):
-    return b"".join(json.dumps({"text": text}).encode() + b"\n" for text in texts)
+def text_lines(texts):
+    return json_lines({"text": text} for text in texts)
 
 
 def damaged_page():
     """Return a parquet file of four row groups of three rows with a damaged page in the third."""
-    sink = pa.BufferOutputStream()
     options = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
-    pq.write_table(pa.table({"text": GOOD}), sink, row_group_size=3, **options)
-    data = sink.getvalue().to_pybytes()
+    data = parquet_bytes({"text": GOOD}, row_group_size=3, **options)
     assert data.count(b"good text 7") >= 1
     return data.replace(b"good text 7", b"gooD text 7", 1)
 
@@ -79,16 +76,16 @@ class Case:
     kind: str = "text"
 
 
-FIRST = json_lines(GOOD[:2])
+FIRST = text_lines(GOOD[:2])
 NOISE = "".join(chr(97 + number * number % 23) for number in range(1500))
 MANY = [f"{number} {NOISE[number:] + NOISE[:number]}" for number in range(400)]
-CUT = gzip.compress(json_lines(MANY), mtime=0)[:-20]
+CUT = gzip.compress(text_lines(MANY), mtime=0)[:-20]
 AT_3 = {"row": 2, "position": len(FIRST)}
 
 CASES = {
     "broken lines of JSON": Case(
         "a.jsonl",
-        FIRST + b'{"text": "a\n[1]\n' + json_lines(GOOD[2:]),
+        FIRST + b'{"text": "a\n[1]\n' + text_lines(GOOD[2:]),
         GOOD,
         {"invalid JSON": 1, "not an object": 1},
         AT_3 | {"bytes": 11},
@@ -111,10 +108,10 @@ CASES = {
     ),
     "a bomb that is one line": Case(
         "a.jsonl.gz",
-        gzip.compress(json_lines(GOOD) + b"0" * 3_000_000, mtime=0),
+        gzip.compress(text_lines(GOOD) + b"0" * 3_000_000, mtime=0),
         GOOD,
         {"too large": 1},
-        {"row": 12, "position": len(json_lines(GOOD)), "bytes": 3_000_000, "hash64": None},
+        {"row": 12, "position": len(text_lines(GOOD)), "bytes": 3_000_000, "hash64": None},
     ),
 }
 
@@ -142,9 +139,9 @@ def beside(case, folder):
         path.write_bytes(chat("user", "assistant"))
         return [""]
     if suffix == "parquet":
-        pq.write_table(pa.table({"text": ["beside"]}), path)
+        path.write_bytes(parquet_bytes({"text": ["beside"]}))
     else:
-        path.write_bytes(json_lines(["beside"]))
+        path.write_bytes(text_lines(["beside"]))
     return ["beside"]
 
 

@@ -30,6 +30,7 @@ from nanotok_ray.storage import (
     extra_for,
     list_files,
     open_input,
+    read_start,
     store_options,
     use_retry_policy,
 )
@@ -112,6 +113,7 @@ def test_a_file_is_read_from_servers_with_and_without_ranges(serve, tmp_path, ha
     if fault:
         proxy.fail(*[fault] * 3, method="GET", period=2)
     assert Folder(proxy.url).read_start("a", 128) == data[:128]
+    assert read_start(f"{proxy.url}/a", 128) == data[:128]
     with open_input(f"{proxy.url}/a") as file:
         file.seek(60_000)
         assert file.read(7) == data[60_000:60_007]
