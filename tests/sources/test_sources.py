@@ -27,6 +27,8 @@ from nanotok_ray.storage import Folder, InputFile, RemoteInput
 from tests.support.read_pieces import compressed, json_lines, parquet_bytes
 from tests.support.small_corpus import recipe, write_corpus
 
+PARQUET = parquet_bytes({"text": ["a"]})
+
 
 @pytest.fixture(params=["local", "memory"])
 def folder(request, tmp_path) -> Folder:
@@ -102,7 +104,7 @@ def test_an_unknown_suffix_requires_a_format(folder, name):
 
 def test_a_folder_contributes_the_files_of_its_format(folder):
     write_all(folder, "README.md", "b.jsonl.gz", "sub/a.jsonl", "_SUCCESS", "c.jsonl.tmp", "d.txt")
-    write_all(folder, "p/x.parquet", data=parquet_bytes({"text": ["a"]}))
+    write_all(folder, "p/x.parquet", data=PARQUET)
 
     def found(*paths, form):
         return [file.path for file in resolve_in(folder, *paths, format=form).files]
@@ -124,7 +126,7 @@ def test_a_folder_without_files_of_the_format_is_named(folder):
 
 def test_one_source_has_one_format(folder):
     write_all(folder, "b.jsonl", "c.jsonl.gz")
-    write_all(folder, "a.parquet", data=parquet_bytes({"text": ["a"]}))
+    write_all(folder, "a.parquet", data=PARQUET)
     with pytest.raises(SourceError) as caught:
         resolve_in(folder, "")
     for part in ["'web' mixes the formats", "b.jsonl)", "a.parquet)", "source for each format"]:
@@ -136,19 +138,9 @@ def test_one_source_has_one_format(folder):
     [
         ("a.parquet", b"", {}, r"a\.parquet is not a readable parquet file"),
         ("a.parquet", b"PAR1 but not really", {}, r"a\.parquet is not a readable parquet file"),
-        (
-            "a.parquet",
-            parquet_bytes({"text": ["a"]}),
-            {"column": "body"},
-            r"no column 'body'; .* 'text'",
-        ),
+        ("a.parquet", PARQUET, {"column": "body"}, r"no column 'body'; .* 'text'"),
         ("a.parquet.gz", b"", {}, r"a\.parquet\.gz is a compressed parquet file"),
-        (
-            "a.parquet",
-            parquet_bytes({"text": ["a"]}),
-            {"kind": "chat"},
-            r"no dialect of chat .* 'text'; set",
-        ),
+        ("a.parquet", PARQUET, {"kind": "chat"}, r"no dialect of chat .* 'text'; set"),
         ("b.jsonl", b"", {}, r"a\.parquet matches no file"),
     ],
     ids=range(6),
