@@ -14,7 +14,7 @@ from nanotok_ray.api import prepare
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.job import Note, StageStarted, frozen_plan
 from nanotok_ray.job.decide import decide
-from nanotok_ray.recipe import parse_recipe
+from nanotok_ray.recipe import OutputRecipe, Recipe, SourceRecipe, parse_recipe
 from nanotok_ray.sources import (
     changes,
     losses,
@@ -24,7 +24,7 @@ from nanotok_ray.sources import (
 from nanotok_ray.sources.plan_build import MAX_INODE_LOOKUPS, duplicate_notes
 from nanotok_ray.storage import Folder, read_start
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.small_corpus import recipe, texts, write_corpus, write_parquet
+from tests.support.small_corpus import plan_of, recipe, texts, write_corpus, write_parquet
 
 
 @pytest.fixture
@@ -179,18 +179,16 @@ def test_another_slice_size_is_distinguished_from_changed_files(corpus, tmp_path
     assert other.values["changes"]["slices"]["new"] > 0
 
 
-SOURCE = '[[source]]\nname = "{name}"\nkind = "text"\npaths = {paths}\nsplit = "{split}"\n'
-REST = '[tokenizer]\nvocab_size = 300\n[output]\npath = "{out}"\n'
 LINE = b'{"text": "a"}\n'
 
 
-def notes(tmp_path, *sources):
+def notes(*sources):
     """Plan sources of (name, paths, split) and return the notes on equal files."""
-    text = "".join(
-        SOURCE.format(name=name, paths=[str(path) for path in paths], split=split)
+    planned = tuple(
+        SourceRecipe(name=name, kind="text", paths=tuple(map(str, paths)), split=split)
         for name, paths, split in sources
     )
-    plan = make_plan(parse_recipe(text.replace("'", '"') + REST.format(out=tmp_path / "_out")))
+    plan = make_plan(Recipe(sources=planned, output=OutputRecipe(path="/out")))
     return [note for note in plan.notes if "same" in note]
 
 
@@ -202,10 +200,9 @@ def equal_files(tmp_path):
     return tmp_path
 
 
-def test_a_file_in_two_sources_gets_a_note(equal_files, tmp_path):
-    assert notes(tmp_path, ("web", [equal_files], "train")) == []
+def test_a_file_in_two_sources_gets_a_note(equal_files):
+    assert notes(("web", [equal_files], "train")) == []
     (note,) = notes(
-        tmp_path,
         ("web", [equal_files], "train"),
         ("more", [equal_files / "b.jsonl"], "train"),
     )
@@ -216,14 +213,14 @@ def test_a_file_in_two_sources_gets_a_note(equal_files, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["symlink_to", "hardlink_to"])
-def test_links_get_a_note_and_one_in_train_and_val_a_separate_one(equal_files, tmp_path, kind):
+def test_links_get_a_note_and_one_in_train_and_val_a_separate_one(equal_files, kind):
     for number, name in enumerate(("a", "b")):
         getattr(equal_files / f"link{number}.jsonl", kind)(equal_files / f"{name}.jsonl")
-    (note,) = notes(tmp_path, ("web", [equal_files], "train"))
+    (note,) = notes(("web", [equal_files], "train"))
     assert note.startswith("a.jsonl of source 'web' (train) and link0.jsonl of source 'web' (train")
     assert "are the same file, and so are 1 more: " in note
     getattr(equal_files / "z.jsonl", kind)(equal_files / "c.jsonl")
-    leak, other = notes(tmp_path, ("web", [equal_files], "last-file"))
+    leak, other = notes(("web", [equal_files], "last-file"))
     assert leak == (
         "c.jsonl of source 'web' (train) and z.jsonl of source 'web' (val) are the same file: "
         "documents for validation are also in the training data"
@@ -231,23 +228,16 @@ def test_links_get_a_note_and_one_in_train_and_val_a_separate_one(equal_files, t
     assert "a.jsonl" in other
 
 
-def test_one_document_in_two_splits_is_reported_unless_the_shares_are_equal(equal_files, tmp_path):
+def test_one_document_in_two_splits_is_reported_unless_the_shares_are_equal(equal_files):
     own = [equal_files / "a.jsonl"]
-    (note,) = notes(tmp_path, ("x", own, "share:0.5"), ("y", own, "share:0.5"))
+    (note,) = notes(("x", own, "share:0.5"), ("y", own, "share:0.5"))
     assert "more than once" in note
-    (note,) = notes(tmp_path, ("x", own, "share:0.5"), ("y", own, "train"))
+    (note,) = notes(("x", own, "share:0.5"), ("y", own, "train"))
     assert "validation" in note
 
 
-@pytest.fixture
-def source(equal_files, tmp_path):
-    """The planned source of the corpus."""
-    text = SOURCE.format(name="web", paths=f'["{equal_files}/*.jsonl"]', split="train")
-    (source,) = make_plan(parse_recipe(text + REST.format(out=tmp_path / "out"))).sources
-    return source
-
-
-def test_on_a_store_size_and_etag_identify_a_file(source):
+def test_on_a_store_size_and_etag_identify_a_file(equal_files):
+    (source,) = plan_of(equal_files).sources
     root = f"s3://bucket/{uuid.uuid4().hex}"
     files = [
         replace(file, url=f"{root}/{file.path}", etag=etag, mtime_ns=None)
@@ -260,15 +250,16 @@ def test_on_a_store_size_and_etag_identify_a_file(source):
     assert "a.jsonl" in next(duplicate_notes([replace(source, files=(*same[:2], same[0]))]))
 
 
-def test_a_remote_file_in_two_sources_gets_a_note(tmp_path):
+def test_a_remote_file_in_two_sources_gets_a_note():
     folder = Folder(f"memory:///{uuid.uuid4().hex}")
     folder.write_whole("a.jsonl", LINE)
     path = folder.join("a.jsonl")
-    (note,) = notes(tmp_path, ("x", [path], "train"), ("y", [path], "train"))
+    (note,) = notes(("x", [path], "train"), ("y", [path], "train"))
     assert "a.jsonl of source 'x' (train) and a.jsonl of source 'y' (train)" in note
 
 
-def test_a_bounded_number_of_files_of_one_size_and_time_is_compared(source, monkeypatch):
+def test_a_bounded_number_of_files_of_one_size_and_time_is_compared(equal_files, monkeypatch):
+    (source,) = plan_of(equal_files).sources
     count = 4 * MAX_INODE_LOOKUPS
     files = tuple(replace(source.files[0], url=f"/none/{n}", path=f"{n}") for n in range(count))
     looked = []

@@ -355,10 +355,7 @@ def test_ids_are_only_in_the_plan_and_the_keys_of_shards(tmp_path):
         assert [batch.document_ids for _, batch in reading] == [None]
 
 
-texts = st.lists(st.text())
-
-
-@given(texts, st.data())
+@given(st.lists(st.text()), st.data())
 def test_documents_convert_to_arrow_and_back(strings, data):
     documents = Documents.from_strings(strings)
     array = documents.to_arrow()

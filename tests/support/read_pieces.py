@@ -17,7 +17,9 @@ def json_lines(values) -> bytes:
 
 def compressed(data: bytes, compression: str | None) -> bytes:
     """Return data as it is stored with a compression or none."""
-    return data if compression is None else pa.compress(data, compression, asbytes=True)
+    if compression is None:
+        return data
+    return pa.Codec(compression, compression_level=1).compress(data, asbytes=True)
 
 
 def parquet_bytes(columns, **options) -> bytes:
