@@ -307,7 +307,7 @@ def test_a_line_that_is_not_an_entry_is_refused():
     ],
     ids=str,
 )
-def test_a_result_beyond_the_limits_is_refused(quarantined, limits, message):
+def test_only_a_result_beyond_the_limits_is_refused(quarantined, limits, message):
     refused = pytest.raises(QuarantineLimitError, match=message) if message else nullcontext()
     with refused:
         check_limits(documents=1000, quarantined=quarantined, limits=limits, where="/out/q")

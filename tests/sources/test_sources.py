@@ -306,15 +306,8 @@ def test_a_first_document_of_an_unknown_dialect_is_refused(tmp_path, value, kind
     message = rf"a\.jsonl: its first document is {reported}.*set dialect"
     with pytest.raises(SourceError, match=message):
         resolved(tmp_path / "a.jsonl", kind=kind)
-    assert resolved(tmp_path / "a.jsonl", kind=kind, dialect="messages").notes == ()
-
-
-def test_the_dialect_of_the_recipe_applies_to_all_files(tmp_path):
-    write(tmp_path / "a.jsonl", MESSAGES)
-    write(tmp_path / "b.jsonl", {"a": 1})
-    (tmp_path / "c.jsonl").write_bytes(b"")
-    found = resolved(tmp_path, dialect="customjson")
-    assert set(dialects(found).values()) == {"customjson"}
+    found = resolved(tmp_path / "a.jsonl", kind=kind, dialect="messages")
+    assert (dialects(found), found.notes) == ({"a.jsonl": "messages"}, ())
 
 
 def test_the_first_valid_json_line_determines_the_dialect(tmp_path):
@@ -352,14 +345,3 @@ def test_the_start_of_a_compressed_file_is_decoded(tmp_path, codec, suffix):
     (tmp_path / f"cut.jsonl.{suffix}").write_bytes(stored[: len(stored) // 2])
     found = resolved(tmp_path)
     assert (list(dialects(found).values()), found.notes) == (["gsm8k"] * 2, ())
-
-
-def test_a_column_of_the_wrong_type_for_a_dialect_is_refused_first(tmp_path):
-    (tmp_path / "a.parquet").write_bytes(parquet_bytes({"messages": ["[]"]}))
-    (tmp_path / "b.parquet").write_bytes(parquet_bytes({"question": ["a"], "answer": ["b"]}))
-    with pytest.raises(SourceError, match=r"a\.parquet: column 'messages' is of type string"):
-        resolved(tmp_path)
-    (tmp_path / "a.parquet").unlink()
-    assert dialects(resolved(tmp_path)) == {"b.parquet": "gsm8k"}
-    with pytest.raises(SourceError, match=r"b\.parquet: .*'sharegpt' need the columns 'conver"):
-        resolved(tmp_path, dialect="sharegpt")
