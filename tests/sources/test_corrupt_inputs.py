@@ -1,14 +1,12 @@
 """Corrupt inputs, and the quarantine."""
 
 import gzip
-import hashlib
 import json
 import pickle
 import tracemalloc
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,10 +20,9 @@ from nanotok_ray.sources import (
     QuarantineEntry,
     check_limits,
     entry_of,
-    write_quarantine,
 )
-from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
+from tests.support.read_pieces import json_lines, parquet_bytes
 
 RECIPE = """
 [[source]]
@@ -49,16 +46,14 @@ GOOD = [f"good text {number}" for number in range(12)]
 RAISED = ("--set", "limits.max_quarantined_share=1.0", "--set", "limits.max_tails=9")
 
 
-def json_lines(texts):
-    return b"".join(json.dumps({"text": text}).encode() + b"\n" for text in texts)
+def text_lines(texts):
+    return json_lines({"text": text} for text in texts)
 
 
 def damaged_page():
     """Return a parquet file of four row groups of three rows with a damaged page in the third."""
-    sink = pa.BufferOutputStream()
     options = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
-    pq.write_table(pa.table({"text": GOOD}), sink, row_group_size=3, **options)
-    data = sink.getvalue().to_pybytes()
+    data = parquet_bytes({"text": GOOD}, row_group_size=3, **options)
     assert data.count(b"good text 7") >= 1
     return data.replace(b"good text 7", b"gooD text 7", 1)
 
@@ -81,16 +76,16 @@ class Case:
     kind: str = "text"
 
 
-FIRST = json_lines(GOOD[:2])
+FIRST = text_lines(GOOD[:2])
 NOISE = "".join(chr(97 + number * number % 23) for number in range(1500))
 MANY = [f"{number} {NOISE[number:] + NOISE[:number]}" for number in range(400)]
-CUT = gzip.compress(json_lines(MANY), mtime=0)[:-20]
+CUT = gzip.compress(text_lines(MANY), mtime=0)[:-20]
 AT_3 = {"row": 2, "position": len(FIRST)}
 
 CASES = {
     "broken lines of JSON": Case(
         "a.jsonl",
-        FIRST + b'{"text": "a\n[1]\n' + json_lines(GOOD[2:]),
+        FIRST + b'{"text": "a\n[1]\n' + text_lines(GOOD[2:]),
         GOOD,
         {"invalid JSON": 1, "not an object": 1},
         AT_3 | {"bytes": 11},
@@ -113,10 +108,10 @@ CASES = {
     ),
     "a bomb that is one line": Case(
         "a.jsonl.gz",
-        gzip.compress(json_lines(GOOD) + b"0" * 3_000_000, mtime=0),
+        gzip.compress(text_lines(GOOD) + b"0" * 3_000_000, mtime=0),
         GOOD,
         {"too large": 1},
-        {"row": 12, "position": len(json_lines(GOOD)), "bytes": 3_000_000, "hash64": None},
+        {"row": 12, "position": len(text_lines(GOOD)), "bytes": 3_000_000, "hash64": None},
     ),
 }
 
@@ -144,13 +139,13 @@ def beside(case, folder):
         path.write_bytes(chat("user", "assistant"))
         return [""]
     if suffix == "parquet":
-        pq.write_table(pa.table({"text": ["beside"]}), path)
+        path.write_bytes(parquet_bytes({"text": ["beside"]}))
     else:
-        path.write_bytes(json_lines(["beside"]))
+        path.write_bytes(text_lines(["beside"]))
     return ["beside"]
 
 
-def entries(out):
+def entries_of(out):
     return [
         json.loads(line)
         for path in sorted((out / "quarantine").rglob("*.jsonl"))
@@ -180,7 +175,7 @@ def test_corrupt_input_is_quarantined_and_named_and_changes_the_exit_code(job, t
     right = kept + good
     assert reported["documents"] == {"in": len(right) + bad, "out": len(right), "quarantined": bad}
     assert reported["bytes"]["in"] == reported["bytes"]["out"] + reported["bytes"]["quarantined"]
-    found = entries(tmp_path / "out")
+    found = entries_of(tmp_path / "out")
     assert len(found) == bad
     assert {(each["source"], each["file"]) for each in found} == {("own", case.name)}
     assert case.entry.items() <= found[0].items()
@@ -208,14 +203,14 @@ def entry(**fields: object) -> QuarantineEntry:
     return QuarantineEntry(**(values | fields))
 
 
-def packed(entries_quarantine: list[QuarantineEntry]) -> Quarantined:
+def packed(entries: list[QuarantineEntry]) -> Quarantined:
     made = Quarantined()
-    for each in entries_quarantine:
+    for each in entries:
         made.add(each)
     return made
 
 
-entries_quarantine = st.lists(
+ENTRIES = st.lists(
     st.builds(
         entry,
         file=st.text(),
@@ -235,11 +230,6 @@ def test_an_entry_is_one_line_with_sorted_keys():
         b'{"bytes":25,"file":"a/b.jsonl","hash64":"00ff00ff00ff00ff","id":"doc-1","position":170,'
         b'"reason":"a\\nb","row":3,"source":"web"}\n'
     )
-
-
-def test_the_kind_of_a_reason_is_the_text_before_the_colon():
-    assert entry().kind == "invalid UTF-8"
-    assert entry(reason="dropped").kind == "dropped"
 
 
 def test_reasons_with_document_text_have_few_kinds():
@@ -263,7 +253,7 @@ def test_reasons_with_document_text_have_few_kinds():
     assert kinds["Message N is from another but should be from user"] == 9 * len(said)
 
 
-@given(entries_quarantine)
+@given(ENTRIES)
 def test_entries_are_preserved_by_file_and_pickle(written):
     data = b"".join(packed(written).blocks())
     assert data.count(b"\n") == len(written)
@@ -300,34 +290,15 @@ def test_a_line_that_is_not_an_entry_is_refused():
     assert [entry_of(line) for line in lines] == [None] * len(lines)
 
 
-def test_a_quarantine_file_is_published_with_its_size_and_hash(tmp_path):
-    folder = Folder(str(tmp_path))
-    written = [entry(row=row) for row in range(3)]
-    size, sha256 = write_quarantine(folder, packed(written), name="web/train/a.jsonl")
-    stored = folder.read_bytes("web/train/a.jsonl")
-    assert stored == b"".join(packed(written).blocks())
-    assert (size, sha256) == (len(stored), hashlib.sha256(stored).hexdigest())
-
-
-@pytest.mark.parametrize(
-    ("quarantined", "limits"),
-    [
-        ({}, LimitsRecipe()),
-        ({"invalid JSON": 1}, LimitsRecipe()),
-        ({"dropped": 900, "invalid JSON": 1}, LimitsRecipe()),
-        ({"tail": 1}, LimitsRecipe(max_tails=1)),
-        ({"invalid JSON": 500, "field is null": 500}, LimitsRecipe(max_quarantined_share=1.0)),
-        ({"dropped": 900, "skipped": 9, "x": 1}, LimitsRecipe(max_quarantined=1)),
-    ],
-    ids=str,
-)
-def test_a_result_within_the_limits_passes(quarantined, limits):
-    check_limits(documents=1000, quarantined=quarantined, limits=limits, where="/out/quarantine")
-
-
 @pytest.mark.parametrize(
     ("quarantined", "limits", "message"),
     [
+        ({}, LimitsRecipe(), None),
+        ({"invalid JSON": 1}, LimitsRecipe(), None),
+        ({"dropped": 900, "invalid JSON": 1}, LimitsRecipe(), None),
+        ({"tail": 1}, LimitsRecipe(max_tails=1), None),
+        ({"no JSON": 500, "null": 500}, LimitsRecipe(max_quarantined_share=1.0), None),
+        ({"dropped": 900, "skipped": 9, "x": 1}, LimitsRecipe(max_quarantined=1), None),
         ({"invalid JSON": 1, "field is null": 1}, LimitsRecipe(), r"2 of 1,000 .* 0\.001: inv"),
         ({"tail": 1}, LimitsRecipe(max_quarantined_share=1), r"^1 file is .*max_tails allows 0\)"),
         ({"tail": 2}, LimitsRecipe(max_tails=2), r"2 of 1,000 .*tail \(2\)"),
@@ -336,6 +307,7 @@ def test_a_result_within_the_limits_passes(quarantined, limits):
     ],
     ids=str,
 )
-def test_a_result_beyond_the_limits_is_refused(quarantined, limits, message):
-    with pytest.raises(QuarantineLimitError, match=message):
+def test_only_a_result_beyond_the_limits_is_refused(quarantined, limits, message):
+    refused = pytest.raises(QuarantineLimitError, match=message) if message else nullcontext()
+    with refused:
         check_limits(documents=1000, quarantined=quarantined, limits=limits, where="/out/q")

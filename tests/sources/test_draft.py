@@ -1,11 +1,8 @@
 """A recipe that is drafted for a folder: a plan accepts it, and every file is mentioned."""
 
 import gzip
-import json
 import shutil
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +11,7 @@ from nanotok_ray.errors import SourceError
 from nanotok_ray.job.decide import decide
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.sources import draft_recipe
+from tests.support.read_pieces import json_lines, parquet_bytes
 
 TALK = [{"role": "user", "content": "a?"}, {"role": "assistant", "content": "b"}]
 SHAREGPT = [{"from": "human", "value": "a?"}, {"from": "gpt", "value": "b"}]
@@ -38,11 +36,11 @@ def write(path, what, form):
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = [TALK if what == "array" else ROWS.get(what)] * 3
     if form == "parquet":
-        pq.write_table(pa.Table.from_pylist(rows), path)
+        path.write_bytes(parquet_bytes(rows))
     elif form == "jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        path.write_bytes(json_lines(rows))
     elif form == "jsonl.gz":
-        path.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
+        path.write_bytes(gzip.compress(json_lines(rows)))
     else:
         path.write_text("plain text\nof two lines\n")
 
@@ -156,14 +154,6 @@ def test_large_text_files_have_one_document_per_line(tmp_path, monkeypatch):
     recipe, _ = planned(drafted(tmp_path, tmp_path / "README.md"))
     assert recipe.sources[0].format == "lines"
     assert recipe.sources[0].paths == (str(tmp_path / "README.md"),)
-
-
-def test_without_usable_files_there_is_no_recipe(tmp_path):
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in/a.png").write_bytes(b"\x89PNG")
-    draft = drafted(tmp_path, tmp_path / "in")
-    assert (draft.text, draft.found) == ("", ())
-    assert draft.unread == ("a.png: no known format",)
 
 
 def test_a_folder_that_contains_the_output_is_refused(tmp_path):

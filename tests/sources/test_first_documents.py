@@ -16,6 +16,7 @@ from nanotok_ray.recipe import LimitsRecipe, SourceRecipe, parse_recipe
 from nanotok_ray.sources import check_sample, make_plan, resolve
 from nanotok_ray.storage import Folder, RemoteInput
 from tests.support.executors import InProcess
+from tests.support.read_pieces import json_lines, parquet_bytes
 
 RECIPE = """
 [[source]]
@@ -38,10 +39,6 @@ CHATS = [{"messages": TURNS, "id": n} for n in range(40)]
 SHARED = [{"conversations": [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "yes"}]}]
 
 
-def lines(values):
-    return "".join(json.dumps(value) + "\n" for value in values).encode()
-
-
 def array(values, **options):
     return json.dumps(values, **options).encode()
 
@@ -54,24 +51,18 @@ def pretty(values):
     return "\n".join(json.dumps(value, indent=2) for value in values).encode()
 
 
-def parquet(values, **options):
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(values), sink, **options)
-    return sink.getvalue().to_pybytes()
-
-
 NO_BODY = "web.jsonl, line 1 has no field 'body'; it has 'text', 'id', 'content'"
 ARRAY = "web.jsonl is one JSON array, not JSON lines. Write each element on one line"
 PRETTY = "web.jsonl, line 1 begins a JSON value that continues on the next lines (pretty-printed"
 
 CASES = {
-    "another column": ("text", lines(TEXTS), 'column = "body"', f"{NO_BODY}. Set column to"),
+    "another column": ("text", json_lines(TEXTS), 'column = "body"', f"{NO_BODY}. Set column to"),
     "a column of numbers": (
-        *("text", lines([{"text": 3, "body": "a"}]), ""),
+        *("text", json_lines([{"text": 3, "body": "a"}]), ""),
         "field 'text' is a number, not a string; the document has 'text', 'body'. Set column to",
     ),
     "a column of nulls after blank lines": (
-        *("text", b"\n \n" + lines([{"text": None, "body": "a"}]), ""),
+        *("text", b"\n \n" + json_lines([{"text": None, "body": "a"}]), ""),
         "web.jsonl, line 3: field 'text' is null, not a string",
     ),
     "one array of texts": ("text", array(TEXTS), "", ARRAY),
@@ -80,40 +71,40 @@ CASES = {
     "one long array": ("text", array(TEXTS * 2000), "", ARRAY),
     "pretty texts": ("text", pretty(TEXTS), "", PRETTY),
     "chats read as text": (
-        *("text", lines(CHATS), ""),
+        *("text", json_lines(CHATS), ""),
         "line 1 has no field 'text'; it has 'messages', 'id'. Set kind = \"chat\"",
     ),
     "arrays of messages read as text": (
-        *("text", lines([TURNS]), ""),
+        *("text", json_lines([TURNS]), ""),
         'line 1 is an array, not an object. Set kind = "chat"',
     ),
-    "turns read as text": ("text", lines(SHARED), "", 'Set kind = "chat"'),
+    "turns read as text": ("text", json_lines(SHARED), "", 'Set kind = "chat"'),
     "plain lines read as JSON": (
         *("text", b"some text\nand more\n", 'format = "jsonl"'),
         'line 1: invalid JSON: Expecting value (char 0). Set format = "lines"',
     ),
     "UTF-16": (
-        *("text", lines(TEXTS).decode().encode("utf-16"), ""),
+        *("text", json_lines(TEXTS).decode().encode("utf-16"), ""),
         "line 1: invalid UTF-8: at byte 0. The file is UTF-16: convert it",
     ),
-    "text read as chats": ("chat", lines(TEXTS), "", 'set kind = "text"'),
-    "text of a dialect": ("chat", lines(TEXTS), 'dialect = "messages"', 'Set kind = "text"'),
+    "text read as chats": ("chat", json_lines(TEXTS), "", 'set kind = "text"'),
+    "text of a dialect": ("chat", json_lines(TEXTS), 'dialect = "messages"', 'Set kind = "text"'),
     "one array of chats": ("chat", array(CHATS), "", ARRAY),
     "one array of chats, one a line": ("chat", array_of_lines(CHATS), "", ARRAY),
     "one array of arrays of messages": ("chat", array([TURNS] * 9), "", ARRAY),
     "pretty chats": ("chat", pretty(CHATS), "", PRETTY),
     "another dialect": (
-        *("chat", lines(CHATS), 'dialect = "sharegpt"'),
+        *("chat", json_lines(CHATS), 'dialect = "sharegpt"'),
         "'conversations'. The document looks like 'messages': set dialect = \"messages\", or",
     ),
     "a compressed file": (
-        *("text", gzip.compress(lines(TEXTS)), 'column = "body"'),
+        *("text", gzip.compress(json_lines(TEXTS)), 'column = "body"'),
         "web.jsonl.gz, line 1 has no field 'body'",
     ),
-    "parquet of chats read as text": ("text", parquet(CHATS), "", 'or kind = "chat"'),
-    "parquet of text read as chats": ("chat", parquet(TEXTS), "", 'set kind = "text"'),
+    "parquet of chats read as text": ("text", parquet_bytes(CHATS), "", 'or kind = "chat"'),
+    "parquet of text read as chats": ("chat", parquet_bytes(TEXTS), "", 'set kind = "text"'),
     "parquet of chats that nobody can use": (
-        *("chat", parquet([{"messages": TURNS[1:]}] * 30), ""),
+        *("chat", parquet_bytes([{"messages": TURNS[1:]}] * 30), ""),
         "web.parquet, row 1, read as messages: Message 0 is from assistant",
     ),
     "a file that is no text": (
@@ -156,7 +147,7 @@ def test_every_planning_command_refuses_it_before_ray_starts(tmp_path, capsys, c
     def start(**_):
         raise AssertionError("Ray was started")
 
-    recipe = write(tmp_path, "text", lines(TEXTS), 'column = "body"')
+    recipe = write(tmp_path, "text", json_lines(TEXTS), 'column = "body"')
     with use_executor(InProcess(on_session=start)):
         code = main([command[0], recipe, *command[1:]])
     out, err = capsys.readouterr()
@@ -166,7 +157,7 @@ def test_every_planning_command_refuses_it_before_ray_starts(tmp_path, capsys, c
 
 def test_the_problems_of_all_sources_are_reported_at_once(tmp_path):
     source = '[[source]]\nname = "{}"\nkind = "text"\npaths = ["{}"]\n'
-    (tmp_path / "a.jsonl").write_bytes(lines(CHATS))
+    (tmp_path / "a.jsonl").write_bytes(json_lines(CHATS))
     sources = "".join(source.format(name, tmp_path / "a.jsonl") for name in ("one", "two"))
     recipe = parse_recipe(f'{sources}[output]\npath = "{tmp_path}/out"')
     with pytest.raises(ValueError, match=r"source 'one'.*\n.*source 'two': a\.jsonl, line 1"):
@@ -174,7 +165,7 @@ def test_the_problems_of_all_sources_are_reported_at_once(tmp_path):
 
 
 def test_if_some_files_are_usable_a_note_names_the_first_that_is_not(tmp_path, capsys):
-    data = lines(TEXTS[:3]) + b"\noops\n" + lines([{"body": "a"}]) + lines(TEXTS[3:])
+    data = json_lines(TEXTS[:3]) + b"\noops\n" + json_lines([{"body": "a"}]) + json_lines(TEXTS[3:])
     code, values = reported(capsys, "plan", write(tmp_path, "text", data, ""))
     assert code == 0
     (note,) = [each for each in values["notes"] if "cannot be used" in each]
@@ -191,7 +182,7 @@ def test_if_some_files_are_usable_a_note_names_the_first_that_is_not(tmp_path, c
     ],
 )
 def test_a_recipe_that_allows_all_documents_to_be_bad_gets_a_note(tmp_path, capsys, limits, code):
-    recipe = write(tmp_path, "text", lines(CHATS), "", limits=limits)
+    recipe = write(tmp_path, "text", json_lines(CHATS), "", limits=limits)
     found, values = reported(capsys, "plan", recipe)
     assert found == code
     said = values["error"] if code else " ".join(values["notes"])
@@ -199,7 +190,7 @@ def test_a_recipe_that_allows_all_documents_to_be_bad_gets_a_note(tmp_path, caps
 
 
 def test_doctor_warns_about_a_source_with_some_bad_documents(tmp_path, capsys):
-    data = lines(TEXTS[:3]) + b"oops\n"
+    data = json_lines(TEXTS[:3]) + b"oops\n"
     main(["doctor", write(tmp_path, "text", data, "")])
     out, err = capsys.readouterr()
     (line,) = [each for each in (out + err).splitlines() if each.startswith("warn  source web")]
@@ -212,16 +203,16 @@ def checked(path, **options):
 
 
 def test_an_array_of_messages_per_line_is_no_array_of_documents(tmp_path):
-    (tmp_path / "a.jsonl").write_bytes(lines([TURNS] * 30))
-    (tmp_path / "b.jsonl").write_bytes(lines([TURNS]))
-    (tmp_path / "c.jsonl").write_bytes(lines([[{"content": "no role"}], TURNS]))
+    (tmp_path / "a.jsonl").write_bytes(json_lines([TURNS] * 30))
+    (tmp_path / "b.jsonl").write_bytes(json_lines([TURNS]))
+    (tmp_path / "c.jsonl").write_bytes(json_lines([[{"content": "no role"}], TURNS]))
     (note,) = checked(tmp_path, kind="chat")
     assert "1 of the first 23 documents of 3 files cannot be used" in note
     assert "c.jsonl, line 1: message 0 has no 'role'" in note
 
 
 def test_a_compressed_file_without_the_suffix_is_reported_with_the_name_to_use(tmp_path):
-    (tmp_path / "a.jsonl").write_bytes(gzip.compress(lines(TEXTS)))
+    (tmp_path / "a.jsonl").write_bytes(gzip.compress(json_lines(TEXTS)))
     with pytest.raises(SourceError, match=r"The file is gzip: end its name in \.gz"):
         checked(tmp_path)
 
@@ -233,15 +224,15 @@ def test_files_without_documents_or_with_a_long_line_are_not_refused(tmp_path):
     assert checked(tmp_path) == ()
     pq.write_table(pa.table({"text": pa.array([], pa.string())}), tmp_path / "a.parquet")
     assert checked(tmp_path / "a.parquet") == ()
-    (tmp_path / "a.jsonl").write_bytes(lines([{"text": "x" * (1 << 20)}]))  # not in the sample
+    (tmp_path / "a.jsonl").write_bytes(json_lines([{"text": "x" * (1 << 20)}]))  # not in the sample
     assert checked(tmp_path / "a.jsonl") == ()
-    (tmp_path / "a.jsonl").write_bytes(lines([{"body": "x" * (1 << 17)}]))
+    (tmp_path / "a.jsonl").write_bytes(json_lines([{"body": "x" * (1 << 17)}]))
     with pytest.raises(ValueError, match="line 1 has no field 'text'"):
         checked(tmp_path / "a.jsonl")
 
 
 def test_a_truncated_stream_is_read_as_far_as_possible(tmp_path):
-    whole = gzip.compress(lines(TEXTS * 50), mtime=0)
+    whole = gzip.compress(json_lines(TEXTS * 50), mtime=0)
     (tmp_path / "a.jsonl.gz").write_bytes(whole[: len(whole) // 2])
     assert checked(tmp_path) == ()
 
@@ -249,7 +240,7 @@ def test_a_truncated_stream_is_read_as_far_as_possible(tmp_path):
 @pytest.mark.parametrize("name", ["a.jsonl", "b.jsonl.gz"])
 def test_only_the_starts_of_five_files_of_a_remote_source_are_fetched(monkeypatch, name):
     folder = Folder(f"memory:///{uuid.uuid4().hex}")
-    data = lines([{"text": f"{number} " + "x" * 1000} for number in range(4000)])
+    data = json_lines([{"text": f"{number} " + "x" * 1000} for number in range(4000)])
     for number in range(9):
         stored = data if name == "a.jsonl" else gzip.compress(data, 0)
         folder.write_whole(f"{number}-{name}", stored)
@@ -270,7 +261,7 @@ def test_only_the_first_pages_of_remote_parquet_are_fetched(monkeypatch):
     folder = Folder(f"memory:///{uuid.uuid4().hex}")
     texts = [f"{number} " + "x" * 5000 for number in range(4000)]
     table = [{"text": text} for text in [None, *texts]]
-    folder.write_whole("a.parquet", parquet(table, compression="none", use_dictionary=False))
+    folder.write_whole("a.parquet", parquet_bytes(table, compression="none", use_dictionary=False))
     source = SourceRecipe(name="web", kind="text", paths=(folder.url,))
     files = resolve(source).files
     read = []
@@ -287,7 +278,7 @@ def test_only_the_first_pages_of_remote_parquet_are_fetched(monkeypatch):
 
 
 def test_a_finished_output_is_not_refused_for_its_sources(tmp_path):
-    (tmp_path / "web.jsonl").write_bytes(lines(CHATS))
+    (tmp_path / "web.jsonl").write_bytes(json_lines(CHATS))
     text = RECIPE.format(kind="text", path=tmp_path / "web.jsonl", more="", out=tmp_path / "out")
     allowing = parse_recipe(text, overrides=["limits.max_quarantined_share=1.0"])
     before = make_plan(allowing)
@@ -304,7 +295,7 @@ def test_a_finished_output_is_not_refused_for_its_sources(tmp_path):
 def test_files_with_a_wrong_compression_suffix_are_refused_beyond_the_limit(tmp_path):
     (tmp_path / "in").mkdir()
     for name in ("0.jsonl.gz", "1.jsonl.gz", "good.jsonl"):
-        (tmp_path / "in" / name).write_bytes(lines(TEXTS))
+        (tmp_path / "in" / name).write_bytes(json_lines(TEXTS))
     text = RECIPE.format(kind="text", path=tmp_path / "in", more="", out=tmp_path / "out")
     with pytest.raises(SourceError, match=r"2 files are not .*max_tails = 1 allows.*0\.jsonl\.gz"):
         make_plan(parse_recipe(text, overrides=["limits.max_tails=1"]))

@@ -4,33 +4,27 @@ import gzip
 import importlib
 import json
 import os
-import random
 import uuid
 from dataclasses import replace
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.errors import CorruptOutputError, SourceError, TransientIOError
+from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.job import Note, StageStarted, frozen_plan
 from nanotok_ray.job.decide import decide
-from nanotok_ray.recipe import SourceRecipe, parse_recipe
+from nanotok_ray.recipe import OutputRecipe, Recipe, SourceRecipe, parse_recipe
 from nanotok_ray.sources import (
     changes,
     losses,
     make_plan,
-    overview,
-    plan_from_json,
-    plan_to_json,
-    resolve,
     slice_changes,
 )
 from nanotok_ray.sources.plan_build import MAX_INODE_LOOKUPS, duplicate_notes
 from nanotok_ray.storage import Folder, read_start
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.small_corpus import recipe, texts, write_corpus, write_parquet
+from tests.support.small_corpus import plan_of, recipe, texts, write_corpus, write_parquet
 
 
 @pytest.fixture
@@ -185,36 +179,32 @@ def test_another_slice_size_is_distinguished_from_changed_files(corpus, tmp_path
     assert other.values["changes"]["slices"]["new"] > 0
 
 
-SOURCE = '[[source]]\nname = "{name}"\nkind = "text"\npaths = {paths}\nsplit = "{split}"\n'
-REST = '[tokenizer]\nvocab_size = 300\n[output]\npath = "{out}"\n'
 LINE = b'{"text": "a"}\n'
 
 
-def notes(tmp_path, *sources):
+def notes(*sources):
     """Plan sources of (name, paths, split) and return the notes on equal files."""
-    text = "".join(
-        SOURCE.format(name=name, paths=[str(path) for path in paths], split=split)
+    planned = tuple(
+        SourceRecipe(name=name, kind="text", paths=tuple(map(str, paths)), split=split)
         for name, paths, split in sources
     )
-    plan = make_plan(parse_recipe(text.replace("'", '"') + REST.format(out=tmp_path / "_out")))
+    plan = make_plan(Recipe(sources=planned, output=OutputRecipe(path="/out")))
     return [note for note in plan.notes if "same" in note]
 
 
 @pytest.fixture
-def corpus_duplicates(tmp_path):
+def equal_files(tmp_path):
+    """Write three files with the same content to the folder of the test."""
     for name in ("a", "b", "c"):
         (tmp_path / f"{name}.jsonl").write_bytes(LINE)
     return tmp_path
 
 
-def test_a_file_in_two_sources_gets_a_note(corpus_duplicates, tmp_path):
-    assert (
-        notes(tmp_path, ("web", [corpus_duplicates], "train")) == []
-    )  # equal files are not the same file
+def test_a_file_in_two_sources_gets_a_note(equal_files):
+    assert notes(("web", [equal_files], "train")) == []
     (note,) = notes(
-        tmp_path,
-        ("web", [corpus_duplicates], "train"),
-        ("more", [corpus_duplicates / "b.jsonl"], "train"),
+        ("web", [equal_files], "train"),
+        ("more", [equal_files / "b.jsonl"], "train"),
     )
     assert note == (
         "b.jsonl of source 'web' (train) and b.jsonl of source 'more' (train) are the same file: "
@@ -223,18 +213,14 @@ def test_a_file_in_two_sources_gets_a_note(corpus_duplicates, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["symlink_to", "hardlink_to"])
-def test_links_get_a_note_and_one_in_train_and_val_a_separate_one(
-    corpus_duplicates, tmp_path, kind
-):
+def test_links_get_a_note_and_one_in_train_and_val_a_separate_one(equal_files, kind):
     for number, name in enumerate(("a", "b")):
-        getattr(corpus_duplicates / f"link{number}.jsonl", kind)(
-            corpus_duplicates / f"{name}.jsonl"
-        )
-    (note,) = notes(tmp_path, ("web", [corpus_duplicates], "train"))
+        getattr(equal_files / f"link{number}.jsonl", kind)(equal_files / f"{name}.jsonl")
+    (note,) = notes(("web", [equal_files], "train"))
     assert note.startswith("a.jsonl of source 'web' (train) and link0.jsonl of source 'web' (train")
     assert "are the same file, and so are 1 more: " in note
-    getattr(corpus_duplicates / "z.jsonl", kind)(corpus_duplicates / "c.jsonl")
-    leak, other = notes(tmp_path, ("web", [corpus_duplicates], "last-file"))
+    getattr(equal_files / "z.jsonl", kind)(equal_files / "c.jsonl")
+    leak, other = notes(("web", [equal_files], "last-file"))
     assert leak == (
         "c.jsonl of source 'web' (train) and z.jsonl of source 'web' (val) are the same file: "
         "documents for validation are also in the training data"
@@ -242,25 +228,16 @@ def test_links_get_a_note_and_one_in_train_and_val_a_separate_one(
     assert "a.jsonl" in other
 
 
-def test_one_document_in_two_splits_is_reported_unless_the_shares_are_equal(
-    corpus_duplicates, tmp_path
-):
-    own = [corpus_duplicates / "a.jsonl"]
-    (note,) = notes(tmp_path, ("x", own, "share:0.5"), ("y", own, "share:0.5"))
+def test_one_document_in_two_splits_is_reported_unless_the_shares_are_equal(equal_files):
+    own = [equal_files / "a.jsonl"]
+    (note,) = notes(("x", own, "share:0.5"), ("y", own, "share:0.5"))
     assert "more than once" in note
-    (note,) = notes(tmp_path, ("x", own, "share:0.5"), ("y", own, "train"))
+    (note,) = notes(("x", own, "share:0.5"), ("y", own, "train"))
     assert "validation" in note
 
 
-@pytest.fixture
-def source(corpus_duplicates, tmp_path):
-    """The planned source of the corpus."""
-    text = SOURCE.format(name="web", paths=f'["{corpus_duplicates}/*.jsonl"]', split="train")
-    (source,) = make_plan(parse_recipe(text + REST.format(out=tmp_path / "out"))).sources
-    return source
-
-
-def test_on_a_store_size_and_etag_identify_a_file(source):
+def test_on_a_store_size_and_etag_identify_a_file(equal_files):
+    (source,) = plan_of(equal_files).sources
     root = f"s3://bucket/{uuid.uuid4().hex}"
     files = [
         replace(file, url=f"{root}/{file.path}", etag=etag, mtime_ns=None)
@@ -273,15 +250,16 @@ def test_on_a_store_size_and_etag_identify_a_file(source):
     assert "a.jsonl" in next(duplicate_notes([replace(source, files=(*same[:2], same[0]))]))
 
 
-def test_a_remote_file_in_two_sources_gets_a_note(tmp_path):
+def test_a_remote_file_in_two_sources_gets_a_note():
     folder = Folder(f"memory:///{uuid.uuid4().hex}")
     folder.write_whole("a.jsonl", LINE)
     path = folder.join("a.jsonl")
-    (note,) = notes(tmp_path, ("x", [path], "train"), ("y", [path], "train"))
+    (note,) = notes(("x", [path], "train"), ("y", [path], "train"))
     assert "a.jsonl of source 'x' (train) and a.jsonl of source 'y' (train)" in note
 
 
-def test_a_bounded_number_of_files_of_one_size_and_time_is_compared(source, monkeypatch):
+def test_a_bounded_number_of_files_of_one_size_and_time_is_compared(equal_files, monkeypatch):
+    (source,) = plan_of(equal_files).sources
     count = 4 * MAX_INODE_LOOKUPS
     files = tuple(replace(source.files[0], url=f"/none/{n}", path=f"{n}") for n in range(count))
     looked = []
@@ -298,17 +276,11 @@ def test_a_bounded_number_of_files_of_one_size_and_time_is_compared(source, monk
 LOOK = importlib.import_module("nanotok_ray.sources.look")  # also the name of a function
 
 
-@pytest.fixture
-def corpus_inputs(tmp_path):
-    write_corpus(tmp_path / "in")
-    return tmp_path / "in"
-
-
-def test_up_to_five_unreadable_files_are_named(corpus_inputs, tmp_path):
+def test_up_to_five_unreadable_files_are_named(corpus, tmp_path):
     for number in range(7):
-        (corpus_inputs / f"text/bad{number}.parquet").write_bytes(b"PAR1 and no footer")
+        (corpus / f"text/bad{number}.parquet").write_bytes(b"PAR1 and no footer")
     with pytest.raises(SourceError) as caught:
-        make_plan(recipe(corpus_inputs, tmp_path / "out"))
+        make_plan(recipe(corpus, tmp_path / "out"))
     reported = str(caught.value)
     assert "source 'web': 7 of 10 files cannot be used" in reported
     for number in range(5):
@@ -317,14 +289,14 @@ def test_up_to_five_unreadable_files_are_named(corpus_inputs, tmp_path):
     assert reported.endswith("and 2 more")
 
 
-def test_a_single_bad_file_is_reported_in_one_line_with_the_cause(corpus_inputs, tmp_path):
+def test_a_single_bad_file_is_reported_in_one_line_with_the_cause(corpus, tmp_path):
     with pytest.raises(SourceError, match="3 of 3 files"):
-        make_plan(recipe(corpus_inputs, tmp_path / "out", "source.web.column=body"))
-    (corpus_inputs / "text/bad.parquet").write_bytes(b"")
+        make_plan(recipe(corpus, tmp_path / "out", "source.web.column=body"))
+    (corpus / "text/bad.parquet").write_bytes(b"")
     with pytest.raises(
-        SourceError, match=rf"^{corpus_inputs}/text/bad\.parquet is not a readable parquet"
+        SourceError, match=rf"^{corpus}/text/bad\.parquet is not a readable parquet"
     ):
-        make_plan(recipe(corpus_inputs, tmp_path / "out"))
+        make_plan(recipe(corpus, tmp_path / "out"))
 
 
 def refusing(error):
@@ -338,184 +310,38 @@ def refusing(error):
     return read
 
 
-def test_a_job_refuses_a_file_without_permission_before_it_starts(
-    corpus_inputs, tmp_path, monkeypatch, in_process
-):
-    (corpus_inputs / "chats/refused.jsonl").write_text("[]\n")
+def test_a_job_refuses_a_file_without_permission_before_it_starts(corpus, tmp_path, monkeypatch):
+    (corpus / "chats/refused.jsonl").write_text("[]\n")
     refused = PermissionError(13, "Permission denied")
     monkeypatch.setattr(LOOK, "read_start", refusing(refused))
     with pytest.raises(SourceError, match=r"cannot read .*/refused\.jsonl: Permission denied"):
-        prepare(recipe(corpus_inputs, tmp_path / "out"))
+        prepare(recipe(corpus, tmp_path / "out"))
     assert not (tmp_path / "out").exists()
     assert not (tmp_path / "out-work").exists()
 
 
-def test_a_temporary_storage_failure_is_not_an_unreadable_file(
-    corpus_inputs, tmp_path, monkeypatch
-):
-    (corpus_inputs / "chats/refused.jsonl").write_text("[]\n")
+def test_a_temporary_storage_failure_is_not_an_unreadable_file(corpus, tmp_path, monkeypatch):
+    (corpus / "chats/refused.jsonl").write_text("[]\n")
     failing = refusing(TransientIOError("cannot read refused.jsonl for now"))
     monkeypatch.setattr(LOOK, "read_start", failing)
     with pytest.raises(TransientIOError, match="for now"):
-        make_plan(recipe(corpus_inputs, tmp_path / "out"))
+        make_plan(recipe(corpus, tmp_path / "out"))
 
 
-def test_a_file_with_a_wrong_compression_suffix_gets_a_note(corpus_inputs, tmp_path, in_process):
+def test_a_file_with_a_wrong_compression_suffix_gets_a_note(corpus, tmp_path):
     line = b'[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]\n'
-    (corpus_inputs / "chats/right.jsonl.gz").write_bytes(gzip.compress(line))
-    (corpus_inputs / "chats/empty.jsonl.gz").write_bytes(b"")
+    (corpus / "chats/right.jsonl.gz").write_bytes(gzip.compress(line))
+    (corpus / "chats/empty.jsonl.gz").write_bytes(b"")
     skipped = bytes.fromhex("502a4d18 00000000")  # a frame that readers skip can come first
     stored = skipped + pa.compress(line, codec="zstd", asbytes=True)
-    (corpus_inputs / "chats/right.jsonl.zst").write_bytes(stored)
-    assert make_plan(recipe(corpus_inputs, tmp_path / "out")).notes == ()
-    (corpus_inputs / "chats/wrong.jsonl.gz").write_bytes(line)
-    (corpus_inputs / "chats/wrong.jsonl.zst").write_bytes(gzip.compress(line))
-    job = recipe(
-        corpus_inputs, tmp_path / "out", "limits.max_tails=2", "limits.max_quarantined_share=1.0"
-    )
+    (corpus / "chats/right.jsonl.zst").write_bytes(stored)
+    assert make_plan(recipe(corpus, tmp_path / "out")).notes == ()
+    (corpus / "chats/wrong.jsonl.gz").write_bytes(line)
+    (corpus / "chats/wrong.jsonl.zst").write_bytes(gzip.compress(line))
+    job = recipe(corpus, tmp_path / "out", "limits.max_tails=2", "limits.max_quarantined_share=1.0")
     (note,) = make_plan(job).notes
     assert "wrong.jsonl.gz is not gzip (it begins b'[{\"r')" in note
     assert "wrong.jsonl.zst is not zstd" in note
     assert "right" not in note
     assert "empty" not in note
     assert sum(prepare(job).values["quarantined"].values()) == 2
-
-
-MESSAGES = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
-TURNS = {"conversations": [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "ho"}]}
-MATHS = {"question": "1 + 1?", "answer": "#### 2"}
-
-
-def write(path, *values, start=b"", end=b"\n"):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(start + b"\n".join(json.dumps(each).encode() for each in values) + end)
-
-
-def resolved(path, **fields):
-    return resolve(SourceRecipe(name="talk", **{"kind": "chat", "paths": (str(path),)} | fields))
-
-
-def dialects(found) -> dict[str, str | None]:
-    return {file.path: file.dialect for file in found.files}
-
-
-@pytest.fixture
-def corpus_dialects(tmp_path):
-    write_corpus(tmp_path / "in")
-    write(tmp_path / "in/chats/turns.jsonl", TURNS, TURNS)
-    return tmp_path / "in"
-
-
-def test_a_plan_states_the_dialect_of_each_file_and_their_number(corpus_dialects, tmp_path):
-    job = recipe(corpus_dialects, tmp_path / "out")
-    plan = make_plan(job)
-    web, chats = plan.sources
-    assert [file.dialect for file in web.files] == [None] * 3
-    assert list(dialects(chats).values()) == ["messages"] * 2 + ["sharegpt"]
-    assert [each["dialects"] for each in overview(plan)] == [{}, {"messages": 2, "sharegpt": 1}]
-    reported = decide(job, command="prepare").text()
-    assert " jsonl of messages (2 files) and sharegpt (1 file) in " in reported
-    assert " parquet in " in reported
-    assert plan_from_json(plan_to_json(plan)) == replace(plan, notes=())
-    sources = json.loads(plan_to_json(plan))["sources"]
-    files = [file for source in sources for file in source["files"]]
-    assert [file.get("dialect") for file in files] == [None] * 3 + ["messages"] * 2 + ["sharegpt"]
-    assert ["dialect" in file for file in files] == [False] * 3 + [True] * 3
-
-
-def test_another_dialect_of_a_file_changes_its_slices(corpus_dialects, tmp_path):
-    before = make_plan(recipe(corpus_dialects, tmp_path / "out"))
-    after = make_plan(recipe(corpus_dialects, tmp_path / "out", "source.chats.dialect=messages"))
-    (changed,) = changes(before, after)
-    assert dict(changed.reasons) == {"turns.jsonl": "dialect sharegpt -> messages"}
-    assert {each.key for each in before.slices()} != {each.key for each in after.slices()}
-
-
-def test_a_plan_with_an_impossible_dialect_is_refused(corpus_dialects, tmp_path):
-    plan = plan_to_json(make_plan(recipe(corpus_dialects, tmp_path / "out")))
-    for source, dialect in ((0, "messages"), (1, "text"), (1, "nonsense"), (1, 3)):
-        values = json.loads(plan)
-        values["sources"][source]["files"][0]["dialect"] = dialect
-        with pytest.raises(CorruptOutputError, match=r"plan\.json.*does not belong to its kind"):
-            plan_from_json(json.dumps(values).encode())
-
-
-@pytest.mark.parametrize(
-    ("value", "kind", "reported"),
-    [
-        ({"a": 1, "b": 2}, "chat", "an object with the keys 'a', 'b': no dialect of chat"),
-        (MATHS, "vision", "an object with the keys 'question', 'answer': no dialect of vision"),
-        ({}, "chat", r"an object with the keys \(none\)"),
-        (dict.fromkeys("abcdefg"), "chat", "an object with .* 'd', 'e' and 2 more: no dialect"),
-        (3, "chat", "a number"),
-        ("hi", "chat", "a string"),
-        (None, "chat", "null"),
-        (True, "chat", "a boolean"),
-    ],
-    ids=str,
-)
-def test_a_first_document_of_an_unknown_dialect_is_refused(tmp_path, value, kind, reported):
-    write(tmp_path / "a.jsonl", value, {"messages": []})
-    message = rf"a\.jsonl: its first document is {reported}.*set dialect"
-    with pytest.raises(SourceError, match=message):
-        resolved(tmp_path / "a.jsonl", kind=kind)
-    assert resolved(tmp_path / "a.jsonl", kind=kind, dialect="messages").notes == ()
-
-
-def test_the_dialect_of_the_recipe_applies_to_all_files(tmp_path):
-    write(tmp_path / "a.jsonl", MESSAGES)
-    write(tmp_path / "b.jsonl", {"a": 1})
-    (tmp_path / "c.jsonl").write_bytes(b"")
-    found = resolved(tmp_path, dialect="customjson")
-    assert set(dialects(found).values()) == {"customjson"}
-
-
-def test_the_first_valid_json_line_determines_the_dialect(tmp_path):
-    bom = b"\xef\xbb\xbf"
-    write(tmp_path / "a.jsonl", MATHS, start=bom)
-    write(tmp_path / "b.jsonl", MATHS, start=b"\r\n{broken\n\xff\n" + b"[" * 100_000 + b"\n")
-    write(tmp_path / "c.jsonl", MATHS, end=b"")
-    write(tmp_path / "d.jsonl", MATHS | {"more": "x" * 200_000})
-    write(tmp_path / "e.jsonl", MATHS | {"more": int("9" * 4000)})
-    found = resolved(tmp_path)
-    assert (set(dialects(found).values()), found.notes) == ({"gsm8k"}, ())
-
-
-def test_a_file_without_documents_is_read_as_messages_with_a_note(tmp_path):
-    (tmp_path / "empty.jsonl").write_bytes(b"")
-    (tmp_path / "blank.jsonl").write_bytes(b" \r\n\n\t")
-    found = resolved(tmp_path)
-    assert (set(dialects(found).values()), found.notes) == ({"messages"}, ())
-    (tmp_path / "broken.jsonl").write_bytes(b"{\n" * 99)
-    write(tmp_path / "long.jsonl", MATHS | {"more": "x" * (1 << 20)}, MATHS)
-    found = resolved(tmp_path)
-    assert set(dialects(found).values()) == {"messages"}
-    (note,) = found.notes
-    assert "at the start of broken.jsonl, long.jsonl is JSON" in note
-    assert "taken to be 'messages'; set dialect" in note
-
-
-@pytest.mark.parametrize(("codec", "suffix"), [("gzip", "gz"), ("zstd", "zst")])
-def test_the_start_of_a_compressed_file_is_decoded(tmp_path, codec, suffix):
-    rng = random.Random(1)
-    lines = [json.dumps(MATHS), *(json.dumps(rng.randbytes(2000).hex()) for _ in range(99))]
-    sink = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(sink, codec) as stream:
-        stream.write("\n".join(lines).encode())
-    stored = sink.getvalue().to_pybytes()
-    assert len(stored) > 1 << 16
-    (tmp_path / f"whole.jsonl.{suffix}").write_bytes(stored)
-    (tmp_path / f"cut.jsonl.{suffix}").write_bytes(stored[: len(stored) // 2])
-    found = resolved(tmp_path)
-    assert (list(dialects(found).values()), found.notes) == (["gsm8k"] * 2, ())
-
-
-def test_a_column_of_the_wrong_type_for_a_dialect_is_refused_first(tmp_path):
-    pq.write_table(pa.table({"messages": ["[]"]}), tmp_path / "a.parquet")
-    pq.write_table(pa.table({"question": ["a"], "answer": ["b"]}), tmp_path / "b.parquet")
-    with pytest.raises(SourceError, match=r"a\.parquet: column 'messages' is of type string"):
-        resolved(tmp_path)
-    (tmp_path / "a.parquet").unlink()
-    assert dialects(resolved(tmp_path)) == {"b.parquet": "gsm8k"}
-    with pytest.raises(SourceError, match=r"b\.parquet: .*'sharegpt' need the columns 'conver"):
-        resolved(tmp_path, dialect="sharegpt")

@@ -1,21 +1,33 @@
-"""Resolving a source: its files in order, with their attributes before they are read."""
+"""Resolving a source: its files in order, with format and dialect, before they are read."""
 
 import gzip
+import json
 import os
-import pickle
 import random
 import uuid
 from dataclasses import replace
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from nanotok_ray.errors import SourceError
+from nanotok_ray.errors import CorruptOutputError, SourceError
+from nanotok_ray.job.decide import decide
 from nanotok_ray.recipe import SourceRecipe
-from nanotok_ray.sources import ResolvedSource, read_piece, resolve
+from nanotok_ray.sources import (
+    ResolvedSource,
+    changes,
+    make_plan,
+    overview,
+    plan_from_json,
+    plan_to_json,
+    read_piece,
+    resolve,
+)
 from nanotok_ray.sources.stored import check_unchanged
 from nanotok_ray.storage import Folder, InputFile, RemoteInput
+from tests.support.read_pieces import compressed, json_lines, parquet_bytes
+from tests.support.small_corpus import recipe, write_corpus
+
+PARQUET = parquet_bytes({"text": ["a"]})
 
 
 @pytest.fixture(params=["local", "memory"])
@@ -29,12 +41,6 @@ def folder(request, tmp_path) -> Folder:
 def resolve_in(folder: Folder, *paths: str, **fields: object) -> ResolvedSource:
     values = {"name": "web", "kind": "text"} | fields
     return resolve(SourceRecipe(paths=tuple(f"{folder.url}/{path}" for path in paths), **values))
-
-
-def parquet(texts: list[str], *, rows: int = 2) -> bytes:
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table({"text": texts}), sink, row_group_size=rows)
-    return sink.getvalue().to_pybytes()
 
 
 def write_all(folder: Folder, *names: str, data: bytes = b"") -> None:
@@ -98,7 +104,7 @@ def test_an_unknown_suffix_requires_a_format(folder, name):
 
 def test_a_folder_contributes_the_files_of_its_format(folder):
     write_all(folder, "README.md", "b.jsonl.gz", "sub/a.jsonl", "_SUCCESS", "c.jsonl.tmp", "d.txt")
-    write_all(folder, "p/x.parquet", data=parquet(["a"]))
+    write_all(folder, "p/x.parquet", data=PARQUET)
 
     def found(*paths, form):
         return [file.path for file in resolve_in(folder, *paths, format=form).files]
@@ -120,7 +126,7 @@ def test_a_folder_without_files_of_the_format_is_named(folder):
 
 def test_one_source_has_one_format(folder):
     write_all(folder, "b.jsonl", "c.jsonl.gz")
-    write_all(folder, "a.parquet", data=parquet(["a"]))
+    write_all(folder, "a.parquet", data=PARQUET)
     with pytest.raises(SourceError) as caught:
         resolve_in(folder, "")
     for part in ["'web' mixes the formats", "b.jsonl)", "a.parquet)", "source for each format"]:
@@ -132,9 +138,9 @@ def test_one_source_has_one_format(folder):
     [
         ("a.parquet", b"", {}, r"a\.parquet is not a readable parquet file"),
         ("a.parquet", b"PAR1 but not really", {}, r"a\.parquet is not a readable parquet file"),
-        ("a.parquet", parquet(["a"]), {"column": "body"}, r"no column 'body'; .* 'text'"),
+        ("a.parquet", PARQUET, {"column": "body"}, r"no column 'body'; .* 'text'"),
         ("a.parquet.gz", b"", {}, r"a\.parquet\.gz is a compressed parquet file"),
-        ("a.parquet", parquet(["a"]), {"kind": "chat"}, r"no dialect of chat .* 'text'; set"),
+        ("a.parquet", PARQUET, {"kind": "chat"}, r"no dialect of chat .* 'text'; set"),
         ("b.jsonl", b"", {}, r"a\.parquet matches no file"),
     ],
     ids=range(6),
@@ -155,16 +161,12 @@ def test_paths_on_different_stores_are_two_sources(tmp_path):
         resolve(SourceRecipe(name="web", kind="text", paths=paths))
 
 
-def test_the_arguments_of_a_worker_can_be_pickled(folder):
-    write_all(folder, "a.parquet", data=parquet(["a", "b", "c"]))
-    resolved = resolve_in(folder, "a.parquet")
-    assert pickle.loads(pickle.dumps(resolved)) == resolved
-    piece = resolved.files[0].piece(1, 2)
-    assert pickle.loads(pickle.dumps(piece)) == piece
-
-
 KINDS = {
-    "a.parquet": (None, parquet(["one", "two"]), parquet(["one", "six"])),
+    "a.parquet": (
+        None,
+        parquet_bytes({"text": ["one", "two"]}),
+        parquet_bytes({"text": ["one", "six"]}),
+    ),
     "a.jsonl": (None, b'{"text": "one"}\n', b'{"text": "two"}\n'),
     "a.jsonl.gz": (None, gzip.compress(b"{}", mtime=0), gzip.compress(b"[]", mtime=0)),
     "a.txt": ("document", b"one", b"two"),
@@ -209,7 +211,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(folder, name, monkeypat
 
 
 def test_a_footer_other_than_planned_is_refused(folder):
-    folder.write_whole("a.parquet", parquet(["one", "two"]))
+    folder.write_whole("a.parquet", parquet_bytes({"text": ["one", "two"]}))
     (file,) = resolve_in(folder, "a.parquet").files
     piece = replace(file.piece(0, 1), footer_sha256="0" * 64)
     with pytest.raises(SourceError, match=r"a\.parquet changed .* footer .* run again"):
@@ -225,3 +227,121 @@ def test_the_etag_identifies_a_file_or_else_its_time(folder):
     for wrong in ({"etag": "y", "mtime_ns": 5}, {"etag": None, "mtime_ns": 6}, {"size": 4}):
         with pytest.raises(SourceError, match="changed since the plan was made"):
             check_unchanged(replace(file.piece(0, 3), **{"etag": "x", **wrong}), known)
+
+
+MESSAGES = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
+TURNS = {"conversations": [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "ho"}]}
+MATHS = {"question": "1 + 1?", "answer": "#### 2"}
+
+
+def write(path, *values, start=b"", end=b"\n"):
+    path.write_bytes(start + b"\n".join(json.dumps(each).encode() for each in values) + end)
+
+
+def resolved(path, **fields):
+    return resolve(SourceRecipe(name="talk", **{"kind": "chat", "paths": (str(path),)} | fields))
+
+
+def dialects(found) -> dict[str, str | None]:
+    return {file.path: file.dialect for file in found.files}
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    write_corpus(tmp_path / "in")
+    write(tmp_path / "in/chats/turns.jsonl", TURNS, TURNS)
+    return tmp_path / "in"
+
+
+def test_a_plan_states_the_dialect_of_each_file_and_their_number(corpus, tmp_path):
+    job = recipe(corpus, tmp_path / "out")
+    plan = make_plan(job)
+    web, chats = plan.sources
+    assert [file.dialect for file in web.files] == [None] * 3
+    assert list(dialects(chats).values()) == ["messages"] * 2 + ["sharegpt"]
+    assert [each["dialects"] for each in overview(plan)] == [{}, {"messages": 2, "sharegpt": 1}]
+    reported = decide(job, command="prepare").text()
+    assert " jsonl of messages (2 files) and sharegpt (1 file) in " in reported
+    assert " parquet in " in reported
+    assert plan_from_json(plan_to_json(plan)) == replace(plan, notes=())
+    sources = json.loads(plan_to_json(plan))["sources"]
+    files = [file for source in sources for file in source["files"]]
+    assert [file.get("dialect") for file in files] == [None] * 3 + ["messages"] * 2 + ["sharegpt"]
+    assert ["dialect" in file for file in files] == [False] * 3 + [True] * 3
+
+
+def test_another_dialect_of_a_file_changes_its_slices(corpus, tmp_path):
+    before = make_plan(recipe(corpus, tmp_path / "out"))
+    after = make_plan(recipe(corpus, tmp_path / "out", "source.chats.dialect=messages"))
+    (changed,) = changes(before, after)
+    assert dict(changed.reasons) == {"turns.jsonl": "dialect sharegpt -> messages"}
+    assert {each.key for each in before.slices()} != {each.key for each in after.slices()}
+
+
+def test_a_plan_with_an_impossible_dialect_is_refused(corpus, tmp_path):
+    plan = plan_to_json(make_plan(recipe(corpus, tmp_path / "out")))
+    for source, dialect in ((0, "messages"), (1, "text"), (1, "nonsense"), (1, 3)):
+        values = json.loads(plan)
+        values["sources"][source]["files"][0]["dialect"] = dialect
+        with pytest.raises(CorruptOutputError, match=r"plan\.json.*does not belong to its kind"):
+            plan_from_json(json.dumps(values).encode())
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "reported"),
+    [
+        ({"a": 1, "b": 2}, "chat", "an object with the keys 'a', 'b': no dialect of chat"),
+        (MATHS, "vision", "an object with the keys 'question', 'answer': no dialect of vision"),
+        ({}, "chat", r"an object with the keys \(none\)"),
+        (dict.fromkeys("abcdefg"), "chat", "an object with .* 'd', 'e' and 2 more: no dialect"),
+        (3, "chat", "a number"),
+        ("hi", "chat", "a string"),
+        (None, "chat", "null"),
+        (True, "chat", "a boolean"),
+    ],
+    ids=str,
+)
+def test_a_first_document_of_an_unknown_dialect_is_refused(tmp_path, value, kind, reported):
+    write(tmp_path / "a.jsonl", value, {"messages": []})
+    message = rf"a\.jsonl: its first document is {reported}.*set dialect"
+    with pytest.raises(SourceError, match=message):
+        resolved(tmp_path / "a.jsonl", kind=kind)
+    found = resolved(tmp_path / "a.jsonl", kind=kind, dialect="messages")
+    assert (dialects(found), found.notes) == ({"a.jsonl": "messages"}, ())
+
+
+def test_the_first_valid_json_line_determines_the_dialect(tmp_path):
+    bom = b"\xef\xbb\xbf"
+    write(tmp_path / "a.jsonl", MATHS, start=bom)
+    write(tmp_path / "b.jsonl", MATHS, start=b"\r\n{broken\n\xff\n" + b"[" * 100_000 + b"\n")
+    write(tmp_path / "c.jsonl", MATHS, end=b"")
+    write(tmp_path / "d.jsonl", MATHS | {"more": "x" * 200_000})
+    write(tmp_path / "e.jsonl", MATHS | {"more": int("9" * 4000)})
+    found = resolved(tmp_path)
+    assert (set(dialects(found).values()), found.notes) == ({"gsm8k"}, ())
+
+
+def test_a_file_without_documents_is_read_as_messages_with_a_note(tmp_path):
+    (tmp_path / "empty.jsonl").write_bytes(b"")
+    (tmp_path / "blank.jsonl").write_bytes(b" \r\n\n\t")
+    found = resolved(tmp_path)
+    assert (set(dialects(found).values()), found.notes) == ({"messages"}, ())
+    (tmp_path / "broken.jsonl").write_bytes(b"{\n" * 99)
+    write(tmp_path / "long.jsonl", MATHS | {"more": "x" * (1 << 20)}, MATHS)
+    found = resolved(tmp_path)
+    assert set(dialects(found).values()) == {"messages"}
+    (note,) = found.notes
+    assert "at the start of broken.jsonl, long.jsonl is JSON" in note
+    assert "taken to be 'messages'; set dialect" in note
+
+
+@pytest.mark.parametrize(("codec", "suffix"), [("gzip", "gz"), ("zstd", "zst")])
+def test_the_start_of_a_compressed_file_is_decoded(tmp_path, codec, suffix):
+    rng = random.Random(1)
+    lines = json_lines([MATHS, *(rng.randbytes(2000).hex() for _ in range(99))])
+    stored = compressed(lines, codec)
+    assert len(stored) > 1 << 16
+    (tmp_path / f"whole.jsonl.{suffix}").write_bytes(stored)
+    (tmp_path / f"cut.jsonl.{suffix}").write_bytes(stored[: len(stored) // 2])
+    found = resolved(tmp_path)
+    assert (list(dialects(found).values()), found.notes) == (["gsm8k"] * 2, ())

@@ -9,7 +9,6 @@ import uuid
 from itertools import chain, pairwise
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -19,18 +18,9 @@ from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.sources import MAX_BATCH_BYTES, read_piece
 from nanotok_ray.sources import lines as line_blocks
 from nanotok_ray.storage import Folder, StoreRetryPolicy, use_retry_policy
-from tests.support.read_pieces import ReadPiece, is_tail, piece_of
+from tests.support.read_pieces import ReadPiece, compressed, is_tail, piece_of
 
 BOM = b"\xef\xbb\xbf"
-
-
-def compressed(data: bytes, compression: str) -> bytes:
-    if compression == "gzip":
-        return gzip.compress(data, compresslevel=1, mtime=0)
-    sink = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(sink, compression) as stream:
-        stream.write(data)
-    return sink.getvalue().to_pybytes()
 
 
 def line_of(text: object, **fields: object) -> bytes:
@@ -223,8 +213,7 @@ def test_a_line_longer_than_blocks_and_ranges_belongs_to_the_first(tmp_path):
 
 @pytest.mark.parametrize("compression", [None, "gzip", "zstd"])
 def test_an_empty_file_has_no_documents(tmp_path, compression):
-    contents = [b""] if compression is None else [b"", compressed(b"", compression)]
-    for content in contents:
+    for content in (b"", compressed(b"", compression)):
         (tmp_path / "a").write_bytes(content)
         for form in ("lines", "jsonl"):
             result = ReadPiece(piece_of(tmp_path / "a", form=form, compression=compression))
@@ -348,7 +337,7 @@ def test_a_line_over_the_limit_is_quarantined_and_the_next_is_read(tmp_path, com
     path = tmp_path / "a"
     long = [b"b" * 11, b"c" * 16, b"d" * 700_000]
     content = BOM + ending.join([AT_LIMIT[0], *long, b"", AT_LIMIT[1], b"e" * 40])
-    path.write_bytes(content if compression is None else compressed(content, compression))
+    path.write_bytes(compressed(content, compression))
     piece = piece_of(path, form="lines", compression=compression)
     result = ReadPiece(piece, max_document_bytes=LIMIT)
     assert result.documents == AT_LIMIT
@@ -374,7 +363,7 @@ def test_a_truncated_long_line_is_part_of_the_tail(tmp_path):
 @pytest.mark.parametrize(("size", "is_bad"), [(LIMIT, False), (LIMIT + 1, True), (10**6, True)])
 def test_a_document_over_the_limit_is_quarantined(tmp_path, compression, size, is_bad):
     path, content = tmp_path / "a", b"a" * size
-    path.write_bytes(content if compression is None else compressed(content, compression))
+    path.write_bytes(compressed(content, compression))
     piece = piece_of(path, form="document", compression=compression)
     result = ReadPiece(piece, max_document_bytes=LIMIT)
     assert result.documents == ([] if is_bad else [content])
@@ -448,8 +437,7 @@ def test_a_document_is_the_unchanged_file(tmp_path, content):
 def test_a_temporary_storage_failure_is_no_damage(monkeypatch, compression):
     from fsspec.implementations.memory import MemoryFile  # noqa: PLC0415
 
-    data = b"".join(map(line_of, noise(2_000)))
-    data = data if compression is None else compressed(data, compression)
+    data = compressed(b"".join(map(line_of, noise(2_000))), compression)
     folder = Folder(f"memory:///{uuid.uuid4().hex}")
     folder.write_whole("a", data)
 

@@ -1,6 +1,7 @@
 """Documents of parquet files."""
 
 import hashlib
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +12,9 @@ from hypothesis import strategies as st
 
 from nanotok_ray import _core
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.recipe import SourceRecipe
-from nanotok_ray.sources import Piece, parquet_pages, read_piece, resolve
+from nanotok_ray.sources import parquet_pages, read_piece
 from nanotok_ray.sources.parquet_pages import Page, PageHeaders
-from tests.support.read_pieces import ReadPiece, is_tail, piece_of
+from tests.support.read_pieces import ReadPiece, chunk_bytes, is_tail, piece_of, planned_file
 
 STRINGS = {
     "string": pa.string(),
@@ -30,12 +30,6 @@ def read(url, start=0, stop=None, **options):
     return ReadPiece(piece_of(url, start=start, stop=stop, form="parquet"), **options)
 
 
-def planned(path, **fields):
-    """Return a file as planned."""
-    source = SourceRecipe(name="web", kind="text", paths=(str(path),), format="parquet", **fields)
-    return resolve(source).files[0]
-
-
 def write(path, texts, kind=None, **options) -> pq.FileMetaData:
     """Write texts between two other columns; return the metadata."""
     column = pa.array(texts, pa.string()).cast(kind or pa.string())
@@ -43,12 +37,6 @@ def write(path, texts, kind=None, **options) -> pq.FileMetaData:
     table = pa.table({"id": numbers, "text": column, "more": numbers})
     pq.write_table(table, path, **{"row_group_size": 10, **options})
     return pq.read_metadata(path)
-
-
-def chunk_bytes(path, group, *, column=1) -> bytes:
-    chunk = pq.read_metadata(path).row_group(group).column(column)
-    start = chunk.dictionary_page_offset or chunk.data_page_offset
-    return path.read_bytes()[start : start + chunk.total_compressed_size]
 
 
 @pytest.mark.parametrize("kind", STRINGS)
@@ -68,7 +56,7 @@ def test_every_type_of_string_column_is_read(tmp_path, kind):
 def test_the_hash_covers_the_stored_bytes_of_the_column(tmp_path, compression, dictionary):
     path = tmp_path / "a"
     write(path, ["aaa", "b"] * 15, compression=compression, use_dictionary=dictionary)
-    stored = chunk_bytes(path, 1) + chunk_bytes(path, 2)
+    stored = chunk_bytes(path, 1, 1) + chunk_bytes(path, 2, 1)
     result = read(path, 1, 3)
     assert result.sha256 == hashlib.sha256(stored).hexdigest()
     assert result.num_bytes == len(stored)
@@ -91,6 +79,9 @@ def test_nulls_and_invalid_utf8_are_quarantined_with_their_rows(tmp_path):
             (5, "field is null: 'text'", 0, None),
         ]
         assert [bad.position for bad in result.bad] == [1, 2, 4, 5]
+    pq.write_table(pa.table({"text": pa.nulls(2)}), tmp_path / "a")
+    reasons = [(bad.number, bad.reason) for bad in read(tmp_path / "a").bad]
+    assert reasons == [(number, "field is null: 'text'") for number in (0, 1)]
 
 
 def test_a_text_inside_a_struct_is_found_by_its_path(tmp_path):
@@ -146,7 +137,7 @@ def test_a_row_group_without_rows_has_no_documents(tmp_path, use_dictionary):
     assert result.documents == [b"one", b"two", b"three"]
     assert (result.positions, result.bad) == ([0, 1, 2], [])
     assert read(tmp_path / "a", 1, 2).num_bytes == (
-        len(chunk_bytes(tmp_path / "a", 1, column=0)) if use_dictionary else 0
+        len(chunk_bytes(tmp_path / "a", 1, 0)) if use_dictionary else 0
     )
 
 
@@ -174,8 +165,8 @@ def test_damage_ends_a_row_group_in_a_tail_that_names_its_rows(tmp_path, compres
     assert is_tail(tail)
     assert tail.reason.startswith("tail: rows 20 to 30 cannot be read (")
     assert (tail.number, tail.position, tail.hash64) == (20, 20, None)
-    assert tail.num_bytes == len(chunk_bytes(path, 2))
-    stored = b"".join(chunk_bytes(path, group) for group in (1, 2, 3))
+    assert tail.num_bytes == len(chunk_bytes(path, 2, 1))
+    stored = b"".join(chunk_bytes(path, group, 1) for group in (1, 2, 3))
     assert result.sha256 == hashlib.sha256(stored).hexdigest()
     assert read(path, 3, 4).documents == [text.encode() for text in texts[30:]]
 
@@ -192,12 +183,12 @@ def test_each_damaged_row_group_has_a_tail_and_keeps_the_rows_before_the_damage(
     assert result.numbers == [*range(5), *range(10, 30)]
     assert result.documents == [texts[number].encode() for number in result.numbers]
     assert [(bad.number, bad.position, bad.hash64, bad.num_bytes) for bad in result.bad] == [
-        (5, 5, None, len(chunk_bytes(path, 0))),
-        (30, 30, None, len(chunk_bytes(path, 3))),
+        (5, 5, None, len(chunk_bytes(path, 0, 1))),
+        (30, 30, None, len(chunk_bytes(path, 3, 1))),
     ]
     assert result.bad[0].reason.startswith("tail: rows 5 to 10 cannot be read (")
     assert result.bad[1].reason.startswith("tail: rows 30 to 40 cannot be read (")
-    stored = b"".join(chunk_bytes(path, group) for group in range(4))
+    stored = b"".join(chunk_bytes(path, group, 1) for group in range(4))
     assert result.sha256 == hashlib.sha256(stored).hexdigest()
 
 
@@ -256,23 +247,15 @@ def test_one_wrong_byte_never_raises_or_loses_a_row_silently(tmp_path_factory, p
 )
 def test_a_column_of_another_type_is_refused(tmp_path, table, column, reason):
     pq.write_table(pa.table(table), tmp_path / "a")
-    for use in (planned, read):
+    for use in (partial(planned_file, format="parquet"), read):
         with pytest.raises(SourceError, match=reason):
             use(tmp_path / "a", column=column)
-
-
-def test_a_column_of_only_nulls_is_quarantined(tmp_path):
-    pq.write_table(pa.table({"text": pa.nulls(2)}), tmp_path / "a")
-    result = read(tmp_path / "a")
-    assert result.documents == []
-    found = [(bad.number, bad.reason) for bad in result.bad]
-    assert found == [(number, "field is null: 'text'") for number in (0, 1)]
 
 
 def test_the_footer_states_rows_and_bytes_of_the_column_and_has_a_hash(tmp_path):
     path = tmp_path / "a"
     metadata = write(path, [f"text {number}" for number in range(25)])
-    footer = planned(path)
+    footer = planned_file(path, format="parquet")
     assert [group.rows for group in footer.layout] == [10, 10, 5]
     assert [group.num_bytes for group in footer.layout] == [
         metadata.row_group(group).column(1).total_uncompressed_size for group in range(3)
@@ -280,7 +263,7 @@ def test_the_footer_states_rows_and_bytes_of_the_column_and_has_a_hash(tmp_path)
     stored = path.read_bytes()[-metadata.serialized_size - 8 :]
     assert footer.footer_sha256 == hashlib.sha256(stored).hexdigest()
     write(path, [f"text {number}!" for number in range(25)])
-    assert planned(path).footer_sha256 != footer.footer_sha256
+    assert planned_file(path, format="parquet").footer_sha256 != footer.footer_sha256
 
 
 def test_a_file_with_fewer_row_groups_than_planned_is_named(tmp_path):
@@ -310,12 +293,6 @@ def test_a_temporary_storage_failure_is_no_damage(tmp_path, monkeypatch):
 MIB = 1 << 20
 
 
-def chunk_of(path) -> tuple[pq.ColumnChunkMetaData, bytes]:
-    chunk = pq.read_metadata(path).row_group(0).column(0)
-    start = chunk.dictionary_page_offset or chunk.data_page_offset
-    return chunk, path.read_bytes()[start : start + chunk.total_compressed_size]
-
-
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("dictionary", [True, False])
 @pytest.mark.parametrize("step", [1, 7, 100_000])
@@ -324,7 +301,8 @@ def test_page_headers_match_the_footer_for_any_block_size(tmp_path, version, dic
     pages = {"data_page_version": version, "data_page_size": 1000, "write_batch_size": 100}
     options = {"use_dictionary": dictionary, "write_page_checksum": True}
     pq.write_table(table, tmp_path / "a", **pages, **options)
-    chunk, stored = chunk_of(tmp_path / "a")
+    chunk = pq.read_metadata(tmp_path / "a").row_group(0).column(0)
+    stored = chunk_bytes(tmp_path / "a", 0, 0)
     headers = PageHeaders()
     for start in range(0, len(stored), step):
         headers.update(stored[start : start + step])
@@ -382,15 +360,12 @@ def test_a_forged_page_size_is_a_tail_and_uses_no_memory(tmp_path, codec):
     path = tmp_path / "a"
     table = pa.table({"text": ["x" * 70] * 100})
     pq.write_table(table, path, compression=codec, use_dictionary=False, write_statistics=False)
-    chunk, stored = chunk_of(path)
+    stored = chunk_bytes(path, 0, 0)
     assert stored.startswith(b"\x15\x00\x15")  # a data page, and its size as a varint
     size_end = next(place for place in range(3, 9) if stored[place] < 128) + 1
-    start = chunk.data_page_offset
-    content = bytearray(path.read_bytes())
-    content[start + 3 : start + size_end] = b"\xfe\xff\xff\xff\x0f"  # 2**31 - 1
-    path.write_bytes(content)
-    piece = Piece(url=str(path), path="a", format="parquet", compression=None, start=0, stop=1)
-    ((bad,),) = (batch.bad for batch in read_piece(piece, kind="text", column="text"))
+    forged = stored[:3] + b"\xfe\xff\xff\xff\x0f" + stored[size_end:]  # 2**31 - 1
+    path.write_bytes(path.read_bytes().replace(stored, forged[: len(stored)]))
+    ((bad,),) = (batch.bad for batch in read(path).batches)
     assert bad.reason.startswith("tail: rows 0 to 100 cannot be read (")
     assert "stored bytes cannot be a page of 2147483647" in bad.reason
 
@@ -398,8 +373,7 @@ def test_a_forged_page_size_is_a_tail_and_uses_no_memory(tmp_path, codec):
 @pytest.mark.parametrize("data", [b"\xff" * 100, b"\x00", b"\x15" + b"\x80" * 30])
 def test_after_an_invalid_header_no_page_is_found(tmp_path, data):
     pq.write_table(pa.table({"text": ["a"]}), tmp_path / "a")
-    _, stored = chunk_of(tmp_path / "a")
     headers = PageHeaders()
     headers.update(data)
-    headers.update(stored)
+    headers.update(chunk_bytes(tmp_path / "a", 0, 0))
     assert headers.pages == []

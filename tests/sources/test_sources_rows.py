@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import pickle
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.counts import CountSettings
-from nanotok_ray.documents import Documents, as_documents, to_utf8
+from nanotok_ray.documents import Documents, to_utf8
 from nanotok_ray.errors import RecipeError, SourceError
-from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources import (
     ReadingRules,
     SliceReading,
@@ -23,10 +23,9 @@ from nanotok_ray.sources import (
     parquet_pages,
     plan_from_json,
     plan_to_json,
-    resolve,
 )
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.read_pieces import ReadPiece, piece_of
+from tests.support.read_pieces import ReadPiece, chunk_bytes, json_lines, piece_of, planned_file
 from tests.support.small_corpus import plan_of, shard_settings
 
 MESSAGE = pa.struct({"content": pa.string(), "role": pa.string()})
@@ -70,11 +69,7 @@ def talk(number: int) -> list[dict[str, str]]:
     ]
 
 
-def planned(path, *, kind="chat", **fields):
-    """Return a file as planned."""
-    return resolve(
-        SourceRecipe(name="talk", kind=kind, paths=(str(path),), format="parquet", **fields)
-    ).files[0]
+planned_chat = partial(planned_file, format="parquet", kind="chat")
 
 
 @pytest.mark.parametrize(("kind", "dialect"), ROWS, ids=str)
@@ -82,10 +77,9 @@ def test_a_row_equals_the_line_with_the_same_content(tmp_path, kind, dialect):
     rows = ROWS[kind, dialect]
     extra = pa.array([b"\xff"] * len(rows), pa.binary())
     pq.write_table(pa.Table.from_pylist(rows).append_column("image", extra), tmp_path / "a")
-    assert planned(tmp_path / "a", kind=kind).dialect == dialect
+    assert planned_chat(tmp_path / "a", kind=kind).dialect == dialect
     assert rows_of(tmp_path / "a", kind=kind, dialect=dialect)[1] == rows
-    lines = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
-    (tmp_path / "b").write_bytes(lines)
+    (tmp_path / "b").write_bytes(json_lines(rows))
     read = ReadPiece(piece_of(tmp_path / "b", dialect=dialect), kind=kind, column="").documents
     assert [json.loads(document) for document in read] == rows
 
@@ -108,15 +102,12 @@ def test_conversations_of_every_row_group_are_read_and_accounted_for(tmp_path, g
     assert ids == [b"%d" % number for number in range(25)]
     assert all(len(batch.documents) <= 4 for batch in result.batches)
     assert [batch.group for batch in result.batches] == sorted(b.group for b in result.batches)
-    metadata, stored = pq.read_metadata(path), path.read_bytes()
-    read = b""
-    for row_group in map(metadata.row_group, range(metadata.num_row_groups)):
-        for chunk in map(row_group.column, (0, 1, 2)):
-            start = chunk.dictionary_page_offset or chunk.data_page_offset
-            read += stored[start : start + chunk.total_compressed_size]
+    metadata = pq.read_metadata(path)
+    groups = range(metadata.num_row_groups)
+    read = b"".join(chunk_bytes(path, each, column) for each in groups for column in (0, 1, 2))
     assert (result.num_bytes, result.sha256) == (len(read), hashlib.sha256(read).hexdigest())
     first = metadata.row_group(0)
-    assert planned(path).layout[0].num_bytes == sum(
+    assert planned_chat(path).layout[0].num_bytes == sum(
         first.column(n).total_uncompressed_size for n in (1, 2)
     )
 
@@ -207,12 +198,12 @@ def test_a_damaged_page_ends_its_row_group_and_mixes_no_rows(tmp_path, column, v
 def test_columns_that_a_dialect_cannot_use_are_refused_by_name(tmp_path, columns, fields, reported):
     pq.write_table(pa.table(columns), tmp_path / "a")
     with pytest.raises(SourceError, match=reported):
-        planned(tmp_path / "a", **fields)
+        planned_chat(tmp_path / "a", **fields)
 
 
 def test_columns_without_values_are_read(tmp_path):
     path = write(tmp_path / "a", [None] * 3, kind=pa.null())
-    assert planned(path).dialect == "messages"
+    assert planned_chat(path).dialect == "messages"
     assert rows_of(path)[1] == [{"messages": None}] * 3
     assert rows_of(write(tmp_path / "b", []))[1] == []
 
@@ -364,10 +355,7 @@ def test_ids_are_only_in_the_plan_and_the_keys_of_shards(tmp_path):
         assert [batch.document_ids for _, batch in reading] == [None]
 
 
-texts = st.lists(st.text())
-
-
-@given(texts, st.data())
+@given(st.lists(st.text()), st.data())
 def test_documents_convert_to_arrow_and_back(strings, data):
     documents = Documents.from_strings(strings)
     array = documents.to_arrow()
@@ -415,10 +403,3 @@ def test_surrogates_become_their_character_or_the_replacement_character():
     assert to_utf8("a\ud83d") == "a\ufffd".encode()
     assert to_utf8("\ude42\ud83d") == "\ufffd\ufffd".encode()
     assert to_utf8("\ufeffx\ud83d") == "\ufeffx\ufffd".encode()
-
-
-def test_documents_are_returned_unchanged():
-    documents = Documents.from_strings(["a"])
-    assert as_documents(documents) is documents
-    assert list(as_documents(("a", "b"))) == [b"a", b"b"]
-    assert list(as_documents([b"a", b"\xff"])) == [b"a", b"\xff"]

@@ -118,7 +118,8 @@ SOURCES = [(make, None) for make in COLUMNS.values()] + [(make, "text") for make
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return Tokenizer.train_from_iterator(["ab ab é é", "ba ba\n\n🙂🙂"], 280)
+    corpus = ["ab ab é é", "ba ba\n\n🙂🙂", "the cat sat, the hat sat"]
+    return Tokenizer.train_from_iterator(corpus, 290)
 
 
 @pytest.mark.parametrize(("make", "column"), SOURCES, ids=[*COLUMNS, *TABLES])
@@ -147,20 +148,14 @@ def test_a_tokenizer_is_learned_from_any_source(make, column, limit, monkeypatch
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.large_binary()], ids=str)
-def test_an_arrow_column_is_not_copied(kind):
+def test_arrow_columns_are_not_copied(kind):
     array = pa.array(["abc", "de"], kind)
-    chunks = pa.chunked_array([array])
-    for source in (array, Exported(chunks), ExportedArray(array), iter([array])):
-        (batch,) = batches_of(source)
+    columns = (array, Exported(pa.chunked_array([array])), ExportedArray(array), iter([array]))
+    whole = pa.table({"text": array})
+    tables = (whole, Exported(whole), DataSet(whole), {"text": array}, whole.to_reader())
+    for source, column in [*((own, None) for own in columns), *((own, "text") for own in tables)]:
+        (batch,) = batches_of(source, column=column)
         assert batch.data.ctypes.data == array.buffers()[2].address
-
-
-def test_the_columns_of_a_table_and_a_dataset_are_not_copied():
-    chunk = pa.array(["abc", "de"])
-    whole = pa.table({"text": chunk})
-    for source in (whole, Exported(whole), DataSet(whole), {"text": chunk}, whole.to_reader()):
-        (batch,) = batches_of(source, column="text")
-        assert batch.data.ctypes.data == chunk.buffers()[2].address
 
 
 def test_a_stream_is_read_as_it_is_used():
@@ -246,17 +241,12 @@ BYTE_KINDS = [pa.binary(), pa.large_binary(), pa.binary_view()]
 KINDS = TEXT_KINDS + BYTE_KINDS
 
 # Few letters and short texts, so that values repeat and have tokens of several bytes.
-texts = st.text(st.sampled_from("ab é🙂"), max_size=5) | st.sampled_from(["the cat", "the hat"])
-rows = st.lists(st.none() | texts, max_size=12)
+TEXT = st.text(st.sampled_from("ab é🙂"), max_size=5) | st.sampled_from(["the cat", "the hat"])
+ROWS = st.lists(st.none() | TEXT, max_size=12)
 
 
-@pytest.fixture(scope="module")
-def tokenizer_texts():
-    return Tokenizer.train_from_iterator(["the cat sat, the hat sat", "ab ab é é"], 280)
-
-
-def expected(tokenizer_texts, texts):
-    return tokenizer_texts.encode_batch(["" if text is None else text for text in texts])
+def expected(tokenizer, texts):
+    return tokenizer.encode_batch(["" if text is None else text for text in texts])
 
 
 def same(left, right):
@@ -271,7 +261,7 @@ def array_of(texts, kind):
 
 def dictionary_of(data, texts, kind, index):
     """The same rows in a dictionary with values in any order, unused values and nulls."""
-    present = list({*texts, *data.draw(st.lists(texts_or_null, max_size=3))})
+    present = list({*texts, *data.draw(st.lists(st.none() | TEXT, max_size=3))})
     values = data.draw(st.permutations(present))
     indices = [
         None if text is None and data.draw(st.booleans()) else values.index(text) for text in texts
@@ -279,43 +269,40 @@ def dictionary_of(data, texts, kind, index):
     return pa.DictionaryArray.from_arrays(pa.array(indices, index), array_of(values, kind))
 
 
-texts_or_null = st.none() | texts
-
-
 def window(data, array):
     start = data.draw(st.integers(0, len(array)))
     return start, start + data.draw(st.integers(0, len(array) - start))
 
 
-@given(rows, st.sampled_from(KINDS), st.data())
-def test_a_slice_of_any_type_has_the_ids_of_its_texts(tokenizer_texts, texts, kind, data):
+@given(ROWS, st.sampled_from(KINDS), st.data())
+def test_a_slice_of_any_type_has_the_ids_of_its_texts(tokenizer, texts, kind, data):
     start, stop = window(data, texts)
     array = array_of(texts, kind).slice(start, stop - start)
-    found = tokenizer_texts.encode_batch(array, nulls="empty")
-    same(found, expected(tokenizer_texts, texts[start:stop]))
+    found = tokenizer.encode_batch(array, nulls="empty")
+    same(found, expected(tokenizer, texts[start:stop]))
 
 
-@given(st.lists(rows, max_size=4), st.sampled_from(KINDS), st.integers(1, 3), st.data())
-def test_chunks_have_the_ids_of_their_texts(tokenizer_texts, chunks, kind, threads, data):
-    wanted = expected(tokenizer_texts, [text for chunk in chunks for text in chunk])
+@given(st.lists(ROWS, max_size=4), st.sampled_from(KINDS), st.integers(1, 3), st.data())
+def test_chunks_have_the_ids_of_their_texts(tokenizer, chunks, kind, threads, data):
+    wanted = expected(tokenizer, [text for chunk in chunks for text in chunk])
     plain = pa.chunked_array([array_of(chunk, kind) for chunk in chunks], kind)
     encoded = pa.chunked_array(
         [dictionary_of(data, chunk, kind, pa.int32()) for chunk in chunks],
         pa.dictionary(pa.int32(), kind),
     )
     for array in (plain, encoded):
-        same(tokenizer_texts.encode_batch(array, num_threads=threads, nulls="empty"), wanted)
+        same(tokenizer.encode_batch(array, num_threads=threads, nulls="empty"), wanted)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(arrow_texts, "SMALL_BYTES", 0)
-            same(tokenizer_texts.encode_batch(array, num_threads=threads, nulls="empty"), wanted)
+            same(tokenizer.encode_batch(array, num_threads=threads, nulls="empty"), wanted)
 
 
-@given(rows, st.sampled_from(KINDS), st.sampled_from([pa.int8(), pa.uint64()]), st.data())
-def test_a_dictionary_is_encoded_as_its_decoded_values(tokenizer_texts, texts, kind, index, data):
+@given(ROWS, st.sampled_from(KINDS), st.sampled_from([pa.int8(), pa.uint64()]), st.data())
+def test_a_dictionary_is_encoded_as_its_decoded_values(tokenizer, texts, kind, index, data):
     array = dictionary_of(data, texts, kind, index)
     start, stop = window(data, texts)
-    found = tokenizer_texts.encode_batch(array.slice(start, stop - start), nulls="empty")
-    same(found, expected(tokenizer_texts, texts[start:stop]))
+    found = tokenizer.encode_batch(array.slice(start, stop - start), nulls="empty")
+    same(found, expected(tokenizer, texts[start:stop]))
 
 
 def test_the_values_of_a_fully_used_dictionary_are_borrowed():
@@ -326,23 +313,23 @@ def test_the_values_of_a_fully_used_dictionary_are_borrowed():
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_binary()], ids=str)
-def test_bytes_below_a_null_are_not_encoded(tokenizer_texts, kind):
+def test_bytes_below_a_null_are_not_encoded(tokenizer, kind):
     _, starts, data = array_of(["the", "\x00cat", "hat"], kind).buffers()
     array = pa.Array.from_buffers(kind, 3, [pa.py_buffer(b"\x05"), starts, data])
     assert array.is_null().to_pylist() == [False, True, False]
     same(
-        tokenizer_texts.encode_batch(array, nulls="empty"),
-        expected(tokenizer_texts, ["the", None, "hat"]),
+        tokenizer.encode_batch(array, nulls="empty"),
+        expected(tokenizer, ["the", None, "hat"]),
     )
 
 
-def test_invalid_utf8_is_encoded_as_bytes(tokenizer_texts):
+def test_invalid_utf8_is_encoded_as_bytes(tokenizer):
     documents = [b"\xffthe\xc3", b"", b"cat"]
     arrays = [pa.array(documents, kind) for kind in BYTE_KINDS]
     arrays += [documents, tuple(documents), pa.array(documents).dictionary_encode()]
     for given_as in arrays:
-        ids, offsets = tokenizer_texts.encode_batch(given_as)
-        assert tokenizer_texts.decode_batch(ids, offsets, as_bytes=True).to_pylist() == documents
+        ids, offsets = tokenizer.encode_batch(given_as)
+        assert tokenizer.decode_batch(ids, offsets, as_bytes=True).to_pylist() == documents
 
 
 NULLS = [
@@ -357,28 +344,28 @@ NULLS = [
 
 
 @pytest.mark.parametrize(("array", "row"), NULLS, ids=range(len(NULLS)))
-def test_a_null_is_an_error_that_names_its_row_unless_it_may_be_empty(tokenizer_texts, array, row):
+def test_a_null_is_an_error_that_names_its_row_unless_it_may_be_empty(tokenizer, array, row):
     message = f"^texts: row {row} of the Arrow array is null: .*nulls="
     with pytest.raises(SourceError, match=message):
-        tokenizer_texts.encode_batch(array)
-    ids, offsets = tokenizer_texts.encode_batch(array, nulls="empty")
+        tokenizer.encode_batch(array)
+    ids, offsets = tokenizer.encode_batch(array, nulls="empty")
     assert offsets[row] == offsets[row + 1]
     assert len(offsets) == len(array) + 1
-    found = tokenizer_texts.decode_batch(ids, offsets).to_pylist()
+    found = tokenizer.decode_batch(ids, offsets).to_pylist()
     assert found == [text or "" for text in array.to_pylist()]
 
 
 def test_nulls_of_a_dictionary_with_a_full_index_are_empty_and_unused_ones_no_error(
-    tokenizer_texts,
+    tokenizer,
 ):
     values = pa.array([f"{number} cats" for number in range(128)])
     array = pa.DictionaryArray.from_arrays(pa.array([127, None], pa.int8()), values)
     same(
-        tokenizer_texts.encode_batch(array, nulls="empty"),
-        expected(tokenizer_texts, ["127 cats", None]),
+        tokenizer.encode_batch(array, nulls="empty"),
+        expected(tokenizer, ["127 cats", None]),
     )
     unused = pa.DictionaryArray.from_arrays(pa.array([0, 0]), pa.array(["cat", None]))
-    same(tokenizer_texts.encode_batch(unused), expected(tokenizer_texts, ["cat", "cat"]))
+    same(tokenizer.encode_batch(unused), expected(tokenizer, ["cat", "cat"]))
 
 
 @pytest.mark.parametrize(
@@ -391,11 +378,11 @@ def test_nulls_of_a_dictionary_with_a_full_index_are_empty_and_unused_ones_no_er
     ],
     ids=range(4),
 )
-def test_values_that_are_not_text_are_refused(tokenizer_texts, array, found):
+def test_values_that_are_not_text_are_refused(tokenizer, array, found):
     with pytest.raises(SourceError, match=f"string_view.*or a dictionary of these, got {found}"):
-        tokenizer_texts.encode_batch(array, nulls="empty")
+        tokenizer.encode_batch(array, nulls="empty")
     with pytest.raises(SourceError, match="nulls is 'drop'"):
-        tokenizer_texts.encode_batch(["a"], nulls="drop")
+        tokenizer.encode_batch(["a"], nulls="drop")
 
 
 def test_a_text_that_cannot_be_split_is_named_with_the_number_of_texts_before_it(monkeypatch):

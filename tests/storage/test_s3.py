@@ -1,13 +1,11 @@
 """S3 through s3fs, with a server behind a proxy that fails on demand."""
 
-import asyncio
 import gc
 import gzip
 import hashlib
 import json
 import random
 import time
-import uuid
 
 import fsspec
 import pyarrow as pa
@@ -30,7 +28,7 @@ from nanotok_ray.storage import (
 from tests.support.faulty_proxy import Fault
 from tests.support.machine_speed import scaled
 from tests.support.read_pieces import same_pieces
-from tests.support.s3_server import BUCKET, one_try, s3_behind_a_proxy, without_waiting
+from tests.support.s3_server import BUCKET, one_try
 from tests.support.small_corpus import joined_shards, recipe, texts, write_corpus, write_parquet
 
 pytestmark = [pytest.mark.timeout(60)]
@@ -46,42 +44,6 @@ CLIENT = one_try(seconds=1)
 READ_FAULTS = [
     *(Fault.RESET, Fault.SLOW_DOWN, Fault.TRUNCATE, Fault.INTERNAL_ERROR, Fault.THROTTLED)
 ]
-
-
-class Hasty:
-    """asyncio without the sleep of s3fs for 0.1 s even after its only try."""
-
-    def __getattr__(self, name):
-        return getattr(asyncio, name)
-
-    @staticmethod
-    async def sleep(_):
-        await asyncio.sleep(0)
-
-
-@pytest.fixture(scope="module")
-def server():
-    with pytest.MonkeyPatch.context() as patch, s3_behind_a_proxy() as proxy:
-        patch.setattr("s3fs.core.asyncio", Hasty())
-        yield proxy
-
-
-@pytest.fixture
-def proxy(server):
-    with without_waiting(server) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def folder(proxy) -> Folder:
-    return Folder(f"s3://{BUCKET}/{uuid.uuid4().hex}")
-
-
-@pytest.fixture
-def client(proxy):
-    """Return a function that sets options of the client of S3."""
-    with pytest.MonkeyPatch.context() as patch:
-        yield lambda **options: patch.setitem(fsspec.config.conf, "s3", options)
 
 
 @pytest.fixture

@@ -1,10 +1,46 @@
-"""Pieces of files read to their end, for tests of readers."""
+"""Files of documents, and pieces of them read to their end, for tests of readers."""
 
+import json
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nanotok_ray.sources import Piece, read_piece
+from nanotok_ray.recipe import SourceRecipe
+from nanotok_ray.sources import Piece, SourceFile, read_piece, resolve
+
+
+def json_lines(values) -> bytes:
+    """Return a line of JSON for each value."""
+    return "".join(json.dumps(value) + "\n" for value in values).encode()
+
+
+def compressed(data: bytes, compression: str | None) -> bytes:
+    """Return data as it is stored with a compression or none."""
+    if compression is None:
+        return data
+    return pa.Codec(compression, compression_level=1).compress(data, asbytes=True)
+
+
+def parquet_bytes(columns, **options) -> bytes:
+    """Return a parquet file of columns, or of rows with equal keys."""
+    table = pa.table(columns) if isinstance(columns, dict) else pa.Table.from_pylist(columns)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, **options)
+    return sink.getvalue().to_pybytes()
+
+
+def chunk_bytes(path, group, column) -> bytes:
+    """Return the stored bytes of a column in a row group."""
+    chunk = pq.read_metadata(path).row_group(group).column(column)
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    return Path(path).read_bytes()[start : start + chunk.total_compressed_size]
+
+
+def planned_file(path, *, kind="text", **fields) -> SourceFile:
+    """Return a file as planned."""
+    (file,) = resolve(SourceRecipe(name="web", kind=kind, paths=(str(path),), **fields)).files
+    return file
 
 
 def piece_of(url, *, start=0, stop=None, form="jsonl", compression=None, dialect=None) -> Piece:
