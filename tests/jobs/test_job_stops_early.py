@@ -298,27 +298,34 @@ def test_gaps_are_kept_and_reported_or_refused(corpus, tmp_path):
     assert quarantined.keys() == {"cannot be split"}
 
 
-def test_counting_names_the_first_bad_document_and_the_file_that_lists_it(corpus, tmp_path):
-    write_parquet(corpus / "text/shard_00001.parquet", [*["good"] * 9, *[None] * 20, "good"])
-    with pytest.raises(QuarantineLimitError) as caught:
-        train(recipe(corpus, tmp_path / "out"))
-    reported = str(caught.value)
-    assert (
-        "the first is source 'web', shard_00001.parquet, row 10: field is null: 'text'" in reported
-    )
-    (listed,) = re.findall(r"; see (\S+\.quarantine\.jsonl), correct the input or raise", reported)
-    assert json.loads(Path(listed).read_text().splitlines()[0])["row"] == 9
-
-
-def test_lines_are_numbered_from_1_including_blank_lines(corpus, tmp_path):
-    folder = corpus / "lines"
-    folder.mkdir()
+def bad_lines():
+    """Return lines of which the twenty-first is blank and the next two are bad."""
     lines = [json.dumps({"text": f"good {number}"}) for number in range(30)]
     lines[20:20] = ["", '{"other": 1}', "{"]
-    for name, pack in (("a.jsonl", bytes), ("b.jsonl.gz", gzip.compress)):
-        (folder / name).write_bytes(pack("\n".join(lines).encode()))
-        with pytest.raises(QuarantineLimitError, match=rf"'web', {name}, line 22: field is miss"):
-            train(recipe(corpus, tmp_path / name, f"source.web.paths={folder}/{name}"))
+    return "\n".join(lines).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "row"),
+    [
+        ("a.jsonl", "line 22: field is missing: 'text'", 20),
+        ("b.jsonl.gz", "line 22: field is missing: 'text'", 20),
+        ("c.parquet", "row 10: field is null: 'text'", 9),
+    ],
+)
+def test_counting_names_the_first_bad_document_and_the_file_that_lists_it(
+    corpus, tmp_path, name, place, row
+):
+    path = corpus / "own" / name
+    write_parquet(path, [*["good"] * 9, *[None] * 20, "good"])
+    if ".jsonl" in name:
+        path.write_bytes(gzip.compress(bad_lines()) if name.endswith("gz") else bad_lines())
+    with pytest.raises(QuarantineLimitError) as caught:
+        train(recipe(corpus, tmp_path / "out", f"source.web.paths={path}"))
+    reported = str(caught.value)
+    assert f"the first is source 'web', {name}, {place}" in reported
+    (listed,) = re.findall(r"; see (\S+\.quarantine\.jsonl), correct the input or raise", reported)
+    assert json.loads(Path(listed).read_text().splitlines()[0])["row"] == row
 
 
 @pytest.mark.parametrize("learned", [True, False])
@@ -365,13 +372,10 @@ def test_a_damaged_row_group_is_reported_by_its_first_row(corpus, tmp_path):
 ALLOWED = "limits.max_skipped_slices=1"
 
 
-@pytest.fixture
-def broken(breaking):
-    """Let the work on the first slice of one file fail, in both stages, until it is fixed."""
-    return breaking([count_work, tokenize_work], ("shard_00001", 0))
-
-
-def test_a_failed_slice_fails_the_job_or_is_skipped_by_option_and_counted(corpus, tmp_path, broken):
+def test_a_failed_slice_fails_the_job_or_is_skipped_by_option_counted_and_retried(
+    corpus, tmp_path, breaking
+):
+    fix = breaking([count_work, tokenize_work], ("shard_00001", 0))
     with pytest.raises(SliceError, match="this one never works"):
         prepare(recipe(corpus, tmp_path / "out"))
     assert not (tmp_path / "out/manifest.json").exists()
@@ -386,6 +390,12 @@ def test_a_failed_slice_fails_the_job_or_is_skipped_by_option_and_counted(corpus
     entry = json.loads(listed.read_text())
     assert (entry["file"], entry["reason"]) == ("shard_00001.parquet", "skipped: row groups 0 to 1")
     assert verify_output(Folder(str(tmp_path / "out"))).passed
+    fix()
+    summary, _, notes = run(recipe(corpus, tmp_path / "out", ALLOWED))
+    assert not any("never works" in note for note in notes)
+    assert summary.values["quarantined"] == {}
+    run(recipe(corpus, tmp_path / "whole", ALLOWED))
+    assert contents(tmp_path / "whole").items() <= contents(tmp_path / "out").items()
 
 
 @pytest.mark.xdist_group("s3")
@@ -405,16 +415,6 @@ def test_files_of_a_failed_attempt_do_not_prevent_skipping_its_slice(corpus, tmp
         listed = json.loads(out.read_bytes(name))
     assert summary.values["quarantined"] == {"skipped": 1}
     assert listed["reason"].startswith("skipped: ")
-
-
-def test_the_next_run_retries_skipped_slices(corpus, tmp_path, broken):
-    run(recipe(corpus, tmp_path / "out", ALLOWED))
-    broken()
-    summary, _, notes = run(recipe(corpus, tmp_path / "out", ALLOWED))
-    assert not any("never works" in note for note in notes)
-    assert summary.values["quarantined"] == {}
-    run(recipe(corpus, tmp_path / "whole", ALLOWED))
-    assert contents(tmp_path / "whole").items() <= contents(tmp_path / "out").items()
 
 
 def test_slices_skipped_in_several_rounds_are_summed(corpus, tmp_path, breaking):

@@ -6,7 +6,6 @@ import pickle
 import numpy as np
 import pytest
 
-import nanotok_ray
 from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.errors import CorruptOutputError, TransientIOError
 from nanotok_ray.job import training
@@ -21,6 +20,23 @@ from tests.support.run_job import run
 from tests.support.small_corpus import contents, recipe, texts
 
 ALSO = "tokenizer.also=[300, 330]"
+SEED = list(PRESETS["seed"].special_tokens)
+EXTEND = 'tokenizer.extend=["preset:seed"]'
+LEARN_RECORD = "records/learn.json"
+
+
+def tokenizer_of(out):
+    return Tokenizer.load(out / "tokenizer")
+
+
+def record_of(out):
+    return json.loads((out / LEARN_RECORD).read_text())
+
+
+def sizes_of(out):
+    """Return the sizes of the smaller tokenizers of a folder."""
+    files = out.glob("tokenizer-*/tokenizer.txt")
+    return sorted(int(path.parent.name.removeprefix("tokenizer-")) for path in files)
 
 
 def test_a_smaller_tokenizer_equals_one_learned_at_its_size_in_every_file(corpus, tmp_path):
@@ -56,18 +72,12 @@ def test_a_size_no_longer_requested_stays_until_another_tokenizer_is_learned(cor
     run(recipe(corpus, tmp_path / "out", ALSO), train)
     run(recipe(corpus, tmp_path / "out"), train)
     run(recipe(corpus, tmp_path / "out", "tokenizer.also=310"), train)
-    record = json.loads((tmp_path / "out/records/learn.json").read_text())
-    assert record["also"] == [300, 310, 330]
-    for size in record["also"]:
+    assert record_of(tmp_path / "out")["also"] == [300, 310, 330]
+    for size in (300, 310, 330):
         assert Tokenizer.load(tmp_path / f"out/tokenizer-{size}").get_vocab_size() == size
     other = ("tokenizer.min_pair_count=2", "tokenizer.also=[310]")
     run(recipe(corpus, tmp_path / "out", *other), train)
-    assert [path.parent.name for path in tokenizers(tmp_path / "out")] == ["tokenizer-310"]
-
-
-def tokenizers(out):
-    """Return the readable files of the smaller tokenizers."""
-    return sorted(out.glob("tokenizer-*/tokenizer.txt"))
+    assert sizes_of(tmp_path / "out") == [310]
 
 
 def test_a_size_that_learning_does_not_reach_is_reported_and_has_no_folder(corpus, tmp_path):
@@ -81,7 +91,7 @@ def test_a_size_that_learning_does_not_reach_is_reported_and_has_no_folder(corpu
     assert "below min_pair_count = 82" in ended
     assert f"330 ids and learning ended at {reached}" in note
     assert str(tmp_path / "out/tokenizer-330") in note
-    assert [path.parent.name for path in tokenizers(tmp_path / "out")] == ["tokenizer-300"]
+    assert sizes_of(tmp_path / "out") == [300]
     assert summary.values["learned"]["also"] == [300]
     assert f"{reached - 265} merges: below min_pair_count = 82" in summary.text()
     assert summary.values["learned"]["not_reached"] == [330, 350]
@@ -112,24 +122,11 @@ def test_a_damaged_report_is_named_before_it_is_cut(corpus, tmp_path):
     path.write_bytes(b"x" * path.stat().st_size)
     with pytest.raises(CorruptOutputError, match=r"report\.json"):
         run(recipe(corpus, tmp_path / "out", ALSO), train)
-    assert not tokenizers(tmp_path / "out")
+    assert sizes_of(tmp_path / "out") == []
     path.unlink()
     _, stages, _ = run(recipe(corpus, tmp_path / "out", ALSO), train)
     assert "learn" in stages
-    assert len(tokenizers(tmp_path / "out")) == 2
-
-
-SEED = list(PRESETS["seed"].special_tokens)
-EXTEND = 'tokenizer.extend=["preset:seed"]'
-LEARN_RECORD = "records/learn.json"
-
-
-def tokenizer_of(out):
-    return Tokenizer.load(out / "tokenizer")
-
-
-def record_of(out):
-    return json.loads((out / LEARN_RECORD).read_text())
+    assert sizes_of(tmp_path / "out") == [300, 330]
 
 
 def test_the_saved_tokenizer_is_the_extended_one(corpus, tmp_path):
@@ -143,7 +140,7 @@ def test_the_saved_tokenizer_is_the_extended_one(corpus, tmp_path):
     assert summary.values["tokenizer_sha256"] == tokenizer.sha256
     assert record_of(out)["special_tokens"] == {"learned": list(SPECIAL_TOKENS), "extended": SEED}
     assert record_of(out)["report"]["vocab_size_reached"] == 350
-    shards = nanotok_ray.open_shards(str(out), split="train")
+    shards = open_shards(str(out), split="train")
     ends = {int(shards[number][-1]) for number in range(len(shards)) if len(shards[number])}
     assert 350 in ends
     assert verify_output(Folder(str(out))).problems == []
@@ -260,13 +257,13 @@ def test_a_foreign_tokenizer_is_extended_when_it_is_adopted(corpus, tmp_path):
     assert contents(tmp_path / "learned") == before
     assert run(job).summary.values["status"] == "unchanged"
     assert run(job, tokenize).summary.values["status"] == "unchanged"
-    shards = nanotok_ray.open_shards(str(tmp_path / "out"), split="train")
+    shards = open_shards(str(tmp_path / "out"), split="train")
     assert any(np.any(shards[number] == 350) for number in range(len(shards)))
 
 
-FIRST = len(in_order().tokens) + 3
+FIRST = 70_000
 MODEL = in_order(special_tokens={name: FIRST + 2 * n for n, name in enumerate(SPECIAL_TOKENS)})
-"""Special tokens leave ids unused before each of them."""
+"""Special tokens leave ids unused before each of them, and need 32 bits."""
 
 
 @pytest.fixture
@@ -286,6 +283,7 @@ def test_a_foreign_pickle_is_accepted_and_its_ids_are_written(corpus, tmp_path, 
     assert not (tmp_path / "out/tokenizer/tokenizer.json").exists()
     bos = MODEL.special_tokens["<|bos|>"]
     shards = open_shards(str(tmp_path / "out"), source="web")
+    assert shards[0].dtype == "uint32"
     expected = [[bos, *encoding.encode_ordinary(text)] for text in texts(40, seed=0)]
     assert [document.tolist() for document in shards][:40] == expected
     assert run(job).summary.values["status"] == "unchanged"
