@@ -39,50 +39,50 @@ def sizes_of(out):
     return sorted(int(path.parent.name.removeprefix("tokenizer-")) for path in files)
 
 
-def test_a_smaller_tokenizer_equals_one_learned_at_its_size_in_every_file(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out", ALSO), train)
+def test_a_smaller_tokenizer_equals_one_learned_at_its_size_in_every_file(corpus, out, tmp_path):
+    run(recipe(corpus, out, ALSO), train)
     for size in (300, 330):
         run(recipe(corpus, tmp_path / f"{size}", f"tokenizer.vocab_size={size}"), train)
         expected = contents(tmp_path / f"{size}/tokenizer")
         assert contents(tmp_path / f"out/tokenizer-{size}") == expected
         assert len(expected) == 7
-        Tokenizer.load(tmp_path / "out/tokenizer").truncated(size).save(tmp_path / f"cut-{size}")
+        Tokenizer.load(out / "tokenizer").truncated(size).save(tmp_path / f"cut-{size}")
         del expected["report.json"]
         assert contents(tmp_path / f"cut-{size}") == expected
 
 
-def test_other_sizes_are_written_without_learning_and_the_manifest_stays(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out"), prepare)
-    before = contents(tmp_path / "out")
-    summary, stages, notes = run(recipe(corpus, tmp_path / "out", ALSO), prepare)
+def test_other_sizes_are_written_without_learning_and_the_manifest_stays(corpus, out, tmp_path):
+    run(recipe(corpus, out), prepare)
+    before = contents(out)
+    summary, stages, notes = run(recipe(corpus, out, ALSO), prepare)
     assert (stages, notes) == ({}, [])
     assert summary.values["status"] == "done"
     assert summary.values["learned"]["also"] == [300, 330]
     assert "; also 300, 330 ids\n" in summary.text()
-    after = contents(tmp_path / "out")
+    after = contents(out)
     del before["records/learn.json"]
     assert before.items() <= after.items()
     run(recipe(corpus, tmp_path / "once", ALSO), prepare)
     assert contents(tmp_path / "once") == after
-    summary, stages, _ = run(recipe(corpus, tmp_path / "out", ALSO), prepare)
+    summary, stages, _ = run(recipe(corpus, out, ALSO), prepare)
     assert (summary.values["status"], stages) == ("unchanged", {})
 
 
-def test_a_size_no_longer_requested_stays_until_another_tokenizer_is_learned(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out", ALSO), train)
-    run(recipe(corpus, tmp_path / "out"), train)
-    run(recipe(corpus, tmp_path / "out", "tokenizer.also=310"), train)
-    assert record_of(tmp_path / "out")["also"] == [300, 310, 330]
+def test_a_size_no_longer_requested_stays_until_another_tokenizer_is_learned(corpus, out, tmp_path):
+    run(recipe(corpus, out, ALSO), train)
+    run(recipe(corpus, out), train)
+    run(recipe(corpus, out, "tokenizer.also=310"), train)
+    assert record_of(out)["also"] == [300, 310, 330]
     for size in (300, 310, 330):
         assert Tokenizer.load(tmp_path / f"out/tokenizer-{size}").get_vocab_size() == size
     other = ("tokenizer.min_pair_count=2", "tokenizer.also=[310]")
-    run(recipe(corpus, tmp_path / "out", *other), train)
-    assert sizes_of(tmp_path / "out") == [310]
+    run(recipe(corpus, out, *other), train)
+    assert sizes_of(out) == [310]
 
 
-def test_a_size_that_learning_does_not_reach_is_reported_and_has_no_folder(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out", ALSO), train)
-    job = recipe(corpus, tmp_path / "out", ALSO, "tokenizer.min_pair_count=82")
+def test_a_size_that_learning_does_not_reach_is_reported_and_has_no_folder(corpus, out):
+    run(recipe(corpus, out, ALSO), train)
+    job = recipe(corpus, out, ALSO, "tokenizer.min_pair_count=82")
     summary, _, notes = run(job, train)
     reached = summary.values["vocab_size"]
     assert 300 <= reached < 330
@@ -90,8 +90,8 @@ def test_a_size_that_learning_does_not_reach_is_reported_and_has_no_folder(corpu
     assert "learned with other settings" in relearned
     assert "below min_pair_count = 82" in ended
     assert f"330 ids and learning ended at {reached}" in note
-    assert str(tmp_path / "out/tokenizer-330") in note
-    assert sizes_of(tmp_path / "out") == [300]
+    assert str(out / "tokenizer-330") in note
+    assert sizes_of(out) == [300]
     assert summary.values["learned"]["also"] == [300]
     assert f"{reached - 265} merges: below min_pair_count = 82" in summary.text()
     assert summary.values["learned"]["not_reached"] == [330, 350]
@@ -104,34 +104,33 @@ def test_a_size_that_learning_does_not_reach_is_reported_and_has_no_folder(corpu
     assert notes == [note]
 
 
-def test_a_plan_counts_what_is_missing(corpus, tmp_path):
-    job = recipe(corpus, tmp_path / "out", ALSO)
+def test_a_plan_counts_what_is_missing(corpus, out):
+    job = recipe(corpus, out, ALSO)
     assert decide(job, command="train").values["also"] == {"todo": 2, "done": 0}
     run(job, train)
-    (tmp_path / "out/tokenizer-300/tokenizer.pkl").unlink()
+    (out / "tokenizer-300/tokenizer.pkl").unlink()
     announced = decide(job, command="train")
     assert announced.values["also"] == {"todo": 1, "done": 1}
     assert "also        1 to do, 1 done" in announced.text()
-    assert not (tmp_path / "out/tokenizer-300/tokenizer.pkl").exists()
-    assert "also" not in decide(recipe(corpus, tmp_path / "out"), command="train").values
+    assert not (out / "tokenizer-300/tokenizer.pkl").exists()
+    assert "also" not in decide(recipe(corpus, out), command="train").values
 
 
-def test_a_damaged_report_is_named_before_it_is_cut(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out"), train)
-    path = tmp_path / "out/tokenizer/report.json"
+def test_a_damaged_report_is_named_before_it_is_cut(corpus, out):
+    run(recipe(corpus, out), train)
+    path = out / "tokenizer/report.json"
     path.write_bytes(b"x" * path.stat().st_size)
     with pytest.raises(CorruptOutputError, match=r"report\.json"):
-        run(recipe(corpus, tmp_path / "out", ALSO), train)
-    assert sizes_of(tmp_path / "out") == []
+        run(recipe(corpus, out, ALSO), train)
+    assert sizes_of(out) == []
     path.unlink()
-    _, stages, _ = run(recipe(corpus, tmp_path / "out", ALSO), train)
+    _, stages, _ = run(recipe(corpus, out, ALSO), train)
     assert "learn" in stages
-    assert sizes_of(tmp_path / "out") == [300, 330]
+    assert sizes_of(out) == [300, 330]
 
 
-def test_the_saved_tokenizer_is_the_extended_one(corpus, tmp_path):
+def test_the_saved_tokenizer_is_the_extended_one(corpus, out, tmp_path):
     append = 'source.web.append=["<image>"]'
-    out = tmp_path / "out"
     summary, _, _ = run(recipe(corpus, out, EXTEND, append))
     run(recipe(corpus, tmp_path / "plain"))
     tokenizer = tokenizer_of(out)
@@ -156,8 +155,7 @@ OTHERS = 'tokenizer.extend=["<a>", "<image>"]'
     [(prepare, [], [EXTEND]), (train, [EXTEND], []), (prepare, [EXTEND], [OTHERS])],
     ids=["added", "removed", "others"],
 )
-def test_a_changed_extension_does_not_repeat_learning(corpus, tmp_path, command, first, then):
-    out = tmp_path / "out"
+def test_a_changed_extension_does_not_repeat_learning(corpus, out, command, first, then):
     run(recipe(corpus, out, ALSO, *first), command)
     job = recipe(corpus, out, ALSO, *then)
     assert decide(job, command=command.__name__.partition("_")[0]).values["learn"]["todo"] == 0
@@ -165,15 +163,14 @@ def test_a_changed_extension_does_not_repeat_learning(corpus, tmp_path, command,
     assert not {"count", "learn"} & set(stages)
     assert ("tokenize" in stages) == (command is prepare)
     assert any("was not learned again" in note for note in notes)
-    run(recipe(corpus, tmp_path / "fresh", ALSO, *then), command)
-    expected = contents(tmp_path / "fresh")
+    run(recipe(corpus, out.with_name("fresh"), ALSO, *then), command)
+    expected = contents(out.with_name("fresh"))
     assert contents(out) | expected == contents(out)
     summary, stages, notes = run(job, command)
     assert (summary.values["status"], stages, notes) == ("unchanged", {}, [])
 
 
-def test_smaller_tokenizers_are_extended_restored_when_lost_and_removed(corpus, tmp_path):
-    out = tmp_path / "out"
+def test_smaller_tokenizers_are_extended_restored_when_lost_and_removed(corpus, out, tmp_path):
     job = recipe(corpus, out, EXTEND, "tokenizer.also=[300, 350, 330]")
     run(job, train)
     run(recipe(corpus, tmp_path / "alone", "tokenizer.vocab_size=300"), train)
@@ -191,9 +188,8 @@ def test_smaller_tokenizers_are_extended_restored_when_lost_and_removed(corpus, 
     assert not (out / "tokenizer-330/tokenizer.txt").exists()
 
 
-def test_added_tokens_do_not_fill_sizes_that_learning_did_not_reach(corpus, tmp_path):
+def test_added_tokens_do_not_fill_sizes_that_learning_did_not_reach(corpus, out):
     limits = ["tokenizer.min_pair_count=40", "tokenizer.vocab_size=5000", EXTEND]
-    out = tmp_path / "out"
     run(recipe(corpus, out, *limits), train)
     reached = tokenizer_of(out).get_vocab_size() - len(SEED)
     sizes = f"tokenizer.also=[{reached}, {reached + 1}]"
@@ -205,10 +201,7 @@ def test_added_tokens_do_not_fill_sizes_that_learning_did_not_reach(corpus, tmp_
     )
 
 
-def test_a_run_that_ends_while_the_extension_is_replaced_learns_again(
-    corpus, tmp_path, monkeypatch
-):
-    out = tmp_path / "out"
+def test_a_run_that_ends_while_the_extension_is_replaced_learns_again(corpus, out, monkeypatch):
     run(recipe(corpus, out), train)
     before = contents(out)
 
@@ -233,8 +226,7 @@ def test_a_run_that_ends_while_the_extension_is_replaced_learns_again(
     assert contents(out) == before
 
 
-def test_a_record_without_extensions_belongs_to_the_tokenizer(corpus, tmp_path):
-    out = tmp_path / "out"
+def test_a_record_without_extensions_belongs_to_the_tokenizer(corpus, out):
     run(recipe(corpus, out))
     record = record_of(out)
     del record["special_tokens"]
@@ -244,20 +236,18 @@ def test_a_record_without_extensions_belongs_to_the_tokenizer(corpus, tmp_path):
     assert tokenizer_of(out).get_vocab_size() == 350 + len(SEED)
 
 
-def test_a_foreign_tokenizer_is_extended_when_it_is_adopted(corpus, tmp_path):
+def test_a_foreign_tokenizer_is_extended_when_it_is_adopted(corpus, out, tmp_path):
     run(recipe(corpus, tmp_path / "learned"), train)
     path = f"tokenizer.path={tmp_path}/learned/tokenizer"
     extend = 'tokenizer.extend=["<|bos|>", "<image>"]'
-    job = recipe(corpus, tmp_path / "out", path, extend, 'source.web.append=["<image>"]')
+    job = recipe(corpus, out, path, extend, 'source.web.append=["<image>"]')
     before = contents(tmp_path / "learned")
     run(job)
-    assert tokenizer_of(tmp_path / "out") == tokenizer_of(tmp_path / "learned").extended(
-        ["<image>"]
-    )
+    assert tokenizer_of(out) == tokenizer_of(tmp_path / "learned").extended(["<image>"])
     assert contents(tmp_path / "learned") == before
     assert run(job).summary.values["status"] == "unchanged"
     assert run(job, tokenize).summary.values["status"] == "unchanged"
-    shards = open_shards(str(tmp_path / "out"), split="train")
+    shards = open_shards(str(out), split="train")
     assert any(np.any(shards[number] == 350) for number in range(len(shards)))
 
 

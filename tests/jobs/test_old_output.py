@@ -140,9 +140,8 @@ TABLE = "tokenizer/span_table.bin"
 NOTE = "tokenizer.span_table no longer has an effect; delete it from the recipe"
 
 
-@pytest.mark.parametrize("spans", ["0", "7", "1000000"])
-def test_the_key_has_no_effect_and_is_reported(corpus, tmp_path, spans):
-    out = tmp_path / "out"
+@pytest.mark.parametrize("spans", ["0", "7"])
+def test_the_key_has_no_effect_and_is_reported(corpus, out, spans):
     plain, named = recipe(corpus, out), recipe(corpus, out, f"tokenizer.span_table={spans}")
     assert NOTE in decide(named, command="prepare").values["notes"]
     assert NOTE not in decide(plain, command="prepare").values["notes"]
@@ -155,9 +154,8 @@ def test_the_key_has_no_effect_and_is_reported(corpus, tmp_path, spans):
     assert contents(out) == before
 
 
-def test_an_output_with_a_table_is_finished_and_only_the_table_is_garbage(corpus, tmp_path):
-    job, out = recipe(corpus, tmp_path / "out", "tokenizer.also=300"), tmp_path / "out"
-    folder = Folder(str(out))
+def test_an_output_with_a_table_is_finished_and_only_the_table_is_garbage(corpus, out):
+    job, folder = recipe(corpus, out, "tokenizer.also=300"), Folder(str(out))
     prepare(job)
     tables = [TABLE, "tokenizer-300/span_table.bin"]
     for name in (*tables, "tokenizer/notes.bin", "tokenizer-mine/span_table.bin", "span_table.bin"):
