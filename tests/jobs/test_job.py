@@ -106,7 +106,7 @@ def test_a_job_without_text_to_learn_from_fails_before_it_starts(corpus, out):
         prepare(recipe(corpus, out, "source.web.split=val"))
     with pytest.raises(PatternError):
         prepare(recipe(corpus, out, "tokenizer.pattern=(unclosed"))
-    assert not (out).exists()
+    assert not out.exists()
 
 
 def test_an_output_that_verification_refuses_is_not_published(corpus, out):

@@ -26,9 +26,9 @@ split = "train"
 """
 
 
-def lines(path, *, count=20):
+def write_documents(path):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f'{{"text": "document {number}"}}\n' for number in range(count)))
+    path.write_text("".join(f'{{"text": "document {number}"}}\n' for number in range(20)))
 
 
 def job(paths, out, *overrides):
@@ -53,7 +53,7 @@ def refused(recipe):
 )
 def test_a_source_that_contains_the_output_is_refused_with_both_paths(tmp_path, paths, out):
     for name in ("mix/a.jsonl", "mix/part/b.jsonl", "mix/_c/c.jsonl"):
-        lines(tmp_path / name)
+        write_documents(tmp_path / name)
     message = refused(job([f"{tmp_path}/{paths}"], tmp_path / out))
     for words in (f"{tmp_path}/{paths}", str(tmp_path / out), "source 'web'", "output"):
         assert words in message
@@ -73,14 +73,14 @@ def test_a_source_that_contains_the_output_is_refused_with_both_paths(tmp_path, 
     ],
 )
 def test_a_shared_parent_and_unlisted_folders_are_allowed(tmp_path, paths, out):
-    lines(tmp_path / "data/web/a.jsonl")
-    lines(tmp_path / "data/b.jsonl")
+    write_documents(tmp_path / "data/web/a.jsonl")
+    write_documents(tmp_path / "data/b.jsonl")
     plan = make_plan(job([f"{tmp_path}/{paths}"], tmp_path / out))
     assert plan.sources[0].files
 
 
 def test_work_folder_and_root_are_refused(tmp_path):
-    lines(tmp_path / "mix/a.jsonl")
+    write_documents(tmp_path / "mix/a.jsonl")
     work = tmp_path / "mix/counts"
     message = refused(job([f"{tmp_path}/mix"], tmp_path / "out", f"output.work={work}"))
     assert str(work) in message
@@ -89,17 +89,17 @@ def test_work_folder_and_root_are_refused(tmp_path):
 
 
 def test_links_are_resolved(tmp_path):
-    lines(tmp_path / "real/a.jsonl")
+    write_documents(tmp_path / "real/a.jsonl")
     (tmp_path / "link").symlink_to(tmp_path / "real")
     assert "link/out" in refused(job([f"{tmp_path}/real"], tmp_path / "link/out"))
     assert "real/out" in refused(job([f"{tmp_path}/link"], tmp_path / "real/out"))
-    lines(tmp_path / "source/b.jsonl")
+    write_documents(tmp_path / "source/b.jsonl")
     (tmp_path / "source/more").symlink_to(tmp_path / "real")
     assert "real/out" in refused(job([f"{tmp_path}/source"], tmp_path / "real/out"))
     make_plan(job([f"{tmp_path}/source"], tmp_path / "out"))
     make_plan(job([f"{tmp_path}/real"], f"memory://{tmp_path}/real/out"))
     written = tmp_path / "out/run/journal/000001-000001.jsonl"
-    lines(written)
+    write_documents(written)
     (tmp_path / "source/c.jsonl").symlink_to(written)
     message = refused(job([f"{tmp_path}/source"], tmp_path / "out"))
     assert "c.jsonl" in message
@@ -117,7 +117,7 @@ def test_urls_are_protected(paths, out):
 
 
 def test_the_command_line_refuses_in_one_line_and_the_doctor_reports_it(tmp_path, capsys):
-    lines(tmp_path / "mix/a.jsonl")
+    write_documents(tmp_path / "mix/a.jsonl")
     path = tmp_path / "recipe.toml"
     path.write_text(RECIPE.format(paths=f'["{tmp_path}/mix"]', out=tmp_path / "mix/out"))
     for command in (["prepare"], ["plan"], ["prepare", "--dry-run"]):
@@ -134,7 +134,7 @@ def test_the_command_line_refuses_in_one_line_and_the_doctor_reports_it(tmp_path
 
 
 def test_training_on_files_refuses_a_folder_that_contains_the_tokenizer(tmp_path, capsys):
-    lines(tmp_path / "mix/a.jsonl")
+    write_documents(tmp_path / "mix/a.jsonl")
     command = ["tokenizer", "train", "--vocab-size=300", f"--output={tmp_path}/mix/tok"]
     assert main([*command, str(tmp_path / "mix")]) == 2
     assert str(tmp_path / "mix/tok") in capsys.readouterr().err
@@ -172,7 +172,7 @@ def written(out):
     return [tokenizer.decode(ids[1:]) for ids in open_shards(str(out))]
 
 
-def write(path):
+def write_named(path):
     """Write a document with the name of the file, and an invalid line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"text": path.name}) + "\noops\n")
@@ -181,7 +181,7 @@ def write(path):
 @pytest.mark.parametrize("slice_bytes", [40, 2**28], ids=["slices", "groups"])
 def test_every_name_is_read_in_byte_order_and_printed_unchanged(run_job, tmp_path, slice_bytes):
     for name in NAMES + HIDDEN:
-        write(tmp_path / "in" / name)
+        write_named(tmp_path / "in" / name)
     code, reported, printed = run_job(slice_bytes=slice_bytes)
     assert code == 0, reported
     ordered = sorted(NAMES, key=os.fsencode)
@@ -203,7 +203,7 @@ def test_every_name_is_read_in_byte_order_and_printed_unchanged(run_job, tmp_pat
 def test_a_changed_file_cannot_write_to_the_terminal_or_forge_a_line(run_job, tmp_path):
     names = ["\x1b[31mred.jsonl", "one\ncount       0 to do.jsonl"]
     for name in [*names, "other.jsonl"]:
-        write(tmp_path / "in" / name)
+        write_named(tmp_path / "in" / name)
     assert run_job()[0] == 0
     for name in names:
         (tmp_path / "in" / name).write_text('{"text": "another"}\n')
@@ -216,8 +216,8 @@ def test_a_changed_file_cannot_write_to_the_terminal_or_forge_a_line(run_job, tm
 
 
 def test_links_are_followed_and_dangling_ones_are_named(run_job, tmp_path):
-    write(tmp_path / "elsewhere/a.jsonl")
-    write(tmp_path / "in/b.jsonl")
+    write_named(tmp_path / "elsewhere/a.jsonl")
+    write_named(tmp_path / "in/b.jsonl")
     (tmp_path / "in/c.jsonl").symlink_to(tmp_path / "elsewhere/a.jsonl")
     (tmp_path / "in/folder").symlink_to(tmp_path / "elsewhere")
     code, reported, _ = run_job()
