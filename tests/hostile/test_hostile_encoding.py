@@ -19,15 +19,11 @@ import pyarrow as pa
 import pytest
 
 from nanotok_ray import Tokenizer, _core
-from nanotok_ray.api import prepare
 from nanotok_ray.counts import SPLIT_PATTERN, split
 from nanotok_ray.documents import Documents
-from nanotok_ray.job import use_executor
 from nanotok_ray.tokenizer import NO_PAIR_LEFT, make_model
 from tests.support import reference
-from tests.support.executors import Twice
-from tests.support.learned import check, learn, learn_all
-from tests.support.small_corpus import contents, recipe, write_corpus
+from tests.support.learned import check, learn_all
 
 RUN = 100_000
 
@@ -148,17 +144,6 @@ def test_surrogates_have_the_ids_of_tiktoken(tokenizer, encoding, text):
         expected = encoding.encode_ordinary(each)
         assert tokenizer.encode(each) == expected
         assert rows(tokenizer.encode_batch([each, "x"])) == [expected, [120]]
-
-
-@pytest.mark.parametrize("kind", [list, pa.array])
-def test_empty_texts_have_no_ids_and_an_empty_batch_has_no_rows(tokenizer, kind):
-    the = tokenizer.encode("the")
-    assert rows(tokenizer.encode_batch(kind(["", "the", "", ""]))) == [[], the, [], []]
-    assert rows(tokenizer.encode_batch(kind([""]), num_threads=8)) == [[]]
-    empty = kind([]) if kind is list else pa.array([], pa.string())
-    ids, offsets = tokenizer.encode_batch(empty, num_threads=8)
-    assert (ids.tolist(), offsets.tolist()) == ([], [0])
-    assert tokenizer.encode("") == tokenizer.encode([]) == []
 
 
 ALPHABETS = {
@@ -373,23 +358,6 @@ def test_ties_are_merged_in_the_order_of_rustbpe():
     assert 12_000 < len(check(["\n".join(spans)], 100_000).merges) < 100_000
 
 
-@pytest.mark.parametrize(
-    "documents", [[], [""], ["", ""], ["a"], ["a", "1", "\n"], ["a\nb\n1"]], ids=repr
-)
-def test_a_corpus_without_pairs_has_no_merges(documents):
-    own = check(documents, 100)
-    assert own.merges == []
-    assert own.get_vocab_size() == 256
-    assert own.encode("the é") == [*"the é".encode()]
-
-
-def test_spans_of_at_most_one_byte_and_of_count_zero_have_no_pairs():
-    assert learn({}, 9) == ([], [])
-    assert learn({bytes([byte]): 2**60 for byte in range(256)} | {b"": 9}, 9) == ([], [])
-    assert learn({b"ab": 0, b"c": 5}, 9) == ([], [])
-    assert learn({b"ab": 0, b"cd": 1}, 9) == ([(99, 100)], [1])
-
-
 LONG = {
     "one letter": (b"a" * 10**6, 25),
     "two letters in turn": (b"ab" * 500_000, 25),
@@ -428,12 +396,3 @@ def test_spans_of_many_characters_have_the_merges_of_rustbpe():
     assert len(own.merges) == 8_000
     ids, _ = own.encode_batch(spans)
     assert own.decode(ids) == "".join(spans)
-
-
-def test_repeated_tasks_count_nothing_twice(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    prepare(recipe(tmp_path / "in", tmp_path / "once"))
-    with use_executor(Twice(ends=2)):
-        prepare(recipe(tmp_path / "in", tmp_path / "twice"))
-    assert contents(tmp_path / "twice") == contents(tmp_path / "once")
-    assert contents(tmp_path / "twice-work") == contents(tmp_path / "once-work")

@@ -19,6 +19,12 @@ def corpus(tmp_path: Path, in_process: None) -> Path:
 
 
 @pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """Return the folder of the output of a job, and of counts beside it: `out-work`."""
+    return tmp_path / "out"
+
+
+@pytest.fixture
 def breaking(in_process):
     """Let work fail for slices of these names (stem, number), until fixed."""
 

@@ -26,7 +26,7 @@ from tests.support.small_corpus import (
 
 
 @pytest.fixture
-def corpus(tmp_path, in_process):
+def published(tmp_path, in_process):
     """Write a corpus of twelve files of text and two of chats, and publish its output."""
     for number in range(12):
         write_parquet(tmp_path / f"in/text/shard_{number:05d}.parquet", texts(6, seed=number))
@@ -36,14 +36,9 @@ def corpus(tmp_path, in_process):
     return tmp_path / "in"
 
 
-@pytest.fixture
-def out(tmp_path):
-    return tmp_path / "out"
-
-
-def remove(corpus, *numbers):
+def remove(published, *numbers):
     for number in numbers:
-        (corpus / f"text/shard_{number:05d}.parquet").unlink()
+        (published / f"text/shard_{number:05d}.parquet").unlink()
 
 
 def prepared(out, text, *options):
@@ -53,12 +48,12 @@ def prepared(out, text, *options):
     return main(["prepare", str(path), *options])
 
 
-def refused(tmp_path, command):
+def refused(published, out, command=prepare):
     """Return the error of a job that refuses, after checking that it wrote nothing."""
-    before = contents(tmp_path / "out", leave_out=())
+    before = contents(out, leave_out=())
     with pytest.raises(PlanError) as caught:
-        command(recipe(tmp_path / "in", tmp_path / "out"))
-    assert contents(tmp_path / "out", leave_out=()) == before
+        command(recipe(published, out))
+    assert contents(out, leave_out=()) == before
     return str(caught.value)
 
 
@@ -67,50 +62,48 @@ def dry_run_of(job):
 
 
 @pytest.mark.parametrize("command", [prepare, train, tokenize, plan_job, dry_run_of])
-def test_removal_of_more_than_a_tenth_of_the_files_is_refused_by_every_job(
-    tmp_path, corpus, command
-):
-    remove(corpus, 3, 7)
-    message = refused(tmp_path, command)
+def test_removal_of_more_than_a_tenth_of_the_files_is_refused_by_every_job(out, published, command):
+    remove(published, 3, 7)
+    message = refused(published, out, command)
     for words in (
         *("source 'web'", "2 of 12 files", "shard_00003.parquet, shard_00007.parquet"),
-        *(str(tmp_path / "out"), "--allow-removed", "output.allow_removed = true"),
+        *(str(out), "--allow-removed", "output.allow_removed = true"),
     ):
         assert words in message
 
 
-def test_a_tenth_may_be_removed_and_more_if_allowed(tmp_path, corpus):
-    remove(corpus, 3)
-    assert prepare(recipe(corpus, tmp_path / "out")).values["documents"]["out"] == 66 + 10
-    remove(corpus, 4, 5)
-    refused(tmp_path, prepare)
-    job = recipe(corpus, tmp_path / "out", "output.allow_removed=true")
+def test_a_tenth_may_be_removed_and_more_if_allowed(out, published):
+    remove(published, 3)
+    assert prepare(recipe(published, out)).values["documents"]["out"] == 66 + 10
+    remove(published, 4, 5)
+    refused(published, out)
+    job = recipe(published, out, "output.allow_removed=true")
     assert prepare(job).values["documents"]["out"] == 54 + 10
-    assert prepare(recipe(corpus, tmp_path / "out")).values["status"] == "unchanged"
+    assert prepare(recipe(published, out)).values["status"] == "unchanged"
 
 
-def test_removal_of_more_than_a_tenth_of_the_bytes_is_refused(tmp_path, corpus):
-    write_parquet(corpus / "text/shard_00004.parquet", texts(60, seed=4))
-    prepare(recipe(corpus, tmp_path / "out"))
-    remove(corpus, 4)
-    assert "1 of 12 files" in refused(tmp_path, prepare)
+def test_removal_of_more_than_a_tenth_of_the_bytes_is_refused(out, published):
+    write_parquet(published / "text/shard_00004.parquet", texts(60, seed=4))
+    prepare(recipe(published, out))
+    remove(published, 4)
+    assert "1 of 12 files" in refused(published, out)
 
 
-def test_an_emptied_file_counts_as_removed(tmp_path, corpus):
-    (corpus / "chats/0.jsonl").write_bytes(b"")
-    assert "chats" in refused(tmp_path, prepare)
+def test_an_emptied_file_counts_as_removed(out, published):
+    (published / "chats/0.jsonl").write_bytes(b"")
+    assert "chats" in refused(published, out)
 
 
-def test_changed_and_added_files_are_no_loss(tmp_path, corpus):
+def test_changed_and_added_files_are_no_loss(out, published):
     for number in range(3, 9):
-        write_parquet(corpus / f"text/shard_{number:05d}.parquet", texts(3, seed=50 + number))
-    write_conversations(corpus / "chats/9.jsonl", conversations(3, seed=9))
-    assert prepare(recipe(corpus, tmp_path / "out")).values["status"] == "done"
+        write_parquet(published / f"text/shard_{number:05d}.parquet", texts(3, seed=50 + number))
+    write_conversations(published / "chats/9.jsonl", conversations(3, seed=9))
+    assert prepare(recipe(published, out)).values["status"] == "done"
 
 
-def test_a_removed_source_is_refused_with_its_contents(out, corpus, capsys):
-    text = RECIPE.format(root=corpus, out=out)
-    chats = f'[[source]]\nname = "chats"\nkind = "chat"\npaths = ["{corpus}/chats"]\n'
+def test_a_removed_source_is_refused_with_its_contents(out, published, capsys):
+    text = RECIPE.format(root=published, out=out)
+    chats = f'[[source]]\nname = "chats"\nkind = "chat"\npaths = ["{published}/chats"]\n'
     assert chats in text
     before = contents(out, leave_out=())
     totals = json.loads((out / "manifest.json").read_text())["totals"]
@@ -125,18 +118,18 @@ def test_a_removed_source_is_refused_with_its_contents(out, corpus, capsys):
     assert json.loads((out / "manifest.json").read_text())["sources"] == ["web"]
 
 
-def test_a_moved_or_renamed_source_is_not_removed(tmp_path, out, corpus):
-    renamed = RECIPE.format(root=corpus, out=out).replace('"web"', '"texts"')
+def test_a_moved_or_renamed_source_is_not_removed(tmp_path, out, published):
+    renamed = RECIPE.format(root=published, out=out).replace('"web"', '"texts"')
     assert prepared(out, renamed) == 0
-    moved = corpus.rename(tmp_path / "moved")
-    renamed = renamed.replace(str(corpus), str(moved))
+    moved = published.rename(tmp_path / "moved")
+    renamed = renamed.replace(str(published), str(moved))
     assert prepared(out, renamed) == 0
     write_parquet(tmp_path / "more/a.parquet", texts(3, seed=99))
     wider = f'source.texts.paths=["{moved}/text/*.parquet", "{tmp_path}/more/"]'
     assert prepared(out, renamed, "--set", wider) == 0
 
 
-@pytest.mark.usefixtures("corpus")
+@pytest.mark.usefixtures("published")
 @pytest.mark.parametrize("flag", [[], ["--allow-removed"]])
 @pytest.mark.parametrize("name", ["another", "shard"])
 def test_another_corpus_in_the_same_output_requires_replace(tmp_path, out, capsys, flag, name):
@@ -154,10 +147,10 @@ def test_another_corpus_in_the_same_output_requires_replace(tmp_path, out, capsy
     assert prepared(out, text) == 0
 
 
-def test_an_unpublished_output_has_nothing_to_lose(tmp_path, corpus):
-    (tmp_path / "out/manifest.json").unlink()
-    remove(corpus, 3, 4, 5)
-    assert prepare(recipe(corpus, tmp_path / "out")).values["status"] == "done"
+def test_an_unpublished_output_has_nothing_to_lose(out, published):
+    (out / "manifest.json").unlink()
+    remove(published, 3, 4, 5)
+    assert prepare(recipe(published, out)).values["status"] == "done"
 
 
 LEARN_RECORD = "records/learn.json"
@@ -220,16 +213,14 @@ def test_a_relearned_tokenizer_equals_one_learned_from_all_inputs(grown, corpus,
     assert run(grown, relearn).summary.values["status"] == "unchanged"
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
+@pytest.mark.usefixtures("grown")
+def test_other_rules_learn_again(corpus, out):
+    for rule in (
         *("tokenizer.vocab_size=340", "tokenizer.min_count=2", "limits.doc_cap=50"),
         *("source.web.weight=2", "source.chats.count=true"),
-    ],
-)
-@pytest.mark.usefixtures("grown")
-def test_other_rules_learn_again(corpus, out, rule):
-    assert "learn" in run(recipe(corpus, out, rule)).stages
+    ):
+        announced = decide(recipe(corpus, out, rule), command="prepare").values
+        assert announced["learn"]["todo"] == 1, rule
 
 
 @pytest.mark.parametrize(

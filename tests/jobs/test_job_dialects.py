@@ -262,7 +262,7 @@ def texts_of(folder):
     return [text for path in sorted(folder.iterdir()) for text in pq.read_table(path)["text"]]
 
 
-def test_modules_docstrings_and_tests_become_documents(library):
+def test_modules_docstrings_and_examples_become_documents_and_conversations(library):
     corpus = demo_corpus.collect(library)
     assert corpus.code == ['class C:\n    "A class."\n', SHAPES]
     docs = corpus.docs
@@ -273,10 +273,7 @@ def test_modules_docstrings_and_tests_become_documents(library):
     assert first.startswith("The documentation of shapes.area says: Area of a square.\n\n")
     assert first.endswith("What does this give?\n\nside = 3\narea(side)")
     assert second == "The documentation of test.test_pack has examples. What does 1 + 1 give?"
-
-
-def test_a_conversation_alternates_and_keeps_the_order_of_the_session(library):
-    messages = demo_corpus.collect(library).doctests[0]
+    messages = corpus.doctests[0]
     assert [message["role"] for message in messages] == ["user", "assistant"] * 2
     assert messages[1]["content"] == [
         {"type": "text", "text": "Let me run it."},

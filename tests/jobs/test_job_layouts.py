@@ -34,18 +34,6 @@ def test_the_workers_export_what_a_later_export_writes(corpus, tmp_path, most):
         assert own == contents(tmp_path / f"later/export/{name}")
 
 
-def test_an_added_layout_is_exported_without_tokenizing(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out"))
-    before = contents(tmp_path / "out")
-    summary, stages, _ = run(recipe(corpus, tmp_path / "out", LAYOUTS))
-    assert summary.values["status"] == "done"
-    assert stages.keys() == {"export"}
-    after = contents(tmp_path / "out", leave_out=("run", "export"))
-    assert after == before
-    summary, stages, _ = run(recipe(corpus, tmp_path / "out", LAYOUTS))
-    assert (summary.values["status"], stages) == ("unchanged", {})
-
-
 def test_only_new_shards_are_exported_and_obsolete_files_are_removed(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out", LAYOUTS))
     before = set(contents(tmp_path / "out/export/raw"))
@@ -71,9 +59,9 @@ def test_only_new_shards_are_exported_and_obsolete_files_are_removed(corpus, tmp
     ("value", "part"),
     [('["zarr"]', "zarr"), ('["raw", "raw"]', "twice"), ('["raw:x=1"]', "x=1"), ('[""]', "empty")],
 )
-def test_wrong_layouts_are_refused_before_anything_is_read(value, part, tmp_path):
+def test_wrong_layouts_are_refused_before_anything_is_read(value, part, out, tmp_path):
     with pytest.raises(RecipeError, match=part) as error:
-        prepare(recipe(tmp_path / "nowhere", tmp_path / "out", f"output.layouts={value}"))
+        prepare(recipe(tmp_path / "nowhere", out, f"output.layouts={value}"))
     assert "output.layouts" in str(error.value)
 
 
@@ -136,25 +124,25 @@ def test_a_layout_that_cannot_hold_a_document_does_not_affect_the_output(
     assert verify_export(Folder(out.join("export/raw")), out)[1] == []
 
 
-def test_no_export_is_complete_while_workers_add_to_it(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out", LAYOUTS))
+def test_no_export_is_complete_while_workers_add_to_it(corpus, out, tmp_path):
+    run(recipe(corpus, out, LAYOUTS))
     write_parquet(corpus / "text/shard_00001.parquet", texts(41, seed=9))
-    own = (LAYOUTS, "tokenizer.path=" + str(tmp_path / "out/tokenizer"))
-    (tmp_path / "out/export/raw").rename(tmp_path / "kept")
-    (tmp_path / "out/export/raw").mkdir()
-    (tmp_path / "out/export/raw/thesis.txt").write_text("years")
+    own = (LAYOUTS, "tokenizer.path=" + str(out / "tokenizer"))
+    (out / "export/raw").rename(tmp_path / "kept")
+    (out / "export/raw").mkdir()
+    (out / "export/raw/thesis.txt").write_text("years")
     with pytest.raises(ExportError, match=r"thesis\.txt"):
-        run(recipe(corpus, tmp_path / "out", *own))
-    assert (tmp_path / "out/manifest.json").exists()
-    shutil.rmtree(tmp_path / "out/export/raw")
-    (tmp_path / "kept").rename(tmp_path / "out/export/raw")
+        run(recipe(corpus, out, *own))
+    assert (out / "manifest.json").exists()
+    shutil.rmtree(out / "export/raw")
+    (tmp_path / "kept").rename(out / "export/raw")
     found = []
 
     def look(_):
-        folders = [tmp_path / "out/export" / name for name in ("raw", "datatrove")]
+        folders = [out / "export" / name for name in ("raw", "datatrove")]
         found.append([(folder / "export.json").exists() for folder in folders])
         raise KeyboardInterrupt
 
     with use_executor(Replacing({tokenize_work: look})), pytest.raises(KeyboardInterrupt):
-        run(recipe(corpus, tmp_path / "out", *own))
+        run(recipe(corpus, out, *own))
     assert found == [[False, False]]

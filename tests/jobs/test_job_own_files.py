@@ -14,7 +14,7 @@ from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 
-TEXT = """
+RECIPE = """
 tokenizer.vocab_size = 300
 output.path = "{out}"
 
@@ -26,13 +26,13 @@ split = "train"
 """
 
 
-def lines(path, *, count=20):
+def write_documents(path):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f'{{"text": "document {number}"}}\n' for number in range(count)))
+    path.write_text("".join(f'{{"text": "document {number}"}}\n' for number in range(20)))
 
 
 def job(paths, out, *overrides):
-    return parse_recipe(TEXT.format(paths=json.dumps(paths), out=out), overrides=overrides)
+    return parse_recipe(RECIPE.format(paths=json.dumps(paths), out=out), overrides=overrides)
 
 
 def refused(recipe):
@@ -53,7 +53,7 @@ def refused(recipe):
 )
 def test_a_source_that_contains_the_output_is_refused_with_both_paths(tmp_path, paths, out):
     for name in ("mix/a.jsonl", "mix/part/b.jsonl", "mix/_c/c.jsonl"):
-        lines(tmp_path / name)
+        write_documents(tmp_path / name)
     message = refused(job([f"{tmp_path}/{paths}"], tmp_path / out))
     for words in (f"{tmp_path}/{paths}", str(tmp_path / out), "source 'web'", "output"):
         assert words in message
@@ -73,14 +73,14 @@ def test_a_source_that_contains_the_output_is_refused_with_both_paths(tmp_path, 
     ],
 )
 def test_a_shared_parent_and_unlisted_folders_are_allowed(tmp_path, paths, out):
-    lines(tmp_path / "data/web/a.jsonl")
-    lines(tmp_path / "data/b.jsonl")
+    write_documents(tmp_path / "data/web/a.jsonl")
+    write_documents(tmp_path / "data/b.jsonl")
     plan = make_plan(job([f"{tmp_path}/{paths}"], tmp_path / out))
     assert plan.sources[0].files
 
 
 def test_work_folder_and_root_are_refused(tmp_path):
-    lines(tmp_path / "mix/a.jsonl")
+    write_documents(tmp_path / "mix/a.jsonl")
     work = tmp_path / "mix/counts"
     message = refused(job([f"{tmp_path}/mix"], tmp_path / "out", f"output.work={work}"))
     assert str(work) in message
@@ -89,17 +89,17 @@ def test_work_folder_and_root_are_refused(tmp_path):
 
 
 def test_links_are_resolved(tmp_path):
-    lines(tmp_path / "real/a.jsonl")
+    write_documents(tmp_path / "real/a.jsonl")
     (tmp_path / "link").symlink_to(tmp_path / "real")
     assert "link/out" in refused(job([f"{tmp_path}/real"], tmp_path / "link/out"))
     assert "real/out" in refused(job([f"{tmp_path}/link"], tmp_path / "real/out"))
-    lines(tmp_path / "source/b.jsonl")
+    write_documents(tmp_path / "source/b.jsonl")
     (tmp_path / "source/more").symlink_to(tmp_path / "real")
     assert "real/out" in refused(job([f"{tmp_path}/source"], tmp_path / "real/out"))
     make_plan(job([f"{tmp_path}/source"], tmp_path / "out"))
     make_plan(job([f"{tmp_path}/real"], f"memory://{tmp_path}/real/out"))
     written = tmp_path / "out/run/journal/000001-000001.jsonl"
-    lines(written)
+    write_documents(written)
     (tmp_path / "source/c.jsonl").symlink_to(written)
     message = refused(job([f"{tmp_path}/source"], tmp_path / "out"))
     assert "c.jsonl" in message
@@ -117,9 +117,9 @@ def test_urls_are_protected(paths, out):
 
 
 def test_the_command_line_refuses_in_one_line_and_the_doctor_reports_it(tmp_path, capsys):
-    lines(tmp_path / "mix/a.jsonl")
+    write_documents(tmp_path / "mix/a.jsonl")
     path = tmp_path / "recipe.toml"
-    path.write_text(TEXT.format(paths=f'["{tmp_path}/mix"]', out=tmp_path / "mix/out"))
+    path.write_text(RECIPE.format(paths=f'["{tmp_path}/mix"]', out=tmp_path / "mix/out"))
     for command in (["prepare"], ["plan"], ["prepare", "--dry-run"]):
         assert main([*command, str(path)]) == 2
         error = capsys.readouterr().err
@@ -134,24 +134,13 @@ def test_the_command_line_refuses_in_one_line_and_the_doctor_reports_it(tmp_path
 
 
 def test_training_on_files_refuses_a_folder_that_contains_the_tokenizer(tmp_path, capsys):
-    lines(tmp_path / "mix/a.jsonl")
+    write_documents(tmp_path / "mix/a.jsonl")
     command = ["tokenizer", "train", "--vocab-size=300", f"--output={tmp_path}/mix/tok"]
     assert main([*command, str(tmp_path / "mix")]) == 2
     assert str(tmp_path / "mix/tok") in capsys.readouterr().err
     assert main([*command, str(tmp_path / "mix/*.jsonl")]) == 0
 
 
-RECIPE = """
-tokenizer.vocab_size = 300
-output.path = "{out}"
-limits = {{slice_bytes = {slice_bytes}, max_quarantined_share = 1.0}}
-
-[[source]]
-name = "web"
-kind = "text"
-paths = {paths}
-split = "train"
-"""
 NAMES = [
     *("line\nbreak.jsonl", "quo'te.jsonl", 'dou"ble.jsonl', "back\\slash.jsonl", "tab\t.jsonl"),
     *("ünï 数据🙂.jsonl", "e\u0301.jsonl", "\u00e9.jsonl", "\x01.jsonl", "\x1b[31mred.jsonl"),
@@ -164,14 +153,14 @@ HIDDEN = ["..jsonl", "...jsonl", ".hidden.jsonl", "..sub../same.jsonl", "_part.j
 
 
 @pytest.fixture
-def job_names(tmp_path, in_process, capsys):
-    """Return a function that runs a command on paths: (exit code, JSON, stderr)."""
+def run_job(tmp_path, in_process, capsys):
+    """Return a function that runs a command on `in`: (exit code, JSON, stderr)."""
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE.format(paths=f'["{tmp_path}/in"]', out=tmp_path / "out"))
 
-    def run(paths, command="prepare", slice_bytes=100_000):
-        recipe = tmp_path / "recipe.toml"
-        values = {"paths": json.dumps([str(path) for path in paths]), "slice_bytes": slice_bytes}
-        recipe.write_text(RECIPE.format(out=tmp_path / "out", **values))
-        code = main([command, str(recipe)])
+    def run(*, command="prepare", slice_bytes=100_000):
+        limits = (f"limits.slice_bytes={slice_bytes}", "limits.max_quarantined_share=1.0")
+        code = main([command, str(path), *(f"--set={limit}" for limit in limits)])
         printed = capsys.readouterr()
         return code, json.loads(printed.out.splitlines()[-1]), printed.err
 
@@ -183,17 +172,17 @@ def written(out):
     return [tokenizer.decode(ids[1:]) for ids in open_shards(str(out))]
 
 
-def write(path):
+def write_named(path):
     """Write a document with the name of the file, and an invalid line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"text": path.name}) + "\noops\n")
 
 
 @pytest.mark.parametrize("slice_bytes", [40, 2**28], ids=["slices", "groups"])
-def test_every_name_is_read_in_byte_order_and_printed_unchanged(job_names, tmp_path, slice_bytes):
+def test_every_name_is_read_in_byte_order_and_printed_unchanged(run_job, tmp_path, slice_bytes):
     for name in NAMES + HIDDEN:
-        write(tmp_path / "in" / name)
-    code, reported, printed = job_names([tmp_path / "in"], slice_bytes=slice_bytes)
+        write_named(tmp_path / "in" / name)
+    code, reported, printed = run_job(slice_bytes=slice_bytes)
     assert code == 0, reported
     ordered = sorted(NAMES, key=os.fsencode)
     assert written(tmp_path / "out") == [name.rpartition("/")[2] for name in ordered]
@@ -208,35 +197,35 @@ def test_every_name_is_read_in_byte_order_and_printed_unchanged(job_names, tmp_p
     assert "\x1b[31m" not in printed
     assert main(["verify", str(tmp_path / "out"), "--deep"]) == 0
     assert main(["gc", str(tmp_path / "out")]) == 0
-    assert "Nothing to do" in job_names([tmp_path / "in"], slice_bytes=slice_bytes)[2]
+    assert "Nothing to do" in run_job(slice_bytes=slice_bytes)[2]
 
 
-def test_a_changed_file_cannot_write_to_the_terminal_or_forge_a_line(job_names, tmp_path):
+def test_a_changed_file_cannot_write_to_the_terminal_or_forge_a_line(run_job, tmp_path):
     names = ["\x1b[31mred.jsonl", "one\ncount       0 to do.jsonl"]
     for name in [*names, "other.jsonl"]:
-        write(tmp_path / "in" / name)
-    assert job_names([tmp_path / "in"])[0] == 0
+        write_named(tmp_path / "in" / name)
+    assert run_job()[0] == 0
     for name in names:
         (tmp_path / "in" / name).write_text('{"text": "another"}\n')
     for command in ("plan", "prepare"):
-        code, reported, printed = job_names([tmp_path / "in"], command=command)
+        code, reported, printed = run_job(command=command)
         assert code == 0, reported
         assert "changed" in printed
         assert "\x1b" not in printed
         assert "\ncount       0 to do.jsonl" not in printed
 
 
-def test_links_are_followed_and_dangling_ones_are_named(job_names, tmp_path):
-    write(tmp_path / "elsewhere/a.jsonl")
-    write(tmp_path / "in/b.jsonl")
+def test_links_are_followed_and_dangling_ones_are_named(run_job, tmp_path):
+    write_named(tmp_path / "elsewhere/a.jsonl")
+    write_named(tmp_path / "in/b.jsonl")
     (tmp_path / "in/c.jsonl").symlink_to(tmp_path / "elsewhere/a.jsonl")
     (tmp_path / "in/folder").symlink_to(tmp_path / "elsewhere")
-    code, reported, _ = job_names([tmp_path / "in"])
+    code, reported, _ = run_job()
     assert code == 0, reported
     assert written(tmp_path / "out")[:2] == ["b.jsonl", "a.jsonl"]
     (tmp_path / "in/loop").symlink_to(tmp_path / "in")
-    assert job_names([tmp_path / "in"])[0] in (0, 2)
+    assert run_job()[0] in (0, 2)
     (tmp_path / "in/d.jsonl").symlink_to(tmp_path / "nowhere")
-    code, reported, _ = job_names([tmp_path / "in"])
+    code, reported, _ = run_job()
     assert code == 2
     assert "d.jsonl" in reported["error"]

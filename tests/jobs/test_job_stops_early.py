@@ -45,9 +45,8 @@ def refused(job):
     return str(caught.value), events
 
 
-def test_counting_stops_within_a_slice_and_lists_what_was_read(corpus, tmp_path):
+def test_counting_stops_within_a_slice_and_lists_what_was_read(corpus, out):
     write_parquet(corpus / "text/shard_00001.parquet", [None] * 30_000, row_group_size=30_000)
-    out = tmp_path / "out"
     reported, events = refused(recipe(corpus, out))
     pattern = (
         r"count stopped early: all ([\d,]+) documents that were read of 1 slice were quarantined, "
@@ -63,12 +62,12 @@ def test_counting_stops_within_a_slice_and_lists_what_was_read(corpus, tmp_path)
     assert prepare(recipe(corpus, out)).values["quarantined"] == {}
 
 
-def test_counting_stops_after_many_slices_that_are_entirely_bad(corpus, tmp_path):
+def test_counting_stops_after_many_slices_that_are_entirely_bad(corpus, out):
     path = corpus / "text/lines.jsonl"
     path.write_text('{"body": "a"}\n' * 40_000)
     (corpus / "text/zero.jsonl").write_text('{"text": "good"}\n')
     job = recipe(
-        *(corpus, tmp_path / "out", f'source.web.paths=["{corpus}/text/*.jsonl"]'),
+        *(corpus, out, f'source.web.paths=["{corpus}/text/*.jsonl"]'),
         *("limits.slice_bytes=28000", "limits.max_quarantined=100"),
     )
     slices = [each for each in make_plan(job).slices(split="train") if each.source == "web"]
@@ -83,12 +82,12 @@ def test_counting_stops_after_many_slices_that_are_entirely_bad(corpus, tmp_path
     assert sum(isinstance(each, SliceEnded) for each in events) == 4
 
 
-def test_tokenizing_stops_within_a_slice(corpus, tmp_path):
+def test_tokenizing_stops_within_a_slice(corpus, out, tmp_path):
     prepare(recipe(corpus, tmp_path / "first"))
     path, good = corpus / "chats/9.jsonl", corpus / "chats/0.jsonl"
     path.write_text('{"messages": []}\n' * 15_000)
     job = recipe(
-        *(corpus, tmp_path / "out", f"tokenizer.path={tmp_path}/first/tokenizer"),
+        *(corpus, out, f"tokenizer.path={tmp_path}/first/tokenizer"),
         *("limits.slice_bytes=1000000", f'source.chats.paths=["{path}", "{good}"]'),
     )
     reported, _ = refused(job)
@@ -97,19 +96,19 @@ def test_tokenizing_stops_within_a_slice(corpus, tmp_path):
     )
     place = "source 'chats', 9.jsonl, line 1, read as messages: the conversation has no messages"
     assert place in reported
-    (listed,) = (tmp_path / "out/quarantine/chats/train").iterdir()
+    (listed,) = (out / "quarantine/chats/train").iterdir()
     assert str(listed) in reported
     assert len(listed.read_text().splitlines()) == 10_240
-    assert not list((tmp_path / "out/records").rglob("9-*.json"))
+    assert not list((out / "records").rglob("9-*.json"))
 
 
-def test_inputs_within_the_limits_are_never_stopped_and_have_the_same_bytes(corpus, tmp_path):
+def test_inputs_within_the_limits_are_never_stopped_and_have_the_same_bytes(corpus, out, tmp_path):
     write_parquet(corpus / "text/shard_00001.parquet", [None] * 12_000, row_group_size=12_000)
     allowing = ("limits.max_quarantined_share=0.998", "limits.max_quarantined=12000")
-    prepare(recipe(corpus, tmp_path / "out", *allowing))
+    prepare(recipe(corpus, out, *allowing))
     prepare(recipe(corpus, tmp_path / "other", "limits.max_quarantined_share=1.0"))
-    assert contents(tmp_path / "out") == contents(tmp_path / "other")
-    listed = (tmp_path / "out/quarantine").rglob("*.jsonl")
+    assert contents(out) == contents(tmp_path / "other")
+    listed = (out / "quarantine").rglob("*.jsonl")
     assert sum(len(path.read_text().splitlines()) for path in listed) == 12_000
 
 
@@ -243,10 +242,10 @@ def test_plan_and_doctor_compare_the_size_of_the_output_with_the_free_space(
     assert planned(capsys, path)[0][0]["needed"] == 0
 
 
-def test_a_full_temporary_folder_prevents_ray_with_one_line(tmp_path, capsys, monkeypatch):
+def test_a_full_temporary_folder_prevents_ray_with_one_line(out, tmp_path, capsys, monkeypatch):
     write_corpus(tmp_path / "in")
     path = tmp_path / "recipe.toml"
-    path.write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))
+    path.write_text(RECIPE.format(root=tmp_path / "in", out=out))
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=5000))
     monkeypatch.setenv("RAY_TMPDIR", "/tmp/for-ray")
@@ -279,18 +278,18 @@ def test_workers_and_driver_handle_a_small_disk(tmp_path, capsys):
         subprocess.run(["umount", "-l", str(mount)], check=True)
 
 
-def test_an_input_without_documents_is_an_error(corpus, tmp_path):
+def test_an_input_without_documents_is_an_error(corpus, out):
     empty = corpus / "empty"
     empty.mkdir()
     (empty / "a.jsonl").write_bytes(b"\n\n")
     with pytest.raises(SourceError, match="no documents in"):
-        prepare(recipe(corpus, tmp_path / "out", f"source.web.paths={empty}"))
+        prepare(recipe(corpus, out, f"source.web.paths={empty}"))
 
 
-def test_gaps_are_kept_and_reported_or_refused(corpus, tmp_path):
+def test_gaps_are_kept_and_reported_or_refused(corpus, out, tmp_path):
     rules = ("limits.max_quarantined_share=1.0", "tokenizer.pattern='[a-z]+'")
-    assert prepare(recipe(corpus, tmp_path / "out", *rules)).values["quarantined"] == {}
-    report = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
+    assert prepare(recipe(corpus, out, *rules)).values["quarantined"] == {}
+    report = json.loads((out / "tokenizer/report.json").read_text())
     assert report["gaps"] > 100
     strict = recipe(corpus, tmp_path / "strict", *rules, "tokenizer.gaps=error")
     quarantined = prepare(strict).values["quarantined"]
@@ -298,31 +297,38 @@ def test_gaps_are_kept_and_reported_or_refused(corpus, tmp_path):
     assert quarantined.keys() == {"cannot be split"}
 
 
-def test_counting_names_the_first_bad_document_and_the_file_that_lists_it(corpus, tmp_path):
-    write_parquet(corpus / "text/shard_00001.parquet", [*["good"] * 9, *[None] * 20, "good"])
-    with pytest.raises(QuarantineLimitError) as caught:
-        train(recipe(corpus, tmp_path / "out"))
-    reported = str(caught.value)
-    assert (
-        "the first is source 'web', shard_00001.parquet, row 10: field is null: 'text'" in reported
-    )
-    (listed,) = re.findall(r"; see (\S+\.quarantine\.jsonl), correct the input or raise", reported)
-    assert json.loads(Path(listed).read_text().splitlines()[0])["row"] == 9
-
-
-def test_lines_are_numbered_from_1_including_blank_lines(corpus, tmp_path):
-    folder = corpus / "lines"
-    folder.mkdir()
+def bad_lines():
+    """Return lines of which the twenty-first is blank and the next two are bad."""
     lines = [json.dumps({"text": f"good {number}"}) for number in range(30)]
     lines[20:20] = ["", '{"other": 1}', "{"]
-    for name, pack in (("a.jsonl", bytes), ("b.jsonl.gz", gzip.compress)):
-        (folder / name).write_bytes(pack("\n".join(lines).encode()))
-        with pytest.raises(QuarantineLimitError, match=rf"'web', {name}, line 22: field is miss"):
-            train(recipe(corpus, tmp_path / name, f"source.web.paths={folder}/{name}"))
+    return "\n".join(lines).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "row"),
+    [
+        ("a.jsonl", "line 22: field is missing: 'text'", 20),
+        ("b.jsonl.gz", "line 22: field is missing: 'text'", 20),
+        ("c.parquet", "row 10: field is null: 'text'", 9),
+    ],
+)
+def test_counting_names_the_first_bad_document_and_the_file_that_lists_it(
+    corpus, out, name, place, row
+):
+    path = corpus / "own" / name
+    write_parquet(path, [*["good"] * 9, *[None] * 20, "good"])
+    if ".jsonl" in name:
+        path.write_bytes(gzip.compress(bad_lines()) if name.endswith("gz") else bad_lines())
+    with pytest.raises(QuarantineLimitError) as caught:
+        train(recipe(corpus, out, f"source.web.paths={path}"))
+    reported = str(caught.value)
+    assert f"the first is source 'web', {name}, {place}" in reported
+    (listed,) = re.findall(r"; see (\S+\.quarantine\.jsonl), correct the input or raise", reported)
+    assert json.loads(Path(listed).read_text().splitlines()[0])["row"] == row
 
 
 @pytest.mark.parametrize("learned", [True, False])
-def test_truncated_files_are_named_by_counting_and_by_tokenizing(corpus, tmp_path, learned):
+def test_truncated_files_are_named_by_counting_and_by_tokenizing(corpus, out, tmp_path, learned):
     folder = corpus / "lines"
     folder.mkdir()
     texts = ["".join(random.Random(number).choices("abcdefgh ", k=60)) for number in range(999)]
@@ -337,7 +343,7 @@ def test_truncated_files_are_named_by_counting_and_by_tokenizing(corpus, tmp_pat
         prepare(recipe(corpus, tmp_path / "first"))
         job.append(f"tokenizer.path={tmp_path}/first/tokenizer")
     with pytest.raises(QuarantineLimitError) as caught:
-        prepare(recipe(corpus, tmp_path / "out", *job))
+        prepare(recipe(corpus, out, *job))
     reported = str(caught.value)
     assert reported.startswith("2 files are truncated or damaged (limits.max_tails allows 0): ")
     (line,) = re.findall(
@@ -349,15 +355,15 @@ def test_truncated_files_are_named_by_counting_and_by_tokenizing(corpus, tmp_pat
     assert json.loads(Path(listed).read_text())["file"] == "cut.jsonl.gz"
 
 
-def test_a_damaged_row_group_is_reported_by_its_first_row(corpus, tmp_path):
+def test_a_damaged_row_group_is_reported_by_its_first_row(corpus, out):
     path = corpus / "text/shard_00001.parquet"
     table = pa.table({"text": [f"text {number}" for number in range(9)]})
     options = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
     pq.write_table(table, path, row_group_size=3, **options)
     path.write_bytes(path.read_bytes().replace(b"text 4", b"Text 4", 1))
     with pytest.raises(QuarantineLimitError, match=r"'web', shard_00001\.parquet from row 4\. Rep"):
-        train(recipe(corpus, tmp_path / "out"))
-    allowing = recipe(corpus, tmp_path / "out", "limits.max_tails=1")
+        train(recipe(corpus, out))
+    allowing = recipe(corpus, out, "limits.max_tails=1")
     with pytest.raises(QuarantineLimitError, match=r"from row 4: tail: rows 4 to 6 cannot be read"):
         train(allowing)
 
@@ -365,27 +371,30 @@ def test_a_damaged_row_group_is_reported_by_its_first_row(corpus, tmp_path):
 ALLOWED = "limits.max_skipped_slices=1"
 
 
-@pytest.fixture
-def broken(breaking):
-    """Let the work on the first slice of one file fail, in both stages, until it is fixed."""
-    return breaking([count_work, tokenize_work], ("shard_00001", 0))
-
-
-def test_a_failed_slice_fails_the_job_or_is_skipped_by_option_and_counted(corpus, tmp_path, broken):
+def test_a_failed_slice_fails_the_job_or_is_skipped_by_option_counted_and_retried(
+    corpus, out, tmp_path, breaking
+):
+    fix = breaking([count_work, tokenize_work], ("shard_00001", 0))
     with pytest.raises(SliceError, match="this one never works"):
-        prepare(recipe(corpus, tmp_path / "out"))
-    assert not (tmp_path / "out/manifest.json").exists()
-    summary, _, notes = run(recipe(corpus, tmp_path / "out", ALLOWED))
+        prepare(recipe(corpus, out))
+    assert not (out / "manifest.json").exists()
+    summary, _, notes = run(recipe(corpus, out, ALLOWED))
     assert summary.values["quarantined"] == {"skipped": 1}
     assert summary.values["documents"]["in"] == summary.values["documents"]["out"] + 1
     assert sum("this one never works" in note for note in notes) == 2
-    report = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
+    report = json.loads((out / "tokenizer/report.json").read_text())
     [name] = report["skipped_slices"]
     assert "shard_00001-00000" in name
-    [listed] = list((tmp_path / "out/quarantine/web/train").iterdir())
+    [listed] = list((out / "quarantine/web/train").iterdir())
     entry = json.loads(listed.read_text())
     assert (entry["file"], entry["reason"]) == ("shard_00001.parquet", "skipped: row groups 0 to 1")
-    assert verify_output(Folder(str(tmp_path / "out"))).passed
+    assert verify_output(Folder(str(out))).passed
+    fix()
+    summary, _, notes = run(recipe(corpus, out, ALLOWED))
+    assert not any("never works" in note for note in notes)
+    assert summary.values["quarantined"] == {}
+    run(recipe(corpus, tmp_path / "whole", ALLOWED))
+    assert contents(tmp_path / "whole").items() <= contents(out).items()
 
 
 @pytest.mark.xdist_group("s3")
@@ -407,16 +416,6 @@ def test_files_of_a_failed_attempt_do_not_prevent_skipping_its_slice(corpus, tmp
     assert listed["reason"].startswith("skipped: ")
 
 
-def test_the_next_run_retries_skipped_slices(corpus, tmp_path, broken):
-    run(recipe(corpus, tmp_path / "out", ALLOWED))
-    broken()
-    summary, _, notes = run(recipe(corpus, tmp_path / "out", ALLOWED))
-    assert not any("never works" in note for note in notes)
-    assert summary.values["quarantined"] == {}
-    run(recipe(corpus, tmp_path / "whole", ALLOWED))
-    assert contents(tmp_path / "whole").items() <= contents(tmp_path / "out").items()
-
-
 def test_slices_skipped_in_several_rounds_are_summed(corpus, tmp_path, breaking):
     breaking([count_work], ("shard_00000", 0), ("shard_00001", 0))
     limits = ["limits.max_chars=300", "limits.doc_cap=5", "limits.slice_bytes=1500"]
@@ -428,13 +427,13 @@ def test_slices_skipped_in_several_rounds_are_summed(corpus, tmp_path, breaking)
 
 
 def test_a_slice_missing_only_in_the_shards_is_retried_with_the_same_tokenizer(
-    corpus, tmp_path, breaking
+    corpus, out, breaking
 ):
     fix = breaking([tokenize_work], ("shard_00001", 0))
-    first, *_ = run(recipe(corpus, tmp_path / "out", ALLOWED))
+    first, *_ = run(recipe(corpus, out, ALLOWED))
     assert first.values["quarantined"] == {"skipped": 1}
     fix()
-    second, *_ = run(recipe(corpus, tmp_path / "out", ALLOWED))
+    second, *_ = run(recipe(corpus, out, ALLOWED))
     assert second.values["quarantined"] == {}
     assert second.values["tokenizer_sha256"] == first.values["tokenizer_sha256"]
     assert "count" not in second.values["stages"]

@@ -6,7 +6,6 @@ import pickle
 import numpy as np
 import pytest
 
-import nanotok_ray
 from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.errors import CorruptOutputError, TransientIOError
 from nanotok_ray.job import training
@@ -21,104 +20,6 @@ from tests.support.run_job import run
 from tests.support.small_corpus import contents, recipe, texts
 
 ALSO = "tokenizer.also=[300, 330]"
-
-
-def test_a_smaller_tokenizer_equals_one_learned_at_its_size_in_every_file(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out", ALSO), train)
-    for size in (300, 330):
-        run(recipe(corpus, tmp_path / f"{size}", f"tokenizer.vocab_size={size}"), train)
-        expected = contents(tmp_path / f"{size}/tokenizer")
-        assert contents(tmp_path / f"out/tokenizer-{size}") == expected
-        assert len(expected) == 7
-        Tokenizer.load(tmp_path / "out/tokenizer").truncated(size).save(tmp_path / f"cut-{size}")
-        del expected["report.json"]
-        assert contents(tmp_path / f"cut-{size}") == expected
-
-
-def test_other_sizes_are_written_without_learning_and_the_manifest_stays(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out"), prepare)
-    before = contents(tmp_path / "out")
-    summary, stages, notes = run(recipe(corpus, tmp_path / "out", ALSO), prepare)
-    assert (stages, notes) == ({}, [])
-    assert summary.values["status"] == "done"
-    assert summary.values["learned"]["also"] == [300, 330]
-    assert "; also 300, 330 ids\n" in summary.text()
-    after = contents(tmp_path / "out")
-    del before["records/learn.json"]
-    assert before.items() <= after.items()
-    run(recipe(corpus, tmp_path / "once", ALSO), prepare)
-    assert contents(tmp_path / "once") == after
-    summary, stages, _ = run(recipe(corpus, tmp_path / "out", ALSO), prepare)
-    assert (summary.values["status"], stages) == ("unchanged", {})
-
-
-def test_a_size_no_longer_requested_stays_until_another_tokenizer_is_learned(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out", ALSO), train)
-    run(recipe(corpus, tmp_path / "out"), train)
-    run(recipe(corpus, tmp_path / "out", "tokenizer.also=310"), train)
-    record = json.loads((tmp_path / "out/records/learn.json").read_text())
-    assert record["also"] == [300, 310, 330]
-    for size in record["also"]:
-        assert Tokenizer.load(tmp_path / f"out/tokenizer-{size}").get_vocab_size() == size
-    other = ("tokenizer.min_pair_count=2", "tokenizer.also=[310]")
-    run(recipe(corpus, tmp_path / "out", *other), train)
-    assert [path.parent.name for path in tokenizers(tmp_path / "out")] == ["tokenizer-310"]
-
-
-def tokenizers(out):
-    """Return the readable files of the smaller tokenizers."""
-    return sorted(out.glob("tokenizer-*/tokenizer.txt"))
-
-
-def test_a_size_that_learning_does_not_reach_is_reported_and_has_no_folder(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out", ALSO), train)
-    job = recipe(corpus, tmp_path / "out", ALSO, "tokenizer.min_pair_count=82")
-    summary, _, notes = run(job, train)
-    reached = summary.values["vocab_size"]
-    assert 300 <= reached < 330
-    relearned, ended, note = notes
-    assert "learned with other settings" in relearned
-    assert "below min_pair_count = 82" in ended
-    assert f"330 ids and learning ended at {reached}" in note
-    assert str(tmp_path / "out/tokenizer-330") in note
-    assert [path.parent.name for path in tokenizers(tmp_path / "out")] == ["tokenizer-300"]
-    assert summary.values["learned"]["also"] == [300]
-    assert f"{reached - 265} merges: below min_pair_count = 82" in summary.text()
-    assert summary.values["learned"]["not_reached"] == [330, 350]
-    assert (
-        f"not reached a vocabulary of 330 and 350 ids: learning ended at {reached}, below "
-        "min_pair_count = 82\n" in summary.text()
-    )
-    again, stages, notes = run(job, train)
-    assert (again.values["status"], stages) == ("unchanged", {})
-    assert notes == [note]
-
-
-def test_a_plan_counts_what_is_missing(corpus, tmp_path):
-    job = recipe(corpus, tmp_path / "out", ALSO)
-    assert decide(job, command="train").values["also"] == {"todo": 2, "done": 0}
-    run(job, train)
-    (tmp_path / "out/tokenizer-300/tokenizer.pkl").unlink()
-    announced = decide(job, command="train")
-    assert announced.values["also"] == {"todo": 1, "done": 1}
-    assert "also        1 to do, 1 done" in announced.text()
-    assert not (tmp_path / "out/tokenizer-300/tokenizer.pkl").exists()
-    assert "also" not in decide(recipe(corpus, tmp_path / "out"), command="train").values
-
-
-def test_a_damaged_report_is_named_before_it_is_cut(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "out"), train)
-    path = tmp_path / "out/tokenizer/report.json"
-    path.write_bytes(b"x" * path.stat().st_size)
-    with pytest.raises(CorruptOutputError, match=r"report\.json"):
-        run(recipe(corpus, tmp_path / "out", ALSO), train)
-    assert not tokenizers(tmp_path / "out")
-    path.unlink()
-    _, stages, _ = run(recipe(corpus, tmp_path / "out", ALSO), train)
-    assert "learn" in stages
-    assert len(tokenizers(tmp_path / "out")) == 2
-
-
 SEED = list(PRESETS["seed"].special_tokens)
 EXTEND = 'tokenizer.extend=["preset:seed"]'
 LEARN_RECORD = "records/learn.json"
@@ -132,9 +33,104 @@ def record_of(out):
     return json.loads((out / LEARN_RECORD).read_text())
 
 
-def test_the_saved_tokenizer_is_the_extended_one(corpus, tmp_path):
+def sizes_of(out):
+    """Return the sizes of the smaller tokenizers of a folder."""
+    files = out.glob("tokenizer-*/tokenizer.txt")
+    return sorted(int(path.parent.name.removeprefix("tokenizer-")) for path in files)
+
+
+def test_a_smaller_tokenizer_equals_one_learned_at_its_size_in_every_file(corpus, out, tmp_path):
+    run(recipe(corpus, out, ALSO), train)
+    for size in (300, 330):
+        run(recipe(corpus, tmp_path / f"{size}", f"tokenizer.vocab_size={size}"), train)
+        expected = contents(tmp_path / f"{size}/tokenizer")
+        assert contents(tmp_path / f"out/tokenizer-{size}") == expected
+        assert len(expected) == 7
+        Tokenizer.load(out / "tokenizer").truncated(size).save(tmp_path / f"cut-{size}")
+        del expected["report.json"]
+        assert contents(tmp_path / f"cut-{size}") == expected
+
+
+def test_other_sizes_are_written_without_learning_and_the_manifest_stays(corpus, out, tmp_path):
+    run(recipe(corpus, out), prepare)
+    before = contents(out)
+    summary, stages, notes = run(recipe(corpus, out, ALSO), prepare)
+    assert (stages, notes) == ({}, [])
+    assert summary.values["status"] == "done"
+    assert summary.values["learned"]["also"] == [300, 330]
+    assert "; also 300, 330 ids\n" in summary.text()
+    after = contents(out)
+    del before["records/learn.json"]
+    assert before.items() <= after.items()
+    run(recipe(corpus, tmp_path / "once", ALSO), prepare)
+    assert contents(tmp_path / "once") == after
+    summary, stages, _ = run(recipe(corpus, out, ALSO), prepare)
+    assert (summary.values["status"], stages) == ("unchanged", {})
+
+
+def test_a_size_no_longer_requested_stays_until_another_tokenizer_is_learned(corpus, out, tmp_path):
+    run(recipe(corpus, out, ALSO), train)
+    run(recipe(corpus, out), train)
+    run(recipe(corpus, out, "tokenizer.also=310"), train)
+    assert record_of(out)["also"] == [300, 310, 330]
+    for size in (300, 310, 330):
+        assert Tokenizer.load(tmp_path / f"out/tokenizer-{size}").get_vocab_size() == size
+    other = ("tokenizer.min_pair_count=2", "tokenizer.also=[310]")
+    run(recipe(corpus, out, *other), train)
+    assert sizes_of(out) == [310]
+
+
+def test_a_size_that_learning_does_not_reach_is_reported_and_has_no_folder(corpus, out):
+    run(recipe(corpus, out, ALSO), train)
+    job = recipe(corpus, out, ALSO, "tokenizer.min_pair_count=82")
+    summary, _, notes = run(job, train)
+    reached = summary.values["vocab_size"]
+    assert 300 <= reached < 330
+    relearned, ended, note = notes
+    assert "learned with other settings" in relearned
+    assert "below min_pair_count = 82" in ended
+    assert f"330 ids and learning ended at {reached}" in note
+    assert str(out / "tokenizer-330") in note
+    assert sizes_of(out) == [300]
+    assert summary.values["learned"]["also"] == [300]
+    assert f"{reached - 265} merges: below min_pair_count = 82" in summary.text()
+    assert summary.values["learned"]["not_reached"] == [330, 350]
+    assert (
+        f"not reached a vocabulary of 330 and 350 ids: learning ended at {reached}, below "
+        "min_pair_count = 82\n" in summary.text()
+    )
+    again, stages, notes = run(job, train)
+    assert (again.values["status"], stages) == ("unchanged", {})
+    assert notes == [note]
+
+
+def test_a_plan_counts_what_is_missing(corpus, out):
+    job = recipe(corpus, out, ALSO)
+    assert decide(job, command="train").values["also"] == {"todo": 2, "done": 0}
+    run(job, train)
+    (out / "tokenizer-300/tokenizer.pkl").unlink()
+    announced = decide(job, command="train")
+    assert announced.values["also"] == {"todo": 1, "done": 1}
+    assert "also        1 to do, 1 done" in announced.text()
+    assert not (out / "tokenizer-300/tokenizer.pkl").exists()
+    assert "also" not in decide(recipe(corpus, out), command="train").values
+
+
+def test_a_damaged_report_is_named_before_it_is_cut(corpus, out):
+    run(recipe(corpus, out), train)
+    path = out / "tokenizer/report.json"
+    path.write_bytes(b"x" * path.stat().st_size)
+    with pytest.raises(CorruptOutputError, match=r"report\.json"):
+        run(recipe(corpus, out, ALSO), train)
+    assert sizes_of(out) == []
+    path.unlink()
+    _, stages, _ = run(recipe(corpus, out, ALSO), train)
+    assert "learn" in stages
+    assert sizes_of(out) == [300, 330]
+
+
+def test_the_saved_tokenizer_is_the_extended_one(corpus, out, tmp_path):
     append = 'source.web.append=["<image>"]'
-    out = tmp_path / "out"
     summary, _, _ = run(recipe(corpus, out, EXTEND, append))
     run(recipe(corpus, tmp_path / "plain"))
     tokenizer = tokenizer_of(out)
@@ -143,7 +139,7 @@ def test_the_saved_tokenizer_is_the_extended_one(corpus, tmp_path):
     assert summary.values["tokenizer_sha256"] == tokenizer.sha256
     assert record_of(out)["special_tokens"] == {"learned": list(SPECIAL_TOKENS), "extended": SEED}
     assert record_of(out)["report"]["vocab_size_reached"] == 350
-    shards = nanotok_ray.open_shards(str(out), split="train")
+    shards = open_shards(str(out), split="train")
     ends = {int(shards[number][-1]) for number in range(len(shards)) if len(shards[number])}
     assert 350 in ends
     assert verify_output(Folder(str(out))).problems == []
@@ -159,8 +155,7 @@ OTHERS = 'tokenizer.extend=["<a>", "<image>"]'
     [(prepare, [], [EXTEND]), (train, [EXTEND], []), (prepare, [EXTEND], [OTHERS])],
     ids=["added", "removed", "others"],
 )
-def test_a_changed_extension_does_not_repeat_learning(corpus, tmp_path, command, first, then):
-    out = tmp_path / "out"
+def test_a_changed_extension_does_not_repeat_learning(corpus, out, command, first, then):
     run(recipe(corpus, out, ALSO, *first), command)
     job = recipe(corpus, out, ALSO, *then)
     assert decide(job, command=command.__name__.partition("_")[0]).values["learn"]["todo"] == 0
@@ -168,15 +163,14 @@ def test_a_changed_extension_does_not_repeat_learning(corpus, tmp_path, command,
     assert not {"count", "learn"} & set(stages)
     assert ("tokenize" in stages) == (command is prepare)
     assert any("was not learned again" in note for note in notes)
-    run(recipe(corpus, tmp_path / "fresh", ALSO, *then), command)
-    expected = contents(tmp_path / "fresh")
+    run(recipe(corpus, out.with_name("fresh"), ALSO, *then), command)
+    expected = contents(out.with_name("fresh"))
     assert contents(out) | expected == contents(out)
     summary, stages, notes = run(job, command)
     assert (summary.values["status"], stages, notes) == ("unchanged", {}, [])
 
 
-def test_smaller_tokenizers_are_extended_restored_when_lost_and_removed(corpus, tmp_path):
-    out = tmp_path / "out"
+def test_smaller_tokenizers_are_extended_restored_when_lost_and_removed(corpus, out, tmp_path):
     job = recipe(corpus, out, EXTEND, "tokenizer.also=[300, 350, 330]")
     run(job, train)
     run(recipe(corpus, tmp_path / "alone", "tokenizer.vocab_size=300"), train)
@@ -194,9 +188,8 @@ def test_smaller_tokenizers_are_extended_restored_when_lost_and_removed(corpus, 
     assert not (out / "tokenizer-330/tokenizer.txt").exists()
 
 
-def test_added_tokens_do_not_fill_sizes_that_learning_did_not_reach(corpus, tmp_path):
+def test_added_tokens_do_not_fill_sizes_that_learning_did_not_reach(corpus, out):
     limits = ["tokenizer.min_pair_count=40", "tokenizer.vocab_size=5000", EXTEND]
-    out = tmp_path / "out"
     run(recipe(corpus, out, *limits), train)
     reached = tokenizer_of(out).get_vocab_size() - len(SEED)
     sizes = f"tokenizer.also=[{reached}, {reached + 1}]"
@@ -208,10 +201,7 @@ def test_added_tokens_do_not_fill_sizes_that_learning_did_not_reach(corpus, tmp_
     )
 
 
-def test_a_run_that_ends_while_the_extension_is_replaced_learns_again(
-    corpus, tmp_path, monkeypatch
-):
-    out = tmp_path / "out"
+def test_a_run_that_ends_while_the_extension_is_replaced_learns_again(corpus, out, monkeypatch):
     run(recipe(corpus, out), train)
     before = contents(out)
 
@@ -236,8 +226,7 @@ def test_a_run_that_ends_while_the_extension_is_replaced_learns_again(
     assert contents(out) == before
 
 
-def test_a_record_without_extensions_belongs_to_the_tokenizer(corpus, tmp_path):
-    out = tmp_path / "out"
+def test_a_record_without_extensions_belongs_to_the_tokenizer(corpus, out):
     run(recipe(corpus, out))
     record = record_of(out)
     del record["special_tokens"]
@@ -247,38 +236,30 @@ def test_a_record_without_extensions_belongs_to_the_tokenizer(corpus, tmp_path):
     assert tokenizer_of(out).get_vocab_size() == 350 + len(SEED)
 
 
-def test_a_foreign_tokenizer_is_extended_when_it_is_adopted(corpus, tmp_path):
+def test_a_foreign_tokenizer_is_extended_when_it_is_adopted(corpus, out, tmp_path):
     run(recipe(corpus, tmp_path / "learned"), train)
     path = f"tokenizer.path={tmp_path}/learned/tokenizer"
     extend = 'tokenizer.extend=["<|bos|>", "<image>"]'
-    job = recipe(corpus, tmp_path / "out", path, extend, 'source.web.append=["<image>"]')
+    job = recipe(corpus, out, path, extend, 'source.web.append=["<image>"]')
     before = contents(tmp_path / "learned")
     run(job)
-    assert tokenizer_of(tmp_path / "out") == tokenizer_of(tmp_path / "learned").extended(
-        ["<image>"]
-    )
+    assert tokenizer_of(out) == tokenizer_of(tmp_path / "learned").extended(["<image>"])
     assert contents(tmp_path / "learned") == before
     assert run(job).summary.values["status"] == "unchanged"
     assert run(job, tokenize).summary.values["status"] == "unchanged"
-    shards = nanotok_ray.open_shards(str(tmp_path / "out"), split="train")
+    shards = open_shards(str(out), split="train")
     assert any(np.any(shards[number] == 350) for number in range(len(shards)))
 
 
-FIRST = len(in_order().tokens) + 3
-MODEL = in_order(special_tokens={name: FIRST + 2 * n for n, name in enumerate(SPECIAL_TOKENS)})
-"""Special tokens leave ids unused before each of them."""
+MODEL = in_order(special_tokens={name: 70_000 + 2 * n for n, name in enumerate(SPECIAL_TOKENS)})
+"""Special tokens leave ids unused before each of them, and need 32 bits."""
 
 
-@pytest.fixture
-def encoding():
-    return Tokenizer(MODEL).to_tiktoken()
-
-
-@pytest.mark.parametrize("spec", ["pickled", "pickled/tokenizer.pkl"])
-def test_a_foreign_pickle_is_accepted_and_its_ids_are_written(corpus, tmp_path, encoding, spec):
+def test_a_foreign_pickle_is_accepted_and_its_ids_are_written(corpus, tmp_path):
+    encoding = Tokenizer(MODEL).to_tiktoken()
     (tmp_path / "pickled").mkdir()
     (tmp_path / "pickled/tokenizer.pkl").write_bytes(pickle.dumps(encoding))
-    job = recipe(corpus, tmp_path / "out", f"tokenizer.path={tmp_path}/{spec}")
+    job = recipe(corpus, tmp_path / "out", f"tokenizer.path={tmp_path}/pickled")
     summary, stages, _ = run(job)
     assert list(stages) == ["tokenize", "verify"]
     assert summary.values["proof"]["encoded_again"] == summary.values["proof"]["documents"] > 10
@@ -286,6 +267,7 @@ def test_a_foreign_pickle_is_accepted_and_its_ids_are_written(corpus, tmp_path, 
     assert not (tmp_path / "out/tokenizer/tokenizer.json").exists()
     bos = MODEL.special_tokens["<|bos|>"]
     shards = open_shards(str(tmp_path / "out"), source="web")
+    assert shards[0].dtype == "uint32"
     expected = [[bos, *encoding.encode_ordinary(text)] for text in texts(40, seed=0)]
     assert [document.tolist() for document in shards][:40] == expected
     assert run(job).summary.values["status"] == "unchanged"

@@ -5,7 +5,6 @@ import json
 from collections import Counter
 
 import pytest
-import rustbpe
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +15,6 @@ from nanotok_ray.errors import SliceError, SourceError, TransientIOError
 from nanotok_ray.formats import to_json
 from nanotok_ray.job import (
     Advanced,
-    Note,
     SliceEnded,
     StageStarted,
     plan_job,
@@ -25,13 +23,14 @@ from nanotok_ray.job import (
     tokenize_work,
     use_executor,
 )
-from nanotok_ray.recipe import parse_recipe
+from nanotok_ray.recipe import SPECIAL_TOKENS, parse_recipe
 from nanotok_ray.shards import Expected, tokenize_slice, verify_output
 from nanotok_ray.sources import SliceReading, make_plan, read_slices
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support import reference
 from tests.support.executors import Twice
+from tests.support.learned import rustbpes_tokens
 from tests.support.run_job import run
 from tests.support.small_corpus import contents, conversations, plan_of, texts, write_parquet
 
@@ -216,11 +215,13 @@ def test_a_half_recorded_before_a_failure_is_kept(corpus, tmp_path, monkeypatch)
     assert "skipped" not in prepare(job).values["quarantined"]
 
 
-def test_a_second_attempt_beside_the_first_changes_nothing(corpus, tmp_path):
+@pytest.mark.parametrize("ends", [1, 2])
+def test_repeated_tasks_count_nothing_twice(corpus, tmp_path, ends):
     prepare(recipe(corpus, tmp_path / "one"))
-    with use_executor(Twice(ends=1)):
+    with use_executor(Twice(ends=ends)):
         prepare(recipe(corpus, tmp_path / "two"))
-    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    for suffix in ("", "-work"):
+        assert contents(tmp_path / f"two{suffix}") == contents(tmp_path / f"one{suffix}")
 
 
 def read(slices):
@@ -270,10 +271,9 @@ def test_train_and_val_contain_all_documents_in_order(tmp_path_factory, document
     assert is_part_in_order(val, everything)
 
 
-VOCAB_SIZE = 350
-NUM_MERGES = VOCAB_SIZE - 256 - 9
+NUM_MERGES = 350 - 256 - len(SPECIAL_TOKENS)
 
-RECIPE_WEIGHTS = """
+WEIGHED = """
 source = [
     {{name = "a", kind = "text", paths = ["{root}/a"], split = "train"}},
     {{name = "b", kind = "text", paths = ["{root}/b"], split = "train"}},
@@ -288,29 +288,18 @@ B = [text.upper() for text in texts(25, seed=2)]
 
 
 @pytest.fixture
-def corpus_weights(tmp_path, in_process):
+def weighed(tmp_path, in_process):
+    """Write one file of each of two sources."""
     write_parquet(tmp_path / "a/0.parquet", A)
     write_parquet(tmp_path / "b/0.parquet", B)
     return tmp_path
 
 
-def learn(corpus_weights, *overrides):
-    """Run the job; return the merges, the report, the stages with their work, and the notes."""
-    events = []
-    train(
-        parse_recipe(RECIPE_WEIGHTS.format(root=corpus_weights), overrides=overrides),
-        on_event=events.append,
-    )
-    report = json.loads((corpus_weights / "out/tokenizer/report.json").read_text())
-    todo = {event.stage: event.todo for event in events if isinstance(event, StageStarted)}
-    notes = [event.text for event in events if isinstance(event, Note)]
-    return Tokenizer.load(corpus_weights / "out/tokenizer").merges, report, todo, notes
-
-
-def merges_of(documents):
-    peer = rustbpe.Tokenizer()
-    peer.train_from_iterator(iter(documents), 256 + NUM_MERGES, pattern=SPLIT_PATTERN)
-    return [bytes(token) for token, _ in peer.get_mergeable_ranks()][256:]
+def learn(root, *overrides):
+    """Run the job; return the tokenizer, the report, the stages and the notes."""
+    _, stages, notes = run(parse_recipe(WEIGHED.format(root=root), overrides=overrides), train)
+    report = json.loads((root / "out/tokenizer/report.json").read_text())
+    return Tokenizer.load(root / "out/tokenizer"), report, stages, notes
 
 
 @pytest.mark.parametrize(
@@ -323,12 +312,12 @@ def merges_of(documents):
         (("4", "4"), (1, 1), 1),
     ],
 )
-def test_a_weight_multiplies_the_documents(corpus_weights, weights, copies, unit):
-    _, report, _, notes = learn(
-        corpus_weights, f"source.a.weight={weights[0]}", f"source.b.weight={weights[1]}"
+def test_a_weight_multiplies_the_documents(weighed, weights, copies, unit):
+    tokenizer, report, _, notes = learn(
+        weighed, f"source.a.weight={weights[0]}", f"source.b.weight={weights[1]}"
     )
-    tokens = Tokenizer.load(corpus_weights / "out/tokenizer").model.tokens
-    assert list(tokens[256:]) == merges_of(A * copies[0] + B * copies[1])
+    documents = A * copies[0] + B * copies[1]
+    assert list(tokenizer.model.tokens) == rustbpes_tokens(documents, NUM_MERGES)
     assert report["weight_unit"] == unit
     sources = report["sources"]
     assert [sources[name]["multiplier"] for name in "ab"] == list(copies)
@@ -349,16 +338,16 @@ def spans_of(documents):
     return [span for document in documents for span in splitter.split(document.encode())]
 
 
-def test_a_share_of_a_source_without_text_is_refused(corpus_weights):
-    write_parquet(corpus_weights / "b/0.parquet", [""])
+def test_a_share_of_a_source_without_text_is_refused(weighed):
+    write_parquet(weighed / "b/0.parquet", [""])
     with pytest.raises(SourceError, match=r"source 'b' has weight = 'share:0\.5' and no text"):
-        learn(corpus_weights, "source.a.weight=share:0.5", "source.b.weight=share:0.5")
+        learn(weighed, "source.a.weight=share:0.5", "source.b.weight=share:0.5")
 
 
 @pytest.mark.parametrize("least", [2, 5])
-def test_min_pair_count_is_in_counts_of_weight_1(corpus_weights, least):
-    merges, report, _, _ = learn(
-        corpus_weights,
+def test_min_pair_count_is_in_counts_of_weight_1(weighed, least):
+    tokenizer, report, _, _ = learn(
+        weighed,
         "source.b.weight=0.5",
         f"tokenizer.min_pair_count={least}",
         "tokenizer.vocab_size=5000",
@@ -366,23 +355,23 @@ def test_min_pair_count_is_in_counts_of_weight_1(corpus_weights, least):
     counts = Counter(span for text in A * 2 + B for span in spans_of([text]))
     assert report["weight_unit"] == 2
     assert min(report["merges"]["count"]) >= 2 * least
-    plain = reference.learn_merges(counts, num_merges=len(merges) + 1)
-    assert plain[: len(merges)] == list(merges)
+    plain = reference.learn_merges(counts, num_merges=len(tokenizer.merges) + 1)
+    assert plain[: len(tokenizer.merges)] == list(tokenizer.merges)
     assert report["stop_reason"] == "below min_pair_count"
 
 
 @pytest.mark.parametrize("least", [2, 3, 8])
-def test_min_count_excludes_exactly_the_spans_rare_in_all_slices_together(corpus_weights, least):
-    merges, report, todo, notes = learn(
-        corpus_weights, f"tokenizer.min_count={least}", "source.b.weight=3"
+def test_min_count_excludes_exactly_the_spans_rare_in_all_slices_together(weighed, least):
+    tokenizer, report, stages, notes = learn(
+        weighed, f"tokenizer.min_count={least}", "source.b.weight=3"
     )
-    assert todo["reduce"] > 2
+    assert stages["reduce"][0] > 2
     plain = Counter(spans_of(A + B))
     rare = {span: number for span, number in plain.items() if number < least}
     weighted = Counter(spans_of(A + B * 3))
     for span in rare:
         del weighted[span]
-    assert reference.learn_merges(weighted, num_merges=NUM_MERGES) == list(merges)
+    assert reference.learn_merges(weighted, num_merges=NUM_MERGES) == list(tokenizer.merges)
     assert report["dropped"] == {
         "distinct_spans": len(rare),
         "spans": sum(rare.values()),

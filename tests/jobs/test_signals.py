@@ -231,26 +231,26 @@ def job(corpus, tmp_path):
 
 
 @pytest.fixture
-def out(tmp_path):
+def folder(tmp_path):
     return Folder(str(tmp_path / "out"))
 
 
-def test_a_plan_is_not_frozen_while_a_run_is_active(job, out, monkeypatch):
-    held_elsewhere(out, monkeypatch, command="prepare")
+def test_a_plan_is_not_frozen_while_a_run_is_active(job, folder, monkeypatch):
+    held_elsewhere(folder, monkeypatch, command="prepare")
     announced = plan_job(job, rate=1.0)
     assert announced.values["frozen"]["status"] == "in use"
     assert "another run has locked this output" in announced.text()
-    assert not out.exists("plan.json")
+    assert not folder.exists("plan.json")
 
 
-def test_every_run_that_changes_something_acquires_and_releases_the_lease(job, out, tmp_path):
+def test_every_run_that_changes_something_acquires_and_releases_the_lease(job, folder, tmp_path):
     done = [train(job), tokenize(job)]
-    out.remove("shards.idx")
+    folder.remove("shards.idx")
     done.append(prepare(job))
-    out.remove("tokenizer/tokenizer.json")
+    folder.remove("tokenizer/tokenizer.json")
     done.append(prepare(job))
-    assert out.list("run/lease/") == [lease_name(len(done))]
-    assert b'"released"' in out.read_bytes(lease_name(len(done)))
+    assert folder.list("run/lease/") == [lease_name(len(done))]
+    assert b'"released"' in folder.read_bytes(lease_name(len(done)))
     before = contents(tmp_path / "out", leave_out=())
     for command in (prepare, train, tokenize):
         assert command(job).values["status"] == "unchanged"
@@ -278,34 +278,34 @@ def test_the_work_of_a_concurrent_run_is_seen_and_not_repeated(job, tmp_path):
     assert contents(tmp_path / "quiet").items() <= contents(tmp_path / "out").items()
 
 
-def test_a_plan_frozen_by_a_concurrent_run_is_kept(job, out, tmp_path):
+def test_a_plan_frozen_by_a_concurrent_run_is_kept(job, folder, tmp_path):
     def freeze():
         write_parquet(tmp_path / "in/text/shard_00003.parquet", texts(40, seed=3))
         plan_job(job, rate=1.0)
 
     with first_time(freeze):
         prepare(job)
-    assert out.list("web/val/")
-    assert b"shard_00003" in out.read_bytes("plan.json")
+    assert folder.list("web/val/")
+    assert b"shard_00003" in folder.read_bytes("plan.json")
     assert prepare(job).values["status"] == "unchanged"
 
 
-def run_in_between(out):
-    with leased(out, command="other", on_event=ignore):
+def run_in_between(folder):
+    with leased(folder, command="other", on_event=ignore):
         pass
 
 
-def test_repeated_findings_are_reported_once(job, out, tmp_path):
+def test_repeated_findings_are_reported_once(job, folder, tmp_path):
     prepare(job)
     write_parquet(tmp_path / "in/text/shard_00003.parquet", texts(40, seed=3))
-    with first_time(lambda: run_in_between(out)):
+    with first_time(lambda: run_in_between(folder)):
         notes = run(job).notes
     assert any("1 added" in note for note in notes)
     assert len(notes) == len(set(notes))
 
 
-def test_an_endless_sequence_of_other_runs_is_reported(job, out):
-    executor = InProcess(on_session=lambda **_: run_in_between(out))
+def test_an_endless_sequence_of_other_runs_is_reported(job, folder):
+    executor = InProcess(on_session=lambda **_: run_in_between(folder))
     with use_executor(executor), pytest.raises(OutputInUseError, match="each of the 3 times"):
         prepare(job)
 
@@ -318,12 +318,12 @@ def test_an_endless_sequence_of_other_runs_is_reported(job, out):
     ],
     ids=["counted", "learned", "tokenizing", "verifying", "verified"],
 )
-def test_a_run_whose_lease_was_taken_over_changes_nothing_more(job, out, tmp_path, kind, stage):
+def test_a_run_whose_lease_was_taken_over_changes_nothing_more(job, folder, tmp_path, kind, stage):
     seen = {}
 
     def take_over(event):
         if isinstance(event, kind) and event.stage == stage and not seen:
-            out.write_whole(lease_name(9), b"{}")
+            folder.write_whole(lease_name(9), b"{}")
             seen.update(contents(tmp_path / "out"))
 
     with pytest.raises(LeaseLostError, match="another run has taken over"):
@@ -332,4 +332,4 @@ def test_a_run_whose_lease_was_taken_over_changes_nothing_more(job, out, tmp_pat
     changed = {name for name in after if after[name] != seen.get(name)}
     assert "manifest.json" not in after
     assert all(name.startswith(("web/", "chats/", "records/tokenize/")) for name in changed)
-    assert out.read_bytes(lease_name(9)) == b"{}"
+    assert folder.read_bytes(lease_name(9)) == b"{}"
