@@ -194,7 +194,12 @@ def test_at_most_15_lines_report_the_results_and_the_next_step(values):
     ]
     starts = [line.partition(" ")[0] for line in lines]
     assert "report      /out/run/report.html" in lines
-    assert ("quarantine" in starts) == bool(values["quarantined"])
+    assert starts.count("quarantine") == bool(values["quarantined"])
+    if values["quarantined"]:
+        line, numbers = lines[starts.index("quarantine")], [*values["quarantined"].values()]
+        assert line.startswith(f"quarantine  {sum(numbers):,} document")
+        assert f" ({numbers[0]:,}: {next(iter(values['quarantined']))}" in line
+        assert line.endswith(", listed in /out/quarantine")
     missed = values.get("learned", {}).get("not_reached")
     assert any(line.startswith("not reached ") for line in lines) == bool(missed)
     named = sum(line.startswith("  ") and " documents " in line for line in lines)
@@ -207,12 +212,6 @@ def test_after_training_alone_the_next_step_is_to_tokenize(values):
     lines = Summary(values).text().splitlines()
     assert len(lines) <= 15
     assert lines[-1] == "            nanotok tokenize RECIPE"
-
-
-def test_quarantine_is_named_with_its_folder():
-    values = {"status": "done", "output": "/out", "vocab_size": 300, "tokenizer_sha256": "0" * 64}
-    text = Summary({**values, "stages": {}, "quarantined": {"a": 1}}).text()
-    assert "quarantine  1 document (1: a), listed in /out/quarantine\n" in text
 
 
 IN_TASK = "learner.memory=100MiB"
