@@ -25,11 +25,10 @@ from nanotok_ray.job.doctor import (
     worst,
 )
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
-from nanotok_ray.storage import Folder, LocalStore, RemoteStore
+from nanotok_ray.storage import LocalStore, RemoteStore
 from nanotok_ray.units import without_secrets
 from tests.support.faulty_proxy import Fault
 from tests.support.missing_packages import uninstall_stores
-from tests.support.s3_server import BUCKET, s3_behind_a_proxy, without_waiting
 from tests.support.small_corpus import write_corpus
 
 pytestmark = [pytest.mark.timeout(60)]
@@ -380,38 +379,21 @@ def test_an_unusable_folder_or_address_fails(tmp_path, capsys, arguments, check,
     assert words in failed["found"] + failed["advice"]
 
 
-@pytest.fixture(scope="module")
-def server():
-    with s3_behind_a_proxy() as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def proxy(server):
-    with without_waiting(server, tries=2) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def url(proxy, request):
-    return f"s3://{BUCKET}/{request.node.name}"
-
-
 def reported(url, *, slow_seconds=60.0, **options):
     """Return status and results by name, the last of each name; this machine may be busy."""
     findings = list(check_folder(url, slow_seconds=slow_seconds, **options))
     return worst(findings), {each.name: each for each in findings}
 
 
-def test_a_correct_bucket_passes_and_stays_empty(url, proxy):
-    status, findings = reported(url)
+def test_a_correct_bucket_passes_and_stays_empty(remote, proxy):
+    status, findings = reported(remote.url)
     assert (status, list(findings)) == ("ok", ["storage", "clock", "conditions"])
-    assert Folder(url).list_temporaries() == []
+    assert remote.list_temporaries() == []
     assert {"PUT", "GET", "DELETE"} <= {method for method, _, _ in proxy.requests}
-    status, findings = reported(url, clock=lambda: 1e9)
+    status, findings = reported(remote.url, clock=lambda: 1e9)
     assert (status, findings["clock"].status) == ("warn", "warn")
     assert "behind" in findings["clock"].found
-    assert reported(url, slow_seconds=-1.0)[1]["storage"].status == "warn"
+    assert reported(remote.url, slow_seconds=-1.0)[1]["storage"].status == "warn"
 
 
 @pytest.mark.parametrize(
@@ -423,19 +405,21 @@ def test_a_correct_bucket_passes_and_stays_empty(url, proxy):
         ("DELETE", "", "removed"),
     ],
 )
-def test_credentials_without_a_permission_fail_and_name_the_step(url, proxy, method, path, found):
+def test_credentials_without_a_permission_fail_and_name_the_step(
+    remote, proxy, method, path, found
+):
     proxy.fail_always(Fault.FORBIDDEN, method=method, path=path)
-    status, findings = reported(url)
+    status, findings = reported(remote.url)
     assert (status, found in findings["storage"].found) == ("fail", True)
     proxy.clear()
-    assert len(Folder(url).list_temporaries()) == (found == "removed")
+    assert len(remote.list_temporaries()) == (found == "removed")
 
 
-def test_a_missing_bucket_package_or_server_fails(url, proxy, monkeypatch):
+def test_a_missing_bucket_package_or_server_fails(remote, proxy, monkeypatch):
     status, findings = reported("s3://no-such-bucket-at-all/out")
     assert (status, list(findings)) == ("fail", ["storage"])
     proxy.fail_always(Fault.SLOW_DOWN)
-    status, findings = reported(url)
+    status, findings = reported(remote.url)
     assert (status, "for now" in findings["storage"].found) == ("fail", True)
     uninstall_stores(monkeypatch, "Install s3fs to access S3")
     status, findings = reported("s3://bucket/out")
@@ -466,9 +450,9 @@ def test_a_store_that_overwrites_an_existing_name_fails(tmp_path, monkeypatch):
     assert reported("memory://doctor")[1]["conditions"].status == "warn"
 
 
-def test_a_store_whose_uploads_overwrite_an_existing_name_fails(url, monkeypatch):
+def test_a_store_whose_uploads_overwrite_an_existing_name_fails(remote, monkeypatch):
     monkeypatch.setattr(RemoteStore, "create_once", RemoteStore.create)
-    status, findings = reported(url)
+    status, findings = reported(remote.url)
     assert (status, "upload" in findings["conditions"].found) == ("fail", True)
 
 

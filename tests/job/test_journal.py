@@ -5,7 +5,6 @@ import os
 import threading
 import time
 import tracemalloc
-import uuid
 from dataclasses import asdict, replace
 
 import pytest
@@ -39,28 +38,12 @@ from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.storage import Folder
 from tests.support.faulty_proxy import Fault
 from tests.support.machine_speed import scaled
-from tests.support.s3_server import BUCKET, s3_behind_a_proxy, without_waiting
-from tests.support.small_corpus import recipe, write_corpus
+from tests.support.made_journal import Run, end
+from tests.support.small_corpus import recipe
 
 TEXT = st.text(max_size=12)
 COUNT = st.integers(0, 2**50)
 TIME = st.floats(0, 1e6)
-
-
-def rows_of(*stages):
-    """Yield the rows of a run of some stages, each with the given slices."""
-    at = iter(range(1, 10_000))
-    yield {"event": "run", "at": next(at), "command": "prepare"}
-    for name, slices in stages:
-        row = {"name": name, "todo": len(slices), "kept": 1, "num_bytes": 7}
-        yield {"event": "stage", "at": next(at), **row}
-        yield from (slice_row(name, each, at=next(at)) for each in slices)
-        yield {"event": "stage end", "at": next(at), "seconds": 2.0, "num_bytes": 5}
-
-
-def slice_row(stage, name, *, at, **more):
-    own = {"began": 0.0, "seconds": 1.0, "num_bytes": 3, "worker": "a/1", "attempts": 1}
-    return {"event": "slice", "at": at, "stage": stage, "name": name, **own, **more}
 
 
 def written(out, rows, *, run=1):
@@ -76,31 +59,29 @@ def note(text):
     return {"event": "note", "at": 1.0, "text": text}
 
 
-def test_stages_are_counted_by_their_slices(out):
-    found = written(out, rows_of(("count", "abc"), ("tokenize", "ab"), ("count", "d")))
-    reported = [(each.name, each.todo, each.done, each.done_bytes) for each in found.stages]
-    assert reported == [("count", 3, 3, 9), ("tokenize", 2, 2, 6), ("count", 1, 1, 3)]
-    assert found.head["command"] == "prepare"
-    assert found.stages[0].seconds == 2.0
+def test_stages_are_counted_by_their_slices_and_an_end_before_more_work_is_no_end(out):
+    run = Run()
+    for stage, count in (("count", 3), ("tokenize", 2), ("count", 1)):
+        run.sliced(stage, count)
+    found = written(out, run.events)
+    reported = [(each.name, each.todo, each.done) for each in found.stages]
+    assert reported == [("count", 3, 3), ("tokenize", 2, 2), ("count", 1, 1)]
+    sizes = [each["num_bytes"] for each in run.events if each["event"] == "slice"]
+    expected = [sum(sizes[:3]), sum(sizes[3:5]), sizes[5]]
+    assert [each.done_bytes for each in found.stages] == expected
+    seconds = [each["seconds"] for each in run.events if each["event"] == "stage end"]
+    assert [each.seconds for each in found.stages] == seconds
+    assert found.head["command"] == run.events[0]["command"]
+    last = end(run.now)
+    assert written(out, [*run.events, last], run=2).end["status"] == "done"
+    assert written(out, [last, *run.events], run=3).end is None
 
 
-def test_an_end_before_more_work_is_not_the_end(out):
-    end = {"event": "end", "at": 3.0, "status": "done"}
-    more = list(rows_of(("count", "a")))
-    assert written(out, [*more, end]).end["status"] == "done"
-    assert written(out, [end, *more], run=2).end is None
-
-
-def test_an_event_with_an_impossible_number_is_skipped(out):
-    found = written(out, [note("a"), note("b") | {"at": 1e300}])
-    assert [each.text for each in found.notes] == ["a"]
-
-
-SLICE = {"stage": TEXT, "name": TEXT, "at": TIME, "began": TIME, "seconds": TIME}
-SLICE |= {"num_bytes": COUNT, "worker": TEXT, "attempts": COUNT}
+SLICE_VALUES = {"stage": TEXT, "name": TEXT, "at": TIME, "began": TIME, "seconds": TIME}
+SLICE_VALUES |= {"num_bytes": COUNT, "worker": TEXT, "attempts": COUNT}
 ROWS = st.one_of(
     st.builds(Happened, at=TIME, text=TEXT),
-    st.builds(JournalledSlice, **SLICE, error=st.none() | TEXT, estimate=COUNT),
+    st.builds(JournalledSlice, **SLICE_VALUES, error=st.none() | TEXT, estimate=COUNT),
     st.builds(FailedAttempt, stage=TEXT, name=TEXT, at=TIME, slices=COUNT, cause=TEXT, text=TEXT),
 )
 EVENTS = {Happened: "note", JournalledSlice: "slice", FailedAttempt: "attempt"}
@@ -116,28 +97,24 @@ def test_a_written_journal_can_be_read(rows):
         assert list(own) == [row for row in rows if type(row) is kind]
 
 
-def test_event_rows_keep_their_bytes():
+def test_rows_of_events_keep_their_fields():
     own = {"stage": "count", "name": "a", "num_bytes": 3, "worker": "h/1", "attempts": 1}
-    done = SliceEnded(began=1.23456, seconds=2, **own)
-    failed = SliceEnded(began=0.0, seconds=0.0004, estimate=7, slices=2, error="no", **own)
-    attempt = AttemptFailed(stage="count", name="a", slices=1, cause="slow", text="t")
+    extra = {"estimate": 7, "slices": 2, "error": "no"}
+    attempt = {"stage": "count", "name": "a", "slices": 1, "cause": "slow", "text": "t"}
     started = StageStarted(stage="count", todo=4, num_done=2, num_bytes=9)
     rows = [
         row_of("note", Note(text="x" * 3000), 1.5),
         row_of("stage", started, 2.0),
-        row_of("slice", done, 3.0),
-        row_of("slice", failed, 4.0),
-        row_of("attempt", attempt, 5.0),
+        row_of("slice", SliceEnded(began=1.23456, seconds=2, **own), 3.0),
+        row_of("slice", SliceEnded(began=0.0, seconds=0.0004, **own, **extra), 4.0),
+        row_of("attempt", AttemptFailed(**attempt), 5.0),
     ]
-    head = '"stage":"count","name":"a"'
-    tail = '"estimate":7,"slices":2,"error":"no"'
-    more = '"num_bytes":3,"worker":"h/1","attempts":1'
-    assert [json.dumps(row, separators=(",", ":")) for row in rows] == [
-        f'{{"event":"note","at":1.5,"text":"{"x" * 2000}"}}',
-        '{"event":"stage","at":2.0,"name":"count","todo":4,"kept":2,"num_bytes":9}',
-        f'{{"event":"slice","at":3.0,{head},"began":1.235,"seconds":2,{more},"estimate":0}}',
-        f'{{"event":"slice","at":4.0,{head},"began":0.0,"seconds":0.0,{more},{tail}}}',
-        f'{{"event":"attempt","at":5.0,{head},"slices":1,"cause":"slow","text":"t"}}',
+    assert rows == [
+        {"event": "note", "at": 1.5, "text": "x" * 2000},
+        {"event": "stage", "at": 2.0, "name": "count", "todo": 4, "kept": 2, "num_bytes": 9},
+        {"event": "slice", "at": 3.0, **own, "began": 1.235, "seconds": 2, "estimate": 0},
+        {"event": "slice", "at": 4.0, **own, "began": 0.0, "seconds": 0.0, **extra},
+        {"event": "attempt", "at": 5.0, **attempt},
     ]
 
 
@@ -168,7 +145,7 @@ def test_a_foreign_journal_can_be_read(lines, data):
         assert all(abs(float(value)) <= 2**63 for value in values)
 
 
-def test_lost_and_damaged_segments_are_counted(out):
+def test_damaged_segments_are_counted_and_foreign_events_are_skipped(out):
     for number, data in enumerate([b'{"event":"note","at":1,"text":"a"}', b"[1]", b"\xff", b"{"]):
         out.write_whole(segment_name(3, number), data)
     out.write_whole(segment_name(3, 6), b"[" * 100_000)
@@ -178,22 +155,23 @@ def test_lost_and_damaged_segments_are_counted(out):
     out.write_whole("run/journal/000004-999999999999999999.jsonl", b"")
     assert read_journal(out).missing_segments == 10**18 - 1
     assert read_journal(out, 2) is None
-    later = [{"event": "dance", "at": 1.0}, {"event": "note", "at": 2.0, "text": "a", "mood": 1}]
-    assert written(out, later, run=5).notes == (Happened(at=2.0, text="a"),)
+    foreign = [{"event": "dance", "at": 1.0}, note("b") | {"at": 1e300}]
+    later = {"event": "note", "at": 2.0, "text": "a", "mood": 1}
+    assert written(out, [*foreign, later], run=5).notes == (Happened(at=2.0, text="a"),)
 
 
 class Refusing(Folder):
-    """Storage that refuses a given number of writes."""
+    """Storage that refuses a given number of writes of segments."""
 
     def __init__(self, url, times):
         super().__init__(url)
         self.times, self.refused = times, threading.Event()
 
     def write_whole(self, name, data):
-        if self.times:
+        if self.times and name.startswith("run/journal/"):
             self.times -= 1
             self.refused.set()
-            raise OSError("no space left\non the device")
+            raise OSError(28, "No space left\non device")
         super().write_whole(name, data)
 
 
@@ -278,18 +256,13 @@ def test_the_end_is_written_before_old_journals_are_removed(out, monkeypatch):
     assert ends == [None, *[{"at": 2.0, "status": "done"}] * 9]
 
 
-def test_a_refused_end_is_reported_even_if_other_files_are_written(out, monkeypatch):
-    def write_whole(name, data):
-        if name.startswith("run/journal/"):
-            raise OSError(28, "No space left on device")
-        Folder(out.url).write_whole(name, data)
-
-    monkeypatch.setattr(out, "write_whole", write_whole)
+def test_a_refused_end_is_reported_even_if_other_files_are_written(tmp_path):
+    out = Refusing(str(tmp_path), 10**9)
     journal = Journal(out, 1)
     journal.add({"event": "end", "at": 1.0})
     journal.begin()
     reported = journal.close(last_files={"run/summary.json": b"{}"})
-    assert reported.endswith("was not written: [Errno 28] No space left on device")
+    assert reported.endswith("was not written: [Errno 28] No space left")
     assert out.read_bytes("run/summary.json") == b"{}"
 
 
@@ -300,49 +273,25 @@ def test_invalid_json_is_skipped_and_reported(out):
     assert journal.close().startswith("1 events are missing")
 
 
-@pytest.fixture(scope="module")
-def server():
-    with s3_behind_a_proxy() as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def proxy(server):
-    with without_waiting(server, seconds=0.3, tries=3) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def out():
-    return Folder(f"s3://{BUCKET}/{uuid.uuid4().hex}")
-
-
-def test_many_segments_are_read_in_parallel_and_in_order(out, proxy):
+def test_many_segments_are_read_in_parallel_and_in_order(remote, proxy):
     for number in range(40):
         row = f'{{"event":"note","at":{number},"text":"{number}"}}\n'
-        out.write_whole(segment_name(1, number), row.encode())
+        remote.write_whole(segment_name(1, number), row.encode())
     proxy.fail(Fault.RESET, Fault.SLOW_DOWN, method="GET", path="-0000", period=7)
-    own = read_journal(Folder(out.url))
+    own = read_journal(Folder(remote.url))
     assert [each.text for each in own.notes] == [str(number) for number in range(40)]
 
 
-def test_a_job_continues_after_failures_of_the_journal(out, proxy, tmp_path, in_process):
-    write_corpus(tmp_path / "in")
+def test_a_job_continues_after_failures_of_the_journal(job, remote, proxy, tmp_path):
     proxy.fail_always(Fault.FORBIDDEN, method="PUT", path="run/journal")
     reported = []
-    summary = prepare(recipe(tmp_path / "in", out.url), on_event=reported.append)
+    summary = prepare(recipe(tmp_path / "in", remote.url), on_event=reported.append)
     assert summary.values["status"] == "done"
     notes = [each.text for each in reported if isinstance(each, Note) and "journal" in each.text]
     assert len(notes) == 1
 
 
 STAGES = ["count", "reduce", "learn", "tokenize", "verify"]
-
-
-@pytest.fixture
-def job(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    return recipe(tmp_path / "in", tmp_path / "out")
 
 
 def fail_at(kind, stage, error):
@@ -373,10 +322,8 @@ def test_a_stage_is_in_the_journal_as_soon_as_it_starts(job, out, monkeypatch):
     assert seen == [own.name for own in read_journal(out).stages] == STAGES
 
 
-def test_learning_that_ends_early_reports_its_number_of_merges(tmp_path, in_process, out):
-    write_corpus(tmp_path / "in")
-    own = recipe(tmp_path / "in", tmp_path / "out", "tokenizer.vocab_size=20000")
-    train(own)
+def test_learning_that_ends_early_reports_its_number_of_merges(job, out, tmp_path):
+    train(recipe(tmp_path / "in", out.url, "tokenizer.vocab_size=20000"))
     learned = next(stage for stage in read_journal(out).stages if stage.name == "learn")
     merges = json.loads(out.read_bytes("tokenizer/report.json"))["merges"]["count"]
     assert learned.done == len(merges) < learned.todo
@@ -455,7 +402,7 @@ def test_a_run_that_lost_its_lease_does_not_write_the_summary(job, out):
     assert read_journal(out).end["status"] == "failed"
 
 
-TEXT_JOB = """
+RECIPE = """
 [[source]]
 name = "web"
 kind = "text"
@@ -468,7 +415,7 @@ path = "OUT"
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
     monkeypatch.setenv("JOURNAL_SECRET", "s3://hidden")
-    text = TEXT_JOB.replace("OUT", str(tmp_path / "out"))
+    text = RECIPE.replace("OUT", str(tmp_path / "out"))
     return Journaling(parse_recipe(text, overrides=["limits.max_skipped_slices=2"]), "prepare")
 
 
@@ -482,7 +429,7 @@ def test_the_recipe_is_stored_as_written_without_secrets(kept, out):
     assert not any(word in text for word in ("hidden", "pw@", "abc"))
 
 
-SLICE_JOB = SliceEnded(
+SLICE_ENDED = SliceEnded(
     stage="count", name="a", began=1.0, seconds=1.0, num_bytes=3, worker="w/1", attempts=1
 )
 ATTEMPT = AttemptFailed(stage="count", name="a", slices=2, cause="slow", text="")
@@ -494,7 +441,7 @@ def test_no_text_of_a_journal_contains_a_secret(kept, out, monkeypatch):
     kept(Note(text=text))  # before the lease
     kept.leased(3)
     kept(replace(ATTEMPT, text=text))
-    kept(replace(SLICE_JOB, error=text))
+    kept(replace(SLICE_ENDED, error=text))
     kept.failed(SliceError(text))
     own = read_journal(out, 3)
     rows = (own.notes[0].text, own.failed_attempts[0].text, own.slices[0].error, own.end["error"])
@@ -522,7 +469,7 @@ def test_stages_without_slices_write_one_row_per_percent(kept, out):
         kept(Advanced(stage="learn", done=done, todo=5000, num_bytes=0))
     kept(StageStarted(stage="count", todo=2, num_done=0, num_bytes=0))
     for done in (1, 2):
-        kept(replace(SLICE_JOB, name=f"{done}"))
+        kept(replace(SLICE_ENDED, name=f"{done}"))
         kept(Advanced(stage="count", done=done, todo=2, num_bytes=3))
     kept.done()
     learn, count = read_journal(out).stages

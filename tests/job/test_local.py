@@ -1,6 +1,5 @@
 """The local executor: threads, processes, their ends."""
 
-import json
 import os
 import signal
 import subprocess
@@ -17,7 +16,6 @@ from nanotok_ray.api import prepare, verify
 from nanotok_ray.cli import main
 from nanotok_ray.errors import SharedFolderError, SourceError, TransientIOError
 from nanotok_ray.job import (
-    Cause,
     LocalExecutor,
     RetryPolicy,
     SharedFolder,
@@ -25,8 +23,7 @@ from nanotok_ray.job import (
     count_work,
     current_executor,
     executor_in_use,
-    ignore,
-    run_stage,
+    read_journal,
     tokenize_work,
     use_executor,
 )
@@ -71,8 +68,9 @@ def die(*_):
 
 
 def die_once(marker):
-    if is_first(marker):
-        die(marker)
+    """Kill this worker at the first call with a marker, and at each with `fatal`."""
+    if marker == "fatal" or is_first(marker):
+        die()
     return 1
 
 
@@ -140,22 +138,13 @@ def test_results_match_their_tasks_and_name_their_workers(in_threads):
     assert len(workers) <= 2
 
 
-def test_a_dead_worker_is_replaced_and_its_slice_is_retried(tmp_path):
+def test_a_dead_worker_is_replaced_and_a_slice_that_always_kills_it_fails_alone(tmp_path):
     notes = []
-    ended = run(die_once, [str(tmp_path / "a"), str(tmp_path / "b")], on_note=notes.append)
+    marks = ["fatal", str(tmp_path / "a"), str(tmp_path / "b")]
+    failed, *ended = run(die_once, marks, on_note=notes.append)
+    assert "its worker process died 3 times with this slice alone" in failed.error
     assert [(result.result, result.attempts) for result in ended] == [(1, 2)] * 2
     assert "its worker process died: its process was killed by SIGKILL" in notes[0]
-
-
-def test_a_slice_that_always_kills_its_worker_fails_alone():
-    tasks = [*tasks_of(die, ["fatal"]), *tasks_of(len, ["ab", "cd"])]
-    executor = LocalExecutor()
-    with executor.session(cpus=2):
-        [failed] = run_stage(
-            "count", tasks, num_done=0, on_event=ignore, max_skipped=1, executor=executor
-        )
-    assert failed.task.argument == "fatal"
-    assert "its worker process died 3 times with this slice alone" in failed.error
 
 
 def test_a_storage_failure_is_retried_and_other_errors_are_not(tmp_path):
@@ -246,6 +235,8 @@ def test_whole_jobs_run_without_ray_and_write_the_same_bytes(tmp_path, in_proces
     quiet, out = contents(tmp_path / "quiet"), contents(tmp_path / "out")
     assert {name: data for name, data in out.items() if "export/mds" not in name} == quiet
     assert contents(tmp_path / "out-work") == contents(tmp_path / "quiet-work")
+    journal = read_journal(Folder(str(tmp_path / "out")), 1)
+    assert (journal.head["executor"], journal.failed_attempts) == ("local", ())
 
 
 def die_before_the_record_once(work, marker, argument):
@@ -288,8 +279,7 @@ def test_workers_exit_when_their_driver_is_killed(tmp_path):
 
 
 SCRIPT = """
-from nanotok_ray.job.local import LocalExecutor
-from nanotok_ray.job.task import Task
+from nanotok_ray.job import LocalExecutor, Task
 print('begin')
 executor = LocalExecutor()
 with executor.session(cpus=2):
@@ -301,15 +291,6 @@ with executor.session(cpus=2):
 def test_a_script_without_a_main_guard_runs_its_job_once(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     assert python([tmp_path / "script.py"]).splitlines() == ["begin", "[1, 2]"]
-
-
-def test_the_journal_names_the_executor(tmp_path):
-    write_corpus(tmp_path / "in")
-    prepare(recipe(tmp_path / "in", tmp_path / "out"), executor="local", cpus=2)
-    [first, *_] = sorted((tmp_path / "out/run/journal").iterdir())
-    head = json.loads(first.read_text().splitlines()[0])
-    assert head["executor"] == "local"
-    assert Cause.WORKER.value not in first.read_text()
 
 
 def test_contexts_can_be_nested_and_outside_of_them_there_is_no_executor():

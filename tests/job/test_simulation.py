@@ -23,18 +23,6 @@ from simulated_slices import tasks_of
 SHARES = st.sampled_from([0.0, 0.001, 0.01, 0.03])
 
 
-@pytest.fixture
-def weather(monkeypatch):
-    """Return a function that runs a simulation with given faults."""
-
-    def run_in(faults, retry_policy=None, **settings):
-        with monkeypatch.context() as patch:
-            patch.setattr(simulated_scenarios, "WEATHERS", {"own": faults})
-            return run(Scenario(weather="own", **settings), retry_policy)
-
-    return run_in
-
-
 def faults_of(draw):
     return Faults(
         slow_nodes=draw(st.sampled_from([0.0, 0.1])),
@@ -81,9 +69,11 @@ def test_an_unstable_cluster_wastes_less_than_half_and_only_bad_slices_fail(seed
 
 
 @pytest.mark.parametrize("seed", [3, 5])
-def test_a_lost_attempt_beside_a_hung_one_is_repeated(weather, seed):
+def test_a_lost_attempt_beside_a_hung_one_is_repeated(monkeypatch, seed):
     faults = replace(CALM, hangs=0.05, worker_deaths=0.04)
-    own = weather(faults, RetryPolicy(worker_deaths=20), slices=300, cpus=96, seed=seed)
+    monkeypatch.setattr(simulated_scenarios, "WEATHERS", {"own": faults})
+    scenario = Scenario(weather="own", slices=300, cpus=96, seed=seed)
+    own = run(scenario, RetryPolicy(worker_deaths=20))
     assert own.seconds < 1800  # otherwise the deadline of an hour ends them
 
 

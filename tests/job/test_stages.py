@@ -194,7 +194,12 @@ def test_at_most_15_lines_report_the_results_and_the_next_step(values):
     ]
     starts = [line.partition(" ")[0] for line in lines]
     assert "report      /out/run/report.html" in lines
-    assert ("quarantine" in starts) == bool(values["quarantined"])
+    assert starts.count("quarantine") == bool(values["quarantined"])
+    if values["quarantined"]:
+        line, numbers = lines[starts.index("quarantine")], [*values["quarantined"].values()]
+        assert line.startswith(f"quarantine  {sum(numbers):,} document")
+        assert f" ({numbers[0]:,}: {next(iter(values['quarantined']))}" in line
+        assert line.endswith(", listed in /out/quarantine")
     missed = values.get("learned", {}).get("not_reached")
     assert any(line.startswith("not reached ") for line in lines) == bool(missed)
     named = sum(line.startswith("  ") and " documents " in line for line in lines)
@@ -209,19 +214,7 @@ def test_after_training_alone_the_next_step_is_to_tokenize(values):
     assert lines[-1] == "            nanotok tokenize RECIPE"
 
 
-def test_quarantine_is_named_with_its_folder():
-    values = {"status": "done", "output": "/out", "vocab_size": 300, "tokenizer_sha256": "0" * 64}
-    text = Summary({**values, "stages": {}, "quarantined": {"a": 1}}).text()
-    assert "quarantine  1 document (1: a), listed in /out/quarantine\n" in text
-
-
 IN_TASK = "learner.memory=100MiB"
-
-
-def run(job):
-    events = []
-    train(job, on_event=events.append)
-    return events
 
 
 @pytest.mark.ray
@@ -230,8 +223,8 @@ def test_a_task_writes_what_the_driver_writes_even_if_its_worker_dies(
     tmp_path, ray_with_deaths, monkeypatch
 ):
     write_corpus(tmp_path / "in")
-    run(recipe(tmp_path / "in", tmp_path / "here"))
-    marker = tmp_path / "died"
+    train(recipe(tmp_path / "in", tmp_path / "here"))
+    marker, events = tmp_path / "died", []
 
     def dies_once(training, counted, out):
         yield from ()
@@ -242,7 +235,7 @@ def test_a_task_writes_what_the_driver_writes_even_if_its_worker_dies(
             yield event
 
     monkeypatch.setattr(learner_task, "learning_events", dies_once)
-    events = run(recipe(tmp_path / "in", tmp_path / "there", IN_TASK))
+    train(recipe(tmp_path / "in", tmp_path / "there", IN_TASK), on_event=events.append)
     assert marker.exists()
     assert contents(tmp_path / "there") == contents(tmp_path / "here") | {
         "plan.json": contents(tmp_path / "there")["plan.json"]
@@ -261,7 +254,7 @@ def test_an_exception_of_the_learner_is_raised_here(tmp_path, shared_ray):
     shares = ["source.web.weight=share:0.5", "source.chats.weight=share:0.5"]
     job = recipe(tmp_path / "in", tmp_path / "out", IN_TASK, "source.chats.count=true", *shares)
     with pytest.raises(SourceError, match=r"'chats' has weight = 'share:0\.5' and no text"):
-        run(job)
+        train(job)
 
 
 NODE = {"Alive": True, "Resources": {"CPU": 8.0, "memory": 2.0**34}, "Labels": {"kind": "big"}}

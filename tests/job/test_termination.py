@@ -1,16 +1,10 @@
 """SIGTERM becomes an exception whose exit code is kept, whatever handlers raise."""
 
-import fcntl
-import os
 import signal
-import termios
-import threading
-from array import array
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from nanotok_ray.cli import main
 from nanotok_ray.job import Terminated, interruptible, terminable, termination
 
 
@@ -123,25 +117,3 @@ def test_without_ctrl_c_nothing_changes(ctrl_c):
     with interruptible():
         ctrl_c()
     assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-
-
-def test_a_command_exits_with_143_and_a_message(tmp_path, capsys):
-    recipe = tmp_path / "recipe.toml"
-    os.mkfifo(recipe)
-    command = threading.get_ident()
-
-    def send_while_it_is_read():
-        with recipe.open("wb", buffering=0) as file:  # waits until the command opens it
-            file.write(b"#")
-            unread = array("i", [1])
-            while unread[0]:
-                fcntl.ioctl(file, termios.FIONREAD, unread)
-            signal.pthread_kill(command, signal.SIGTERM)
-
-    sender = threading.Thread(target=send_while_it_is_read)
-    sender.start()
-    assert main(["plan", str(recipe)]) == 143
-    sender.join()
-    reported = capsys.readouterr()
-    assert '"status": "terminated"' in reported.out
-    assert "resumes from here" in reported.err

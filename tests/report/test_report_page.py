@@ -21,7 +21,7 @@ from nanotok_ray.report.charts import Scale
 from nanotok_ray.report.run import bars_of, busy_seconds, slowest
 from nanotok_ray.storage import Folder
 from tests.support.executors import InProcess
-from tests.support.finished_output import HEADER_BYTES, publish_index
+from tests.support.finished_output import HEADER_BYTES, change_json, publish_index
 from tests.support.machine_speed import scaled
 from tests.support.made_journal import START, Run, demo_run, end, head, write_journal
 from tests.support.pages import ReadPage
@@ -51,6 +51,11 @@ def job(tmp_path, in_process):
     return recipe(tmp_path / "in", tmp_path / "out")
 
 
+@pytest.fixture(scope="module")
+def page(finished):
+    return page_of(finished)
+
+
 @pytest.fixture
 def out(finished, tmp_path):
     shutil.copytree(finished, tmp_path / "out")
@@ -67,8 +72,7 @@ def manifest_of(out):
     return json.loads((out / "manifest.json").read_text())
 
 
-def test_the_header_states_what_ran_on_what_and_how_it_ended(out):
-    page = page_of(out)
+def test_the_header_states_what_ran_on_what_and_how_it_ended(page):
     events = demo_run(40)
     for word in ("jobs/recipes/demo.toml", "2026-09-21 14:13:20 UTC", "02000000", "head-0"):
         assert word in page.text
@@ -79,11 +83,11 @@ def test_the_header_states_what_ran_on_what_and_how_it_ended(out):
     assert '[output]\npath = "build/demo/out"' in page.text
 
 
-def test_key_figures_and_sources_equal_those_of_the_shards(out):
-    page, totals = page_of(out), manifest_of(out)["totals"]
+def test_key_figures_and_sources_equal_those_of_the_shards(finished, page):
+    totals = manifest_of(finished)["totals"]
     documents = tokens = 0
     for source, split in (("web", "train"), ("web", "val"), ("chats", "train")):
-        name, shards = f"{source}/{split}", open_shards(str(out), split=split, source=source)
+        name, shards = f"{source}/{split}", open_shards(str(finished), split=split, source=source)
         row = next(row for row in page.rows if row[0] == name)
         count = sum(len(ids) for ids in shards)
         ratio = totals[name]["text_bytes"] / count
@@ -94,9 +98,8 @@ def test_key_figures_and_sources_equal_those_of_the_shards(out):
     assert page.figures["vocabulary"] == "350"
 
 
-def test_lengths_of_documents_equal_those_of_the_shards(out):
-    page = page_of(out)
-    splits = [open_shards(str(out), split=split, source="web") for split in ("train", "val")]
+def test_lengths_of_documents_equal_those_of_the_shards(finished, page):
+    splits = [open_shards(str(finished), split=split, source="web") for split in ("train", "val")]
     lengths = np.concatenate([[len(ids) for ids in shards] for shards in splits])
     row = next(row for row in page.rows if row[0] == "web" and len(row) == 8)
     middle = np.quantile(lengths, 0.5)
@@ -105,11 +108,11 @@ def test_lengths_of_documents_equal_those_of_the_shards(out):
     assert "All documents of train and val." in page.text
     bars = [title for _, title in page.shapes if " documents, " in title]
     shown = sum(int(title.split(": ")[1].split()[0].replace(",", "")) for title in bars)
-    assert shown == manifest_of(out)["totals"]["all"]["documents"]["out"]
+    assert shown == manifest_of(finished)["totals"]["all"]["documents"]["out"]
 
 
-def test_stages_slices_and_failures_equal_those_of_the_journal(out):
-    page, events = page_of(out), demo_run(40)
+def test_stages_slices_and_failures_equal_those_of_the_journal(page):
+    events = demo_run(40)
     slices = [each for each in events if each["event"] == "slice"]
     attempts = [each for each in events if each["event"] == "attempt"]
     assert attempts
@@ -131,8 +134,8 @@ def test_stages_slices_and_failures_equal_those_of_the_journal(out):
     assert "2 files were added since the plan was frozen" in page.text
 
 
-def test_the_slowest_slices_took_longest_for_their_size(out):
-    slices = read_journal(Folder(str(out))).slices
+def test_the_slowest_slices_took_longest_for_their_size(finished, page):
+    slices = read_journal(Folder(str(finished))).slices
     usual = {
         stage: float(np.median([s.seconds / s.num_bytes for s in slices if s.stage == stage]))
         for stage in ("count", "tokenize")
@@ -141,13 +144,12 @@ def test_the_slowest_slices_took_longest_for_their_size(out):
     found = slowest(slices)
     assert [own.name for _, own in found] == [own.name for own in by_hand[:10]]
     assert found[0][0] > 3
-    row = page_of(out).row(by_hand[0].name.partition(" ")[2], by_hand[0].stage)
+    row = page.row(by_hand[0].name.partition(" ")[2], by_hand[0].stage)
     assert row[6] == f"{found[0][0]:.2f}\u00d7"
 
 
-def test_the_vocabulary_and_its_curve_equal_those_of_the_training_report(out):
-    page = page_of(out)
-    report = json.loads((out / "tokenizer/report.json").read_text())
+def test_the_vocabulary_and_its_curve_equal_those_of_the_training_report(finished, page):
+    report = json.loads((finished / "tokenizer/report.json").read_text())
     last = report["curve"][-1]
     assert page.row(f"{last['merges']:,}", f"{last['vocab_size']:,}")[2] == f"{last['tokens']:,}"
     title = f"{last['merges']:,} merges: {last['bytes_per_token']:.3f} bytes per token"
@@ -156,33 +158,33 @@ def test_the_vocabulary_and_its_curve_equal_those_of_the_training_report(out):
     assert page.row("1", "··" if report["merges"]["token"][0] == "  " else "")  # two spaces first
 
 
-def test_quarantined_documents_are_counted_first_and_listed_with_their_place(out):
-    page = page_of(out)
-    documents = manifest_of(out)["totals"]["all"]["documents"]
+def test_quarantined_documents_are_counted_first_and_listed_with_their_place(finished, page):
+    documents = manifest_of(finished)["totals"]["all"]["documents"]
     numbers = f"{documents['out']:,} of {documents['in']:,} documents were written"
     assert numbers in page.text
     assert f"{documents['quarantined']:,} were quarantined" in page.text
     row = next(row for row in page.rows if row[0] == "chats/train" and "JSON" in row[1])
     assert row[-1] == "5"
     assert "0.jsonl, byte " in row[2]
-    files = (out / "quarantine").rglob("*.jsonl")
+    files = (finished / "quarantine").rglob("*.jsonl")
     entries = [json.loads(line) for path in files for line in path.read_text().splitlines()]
     assert row[3] in {entry["reason"] for entry in entries}
 
 
-def test_an_output_elsewhere_has_the_same_page_and_leaves_no_copies(out, tmp_path, monkeypatch):
+def test_an_output_elsewhere_has_the_same_page_and_leaves_no_copies(
+    finished, page, tmp_path, monkeypatch
+):
     monkeypatch.setenv("NANOTOK_CACHE_DIR", str(tmp_path / "copies"))
     monkeypatch.setattr(corpus, "MAX_REMOTE_READ", corpus.MAX_READ)
-    here, there = Folder(str(out)), Folder("memory://report-page")
+    here, there = Folder(str(finished)), Folder("memory://report-page")
     for name in here.list():
         there.write_whole(name, here.read_bytes(name))
-    assert page_of(out).page == report_page(there).replace(there.url, here.url)
+    assert page.page == report_page(there).replace(there.url, here.url)
     assert not (tmp_path / "copies").exists()
 
 
-def test_masks_equal_those_of_the_shards(out):
-    page = page_of(out)
-    shards = open_shards(str(out), source="chats")
+def test_masks_equal_those_of_the_shards(finished, page):
+    shards = open_shards(str(finished), source="chats")
     masks = np.concatenate([shards.mask(number) for number in range(len(shards))])
     row = next(row for row in page.rows if row[0] == "chats/train" and len(row) == 6)
     assert row[2:5] == [f"{masks.mean():.1%}", f"{masks.sum():,}", f"{len(masks):,}"]
@@ -193,9 +195,8 @@ def test_masks_equal_those_of_the_shards(out):
     assert by_role["<|bos|>"][4] == f"{len(shards):,}"
 
 
-def test_examples_are_documents_of_the_output(out):
-    page = page_of(out)
-    shards = open_shards(str(out), source="web")
+def test_examples_are_documents_of_the_output(finished, page):
+    shards = open_shards(str(finished), source="web")
     lengths = [len(ids) for ids in shards]
     number = next(number for number, length in enumerate(lengths) if length >= 100)
     reported = [int(own["data-i"]) for _, own in page.attributes if "data-i" in own]
@@ -220,8 +221,7 @@ def test_the_same_files_yield_the_same_page(out, tmp_path, capsysbinary):
     assert capsysbinary.readouterr().out == written
 
 
-def test_a_page_contains_no_script_and_references_nothing(out):
-    page = page_of(out)
+def test_a_page_contains_no_script_and_references_nothing(page):
     assert not {"script", "link", "img", "iframe", "object", "form", "base"} & set(page.tags)
     policy = {"http-equiv": "Content-Security-Policy"}
     assert any(policy.items() <= own.items() for tag, own in page.attributes if tag == "meta")
@@ -265,9 +265,7 @@ def test_hostile_names_reasons_and_texts_remain_text(out):
 
 
 def test_a_damaged_part_is_reported_in_its_place_and_the_others_stay(out):
-    report = json.loads((out / "tokenizer/report.json").read_text())
-    report["merges"] = {"count": "none"}
-    (out / "tokenizer/report.json").write_text(json.dumps(report))
+    change_json(out / "tokenizer/report.json", "merges", {"count": "none"})
     (out / "run/summary.json").write_text("[1")
     page = ReadPage(report_page(Folder(str(out))))
     assert page.page.count(FAILED_PART) == 1
@@ -305,6 +303,14 @@ def test_an_unfinished_run_with_a_lost_segment_is_reported(out):
     assert "last update after" in page.text
     assert "1 segments of the journal are missing" in page.text
     assert "did not end" in page.row("tokenize", "")[2]
+
+
+def test_the_start_is_that_of_the_run_even_if_its_head_is_rewritten(out):
+    events = demo_run(10)
+    write_journal(out, [events[0], *events[1:9], head(at=START + 5), *events[9:]], run=2)
+    assert "started 2026-09-21 14:13:20 UTC" in page_of(out).text
+    write_journal(out, [head(at=START + 5), *events[1:-1]], run=3)
+    assert "started 2026-09-21 14:13:20 UTC" in page_of(out).text
 
 
 def test_a_run_without_work_shows_the_previous_one(out):
@@ -467,11 +473,3 @@ def test_ticks_of_logarithmic_scales_are_1_2_or_5_of_a_decade(low, factor, most)
         leading = tick / 10 ** math.floor(math.log10(tick) + 1e-9)
         assert min(abs(leading - each) for each in (1, 2, 5)) < 1e-6
         assert low * 0.999 <= tick <= low * factor * 1.001
-
-
-def test_the_start_is_that_of_the_run_even_if_its_head_is_rewritten(out):
-    events = demo_run(10)
-    write_journal(out, [events[0], *events[1:9], head(at=START + 5), *events[9:]], run=2)
-    assert "started 2026-09-21 14:13:20 UTC" in page_of(out).text
-    write_journal(out, [head(at=START + 5), *events[1:-1]], run=3)
-    assert "started 2026-09-21 14:13:20 UTC" in page_of(out).text
