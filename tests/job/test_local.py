@@ -279,7 +279,8 @@ def test_workers_exit_when_their_driver_is_killed(tmp_path):
 
 
 SCRIPT = """
-from nanotok_ray.job import LocalExecutor, Task
+from nanotok_ray.job.local import LocalExecutor
+from nanotok_ray.job.task import Task
 print('begin')
 executor = LocalExecutor()
 with executor.session(cpus=2):

@@ -217,14 +217,20 @@ def test_after_training_alone_the_next_step_is_to_tokenize(values):
 IN_TASK = "learner.memory=100MiB"
 
 
+def run(job):
+    events = []
+    train(job, on_event=events.append)
+    return events
+
+
 @pytest.mark.ray
 @pytest.mark.timeout(120)
 def test_a_task_writes_what_the_driver_writes_even_if_its_worker_dies(
     tmp_path, ray_with_deaths, monkeypatch
 ):
     write_corpus(tmp_path / "in")
-    train(recipe(tmp_path / "in", tmp_path / "here"))
-    marker, events = tmp_path / "died", []
+    run(recipe(tmp_path / "in", tmp_path / "here"))
+    marker = tmp_path / "died"
 
     def dies_once(training, counted, out):
         yield from ()
@@ -235,7 +241,7 @@ def test_a_task_writes_what_the_driver_writes_even_if_its_worker_dies(
             yield event
 
     monkeypatch.setattr(learner_task, "learning_events", dies_once)
-    train(recipe(tmp_path / "in", tmp_path / "there", IN_TASK), on_event=events.append)
+    events = run(recipe(tmp_path / "in", tmp_path / "there", IN_TASK))
     assert marker.exists()
     assert contents(tmp_path / "there") == contents(tmp_path / "here") | {
         "plan.json": contents(tmp_path / "there")["plan.json"]
@@ -254,7 +260,7 @@ def test_an_exception_of_the_learner_is_raised_here(tmp_path, shared_ray):
     shares = ["source.web.weight=share:0.5", "source.chats.weight=share:0.5"]
     job = recipe(tmp_path / "in", tmp_path / "out", IN_TASK, "source.chats.count=true", *shares)
     with pytest.raises(SourceError, match=r"'chats' has weight = 'share:0\.5' and no text"):
-        train(job)
+        run(job)
 
 
 NODE = {"Alive": True, "Resources": {"CPU": 8.0, "memory": 2.0**34}, "Labels": {"kind": "big"}}

@@ -1,6 +1,8 @@
 """The page of documents: every token once, with its color and text; texts are escaped."""
 
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -239,6 +241,30 @@ def test_a_long_text_is_split_at_line_breaks_without_losing_a_token(spelling):
     assert ShownPage(own).ids == ids
     assert own.count('<div class="b"') == 7
     assert page(spelling, document([97] * 2999)).count('<div class="b"') == 1
+
+
+PROGRAM = """
+import numpy as np, hashlib
+from nanotok_ray.report import Document, Spelling, page_of
+spelling = Spelling(bytes_of=lambda n: bytes([n]), special_tokens={'<|bos|>': 60})
+one = Document(title='a', location='b', ids=np.arange(256, dtype=np.uint16),
+               mask=np.arange(256, dtype=np.uint8) % 2)
+print(hashlib.sha256(page_of([one, one], spelling, title='t').encode()).hexdigest())
+"""
+
+
+def test_another_process_writes_the_same_bytes():
+    path = ":".join(sys.path)
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": path},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    )
+    assert first == second
 
 
 @pytest.mark.parametrize(

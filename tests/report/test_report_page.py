@@ -21,7 +21,7 @@ from nanotok_ray.report.charts import Scale
 from nanotok_ray.report.run import bars_of, busy_seconds, slowest
 from nanotok_ray.storage import Folder
 from tests.support.executors import InProcess
-from tests.support.finished_output import HEADER_BYTES, change_json, publish_index
+from tests.support.finished_output import HEADER_BYTES, publish_index
 from tests.support.machine_speed import scaled
 from tests.support.made_journal import START, Run, demo_run, end, head, write_journal
 from tests.support.pages import ReadPage
@@ -265,7 +265,9 @@ def test_hostile_names_reasons_and_texts_remain_text(out):
 
 
 def test_a_damaged_part_is_reported_in_its_place_and_the_others_stay(out):
-    change_json(out / "tokenizer/report.json", "merges", {"count": "none"})
+    report = json.loads((out / "tokenizer/report.json").read_text())
+    report["merges"] = {"count": "none"}
+    (out / "tokenizer/report.json").write_text(json.dumps(report))
     (out / "run/summary.json").write_text("[1")
     page = ReadPage(report_page(Folder(str(out))))
     assert page.page.count(FAILED_PART) == 1
@@ -303,14 +305,6 @@ def test_an_unfinished_run_with_a_lost_segment_is_reported(out):
     assert "last update after" in page.text
     assert "1 segments of the journal are missing" in page.text
     assert "did not end" in page.row("tokenize", "")[2]
-
-
-def test_the_start_is_that_of_the_run_even_if_its_head_is_rewritten(out):
-    events = demo_run(10)
-    write_journal(out, [events[0], *events[1:9], head(at=START + 5), *events[9:]], run=2)
-    assert "started 2026-09-21 14:13:20 UTC" in page_of(out).text
-    write_journal(out, [head(at=START + 5), *events[1:-1]], run=3)
-    assert "started 2026-09-21 14:13:20 UTC" in page_of(out).text
 
 
 def test_a_run_without_work_shows_the_previous_one(out):
@@ -473,3 +467,11 @@ def test_ticks_of_logarithmic_scales_are_1_2_or_5_of_a_decade(low, factor, most)
         leading = tick / 10 ** math.floor(math.log10(tick) + 1e-9)
         assert min(abs(leading - each) for each in (1, 2, 5)) < 1e-6
         assert low * 0.999 <= tick <= low * factor * 1.001
+
+
+def test_the_start_is_that_of_the_run_even_if_its_head_is_rewritten(out):
+    events = demo_run(10)
+    write_journal(out, [events[0], *events[1:9], head(at=START + 5), *events[9:]], run=2)
+    assert "started 2026-09-21 14:13:20 UTC" in page_of(out).text
+    write_journal(out, [head(at=START + 5), *events[1:-1]], run=3)
+    assert "started 2026-09-21 14:13:20 UTC" in page_of(out).text
