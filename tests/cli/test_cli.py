@@ -22,9 +22,10 @@ from nanotok_ray.exports import LAYOUTS, format_options, parse_layout
 from nanotok_ray.job import LocalExecutor, use_executor
 from nanotok_ray.recipe import PRESETS, load_recipe
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.cli_commands import COLUMNS, GOLDEN, parse, walk, whole_help
+from tests.support.doc_commands import COLUMNS, parse, walk
 from tests.support.executors import InProcess
 from tests.support.finished_output import copy_of
+from tests.support.golden_files import HELP, whole_help
 from tests.support.machine_speed import scaled
 from tests.support.made_output import BOS, MadeSource, made_output
 from tests.support.small_corpus import RECIPE, contents, recipe, texts, write_corpus, write_parquet
@@ -221,8 +222,7 @@ def examples(command):
 
 
 def test_the_help_of_all_commands_equals_the_golden_file():
-    """After a change, run python -m tests.support.cli_commands and review the diff."""
-    assert f"{whole_help()}\n" == GOLDEN.read_text("utf-8")
+    assert whole_help() == HELP.read_text("utf-8"), "run `make golden` and review the diff"
 
 
 @every_command

@@ -20,8 +20,16 @@ from nanotok_ray.cli import main
 from nanotok_ray.job import use_executor
 from nanotok_ray.recipe import load_recipe
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
-from tests.support import cli_commands
-from tests.support.doc_commands import RECIPE, ROOT, head_commands, make_folder, steps_of, words_of
+from tests.support.doc_commands import (
+    RECIPE,
+    ROOT,
+    head_commands,
+    make_folder,
+    parse,
+    steps_of,
+    walk,
+    words_of,
+)
 from tests.support.executors import InProcess
 
 PAGES = ("README.md", "CONTRIBUTING.md", "deploy/README.md", "docs/*.md")
@@ -136,7 +144,7 @@ def check(words, *, may_run, place=None):
 
 def check_nanotok(arguments, *, runs, place=None, default_recipe=None):
     try:
-        cli_commands.parse(arguments, default_recipe=default_recipe)
+        parse(arguments, default_recipe=default_recipe)
     except click.UsageError as error:
         raise AssertionError(f"nanotok {' '.join(arguments)}: {error.format_message()}") from error
     except click.exceptions.Exit:  # --help, --version
@@ -303,7 +311,7 @@ INLINE = re.compile(r"(?<!`)`((?:nanotok|make|python -m|\.venv/bin/python -m|ray
 @pytest.mark.parametrize("path", [*PAGE_PATHS, DESIGN], ids=name_of)
 def test_names_in_sentences_exist(path):
     """A command within a sentence may stop short; its verb or module must be there."""
-    known = {context.command_path.partition(" ")[2] for context in cli_commands.walk()}
+    known = {context.command_path.partition(" ")[2] for context in walk()}
     for text in INLINE.findall(path.read_text("utf-8")):
         program, first, *rest = text.replace("\\|", "|").split()
         if program == "nanotok":

@@ -18,9 +18,9 @@ import nanotok_ray
 from nanotok_ray import Tokenizer
 from nanotok_ray.cli import main
 from nanotok_ray.job import use_executor
-from tests.support.api_page import PAGE, page
 from tests.support.executors import InProcess
 from tests.support.finished_output import change_json, finished_output
+from tests.support.golden_files import PAGE, page
 from tests.support.planned_output import files_of, planned_output
 
 ROOT = Path(__file__).parents[2]
@@ -306,9 +306,8 @@ NOT_ON_THE_PAGE = {
 
 
 def test_the_page_of_the_api_equals_the_docstrings_and_has_every_public_name():
-    """`python -m tests.support.api_page` writes the page."""
-    text = PAGE.read_text()
-    assert text == page()
+    text = PAGE.read_text("utf-8")
+    assert text == page(), "run `make golden` and review the diff"
     for name in {*nanotok_ray.__all__} - NOT_ON_THE_PAGE:
         assert f"### nanotok_ray.{name}\n" in text or f"### nanotok_ray.loader.{name}\n" in text
 
