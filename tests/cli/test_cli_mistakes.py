@@ -116,21 +116,11 @@ MISTAKES = """
 2 | prepare broken.toml | broken.toml | fix the line '1 2'
 2 | prepare recipe.json | recipe.json is JSON | recipes are TOML
 2 | prepare empty.toml | 2 problems | add at least one [[source]] table | add a line path = ...
-2 | prepare twice.toml | 3 problems | did you mean 'text'? (line 3) | name a folder (line 6)
 2 | submit recipe.json --address http://127.0.0.1:9 | recipe.json is JSON | docs/recipes.md
 2 | plan new.toml --set foo | 'foo' is not of the form TABLE.KEY=VALUE | write for instance
-2 | plan new.toml --set source.wep.split=val | names no source | did you mean 'web'
-2 | plan new.toml --set tokenizer.vocab_sise=300 | 'vocab_sise' | did you mean 'vocab_size'
-2 | plan new.toml --set tokeniser.vocab_size=300 | 'tokeniser' | did you mean 'tokenizer'
-2 | plan new.toml --set tokenizer.vocab_size=100 | vocab_size = 100 | 265
-2 | plan new.toml --set tokenizer.vocab_size=many | vocab_size | whole number
 2 | plan new.toml --set tokenizer.pattern=gpt5 | 'gpt5' | nanochat, gpt4
 2 | plan new.toml --set 'tokenizer.pattern=(a' | position 2 | correct the expression
 2 | plan new.toml --set tokenizer.path=nowhere | nowhere | learn one
-2 | plan new.toml --set source.web.split=trian | 'trian' | 'last-file'
-2 | plan new.toml --set source.web.kind=texts | 'texts' | did you mean 'text'
-2 | plan new.toml --set source.web.format=parket | 'parket' | did you mean 'parquet'
-2 | plan new.toml --set source.chats.dialect=sharegtp | 'sharegtp' | did you mean 'sharegpt'
 2 | plan new.toml --set source.web.column=body | no column 'body' | set column
 2 | plan new.toml --set source.web.paths=gone/* | matches no file | the working directory, {root}
 2 | plan new.toml --set source.web.paths=s4://b/a | s4://b/a | docs/storage.md
@@ -294,7 +284,6 @@ def write_recipes(folder):
         "format = 'lines'\n[output]\npath = 'out'\n",
         "broken": "a = [\n1 2\n",
         "empty": "",
-        "twice": "[[source]]\nname = 'a'\nkind = 'tex'\npaths = 3\n[output]\npath = ''\n",
         "array": f"{plain}[output]\npath = 'fresh'\n".replace("in/text", "array.jsonl"),
         "wrong-kind": f"{plain}[output]\npath = 'fresh'\n".replace("in/text", "in/chats"),
     }.items():

@@ -156,13 +156,6 @@ def test_a_picture_shows_the_largest_rows(command, tmp_path):
     assert f">corpus: {labels[0]}<" not in page
 
 
-@pytest.mark.parametrize("name", ["a.svg", "a.png"])
-def test_a_picture_is_written(command, tmp_path, name):
-    _, _, reported = command("show", MINE, "web.parquet", "--plot", tmp_path / name)
-    assert (tmp_path / name).stat().st_size > 2000
-    assert f"wrote       {tmp_path / name}\n" in reported
-
-
 def test_a_source_may_have_several_formats(command, tmp_path):
     write_parquet(tmp_path / "a.parquet", ["hallo"])
     (tmp_path / "a.txt").write_text("ja\nnein\n")
@@ -217,8 +210,11 @@ def test_show_describes_the_tokenizer(command, tokenizer):
     assert "corpus" not in reported
 
 
-def test_show_reports_the_use_of_tokens_in_a_corpus(command, tokenizer):
-    code, values, reported = command("show", MINE, "web.parquet")
+def test_show_reports_and_draws_the_use_of_tokens_in_a_corpus(command, tokenizer, tmp_path):
+    for path in (tmp_path / "a.svg", tmp_path / "a.png"):
+        code, values, reported = command("show", MINE, "web.parquet", "--plot", path)
+        assert path.stat().st_size > 2000
+        assert f"wrote       {path}\n" in reported
     ids = [number for text in MADE[:30] for number in tokenizer.encode(text)]
     size = len("".join(MADE[:30]).encode())
     unused = [number for number in range(tokenizer.num_text_ids) if number not in set(ids)]
@@ -325,17 +321,13 @@ def test_a_missing_package_is_named(command, monkeypatch):
         assert (code, hint in values["error"]) == (2, True)
 
 
-DOCUMENTS = texts(150, seed=7)
-
-
 @pytest.fixture
 def counts(tmp_path):
-    """Write a count file and return its path."""
+    """Write a count file of the texts and return its path."""
     own = SpanCounts()
-    own.update(DOCUMENTS)
-    path = tmp_path / "counts/a.arrow"
-    own.save(path)
-    return str(path)
+    own.update(MADE)
+    own.save(tmp_path / "counts/a.arrow")
+    return tmp_path / "counts/a.arrow"
 
 
 @pytest.fixture
@@ -346,17 +338,17 @@ def learn(run):
 def test_a_count_file_yields_the_tokenizer_of_its_texts(counts, tmp_path, learn):
     out = tmp_path / "tokenizer"
     code, values, reported = learn(counts, "--vocab-size", 350, "--output", out)
-    expected = Tokenizer.train_from_iterator(DOCUMENTS, 350)
+    expected = Tokenizer.train_from_iterator(MADE, 350)
     assert code == 0
     assert Tokenizer.load(out) == expected
-    assert json.loads((out / "report.json").read_text())["texts"] == 150
+    assert json.loads((out / "report.json").read_text())["texts"] == 60
     assert (values["status"], values["output"]) == ("done", str(out))
     assert (values["vocab_size"], values["tokenizer_sha256"]) == (350, expected.sha256)
     assert values["stop_reason"] == "vocabulary size reached"
     assert set(values["seconds"]) == {"read", "learn"}
     assert "merges" not in values
     shown = ("reading     1 count file\n", "learn: 85 merges\n", "350 ids, learned in")
-    for words in (*shown, "in 150 texts", f"wrote       {out}"):
+    for words in (*shown, "in 60 texts", f"wrote       {out}"):
         assert words in reported
 
 
@@ -390,7 +382,6 @@ def test_every_flag_has_its_effect(tmp_path, learn):
 
 
 def test_a_damaged_count_file_exits_4(tmp_path, learn):
-    goal = ["--vocab-size=300", "--output", tmp_path / "t"]
     (tmp_path / "b.arrow").write_bytes(b"ARROW1 and nothing else")
-    code, values, _ = learn(tmp_path / "b.arrow", *goal)
+    code, values, _ = learn(tmp_path / "b.arrow", "--vocab-size=300", "--output", tmp_path / "t")
     assert (code, "b.arrow" in values["error"]) == (4, True)

@@ -21,6 +21,7 @@ from nanotok_ray.job import use_executor
 from nanotok_ray.recipe import load_recipe
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 from tests.support.doc_commands import (
+    JOBS,
     RECIPE,
     ROOT,
     head_commands,
@@ -58,11 +59,6 @@ ELSEWHERE = re.compile(r"^RAY_ADDRESS=|^\w+://|^--address$|^/etc/|^(cl100k|o200k
 ONLY_PARSED = ("doctor", "submit")
 
 GROUPS = ("tokenizer", "cache")
-VERBS = {
-    "jobs.prepare": "prepare",
-    "jobs.train_tokenizer": "train",
-    "jobs.tokenize_corpus": "tokenize",
-}
 PYTHONS = ("python", ".venv/bin/python")
 FLAGS = {
     ("kubectl", "create"): {"-f", "--from-file"},
@@ -169,7 +165,7 @@ def check_python(arguments, *, runs, place):
         return
     module = arguments[1]
     assert importlib.util.find_spec(module), module
-    verb = VERBS.get(module)
+    verb = JOBS.get(module)
     if verb is None:
         return
     recipe = str(ROOT / "jobs/recipes/nanochat.toml")

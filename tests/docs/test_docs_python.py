@@ -18,12 +18,12 @@ import nanotok_ray
 from nanotok_ray import Tokenizer
 from nanotok_ray.cli import main
 from nanotok_ray.job import use_executor
+from tests.support.doc_commands import ROOT, code_of
 from tests.support.executors import InProcess
 from tests.support.finished_output import change_json, finished_output
 from tests.support.golden_files import PAGE, page
 from tests.support.planned_output import files_of, planned_output
 
-ROOT = Path(__file__).parents[2]
 TOKENIZATION = ROOT / "docs/tokenization.md"
 NAMED = re.compile(
     r"`([\w.]+\.(?:txt|jsonl|toml))`:\n\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL
@@ -113,12 +113,12 @@ def test_every_command_prints_the_output_on_the_page(walk, capsys):
     ]
 
 
-TRAINING = Path(__file__).parents[2] / "docs/training.md"
+TRAINING = ROOT / "docs/training.md"
 FOLDER = "/data/out"
 NEEDS_TORCH = re.compile(r"^(import|from) (torch|nanotok_ray\.(torch|nanochat))\b", re.MULTILINE)
 """Blocks with such a line run if torch is installed."""
 
-BLOCKS = re.findall(r"^```python\n(.*?)^```", TRAINING.read_text(), re.MULTILINE | re.DOTALL)
+BLOCKS = code_of(TRAINING.read_text("utf-8"), "python")
 
 
 @pytest.fixture(scope="module")
@@ -160,9 +160,9 @@ def test_every_block_runs(out, monkeypatch):
         exec(compile(code, str(TRAINING), "exec"), names)
 
 
-FRAMEWORKS = (Path(__file__).parents[2] / "docs" / "frameworks.md").read_text()
+FRAMEWORKS = (ROOT / "docs/frameworks.md").read_text("utf-8")
 PROGRAMS = {
-    title: re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    title: code_of(section, "python")
     for title, section in re.findall(
         r"^## (.*?)\n(.*?)(?=^## |\Z)", FRAMEWORKS, re.DOTALL | re.MULTILINE
     )
@@ -255,15 +255,11 @@ def test_every_program_runs():
 
 def test_the_first_example_runs(tokenizer, tmp_path):
     tokenizer.save(tmp_path / "out/tokenizer")
-    example = re.search(r"```python\n(.*?)```", FRAMEWORKS, re.DOTALL)[1]
     names = {}
-    exec(example.replace("/data/", f"{tmp_path}/"), names)
+    exec(code_of(FRAMEWORKS, "python")[0].replace("/data/", f"{tmp_path}/"), names)
     assert names["ids"].to_pylist() == [tokenizer.encode("hello world", "<|bos|>"), None]
     assert names["counts"].to_pylist() == [len(names["ids"][0]) - 1, None]
     assert names["same"].to_pylist() == ["<|bos|>hello world", None]
-
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(scope="module")
@@ -272,7 +268,7 @@ def output(tmp_path_factory):
 
 
 def run_example(monkeypatch, capsys, name, *arguments):
-    path = EXAMPLES / f"{name}.py"
+    path = ROOT / f"examples/{name}.py"
     monkeypatch.setattr(sys, "argv", [str(path), *map(str, arguments)])
     runpy.run_path(str(path), run_name="__main__")
     return capsys.readouterr().out
@@ -298,7 +294,6 @@ def test_a_tiny_model_learns(output, monkeypatch, capsys):
     assert 0 < bits[1] < bits[0] - 0.1 < 20
 
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 NOT_ON_THE_PAGE = {
     *("SPECIAL_TOKENS", "SPLIT_PATTERN", "__version__"),
     *("get_token_bytes", "get_tokenizer"),  # on the page for users of nanochat
@@ -314,10 +309,11 @@ def test_the_page_of_the_api_equals_the_docstrings_and_has_every_public_name():
 
 @pytest.fixture
 def figure_tables(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    folder = ROOT / "benchmarks"
+    monkeypatch.syspath_prepend(str(folder))
     for name in ("about", "figure_tables"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    spec = importlib.util.spec_from_file_location("figure_tables", BENCHMARKS / "figure_tables.py")
+    spec = importlib.util.spec_from_file_location("figure_tables", folder / "figure_tables.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

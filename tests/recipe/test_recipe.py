@@ -251,14 +251,12 @@ def test_an_override_sets_one_key(override, read, expected):
         ("learner.memory=5", ["learner.memory = 5"]),
         ("output.work=https://host/out", ["output.work = 'https://host/out' is a web server"]),
         ("output.path=~nobody-here/out", ["~nobody-here/out begins with ~", "no home folder"]),
-        ("output.path", ["TABLE.KEY=VALUE"]),
         ("path=/x", ["TABLE.KEY=VALUE"]),
         ("=x", ["TABLE.KEY=VALUE"]),
         ("source.wen.split=train", ["names no source", "did you mean 'web'"]),
         ("source.qqqqqqq.split=train", ["names no source", "['web']"]),
         ("source.split=train", ["names no source"]),
         ("limits.slice_byte=3", ["unknown key 'slice_byte'", "'slice_bytes'"]),
-        ("limits.slice_bytes=lots", ["limits.slice_bytes = 'lots'"]),
     ],
 )
 def test_a_wrong_override_is_refused(override, parts):
@@ -290,14 +288,9 @@ def test_errors_name_the_file_of_the_recipe(tmp_path):
     path.write_text(SMALL + "[limits]\nslice_bytes = 0")
     with pytest.raises(RecipeError, match=r"recipe\.toml: limits\.slice_bytes = 0 .*\(line 10\)$"):
         load_recipe(str(path))
-    path.write_text("a = 1\nb = ?\n")
-    with pytest.raises(RecipeError, match=r"recipe\.toml is not TOML: .*line 2"):
-        load_recipe(str(path))
     path.write_bytes(b"a = '\xff'")
     with pytest.raises(RecipeError, match=r"recipe\.toml is not UTF-8 at byte 5"):
         load_recipe(str(path))
-    with pytest.raises(RecipeError, match=r"cannot read the recipe .*nothing\.toml"):
-        load_recipe(str(tmp_path / "nothing.toml"))
 
 
 @given(number=st.integers(0, 2**50), unit=st.sampled_from(["", "B", "KB", "MiB", "gib", "TB"]))

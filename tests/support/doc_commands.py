@@ -25,6 +25,13 @@ SHELL = ("sh", "bash")
 PLAIN = ("text", "json", "toml", "console", "yaml")
 """Languages of blocks without such commands; `console` blocks have their own test."""
 
+JOBS = {
+    "jobs.prepare": "prepare",
+    "jobs.train_tokenizer": "train",
+    "jobs.tokenize_corpus": "tokenize",
+}
+"""Modules that `python -m` runs, and their commands."""
+
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _CRON = re.compile(r"^(?:[\d*/,-]+ ){5} *")
 _BEGINS = re.compile(rf"(?:/\S*/)?(?:{'|'.join(PROGRAMS)}) ")
@@ -51,7 +58,7 @@ def _lines(text: str) -> list[str]:
 
 
 def words_of(line: str) -> list[str]:
-    """Return the words of a command without its comment, its place in a schedule and redirections.
+    """Return the words of a command without its comment, its place in a schedule, pipes and files.
 
     >>> words_of("30 2 * * *  /opt/bin/nanotok prepare a.toml 2>> b.log   # nightly")
     ['/opt/bin/nanotok', 'prepare', 'a.toml']
@@ -60,7 +67,7 @@ def words_of(line: str) -> list[str]:
     """
     words = shlex.split(_SUBSTITUTED.sub("X", _CRON.sub("", line.strip())), comments=True)
     for number, word in enumerate(words):
-        if word.startswith(("2>", ">")):
+        if word.startswith(("2>", ">", "|")):
             return words[:number]
     return words
 
@@ -76,6 +83,11 @@ def steps_of(page: str) -> list[Step]:
         elif language and language not in PLAIN:
             raise AssertionError(f"a block in {language}: say here what becomes of it")
     return found
+
+
+def code_of(page: str, language: str) -> list[str]:
+    """Return the texts of a page's blocks in a language."""
+    return [text for own, text in _BLOCK.findall(page) if own == language]
 
 
 def has_command(text: str) -> bool:
