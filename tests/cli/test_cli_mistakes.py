@@ -182,7 +182,9 @@ MISTAKES = """
 2 | tokenizer train words.txt --vocab-size 300 --output tok | tok already exists | --force
 2 | tokenizer train words.txt --vocab-size 300 --output t --pattern gpt5 | 'gpt5' | nanochat
 2 | tokenizer train blank.txt --vocab-size 300 --output t | there is no document | pass files
-3 | tokenizer train torn.jsonl.gz --vocab-size 300 --output t | torn.jsonl.gz after line | Replace it
+3 | tokenizer train torn.jsonl.gz --vocab-size 300 --output t | 1 file is truncated or damaged (limits.max_tails allows 0): | torn.jsonl.gz after line | Replace it, or raise the limit
+2 | tokenizer train counts --vocab-size 300 --output t | no file below
+2 | tokenizer train in --vocab-size 300 --output t | several formats (jsonl, parquet)
 3 | tokenizer train other.jsonl --vocab-size 300 --output t | other.jsonl, line 1 | quarantined
 2 | tokenizer train bad.parquet --vocab-size 300 --output t | bad.parquet | write it again
 2 | tokenizer train notes.md --vocab-size 300 --output t | notes.md | --input-format
@@ -235,13 +237,13 @@ SOURCES = """
 name = "web"
 kind = "text"
 paths = ["in/text"]
-{web}
+
 [[source]]
 name = "chats"
 kind = "chat"
 paths = ["in/chats/*.jsonl"]
 split = "train"
-{chats}
+
 """
 NEXT_STEP = re.compile(r"; |: [a-z]|, so |\?$")
 
@@ -276,16 +278,15 @@ def write_recipes(folder):
     """Write recipes: one of the finished output, one of a new output, and invalid ones."""
     known = RECIPE.format(root=folder / "in", out=folder / "out")
     (folder / "recipe.toml").write_text(known)
-    plain = SOURCES.format(web="", chats="")
     for name, text in {
-        "new": f"{plain}[output]\npath = 'fresh'\n",
-        "locked": f"{plain}[output]\npath = 'locked'\nwork = 'out-work'\n",
+        "new": f"{SOURCES}[output]\npath = 'fresh'\n",
+        "locked": f"{SOURCES}[output]\npath = 'locked'\nwork = 'out-work'\n",
         "other-sources": "[[source]]\nname = 'x'\nkind = 'text'\npaths = ['words.txt']\n"
         "format = 'lines'\n[output]\npath = 'out'\n",
         "broken": "a = [\n1 2\n",
         "empty": "",
-        "array": f"{plain}[output]\npath = 'fresh'\n".replace("in/text", "array.jsonl"),
-        "wrong-kind": f"{plain}[output]\npath = 'fresh'\n".replace("in/text", "in/chats"),
+        "array": f"{SOURCES}[output]\npath = 'fresh'\n".replace("in/text", "array.jsonl"),
+        "wrong-kind": f"{SOURCES}[output]\npath = 'fresh'\n".replace("in/text", "in/chats"),
     }.items():
         (folder / f"{name}.toml").write_text(text)
     (folder / "recipe.json").write_text('{"output": {"path": "/out"}}')

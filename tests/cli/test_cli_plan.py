@@ -6,10 +6,10 @@ from functools import partial
 import pytest
 
 from nanotok_ray.formats import PLAN_NAME
-from nanotok_ray.job import measured_rates, plan_job
+from nanotok_ray.job import measured_rates
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import load_recipe
-from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet
+from tests.support.small_corpus import contents, texts, write_corpus, write_parquet
 
 
 @pytest.fixture
@@ -144,10 +144,8 @@ def test_without_text_the_time_is_unknown(job, planned, tmp_path):
     assert measured_rates([], pattern="nanochat", tokenizer=None) == {}
 
 
-def test_with_max_chars_the_plan_expects_about_as_many_slices_as_needed(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    job = recipe(tmp_path / "in", tmp_path / "out", "limits.max_chars=4000")
-    values = plan_job(job, rate=1.0).values
+def test_with_max_chars_the_plan_expects_about_as_many_slices_as_needed(job, planned):
+    values = planned(job[0], "--rate", "1", "--set", "limits.max_chars=4000")[0]
     assert values["count"]["todo"] == 2
     (note,) = values["notes"]
     assert "2 slices are counted first" in note

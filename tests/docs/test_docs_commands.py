@@ -17,7 +17,6 @@ import click
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.job import use_executor
 from nanotok_ray.recipe import load_recipe
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 from tests.support.doc_commands import (
@@ -31,7 +30,6 @@ from tests.support.doc_commands import (
     walk,
     words_of,
 )
-from tests.support.executors import InProcess
 
 PAGES = ("README.md", "CONTRIBUTING.md", "deploy/README.md", "docs/*.md")
 HEADS = ("examples/*.py", "jobs/*.py", "jobs/recipes/*.toml", "deploy/*.toml", "deploy/Dockerfile")
@@ -97,16 +95,14 @@ HEAD_PATHS = found(HEADS)
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
+def place(tmp_path, monkeypatch, in_process):
     """Create the reader's folder, make it the working directory, and let jobs run without Ray."""
     make_folder(tmp_path)
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path / "data/nanochat"))
     for name in ("RAY_ADDRESS", "CODE", "DATA", "RUN", "NANOTOK_BUCKET"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("os.fsync", lambda _: None)
-    with use_executor(InProcess()):
-        yield tmp_path
+    return tmp_path
 
 
 def here(text, place):

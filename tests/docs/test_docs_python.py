@@ -17,9 +17,7 @@ import ray
 import nanotok_ray
 from nanotok_ray import Tokenizer
 from nanotok_ray.cli import main
-from nanotok_ray.job import use_executor
 from tests.support.doc_commands import ROOT, code_of
-from tests.support.executors import InProcess
 from tests.support.finished_output import change_json, finished_output
 from tests.support.golden_files import PAGE, page
 from tests.support.planned_output import files_of, planned_output
@@ -82,7 +80,7 @@ def check_python(block, names):
 
 
 @pytest.fixture
-def walk(tmp_path, monkeypatch):
+def walk(tmp_path, monkeypatch, in_process):
     """The folder of the page, with its files."""
     folder = tmp_path / "build/walk"
     folder.mkdir(parents=True)
@@ -90,9 +88,7 @@ def walk(tmp_path, monkeypatch):
     for name, text in NAMED.findall(TOKENIZATION.read_text("utf-8")):
         (folder / name).write_text(text, "utf-8")
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("os.fsync", lambda _: None)
-    with use_executor(InProcess()):
-        yield folder
+    return folder
 
 
 def test_every_command_prints_the_output_on_the_page(walk, capsys):
