@@ -142,18 +142,11 @@ def test_a_run_reports_its_progress_and_the_remaining_work(out, run):
     left = stage["seconds_left"] + 20_000 / (stage["bytes"] / 60)
     assert stage["whole_job"] == {"seconds": pytest.approx(left), "is_least": True}
     assert values["failed_attempts"] == {"its node went away": 3}
+    assert seen(out, at=NOW + 60)["stages"][0]["seconds_left"] is None  # the estimate has expired
     _, _, text = run("status", out.url)
     count = "count       stage 1 of 4: 2 of 4 slices (1 more done before), "
     for word in ("prepare on host elsewhere, process 7", count, "(whole job: over ", "web/7: gone"):
         assert word in text
-
-
-def test_an_expired_estimate_is_not_shown(out):
-    hold(out, at=NOW)
-    rows = [{**ONE, "name": str(number), "at": NOW - 80 + number} for number in range(2)]
-    journal(out, {**HEAD, "cpus": 2}, COUNT, *rows)
-    stage = seen(out)["stages"][0]
-    assert (stage["done"], stage["todo"], stage["seconds_left"]) == (2, 4, None)
 
 
 END = {"event": "end", "at": NOW - 900, "status": "failed", "error": "x"}

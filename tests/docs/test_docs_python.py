@@ -7,7 +7,6 @@ import re
 import runpy
 import shlex
 import sys
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,11 +15,12 @@ import ray
 
 import nanotok_ray
 from nanotok_ray import Tokenizer
+from nanotok_ray.api import prepare
 from nanotok_ray.cli import main
-from tests.support.doc_commands import ROOT, code_of
-from tests.support.finished_output import change_json, finished_output
+from nanotok_ray.recipe import Recipe, parse_recipe
+from tests.support.doc_commands import RECIPE, ROOT, code_of, make_folder
+from tests.support.finished_output import finished_output
 from tests.support.golden_files import PAGE, page
-from tests.support.planned_output import files_of, planned_output
 
 TOKENIZATION = ROOT / "docs/tokenization.md"
 NAMED = re.compile(
@@ -117,31 +117,13 @@ NEEDS_TORCH = re.compile(r"^(import|from) (torch|nanotok_ray\.(torch|nanochat))\
 BLOCKS = code_of(TRAINING.read_text("utf-8"), "python")
 
 
-@pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    tokenizer = Tokenizer.train_from_iterator(["a tokenizer of these shards"], 270)
-    bos = tokenizer.get_bos_token_id()
-
-    def of_tokenizer(rows):
-        return [one and [bos, *(number % 256 for number in one[1:])] for one in rows]
-
-    sources = {
-        name: [
-            [of_tokenizer(rows) for rows in file]
-            for file in files_of([[40, 40], [40, 40], [30]], seed=seed, most=90)
-        ]
-        for seed, name in enumerate(("web", "code"))
-    }
-    out = planned_output(tmp_path_factory.mktemp("training") / "out", sources)
-    tokenizer.save(f"{out}/tokenizer")
-    made_by = {
-        "tokenizer_sha256": tokenizer.sha256,
-        "special_tokens": tokenizer.special_tokens,
-        "num_ids": tokenizer.get_vocab_size(),
-    }
-    for name, value in made_by.items():
-        change_json(Path(out, "manifest.json"), name, value)
-    return out
+@pytest.fixture
+def out(tmp_path, in_process):
+    """Return the output of the texts of the pages' recipe."""
+    make_folder(tmp_path)
+    recipe = parse_recipe(RECIPE.replace("/data", f"{tmp_path}/data"))
+    prepare(Recipe(sources=recipe.sources[:2], tokenizer=recipe.tokenizer, output=recipe.output))
+    return recipe.output.path
 
 
 def test_every_block_runs(out, monkeypatch):
