@@ -160,10 +160,10 @@ def test_an_equal_tokenizer_is_no_conflict_and_another_requires_force(tmp_path, 
         assert train("--vocab-size=300", "--output", out, path)[0] == 0
         _, same, reported = train("--vocab-size=300", "--output", out, path)
         assert (same["status"], f"note: {out} already exists" in reported) == ("done", True)
-        state = {each: each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()}
+        before = contents(tmp_path)
         code, values, _ = train("--vocab-size=310", "--output", out, path)
         assert (code, "--force" in values["error"]) == (2, True)
-        assert state == {each: each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()}
+        assert contents(tmp_path) == before
         code, values, reported = train("--vocab-size=310", "--output", out, "--force", path)
         assert (code, values["vocab_size"], "already exists" in reported) == (0, 310, False)
     assert len(tokens_of(tmp_path / "own.tiktoken")) == 310

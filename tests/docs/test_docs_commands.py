@@ -17,7 +17,6 @@ import click
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.recipe import load_recipe
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 from tests.support.doc_commands import (
     JOBS,
@@ -257,10 +256,6 @@ def test_the_install_page_lists_every_extra():
     assert named == EXTRAS.keys()
 
 
-def is_run(path, patterns):
-    return any(path == each for pattern in patterns for each in ROOT.glob(pattern))
-
-
 @pytest.mark.parametrize("path", PAGE_PATHS, ids=name_of)
 def test_the_commands_of_a_page_run(path, place, capsys):
     steps = steps_of(path.read_text("utf-8"))
@@ -269,7 +264,7 @@ def test_the_commands_of_a_page_run(path, place, capsys):
     own = recipe_of(steps)
     Path("recipe.toml").write_text(here(own, place), "utf-8")
     has_commands = any(step.commands for step in steps)
-    if own == RECIPE and has_commands and not is_run(path, ["CONTRIBUTING.md", "deploy/*.md"]):
+    if own == RECIPE and has_commands and path not in found(["CONTRIBUTING.md", "deploy/*.md"]):
         assert main(["prepare", "recipe.toml"]) == 0
     names = {"__name__": "docs"}
     for step in steps:
@@ -281,7 +276,7 @@ def test_the_commands_of_a_page_run(path, place, capsys):
 
 def run_python(text, names, path, place):
     """Run a block, or compile it if the page's Python does not run here."""
-    if not is_run(path, RUN_PYTHON) or IN_NANOCHAT.search(text):
+    if path not in found(RUN_PYTHON) or IN_NANOCHAT.search(text):
         ast.parse(text if ">>>" not in text else "")
         return
     if "/data/tokens" in text:  # what datatrove made: the same documents, here from our export
@@ -344,10 +339,3 @@ def test_the_tests_of_the_guarantees_exist():
     ]
     assert named
     assert not missing
-
-
-def test_the_readme_loads_and_is_short(tmp_path):
-    page = (ROOT / "README.md").read_text("utf-8")
-    (tmp_path / "recipe.toml").write_text(recipe_of(steps_of(page)), "utf-8")
-    assert len(load_recipe(str(tmp_path / "recipe.toml")).sources) == 3
-    assert len(page.splitlines()) <= 150

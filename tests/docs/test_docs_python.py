@@ -118,7 +118,7 @@ BLOCKS = code_of(TRAINING.read_text("utf-8"), "python")
 
 
 @pytest.fixture
-def out(tmp_path, in_process):
+def texts_output(tmp_path, in_process):
     """Return the output of the texts of the pages' recipe."""
     make_folder(tmp_path)
     recipe = parse_recipe(RECIPE.replace("/data", f"{tmp_path}/data"))
@@ -126,15 +126,15 @@ def out(tmp_path, in_process):
     return recipe.output.path
 
 
-def test_every_block_runs(out, monkeypatch):
-    monkeypatch.setenv("NANOTOK_SHARDS", out)
+def test_every_block_runs(texts_output, monkeypatch):
+    monkeypatch.setenv("NANOTOK_SHARDS", texts_output)
     assert len(BLOCKS) > 3
     assert all(FOLDER in block for block in BLOCKS if "open_shards(" in block)
     names = {"__name__": "docs"}
     for block in BLOCKS:
         if NEEDS_TORCH.search(block) and not importlib.util.find_spec("torch"):
             continue
-        code = block.replace(FOLDER, out)
+        code = block.replace(FOLDER, texts_output)
         exec(compile(code, str(TRAINING), "exec"), names)
 
 
@@ -241,7 +241,7 @@ def test_the_first_example_runs(tokenizer, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def output(tmp_path_factory):
+def finished(tmp_path_factory):
     return finished_output(tmp_path_factory.mktemp("job"))
 
 
@@ -252,18 +252,18 @@ def run_example(monkeypatch, capsys, name, *arguments):
     return capsys.readouterr().out
 
 
-def test_numpy_batches_do_not_require_torch(output, monkeypatch, capsys):
+def test_numpy_batches_do_not_require_torch(finished, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "torch", None)
     settings = ("--source", "web", "--length", 32, "--batch-size", 4, "--batches", 6)
-    reported = run_example(monkeypatch, capsys, "numpy_batches", output, *settings)
+    reported = run_example(monkeypatch, capsys, "numpy_batches", finished, *settings)
     assert re.search(r"\d+ rows of [\d,]+ tokens .* 0 tokens lost\n", reported)
     assert "768 inputs in" in reported
 
 
-def test_a_tiny_model_learns(output, monkeypatch, capsys):
+def test_a_tiny_model_learns(finished, monkeypatch, capsys):
     pytest.importorskip("torch")
     settings = ("--steps", 60, "--length", 32, "--every", 15, "--source", "web")
-    reported = run_example(monkeypatch, capsys, "train_tiny", output, *settings)
+    reported = run_example(monkeypatch, capsys, "train_tiny", finished, *settings)
     losses = [float(found) for found in re.findall(r"loss ([\d.]+)", reported)]
     bits = [float(found) for found in re.findall(r"validation ([\d.]+) bits", reported)]
     assert len(losses) == 4
