@@ -127,12 +127,6 @@ def test_a_page_contains_the_requested_documents_also_on_stdout(inspect, out, tm
     assert (code, shown.encode(), reported) == (0, path.read_bytes(), "")
 
 
-def test_a_page_is_cut_unless_everything_is_requested(inspect, monkeypatch):
-    monkeypatch.setattr(look, "MAX_TOKENS", 5)
-    assert "not shown" in inspect("--source", "chats", "--html", "-")[1]
-    assert "not shown" not in inspect("--source", "chats", "--html", "-", "--all")[1]
-
-
 @pytest.mark.parametrize("found", [True, False], ids=["a browser", "none"])
 def test_a_page_opens_in_a_browser_or_its_path_is_printed(inspect, monkeypatch, tmp_path, found):
     opened = []
@@ -155,7 +149,7 @@ def test_an_unknown_id_exits_4(inspect, monkeypatch):
         assert "id 9999 at position 0 is no token" in reported
 
 
-def test_a_terminal_shows_the_first_tokens_of_a_long_document(inspect, monkeypatch):
+def test_a_long_document_is_cut_unless_everything_is_requested(inspect, monkeypatch):
     whole = inspect("--source", "chats", "--ids", "--all")[1]
     monkeypatch.setattr(look, "TERMINAL_TOKENS", 5)
     _, shown, _ = inspect("--source", "chats", "--ids")
@@ -163,6 +157,9 @@ def test_a_terminal_shows_the_first_tokens_of_a_long_document(inspect, monkeypat
     assert shown.endswith(f"... {count - 5:,} more tokens; --all shows them\n")
     assert shown.count("(") == 5 + whole.splitlines()[0].count("(")
     assert "more tokens" not in whole
+    monkeypatch.setattr(look, "MAX_TOKENS", 5)
+    assert "not shown" in inspect("--source", "chats", "--html", "-")[1]
+    assert "not shown" not in inspect("--source", "chats", "--html", "-", "--all")[1]
 
 
 def test_at_most_a_thousand_documents_are_shown(inspect):

@@ -366,16 +366,14 @@ def test_a_running_job_is_reported(here, capsys, monkeypatch):
         assert "`nanotok status unfinished --watch`" in error
 
 
-def test_cpus_without_effect_on_a_cluster_are_reported(here, capsys, monkeypatch):
+def test_options_and_settings_without_effect_are_reported(here, capsys, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
     command = ["prepare", "new.toml", "--dry-run", "--cpus", "2"]
     assert main(command) == 0
     assert "note: --cpus has no effect on the Ray cluster 127.0.0.1:9" in capsys.readouterr().err
     assert main([*command, "--local"]) == 0
     assert "no effect" not in capsys.readouterr().err
-
-
-def test_settings_without_effect_are_reported(here, capsys):
+    monkeypatch.delenv("RAY_ADDRESS")
     settings = ["--set", "tokenizer.path=tok", "--set", "tokenizer.vocab_size=300"]
     assert main(["prepare", "new.toml", "--dry-run", *settings]) == 0
     assert "tokenizer.vocab_size = 300 has no effect" in capsys.readouterr().err

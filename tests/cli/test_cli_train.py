@@ -281,19 +281,16 @@ def test_all_unusable_files_are_listed_before_counting_starts(tmp_path, train):
     assert "count:" not in reported
 
 
-def test_toml_files_are_text_if_requested(tmp_path, train):
+def test_a_format_chooses_the_files_of_a_folder_and_may_make_toml_files_text(tmp_path, train):
+    write(tmp_path / "in.txt", LINES)
+    write(tmp_path / "in.jsonl", DOCUMENTS)
+    code, values, _ = train(*goal(tmp_path, "--input-format=jsonl"), tmp_path)
+    assert (code, values["files"]) == (0, 1)
     for number, text in enumerate(DOCUMENTS[:9]):
         (tmp_path / f"{number}.toml").write_text(text, encoding="utf-8")
     paths = sorted(tmp_path.glob("*.toml"))
-    code, values, _ = train(*goal(tmp_path, "--input-format=document"), *paths)
+    code, values, _ = train(*goal(tmp_path, "--force", "--input-format=document"), *paths)
     assert (code, values["texts"]) == (0, 9)
-
-
-def test_a_format_chooses_the_files_of_a_folder(tmp_path, train):
-    write(tmp_path / "a.txt", LINES)
-    write(tmp_path / "b.jsonl", DOCUMENTS)
-    code, values, _ = train(*goal(tmp_path, "--input-format=jsonl"), tmp_path)
-    assert (code, values["files"]) == (0, 1)
 
 
 @pytest.fixture

@@ -307,17 +307,13 @@ def test_the_dashboard_queries_only_existing_metrics_and_every_one_of_ours(dashb
     assert asked == {own.name for own in METRICS}
 
 
-def test_the_dashboard_groups_by_existing_tags(queries):
+def test_the_dashboard_groups_by_existing_tags_and_queries_only_counters_by_rate(queries):
     for query in queries:
         for group in re.findall(r"by \(([^)]*)\)", query):
             labels = set(re.split(r",\s*", group))
             assert labels <= LABELS
             for name in names_in(query) & OURS.keys():
                 assert labels - {"le"} <= set(OURS[name].tags)
-
-
-def test_only_counters_are_queried_by_rate_and_parentheses_match(queries):
-    for query in queries:
         for left, right in ("()", "{}", "[]"):
             assert query.count(left) == query.count(right)
         for name in names_in(query) & OURS.keys():
