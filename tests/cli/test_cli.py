@@ -251,16 +251,15 @@ def test_every_option_has_a_sentence_and_its_default(context):
             assert param.show_default or "[default" in param.help, param.name
 
 
-@every_command
-def test_one_option_name_has_one_meaning(context):
+def test_one_option_name_has_one_meaning():
     """An option has the same metavar and the same kind in all commands."""
-    for other in CONTEXTS.values():
-        theirs = {name: param for param in other.command.params for name in param.opts}
+    meanings = {}
+    for context in CONTEXTS.values():
         for param in context.command.params:
-            for name in param.opts:
-                if name.startswith("--") and name in theirs and name not in {"--output", "--all"}:
-                    same = theirs[name]
-                    assert (param.metavar, param.is_flag) == (same.metavar, same.is_flag), name
+            for name in {*param.opts} - {"--output", "--all"}:
+                if name.startswith("--"):
+                    own = (param.metavar, param.is_flag)
+                    assert meanings.setdefault(name, own) == own, name
 
 
 def test_layouts_patterns_and_presets_match_the_help_and_the_pages():

@@ -142,6 +142,7 @@ MISTAKES = """
 4 | verify in | in/manifest.json does not exist | not its output folder
 4 | verify unfinished | unfinished/manifest.json does not exist | run the job again
 4 | inspect unfinished | unfinished/manifest.json does not exist | run the job again
+4 | inspect unfinished --packing all | unfinished/manifest.json does not exist | run the job again
 4 | gc unfinished | manifest | run the job again
 4 | export unfinished --to raw | manifest | run the job again
 4 | verify new.toml | fresh is not a folder | run the job that writes it

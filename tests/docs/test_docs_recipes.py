@@ -181,8 +181,8 @@ def test_every_toml_block_loads(tmp_path, monkeypatch):
     assert len(blocks) >= 5
     for name in ("CODE", "DATA", "RUN"):
         monkeypatch.delenv(name, raising=False)
-    for number_, block in enumerate(blocks):
-        path = tmp_path / f"{number_}.toml"
+    for place, block in enumerate(blocks):
+        path = tmp_path / f"{place}.toml"
         path.write_text(block, "utf-8")
         assert load_recipe(str(path)).output.path
 
@@ -206,7 +206,7 @@ PACKAGES = {
     "s3fs": "errors.py",
 }
 """Files of others whose messages the page quotes."""
-RELEASED_LATER = {"7"}
+OF_SUBMIT = {"7"}
 """Exit codes that only `nanotok submit` has."""
 
 
@@ -275,7 +275,7 @@ def test_an_unknown_message_is_detected(messages):
 
 def test_the_page_lists_exactly_the_exit_codes():
     codes = set(re.findall(r"^  (\d+)  ", EXIT_CODES, re.MULTILINE))
-    assert {row[0] for row in table(FAILURES, "Exit codes")} == codes | RELEASED_LATER
+    assert {row[0] for row in table(FAILURES, "Exit codes")} == codes | OF_SUBMIT
 
 
 def test_the_page_lists_every_cause_with_its_attempts():
