@@ -109,8 +109,6 @@ peers: build $(PEERS)/.installed $(DEMO)/corpus/.made  ## Read exports of a job 
 
 golden: build  ## Write the expected files of tests, and docs/api.md, from the code; review them as a diff
 	$(BIN)/python -m tests.support.golden_files
-	$(BIN)/python -m tests.support.cli_commands
-	$(BIN)/python -m tests.support.api_page
 	git status --short -- tests docs/api.md
 
 fuzz:  ## Fuzz the core with nightly Rust, FUZZ_SECONDS (60) for each target

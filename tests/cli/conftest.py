@@ -37,3 +37,15 @@ def run(capsys):
         return code, json.loads(line), captured.err
 
     return run_command
+
+
+@pytest.fixture
+def succeed(run):
+    """Return a function that runs a command to exit code 0 and returns its JSON line and text."""
+
+    def run_command(*words):
+        code, values, text = run(*words)
+        assert code == 0, values
+        return values, text
+
+    return run_command

@@ -68,9 +68,14 @@ def test_documents_are_printed_in_the_requested_order_those_with_an_id_first(ins
     assert f"\n\n<|bos|>{texts(40, seed=0)[0]}" in shown
 
 
-def test_with_color_each_turn_and_tool_call_starts_a_line(inspect):
+def test_color_shows_the_mask_and_each_turn_and_tool_call_starts_a_line(inspect, out):
+    shards = open_shards(str(out), source="chats")
     for number in range(4):
-        _, shown, _ = inspect("--source", "chats", "--doc", str(number), "--color", "always")
+        flags = ("--doc", str(number), "--color", "always", "--ids")
+        _, shown, _ = inspect("--source", "chats", *flags)
+        pairs = re.findall("\x1b\\[9([12])m(?:[^\x1b]*)\x1b\\[0m\\|\x1b\\[90m\\((\\d+)\\)", shown)
+        assert [int(own) for _, own in pairs] == shards[number].tolist()
+        assert [int(color == "2") for color, _ in pairs] == shards.mask(number).tolist()
         body = uncolored(shown.split("\n\n", 1)[1])
         opens = ("user_start", "assistant_start", "python_start", "output_start")
         for name in opens:
@@ -80,22 +85,18 @@ def test_with_color_each_turn_and_tool_call_starts_a_line(inspect):
         assert shown.splitlines()[-1] == "\x1b[92mtrained on\x1b[0m \x1b[91mnot trained on\x1b[0m"
 
 
-def test_color_shows_the_mask(inspect, out, tokenizer):
-    shards = open_shards(str(out), source="chats")
-    _, shown, _ = inspect("--source", "chats", "--doc", "1", "--color", "always", "--ids")
-    pairs = re.findall("\x1b\\[9([12])m(?:[^\x1b]*)\x1b\\[0m\\|\x1b\\[90m\\((\\d+)\\)", shown)
-    assert [int(number) for _, number in pairs] == shards[1].tolist()
-    assert [int(color == "2") for color, _ in pairs] == shards.mask(1).tolist()
-
-
 @pytest.mark.parametrize("flags", [(), ("--color", "always")], ids=["plain", "color"])
-def test_an_image_is_one_box(inspect, with_images, flags):
+def test_an_image_is_one_box_on_the_terminal_and_on_a_page(inspect, with_images, flags):
     _, shown, _ = inspect("--source", "chats", "--doc", "0", *flags)
     body = uncolored(shown)
     assert "[image 1: 3 tokens]" in body
     assert "[image 2: 1 token]" in body
     assert ", 4 tokens of 2 images" in body
     assert ("\x1b[95mimage\x1b[0m" in shown) == bool(flags)
+    page = ShownPage(inspect("--source", "chats", "--ids", "--html", "-", *flags)[1])
+    boxes = [box.text for box in page.tokens if "g" in box.kinds]
+    assert boxes == ["image 1 3 tokens", "image 2 1 token"]
+    assert "checked" in dict(page.attributes)["input"]
 
 
 def test_a_document_cannot_control_the_terminal(inspect, monkeypatch):
@@ -126,22 +127,6 @@ def test_a_page_contains_the_requested_documents_also_on_stdout(inspect, out, tm
     assert (code, shown.encode(), reported) == (0, path.read_bytes(), "")
 
 
-def test_a_page_shows_images_and_ids(inspect, with_images):
-    _, shown, _ = inspect("--source", "chats", "--ids", "--html", "-")
-    page = ShownPage(shown)
-    assert [box.text for box in page.tokens if "g" in box.kinds] == [
-        "image 1 3 tokens",
-        "image 2 1 token",
-    ]
-    assert "checked" in dict(page.attributes)["input"]
-
-
-def test_a_page_is_cut_unless_everything_is_requested(inspect, monkeypatch):
-    monkeypatch.setattr(look, "MAX_TOKENS", 5)
-    assert "not shown" in inspect("--source", "chats", "--html", "-")[1]
-    assert "not shown" not in inspect("--source", "chats", "--html", "-", "--all")[1]
-
-
 @pytest.mark.parametrize("found", [True, False], ids=["a browser", "none"])
 def test_a_page_opens_in_a_browser_or_its_path_is_printed(inspect, monkeypatch, tmp_path, found):
     opened = []
@@ -164,7 +149,7 @@ def test_an_unknown_id_exits_4(inspect, monkeypatch):
         assert "id 9999 at position 0 is no token" in reported
 
 
-def test_a_terminal_shows_the_first_tokens_of_a_long_document(inspect, monkeypatch):
+def test_a_long_document_is_cut_unless_everything_is_requested(inspect, monkeypatch):
     whole = inspect("--source", "chats", "--ids", "--all")[1]
     monkeypatch.setattr(look, "TERMINAL_TOKENS", 5)
     _, shown, _ = inspect("--source", "chats", "--ids")
@@ -172,6 +157,9 @@ def test_a_terminal_shows_the_first_tokens_of_a_long_document(inspect, monkeypat
     assert shown.endswith(f"... {count - 5:,} more tokens; --all shows them\n")
     assert shown.count("(") == 5 + whole.splitlines()[0].count("(")
     assert "more tokens" not in whole
+    monkeypatch.setattr(look, "MAX_TOKENS", 5)
+    assert "not shown" in inspect("--source", "chats", "--html", "-")[1]
+    assert "not shown" not in inspect("--source", "chats", "--html", "-", "--all")[1]
 
 
 def test_at_most_a_thousand_documents_are_shown(inspect):
@@ -248,6 +236,7 @@ def test_a_packing_that_is_impossible_is_reported_beside_the_others(pack):
         ("out", "--packing nanochat --shuffle block", "omit the weights and the shuffling"),
         ("mixed", "--weights wob=1", "the sources are web, code"),
         ("mixed", "--tokens 100", "--weights"),
+        ("mixed", "--split val", "nothing to pack"),
         (
             "mixed",
             "--packing conversations --too-long drop --length 20 --weights web=1",
@@ -337,11 +326,3 @@ def test_a_weighted_plan_equals_a_loader_that_ends_at_a_group(mixed, pack):
         )
         assert loader.skip_batches(plan["rows"]) == plan["rows"]
         assert loader.report().to_dict().items() <= plan.items()
-
-
-def test_an_output_without_documents_or_manifest_is_an_error(tmp_path, pack):
-    code, reported, _ = pack(folder=tmp_path)
-    assert (code, reported["status"]) == (4, "failed")
-    made_output(tmp_path, MadeSource(name="web", shards=[[[1, 2]]]))
-    code, reported, _ = pack("--split", "val", folder=tmp_path)
-    assert (code, "nothing to pack" in reported["error"]) == (2, True)

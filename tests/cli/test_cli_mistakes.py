@@ -116,21 +116,11 @@ MISTAKES = """
 2 | prepare broken.toml | broken.toml | fix the line '1 2'
 2 | prepare recipe.json | recipe.json is JSON | recipes are TOML
 2 | prepare empty.toml | 2 problems | add at least one [[source]] table | add a line path = ...
-2 | prepare twice.toml | 3 problems | did you mean 'text'? (line 3) | name a folder (line 6)
 2 | submit recipe.json --address http://127.0.0.1:9 | recipe.json is JSON | docs/recipes.md
 2 | plan new.toml --set foo | 'foo' is not of the form TABLE.KEY=VALUE | write for instance
-2 | plan new.toml --set source.wep.split=val | names no source | did you mean 'web'
-2 | plan new.toml --set tokenizer.vocab_sise=300 | 'vocab_sise' | did you mean 'vocab_size'
-2 | plan new.toml --set tokeniser.vocab_size=300 | 'tokeniser' | did you mean 'tokenizer'
-2 | plan new.toml --set tokenizer.vocab_size=100 | vocab_size = 100 | 265
-2 | plan new.toml --set tokenizer.vocab_size=many | vocab_size | whole number
 2 | plan new.toml --set tokenizer.pattern=gpt5 | 'gpt5' | nanochat, gpt4
 2 | plan new.toml --set 'tokenizer.pattern=(a' | position 2 | correct the expression
 2 | plan new.toml --set tokenizer.path=nowhere | nowhere | learn one
-2 | plan new.toml --set source.web.split=trian | 'trian' | 'last-file'
-2 | plan new.toml --set source.web.kind=texts | 'texts' | did you mean 'text'
-2 | plan new.toml --set source.web.format=parket | 'parket' | did you mean 'parquet'
-2 | plan new.toml --set source.chats.dialect=sharegtp | 'sharegtp' | did you mean 'sharegpt'
 2 | plan new.toml --set source.web.column=body | no column 'body' | set column
 2 | plan new.toml --set source.web.paths=gone/* | matches no file | the working directory, {root}
 2 | plan new.toml --set source.web.paths=s4://b/a | s4://b/a | docs/storage.md
@@ -152,6 +142,7 @@ MISTAKES = """
 4 | verify in | in/manifest.json does not exist | not its output folder
 4 | verify unfinished | unfinished/manifest.json does not exist | run the job again
 4 | inspect unfinished | unfinished/manifest.json does not exist | run the job again
+4 | inspect unfinished --packing all | unfinished/manifest.json does not exist | run the job again
 4 | gc unfinished | manifest | run the job again
 4 | export unfinished --to raw | manifest | run the job again
 4 | verify new.toml | fresh is not a folder | run the job that writes it
@@ -192,7 +183,9 @@ MISTAKES = """
 2 | tokenizer train words.txt --vocab-size 300 --output tok | tok already exists | --force
 2 | tokenizer train words.txt --vocab-size 300 --output t --pattern gpt5 | 'gpt5' | nanochat
 2 | tokenizer train blank.txt --vocab-size 300 --output t | there is no document | pass files
-3 | tokenizer train torn.jsonl.gz --vocab-size 300 --output t | torn.jsonl.gz after line | Replace it
+3 | tokenizer train torn.jsonl.gz --vocab-size 300 --output t | 1 file is truncated or damaged (limits.max_tails allows 0): | torn.jsonl.gz after line | Replace it, or raise the limit
+2 | tokenizer train counts --vocab-size 300 --output t | no file below
+2 | tokenizer train in --vocab-size 300 --output t | several formats (jsonl, parquet)
 3 | tokenizer train other.jsonl --vocab-size 300 --output t | other.jsonl, line 1 | quarantined
 2 | tokenizer train bad.parquet --vocab-size 300 --output t | bad.parquet | write it again
 2 | tokenizer train notes.md --vocab-size 300 --output t | notes.md | --input-format
@@ -245,13 +238,13 @@ SOURCES = """
 name = "web"
 kind = "text"
 paths = ["in/text"]
-{web}
+
 [[source]]
 name = "chats"
 kind = "chat"
 paths = ["in/chats/*.jsonl"]
 split = "train"
-{chats}
+
 """
 NEXT_STEP = re.compile(r"; |: [a-z]|, so |\?$")
 
@@ -286,17 +279,15 @@ def write_recipes(folder):
     """Write recipes: one of the finished output, one of a new output, and invalid ones."""
     known = RECIPE.format(root=folder / "in", out=folder / "out")
     (folder / "recipe.toml").write_text(known)
-    plain = SOURCES.format(web="", chats="")
     for name, text in {
-        "new": f"{plain}[output]\npath = 'fresh'\n",
-        "locked": f"{plain}[output]\npath = 'locked'\nwork = 'out-work'\n",
+        "new": f"{SOURCES}[output]\npath = 'fresh'\n",
+        "locked": f"{SOURCES}[output]\npath = 'locked'\nwork = 'out-work'\n",
         "other-sources": "[[source]]\nname = 'x'\nkind = 'text'\npaths = ['words.txt']\n"
         "format = 'lines'\n[output]\npath = 'out'\n",
         "broken": "a = [\n1 2\n",
         "empty": "",
-        "twice": "[[source]]\nname = 'a'\nkind = 'tex'\npaths = 3\n[output]\npath = ''\n",
-        "array": f"{plain}[output]\npath = 'fresh'\n".replace("in/text", "array.jsonl"),
-        "wrong-kind": f"{plain}[output]\npath = 'fresh'\n".replace("in/text", "in/chats"),
+        "array": f"{SOURCES}[output]\npath = 'fresh'\n".replace("in/text", "array.jsonl"),
+        "wrong-kind": f"{SOURCES}[output]\npath = 'fresh'\n".replace("in/text", "in/chats"),
     }.items():
         (folder / f"{name}.toml").write_text(text)
     (folder / "recipe.json").write_text('{"output": {"path": "/out"}}')
@@ -376,16 +367,14 @@ def test_a_running_job_is_reported(here, capsys, monkeypatch):
         assert "`nanotok status unfinished --watch`" in error
 
 
-def test_cpus_without_effect_on_a_cluster_are_reported(here, capsys, monkeypatch):
+def test_options_and_settings_without_effect_are_reported(here, capsys, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
     command = ["prepare", "new.toml", "--dry-run", "--cpus", "2"]
     assert main(command) == 0
     assert "note: --cpus has no effect on the Ray cluster 127.0.0.1:9" in capsys.readouterr().err
     assert main([*command, "--local"]) == 0
     assert "no effect" not in capsys.readouterr().err
-
-
-def test_settings_without_effect_are_reported(here, capsys):
+    monkeypatch.delenv("RAY_ADDRESS")
     settings = ["--set", "tokenizer.path=tok", "--set", "tokenizer.vocab_size=300"]
     assert main(["prepare", "new.toml", "--dry-run", *settings]) == 0
     assert "tokenizer.vocab_size = 300 has no effect" in capsys.readouterr().err

@@ -1,26 +1,21 @@
 """`nanotok plan` and `nanotok init`."""
 
 import json
+from functools import partial
 
 import pytest
 
 from nanotok_ray.formats import PLAN_NAME
-from nanotok_ray.job import measured_rates, plan_job
+from nanotok_ray.job import measured_rates
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import load_recipe
-from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet
+from tests.support.small_corpus import contents, texts, write_corpus, write_parquet
 
 
 @pytest.fixture
-def planned(run):
+def planned(succeed):
     """Return a function that runs `nanotok plan` and returns its JSON line and its text."""
-
-    def plan(*words):
-        code, values, reported = run("plan", *words)
-        assert code == 0
-        return values, reported
-
-    return plan
+    return partial(succeed, "plan")
 
 
 def test_plan_freezes_the_inputs_and_writes_nothing_else(job, planned, run, tmp_path):
@@ -76,7 +71,9 @@ def test_plan_reports_groups_of_small_files(job, planned):
     assert values["sources"][0]["groups"] == {"groups": 1, "files": 3}
 
 
-def test_a_finished_output_keeps_its_plan_and_passes_verify(job, planned, run, tmp_path):
+def test_a_finished_output_keeps_its_plan_passes_verify_and_an_empty_plan_takes_no_time(
+    job, planned, run, tmp_path
+):
     path, out = job
     assert run("prepare", path)[0] == 0
     before = contents(out)
@@ -90,12 +87,8 @@ def test_a_finished_output_keeps_its_plan_and_passes_verify(job, planned, run, t
     anew = planned(path, "--relearn")[0]
     assert (anew["count"]["todo"], anew["learn"]["todo"]) == (1, 1)
     assert run("prepare", path)[0] == 0
-    assert planned(path)[0]["frozen"]["status"] == "as before"
-
-
-def test_an_empty_plan_takes_no_time(job, planned, run):
-    assert run("prepare", job[0])[0] == 0
-    values, reported = planned(job[0])
+    values, reported = planned(path)
+    assert values["frozen"]["status"] == "as before"
     assert (values["estimate"]["seconds"], values["estimate"]["stages"]) == (0, {})
     assert "estimate    nothing to count, learn or tokenize" in reported
 
@@ -142,7 +135,8 @@ def test_the_rate_of_the_last_run_is_used_if_it_was_long_enough(job, planned, ru
 
 
 def test_without_text_the_time_is_unknown(job, planned, tmp_path):
-    values, reported = planned(job[0], "--set", f'source.web.paths=["{empty(tmp_path)}"]')
+    write_parquet(tmp_path / "in/empty/0.parquet", [])
+    values, reported = planned(job[0], "--set", f"source.web.paths={tmp_path}/in/empty")
     assert values["estimate"]["seconds"] is None
     assert values["estimate"]["stages"]["count"]["seconds"] is None
     assert "unknown" in reported
@@ -150,15 +144,8 @@ def test_without_text_the_time_is_unknown(job, planned, tmp_path):
     assert measured_rates([], pattern="nanochat", tokenizer=None) == {}
 
 
-def empty(folder):
-    write_parquet(folder / "in/empty/0.parquet", [])
-    return folder / "in/empty"
-
-
-def test_with_max_chars_the_plan_expects_about_as_many_slices_as_needed(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    job = recipe(tmp_path / "in", tmp_path / "out", "limits.max_chars=4000")
-    values = plan_job(job, rate=1.0).values
+def test_with_max_chars_the_plan_expects_about_as_many_slices_as_needed(job, planned):
+    values = planned(job[0], "--rate", "1", "--set", "limits.max_chars=4000")[0]
     assert values["count"]["todo"] == 2
     (note,) = values["notes"]
     assert "2 slices are counted first" in note
@@ -180,7 +167,7 @@ def corpus(tmp_path):
     return tmp_path / "data"
 
 
-def test_init_writes_a_recipe_that_plan_accepts(corpus, run):
+def test_init_writes_a_recipe_that_plan_accepts_and_replaces_it_only_with_force(corpus, run):
     code, values, reported = run("init", corpus)
     path = corpus.parent / "recipe.toml"
     assert (code, values["recipe"], values["unread"]) == (0, str(path), [])
@@ -194,8 +181,14 @@ def test_init_writes_a_recipe_that_plan_accepts(corpus, run):
     assert reported.endswith(
         f"next        nanotok plan {path}\n            nanotok prepare {path}\n"
     )
-    code, values, _ = run("plan", path)
-    assert (code, values["status"]) == (0, "planned")
+    assert run("plan", path)[1]["status"] == "planned"
+    path.write_text("mine")
+    code, values, _ = run("init", corpus)
+    assert (code, path.read_text()) == (2, "mine")
+    assert "already exists" in values["error"]
+    assert "--force" in values["error"]
+    assert run("init", corpus, "--force")[0] == 0
+    assert load_recipe(str(path)) == recipe
 
 
 def test_init_reports_what_it_left_out_and_accepts_a_size(corpus, tmp_path, run):
@@ -205,17 +198,6 @@ def test_init_reports_what_it_left_out_and_accepts_a_size(corpus, tmp_path, run)
     assert (code, values["unread"]) == (0, ["scan.pdf: no known format"])
     assert "skipped     scan.pdf: no known format\n" in reported
     assert load_recipe(str(tmp_path / "a.toml")).tokenizer.vocab_size == 300
-
-
-def test_init_replaces_a_recipe_only_with_force(corpus, run):
-    path = corpus.parent / "recipe.toml"
-    path.write_text("mine")
-    code, values, _ = run("init", corpus)
-    assert (code, path.read_text()) == (2, "mine")
-    assert "already exists" in values["error"]
-    assert "--force" in values["error"]
-    assert run("init", corpus, "--force")[0] == 0
-    assert load_recipe(str(path)).sources
 
 
 def test_init_explains_why_files_cannot_be_used(tmp_path, run):
@@ -231,6 +213,9 @@ def test_prepare_accepts_files_and_saves_its_recipe_unless_it_was_edited(
 ):
     out = tmp_path / "out"
     words = ["prepare", corpus, "--output", out, "--vocab-size", "350"]
+    code, values, _ = run(*words, "--dry-run")
+    assert (code, values["status"], values["learn"]["todo"]) == (0, "planned", 1)
+    assert not out.exists()
     code, values, reported = run(*words)
     assert (code, values["status"], values["vocab_size"]) == (0, "done", 350)
     assert values["documents"]["in"] == 150
@@ -247,10 +232,3 @@ def test_prepare_accepts_files_and_saves_its_recipe_unless_it_was_edited(
     assert code == 2
     assert f"nanotok prepare {path}" in values["error"]
     assert "max_tails" in path.read_text()
-
-
-def test_a_dry_run_of_files_writes_nothing(corpus, tmp_path, run):
-    flags = ["--output", tmp_path / "out", "--vocab-size", "350", "--dry-run"]
-    code, values, _ = run("prepare", corpus, *flags)
-    assert (code, values["status"], values["learn"]["todo"]) == (0, "planned", 1)
-    assert not (tmp_path / "out").exists()

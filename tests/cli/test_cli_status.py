@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.api import prepare, train
+from nanotok_ray.api import prepare
 from nanotok_ray.cli import main, status
 from nanotok_ray.cli.status import Clock, read_status
 from nanotok_ray.errors import SliceError, TransientIOError
@@ -21,22 +21,15 @@ from nanotok_ray.job import (
     ignore,
     lease_name,
     leased,
-    plan_job,
     segment_name,
 )
 from nanotok_ray.job.lease import take
+from nanotok_ray.recipe import load_recipe
 from nanotok_ray.storage import Folder
-from tests.support.small_corpus import RECIPE, recipe, write_corpus
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = 1_800_000_000.0
 ELSEWHERE = Holder(host="elsewhere", pid=7, ray_job="02000000")
-
-
-@pytest.fixture
-def job(tmp_path, in_process):
-    write_corpus(tmp_path / "in")
-    return recipe(tmp_path / "in", tmp_path / "out")
 
 
 @pytest.fixture
@@ -81,7 +74,7 @@ def test_a_missing_output_has_no_status(out, run):
 
 
 def test_a_finished_job_has_the_status_finished_with_and_without_its_journal(job, out, run):
-    prepare(job)
+    assert run("prepare", job[0])[0] == 0
     code, values, text = run("status", out.url)
     assert (code, values["state"], values["published"]) == (0, "finished", True)
     assert [stage["state"] for stage in values["stages"]] == ["done"] * 5
@@ -96,10 +89,10 @@ def test_a_finished_job_has_the_status_finished_with_and_without_its_journal(job
 
 
 def test_a_plan_without_a_run_is_planned_and_training_alone_is_finished(job, out, run):
-    plan_job(job, rate=1.0)
+    assert run("plan", job[0])[0] == 0
     code, values, _ = run("status", out.url)
     assert (code, values["state"]) == (4, "never run")
-    train(job)
+    assert run("train", job[0])[0] == 0
     code, values, text = run("status", out.url)
     assert (code, values["state"]) == (0, "trained")
     assert "nanotok tokenize RECIPE" in text
@@ -114,7 +107,7 @@ def test_the_end_of_a_run_is_reported(job, out, run, error, state):
             raise error
 
     with pytest.raises((SliceError, KeyboardInterrupt)):
-        prepare(job, on_event=listen)
+        prepare(load_recipe(job[0]), on_event=listen)
     code, values, text = run("status", out.url)
     assert (code, values["state"], values["published"]) == (4, state, False)
     assert values["stages"][-1] == values["stages"][-1] | {"name": "tokenize", "state": "stopped"}
@@ -149,18 +142,11 @@ def test_a_run_reports_its_progress_and_the_remaining_work(out, run):
     left = stage["seconds_left"] + 20_000 / (stage["bytes"] / 60)
     assert stage["whole_job"] == {"seconds": pytest.approx(left), "is_least": True}
     assert values["failed_attempts"] == {"its node went away": 3}
+    assert seen(out, at=NOW + 60)["stages"][0]["seconds_left"] is None  # the estimate has expired
     _, _, text = run("status", out.url)
     count = "count       stage 1 of 4: 2 of 4 slices (1 more done before), "
     for word in ("prepare on host elsewhere, process 7", count, "(whole job: over ", "web/7: gone"):
         assert word in text
-
-
-def test_an_expired_estimate_is_not_shown(out):
-    hold(out, at=NOW)
-    rows = [{**ONE, "name": str(number), "at": NOW - 80 + number} for number in range(2)]
-    journal(out, {**HEAD, "cpus": 2}, COUNT, *rows)
-    stage = seen(out)["stages"][0]
-    assert (stage["done"], stage["todo"], stage["seconds_left"]) == (2, 4, None)
 
 
 END = {"event": "end", "at": NOW - 900, "status": "failed", "error": "x"}
@@ -278,14 +264,12 @@ def test_any_file_content_yields_a_status(lines, lease, is_valid, data):
     assert main(["status", out.url]) in {0, 4}
 
 
-def test_with_a_recipe_status_lists_the_remaining_work(job, out, tmp_path, run):
-    path = tmp_path / "recipe.toml"
-    path.write_text(RECIPE.format(root=tmp_path / "in", out=out.url))
-    prepare(job)
-    removed = min((tmp_path / "out").glob("records/tokenize/*/*/*.json"))
-    removed.unlink()
+def test_with_a_recipe_status_lists_the_remaining_work(job, run):
+    path, out = job
+    assert run("prepare", path)[0] == 0
+    min(out.glob("records/tokenize/*/*/*.json")).unlink()
     _, values, text = run("status", path)
-    assert (values["state"], values["output"]) == ("finished", out.url)
+    assert (values["state"], values["output"]) == ("finished", str(out))
     assert [values["plan"][stage]["todo"] for stage in ("count", "learn", "tokenize")] == [0, 0, 1]
     assert "tokenize    1 to do" in text
     _, again, text = run("status", path, "--json")

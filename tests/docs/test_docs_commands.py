@@ -17,12 +17,18 @@ import click
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.job import use_executor
-from nanotok_ray.recipe import load_recipe
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
-from tests.support import cli_commands
-from tests.support.doc_commands import RECIPE, ROOT, head_commands, make_folder, steps_of, words_of
-from tests.support.executors import InProcess
+from tests.support.doc_commands import (
+    JOBS,
+    RECIPE,
+    ROOT,
+    head_commands,
+    make_folder,
+    parse,
+    steps_of,
+    walk,
+    words_of,
+)
 
 PAGES = ("README.md", "CONTRIBUTING.md", "deploy/README.md", "docs/*.md")
 HEADS = ("examples/*.py", "jobs/*.py", "jobs/recipes/*.toml", "deploy/*.toml", "deploy/Dockerfile")
@@ -50,11 +56,6 @@ ELSEWHERE = re.compile(r"^RAY_ADDRESS=|^\w+://|^--address$|^/etc/|^(cl100k|o200k
 ONLY_PARSED = ("doctor", "submit")
 
 GROUPS = ("tokenizer", "cache")
-VERBS = {
-    "jobs.prepare": "prepare",
-    "jobs.train_tokenizer": "train",
-    "jobs.tokenize_corpus": "tokenize",
-}
 PYTHONS = ("python", ".venv/bin/python")
 FLAGS = {
     ("kubectl", "create"): {"-f", "--from-file"},
@@ -93,16 +94,14 @@ HEAD_PATHS = found(HEADS)
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
+def place(tmp_path, monkeypatch, in_process):
     """Create the reader's folder, make it the working directory, and let jobs run without Ray."""
     make_folder(tmp_path)
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path / "data/nanochat"))
     for name in ("RAY_ADDRESS", "CODE", "DATA", "RUN", "NANOTOK_BUCKET"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("os.fsync", lambda _: None)
-    with use_executor(InProcess()):
-        yield tmp_path
+    return tmp_path
 
 
 def here(text, place):
@@ -136,7 +135,7 @@ def check(words, *, may_run, place=None):
 
 def check_nanotok(arguments, *, runs, place=None, default_recipe=None):
     try:
-        cli_commands.parse(arguments, default_recipe=default_recipe)
+        parse(arguments, default_recipe=default_recipe)
     except click.UsageError as error:
         raise AssertionError(f"nanotok {' '.join(arguments)}: {error.format_message()}") from error
     except click.exceptions.Exit:  # --help, --version
@@ -161,7 +160,7 @@ def check_python(arguments, *, runs, place):
         return
     module = arguments[1]
     assert importlib.util.find_spec(module), module
-    verb = VERBS.get(module)
+    verb = JOBS.get(module)
     if verb is None:
         return
     recipe = str(ROOT / "jobs/recipes/nanochat.toml")
@@ -257,10 +256,6 @@ def test_the_install_page_lists_every_extra():
     assert named == EXTRAS.keys()
 
 
-def is_run(path, patterns):
-    return any(path == each for pattern in patterns for each in ROOT.glob(pattern))
-
-
 @pytest.mark.parametrize("path", PAGE_PATHS, ids=name_of)
 def test_the_commands_of_a_page_run(path, place, capsys):
     steps = steps_of(path.read_text("utf-8"))
@@ -269,7 +264,7 @@ def test_the_commands_of_a_page_run(path, place, capsys):
     own = recipe_of(steps)
     Path("recipe.toml").write_text(here(own, place), "utf-8")
     has_commands = any(step.commands for step in steps)
-    if own == RECIPE and has_commands and not is_run(path, ["CONTRIBUTING.md", "deploy/*.md"]):
+    if own == RECIPE and has_commands and path not in found(["CONTRIBUTING.md", "deploy/*.md"]):
         assert main(["prepare", "recipe.toml"]) == 0
     names = {"__name__": "docs"}
     for step in steps:
@@ -281,7 +276,7 @@ def test_the_commands_of_a_page_run(path, place, capsys):
 
 def run_python(text, names, path, place):
     """Run a block, or compile it if the page's Python does not run here."""
-    if not is_run(path, RUN_PYTHON) or IN_NANOCHAT.search(text):
+    if path not in found(RUN_PYTHON) or IN_NANOCHAT.search(text):
         ast.parse(text if ">>>" not in text else "")
         return
     if "/data/tokens" in text:  # what datatrove made: the same documents, here from our export
@@ -303,7 +298,7 @@ INLINE = re.compile(r"(?<!`)`((?:nanotok|make|python -m|\.venv/bin/python -m|ray
 @pytest.mark.parametrize("path", [*PAGE_PATHS, DESIGN], ids=name_of)
 def test_names_in_sentences_exist(path):
     """A command within a sentence may stop short; its verb or module must be there."""
-    known = {context.command_path.partition(" ")[2] for context in cli_commands.walk()}
+    known = {context.command_path.partition(" ")[2] for context in walk()}
     for text in INLINE.findall(path.read_text("utf-8")):
         program, first, *rest = text.replace("\\|", "|").split()
         if program == "nanotok":
@@ -344,10 +339,3 @@ def test_the_tests_of_the_guarantees_exist():
     ]
     assert named
     assert not missing
-
-
-def test_the_readme_loads_and_is_short(tmp_path):
-    page = (ROOT / "README.md").read_text("utf-8")
-    (tmp_path / "recipe.toml").write_text(recipe_of(steps_of(page)), "utf-8")
-    assert len(load_recipe(str(tmp_path / "recipe.toml")).sources) == 3
-    assert len(page.splitlines()) <= 150

@@ -7,7 +7,6 @@ import re
 import runpy
 import shlex
 import sys
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,14 +15,13 @@ import ray
 
 import nanotok_ray
 from nanotok_ray import Tokenizer
+from nanotok_ray.api import prepare
 from nanotok_ray.cli import main
-from nanotok_ray.job import use_executor
-from tests.support.api_page import PAGE, page
-from tests.support.executors import InProcess
-from tests.support.finished_output import change_json, finished_output
-from tests.support.planned_output import files_of, planned_output
+from nanotok_ray.recipe import Recipe, parse_recipe
+from tests.support.doc_commands import RECIPE, ROOT, code_of, make_folder
+from tests.support.finished_output import finished_output
+from tests.support.golden_files import PAGE, page
 
-ROOT = Path(__file__).parents[2]
 TOKENIZATION = ROOT / "docs/tokenization.md"
 NAMED = re.compile(
     r"`([\w.]+\.(?:txt|jsonl|toml))`:\n\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL
@@ -82,7 +80,7 @@ def check_python(block, names):
 
 
 @pytest.fixture
-def walk(tmp_path, monkeypatch):
+def walk(tmp_path, monkeypatch, in_process):
     """The folder of the page, with its files."""
     folder = tmp_path / "build/walk"
     folder.mkdir(parents=True)
@@ -90,9 +88,7 @@ def walk(tmp_path, monkeypatch):
     for name, text in NAMED.findall(TOKENIZATION.read_text("utf-8")):
         (folder / name).write_text(text, "utf-8")
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("os.fsync", lambda _: None)
-    with use_executor(InProcess()):
-        yield folder
+    return folder
 
 
 def test_every_command_prints_the_output_on_the_page(walk, capsys):
@@ -113,56 +109,38 @@ def test_every_command_prints_the_output_on_the_page(walk, capsys):
     ]
 
 
-TRAINING = Path(__file__).parents[2] / "docs/training.md"
+TRAINING = ROOT / "docs/training.md"
 FOLDER = "/data/out"
 NEEDS_TORCH = re.compile(r"^(import|from) (torch|nanotok_ray\.(torch|nanochat))\b", re.MULTILINE)
 """Blocks with such a line run if torch is installed."""
 
-BLOCKS = re.findall(r"^```python\n(.*?)^```", TRAINING.read_text(), re.MULTILINE | re.DOTALL)
+BLOCKS = code_of(TRAINING.read_text("utf-8"), "python")
 
 
-@pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    tokenizer = Tokenizer.train_from_iterator(["a tokenizer of these shards"], 270)
-    bos = tokenizer.get_bos_token_id()
-
-    def of_tokenizer(rows):
-        return [one and [bos, *(number % 256 for number in one[1:])] for one in rows]
-
-    sources = {
-        name: [
-            [of_tokenizer(rows) for rows in file]
-            for file in files_of([[40, 40], [40, 40], [30]], seed=seed, most=90)
-        ]
-        for seed, name in enumerate(("web", "code"))
-    }
-    out = planned_output(tmp_path_factory.mktemp("training") / "out", sources)
-    tokenizer.save(f"{out}/tokenizer")
-    made_by = {
-        "tokenizer_sha256": tokenizer.sha256,
-        "special_tokens": tokenizer.special_tokens,
-        "num_ids": tokenizer.get_vocab_size(),
-    }
-    for name, value in made_by.items():
-        change_json(Path(out, "manifest.json"), name, value)
-    return out
+@pytest.fixture
+def texts_output(tmp_path, in_process):
+    """Return the output of the texts of the pages' recipe."""
+    make_folder(tmp_path)
+    recipe = parse_recipe(RECIPE.replace("/data", f"{tmp_path}/data"))
+    prepare(Recipe(sources=recipe.sources[:2], tokenizer=recipe.tokenizer, output=recipe.output))
+    return recipe.output.path
 
 
-def test_every_block_runs(out, monkeypatch):
-    monkeypatch.setenv("NANOTOK_SHARDS", out)
+def test_every_block_runs(texts_output, monkeypatch):
+    monkeypatch.setenv("NANOTOK_SHARDS", texts_output)
     assert len(BLOCKS) > 3
     assert all(FOLDER in block for block in BLOCKS if "open_shards(" in block)
     names = {"__name__": "docs"}
     for block in BLOCKS:
         if NEEDS_TORCH.search(block) and not importlib.util.find_spec("torch"):
             continue
-        code = block.replace(FOLDER, out)
+        code = block.replace(FOLDER, texts_output)
         exec(compile(code, str(TRAINING), "exec"), names)
 
 
-FRAMEWORKS = (Path(__file__).parents[2] / "docs" / "frameworks.md").read_text()
+FRAMEWORKS = (ROOT / "docs/frameworks.md").read_text("utf-8")
 PROGRAMS = {
-    title: re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    title: code_of(section, "python")
     for title, section in re.findall(
         r"^## (.*?)\n(.*?)(?=^## |\Z)", FRAMEWORKS, re.DOTALL | re.MULTILINE
     )
@@ -255,41 +233,37 @@ def test_every_program_runs():
 
 def test_the_first_example_runs(tokenizer, tmp_path):
     tokenizer.save(tmp_path / "out/tokenizer")
-    example = re.search(r"```python\n(.*?)```", FRAMEWORKS, re.DOTALL)[1]
     names = {}
-    exec(example.replace("/data/", f"{tmp_path}/"), names)
+    exec(code_of(FRAMEWORKS, "python")[0].replace("/data/", f"{tmp_path}/"), names)
     assert names["ids"].to_pylist() == [tokenizer.encode("hello world", "<|bos|>"), None]
     assert names["counts"].to_pylist() == [len(names["ids"][0]) - 1, None]
     assert names["same"].to_pylist() == ["<|bos|>hello world", None]
 
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-
-
 @pytest.fixture(scope="module")
-def output(tmp_path_factory):
+def finished(tmp_path_factory):
     return finished_output(tmp_path_factory.mktemp("job"))
 
 
 def run_example(monkeypatch, capsys, name, *arguments):
-    path = EXAMPLES / f"{name}.py"
+    path = ROOT / f"examples/{name}.py"
     monkeypatch.setattr(sys, "argv", [str(path), *map(str, arguments)])
     runpy.run_path(str(path), run_name="__main__")
     return capsys.readouterr().out
 
 
-def test_numpy_batches_do_not_require_torch(output, monkeypatch, capsys):
+def test_numpy_batches_do_not_require_torch(finished, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "torch", None)
     settings = ("--source", "web", "--length", 32, "--batch-size", 4, "--batches", 6)
-    reported = run_example(monkeypatch, capsys, "numpy_batches", output, *settings)
+    reported = run_example(monkeypatch, capsys, "numpy_batches", finished, *settings)
     assert re.search(r"\d+ rows of [\d,]+ tokens .* 0 tokens lost\n", reported)
     assert "768 inputs in" in reported
 
 
-def test_a_tiny_model_learns(output, monkeypatch, capsys):
+def test_a_tiny_model_learns(finished, monkeypatch, capsys):
     pytest.importorskip("torch")
     settings = ("--steps", 60, "--length", 32, "--every", 15, "--source", "web")
-    reported = run_example(monkeypatch, capsys, "train_tiny", output, *settings)
+    reported = run_example(monkeypatch, capsys, "train_tiny", finished, *settings)
     losses = [float(found) for found in re.findall(r"loss ([\d.]+)", reported)]
     bits = [float(found) for found in re.findall(r"validation ([\d.]+) bits", reported)]
     assert len(losses) == 4
@@ -298,7 +272,6 @@ def test_a_tiny_model_learns(output, monkeypatch, capsys):
     assert 0 < bits[1] < bits[0] - 0.1 < 20
 
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 NOT_ON_THE_PAGE = {
     *("SPECIAL_TOKENS", "SPLIT_PATTERN", "__version__"),
     *("get_token_bytes", "get_tokenizer"),  # on the page for users of nanochat
@@ -306,19 +279,19 @@ NOT_ON_THE_PAGE = {
 
 
 def test_the_page_of_the_api_equals_the_docstrings_and_has_every_public_name():
-    """`python -m tests.support.api_page` writes the page."""
-    text = PAGE.read_text()
-    assert text == page()
+    text = PAGE.read_text("utf-8")
+    assert text == page(), "run `make golden` and review the diff"
     for name in {*nanotok_ray.__all__} - NOT_ON_THE_PAGE:
         assert f"### nanotok_ray.{name}\n" in text or f"### nanotok_ray.loader.{name}\n" in text
 
 
 @pytest.fixture
 def figure_tables(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    folder = ROOT / "benchmarks"
+    monkeypatch.syspath_prepend(str(folder))
     for name in ("about", "figure_tables"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    spec = importlib.util.spec_from_file_location("figure_tables", BENCHMARKS / "figure_tables.py")
+    spec = importlib.util.spec_from_file_location("figure_tables", folder / "figure_tables.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

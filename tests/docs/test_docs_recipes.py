@@ -30,8 +30,8 @@ from nanotok_ray.recipe import (
 )
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 from nanotok_ray.sources import DROPPED, SKIPPED, TAIL, json_lines
+from tests.support.doc_commands import ROOT, code_of
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/recipes.md").read_text("utf-8")
 
 TABLES = {
@@ -63,18 +63,19 @@ path = "/data/out"
 """
 
 
-def section(title):
-    return re.split(r"^## ", PAGE.partition(f"\n## {title}\n")[2], flags=re.MULTILINE)[0]
+def section(page, title):
+    return page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def table(page, title):
+    """Return the cells of the rows of a section's table, without its head."""
+    lines = [line for line in section(page, title).splitlines() if line.startswith("|")][2:]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
 
 
 def rows(title):
-    """Return the cells of each row of a section's table, by key."""
-    found = {}
-    for line in section(title).splitlines():
-        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if cells and cells[0].startswith("`"):
-            found[cells[0].strip("`")] = cells[1:]
-    return found
+    """Return the other cells of each row of a table of keys, by key."""
+    return {key.strip("`"): cells for key, *cells in table(PAGE, title) if key.startswith("`")}
 
 
 CELLS = [(title, key, cells) for title in TABLES for key, cells in rows(title).items()]
@@ -119,7 +120,7 @@ def test_type_and_default_on_the_page_are_those_of_the_key(title, key, cells):
     elif key == "special_tokens":
         assert shown == "nanochat's nine"
         assert field.default == SPECIAL_TOKENS
-        assert all(f"`{name}`" in section(title) for name in SPECIAL_TOKENS)
+        assert all(f"`{name}`" in section(PAGE, title) for name in SPECIAL_TOKENS)
     elif title == "[[source]]" and key in BY_KIND:
         assert field.default_factory is not None
         check_default_by_kind(key, shown_values(shown, TABLES[title], key))
@@ -176,12 +177,12 @@ def test_every_number_has_its_limits_on_the_page():
 
 
 def test_every_toml_block_loads(tmp_path, monkeypatch):
-    blocks = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    blocks = code_of(PAGE, "toml")
     assert len(blocks) >= 5
     for name in ("CODE", "DATA", "RUN"):
         monkeypatch.delenv(name, raising=False)
-    for number_, block in enumerate(blocks):
-        path = tmp_path / f"{number_}.toml"
+    for place, block in enumerate(blocks):
+        path = tmp_path / f"{place}.toml"
         path.write_text(block, "utf-8")
         assert load_recipe(str(path)).output.path
 
@@ -205,7 +206,7 @@ PACKAGES = {
     "s3fs": "errors.py",
 }
 """Files of others whose messages the page quotes."""
-RELEASED_LATER = {"7"}
+OF_SUBMIT = {"7"}
 """Exit codes that only `nanotok submit` has."""
 
 
@@ -233,13 +234,6 @@ def messages():
     return [text for file in files for text in literals(file.read_text("utf-8"))]
 
 
-def rows_failures(title):
-    """Return the cells of the rows of a table, without its head."""
-    text = FAILURES.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-    lines = [line for line in text.splitlines() if line.startswith("|")][2:]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-
-
 def quoted(cell):
     return re.findall(r"`([^`]+)`", cell)
 
@@ -261,7 +255,7 @@ QUOTES = [
         "Quarantined documents": [0],
         "Ray, stores and machines": [0],
     }.items()
-    for row in rows_failures(title)
+    for row in table(FAILURES, title)
     for column in columns
     for quote in quoted(row[column])
     if " " in quote.strip(". ") or column == 0
@@ -281,25 +275,25 @@ def test_an_unknown_message_is_detected(messages):
 
 def test_the_page_lists_exactly_the_exit_codes():
     codes = set(re.findall(r"^  (\d+)  ", EXIT_CODES, re.MULTILINE))
-    assert {row[0] for row in rows_failures("Exit codes")} == codes | RELEASED_LATER
+    assert {row[0] for row in table(FAILURES, "Exit codes")} == codes | OF_SUBMIT
 
 
 def test_the_page_lists_every_cause_with_its_attempts():
-    reported = {quoted(row[0])[0]: row[2] for row in rows_failures("Failed attempts")}
+    reported = {quoted(row[0])[0]: row[2] for row in table(FAILURES, "Failed attempts")}
     for cause in Cause:
         tries = RetryPolicy().limits[cause]
         assert int(re.match(r"\d+", reported[cause.value])[0]) == tries
 
 
 def test_the_page_lists_every_kind_of_quarantine_and_every_reason_of_a_source():
-    shown = [quote for row in rows_failures("Quarantined documents") for quote in quoted(row[0])]
+    shown = [quote for row in table(FAILURES, "Quarantined documents") for quote in quoted(row[0])]
     assert {f"{kind}: ..." for kind in (TAIL, SKIPPED, DROPPED)} <= {*shown}
     said = re.findall(r'Rejected\(f?"([a-z A-Z]+):', inspect.getsource(json_lines))
     assert {*said} <= {quote.partition(":")[0] for quote in shown}
 
 
 def test_the_estimate_equals_the_output_of_its_code():
-    code = re.search(r"^```python\n(.*?)^```", SIZING, re.MULTILINE | re.DOTALL)[1]
+    code = code_of(SIZING, "python")[0]
     reported = io.StringIO()
     with redirect_stdout(reported):
         exec(compile(code, "docs/sizing.md", "exec"), {"__name__": "docs"})

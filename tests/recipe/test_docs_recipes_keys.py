@@ -9,45 +9,25 @@ from nanotok_ray.recipe import SPECIAL_TOKENS, parse_recipe
 from nanotok_ray.sources import make_plan
 from nanotok_ray.tokenizer import Tokenizer
 from tests.docs.test_docs_recipes import CELLS, rows
-from tests.support.doc_commands import make_folder
+from tests.support.doc_commands import RECIPE, make_folder
 
-RECIPE = """
-[[source]]
-name = "web"
-kind = "text"
-paths = ["DATA/web/*.parquet"]
-
-[[source]]
-name = "code"
-kind = "text"
-paths = ["DATA/code/*.jsonl.gz"]
-
-[[source]]
-name = "chats"
-kind = "chat"
-paths = ["DATA/chats/*.jsonl"]
-count = true
-
+PAGES = """
 [[source]]
 name = "pages"
 kind = "vision"
-paths = ["DATA/ocr/*.parquet"]
+paths = ["/data/ocr/*.parquet"]
 count = true
-
-[tokenizer]
-extra_special_tokens = ["preset:seed", "preset:nano-deepseek-ocr"]
-
-[output]
-path = "DATA/out"
-
-[limits]
-max_tokens = 100
 """
+BASE = (
+    "source.chats.count=true",
+    'tokenizer.extra_special_tokens=["preset:seed", "preset:nano-deepseek-ocr"]',
+    "limits.max_tokens=100",
+)
 
 CHANGES = {
     "source.format": ["source.code.format=lines", 'source.code.column=""'],
     "source.column": ["source.code.column=content"],
-    "source.id_column": ["source.web.id_column=url"],
+    "source.id_column": ["source.code.id_column=content"],
     "source.split": ["source.web.split=share:0.5"],
     "source.val_files": ["source.web.split=files", 'source.web.val_files=["0.parquet"]'],
     "source.count": ["source.code.count=false"],
@@ -100,8 +80,8 @@ def keys_of(tmp_path_factory):
     )
 
     def keys(*overrides):
-        text = RECIPE.replace("DATA", f"{root}/data")
-        recipe = parse_recipe(text, overrides=overrides)
+        text = (RECIPE + PAGES).replace("/data", f"{root}/data")
+        recipe = parse_recipe(text, overrides=(*BASE, *overrides))
         plan = make_plan(recipe)
         training = training_of(recipe, plan)
         settings = {each.name: shard_settings(recipe, each, tokenizer) for each in recipe.sources}

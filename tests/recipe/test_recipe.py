@@ -251,14 +251,12 @@ def test_an_override_sets_one_key(override, read, expected):
         ("learner.memory=5", ["learner.memory = 5"]),
         ("output.work=https://host/out", ["output.work = 'https://host/out' is a web server"]),
         ("output.path=~nobody-here/out", ["~nobody-here/out begins with ~", "no home folder"]),
-        ("output.path", ["TABLE.KEY=VALUE"]),
         ("path=/x", ["TABLE.KEY=VALUE"]),
         ("=x", ["TABLE.KEY=VALUE"]),
         ("source.wen.split=train", ["names no source", "did you mean 'web'"]),
         ("source.qqqqqqq.split=train", ["names no source", "['web']"]),
         ("source.split=train", ["names no source"]),
         ("limits.slice_byte=3", ["unknown key 'slice_byte'", "'slice_bytes'"]),
-        ("limits.slice_bytes=lots", ["limits.slice_bytes = 'lots'"]),
     ],
 )
 def test_a_wrong_override_is_refused(override, parts):
@@ -290,14 +288,9 @@ def test_errors_name_the_file_of_the_recipe(tmp_path):
     path.write_text(SMALL + "[limits]\nslice_bytes = 0")
     with pytest.raises(RecipeError, match=r"recipe\.toml: limits\.slice_bytes = 0 .*\(line 10\)$"):
         load_recipe(str(path))
-    path.write_text("a = 1\nb = ?\n")
-    with pytest.raises(RecipeError, match=r"recipe\.toml is not TOML: .*line 2"):
-        load_recipe(str(path))
     path.write_bytes(b"a = '\xff'")
     with pytest.raises(RecipeError, match=r"recipe\.toml is not UTF-8 at byte 5"):
         load_recipe(str(path))
-    with pytest.raises(RecipeError, match=r"cannot read the recipe .*nothing\.toml"):
-        load_recipe(str(tmp_path / "nothing.toml"))
 
 
 @given(number=st.integers(0, 2**50), unit=st.sampled_from(["", "B", "KB", "MiB", "gib", "TB"]))
@@ -336,38 +329,30 @@ def test_weights_are_decimals_and_shares():
         check_refused(with_source(weight=weight), "source.web.weight")
 
 
-SHARES = """
+SHARES = f"""{with_source(weight="share:0.25")}
 [[source]]
-name = "a"
+name = "code"
 kind = "text"
-paths = ["/a"]
-weight = "share:0.25"
-
-[[source]]
-name = "b"
-kind = "text"
-paths = ["/b"]
+paths = ["/code"]
 weight = "share:0.75"
-
-[output]
-path = "/out"
 """
 
 
 def test_shares_of_all_counted_sources_sum_to_1():
     parse_recipe(SHARES)
-    alone = ["source.a.count=false", "source.a.weight=1", "source.b.weight=share:1.0"]
+    alone = ["source.web.count=false", "source.web.weight=1", "source.code.weight=share:1.0"]
     parse_recipe(SHARES, overrides=alone)
-    check_refused(SHARES, "add up to 0.85", overrides=("source.b.weight=share:0.6",))
-    check_refused(SHARES, "source.b.weight = '2'", "or none", overrides=("source.b.weight=2",))
+    check_refused(SHARES, "add up to 0.85", overrides=("source.code.weight=share:0.6",))
+    check_refused(
+        SHARES, "source.code.weight = '2'", "or none", overrides=("source.code.weight=2",)
+    )
 
 
 def test_a_preset_expands_to_its_tokens():
     seed = PRESETS["seed"].special_tokens
-    keys = (
-        'extend = ["<a>", "preset:seed", "<b>"]\nextra_special_tokens = "preset:nano-deepseek-ocr"'
-    )
-    own = parse_recipe(f"{SMALL}[tokenizer]\n{keys}").tokenizer
+    extend = 'tokenizer.extend=["<a>", "preset:seed", "<b>"]'
+    extra = "tokenizer.extra_special_tokens=preset:nano-deepseek-ocr"
+    own = parse_recipe(SMALL, overrides=[extend, extra]).tokenizer
     assert own.extend == ("<a>", *seed, "<b>")
     assert own.learned_special_tokens == (*SPECIAL_TOKENS, "<|image|>")
     recipe = parse_recipe(SMALL, overrides=['tokenizer.extend=["preset:seed"]'])
@@ -378,8 +363,7 @@ def test_a_preset_expands_to_its_tokens():
 @pytest.mark.parametrize("key", ["extend", "extra_special_tokens"])
 def test_added_tokens_may_surround_documents(key):
     text = SMALL.replace('kind = "text"', 'kind = "text"\nappend = ["<a>"]')
-    with pytest.raises(RecipeError, match=r"source\.web\.append has '<a>'"):
-        parse_recipe(text)
+    check_refused(text, "source.web.append has '<a>'")
     assert parse_recipe(text, overrides=[f'tokenizer.{key}=["<a>"]']).sources[0].append == ("<a>",)
 
 

@@ -1,4 +1,4 @@
-"""Commands of the documentation, and the folder where they run."""
+"""The commands of `nanotok`, commands of the documentation, and the folder where they run."""
 
 import gzip
 import json
@@ -7,18 +7,30 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from nanotok_ray.cli import Console, nanotok
 from nanotok_ray.counts import PATTERNS
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.small_corpus import conversations, texts, write_conversations
+
+COLUMNS = 80
+"""The width of the terminal whose help is checked."""
 
 PROGRAMS = ("nanotok", "make", "ray", "kubectl", "pip", "docker", "python", "cargo", "rustup")
 """A block without a language contains commands if a line of it begins with one of these."""
 SHELL = ("sh", "bash")
 PLAIN = ("text", "json", "toml", "console", "yaml")
 """Languages of blocks without such commands; `console` blocks have their own test."""
+
+JOBS = {
+    "jobs.prepare": "prepare",
+    "jobs.train_tokenizer": "train",
+    "jobs.tokenize_corpus": "tokenize",
+}
+"""Modules that `python -m` runs, and their commands."""
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _CRON = re.compile(r"^(?:[\d*/,-]+ ){5} *")
@@ -46,7 +58,7 @@ def _lines(text: str) -> list[str]:
 
 
 def words_of(line: str) -> list[str]:
-    """Return the words of a command without its comment, its place in a schedule and redirections.
+    """Return the words of a command without its comment, its place in a schedule, pipes and files.
 
     >>> words_of("30 2 * * *  /opt/bin/nanotok prepare a.toml 2>> b.log   # nightly")
     ['/opt/bin/nanotok', 'prepare', 'a.toml']
@@ -55,7 +67,7 @@ def words_of(line: str) -> list[str]:
     """
     words = shlex.split(_SUBSTITUTED.sub("X", _CRON.sub("", line.strip())), comments=True)
     for number, word in enumerate(words):
-        if word.startswith(("2>", ">")):
+        if word.startswith(("2>", ">", "|")):
             return words[:number]
     return words
 
@@ -73,6 +85,11 @@ def steps_of(page: str) -> list[Step]:
     return found
 
 
+def code_of(page: str, language: str) -> list[str]:
+    """Return the texts of a page's blocks in a language."""
+    return [text for own, text in _BLOCK.findall(page) if own == language]
+
+
 def has_command(text: str) -> bool:
     """Return whether a line begins with a program, possibly after a cron schedule.
 
@@ -85,6 +102,34 @@ def has_command(text: str) -> bool:
 def head_commands(text: str) -> list[list[str]]:
     """Return the indented commands in the head of a program or a recipe."""
     return [words_of(line) for line in _HEAD.findall(text)]
+
+
+def parse(words, *, default_recipe=None):
+    """Parse a command like `main`, and return the context of the innermost command.
+
+    Raises:
+        click.UsageError: The command is wrong.
+    """
+    command, rest = nanotok, list(words)
+    console = Console(default_recipe=default_recipe)
+    context = click.Context(nanotok, info_name="nanotok", obj=console, **nanotok.context_settings)
+    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+        name, command, rest = command.resolve_command(context, rest)
+        if isinstance(command, click.Group):
+            context = click.Context(command, info_name=name, parent=context)
+    return command.make_context(command.name, rest, parent=context)
+
+
+def walk(command=nanotok, parent=None):
+    """Yield the context of every command, groups before their commands."""
+    context = click.Context(
+        command, parent=parent, info_name=command.name, terminal_width=COLUMNS,
+        **(command.context_settings if parent is None else {}),
+    )  # fmt: skip
+    yield context
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            yield from walk(command.get_command(context, name), context)
 
 
 ROOT = Path(__file__).parents[2]
