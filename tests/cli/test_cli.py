@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +24,6 @@ from nanotok_ray.recipe import PRESETS, load_recipe
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.doc_commands import COLUMNS, JOBS, parse, walk, words_of
 from tests.support.executors import InProcess
-from tests.support.finished_output import copy_of
 from tests.support.golden_files import HELP, whole_help
 from tests.support.machine_speed import scaled
 from tests.support.made_output import BOS, MadeSource, made_output
@@ -176,7 +176,7 @@ def test_a_layout_that_cannot_hold_a_document_is_one_error_on_every_executor(
     ("words", "stream"), [(["inspect", "--doc", "0-30"], "stdout"), (["verify"], "stderr")], ids=str
 )
 def test_an_ascii_terminal_receives_escapes(out, tmp_path, environment, words, stream):
-    out = copy_of(out, tmp_path / "caf\u00e9")
+    out = shutil.copytree(out, tmp_path / "caf\u00e9")
     code = "import sys; from nanotok_ray.cli import main; sys.exit(main())"
     done = subprocess.run(
         [sys.executable, "-c", code, words[0], str(out), *words[1:]],

@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -21,7 +22,7 @@ from nanotok_ray.errors import CorruptOutputError, PackingError
 from nanotok_ray.formats import ROW
 from nanotok_ray.loader import DocumentOrder, Loader, Mixture, RowSettings, open_shards
 from nanotok_ray.loader.shards import max_files
-from tests.support.finished_output import change_json, copy_of, publish_index
+from tests.support.finished_output import change_json, publish_index
 from tests.support.machine_speed import scaled
 from tests.support.made_output import MadeSource, made_output, mask_of
 from tests.support.plain_loader import made_shards, made_sources
@@ -105,7 +106,7 @@ def test_ranges_locate_the_sources(made):
 
 def test_the_fingerprint_depends_on_ids_and_sources(made, tmp_path):
     own = open_shards(str(made)).fingerprint
-    assert open_shards(str(copy_of(made, tmp_path / "out"))).fingerprint == own
+    assert open_shards(str(shutil.copytree(made, tmp_path / "out"))).fingerprint == own
     assert open_shards(str(made), source="web").fingerprint != own
     found = set()
     for web, code in (([[[1, 2]]], []), ([[[1, 3]]], []), ([], [[[1, 2]]])):
@@ -151,7 +152,7 @@ def test_a_file_url_is_a_local_folder(made, tmp_path):
 
 
 def test_a_pickled_copy_reads_the_same_unless_the_output_was_replaced(finished, tmp_path):
-    out = copy_of(finished, tmp_path / "out")
+    out = shutil.copytree(finished, tmp_path / "out")
     shards = open_shards(str(out), source="chats", check_files=True)
     assert len(shards[0]) > 0
     packed = pickle.dumps(shards)
@@ -165,7 +166,7 @@ def test_a_pickled_copy_reads_the_same_unless_the_output_was_replaced(finished, 
 
 
 def test_records_are_those_named_by_the_index(finished, tmp_path):
-    out = copy_of(finished, tmp_path / "out")
+    out = shutil.copytree(finished, tmp_path / "out")
     shards = open_shards(str(out))
     for place in range(len(shards.rows)):
         record = shards.record(place)
@@ -194,7 +195,7 @@ def test_any_file_of_the_output_is_read_up_to_a_size(finished):
 
 @pytest.mark.parametrize("suffix", [".bin", ".mask"])
 def test_other_bytes_of_the_same_size_are_detected_if_requested(finished, tmp_path, suffix):
-    out = copy_of(finished, tmp_path / "out")
+    out = shutil.copytree(finished, tmp_path / "out")
     expected = [ids.tolist() for ids in open_shards(str(out), check_files=True)]
     assert expected == [ids.tolist() for ids in open_shards(str(out))]
     path = min(out.glob(f"chats/train/*{suffix}"))
@@ -256,7 +257,7 @@ def test_half_of_the_allowed_open_files_are_mapped(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["out", "inside", "folder", "pipe"])
 def test_files_outside_the_output_are_refused(finished, tmp_path, kind):
-    out = copy_of(finished, tmp_path / "out")
+    out = shutil.copytree(finished, tmp_path / "out")
     path = max(out.glob("web/train/*.bin"))
     moved = path.rename((tmp_path if kind == "out" else out) / "moved")
     make = {"folder": path.mkdir, "pipe": lambda: os.mkfifo(path)}

@@ -1,8 +1,7 @@
-"""A small finished output, copies of it that tests can damage, and functions that damage them."""
+"""A small finished output, and functions that damage it."""
 
 import hashlib
 import json
-import shutil
 import struct
 from pathlib import Path
 
@@ -30,12 +29,6 @@ def finished_output(root: Path) -> Path:
         write_corpus(root / "in")
         prepare(recipe(root / "in", root / "out", "limits.slice_bytes=60000"))
     return root / "out"
-
-
-def copy_of(finished: Path, target: Path) -> Path:
-    """Copy an output."""
-    shutil.copytree(finished, target)
-    return target
 
 
 def read_all(out):
