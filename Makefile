@@ -67,7 +67,7 @@ test-rust: $(INSTALLED)  ## Run the Rust tests
 
 test-torch: build $(TORCH)/.installed  ## Run the tests that need torch (installs it into .venv-torch)
 	$(TORCH)/bin/python -m pytest tests/loader/test_torch_loader.py tests/docs/test_docs_python.py
-	$(TORCH)/bin/python -m pytest tests/docs/test_docs_commands.py -k tutorial
+	$(TORCH)/bin/python -m pytest tests/docs/test_docs_commands.py tests/tokenizer/test_tokenizer_files.py -k "tutorial or torch"
 
 lint: $(INSTALLED)  ## Check style and common mistakes: ruff, rustfmt, clippy
 	$(BIN)/ruff check .

@@ -343,7 +343,7 @@ def test_an_unknown_id_is_named_with_its_row(tokenizer, number):
 
 
 IDS = np.array([97, 98], np.uint16)
-WRONG_BATCH = [
+REFUSED_BATCHES = [
     (IDS, np.array([0, 3]), TokenizerError, "offset 1 is 3, outside the 2 ids"),
     (IDS, np.array([-1, 2]), TokenizerError, "offset 0 is -1, outside the 2 ids"),
     (IDS, np.array([0, 2, 1]), TokenizerError, "offset 2 is smaller than the one before"),
@@ -356,7 +356,7 @@ WRONG_BATCH = [
 
 
 @pytest.mark.parametrize(
-    ("ids", "offsets", "error", "message"), WRONG_BATCH, ids=range(len(WRONG_BATCH))
+    ("ids", "offsets", "error", "message"), REFUSED_BATCHES, ids=range(len(REFUSED_BATCHES))
 )
 def test_arrays_that_do_not_match_are_refused(tokenizer, ids, offsets, error, message):
     with pytest.raises(error, match=message):

@@ -111,7 +111,7 @@ def test_limits_exclude_rare_pairs_and_long_tokens(texts, num_merges, limit):
 odd_texts = st.text(
     st.sampled_from("aaab the''s12 \n\té你🙂.\x00") | st.characters(codec="utf-8"), max_size=30
 )
-corpora_reference = st.lists(odd_texts, max_size=5)
+odd_corpora = st.lists(odd_texts, max_size=5)
 names = st.sampled_from(list(PATTERNS))
 
 
@@ -119,7 +119,7 @@ def splitter(name):
     return _core.Splitter(PATTERNS[name]).split
 
 
-@given(corpora_reference, odd_texts, names, st.integers(0, 40))
+@given(odd_corpora, odd_texts, names, st.integers(0, 40))
 def test_merges_ids_and_text_equal_the_reference(corpus, text, name, num_merges):
     fast = Tokenizer.train_from_iterator(corpus, 265 + num_merges, pattern=name)
     split = splitter(name)

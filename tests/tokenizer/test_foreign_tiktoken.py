@@ -407,7 +407,7 @@ SIGNATURES = {
 
 
 @pytest.fixture(scope="module")
-def encoding_rustbpe():
+def nanochats_encoding():
     """The encoding of nanochat's class after training: rustbpe learns, tiktoken encodes."""
     learner = rustbpe.Tokenizer()
     learner.train_from_iterator(iter(CORPUS), 300 - len(SPECIAL_TOKENS), pattern=SPLIT_PATTERN)
@@ -425,11 +425,11 @@ def test_parameters_have_the_names_and_order_of_nanochat():
         assert found == names
 
 
-def test_learned_and_converted_tokenizers_are_equal(encoding_rustbpe):
+def test_learned_and_converted_tokenizers_are_equal(nanochats_encoding):
     learned = RustBPETokenizer.train_from_iterator(text_iterator=iter(CORPUS), vocab_size=300)
-    converted = RustBPETokenizer(encoding_rustbpe, "<|bos|>")
+    converted = RustBPETokenizer(nanochats_encoding, "<|bos|>")
     assert learned == converted
-    bos = encoding_rustbpe.encode_single_token("<|bos|>")
+    bos = nanochats_encoding.encode_single_token("<|bos|>")
     assert learned.bos_token_id == converted.get_bos_token_id() == bos
     assert learned.enc.encode_ordinary(CORPUS[0]) == learned.encode(CORPUS[0])
     assert learned.enc.n_vocab == learned.get_vocab_size()
@@ -439,22 +439,22 @@ def test_learned_and_converted_tokenizers_are_equal(encoding_rustbpe):
     assert (type(copy), copy) == (RustBPETokenizer, converted)
 
 
-def test_save_writes_the_pickle_of_nanochat_and_overwrites(encoding_rustbpe, tmp_path):
+def test_save_writes_the_pickle_of_nanochat_and_overwrites(nanochats_encoding, tmp_path):
     other = Tokenizer.train_from_iterator(CORPUS, 280)
     other.save(tmp_path)
-    RustBPETokenizer(encoding_rustbpe, "<|bos|>").save(tokenizer_dir=tmp_path)
+    RustBPETokenizer(nanochats_encoding, "<|bos|>").save(tokenizer_dir=tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"token_bytes.pt", "tokenizer.pkl"}
-    assert (tmp_path / "tokenizer.pkl").read_bytes() == pickle.dumps(encoding_rustbpe, protocol=4)
+    assert (tmp_path / "tokenizer.pkl").read_bytes() == pickle.dumps(nanochats_encoding, protocol=4)
     assert RustBPETokenizer.from_directory(tokenizer_dir=tmp_path) != other
     assert RustBPETokenizer.from_directory(tmp_path).encode(
         "it"
-    ) == encoding_rustbpe.encode_ordinary("it")
+    ) == nanochats_encoding.encode_ordinary("it")
 
 
 def test_encodings_of_tiktoken_start_documents_with_their_end_of_text(
-    monkeypatch, encoding_rustbpe
+    monkeypatch, nanochats_encoding
 ):
-    ranks = encoding_rustbpe._mergeable_ranks
+    ranks = nanochats_encoding._mergeable_ranks
     gpt2 = tiktoken.Encoding(
         "gpt2",
         pat_str=PATTERNS["r50k"],
@@ -491,10 +491,10 @@ def test_the_folder_is_that_of_the_environment_of_nanochat(base, monkeypatch):
     assert default_folder() == "/elsewhere/default/tokenizer"
 
 
-def test_the_tokenizer_of_an_experiment_is_loaded(base, monkeypatch, encoding_rustbpe):
+def test_the_tokenizer_of_an_experiment_is_loaded(base, monkeypatch, nanochats_encoding):
     monkeypatch.setenv("NANOCHAT_EXPERIMENT", "wide")
     with pytest.raises(TokenizerError, match=f"no tokenizer in {base}/experiments/wide/tokenizer"):
         get_tokenizer()
-    RustBPETokenizer(encoding_rustbpe, "<|bos|>").save(base / "experiments/wide/tokenizer")
-    assert get_tokenizer() == RustBPETokenizer(encoding_rustbpe)
+    RustBPETokenizer(nanochats_encoding, "<|bos|>").save(base / "experiments/wide/tokenizer")
+    assert get_tokenizer() == RustBPETokenizer(nanochats_encoding)
     assert type(get_tokenizer()) is RustBPETokenizer
