@@ -93,7 +93,7 @@ def find_browser(folder: Path) -> Browser:
     return Browser(path, folder)
 
 
-VOID = {"meta"}
+VOID = {"meta", "input", "br"}
 
 
 @dataclass
@@ -165,9 +165,6 @@ class ReadPage(HTMLParser):
         return found[0]
 
 
-VOID_PAGE = {"meta", "input", "br"}
-
-
 @dataclass
 class ShownToken:
     """An element of a token or an image."""
@@ -208,7 +205,7 @@ class ShownPage(HTMLParser):
         values = {name: value or "" for name, value in attrs}
         self.tags.append(tag)
         self.attributes.append((tag, values))
-        if tag in VOID_PAGE:
+        if tag in VOID:
             return
         self._open.append(tag)
         if "data-i" in values or "data-g" in values:
