@@ -150,7 +150,8 @@ def test_a_slice_too_large_for_every_node_is_named_and_the_others_finish():
     error = ended["hungry"].error
     assert error.startswith("its node ran out of memory 3 times, though more was kept free")
     assert "limits.slice_bytes" in error
-    assert "slice 0 and 2 more, 3 slices: its node ran out of memory" in notes[0]
+    first, *_ = [note for note in notes if "ran out of memory" in note]  # others: slow attempts
+    assert first.startswith("slice 0 and 2 more, 3 slices: its node ran out of memory")
 
 
 HEALTH = {
