@@ -1,3 +1,5 @@
+"""Files of a tokenizer: the readable one, and those of tiktoken, nanochat and torch."""
+
 import hashlib
 import io
 import pickle
@@ -35,6 +37,7 @@ from nanotok_ray.tokenizer import (
 )
 from nanotok_ray.tokenizer import nanochat_files as nanochat
 from nanotok_ray.tokenizer.nanochat_files import pickle_instance
+from tests.support.foreign_models import orders
 
 FILES = [
     *("token_bytes.pt", "tokenizer.json", "tokenizer.pkl", "tokenizer.tiktoken", "tokenizer.txt"),
@@ -64,6 +67,8 @@ TWICE = Model(
     special_tokens={},
 )
 
+ORDER_OF_VALUES = bytes(range(256))
+
 
 @st.composite
 def models(draw):
@@ -81,6 +86,7 @@ def models(draw):
         unicode_version="16.0.0",
         merges=tuple(merges),
         special_tokens=dict(zip(names, sorted(numbers), strict=True)),
+        byte_order=draw(st.just(ORDER_OF_VALUES) | orders),
     )
 
 
@@ -96,7 +102,13 @@ def test_the_readable_file_equals_its_description_in_the_module():
 
 @given(models())
 def test_the_readable_file_stores_the_whole_model(model):
-    assert from_readable(to_readable(model), name="f") == model
+    data = to_readable(model)
+    assert from_readable(data, name="f") == model
+    if model.byte_order == ORDER_OF_VALUES:
+        assert data.startswith(b"nanotok-tokenizer 1\n")
+    else:
+        assert data.startswith(b"nanotok-tokenizer 2\n")
+        assert data.splitlines()[3] == b"bytes " + model.byte_order.hex().encode()
 
 
 @pytest.mark.parametrize(
