@@ -1,4 +1,4 @@
-"""Learning equals rustbpe, the reference implementation and the page that explains it."""
+"""Learning equals rustbpe, the reference and the example; the order of bytes changes only ids."""
 
 import doctest
 import json

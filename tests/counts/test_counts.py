@@ -8,15 +8,12 @@ from fractions import Fraction
 
 import pyarrow as pa
 import pytest
-import rustbpe
-import tiktoken_ext.openai_public as encodings
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
 from nanotok_ray.api import train
 from nanotok_ray.counts import (
-    PATTERNS,
     SHARE_UNIT,
     SPLIT_PATTERN,
     CountPart,
@@ -162,18 +159,6 @@ def test_every_setting_and_the_slice_change_the_key(tmp_path):
     variants = [replace(SETTINGS, **change) for change in changes]
     keys = [settings.key(each) for settings in variants for each in (first, second)]
     assert len(set(keys)) == len(keys)
-
-
-def test_gpt4_is_the_default_pattern_of_rustbpe():
-    tokenizer = rustbpe.Tokenizer()
-    tokenizer.train_from_iterator(iter(["a"]), 256)
-    assert tokenizer.get_pattern() == PATTERNS["gpt4"]
-
-
-@pytest.mark.parametrize("name", ["r50k", "cl100k", "o200k"])
-def test_patterns_of_openai_equal_those_of_tiktoken(name, monkeypatch):
-    monkeypatch.setattr(encodings, "load_tiktoken_bpe", lambda *_, **__: {})  # no download
-    assert getattr(encodings, f"{name}_base")()["pat_str"] == PATTERNS[name]
 
 
 def multipliers(*weights, text_bytes=None):

@@ -95,14 +95,14 @@ def test_bos_is_the_special_token_even_if_a_merge_spells_it():
 
 
 def test_a_vocabulary_that_is_too_small_is_refused_before_anything_is_read():
-    def odd_texts():
+    def unread():
         pytest.fail("a text was read")
         yield ""
 
     with pytest.raises(VocabularySizeError, match=r"^vocab_size_no_special must be at least 256"):
-        Tokenizer.train_from_iterator(odd_texts(), 264)
+        Tokenizer.train_from_iterator(unread(), 264)
     with pytest.raises(VocabularySizeError, match="at most 2147483648, got 2147483649"):
-        Tokenizer.train_from_iterator(odd_texts(), 2**31 + 1)
+        Tokenizer.train_from_iterator(unread(), 2**31 + 1)
 
 
 @given(odd_texts | st.text())
@@ -122,9 +122,9 @@ def test_values_that_are_not_text_have_their_own_error(tokenizer):
     for value in (None, b"the", 7):
         with pytest.raises(ValueError, match="Invalid input type"):
             tokenizer.encode(value)
-    for odd_texts in ([b"the"], ["the", None]):
+    for wrong in ([b"the"], ["the", None]):
         with pytest.raises(TypeError, match="is not an instance of 'str'"):
-            tokenizer.encode(odd_texts)
+            tokenizer.encode(wrong)
     for text in ("a", b"a"):
         with pytest.raises(TypeError, match=r"iterator: .* got one text: put it into a list"):
             Tokenizer.train_from_iterator(text, 300)
