@@ -184,7 +184,13 @@ def test_overlap_equals_that_of_sets_and_of_a_loop_over_merges(tokenizer):
     assert (found.left, found.right) == (left.tokens[256 + equal], right.tokens[256 + equal])
     plain, in_other_order = (Vocabulary.of(Tokenizer(each)) for each in (LEARNED, in_order()))
     assert plain.tokens[0] != in_other_order.tokens[0]
-    assert overlap_of(plain, in_other_order).equal_merges == len(LEARNED.merges)
+    reordered = overlap_of(plain, in_other_order)
+    assert (reordered.equal_merges, reordered.left, reordered.right) == (
+        len(LEARNED.merges),
+        None,
+        None,
+    )
+    assert (reordered.is_prefix, found.is_prefix) == (True, False)
     without_pairs = Vocabulary(tokens=right.tokens)
     assert overlap_of(left, without_pairs).shared == found.shared
 
