@@ -1,6 +1,7 @@
 """nanotok_ray.arrow: a column of results equals the tokenizer's results row by row."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +17,9 @@ rows = st.lists(st.none() | texts, max_size=9)
 KINDS = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
 
 
-class Exported:
-    def __init__(self, values):
-        self._values = values
-
-    def __arrow_c_stream__(self, requested_schema=None):
-        return self._values.__arrow_c_stream__(requested_schema)
+def exported(values):
+    """Return the values as an object of another Arrow library."""
+    return SimpleNamespace(__arrow_c_stream__=values.__arrow_c_stream__)
 
 
 def chunked(values, kind):
@@ -32,7 +30,7 @@ def chunked(values, kind):
 SOURCES = {
     **{str(kind): lambda values, kind=kind: chunked(values, kind) for kind in KINDS},
     "array": lambda values: pa.array(values, pa.string()),
-    "exported": lambda values: Exported(chunked(values, pa.large_string())),
+    "exported": lambda values: exported(chunked(values, pa.large_string())),
     "list": list,
     "numpy": lambda values: np.array([*values, None], dtype=object)[:-1],
     "iterator": iter,
@@ -74,7 +72,7 @@ def test_rows_of_ids_are_decoded(tokenizer, values, start):
     ids = arrow.encode(values, tokenizer)[start:]
     wanted = values[start:]
     whole = pa.chunked_array([ids.slice(0, 1), ids.slice(1)])
-    for array in (ids, whole, Exported(whole), ids.cast(pa.large_list(pa.int64()))):
+    for array in (ids, whole, exported(whole), ids.cast(pa.large_list(pa.int64()))):
         assert arrow.decode(array, tokenizer).to_pylist() == wanted
 
 
@@ -107,7 +105,7 @@ FORMS = {
         [None if talk is None else {"messages": talk} for talk in TALKS]
     ),
     "lists of Python": lambda: TALKS,
-    "exported": lambda: Exported(pa.chunked_array([pa.array(TALKS)])),
+    "exported": lambda: exported(pa.chunked_array([pa.array(TALKS)])),
     "numpy": lambda: np.array([*(t if t is None else np.array(t) for t in TALKS), 0], object)[:-1],
 }
 

@@ -2,9 +2,7 @@
 
 import pickle
 import re
-import signal
 import threading
-from collections import Counter
 from itertools import accumulate
 
 import numpy as np
@@ -37,12 +35,6 @@ def batch(documents):
     return np.frombuffer(b"".join(documents), np.uint8), ends
 
 
-def count(documents):
-    counts = _core.SpanCounts(NANOCHAT)
-    counts.update(*batch(documents), threads=1)
-    return counts
-
-
 @given(st.lists(st.binary(max_size=300), max_size=5))
 def test_document_hashes_equal_xxhash(documents):
     expected = [xxhash.xxh3_64_intdigest(document) for document in documents]
@@ -57,18 +49,6 @@ def test_joined_spans_equal_the_document(pattern, document):
     assert b"".join(spans) == document
     assert all(spans)
     assert _core.Splitter(pattern).count_gaps(document) == 0
-
-
-@given(st.lists(st.text() | st.binary(), max_size=8))
-def test_counts_are_the_number_of_each_span(documents):
-    counts = count(documents)
-    splitter = _core.Splitter(NANOCHAT)
-    raw = [each.encode() if isinstance(each, str) else each for each in documents]
-    spans = [span for document in raw for span in splitter.split(document)]
-    for found, expected in zip(counts.sorted_run(), run_of(Counter(spans)), strict=True):
-        assert np.array_equal(found, expected)
-    assert (counts.total(), counts.num_distinct()) == (len(spans), len(set(spans)))
-    assert counts.num_gaps() == 0
 
 
 def test_errors_in_sums_of_runs_name_the_cause():
@@ -88,32 +68,14 @@ def test_errors_in_sums_of_runs_name_the_cause():
         _core.RunSums().add([(hashes, data, offsets, counts)], ["one"], [2**63])
 
 
-def test_an_interrupt_stops_the_learner():
-    _, data, offsets, counts = count([TEXT]).sorted_run()
-
-    def interrupt(done, *_):
-        if done == 5:
-            signal.raise_signal(signal.SIGINT)
-
-    with pytest.raises(KeyboardInterrupt):
-        _core.learn([(data, offsets, counts)], num_merges=20, on_progress=interrupt)
-
-
-def splits_badly(call):
-    """A call of `call(pattern, gaps)` whose third document has a gap at byte 4."""
-    return lambda: call("a+", "error")(*batch(["a", "", "aaaabaa", "b"]))
-
-
-def counting(pattern, gaps):
-    return _core.SpanCounts(pattern, gaps=gaps).update
-
-
-def encoding(pattern, gaps):
-    return _core.Encoder(pattern, np.empty((0, 2), np.uint32), gaps=gaps).encode_batch
-
-
 def merges_of(*pairs):
     return lambda: _core.Encoder("a", np.array(pairs, np.uint32))
+
+
+def split_badly():
+    """Encode documents of which the third has a gap at byte 4."""
+    encoder = _core.Encoder("a+", np.empty((0, 2), np.uint32), gaps="error")
+    encoder.encode_batch(*batch(["a", "", "aaaabaa", "b"]))
 
 
 def documents_of(offsets):
@@ -122,10 +84,7 @@ def documents_of(offsets):
 
 ERRORS = [
     (lambda: _core.Splitter("(?<"), PatternError, "cannot compile the split pattern"),
-    (lambda: _core.SpanCounts("["), PatternError, "cannot compile the split pattern"),
-    (lambda: _core.SpanCounts("a", gaps="drop"), TokenizerError, 'gaps is "drop"'),
-    (splits_badly(counting), SplitError, "document 2 cannot be split at byte 4"),
-    (splits_badly(encoding), SplitError, "document 2 cannot be split at byte 4"),
+    (split_badly, SplitError, "document 2 cannot be split at byte 4"),
     (merges_of((97, 256)), TokenizerError, "merge 0 uses id 256"),
     (merges_of((97, 98), (97, 98)), TokenizerError, "merge 1 merges the same pair as merge 0"),
     (merges_of((97, 98, 99)), TokenizerError, r"\(m, 2\) array, not \[1, 3\]"),
@@ -333,13 +292,9 @@ def test_invalid_utf8_is_replaced_as_in_python(tokenizer, rows):
 @pytest.mark.parametrize("number", [265, 301, 65_535])
 def test_an_unknown_id_is_named_with_its_row(tokenizer, number):
     rows = [[97], [], [98, number, number + 1 & 0xFFFF]]
-    message = f"Invalid token for decoding: {number}"
     for dtype in (np.uint16, np.uint32):
-        with pytest.raises(KeyError, match=f"{message}, in row 2"):
+        with pytest.raises(KeyError, match=f"Invalid token for decoding: {number}, in row 2"):
             tokenizer.decode_batch(*packed(rows, dtype))
-        for length in (3, 100):
-            with pytest.raises(KeyError, match=f"^'{message}'$"):
-                tokenizer.decode(np.array([*[97] * length, number], dtype))
 
 
 IDS = np.array([97, 98], np.uint16)

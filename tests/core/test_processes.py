@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import pickle
 import subprocess
 import sys
 import threading
@@ -57,11 +56,6 @@ def test_a_child_process_returns_the_same_results(things, name):
     expected = results(tokenizer, shards, started(shards))
     assert in_process_of(multiprocessing.get_context(name), *things) == expected
     assert results(*things) == expected  # the position of this process's loader is unchanged
-
-
-def test_a_copy_continues_where_the_original_is(things):
-    expected = results(things[0], things[1], started(things[1]))
-    assert results(*pickle.loads(pickle.dumps(things))) == expected
 
 
 def test_a_fork_while_threads_work_returns_the_same_results(things):

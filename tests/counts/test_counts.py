@@ -8,15 +8,12 @@ from fractions import Fraction
 
 import pyarrow as pa
 import pytest
-import rustbpe
-import tiktoken_ext.openai_public as encodings
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
 from nanotok_ray.api import train
 from nanotok_ray.counts import (
-    PATTERNS,
     SHARE_UNIT,
     SPLIT_PATTERN,
     CountPart,
@@ -29,15 +26,14 @@ from nanotok_ray.counts import (
     pack_counts,
     reduce_counts,
     remove_counts,
-    resolve_pattern,
     split,
 )
 from nanotok_ray.counts.count_slice import count_slice
-from nanotok_ray.documents import Documents
-from nanotok_ray.errors import CorruptOutputError, PatternError, SourceError
+from nanotok_ray.errors import CorruptOutputError, SourceError
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
+from tests.support.count_runs import run_of
 from tests.support.small_corpus import plan_of, recipe, texts, write_corpus
 
 SETTINGS = CountSettings(pattern=SPLIT_PATTERN, gaps="spans")
@@ -48,15 +44,8 @@ def read_origin(source, *, name):
     return CountReader(source, name=name).origin()
 
 
-def run_of(documents):
-    counter = _core.SpanCounts(SPLIT_PATTERN, gaps="spans")
-    batch = Documents.from_strings(documents)
-    counter.update(batch.data, batch.offsets)
-    return counter.sorted_run()
-
-
 def test_a_count_file_of_another_version_is_refused_with_both_versions(tmp_path):
-    data = pack_counts(run_of(["ab"]), ORIGIN).to_pybytes()
+    data = pack_counts(run_of({b"ab": 1}), ORIGIN).to_pybytes()
     path = tmp_path / "old.arrow"
     path.write_bytes(data.replace(b"nanotok-counts 2", b"nanotok-counts 1"))
     for read in (SpanCounts.load, lambda path: reduce_counts([CountPart(url=str(path))])):
@@ -67,7 +56,7 @@ def test_a_count_file_of_another_version_is_refused_with_both_versions(tmp_path)
 
 
 def test_an_invalid_origin_and_another_schema_are_refused_with_the_file_name():
-    data = pack_counts(run_of(["ab"]), ORIGIN).to_pybytes()
+    data = pack_counts(run_of({b"ab": 1}), ORIGIN).to_pybytes()
     unnamed = pa.BufferOutputStream()
     with pa.ipc.new_file(unnamed, pa.schema([("a", pa.int64())])):
         pass
@@ -172,25 +161,6 @@ def test_every_setting_and_the_slice_change_the_key(tmp_path):
     assert len(set(keys)) == len(keys)
 
 
-def test_gpt4_is_the_default_pattern_of_rustbpe():
-    tokenizer = rustbpe.Tokenizer()
-    tokenizer.train_from_iterator(iter(["a"]), 256)
-    assert tokenizer.get_pattern() == PATTERNS["gpt4"]
-
-
-@pytest.mark.parametrize("name", ["r50k", "cl100k", "o200k"])
-def test_patterns_of_openai_equal_those_of_tiktoken(name, monkeypatch):
-    monkeypatch.setattr(encodings, "load_tiktoken_bpe", lambda *_, **__: {})  # no download
-    assert getattr(encodings, f"{name}_base")()["pat_str"] == PATTERNS[name]
-
-
-@pytest.mark.parametrize("word", ["nanocht", "GPT4", "o200k-base", ""])
-def test_an_unknown_name_is_refused_with_the_known_names(word):
-    with pytest.raises(PatternError, match=r"use one of nanochat, gpt4, cl100k, r50k") as caught:
-        resolve_pattern(word)
-    assert repr(word) in str(caught.value)
-
-
 def multipliers(*weights, text_bytes=None):
     sizes = {f"s{number}": size for number, size in enumerate(text_bytes or [1] * len(weights))}
     sources = [
@@ -257,7 +227,7 @@ def work(tmp_path, in_process):
     return tmp_path / "out-work"
 
 
-def test_sets_have_their_records_and_all_their_files(work):
+def test_sets_have_their_records_and_all_their_files_and_others_are_listed_separately(work):
     found = cached_counts(str(work))
     assert {each.source for each in found.counts} == {"web", "chats"}
     assert [each.name for each in found.counts] == sorted(each.name for each in found.counts)
@@ -270,17 +240,14 @@ def test_sets_have_their_records_and_all_their_files(work):
     }
     assert sum(name.endswith(".quarantine.jsonl") for name in files) == 1
     assert (found.other, found.temporaries) == ({}, ())
-
-
-def test_other_files_are_listed_separately(work):
-    (work / "merged").mkdir()
-    (work / "merged/all.arrow").write_bytes(b"12")
-    (work / "counts/notes.txt").write_bytes(b"123")
-    (work / "counts/web/notes.txt").write_bytes(b"1")
+    for name in ("merged/all.arrow", "counts/notes.txt", "counts/web/notes.txt"):
+        (work / name).parent.mkdir(exist_ok=True)
+        (work / name).write_bytes(b"12")
     (work / "counts/web/.a.arrow.host-1-2.tmp").write_bytes(b"1")
-    found = cached_counts(str(work))
-    assert found.other == {"counts/notes.txt": 3, "counts/web/notes.txt": 1, "merged/all.arrow": 2}
-    assert found.temporaries == ("counts/web/.a.arrow.host-1-2.tmp",)
+    more = cached_counts(str(work))
+    assert more.counts == found.counts
+    assert more.other == {"counts/notes.txt": 2, "counts/web/notes.txt": 2, "merged/all.arrow": 2}
+    assert more.temporaries == ("counts/web/.a.arrow.host-1-2.tmp",)
 
 
 def test_an_incomplete_set_has_no_record(work):

@@ -24,6 +24,7 @@ from nanotok_ray.errors import (
     TokenizerError,
 )
 from nanotok_ray.storage import Folder
+from tests.support.count_runs import run_of
 
 TEXTS = st.lists(st.text(alphabet="ab 1\n数", max_size=30), max_size=8)
 RAW = st.lists(st.binary(max_size=20), max_size=8)
@@ -67,6 +68,9 @@ def test_updates_store_what_a_counter_stores(parts, pattern, threads):
     expected = plainly(everything, PATTERNS[pattern])
     assert held(counts) == expected
     assert (counts.num_distinct, counts.total) == (len(expected), expected.total())
+    assert counts.gaps == 0
+    for own, array in zip(counts.run(), run_of(expected), strict=True):
+        assert np.array_equal(own, array)
     assert counts.texts == len(everything)
     assert counts.text_bytes == sum(len(text.encode()) for text in everything)
     assert counts.pattern == PATTERNS[pattern]
@@ -92,7 +96,10 @@ def test_a_long_dictionary_is_counted_in_parts_by_use():
         ({"gaps": "drop"}, TokenizerError, "drop"),
         ({"num_threads": 0}, CountsError, "threads is 0"),
         ({"num_threads": -1}, CountsError, "threads is -1"),
-        ({"pattern": "nanochat2"}, PatternError, "'nanochat2'.*nanochat, gpt4, cl100k, r50k"),
+        *(
+            ({"pattern": word}, PatternError, f"{word!r}: use one of nanochat, gpt4, cl100k, r50k")
+            for word in ("nanocht", "GPT4", "o200k-base", "")
+        ),
         ({"pattern": "("}, PatternError, "cannot compile"),
     ],
 )

@@ -22,10 +22,7 @@ from nanotok_ray.tokenizer import (
 from nanotok_ray.tokenizer.foreign import from_huggingface_file, pattern_of
 from tests.support.foreign_models import CORPUS, in_order, texts
 
-LLAMA3 = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
+LLAMA3 = to_huggingface_split(PATTERNS["gpt4"])["pattern"]["Regex"]
 MODEL = in_order(pattern=LLAMA3)
 NAMES = ["<|begin_of_text|>", "<|end_of_text|>"]
 

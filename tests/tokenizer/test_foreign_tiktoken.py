@@ -30,11 +30,8 @@ HOSTILE = [
     *(" " * 300 + "x", "a" * 5000, "\n\r\n\t \u3000\n", "12345678901234567890"),
     *("'s'S'LL'\u017f", "🏳️‍🌈👩‍👩‍👧‍👦🇩🇪", "\U0010ffff\ue000\u0378"),
 ]
+SINGLES = {bytes([byte]): rank for rank, byte in enumerate(GPT2_ORDER)}
 NUMBERS = {b"%d" % number: number for number in range(300)}
-
-
-def singles(byte_order=GPT2_ORDER):
-    return {bytes([byte]): rank for rank, byte in enumerate(byte_order)}
 
 
 def encoding(ranks, pattern=PATTERNS["gpt4"], special_tokens=None):
@@ -107,17 +104,17 @@ def test_special_tokens_keep_their_ids_and_unused_ids_are_not_tokens(pair, tmp_p
 @pytest.mark.parametrize(
     ("ranks", "special", "message"),
     [
-        (singles() | {b"ab": 257}, {}, "the id of b'ab' is 257 where 256 is the next"),
-        (singles() | {b"ab": 255}, {}, "is 255 where 256 is the next"),
-        (singles() | {b"abc": 256}, {}, 'token 256, "abc", cannot be reached'),
-        (singles() | {b"aa": 256, b"a" * 1_000_000: 257}, {}, "cannot be reached"),  # quickly
-        (singles() | {b"": 256}, {}, 'token 256, "", cannot be reached'),
+        (SINGLES | {b"ab": 257}, {}, "the id of b'ab' is 257 where 256 is the next"),
+        (SINGLES | {b"ab": 255}, {}, "is 255 where 256 is the next"),
+        (SINGLES | {b"abc": 256}, {}, 'token 256, "abc", cannot be reached'),
+        (SINGLES | {b"aa": 256, b"a" * 1_000_000: 257}, {}, "cannot be reached"),  # quickly
+        (SINGLES | {b"": 256}, {}, 'token 256, "", cannot be reached'),
         ({b"ab": 256}, {}, "has 1 tokens of text: byte-level BPE has from 256"),
         (NUMBERS, {}, "ids 0 to 255 must be each byte once: there are 10 of 256"),
-        (singles(), {"<a>": 255}, "special token '<a>' has id 255, which is one of the 256 tokens"),
-        (singles(), {"<a>": 256, "<b>": 256}, "special tokens '<a>' and '<b>' share id 256"),
-        (singles(), {"": 256}, "empty name"),
-        (singles(), {"<a>": 2**31}, "are free"),
+        (SINGLES, {"<a>": 255}, "special token '<a>' has id 255, which is one of the 256 tokens"),
+        (SINGLES, {"<a>": 256, "<b>": 256}, "special tokens '<a>' and '<b>' share id 256"),
+        (SINGLES, {"": 256}, "empty name"),
+        (SINGLES, {"<a>": 2**31}, "are free"),
     ],
 )
 def test_ranks_that_no_model_can_hold_are_refused(ranks, special, message):
@@ -129,10 +126,10 @@ def test_ranks_that_no_model_can_hold_are_refused(ranks, special, message):
 def test_too_many_tokens_are_refused_before_merges_are_searched(monkeypatch):
     monkeypatch.setattr(ranks_module, "MAX_TOKENS", 256)
     with pytest.raises(TokenizerError, match="has 257 tokens of text"):
-        model_of_ranks(singles() | {b"ab": 256}, pattern="a", special_tokens={}, name="f")
+        model_of_ranks(SINGLES | {b"ab": 256}, pattern="a", special_tokens={}, name="f")
     monkeypatch.setattr(ranks_module, "MAX_VOCABULARY_BYTES", 255)
     with pytest.raises(TokenizerError, match="256 bytes, more than 255"):
-        model_of_ranks(singles(), pattern="a", special_tokens={}, name="f")
+        model_of_ranks(SINGLES, pattern="a", special_tokens={}, name="f")
 
 
 def test_a_value_that_is_not_an_encoding_is_refused():
@@ -159,7 +156,7 @@ def test_a_rank_file_accepts_pattern_and_special_tokens(pair, tmp_path):
 
 def test_a_rank_file_without_a_pattern_names_how_to_pass_one(tmp_path):
     path = tmp_path / "a.tiktoken"
-    path.write_bytes(rank_file(singles()))
+    path.write_bytes(rank_file(SINGLES))
     with pytest.raises(TokenizerError, match=r"as .*/a\.tiktoken:gpt4 \(nanochat, "):
         open_tokenizer(path)
     with pytest.raises(PatternError, match="no split pattern is called 'gpt5'"):
@@ -210,7 +207,7 @@ def test_missing_and_huge_files_and_those_of_another_kind_are_refused(tmp_path):
 )
 def test_a_damaged_rank_file_is_refused_with_its_line(line, message):
     with pytest.raises(TokenizerError) as caught:
-        from_rank_file(rank_file(singles()) + line, pattern="a", name="f")
+        from_rank_file(rank_file(SINGLES) + line, pattern="a", name="f")
     assert message in str(caught.value)
 
 
@@ -242,13 +239,7 @@ def test_the_first_existing_file_is_read_and_a_url_is_a_folder(tmp_path):
 
 
 MODEL = in_order(special_tokens={"<|bos|>": 400, "<|é|>": 410})
-ENCODING = tiktoken.Encoding(
-    "rustbpe",
-    pat_str=SPLIT_PATTERN,
-    mergeable_ranks=MODEL.ranks(),
-    special_tokens=dict(MODEL.special_tokens),
-)
-SINGLES = {bytes([byte]): rank for rank, byte in enumerate(GPT2_ORDER)}
+ENCODING = encoding(MODEL.ranks(), SPLIT_PATTERN, MODEL.special_tokens)
 STATE = {"name": "x", "pat_str": "a", "mergeable_ranks": SINGLES, "special_tokens": {}}
 
 
@@ -407,7 +398,7 @@ SIGNATURES = {
 
 
 @pytest.fixture(scope="module")
-def nanochats_encoding():
+def rustbpes_encoding():
     """The encoding of nanochat's class after training: rustbpe learns, tiktoken encodes."""
     learner = rustbpe.Tokenizer()
     learner.train_from_iterator(iter(CORPUS), 300 - len(SPECIAL_TOKENS), pattern=SPLIT_PATTERN)
@@ -425,11 +416,11 @@ def test_parameters_have_the_names_and_order_of_nanochat():
         assert found == names
 
 
-def test_learned_and_converted_tokenizers_are_equal(nanochats_encoding):
+def test_learned_and_converted_tokenizers_are_equal(rustbpes_encoding):
     learned = RustBPETokenizer.train_from_iterator(text_iterator=iter(CORPUS), vocab_size=300)
-    converted = RustBPETokenizer(nanochats_encoding, "<|bos|>")
+    converted = RustBPETokenizer(rustbpes_encoding, "<|bos|>")
     assert learned == converted
-    bos = nanochats_encoding.encode_single_token("<|bos|>")
+    bos = rustbpes_encoding.encode_single_token("<|bos|>")
     assert learned.bos_token_id == converted.get_bos_token_id() == bos
     assert learned.enc.encode_ordinary(CORPUS[0]) == learned.encode(CORPUS[0])
     assert learned.enc.n_vocab == learned.get_vocab_size()
@@ -439,22 +430,22 @@ def test_learned_and_converted_tokenizers_are_equal(nanochats_encoding):
     assert (type(copy), copy) == (RustBPETokenizer, converted)
 
 
-def test_save_writes_the_pickle_of_nanochat_and_overwrites(nanochats_encoding, tmp_path):
+def test_save_writes_the_pickle_of_nanochat_and_overwrites(rustbpes_encoding, tmp_path):
     other = Tokenizer.train_from_iterator(CORPUS, 280)
     other.save(tmp_path)
-    RustBPETokenizer(nanochats_encoding, "<|bos|>").save(tokenizer_dir=tmp_path)
+    RustBPETokenizer(rustbpes_encoding, "<|bos|>").save(tokenizer_dir=tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"token_bytes.pt", "tokenizer.pkl"}
-    assert (tmp_path / "tokenizer.pkl").read_bytes() == pickle.dumps(nanochats_encoding, protocol=4)
+    assert (tmp_path / "tokenizer.pkl").read_bytes() == pickle.dumps(rustbpes_encoding, protocol=4)
     assert RustBPETokenizer.from_directory(tokenizer_dir=tmp_path) != other
     assert RustBPETokenizer.from_directory(tmp_path).encode(
         "it"
-    ) == nanochats_encoding.encode_ordinary("it")
+    ) == rustbpes_encoding.encode_ordinary("it")
 
 
 def test_encodings_of_tiktoken_start_documents_with_their_end_of_text(
-    monkeypatch, nanochats_encoding
+    monkeypatch, rustbpes_encoding
 ):
-    ranks = nanochats_encoding._mergeable_ranks
+    ranks = rustbpes_encoding._mergeable_ranks
     gpt2 = tiktoken.Encoding(
         "gpt2",
         pat_str=PATTERNS["r50k"],
@@ -491,10 +482,10 @@ def test_the_folder_is_that_of_the_environment_of_nanochat(base, monkeypatch):
     assert default_folder() == "/elsewhere/default/tokenizer"
 
 
-def test_the_tokenizer_of_an_experiment_is_loaded(base, monkeypatch, nanochats_encoding):
+def test_the_tokenizer_of_an_experiment_is_loaded(base, monkeypatch, rustbpes_encoding):
     monkeypatch.setenv("NANOCHAT_EXPERIMENT", "wide")
     with pytest.raises(TokenizerError, match=f"no tokenizer in {base}/experiments/wide/tokenizer"):
         get_tokenizer()
-    RustBPETokenizer(nanochats_encoding, "<|bos|>").save(base / "experiments/wide/tokenizer")
-    assert get_tokenizer() == RustBPETokenizer(nanochats_encoding)
+    RustBPETokenizer(rustbpes_encoding, "<|bos|>").save(base / "experiments/wide/tokenizer")
+    assert get_tokenizer() == RustBPETokenizer(rustbpes_encoding)
     assert type(get_tokenizer()) is RustBPETokenizer

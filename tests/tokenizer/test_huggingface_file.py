@@ -18,6 +18,7 @@ from nanotok_ray.tokenizer import (
     to_huggingface_split,
     with_atomic_intervals,
 )
+from tests.support.foreign_models import texts
 
 CORPUS = [
     "the cat sat on the mat, the hat: 123456",
@@ -37,10 +38,6 @@ HOSTILE = [
     "한글 \u1112\u1161\u11ab ไทย नमस्ते",
 ]
 """Strings for which tokenizers are known to differ."""
-
-texts = st.text(
-    st.sampled_from("aab the''s1234 \n\r\t\u00a0é\u0301你🙂.,-\x00") | st.characters(codec="utf-8")
-)
 
 
 @pytest.fixture(scope="module")

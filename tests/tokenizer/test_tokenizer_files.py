@@ -1,3 +1,5 @@
+"""Files of a tokenizer: the readable one, and those of tiktoken, nanochat and torch."""
+
 import hashlib
 import io
 import pickle
@@ -35,6 +37,7 @@ from nanotok_ray.tokenizer import (
 )
 from nanotok_ray.tokenizer import nanochat_files as nanochat
 from nanotok_ray.tokenizer.nanochat_files import pickle_instance
+from tests.support.foreign_models import GPT2_ORDER, in_order, orders
 
 FILES = [
     *("token_bytes.pt", "tokenizer.json", "tokenizer.pkl", "tokenizer.tiktoken", "tokenizer.txt"),
@@ -56,6 +59,7 @@ merges 2
 97 98
 256 256
 """
+OTHER_ORDER_FILE = to_readable(in_order())
 # "abc" twice: ab + c and a + bc.
 TWICE = Model(
     pattern=SPLIT_PATTERN,
@@ -63,6 +67,8 @@ TWICE = Model(
     merges=((97, 98), (256, 99), (98, 99), (97, 258)),
     special_tokens={},
 )
+
+ORDER_OF_VALUES = bytes(range(256))
 
 
 @st.composite
@@ -81,6 +87,7 @@ def models(draw):
         unicode_version="16.0.0",
         merges=tuple(merges),
         special_tokens=dict(zip(names, sorted(numbers), strict=True)),
+        byte_order=draw(st.just(ORDER_OF_VALUES) | orders),
     )
 
 
@@ -96,7 +103,13 @@ def test_the_readable_file_equals_its_description_in_the_module():
 
 @given(models())
 def test_the_readable_file_stores_the_whole_model(model):
-    assert from_readable(to_readable(model), name="f") == model
+    data = to_readable(model)
+    assert from_readable(data, name="f") == model
+    if model.byte_order == ORDER_OF_VALUES:
+        assert data.startswith(b"nanotok-tokenizer 1\n")
+    else:
+        assert data.startswith(b"nanotok-tokenizer 2\n")
+        assert data.splitlines()[3] == b"bytes " + model.byte_order.hex().encode()
 
 
 @pytest.mark.parametrize(
@@ -127,12 +140,22 @@ def test_the_readable_file_stores_the_whole_model(model):
         (b"merges 2", b"merges %d" % 10**9, "the file ends too early"),
         (b"merges 2", b"merges %d" % 10**30, "line 7: expected a number"),
         (b"260 ", b"%d " % 2**31, "258 to 2147483647 are free"),
+        (b"bytes 21", b"bytes zz", "line 4: expected hexadecimal digits, found 'zz22"),
+        (b"bytes 21", b"bytes ", "f: ids 0 to 255 must be each byte once: the byte order has 255"),
+        (b"bytes 21", b"bytes 22", "256 bytes, 255 of them different"),
+        (b"bytes 2122", b"bytes 21 22", "line 4: expected 'bytes 2122"),
+        (
+            GPT2_ORDER.hex().encode(),
+            ORDER_OF_VALUES.hex().encode(),
+            "line 1: expected 'nanotok-tokenizer 1'",
+        ),
     ],
 )
 def test_a_damaged_file_is_refused_with_its_name_and_line(old, new, message):
-    assert old in SMALL_FILE
+    file = SMALL_FILE if old in SMALL_FILE else OTHER_ORDER_FILE
+    assert old in file
     with pytest.raises(TokenizerError) as caught:
-        from_readable(SMALL_FILE.replace(old, new, 1), name="f")
+        from_readable(file.replace(old, new, 1), name="f")
     assert message in str(caught.value)
     assert str(caught.value).startswith("f")
 

@@ -1,6 +1,7 @@
 """Methods of tiktoken and Hugging Face, compared with the originals on generated texts."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -129,12 +130,9 @@ class Tensor:
         return self._ids
 
 
-class Exported:
-    def __init__(self, array):
-        self._array = pa.chunked_array([array])
-
-    def __arrow_c_stream__(self, requested_schema=None):
-        return self._array.__arrow_c_stream__(requested_schema)
+def exported(array):
+    """Return the values as an object of another Arrow library."""
+    return SimpleNamespace(__arrow_c_stream__=pa.chunked_array([array]).__arrow_c_stream__)
 
 
 KINDS = {
@@ -148,7 +146,7 @@ KINDS = {
     "arrow int64": lambda ids: pa.array(ids, pa.int64()),
     "chunked": lambda ids: pa.chunked_array([ids[:1], ids[1:]], pa.uint32()),
     "a row of lists": lambda ids: pa.array([[1], ids], pa.list_(pa.uint16()))[1],
-    "exported": lambda ids: Exported(pa.array(ids, pa.int32())),
+    "exported": lambda ids: exported(pa.array(ids, pa.int32())),
     "tensor": Tensor,
 }
 
