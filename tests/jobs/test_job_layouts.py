@@ -34,6 +34,16 @@ def test_the_workers_export_what_a_later_export_writes(corpus, tmp_path, most):
         assert own == contents(tmp_path / f"later/export/{name}")
 
 
+def test_an_added_layout_is_exported_without_tokenizing(corpus, out):
+    run(recipe(corpus, out))
+    before = contents(out)
+    summary, stages, _ = run(recipe(corpus, out, LAYOUTS))
+    assert (summary.values["status"], stages.keys()) == ("done", {"export"})
+    assert contents(out, leave_out=("run", "export")) == before
+    summary, stages, _ = run(recipe(corpus, out, LAYOUTS))
+    assert (summary.values["status"], stages) == ("unchanged", {})
+
+
 def test_only_new_shards_are_exported_and_obsolete_files_are_removed(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out", LAYOUTS))
     before = set(contents(tmp_path / "out/export/raw"))
