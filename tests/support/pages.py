@@ -97,12 +97,41 @@ VOID = {"meta", "input", "br"}
 
 
 @dataclass
-class ReadPage(HTMLParser):
-    """The content of a page for tests; created from its text."""
+class Page(HTMLParser):
+    """The elements of a page, each of which is closed; created from its text."""
 
     page: str
     tags: list[str] = field(default_factory=list)
     attributes: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self._open: list[str] = []
+        self.feed(self.page)
+        self.close()
+        assert self._open == [], f"not closed: {self._open}"
+
+    def handle_starttag(self, tag, attrs):
+        values = {name: value or "" for name, value in attrs}
+        self.tags.append(tag)
+        self.attributes.append((tag, values))
+        if tag not in VOID:
+            self._open.append(tag)
+            self.opened(tag, values)
+
+    def opened(self, tag, values):
+        """Store what an element with content begins."""
+        raise NotImplementedError
+
+    def handle_endtag(self, tag):
+        assert self._open[-1:] == [tag], f"{tag} closed in {self._open}"
+        self._open.pop()
+
+
+@dataclass
+class ReadPage(Page):
+    """The tables, figures and shapes of a page."""
+
     rows: list[list[str]] = field(default_factory=list)
     """Cells of each row of each table, in order."""
     shapes: list[tuple[str, str]] = field(default_factory=list)
@@ -113,21 +142,11 @@ class ReadPage(HTMLParser):
     """All text except that of the style."""
 
     def __post_init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self._open: list[str] = []
         self._shape = ""
         self._name = ""
-        self.feed(self.page)
-        self.close()
-        assert self._open == [], f"not closed: {self._open}"
+        super().__post_init__()
 
-    def handle_starttag(self, tag, attrs):
-        values = {name: value or "" for name, value in attrs}
-        self.tags.append(tag)
-        self.attributes.append((tag, values))
-        if tag in VOID:
-            return
-        self._open.append(tag)
+    def opened(self, tag, values):
         if tag == "tr":
             self.rows.append([])
         elif tag in {"td", "th"}:
@@ -140,10 +159,6 @@ class ReadPage(HTMLParser):
     def handle_startendtag(self, tag, attrs):
         self.tags.append(tag)
         self.attributes.append((tag, {name: value or "" for name, value in attrs}))
-
-    def handle_endtag(self, tag):
-        assert self._open[-1:] == [tag], f"{tag} closed in {self._open}"
-        self._open.pop()
 
     def handle_data(self, data):
         if "style" in self._open:
@@ -179,35 +194,22 @@ class ShownToken:
 
 
 @dataclass
-class ShownPage(HTMLParser):
-    """The content of a page for tests; created from its text."""
+class ShownPage(Page):
+    """The tokens, images and turns of a page."""
 
-    page: str
     tokens: list[ShownToken] = field(default_factory=list)
     """Tokens and images, in order."""
-    tags: list[str] = field(default_factory=list)
-    attributes: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     turns: list[str] = field(default_factory=list)
     """Headings of turns and of their parts, in order."""
     reported: str = ""
     """All text outside tokens."""
 
     def __post_init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self._open: list[str] = []
         self._token: ShownToken | None = None
         self._depth = 0
-        self.feed(self.page)
-        self.close()
-        assert self._open == [], "an element is not closed"
+        super().__post_init__()
 
-    def handle_starttag(self, tag, attrs):
-        values = {name: value or "" for name, value in attrs}
-        self.tags.append(tag)
-        self.attributes.append((tag, values))
-        if tag in VOID:
-            return
-        self._open.append(tag)
+    def opened(self, tag, values):
         if "data-i" in values or "data-g" in values:
             assert self._token is None, "a token in a token"
             self._token, self._depth = ShownToken(tag, values), len(self._open)
@@ -218,7 +220,7 @@ class ShownPage(HTMLParser):
             self.turns.append("")
 
     def handle_endtag(self, tag):
-        assert self._open.pop() == tag
+        super().handle_endtag(tag)
         if self._token is not None and len(self._open) < self._depth:
             self._token = None
 
