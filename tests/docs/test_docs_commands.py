@@ -339,3 +339,7 @@ def test_the_tests_of_the_guarantees_exist():
     ]
     assert named
     assert not missing
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
