@@ -211,11 +211,6 @@ class Overlap:
     """The token of the first merge that differs; None: no more merges."""
     right: bytes | None
 
-    @property
-    def is_prefix(self) -> bool:
-        """Whether the merges of one are the first merges of the other, or all are equal."""
-        return self.left is None or self.right is None
-
 
 def overlap_of(left: Vocabulary, right: Vocabulary) -> Overlap:
     """Compare two vocabularies.
