@@ -418,7 +418,14 @@ class CountReader:
         self._source.close()
 
     def _damaged(self, why: object) -> CorruptOutputError:
-        return CorruptOutputError(f"{self.name} cannot be read as a count file: {why}")
+        return damaged_count_file(self.name, why)
+
+
+def damaged_count_file(name: str, why: object) -> CorruptOutputError:
+    """Return the error of a file that cannot be read as a count file."""
+    return CorruptOutputError(
+        f"{name} cannot be read as a count file: {why}; remove it and count its texts again"
+    )
 
 
 def _remote(url: str, block_bytes: int) -> pa.NativeFile:

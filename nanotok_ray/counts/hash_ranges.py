@@ -17,6 +17,7 @@ from nanotok_ray.counts.count_file import (
     ROW_BYTES,
     CountReader,
     Run,
+    damaged_count_file,
     remote_block_bytes,
 )
 from nanotok_ray.errors import CorruptOutputError, TokenizerError
@@ -240,7 +241,4 @@ def _check_range(hashes: NDArray[np.uint64], number: int, num_ranges: int, *, na
         return
     ends = (int(hashes[0]) * num_ranges >> 64, int(hashes[-1]) * num_ranges >> 64)
     if ends != (number, number):
-        raise CorruptOutputError(
-            f"{name} cannot be read as a count file: the hashes of its rows are outside "
-            "the range in its header"
-        )
+        raise damaged_count_file(name, "the hashes of its rows are outside the range in its header")

@@ -393,6 +393,7 @@ def test_a_damaged_file_or_one_of_another_pattern_is_named_and_nothing_is_left(t
     damaged = pack_counts((hashes[::-1].copy(), *rest), origin_of({}))
     other = pack_counts(run_of({b"a": 1}), origin_of({b"a": 1}, pattern="a"))
     for data, error, message in (
+        (b"damaged", CorruptOutputError, r"/1\.arrow .*; remove it and count its texts again"),
         (damaged, CorruptOutputError, r"/1\.arrow"),
         (other, CountsError, r"1\.arrow has 'a'"),
     ):
