@@ -19,11 +19,11 @@ has no files, and its empty documents are skipped. Empty documents among others 
 reads them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import BinaryIO, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -113,11 +113,9 @@ class Megatron(Layout):
                 raise CorruptOutputError(
                     f"{folder.join(labels[0])} has other documents than {name}"
                 )
-            with ExitStack() as stack:
-                file = stack.enter_context(open_input(folder.join(name)))
-                twin = stack.enter_context(open_input(folder.join(labels[0]))) if labels else None
-                batch = exported.unit.batch_bytes // corpus.item_bytes
-                yield from _documents(file, twin, positions, corpus.item_bytes, limit=batch)
+            urls = [folder.join(each) for each in (name, *labels)]
+            batch = exported.unit.batch_bytes // corpus.item_bytes
+            yield from _documents(urls, positions, corpus.item_bytes, limit=batch)
 
 
 def _stem(unit: Unit) -> str:
@@ -148,25 +146,30 @@ def _positions(name: str, item_bytes: int, folder: Folder) -> Positions:
 
 
 def _documents(
-    file: BinaryIO, twin: BinaryIO | None, positions: Positions, item_bytes: int, *, limit: int
+    urls: Sequence[str], positions: Positions, item_bytes: int, *, limit: int
 ) -> Iterator[Document]:
-    """Yield all documents; at most `limit` ids are read at a time, unless a document has more."""
+    """Yield the documents of a file of ids, with masks if a file of labels follows it.
+
+    At most `limit` ids are read at a time, unless a document has more.
+    """
     first = 0
-    while first < len(positions) - 1:
-        last = int(np.searchsorted(positions, positions[first] + limit, side="right")) - 1
-        bounds = positions[first : max(last, first + 1) + 1] - positions[first]
-        ids = np.frombuffer(file.read(int(bounds[-1]) * item_bytes), dtype=f"<u{item_bytes}")
-        mask = None
-        if twin is not None:
-            labels = np.frombuffer(twin.read(len(ids) * _LABEL_BYTES), dtype="<i4")
-            mask = _mask(ids.astype(np.int32), labels)
-        for start, end in pairwise(bounds.tolist()):
-            yield ids[start:end], None if mask is None else mask[start:end]
-        first += len(bounds) - 1
+    with ExitStack() as stack:
+        ids_file, *label_files = (stack.enter_context(open_input(url)) for url in urls)
+        while first < len(positions) - 1:
+            last = int(np.searchsorted(positions, positions[first] + limit, side="right")) - 1
+            bounds = positions[first : max(last, first + 1) + 1] - positions[first]
+            data = ids_file.read(int(bounds[-1]) * item_bytes)
+            ids, mask = np.frombuffer(data, dtype=f"<u{item_bytes}"), None
+            for file in label_files:
+                labels = np.frombuffer(file.read(len(ids) * _LABEL_BYTES), dtype="<i4")
+                mask = _mask(ids.astype(np.int32), labels, name=urls[1])
+            for start, end in pairwise(bounds.tolist()):
+                yield ids[start:end], None if mask is None else mask[start:end]
+            first += len(bounds) - 1
 
 
-def _mask(ids: npt.NDArray[np.int32], labels: npt.NDArray[np.int32]) -> Mask:
+def _mask(ids: npt.NDArray[np.int32], labels: npt.NDArray[np.int32], *, name: str) -> Mask:
     mask = np.asarray(labels != _IGNORED, dtype=np.uint8)
     if not np.array_equal(labels, np.where(mask, ids, _IGNORED)):
-        raise CorruptOutputError("a label is neither the id at its place nor -100")
+        raise CorruptOutputError(f"{name} has a label that is neither the id of its token nor -100")
     return mask

@@ -196,7 +196,7 @@ CHANGES = {
         "megatron",
         "text_label_document.bin",
         flipped(4),
-        "a label is neither",
+        r"label_document\.bin has a label that is neither",
     ),
     "olmo, ids": ("olmo", ".npy", lambda _: OTHER_IDS, r"chat/train/.*\.npy"),
     "olmo, mask": ("olmo", ".label_mask", lambda _: bytes(6), r"chat/train/.*\.label_mask"),
