@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,9 @@ settings.register_profile(
 )
 settings.register_profile("long", max_examples=500, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "check"))
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell ignores it for `make test &`
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl
