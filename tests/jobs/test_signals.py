@@ -45,6 +45,9 @@ class Terminal:
         self.mark = f"NANOTOK_TEST_MARK={secrets.token_hex(8)}"
         name, _, value = self.mark.partition("=")
         self.keyboard, screen = pty.openpty()
+        settings = termios.tcgetattr(screen)
+        settings[3] |= termios.NOFLSH  # Ctrl-C would discard output that is not read yet
+        termios.tcsetattr(screen, termios.TCSANOW, settings)
         self.answer = root / "answer"
         command = [
             sys.executable,
