@@ -119,9 +119,10 @@ BLOCKS = code_of(TRAINING.read_text("utf-8"), "python")
 
 @pytest.fixture
 def texts_output(tmp_path, in_process):
-    """Return the output of the texts of the pages' recipe."""
+    """Return the output of the texts of the pages' recipe, both in parquet."""
     make_folder(tmp_path)
-    recipe = parse_recipe(RECIPE.replace("/data", f"{tmp_path}/data"))
+    text = RECIPE.replace("code/*.jsonl.gz", "nanochat/base_data_climbmix/*.parquet")
+    recipe = parse_recipe(text.replace("/data", f"{tmp_path}/data"))
     prepare(Recipe(sources=recipe.sources[:2], tokenizer=recipe.tokenizer, output=recipe.output))
     return recipe.output.path
 
