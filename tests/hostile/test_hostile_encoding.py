@@ -32,7 +32,7 @@ RUN = 100_000
 def texts():
     """Real text: some modules of the standard library."""
     folder = Path(sysconfig.get_path("stdlib"))
-    names = ["argparse", "ast", "typing", "doctest", "inspect", "pydoc", "subprocess", "zipfile"]
+    names = ["argparse", "ast", "typing", "doctest", "inspect", "pydoc", "subprocess", "tarfile"]
     return [(folder / f"{name}.py").read_text(encoding="utf-8") for name in names]
 
 
