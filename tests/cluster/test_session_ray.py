@@ -16,7 +16,7 @@ from nanotok_ray.cluster import ray_session, session
 from nanotok_ray.cluster.cluster_check import core_identity
 from nanotok_ray.cluster.drain_on_notice import Raylet, local_raylets
 from tests.support.machine_speed import scaled
-from tests.support.ray_head import BIN
+from tests.support.ray_head import NANOTOK
 from tests.support.small_corpus import RECIPE, write_corpus
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
@@ -132,7 +132,7 @@ def prepared(head, recipe, **variables):
     environment = {**head.environment, "RAY_ADDRESS": head.address} | variables
     environment = {name: own for name, own in environment.items() if own is not None}
     start = time.monotonic()
-    done = finished([BIN / "nanotok", "prepare", recipe], environment)
+    done = finished([*NANOTOK, "prepare", recipe], environment)
     return done.returncode, done.stderr, time.monotonic() - start
 
 
@@ -169,7 +169,7 @@ def doctor(address, environment, *, until=""):
     """Run the doctor, repeatedly while the head starts; return exit code and checks by name."""
     deadline = time.monotonic() + scaled(90)
     while True:
-        done = finished([BIN / "nanotok", "doctor", "--address", address], environment)
+        done = finished([*NANOTOK, "doctor", "--address", address], environment)
         checks = {each["name"]: each for each in json.loads(done.stdout.splitlines()[-1])["checks"]}
         if until in checks or time.monotonic() > deadline:
             assert environment["RAY_AUTH_TOKEN"] not in done.stdout + done.stderr

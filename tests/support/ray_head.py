@@ -16,6 +16,9 @@ from jobs import demo_corpus
 from tests.support.machine_speed import scaled
 
 BIN = Path(sys.executable).parent
+NANOTOK = (sys.executable, "-c", "import sys; from nanotok_ray.cli import main; sys.exit(main())")
+"""The command line, which also runs where only the dependencies are installed."""
+
 MODULES = (
     *("bisect.py", "calendar.py", "decimal.py", "difflib.py", "doctest.py", "enum.py"),
     *("fractions.py", "heapq.py", "locale.py", "pickle.py", "random.py", "statistics.py"),
