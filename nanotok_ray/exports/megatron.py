@@ -160,8 +160,8 @@ def _documents(
             bounds = positions[first : max(last, first + 1) + 1] - positions[first]
             data = ids_file.read(int(bounds[-1]) * item_bytes)
             ids, mask = np.frombuffer(data, dtype=f"<u{item_bytes}"), None
-            for file in label_files:
-                labels = np.frombuffer(file.read(len(ids) * _LABEL_BYTES), dtype="<i4")
+            if label_files:
+                labels = np.frombuffer(label_files[0].read(len(ids) * _LABEL_BYTES), dtype="<i4")
                 mask = _mask(ids.astype(np.int32), labels, name=urls[1])
             for start, end in pairwise(bounds.tolist()):
                 yield ids[start:end], None if mask is None else mask[start:end]
