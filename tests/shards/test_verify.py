@@ -215,6 +215,7 @@ def test_an_unchecked_slice_is_reported_and_changes_the_exit_code(out, capsys):
     assert "could not be checked" in captured.err
 
 
+@pytest.mark.usefixtures("in_process")  # which does not wait before the next attempts
 def test_a_local_storage_failure_leaves_a_slice_unchecked(out, monkeypatch, capsys):
     def fail(*_, **__):
         raise TransientIOError("the store is away")
