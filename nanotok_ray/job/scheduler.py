@@ -208,13 +208,13 @@ class Scheduler:
         failure = outcome.failure
         if failure is None:
             return self._end(number, account, outcome, None)
-        if failure.cause is Cause.MEMORY:
-            if batch.memory_level < account.memory_level:  # the other attempt has reported it
-                return None
+        is_known = failure.cause is Cause.MEMORY and batch.memory_level < account.memory_level
+        if failure.cause is Cause.MEMORY and not is_known:
             account.memory_level = batch.memory_level + 1
         if failure.cause in ALONE and len(batch.slices) > 1:
             return None
-        account.failures[failure.cause] += 1
+        if not is_known:  # otherwise the other attempt at this level has reported it
+            account.failures[failure.cause] += 1
         if account.failures[failure.cause] < self._retry_policy.limits[failure.cause]:
             return None
         if account.in_flight and failure.cause is not Cause.ERROR:

@@ -235,15 +235,14 @@ def happen(attempts, call, rng, badness, now):
 
 def test_two_concurrent_attempts_without_memory_count_as_one_failure():
     attempts, call, second = doubled()
-    assert failed(attempts, second, Cause.MEMORY, 1.0) == []
-    assert failed(attempts, call, Cause.MEMORY, 2.0) == []
-    levels = []
-    for now in (100.0, 200.0):
-        [again] = take_all(attempts, now)
-        levels.append(again.memory_level)
-        ended = failed(attempts, again, Cause.MEMORY, now)
-    assert levels == [1, 2]
+    for level in range(LIMITS.memory_failures):
+        assert (call.memory_level, second.memory_level) == (level, level)
+        assert failed(attempts, second, Cause.MEMORY, 100.0 * level) == []
+        ended = failed(attempts, call, Cause.MEMORY, 100.0 * level)
+        for call in take_all(attempts, 100.0 * (level + 1)):
+            second = attempts.take_speculative(call)
     assert ended[0].error.startswith("its node ran out of memory 3 times")
+    assert (ended[0].attempts, attempts.is_over) == (6, True)
 
 
 def test_a_failed_attempt_beside_a_slow_one_may_be_repeated():
