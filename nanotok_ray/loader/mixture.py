@@ -95,11 +95,6 @@ class Mixture:
             group_documents=size,
         )
 
-    @property
-    def has_end(self) -> bool:
-        """Whether a number of epochs can limit the documents."""
-        return self.steps is None
-
     def next_group(self, taken: Taken, *, epochs: int | None = None) -> tuple[Numbers, Taken]:
         """Return the documents of the next group, none at the end, and the counts after it."""
         if self.steps is None:
