@@ -245,6 +245,17 @@ def test_two_concurrent_attempts_without_memory_count_as_one_failure():
     assert (ended[0].attempts, attempts.is_over) == (6, True)
 
 
+@pytest.mark.parametrize("cause", Cause)
+def test_a_slice_ends_at_its_limit_if_two_concurrent_attempts_fail_each_time(cause):
+    attempts, *calls = doubled()
+    for number in range(1, LIMITS.limits[cause] + 1):
+        for call in calls:
+            failed(attempts, call, cause, 100.0 * number)
+        again = take_all(attempts, 100.0 * (number + 1))
+        calls = [each for call in again for each in (attempts.take_speculative(call), call)]
+    assert attempts.is_over
+
+
 def test_a_failed_attempt_beside_a_slow_one_may_be_repeated():
     attempts = attempts_at(1)
     [call] = take_all(attempts, 0.0)
