@@ -102,14 +102,6 @@ class StateFrame:
             )
 
 
-def _check_end(weights: Mapping[str, float] | None, epochs: int | None) -> None:
-    if weights is not None and epochs is not None:
-        raise PackingError(
-            "epochs and weights cannot be combined, because a mixture has no end; remove one of "
-            "them"
-        )
-
-
 def _warn_of_ignored_masks(shards: Shards, settings: RowSettings) -> None:
     """Warn if all tokens of documents with loss masks become targets."""
     if settings.packing == "conversations":
@@ -226,7 +218,6 @@ class Loader:
             group_documents=group_documents,
             too_long=too_long,
         )
-        _check_end(weights, epochs)
         _warn_of_ignored_masks(shards, self._settings)
         self._shards = shards
         self._pad = padding_id(shards)

@@ -61,6 +61,18 @@ class RowStream:
     mixture: Mixture
     epochs: int | None
 
+    def __post_init__(self) -> None:
+        """Check that the stream has an end if it has a number of epochs.
+
+        Raises:
+            PackingError: it is a mixture, which has none.
+        """
+        if self.settings.weights is not None and self.epochs is not None:
+            raise PackingError(
+                "epochs and weights cannot be combined, because a mixture has no end; remove one "
+                "of them"
+            )
+
     def start(self) -> Position:
         """Return the position before the first row."""
         none = (0,) * len(self.mixture.streams)
