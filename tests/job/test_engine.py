@@ -246,7 +246,7 @@ def test_two_concurrent_attempts_without_memory_count_as_one_failure():
 
 
 @pytest.mark.parametrize("cause", Cause)
-def test_a_slice_ends_at_its_limit_if_two_concurrent_attempts_fail_each_time(cause):
+def test_a_slice_ends_within_its_limit_if_two_concurrent_attempts_fail_each_time(cause):
     attempts, *calls = doubled()
     for number in range(1, LIMITS.limits[cause] + 1):
         for call in calls:
