@@ -5,7 +5,7 @@ PYTHON ?= python3.11
 DEMO ?= build/demo
 FUZZ_SECONDS ?= 60
 export PROPTEST_RNG_SEED ?= 1
-# Tests write thousands of small files. They are written in memory if 4 GiB of it are available.
+# Tests write thousands of small files, in memory if /dev/shm has more than 4 GiB available.
 export PYTEST_DEBUG_TEMPROOT ?= $(shell test "$$(df -m --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 4096 2>/dev/null && echo /dev/shm)
 MUTANTS ?= 200
 DEMO_TIMED = 'demo:$(DEMO)/corpus/docs/*.parquet:$(DEMO)/corpus/code/*.parquet'
