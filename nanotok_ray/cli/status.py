@@ -13,7 +13,7 @@ from nanotok_ray.cli.options import is_recipe
 from nanotok_ray.cli.printing import BAD_OUTPUT
 from nanotok_ray.cli.progress import UNITS, unit_of
 from nanotok_ray.errors import NanotokError, TransientIOError
-from nanotok_ray.formats import MANIFEST_NAME, REPORT_PAGE_NAME
+from nanotok_ray.formats import MANIFEST_NAME, MAX_MANIFEST_BYTES, REPORT_PAGE_NAME
 from nanotok_ray.job import (
     FINISHED,
     RUNNING,
@@ -284,7 +284,8 @@ def _left(journal: RunJournal, stage: Stage, *, now: float) -> float | None:
 def _published(out: Folder) -> dict[str, Any]:
     """Return the totals of a published output; empty if its manifest has none."""
     try:
-        totals = json.loads(out.read_bytes(MANIFEST_NAME))["totals"]["all"]
+        data = out.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
+        totals = json.loads(data)["totals"]["all"]
         documents, tokens = totals["documents"], totals["tokens"]
         quarantined = totals["quarantined"]
     except (OSError, NanotokError, ValueError, RecursionError, KeyError, TypeError):

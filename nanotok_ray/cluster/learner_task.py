@@ -55,7 +55,7 @@ def learn_in_task(
                     f"{text}; give it more memory (learner.memory) or another node (learner.label)"
                 ) from error
             on_event(Note(text=f"the learner's task died ({text}) and is tried again"))
-    return written_tokenizer(out.join(TOKENIZER_FOLDER))
+    return written_tokenizer(out.inside(TOKENIZER_FOLDER))
 
 
 def learning_events(training: Training, summed: Summed, out: Folder) -> Iterator[Event]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.formats import RECORD_FORMAT, from_json
+from nanotok_ray.formats import MAX_RECORD_BYTES, RECORD_FORMAT, from_json
 from nanotok_ray.sources import COUNTED_SUFFIX
 from nanotok_ray.storage import Folder
 
@@ -129,7 +129,9 @@ def _read(folder: Folder, stem: str, files: Mapping[str, int]) -> CountsCache:
 def _record(folder: Folder, name: str) -> Mapping[str, Any] | None:
     try:
         return from_json(
-            folder.read_bytes(name), name=folder.join(name), expected_format=RECORD_FORMAT
+            folder.read_bytes(name, limit=MAX_RECORD_BYTES),
+            name=folder.join(name),
+            expected_format=RECORD_FORMAT,
         )
     except (FileNotFoundError, CorruptOutputError):
         return None

@@ -14,7 +14,6 @@ from nanotok_ray.formats import (
     SPLITS,
     ShardsIndex,
     check_rows,
-    check_size,
     no_manifest,
     parse_manifest,
     record_name,
@@ -157,7 +156,6 @@ def _shards(index: ShardsIndex, manifest: Mapping[str, Any]) -> Iterator[ShardFa
 
 def _read(out: Folder, name: str, *, limit: int) -> bytes | None:
     try:
-        check_size(out.size(name), limit=limit, name=out.join(name))
-        return out.read_bytes(name)
+        return out.read_bytes(name, limit=limit)
     except FileNotFoundError:
         return None

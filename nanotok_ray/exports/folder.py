@@ -14,6 +14,7 @@ from nanotok_ray.exports.unit import Unit
 from nanotok_ray.exports.work import ExportWork, export_unit
 from nanotok_ray.formats import (
     MANIFEST_NAME,
+    MAX_JSON_BYTES,
     PLAN_NAME,
     SHARDS_INDEX_NAME,
     Shape,
@@ -177,7 +178,7 @@ def read_export(folder: Folder) -> dict[str, Any]:
         CorruptOutputError: The file is not of this version.
     """
     try:
-        data = folder.read_bytes(EXPORT_NAME)
+        data = folder.read_bytes(EXPORT_NAME, limit=MAX_JSON_BYTES)
     except FileNotFoundError as error:
         raise IncompleteOutputError(
             f"{folder.join(EXPORT_NAME)} is missing: this is no export, or it has not finished; "

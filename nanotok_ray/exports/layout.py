@@ -12,6 +12,7 @@ from nanotok_ray.exports.corpus import Corpus
 from nanotok_ray.exports.native import Ids, Mask, NativeShard
 from nanotok_ray.exports.unit import Unit
 from nanotok_ray.formats import (
+    MAX_RECORD_BYTES,
     Shape,
     check_shape,
     from_json,
@@ -238,7 +239,7 @@ def read_record(folder: Folder, unit: Unit, *, key: str) -> Exported | None:
     """
     name = record_name(unit)
     try:
-        data = folder.read_bytes(name)
+        data = folder.read_bytes(name, limit=MAX_RECORD_BYTES)
         values = from_json(data, name=name, expected_format=RECORD_FORMAT)
         check_shape(values, _SHAPE, name=name)
     except (FileNotFoundError, CorruptOutputError):

@@ -34,7 +34,7 @@ from nanotok_ray.exports.layout import Document, Exported, Layout, Target, Writt
 from nanotok_ray.exports.native import Batch, Mask, Positions
 from nanotok_ray.exports.unit import Unit
 from nanotok_ray.formats import check_sequences, index_parts, unpack_index
-from nanotok_ray.storage import Folder, open_input
+from nanotok_ray.storage import Folder
 
 _IGNORED = -100
 _TEXT, _LABEL = "_text_document", "_text_label_document"
@@ -113,9 +113,10 @@ class Megatron(Layout):
                 raise CorruptOutputError(
                     f"{folder.join(labels[0])} has other documents than {name}"
                 )
-            urls = [folder.join(each) for each in (name, *labels)]
             batch = exported.unit.batch_bytes // corpus.item_bytes
-            yield from _documents(urls, positions, corpus.item_bytes, limit=batch)
+            yield from _documents(
+                folder, [name, *labels], positions, corpus.item_bytes, limit=batch
+            )
 
 
 def _stem(unit: Unit) -> str:
@@ -146,7 +147,7 @@ def _positions(name: str, item_bytes: int, folder: Folder) -> Positions:
 
 
 def _documents(
-    urls: Sequence[str], positions: Positions, item_bytes: int, *, limit: int
+    folder: Folder, names: Sequence[str], positions: Positions, item_bytes: int, *, limit: int
 ) -> Iterator[Document]:
     """Yield the documents of a file of ids, with masks if a file of labels follows it.
 
@@ -154,7 +155,7 @@ def _documents(
     """
     first = 0
     with ExitStack() as stack:
-        ids_file, *label_files = (stack.enter_context(open_input(url)) for url in urls)
+        ids_file, *label_files = (stack.enter_context(folder.open(name)) for name in names)
         while first < len(positions) - 1:
             last = int(np.searchsorted(positions, positions[first] + limit, side="right")) - 1
             bounds = positions[first : max(last, first + 1) + 1] - positions[first]
@@ -162,7 +163,7 @@ def _documents(
             ids, mask = np.frombuffer(data, dtype=f"<u{item_bytes}"), None
             if label_files:
                 labels = np.frombuffer(label_files[0].read(len(ids) * _LABEL_BYTES), dtype="<i4")
-                mask = _mask(ids.astype(np.int32), labels, name=urls[1])
+                mask = _mask(ids.astype(np.int32), labels, name=folder.join(names[1]))
             for start, end in pairwise(bounds.tolist()):
                 yield ids[start:end], None if mask is None else mask[start:end]
             first += len(bounds) - 1

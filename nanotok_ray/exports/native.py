@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.exports.corpus import ShardFacts
-from nanotok_ray.formats import DocumentIds, DocumentImages, Images, unpack_index
-from nanotok_ray.storage import Folder, open_input
+from nanotok_ray.formats import MAX_RECORD_BYTES, DocumentIds, DocumentImages, Images, unpack_index
+from nanotok_ray.storage import Folder
 
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 Positions = npt.NDArray[np.int64]
@@ -73,7 +73,7 @@ class NativeShard:
         """
         name, stem = self.facts.record_name, self.facts.name
         try:
-            data = self.out.read_bytes(name)
+            data = self.out.read_bytes(name, limit=MAX_RECORD_BYTES)
         except FileNotFoundError as error:
             raise CorruptOutputError(f"{self.out.join(name)} is missing") from error
         if hashlib.sha256(data).hexdigest() != self.facts.record_sha256:
@@ -133,7 +133,7 @@ class NativeShard:
                 f"{url} is missing or has another size than shards.idx says: "
                 f"{self.facts.sizes[suffix]:,} bytes; `nanotok verify {self.out.url}` says more"
             )
-        return _Hashed(stack.enter_context(open_input(url)), url, digests[suffix])
+        return _Hashed(stack.enter_context(self.out.open(name)), url, digests[suffix])
 
     def _whole(self, suffix: str, digests: Mapping[str, str]) -> npt.NDArray[np.uint8]:
         with ExitStack() as stack:

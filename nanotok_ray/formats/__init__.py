@@ -1,6 +1,7 @@
 """Formats of the files of an output: manifest, records, document index, document ids, images.
 
-Inputs and outputs are bytes and numpy arrays. The package requires only numpy and opens no files.
+Inputs and outputs are bytes and numpy arrays. The package requires only numpy. It opens no file
+itself: `InnerFiles` opens the files of a folder for the packages that read them.
 """
 
 from nanotok_ray.formats.document_ids import DocumentIds, ids_parts
@@ -43,8 +44,17 @@ from nanotok_ray.formats.manifest import (
     to_json,
     unpack_shards_index,
 )
-from nanotok_ray.formats.paths import is_inner_name, is_local, local_path, path_inside
+from nanotok_ray.formats.paths import (
+    InnerFiles,
+    is_inner_name,
+    is_local,
+    local_path,
+    not_regular,
+    open_regular,
+    path_inside,
+)
 from nanotok_ray.formats.schema import (
+    MAX_JSON_BYTES,
     MAX_MANIFEST_BYTES,
     MAX_PLAN_BYTES,
     MAX_RECORD_BYTES,
@@ -73,6 +83,7 @@ __all__ = [
     "MANIFEST_FORMAT",
     "MANIFEST_NAME",
     "MAX_DOCUMENT_TOKENS",
+    "MAX_JSON_BYTES",
     "MAX_MANIFEST_BYTES",
     "MAX_PLAN_BYTES",
     "MAX_RECORD_BYTES",
@@ -93,6 +104,7 @@ __all__ = [
     "DocumentIds",
     "DocumentImages",
     "Images",
+    "InnerFiles",
     "Shape",
     "ShardRow",
     "ShardsIndex",
@@ -118,9 +130,11 @@ __all__ = [
     "key_of",
     "local_path",
     "no_manifest",
+    "not_regular",
     "number",
     "numbers_by_name",
     "one_of",
+    "open_regular",
     "optional",
     "pack_shards_index",
     "parse_manifest",

@@ -142,7 +142,8 @@ MAX_MANIFEST_BYTES = 64 << 20
 MAX_RECORD_BYTES = 1 << 30
 MAX_PLAN_BYTES = 4 << 30
 MAX_SHARDS_INDEX_BYTES = 4 << 30
-"""A limit far above the size that a job writes: a few kB, 300 bytes per input file, 200 per shard.
+MAX_JSON_BYTES = 1 << 30
+"""Limits far above the sizes that a job writes: a few kB, 300 bytes per input file, 200 per shard.
 """
 
 

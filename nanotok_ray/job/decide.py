@@ -326,7 +326,7 @@ def _tokenizer(recipe: Recipe, out: Folder) -> Tokenizer:
 def _is_other(tokenizer: Tokenizer | None, out: Folder) -> bool:
     """Return whether the output has a different tokenizer or none."""
     return tokenizer is not None and bool(
-        differing_files(tokenizer.model, out.join(TOKENIZER_FOLDER))
+        differing_files(tokenizer.model, out.inside(TOKENIZER_FOLDER))
     )
 
 

@@ -7,6 +7,8 @@ from nanotok_ray.errors import CorruptOutputError, PlanError
 from nanotok_ray.formats import (
     MANIFEST_FORMAT,
     MANIFEST_NAME,
+    MAX_MANIFEST_BYTES,
+    MAX_PLAN_BYTES,
     PLAN_NAME,
     TOKENIZER_FOLDER,
     from_json,
@@ -35,7 +37,7 @@ FROZEN, AS_BEFORE, NOT_FROZEN, IN_USE = "frozen", "as before", "not frozen", "in
 
 def frozen_bytes(out: Folder) -> bytes | None:
     """Return the stored plan.json, or None if there is none."""
-    return out.read_bytes(PLAN_NAME) if out.exists(PLAN_NAME) else None
+    return out.read_bytes(PLAN_NAME, limit=MAX_PLAN_BYTES) if out.exists(PLAN_NAME) else None
 
 
 def frozen_plan(out: Folder) -> Plan | None:
@@ -44,7 +46,8 @@ def frozen_plan(out: Folder) -> Plan | None:
     Raises:
         CorruptOutputError: plan.json is not a plan of this version.
     """
-    return plan_from_json(out.read_bytes(PLAN_NAME)) if out.exists(PLAN_NAME) else None
+    data = frozen_bytes(out)
+    return None if data is None else plan_from_json(data)
 
 
 def plan_for(
@@ -89,7 +92,7 @@ def freeze(plan: Plan, out: Folder) -> str:
     the previous plan notices the change before it writes anything, and starts over.
     """
     data = plan_to_json(plan)
-    if out.exists(PLAN_NAME) and out.read_bytes(PLAN_NAME) == data:
+    if frozen_bytes(out) == data:
         return AS_BEFORE
     if out.exists(MANIFEST_NAME):
         return NOT_FROZEN
@@ -103,7 +106,7 @@ def existing_tokenizer(recipe: Recipe, out: Folder) -> Tokenizer | None:
     """Return the tokenizer of the recipe, or else the one in the output folder."""
     folder = recipe.tokenizer.path
     if folder is None:
-        folder = out.join(TOKENIZER_FOLDER)
+        folder = out.inside(TOKENIZER_FOLDER)
         if not out.exists(f"{TOKENIZER_FOLDER}/{READABLE_NAME}"):
             return None
     return tokenizer_in(folder, recipe)
@@ -143,7 +146,7 @@ def published_settings(out: Folder) -> Mapping[str, Any]:
 def _published(out: Folder, name: str) -> Mapping[str, Any]:
     """Return a table of the manifest, empty if it is missing or cannot be read."""
     try:
-        data = out.read_bytes(MANIFEST_NAME)
+        data = out.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
         manifest = from_json(data, name=MANIFEST_NAME, expected_format=MANIFEST_FORMAT)
         return dict(manifest[name])
     except (FileNotFoundError, CorruptOutputError, KeyError, TypeError, ValueError):

@@ -72,7 +72,7 @@ class ExportResult:
 
 def export_folder(out: Folder, layout: Layout) -> Folder:
     """Return the default folder of an export of an output."""
-    return Folder(out.join(f"{EXPORTS}/{layout.name}"))
+    return Folder(out.inside(f"{EXPORTS}/{layout.name}"))
 
 
 def export(

@@ -171,7 +171,7 @@ class _Job:
     def _adopt(self, tokenizer: Tokenizer | None) -> None:
         """Write a tokenizer that was not learned here into the output folder."""
         assert tokenizer is not None
-        folder = self.out.join(TOKENIZER_FOLDER)
+        folder = self.out.inside(TOKENIZER_FOLDER)
         self._begin_changes()
         tokenizer.save(folder, overwrite=True)
 

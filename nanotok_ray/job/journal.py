@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
+from nanotok_ray.formats import MAX_JSON_BYTES
 from nanotok_ray.job.events import AttemptFailed, Note, PlannedStage, SliceEnded, StageStarted
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import without_secrets
@@ -197,7 +198,7 @@ def _segments(out: Folder, names: Sequence[str]) -> Iterator[list[dict[str, Any]
 def _lines(out: Folder, name: str) -> list[dict[str, Any]] | None:
     """Return the events of a segment, or None if it cannot be read."""
     try:
-        text = out.read_bytes(name).decode("utf-8")
+        text = out.read_bytes(name, limit=MAX_JSON_BYTES).decode("utf-8")
         found = [json.loads(line) for line in text.splitlines()]
     except (FileNotFoundError, ValueError, RecursionError):
         return None

@@ -17,7 +17,7 @@ from typing import Any
 import nanotok_ray
 from nanotok_ray import _core
 from nanotok_ray.errors import LeaseLostError, NanotokError
-from nanotok_ray.formats import SUMMARY_NAME, to_json
+from nanotok_ray.formats import MAX_JSON_BYTES, SUMMARY_NAME, to_json
 from nanotok_ray.job.events import (
     Advanced,
     AttemptFailed,
@@ -280,7 +280,7 @@ def stages_of_last_run(out: Folder) -> dict[str, Any]:
     A failed run keeps the values of the runs before it in its summary, so that they are not lost.
     """
     try:
-        values = json.loads(out.read_bytes(SUMMARY_NAME))
+        values = json.loads(out.read_bytes(SUMMARY_NAME, limit=MAX_JSON_BYTES))
     except (OSError, NanotokError, ValueError, RecursionError):  # the values are only for display
         return {}
     if not isinstance(values, dict):

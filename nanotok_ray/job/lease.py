@@ -21,7 +21,7 @@ from nanotok_ray.errors import (
     OutputInUseError,
     TransientIOError,
 )
-from nanotok_ray.formats import from_json, to_json
+from nanotok_ray.formats import MAX_JSON_BYTES, from_json, to_json
 from nanotok_ray.job.events import Event, Note, OnEvent, StageEnded, StageStarted
 from nanotok_ray.job.executor import executor_in_use
 from nanotok_ray.storage import Folder
@@ -228,7 +228,7 @@ def lease_in_force(out: Folder) -> Seen | None:
     if not numbers:
         return None
     try:
-        data = out.read_bytes(lease_name(max(numbers)))
+        data = out.read_bytes(lease_name(max(numbers)), limit=MAX_JSON_BYTES)
     except FileNotFoundError:  # a higher number was created in the meantime
         data = b""
     return Seen(max(numbers), data)

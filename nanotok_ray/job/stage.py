@@ -42,7 +42,7 @@ from nanotok_ray.sources import (
     locations_of,
     reason_of,
 )
-from nanotok_ray.storage import Folder, open_input
+from nanotok_ray.storage import Folder
 from nanotok_ray.units import quantity
 
 ENDS_STAGE = (DiskFullError, ExportError)
@@ -227,7 +227,7 @@ def first_listed(
     folder: Folder, name: str, slice_: Slice, *, tails: bool = False
 ) -> FirstBad | None:
     """Return the first such entry of one quarantine file of a slice."""
-    for entry in _entries(folder.join(name)):
+    for entry in _entries(folder, name):
         if entry.kind == TAIL if tails else entry.kind not in BY_CHOICE:
             (location,) = locations_of([entry], slice_.pieces)
             dialect = next(
@@ -242,8 +242,8 @@ def first_listed(
     return None
 
 
-def _entries(url: str) -> Iterator[QuarantineEntry]:
-    with open_input(url) as file:
+def _entries(folder: Folder, name: str) -> Iterator[QuarantineEntry]:
+    with folder.open(name) as file:
         yield from filter(None, map(entry_of, file))
 
 

@@ -270,7 +270,7 @@ def _task(
         other_split=expected[1].slice if expected[1:] else None,
         settings=tokenizing.settings[slice_.source],
         out=out.url,
-        tokenizer=out.join(TOKENIZER_FOLDER),
+        tokenizer=out.inside(TOKENIZER_FOLDER),
         same_pass=same_pass,
         give_up_after=tokenizing.give_up_after,
     )

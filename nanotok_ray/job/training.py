@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from nanotok_ray.counts import PartSums, Reduced, default_threads
 from nanotok_ray.errors import CorruptOutputError, SourceError
-from nanotok_ray.formats import RECORD_FORMAT, TOKENIZER_FOLDER, from_json, key_of, to_json
+from nanotok_ray.formats import (
+    MAX_JSON_BYTES,
+    RECORD_FORMAT,
+    TOKENIZER_FOLDER,
+    from_json,
+    key_of,
+    to_json,
+)
 from nanotok_ray.job.counting import CountedSlices, Training, count, counted_sources
 from nanotok_ray.job.events import Advanced, Note, OnEvent, StageEnded, StageStarted
 from nanotok_ray.job.executor import current_executor
@@ -95,7 +102,7 @@ def learn_tokenizer(
     reduced = _reduced(summed, on_event=on_event)
     learned = _learn(training, summed, reduced, threads=threads, on_event=on_event)
     learned = learned.extended_with(training.recipe.tokenizer.extend)
-    learned.save(out.join(TOKENIZER_FOLDER), overwrite=True)
+    learned.save(out.inside(TOKENIZER_FOLDER), overwrite=True)
     write_beside(training, learned, out)
     for text in (*_notes(learned.report), *notes_on_sizes(training, learned.tokenizer, out)):
         on_event(Note(text=text))
@@ -267,7 +274,7 @@ def _finished_tokenizer(training: Training, out: Folder) -> Tokenizer | None:
     record = finished_learning(training, out)
     if record is None:
         return None
-    tokenizer = written_tokenizer(out.join(TOKENIZER_FOLDER))
+    tokenizer = written_tokenizer(out.inside(TOKENIZER_FOLDER))
     # Another tokenizer may have replaced it, for example by a recipe with tokenizer.path.
     if tokenizer.sha256 != record.values.get("tokenizer_sha256"):
         return None
@@ -409,12 +416,12 @@ class LearnedOutput:
         """
         learned = self._learned()
         self.out.remove(f"{TOKENIZER_FOLDER}/{READABLE_NAME}")
-        self.tokenizer.save(self.out.join(TOKENIZER_FOLDER), overwrite=True)
+        self.tokenizer.save(self.out.inside(TOKENIZER_FOLDER), overwrite=True)
         write_beside(self.training, learned, self.out)
 
     def _learned(self) -> LearnedTokenizer:
         name = f"{TOKENIZER_FOLDER}/{REPORT_NAME}"
-        data, path = self.out.read_bytes(name), self.out.join(name)
+        data, path = self.out.read_bytes(name, limit=MAX_JSON_BYTES), self.out.join(name)
         report = from_json(data, name=path, expected_format=REPORT_FORMAT)
         extended = self.training.recipe.tokenizer.extend
         return LearnedTokenizer(tokenizer=self.tokenizer, report=report, extended=extended)
@@ -434,7 +441,7 @@ class LearnedOutput:
 def _write_smaller(learned: LearnedTokenizer, out: Folder, *, sizes: Sequence[int]) -> None:
     """Write tokenizers of the given sizes with reports as if they were learned at these sizes."""
     for size in sizes:
-        learned.truncated(size).save(out.join(smaller_folder(size)), overwrite=True)
+        learned.truncated(size).save(out.inside(smaller_folder(size)), overwrite=True)
 
 
 def _write_record(

@@ -4,10 +4,8 @@ Files are opened by their names in the folder and their sizes in shards.idx. Thi
 local folder, and requires only numpy. It does not interpret the contents of files.
 """
 
-import errno
 import io
 import os
-import stat
 from pathlib import Path
 from typing import Protocol
 
@@ -15,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.formats import SHARDS_INDEX_NAME, check_size, is_inner_name, path_inside
+from nanotok_ray.formats import SHARDS_INDEX_NAME, InnerFiles, check_size
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -86,57 +84,36 @@ class LocalFiles:
     """The files of a folder on a local file system."""
 
     def __init__(self, root: str) -> None:
-        self._root = Path(root)
-        self._folders: dict[str, str] = {}  # folders that were checked to be inside the root
+        self._files = InnerFiles(Path(root))
 
     @property
     def url(self) -> str:
         """Path of the folder."""
-        return str(self._root)
+        return str(self._files.root)
 
     def read(self, name: str, *, limit: int) -> bytes:
         """Return all bytes of a file; see `Files`."""
-        path = path_inside(self._root, name)
-        check_size(path.stat().st_size, limit=limit, name=str(path))
-        return path.read_bytes()
+        with os.fdopen(self._files.open(name), "rb", buffering=0) as file:
+            check_size(os.fstat(file.fileno()).st_size, limit=limit, name=f"{self.url}/{name}")
+            return file.readall()
 
     def open(self, name: str, num_bytes: int, *, content: str, at_once: bool = False) -> Mapped:  # noqa: ARG002 - nothing is copied here
         """Map a file; see `Files`."""
         try:
-            descriptor = self._open(name)
-        except FileNotFoundError as error:
+            descriptor = self._files.open(name)
+        except (FileNotFoundError, IsADirectoryError) as error:
+            found = "a folder" if isinstance(error, IsADirectoryError) else "missing"
             raise CorruptOutputError(
-                f"{self._root}/{name} is missing; `nanotok verify {self._root}` says more"
+                f"{self.url}/{name} is {found}; `nanotok verify {self.url}` says more"
             ) from error
-        try:
-            self._check(name, os.fstat(descriptor), num_bytes)
-            with open(descriptor, "rb", buffering=0, closefd=False) as file:
-                return Mapped(map_file(file, num_bytes))
-        finally:
-            os.close(descriptor)
-
-    def _check(self, name: str, status: os.stat_result, num_bytes: int) -> None:
-        if not stat.S_ISREG(status.st_mode):
-            raise CorruptOutputError(f"{self._root}/{name} is not a file")
-        if status.st_size != num_bytes:
-            raise CorruptOutputError(
-                f"{self._root}/{name} has {status.st_size} bytes, {SHARDS_INDEX_NAME} says "
-                f"{num_bytes}; `nanotok verify {self._root}` says more"
-            )
-
-    def _open(self, name: str) -> int:
-        """Open a file inside the root; fast, because readers can open 1,000 shards per second."""
-        folder, _, last = name.rpartition("/")
-        if not is_inner_name(last) or folder not in self._folders:
-            path_inside(self._root, name)
-            self._folders[folder] = str(self._root / folder)
-        path, flags = f"{self._folders[folder]}/{last}", os.O_RDONLY | os.O_NONBLOCK  # of pipes
-        try:
-            return os.open(path, flags | os.O_NOFOLLOW)
-        except OSError as error:
-            if error.errno != errno.ELOOP:
-                raise
-        return os.open(path_inside(self._root, name), flags)
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
+            size = os.fstat(descriptor).st_size
+            if size != num_bytes:
+                raise CorruptOutputError(
+                    f"{self.url}/{name} has {size} bytes, {SHARDS_INDEX_NAME} says {num_bytes}; "
+                    f"`nanotok verify {self.url}` says more"
+                )
+            return Mapped(map_file(file, num_bytes))
 
 
 def map_file(file: io.RawIOBase, num_bytes: int) -> Bytes:

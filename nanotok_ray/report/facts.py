@@ -14,13 +14,13 @@ from nanotok_ray.errors import CorruptOutputError, NanotokError
 from nanotok_ray.exports import EXPORT_NAME, EXPORTS, LAYOUTS
 from nanotok_ray.formats import (
     MANIFEST_NAME,
+    MAX_JSON_BYTES,
     MAX_MANIFEST_BYTES,
     PLAN_NAME,
     SHARDS_INDEX_NAME,
     SPLITS,
     SUMMARY_NAME,
     TOKENIZER_FOLDER,
-    check_size,
     from_json,
     parse_manifest,
 )
@@ -36,7 +36,6 @@ UNREADABLE: Final = (
 )
 """Errors that reading files of another version, or edited files, can raise."""
 
-_MAX_JSON_BYTES = 1 << 30
 _EARLIER_RUNS = 20
 """Limit of earlier runs that are read to find one that worked on slices."""
 
@@ -129,21 +128,20 @@ def read_facts(out: Folder, *, cache: str) -> Facts:
 
 
 def _manifest(out: Folder) -> dict[str, Any]:
-    check_size(out.size(MANIFEST_NAME), limit=MAX_MANIFEST_BYTES, name=out.join(MANIFEST_NAME))
-    return parse_manifest(out.read_bytes(MANIFEST_NAME), name=out.join(MANIFEST_NAME))
+    data = out.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
+    return parse_manifest(data, name=out.join(MANIFEST_NAME))
 
 
 def _object(out: Folder, name: str) -> dict[str, Any]:
-    check_size(out.size(name), limit=_MAX_JSON_BYTES, name=out.join(name))
-    values = json.loads(out.read_bytes(name))
+    values = json.loads(out.read_bytes(name, limit=MAX_JSON_BYTES))
     if not isinstance(values, dict):
         raise CorruptOutputError(f"{out.join(name)} is no JSON object")
     return values
 
 
 def _report(out: Folder, name: str) -> dict[str, Any]:
-    check_size(out.size(name), limit=_MAX_JSON_BYTES, name=out.join(name))
-    return from_json(out.read_bytes(name), name=out.join(name), expected_format=REPORT_FORMAT)
+    data = out.read_bytes(name, limit=MAX_JSON_BYTES)
+    return from_json(data, name=out.join(name), expected_format=REPORT_FORMAT)
 
 
 def _journals(out: Folder) -> tuple[RunJournal | None, RunJournal | None]:
@@ -161,7 +159,7 @@ def _journals(out: Folder) -> tuple[RunJournal | None, RunJournal | None]:
 def _tokenizer(out: Folder) -> Tokenizer | None:
     if not out.sizes(f"{TOKENIZER_FOLDER}/"):
         return None
-    return Tokenizer.load(out.join(TOKENIZER_FOLDER))
+    return Tokenizer.load(out.inside(TOKENIZER_FOLDER))
 
 
 def _shards(out: Folder, cache: str) -> dict[str, Shards]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from nanotok_ray.formats import PLAN_NAME, RECORDS, record_name
+from nanotok_ray.formats import MAX_PLAN_BYTES, PLAN_NAME, RECORDS, record_name
 from nanotok_ray.job import RunJournal
 from nanotok_ray.report.facts import UNREADABLE, Facts
 from nanotok_ray.report.render import Cell, Code, Part, Table, cut
@@ -87,7 +87,7 @@ def _counts(facts: Facts) -> dict[tuple[str, str], int]:
 def _formats(facts: Facts) -> dict[str, str]:
     """Return the format of each source if the plan can be read."""
     try:
-        plan = plan_from_json(facts.out.read_bytes(PLAN_NAME))
+        plan = plan_from_json(facts.out.read_bytes(PLAN_NAME, limit=MAX_PLAN_BYTES))
     except UNREADABLE:
         return {}
     return {source.name: source.format for source in plan.sources}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats import (
     MANIFEST_NAME,
+    MAX_PLAN_BYTES,
     PLAN_NAME,
     RECORDS,
     RESERVED_NAMES,
@@ -91,7 +92,7 @@ def find_garbage(out: Folder) -> Garbage:
 def _named(out: Folder) -> tuple[set[str], list[Record]]:
     """Return the sources and the records that the manifest names, all of them or none."""
     manifest = read_manifest(out)
-    data = out.read_bytes(PLAN_NAME) if out.exists(PLAN_NAME) else b""
+    data = out.read_bytes(PLAN_NAME, limit=MAX_PLAN_BYTES) if out.exists(PLAN_NAME) else b""
     if hashlib.sha256(data).hexdigest() != manifest["plan_sha256"]:
         raise CorruptOutputError(_not_named(out, PLAN_NAME))
     settings = settings_from(manifest)

@@ -10,6 +10,7 @@ from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats import (
     MANIFEST_FORMAT,
     MANIFEST_NAME,
+    MAX_RECORD_BYTES,
     RECORD_FORMAT,
     RECORDS,
     SHARDS_INDEX_NAME,
@@ -139,7 +140,7 @@ def read_record(folder: Folder, name: str) -> Record | None:
         CorruptOutputError: The file is not a record of this version.
     """
     try:
-        data = folder.read_bytes(name)
+        data = folder.read_bytes(name, limit=MAX_RECORD_BYTES)
     except FileNotFoundError:
         return None
     values = from_json(data, name=folder.join(name), expected_format=RECORD_FORMAT)

@@ -23,12 +23,10 @@ from nanotok_ray.formats import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
     MAX_PLAN_BYTES,
-    MAX_RECORD_BYTES,
     PLAN_NAME,
     RECORDS,
     SHARDS_INDEX_NAME,
     TOKENIZER_FOLDER,
-    check_size,
     local_path,
     no_manifest,
     parse_manifest,
@@ -191,8 +189,7 @@ def read_manifest(folder: Folder) -> dict[str, Any]:
     """
     name = folder.join(MANIFEST_NAME)
     try:
-        check_size(folder.size(MANIFEST_NAME), limit=MAX_MANIFEST_BYTES, name=name)
-        data = folder.read_bytes(MANIFEST_NAME)
+        data = folder.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
     except FileNotFoundError as error:
         raise no_manifest(name) from error
     return parse_manifest(data, name=name)
@@ -205,10 +202,9 @@ def read_inputs(folder: Folder, manifest: Mapping[str, Any]) -> Inputs:
         CorruptOutputError: One of them cannot be read.
     """
     try:
-        check_size(folder.size(PLAN_NAME), limit=MAX_PLAN_BYTES, name=folder.join(PLAN_NAME))
-        data = folder.read_bytes(PLAN_NAME)
+        data = folder.read_bytes(PLAN_NAME, limit=MAX_PLAN_BYTES)
         plan = plan_from_json(data)
-        tokenizer = written_tokenizer(folder.join(TOKENIZER_FOLDER))
+        tokenizer = written_tokenizer(folder.inside(TOKENIZER_FOLDER))
         settings = settings_from(manifest)
     except (TransientIOError, CorruptOutputError):
         raise
@@ -239,7 +235,7 @@ def fingerprint_problems(folder: Folder, manifest: Mapping[str, Any], inputs: In
         problems.append(
             f"{TOKENIZER_FOLDER}/ does not hold the tokenizer that {MANIFEST_NAME} names"
         )
-    tokenizer = folder.join(TOKENIZER_FOLDER)
+    tokenizer = folder.inside(TOKENIZER_FOLDER)
     try:
         problems += [
             f"{TOKENIZER_FOLDER}/{name} is not what {TOKENIZER_FOLDER}/{READABLE_NAME} gives"
@@ -324,7 +320,6 @@ def _records(
         if name not in sizes:
             return f"{name} is missing"
         try:
-            check_size(sizes[name], limit=MAX_RECORD_BYTES, name=name)
             record = read_record(folder, name)
         except CorruptOutputError as error:
             return str(error)

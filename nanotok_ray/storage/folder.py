@@ -1,11 +1,12 @@
 """A folder on a disk or a remote store whose files are written atomically."""
 
 import hashlib
+import os
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, BinaryIO
 
 from nanotok_ray.formats import local_path
-from nanotok_ray.storage.inputs import open_input
 from nanotok_ray.storage.local import LocalStore, WholeFile
 from nanotok_ray.storage.remote import RemoteStore
 from nanotok_ray.storage.tree import check_name, is_temporary
@@ -27,28 +28,57 @@ class Folder:
     (3, ['web/part.bin'], b'abc')
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, follow_links: bool = False) -> None:
+        """Open a folder, which need not exist.
+
+        Only regular files are read. Links inside a local folder are followed; those that lead out
+        of it raise a CorruptOutputError, unless `follow_links` is set.
+        """
         path = local_path(url)
         self.url = url.rstrip("/") if path is None else path
         """Absolute path or URL without a trailing slash."""
-        self._store = RemoteStore(self.url) if path is None else LocalStore(path)
+        self._follow_links = follow_links
+        self._store = (
+            RemoteStore(self.url) if path is None else LocalStore(path, follow_links=follow_links)
+        )
 
     def join(self, name: str) -> str:
         """Return the path or URL of a name."""
         return f"{self.url.rstrip('/')}/{check_name(name)}"
 
+    def inside(self, name: str) -> str:
+        """Return the path or URL of a folder in this folder, for another `Folder`.
+
+        Raises:
+            CorruptOutputError: The name, or a link in the path, leads out of this folder.
+        """
+        if isinstance(self._store, LocalStore):
+            return str(self._store.path(f"{name}/-").parent)
+        return self.join(name)
+
     def local_path(self, name: str) -> str | None:
         """Return the path of a name on a local disk, or None for a remote store."""
         return local_path(self.join(name))
 
-    def read_bytes(self, name: str) -> bytes:
+    def open(self, name: str) -> BinaryIO:
+        """Open a file for reading; seekable and buffered.
+
+        Raises:
+            FileNotFoundError: The file does not exist.
+            CorruptOutputError: A link leads out of the folder, or the file is not a regular file;
+                all methods that access a file raise it.
+            TransientIOError: A remote store failed in several tries; all methods raise it.
+        """
+        return self._store.open(name)
+
+    def read_bytes(self, name: str, *, limit: int | None = None) -> bytes:
         """Return all bytes of a file.
 
         Raises:
             FileNotFoundError: The file does not exist.
-            TransientIOError: A remote store failed in several tries; all methods raise it.
+            CorruptOutputError: The file has more than `limit` bytes.
         """
-        return self._store.read_bytes(name)
+        return self._store.read_bytes(name, limit=limit)
 
     def read_start(self, name: str, length: int) -> bytes:
         """Return the first `length` bytes of a file, or all of a shorter one; fetch no more."""
@@ -98,9 +128,17 @@ class Folder:
             FileNotFoundError: The file does not exist.
         """
         path, store = source.local_path(name), self._store
-        if path is not None and isinstance(store, LocalStore) and store.link(path, as_name):
-            return self.size(as_name) or 0, self.sha256(as_name)
-        with open_input(source.join(name)) as file, self.create(as_name) as copy:
+        with source.open(name) as file:
+            if (
+                path is not None
+                and isinstance(store, LocalStore)
+                and store.link(os.path.realpath(path), as_name)
+            ):
+                return self.size(as_name) or 0, self.sha256(as_name)
+            return self._copy(file, as_name)
+
+    def _copy(self, file: BinaryIO, as_name: str) -> tuple[int, str]:
+        with self.create(as_name) as copy:
             while block := file.read(_BLOCK_BYTES):
                 copy.write(block)
         return copy.size, copy.sha256
@@ -120,7 +158,7 @@ class Folder:
             FileNotFoundError: The file does not exist.
         """
         digest = hashlib.sha256()
-        with open_input(self.join(name)) as file:
+        with self.open(name) as file:
             while block := file.read(_BLOCK_BYTES):
                 digest.update(block)
         return digest.hexdigest()
@@ -144,8 +182,8 @@ class Folder:
     def __repr__(self) -> str:
         return f"Folder({self.url!r})"
 
-    def __reduce__(self) -> tuple[type["Folder"], tuple[str]]:
-        return (Folder, (self.url,))
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return (partial(Folder, follow_links=self._follow_links), (self.url,))
 
 
 def arrow_sink(file: WholeFile) -> "pa.NativeFile":

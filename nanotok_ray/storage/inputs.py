@@ -12,6 +12,7 @@ from typing import BinaryIO
 from nanotok_ray.errors import SourceError
 from nanotok_ray.formats import local_path
 from nanotok_ray.storage.connect import RemoteTree, connect
+from nanotok_ray.storage.local import BUFFER_BYTES
 from nanotok_ray.storage.remote_input import RemoteInput
 from nanotok_ray.storage.retries import attempt
 from nanotok_ray.storage.tree import (
@@ -27,9 +28,6 @@ from nanotok_ray.storage.tree import (
     walk,
 )
 from nanotok_ray.units import printable
-
-BUFFER_BYTES = 1 << 20
-"""Size of the buffer of an open file; smaller if the blocks of a remote file are smaller."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,19 +10,23 @@ import os
 import secrets
 import shutil
 import socket
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
-from nanotok_ray.errors import DiskFullError
+from nanotok_ray.errors import CorruptOutputError, DiskFullError
+from nanotok_ray.formats import InnerFiles, check_size, not_regular, open_regular
 from nanotok_ray.storage.tree import check_name, is_temporary
 from nanotok_ray.units import format_bytes
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-_BUFFER_BYTES = 1 << 20
+BUFFER_BYTES = 1 << 20
+"""Size of the buffer of an open file; smaller if the blocks of a remote file are smaller."""
+
 _MAX_NAME_CHARS = 120  # of 255; the temporary name adds the host name and more
 
 
@@ -52,21 +56,44 @@ class WholeFile:
 class LocalStore:
     """A folder on a disk, which is created with the first file."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, *, follow_links: bool = False) -> None:
         self.root = Path(root)
+        self._files = InnerFiles(self.root)
+        self._follow_links = follow_links
 
     def path(self, name: str) -> Path:
-        """Return the path of a name."""
-        return self.root / check_name(name)
+        """Return the path of a name, whose folder must be inside this one.
 
-    def read_bytes(self, name: str) -> bytes:
+        Raises:
+            CorruptOutputError: The name or a link leads out of the folder; all methods raise it.
+        """
+        check_name(name)
+        return self.root / name if self._follow_links else Path(self._files.path(name))
+
+    def open(self, name: str) -> BinaryIO:
+        """Open a regular file for reading, with a buffer.
+
+        Raises:
+            CorruptOutputError: The file is a pipe, a socket or a device.
+        """
+        return os.fdopen(self._descriptor(name), "rb", buffering=BUFFER_BYTES)
+
+    def read_bytes(self, name: str, *, limit: int | None) -> bytes:
         """Return all bytes of a file."""
-        return self.path(name).read_bytes()
+        with os.fdopen(self._descriptor(name), "rb", buffering=0) as file:
+            if limit is not None:
+                size = os.fstat(file.fileno()).st_size
+                check_size(size, limit=limit, name=str(self.root / name))
+            return file.readall()
 
     def read_start(self, name: str, length: int) -> bytes:
         """Return the first bytes of a file."""
-        with self.path(name).open("rb") as file:
+        with self.open(name) as file:
             return file.read(length)
+
+    def _descriptor(self, name: str) -> int:
+        path = self.path(name)
+        return open_regular(str(path)) if self._follow_links else self._files.open(name)
 
     @contextmanager
     def create(self, name: str) -> Iterator[WholeFile]:
@@ -141,17 +168,25 @@ class LocalStore:
     def size(self, name: str) -> int | None:
         """Return the size of a file in bytes, or None if it does not exist."""
         try:
-            return self.path(name).stat().st_size
+            path = self.path(name)
+            status = path.stat() if self._follow_links else self._files.status(name)
         except (FileNotFoundError, NotADirectoryError):
             return None
+        if stat.S_ISREG(status.st_mode):
+            return status.st_size
+        if stat.S_ISDIR(status.st_mode):
+            return None
+        raise CorruptOutputError(not_regular(str(path)))
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """Return name and size of every file of the folder whose name begins with a prefix."""
-        start = self.root / prefix.rpartition("/")[0]
+        folder = prefix.rpartition("/")[0]
         found = {}
-        for folder, _, names in os.walk(start, onerror=_raise_unless_missing):
+        for top, _, names in os.walk(
+            self.path(folder) if folder else self.root, onerror=_raise_unless_missing
+        ):
             for name in names:
-                path = Path(folder, name)
+                path = Path(top, name)
                 relative = path.relative_to(self.root).as_posix()
                 if relative.startswith(prefix):
                     with suppress(
@@ -170,7 +205,7 @@ class LocalStore:
         file: WholeFile | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with temporary.open("xb", buffering=_BUFFER_BYTES) as sink:
+            with temporary.open("xb", buffering=BUFFER_BYTES) as sink:
                 file = WholeFile(sink.write)
                 yield temporary, file
                 sink.flush()

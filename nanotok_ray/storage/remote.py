@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
-from typing import IO, TypeVar
+from typing import IO, BinaryIO, TypeVar
 
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from nanotok_ray.errors import TransientIOError
+from nanotok_ray.formats import check_size
 from nanotok_ray.storage.connect import RemoteTree, connect
 from nanotok_ray.storage.inputs import open_input, version_of
 from nanotok_ray.storage.local import WholeFile
@@ -53,8 +54,17 @@ class RemoteStore:
         self._file_system, root = connect(url)
         self._root = root.rstrip("/")
 
-    def read_bytes(self, name: str) -> bytes:
-        """Return all bytes of a file."""
+    def open(self, name: str) -> BinaryIO:
+        """Open a file for reading; seekable and buffered."""
+        self._path(name)
+        return open_input(f"{self.url}/{name}")
+
+    def read_bytes(self, name: str, *, limit: int | None) -> bytes:
+        """Return all bytes of a file; at most one more than the limit is fetched."""
+        if limit is not None:
+            data = self.read_start(name, limit + 1)
+            check_size(len(data), limit=limit, name=f"{self.url}/{name}")
+            return data
         path = self._path(name)
         # With several parts, S3's file system would request the size first.
         options = {"max_concurrency": 1} if "s3" in self._file_system.protocol else {}
@@ -64,9 +74,14 @@ class RemoteStore:
     def read_start(self, name: str, length: int) -> bytes:
         """Return the first bytes of a file."""
         path = self._path(name)
-        data = self._attempt(
-            "read", name, lambda: self._file_system.cat_file(path, start=0, end=length)
-        )
+        try:
+            data = self._attempt(
+                "read", name, lambda: self._file_system.cat_file(path, start=0, end=length)
+            )
+        except Exception as error:
+            if not has_status(error, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE):
+                raise
+            return b""  # an empty file has no byte for the range to begin with
         return bytes(data[:length])  # some servers ignore ranges and send the whole file
 
     @contextmanager
@@ -190,7 +205,7 @@ class RemoteStore:
 
     def _holds(self, name: str, file: WholeFile) -> bool:
         digest = hashlib.sha256()
-        with open_input(f"{self.url}/{name}") as stored:
+        with self.open(name) as stored:
             if version_of(stored).size != file.size:
                 return False
             while block := stored.read(_BLOCK_BYTES):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from nanotok_ray.errors import TokenizerError
+from nanotok_ray.formats import MAX_JSON_BYTES
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer.foreign import (
     MAX_FILE_BYTES,
@@ -149,7 +150,7 @@ def save_for_nanochat(model: Model, folder: str | os.PathLike[str]) -> None:
 def _remove_foreign_report(target: Folder, model: Model) -> None:
     """Remove a training report of other merges; keep a file that is not such a report."""
     try:
-        report = json.loads(target.read_bytes(REPORT_NAME))
+        report = json.loads(target.read_bytes(REPORT_NAME, limit=MAX_JSON_BYTES))
         form, merges = report["format"], report["merges"]
         pairs = list(zip(merges["left"], merges["right"], strict=True))
     except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
@@ -247,7 +248,7 @@ def _check_unused(model: Model) -> None:
 
 def has_files(folder: str) -> bool:
     """Return whether a folder has at least one of the files of a tokenizer."""
-    there = Folder(folder)
+    there = Folder(folder, follow_links=True)
     return any(there.exists(name) for name in FILE_NAMES)
 
 
@@ -260,7 +261,7 @@ def load_model(folder: str | os.PathLike[str], *, check_pickle: bool = False) ->
         TokenizerError: No file exists, the file is damaged or is not byte-level BPE, or the pickle
             holds another tokenizer; the message names the next step.
     """
-    source = Folder(os.fspath(folder))
+    source = Folder(os.fspath(folder), follow_links=True)  # such as a cache of Hugging Face
     for name, read in _READERS.items():
         size = source.size(name)
         if size is not None:
@@ -301,7 +302,7 @@ def checked_bytes(folder: Folder, name: str, *, size: int) -> bytes:
         raise TokenizerError(
             f"{folder.join(name)} has {size:,} bytes, more than {limit:,} are refused"
         )
-    return folder.read_bytes(name)
+    return folder.read_bytes(name, limit=limit)
 
 
 def default_folder() -> str:

@@ -10,7 +10,7 @@ from nanotok_ray.counts import PATTERNS, resolve_pattern
 from nanotok_ray.errors import CorruptOutputError, TokenizerError
 from nanotok_ray.formats import TOKENIZER_FOLDER
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer.folder import READABLE_NAME, checked_bytes, has_files, load_model
+from nanotok_ray.tokenizer.folder import READABLE_NAME, checked_bytes, has_files
 from nanotok_ray.tokenizer.foreign import from_huggingface_file, from_pickle, from_rank_file
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.readable import from_readable
@@ -151,7 +151,7 @@ def _check_given(path: str, **given: object) -> None:
 
 def _bytes_of(path: str) -> bytes:
     folder, name = os.path.split(path)
-    source = Folder(folder or ".")
+    source = Folder(folder or ".", follow_links=True)
     size = source.size(name)
     if size is None:
         raise TokenizerError(f"there is no file {path}")
@@ -182,9 +182,11 @@ def written_tokenizer(folder: str) -> Tokenizer:
         TokenizerError: As for `Tokenizer.load`.
     """
     there = Folder(folder)
-    if not there.exists(READABLE_NAME):
+    size = there.size(READABLE_NAME)
+    if size is None:
         raise CorruptOutputError(
             f"{there.join(READABLE_NAME)} is missing: the output is incomplete; run its job again, "
             "which writes the missing files"
         )
-    return Tokenizer(load_model(folder))
+    data = checked_bytes(there, READABLE_NAME, size=size)
+    return Tokenizer(from_readable(data, name=there.join(READABLE_NAME)))

@@ -431,7 +431,7 @@ def test_a_missing_bucket_package_or_server_fails(remote, proxy, monkeypatch):
     [("read_bytes", b"other", "read back"), ("sizes", {}, "listing")],
 )
 def test_a_store_that_returns_something_else_fails(tmp_path, monkeypatch, name, result, found):
-    monkeypatch.setattr(LocalStore, name, lambda *_: result)
+    monkeypatch.setattr(LocalStore, name, lambda *_, **__: result)
     status, findings = reported(str(tmp_path / "out"))
     assert (status, found in findings["storage"].found) == ("fail", True)
     assert list(tmp_path.iterdir()) == []
@@ -457,7 +457,7 @@ def test_a_store_whose_uploads_overwrite_an_existing_name_fails(remote, monkeypa
 
 
 def test_an_interrupt_leaves_no_files(tmp_path, monkeypatch):
-    def interrupt(*_):
+    def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(LocalStore, "read_bytes", interrupt)

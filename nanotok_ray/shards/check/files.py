@@ -4,7 +4,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,12 +14,11 @@ from nanotok_ray.formats import (
     DocumentIds,
     DocumentImages,
     check_sequences,
-    path_inside,
     unpack_index,
 )
 from nanotok_ray.shards.check.record import Seen, seen_problems, size_problem
 from nanotok_ray.sources import entry_of
-from nanotok_ray.storage import Folder, open_input
+from nanotok_ray.storage import Folder
 
 BLOCK_BYTES = 1 << 20
 """Bytes read at a time: they stay in a core's cache between hashing and the other checks; a
@@ -87,11 +85,9 @@ def read_once(folder: Folder, name: str, *, limit: int, use: Use) -> tuple[int, 
         FileNotFoundError: The file does not exist.
         CorruptOutputError: The name or a link leads out of the folder.
     """
-    if folder.local_path(name) is not None:
-        path_inside(Path(folder.url), name)
     digest, size = hashlib.sha256(), 0
     buffer = memoryview(bytearray(BLOCK_BYTES))
-    with open_input(folder.join(name)) as file:
+    with folder.open(name) as file:
         while size <= limit and (length := file.readinto(buffer)):  # type: ignore[attr-defined]
             block = buffer[:length]
             digest.update(block)

@@ -116,7 +116,7 @@ def check_slice(work: SliceWork) -> SliceCheck:
     if problems or work.depth is None:
         return SliceCheck(problems=problems)
     sha256 = work.settings.tokenizer_sha256
-    tokenizer = expected_tokenizer(folder.join(TOKENIZER_FOLDER), sha256)
+    tokenizer = expected_tokenizer(folder.inside(TOKENIZER_FOLDER), sha256)
     compared = compare_documents(
         folder,
         _by_content(work.slice),

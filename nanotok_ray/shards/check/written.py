@@ -14,7 +14,7 @@ from nanotok_ray.formats import DocumentIds, DocumentImages, Images, unpack_inde
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED, Ids
 from nanotok_ray.shards.writer import mapped_rows
 from nanotok_ray.sources import Piece
-from nanotok_ray.storage import Folder, open_input
+from nanotok_ray.storage import Folder
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -154,7 +154,7 @@ class WrittenDocuments:
         return np.frombuffer(self._folder.read_bytes(name), dtype=np.uint8)
 
     def _stream(self, name: str) -> BinaryIO:
-        return self._stack.enter_context(open_input(self._folder.join(name)))
+        return self._stack.enter_context(self._folder.open(name))
 
     def _read(self, shard: _Shard, rows: npt.NDArray[np.int64]) -> Run:
         bounds = shard.positions[shard.next : shard.next + len(rows) + 1]
