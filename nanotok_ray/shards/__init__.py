@@ -7,20 +7,22 @@ all slices become shards.idx and the manifest. The package schedules nothing.
 from nanotok_ray.shards.garbage import Garbage, find_garbage
 from nanotok_ray.shards.output import (
     COUNTED,
+    Output,
+    assemble,
+    manifest_facts,
+    settings_from,
+    totals_of,
+)
+from nanotok_ray.shards.records import (
     READERS,
     Expected,
-    Output,
     Record,
-    assemble,
     expected_records,
     finished_record,
     finished_records,
     finished_slices,
     is_skipped,
-    manifest_facts,
     read_record,
-    settings_from,
-    totals_of,
 )
 from nanotok_ray.shards.render import LengthPolicy
 from nanotok_ray.shards.settings import ShardSettings

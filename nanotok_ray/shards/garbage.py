@@ -21,7 +21,8 @@ from nanotok_ray.formats import (
     TOKENIZER_FOLDER,
     digest_of,
 )
-from nanotok_ray.shards.output import Record, expected_records, finished_slices, settings_from
+from nanotok_ray.shards.output import settings_from
+from nanotok_ray.shards.records import Record, expected_records, finished_slices
 from nanotok_ray.shards.verify import read_manifest
 from nanotok_ray.sources import QUARANTINE, plan_from_json
 from nanotok_ray.storage import Folder

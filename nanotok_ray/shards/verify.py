@@ -42,16 +42,8 @@ from nanotok_ray.shards.check import (
     listed_problems,
     record_problems,
 )
-from nanotok_ray.shards.output import (
-    READERS,
-    Expected,
-    Output,
-    Record,
-    assemble,
-    expected_records,
-    read_record,
-    settings_from,
-)
+from nanotok_ray.shards.output import Output, assemble, settings_from
+from nanotok_ray.shards.records import READERS, Expected, Record, expected_records, read_record
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.sources import QUARANTINE, Plan, plan_from_json
 from nanotok_ray.storage import Folder, is_below

@@ -21,7 +21,7 @@ from nanotok_ray.shards.check.files import check_files
 from nanotok_ray.shards.check.record import account_problems, quarantine_problems
 from nanotok_ray.shards.check.sample import choose_documents
 from nanotok_ray.shards.check.written import Run, WrittenDocuments, source_range
-from nanotok_ray.shards.output import Expected
+from nanotok_ray.shards.records import Expected
 from nanotok_ray.shards.render import Renderer
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import MASKED
