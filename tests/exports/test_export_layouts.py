@@ -23,7 +23,7 @@ from nanotok_ray.loader import open_shards
 from nanotok_ray.storage import Folder
 from tests.peers.readers import TOKENIZER, checks
 from tests.support.finished_output import finished_output
-from tests.support.golden_files import GOLDEN, OLD_OUTPUT, write_golden_files
+from tests.support.golden_files import GOLDEN, OLD_OUTPUTS, write_golden_files
 from tests.support.made_output import BOS, MadeSource, export_here, made_output
 from tests.support.small_corpus import texts
 
@@ -234,7 +234,7 @@ def test_every_layout_names_its_readers():
 NAMES = sorted(
     path.relative_to(GOLDEN).as_posix()
     for path in GOLDEN.rglob("*")
-    if path.is_file() and OLD_OUTPUT not in path.parents
+    if path.is_file() and OLD_OUTPUTS not in path.parents
 )
 TABLES = {".arrow": lambda path: pa.ipc.open_file(path).read_all(), ".parquet": pq.read_table}
 

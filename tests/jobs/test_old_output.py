@@ -1,141 +1,171 @@
-"""Outputs of earlier versions."""
+"""Outputs of an earlier commit: they are finished, resumed, and made again with the same bytes."""
 
-import gzip
-import hashlib
 import json
-import os
+from collections import Counter
 from pathlib import Path
+from urllib.parse import unquote
 
+import pyarrow as pa
 import pytest
 
-from nanotok_ray.api import prepare
+from nanotok_ray.api import prepare, verify_export
+from nanotok_ray.job import StageStarted
 from nanotok_ray.job.decide import decide
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.shards import find_garbage, verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, differing_files
-from tests.support.golden_files import OLD_OUTPUT
+from tests.support.golden_files import OLD_OUTPUTS
+from tests.support.golden_jobs import PYARROW, STORE, restore
 from tests.support.run_job import run
+from tests.support.s3_server import s3_behind_a_proxy, upload
 from tests.support.small_corpus import contents, recipe
 
-OLD_ROOT = b"/tmp/nanotok-old"
-
-MODIFIED_NS = 1_700_000_000_000_000_000
-"""The modification time of every input, which is part of the keys of local files."""
-
-RECIPE = """
-tokenizer = {{vocab_size = 320, span_table = 0}}
-output = {{path = "{root}/out", work = "{root}/work"}}
-limits = {{slice_bytes = 1000, max_quarantined_share = 0.1}}
-
-[[source]]
-name = "web"
-kind = "text"
-paths = ["{root}/in/web/*.parquet"]
-column = "text"
-split = "last-file"
-
-[[source]]
-name = "notes"
-kind = "text"
-paths = ["{root}/in/notes/*.jsonl"]
-column = "text"
-id_column = "id"
-split = "share:0.25"
-
-[[source]]
-name = "chats"
-kind = "chat"
-paths = ["{root}/in/chats/*.jsonl"]
-split = "share:0.25"
-"""
+CASES = [path.name.removesuffix(".tar.gz") for path in sorted(OLD_OUTPUTS.iterdir())]
+ON_S3 = "s3"
 
 
-@pytest.fixture
-def old(tmp_path, in_process):
-    """Restore inputs, output and work folder as if the earlier version had run here."""
-    for path in filter(Path.is_file, OLD_OUTPUT.rglob("*")):
-        data, target = path.read_bytes(), tmp_path / path.relative_to(OLD_OUTPUT)
-        if path.suffix == ".gz":
-            data, target = gzip.decompress(data), target.with_suffix("")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
-    for path in filter(Path.is_file, (tmp_path / "in").rglob("*")):
-        os.utime(path, ns=(MODIFIED_NS, MODIFIED_NS))
-    plan, manifest = tmp_path / "out/plan.json", tmp_path / "out/manifest.json"
-    before = plan.read_bytes()
-    plan.write_bytes(before.replace(OLD_ROOT, str(tmp_path).encode()))
-    manifest.write_bytes(
-        manifest.read_bytes().replace(sha256(before), sha256(plan.read_bytes()), 1)
-    )
-    return tmp_path
+def is_of_run(name):
+    """Return whether a file belongs to the run and not to its results."""
+    return "/run/" in name or "/probe/" in name
 
 
-def sha256(data):
-    return hashlib.sha256(data).hexdigest().encode()
+class OldOutput:
+    """An output that was restored as if its job had run here; names begin with `out/` or `work/`.
+
+    With a proxy, output and work folder are on its store.
+    """
+
+    def __init__(self, case, root, proxy):
+        self.recipe = parse_recipe(restore(OLD_OUTPUTS / f"{case}.tar.gz", root))
+        self.folder, self.proxy = Folder(str(root) if proxy is None else STORE), proxy
+        self.out = Folder(self.recipe.output.path)
+        self.work = self.recipe.output.work.removeprefix(f"{self.folder.url}/")
+        if proxy is not None:
+            self.remove(self.folder.list())
+            upload(root / "store", STORE)
+        self.exports = [
+            name.rpartition("/")[0] for name in self.names("out/export/", "/export.json")
+        ]
+
+    def names(self, prefix="", suffix=""):
+        """Return the names of the files, except those of runs."""
+        found = (name for name in self.folder.list(prefix) if name.endswith(suffix))
+        return [name for name in found if not is_of_run(name)]
+
+    def contents(self):
+        """Return the sha256 of every file that has the same bytes with this version of pyarrow."""
+        assert not self.folder.list_temporaries()
+        other = () if pa.__version__ == PYARROW else ("out/export/parquet/",)
+        return {
+            name: self.folder.sha256(name) for name in self.names() if not name.startswith(other)
+        }
+
+    def export_problems(self):
+        """Return the problems of the exports; every document is compared."""
+        folders = [Folder(self.folder.join(top)) for top in self.exports]
+        return [problem for each in folders for problem in verify_export(each, self.out)[1]]
+
+    def halves(self, top, stage):
+        """Return every second record of a stage in a folder, with the files that it names."""
+        records = self.names(f"{top}/{stage}", ".json")[::2]
+        return {record: self.named(top, record, "files") for record in records}
+
+    def named(self, top, name, field):
+        """Return the files that a field of a JSON file names, as files below a folder."""
+        files = json.loads(self.folder.read_bytes(name))[field]
+        return {f"{top}/{file['name']}" for file in files}
+
+    @property
+    def last(self):
+        """The files that a job writes at its end, when it has all records."""
+        names = {"out/manifest.json", "out/shards.idx"}
+        for top in self.exports:
+            name = f"{top}/export.json"
+            names |= {name, *self.named(top, name, "joint_files")}
+        return names
+
+    def remove(self, names):
+        for name in names:
+            self.folder.remove(name)
+
+    def run(self):
+        """Run the job; return the work of each stage, and the written and removed files."""
+        before, events, todo = self.identities(), [], Counter()
+        prepare(self.recipe, on_event=events.append)
+        for event in events:
+            if isinstance(event, StageStarted):
+                todo[event.stage] += event.todo
+        changed = {name for name, _ in before ^ self.identities()}
+        return dict(todo), {name for name in changed if not is_of_run(name)}
+
+    def identities(self):
+        """Return values that differ if a file is written: of a store, the requests so far."""
+        if self.proxy is not None:
+            top = f"/{STORE.removeprefix('s3://')}/"
+            return {
+                (unquote(path).removeprefix(top), number)
+                for number, (method, path, _) in enumerate(self.proxy.requests)
+                if method not in {"GET", "HEAD"}
+            }
+        root = Path(self.folder.url)
+        return {
+            (path.relative_to(root).as_posix(), (path.stat().st_mtime_ns, path.stat().st_ino))
+            for path in root.rglob("*")
+            if path.is_file()
+        }
 
 
-def todo_of(root):
-    """Run the job; return the work of each stage."""
-    stages = run(parse_recipe(RECIPE.format(root=root))).stages
-    return {stage: todo for stage, (todo, _) in stages.items()}
+@pytest.fixture(scope="module")
+def store():
+    with s3_behind_a_proxy() as proxy:
+        yield proxy
 
 
-def identities(*folders):
-    """Return time and inode of every file of the folders."""
-    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-    return {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in files}
+@pytest.fixture(params=CASES)
+def old(request, tmp_path, in_process):
+    proxy = request.getfixturevalue("store") if request.param == ON_S3 else None
+    return OldOutput(request.param, tmp_path / "old", proxy)
 
 
 def test_an_old_output_is_finished_and_no_byte_is_written(old):
-    before = identities(old)
-    assert todo_of(old) == {}
-    assert identities(old) == before
+    assert old.run() == ({}, set())
+    assert [*verify_output(old.out, deep=True).problems, *old.export_problems()] == []
 
 
 def test_a_repeated_job_writes_the_old_output(old):
-    expected = contents(old / "out")
-    (old / "out").rename(old / "former")
-    (old / "work").rename(old / "former-work")
-    todo = todo_of(old)
-    assert (todo["count"], todo["tokenize"]) == (8, 24)
-    assert contents(old / "out") == expected
+    expected = old.contents()
+    counts = old.names(f"{old.work}/counts/", ".json")
+    records = old.names("out/records/tokenize/", ".json")
+    old.remove({*old.names("out/"), *old.names(f"{old.work}/")})
+    todo, _ = old.run()
+    assert (todo.get("count", 0), todo["tokenize"]) == (len(counts), len(records))
+    assert (old.contents(), old.export_problems()) == (expected, [])
 
 
-def run_without(old, removed, *, within):
-    """Run the job without some files; of those in folders, only they may be written again.
-
-    The output must be the old one. Return the work of each stage.
-    """
-    expected, before = contents(old / "out"), identities(*within)
-    for path in removed:
-        path.unlink()
-    todo = todo_of(old)
-    assert contents(old / "out") == expected
-    after = identities(*within)
-    written = {path for path in before if after[path] != before[path]}
-    assert written == removed & before.keys()
-    return todo
-
-
-def test_only_missing_shards_are_written_again(old):
-    removed = {old / "out/shards.idx", old / "out/manifest.json"}
-    for record in sorted(old.glob("out/records/tokenize/*/*/*.json"))[::2]:
-        files = json.loads(record.read_bytes())["files"]
-        removed |= {record, *(old / "out" / file["name"] for file in files)}
-    todo = run_without(old, removed, within=[old / "out", old / "work"])
-    assert "count" not in todo
-    assert "learn" not in todo
-    assert todo["tokenize"] == 12
+def test_only_missing_shards_and_exports_are_written_again(old):
+    expected = old.contents()
+    shards = old.halves("out", "records/tokenize/")
+    exported = [old.halves(top, "records/") for top in old.exports]
+    removed = old.last
+    for halves in (shards, *exported):
+        removed |= halves.keys() | set().union(*halves.values())
+    old.remove(removed)
+    todo, changed = old.run()
+    assert (changed, old.contents(), old.export_problems()) == (removed, expected, [])
+    assert todo["tokenize"] == len(shards)
+    assert not todo.keys() & {"count", "learn"}
 
 
 def test_existing_counts_are_not_computed_again(old):
-    records = sorted((old / "work").rglob("*.json"))[::2]
-    removed = {path for record in records for path in (record, record.with_suffix(".arrow"))}
-    removed |= {*(old / "out/tokenizer").iterdir(), old / "out/records/learn.json"}
-    todo = run_without(old, removed, within=[old / "work"])
-    assert todo["count"] == 4
-    assert todo["tokenize"] == 0
+    expected = old.contents()
+    counts = old.halves(old.work, "counts/")
+    removed = old.last | counts.keys() | set().union(*counts.values())
+    removed |= {*old.names("out/tokenizer"), *old.names("out/records/learn.json")}
+    old.remove(removed)
+    todo, changed = old.run()
+    assert (changed, old.contents()) == (removed, expected)
+    assert (todo.get("count", 0), todo["tokenize"]) == (len(counts), 0)
 
 
 TABLE = "tokenizer/span_table.bin"

@@ -28,8 +28,8 @@ TESTS = Path(__file__).parents[1]
 GOLDEN = TESTS / "golden"
 HELP = TESTS / "cli/golden/help.txt"
 PAGE = TESTS.parent / "docs/api.md"
-OLD_OUTPUT = GOLDEN / "output_c7d7598"
-"""The output of an earlier version, which is never rewritten; see test_old_output.py."""
+OLD_OUTPUTS = GOLDEN / "outputs_b6d410be"
+"""Outputs of an earlier commit, which are never rewritten; see `golden_jobs`."""
 
 TEXTS = ["low lower lowest", "new newer newest", "wide widest", "caf\u00e9 \u65e5\u672c"]
 WEB = [
@@ -230,7 +230,7 @@ def _items(lines: list[str]) -> str:
 
 if __name__ == "__main__":
     for path in GOLDEN.iterdir():
-        if path != OLD_OUTPUT:
+        if path != OLD_OUTPUTS:
             shutil.rmtree(path)
     write_golden_files(GOLDEN)
     HELP.write_text(whole_help(), "utf-8")
