@@ -119,7 +119,7 @@ def _counted(sizes: Sequence[int]) -> CountedSlices:
     """Return slices that were counted into files of these sizes."""
     keys = [key_of({"slice": number}) for number in range(len(sizes))]
     records = [
-        Record(name=key, values={"key": key, "files": [{"size": size}]}, sha256="")
+        Record(name=key, values={"key": key, "files": [{"size": size}]}, sha256="", num_bytes=0)
         for key, size in zip(keys, sizes, strict=True)
     ]
     return CountedSlices(

@@ -9,7 +9,7 @@ from typing import Any
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats import MAX_RECORD_BYTES, RECORD_FORMAT, from_json
 from nanotok_ray.sources import COUNTED_SUFFIX
-from nanotok_ray.storage import Folder
+from nanotok_ray.storage import CHECKSUMS, Folder, checked_name
 
 COUNTS_FOLDER = "counts"
 _REDUCED_FOLDER = "reduced"
@@ -103,9 +103,12 @@ def _in_order(files: Mapping[str, int]) -> Iterator[str]:
 def _stem(name: str) -> str | None:
     """Return the path of a file of counts without its suffix, or None for another file.
 
+    The checksum of a record belongs to the record.
+
     >>> _stem("counts/web/a-00000-0123456789abcdef.arrow"), _stem("counts/web/notes.txt")
     ('counts/web/a-00000-0123456789abcdef', None)
     """
+    name = checked_name(name) if name.startswith(CHECKSUMS) else name
     folder, *rest = name.split("/")
     if folder not in _STAGES or len(rest) != 2:  # noqa: PLR2004 - source and file
         return None

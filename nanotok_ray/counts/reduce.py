@@ -31,9 +31,9 @@ from nanotok_ray.counts.hash_ranges import (
 )
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError, CountsError, SourceError
-from nanotok_ray.formats import RECORD_FORMAT, key_of, local_path
+from nanotok_ray.formats import RECORD_FORMAT, key_of
 from nanotok_ray.recipe import SourceRecipe
-from nanotok_ray.storage import Folder, arrow_sink, open_input
+from nanotok_ray.storage import Folder, VerifiedFile, arrow_sink
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -415,30 +415,34 @@ class PartSums:
     def __iter__(self) -> Iterator[SpanBatch]:
         """Read the files."""
         for record in self.records:
-            url = self.folder.join(record["files"][0]["name"])
+            [file] = record["files"]
             rows = num_bytes = 0
-            for spans, counts in _read_sums(url):
-                rows, num_bytes = rows + len(counts), num_bytes + spans.num_bytes
-                yield spans.data, spans.offsets, counts
-            sums = record["sum"]
-            if (rows, num_bytes) != (sums["spans"], sums["bytes"]):
-                raise _damaged(url, "it does not hold as many spans as its record says")
+            with self.folder.open_verified(file["name"], sha256=file["sha256"]) as source:
+                for batch in _read_sums(source):
+                    rows += len(batch[2])
+                    num_bytes += int(batch[1][-1] - batch[1][0])
+                    yield batch
+            if (rows, num_bytes) != (record["sum"]["spans"], record["sum"]["bytes"]):
+                raise _damaged(source.name, "it does not hold as many spans as its record says")
 
 
-def _read_sums(url: str) -> Iterator[tuple[Documents, NDArray[np.uint64]]]:
-    path = local_path(url)
-    source = pa.memory_map(path) if path is not None else pa.PythonFile(open_input(url), mode="r")
-    with source:
-        try:
-            reader = pa.ipc.open_file(source)
-            if not reader.schema.equals(SUMS_SCHEMA, check_metadata=True):
-                raise _damaged(url, "it is of another version")
-            for number in range(reader.num_record_batches):
-                batch = reader.get_batch(number)
-                batch.validate(full=True)
-                yield Documents.from_arrow(batch.column(0)), batch.column(1).to_numpy()
-        except (pa.ArrowInvalid, SourceError) as error:
-            raise _damaged(url, error) from error
+_MAGIC = b"ARROW1\0\0"
+"""Begins a file of Arrow IPC; a stream of its schema and batches follows."""
+
+
+def _read_sums(source: VerifiedFile) -> Iterator[SpanBatch]:
+    try:
+        if source.read(len(_MAGIC)) != _MAGIC:
+            raise _damaged(source.name, "it is not an Arrow file")
+        reader = pa.ipc.open_stream(source)
+        if not reader.schema.equals(SUMS_SCHEMA, check_metadata=True):
+            raise _damaged(source.name, "it is of another version")
+        for batch in reader:
+            batch.validate(full=True)
+            spans = Documents.from_arrow(batch.column(0))
+            yield spans.data, spans.offsets, batch.column(1).to_numpy()
+    except (pa.ArrowInvalid, SourceError) as error:
+        raise _damaged(source.name, error) from error
 
 
 def _damaged(url: str, why: object) -> CorruptOutputError:

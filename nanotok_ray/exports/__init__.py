@@ -33,7 +33,13 @@ from nanotok_ray.exports.megatron import Megatron
 from nanotok_ray.exports.native import BATCH_BYTES, Batch
 from nanotok_ray.exports.raw import Raw
 from nanotok_ray.exports.unit import Unit, units_of
-from nanotok_ray.exports.work import ExportWork, check_unit, export_unit, unit_problems
+from nanotok_ray.exports.work import (
+    ExportWork,
+    check_unit,
+    check_unit_files,
+    export_unit,
+    unit_problems,
+)
 
 __all__ = [
     "BATCH_BYTES",
@@ -58,6 +64,7 @@ __all__ = [
     "begin",
     "check_folder",
     "check_unit",
+    "check_unit_files",
     "export_unit",
     "export_values",
     "finished_units",

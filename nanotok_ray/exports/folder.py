@@ -8,7 +8,13 @@ from typing import Any
 
 from nanotok_ray.errors import ExportError, IncompleteOutputError, NanotokError
 from nanotok_ray.exports.corpus import Corpus, ShardFacts
-from nanotok_ray.exports.layout import FILE_SHAPE, RECORDS, Exported, Layout, record_name
+from nanotok_ray.exports.layout import (
+    FILE_SHAPE,
+    RECORDS,
+    Exported,
+    Layout,
+    record_name,
+)
 from nanotok_ray.exports.native import NativeShard
 from nanotok_ray.exports.unit import Unit
 from nanotok_ray.exports.work import ExportWork, export_unit
@@ -27,7 +33,7 @@ from nanotok_ray.formats import (
     text,
     to_json,
 )
-from nanotok_ray.storage import Folder
+from nanotok_ray.storage import Folder, remove_checksums
 
 EXPORT_NAME = "export.json"
 EXPORT_FORMAT = "nanotok-export 1"
@@ -165,8 +171,9 @@ def export_values(
 
 
 def write_export(folder: Folder, values: Mapping[str, Any]) -> None:
-    """Publish export.json, which marks the export as complete."""
+    """Publish export.json, which marks the export as complete; checksums end with it."""
     folder.remove(_BEGUN)
+    remove_checksums(folder)
     folder.write_whole(EXPORT_NAME, to_json(values))
 
 

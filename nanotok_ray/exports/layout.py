@@ -1,5 +1,6 @@
 """The interface of a layout, its target folder, and the record of an exported unit."""
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,7 @@ from nanotok_ray.formats import (
     to_json,
 )
 from nanotok_ray.shards import READERS
-from nanotok_ray.storage import Folder, WholeFile
+from nanotok_ray.storage import Checksums, Folder, WholeFile, write_checked
 
 
 class Target:
@@ -228,11 +229,13 @@ def record_of(
 
 def write_record(folder: Folder, unit: Unit, values: Mapping[str, Any]) -> None:
     """Publish the record of a unit."""
-    folder.write_whole(record_name(unit), to_json(values))
+    write_checked(folder, record_name(unit), to_json(values))
 
 
-def read_record(folder: Folder, unit: Unit, *, key: str) -> Exported | None:
-    """Return a unit according to its record, or None if no record has this key.
+def read_record(
+    folder: Folder, unit: Unit, *, key: str, checksums: Checksums | None = None
+) -> Exported | None:
+    """Return a unit according to its record, or None if no record has this key and its checksum.
 
     Raises:
         TransientIOError: A remote store failed in a way that a retry can solve.
@@ -244,7 +247,8 @@ def read_record(folder: Folder, unit: Unit, *, key: str) -> Exported | None:
         check_shape(values, _SHAPE, name=name)
     except (FileNotFoundError, CorruptOutputError):
         return None
-    if values["key"] != key:
+    is_same = checksums is None or checksums.are_of(name, hashlib.sha256(data).hexdigest())
+    if not is_same or values["key"] != key:
         return None
     written = Written(
         documents=values["documents"],
@@ -266,11 +270,12 @@ def finished_unit(folder: Folder, unit: Unit, *, key: str) -> Exported | None:
 def finished_units(
     folder: Folder, units: Sequence[Unit], keys: Sequence[str]
 ) -> list[Exported | None]:
-    """Return each exported unit, or None for other units, with a single listing."""
-    sizes = folder.sizes()
+    """Return each exported unit, or None for other units, with two listings."""
+    sizes, checksums = folder.sizes(), Checksums.of(folder, [RECORDS])
 
     def find(unit: Unit, key: str) -> Exported | None:
-        found = read_record(folder, unit, key=key) if record_name(unit) in sizes else None
+        name = record_name(unit)
+        found = read_record(folder, unit, key=key, checksums=checksums) if name in sizes else None
         if found is None:
             return None
         return found if all(sizes.get(f["name"]) == f["size"] for f in found.files) else None

@@ -7,10 +7,9 @@ read once, from start to end.
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,7 @@ import numpy.typing as npt
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.exports.corpus import ShardFacts
 from nanotok_ray.formats import MAX_RECORD_BYTES, DocumentIds, DocumentImages, Images, unpack_index
-from nanotok_ray.storage import Folder
+from nanotok_ray.storage import Folder, VerifiedFile
 
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 Positions = npt.NDArray[np.int64]
@@ -107,25 +106,24 @@ class NativeShard:
         positions = self.positions()
         images, document_ids = self._images(digests), self._document_ids(digests)
         with ExitStack() as stack:
-            data = self._open(stack, ".bin", digests)
-            mask = self._open(stack, ".mask", digests) if ".mask" in digests else None
+            data = stack.enter_context(self._open(".bin", digests))
+            mask = stack.enter_context(self._open(".mask", digests)) if ".mask" in digests else None
             for first, last in _cuts(positions, self.batch_bytes // self.item_bytes):
                 start, end = int(positions[first]), int(positions[last])
                 yield Batch(
                     first=first,
-                    ids=data.read((end - start) * self.item_bytes).view(f"<u{self.item_bytes}"),
+                    ids=_array(data, (end - start) * self.item_bytes).view(f"<u{self.item_bytes}"),
                     positions=positions[first : last + 1] - start,
-                    mask=None if mask is None else mask.read(end - start),
+                    mask=None if mask is None else _array(mask, end - start),
                     images=None if images is None else images.part(first, last),
                     document_ids=None
                     if document_ids is None
                     else tuple(document_ids[number] for number in range(first, last)),
                 )
-            data.check()
-            if mask is not None:
-                mask.check()
 
-    def _open(self, stack: ExitStack, suffix: str, digests: Mapping[str, str]) -> "_Hashed":
+    def _open(
+        self, suffix: str, digests: Mapping[str, str]
+    ) -> AbstractContextManager[VerifiedFile]:
         name = self.facts.name + suffix
         url = self.out.join(name)
         if self.out.size(name) != self.facts.sizes[suffix]:
@@ -133,14 +131,11 @@ class NativeShard:
                 f"{url} is missing or has another size than shards.idx says: "
                 f"{self.facts.sizes[suffix]:,} bytes; `nanotok verify {self.out.url}` says more"
             )
-        return _Hashed(stack.enter_context(self.out.open(name)), url, digests[suffix])
+        return self.out.open_verified(name, sha256=digests[suffix])
 
     def _whole(self, suffix: str, digests: Mapping[str, str]) -> npt.NDArray[np.uint8]:
-        with ExitStack() as stack:
-            file = self._open(stack, suffix, digests)
-            data = file.read(self.facts.sizes[suffix])
-            file.check()
-            return data
+        with self._open(suffix, digests) as file:
+            return _array(file, self.facts.sizes[suffix])
 
     def _images(self, digests: Mapping[str, str]) -> DocumentImages | None:
         if ".images" not in digests:
@@ -156,28 +151,12 @@ class NativeShard:
         return DocumentIds(self._whole(".ids", digests), name=name, documents=self.facts.documents)
 
 
-class _Hashed:
-    """A file that is read from start to end, with the sha256 of the bytes read."""
-
-    def __init__(self, file: BinaryIO, url: str, expected: str) -> None:
-        self._file, self._url, self._expected = file, url, expected
-        self._digest = hashlib.sha256()
-
-    def read(self, number: int) -> npt.NDArray[np.uint8]:
-        """Return the next bytes."""
-        data = self._file.read(number)
-        if len(data) != number:
-            raise CorruptOutputError(f"{self._url} ends too early")
-        self._digest.update(data)
-        return np.frombuffer(data, dtype=np.uint8)
-
-    def check(self) -> None:
-        """Refuse a file, read to its end, whose bytes differ from its record."""
-        if self._digest.hexdigest() != self._expected:
-            raise CorruptOutputError(
-                f"{self._url} has another sha256 than its record says: it was changed; delete it "
-                "and run the job again, which writes it again"
-            )
+def _array(file: VerifiedFile, num_bytes: int) -> npt.NDArray[np.uint8]:
+    """Return the next bytes of a file whose size is known."""
+    data = file.read(num_bytes)
+    if len(data) != num_bytes:
+        raise CorruptOutputError(f"{file.name} ends too early")
+    return np.frombuffer(data, dtype=np.uint8)
 
 
 def _cuts(positions: Positions, limit: int) -> Iterator[tuple[int, int]]:

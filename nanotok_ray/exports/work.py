@@ -149,6 +149,15 @@ def export_unit(work: ExportWork) -> int:
     return work.unit.num_bytes
 
 
+def check_unit_files(work: ExportWork) -> list[str]:
+    """Return the files of an exported unit that are missing or whose bytes have changed."""
+    folder = Folder(work.folder)
+    exported = read_record(folder, work.unit, key=work.key)
+    if exported is None:
+        return [f"{folder.join(record_name(work.unit))} is damaged"]
+    return list(file_problems(exported, folder))
+
+
 def check_unit(work: ExportWork) -> list[str]:
     """Return the problems of an exported unit.
 

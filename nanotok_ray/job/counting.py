@@ -8,13 +8,13 @@ from nanotok_ray import _core
 from nanotok_ray.counts import CountSettings, resolve_pattern
 from nanotok_ray.errors import PlanError, SourceError
 from nanotok_ray.formats import key_of
-from nanotok_ray.job.events import OnEvent
+from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.probes import work_folder
 from nanotok_ray.job.stage import GivingUp, give_up_after, run_stage
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.work import CountWork, count_work
 from nanotok_ray.recipe import GROUNDING, Recipe, SourceRecipe
-from nanotok_ray.shards import Record, finished_records
+from nanotok_ray.shards import FoundRecords, Record, finished_records
 from nanotok_ray.sources import Plan, Slice
 from nanotok_ray.storage import Folder
 
@@ -235,27 +235,51 @@ def count(training: Training, *, on_event: OnEvent) -> CountedSlices:
     limit = training.recipe.limits.max_chars
     if limit is not None:
         return _count_up_to(training, works, limit, on_event)
-    skipped = _run(training, works, finished_counts(works), on_event)
+    skipped = _run(training, works, _known_counts(works, on_event), on_event)
     return _counted(works, skipped)
 
 
 def finished_counts(works: Sequence[CountWork]) -> dict[str, Record]:
     """Return the records of the counted slices, by the name of the work."""
+    return _by_name(works, _found_counts(works))
+
+
+def _known_counts(works: Sequence[CountWork], on_event: OnEvent) -> dict[str, Record]:
+    """Same as `finished_counts`; damaged records are removed with a note."""
+    found = _found_counts(works)
+    if works:
+        remove_damaged(found, Folder(works[0].work), on_event)
+    return _by_name(works, found)
+
+
+def _found_counts(works: Sequence[CountWork]) -> FoundRecords:
     if not works:
-        return {}
+        return FoundRecords(records=(), damaged=())
     wanted = [(f"{work.name}.json", work.settings.key(work.slice)) for work in works]
     prefixes = sorted({work.name.rpartition("/")[0] + "/" for work in works})
-    found = finished_records(Folder(works[0].work), wanted, below=prefixes)
+    return finished_records(Folder(works[0].work), wanted, below=prefixes)
+
+
+def _by_name(works: Sequence[CountWork], found: FoundRecords) -> dict[str, Record]:
     return {
-        work.name: record for work, record in zip(works, found, strict=True) if record is not None
+        work.name: record
+        for work, record in zip(works, found.records, strict=True)
+        if record is not None
     }
+
+
+def remove_damaged(found: FoundRecords, folder: Folder, on_event: OnEvent) -> None:
+    """Remove the damaged records, each with a note, so that their results are made again."""
+    for note in found.notes(folder):
+        on_event(Note(text=note))
+    found.remove_damaged(folder)
 
 
 def _count_up_to(
     training: Training, works: Sequence[CountWork], limit: int, on_event: OnEvent
 ) -> CountedSlices:
     """Count up to and including the document that exceeds the limit, as nanochat does."""
-    known = finished_counts(works)
+    known = _known_counts(works, on_event)
     skipped: dict[str, TaskResult] = {}
     while chosen := next_round(works, known, passed_over=skipped, limit=limit):
         ended = _run(training, chosen, known, on_event, skipped=len(skipped))
@@ -265,7 +289,7 @@ def _count_up_to(
     if cut is not None:
         work, budget = cut
         last = [training.work(work.slice, budget=budget)]
-        ended = _run(training, last, finished_counts(last), on_event, skipped=len(skipped))
+        ended = _run(training, last, _known_counts(last, on_event), on_event, skipped=len(skipped))
         skipped |= {result.task.argument.name: result for result in ended}
         whole += last
     return _counted(whole, list(skipped.values()))

@@ -23,6 +23,7 @@ from nanotok_ray.job.tokenize import Tokenizing, check_special_tokens, tokenizin
 from nanotok_ray.job.training import (
     LearnedOutput,
     current_tokenizer,
+    damage_notes,
     has_other_rules,
     notes_on_sizes,
 )
@@ -55,8 +56,9 @@ class TrainingPlan:
     """The slices to count for it."""
     known: Mapping[str, Record]
     """The records of the counted slices, by the name of the work."""
-    replaces_extension: bool
-    """Whether the special tokens that are added to the kept tokenizer change."""
+    rewrites: bool
+    """Whether the files of the kept tokenizer are written again, because the special tokens that
+    are added to it change, or because a file is damaged."""
     adds_smaller: bool
     """Whether smaller tokenizers are missing, in the output or in the record."""
     also: tuple[int, int]
@@ -117,7 +119,7 @@ class JobPlan:
         if self.tokenizer is None or self.adopts:
             return False
         training = self.training
-        if training is not None and (training.replaces_extension or training.adds_smaller):
+        if training is not None and (training.rewrites or training.adds_smaller):
             return False
         if self.command == "train":
             return True
@@ -129,8 +131,16 @@ class JobPlan:
         return (
             self.tokenizer is None
             or (self.tokenizing is not None and bool(self.tokenizing.todo))
-            or any(exporting.todo for exporting in self.exports)
+            or bool(self.reused)
+            or any(exporting.todo or exporting.reused for exporting in self.exports)
         )
+
+    @property
+    def reused(self) -> list[Record]:
+        """The records of slices that an unfinished run has tokenized, whose files are checked."""
+        if self.tokenizing is None or self.published:
+            return []
+        return [record for record in self.tokenizing.records if record is not None]
 
     def tokenizing_with(self, tokenizer: Tokenizer) -> Tokenizing:
         """Return the slices to tokenize with the tokenizer that was learned."""
@@ -228,11 +238,11 @@ def decide(
     tokenizing = None
     if command != "train" and tokenizer is not None:
         tokenizing = tokenizing_of(recipe, plan, tokenizer, out)
-        notes += setting_changes(published, tokenizing.settings)
+        notes += [*tokenizing.found.notes(out), *setting_changes(published, tokenizing.settings)]
     elif command != "train":
         notes += _pending_notes(recipe, plan, out, published)
     adopts = training is None and _is_other(tokenizer, out)
-    keeps_manifest = not adopts and (training is None or not training.replaces_extension)
+    keeps_manifest = not adopts and (training is None or not training.rewrites)
     output = None
     if tokenizing is not None and keeps_manifest:
         output = _published(tokenizing, out, frozen)
@@ -265,7 +275,7 @@ def _training(recipe: Recipe, plan: Plan, out: Folder, *, relearn: bool) -> Trai
         tokenizer=tokenizer,
         works=works,
         known=finished_counts(works),
-        replaces_extension=output is not None and output.lacks_extension,
+        rewrites=output is not None and (output.lacks_extension or output.lacks_files),
         adds_smaller=output is not None and output.lacks_smaller,
         also=(missing, asked - missing),
     )
@@ -286,6 +296,7 @@ def _setting_notes(recipe: Recipe, command: str) -> Iterator[str]:
 
 
 def _training_notes(plan: TrainingPlan, out: Folder) -> Iterator[str]:
+    yield from damage_notes(plan.training, out)
     if plan.tokenizer is not None:
         yield from notes_on_sizes(plan.training, plan.tokenizer, out)
     if plan.training.is_of_other_inputs:

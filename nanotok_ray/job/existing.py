@@ -1,5 +1,6 @@
 """The content of an output folder before a job starts, and its differences from the recipe."""
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -28,7 +29,7 @@ from nanotok_ray.sources import (
     reading_changes,
     slice_changes,
 )
-from nanotok_ray.storage import Folder
+from nanotok_ray.storage import Checksums, Folder, write_checked
 from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer, open_tokenizer
 from nanotok_ray.units import few, quantity
 
@@ -36,8 +37,33 @@ FROZEN, AS_BEFORE, NOT_FROZEN, IN_USE = "frozen", "as before", "not frozen", "in
 
 
 def frozen_bytes(out: Folder) -> bytes | None:
-    """Return the stored plan.json, or None if there is none."""
-    return out.read_bytes(PLAN_NAME, limit=MAX_PLAN_BYTES) if out.exists(PLAN_NAME) else None
+    """Return the stored plan.json, or None if there is none.
+
+    Raises:
+        CorruptOutputError: The file is damaged: it has another checksum than when it was written,
+            or without a checksum, another one than the manifest says.
+    """
+    if not out.exists(PLAN_NAME):
+        return None
+    data = out.read_bytes(PLAN_NAME, limit=MAX_PLAN_BYTES)
+    sha256, checksums = hashlib.sha256(data).hexdigest(), Checksums.of(out, [PLAN_NAME])
+    if PLAN_NAME in checksums.names:
+        is_same, other = checksums.are_of(PLAN_NAME, sha256), ""
+    else:
+        is_same = _published_plan(out) in {None, sha256}
+        other = f", or {MANIFEST_NAME} is"
+    if not is_same:
+        raise CorruptOutputError(
+            f"{out.join(PLAN_NAME)} is damaged{other}: its bytes are not those that were written. "
+            "Restore it from a backup. Without one, remove both files: the job then makes a new "
+            "plan, and splits its sources as in a new output"
+        )
+    return data
+
+
+def _published_plan(out: Folder) -> object:
+    """Return the sha256 of the plan that the manifest names, or None without a manifest."""
+    return _manifest(out).get("plan_sha256")
 
 
 def frozen_plan(out: Folder) -> Plan | None:
@@ -98,7 +124,7 @@ def freeze(plan: Plan, out: Folder) -> str:
         return NOT_FROZEN
     if free_number(out) is None:
         return IN_USE
-    out.write_whole(PLAN_NAME, data)
+    write_checked(out, PLAN_NAME, data)
     return FROZEN
 
 
@@ -146,10 +172,17 @@ def published_settings(out: Folder) -> Mapping[str, Any]:
 def _published(out: Folder, name: str) -> Mapping[str, Any]:
     """Return a table of the manifest, empty if it is missing or cannot be read."""
     try:
+        return dict(_manifest(out)[name])
+    except (KeyError, TypeError, ValueError):
+        return {}
+
+
+def _manifest(out: Folder) -> Mapping[str, Any]:
+    """Return the manifest, empty if it is missing or cannot be read."""
+    try:
         data = out.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
-        manifest = from_json(data, name=MANIFEST_NAME, expected_format=MANIFEST_FORMAT)
-        return dict(manifest[name])
-    except (FileNotFoundError, CorruptOutputError, KeyError, TypeError, ValueError):
+        return from_json(data, name=MANIFEST_NAME, expected_format=MANIFEST_FORMAT)
+    except (FileNotFoundError, CorruptOutputError):
         return {}
 
 

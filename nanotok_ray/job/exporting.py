@@ -1,6 +1,6 @@
 """The export stage, in threads or as tasks, and the verification of exports."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +24,7 @@ from nanotok_ray.exports import (
     begin,
     check_folder,
     check_unit,
+    check_unit_files,
     export_unit,
     export_values,
     finished_units,
@@ -35,11 +36,11 @@ from nanotok_ray.exports import (
     write_export,
 )
 from nanotok_ray.formats import MANIFEST_NAME
-from nanotok_ray.job.events import Event, OnEvent, ignore
+from nanotok_ray.job.events import Event, Note, OnEvent, ignore
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.lease import leased
 from nanotok_ray.job.probes import output_folder
-from nanotok_ray.job.stage import run_stage
+from nanotok_ray.job.stage import REUSE_STAGE, run_stage
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.tokenize import Tokenizing
 from nanotok_ray.recipe import Recipe
@@ -103,7 +104,8 @@ def export(
     exporting = Exporting.of(out, layout, folder=folder)
     if exporting.is_done:
         return exporting.run(on_event)
-    session = current_executor().session(cpus=cpus) if exporting.todo else nullcontext()
+    has_tasks = exporting.todo or exporting.reused
+    session = current_executor().session(cpus=cpus) if has_tasks else nullcontext()
     with session, _held(out, exporting.folder, on_event) as guarded:
         current = Exporting.of(
             out, layout, folder=folder
@@ -141,10 +143,25 @@ class Exporting:
     """In the order of `works`; None for an unfinished unit."""
     is_whole: bool
     """Whether export.json exists for this layout, these options and this output."""
+    is_published: bool
+    """Whether the finished units were part of a finished export."""
+    made: Container[str] = ()
+    """The names of the records of the slices that workers of this run have exported."""
 
     @classmethod
-    def of(cls, out: Folder, layout: Layout, *, folder: Folder | None = None) -> "Self":
-        """Create the value from an output and its existing export."""
+    def of(
+        cls,
+        out: Folder,
+        layout: Layout,
+        *,
+        folder: Folder | None = None,
+        is_published: bool | None = None,
+        made: Container[str] = (),
+    ) -> "Self":
+        """Create the value from an output and its existing export.
+
+        With `is_published` None, export.json shows whether the export was finished.
+        """
         corpus, shards = read_corpus(out)
         layout.check(corpus)
         target = folder or export_folder(out, layout)
@@ -160,6 +177,8 @@ class Exporting:
             works=works,
             found=_finished(target, works),
             is_whole=_is_whole(target, layout, corpus),
+            is_published=target.exists(EXPORT_NAME) if is_published is None else is_published,
+            made=made,
         )
 
     @property
@@ -179,8 +198,13 @@ class Exporting:
         """
         if self.is_done:
             return self._result(read_export(self.folder))
-        todo = self.todo
-        begin(self.folder, self.corpus, [item for item in self.found if item is not None])
+        damaged = self._damaged(on_event)
+        found = [
+            None if work.unit.name in damaged else item
+            for work, item in zip(self.works, self.found, strict=True)
+        ]
+        todo = [work for work, item in zip(self.works, found, strict=True) if item is None]
+        begin(self.folder, self.corpus, [item for item in found if item is not None])
         if todo:
             tasks = [_task(work) for work in todo]
             run_stage(
@@ -198,13 +222,46 @@ class Exporting:
         self._check_output()
         values = export_values(self.layout, self.corpus, exported, joint.files, unread=unread)
         write_export(self.folder, values)
-        return self._result(values, removed=removed)
+        return self._result(values, units_done=len(todo), removed=removed)
 
-    def _result(self, values: dict[str, Any], *, removed: int = 0) -> ExportResult:
+    @property
+    def reused(self) -> list[ExportWork]:
+        """The finished units that an unfinished export has left, whose files must be checked."""
+        if self.is_published:
+            return []
+        return [
+            work
+            for work, item in zip(self.works, self.found, strict=True)
+            if item is not None and not self._is_made(work)
+        ]
+
+    def _is_made(self, work: ExportWork) -> bool:
+        """Return whether a worker of this run has exported the unit, and has read its files."""
+        is_by_workers = self.layout.joined is None and not self.layout.numbered
+        return is_by_workers and work.unit.shards[0].facts.record_name in self.made
+
+    def _damaged(self, on_event: OnEvent) -> set[str]:
+        """Compare the files of reused units with their records; return the damaged units."""
+        damaged: set[str] = set()
+
+        def add(ended: TaskResult) -> int:
+            for problem in ended.result[:1]:
+                on_event(Note(text=f"{problem}; its unit is exported again"))
+                damaged.add(ended.task.argument.unit.name)
+            return ended.task.num_bytes
+
+        tasks = [replace(_task(work), work=check_unit_files, shared=()) for work in self.reused]
+        if tasks:
+            run_stage(REUSE_STAGE, tasks, num_done=0, on_event=on_event, on_result=add)
+        return damaged
+
+    def _result(
+        self, values: dict[str, Any], *, units_done: int = 0, removed: int = 0
+    ) -> ExportResult:
         return ExportResult(
             folder=self.folder.url,
             values=values,
-            units_done=len(self.todo),
+            units_done=units_done,
             removed=removed,
             unchanged=self.is_done,
         )
@@ -285,9 +342,36 @@ def same_pass(recipe: Recipe, tokenizing: Tokenizing, out: Folder) -> SamePass |
     return SamePass(corpus=corpus, layouts=targets)
 
 
-def exportings(recipe: Recipe, out: Folder) -> list[Exporting]:
-    """Return the exports of a finished output that the recipe names."""
-    return [Exporting.of(out, layout) for layout in layouts_of(recipe)]
+def exportings(
+    recipe: Recipe,
+    out: Folder,
+    *,
+    finished: Container[str] | None = None,
+    made: Container[str] = (),
+) -> list[Exporting]:
+    """Return the exports of a finished output that the recipe names.
+
+    Args:
+        recipe: The recipe.
+        out: The output folder.
+        finished: The layouts whose exports were finished before this run; None: export.json shows.
+        made: The names of the records of the slices that workers of this run have exported.
+    """
+    return [
+        Exporting.of(
+            out,
+            layout,
+            is_published=None if finished is None else layout.name in finished,
+            made=made,
+        )
+        for layout in layouts_of(recipe)
+    ]
+
+
+def finished_exports(recipe: Recipe, out: Folder) -> set[str]:
+    """Return the names of the layouts of a recipe that have a finished export."""
+    names = (layout.name for layout in layouts_of(recipe))
+    return {name for name in names if out.exists(f"{EXPORTS}/{name}/{EXPORT_NAME}")}
 
 
 CHECK_STAGE = "verify"

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 
-from nanotok_ray.errors import SourceError, VerificationError
+from nanotok_ray.errors import LeaseLostError, SourceError, VerificationError
 from nanotok_ray.formats import (
     MANIFEST_NAME,
     PLAN_NAME,
@@ -22,10 +22,17 @@ from nanotok_ray.job.decide import JobPlan, TrainingPlan, decide
 from nanotok_ray.job.events import Activity, Note, Planned, StageEnded, StageStarted
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.existing import frozen_bytes, setting_changes
-from nanotok_ray.job.exporting import Exporting, ExportResult, exportings, same_pass
+from nanotok_ray.job.exporting import (
+    Exporting,
+    ExportResult,
+    exportings,
+    finished_exports,
+    same_pass,
+)
 from nanotok_ray.job.forecast import planned_stages
 from nanotok_ray.job.journal import runs_in
 from nanotok_ray.job.journaling import StageTimes, stages_of_last_run
+from nanotok_ray.job.lease import free_number
 from nanotok_ray.job.probes import shared_folders
 from nanotok_ray.job.run import OutdatedError, OutputLock, Start, retried_when_outdated
 from nanotok_ray.job.stage import first_quarantined
@@ -38,10 +45,11 @@ from nanotok_ray.job.training import (
     sizes_not_reached,
     train,
 )
+from nanotok_ray.job.verifying import damaged_slices
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards import Output, Record, Verification, verify_output
 from nanotok_ray.sources import QUARANTINE, check_limits, plan_to_json
-from nanotok_ray.storage import Folder
+from nanotok_ray.storage import Folder, write_checked
 from nanotok_ray.tokenizer import Tokenizer
 
 WritePage = Callable[[Folder], object]
@@ -151,20 +159,22 @@ class _Job:
     def _complete(self, part: TrainingPlan) -> None:
         """Write the missing files of a tokenizer that was learned before.
 
-        These are the tokenizer with other added special tokens, and smaller tokenizers. The
-        manifest does not list smaller tokenizers and is kept.
+        These are the tokenizer with other added special tokens, damaged files, and smaller
+        tokenizers. The manifest does not list smaller tokenizers and is kept.
         """
         training, tokenizer = part.training, part.tokenizer
         assert tokenizer is not None
-        if part.replaces_extension:
-            self._begin_changes()
-            LearnedOutput.of(training, tokenizer, self.out).replace_extension()
-            self.has_changed = True
-            self.start.note(
-                "the special tokens of tokenizer.extend have changed; the tokenizer was not "
-                "learned again"
-            )
         output = LearnedOutput.of(training, tokenizer, self.out)
+        if part.rewrites:
+            self._begin_changes()
+            if output.lacks_extension:
+                self.start.note(
+                    "the special tokens of tokenizer.extend have changed; the tokenizer was not "
+                    "learned again"
+                )
+            output.rewrite()
+            self.has_changed = True
+            output = LearnedOutput.of(training, tokenizer, self.out)
         if output.lacks_smaller:
             self.has_changed |= bool(output.add_smaller())
 
@@ -178,30 +188,59 @@ class _Job:
     def _decide_tokenizing(self, tokenizer: Tokenizer) -> Tokenizing:
         """Return the slices to tokenize with a tokenizer that was just learned."""
         tokenizing = self.plan.tokenizing_with(tokenizer)
-        for change in setting_changes(self.plan.published, tokenizing.settings):
-            self.start.note(change)
+        notes = tokenizing.found.notes(self.out)
+        for note in (*notes, *setting_changes(self.plan.published, tokenizing.settings)):
+            self.start.note(note)
         return tokenizing
+
+    def _check_reused(self, tokenizing: Tokenizing) -> Tokenizing:
+        """Compare the files of reused slices with their records, which no manifest names.
+
+        The record of a damaged slice is removed, so that the slice is tokenized again.
+        """
+        damaged = damaged_slices(tokenizing, self.out, on_event=self.watch)
+        for expected, problem in damaged.items():
+            self.start.note(f"{problem}; its slice is tokenized again")
+            self.out.remove(expected.record_name)
+        return self.plan.tokenizing_with(tokenizing.tokenizer) if damaged else tokenizing
 
     def _tokenize(self, tokenizing: Tokenizing) -> Summary:
         """Run the tokenizing stage, verify the output and publish it."""
         export_pass = same_pass(self.recipe, tokenizing, self.out)
+        exported = finished_exports(self.recipe, self.out)
+        is_published = bool(self.plan.published)
         self._begin_changes()
+        tokenizing.found.remove_damaged(self.out)
+        if not is_published:
+            tokenizing = self._check_reused(tokenizing)
         if export_pass is not None:
             export_pass.begin()
         records = tokenize(tokenizing, self.out, same_pass=export_pass, on_event=self.watch)
         output = tokenizing.output(records)
         self._check(output, tokenizing, records)
         verification = self._verify(output)
-        self.lock.check()
         self.watch(Activity(text="publishing the manifest"))
-        output.publish(self.out)
-        self.lock.check()
+        self._publish(output)
         self.has_changed = True
-        exports = self._export(exportings(self.recipe, self.out))
+        made = {expected.record_name for expected in tokenizing.todo}
+        exports = self._export(exportings(self.recipe, self.out, finished=exported, made=made))
         summary = self._summary(tokenizing.tokenizer, output, verification, exports=exports)
         summary.values.update(self.watch.journaling.facts())
         self.out.write_whole(SUMMARY_NAME, to_json(summary.values))
         return summary
+
+    def _publish(self, output: Output) -> None:
+        """Publish shards.idx and the manifest, unless another run has taken over the lease.
+
+        The lease is checked directly before each of them appears, and again afterwards. A manifest
+        that appeared too late is removed.
+        """
+        try:
+            output.publish(self.out, check=self.lock.check)
+            self.lock.check()
+        except LeaseLostError:
+            output.withdraw(self.out, is_in_use=free_number(self.out) is None)
+            raise
 
     @contextmanager
     def _session(self) -> Iterator[None]:
@@ -224,14 +263,14 @@ class _Job:
             self.out.remove(REPORT_PAGE_NAME)
         data = plan_to_json(self.plan.plan)
         if data != self.frozen:
-            self.out.write_whole(PLAN_NAME, data)
+            write_checked(self.out, PLAN_NAME, data)
             self.frozen = data
 
     def _export(self, todo: Sequence[Exporting]) -> list[ExportResult]:
         """Write the output in the other layouts of the recipe."""
         results = []
         for exporting in todo:
-            with self._session() if exporting.todo else nullcontext():
+            with self._session() if exporting.todo or exporting.reused else nullcontext():
                 results.append(exporting.run(self.watch))
         return results
 
@@ -259,7 +298,15 @@ class _Job:
             exports=[{"folder": result.folder, **result.values} for result in exports],
             not_reached=() if training is None else sizes_not_reached(self.recipe, tokenizer),
             unchanged=not self.has_changed,
+            compared_by_size=0 if output is None else self._num_kept(),
         )
+
+    def _num_kept(self) -> int:
+        """Return the number of published slices that were kept, whose files were not read."""
+        tokenizing = self.plan.tokenizing
+        if tokenizing is None or not self.plan.published:
+            return 0
+        return sum(record is not None for record in tokenizing.records)
 
     def _write_page(self) -> None:
         """Write the report page, or report a note if it cannot be written."""

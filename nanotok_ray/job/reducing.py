@@ -5,7 +5,9 @@ them. Neither stage changes a sum.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,7 +23,7 @@ from nanotok_ray.counts import (
     part_key,
     reduce_counts,
 )
-from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError
 from nanotok_ray.job.counting import (
     CountedSlices,
     Training,
@@ -30,16 +32,23 @@ from nanotok_ray.job.counting import (
     cut_of,
     finished_counts,
     next_round,
+    remove_damaged,
     training_of,
 )
-from nanotok_ray.job.events import OnEvent
+from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.existing import plan_for
 from nanotok_ray.job.probes import work_folder
-from nanotok_ray.job.stage import run_stage
+from nanotok_ray.job.stage import ENDS_STAGE, run_stage
 from nanotok_ray.job.task import Task
 from nanotok_ray.job.work import CountWork, MergeWork, ReduceWork, merge_work, reduce_work
 from nanotok_ray.recipe import Recipe
-from nanotok_ray.shards import Record, finished_records
+from nanotok_ray.shards import (
+    FoundRecords,
+    Record,
+    finished_records,
+    is_unchanged,
+    read_record,
+)
 from nanotok_ray.storage import Folder
 
 if TYPE_CHECKING:
@@ -47,6 +56,9 @@ if TYPE_CHECKING:
 
 
 _Work = TypeVar("_Work", MergeWork, ReduceWork)
+
+SIGNS_OF_DAMAGE = (CorruptOutputError, CountsError, CountOverflowError)
+"""Errors that a damaged count file can cause, so that the files are compared with their records."""
 
 MERGE_ABOVE = 2048
 """The maximum number of count files that are summed without merging them first."""
@@ -217,7 +229,8 @@ def _run(
     """Run the unfinished tasks, and return the records of all tasks."""
     folder = works[0].work
     found = _finished(works)
-    todo = [work for work, record in zip(works, found, strict=True) if record is None]
+    remove_damaged(found, Folder(folder), on_event)
+    todo = [work for work, record in zip(works, found.records, strict=True) if record is None]
     shared = work_folder(folder)
     tasks = [
         Task(
@@ -229,9 +242,15 @@ def _run(
         )
         for work in todo
     ]
-    run_stage(stage, tasks, num_done=len(works) - len(todo), on_event=on_event)
+    run_stage(
+        stage,
+        tasks,
+        num_done=len(works) - len(todo),
+        on_event=on_event,
+        fatal=(*ENDS_STAGE, *SIGNS_OF_DAMAGE),
+    )
     records = []
-    for work, record in zip(works, _finished(works), strict=True):
+    for work, record in zip(works, _finished(works).records, strict=True):
         if record is None:
             raise CorruptOutputError(
                 f"{work.name} was written and is missing now; does another process write to "
@@ -241,10 +260,57 @@ def _run(
     return tuple(records)
 
 
-def _finished(works: Sequence[MergeWork] | Sequence[ReduceWork]) -> list[Record | None]:
+def _finished(works: Sequence[MergeWork] | Sequence[ReduceWork]) -> FoundRecords:
     below = sorted({f"{work.name.rpartition('/')[0]}/" for work in works})
     wanted = [(f"{work.name}.json", work.key) for work in works]
     return finished_records(Folder(works[0].work), wanted, below=below)
+
+
+def remove_damaged_sums(training: Training, counted: CountedSlices, *, on_event: OnEvent) -> bool:
+    """Remove the records of damaged count files, and of the sums that were made from any of them.
+
+    Return whether a record was removed, so that the sum can be tried again.
+    """
+    folder = Folder(training.recipe.output.work)
+    works = [f"{work.name}.json" for work in _later_works(training, counted)]
+    later = [record for name in works if (record := _record_in(folder, name)) is not None]
+    with ThreadPoolExecutor() as pool:
+        damaged = list(pool.map(partial(_damaged_file, folder), (*counted.records, *later)))
+    for name in filter(None, damaged):
+        on_event(
+            Note(
+                text=f"{folder.join(name)} is damaged, its sha256 is not that of its record; it is "
+                "made again"
+            )
+        )
+    counts = [
+        record for record, name in zip(counted.records, damaged, strict=False) if name is not None
+    ]
+    for record in (*later, *counts):
+        folder.remove(record.name)
+    return bool(later or counts)
+
+
+def _damaged_file(folder: Folder, record: Record) -> str | None:
+    """Return the name of the file of counts of a record if its bytes have changed."""
+    file = record.values["files"][0]
+    return None if is_unchanged(folder, file) else str(file["name"])
+
+
+def _record_in(folder: Folder, name: str) -> Record | None:
+    try:
+        return read_record(folder, name)
+    except CorruptOutputError:
+        folder.remove(name)
+        return None
+
+
+def _later_works(training: Training, counted: CountedSlices) -> list[MergeWork | ReduceWork]:
+    """Return the merges and the sums of counts."""
+    groups = merge_works(training.recipe.output.work, counted)
+    if groups:
+        counted = _merged(counted, groups)
+    return [*groups, *reduce_works(Summed.of(training, counted))]
 
 
 def names_in_use(recipe: Recipe) -> frozenset[str]:
@@ -261,11 +327,7 @@ def names_in_use(recipe: Recipe) -> frozenset[str]:
     if summed is not None:
         records = known | finished_counts([work for work in summed if work.name not in known])
         if all(work.name in records for work in summed):
-            counted = counted_of(summed, records)
-            if groups := merge_works(recipe.output.work, counted):
-                later += groups
-                counted = _merged(counted, groups)
-            later += reduce_works(Summed.of(training, counted))
+            later = _later_works(training, counted_of(summed, records))
     return frozenset(work.name for work in (*works, *(summed or ()), *later))
 
 

@@ -48,6 +48,9 @@ from nanotok_ray.units import quantity
 ENDS_STAGE = (DiskFullError, ExportError)
 """Errors that would occur in all slices. The first one ends the stage."""
 
+REUSE_STAGE = "check"
+"""The stage that reads the files of results that an unfinished run has left."""
+
 MAX_LISTED_FAILURES = 5
 LOOK_SECONDS = 1.0
 

@@ -10,7 +10,7 @@ from nanotok_ray.shards import Record, Verification
 from nanotok_ray.tokenizer import REACHED, Tokenizer, why_stopped
 from nanotok_ray.units import few, quantity
 
-_RUN_ORDER = ("count", "merge", "reduce", "learn", "tokenize", "verify", "export")
+_RUN_ORDER = ("count", "merge", "reduce", "learn", "check", "tokenize", "verify", "export")
 
 DONE = "done"
 UNCHANGED = "unchanged"
@@ -51,6 +51,7 @@ def summarize(
     exports: Sequence[Mapping[str, Any]] = (),
     not_reached: Sequence[int] = (),
     unchanged: bool = False,
+    compared_by_size: int = 0,
 ) -> Summary:
     """Build the summary of a run.
 
@@ -65,6 +66,7 @@ def summarize(
         exports: what export.json says of each, and its folder.
         not_reached: the vocabulary sizes that were asked for and that learning did not reach.
         unchanged: there was nothing to do.
+        compared_by_size: the published slices that were kept and whose files were not read.
     """
     values: dict[str, Any] = {
         "status": UNCHANGED if unchanged else DONE,
@@ -91,6 +93,8 @@ def summarize(
             "shards": verification.shards,
             "documents": verification.documents,
         }
+    if compared_by_size:
+        values["compared_by_size"] = compared_by_size
     if exports:
         values["exports"] = [dict(export) for export in exports]
     return Summary(values)
@@ -156,6 +160,8 @@ def _tail(values: Mapping[str, Any]) -> Iterator[str]:
         yield f"quarantine  {documents} ({reasons}), listed in {output}/quarantine"
     if "verified" in values:
         yield f"verified    {_verified_text(values)}"
+    if kept := values.get("compared_by_size"):
+        yield f"kept        {quantity(kept, 'slice')} whose files were compared by size only"
     if exports := values.get("exports", []):
         yield _export_line(exports)
     if values["stages"]:

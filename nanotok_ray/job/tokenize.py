@@ -1,13 +1,13 @@
 """The tokenizing stage, which writes the shards of every slice of the plan."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from nanotok_ray.errors import CorruptOutputError, RecipeError, TransientIOError
 from nanotok_ray.exports import SamePass
-from nanotok_ray.formats import TOKENIZER_FOLDER, to_json
+from nanotok_ray.formats import TOKENIZER_FOLDER
 from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.probes import output_folder
 from nanotok_ray.job.stage import GivingUp, format_failure, give_up_after, run_stage
@@ -24,6 +24,7 @@ from nanotok_ray.recipe import (
 )
 from nanotok_ray.shards import (
     Expected,
+    FoundRecords,
     Output,
     Record,
     ShardSettings,
@@ -33,7 +34,9 @@ from nanotok_ray.shards import (
     is_skipped,
     manifest_facts,
     skip_slice,
+    write_record,
 )
+from nanotok_ray.shards.check import record_problems
 from nanotok_ray.sources import Plan, Slice
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -141,6 +144,8 @@ class Tokenizing:
     expected: tuple[Expected, ...]
     records: tuple[Record | None, ...]
     """In the order of `expected`; None for a slice that must be tokenized."""
+    found: FoundRecords
+    """The records of the output, of which those of skipped slices are not used."""
     max_skipped: int
     """The number of slices that may fail permanently and be skipped."""
     slice_deadline: int
@@ -180,9 +185,9 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
     """Return the slices of a plan with the records that exist in the output."""
     settings = {source.name: shard_settings(recipe, source, tokenizer) for source in recipe.sources}
     expected = tuple(expected_records(plan, settings))
+    found = _found_slices(expected, tokenizer, out)
     records = tuple(
-        None if record is not None and is_skipped(record) else record
-        for record in finished_slices(out, expected)
+        None if record is not None and is_skipped(record) else record for record in found.records
     )
     return Tokenizing(
         plan=plan,
@@ -190,11 +195,22 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
         tokenizer=tokenizer,
         expected=expected,
         records=records,
+        found=found,
         max_skipped=recipe.limits.max_skipped_slices,
         slice_deadline=recipe.limits.slice_deadline,
         limits=recipe.limits,
         give_up_after=give_up_after(recipe.limits, plan.slices()),
     )
+
+
+def _found_slices(expected: Sequence[Expected], tokenizer: Tokenizer, out: Folder) -> FoundRecords:
+    """Find the records of slices that agree with their slices."""
+
+    def problems(number: int, values: Mapping[str, Any]) -> Iterator[str]:
+        slice_ = expected[number].slice
+        return record_problems(values, item_bytes=tokenizer.model.id_bytes, slice_=slice_)
+
+    return finished_slices(out, expected, problems=problems)
 
 
 def tokenize(
@@ -233,7 +249,7 @@ def _leave_out(ended: TaskResult, out: Folder) -> None:
     for expected in work.expected:
         if tokenized_record(out, expected) is None:
             record = _skip(expected.slice, work.settings, out)
-            out.write_whole(expected.record_name, to_json(record))
+            write_record(out, expected.record_name, record)
 
 
 def _skip(slice_: Slice, settings: ShardSettings, out: Folder) -> dict[str, Any]:
@@ -248,16 +264,19 @@ def _skip(slice_: Slice, settings: ShardSettings, out: Folder) -> dict[str, Any]
 
 def _all_records(tokenizing: Tokenizing, out: Folder) -> list[Record]:
     """Return the records of all slices; records of this run are read from storage."""
-    made = dict(zip(tokenizing.todo, finished_slices(out, tokenizing.todo), strict=True))
+    found = _found_slices(tokenizing.todo, tokenizing.tokenizer, out)
+    made = dict(zip(tokenizing.todo, found.records, strict=True))
     records = []
     for expected, record in zip(tokenizing.expected, tokenizing.records, strict=True):
-        found = record if record is not None else made[expected]
-        if found is None:
+        known = record if record is not None else made[expected]
+        if known is None:
+            state = "damaged" if expected.record_name in found.damaged else "missing"
             raise CorruptOutputError(
-                f"{out.join(expected.record_name)} was written by a worker and cannot be read "
-                "here; is the output folder on storage that every node shares?"
+                f"{out.join(expected.record_name)} was written by a worker, and it or a file that "
+                f"it names is {state} here; is the output folder on storage that every node "
+                "shares, and does no other process write to it?"
             )
-        records.append(found)
+        records.append(known)
     return records
 
 

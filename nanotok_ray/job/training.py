@@ -16,17 +16,22 @@ from nanotok_ray.formats import (
     TOKENIZER_FOLDER,
     from_json,
     key_of,
-    to_json,
 )
 from nanotok_ray.job.counting import CountedSlices, Training, count, counted_sources
 from nanotok_ray.job.events import Advanced, Note, OnEvent, StageEnded, StageStarted
 from nanotok_ray.job.executor import current_executor
-from nanotok_ray.job.reducing import Summed, merge_first, sum_parts
+from nanotok_ray.job.reducing import (
+    SIGNS_OF_DAMAGE,
+    Summed,
+    merge_first,
+    remove_damaged_sums,
+    sum_parts,
+)
 from nanotok_ray.job.stage import first_quarantined, format_failure
 from nanotok_ray.recipe import Recipe
-from nanotok_ray.shards import Record, finished_record, read_record
+from nanotok_ray.shards import Record, is_unchanged, read_record, write_record
 from nanotok_ray.sources import check_limits
-from nanotok_ray.storage import Folder
+from nanotok_ray.storage import Checksums, Folder
 from nanotok_ray.tokenizer import (
     FILE_NAMES,
     REACHED,
@@ -53,15 +58,34 @@ LEARN_RECORD = "records/learn.json"
 def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
     """Count the slices, sum the counts, learn the tokenizer and save it; requires a session.
 
+    If the sum shows that a stored file of counts is damaged, the damaged files are made again.
+
     Raises:
         SliceError: Slices failed permanently.
         QuarantineLimitError: Too many documents could not be used.
         SourceError: The inputs have no documents.
+        CorruptOutputError: Counts that were just made are damaged.
     """
+    counted = _count(training, on_event)
+    try:
+        return _learn_from(training, counted, out, on_event)
+    except SIGNS_OF_DAMAGE:
+        if not remove_damaged_sums(training, counted, on_event=on_event):
+            raise
+    return _learn_from(training, _count(training, on_event), out, on_event)
+
+
+def _count(training: Training, on_event: OnEvent) -> CountedSlices:
     counted = count(training, on_event=on_event)
     _check(training, counted)
     for ended in counted.skipped:
         on_event(Note(text=f"skipped in learning:{format_failure(ended)}"))
+    return counted
+
+
+def _learn_from(
+    training: Training, counted: CountedSlices, out: Folder, on_event: OnEvent
+) -> Tokenizer:
     counted = merge_first(training.recipe.output.work, counted, on_event=on_event)
     summed = sum_parts(Summed.of(training, counted), on_event=on_event)
     if training.recipe.learner.memory is None:
@@ -313,14 +337,52 @@ def _readable_record(out: Folder) -> Record | None:
         return None
 
 
+_LEARNED_FILES = tuple(f"{TOKENIZER_FOLDER}/{name}" for name in (READABLE_NAME, REPORT_NAME))
+"""The files that only learning can write; the others follow from them."""
+
+
 def finished_learning(training: Training, out: Folder) -> Record | None:
-    """Return the record if it matches the training and the files of the tokenizer exist."""
-    return finished_record(out, LEARN_RECORD, key=training.key, below=f"{TOKENIZER_FOLDER}/")
+    """Return the record if it matches the training and the files that only learning can write."""
+    try:
+        record = learn_record(out)
+    except CorruptOutputError:
+        return None
+    if record is None or record.values["key"] != training.key:
+        return None
+    files = {file["name"]: file for file in record.values["files"]}
+    is_there = all(name in files and is_unchanged(out, files[name]) for name in _LEARNED_FILES)
+    return record if is_there else None
 
 
 def learn_record(out: Folder) -> Record | None:
-    """Return the stored record of any training, or None if there is no record."""
-    return read_record(out, LEARN_RECORD)
+    """Return the stored record of any training, or None if there is no record.
+
+    Raises:
+        CorruptOutputError: The record is damaged.
+    """
+    record = read_record(out, LEARN_RECORD)
+    if record is not None and not Checksums.of(out, [LEARN_RECORD]).are_of(
+        LEARN_RECORD, record.sha256
+    ):
+        raise CorruptOutputError(f"{out.join(LEARN_RECORD)} is damaged")
+    return record
+
+
+def damage_notes(training: Training, out: Folder) -> Iterator[str]:
+    """Yield a note on each damaged file of the tokenizer, and on a damaged record of it."""
+    try:
+        record = learn_record(out)
+    except CorruptOutputError as error:
+        yield f"{error}; the tokenizer is learned again"
+        return
+    if record is None or record.values["key"] != training.key:
+        return
+    for file in record.values["files"]:
+        if out.exists(file["name"]) and not is_unchanged(out, file):
+            again = "learned" if file["name"] in _LEARNED_FILES else "written"
+            yield (
+                f"{out.join(file['name'])} is not as it was written; the tokenizer is {again} again"
+            )
 
 
 def smaller_folder(vocab_size: int) -> str:
@@ -380,6 +442,13 @@ class LearnedOutput:
         return self.record is not None and self.record.values.get("tokenizer_sha256") != sha256
 
     @property
+    def lacks_files(self) -> bool:
+        """Whether a file of the tokenizer is missing or damaged that follows from the others."""
+        files = [] if self.record is None else self.record.values["files"]
+        own = [file for file in files if file["name"].startswith(f"{TOKENIZER_FOLDER}/")]
+        return not all(is_unchanged(self.out, file) for file in own)
+
+    @property
     def missing_sizes(self) -> list[int]:
         """The sizes whose folders do not exist or differ from the record."""
         sizes = _reached_sizes(self.training, self.tokenizer)
@@ -405,7 +474,7 @@ class LearnedOutput:
         _write_record(self.training, learned, self.out, also=also)
         return sizes
 
-    def replace_extension(self) -> None:
+    def rewrite(self) -> None:
         """Write the tokenizer with the current special tokens, its smaller versions and the record.
 
         If the run is interrupted, the next run finds no tokenizer that matches the record, and
@@ -433,9 +502,9 @@ class LearnedOutput:
 
     def _is_there(self, size: int) -> bool:
         files = [] if self.record is None else self.record.values["files"]
-        expected = {file["name"]: file["size"] for file in files}
+        expected = {file["name"]: file for file in files}
         names = _files_of(smaller_folder(size))
-        return all(name in expected and self.out.size(name) == expected[name] for name in names)
+        return all(name in expected and is_unchanged(self.out, expected[name]) for name in names)
 
 
 def _write_smaller(learned: LearnedTokenizer, out: Folder, *, sizes: Sequence[int]) -> None:
@@ -470,7 +539,7 @@ def _write_record(
             {"name": name, "size": out.size(name), "sha256": out.sha256(name)} for name in names
         ],
     }
-    out.write_whole(LEARN_RECORD, to_json(record))
+    write_record(out, LEARN_RECORD, record)
 
 
 def _recorded_sizes(out: Folder) -> list[int]:

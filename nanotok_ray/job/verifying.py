@@ -8,10 +8,18 @@ from collections.abc import Sequence
 
 from nanotok_ray.job.events import OnEvent, ignore
 from nanotok_ray.job.executor import current_executor
-from nanotok_ray.job.stage import format_failure, run_stage
+from nanotok_ray.job.stage import REUSE_STAGE, format_failure, run_stage
 from nanotok_ray.job.task import Task, TaskResult
-from nanotok_ray.shards import Verification, verify_output
-from nanotok_ray.shards.check import Result, SliceCheck, SliceWork, Unchecked, check_slice
+from nanotok_ray.job.tokenize import Tokenizing
+from nanotok_ray.shards import Expected, Verification, verify_output
+from nanotok_ray.shards.check import (
+    Result,
+    SliceCheck,
+    SliceWork,
+    Unchecked,
+    check_slice,
+    work_of,
+)
 from nanotok_ray.storage import Folder
 
 STAGE = "verify"
@@ -47,6 +55,47 @@ def verify(
         return _check(works, cpus=cpus, on_event=on_event)
 
     return verify_output(folder, sample=sample, deep=deep, masks=masks, run=run)
+
+
+def damaged_slices(
+    tokenizing: Tokenizing, out: Folder, *, on_event: OnEvent = ignore
+) -> dict[Expected, str]:
+    """Read the files of slices that an unfinished run has tokenized; requires a session.
+
+    Return the first problem of each damaged slice.
+
+    Raises:
+        SliceError: The files of a slice could not be read.
+    """
+    reused = [
+        (expected, record)
+        for expected, record in zip(tokenizing.expected, tokenizing.records, strict=True)
+        if record is not None
+    ]
+    works = [
+        work_of(
+            expected,
+            record,
+            folder=out,
+            settings=tokenizing.settings[expected.slice.source],
+            model=tokenizing.tokenizer.model,
+            depth=None,
+        )
+        for expected, record in reused
+    ]
+    slices = {work.record_name: expected for work, (expected, _) in zip(works, reused, strict=True)}
+    damaged: dict[Expected, str] = {}
+
+    def add(ended: TaskResult) -> int:
+        check: SliceCheck = ended.result
+        if check.problems:
+            damaged[slices[ended.task.argument.record_name]] = check.problems[0]
+        return ended.task.num_bytes
+
+    if works:
+        tasks = [_task(work) for work in works]
+        run_stage(REUSE_STAGE, tasks, num_done=0, on_event=on_event, on_result=add)
+    return damaged
 
 
 def _check(works: Sequence[SliceWork], *, cpus: int | None, on_event: OnEvent) -> list[Result]:

@@ -19,7 +19,6 @@ from nanotok_ray.counts import (
 from nanotok_ray.counts.count_slice import count_slice
 from nanotok_ray.errors import SampleCheckError, TransientIOError
 from nanotok_ray.exports import SamePass
-from nanotok_ray.formats import to_json
 from nanotok_ray.shards import (
     Expected,
     Record,
@@ -28,6 +27,7 @@ from nanotok_ray.shards import (
     is_skipped,
     quarantine_name,
     tokenize_slices,
+    write_record,
 )
 from nanotok_ray.shards.check import check_files, record_problems
 from nanotok_ray.sources import BY_CHOICE, COUNTED_SUFFIX, AllBadError, Slice, write_quarantine
@@ -154,7 +154,7 @@ def count_work(work: CountWork) -> int | AllBad:
         )
     except AllBadError as found:
         return _given_up(found, folder, listed=listed)
-    folder.write_whole(f"{work.name}.json", to_json(record))
+    write_record(folder, f"{work.name}.json", record)
     return _result([record], listed=listed)
 
 
@@ -181,7 +181,7 @@ def merge_work(work: MergeWork) -> int:
         return work.num_bytes
     urls = [folder.join(name) for name in work.files]
     record = merge_count_files(urls, keys=work.keys, folder=folder, name=work.name)
-    folder.write_whole(f"{work.name}.json", to_json(record))
+    write_record(folder, f"{work.name}.json", record)
     return work.num_bytes
 
 
@@ -195,7 +195,7 @@ def reduce_work(work: ReduceWork) -> int:
         for name, weight in zip(work.files, work.weights, strict=True)
     ]
     record = reduce_part(files, work.settings, folder=folder, name=work.name, key=work.key)
-    folder.write_whole(f"{work.name}.json", to_json(record))
+    write_record(folder, f"{work.name}.json", record)
     return work.num_bytes
 
 
@@ -234,7 +234,7 @@ def _tokenize(todo: Sequence[Expected], work: TokenizeWork, folder: Folder) -> l
     for slice_, record in zip(slices, records, strict=True):
         _check(folder, work, slice_, record, tokenizer)
     for expected, record in zip(todo, records, strict=True):
-        folder.write_whole(expected.record_name, to_json(record))
+        write_record(folder, expected.record_name, record)
     if work.same_pass is not None:
         for record in records:
             work.same_pass.export(record)

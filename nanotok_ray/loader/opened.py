@@ -15,10 +15,12 @@ import numpy as np
 from nanotok_ray.errors import CorruptOutputError, SourceError
 from nanotok_ray.formats import (
     MANIFEST_NAME,
+    MAX_JSON_BYTES,
     MAX_MANIFEST_BYTES,
     MAX_SHARDS_INDEX_BYTES,
     SHARDS_INDEX_NAME,
     SPLITS,
+    TOKENIZER_FILE,
     check_rows,
     local_path,
     no_manifest,
@@ -65,6 +67,7 @@ def open_shards(
     cache = None if cache is None else Path(cache).expanduser().absolute()
     files = _files_of(folder, cache=cache, cache_bytes=cache_bytes)
     manifest = _manifest(files)
+    _check_tokenizer(files, manifest)
     index = unpack_shards_index(_shards_index(files, manifest))
     names = manifest["sources"]
     check_rows(index, sources=len(names))
@@ -118,6 +121,19 @@ def _manifest(files: Files) -> dict[str, Any]:
     except FileNotFoundError:
         raise no_manifest(name) from None
     return parse_manifest(data, name=name)
+
+
+def _check_tokenizer(files: Files, manifest: dict[str, Any]) -> None:
+    """Refuse an output whose tokenizer is not that of its shards; it need not have a tokenizer."""
+    try:
+        data = files.read(TOKENIZER_FILE, limit=MAX_JSON_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if hashlib.sha256(data).hexdigest() != manifest["tokenizer_sha256"]:
+        raise CorruptOutputError(
+            f"{files.url}/{TOKENIZER_FILE} is not the tokenizer of the shards that {MANIFEST_NAME} "
+            "names: another tokenizer was written there; run the job again"
+        )
 
 
 def _shards_index(files: Files, manifest: dict[str, Any]) -> bytes:

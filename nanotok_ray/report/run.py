@@ -30,6 +30,7 @@ _STAGES: Final = {
     "reduce": "c5",
     "learn": "c3",
     "tokenize": "c2",
+    "check": "c6",
     "verify": "c6",
 }
 _OTHER_STAGE: Final = "c4"

@@ -16,13 +16,16 @@ from nanotok_ray.shards.output import (
 from nanotok_ray.shards.records import (
     READERS,
     Expected,
+    FoundRecords,
     Record,
     expected_records,
     finished_record,
     finished_records,
     finished_slices,
     is_skipped,
+    is_unchanged,
     read_record,
+    write_record,
 )
 from nanotok_ray.shards.render import LengthPolicy
 from nanotok_ray.shards.settings import ShardSettings
@@ -37,6 +40,7 @@ __all__ = [
     "MAX_PRINTED_PROBLEMS",
     "READERS",
     "Expected",
+    "FoundRecords",
     "Garbage",
     "LengthPolicy",
     "NativeSink",
@@ -54,6 +58,7 @@ __all__ = [
     "finished_records",
     "finished_slices",
     "is_skipped",
+    "is_unchanged",
     "manifest_facts",
     "mapped_rows",
     "quarantine_name",
@@ -64,4 +69,5 @@ __all__ = [
     "tokenize_slices",
     "totals_of",
     "verify_output",
+    "write_record",
 ]

@@ -98,7 +98,8 @@ def _named(out: Folder) -> tuple[set[str], list[Record]]:
         raise CorruptOutputError(_not_named(out, PLAN_NAME))
     settings = settings_from(manifest)
     expected = list(expected_records(plan_from_json(data), settings))
-    records = [finished for finished in finished_slices(out, expected) if finished is not None]
+    found = finished_slices(out, expected).records
+    records = [record for record in found if record is not None]
     if digest_of(record.sha256 for record in records) != manifest["records_sha256"]:
         raise CorruptOutputError(_not_named(out, RECORDS))
     return set(settings), records

@@ -1,14 +1,16 @@
 """The output folder as a whole: totals, shards.idx and manifest."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from nanotok_ray.formats import (
     MANIFEST_FORMAT,
     MANIFEST_NAME,
+    MAX_MANIFEST_BYTES,
     SHARDS_INDEX_NAME,
+    TOKENIZER_FILE,
     ShardRow,
     digest_of,
     pack_shards_index,
@@ -88,10 +90,29 @@ class Output:
         """The bytes of manifest.json."""
         return to_json(self.manifest)
 
-    def publish(self, folder: Folder) -> None:
-        """Write shards.idx, then the manifest."""
-        folder.write_whole(SHARDS_INDEX_NAME, self.shards_index)
-        folder.write_whole(MANIFEST_NAME, self.manifest_bytes)
+    def publish(self, folder: Folder, *, check: Callable[[], object] = lambda: None) -> None:
+        """Write shards.idx, then the manifest; `check` is called directly before each appears."""
+        folder.write_whole(SHARDS_INDEX_NAME, self.shards_index, check=check)
+        folder.write_whole(MANIFEST_NAME, self.manifest_bytes, check=check)
+
+    def withdraw(self, folder: Folder, *, is_in_use: bool) -> None:
+        """Remove this manifest if it is published and another run has changed the output.
+
+        Args:
+            folder: The output folder.
+            is_in_use: Whether the other run has not ended: it will publish its own manifest.
+        """
+        try:
+            if folder.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES) != self.manifest_bytes:
+                return
+            is_whole = (
+                folder.sha256(SHARDS_INDEX_NAME) == self.manifest["shards_index_sha256"]
+                and folder.sha256(TOKENIZER_FILE) == self.manifest["tokenizer_sha256"]
+            )
+        except FileNotFoundError:
+            is_whole = False
+        if is_in_use or not is_whole:
+            folder.remove(MANIFEST_NAME)
 
 
 def assemble(

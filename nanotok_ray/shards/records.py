@@ -1,22 +1,31 @@
 """The records of slices: their names, reading them, and which of them are finished."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats import (
+    MANIFEST_NAME,
+    MAX_MANIFEST_BYTES,
     MAX_RECORD_BYTES,
+    MAX_SHARDS_INDEX_BYTES,
     RECORD_FORMAT,
     RECORDS,
+    SHARDS_INDEX_NAME,
     check_record_shape,
     from_json,
+    parse_manifest,
+    record_name,
+    to_json,
+    unpack_shards_index,
 )
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.sources import QUARANTINE, SKIPPED, Plan, Slice
-from nanotok_ray.storage import Folder
+from nanotok_ray.storage import Checksums, Folder, write_checked
 
 READERS = 64
 """The number of records to read in parallel, because reading a remote file is mostly waiting."""
@@ -24,11 +33,12 @@ READERS = 64
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
-    """A record as read: its values, and the sha256 (hex) of its bytes."""
+    """A record as read: its values, and the number and the sha256 (hex) of its bytes."""
 
     name: str
     values: dict[str, Any]
     sha256: str
+    num_bytes: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,58 +73,142 @@ def read_record(folder: Folder, name: str) -> Record | None:
         return None
     values = from_json(data, name=folder.join(name), expected_format=RECORD_FORMAT)
     check_record_shape(values, name=folder.join(name), of_shards=name.startswith(RECORDS))
-    return Record(name=name, values=values, sha256=hashlib.sha256(data).hexdigest())
+    sha256 = hashlib.sha256(data).hexdigest()
+    return Record(name=name, values=values, sha256=sha256, num_bytes=len(data))
+
+
+def write_record(folder: Folder, name: str, values: Mapping[str, Any]) -> None:
+    """Publish a record after its checksum."""
+    write_checked(folder, name, to_json(values))
+
+
+Problems = Callable[[int, Mapping[str, Any]], Iterable[str]]
+"""Yields the contradictions of a record, given its index and its values."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FoundRecords:
+    """The records of finished results, and the damaged ones."""
+
+    records: tuple[Record | None, ...]
+    """The record of each result; None if it is unfinished or its record is damaged."""
+    damaged: tuple[str, ...]
+    """The names of the records that are not as they were written, or contradict themselves. They
+    must be removed before their results are made again."""
+
+    def notes(self, folder: Folder) -> Iterator[str]:
+        """Yield a note on each damaged record."""
+        for name in self.damaged:
+            yield f"{folder.join(name)} is damaged; its result is made again"
+
+    def remove_damaged(self, folder: Folder) -> None:
+        """Remove the damaged records."""
+        for name in self.damaged:
+            folder.remove(name)
 
 
 def finished_records(
-    folder: Folder, wanted: Sequence[tuple[str, str]], *, below: Iterable[str]
-) -> list[Record | None]:
-    """Return `finished_record` for each (name, key), at the cost of a few listings.
+    folder: Folder,
+    wanted: Sequence[tuple[str, str]],
+    *,
+    below: Iterable[str],
+    problems: Problems = lambda _, __: (),
+    published: Mapping[str, str] = MappingProxyType({}),
+) -> FoundRecords:
+    """Find the records of (name, key) whose files exist with their sizes, by a few listings.
 
-    `below` are prefixes, one of which the names of all records and files have.
+    Args:
+        folder: The folder of the records and their files.
+        wanted: Name and key of each record.
+        below: Prefixes, one of which the names of all records and files have.
+        problems: Yields the contradictions of a record.
+        published: The sha256 (hex) of records by name, for records without a checksum.
     """
+    below = list(below)
     sizes = {name: size for prefix in below for name, size in folder.sizes(prefix).items()}
+    of_records = [prefix for prefix in below if any(name.startswith(prefix) for name, _ in wanted)]
+    checksums = Checksums.of(folder, of_records)
+    damaged: list[str] = []
 
-    def read(item: tuple[str, str]) -> Record | None:
-        name, key = item
-        record = _record_of(folder, name, key=key) if name in sizes else None
+    def read(item: tuple[int, tuple[str, str]]) -> Record | None:
+        number, (name, key) = item
+        try:
+            record = read_record(folder, name) if name in sizes else None
+        except CorruptOutputError:
+            damaged.append(name)
+            return None
         if record is None:
+            return None
+        is_same = published.get(name, record.sha256) == record.sha256
+        is_same &= checksums.are_of(name, record.sha256)
+        if is_same and record.values["key"] != key:
+            return None
+        if not is_same or any(True for _ in problems(number, record.values)):
+            damaged.append(name)
             return None
         is_there = all(sizes.get(file["name"]) == file["size"] for file in record.values["files"])
         return record if is_there else None
 
     with ThreadPoolExecutor(max_workers=READERS) as pool:
-        return list(pool.map(read, wanted))
+        records = tuple(pool.map(read, enumerate(wanted)))
+    return FoundRecords(records=records, damaged=tuple(sorted(damaged)))
 
 
-def finished_slices(out: Folder, expected: Sequence[Expected]) -> list[Record | None]:
-    """Return the record of each slice, or None if the record or a file is missing."""
+def finished_slices(
+    out: Folder, expected: Sequence[Expected], *, problems: Problems = lambda _, __: ()
+) -> FoundRecords:
+    """Find the records of slices whose files exist with their sizes."""
     sources = sorted({item.slice.source for item in expected})
     below = [f"{top}{source}/" for source in sources for top in ("", RECORDS, QUARANTINE)]
-    return finished_records(out, [(item.record_name, item.key) for item in expected], below=below)
+    wanted = [(item.record_name, item.key) for item in expected]
+    published = published_records(out)
+    return finished_records(out, wanted, below=below, problems=problems, published=published)
+
+
+def published_records(out: Folder) -> dict[str, str]:
+    """Return the sha256 (hex) of the records that shards.idx names, by name.
+
+    The result is empty if there is no manifest, or if it names another shards.idx.
+    """
+    try:
+        manifest = parse_manifest(
+            out.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES), name=out.join(MANIFEST_NAME)
+        )
+        data = out.read_bytes(SHARDS_INDEX_NAME, limit=MAX_SHARDS_INDEX_BYTES)
+        if hashlib.sha256(data).hexdigest() != manifest["shards_index_sha256"]:
+            return {}
+        index = unpack_shards_index(data)
+        hashes = [row.tobytes().hex() for row in index.rows["record_sha256"]]
+        return {record_name(index.name(row)): sha256 for row, sha256 in enumerate(hashes)}
+    except (FileNotFoundError, CorruptOutputError, ValueError):
+        return {}
 
 
 def finished_record(folder: Folder, name: str, *, key: str, below: str = "") -> Record | None:
-    """Return the record of a slice if it has this key and its files exist with their sizes.
+    """Return a record if it has this key and its files exist with their sizes.
 
-    Only files whose names begin with `below` are checked.
+    Only files whose names begin with `below` are checked. Checksums are not compared.
     """
-    record = _record_of(folder, name, key=key)
-    if record is None:
+    try:
+        record = read_record(folder, name)
+    except CorruptOutputError:
+        return None
+    if record is None or record.values["key"] != key:
         return None
     files = [file for file in record.values["files"] if file["name"].startswith(below)]
     present = all(folder.size(file["name"]) == file["size"] for file in files)
     return record if present else None
 
 
+def is_unchanged(folder: Folder, file: Mapping[str, Any]) -> bool:
+    """Return whether a file has the size and the sha256 of its entry in a record."""
+    try:
+        size = folder.size(file["name"])
+        return bool(size == file["size"] and folder.sha256(file["name"]) == file["sha256"])
+    except (FileNotFoundError, CorruptOutputError):
+        return False
+
+
 def is_skipped(record: Record) -> bool:
     """Return whether a record is that of a skipped slice, which the next run tries again."""
     return SKIPPED in record.values["quarantined"]
-
-
-def _record_of(folder: Folder, name: str, *, key: str) -> Record | None:
-    try:
-        record = read_record(folder, name)
-    except CorruptOutputError:
-        return None
-    return record if record is not None and record.values.get("key") == key else None

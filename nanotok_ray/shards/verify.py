@@ -41,6 +41,7 @@ from nanotok_ray.shards.check import (
     in_order,
     listed_problems,
     record_problems,
+    work_of,
 )
 from nanotok_ray.shards.output import Output, assemble, settings_from
 from nanotok_ray.shards.records import READERS, Expected, Record, expected_records, read_record
@@ -263,14 +264,6 @@ def _canonical(url: str) -> str:
     return url.rstrip("/") if path is None else os.path.realpath(path)
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """A record with the bytes of its file."""
-
-    record: Record
-    num_bytes: int
-
-
 def _check_records(
     folder: Folder,
     expected: Sequence[Expected],
@@ -278,16 +271,16 @@ def _check_records(
     result: Verification,
     *,
     read_files: bool,
-) -> list[tuple[Expected, _Read]]:
+) -> list[tuple[Expected, Record]]:
     """Check the records themselves; return the valid ones."""
     sizes = _listing(folder, inputs, files=not read_files)
     sound = []
     for item, read in zip(expected, _records(folder, expected, sizes), strict=True):
         found = list(_checked(item, read, inputs, sizes, read_files=read_files))
         result.problems += found
-        if isinstance(read, _Read) and not found:
+        if isinstance(read, Record) and not found:
             sound.append((item, read))
-            values = read.record.values
+            values = read.values
             result.shards += len(values["shards"])
             result.documents += values["documents"]["out"]
             result.tokens += values["tokens"]
@@ -304,10 +297,10 @@ def _listing(folder: Folder, inputs: Inputs, *, files: bool) -> dict[str, int]:
 
 def _records(
     folder: Folder, expected: Sequence[Expected], sizes: Mapping[str, int]
-) -> Iterator[_Read | str]:
+) -> Iterator[Record | str]:
     """Yield the record of each slice, or the reason why there is none."""
 
-    def read(item: Expected) -> _Read | str:
+    def read(item: Expected) -> Record | str:
         name = item.record_name
         if name not in sizes:
             return f"{name} is missing"
@@ -315,7 +308,7 @@ def _records(
             record = read_record(folder, name)
         except CorruptOutputError as error:
             return str(error)
-        return f"{name} is missing" if record is None else _Read(record, sizes[name])
+        return f"{name} is missing" if record is None else record
 
     with ThreadPoolExecutor(max_workers=READERS) as pool:
         yield from pool.map(read, expected)
@@ -323,7 +316,7 @@ def _records(
 
 def _checked(
     expected: Expected,
-    read: _Read | str,
+    read: Record | str,
     inputs: Inputs,
     sizes: Mapping[str, int],
     *,
@@ -332,7 +325,7 @@ def _checked(
     if isinstance(read, str):
         yield read
         return
-    values = read.record.values
+    values = read.values
     if values["key"] != expected.key:
         yield (
             f"{expected.record_name} belongs to another recipe, input or tokenizer: its key is "
@@ -347,12 +340,12 @@ def _checked(
 
 
 def _whole_problems(
-    manifest: Mapping[str, Any], inputs: Inputs, reads: Sequence[_Read], published: Folder | None
+    manifest: Mapping[str, Any], inputs: Inputs, records: Sequence[Record], published: Folder | None
 ) -> Iterator[str]:
     """Build shards.idx and manifest again from the records, and compare them."""
     again = assemble(
         inputs.plan,
-        [read.record for read in reads],
+        records,
         settings=inputs.settings,
         tokenizer=inputs.tokenizer,
     )
@@ -380,30 +373,25 @@ def _is_trusted(inputs: Inputs) -> bool:
 
 def _works(
     folder: Folder,
-    sound: Sequence[tuple[Expected, _Read]],
+    sound: Sequence[tuple[Expected, Record]],
     inputs: Inputs,
     *,
     sample: bool,
     deep: bool,
     masks: bool,
 ) -> list[SliceWork]:
-    filled = [item.key for item, read in sound if read.record.values["shards"]]
+    filled = [item.key for item, record in sound if record.values["shards"]]
     sampled = set(choose_slices(filled)) if sample else set()
     return [
-        SliceWork(
-            slice=item.slice,
+        work_of(
+            item,
+            record,
+            folder=folder,
             settings=inputs.settings[item.slice.source],
-            key=item.key,
-            out=folder.url,
-            record_sha256=read.record.sha256,
-            record_bytes=read.num_bytes,
-            file_bytes=sum(file["size"] for file in read.record.values["files"]),
-            item_bytes=inputs.model.id_bytes,
-            num_ids=inputs.model.num_ids,
-            special_tokens=inputs.model.special_tokens,
+            model=inputs.model,
             depth=depth_of(item.slice, deep=deep, masks=masks, sampled=item.key in sampled),
         )
-        for item, read in sound
+        for item, record in sound
     ]
 
 

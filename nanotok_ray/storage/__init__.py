@@ -4,8 +4,16 @@ The input is paths, globs and URLs. The output is bytes, sizes and file objects.
 retries transient failures of stores.
 """
 
+from nanotok_ray.storage.checksums import (
+    CHECKSUMS,
+    Checksums,
+    checked_name,
+    checksum_name,
+    remove_checksums,
+    write_checked,
+)
 from nanotok_ray.storage.connect import connect, extra_for, store_options
-from nanotok_ray.storage.folder import Folder, arrow_sink
+from nanotok_ray.storage.folder import Folder, VerifiedFile, arrow_sink
 from nanotok_ray.storage.inputs import (
     FoundFiles,
     InputFile,
@@ -30,6 +38,8 @@ from nanotok_ray.storage.retries import (
 from nanotok_ray.storage.tree import Entry, is_below, is_temporary
 
 __all__ = [
+    "CHECKSUMS",
+    "Checksums",
     "Entry",
     "Folder",
     "FoundFiles",
@@ -39,9 +49,12 @@ __all__ = [
     "RemoteStore",
     "SeekableFile",
     "StoreRetryPolicy",
+    "VerifiedFile",
     "WholeFile",
     "arrow_sink",
     "attempt",
+    "checked_name",
+    "checksum_name",
     "connect",
     "current_retry_policy",
     "extra_for",
@@ -53,9 +66,11 @@ __all__ = [
     "list_files",
     "open_input",
     "read_start",
+    "remove_checksums",
     "store_options",
     "transient_errors",
     "unreadable",
     "use_retry_policy",
     "version_of",
+    "write_checked",
 ]

@@ -2,10 +2,12 @@
 
 import hashlib
 import os
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
+from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats import local_path
 from nanotok_ray.storage.local import LocalStore, WholeFile
 from nanotok_ray.storage.remote import RemoteStore
@@ -71,6 +73,27 @@ class Folder:
         """
         return self._store.open(name)
 
+    @contextmanager
+    def open_verified(self, name: str, *, sha256: str) -> Iterator["VerifiedFile"]:
+        """Open a file that is read from its start, and compare its sha256 (hex) when it was read.
+
+        The comparison is made when the block ends without an error; the bytes that the block did
+        not read are read then.
+
+        Raises:
+            CorruptOutputError: When the block ends: the file has another sha256.
+        """
+        with self.open(name) as file:
+            verified = VerifiedFile(file, name=self.join(name))
+            yield verified
+            while verified.read(_BLOCK_BYTES):
+                pass
+            if verified.sha256 != sha256:
+                raise CorruptOutputError(
+                    f"{verified.name} has another sha256 than its record says: it was changed; "
+                    "delete it and run the job again, which writes it again"
+                )
+
     def read_bytes(self, name: str, *, limit: int | None = None) -> bytes:
         """Return all bytes of a file.
 
@@ -84,9 +107,19 @@ class Folder:
         """Return the first `length` bytes of a file, or all of a shorter one; fetch no more."""
         return self._store.read_start(name, length)
 
-    def write_whole(self, name: str, data: bytes) -> None:
-        """Publish a file in one step, replacing an existing one."""
-        self._store.write_whole(name, data)
+    def write_whole(
+        self, name: str, data: bytes, *, check: Callable[[], object] = lambda: None
+    ) -> None:
+        """Publish a file in one step, replacing an existing one.
+
+        `check` is called directly before the file gets its name, after all bytes were written to a
+        local disk. If it raises an error, nothing is published.
+        """
+        self._store.write_whole(name, data, check=check)
+
+    def create_empty(self, name: str) -> None:
+        """Create an empty file; on a local disk it can be lost in a power failure."""
+        self._store.create_empty(name)
 
     def write_new(self, name: str, data: bytes) -> bool:
         """Publish a file unless the name exists; return whether it was published.
@@ -179,11 +212,37 @@ class Folder:
         """Remove a file; do nothing if it does not exist."""
         self._store.remove(name)
 
+    def remove_below(self, prefix: str) -> None:
+        """Remove all files whose names begin with a prefix that ends with a slash."""
+        self._store.remove_below(prefix)
+
     def __repr__(self) -> str:
         return f"Folder({self.url!r})"
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return (partial(Folder, follow_links=self._follow_links), (self.url,))
+
+
+class VerifiedFile:
+    """A file that is read once from start to end, with the sha256 of the bytes that were read."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO, *, name: str) -> None:
+        self.name = name
+        self._file = file
+        self._digest = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes, up to `size`, or all with -1."""
+        data = self._file.read(size)
+        self._digest.update(data)
+        return data
+
+    @property
+    def sha256(self) -> str:
+        """The sha256 of the bytes read so far, in hex."""
+        return self._digest.hexdigest()
 
 
 def arrow_sink(file: WholeFile) -> "pa.NativeFile":

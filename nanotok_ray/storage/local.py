@@ -96,11 +96,14 @@ class LocalStore:
         return open_regular(str(path)) if self._follow_links else self._files.open(name)
 
     @contextmanager
-    def create(self, name: str) -> Iterator[WholeFile]:
+    def create(
+        self, name: str, *, check: Callable[[], object] = lambda: None
+    ) -> Iterator[WholeFile]:
         """Write a file under a temporary name beside it, then publish it on a clean exit.
 
         The file and its folder are synchronized to disk (fsync), so that the new name survives a
-        power failure.
+        power failure. `check` is called directly before the file gets its name; if it raises an
+        error, the file is discarded.
 
         Raises:
             DiskFullError: No space is left, or a quota is used up; all methods that write raise
@@ -110,6 +113,7 @@ class LocalStore:
         with self._temporary(path) as (temporary, file):
             yield file
         try:
+            check()
             temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
@@ -120,10 +124,18 @@ class LocalStore:
         """Write a file like `create`; replacing a file by the same bytes is harmless."""
         return self.create(name)
 
-    def write_whole(self, name: str, data: bytes) -> None:
-        """Publish a file in one step, replacing an existing one."""
-        with self.create(name) as file:
+    def write_whole(
+        self, name: str, data: bytes, *, check: Callable[[], object] = lambda: None
+    ) -> None:
+        """Publish a file in one step, replacing an existing one; `check` as in `create`."""
+        with self.create(name, check=check) as file:
             file.write(data)
+
+    def create_empty(self, name: str) -> None:
+        """Create an empty file, which need not survive a power failure."""
+        path = self.path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
 
     def write_new(self, name: str, data: bytes) -> bool:
         """Publish a file unless the name exists; return whether it was published.
@@ -181,23 +193,28 @@ class LocalStore:
     def sizes(self, prefix: str) -> dict[str, int]:
         """Return name and size of every file of the folder whose name begins with a prefix."""
         folder = prefix.rpartition("/")[0]
+        start = str(self.path(folder) if folder else self.root)
         found = {}
-        for top, _, names in os.walk(
-            self.path(folder) if folder else self.root, onerror=_raise_unless_missing
-        ):
+        for top, folders, names in os.walk(start, onerror=_raise_unless_missing):
+            inside = Path(top).relative_to(self.root).as_posix()
+            inside = "" if inside == "." else f"{inside}/"
+            if top == start:
+                folders[:] = [name for name in folders if f"{inside}{name}/".startswith(prefix)]
             for name in names:
-                path = Path(top, name)
-                relative = path.relative_to(self.root).as_posix()
-                if relative.startswith(prefix):
-                    with suppress(
-                        FileNotFoundError
-                    ):  # a temporary file that was published in the meantime
-                        found[relative] = path.stat().st_size
+                if f"{inside}{name}".startswith(prefix):
+                    # a temporary file can be published in the meantime
+                    with suppress(FileNotFoundError):
+                        found[f"{inside}{name}"] = Path(top, name).stat().st_size
         return found
 
     def remove(self, name: str) -> None:
         """Remove a file; do nothing if it does not exist."""
         self.path(name).unlink(missing_ok=True)
+
+    def remove_below(self, prefix: str) -> None:
+        """Remove the folder of a prefix with all of its files."""
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self.path(prefix.rstrip("/")))
 
     @contextmanager
     def _temporary(self, path: Path) -> Iterator[tuple[Path, WholeFile]]:

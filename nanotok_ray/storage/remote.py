@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
@@ -11,12 +12,12 @@ from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.formats import check_size
-from nanotok_ray.storage.connect import RemoteTree, connect
+from nanotok_ray.storage.connect import MAX_CONNECTIONS, RemoteTree, connect
 from nanotok_ray.storage.inputs import open_input, version_of
 from nanotok_ray.storage.local import WholeFile
 from nanotok_ray.storage.retries import attempt, causes, has_status, transient_errors
 from nanotok_ray.storage.s3_object import s3_details
-from nanotok_ray.storage.tree import check_name, walk
+from nanotok_ray.storage.tree import Entry, check_name, walk
 
 _CONDITIONAL = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "adl", "az"}
 
@@ -120,9 +121,23 @@ class RemoteStore:
                 self._settle(name, file, error)
                 self._discard(sink, name)
 
-    def write_whole(self, name: str, data: bytes) -> None:
-        """Publish a file in one step, replacing an existing one."""
-        self._attempt("write", name, lambda: self._write_whole(name, data))
+    def write_whole(
+        self, name: str, data: bytes, *, check: Callable[[], object] = lambda: None
+    ) -> None:
+        """Publish a file in one step, replacing an existing one.
+
+        `check` is called directly before each try to write; an error that it raises is final.
+        """
+
+        def write() -> None:
+            check()
+            self._write_whole(name, data)
+
+        self._attempt("write", name, write)
+
+    def create_empty(self, name: str) -> None:
+        """Create an empty file."""
+        self.write_whole(name, b"")
 
     def write_new(self, name: str, data: bytes) -> bool:
         """Publish a file unless the name exists; atomically on S3 and GCS.
@@ -158,15 +173,26 @@ class RemoteStore:
     def sizes(self, prefix: str) -> dict[str, int]:
         """Return name and size of every file of the folder whose name begins with a prefix."""
         start = f"{self._root}/{prefix.rpartition('/')[0]}".rstrip("/")
-        entries = walk(RemoteTree(self._file_system).list_folder, start)
-        found = {entry.path[len(self._root) + 1 :]: entry.size or 0 for entry in entries}
-        return {name: size for name, size in found.items() if name.startswith(prefix)}
+        tree, inside = RemoteTree(self._file_system), len(self._root) + 1
+
+        def list_matching(folder: str) -> Iterator[Entry]:
+            for entry in tree.list_folder(folder):
+                name = f"{entry.path[inside:]}/" if entry.is_folder else entry.path[inside:]
+                if name.startswith(prefix):
+                    yield entry
+
+        return {entry.path[inside:]: entry.size or 0 for entry in walk(list_matching, start)}
 
     def remove(self, name: str) -> None:
         """Remove a file; do nothing if it does not exist."""
         path = self._path(name)
         with suppress(FileNotFoundError):
             self._attempt("remove", name, lambda: self._file_system.rm_file(path))
+
+    def remove_below(self, prefix: str) -> None:
+        """Remove the files whose names begin with a prefix, in parallel."""
+        with ThreadPoolExecutor(max_workers=MAX_CONNECTIONS) as pool:
+            list(pool.map(self.remove, self.sizes(prefix)))
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{check_name(name)}"

@@ -16,13 +16,14 @@ pytestmark = pytest.mark.slow
 SMALL, LARGE = 8, 24
 
 LIMITS = {
-    "train": {"GET": 4.5, "HEAD": 0, "LIST": 0, "PUT": 2, "DELETE": 0},
-    "tokenize": {"GET": 7.5, "HEAD": 0, "LIST": 0, "PUT": 3, "DELETE": 0},
+    "train": {"GET": 4.5, "HEAD": 0, "LIST": 0, "PUT": 3, "DELETE": 0},
+    "tokenize": {"GET": 7.5, "HEAD": 0, "LIST": 0, "PUT": 4, "DELETE": 0},
     "verify": {"GET": 7, "HEAD": 0, "LIST": 0, "PUT": 0, "DELETE": 0},
     "nothing to do": {"GET": 2.5, "HEAD": 0, "LIST": 0, "PUT": 0, "DELETE": 0},
-    "resume": {"GET": 8.5, "HEAD": 0, "LIST": 0, "PUT": 1.5, "DELETE": 0},
+    "resume": {"GET": 9, "HEAD": 0, "LIST": 0, "PUT": 2, "DELETE": 0},
 }
-"""Requests of a slice; a file of the source has four slices. The page of a job reads one file of
+"""Requests of a slice; a file of the source has four slices. A record has a checksum, and the files
+of a slice that an unfinished run has left are read. The page of a job reads one file of
 the first shards, so that tokenizing a few slices has one GET more than many.
 """
 
@@ -56,6 +57,7 @@ def requests_of(proxy, slices):
             kind_of(method, path)
             for method, path, _ in proxy.requests
             if "/run/" not in unquote(path)  # lease and journal, which are written periodically
+            or "/run/checksums/" in unquote(path)
         )
     return found
 

@@ -3,6 +3,7 @@
 import json
 import pickle
 import random
+import shutil
 import subprocess
 import sys
 from functools import partial
@@ -53,13 +54,17 @@ def test_a_slice_is_a_list_of_documents(out, part):
 
 
 def test_texts_of_another_tokenizer_are_refused(out):
+    shards = open_shards(out)
     other = Tokenizer.train_from_iterator(["ab ab"], 266)
     other.save(out / "tokenizer", overwrite=True)
     expected_tokenizer.cache_clear()  # the job has cached the right one
-    shards = open_shards(out)
     with pytest.raises(CorruptOutputError, match=f"{other.sha256[:16]}, .* was expected"):
         shards.text(0)
     assert len(shards[0])
+    with pytest.raises(CorruptOutputError, match="not the tokenizer of the shards"):
+        open_shards(out)
+    shutil.rmtree(out / "tokenizer")
+    assert len(open_shards(out)[0])
 
 
 def test_the_repr_of_shards_and_loaders_is_one_line(out):

@@ -160,6 +160,7 @@ def test_a_pickled_copy_reads_the_same_unless_the_output_was_replaced(finished, 
     again = pickle.loads(packed)
     assert again.check_files
     assert [ids.tolist() for ids in again] == [ids.tolist() for ids in shards]
+    shutil.rmtree(out / "tokenizer")  # it would be another one
     made_output(out, MadeSource(name="chats", kind="chat", shards=[[[1]]]))
     with pytest.raises(CorruptOutputError, match="other documents than when it was opened"):
         pickle.loads(packed)
@@ -267,7 +268,8 @@ def test_files_outside_the_output_are_refused(finished, tmp_path, kind):
     if kind == "inside":
         assert len(list(shards)) == len(shards)
         return
-    expected = "is a link out of" if kind == "out" else {"pipe": "is not a regular file", "folder": "is a folder"}[kind]
+    reasons = {"out": "is a link out of", "pipe": "is not a regular file", "folder": "is a folder"}
+    expected = reasons[kind]
     with pytest.raises(CorruptOutputError, match=rf"{path.name} {expected}"):
         list(shards)
 

@@ -13,7 +13,7 @@ import pytest
 
 from nanotok_ray.errors import CorruptOutputError, DiskFullError, SourceError, TransientIOError
 from nanotok_ray.formats import is_local, local_path
-from nanotok_ray.storage import Folder, open_input, transient_errors
+from nanotok_ray.storage import Checksums, Folder, open_input, transient_errors, write_checked
 from tests.support.s3_server import BUCKET
 
 
@@ -293,3 +293,51 @@ def test_a_permanent_failure_is_raised_unchanged(error):
     with pytest.raises(type(error)) as caught, transient_errors("read", "s3://a/b"):
         raise error
     assert caught.value is error
+
+
+def test_everything_below_a_prefix_is_removed(folder):
+    for name in ("run/checksums/a.1", "run/checksums/web/b.2", "run/other", "a"):
+        folder.create_empty(name)
+    folder.remove_below("run/checksums/")
+    folder.remove_below("run/checksums/")
+    assert folder.list() == ["a", "run/other"]
+    assert folder.size("a") == 0
+
+
+def test_a_file_has_the_bytes_of_its_checksum(folder):
+    write_checked(folder, "records/a.json", b"1")
+    write_checked(folder, "records/b.json", b"2")
+    folder.write_whole("records/c.json", b"3")
+    checksums = Checksums.of(folder, ["records/"])
+    assert sorted(checksums.names) == ["records/a.json", "records/b.json"]
+    digest = hashlib.sha256(b"1").hexdigest()
+    assert checksums.are_of("records/a.json", digest)
+    assert not checksums.are_of("records/b.json", digest)
+    assert checksums.are_of("records/c.json", digest)  # it has none
+    write_checked(folder, "records/b.json", b"1")
+    assert Checksums.of(folder, ["records/b"]).are_of("records/b.json", digest)
+    assert Checksums.of(folder, ["plan.json"]).names == {}
+
+
+def test_a_verified_file_is_compared_when_it_was_read(folder):
+    folder.write_whole("a", bytes(100))
+    right, wrong = folder.sha256("a"), "0" * 64
+    with folder.open_verified("a", sha256=right) as file:
+        assert file.read(3) == bytes(3)
+    with (
+        pytest.raises(CorruptOutputError, match="a has another sha256"),
+        folder.open_verified("a", sha256=wrong) as file,
+    ):
+        assert file.read() == bytes(100)
+
+
+def test_a_failed_check_keeps_what_was_published(folder):
+    def fail():
+        raise CorruptOutputError("not now")
+
+    folder.write_whole("a", b"1")
+    with pytest.raises(CorruptOutputError, match="not now"):
+        folder.write_whole("a", b"2", check=fail)
+    assert folder.read_bytes("a") == b"1"
+    assert folder.list() == ["a"]
+    assert folder.list_temporaries() == []

@@ -32,7 +32,7 @@ from nanotok_ray.formats import (
     to_json,
 )
 from nanotok_ray.shards import NativeSink, ShardSettings
-from nanotok_ray.storage import Folder
+from nanotok_ray.storage import Folder, remove_checksums
 
 SPECIAL_TOKENS = {"<|bos|>": 60000, "<|assistant_end|>": 60001}
 BOS = SPECIAL_TOKENS["<|bos|>"]
@@ -187,6 +187,7 @@ def export_here(
         exported.append(found)
     corpus = works[0].corpus
     layout.finish(exported, corpus, Target(folder))
+    remove_checksums(folder)
     return exported, corpus
 
 

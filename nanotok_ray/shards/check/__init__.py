@@ -32,6 +32,7 @@ from nanotok_ray.shards.check.slice import (
     compare_documents,
     depth_of,
     in_order,
+    work_of,
 )
 
 __all__ = [
@@ -63,4 +64,5 @@ __all__ = [
     "in_order",
     "listed_problems",
     "record_problems",
+    "work_of",
 ]

@@ -21,13 +21,13 @@ from nanotok_ray.shards.check.files import check_files
 from nanotok_ray.shards.check.record import account_problems, quarantine_problems
 from nanotok_ray.shards.check.sample import choose_documents
 from nanotok_ray.shards.check.written import Run, WrittenDocuments, source_range
-from nanotok_ray.shards.records import Expected
+from nanotok_ray.shards.records import Expected, Record
 from nanotok_ray.shards.render import Renderer
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import MASKED
 from nanotok_ray.sources import SKIPPED, Batch, Piece, Slice, SliceReading
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import expected_tokenizer
+from nanotok_ray.tokenizer import Model, expected_tokenizer
 
 Depth = Literal["sample", "full"]
 """The documents of a slice that are compared with the source: a sample, or all."""
@@ -71,6 +71,31 @@ class SliceWork:
     def record_name(self) -> str:
         """Path of the record in the output folder."""
         return Expected(slice=self.slice, key=self.key).record_name
+
+
+def work_of(
+    expected: Expected,
+    record: Record,
+    *,
+    folder: Folder,
+    settings: ShardSettings,
+    model: Model,
+    depth: Depth | None,
+) -> SliceWork:
+    """Return the arguments of the check of a slice with its record."""
+    return SliceWork(
+        slice=expected.slice,
+        settings=settings,
+        key=expected.key,
+        out=folder.url,
+        record_sha256=record.sha256,
+        record_bytes=record.num_bytes,
+        file_bytes=sum(file["size"] for file in record.values["files"]),
+        item_bytes=model.id_bytes,
+        num_ids=model.num_ids,
+        special_tokens=model.special_tokens,
+        depth=depth,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
