@@ -115,7 +115,7 @@ def report(arguments: Arguments) -> int:
 @command(
     examples="""
 nanotok verify /data/out
-nanotok verify /data/out --no-sample      # if the sources cannot be read
+nanotok verify /data/out --no-sources     # an output of others, or without its sources
 nanotok verify /data/out --deep           # compare all documents with their source
 nanotok verify /data/out --masks          # compare all loss masks with their source
 nanotok verify s3://bucket/out --deep --cpus 16
@@ -123,7 +123,13 @@ nanotok verify /data/out/export/llmc      # compare an export with the native sh
 """
 )
 @output_argument
-@click.option("--no-sample", is_flag=True, help="Do not compare documents with their source.")
+@click.option(
+    "--no-sample",
+    "--no-sources",
+    "no_sample",
+    is_flag=True,
+    help="Read no source: compare the files of the output only.",
+)
 @click.option(
     "--masks",
     is_flag=True,

@@ -22,6 +22,7 @@ from nanotok_ray.formats.document_index import (
     unpack_index,
 )
 from nanotok_ray.formats.manifest import (
+    LEARN_RECORD,
     MANIFEST_FORMAT,
     MANIFEST_NAME,
     PLAN_FORMAT,
@@ -81,6 +82,7 @@ from nanotok_ray.formats.schema import (
 )
 
 __all__ = [
+    "LEARN_RECORD",
     "MANIFEST_FORMAT",
     "MANIFEST_NAME",
     "MAX_DOCUMENT_TOKENS",

@@ -31,6 +31,9 @@ REPORT_PAGE_NAME = "run/report.html"
 RECORDS = "records/tokenize/"
 """The folder of the records of shards in the output folder."""
 
+LEARN_RECORD = "records/learn.json"
+"""The record of the learned tokenizer in the output folder."""
+
 MANIFEST_FORMAT = "nanotok-manifest 1"
 PLAN_FORMAT = "nanotok-plan 1"
 RECORD_FORMAT = "nanotok-record 1"

@@ -52,13 +52,14 @@ from nanotok_ray.sources import QUARANTINE, check_limits, plan_to_json
 from nanotok_ray.storage import Folder, write_checked
 from nanotok_ray.tokenizer import Tokenizer
 
-WritePage = Callable[[Folder], object]
-"""Writes the report page of an output at the end of a run. Its errors do not fail the run."""
+WritePage = Callable[[Folder, Folder], object]
+"""Writes the report page of an output, given its folder and the work folder, at the end of a run.
+Its errors do not fail the run."""
 
 MAX_ERROR_CHARS = 400
 
 
-def no_page(output: Folder) -> None:
+def no_page(output: Folder, work: Folder) -> None:
     """Write no report page."""
 
 
@@ -312,7 +313,7 @@ class _Job:
         """Write the report page, or report a note if it cannot be written."""
         self.watch.on_event(Activity(text="writing the report page"))
         try:
-            self.write_page(self.out)
+            self.write_page(self.out, Folder(self.recipe.output.work))
         except Exception as error:  # no error of the page changes the result of the run
             cause = f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS]
             self.watch.on_event(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nanotok_ray.counts import PartSums, Reduced, default_threads
 from nanotok_ray.errors import CorruptOutputError, SourceError
 from nanotok_ray.formats import (
+    LEARN_RECORD,
     MAX_JSON_BYTES,
     RECORD_FORMAT,
     TOKENIZER_FOLDER,
@@ -51,8 +52,6 @@ from nanotok_ray.tokenizer import (
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-LEARN_RECORD = "records/learn.json"
 
 
 def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:

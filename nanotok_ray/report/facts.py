@@ -47,6 +47,8 @@ class Facts:
     """All facts of the page."""
 
     out: Folder
+    work: Folder
+    """The work folder, of which the quarantine files of counts are read."""
     manifest: Mapping[str, Any] | None
     summary: Mapping[str, Any] | None
     learning: Mapping[str, Any] | None
@@ -93,7 +95,7 @@ def is_output(out: Folder) -> bool:
     )
 
 
-def read_facts(out: Folder, *, cache: str) -> Facts:
+def read_facts(out: Folder, work: Folder, *, cache: str) -> Facts:
     """Read the available files; data of remote shards is stored in `cache`."""
     problems: list[str] = []
 
@@ -115,6 +117,7 @@ def read_facts(out: Folder, *, cache: str) -> Facts:
     )
     return Facts(
         out=out,
+        work=work,
         manifest=manifest,
         summary=attempt(SUMMARY_NAME, lambda: _object(out, SUMMARY_NAME)),
         learning=attempt(report, lambda: _report(out, report)),

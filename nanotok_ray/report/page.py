@@ -60,14 +60,17 @@ _SECTIONS: Final[tuple[tuple[str, str, tuple[_Parts, ...]], ...]] = (
 """Name, heading and parts of each section, in the order of the page."""
 
 
-def report_page(out: Folder) -> str:
+def report_page(out: Folder, work: Folder | None = None) -> str:
     """Return the page of an output in any state.
+
+    The work folder of a run that failed while it counted has the quarantined documents. With None,
+    it is `work` in the output: a folder that the output itself names is not read.
 
     Raises:
         TransientIOError: The storage failed in a way that a retry can solve.
     """
     with TemporaryDirectory(prefix="nanotok-report-") as cache:
-        facts = read_facts(out, cache=cache)
+        facts = read_facts(out, work or Folder(out.join("work")), cache=cache)
         sections = [
             _Section(name, title, [part for parts in value for part in _made(parts, facts)])
             for name, title, value in _SECTIONS
@@ -82,13 +85,15 @@ def report_page(out: Folder) -> str:
         )
 
 
-def write_report(out: Folder) -> int:
+def write_report(out: Folder, work: Folder | None = None) -> int:
     """Write the page into the output folder atomically, and return its size in bytes.
+
+    The work folder as in `report_page`.
 
     Raises:
         TransientIOError: The storage failed in a way that a retry can solve.
     """
-    data = report_page(out).encode("utf-8", "replace")
+    data = report_page(out, work).encode("utf-8", "replace")
     out.write_whole(REPORT_PAGE_NAME, data)
     return len(data)
 

@@ -133,13 +133,11 @@ def _last_stage(journal: RunJournal) -> str:
 
 def _counted(facts: Facts) -> tuple[Folder, list[str]]:
     """Return the work folder and the quarantine files of counts, of this run if it made any."""
-    head = {} if facts.journal is None else facts.journal.head
-    work = Folder(str(head.get("work") or facts.out.join("work")))
-    there = [name for name in work.list(_COUNTS) if is_quarantine_file(name)]
+    there = [name for name in facts.work.list(_COUNTS) if is_quarantine_file(name)]
     slices = () if facts.worked is None else facts.worked.slices
     of_run = {slice_.name.partition(" ")[2] for slice_ in slices if slice_.stage == _COUNT}
     made = [name for name in there if _counted_stem(name) in of_run]
-    return work, made or there
+    return facts.work, made or there
 
 
 def _counted_stem(name: str) -> str:

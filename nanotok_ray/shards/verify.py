@@ -20,6 +20,7 @@ from nanotok_ray.errors import (
     VerificationError,
 )
 from nanotok_ray.formats import (
+    LEARN_RECORD,
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
     MAX_PLAN_BYTES,
@@ -44,11 +45,19 @@ from nanotok_ray.shards.check import (
     work_of,
 )
 from nanotok_ray.shards.output import Output, assemble, settings_from
-from nanotok_ray.shards.records import READERS, Expected, Record, expected_records, read_record
+from nanotok_ray.shards.records import (
+    READERS,
+    Expected,
+    Record,
+    expected_records,
+    is_unchanged,
+    read_record,
+)
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.sources import QUARANTINE, Plan, plan_from_json
-from nanotok_ray.storage import Folder, is_below
+from nanotok_ray.storage import Checksums, Folder, is_below
 from nanotok_ray.tokenizer import (
+    FILE_NAMES,
     READABLE_NAME,
     Model,
     Tokenizer,
@@ -58,6 +67,12 @@ from nanotok_ray.tokenizer import (
 from nanotok_ray.units import quantity
 
 MAX_PRINTED_PROBLEMS = 20
+
+NO_SOURCES = (
+    "the sources were not compared, since plan, records and manifest contradict each other, and "
+    "such an output can name any file"
+)
+"""The entry of `Verification.unchecked` for all slices."""
 
 
 @dataclass(slots=True)
@@ -93,7 +108,8 @@ class Verification:
                 "delete the files named above and run the job again: it writes only those again"
             )
         if self.unchecked:
-            number = f"{len(self.unchecked)} of {self.slices} slices"
+            slices = [line for line in self.unchecked if line != NO_SOURCES]
+            number = f"{len(slices)} of {self.slices} slices" if slices else "the sources"
             lines += [f"{folder}: {number} could not be checked", *_first_lines(self.unchecked)]
             lines.append("their state is unknown: verify again")
         return "\n".join(lines)
@@ -153,7 +169,20 @@ def verify_output(
         published = None if unpublished is not None else folder
         result.problems += _whole_problems(manifest, inputs, [r for _, r in sound], published)
     if read_files and _is_trusted(inputs):
-        works = _works(folder, sound, inputs, sample=sample, deep=deep, masks=masks)
+        # An output of others can name any file or URL as a source, which would be read with the
+        # rights and credentials of this user.
+        wants_sources = sample or deep or masks
+        has_sources = not result.problems
+        if wants_sources and not has_sources:
+            result.unchecked.append(NO_SOURCES)
+        works = _works(
+            folder,
+            sound,
+            inputs,
+            sample=sample and has_sources,
+            deep=deep and has_sources,
+            masks=masks and has_sources,
+        )
         _add_results(works, run or check_slices, result)
     return result
 
@@ -236,7 +265,27 @@ def fingerprint_problems(folder: Folder, manifest: Mapping[str, Any], inputs: In
         ]
     except TokenizerError as error:  # two ids with the same bytes
         problems.append(str(error))
-    return problems
+    return [*problems, *learning_problems(folder, manifest)]
+
+
+def learning_problems(folder: Folder, manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Compare the files of a learned tokenizer, its report among them, with the record of it.
+
+    The record can be that of a tokenizer that was replaced by another one.
+    """
+    try:
+        record = read_record(folder, LEARN_RECORD)
+    except CorruptOutputError as error:
+        yield str(error)
+        return
+    if record is None or record.values["tokenizer_sha256"] != manifest["tokenizer_sha256"]:
+        return
+    if not Checksums.of(folder, [LEARN_RECORD]).are_of(LEARN_RECORD, record.sha256):
+        yield f"{LEARN_RECORD} is not as it was written"
+    follow = {f"{TOKENIZER_FOLDER}/{name}" for name in FILE_NAMES}  # compared with the tokenizer
+    for file in record.values["files"]:
+        if file["name"] not in follow and not is_unchanged(folder, file):
+            yield f"{file['name']} is missing or has another sha256 than {LEARN_RECORD} says"
 
 
 def source_folder_problems(folder: Folder, plan: Plan) -> Iterator[str]:

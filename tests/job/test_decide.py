@@ -163,7 +163,8 @@ def test_the_page_is_written_under_the_lease_after_the_end_is_known(tmp_path, in
     if fails:
         (tmp_path / "in/chats/0.jsonl").write_text("no JSON\n")
 
-    def note(folder):
+    def note(folder, work):
+        assert work.url == job.output.work
         seen.append((lease_in_force(folder).is_released, read_journal(folder).end["status"]))
 
     with pytest.raises(QuarantineLimitError) if fails else nullcontext():

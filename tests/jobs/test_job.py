@@ -15,12 +15,16 @@ from nanotok_ray.counts import merge_groups
 from nanotok_ray.errors import (
     CorruptOutputError,
     IncompleteOutputError,
+    LeaseLostError,
     PatternError,
     PlanError,
     SliceError,
 )
 from nanotok_ray.job import (
+    Activity,
+    Lease,
     count_work,
+    lease_numbers,
     reducing,
     tokenize_work,
     training_of,
@@ -28,8 +32,10 @@ from nanotok_ray.job import (
 )
 from nanotok_ray.loader import open_shards
 from nanotok_ray.sources import make_plan
+from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.executors import InProcess, Replacing, shuffled
+from tests.support.lease_elsewhere import ELSEWHERE
 from tests.support.run_job import run
 from tests.support.small_corpus import RECIPE, contents, recipe, texts, write_corpus, write_parquet
 
@@ -288,3 +294,16 @@ def test_a_sum_that_contradicts_its_records_is_refused(corpus, out, tmp_path):
     (out / "records/learn.json").unlink()
     with pytest.raises(CorruptOutputError, match=r"spans, their records say"):
         train(job)
+
+
+def test_a_run_that_loses_its_lease_before_it_publishes_writes_no_manifest(corpus, out):
+    def take_over(event):
+        if isinstance(event, Activity) and event.text == "publishing the manifest":
+            number = max(lease_numbers(Folder(str(out))))
+            other = Lease(Folder(str(out)), number + 1, command="prepare", me=ELSEWHERE)
+            assert other.create()
+
+    with pytest.raises(LeaseLostError, match="has taken over"):
+        prepare(recipe(corpus, out), on_event=take_over)
+    assert not (out / "manifest.json").exists()
+    assert not (out / "shards.idx").exists()

@@ -62,8 +62,8 @@ def out(finished, tmp_path):
     return tmp_path / "out"
 
 
-def page_of(out) -> ReadPage:
-    page = ReadPage(report_page(Folder(str(out))))
+def page_of(out, work=None) -> ReadPage:
+    page = ReadPage(report_page(Folder(str(out)), work))
     assert FAILED_PART not in page.page
     return page
 
@@ -387,7 +387,9 @@ def test_a_job_that_fails_while_counting_shows_the_quarantine(tmp_path, job):
     written = (tmp_path / "out" / REPORT_PAGE_NAME).read_text()
     assert '<span class="badge bad">failed</span>' in written
     assert "documents were quarantined" in written
-    page = page_of(tmp_path / "out")
+    rows = [row for row in page_of(tmp_path / "out").rows if row[0] == "web/train"]
+    assert not rows  # a folder that only the journal names is not read
+    page = page_of(tmp_path / "out", Folder(str(tmp_path / "out-work")))
     (row,) = [row for row in page.rows if row[0] == "web/train"]
     assert row[1:3] == ["field is null", "shard_00001.parquet, row 31"]
     assert row[-1] == "20"

@@ -1,5 +1,6 @@
 """Verification of outputs: files, records, sums."""
 
+import hashlib
 import json
 import shutil
 from collections import Counter
@@ -48,6 +49,36 @@ def test_a_valid_output_has_no_problem_and_a_sample_is_compared(out):
     assert result.passed
     assert result.documents == 150
     assert result.sampled > 2 * result.slices
+
+
+@pytest.mark.parametrize("name", ["tokenizer/report.json", "records/learn.json"])
+def test_a_changed_report_or_record_of_learning_is_named(out, name):
+    path = out / name
+    path.write_bytes(path.read_bytes().replace(b"1", b"2", 1))
+    assert [name in problem for problem in problems(out)] == [True]
+
+
+@pytest.mark.parametrize("changed", ["plan", "record", "manifest", None])
+def test_no_source_of_a_contradictory_output_is_read(finished, out, tmp_path, changed):
+    """The plan names a file that does not exist: a source that is read is a problem."""
+    plan = out / "plan.json"
+    sources = str(finished.parent / "in").encode()
+    data = plan.read_bytes().replace(sources, b"x" * len(sources))
+    plan.write_bytes(data)
+    if changed != "plan":
+        change_json(out / "manifest.json", "plan_sha256", hashlib.sha256(data).hexdigest())
+    if changed == "record":
+        path = first(out, "records/tokenize/web/train/*.json")
+        path.write_bytes(path.read_bytes().replace(b'"blank_lines": 0', b'"blank_lines": 1'))
+    elif changed == "manifest":
+        change_json(out / "manifest.json", "slices", 7)
+    for options in ({}, {"deep": True}, {"masks": True}):
+        result = verify_output(Folder(str(out)), **options)
+        is_read = any("cannot be read again" in problem for problem in result.problems)
+        assert is_read == (changed is None)
+        assert any("sources were not compared" in why for why in result.unchecked) != is_read
+    result = verify_output(Folder(str(out)), sample=False)
+    assert not result.unchecked
 
 
 def test_sources_inside_the_output_are_named(own_corpus):
