@@ -3,11 +3,14 @@
 import errno
 import re
 
-from nanotok_ray.units import printable
+from nanotok_ray.units import printable, without_secrets
 
 
 class NanotokError(Exception):
-    """The root of all errors raised by nanotok_ray."""
+    """The root of all errors raised by nanotok_ray; their messages contain no secret."""
+
+    def __str__(self) -> str:
+        return without_secrets(super().__str__())
 
 
 class RecipeError(NanotokError, ValueError):
@@ -48,7 +51,7 @@ class UnknownTokenError(TokenizerError, KeyError):
     Also a KeyError, because that is what nanochat and tiktoken raise here.
     """
 
-    __str__ = Exception.__str__  # KeyError.__str__ quotes the message
+    __str__ = NanotokError.__str__  # KeyError.__str__ quotes the message
 
 
 class ConversationError(TokenizerError, KeyError, IndexError, TypeError):
@@ -57,7 +60,7 @@ class ConversationError(TokenizerError, KeyError, IndexError, TypeError):
     Also the errors that nanochat raises here.
     """
 
-    __str__ = Exception.__str__
+    __str__ = NanotokError.__str__
 
 
 class CountsError(NanotokError, ValueError):
@@ -164,7 +167,7 @@ def os_error_message(error: OSError) -> str:
     step = _STEPS.get(error.errno or 0)
     reason = error.strerror or str(error)
     message = f"{error.filename}: {reason}" if error.filename else reason
-    return f"{message}; {step}" if step and error.filename else message
+    return without_secrets(f"{message}; {step}" if step and error.filename else message)
 
 
 _NUMBER = re.compile(r"(.*?)\s*(\d{1,9})")

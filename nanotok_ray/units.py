@@ -217,9 +217,11 @@ def did_you_mean(value: str, choices: Collection[str]) -> str:
 _NAMES = re.compile(
     r"TOKEN$|SECRET|PASSWORD|PASSWD|CREDENTIAL|ACCOUNT_KEY|ACCESS_KEY|SAS$|CONNECTION_STRING"
 )
-_LOGIN = re.compile(r"(://)[^/@\s\"']+@")
+_LOGIN = re.compile(r"(://)[^/\s\"']+@")
 _PARAMETER = re.compile(
-    r"([?&][^=&\s\"']*(?:sig|token|key|secret|password|credential)[^=&\s\"']*=)[^&\s\"']+",
+    r"([?&][^=&\s\"']*"
+    r"(?:sig|token|key|secret|passw|pwd|credential|auth|x-amz-|x-goog-)"
+    r"[^=&\s\"']*=)[^&\s\"']+",
     re.IGNORECASE,
 )
 _LEAST = 6  # a shorter value would blot out words
@@ -238,6 +240,24 @@ def is_secret(name: str) -> bool:
     return bool(_NAMES.search(upper)) and not upper.endswith(("PATH", "FILE", "URI"))
 
 
+def masked_url(url: str) -> str:
+    """Replace the login and the secret parameters of a URL, or of all URLs of a text, by `***`.
+
+    This form is stored and part of keys, so it depends on the URL alone. A path is unchanged.
+
+    >>> masked_url("https://me:pw@host/a.parquet?sig=abc&part=1"), masked_url("/data/a?sig=abc")
+    ('https://***@host/a.parquet?sig=***&part=1', '/data/a?sig=abc')
+    """
+    if "://" not in url:
+        return url
+    return _PARAMETER.sub(rf"\g<1>{_BLOT}", _LOGIN.sub(rf"\g<1>{_BLOT}@", url))
+
+
+def is_masked(url: str) -> bool:
+    """Return whether a URL lacks secrets that `masked_url` has replaced."""
+    return "://" in url and _BLOT in url
+
+
 def without_secrets(text: str) -> str:
     """Replace everything that looks like a secret by `***`.
 
@@ -247,7 +267,7 @@ def without_secrets(text: str) -> str:
     >>> without_secrets('paths = ["https://me:pw@host/a?sig=abc&b=1", "s3://${BUCKET}/x"]')
     'paths = ["https://***@host/a?sig=***&b=1", "s3://${BUCKET}/x"]'
     """
-    text = _PARAMETER.sub(rf"\g<1>{_BLOT}", _LOGIN.sub(rf"\g<1>{_BLOT}@", text))
+    text = masked_url(text)
     values = {value for name, value in os.environ.items() if is_secret(name)}
     for value in sorted(values, key=lambda value: (-len(value), value)):
         if len(value) >= _LEAST:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from nanotok_ray.units import printable
+from nanotok_ray.units import printable, without_secrets
 
 if TYPE_CHECKING:
     from nanotok_ray.job import Event, OnEvent
@@ -70,11 +70,11 @@ class Console:
         """Print lines of the result for people, unless only JSON or nothing is requested."""
         if not self.as_json:
             for line in lines:
-                print(printable(line, lines=True), file=self.stream, flush=True)
+                print(shown(line), file=self.stream, flush=True)
 
     def note(self, text: str) -> None:
         """Print a note."""
-        print(f"note: {printable(text, lines=True)}", file=self.stream, flush=True)
+        print(f"note: {shown(text)}", file=self.stream, flush=True)
 
     def result(self, values: Mapping[str, Any], *lines: str) -> None:
         """Print the result: lines for people, and values for programs."""
@@ -88,7 +88,7 @@ class Console:
 
             traceback.print_exc()
         if not (self.as_json and self.has_json and _is_terminal(sys.stdout)):
-            print(f"nanotok: {printable(message, lines=True)}", file=sys.stderr, flush=True)
+            print(f"nanotok: {shown(message)}", file=sys.stderr, flush=True)
         self._print_json({"status": status, "error": message.removeprefix("error: ")})
 
     def _print_json(self, values: Mapping[str, Any]) -> None:
@@ -109,6 +109,11 @@ class Console:
                     progress(Note(text=line))
 
             yield show
+
+
+def shown(text: str) -> str:
+    """Return a text for a terminal or a log, with escapes and without secrets."""
+    return printable(without_secrets(text), lines=True)
 
 
 class _Nowhere(io.TextIOBase):

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
+from nanotok_ray.cli.printing import shown
 from nanotok_ray.job import (
     Activity,
     Advanced,
@@ -331,7 +332,7 @@ class Progress:
         self._last_line = self._clock()
         if self._bar is not None:
             self._bar.clear()
-        print(printable(text, lines=True), file=self._stream, flush=True)
+        print(shown(text), file=self._stream, flush=True)
 
 
 def _activity_text(event: Activity) -> str:

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from nanotok_ray.cli.options import is_recipe
-from nanotok_ray.cli.printing import BAD_OUTPUT
+from nanotok_ray.cli.printing import BAD_OUTPUT, shown
 from nanotok_ray.cli.progress import UNITS, unit_of
 from nanotok_ray.errors import NanotokError, TransientIOError
 from nanotok_ray.formats import MANIFEST_NAME, MAX_MANIFEST_BYTES, REPORT_PAGE_NAME
@@ -33,7 +33,7 @@ from nanotok_ray.job import run_status as read_run_status
 from nanotok_ray.job.decide import decide
 from nanotok_ray.recipe import Recipe, load_recipe
 from nanotok_ray.storage import Folder
-from nanotok_ray.units import format_estimate, printable
+from nanotok_ray.units import format_estimate
 
 if TYPE_CHECKING:
     from nanotok_ray.cli.app import Arguments
@@ -366,7 +366,7 @@ def read_status(
         try:
             values = _read_once(output, clock.now())
         except TransientIOError as error:
-            print(f"nanotok: {printable(str(error), lines=True)}", file=sys.stderr)
+            print(f"nanotok: {shown(str(error))}", file=sys.stderr)
             continue
         show(values)
     return values

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from nanotok_ray.cli.options import overrides_of
-from nanotok_ray.cli.printing import INFRASTRUCTURE, INTERRUPTED, TERMINATED, Console
+from nanotok_ray.cli.printing import INFRASTRUCTURE, INTERRUPTED, TERMINATED, Console, shown
 from nanotok_ray.cluster.submit import (
     Followed,
     Follower,
@@ -104,7 +104,7 @@ class SubmitLines:
         self._print(text)
 
     def _print(self, text: str) -> None:
-        print(printable(text, lines=True), file=self._stream, flush=True)
+        print(shown(text), file=self._stream, flush=True)
 
     def _rewrite(self, text: str) -> None:
         width = shutil.get_terminal_size().columns - 1

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats import (
+    LEARN_RECORD,
     MANIFEST_NAME,
     MAX_PLAN_BYTES,
     PLAN_NAME,
@@ -25,7 +26,7 @@ from nanotok_ray.shards.output import settings_from
 from nanotok_ray.shards.records import Record, expected_records, finished_slices
 from nanotok_ray.shards.verify import read_manifest
 from nanotok_ray.sources import QUARANTINE, plan_from_json
-from nanotok_ray.storage import Folder
+from nanotok_ray.storage import CHECKSUMS, Folder, checksum_name
 
 _FOLDERS = {"records", "quarantine", "run"}
 _METADATA_PREFIXES = tuple(f".{name}." for name in (MANIFEST_NAME, PLAN_NAME, SHARDS_INDEX_NAME))
@@ -39,7 +40,11 @@ _LEASE = re.compile(r"run/lease/\d{6,}\.json")
 _PROBE = re.compile(r"run/probe/[0-9a-f]+(?:-[0-9a-f]+)?")
 _SPAN_TABLE = re.compile(rf"{TOKENIZER_FOLDER}(?:-\d+)?/span_table\.bin")
 """A file that earlier versions wrote beside a tokenizer, and that is no longer read."""
-_KINDS = (_RECORD, _QUARANTINED, _LEASE, _PROBE, _SPAN_TABLE)
+_CHECKSUM = re.compile(rf"{CHECKSUMS}.+\.[0-9a-f]{{32}}")
+_KINDS = (_RECORD, _QUARANTINED, _LEASE, _PROBE, _SPAN_TABLE, _CHECKSUM)
+_ALONE = (PLAN_NAME, LEARN_RECORD)
+"""The checked files that are no records of slices."""
+
 _TEMPORARY = re.compile(r"(?:.*/)?\.[^/]+\.[^/]*-\d+-[0-9a-f]{12}\.tmp")
 
 
@@ -49,8 +54,8 @@ class Garbage:
 
     records: Mapping[str, int]
     files: Mapping[str, int]
-    """Shards and the files beside them, quarantine files, old leases, probes, temporary files, span
-    tables of earlier versions."""
+    """Shards and the files beside them, quarantine files, old leases, probes, checksums, temporary
+    files, span tables of earlier versions."""
     last: Mapping[str, int]
     """Records of former sources, removed last because they identify the files of these sources."""
     named_bytes: int
@@ -78,6 +83,8 @@ def find_garbage(out: Folder) -> Garbage:
     sources, records = _named(out)
     names = {record.name for record in records}
     names |= {file["name"] for record in records for file in record.values["files"]}
+    names |= {checksum_name(record.name, record.sha256) for record in records}
+    names |= {checksum_name(name, out.sha256(name)) for name in _ALONE if out.exists(name)}
     found = dict(_found(out, sources))
     rest = {name: size for name, size in found.items() if name not in names}
     stale = {name: size for name, size in rest.items() if _RECORD.fullmatch(name)}

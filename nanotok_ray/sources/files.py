@@ -44,9 +44,10 @@ class SourceFile:
     """An input file with the attributes that identify its content without reading documents."""
 
     path: str
-    """Path relative to the root of its source, with `/`."""
+    """Path relative to the root of its source, with `/`; without the secrets of its URL."""
     url: str
-    """Absolute path or URL."""
+    """Absolute path or URL, with the login and the signature that the recipe has. plan.json stores
+    it without them."""
     size: int
     """Stored size in bytes."""
     etag: str | None = None

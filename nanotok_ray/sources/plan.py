@@ -23,6 +23,7 @@ from nanotok_ray.formats import (
     to_json,
 )
 from nanotok_ray.sources.files import Piece, RowGroup, SourceFile
+from nanotok_ray.units import masked_url
 
 STEM_LENGTH = 40
 """Maximum length of the part of a source file's name that a shard's name contains."""
@@ -345,6 +346,7 @@ def _source_to_dict(source: PlannedSource) -> dict[str, Any]:
         "rule": source.rule,
         "files": [
             {field: getattr(file, field) for field in _FILE_FIELDS}
+            | {"url": masked_url(file.url)}
             | ({} if file.dialect is None else {"dialect": file.dialect})
             | {"layout": [[group.rows, group.num_bytes] for group in file.layout], "split": split}
             for file, split in zip(source.files, source.splits, strict=True)

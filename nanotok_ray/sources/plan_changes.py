@@ -10,6 +10,7 @@ from typing import Any
 
 from nanotok_ray.sources.files import SourceFile
 from nanotok_ray.sources.plan import Plan, PlannedSource, file_key
+from nanotok_ray.units import masked_url
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,14 +153,14 @@ def losses(before: Plan, after: Plan) -> Iterator[SourceLoss]:
     A file still exists if its path or URL exists, whatever its content and the name of its source;
     or if its source has a file of the same name, size and footer at another path, as after a move.
     """
-    there = {file.url: file.size for source in after.sources for file in source.files}
+    there = {masked_url(file.url): file.size for source in after.sources for file in source.files}
     moved = {(source.name, *_content(file)) for source in after.sources for file in source.files}
     for source in before.sources:
         files = [file for file in source.files if file.size]
         gone = [
             file
             for file in files
-            if not there.get(file.url) and (source.name, *_content(file)) not in moved
+            if not there.get(masked_url(file.url)) and (source.name, *_content(file)) not in moved
         ]
         if gone:
             yield SourceLoss(

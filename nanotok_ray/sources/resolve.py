@@ -4,7 +4,7 @@ Every file is opened, so that unreadable files are found before the job starts. 
 format and the dialect of each file, and the row groups of parquet files.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 
@@ -13,6 +13,7 @@ from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources.files import ResolvedSource, SourceFile
 from nanotok_ray.sources.look import FALLBACK_DIALECT, Look, look
 from nanotok_ray.storage import FoundFiles, InputFile, find_files
+from nanotok_ray.units import masked_url
 
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 _FORMATS = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
@@ -52,7 +53,8 @@ def resolve(
     """
     on_look(source.name, 0, 0)
     found = {path: _find(path, source=source, written=written) for path in source.paths}
-    root = _common_folder([found_files.folder for found_files in found.values()], source=source)
+    folders = [masked_url(found_files.folder) for found_files in found.values()]
+    root = _common_folder(folders, source=source)
     chosen = {
         file.path: file
         for path, found_files in found.items()
@@ -60,7 +62,7 @@ def resolve(
     }
     formats = {path: _format_of(path, source=source) for path in chosen}
     _check_one_format(formats, source=source)
-    relative = {path[len(root.rstrip("/")) + 1 :]: path for path in chosen}
+    relative = _by_name(chosen, root=root, source=source)
     ordered = [
         _source_file(chosen[relative[name]], name=name, format_name=formats[relative[name]])
         for name in sorted(relative, key=str.encode)
@@ -72,6 +74,23 @@ def resolve(
         notes=tuple(_notes(looks, source=source)),
         num_unreadable=sum(result.oddity is not None for result in looks),
     )
+
+
+def _by_name(urls: Iterable[str], *, root: str, source: SourceRecipe) -> dict[str, str]:
+    """Return each URL by its path relative to the root, without logins and signatures.
+
+    Raises:
+        SourceError: Two URLs differ in nothing else.
+    """
+    names: dict[str, str] = {}
+    for url in urls:
+        name = masked_url(url)[len(root.rstrip("/")) + 1 :]
+        if names.setdefault(name, url) != url:
+            raise SourceError(
+                f"source {source.name!r}: two paths differ only in their login or signature: "
+                f"{masked_url(url)}; name each file once"
+            )
+    return names
 
 
 def _find(path: str, *, source: SourceRecipe, written: Mapping[str, str]) -> FoundFiles:

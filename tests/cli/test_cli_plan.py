@@ -21,7 +21,8 @@ def planned(succeed):
 def test_plan_freezes_the_inputs_and_writes_nothing_else(job, planned, run, tmp_path):
     path, out = job
     values, reported = planned(path)
-    assert [name.name for name in out.iterdir()] == [PLAN_NAME]
+    assert list(contents(out)) == [PLAN_NAME]
+    assert [name.name for name in (out / "run").iterdir()] == ["checksums"]
     assert not (tmp_path / "out-work").exists()
     assert values["frozen"] == {"status": "frozen", "path": f"{out}/plan.json"}
     assert "files that are added later belong to train" in reported

@@ -9,7 +9,7 @@ from nanotok_ray.api import prepare
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.shards import find_garbage, verify_output
-from nanotok_ray.storage import Folder
+from nanotok_ray.storage import CHECKSUMS, Folder, checked_name
 from tests.support.small_corpus import contents, recipe, texts, write_parquet
 
 FOREIGN = [
@@ -58,7 +58,9 @@ def test_after_a_change_of_the_tokenizer_only_the_new_shards_are_kept(out, tmp_p
     records = [name for name in first if name.startswith("records/tokenize/")]
     shards = [name for name in first if name.split("/")[0] in {"web", "chats"}]
     assert sorted(garbage.records) == sorted(records)
-    assert sorted(garbage.files) == sorted(shards)
+    checksums = {name for name in garbage.files if name.startswith(CHECKSUMS)}
+    assert {checked_name(name) for name in checksums} == {*records, "records/learn.json"}
+    assert set(garbage.files) - checksums == set(shards)
     assert not garbage.last
     for name in garbage.all:
         out.remove(name)
@@ -79,7 +81,9 @@ def test_the_records_of_a_removed_source_are_deleted_last(out, tmp_path):
     prepare(one)
     garbage = find_garbage(out)
     mine = {"chats/train/README.md", "chats/notes.txt", "records/tokenize/chats/notes.txt"}
-    assert set(garbage.all) == set(dropped) - mine
+    checksums = {name for name in garbage.files if name.startswith(CHECKSUMS)}
+    assert {checked_name(name) for name in checksums} == {*garbage.last, "plan.json"}
+    assert set(garbage.all) - checksums == set(dropped) - mine
     assert garbage.last.keys() == {n for n in garbage.all if n.startswith("records/")}
     for name in list(garbage.all)[:-1]:  # killed half-way
         out.remove(name)
