@@ -16,6 +16,7 @@ from nanotok_ray.dialects import (
     string_of,
     value_of,
 )
+from nanotok_ray.dialects import messages as alpaca
 from nanotok_ray.dialects import messages as customjson
 from nanotok_ray.dialects import messages as pairs
 from nanotok_ray.dialects import messages as sharegpt
@@ -90,6 +91,7 @@ _MESSAGES_OF: Final[dict[tuple[str, str], Callable[[object], list[dict[str, Any]
     ("chat", "sharegpt"): sharegpt.sharegpt_messages_of,
     ("chat", "gsm8k"): gsm8k.messages_of,
     ("chat", "prompt-response"): pairs.pairs_messages_of,
+    ("chat", "alpaca"): alpaca.alpaca_messages_of,
     ("vision", "messages"): messages.messages_of,
 }
 

@@ -16,6 +16,7 @@ _CHAT: _Known = {
     "sharegpt": (("conversations",),),
     "gsm8k": (("question",), ("answer",)),
     "prompt-response": (("prompt",), ("response", "completion")),
+    "alpaca": (("instruction",), ("output",)),
 }
 _VISION: _Known = {
     "messages": (("messages",),),
@@ -26,6 +27,7 @@ _KNOWN = {"chat": _CHAT, "vision": _VISION}
 _OPTIONAL: dict[tuple[str, str], tuple[str, ...]] = {
     ("chat", "sharegpt"): ("system",),
     ("chat", "prompt-response"): ("system",),
+    ("chat", "alpaca"): ("input", "system", "history"),
     ("vision", "messages"): ("image_token_counts",),
     ("vision", "prompt-response"): ("image_token_counts",),
     ("vision", "text"): ("image_token_counts",),
@@ -92,10 +94,14 @@ def _missing(name: str, *, kind: str, available: Sequence[str]) -> Iterator[str]
             yield " or ".join(map(repr, alternatives))
 
 
-CHAT_DIALECTS: Final = ("messages", "customjson", "sharegpt", "gsm8k", "prompt-response")
+CHAT_DIALECTS: Final = (
+    *("messages", "customjson", "sharegpt"),
+    *("gsm8k", "prompt-response", "alpaca"),
+)
 """Dialects of conversations. `messages`: an array of messages, or an object with it; OpenAI's tool
 calls are supported. `customjson`: nanochat's, only an array. `sharegpt`: `conversations` of from
-and value. `gsm8k`: question and answer. `prompt-response`: one string each."""
+and value. `gsm8k`: question and answer. `prompt-response`: one string each. `alpaca`: instruction,
+input and output."""
 
 VISION_DIALECTS: Final = ("messages", "prompt-response", "text")
 """Dialects of documents with images. `text`: one string in which each placeholder counts."""

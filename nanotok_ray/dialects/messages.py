@@ -1,5 +1,6 @@
 """Dialects of conversations whose documents are lists of messages, pairs, or turns."""
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from nanotok_ray.dialects.fields import (
@@ -97,8 +98,42 @@ def pairs_messages_of(value: object) -> list[dict[str, Any]]:
         {"role": "user", "content": string_of(document, "prompt")},
         {"role": "assistant", "content": string_of(document, "response", "completion")},
     ]
+    return _after_system(document, messages)
+
+
+def _after_system(document: dict[str, Any], messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the messages, after that of the field `system` unless it is empty."""
     system = optional_string_of(document, "system")
     return [{"role": "system", "content": system}, *messages] if system else messages
+
+
+def alpaca_messages_of(value: object) -> list[dict[str, Any]]:
+    r"""Return the messages of a document; an empty line separates the instruction and the input.
+
+    >>> row = {"instruction": "Add.", "input": "1, 2", "output": "3", "history": [["hi", "yo"]]}
+    >>> [message["content"] for message in alpaca_messages_of(row)]
+    ['hi', 'yo', 'Add.\n\n1, 2', '3']
+
+    Raises:
+        SourceError: The document does not have this shape.
+    """
+    document = object_of(value)
+    texts = [string_of(document, "instruction"), optional_string_of(document, "input")]
+    messages = [
+        {"role": "user", "content": "\n\n".join(filter(None, texts))},
+        {"role": "assistant", "content": string_of(document, "output")},
+    ]
+    return _after_system(document, [*_history(document), *messages])
+
+
+def _history(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the messages of earlier turns, each a pair of what the user and the assistant said."""
+    pairs = document.get("history")
+    for number, pair in enumerate([] if pairs is None else list_of(document, "history")):
+        if not isinstance(pair, list) or [*map(type, pair)] != [str, str]:
+            raise SourceError(f"history is not pairs of strings: pair {number} is not one")
+        for role, content in zip(("user", "assistant"), pair, strict=True):
+            yield {"role": role, "content": content}
 
 
 SPEAKERS: Final = {

@@ -197,7 +197,7 @@ _WRITERS: tuple[tuple[_Checks, Callable[[pa.Array], pa.Array]], ...] = (
 
 
 _MAX_COLUMNS = 20
-_LIST_FIELDS = ("messages", "conversations", "image_token_counts")
+_LIST_FIELDS = ("messages", "conversations", "history", "image_token_counts")
 """Columns that are lists; all other columns of a dialect are strings."""
 
 

@@ -17,6 +17,7 @@ DOCUMENTS = (
     b'"tool_call_id":"a","content":"1"}]}',
     b'{"conversations":[{"from":"human","value":"q"},{"from":"gpt","value":"a"}],"system":"s"}',
     b'{"question":"q","answer":"a<<1=2>>b"}',
+    b'{"instruction":"i","input":"q","output":"a","history":[["q","a"]],"system":"s"}',
     b'{"prompt":"<image>q","response":"<|ref|>","image_token_counts":[2]}',
     b'{"text":"<image>q<|ref|>x<|assistant_end|>","image_token_counts":[2]}\x1e{}\x1e{"text":"a"}',
 )
@@ -35,7 +36,7 @@ def programs() -> dict[str, bytes]:
 def documents() -> dict[str, bytes]:
     """Return documents for every dialect, and random pieces."""
     found = {}
-    for dialect in range(16):
+    for dialect in range(32):
         for number, document in enumerate(DOCUMENTS):
             found[f"{dialect}-{number}"] = bytes([dialect]) + document
         pieces = bytes(random.randrange(128, 256) for _ in range(60))

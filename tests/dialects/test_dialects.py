@@ -6,6 +6,7 @@ from nanotok_ray.chat import expected_text, expected_trained_text, message_texts
 from nanotok_ray.dialects import columns_of, detect, detect_columns, value_of
 from nanotok_ray.errors import SourceError
 from tests.support.dialect_documents import (
+    ALPACA,
     COUNTS,
     CUSTOMJSON,
     GSM8K,
@@ -59,6 +60,7 @@ SEVERAL_ANSWERED = [
     *OK,
     *answered("assistant 1 bye"),
 ]
+ALPACA_INPUT = asked("hi\n\na\n\nb") + answered("assistant 1 ")
 TURNS = [
     {"from": "system", "value": "s"},
     {"from": "user", "value": "hi", "weight": None},
@@ -82,6 +84,15 @@ ACCEPTED = [
     (GSM8K, {"question": "hi", "answer": "yo", "id": 7}, HI + YO),
     (PAIRS, {"prompt": "hi", "completion": "yo", "response": None, "system": None}, HI + YO),
     (PAIRS, {"prompt": "hi", "response": "yo", "completion": "no", "system": ""}, HI + YO),
+    (ALPACA, {"instruction": "hi", "output": "yo"}, HI + YO),
+    (ALPACA, {"instruction": "hi", "input": None, "output": "yo", "history": None}, HI + YO),
+    (ALPACA, {"instruction": "hi", "input": "", "output": "yo", "system": ""}, HI + YO),
+    (ALPACA, {"instruction": "", "input": "hi", "output": "yo", "history": []}, HI + YO),
+    (ALPACA, {"instruction": "hi", "input": "a\n\nb", "output": ""}, ALPACA_INPUT),
+    (
+        *(ALPACA, {"instruction": "ok", "output": "yo", "system": "s", "history": [["hi", "yo"]]}),
+        asked("s\n\nhi") + YO + OK + YO,
+    ),
 ]
 
 
@@ -174,6 +185,9 @@ CHAT = [
     ({"question": "a", "answer": "b"}, "gsm8k"),
     ({"prompt": "a", "response": "b"}, "prompt-response"),
     ({"prompt": "a", "completion": "b"}, "prompt-response"),
+    ({"instruction": "a", "input": "", "output": "b"}, "alpaca"),
+    ({"output": "b", "text": "c", "instruction": "a"}, "alpaca"),
+    ({"instruction": "a", "response": "b"}, None),
     ({"question": "a", "response": "b"}, None),
     ({"text": "a", "response": "b"}, None),
     ({}, None),
@@ -212,6 +226,11 @@ COLUMNS = [
     ("gsm8k", "chat", "answer x question", "question answer"),
     ("prompt-response", "chat", "completion prompt", "prompt completion"),
     ("prompt-response", "chat", "completion response system prompt", "prompt response system"),
+    ("alpaca", "chat", "output input id instruction", "instruction output input"),
+    (
+        *("alpaca", "chat", "history system instruction output"),
+        "instruction output system history",
+    ),
     (
         *("prompt-response", "vision", "response text system image_token_counts"),
         "text response image_token_counts",

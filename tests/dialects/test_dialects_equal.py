@@ -26,6 +26,7 @@ from nanotok_ray.dialects import (
 )
 from nanotok_ray.errors import SourceError
 from tests.support.dialect_documents import (
+    ALPACA,
     COUNTS,
     CUSTOMJSON,
     GSM8K,
@@ -82,6 +83,15 @@ def test_a_pair_equals_its_conversation(prompt, response, system, name):
     expected = [{"role": "system", "content": system}] if system else []
     expected += [user(prompt), assistant(response)]
     assert conversation_of(document, PAIRS) == {"messages": expected}
+
+
+@given(texts, texts | st.none(), texts, st.lists(st.tuples(texts, texts), max_size=2))
+def test_an_alpaca_row_equals_its_conversation(instruction, entered, answer, history):
+    values = {"instruction": instruction, "input": entered, "output": answer, "history": history}
+    asked = f"{instruction}\n\n{entered}" if instruction and entered else instruction or entered
+    expected = [message for q, a in history for message in (user(q), assistant(a))]
+    expected += [user(asked or ""), assistant(answer)]
+    assert conversation_of(document_of(values), ALPACA) == {"messages": expected}
 
 
 @given(st.text(alphabet="<>=1a", max_size=30))
@@ -185,6 +195,11 @@ def said(speaker, value="a", **more):
     return {"conversations": [{"from": speaker, "value": value}], **more}
 
 
+def row(**more):
+    return {"instruction": "a", "output": "b", **more}
+
+
+NOT_PAIRS = "history is not pairs of strings: pair 1 is not one"
 WRONG_MESSAGES = [
     ("hello", SHAPE + "a string"),
     (None, SHAPE + "null"),
@@ -326,6 +341,19 @@ REFUSED = [
         "field is not a string: 'response' is a number",
     ),
     (PAIRS, {**ONE, "system": ["s"]}, "field is not a string: 'system' is an array"),
+    (ALPACA, PAIR, "not an object: an array"),
+    (ALPACA, {"output": "a"}, "field is missing: 'instruction'"),
+    (ALPACA, {"instruction": "a"}, "field is missing: 'output'"),
+    (ALPACA, row(instruction=None), "field is null: 'instruction'"),
+    (ALPACA, row(output=None), "field is null: 'output'"),
+    (ALPACA, row(output=["a", "b"]), "field is not a string: 'output' is an array"),
+    (ALPACA, row(input=7), "field is not a string: 'input' is a number"),
+    (ALPACA, row(system=[]), "field is not a string: 'system' is an array"),
+    (ALPACA, row(history="a"), "field is not an array: 'history' is a string"),
+    *(
+        (ALPACA, row(history=[["a", "b"], own]), NOT_PAIRS)
+        for own in ("ab", [], ["a"], ["a", None], ["a", "b", "c"], {"a": "b"})
+    ),
     (IMAGE_PAIRS, [ONE], "not an object: an array"),
     (IMAGE_PAIRS, {"response": ""}, "field is missing: 'prompt' or 'text'"),
     (

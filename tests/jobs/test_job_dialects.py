@@ -29,6 +29,7 @@ SAID = [
     {"role": "user", "content": f"hi {FORGED}"},
     {"role": "assistant", "content": f"hello {FORGED}"},
 ]
+PAIR = ["a", "b"]
 TOOL = {"name": "python", "arguments": '{"code": "1+1"}'}
 CALLED = [
     {"role": "user", "content": "1+1?"},
@@ -43,6 +44,10 @@ CHATS = {
     ],
     "gsm8k": [{"question": f"q {FORGED}", "answer": "x <<2*3=6>>6\n#### 6"}],
     "prompt-response": [{"prompt": "p", "response": FORGED}, {"prompt": "", "response": ""}],
+    "alpaca": [
+        {"instruction": "i", "input": FORGED, "output": "o", "system": "s", "history": [PAIR]},
+        {"instruction": "i", "input": None, "output": FORGED, "system": None, "history": []},
+    ],
 }
 VISION = {
     "prompt-response": [

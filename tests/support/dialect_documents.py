@@ -20,6 +20,7 @@ MESSAGES = chat_dialect("messages")
 SHAREGPT = chat_dialect("sharegpt")
 GSM8K = chat_dialect("gsm8k")
 PAIRS = chat_dialect("prompt-response")
+ALPACA = chat_dialect("alpaca")
 CUSTOMJSON = chat_dialect("customjson")
 
 IMAGES = vision("messages", image_token="<|image|>")
@@ -111,7 +112,7 @@ json_values = st.recursive(
 KNOWN_KEYS = {
     "messages", "role", "content", "tool_calls", "tool_call_id", "function_call", "conversations",
     "from", "value", "system", "question", "answer", "prompt", "response", "completion", "text",
-    "image_token_counts",
+    "instruction", "input", "output", "history", "image_token_counts",
 }  # fmt: skip
 extras = st.dictionaries(texts.filter(lambda key: key not in KNOWN_KEYS), json_values, max_size=2)
 
@@ -188,6 +189,14 @@ ORDINARY = {
     GSM8K: fields(question=texts, answer=texts),
     PAIRS: fields(prompt=texts, response=texts, system=texts | st.none())
     | fields(prompt=texts, completion=texts),
+    ALPACA: st.fixed_dictionaries(
+        {"instruction": texts, "output": texts},
+        optional={
+            "input": texts | st.none(),
+            "system": texts | st.none(),
+            "history": st.lists(st.tuples(texts, texts), max_size=2) | st.none(),
+        },
+    ),
 }
 
 
@@ -253,6 +262,8 @@ broken_objects = st.fixed_dictionaries(
                 value=broken_texts,
             )
         ),
+        "history": st.lists(st.lists(broken_texts, max_size=3) | json_values, max_size=2)
+        | json_values,
         "image_token_counts": st.lists(st.integers(-1, 2) | json_values, max_size=3) | json_values,
     },
 )

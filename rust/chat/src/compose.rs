@@ -11,7 +11,7 @@ use crate::layout::{Page, Whole};
 use crate::settings::Shape;
 use crate::special_ids::Tokens;
 use crate::turns::Turn;
-use crate::{Dialect, SpecialIds, gsm8k, messages, pairs, sharegpt};
+use crate::{Dialect, SpecialIds, alpaca, gsm8k, messages, pairs, sharegpt};
 
 /// Composed documents.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -64,6 +64,7 @@ impl Dialect {
             Shape::ShareGpt => converse(page, &sharegpt::turns(value)?),
             Shape::Gsm8k => converse(page, &gsm8k::turns(value)?),
             Shape::PromptResponse => converse(page, &pairs::turns(value)?),
+            Shape::Alpaca => converse(page, &alpaca::turns(value)?),
             Shape::VisionMessages(vision) => vision.messages(page, value),
             Shape::VisionPromptResponse(vision) => vision.pair(page, value),
             Shape::VisionText(vision) => vision.text(page, value),

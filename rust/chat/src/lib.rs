@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alpaca;
 mod compose;
 mod declined;
 mod grounding;

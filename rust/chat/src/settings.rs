@@ -45,7 +45,9 @@ pub struct UnknownDialect {
 impl fmt::Display for UnknownDialect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, names) = match self.kind {
-            Kind::Chat => ("chat", "messages, customjson, sharegpt, gsm8k, prompt-response"),
+            Kind::Chat => {
+                ("chat", "messages, customjson, sharegpt, gsm8k, prompt-response, alpaca")
+            }
             Kind::Vision => ("vision", "messages, prompt-response, text"),
         };
         write!(f, "{:?} is no dialect of kind {kind}: there are {names}", self.name)
@@ -70,6 +72,7 @@ pub(crate) enum Shape {
     ShareGpt,
     Gsm8k,
     PromptResponse,
+    Alpaca,
     VisionMessages(Vision),
     VisionPromptResponse(Vision),
     VisionText(Vision),
@@ -92,6 +95,7 @@ impl Dialect {
             (Kind::Chat, "sharegpt") => Shape::ShareGpt,
             (Kind::Chat, "gsm8k") => Shape::Gsm8k,
             (Kind::Chat, "prompt-response") => Shape::PromptResponse,
+            (Kind::Chat, "alpaca") => Shape::Alpaca,
             (Kind::Vision, "messages") => with_images(&settings, Shape::VisionMessages),
             (Kind::Vision, "prompt-response") => {
                 with_images(&settings, Shape::VisionPromptResponse)
@@ -139,7 +143,7 @@ mod tests {
         assert_eq!(
             text.unwrap_err().to_string(),
             "\"text\" is no dialect of kind chat: there are messages, customjson, sharegpt, gsm8k, \
-             prompt-response"
+             prompt-response, alpaca"
         );
         let gsm8k = Dialect::new(testing::settings(Kind::Vision, "gsm8k"));
         assert_eq!(

@@ -40,7 +40,7 @@ pub(crate) fn settings(kind: Kind, name: &str) -> Settings {
 
 /// The settings of every dialect.
 pub(crate) fn every_dialect() -> Vec<Settings> {
-    let chat = ["messages", "customjson", "sharegpt", "gsm8k", "prompt-response"];
+    let chat = ["messages", "customjson", "sharegpt", "gsm8k", "prompt-response", "alpaca"];
     let vision = ["messages", "prompt-response", "text"];
     let chat = chat.map(|name| settings(Kind::Chat, name));
     let grounding = NAMES[10..].iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -121,10 +121,24 @@ fn document(dialect: &str) -> BoxedStrategy<String> {
             .prop_map(|turns| format!(r#"{{"conversations": {turns}}}"#))
             .boxed(),
         "gsm8k" => pair("question", "answer"),
+        "alpaca" => alpaca(),
         "text" => pair("text", "other"),
         _ => pair("prompt", "response"),
     };
     prop_oneof![9 => good, 1 => text()].boxed()
+}
+
+fn alpaca() -> BoxedStrategy<String> {
+    let pair =
+        (text(), text()).prop_map(|(user, assistant)| format!(r#"["{user}", "{assistant}"]"#));
+    let history = prop::collection::vec(pair, 0..3).prop_map(|pairs| pairs.join(", "));
+    let row = |(instruction, input, output, history)| {
+        format!(
+            r#"{{"instruction": "{instruction}", "input": "{input}", "output": "{output}",
+                "history": [{history}]}}"#
+        )
+    };
+    (text(), text(), text(), history).prop_map(row).boxed()
 }
 
 fn turns(who: &'static str, what: &'static str, names: [&'static str; 2]) -> BoxedStrategy<String> {

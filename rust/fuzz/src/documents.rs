@@ -10,7 +10,7 @@ const END: u8 = 0x1e;
 pub const IMAGE: &str = "<|image|>";
 
 /// The parts that bytes from 128 on select, repeatedly.
-const PIECES: [&[u8]; 43] = [
+const PIECES: [&[u8]; 48] = [
     br#"{"role":"user","content":""#,
     br#"{"role":"assistant","content":""#,
     br#"{"role":"assistant","content":["#,
@@ -36,6 +36,11 @@ const PIECES: [&[u8]; 43] = [
     br#"","answer":""#,
     br#"{"prompt":""#,
     br#"","response":""#,
+    br#"{"instruction":""#,
+    br#"","input":""#,
+    br#"","output":""#,
+    br#"","history":[["#,
+    br#""],[""#,
     br#"{"text":""#,
     br#"","image_token_counts":["#,
     br#"],"image_token_counts":["#,
@@ -58,24 +63,26 @@ const PIECES: [&[u8]; 43] = [
 
 /// Settings by number: every dialect, with and without the options of documents with images.
 pub fn settings(number: u8) -> Settings {
-    let (kind, name) = [
+    const DIALECTS: [(Kind, &str); 9] = [
         (Kind::Chat, "messages"),
         (Kind::Chat, "customjson"),
         (Kind::Chat, "sharegpt"),
         (Kind::Chat, "gsm8k"),
         (Kind::Chat, "prompt-response"),
+        (Kind::Chat, "alpaca"),
         (Kind::Vision, "messages"),
         (Kind::Vision, "prompt-response"),
         (Kind::Vision, "text"),
-    ][usize::from(number % 8)];
+    ];
+    let (kind, name) = DIALECTS[usize::from(number & 15) % DIALECTS.len()];
     let grounding = ["<|ref|>", "<|ref|>x", "a"].map(str::to_owned).to_vec();
     Settings {
         kind,
         name: name.to_owned(),
         image_token: Some(IMAGE.to_owned()),
-        image_tokens: (number & 16 != 0).then_some(3),
-        grounding: if number & 8 == 0 { Vec::new() } else { grounding },
-        train_prompt: number & 32 == 0,
+        image_tokens: (number & 32 != 0).then_some(3),
+        grounding: if number & 16 == 0 { Vec::new() } else { grounding },
+        train_prompt: number & 64 == 0,
     }
 }
 
