@@ -354,8 +354,10 @@ class Encoder:
         NDArray[np.int64],
         NDArray[np.int64],
         NDArray[np.int64],
+        list[str],
+        NDArray[np.int64],
     ]:
-        """Return the ids of n documents of a dialect, with labels, images and sizes.
+        """Return the ids of n documents of a dialect, with labels, images, sizes and unused text.
 
         Args:
             dialect: the reader of the documents.
@@ -370,7 +372,9 @@ class Encoder:
             of each document in the ids and the end of the last, of shape (n + 1,); the increasing
             indexes of declined documents, which have no ids; images of shape (m, 3): index of the
             document, start and end of its tokens in the document; sizes of shape (n, 2): bytes of
-            the document's texts, and number of names of special tokens in them.
+            the document's texts, and number of names of special tokens in them; keys whose text is
+            not rendered; rows of shape (k, 3) of the documents with such text: index of the
+            document, index of the key, and number of its values.
 
         Raises:
             TokenizerError: `wide` is False and there are more than 65,536 ids; `offsets` is empty,
@@ -402,8 +406,12 @@ class Dialect:
         image_tokens: int | None = None,
         grounding: Sequence[str] = ...,
         train_prompt: bool = True,
+        metadata: Sequence[str] = ...,
     ) -> Self:
         """Store the settings, which are those of `nanotok_ray.dialects.Dialect`.
+
+        Text under the keys `metadata` of a document is not counted as unused; a key that begins
+        with `*` stands for all keys with that end.
 
         Raises:
             TokenizerError: The kind or the dialect is unknown.

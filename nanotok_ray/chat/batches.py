@@ -5,7 +5,7 @@ which renders them, or raises an error that names the problem.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,13 +14,21 @@ import numpy.typing as npt
 from nanotok_ray import _core
 from nanotok_ray.chat.reference import message_texts, segments_of
 from nanotok_ray.chat.segments import Segment
-from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
+from nanotok_ray.dialects import (
+    MALFORMED,
+    Dialect,
+    metadata_of,
+    reason_of,
+    unused_text,
+    value_of,
+)
 from nanotok_ray.documents import Documents, offsets_of, to_utf8
 from nanotok_ray.errors import SplitError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+_NO_ROWS = np.zeros((0, 3), dtype=np.int64)
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 
 
@@ -38,6 +46,10 @@ class RenderedBatch:
     """(m, 3): document, and the start and end of the tokens of the image in the document."""
     sizes: npt.NDArray[np.int64]
     """(n, 2): bytes of the texts of a document, and names of special tokens in these texts."""
+    unused_keys: Sequence[str] = ()
+    """Keys whose text is not rendered."""
+    unused: npt.NDArray[np.int64] = field(default_factory=lambda: _NO_ROWS)
+    """(m, 3): document, index in `unused_keys`, and number of values of that key with text."""
     problems: Mapping[int, str]
     """Document index to reason, in order."""
 
@@ -52,13 +64,14 @@ class RenderedBatch:
     def part(self, start: int, stop: int) -> "RenderedBatch":
         """Return the documents from `start` up to `stop`, numbered from 0."""
         first, last = int(self.offsets[start]), int(self.offsets[stop])
-        bounds = np.searchsorted(self.images[:, 0], (start, stop))
         return RenderedBatch(
             ids=self.ids[first:last],
             labels=self.labels[first:last],
             offsets=self.offsets[start : stop + 1] - first,
-            images=self.images[bounds[0] : bounds[1]] - np.array([start, 0, 0]),
+            images=_rows_of(self.images, start, stop),
             sizes=self.sizes[start:stop],
+            unused_keys=self.unused_keys,
+            unused=_rows_of(self.unused, start, stop),
             problems={n - start: why for n, why in self.problems.items() if start <= n < stop},
         )
 
@@ -66,22 +79,44 @@ class RenderedBatch:
     def joined(cls, batches: "Sequence[RenderedBatch]") -> "Self":
         """Return the documents of all batches, of which there must be at least one, in order."""
         firsts = offsets_of(np.array([len(batch) for batch in batches]))
-        shifted = [
-            batch.images + np.array([first, 0, 0])
-            for first, batch in zip(firsts, batches, strict=False)
-        ]
+        keys: dict[str, int] = {}
+        unused = [batch.unused_as(keys) for batch in batches]
         return cls(
             ids=np.concatenate([batch.ids for batch in batches]),
             labels=np.concatenate([batch.labels for batch in batches]),
             offsets=offsets_of(np.concatenate([np.diff(batch.offsets) for batch in batches])),
-            images=np.concatenate(shifted),
+            images=_joined_rows([batch.images for batch in batches], firsts),
             sizes=np.concatenate([batch.sizes for batch in batches]),
+            unused_keys=tuple(keys),
+            unused=_joined_rows(unused, firsts),
             problems={
                 int(first) + number: why
                 for first, batch in zip(firsts, batches, strict=False)
                 for number, why in batch.problems.items()
             },
         )
+
+    def unused_as(self, keys: dict[str, int]) -> npt.NDArray[np.int64]:
+        """Return `unused` with the indexes of `keys`, to which missing keys are added."""
+        used, positions = np.unique(self.unused[:, 1], return_inverse=True)
+        numbers = [keys.setdefault(self.unused_keys[key], len(keys)) for key in used.tolist()]
+        renamed = self.unused.copy()
+        renamed[:, 1] = np.array(numbers, dtype=np.int64)[positions]
+        return renamed
+
+
+def _rows_of(rows: npt.NDArray[np.int64], start: int, stop: int) -> npt.NDArray[np.int64]:
+    """Return the rows of the documents from `start` up to `stop`, which are numbered from 0."""
+    first, last = np.searchsorted(rows[:, 0], (start, stop))
+    return np.subtract(rows[first:last], [start, 0, 0])
+
+
+def _joined_rows(
+    parts: Sequence[npt.NDArray[np.int64]], firsts: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return the rows of all batches, whose first documents get the numbers `firsts`."""
+    shifted = zip(parts, firsts, strict=False)
+    return np.concatenate([rows + np.array([first, 0, 0]) for rows, first in shifted])
 
 
 class BatchRenderer:
@@ -107,7 +142,7 @@ class BatchRenderer:
     def render(self, documents: Documents, *, num_threads: int = 1) -> RenderedBatch:
         """Render documents; a document that cannot be rendered gets a problem and no exception."""
         try:
-            ids, labels, offsets, fallback, images, sizes = self._encoder.render(
+            ids, labels, offsets, fallback, images, sizes, keys, unused = self._encoder.render(
                 self._core_dialect,
                 list(self._special.items()),
                 documents.data,
@@ -128,7 +163,14 @@ class BatchRenderer:
                 ]
             )
         rendered = RenderedBatch(
-            ids=ids, labels=labels, offsets=offsets, images=images, sizes=sizes, problems={}
+            ids=ids,
+            labels=labels,
+            offsets=offsets,
+            images=images,
+            sizes=sizes,
+            unused_keys=keys,
+            unused=unused,
+            problems={},
         )
         return self._with_fallback(rendered, fallback, documents) if len(fallback) else rendered
 
@@ -146,14 +188,18 @@ class BatchRenderer:
         try:
             segments = segments_of(document, self._dialect)
             parts = [self._ids_of(segment) for segment in segments]
+            unused = unused_text(value_of(document), self._dialect)
         except SplitError as error:
             return self._problem(error.reason)
         except MALFORMED as error:
             return self._problem(reason_of(error))
-        return self._rendered(segments, parts)
+        return self._rendered(segments, parts, unused)
 
     def _rendered(
-        self, segments: Sequence[Segment], parts: Sequence[npt.NDArray[np.uint32]]
+        self,
+        segments: Sequence[Segment],
+        parts: Sequence[npt.NDArray[np.uint32]],
+        unused: Mapping[str, int],
     ) -> RenderedBatch:
         """Return a document from the ids of its segments, as arrays, which are small."""
         texts = Documents.from_strings(
@@ -171,6 +217,10 @@ class BatchRenderer:
             offsets=positions[[0, -1]],
             images=np.column_stack([zeros, positions[:-1][images], positions[1:][images]]),
             sizes=np.array([[texts.num_bytes, spelled]], dtype=np.int64),
+            unused_keys=tuple(unused),
+            unused=np.array([(0, *item) for item in enumerate(unused.values())], np.int64).reshape(
+                -1, 3
+            ),
             problems={},
         )
 
@@ -187,7 +237,7 @@ class BatchRenderer:
             ids=self._narrowed(np.zeros(0, dtype=np.uint32)),
             labels=np.zeros(0, dtype=np.uint8),
             offsets=np.zeros(2, dtype=np.int64),
-            images=np.zeros((0, 3), dtype=np.int64),
+            images=_NO_ROWS,
             sizes=np.zeros((1, 2), dtype=np.int64),
             problems={0: reason},
         )
@@ -206,6 +256,7 @@ def core_dialect(dialect: Dialect) -> _core.Dialect:
         image_tokens=dialect.image_tokens,
         grounding=dialect.grounding,
         train_prompt=dialect.train_prompt,
+        metadata=metadata_of(dialect),
     )
 
 

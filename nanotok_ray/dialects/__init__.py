@@ -23,22 +23,34 @@ from nanotok_ray.dialects.fields import (
 )
 from nanotok_ray.dialects.gsm8k import extract_answer, parts_of
 from nanotok_ray.dialects.messages import messages_of
+from nanotok_ray.dialects.unused import (
+    METADATA,
+    holds_text,
+    is_metadata,
+    metadata_of,
+    unused_text,
+)
 
 __all__ = [
     "CHAT_DIALECTS",
     "DIALECTS",
     "MALFORMED",
+    "METADATA",
     "VISION_DIALECTS",
     "Dialect",
     "columns_of",
     "detect",
     "detect_columns",
     "extract_answer",
+    "holds_text",
+    "is_metadata",
     "kind_of",
     "messages_of",
+    "metadata_of",
     "object_of",
     "parts_of",
     "reason_of",
     "string_of",
+    "unused_text",
     "value_of",
 ]

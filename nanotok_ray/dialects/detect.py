@@ -126,3 +126,5 @@ class Dialect:
     """Vision: special tokens that are recognized by their names in prompts and responses."""
     train_prompt: bool = True
     """Vision: whether the prompt's text is trained on too."""
+    id_column: str | None = None
+    """The key of the ids of documents, whose text is not counted as unused."""

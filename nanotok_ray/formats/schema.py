@@ -162,6 +162,7 @@ _TOTALS = {
     "quarantined": numbers_by_name,
     "roles": _roles,
     "special_tokens": numbers_by_name,
+    "unused_text?": numbers_by_name,
 }
 
 _SETTINGS = {
@@ -228,6 +229,7 @@ _TOKENIZE: Shape = {
     "images": number,
     "roles": _roles,
     "special_tokens": numbers_by_name,
+    "unused_text?": numbers_by_name,
     "shards": [
         {
             "name": text,

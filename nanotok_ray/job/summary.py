@@ -6,7 +6,7 @@ from typing import Any
 
 from nanotok_ray.formats import REPORT_PAGE_NAME, TOKENIZER_FOLDER
 from nanotok_ray.job.forecast import TEXT_STAGES
-from nanotok_ray.shards import Record, Verification
+from nanotok_ray.shards import UNUSED_TEXT, Record, Verification
 from nanotok_ray.tokenizer import REACHED, Tokenizer, why_stopped
 from nanotok_ray.units import few, quantity
 
@@ -132,12 +132,35 @@ def _remarks(values: Mapping[str, Any]) -> Iterator[str]:
         yield from _learned_lines(values["learned"])
     if "documents" not in values:
         return
+    if UNUSED_TEXT in values:
+        yield f"unused      {_unused_sentence(values)}"
     yield from _composed_lines(values)
     if values["special_text"]:
         yield (
             f"special     {values['special_text']:,} special tokens spelled out in the data, "
             "kept as plain text"
         )
+
+
+def unused_notes(totals: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a note on text that is not rendered, if there is any."""
+    if UNUSED_TEXT in totals:
+        yield (
+            f"{_unused_sentence(totals)}: write it into the contents of the messages if a model "
+            "should learn it, otherwise remove the keys; docs/chats.md lists the keys that are used"
+        )
+
+
+def _unused_sentence(totals: Mapping[str, Any]) -> str:
+    """Return a sentence on text that is not rendered.
+
+    >>> _unused_sentence({"unused_text": {"name": 1, "reasoning": 1234}})
+    "text under the keys 'reasoning' (1,234 values), 'name' (1 value) is not rendered"
+    """
+    unused = totals[UNUSED_TEXT]
+    keys = sorted(unused, key=lambda key: (-unused[key], key))
+    listed = few([f"'{key}' ({quantity(unused[key], 'value')})" for key in keys])
+    return f"text under the {'keys' if len(keys) > 1 else 'key'} {listed} is not rendered"
 
 
 def _learned_lines(learned: Mapping[str, Any]) -> Iterator[str]:

@@ -24,7 +24,8 @@ from nanotok_ray.report.document import (
     turns_of,
 )
 from nanotok_ray.report.facts import Facts
-from nanotok_ray.report.render import Bar, Cell, Part, Segment, Table, cut
+from nanotok_ray.report.render import Bar, Cell, Code, Part, Segment, Table, cut
+from nanotok_ray.shards import UNUSED_TEXT
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.units import format_bytes, format_ratio, format_share
 
@@ -75,6 +76,25 @@ def sources(facts: Facts) -> Iterator[Part]:
         },
         table=Table(heads=heads, rows=rows, texts=2),
     )
+
+
+_MAX_KEYS: Final = 60
+
+
+def unused_text(facts: Facts) -> Iterator[Part]:
+    """Yield the table of text that is not rendered, by source and key; nothing if there is none."""
+    rows = [
+        (cut(name, 80), Code(cut(key, 80)), f"{number:,}")
+        for name, totals in facts.sources.items()
+        for key, number in totals.get(UNUSED_TEXT, {}).items()
+    ]
+    if rows:
+        more = f"; the first {_MAX_KEYS} of {len(rows):,}" if len(rows) > _MAX_KEYS else ""
+        yield Part(
+            title="Text that is not rendered, by key",
+            table=Table(heads=("source", "key", "values"), rows=rows[:_MAX_KEYS], texts=2),
+            note=f"Values of keys that no dialect uses, in written documents{more}.",
+        )
 
 
 def _per_token(values: Mapping[str, Any]) -> float:

@@ -11,7 +11,13 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from nanotok_ray.formats import REPORT_PAGE_NAME
-from nanotok_ray.report.corpus import document_lengths, example_documents, masks, sources
+from nanotok_ray.report.corpus import (
+    document_lengths,
+    example_documents,
+    masks,
+    sources,
+    unused_text,
+)
 from nanotok_ray.report.document import (
     IMAGE,
     LEGEND,
@@ -47,7 +53,7 @@ class _Section:
 
 _SECTIONS: Final[tuple[tuple[str, str, tuple[_Parts, ...]], ...]] = (
     ("run", "Stages", (stages, timeline_and_stragglers)),
-    ("sources", "Sources", (sources,)),
+    ("sources", "Sources", (sources, unused_text)),
     ("vocabulary", "Vocabulary", (vocabulary,)),
     ("lengths", "Lengths", (document_lengths, token_lengths)),
     ("quarantine", "Quarantine", (quarantined,)),

@@ -31,6 +31,7 @@ from nanotok_ray.shards.render import LengthPolicy
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import MASKED, NativeSink
 from nanotok_ray.shards.tokenize import quarantine_name, skip_slice, tokenize_slice, tokenize_slices
+from nanotok_ray.shards.unused import UNUSED_TEXT
 from nanotok_ray.shards.verify import MAX_PRINTED_PROBLEMS, Verification, verify_output
 from nanotok_ray.shards.writer import Rendered, ShardWriter, SourceMap, mapped_rows
 
@@ -39,6 +40,7 @@ __all__ = [
     "MASKED",
     "MAX_PRINTED_PROBLEMS",
     "READERS",
+    "UNUSED_TEXT",
     "Expected",
     "FoundRecords",
     "Garbage",

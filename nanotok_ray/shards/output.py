@@ -18,6 +18,7 @@ from nanotok_ray.formats import (
 )
 from nanotok_ray.shards.records import Record
 from nanotok_ray.shards.settings import ShardSettings
+from nanotok_ray.shards.unused import UNUSED_TEXT, most_frequent
 from nanotok_ray.sources import Plan, plan_to_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -48,6 +49,8 @@ def totals_of(records: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, Any
             _add(total, values)
     for total in totals.values():
         total |= {group: dict(sorted(total[group].items())) for group in _BY_NAME}
+        if UNUSED_TEXT in total:
+            total[UNUSED_TEXT] = most_frequent(total[UNUSED_TEXT])
     return totals
 
 
@@ -68,6 +71,8 @@ def _add(total: dict[str, Any], values: Mapping[str, Any]) -> None:
         total[name] += values[name]
     for group in ("documents", "bytes", "proof", *_BY_NAME):
         _add_numbers(total[group], values[group])
+    if UNUSED_TEXT in values:
+        _add_numbers(total.setdefault(UNUSED_TEXT, {}), values[UNUSED_TEXT])
 
 
 def _add_numbers(total: dict[str, Any], values: Mapping[str, Any]) -> None:

@@ -1,9 +1,9 @@
 """Renders the batches of a slice to token ids and applies the length policy."""
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from nanotok_ray.errors import SplitError
 from nanotok_ray.formats import MAX_DOCUMENT_TOKENS, ROLES
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import ILLUSTRATED, Ids
+from nanotok_ray.shards.unused import UNUSED_TEXT, count_unused
 from nanotok_ray.shards.writer import Rendered
 from nanotok_ray.sources import DROPPED, Batch, SliceReading
 from nanotok_ray.tokenizer import Tokenizer
@@ -173,6 +174,15 @@ class Account:
     """Tokens of each role, of conversations and vision documents."""
     special_tokens: dict[str, int] = field(default_factory=dict)
     """The number of times that each special token was written."""
+    unused_text: dict[str, int] = field(default_factory=dict)
+    """Values with text of written documents that no dialect renders, by key."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts as values of a record, without unused text if there is none."""
+        values = asdict(self)
+        if not self.unused_text:
+            del values[UNUSED_TEXT]
+        return values
 
     def add_special(self, name: str, count: int) -> None:
         """Add to the number of times that a special token was written."""
@@ -294,7 +304,7 @@ class Renderer:
         name = slice_.pieces[piece].dialect
         assert name is not None, "the plan names the dialect of every such file"
         if name not in self._renderers:
-            dialect = self.settings.dialect(slice_.kind, name)
+            dialect = self.settings.dialect(slice_.kind, name, id_column=slice_.id_column)
             renderer = self.tokenizer.batch_renderer(dialect, gaps=self.settings.gaps)
             self._renderers[name] = renderer
         return self._renderers[name]
@@ -306,6 +316,8 @@ class Renderer:
         account.special_text += int(rendered.sizes[policy.selected, 1].sum())
         account.trainable_tokens += int(np.count_nonzero(policy.labels & np.uint8(1)))
         account.images += len(policy.images)
+        if len(rendered.unused):
+            count_unused(account.unused_text, _unused(rendered, policy.selected))
         for number, count in _counts(policy.labels).items():
             name = ROLES[number >> 1]
             account.roles[name] = account.roles.get(name, 0) + count
@@ -320,6 +332,20 @@ class Renderer:
         )
         for name in (*self.settings.prepend, *self.settings.append):
             self.account.add_special(name, len(documents))
+
+
+def _unused(rendered: RenderedBatch, selected: npt.NDArray[np.int64]) -> Iterator[tuple[str, int]]:
+    """Yield the keys of unused text of the selected documents, each with its number of values.
+
+    The keys are in the order of their first documents, and in that of their names in a document.
+    """
+    rows = rendered.unused[np.isin(rendered.unused[:, 0], selected)]
+    found, first, positions = np.unique(rows[:, 1], return_index=True, return_inverse=True)
+    counts = np.bincount(positions, weights=rows[:, 2], minlength=len(found)).astype(np.int64)
+    keys = [rendered.unused_keys[number] for number in found.tolist()]
+    documents = rows[first, 0].tolist()
+    for _, key, count in sorted(zip(documents, keys, counts.tolist(), strict=True)):
+        yield key, count
 
 
 def _counts(values: npt.NDArray[np.unsignedinteger], *, least: int = 0) -> dict[int, int]:

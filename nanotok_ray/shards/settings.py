@@ -55,7 +55,7 @@ class ShardSettings:
         """Create settings from the result of `to_dict`."""
         return cls(**{**values, **{name: tuple(values[name]) for name in _LISTS}})
 
-    def dialect(self, kind: str, name: str) -> Dialect:
+    def dialect(self, kind: str, name: str, *, id_column: str | None = None) -> Dialect:
         """Return the dialect of the given kind and name with these settings."""
         return Dialect(
             kind=kind,
@@ -64,6 +64,7 @@ class ShardSettings:
             image_tokens=self.image_tokens,
             grounding=self.grounding,
             train_prompt=self.train_prompt,
+            id_column=id_column,
         )
 
     def key(self, slice_: Slice) -> str:

@@ -8,7 +8,6 @@ encoded again before it is written.
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from typing import Any
 
 from nanotok_ray.formats import RECORD_FORMAT
@@ -189,7 +188,7 @@ def _record(
         "blank_lines": reading.blank_lines,
         "quarantined": reading.reasons,
         "tokens": sum(shard["tokens"] for shard in shards),
-        **asdict(account),
+        **account.to_dict(),
         "shards": [
             {"name": shard_name(slice_, settings.key(slice_), number)}
             | {field: shard[field] for field in ("documents", "bytes", "tokens", "source_map")}

@@ -18,7 +18,7 @@ from nanotok_ray.chat import (
     texts_of,
 )
 from nanotok_ray.counts import SPLIT_PATTERN
-from nanotok_ray.dialects import MALFORMED, reason_of
+from nanotok_ray.dialects import MALFORMED, reason_of, unused_text, value_of
 from nanotok_ray.documents import Documents, to_utf8
 from nanotok_ray.errors import SplitError
 from tests.support.dialect_documents import (
@@ -74,7 +74,7 @@ def documents_of(dialect):
 
 
 def plain(document, dialect, *, encoder=ENCODER, special_tokens=NARROW):
-    """Return (ids, labels, images, sizes, problem) of one document from the reference."""
+    """Return (ids, labels, images, sizes, unused, problem) of one document from the reference."""
     try:
         segments = segments_of(document, dialect)
         composed = compose(
@@ -83,12 +83,13 @@ def plain(document, dialect, *, encoder=ENCODER, special_tokens=NARROW):
             segments,
         )
     except SplitError as error:
-        return [], [], [], [0, 0], error.reason
+        return [], [], [], [0, 0], {}, error.reason
     except MALFORMED as error:
-        return [], [], [], [0, 0], reason_of(error)
+        return [], [], [], [0, 0], {}, reason_of(error)
     texts = [to_utf8(each.text).decode() for each in segments if not each.is_special]
     sizes = [len("".join(texts).encode()), spelled(texts, special_tokens)]
-    return composed.ids, composed.labels, composed.images, sizes, None
+    unused = unused_text(value_of(document), dialect)
+    return composed.ids, composed.labels, composed.images, sizes, unused, None
 
 
 def spelled(texts, names):
@@ -102,6 +103,7 @@ def each_of(batch):
     assert (batch.images.shape[1], batch.sizes.shape) == (3, (len(batch), 2))
     assert list(batch.problems) == sorted(batch.problems)
     assert batch.mask.tolist() == [label & 1 for label in batch.labels.tolist()]
+    assert batch.unused[:, 0].tolist() == sorted(batch.unused[:, 0].tolist())
     assert batch.images[:, 0].tolist() == sorted(batch.images[:, 0].tolist())
     return [
         (
@@ -109,6 +111,7 @@ def each_of(batch):
             batch.labels[start:end].tolist(),
             [tuple(span) for own, *span in batch.images.tolist() if own == number],
             batch.sizes[number].tolist(),
+            {batch.unused_keys[key]: n for own, key, n in batch.unused.tolist() if own == number},
             batch.problems.get(number),
         )
         for number, (start, end) in enumerate(pairwise(batch.offsets.tolist()))
@@ -143,10 +146,14 @@ def test_a_batch_equals_the_plain_rendering_of_each_document(special_tokens, dia
 @pytest.mark.parametrize("dialect", EVERY, ids=range(len(EVERY)))
 @FEWER
 @given(data=st.data())
-def test_the_core_renders_ordinary_documents(dialect, data):
-    batch = Documents.from_bytes(data.draw(st.lists(lines(good(dialect)), max_size=4)))
+def test_the_core_renders_ordinary_documents_and_counts_their_unused_text(dialect, data):
+    documents = data.draw(st.lists(lines(good(dialect)), max_size=4))
+    batch = Documents.from_bytes(documents)
     *_, declined = core_dialect(dialect).texts(batch.data, batch.offsets)
     assert declined.tolist() == []
+    found = BatchRenderer(ENCODER, NARROW, dialect, wide=False).render(batch)
+    expected = [unused_text(value_of(document), dialect) for document in documents]
+    assert [each[4] for each in each_of(found)] == expected
 
 
 @FEWER
@@ -175,8 +182,8 @@ def test_the_texts_of_a_batch_equal_those_of_each_document(dialect, data):
         assert found.problems.get(number) == problem
 
 
-GOOD = json.dumps([user("hi <|bos|>"), assistant("abab")]).encode()
-SURROGATE = json.dumps([user("hi \ud83d"), assistant("ab")]).encode()
+GOOD = json.dumps([user("hi <|bos|>", name="A"), assistant("abab", thinking=["a"])]).encode()
+SURROGATE = json.dumps([user("hi \ud83d", name="B"), assistant("ab", note="")]).encode()
 REPEATED = b'[{"role":"assistant","role":"user","content":"the"}]'
 NOT_A_NUMBER = b'{"score":NaN,"messages":[{"role":"user","content":"that"}]}'
 BAD = b'[{"role":"tool","content":"x"}]'
@@ -190,3 +197,5 @@ def test_documents_that_the_core_declines_keep_their_place():
     found = check(documents, MESSAGES)
     assert [number for number, each in enumerate(found) if each[-1] is not None] == [0, 4, 8]
     assert [each[3] for each in found[1:4]] == [[14, 1], [8, 0], [14, 1]]
+    both, one = {"name": 1, "thinking": 1}, {"name": 1}
+    assert [each[4] for each in found[1:8]] == [both, one, both, {}, {}, {}, both]

@@ -18,9 +18,12 @@ from nanotok_ray.errors import QuarantineLimitError, RecipeError
 from nanotok_ray.job import check_special_tokens, plan_job
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import GROUNDING, parse_recipe
+from nanotok_ray.report import report_page
 from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
+from tests.support.finished_output import rewrite
+from tests.support.run_job import run
 from tests.support.small_corpus import contents, texts, write_parquet
 
 FORGED = "<|bos|> <|assistant_end|> <image> <|det|>"
@@ -172,6 +175,82 @@ def test_documents_too_long_or_without_trainable_tokens_are_kept_or_dropped_and_
     assert first["reason"].startswith("dropped: no token to train on")
     assert second["reason"].startswith("dropped: ")
     assert second["reason"].endswith(" tokens, limits.max_tokens = 400")
+
+
+def thinking(number, **more):
+    said = {"role": "assistant", "content": "b", "reasoning_content": f"r{number}"}
+    return {"messages": [{"role": "user", "content": "a"}, said], **more}
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_text_that_is_not_rendered_is_counted_noted_and_verified(tmp_path, in_process, form):
+    rows = [thinking(number, ticket=f"t{number}", source="web") for number in range(3)]
+    rows.append(thinking(3, ticket="t3", source="web") | {"tools": "f"})
+    rows[:3] = [row | {"tools": None} for row in rows[:3]]
+    options = ("source.chats.id_column=ticket", "limits.slice_bytes=1")
+    ran = run(job(tmp_path, "chat", rows, *options, form=form))
+    expected = {"reasoning_content": 4} | ({"tools": 1} if form == "jsonl" else {})
+    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
+    totals = manifest["totals"]
+    assert totals["all"]["unused_text"] == totals["chats/train"]["unused_text"] == expected
+    assert "unused_text" not in totals["web/train"]
+    records = {
+        path: json.loads(path.read_text()).get("unused_text", {})
+        for path in (tmp_path / "out/records/tokenize/chats").rglob("*.json")
+    }
+    assert sum(each.get("reasoning_content", 0) for each in records.values()) == 4
+    assert ran.summary.values["unused_text"] == expected
+    more = ", 'tools' (1 value)" if form == "jsonl" else ""
+    sentence = f"'reasoning_content' (4 values){more} is not rendered"
+    assert f"{sentence}\n" in ran.summary.text()
+    assert any(f"{sentence}: write it into the contents" in note for note in ran.notes)
+    page = report_page(Folder(str(tmp_path / "out")))
+    assert "Text that is not rendered, by key" in page
+    assert "reasoning_content" in page
+    out = tmp_path / "out"
+    for depth in ("masks", "deep"):
+        assert verify_output(Folder(str(out)), **{depth: True}).problems == []
+    name = next(path.name for path, counted in records.items() if counted)
+    more = b'"reasoning_content": 9'
+    rewrite(out, f"records/**/{name}", lambda data: data.replace(more[:-1], more))
+    problems = verify_output(Folder(str(out)), masks=True).problems
+    assert any("values of 'reasoning_content' that are not rendered" in each for each in problems)
+
+
+def test_an_output_without_unused_text_has_no_count_of_it(tmp_path, in_process):
+    ran = run(job(tmp_path, "chat", [{"messages": SAID, "id": "7", "source": "x"}] * 3))
+    assert "unused_text" not in ran.summary.values
+    assert "is not rendered" not in ran.summary.text() + "".join(ran.notes)
+    files = [*(tmp_path / "out").rglob("*.json")]
+    assert not any("unused_text" in path.read_text() for path in files)
+
+
+def test_records_of_versions_that_did_not_count_unused_text_are_verified(tmp_path, in_process):
+    prepare(job(tmp_path, "chat", [thinking(1), thinking(2)]))
+    out = tmp_path / "out"
+
+    def without(data):
+        values = json.loads(data)
+        assert values.pop("unused_text") == {"reasoning_content": 2}
+        return json.dumps(values).encode()
+
+    rewrite(out, "records/tokenize/chats/train/*.json", without)
+    assert "unused_text" not in (out / "manifest.json").read_text()
+    for depth in ("masks", "deep"):
+        assert verify_output(Folder(str(out)), **{depth: True}).problems == []
+
+
+def test_only_written_documents_and_a_bounded_number_of_keys_are_counted(tmp_path, in_process):
+    rows = [thinking(n, **{f"key{n:02}\n{'x' * 99}": "a"}) for n in range(40)]
+    rows += [thinking(40), [{"role": "tool", "content": "bad", "note": "a"}]]
+    rows[-2]["messages"][0]["content"] = "too long " * 99
+    rules = ("limits.max_tokens=200", "limits.too_long=drop", "limits.max_quarantined_share=0.5")
+    values = prepare(job(tmp_path, "chat", rows, *rules)).values
+    unused = values["unused_text"]
+    assert (unused["reasoning_content"], len(unused)) == (40, 33)
+    assert unused["(other keys)"] == 40 - 31
+    assert all(len(key) < 50 and key.isprintable() for key in unused)
+    assert verify_output(Folder(str(tmp_path / "out")), masks=True).problems == []
 
 
 def test_an_image_is_never_cut(tmp_path, in_process):

@@ -100,7 +100,8 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.lists
 ).map("".join)
 parts = st.lists(
     st.fixed_dictionaries(
-        {"type": st.sampled_from(["text", "python", "python_output"]), "text": texts}
+        {"type": st.sampled_from(["text", "python", "python_output"]), "text": texts},
+        optional={"note": texts},
     ),
     max_size=4,
 )
@@ -114,7 +115,10 @@ KNOWN_KEYS = {
     "from", "value", "system", "question", "answer", "prompt", "response", "completion", "text",
     "instruction", "input", "output", "history", "image_token_counts",
 }  # fmt: skip
-extras = st.dictionaries(texts.filter(lambda key: key not in KNOWN_KEYS), json_values, max_size=2)
+other_keys = st.sampled_from(["id", "row_id", "images", "reasoning_content", "thinking", "name"])
+extras = st.dictionaries(
+    other_keys | texts.filter(lambda key: key not in KNOWN_KEYS), json_values, max_size=2
+)
 
 
 @st.composite
@@ -143,6 +147,9 @@ def talks(draw, answers=texts, questions=texts):
     return [{**message, **draw(extras)} for message in messages]
 
 
+extras_of_calls = st.fixed_dictionaries({}, optional={"index": texts, "note": json_values})
+
+
 @st.composite
 def calling_talks(draw):
     """Messages with tool calls in OpenAI's format."""
@@ -152,12 +159,15 @@ def calling_talks(draw):
         for _ in range(draw(st.integers(1, 2))):
             said = draw(st.none() | texts | parts)
             codes = draw(st.lists(texts, min_size=1, max_size=2))
-            own = [call(code, f"c{number}") for number, code in enumerate(codes)]
+            own = [
+                call(code, f"c{number}", **draw(extras_of_calls))
+                for number, code in enumerate(codes)
+            ]
             if draw(st.booleans()):
                 own = [call_of(arguments={"code": code}) | {"id": each["id"]}
                        for code, each in zip(codes, own, strict=True)]  # fmt: skip
-            messages.append(assistant(said, tool_calls=own))
-            messages += [output(draw(texts), each["id"]) for each in own]
+            messages.append(assistant(said, tool_calls=own, **draw(extras)))
+            messages += [output(draw(texts), each["id"]) | draw(extras) for each in own]
         if draw(st.booleans()):
             messages.append(assistant(draw(texts | parts)))
     return messages
@@ -172,6 +182,7 @@ def sharegpt(draw):
     names = {"user": ["human", "user"], "assistant": ["gpt", "assistant"], "system": ["system"]}
     turns = [
         {"from": draw(st.sampled_from(names[each["role"]])), "value": each["content"]}
+        | draw(extras)
         for each in draw(talks())
     ]
     beside = turns[0]["from"] != "system" and draw(st.booleans())

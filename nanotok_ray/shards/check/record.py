@@ -11,6 +11,7 @@ from typing import Any
 
 from nanotok_ray.formats import MAX_SHARD_NUMBER, images_bytes, index_bytes, is_inner_name
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED
+from nanotok_ray.shards.unused import UNUSED_TEXT
 from nanotok_ray.sources import QUARANTINE, SKIPPED, Quarantined, Slice, SliceReading
 from nanotok_ray.storage import Folder
 
@@ -104,6 +105,18 @@ def account_problems(values: Mapping[str, Any], reading: SliceReading) -> Iterat
     for what, (then, now) in counted.items():
         if then != now:
             yield f"record {values['key'][:16]}: {then} {what}, the source has {now}"
+
+
+def unused_problems(values: Mapping[str, Any], unused: Mapping[str, int]) -> Iterator[str]:
+    """Compare the unused text of all documents with a record, unless it does not count it."""
+    said = values.get(UNUSED_TEXT, unused)
+    for name in sorted(said.keys() | unused.keys()):
+        then, now = said.get(name, 0), unused.get(name, 0)
+        if then != now:
+            yield (
+                f"record {values['key'][:16]}: its documents have {now} values of {name!r} that "
+                f"are not rendered, it says {then}"
+            )
 
 
 def quarantine_problems(

@@ -13,18 +13,20 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from nanotok_ray.dialects import unused_text, value_of
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError, NanotokError, SourceError, TransientIOError
 from nanotok_ray.formats import RECORD_FORMAT, TOKENIZER_FOLDER, check_record_shape, from_json
 from nanotok_ray.shards.check.document import OTHER_TEXT, DocumentCheck, DocumentParts, unequal
 from nanotok_ray.shards.check.files import check_files
-from nanotok_ray.shards.check.record import account_problems, quarantine_problems
+from nanotok_ray.shards.check.record import account_problems, quarantine_problems, unused_problems
 from nanotok_ray.shards.check.sample import choose_documents
 from nanotok_ray.shards.check.written import Run, WrittenDocuments, source_range
 from nanotok_ray.shards.records import Expected, Record
 from nanotok_ray.shards.render import Renderer
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import MASKED
+from nanotok_ray.shards.unused import count_unused
 from nanotok_ray.sources import SKIPPED, Batch, Piece, Slice, SliceReading
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Model, expected_tokenizer
@@ -265,6 +267,8 @@ def compare_documents(
     problems = list(account_problems(values, reading))
     if comparison.is_full:
         problems += quarantine_problems(folder, values, reading.quarantined)
+        if not found.problems:
+            problems += unused_problems(values, comparison.unused)
     found.problems[:0] = problems
     found.end(slice_.source)
     return found
@@ -318,6 +322,8 @@ class _Comparison:
     """Indexes of the documents of the sample, by shard."""
     is_full: bool
     found: Compared
+    unused: dict[str, int] = field(default_factory=dict)
+    """Text of the compared documents that is not rendered, by key."""
 
     def compare(self, piece: int, batch: Batch, runs: Iterator[Run]) -> None:
         """Compare the documents of a batch with those of the shards."""
@@ -356,8 +362,15 @@ class _Comparison:
         for number in numbers.tolist():
             document = documents[int(at[number])]
             problem = self.check.problem(document, *parts[number], dialect=dialect)
+            if self.is_full and dialect is not None and problem is None:
+                count_unused(self.unused, self._unused_of(document, dialect))
             if problem is not None or number in wrong:
                 yield number, problem or OTHER_TEXT  # for a long text, outside the window
+
+    def _unused_of(self, document: bytes, dialect: str) -> list[tuple[str, int]]:
+        slice_ = self.renderer.reading.slice
+        read_as = self.check.settings.dialect(slice_.kind, dialect, id_column=slice_.id_column)
+        return sorted(unused_text(value_of(document), read_as).items())
 
     def _chosen_of(self, run: Run) -> npt.NDArray[np.int64]:
         """Return the indexes of the documents of a run that belong to the sample."""

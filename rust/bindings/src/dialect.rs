@@ -10,13 +10,15 @@ use crate::errors::{bad_argument, to_python};
 
 type Texts<'py> = (Array<'py, u8>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
 
-/// Ids, labels, offsets, declined documents, images, sizes.
+/// Ids, labels, offsets, declined documents, images, sizes, names and counts of unused text.
 pub(crate) type RenderedArrays<'py> = (
     Bound<'py, PyAny>,
     Array<'py, u8>,
     Array<'py, i64>,
     Array<'py, i64>,
     Bound<'py, PyArray2<i64>>,
+    Bound<'py, PyArray2<i64>>,
+    Vec<String>,
     Bound<'py, PyArray2<i64>>,
 );
 
@@ -27,7 +29,7 @@ pub(crate) struct Dialect(nanotok_chat::Dialect);
 #[pymethods]
 impl Dialect {
     #[new]
-    #[pyo3(signature = (kind, name, *, image_token = None, image_tokens = None, grounding = vec![], train_prompt = true))]
+    #[pyo3(signature = (kind, name, *, image_token = None, image_tokens = None, grounding = vec![], train_prompt = true, metadata = vec![]))]
     fn new(
         kind: &str,
         name: String,
@@ -35,6 +37,7 @@ impl Dialect {
         image_tokens: Option<u32>,
         grounding: Vec<String>,
         train_prompt: bool,
+        metadata: Vec<String>,
     ) -> PyResult<Self> {
         let kind = match kind {
             "chat" => Kind::Chat,
@@ -44,7 +47,8 @@ impl Dialect {
                 return Err(bad_argument(message));
             }
         };
-        let settings = Settings { kind, name, image_token, image_tokens, grounding, train_prompt };
+        let settings =
+            Settings { kind, name, image_token, image_tokens, grounding, train_prompt, metadata };
         nanotok_chat::Dialect::new(settings)
             .map(Self)
             .map_err(|unknown| bad_argument(unknown.to_string()))
@@ -60,7 +64,7 @@ impl Dialect {
     ) -> PyResult<Texts<'py>> {
         let documents = documents(&data, &offsets)?;
         let (texts, offsets, firsts, declined) = py.detach(|| {
-            let Composed { composition, declined } =
+            let Composed { composition, declined, .. } =
                 self.0.compose(documents, 0..documents.len(), None);
             let (texts, offsets, firsts) = texts_of(&composition);
             (texts, offsets, firsts, declined.into_iter().map(position).collect::<Vec<_>>())
@@ -90,7 +94,7 @@ pub(crate) fn render<'py, I: TokenId + Element>(
         let ids = SpecialIds::new(special_tokens);
         dialect.0.render::<I>(encoder, &ids, &needles, documents, threads)
     });
-    let Rendered { ids, labels, offsets, declined, images, sizes } =
+    let Rendered { ids, labels, offsets, declined, images, sizes, unused } =
         rendered.map_err(|error| to_python(&error))?;
     Ok((
         ids.into_pyarray(py).into_any(),
@@ -99,6 +103,8 @@ pub(crate) fn render<'py, I: TokenId + Element>(
         declined.into_pyarray(py),
         rows(py, images)?,
         rows(py, sizes)?,
+        unused.names,
+        rows(py, unused.counts)?,
     ))
 }
 

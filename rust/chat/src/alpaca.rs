@@ -5,8 +5,12 @@ use std::borrow::Cow;
 use crate::declined::Declined;
 use crate::json::{Text, Value};
 use crate::turns::{Turn, in_order};
+use crate::unused::Unused;
 
-pub(crate) fn turns(document: Value<'_>) -> Result<Vec<Turn<'_>>, Declined> {
+pub(crate) fn turns<'d>(
+    document: Value<'d>,
+    unused: &mut Unused<'_>,
+) -> Result<Vec<Turn<'d>>, Declined> {
     let mut document = document.object()?;
     let instruction = document.text("instruction")?;
     let input = document.optional_text("input")?;
@@ -19,6 +23,7 @@ pub(crate) fn turns(document: Value<'_>) -> Result<Vec<Turn<'_>>, Declined> {
             turns.extend([Turn::User(user.text()?), Turn::answer(assistant.text()?)]);
         }
     }
+    unused.row(&document);
     turns.extend([Turn::User(asked(instruction, input)), Turn::answer(output)]);
     in_order(turns)
 }

@@ -11,6 +11,7 @@ use crate::layout::{Page, Whole};
 use crate::settings::Shape;
 use crate::special_ids::Tokens;
 use crate::turns::Turn;
+use crate::unused::{Unused, UnusedText};
 use crate::{Dialect, SpecialIds, alpaca, gsm8k, messages, pairs, sharegpt};
 
 /// Composed documents.
@@ -21,6 +22,8 @@ pub struct Composed {
     pub composition: Composition,
     /// The indexes of the declined documents in the batch.
     pub declined: Vec<usize>,
+    /// Text of the other documents that is not rendered.
+    pub unused: UnusedText,
 }
 
 impl Dialect {
@@ -39,16 +42,28 @@ impl Dialect {
         let tokens = self.tokens(ids);
         let mut composed = Composed::default();
         composed.composition.data.reserve(documents.num_bytes(&range));
+        let mut unused = Unused::new(self.metadata());
         for number in range {
-            self.compose_one(documents.get(number), number, &tokens, &mut composed);
+            let document = documents.get(number);
+            self.compose_one(document, number, &tokens, &mut composed, &mut unused);
         }
+        composed.unused = unused.into_found();
         composed
     }
 
-    fn compose_one(&self, document: &[u8], number: usize, tokens: &Tokens, to: &mut Composed) {
+    fn compose_one(
+        &self,
+        document: &[u8],
+        number: usize,
+        tokens: &Tokens,
+        to: &mut Composed,
+        unused: &mut Unused<'_>,
+    ) {
         let composition = &mut to.composition;
         let (bytes, parts) = (composition.data.len(), composition.parts.len());
-        if self.write(document, &mut Page::new(tokens, composition)).is_err() {
+        let is_rendered = self.write(document, &mut Page::new(tokens, composition), unused).is_ok();
+        unused.end(number, is_rendered);
+        if !is_rendered {
             composition.data.truncate(bytes);
             composition.parts.truncate(parts);
             to.declined.push(number);
@@ -56,18 +71,23 @@ impl Dialect {
         composition.ends.push(composition.parts.len());
     }
 
-    fn write(&self, document: &[u8], page: &mut Page<'_>) -> Result<(), Declined> {
+    fn write(
+        &self,
+        document: &[u8],
+        page: &mut Page<'_>,
+        unused: &mut Unused<'_>,
+    ) -> Result<(), Declined> {
         let value = Value::read(document)?;
         match self.shape() {
-            Shape::Messages => converse(page, &messages::turns(value)?),
-            Shape::CustomJson => converse(page, &messages::custom_json(value)?),
-            Shape::ShareGpt => converse(page, &sharegpt::turns(value)?),
-            Shape::Gsm8k => converse(page, &gsm8k::turns(value)?),
-            Shape::PromptResponse => converse(page, &pairs::turns(value)?),
-            Shape::Alpaca => converse(page, &alpaca::turns(value)?),
-            Shape::VisionMessages(vision) => vision.messages(page, value),
-            Shape::VisionPromptResponse(vision) => vision.pair(page, value),
-            Shape::VisionText(vision) => vision.text(page, value),
+            Shape::Messages => converse(page, &messages::turns(value, unused)?),
+            Shape::CustomJson => converse(page, &messages::custom_json(value, unused)?),
+            Shape::ShareGpt => converse(page, &sharegpt::turns(value, unused)?),
+            Shape::Gsm8k => converse(page, &gsm8k::turns(value, unused)?),
+            Shape::PromptResponse => converse(page, &pairs::turns(value, unused)?),
+            Shape::Alpaca => converse(page, &alpaca::turns(value, unused)?),
+            Shape::VisionMessages(vision) => vision.messages(page, value, unused),
+            Shape::VisionPromptResponse(vision) => vision.pair(page, value, unused),
+            Shape::VisionText(vision) => vision.text(page, value, unused),
             Shape::Unusable => Err(Declined),
         }
     }
@@ -164,6 +184,9 @@ mod tests {
             let shifted = second.composition.ends.iter().map(|end| end + first.composition.parts.len());
             let ends: Vec<_> = first.composition.ends.iter().copied().chain(shifted).collect();
             prop_assert_eq!(&whole.composition.ends, &ends);
+            let mut unused = first.unused;
+            unused.append(&second.unused);
+            prop_assert_eq!(&whole.unused, &unused);
         }
 
         #[test]

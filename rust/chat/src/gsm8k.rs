@@ -6,10 +6,15 @@ use std::ops::Range;
 use crate::declined::Declined;
 use crate::json::{Text, Value, slice};
 use crate::turns::{Said, Turn};
+use crate::unused::Unused;
 
-pub(crate) fn turns(document: Value<'_>) -> Result<Vec<Turn<'_>>, Declined> {
+pub(crate) fn turns<'d>(
+    document: Value<'d>,
+    unused: &mut Unused<'_>,
+) -> Result<Vec<Turn<'d>>, Declined> {
     let mut document = document.object()?;
     let (question, answer) = (document.text("question")?, document.text("answer")?);
+    unused.row(&document);
     Ok(vec![Turn::User(question), Turn::Assistant(said(&answer))])
 }
 

@@ -2,12 +2,16 @@
 //! JSON, or that Python may read differently.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::declined::Declined;
+
+/// Names of more members are hashed to find equal ones.
+const FEW_MEMBERS: usize = 16;
 
 /// A string, borrowed from the document if it has no escapes.
 pub(crate) type Text<'d> = Cow<'d, str>;
@@ -60,6 +64,25 @@ impl<'d> Value<'d> {
     pub(crate) fn object(self) -> Result<Object<'d>, Declined> {
         if let Self::Object(object) = self { Ok(object) } else { Err(Declined) }
     }
+
+    /// Whether the value is null, a number, a boolean or an empty string.
+    fn is_scalar(&self) -> bool {
+        match self {
+            Self::Text(text) => text.is_empty(),
+            Self::Null | Self::Integer(_) | Self::Other => true,
+            Self::List(_) | Self::Object(_) => false,
+        }
+    }
+
+    /// Whether the value is a string that is not empty, or contains one.
+    fn holds_text(&self) -> bool {
+        match self {
+            Self::Text(text) => !text.is_empty(),
+            Self::List(list) => list.iter().any(Self::holds_text),
+            Self::Object(object) => object.names_with_text().next().is_some(),
+            Self::Null | Self::Integer(_) | Self::Other => false,
+        }
+    }
 }
 
 impl<'d> Object<'d> {
@@ -101,6 +124,24 @@ impl<'d> Object<'d> {
             Some((_, Value::Text(text))) => Ok(text),
             _ => Err(Declined),
         }
+    }
+
+    /// The names of the remaining members that hold text, from the last to the first. As in Python,
+    /// only the last one of a name counts.
+    pub(crate) fn names_with_text(&self) -> impl Iterator<Item = &Text<'d>> {
+        let number = self.members.len();
+        // Nearly always everything was taken.
+        let is_taken = self.members.iter().all(|(_, value)| value.is_scalar());
+        let mut later = HashSet::new();
+        let is_found = move |&place: &usize| {
+            let (name, value) = &self.members[place];
+            if number > FEW_MEMBERS {
+                return later.insert(&**name) && value.holds_text();
+            }
+            value.holds_text() && self.members[place + 1..].iter().all(|(other, _)| other != name)
+        };
+        let places = if is_taken { 0..0 } else { 0..number };
+        places.rev().filter(is_found).map(|place| &self.members[place].0)
     }
 
     /// The number of members.

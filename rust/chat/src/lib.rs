@@ -23,6 +23,7 @@ mod sharegpt;
 mod special_ids;
 mod tools;
 mod turns;
+mod unused;
 mod vision;
 
 #[cfg(test)]
@@ -32,3 +33,4 @@ pub use compose::Composed;
 pub use render::Rendered;
 pub use settings::{Dialect, Kind, Settings, UnknownDialect};
 pub use special_ids::SpecialIds;
+pub use unused::UnusedText;

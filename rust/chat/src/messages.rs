@@ -5,17 +5,29 @@ use crate::declined::Declined;
 use crate::json::{Object, Value};
 use crate::tools;
 use crate::turns::{Said, SaidKind, Turn, in_order};
+use crate::unused::Unused;
 
 /// An array of messages, or an object with it.
-pub(crate) fn turns(document: Value<'_>) -> Result<Vec<Turn<'_>>, Declined> {
-    turns_of(match document {
-        Value::Object(mut object) => object.take("messages")?.ok_or(Declined)?,
+pub(crate) fn turns<'d>(
+    document: Value<'d>,
+    unused: &mut Unused<'_>,
+) -> Result<Vec<Turn<'d>>, Declined> {
+    let messages = match document {
+        Value::Object(mut object) => {
+            let messages = object.take("messages")?.ok_or(Declined)?;
+            unused.row(&object);
+            messages
+        }
         list => list,
-    })
+    };
+    turns_of(messages, unused)
 }
 
 /// The array of messages.
-pub(crate) fn turns_of(messages: Value<'_>) -> Result<Vec<Turn<'_>>, Declined> {
+pub(crate) fn turns_of<'d>(
+    messages: Value<'d>,
+    unused: &mut Unused<'_>,
+) -> Result<Vec<Turn<'d>>, Declined> {
     let mut messages = messages.list()?.into_iter();
     let mut turns = Vec::new();
     let mut next = messages.next();
@@ -23,16 +35,16 @@ pub(crate) fn turns_of(messages: Value<'_>) -> Result<Vec<Turn<'_>>, Declined> {
         let mut message = message.object()?;
         refuse_function_call(&mut message)?;
         let role = message.text("role")?;
-        let calls = tools::calls(&mut message)?;
+        let calls = tools::calls(&mut message, unused)?;
         next = match &*role {
             "assistant" if !calls.is_empty() => {
-                let (said, next) = tools::turn(message, calls, &mut messages)?;
+                let (said, next) = tools::turn(message, calls, &mut messages, unused)?;
                 turns.push(Turn::Assistant(said));
                 next
             }
             _ if !calls.is_empty() => return Err(Declined),
             _ => {
-                turns.push(plain(&role, message)?);
+                turns.push(plain(&role, message, unused)?);
                 messages.next()
             }
         };
@@ -42,7 +54,10 @@ pub(crate) fn turns_of(messages: Value<'_>) -> Result<Vec<Turn<'_>>, Declined> {
 
 /// nanochat's `CustomJSON`: only an array of at least two messages, all of them strings, without a
 /// system message.
-pub(crate) fn custom_json(document: Value<'_>) -> Result<Vec<Turn<'_>>, Declined> {
+pub(crate) fn custom_json<'d>(
+    document: Value<'d>,
+    unused: &mut Unused<'_>,
+) -> Result<Vec<Turn<'d>>, Declined> {
     let messages = document.list()?;
     if messages.len() < 2 {
         return Err(Declined);
@@ -50,6 +65,7 @@ pub(crate) fn custom_json(document: Value<'_>) -> Result<Vec<Turn<'_>>, Declined
     let turns = messages.into_iter().map(|message| {
         let mut message = message.object()?;
         let (role, content) = (message.text("role")?, message.text("content")?);
+        unused.inner(&message);
         match &*role {
             "user" => Ok(Turn::User(content)),
             "assistant" => Ok(Turn::answer(content)),
@@ -60,10 +76,13 @@ pub(crate) fn custom_json(document: Value<'_>) -> Result<Vec<Turn<'_>>, Declined
 }
 
 /// The parts of an assistant's content; a string is one part.
-pub(crate) fn said(content: Value<'_>) -> Result<Vec<Said<'_>>, Declined> {
+pub(crate) fn said<'d>(
+    content: Value<'d>,
+    unused: &mut Unused<'_>,
+) -> Result<Vec<Said<'d>>, Declined> {
     match content {
         Value::Text(text) => Ok(vec![Said::text(text)]),
-        Value::List(parts) => parts.into_iter().map(part).collect(),
+        Value::List(parts) => parts.into_iter().map(|each| part(each, unused)).collect(),
         _ => Err(Declined),
     }
 }
@@ -73,17 +92,22 @@ pub(crate) fn refuse_function_call(message: &mut Object<'_>) -> Result<(), Decli
     if message.take("function_call")?.is_some() { Err(Declined) } else { Ok(()) }
 }
 
-fn plain<'d>(role: &str, mut message: Object<'d>) -> Result<Turn<'d>, Declined> {
+fn plain<'d>(
+    role: &str,
+    mut message: Object<'d>,
+    unused: &mut Unused<'_>,
+) -> Result<Turn<'d>, Declined> {
     let content = message.take("content")?.ok_or(Declined)?;
+    unused.inner(&message);
     match role {
         "system" => Ok(Turn::System(content.text()?)),
         "user" => Ok(Turn::User(content.text()?)),
-        "assistant" => Ok(Turn::Assistant(said(content)?)),
+        "assistant" => Ok(Turn::Assistant(said(content, unused)?)),
         _ => Err(Declined),
     }
 }
 
-fn part(part: Value<'_>) -> Result<Said<'_>, Declined> {
+fn part<'d>(part: Value<'d>, unused: &mut Unused<'_>) -> Result<Said<'d>, Declined> {
     let mut part = part.object()?;
     let kind = match &*part.text("type")? {
         "text" => SaidKind::Text,
@@ -91,7 +115,9 @@ fn part(part: Value<'_>) -> Result<Said<'_>, Declined> {
         "python_output" => SaidKind::Output,
         _ => return Err(Declined),
     };
-    Ok(Said { kind, text: part.text("text")? })
+    let text = part.text("text")?;
+    unused.inner(&part);
+    Ok(Said { kind, text })
 }
 
 #[cfg(test)]

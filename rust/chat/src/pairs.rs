@@ -3,13 +3,18 @@
 use crate::declined::Declined;
 use crate::json::Value;
 use crate::turns::{Turn, in_order};
+use crate::unused::Unused;
 
-pub(crate) fn turns(document: Value<'_>) -> Result<Vec<Turn<'_>>, Declined> {
+pub(crate) fn turns<'d>(
+    document: Value<'d>,
+    unused: &mut Unused<'_>,
+) -> Result<Vec<Turn<'d>>, Declined> {
     let mut document = document.object()?;
     let prompt = document.text("prompt")?;
     let response = document.text_of_any(&["response", "completion"])?;
     let system = document.optional_text("system")?.filter(|text| !text.is_empty());
     let system = system.map(Turn::System).into_iter();
+    unused.row(&document);
     in_order(system.chain([Turn::User(prompt), Turn::answer(response)]))
 }
 

@@ -7,7 +7,7 @@ use nanotok_bpe::{
     Composition, Documents, Encoded, Encoder, Error, Needles, Part, Stretch, TokenId, in_threads,
 };
 
-use crate::{Dialect, SpecialIds};
+use crate::{Composed, Dialect, SpecialIds, UnusedText};
 
 /// The ids of a batch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct Rendered<I> {
     pub images: Vec<[i64; 3]>,
     /// For each document: bytes of its texts, and number of names of special tokens in them.
     pub sizes: Vec<[i64; 2]>,
+    /// Text that is not rendered.
+    pub unused: UnusedText,
 }
 
 /// Adjacent documents that were encoded.
@@ -33,6 +35,7 @@ struct Block<I> {
     encoded: Encoded<I>,
     declined: Vec<usize>,
     sizes: Vec<[i64; 2]>,
+    unused: UnusedText,
 }
 
 impl Dialect {
@@ -76,22 +79,22 @@ impl Dialect {
         range: Range<usize>,
     ) -> Result<Block<I>, Error> {
         let start = range.start;
-        let composed = self.compose(documents, range, Some(ids));
+        let Composed { composition, declined, unused } = self.compose(documents, range, Some(ids));
         let in_batch = |error| match error {
             Error::Split { document, offset, reason } => {
                 Error::Split { document: start + document, offset, reason }
             }
             other => other,
         };
-        let sizes = sizes(&composed.composition, needles);
-        let block = encoder.encode_composed(&composed.composition).map_err(in_batch)?;
-        Ok(Block { start, encoded: block, declined: composed.declined, sizes })
+        let sizes = sizes(&composition, needles);
+        let block = encoder.encode_composed(&composition).map_err(in_batch)?;
+        Ok(Block { start, encoded: block, declined, sizes, unused })
     }
 }
 
 impl<I: TokenId> Rendered<I> {
     fn append(&mut self, block: Block<I>) {
-        let Block { start, encoded, declined, sizes } = block;
+        let Block { start, encoded, declined, sizes, unused } = block;
         let mut end = self.ids.len();
         for length in encoded.lengths {
             end += length;
@@ -104,6 +107,7 @@ impl<I: TokenId> Rendered<I> {
         append(&mut self.labels, encoded.labels);
         self.declined.extend(declined.into_iter().map(number));
         self.sizes.extend(sizes);
+        self.unused.append(&unused);
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::grounding::Grounding;
 use crate::special_ids::{SpecialIds, Tokens};
+use crate::unused::Metadata;
 use crate::vision::Vision;
 
 /// The kind of documents.
@@ -31,6 +32,9 @@ pub struct Settings {
     pub grounding: Vec<String>,
     /// Vision: whether the text of the prompt is also trained on.
     pub train_prompt: bool,
+    /// Names of members of a document whose text is not counted as unused; one that begins with `*`
+    /// stands for all names with that end.
+    pub metadata: Vec<String>,
 }
 
 /// A name that is not a dialect of its kind.
@@ -61,6 +65,7 @@ impl std::error::Error for UnknownDialect {}
 pub struct Dialect {
     image_token: Option<String>,
     grounding: Vec<String>,
+    metadata: Metadata,
     shape: Shape,
 }
 
@@ -103,17 +108,20 @@ impl Dialect {
             (Kind::Vision, "text") => with_images(&settings, Shape::VisionText),
             _ => return Err(UnknownDialect { kind: settings.kind, name: settings.name }),
         };
-        Ok(match settings.kind {
-            Kind::Chat => Self { image_token: None, grounding: Vec::new(), shape },
-            Kind::Vision => {
-                let Settings { image_token, grounding, .. } = settings;
-                Self { image_token, grounding, shape }
-            }
+        let Settings { kind, image_token, grounding, metadata, .. } = settings;
+        let metadata = Metadata::new(metadata);
+        Ok(match kind {
+            Kind::Chat => Self { image_token: None, grounding: Vec::new(), metadata, shape },
+            Kind::Vision => Self { image_token, grounding, metadata, shape },
         })
     }
 
     pub(crate) fn shape(&self) -> &Shape {
         &self.shape
+    }
+
+    pub(crate) fn metadata(&self) -> &Metadata {
+        &self.metadata
     }
 
     /// The special tokens that documents can need.

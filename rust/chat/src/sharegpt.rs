@@ -4,12 +4,18 @@
 use crate::declined::Declined;
 use crate::json::Value;
 use crate::turns::{Turn, in_order};
+use crate::unused::Unused;
 
-pub(crate) fn turns(document: Value<'_>) -> Result<Vec<Turn<'_>>, Declined> {
+pub(crate) fn turns<'d>(
+    document: Value<'d>,
+    unused: &mut Unused<'_>,
+) -> Result<Vec<Turn<'d>>, Declined> {
     let mut document = document.object()?;
     let conversation = document.take("conversations")?.ok_or(Declined)?.list()?;
-    let turns = conversation.into_iter().map(turn).collect::<Result<Vec<_>, _>>()?;
+    let turns =
+        conversation.into_iter().map(|each| turn(each, unused)).collect::<Result<Vec<_>, _>>()?;
     let system = document.optional_text("system")?.filter(|text| !text.is_empty());
+    unused.row(&document);
     if turns.is_empty() {
         return Err(Declined);
     }
@@ -17,9 +23,10 @@ pub(crate) fn turns(document: Value<'_>) -> Result<Vec<Turn<'_>>, Declined> {
     in_order(system.map(Turn::System).into_iter().chain(turns))
 }
 
-fn turn(turn: Value<'_>) -> Result<Turn<'_>, Declined> {
+fn turn<'d>(turn: Value<'d>, unused: &mut Unused<'_>) -> Result<Turn<'d>, Declined> {
     let mut turn = turn.object()?;
     let (speaker, text) = (turn.text("from")?, turn.text("value")?);
+    unused.inner(&turn);
     match &*speaker {
         "system" => Ok(Turn::System(text)),
         "human" | "user" => Ok(Turn::User(text)),

@@ -35,6 +35,7 @@ pub(crate) fn settings(kind: Kind, name: &str) -> Settings {
         image_tokens: None,
         grounding: Vec::new(),
         train_prompt: true,
+        metadata: ["id", "*_id"].map(str::to_owned).to_vec(),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::declined::Declined;
 use crate::json::{Object, Text, Value};
 use crate::messages::{refuse_function_call, said};
 use crate::turns::Said;
+use crate::unused::Unused;
 
 /// A call of `python`.
 #[derive(Debug)]
@@ -14,9 +15,12 @@ pub(crate) struct Call<'d> {
 }
 
 /// Removes and returns the calls of a message: none if `tool_calls` is missing, null or empty.
-pub(crate) fn calls<'d>(message: &mut Object<'d>) -> Result<Vec<Call<'d>>, Declined> {
+pub(crate) fn calls<'d>(
+    message: &mut Object<'d>,
+    unused: &mut Unused<'_>,
+) -> Result<Vec<Call<'d>>, Declined> {
     let Some(calls) = message.take("tool_calls")? else { return Ok(Vec::new()) };
-    calls.list()?.into_iter().map(call).collect()
+    calls.list()?.into_iter().map(|each| call(each, unused)).collect()
 }
 
 /// Reads the turn that begins with a message with these calls: their results, and the assistant's
@@ -25,19 +29,21 @@ pub(crate) fn turn<'d>(
     message: Object<'d>,
     calls: Vec<Call<'d>>,
     messages: &mut impl Iterator<Item = Value<'d>>,
+    unused: &mut Unused<'_>,
 ) -> Result<(Vec<Said<'d>>, Option<Value<'d>>), Declined> {
-    let mut turn = before_calls(message)?;
+    let mut turn = before_calls(message, unused)?;
     let mut calls = calls;
     loop {
-        answers(calls, messages, &mut turn)?;
+        answers(calls, messages, &mut turn, unused)?;
         let Some(next) = messages.next() else { return Ok((turn, None)) };
         let mut next = next.object()?;
         if next.peek_text("role")? != "assistant" {
             return Ok((turn, Some(Value::Object(next))));
         }
+        next.text("role")?;
         refuse_function_call(&mut next)?;
-        calls = self::calls(&mut next)?;
-        turn.extend(after_answers(next)?);
+        calls = self::calls(&mut next, unused)?;
+        turn.extend(after_answers(next, unused)?);
         if calls.is_empty() {
             return Ok((turn, messages.next()));
         }
@@ -45,17 +51,27 @@ pub(crate) fn turn<'d>(
 }
 
 /// The text of the first message with calls: an empty string is no text.
-fn before_calls(mut message: Object<'_>) -> Result<Vec<Said<'_>>, Declined> {
-    match message.take("content")? {
+fn before_calls<'d>(
+    mut message: Object<'d>,
+    unused: &mut Unused<'_>,
+) -> Result<Vec<Said<'d>>, Declined> {
+    let content = message.take("content")?;
+    unused.inner(&message);
+    match content {
         None => Ok(Vec::new()),
         Some(Value::Text(text)) if text.is_empty() => Ok(Vec::new()),
-        Some(content) => said(content),
+        Some(content) => said(content, unused),
     }
 }
 
 /// The text of a message after results: an empty string is a text.
-fn after_answers(mut message: Object<'_>) -> Result<Vec<Said<'_>>, Declined> {
-    message.take("content")?.map_or(Ok(Vec::new()), said)
+fn after_answers<'d>(
+    mut message: Object<'d>,
+    unused: &mut Unused<'_>,
+) -> Result<Vec<Said<'d>>, Declined> {
+    let content = message.take("content")?;
+    unused.inner(&message);
+    content.map_or(Ok(Vec::new()), |content| said(content, unused))
 }
 
 /// Adds the calls, each with its result: there must be as many messages as calls, in the same
@@ -64,27 +80,31 @@ fn answers<'d>(
     calls: Vec<Call<'d>>,
     messages: &mut impl Iterator<Item = Value<'d>>,
     turn: &mut Vec<Said<'d>>,
+    unused: &mut Unused<'_>,
 ) -> Result<(), Declined> {
     for call in calls {
         let mut message = messages.next().ok_or(Declined)?.object()?;
         refuse_function_call(&mut message)?;
         let is_answer = message.text("role")? == "tool" && message.text("tool_call_id")? == call.id;
-        if !is_answer || !self::calls(&mut message)?.is_empty() {
+        if !is_answer || !self::calls(&mut message, unused)?.is_empty() {
             return Err(Declined);
         }
         turn.push(Said::python(call.code));
         turn.push(Said::output(message.text("content")?));
+        unused.inner(&message);
     }
     Ok(())
 }
 
-fn call(call: Value<'_>) -> Result<Call<'_>, Declined> {
+fn call<'d>(call: Value<'d>, unused: &mut Unused<'_>) -> Result<Call<'d>, Declined> {
     let mut call = call.object()?;
     let id = call.text("id")?;
     let is_function = call.optional_text("type")?.is_none_or(|kind| kind == "function");
     let mut function = call.take("function")?.ok_or(Declined)?.object()?;
     let is_python = function.text("name")? == "python";
     let arguments = function.take("arguments")?.ok_or(Declined)?;
+    unused.inner(&call);
+    unused.inner(&function);
     if is_function && is_python { Ok(Call { id, code: code(arguments)? }) } else { Err(Declined) }
 }
 

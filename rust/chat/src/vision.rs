@@ -7,6 +7,7 @@ use crate::images::Images;
 use crate::json::Value;
 use crate::layout::{Cut, Label, Page};
 use crate::messages;
+use crate::unused::Unused;
 
 /// The placeholder of an image in a text, whatever the name of the special token.
 const PLACEHOLDER: &str = "<image>";
@@ -31,25 +32,34 @@ impl Vision {
         &self,
         page: &mut Page<'_>,
         document: Value<'_>,
+        unused: &mut Unused<'_>,
     ) -> Result<(), Declined> {
         let (messages, counts) = match document {
             Value::Object(mut object) => {
-                (object.take("messages")?.ok_or(Declined)?, object.take(COUNTS)?)
+                let parts = (object.take("messages")?.ok_or(Declined)?, object.take(COUNTS)?);
+                unused.row(&object);
+                parts
             }
             list => (list, None),
         };
-        let turns = messages::turns_of(messages)?;
+        let turns = messages::turns_of(messages, unused)?;
         let mut said = self.said(counts)?;
         page.conversation(&turns, &mut said)?;
         said.images.finish()
     }
 
     /// Writes a prompt and its response.
-    pub(crate) fn pair(&self, page: &mut Page<'_>, document: Value<'_>) -> Result<(), Declined> {
+    pub(crate) fn pair(
+        &self,
+        page: &mut Page<'_>,
+        document: Value<'_>,
+        unused: &mut Unused<'_>,
+    ) -> Result<(), Declined> {
         let mut document = document.object()?;
         let prompt = document.text_of_any(&["prompt", "text"])?;
         let response = document.text("response")?;
         let mut said = self.said(document.take(COUNTS)?)?;
+        unused.row(&document);
         page.bos()?;
         said.around_images(page, &prompt, Label::user(self.train_prompt))?;
         said.images.finish()?;
@@ -57,10 +67,16 @@ impl Vision {
     }
 
     /// Writes one text.
-    pub(crate) fn text(&self, page: &mut Page<'_>, document: Value<'_>) -> Result<(), Declined> {
+    pub(crate) fn text(
+        &self,
+        page: &mut Page<'_>,
+        document: Value<'_>,
+        unused: &mut Unused<'_>,
+    ) -> Result<(), Declined> {
         let mut document = document.object()?;
         let text = document.text("text")?;
         let mut said = self.said(document.take(COUNTS)?)?;
+        unused.row(&document);
         let body = text.strip_suffix(END);
         page.bos()?;
         said.around_images(page, body.unwrap_or(&text), Label::user(true))?;

@@ -75,7 +75,7 @@ fn render(
 }
 
 fn check(rendered: &Rendered<u16>, number: usize) {
-    let Rendered { ids, labels, offsets, declined, images, sizes } = rendered;
+    let Rendered { ids, labels, offsets, declined, images, sizes, unused } = rendered;
     assert_eq!((offsets.len(), sizes.len(), labels.len()), (number + 1, number, ids.len()));
     assert_eq!((offsets[0], position(offsets[number])), (0, ids.len()));
     assert!(labels.iter().all(|&label| label <= MAX_LABEL));
@@ -83,6 +83,10 @@ fn check(rendered: &Rendered<u16>, number: usize) {
         let is_declined = declined.contains(&i64::try_from(document).expect("it is small"));
         assert_eq!(offsets[document] == offsets[document + 1], is_declined);
         assert!(sizes[document].iter().all(|&size| size == 0) || !is_declined);
+    }
+    for &[document, name, count] in &unused.counts {
+        assert!(position(name) < unused.names.len() && count > 0);
+        assert!(position(document) < number && !declined.contains(&document));
     }
     let mut shown = 0;
     for &[document, start, end] in images {

@@ -10,7 +10,7 @@ const END: u8 = 0x1e;
 pub const IMAGE: &str = "<|image|>";
 
 /// The parts that bytes from 128 on select, repeatedly.
-const PIECES: [&[u8]; 48] = [
+const PIECES: [&[u8]; 50] = [
     br#"{"role":"user","content":""#,
     br#"{"role":"assistant","content":""#,
     br#"{"role":"assistant","content":["#,
@@ -45,6 +45,8 @@ const PIECES: [&[u8]; 48] = [
     br#"","image_token_counts":["#,
     br#"],"image_token_counts":["#,
     br#","system":""#,
+    br#"","reasoning_content":""#,
+    br#"","tools":[{"id":""#,
     b"<image>",
     b"<|assistant_end|>",
     b"<|ref|>",
@@ -83,6 +85,7 @@ pub fn settings(number: u8) -> Settings {
         image_tokens: (number & 32 != 0).then_some(3),
         grounding: if number & 16 == 0 { Vec::new() } else { grounding },
         train_prompt: number & 64 == 0,
+        metadata: ["id", "*_id"].map(str::to_owned).to_vec(),
     }
 }
 
