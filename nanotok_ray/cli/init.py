@@ -39,7 +39,8 @@ def init(arguments: Arguments) -> int:
     and the column of the text, JSON lines and the field of the text, plain text, conversations, or
     documents with images, compressed or not. The recipe has one source for each folder, format and
     kind of documents. A source of a named folder includes the files that are added to it later; a
-    source of named files does not. Files that cannot be read are listed with the reason.
+    source of named files does not. Files that cannot be read are listed with the reason, as are
+    files of which several columns can be the text, and preference data.
 
     The last file of a text source is for validation, as in nanochat, or 1% of its documents if that
     file has more than 5% of the source. Check the recipe, which has comments, before you run it.

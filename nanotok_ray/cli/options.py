@@ -254,7 +254,8 @@ file_options = options(
     click.option(
         "--column",
         metavar="NAME",
-        help="Parquet column or JSON field of the text.  [default: text]",
+        help="Parquet column or JSON field of the text.  "
+        "[default: text, or the only one with text]",
     ),
 )
 

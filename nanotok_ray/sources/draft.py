@@ -21,7 +21,7 @@ from nanotok_ray.sources.resolve import OnLook, ignore_looks, resolve
 from nanotok_ray.sources.sample import check_sample
 from nanotok_ray.sources.shape import SeenFile, Shape, look_at, split_suffix
 from nanotok_ray.storage import InputFile, find_files
-from nanotok_ray.units import few, format_bytes, printable, quantity
+from nanotok_ray.units import few, format_bytes, quantity
 
 _KNOWN_SUFFIXES = {".parquet", ".jsonl", ".ndjson"}
 """Suffixes from which a recipe infers the format."""
@@ -169,7 +169,7 @@ def _sources(
     for item in seen:
         if item.shape is not None:
             folder = _folder(item.file.path, roots[item.file.path])
-            same = replace(item.shape, dialect="", ids="", others="")
+            same = replace(item.shape, dialect="", ids="", others=())
             groups[folder, same].append(item)
     taken = set(RESERVED_NAMES)
     for (folder, same), members in groups.items():
@@ -244,6 +244,9 @@ def _found_line(source: _Source) -> str:
     kinds = sorted({kind for item in members if (kind := split_suffix(item.file.path)[1])})
     dialects = {item.shape.dialect for item in members if item.shape} - {""}
     what = f"text in {shape.column!r}" if shape.column else _HOW.get(shape.format, "")
+    others = {name: None for item in members if item.shape for name in item.shape.others}
+    if others:
+        what += f"; not read: {few([repr(name) for name in others])}"
     if shape.kind != "text":
         of = f" ({', '.join(sorted(dialects))})" if dialects else ""
         what = f"{'conversations' if shape.kind == 'chat' else 'documents with images'}{of}"
@@ -280,7 +283,7 @@ def _source_lines(source: _Source, *, is_counted: bool) -> Iterator[str]:
             "vision": "documents with images",
         }[shape.kind],
         "format": _HOW.get(shape.format, ""),
-        "column": f"other texts are in {printable(shape.others)}" if shape.others else "",
+        "column": f"not read: {few(shape.others)}" if shape.others else "",
         "split": "1% of the documents are for validation, chosen by hash"
         if is_share
         else "the last file is for validation, as in nanochat",

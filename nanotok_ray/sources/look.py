@@ -1,8 +1,10 @@
 """Checks whether and how a file can be read, from its first bytes and its first document."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
@@ -10,6 +12,7 @@ import pyarrow as pa
 from nanotok_ray.dialects import detect
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.recipe import SourceRecipe
+from nanotok_ray.sources.columns import PREFERENCES, is_preference
 from nanotok_ray.sources.files import SourceFile
 from nanotok_ray.sources.json_lines import BOM, Shape, shape_of
 from nanotok_ray.sources.parquet_column import read_footer
@@ -22,37 +25,42 @@ _DECODER = json.JSONDecoder(parse_int=float)  # parsed as floats, numbers may ha
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FirstDocument:
-    """The first line that is JSON, or the reason why there is none."""
+class FirstDocuments:
+    """The first lines that are JSON, or the reason why there are none."""
 
-    value: Any = None
-    is_there: bool = False
+    values: tuple[Any, ...] = ()
     is_blank: bool = False
     """Whether the file contains only blank lines."""
     shape: Shape | None = None
     """The shape of a file whose values are not one per line."""
 
 
-def first_document(
-    stored: bytes, *, compression: str | None, max_bytes: int, is_whole: bool
-) -> FirstDocument:
-    r"""Return the first line that is JSON among the first `max_bytes` decoded bytes.
+def first_documents(
+    stored: bytes,
+    *,
+    compression: str | None,
+    max_bytes: int,
+    is_whole: bool,
+    max_documents: int = 1,
+) -> FirstDocuments:
+    r"""Return the first lines that are JSON among the first `max_bytes` decoded bytes.
 
-    >>> first_document(b'\n{"a": 1}\n{"b', compression=None, max_bytes=99, is_whole=False).value
-    {'a': 1.0}
+    >>> first_documents(b'\n{"a": 1}\n{"b', compression=None, max_bytes=99, is_whole=False).values
+    ({'a': 1.0},)
     """
     start, has_ended = decoded_start(stored, compression, max_bytes=max_bytes)
     is_whole = is_whole and has_ended
     shape = shape_of(start, is_whole=is_whole)
     lines = start.removeprefix(BOM).split(b"\n")
-    for line in lines if is_whole else lines[:-1]:
-        try:
-            value = _DECODER.decode(line.decode())
-        except (ValueError, RecursionError):
-            continue
-        return FirstDocument(value=value, is_there=True, shape=shape)
+    values = tuple(islice(_json_values(lines if is_whole else lines[:-1]), max_documents))
     is_blank = is_whole and not any(line.strip() for line in lines)
-    return FirstDocument(is_blank=is_blank, shape=shape)
+    return FirstDocuments(values=values, is_blank=is_blank, shape=shape)
+
+
+def _json_values(lines: Iterable[bytes]) -> Iterator[Any]:
+    for line in lines:
+        with suppress(ValueError, RecursionError):
+            yield _DECODER.decode(line.decode())
 
 
 def decoded_start(stored: bytes, compression: str | None, *, max_bytes: int) -> tuple[bytes, bool]:
@@ -94,6 +102,8 @@ class Look:
     problem: str | None = None
     oddity: str | None = None
     """The property that contradicts its name."""
+    unread: tuple[str, ...] = ()
+    """Columns that can hold text, which the recipe neither reads nor leaves out by name."""
     is_guessed: bool = False
     """Whether the dialect is `FALLBACK_DIALECT` because no document was found."""
 
@@ -128,12 +138,16 @@ def look(file: SourceFile, *, source: SourceRecipe) -> Look:
 def _footer(file: SourceFile, *, source: SourceRecipe) -> Look:
     if source.kind == "text":
         footer = read_footer(file.url, column=source.column, id_column=source.id_column)
-        return Look(file=replace(file, layout=footer.layout, footer_sha256=footer.sha256))
+        return Look(
+            file=replace(file, layout=footer.layout, footer_sha256=footer.sha256),
+            unread=() if "column" in source.model_fields_set else footer.unread,
+        )
     footer, dialect = read_rows_footer(
         file.url, kind=source.kind, dialect=source.dialect, id_column=source.id_column
     )
     return Look(
-        file=replace(file, layout=footer.layout, footer_sha256=footer.sha256, dialect=dialect)
+        file=replace(file, layout=footer.layout, footer_sha256=footer.sha256, dialect=dialect),
+        unread=footer.unread,
     )
 
 
@@ -151,28 +165,31 @@ def _seen(file: SourceFile, start: bytes, *, source: SourceRecipe) -> Look:
         SourceError: No dialect matches the document.
     """
     found = _first_document(file, start)
-    if not found.is_there and len(start) < min(file.size, _LOOK_BYTES[1]):
+    if not found.values and len(start) < min(file.size, _LOOK_BYTES[1]):
         found = _first_document(file, read_start(file.url, _LOOK_BYTES[1]))
-    if not found.is_there:
+    if not found.values:
         return Look(file=_with_dialect(file, source=source), is_guessed=not found.is_blank)
-    dialect = detect(found.value, kind=source.kind)
+    value = found.values[0]
+    dialect = detect(value, kind=source.kind)
     if dialect is None:
         if found.shape is not None:
             raise SourceError(
                 f"{file.url} is not JSON lines but {_SHAPES[found.shape]}; write one document per "
                 "line, or remove the file"
             )
-        has_text = source.kind == "chat" and isinstance(found.value, dict) and "text" in found.value
+        if isinstance(value, dict) and is_preference(value):
+            raise SourceError(f"{file.url}: {PREFERENCES}")
+        has_text = source.kind == "chat" and isinstance(value, dict) and "text" in value
         hint = 'set kind = "text" if the documents are texts, or ' if has_text else ""
         raise SourceError(
-            f"{file.url}: its first document is {_describe(found.value)}: no dialect of "
+            f"{file.url}: its first document is {_describe(value)}: no dialect of "
             f"{source.kind} is known for it; {hint}set dialect, or write messages"
         )
     return Look(file=replace(file, dialect=dialect))
 
 
-def _first_document(file: SourceFile, start: bytes) -> FirstDocument:
-    return first_document(
+def _first_document(file: SourceFile, start: bytes) -> FirstDocuments:
+    return first_documents(
         start,
         compression=file.compression,
         max_bytes=_LOOK_BYTES[1],

@@ -12,11 +12,14 @@ from typing import Final
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.recipe.source import FORMATS
+from nanotok_ray.sources.columns import TEXT_NAMES
 from nanotok_ray.sources.files import SourceFile
 from nanotok_ray.sources.plan import Slice
 from nanotok_ray.sources.plan_build import group_files
 from nanotok_ray.sources.resolve import resolve
+from nanotok_ray.sources.shape import Shape, text_shape
 from nanotok_ray.storage import find_files
+from nanotok_ray.units import few, masked_url
 
 NAME: Final = "corpus"
 """The name of the source of such files in messages."""
@@ -24,6 +27,7 @@ NAME: Final = "corpus"
 _SUFFIXES = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".txt": "lines"}
 _COMPRESSED = (".gz", ".zst", ".zstd")
 _WITH_COLUMNS = ("parquet", "jsonl")
+_COLUMN = TEXT_NAMES[0]
 _SLICE_BYTES = 32 << 20  # small enough that the last slice takes a few seconds at most
 _THREADS = 16  # opening a remote file waits for the network
 
@@ -37,6 +41,8 @@ class NamedFiles:
     URL.
     """
     slices: tuple[Slice, ...]
+    columns: Mapping[str, str]
+    """The column of the text in the files of each format, "" if the format has no columns."""
     notes: tuple[str, ...]
     """Notes for a person, for example that a file is not compressed as its name suggests."""
 
@@ -52,7 +58,7 @@ class ReadingRules:
     document_per_file: bool = False
     """Whether a text file is one document instead of one document per line."""
     column: str | None = None
-    """Parquet column or JSON field of the text; None: `text`."""
+    """Parquet column or JSON field of the text; None: it is chosen from the first documents."""
     id_column: str | None = None
     """Parquet column or JSON field that is read as the id of a document; None: no ids."""
 
@@ -76,17 +82,17 @@ class ReadingRules:
         found = suffix_format(path)
         return "document" if self.document_per_file and found in {None, "lines"} else found
 
-    def column_of(self, format_name: str) -> str:
-        """Return the column of the text in files of a format, or "" if the format has no columns.
+    def column_of(self, format_name: str) -> str | None:
+        """Return the column of the text in files of a format; None: it is chosen.
+
+        The result is "" if the format has no columns.
 
         >>> ReadingRules().column_of("parquet"), ReadingRules(column="body").column_of("lines")
-        ('text', '')
+        (None, '')
         """
         if self.kind != "text":
             return self.column or ""
-        if format_name not in _WITH_COLUMNS:
-            return ""
-        return "text" if self.column is None else self.column
+        return self.column if format_name in _WITH_COLUMNS else ""
 
 
 def suffix_format(path: str) -> str | None:
@@ -130,12 +136,51 @@ def find_named(
     if problems:
         raise SourceError(_problems_text(problems))
     found = [result for result in looked if not isinstance(result, str)]
-    files = [file for name in FORMATS for file, _ in found if file.format == name]
+    files = [item.file for name in FORMATS for item in found if item.file.format == name]
+    columns = {
+        name: _column_of(name, rules, found)
+        for name in dict.fromkeys(file.format for file in files)
+    }
     return NamedFiles(
         files=tuple(files),
-        slices=tuple(_slices(files, rules)),
-        notes=tuple(note for _, notes in found for note in notes),
+        slices=tuple(_slices(files, rules, columns)),
+        columns=columns,
+        notes=(*(note for item in found for note in item.notes), *_unread_notes(found)),
     )
+
+
+def _unread_notes(found: Sequence["_Found"]) -> Iterator[str]:
+    """Yield a note on columns of text that are not read."""
+    shapes = [item.shape for item in found if item.shape is not None]
+    if others := sorted({repr(name) for shape in shapes for name in shape.others}):
+        columns = sorted({repr(shape.column) for shape in shapes})
+        yield f"read: the text in {few(columns)}; not read: the text in {few(others)}"
+
+
+def _column_of(format_name: str, rules: ReadingRules, found: Sequence["_Found"]) -> str:
+    """Return the column of the text in all files of a format.
+
+    Raises:
+        SourceError: Files have the text in different columns.
+    """
+    of_format = [item for item in found if item.file.format == format_name]
+    examples = {item.shape.column: item.file.path for item in of_format if item.shape is not None}
+    if len(examples) > 1:
+        listed = " and ".join(f"{column!r} ({path})" for column, path in sorted(examples.items()))
+        raise SourceError(
+            f"the text is in different columns, {listed}: read these files separately, or set "
+            "column in the recipe to a column of all files"
+        )
+    given = rules.column_of(format_name)
+    return next(iter(examples), _COLUMN) if given is None else given
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Found:
+    file: SourceFile
+    shape: Shape | None
+    """The shape of the texts; None: the column is not chosen, or there are no documents."""
+    notes: tuple[str, ...]
 
 
 def _formats(
@@ -195,32 +240,37 @@ def _of_folder(path: str, files: Sequence[str], rules: ReadingRules) -> dict[str
     return formats
 
 
-def _look(
-    path: str, format_name: str, *, rules: ReadingRules
-) -> tuple[SourceFile, tuple[str, ...]] | str:
-    """Return a file with notes on it, or the reason why it cannot be used."""
-    source = SourceRecipe(
-        name=NAME,
-        kind=rules.kind,
-        paths=(path,),
-        format=format_name,
-        column=rules.column_of(format_name),
-        id_column=rules.id_column,
-        split="train",
-    )
+def _look(path: str, format_name: str, *, rules: ReadingRules) -> _Found | str:
+    """Return a file with its column and notes on it, or the reason why it cannot be used."""
     try:
+        column, shape = rules.column_of(format_name), None
+        if column is None and format_name == "parquet":
+            shape = text_shape(SourceFile(path=path, url=path, size=0, format=format_name))
+            column = None if shape is None else shape.column
+        source = SourceRecipe(
+            name=NAME,
+            kind=rules.kind,
+            paths=(path,),
+            format=format_name,
+            column=_COLUMN if column is None else column,
+            id_column=rules.id_column,
+            split="train",
+        )
         found = resolve(source)
+        file = replace(found.files[0], path=path)
+        if column is None:
+            shape = text_shape(file)
     except TransientIOError:
         raise
     except SourceError as error:
-        return str(error)
-    return replace(found.files[0], path=path), found.notes
+        is_named = masked_url(path) in str(error)
+        return str(error) if is_named else f"{path}: {error}"
+    return _Found(file=file, shape=shape, notes=found.notes)
 
 
 def _in_threads(
-    work: Callable[[tuple[str, str]], tuple[SourceFile, tuple[str, ...]] | str],
-    items: Sequence[tuple[str, str]],
-) -> list[tuple[SourceFile, tuple[str, ...]] | str]:
+    work: Callable[[tuple[str, str]], _Found | str], items: Sequence[tuple[str, str]]
+) -> list[_Found | str]:
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         try:
             return list(pool.map(work, items))
@@ -229,14 +279,16 @@ def _in_threads(
             raise
 
 
-def _slices(files: Sequence[SourceFile], rules: ReadingRules) -> Iterator[Slice]:
+def _slices(
+    files: Sequence[SourceFile], rules: ReadingRules, columns: Mapping[str, str]
+) -> Iterator[Slice]:
     for name in FORMATS:
         chosen = [file for file in files if file.format == name]
         for stem, number, members in group_files(chosen, slice_bytes=_SLICE_BYTES):
             yield Slice(
                 source=NAME,
                 kind=rules.kind,
-                column=rules.column_of(name),
+                column=columns[name],
                 split="train",
                 share=None,
                 number=number,

@@ -1,16 +1,18 @@
 """The footer of a parquet file, and the string column that is read."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from nanotok_ray import _core
+from nanotok_ray.dialects import METADATA, detect_columns, is_metadata
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SourceError
+from nanotok_ray.sources.columns import MIN_TEXT_BYTES, PREFERENCES, is_preference
 from nanotok_ray.sources.files import RowGroup
 from nanotok_ray.sources.parquet_pages import ChunkFile
 from nanotok_ray.sources.stored import is_damage
@@ -41,8 +43,8 @@ def is_utf8(array: pa.Array) -> bool:
 
 
 _PAGE_BUFFER_BYTES = 1 << 20
-_TURNS = {"messages", "conversations"}
-"""Columns that hold conversations."""
+_MAX_GROUPS = 16
+"""Row groups whose sizes are looked at."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,6 +54,8 @@ class Footer:
     layout: tuple[RowGroup, ...]
     sha256: str
     """The sha256 (hex) of the footer's bytes."""
+    unread: tuple[str, ...] = ()
+    """Other columns that hold text."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,7 +87,9 @@ def read_footer(url: str, *, column: str, id_column: str | None = None) -> Foote
     with closing(ChunkFile(url)) as file:
         parquet = open_parquet(file, url=url)
         selection = text_selection(parquet, url=url, column=column, id_column=id_column)
-        return footer_of(file, parquet.metadata, chunks=selection.chunks)
+        footer = footer_of(file, parquet.metadata, chunks=selection.chunks)
+        used = (column.partition(".")[0], id_column)
+        return replace(footer, unread=unread_columns(parquet, used=used, min_bytes=MIN_TEXT_BYTES))
 
 
 def footer_of(file: ChunkFile, metadata: pq.FileMetaData, *, chunks: Sequence[int]) -> Footer:
@@ -193,8 +199,11 @@ def _find_column(
     """Return number and type of a column; no type if it is inside a list."""
     paths = [metadata.schema.column(n).path for n in range(metadata.num_columns)]
     if paths.count(column) != 1:
-        has_turns = key == "column" and not _TURNS.isdisjoint(schema.names)
-        hint = ', or kind = "chat" for conversations' if has_turns else ""
+        is_text = key == "column"
+        if is_text and is_preference(schema.names):
+            raise SourceError(f"{url}: {PREFERENCES}")
+        is_chat = is_text and detect_columns(schema.names, kind="chat") is not None
+        hint = ', or kind = "chat" for conversations' if is_chat else ""
         raise SourceError(
             f"{url} has {paths.count(column) or 'no'} column {column!r}; its columns are "
             f"{', '.join(map(repr, paths)) or 'none'}; set {key} in the recipe to one of them{hint}"
@@ -218,8 +227,65 @@ def _type_at(schema: pa.Schema, column: str) -> pa.DataType | None:
 
 def is_text(kind: pa.DataType) -> bool:
     """Return whether values are strings, or all null, for which writers use a separate type."""
+    return is_string(kind) or bool(pa.types.is_null(kind))
+
+
+def is_string(kind: pa.DataType) -> bool:
+    """Return whether values are strings, also those of a dictionary."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     types = pa.types
-    checks = (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
-    return any(check(kind) for check in checks)
+    return any(
+        check(kind) for check in (types.is_string, types.is_large_string, types.is_string_view)
+    )
+
+
+def unread_columns(
+    parquet: pq.ParquetFile,
+    *,
+    used: Collection[str | None],
+    metadata: Sequence[str] = METADATA,
+    min_bytes: int = 1,
+) -> tuple[str, ...]:
+    """Return the columns besides `used` and metadata that hold strings, by their types and sizes.
+
+    They have a mean of at least `min_bytes` bytes a row, uncompressed, in the first row groups.
+    """
+    names = [
+        field.name
+        for field in parquet.schema_arrow
+        if field.name not in used
+        and not is_metadata(field.name, metadata)
+        and _has_strings(field.type)
+    ]
+    groups = range(min(parquet.metadata.num_row_groups, _MAX_GROUPS))
+    rows = sum(parquet.metadata.row_group(group).num_rows for group in groups)
+    return tuple(
+        name
+        for name in names
+        if _num_bytes(parquet.metadata, groups, name) >= max(min_bytes * rows, 1)
+    )
+
+
+def _has_strings(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        return any(_has_strings(field.type) for field in kind)
+    inner = getattr(kind, "value_type", None)  # of a list or a dictionary
+    return is_string(kind) if inner is None else _has_strings(inner)
+
+
+def _num_bytes(metadata: pq.FileMetaData, groups: Iterable[int], name: str) -> int:
+    """Return the bytes of a column in row groups, without chunks that have only nulls."""
+    paths = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
+    numbers = [n for n, path in enumerate(paths) if path == name or path.startswith(f"{name}.")]
+    chunks = [metadata.row_group(group).column(number) for group in groups for number in numbers]
+    return sum(chunk.total_uncompressed_size for chunk in chunks if not _is_null(chunk))
+
+
+def _is_null(chunk: pq.ColumnChunkMetaData) -> bool:
+    statistics = chunk.statistics
+    return (
+        statistics is not None
+        and statistics.has_null_count
+        and statistics.null_count == chunk.num_values
+    )

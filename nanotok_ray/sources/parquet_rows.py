@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,16 +11,25 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from nanotok_ray.dialects import columns_of, detect_columns
+from nanotok_ray.dialects import (
+    Dialect,
+    columns_of,
+    detect_columns,
+    is_metadata,
+    metadata_of,
+)
 from nanotok_ray.documents import offsets_of
 from nanotok_ray.errors import SourceError
+from nanotok_ray.sources.columns import PREFERENCES, is_preference
 from nanotok_ray.sources.parquet_column import (
     Footer,
     Selection,
     footer_of,
     id_number,
+    is_string,
     is_text,
     open_parquet,
+    unread_columns,
 )
 from nanotok_ray.sources.parquet_pages import ChunkFile
 
@@ -214,6 +224,8 @@ def read_rows_footer(
         parquet = open_parquet(file, url=url)
         names = parquet.schema_arrow.names
         found = dialect or detect_columns(names, kind=kind)
+        if found is None and is_preference(names):
+            raise SourceError(f"{url}: {PREFERENCES}")
         if found is None:
             columns = ", ".join(map(repr, names[:_MAX_COLUMNS])) or "none"
             is_text = kind == "chat" and "text" in names
@@ -223,7 +235,11 @@ def read_rows_footer(
                 "dialect, or rename columns"
             )
         selection = row_selection(parquet, url=url, kind=kind, dialect=found, id_column=id_column)
-        return footer_of(file, parquet.metadata, chunks=selection.chunks), found
+        footer = footer_of(file, parquet.metadata, chunks=selection.chunks)
+        used = (*selection.columns, id_column)
+        ignored = metadata_of(Dialect(kind=kind, name=found))
+        unread = unread_columns(parquet, used=used, metadata=ignored)
+        return replace(footer, unread=unread), found
 
 
 def row_selection(
@@ -284,3 +300,26 @@ def _check_type(kind: pa.DataType, *, name: str, dialect: str, url: str) -> None
             f"{url}: column {name!r} holds values of type {left}, which JSON does not have; "
             "rewrite the file without them"
         )
+
+
+def text_columns(parquet: pq.ParquetFile, *, url: str) -> Selection:
+    """Return the selection of all columns that can hold text, each row as one object.
+
+    Raises:
+        SourceError: Columns cannot be distinguished.
+    """
+    schema = parquet.schema_arrow
+    names = tuple(field.name for field in schema if _can_hold_text(field))
+    return Selection(
+        columns=names,
+        chunks=tuple(number for name in names for number in _chunks(parquet, name, url=url)),
+        documents=lambda batch: objects_of(
+            names, [batch.column(name) for name in names], count=len(batch)
+        ),
+        is_aligned=True,
+    )
+
+
+def _can_hold_text(field: pa.Field) -> bool:
+    is_nested = _t.is_nested(field.type) and not is_metadata(field.name)
+    return (is_string(field.type) or is_nested) and unfit(field.type) is None

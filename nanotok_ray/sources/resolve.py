@@ -12,8 +12,9 @@ from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources.files import ResolvedSource, SourceFile
 from nanotok_ray.sources.look import FALLBACK_DIALECT, Look, look
+from nanotok_ray.sources.shape import text_shape
 from nanotok_ray.storage import FoundFiles, InputFile, find_files
-from nanotok_ray.units import masked_url
+from nanotok_ray.units import few, masked_url
 
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 _FORMATS = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
@@ -231,11 +232,39 @@ def _notes(looks: Sequence[Look], *, source: SourceRecipe) -> Iterator[str]:
             f"source {source.name!r}: {_first_few(odd)}; such a file is quarantined as a whole, as "
             "a tail: compress or rename it"
         )
+    if unread := _unread(looks, source=source):
+        yield unread_note(source, unread)
     if guessed := [result.file.path for result in looks if result.is_guessed]:
         yield (
             f"source {source.name!r}: nothing at the start of {_first_few(guessed)} is JSON, so "
             f"its dialect is taken to be {FALLBACK_DIALECT!r}; set dialect if it is another"
         )
+
+
+def _unread(looks: Sequence[Look], *, source: SourceRecipe) -> set[str]:
+    """Return the columns of text that are not read; those of texts by the first rows of a file."""
+    found = {name for result in looks for name in result.unread}
+    if not found or source.kind != "text":
+        return found
+    try:
+        shape = text_shape(next(result.file for result in looks if result.unread))
+    except SourceError:  # for example rows of conversations, of which one column is read
+        return found
+    return found & {*(shape.others if shape is not None else ())}
+
+
+def unread_note(source: SourceRecipe, names: Iterable[str]) -> str:
+    """Return a note on columns or fields of text that are not read."""
+    listed = few([repr(name) for name in sorted(names)])
+    if source.kind == "text":
+        return (
+            f"source {source.name!r}: {source.column!r} is read, but not {listed}, which also hold "
+            "text; set column to confirm this"
+        )
+    return (
+        f"source {source.name!r}: its documents do not use {listed}, and the text of these columns "
+        "is not read; write it into the messages, or remove the columns"
+    )
 
 
 def _first_few(texts: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -13,12 +14,14 @@ from nanotok_ray.dialects import Dialect, detect, kind_of
 from nanotok_ray.errors import SourceError
 from nanotok_ray.recipe import GROUNDING, LimitsRecipe, SourceRecipe
 from nanotok_ray.sources.batch import BadDocument, Batch, BatchBuilder
+from nanotok_ray.sources.columns import PREFERENCES, is_preference, text_field
 from nanotok_ray.sources.files import SourceFile
 from nanotok_ray.sources.json_lines import BOM, Shape, invalid_utf8, shape_of, too_large
 from nanotok_ray.sources.lines import LineBlocks, lines_to_batches
 from nanotok_ray.sources.look import decoded_start
 from nanotok_ray.sources.parquet import first_rows
 from nanotok_ray.sources.piece_reader import selecting
+from nanotok_ray.sources.resolve import unread_note
 from nanotok_ray.sources.stored import FIRST_BYTES, invalid_at, is_compressed
 from nanotok_ray.storage import read_start, unreadable
 from nanotok_ray.units import quantity
@@ -201,7 +204,7 @@ _UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 _NOTHING: Final = object()
 """Marks a line that is not JSON."""
 
-_WITH_TURNS = ("messages", "sharegpt")
+_CERTAIN = ("messages", "sharegpt", "alpaca")
 """Dialects whose documents are certainly conversations."""
 
 
@@ -236,14 +239,32 @@ def check_sample(
         if is_accepted or (limits.max_quarantined_share >= 1 and limits.max_quarantined is None):
             return (note,)
         raise SourceError(note)
+    unread = _unread(source, sampled)
     if not bad:
-        return ()
+        return unread
     file, first = bad[0]
     note = (
         f"source {source.name!r}: {len(bad):,} of the first {_of_files(sampled)} cannot be used; "
         f"the first is {_location(file, first)}: {first.reason}"
     )
-    return (note,)
+    return (note, *unread)
+
+
+def _unread(source: SourceRecipe, sampled: Sequence[SampledFile]) -> tuple[str, ...]:
+    """Return a note on fields of text beside the default column of JSON lines."""
+    found: set[str] = set()
+    if source.kind == "text" and "column" not in source.model_fields_set:
+        for item in sampled:
+            with suppress(SourceError):  # these documents have no such field
+                found |= {*text_field(_objects(item)).others}
+    return (unread_note(source, found),) if found else ()
+
+
+def _objects(item: SampledFile) -> list[dict[str, Any]]:
+    """Return the first documents of JSON lines that are objects."""
+    lines = item.start.removeprefix(BOM).split(b"\n") if item.file.format == "jsonl" else []
+    values = map(_value_of, lines[:MAX_DOCUMENTS])
+    return [value for value in values if isinstance(value, dict)]
 
 
 def _are_arrays(sampled: Sequence[SampledFile]) -> bool:
@@ -342,14 +363,17 @@ def _field_names(value: dict[str, Any]) -> Iterator[str]:
 
 
 def _advice_on_fields(value: dict[str, Any]) -> str:
+    if is_preference(value):
+        return f"It is {PREFERENCES}"
     dialect = detect(value, kind="chat")
-    if dialect in _WITH_TURNS:
+    if dialect in _CERTAIN:
         return 'Set kind = "chat" for conversations, or set column to the field of the text'
-    texts = [name for name, field_value in value.items() if isinstance(field_value, str)]
-    likely = "text" if "text" in texts else texts[0] if len(texts) == 1 else None
-    to = "the field of the text" if likely is None else repr(likely[:_MAX_CHARS])
     also = ', or kind = "chat" for conversations' if dialect is not None else ""
-    return f"Set column to {to}{also}"
+    try:
+        likely = repr(text_field([value]).name[:_MAX_CHARS])
+    except SourceError as error:
+        return f"Set column to the field of the text{also}: {error}"
+    return f"Set column to {likely}{also}"
 
 
 def _has_text(value: object) -> bool:
@@ -384,8 +408,12 @@ def _line_at(odd: SampledFile, bad: BadDocument) -> bytes:
 def _value_at(odd: SampledFile, bad: BadDocument) -> object:
     if odd.file.format == "parquet":
         return _NOTHING
+    return _value_of(_line_at(odd, bad))
+
+
+def _value_of(line: bytes) -> object:
     try:
-        return _DECODER.decode(_line_at(odd, bad).decode())
+        return _DECODER.decode(line.decode())
     except (ValueError, RecursionError):
         return _NOTHING
 

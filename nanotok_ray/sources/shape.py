@@ -1,20 +1,33 @@
 """Determines how the documents of an unknown file can be read, from the beginning of the file."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
-from nanotok_ray.dialects import detect_columns
+from nanotok_ray.dialects import detect_columns, value_of
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.sources.look import FirstDocument, decoded_start, first_document
-from nanotok_ray.sources.parquet_column import open_parquet
+from nanotok_ray.sources.columns import (
+    MIN_TEXT_BYTES,
+    PREFERENCES,
+    TEXT_NAMES,
+    TextColumn,
+    is_preference,
+    text_column,
+    text_field,
+)
+from nanotok_ray.sources.files import SourceFile
+from nanotok_ray.sources.look import FirstDocuments, decoded_start, first_documents
+from nanotok_ray.sources.parquet import first_rows
+from nanotok_ray.sources.parquet_column import is_string, open_parquet, unread_columns
 from nanotok_ray.sources.parquet_pages import ChunkFile
+from nanotok_ray.sources.parquet_rows import text_columns
 from nanotok_ray.sources.stored import FIRST_BYTES, invalid_at, is_compressed
 from nanotok_ray.storage import InputFile, read_start, unreadable
-from nanotok_ray.units import few
 
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 _FORMATS = {
@@ -25,9 +38,11 @@ _FORMATS = {
 _TURNS = ("messages", "sharegpt")
 """Dialects whose documents are certainly conversations."""
 
-_TEXT_NAMES = ("text", "content", "body", "document", "raw_content", "code", "markdown")
 _ID_NAMES = ("id", "url", "doc_id", "uuid", "path")
+_FIRST_BYTES = 1 << 16  # nearly always enough of JSON lines
 _START_BYTES = 1 << 20
+_MAX_ROW_BYTES = 1 << 24
+_MAX_DOCUMENTS = 20
 _CUT_BYTES = 3  # bytes of a character that continues after the start
 
 
@@ -42,8 +57,8 @@ class Shape:
     """The dialect of conversations; the recipe omits it, since it is detected for each file."""
     ids: str = ""
     """A column or field that can identify documents."""
-    others: str = ""
-    """Other columns or fields of text."""
+    others: tuple[str, ...] = ()
+    """Other columns or fields of text, which are not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +84,7 @@ def look_at(file: InputFile) -> SeenFile:
             return SeenFile(file, problem="no known format")
         if form == "parquet":
             return SeenFile(file, _parquet_shape(file.path))
-        return SeenFile(file, _text_shape(file, form, compression))
+        return SeenFile(file, _text_shape(file.path, file.size, form, compression))
     except TransientIOError:
         raise
     except SourceError as error:
@@ -77,6 +92,31 @@ def look_at(file: InputFile) -> SeenFile:
         return SeenFile(file, problem=problem)
     except OSError as error:
         return SeenFile(file, problem=unreadable(file.path, error))
+
+
+def text_shape(file: SourceFile) -> Shape | None:
+    """Return the shape of the texts of a parquet file or JSON lines; None: it has no documents.
+
+    Raises:
+        SourceError: The file cannot be read, no column can be chosen, or it holds conversations.
+        TransientIOError: A remote store failed in a way that a retry can solve.
+    """
+    try:
+        if file.format == "parquet":
+            shape: Shape | None = _parquet_shape(file.url)
+        else:
+            shape = _text_shape(file.url, file.size, file.format, file.compression)
+    except (TransientIOError, SourceError):
+        raise
+    except OSError as error:
+        raise SourceError(unreadable(file.url, error)) from error
+    if shape is not None and not shape.column:
+        what = "documents with images" if shape.kind == "vision" else "conversations"
+        raise SourceError(
+            f'it holds {what}, which need kind = "{shape.kind}"; to read one column as text, set '
+            "column in the recipe to it"
+        )
+    return shape
 
 
 def split_suffix(path: str) -> tuple[str, str | None]:
@@ -92,46 +132,64 @@ def split_suffix(path: str) -> tuple[str, str | None]:
     return os.path.splitext(name)[1], compression  # noqa: PTH122 - may be of a URL
 
 
-def _parquet_shape(path: str) -> Shape:
+def _parquet_shape(path: str) -> Shape | None:
+    """Return the shape of a parquet file, or None if it has no rows to choose a column from."""
     with closing(ChunkFile(path)) as file:
         parquet = open_parquet(file, url=path)
         schema, metadata = parquet.schema_arrow, parquet.metadata
-        sizes = dict.fromkeys(schema.names, 0)
-        for group in range(metadata.num_row_groups):
-            for number in range(metadata.num_columns):
-                column = metadata.row_group(group).column(number)
-                if column.path_in_schema in sizes:
-                    sizes[column.path_in_schema] += column.total_uncompressed_size
-    texts = {field.name: sizes[field.name] for field in schema if _is_text(field.type)}
-    turns = [field.name for field in schema if pa.types.is_nested(field.type)]
-    ids = [*texts, *(field.name for field in schema if pa.types.is_integer(field.type))]
-    return _shape("parquet", texts, ids, schema.names, has_turns=bool(turns))
+        strings = [field.name for field in schema if is_string(field.type)]
+        known = next((name for name in TEXT_NAMES if name in strings), None)
+        others = known and unread_columns(parquet, used=(known,), min_bytes=MIN_TEXT_BYTES)
+    groups = (n for n in range(metadata.num_row_groups) if metadata.row_group(n).num_rows)
+    first = next(groups, None)
+    if first is None and not known and detect_columns(schema.names, kind="chat") is None:
+        return None
+
+    def choose() -> TextColumn:
+        if known and not others:  # nearly always
+            return TextColumn(known)
+        rows = [] if first is None else _first_rows(path, first)
+        return text_column(rows, strings=strings)
+
+    return _shape(
+        "parquet",
+        schema.names,
+        strings=strings,
+        ids=[*strings, *(field.name for field in schema if pa.types.is_integer(field.type))],
+        has_turns=any(pa.types.is_nested(field.type) for field in schema),
+        choose=choose,
+    )
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+def _first_rows(path: str, group: int) -> list[dict[str, Any]]:
+    """Return the first rows of a parquet file; none if they cannot be read."""
+    batch = first_rows(
+        path,
+        select=partial(text_columns, url=path),
+        group=group,
+        max_rows=_MAX_DOCUMENTS,
+        max_document_bytes=_MAX_ROW_BYTES,
+    )
+    return [value_of(document) for document in batch.documents] if batch else []
 
 
-def _text_shape(file: InputFile, form: str, compression: str | None) -> Shape | None:
+def _text_shape(path: str, size: int, form: str, compression: str | None) -> Shape | None:
     """Return the shape of a file of JSON lines or plain text, or None if it has no documents.
 
     Raises:
         SourceError: The content contradicts the name.
     """
-    stored = read_start(file.path, _START_BYTES) if file.size else b""
+    stored = read_start(path, _FIRST_BYTES if form == "jsonl" else _START_BYTES) if size else b""
     if stored and compression and not is_compressed(stored[:FIRST_BYTES], compression):
         raise SourceError(f"not {compression}, though the name says so")
-    is_whole = len(stored) >= file.size
     if not stored:
         return None
     if form == "jsonl":
-        return _json_shape(
-            first_document(
-                stored, compression=compression, max_bytes=_START_BYTES, is_whole=is_whole
-            )
-        )
+        found = _first_documents(stored, compression, size)
+        if (found.shape or not found.values) and len(stored) < size:
+            found = _first_documents(read_start(path, _START_BYTES), compression, size)
+        return _json_shape(found)
+    is_whole = len(stored) >= size
     start, has_ended = decoded_start(stored, compression, max_bytes=_START_BYTES)
     offset = invalid_at(start)
     is_cut = offset is not None and offset >= len(start) - _CUT_BYTES
@@ -140,54 +198,71 @@ def _text_shape(file: InputFile, form: str, compression: str | None) -> Shape | 
     return Shape(format="document")
 
 
-def _json_shape(found: FirstDocument) -> Shape | None:
-    value = found.value
+def _first_documents(stored: bytes, compression: str | None, size: int) -> FirstDocuments:
+    return first_documents(
+        stored,
+        compression=compression,
+        max_bytes=_START_BYTES,
+        is_whole=len(stored) >= size,
+        max_documents=_MAX_DOCUMENTS,
+    )
+
+
+def _json_shape(found: FirstDocuments) -> Shape | None:
     if found.shape == "array":
         raise SourceError("one JSON array; write each element on one line")
-    if found.shape is not None or (not found.is_there and not found.is_blank):
+    if found.shape is not None or (not found.values and not found.is_blank):
         raise SourceError("not JSON lines; write each document on one line")
-    if not found.is_there:
+    if not found.values:
         return None
-    if isinstance(value, list):
+    if isinstance(found.values[0], list):
         return Shape(format="jsonl", kind="chat", dialect="messages")
-    if not isinstance(value, dict):
+    if not isinstance(found.values[0], dict):
         raise SourceError("its first line is neither a JSON object nor a conversation")
-    texts = {name: len(text) for name, text in value.items() if isinstance(text, str)}
-    ids = [*texts, *(name for name, number in value.items() if isinstance(number, float))]
-    turns = any(isinstance(value.get(name), list) for name in ("messages", "conversations"))
-    return _shape("jsonl", texts, ids, list(value), has_turns=turns)
+    documents = [value for value in found.values if isinstance(value, dict)]
+    types = dict.fromkeys((name, type(field)) for row in documents for name, field in row.items())
+    return _shape(
+        "jsonl",
+        list(found.values[0]),
+        strings=[name for name, kind in types if kind is str],
+        ids=[name for name, kind in types if kind in {str, float}],
+        has_turns=any((name, list) in types for name in ("messages", "conversations")),
+        choose=lambda: text_field(documents),
+    )
 
 
 def _shape(
     form: str,
-    texts: Mapping[str, int],
-    ids: Sequence[str],
     names: Sequence[str],
     *,
+    strings: Collection[str],
+    ids: Collection[str],
     has_turns: bool,
+    choose: Callable[[], TextColumn],
 ) -> Shape:
-    """Choose the kind: documents with images, conversations, otherwise the most likely text.
+    """Choose the kind: documents with images, conversations, otherwise texts.
 
     Args:
         form: parquet or jsonl.
-        texts: the columns or fields of text, with their sizes.
-        ids: the columns or fields of text or integers.
         names: all columns or fields.
+        strings: those of strings.
+        ids: those of strings or integers.
         has_turns: whether one of them contains lists.
+        choose: chooses the column of the text.
 
     Raises:
-        SourceError: No column or field can be read.
+        SourceError: No column or field can be read, several can be the text, or the documents are
+            preference data.
     """
+    if is_preference(names):
+        raise SourceError(PREFERENCES)
     if "image_token_counts" in names and detect_columns(names, kind="vision"):
         return Shape(format=form, kind="vision")
-    named = next((name for name in _TEXT_NAMES if name in texts), None)
     dialect = detect_columns(names, kind="chat")
-    if (has_turns and dialect in _TURNS) or (dialect not in {None, *_TURNS} and named is None):
-        return Shape(format=form, kind="chat", dialect=dialect or "")
-    if not texts:
-        listed = few([repr(name) for name in names]) or "none"
-        raise SourceError(f"no text and no conversation in the columns or fields {listed}")
-    column = named or max(texts, key=texts.__getitem__)
-    found = next((name for name in _ID_NAMES if name in ids and name != column), "")
-    others = few([name for name in sorted(texts) if name not in {column, found}])
-    return Shape(format=form, column=column, ids=found, others=others)
+    is_text = dialect in {"gsm8k", "prompt-response"} and not {*TEXT_NAMES}.isdisjoint(strings)
+    if dialect is not None and not is_text and (has_turns or dialect not in _TURNS):
+        return Shape(format=form, kind="chat", dialect=dialect)
+    chosen = choose()
+    found = next((name for name in _ID_NAMES if name in ids and name != chosen.name), "")
+    others = tuple(name for name in chosen.others if name != found)
+    return Shape(format=form, column=chosen.name, ids=found, others=others)

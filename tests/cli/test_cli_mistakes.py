@@ -186,7 +186,10 @@ MISTAKES = """
 3 | tokenizer train torn.jsonl.gz --vocab-size 300 --output t | 1 file is truncated or damaged (limits.max_tails allows 0): | torn.jsonl.gz after line | Replace it, or raise the limit
 2 | tokenizer train counts --vocab-size 300 --output t | no file below
 2 | tokenizer train in --vocab-size 300 --output t | several formats (jsonl, parquet)
-3 | tokenizer train other.jsonl --vocab-size 300 --output t | other.jsonl, line 1 | quarantined
+3 | tokenizer train other.jsonl --vocab-size 300 --output t --column text | other.jsonl, line 1 | quarantined
+2 | tokenizer train several.jsonl --vocab-size 300 --output t | several.jsonl: the text can be in 'a' or 'b': set --column to the one to read
+2 | tokenizer train pairs.jsonl --vocab-size 300 --output t | pairs.jsonl: preference data | set --column to it
+2 | tokenizer train rows.jsonl --vocab-size 300 --output t | rows.jsonl: it holds conversations | set --column to it
 2 | tokenizer train bad.parquet --vocab-size 300 --output t | bad.parquet | write it again
 2 | tokenizer train notes.md --vocab-size 300 --output t | notes.md | --input-format
 2 | tokenizer learn nowhere --vocab-size 300 --output t | nowhere matches no file | check the path
@@ -301,6 +304,10 @@ def write_inputs(folder):
     (folder / "bad.parquet").write_bytes(b"PAR1 and nothing else")
     pq.write_table(pa.table({"span": ["a", "b"], "count": [1, 0]}), folder / "zero.parquet")
     (folder / "other.jsonl").write_text('{"body": "text"}\n' * 3)
+    two = json.dumps(dict.fromkeys("ab", "one text or another one"))
+    (folder / "several.jsonl").write_text(f"{two}\n")
+    (folder / "pairs.jsonl").write_text('{"prompt": "a", "chosen": "b", "rejected": "c"}\n')
+    (folder / "rows.jsonl").write_text('{"instruction": "a", "output": "b"}\n')
     (folder / "array.jsonl").write_text('[\n{"text": "a"}\n]\n')
     lines = "".join(json.dumps({"text": text}) + "\n" for text in texts(200, seed=2))
     (folder / "torn.jsonl.gz").write_bytes(gzip.compress(lines.encode())[:-900])

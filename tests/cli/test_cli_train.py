@@ -269,7 +269,7 @@ def test_all_unusable_files_are_listed_before_counting_starts(tmp_path, train):
     good = write(tmp_path / "good.jsonl", DOCUMENTS)
     for number in range(7):
         (tmp_path / f"bad{number}.parquet").write_bytes(b"no parquet")
-    write(tmp_path / "other.parquet", DOCUMENTS, field="body")
+    pq.write_table(pa.table({"number": [1, 2]}), tmp_path / "other.parquet")
     (tmp_path / "notes.md").write_text("text")
     paths = [good, tmp_path / "*.parquet", tmp_path / "notes.md", tmp_path / "nowhere"]
     code, values, reported = train(*goal(tmp_path), *paths)

@@ -64,7 +64,7 @@ class CorpusReader:
         """
         self.corpus = corpus
         found = find_named(corpus.paths, corpus.rules)
-        self._files = found.files
+        self._files, self._columns = found.files, found.columns
         self._left = max_bytes
         whole = sum(estimated_bytes(file, _whole(file)) for file in self._files)
         self.estimated_bytes = min(whole, max_bytes)
@@ -100,7 +100,7 @@ class CorpusReader:
             read_piece(
                 piece,
                 kind=rules.kind,
-                column=rules.column_of(piece.format),
+                column=self._columns[piece.format],
                 id_column=rules.id_column,
             )
         )
