@@ -10,7 +10,7 @@ class NanotokError(Exception):
     """The root of all errors raised by nanotok_ray; their messages contain no secret."""
 
     def __str__(self) -> str:
-        return without_secrets(super().__str__())
+        return without_secrets(Exception.__str__(self))  # KeyError.__str__ quotes the message
 
 
 class RecipeError(NanotokError, ValueError):
@@ -51,16 +51,12 @@ class UnknownTokenError(TokenizerError, KeyError):
     Also a KeyError, because that is what nanochat and tiktoken raise here.
     """
 
-    __str__ = NanotokError.__str__  # KeyError.__str__ quotes the message
-
 
 class ConversationError(TokenizerError, KeyError, IndexError, TypeError):
     """A conversation is not {"messages": [{"role": ..., "content": ...}, ...]}.
 
     Also the errors that nanochat raises here.
     """
-
-    __str__ = NanotokError.__str__
 
 
 class CountsError(NanotokError, ValueError):

@@ -426,13 +426,13 @@ class PartSums:
                 raise _damaged(source.name, "it does not hold as many spans as its record says")
 
 
-_MAGIC = b"ARROW1\0\0"
+_ARROW_START = b"ARROW1\0\0"
 """Begins a file of Arrow IPC; a stream of its schema and batches follows."""
 
 
 def _read_sums(source: VerifiedFile) -> Iterator[SpanBatch]:
     try:
-        if source.read(len(_MAGIC)) != _MAGIC:
+        if source.read(len(_ARROW_START)) != _ARROW_START:
             raise _damaged(source.name, "it is not an Arrow file")
         reader = pa.ipc.open_stream(source)
         if not reader.schema.equals(SUMS_SCHEMA, check_metadata=True):

@@ -53,6 +53,7 @@ def frozen_bytes(out: Folder) -> bytes | None:
         is_same = _published_plan(out) in {None, sha256}
         other = f", or {MANIFEST_NAME} is"
     if not is_same:
+        plan_from_json(data)  # raises a better error for a plan of another version
         raise CorruptOutputError(
             f"{out.join(PLAN_NAME)} is damaged{other}: its bytes are not those that were written. "
             "Restore it from a backup. Without one, remove both files: the job then makes a new "
