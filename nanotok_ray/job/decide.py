@@ -293,6 +293,13 @@ def _setting_notes(recipe: Recipe, command: str) -> Iterator[str]:
             f"tokenizer.vocab_size = {settings.vocab_size:,} has no effect: the tokenizer is that "
             f"of tokenizer.path, {settings.path}"
         )
+    limits, kinds = recipe.limits, {source.kind for source in recipe.sources}
+    if command != "train" and kinds == {"text"}:
+        for name in sorted({"max_tokens", "too_long", "untrainable"} & limits.model_fields_set):
+            yield (
+                f"limits.{name} = {getattr(limits, name)!r} has no effect: it is for conversations "
+                "and documents with images, and all sources are of kind text"
+            )
 
 
 def _training_notes(plan: TrainingPlan, out: Folder) -> Iterator[str]:

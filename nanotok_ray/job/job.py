@@ -120,6 +120,9 @@ class _Job:
         plan = self.plan
         if plan.is_done:
             assert plan.tokenizer is not None
+            if plan.output is not None and plan.tokenizing is not None:
+                records = [record for record in plan.tokenizing.records if record is not None]
+                self._check(plan.output, plan.tokenizing, records)
             exports = self._export(plan.exports)
             if not self.out.exists(REPORT_PAGE_NAME) and runs_in(self.out):
                 self._write_page()  # the last run was stopped before it wrote the page

@@ -49,6 +49,7 @@ from nanotok_ray.tokenizer import (
     why_stopped,
     written_tokenizer,
 )
+from nanotok_ray.units import few, quantity
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -106,8 +107,13 @@ def _check(training: Training, counted: CountedSlices) -> None:
         ),
     )
     if not counted.sum("texts"):
-        files = [piece.path for slice_ in training.slices for piece in slice_.pieces]
-        raise SourceError(f"no documents in {len(files)} files, the first of them {files[0]}")
+        files = {piece.path for slice_ in training.slices for piece in slice_.pieces}
+        bad = sum(counted.reasons.values())
+        raise SourceError(
+            f"no text to learn a tokenizer from: the train split of {quantity(len(files), 'file')} "
+            f"({few(sorted(files))}) has no documents besides {bad:,} quarantined ones; add texts, "
+            "or correct the split, the limits or the column of the source"
+        )
 
 
 # Learning

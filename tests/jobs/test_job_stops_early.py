@@ -27,7 +27,7 @@ from nanotok_ray.job import (
     tokenize_work,
     use_executor,
 )
-from nanotok_ray.recipe import LimitsRecipe
+from nanotok_ray.recipe import LimitsRecipe, parse_recipe
 from nanotok_ray.shards import quarantine_name, verify_output
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
@@ -278,11 +278,30 @@ def test_workers_and_driver_handle_a_small_disk(tmp_path, capsys):
         subprocess.run(["umount", "-l", str(mount)], check=True)
 
 
+def test_a_stricter_limit_is_compared_with_a_finished_output(corpus, out):
+    with (corpus / "chats/0.jsonl").open("a") as file:
+        file.write("{bad\n")
+    prepare(recipe(corpus, out, "limits.max_quarantined_share=0.5"))
+    with pytest.raises(QuarantineLimitError, match=r"limits\.max_quarantined = 0"):
+        prepare(recipe(corpus, out, "limits.max_quarantined=0"))
+    assert (out / "manifest.json").exists()
+
+
+def test_a_limit_that_no_source_has_is_noted(corpus, out):
+    job = recipe(corpus, out, "limits.max_tokens=4")
+    assert not any("limits.max_tokens" in note for note in run(job).notes)
+    text = parse_recipe(
+        f'[[source]]\nname = "web"\nkind = "text"\npaths = ["{corpus}/text/*.parquet"]\n'
+        f'[tokenizer]\nvocab_size = 300\n[output]\npath = "{out}-2"\n[limits]\nmax_tokens = 4\n'
+    )
+    assert any("limits.max_tokens = 4 has no effect" in note for note in run(text).notes)
+
+
 def test_an_input_without_documents_is_an_error(corpus, out):
     empty = corpus / "empty"
     empty.mkdir()
     (empty / "a.jsonl").write_bytes(b"\n\n")
-    with pytest.raises(SourceError, match="no documents in"):
+    with pytest.raises(SourceError, match="no text to learn a tokenizer from"):
         prepare(recipe(corpus, out, f"source.web.paths={empty}"))
 
 
