@@ -182,8 +182,9 @@ class CountRanges:
         `weights` are the factors of the counts of each file.
 
         Raises:
-            CorruptOutputError: A file is damaged or its rows are not sorted; the message names the
-                file.
+            CorruptOutputError: A file is damaged: it cannot be read, its rows are not sorted, a
+                span is repeated or has the count 0, or a hash64 is not that of its span; the
+                message names the file.
             CountOverflowError: A sum would exceed 2**64 - 1; the message names the span.
         """
         all_ranges = self.num_ranges * self._part.num_parts

@@ -54,8 +54,13 @@ def test_joined_spans_equal_the_document(pattern, document):
 def test_errors_in_sums_of_runs_name_the_cause():
     hashes, data, offsets, counts = run_of({b"a": 1, b"b": 2, b"c": 3})
     backwards = (hashes[::-1].copy(), data, offsets, counts)
+    twice = (hashes[[0, 0]], data[[0, 0]], np.array([0, 1, 2]), counts[[0, 0]])
     for run, weights, message in (
         (backwards, [1], "two: rows are not sorted"),
+        (twice, [1], "two: rows are not sorted .*, or a span is repeated"),
+        ((hashes, data ^ 4, offsets, counts), [1], "two: the hash64 of span"),
+        ((hashes ^ 1, data, offsets, counts), [1], "two: the hash64 of span"),
+        ((hashes, data, offsets, counts * 0), [1], "two: the count of span .* is 0"),
         ((hashes, data, offsets, counts[:2]), [1], "two: there are 3 spans but 2 counts"),
         ((hashes, data, offsets[::-1].copy(), counts), [1], "two: offset"),
         ((hashes, data, offsets, counts), [], "weights"),
@@ -64,6 +69,9 @@ def test_errors_in_sums_of_runs_name_the_cause():
             _core.RunSums().add([run_of({b"a": 1}), run], ["one", "two"], [1, *weights])
     with pytest.raises(TokenizerError, match="1 runs, 0 names"):
         _core.RunSums().add([backwards], [], [1])
+    parts = [(hashes[at], data, offsets[[at[0], at[-1] + 1]], counts[at]) for at in ([0], [0])]
+    with pytest.raises(TokenizerError, match="two: rows are not sorted"):
+        _core.RunSums().add([run_of({b"a": 1}), *parts], ["one", "two", "two"], [1, 1, 1])
     with pytest.raises(CountOverflowError, match=r'"b" would pass 2\*\*64 - 1'):
         _core.RunSums().add([(hashes, data, offsets, counts)], ["one"], [2**63])
 

@@ -20,6 +20,7 @@ from nanotok_ray.counts import (
     HashPart,
     PartSettings,
     PartSums,
+    SpanCounts,
     count_file,
     hash_ranges,
     merge_count_files,
@@ -246,14 +247,70 @@ def test_a_weight_or_min_count_out_of_range_is_refused():
         reduce_counts([], min_count=0)
 
 
-def test_rows_out_of_order_name_their_file(tmp_path):
-    first, second = files_of(tmp_path, [{b"a": 1}, {b"a": 1}])
-    hashes, *others = run_of({bytes([n]): 1 for n in range(40)})
-    low = np.flatnonzero(hashes < 2**63)[:2]
-    hashes[low] = hashes[low[::-1]]
-    (tmp_path / "1.arrow").write_bytes(pack_counts((hashes, *others), ORIGIN))
-    with pytest.raises(CorruptOutputError, match=r"/1\.arrow: rows are not sorted.*again"):
-        reduce_counts([CountPart(url=first), CountPart(url=second)])
+def flipped_span(hashes, spans, counts):
+    spans[7] = bytes([spans[7][0] ^ 1]) + spans[7][1:]
+
+
+def flipped_hash(hashes, spans, counts):
+    hashes[7] ^= 1
+
+
+def no_count(hashes, spans, counts):
+    counts[7] = 0
+
+
+def exchanged(hashes, spans, counts):
+    for values in (hashes, spans, counts):
+        values[7], values[8] = values[8], values[7]
+
+
+def repeated(hashes, spans, counts):
+    for values in (hashes, spans, counts):
+        values.insert(8, values[7])
+
+
+WRONG_ROWS = {
+    flipped_span: "the hash64 of span .* is not the hash of its bytes",
+    flipped_hash: "the hash64 of span .* is not the hash of its bytes",
+    no_count: "the count of span .* is 0",
+    exchanged: "rows are not sorted",
+    repeated: "or a span is repeated",
+}
+
+
+@pytest.fixture(params=[8, BATCH_ROWS], ids=["rows of two batches", "rows of one batch"])
+def wrong_rows(request, tmp_path):
+    """Return a function that writes two files, of which the second has wrong rows."""
+
+    def write(damage):
+        files_of(tmp_path, [{b"a": 1}])
+        hashes, data, offsets, counts = run_of({b"%d" % n: 1 for n in range(40)})
+        spans = [bytes(data[start:end]) for start, end in pairwise(offsets.tolist())]
+        hashes, counts = hashes.tolist(), counts.tolist()
+        damage(hashes, spans, counts)
+        columns = [pa.array(hashes, pa.uint64()), pa.array(spans, pa.large_binary())]
+        columns.append(pa.array(counts, pa.uint64()))
+        starts = [0, *np.cumsum(count_file.range_sizes(np.array(sorted(hashes), np.uint64)))]
+        head = pa.ipc.open_file(str(tmp_path / "0.arrow")).schema.metadata
+        head |= {b"ranges": str([*map(int, starts)])}
+        schema = count_file.COUNTS_SCHEMA.with_metadata(head)
+        with pa.ipc.new_file(str(tmp_path / "1.arrow"), schema) as writer:
+            writer.write_table(pa.table(columns, schema=schema), max_chunksize=request.param)
+        return [str(tmp_path / f"{number}.arrow") for number in range(2)]
+
+    return write
+
+
+@pytest.mark.parametrize("damage", WRONG_ROWS, ids=lambda damage: damage.__name__)
+def test_wrong_rows_name_their_file(wrong_rows, tmp_path, damage):
+    urls = wrong_rows(damage)
+    for read in (
+        lambda: reduce_counts([CountPart(url=url) for url in urls]),
+        lambda: SpanCounts.load(*urls),
+        lambda: merged(tmp_path, urls),
+    ):
+        with pytest.raises(CorruptOutputError, match=rf"/1\.arrow: .*{WRONG_ROWS[damage]}.*again"):
+            read()
 
 
 DAMAGE = {

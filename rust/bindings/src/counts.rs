@@ -1,6 +1,6 @@
 //! `SpanCounts`, `merge_runs` and `RunSums` for Python.
 
-use nanotok_bpe::{Error, RunView, SortedRun, SpanTotals};
+use nanotok_bpe::{Error, RunProblem, RunView, SortedRun, SpanTotals};
 use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
 
@@ -101,11 +101,10 @@ impl RunSums {
                 view(run).map_err(|error| bad_argument(format!("{name}: {}", error.value(py))))?,
             );
         }
+        check_order(&views, &names)?;
         let sums = self.0.as_mut().ok_or_else(taken)?;
         py.detach(|| sums.add(&views, &weights)).map_err(|error| match error {
-            Error::RunUnsorted { run, .. } => {
-                bad_argument(format!("{}: rows are not sorted by (hash64, span)", names[run]))
-            }
+            Error::Run { run, problem } => bad_argument(format!("{}: {problem}", names[run])),
             error => to_python(&error),
         })
     }
@@ -121,6 +120,20 @@ impl RunSums {
         let sums = self.0.take().ok_or_else(taken)?;
         Ok(run_arrays(py, py.detach(|| sums.into_run())))
     }
+}
+
+/// Checks that adjacent runs of one name, which are parts of one file, follow each other.
+fn check_order(runs: &[RunView<'_>], names: &[String]) -> PyResult<()> {
+    let mut before: Option<(&RunView<'_>, &String)> = None;
+    for part in runs.iter().zip(names).filter(|(run, _)| !run.is_empty()) {
+        let is_next = before.is_none_or(|(run, name)| name != part.1 || part.0.follows(run));
+        if !is_next {
+            let problem = RunProblem::OutOfOrder { row: 0 };
+            return Err(bad_argument(format!("{}: {problem}", part.1)));
+        }
+        before = Some(part);
+    }
+    Ok(())
 }
 
 fn taken() -> PyErr {

@@ -114,13 +114,13 @@ pub enum Error {
         /// Its length.
         length: usize,
     },
-    /// A run is not sorted by (hash64, span).
-    #[error("run {run} is not sorted by (hash64, span): row {row} is out of order")]
-    RunUnsorted {
+    /// The rows of a run are wrong.
+    #[error("run {run}: {problem}")]
+    Run {
         /// Number of the run.
         run: usize,
-        /// The first row that is smaller than the previous one.
-        row: usize,
+        /// What is wrong.
+        problem: RunProblem,
     },
     /// The second pass over batches of spans returned others than the first.
     #[error("the spans differ when they are read for the second time")]
@@ -213,6 +213,29 @@ pub enum Error {
     /// The caller stopped the call.
     #[error("stopped by the caller")]
     Stopped,
+}
+
+/// What is wrong with the rows of a run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunProblem {
+    /// A row is smaller than the previous one, or repeats its span although repeats are refused.
+    #[error("rows are not sorted by (hash64, span), or a span is repeated")]
+    OutOfOrder {
+        /// The index of the row.
+        row: usize,
+    },
+    /// A hash64 is not the hash of its span.
+    #[error("the hash64 of span \"{}\" is not the hash of its bytes", Shown(span))]
+    Hash {
+        /// The span.
+        span: Vec<u8>,
+    },
+    /// A span has no occurrence.
+    #[error("the count of span \"{}\" is 0", Shown(span))]
+    NoCount {
+        /// The span.
+        span: Vec<u8>,
+    },
 }
 
 /// The reason why a document cannot be split.

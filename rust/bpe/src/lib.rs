@@ -95,7 +95,7 @@ pub use documents::Documents;
 pub use encode::{
     CACHE_BYTES, Composition, Encoded, Encoder, Frame, Mark, Part, Stretch, merges_of_tokens,
 };
-pub use error::{Error, GaveUp};
+pub use error::{Error, GaveUp, RunProblem};
 pub use hash::{hash_documents, hash64};
 pub use learn::{Goal, Learned, Measured, Merge, Progress, Stop, Text, learn};
 pub use special::{Needles, count_occurrences};

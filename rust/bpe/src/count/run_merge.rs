@@ -1,13 +1,15 @@
 //! The loop over many sorted runs: yields every span once, in order, with the rows that contain it.
-//! The runs are sorted by (hash64, span).
+//! The runs are sorted by (hash64, span), which the loop checks.
 //!
 //! Hashes are uniformly distributed, so every window of them has about the same number of rows. The
 //! rows of a window are collected from all runs and distributed to buckets by hash: this takes a
 //! few instructions per row and no branch that depends on the number of runs, whereas a heap takes
-//! a step for each doubling of that number.
+//! a step for each doubling of that number. Meanwhile the spans and counts of the window, which are
+//! at a few places of each run, are fetched into the cache.
 
 use std::{cmp::Ordering, mem};
 
+use crate::error::RunProblem;
 use crate::{Error, RunView};
 
 /// Rows of a window: the rows and their data fit the cache.
@@ -47,6 +49,15 @@ impl<'m> Rows<'_, 'm> {
     }
 }
 
+/// How often a run can contain a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeats {
+    /// Any number of times.
+    Allowed,
+    /// Once: a repeated row is out of order.
+    Refused,
+}
+
 /// Calls `each` for every span of all runs, in order.
 ///
 /// Time: linear in the number of rows for uniform hashes, at most n log n for n rows. Memory: 48
@@ -55,9 +66,10 @@ impl<'m> Rows<'_, 'm> {
 ///
 /// # Errors
 ///
-/// Fails if a run is not sorted, or if `each` fails.
+/// Fails if the rows of a run are out of order, or if `each` fails.
 pub(crate) fn merge<'a>(
     runs: &[RunView<'a>],
+    repeats: Repeats,
     mut each: impl FnMut(Rows<'a, '_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut starts = vec![0; runs.len()];
@@ -67,7 +79,11 @@ pub(crate) fn merge<'a>(
         rows.clear();
         for (number, run) in runs.iter().enumerate() {
             starts[number] = ends[number];
-            ends[number] = gather(*run, number, starts[number], last, &mut rows)?;
+            ends[number] = gather((number, *run), starts[number], last, repeats, &mut rows)?;
+            run.prefetch_places(starts[number]..ends[number]);
+        }
+        for (number, run) in runs.iter().enumerate() {
+            run.prefetch_spans(starts[number]..ends[number]);
         }
         sorter.sort(&mut rows);
         for same in rows.chunk_by_mut(|one, next| one.hash == next.hash) {
@@ -135,10 +151,10 @@ fn windows(runs: &[RunView<'_>]) -> impl Iterator<Item = u64> + use<> {
 
 /// Appends the rows of a run from `start` on that belong to the window; returns their end.
 fn gather(
-    run: RunView<'_>,
-    number: usize,
+    (number, run): (usize, RunView<'_>),
     start: usize,
     last: u64,
+    repeats: Repeats,
     rows: &mut Vec<Row>,
 ) -> Result<usize, Error> {
     let hashes = run.hashes();
@@ -146,8 +162,8 @@ fn gather(
     let mut before = start.checked_sub(1).map_or(0, |row| hashes[row]);
     let mut end = start;
     for &hash in hashes[start..].iter().take_while(|&&hash| hash <= last) {
-        if hash <= before && end > 0 && is_out_of_order(run, end) {
-            return Err(Error::RunUnsorted { run: number, row: end });
+        if hash <= before && end > 0 && is_out_of_order(run, end, repeats) {
+            return Err(Error::Run { run: number, problem: RunProblem::OutOfOrder { row: end } });
         }
         let place =
             u32::try_from(end - start).expect("a window has fewer than 2**32 rows of a run");
@@ -157,13 +173,14 @@ fn gather(
     Ok(end)
 }
 
-/// Whether a row is smaller than the previous one.
+/// Whether a row is smaller than the previous one, or equal if repeats are refused.
 #[cold]
-fn is_out_of_order(run: RunView<'_>, row: usize) -> bool {
-    run.hashes()[row]
-        .cmp(&run.hashes()[row - 1])
-        .then_with(|| run.spans().get(row).cmp(run.spans().get(row - 1)))
-        == Ordering::Less
+fn is_out_of_order(run: RunView<'_>, row: usize, repeats: Repeats) -> bool {
+    match run.row(row).cmp(&run.row(row - 1)) {
+        Ordering::Less => true,
+        Ordering::Equal => repeats == Repeats::Refused,
+        Ordering::Greater => false,
+    }
 }
 
 /// Visits the rows of one hash, usually of one span; two spans can have the same hash.

@@ -1,8 +1,9 @@
 //! Sums of sorted runs, which are added one hash range after the other, each run with a weight.
 //! Every span is stored once with its weighted count.
 
-use crate::count::run_merge::{Rows, merge};
-use crate::{Error, RunView, SortedRun};
+use crate::count::run_merge::{Repeats, Rows, merge};
+use crate::error::RunProblem;
+use crate::{Error, RunView, SortedRun, hash64};
 
 /// Totals of the text of the sums, without weights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -43,19 +44,32 @@ impl RunSums {
     }
 
     /// Adds runs, each with the factor of its counts. Their spans must follow those of all earlier
-    /// calls.
+    /// calls. Every hash is compared with that of its span, once for all rows of the span.
     ///
     /// # Errors
     ///
-    /// Fails if a run is not sorted, or if a plain or weighted sum exceeds `u64::MAX`. The sums
-    /// cannot be used afterwards.
+    /// Fails if the rows of a run are out of order or contain a span twice, if a hash is wrong or a
+    /// count is 0, or if a plain or weighted sum exceeds `u64::MAX`. The sums cannot be used
+    /// afterwards.
     pub fn add(&mut self, runs: &[RunView<'_>], weights: &[u64]) -> Result<(), Error> {
+        self.add_hashed(runs, weights, hash64)
+    }
+
+    fn add_hashed(
+        &mut self,
+        runs: &[RunView<'_>],
+        weights: &[u64],
+        hash: impl Fn(&[u8]) -> u64,
+    ) -> Result<(), Error> {
         if weights.len() != runs.len() {
             let (spans, length) = (runs.len(), weights.len());
             return Err(Error::LengthsDiffer { spans, what: "weights", length });
         }
-        merge(runs, |rows| {
-            let (plain, weighted) = sums(rows, weights).ok_or_else(|| overflow(rows.span))?;
+        merge(runs, Repeats::Refused, |rows| {
+            if hash(rows.span) != rows.hash {
+                return Err(wrong_hash(rows));
+            }
+            let (plain, weighted) = sums(rows, weights)?;
             self.all.add(rows.span, plain);
             if plain < self.min_count {
                 self.dropped.add(rows.span, plain);
@@ -86,15 +100,21 @@ impl RunSums {
     }
 }
 
-/// The plain and the weighted count; `None` on overflow.
+/// The plain and the weighted count.
 #[inline]
-fn sums(rows: Rows<'_, '_>, weights: &[u64]) -> Option<(u64, u64)> {
+fn sums(rows: Rows<'_, '_>, weights: &[u64]) -> Result<(u64, u64), Error> {
     let (mut plain, mut weighted) = (0_u64, 0_u64);
     for (run, count) in rows.counts() {
-        plain = plain.checked_add(count)?;
-        weighted = weighted.checked_add(count.checked_mul(weights[run])?)?;
+        let both = count.checked_mul(weights[run]).and_then(|count| weighted.checked_add(count));
+        let Some((sum, both)) = plain.checked_add(count).zip(both) else {
+            return Err(overflow(rows.span));
+        };
+        if count == 0 {
+            return Err(no_count(run, rows.span));
+        }
+        (plain, weighted) = (sum, both);
     }
-    Some((plain, weighted))
+    Ok((plain, weighted))
 }
 
 /// The sum of sorted runs: one row per span, its counts added.
@@ -103,13 +123,14 @@ fn sums(rows: Rows<'_, '_>, weights: &[u64]) -> Option<(u64, u64)> {
 ///
 /// # Errors
 ///
-/// Fails if a run is not sorted, or if a count exceeds `u64::MAX`.
+/// Fails if a run is not sorted, or if a count exceeds `u64::MAX`. A run can contain a span several
+/// times, and hashes are not compared.
 pub fn merge_runs(runs: &[RunView<'_>]) -> Result<SortedRun, Error> {
     let largest = runs.iter().max_by_key(|run| run.spans().len());
     let (spans, bytes) = largest
         .map_or((0, 0), |run| (run.spans().len(), run.spans().num_bytes(&(0..run.spans().len()))));
     let mut merged = SortedRun::with_capacity(spans, bytes);
-    merge(runs, |rows| {
+    merge(runs, Repeats::Allowed, |rows| {
         let sum = rows.counts().try_fold(0_u64, |sum, (_, count)| sum.checked_add(count));
         merged.push(rows.hash, rows.span, sum.ok_or_else(|| overflow(rows.span))?);
         Ok(())
@@ -120,6 +141,17 @@ pub fn merge_runs(runs: &[RunView<'_>]) -> Result<SortedRun, Error> {
 #[cold]
 fn overflow(span: &[u8]) -> Error {
     Error::SpanSumOverflow { span: span.to_vec() }
+}
+
+#[cold]
+fn wrong_hash(rows: Rows<'_, '_>) -> Error {
+    let run = rows.counts().next().map_or(0, |(run, _)| run);
+    Error::Run { run, problem: RunProblem::Hash { span: rows.span.to_vec() } }
+}
+
+#[cold]
+fn no_count(run: usize, span: &[u8]) -> Error {
+    Error::Run { run, problem: RunProblem::NoCount { span: span.to_vec() } }
 }
 
 #[cfg(test)]
@@ -143,20 +175,38 @@ mod tests {
         run
     }
 
+    /// A span that begins with its hash.
+    fn span(hash: u64, text: &str) -> Vec<u8> {
+        [&hash.to_le_bytes(), text.as_bytes()].concat()
+    }
+
+    /// The hash of these tests, which lets them choose spans of equal hashes.
+    fn begin(span: &[u8]) -> u64 {
+        u64::from_le_bytes(*span.first_chunk().unwrap())
+    }
+
     fn run(rows: &[(u64, &str, u64)]) -> SortedRun {
         let mut run = SortedRun::with_capacity(rows.len(), 0);
-        for &(hash, span, count) in rows {
-            run.push(hash, span.as_bytes(), count);
+        for &(hash, text, count) in rows {
+            run.push(hash, &span(hash, text), count);
         }
         run
+    }
+
+    fn added(runs: &[SortedRun]) -> Result<SortedRun, Error> {
+        let views: Vec<_> = runs.iter().map(|run| run.view().unwrap()).collect();
+        let mut sums = RunSums::new(1, true);
+        sums.add_hashed(&views, &vec![1; views.len()], begin).map(|()| sums.into_run())
     }
 
     fn check(runs: &[SortedRun], expected: Result<&[(u64, &str, u64)], Error>) {
         let views: Vec<_> = runs.iter().map(|run| run.view().unwrap()).collect();
         assert_eq!(merge_runs(&views), expected.map(run));
-        let mut sums = RunSums::new(1, true);
-        let added = sums.add(&views, &vec![1; views.len()]);
-        assert_eq!(added.map(|()| sums.into_run()), merge_runs(&views));
+        assert_eq!(added(runs), merge_runs(&views));
+    }
+
+    fn out_of_order(run: usize, row: usize) -> Error {
+        Error::Run { run, problem: RunProblem::OutOfOrder { row } }
     }
 
     #[test]
@@ -182,30 +232,61 @@ mod tests {
     }
 
     #[test]
-    fn a_span_twice_in_one_run_is_summed() {
-        check(&[run(&[(1, "a", 1), (1, "a", 2), (2, "b", 1)])], Ok(&[(1, "a", 3), (2, "b", 1)]));
+    fn a_span_twice_in_one_run_is_merged_but_no_row_of_a_sum() {
+        let twice = run(&[(1, "a", 1), (1, "a", 2), (2, "b", 1)]);
+        let merged = merge_runs(&[twice.view().unwrap()]).unwrap();
+        assert_eq!(merged, run(&[(1, "a", 3), (2, "b", 1)]));
+        assert_eq!(added(&[run(&[]), twice]), Err(out_of_order(1, 1)));
     }
 
     #[test]
     fn a_run_out_of_order_is_an_error() {
-        check(
-            &[run(&[]), run(&[(2, "a", 1), (1, "b", 1)])],
-            Err(Error::RunUnsorted { run: 1, row: 1 }),
-        );
-        check(&[run(&[(1, "b", 1), (1, "a", 1)])], Err(Error::RunUnsorted { run: 0, row: 1 }));
+        check(&[run(&[]), run(&[(2, "a", 1), (1, "b", 1)])], Err(out_of_order(1, 1)));
+        check(&[run(&[(1, "b", 1), (1, "a", 1)])], Err(out_of_order(0, 1)));
         let mut many: Vec<_> = (0..9000).map(|hash| (hash << 50, "a", 1)).collect();
         many.swap(7000, 7001);
-        check(&[run(&[]), run(&many)], Err(Error::RunUnsorted { run: 1, row: 7001 }));
+        check(&[run(&[]), run(&many)], Err(out_of_order(1, 7001)));
+    }
+
+    #[test]
+    fn a_wrong_hash_or_a_count_of_0_is_an_error_that_names_the_run_and_the_span() {
+        let right = run(&[(1, "a", 1), (2, "b", 1), (2, "c", 1)]);
+        let problem = |wrong: SortedRun| match added(&[right.clone(), wrong]) {
+            Err(Error::Run { run: 1, problem }) => problem,
+            other => panic!("{other:?}"),
+        };
+        for row in [0, 2] {
+            let mut wrong = right.clone();
+            wrong.data[9 * row] ^= 4;
+            let span = wrong.data[9 * row..][..9].to_vec();
+            assert_eq!(problem(wrong), RunProblem::Hash { span });
+        }
+        let mut wrong = right.clone();
+        wrong.hashes[2] += 1;
+        assert_eq!(problem(wrong), RunProblem::Hash { span: span(2, "c") });
+        let wrong = run(&[(1, "a", 1), (2, "b", 0)]);
+        assert_eq!(problem(wrong), RunProblem::NoCount { span: span(2, "b") });
+    }
+
+    #[test]
+    fn hashes_are_those_of_the_project() {
+        let mut run = SortedRun::with_capacity(1, 0);
+        run.push(hash64(b"a"), b"a", 1);
+        let mut sums = RunSums::new(1, true);
+        assert_eq!(sums.add(&[run.view().unwrap()], &[1]), Ok(()));
+        run.data[0] = b'b';
+        let problem = RunProblem::Hash { span: b"b".to_vec() };
+        assert_eq!(sums.add(&[run.view().unwrap()], &[1]), Err(Error::Run { run: 0, problem }));
     }
 
     #[test]
     fn a_sum_over_64_bits_is_an_error_that_names_the_span() {
         let half = 1 << 63;
-        let overflow = || Error::SpanSumOverflow { span: b"a".to_vec() };
+        let overflow = || Error::SpanSumOverflow { span: span(1, "a") };
         check(&[run(&[(1, "a", half)]), run(&[(1, "a", half - 1)])], Ok(&[(1, "a", u64::MAX)]));
         check(&[run(&[(1, "a", half)]), run(&[(1, "a", half)])], Err(overflow()));
         let halves = run(&[(1, "a", half), (2, "b", 1)]);
-        let added = RunSums::new(1, false).add(&[halves.view().unwrap()], &[2]);
+        let added = RunSums::new(1, false).add_hashed(&[halves.view().unwrap()], &[2], begin);
         assert_eq!(added, Err(overflow()));
     }
 
@@ -218,9 +299,9 @@ mod tests {
     /// Few hashes, so that spans share them; counts sometimes overflow.
     fn counts() -> impl Strategy<Value = Counts> {
         let hash = prop_oneof![0u64..3, Just(u64::MAX), any::<u64>()];
-        let span = prop::collection::vec(0u8..2, 0..3);
+        let row = (hash, "[ab]{0,2}").prop_map(|(hash, text)| (hash, span(hash, &text)));
         let count = prop_oneof![9 => 1u64..9, 1 => (u64::MAX / 8)..(u64::MAX / 4)];
-        prop::collection::btree_map((hash, span), count, 0..12)
+        prop::collection::btree_map(row, count, 0..12)
     }
 
     /// The sums of plain maps; `None` on overflow.
@@ -250,7 +331,7 @@ mod tests {
             let views: Vec<_> = runs.iter().map(|run| run.view().unwrap()).collect();
             let weights: Vec<_> = parts.iter().map(|part| part.1).collect();
             let mut sums = RunSums::new(min_count, keeps_hashes);
-            let added = sums.add(&views, &weights);
+            let added = sums.add_hashed(&views, &weights, begin);
             let Some(expected) = plain_sums(&parts) else {
                 let refused = matches!(added, Err(Error::SpanSumOverflow { .. }));
                 prop_assert!(refused);
@@ -280,7 +361,7 @@ mod tests {
                     .filter(|((hash, _), _)| (*hash < cut) == low)
                     .map(|(span, count)| (span.clone(), *count)).collect())).collect();
                 let views: Vec<_> = own.iter().map(|run| run.view().unwrap()).collect();
-                sums.add(&views, &vec![1; views.len()])
+                sums.add_hashed(&views, &vec![1; views.len()], begin)
             });
             prop_assert_eq!(added.map(|()| sums.into_run()), whole);
         }

@@ -1,7 +1,13 @@
 //! Counts as sorted runs, the content of a count file, owned and borrowed.
 
+use std::ops::Range;
+
+use crate::cpu::simd::prefetch;
 use crate::short::Short;
 use crate::{Documents, Error};
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// Spans with their counts, sorted by (hash64, span), as four arrays like those on disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -99,6 +105,35 @@ impl<'a> RunView<'a> {
         Ok(Self { hashes, spans, counts })
     }
 
+    /// Whether all rows are greater than those of `other`; true if one of them has none.
+    pub fn follows(&self, other: &Self) -> bool {
+        match (self.hashes.len(), other.hashes.len().checked_sub(1)) {
+            (1.., Some(last)) => self.row(0) > other.row(last),
+            _ => true,
+        }
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.hashes.is_empty()
+    }
+
+    /// The values by which rows are sorted.
+    pub(crate) fn row(&self, number: usize) -> (u64, &'a [u8]) {
+        (self.hashes[number], self.spans.get(number))
+    }
+
+    /// Prefetches the counts of rows, and the positions of their spans.
+    pub(crate) fn prefetch_places(self, rows: Range<usize>) {
+        prefetch_all(self.counts, rows.clone());
+        prefetch_all(self.spans.offsets(), rows);
+    }
+
+    /// Prefetches the bytes of the spans of rows.
+    pub(crate) fn prefetch_spans(self, rows: Range<usize>) {
+        prefetch_all(self.spans.data(), self.spans.start(rows.start)..self.spans.start(rows.end));
+    }
+
     #[inline]
     pub(crate) fn hashes(self) -> &'a [u64] {
         self.hashes
@@ -115,6 +150,13 @@ impl<'a> RunView<'a> {
     }
 }
 
+/// Prefetches the cache lines of a range, its end included.
+fn prefetch_all<T>(slice: &[T], range: Range<usize>) {
+    let end = range.end;
+    range.step_by(LINE / size_of::<T>()).for_each(|index| prefetch(slice, index));
+    prefetch(slice, end);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,5 +166,20 @@ mod tests {
         let spans = Documents::new(b"ab", &[0, 1, 2]).unwrap();
         let error = RunView::new(&[1, 2], spans, &[1]).unwrap_err();
         assert_eq!(error, Error::LengthsDiffer { spans: 2, what: "counts", length: 1 });
+    }
+
+    #[test]
+    fn a_run_follows_another_if_all_its_rows_are_greater() {
+        fn run<'a>(hashes: &'a [u64], offsets: &'a [i64]) -> RunView<'a> {
+            let spans = Documents::new(b"abb", offsets).unwrap();
+            RunView::new(hashes, spans, &[1, 1][..hashes.len()]).unwrap()
+        }
+        let (first, none) = (run(&[1, 2], &[0, 1, 2]), run(&[], &[0]));
+        for (hash, begin, end, expected) in
+            [(3, 0, 1, true), (2, 0, 1, false), (2, 1, 2, false), (2, 1, 3, true)]
+        {
+            assert_eq!(run(&[hash], &[begin, end]).follows(&first), expected, "{hash} {begin}");
+        }
+        assert!(first.follows(&none) && none.follows(&first) && none.is_empty());
     }
 }
