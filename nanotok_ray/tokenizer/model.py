@@ -21,8 +21,16 @@ IN_ORDER = bytes(range(NUM_BYTES))
 """The bytes of ids 0..255 of every tokenizer that is learned here."""
 MAX_ID = 2**31 - 1
 """The highest id: other formats store ids as int32."""
-MAX_VOCABULARY_BYTES = 2**28
-"""Limit of the bytes of all tokens together; merges that double each other grow exponentially."""
+MAX_TOKEN_BYTES = 2**17
+"""Limit of the bytes of a token, which every occurrence of its id decodes to. The longest tokens
+of well-known models have 128.
+"""
+MAX_NAME_BYTES = 2**10
+"""Limit of the bytes of the name of a special token."""
+MAX_VOCABULARY_BYTES = 2**26
+"""Limit of the bytes of all tokens together; merges that double each other grow exponentially.
+The 200,000 tokens of Llama 4 have 1.4 million.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -224,6 +232,12 @@ def _check_special_tokens(special_tokens: Mapping[str, int], *, lowest: int) -> 
         _check_text(name, what="the special token")
         if not name:
             raise TokenizerError("a special token has an empty name")
+        num_bytes = len(name.encode())
+        if num_bytes > MAX_NAME_BYTES:
+            raise TokenizerError(
+                f"the name of the special token {number} has {num_bytes:,} bytes: the limit is "
+                f"{MAX_NAME_BYTES:,}"
+            )
         if not lowest <= number <= MAX_ID:
             raise TokenizerError(
                 f"the special token {name!r} has id {number}: {lowest} to {MAX_ID} are free"
@@ -238,14 +252,38 @@ def _check_special_tokens(special_tokens: Mapping[str, int], *, lowest: int) -> 
 def _tokens(merges: Sequence[tuple[int, int]], byte_order: bytes) -> tuple[bytes, ...]:
     tokens = [bytes([value]) for value in byte_order]
     total = NUM_BYTES
-    for number, (left, right) in enumerate(merges):
-        total += len(tokens[left]) + len(tokens[right])
-        if total > MAX_VOCABULARY_BYTES:
-            raise TokenizerError(
-                f"the tokens up to merge {number} have more than {MAX_VOCABULARY_BYTES} bytes"
-            )
+    for number, (left, right) in enumerate(merges, start=NUM_BYTES):
+        length = len(tokens[left]) + len(tokens[right])
+        total += length
+        check_token_bytes(length, what=f"token {number}")
+        check_vocabulary_bytes(total, what=f"tokens up to {number}")
         tokens.append(tokens[left] + tokens[right])
     return tuple(tokens)
+
+
+def check_token_bytes(num_bytes: int, *, what: str) -> None:
+    """Check the length of a token.
+
+    Raises:
+        TokenizerError: The token is too long.
+    """
+    if num_bytes > MAX_TOKEN_BYTES:
+        raise TokenizerError(
+            f"{what} has {num_bytes:,} bytes: the limit is {MAX_TOKEN_BYTES:,}; learning with "
+            "max_token_bytes makes no such token"
+        )
+
+
+def check_vocabulary_bytes(num_bytes: int, *, what: str) -> None:
+    """Check the length of all tokens together.
+
+    Raises:
+        TokenizerError: There are too many bytes.
+    """
+    if num_bytes > MAX_VOCABULARY_BYTES:
+        raise TokenizerError(
+            f"{what} have {num_bytes:,} bytes: the limit is {MAX_VOCABULARY_BYTES:,}"
+        )
 
 
 def number_special_tokens(names: Sequence[str], *, num_merges: int) -> dict[str, int]:

@@ -107,7 +107,12 @@ def test_special_tokens_keep_their_ids_and_unused_ids_are_not_tokens(pair, tmp_p
         (SINGLES | {b"ab": 257}, {}, "the id of b'ab' is 257 where 256 is the next"),
         (SINGLES | {b"ab": 255}, {}, "is 255 where 256 is the next"),
         (SINGLES | {b"abc": 256}, {}, 'token 256, "abc", cannot be reached'),
-        (SINGLES | {b"aa": 256, b"a" * 1_000_000: 257}, {}, "cannot be reached"),  # quickly
+        (SINGLES | {b"aa": 256, b"a" * 131_072: 257}, {}, "cannot be reached"),
+        (
+            SINGLES | {b"a" * 131_073: 256},
+            {},
+            "f: token 256 has 131,073 bytes: the limit is 131,072",
+        ),
         (SINGLES | {b"": 256}, {}, 'token 256, "", cannot be reached'),
         ({b"ab": 256}, {}, "has 1 tokens of text: byte-level BPE has from 256"),
         (NUMBERS, {}, "ids 0 to 255 must be each byte once: there are 10 of 256"),
@@ -127,9 +132,12 @@ def test_too_many_tokens_are_refused_before_merges_are_searched(monkeypatch):
     monkeypatch.setattr(ranks_module, "MAX_TOKENS", 256)
     with pytest.raises(TokenizerError, match="has 257 tokens of text"):
         model_of_ranks(SINGLES | {b"ab": 256}, pattern="a", special_tokens={}, name="f")
-    monkeypatch.setattr(ranks_module, "MAX_VOCABULARY_BYTES", 255)
-    with pytest.raises(TokenizerError, match="256 bytes, more than 255"):
-        model_of_ranks(SINGLES, pattern="a", special_tokens={}, name="f")
+
+
+def test_tokens_of_too_many_bytes_together_are_refused_before_merges_are_searched():
+    long = {b"%060000d" % number: 256 + number for number in range(1200)}
+    with pytest.raises(TokenizerError, match=r"together have 72,000,256 bytes: the limit is"):
+        model_of_ranks(SINGLES | long, pattern="a", special_tokens={}, name="f")
 
 
 def test_a_value_that_is_not_an_encoding_is_refused():

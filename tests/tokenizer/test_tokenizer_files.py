@@ -3,6 +3,7 @@
 import hashlib
 import io
 import pickle
+import resource
 import sys
 import zipfile
 from collections import OrderedDict
@@ -28,6 +29,7 @@ from nanotok_ray.tokenizer import (
     get_token_bytes,
     get_tokenizer,
     make_model,
+    open_tokenizer,
     sha256_of,
     to_former_huggingface_file,
     to_huggingface_file,
@@ -179,10 +181,54 @@ def test_a_truncated_file_is_refused(size):
         from_readable(SMALL_FILE[:size], name="f")
 
 
-def test_a_model_of_unbounded_length_is_refused():
-    doubling = ((97, 97), *((number, number) for number in range(256, 300)))
-    with pytest.raises(TokenizerError, match="merge 26 have more than 268435456 bytes"):
-        Model(pattern="a", unicode_version="16.0.0", merges=doubling, special_tokens={})
+def doubling(number):
+    """Return merges of which each doubles the last token."""
+    return [(97, 97), *((last, last) for last in range(256, 255 + number))]
+
+
+def opened_file(folder, merges):
+    lines = ["nanotok-tokenizer 1", "unicode 16.0.0", 'pattern "a"', "special_tokens 0"]
+    lines += [f"merges {len(merges)}", *(f"{left} {right}" for left, right in merges), ""]
+    (folder / "tokenizer.txt").write_text("\n".join(lines))
+    return open_tokenizer(folder / "tokenizer.txt")
+
+
+def core_encoder(folder, merges):
+    return _core.Encoder("a", np.array(merges, np.uint32))
+
+
+def core_decoder(folder, merges):
+    return _core.Decoder(np.array(merges, np.uint32), [])
+
+
+def refusal(open_merges, folder, merges):
+    with pytest.raises(TokenizerError) as caught:
+        open_merges(folder, merges)
+    return str(caught.value).replace(",", "")
+
+
+@pytest.mark.parametrize("open_merges", [opened_file, core_encoder, core_decoder])
+def test_tokens_of_too_many_bytes_are_refused_before_they_are_made(tmp_path, open_merges):
+    assert open_merges(tmp_path, doubling(17))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    message = refusal(open_merges, tmp_path, doubling(60))
+    assert "token 273 has 262144 bytes: the limit is 131072" in message
+    longest = [(270, byte) for byte in range(256)]
+    longer = [(271 + first, byte) for first in range(10) for byte in range(256)]
+    message = refusal(open_merges, tmp_path, [*doubling(15), *longest, *longer])
+    assert message.endswith("tokens up to 2316 have 67112954 bytes: the limit is 67108864")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert peak - before < 400 << 10
+
+
+def test_a_name_of_too_many_bytes_is_refused():
+    name = "é" * 512
+    assert replace(SMALL, merges=(), special_tokens={name: 256}).num_ids == 257
+    assert _core.Decoder(np.empty((0, 2), np.uint32), [(256, name)])
+    with pytest.raises(TokenizerError, match="token 256 has 1,025 bytes: the limit is 1,024"):
+        replace(SMALL, merges=(), special_tokens={f"{name}a": 256})
+    with pytest.raises(TokenizerError, match="256 has a name of 1025 bytes: the limit is 1024"):
+        _core.Decoder(np.empty((0, 2), np.uint32), [(256, f"{name}a")])
 
 
 def test_a_saved_tokenizer_loads_unchanged(tokenizer, tmp_path, monkeypatch):

@@ -10,7 +10,12 @@ from typing import TypeVar
 from nanotok_ray import _core
 from nanotok_ray.documents import as_documents
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.tokenizer.model import MAX_VOCABULARY_BYTES, NUM_BYTES, Model
+from nanotok_ray.tokenizer.model import (
+    NUM_BYTES,
+    Model,
+    check_token_bytes,
+    check_vocabulary_bytes,
+)
 
 MAX_TOKENS = 1 << 21
 """Larger vocabularies are refused before their merges are computed."""
@@ -60,11 +65,9 @@ def _by_rank(ranks: Mapping[bytes, int], *, name: str) -> Sequence[bytes]:
                 f"{name}: the id of {token[:60]!r} is {rank} where {expected} is the next: ids of "
                 "text must go from 0 without a hole or a repeat, special tokens follow them"
             )
-    total = sum(map(len, ranks))
-    if total > MAX_VOCABULARY_BYTES:
-        raise TokenizerError(
-            f"{name}: its tokens have {total:,} bytes, more than {MAX_VOCABULARY_BYTES:,}"
-        )
+    longest = max(ranks, key=len)
+    check_token_bytes(len(longest), what=f"{name}: token {ranks[longest]}")
+    check_vocabulary_bytes(sum(map(len, ranks)), what=f"{name}: all tokens together")
     return [token for token, _ in ordered]
 
 

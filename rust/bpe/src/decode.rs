@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::documents::check_offsets;
-use crate::{Error, Vocabulary};
+use crate::{Error, MAX_NAME_BYTES, Vocabulary};
 
 /// Tokens are copied in steps of this number of bytes: most are shorter, and a copy of fixed length
 /// takes two instructions instead of a call.
@@ -35,7 +35,7 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// Fails if the bytes of all ids are 4 GiB or more.
+    /// Fails if a name has too many bytes, or if the bytes of all ids are 4 GiB or more.
     pub fn new(vocabulary: &Vocabulary, special_tokens: &[(u32, &str)]) -> Result<Self, Error> {
         let (data, offsets) = vocabulary.parts();
         let mut own =
@@ -44,6 +44,10 @@ impl Decoder {
             own.places.push(Place::new(window[0], window[1])?);
         }
         for &(id, name) in special_tokens {
+            let bytes = name.len();
+            if bytes > MAX_NAME_BYTES {
+                return Err(Error::NameTooLong { token: id, bytes });
+            }
             let start = own.data.len();
             own.data.extend_from_slice(name.as_bytes());
             let place = Place::new(start, own.data.len())?;
@@ -185,6 +189,13 @@ mod tests {
         );
         assert_eq!(decoder.decode::<u16>(&[]), Ok(vec![]));
         assert_eq!(decoder.decode(&[97_u16, 262]), Err(Error::UnknownToken { id: 262, row: None }));
+    }
+
+    #[test]
+    fn a_name_of_too_many_bytes_is_an_error() {
+        let name = "a".repeat(MAX_NAME_BYTES + 1);
+        let decoder = Decoder::new(&Vocabulary::new(&[]).unwrap(), &[(300, &name)]);
+        assert_eq!(decoder.unwrap_err(), Error::NameTooLong { token: 300, bytes: name.len() });
     }
 
     #[test]

@@ -64,7 +64,8 @@ impl Encoder {
     /// # Errors
     ///
     /// Fails if a merge uses a later id, if a pair is merged twice, if there are too many merges,
-    /// if all tokens together exceed 1 GiB, or if `NANOTOK_CPU` names an unavailable CPU level.
+    /// if one token or all tokens together have too many bytes, or if `NANOTOK_CPU` names an
+    /// unavailable CPU level.
     pub fn new(splitter: Splitter, merges: &[Merge]) -> Result<Self, Error> {
         Ok(Self::with_span_ids(splitter, SpanIds::new(merges)?))
     }

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::vocabulary::{MAX_NAME_BYTES, MAX_TOKEN_BYTES, MAX_VOCABULARY_BYTES};
+
 /// Limit of the bytes of a span in a message.
 const SHOWN_BYTES: usize = 60;
 
@@ -174,13 +176,29 @@ pub enum Error {
         /// The number of parts.
         parts: usize,
     },
+    /// The bytes of an id exceed the limit.
+    #[error("token {token} has {bytes} bytes: the limit is {MAX_TOKEN_BYTES}")]
+    TokenTooLong {
+        /// Its id.
+        token: usize,
+        /// Its bytes.
+        bytes: usize,
+    },
+    /// The name of a special token exceeds the limit.
+    #[error("special token {token} has a name of {bytes} bytes: the limit is {MAX_NAME_BYTES}")]
+    NameTooLong {
+        /// Its id.
+        token: u32,
+        /// Bytes of its name.
+        bytes: usize,
+    },
     /// The bytes of all ids together exceed the limit.
-    #[error("with merge {merge} the bytes of all ids together pass {limit}")]
+    #[error("tokens up to {token} have {bytes} bytes: the limit is {MAX_VOCABULARY_BYTES}")]
     VocabularyTooLarge {
-        /// Position of the merge that exceeds the limit.
-        merge: usize,
-        /// The limit in bytes.
-        limit: usize,
+        /// The id with which they exceed the limit.
+        token: usize,
+        /// Bytes of all ids up to it.
+        bytes: usize,
     },
     /// The ids do not fit the requested width.
     #[error("{number} token ids do not fit: the limit is {limit}, ask for wide ids")]

@@ -102,4 +102,4 @@ pub use special::{Needles, count_occurrences};
 pub use split::{GapRule, Kind, Splitter, UNICODE_VERSION};
 pub use threads::in_threads;
 pub use token_id::TokenId;
-pub use vocabulary::Vocabulary;
+pub use vocabulary::{MAX_NAME_BYTES, MAX_TOKEN_BYTES, MAX_VOCABULARY_BYTES, Vocabulary};

@@ -5,9 +5,16 @@ use rustc_hash::FxHashMap;
 
 use crate::{ByteOrder, Error, Merge};
 
-/// Limit of the bytes of all ids together: far above any learned vocabulary, far below the memory
-/// of a machine. Without a limit, n merges of the newest id with itself would need 2**n bytes.
-const MAX_BYTES: usize = 1 << 30;
+/// Limit of the bytes of all ids together: those of well-known models have up to 1.4 million.
+/// Without limits, n merges of the newest id with itself would need 2**n bytes.
+pub const MAX_VOCABULARY_BYTES: usize = 1 << 26;
+
+/// Limit of the bytes of one id, which every occurrence of the id decodes to: those of well-known
+/// models have up to 128.
+pub const MAX_TOKEN_BYTES: usize = 1 << 17;
+
+/// Limit of the bytes of the name of a special token.
+pub const MAX_NAME_BYTES: usize = 1 << 10;
 
 /// Bytes of every id, one after the other.
 #[derive(Debug, Clone)]
@@ -17,11 +24,12 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Builds the bytes of every id: time and memory are their sum, which is at most 1 GiB.
+    /// Builds the bytes of every id: time and memory are their sum.
     ///
     /// # Errors
     ///
-    /// Fails if a merge uses a later id, or if there are too many merges.
+    /// Fails if a merge uses a later id, if there are too many merges, or if the bytes of one id or
+    /// of all ids exceed the limits, before memory is allocated for them.
     pub fn new(merges: &[Merge]) -> Result<Self, Error> {
         if u32::try_from(merges.len() + 256).is_err() {
             return Err(Error::TooManyMerges { number: merges.len() });
@@ -34,8 +42,11 @@ impl Vocabulary {
                 }
             }
             let (left, right) = (vocabulary.range(left), vocabulary.range(right));
-            if vocabulary.data.len() + left.len() + right.len() > MAX_BYTES {
-                return Err(Error::VocabularyTooLarge { merge, limit: MAX_BYTES });
+            let (token, length) = (256 + merge, left.len() + right.len());
+            check_length(token, length)?;
+            let bytes = vocabulary.data.len() + length;
+            if bytes > MAX_VOCABULARY_BYTES {
+                return Err(Error::VocabularyTooLarge { token, bytes });
             }
             vocabulary.data.extend_from_within(left);
             vocabulary.data.extend_from_within(right);
@@ -97,6 +108,11 @@ impl Vocabulary {
     }
 }
 
+/// Checks the bytes of an id.
+pub(crate) fn check_length(token: usize, bytes: usize) -> Result<(), Error> {
+    if bytes > MAX_TOKEN_BYTES { Err(Error::TokenTooLong { token, bytes }) } else { Ok(()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,9 +143,19 @@ mod tests {
 
     #[test]
     fn tokens_that_double_without_end_are_an_error() {
-        let merges: Vec<Merge> =
-            [(0, 0)].into_iter().chain((256..320).map(|id| (id, id))).collect();
-        check(&merges, Err(Error::VocabularyTooLarge { merge: 28, limit: MAX_BYTES }));
+        let doubling = |number| [(0, 0)].into_iter().chain((256..).map(|id| (id, id))).take(number);
+        let merges: Vec<Merge> = doubling(17).collect();
+        assert_eq!(Vocabulary::new(&merges).unwrap().get(272).unwrap().len(), MAX_TOKEN_BYTES);
+        let merges: Vec<Merge> = doubling(60).collect();
+        check(&merges, Err(Error::TokenTooLong { token: 273, bytes: 2 * MAX_TOKEN_BYTES }));
+    }
+
+    #[test]
+    fn many_long_tokens_are_an_error() {
+        let doubling = [(0, 0)].into_iter().chain((256..270).map(|id| (id, id)));
+        let merges: Vec<Merge> = doubling.chain((270..).map(|_| (270, 270)).take(2000)).collect();
+        let bytes = MAX_VOCABULARY_BYTES + 254;
+        check(&merges, Err(Error::VocabularyTooLarge { token: 1293, bytes }));
     }
 
     #[test]
