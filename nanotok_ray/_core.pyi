@@ -2,7 +2,13 @@
 
 A batch of documents is passed as two arrays: `data` (all bytes back to back) and `offsets` (n + 1
 non-decreasing positions in `data`, of which the first need not be 0). Every call that loops over
-documents releases the GIL. Errors are the classes of `nanotok_ray.errors`.
+documents releases the GIL, and reads arrays where they are: no thread or process may write to them
+until it returns. Errors are the classes of `nanotok_ray.errors`.
+
+`threads` is the maximum number of threads, of which at most 1,024 are used; results do not depend
+on it. A value below 1 is a `TokenizerError`, another number that the core cannot represent an
+`OverflowError`. If memory cannot be allocated, every call raises `MemoryError`; `SpanCounts`,
+`RunSums` and `BestFitBuffer` cannot be used after that.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -78,7 +84,8 @@ def count_occurrences(
     """Return the number of occurrences of needles: leftmost, longest, never overlapping.
 
     Raises:
-        TokenizerError: A needle is empty.
+        TokenizerError: A needle is empty or has more than 1,024 bytes, or the needles have more
+            than 1 MiB.
     """
 
 @final
@@ -89,7 +96,8 @@ class Splitter:
         """Compile `pattern`.
 
         Raises:
-            PatternError: The core cannot compile the regular expression.
+            PatternError: The core cannot compile the regular expression, or it has more than
+                65,536 bytes.
         """
 
     @property
@@ -180,8 +188,11 @@ class RunSums:
             names: the names of the runs in messages.
             weights: the factors of the counts of each run.
 
+        Adjacent runs of one name are parts of one file.
+
         Raises:
-            TokenizerError: A run is not sorted, or its arrays do not match; the message names it.
+            TokenizerError: A run is not sorted, repeats a span, has a count of 0 or a hash that is
+                not that of its span, or its arrays do not match; the message names it.
             CountOverflowError: A plain or weighted sum would exceed 2**64 - 1; the message names
                 the span. The sums cannot be used afterwards.
         """
@@ -200,6 +211,8 @@ class RunSums:
 
 def merge_runs(runs: list[_SortedRun]) -> _SortedRun:
     """Return the sum of sorted runs as one sorted run.
+
+    A run can repeat a span. Hashes are not compared with the spans.
 
     Raises:
         TokenizerError: A run is not sorted, or its arrays do not match.
@@ -230,7 +243,7 @@ def learn(
         num_merges: the maximum number of merges.
         min_pair_count: a pair with a lower count is not merged.
         max_token_bytes: the longest token in bytes.
-        threads: the maximum number of threads; the result does not depend on it.
+        threads: the maximum number of threads.
         on_progress: called as `on_progress(done, total, last)`.
 
     Returns:
@@ -283,8 +296,9 @@ class Encoder:
 
         Raises:
             PatternError: The core cannot compile the regular expression.
-            TokenizerError: A merge uses an id that does not exist yet, or a pair occurs twice;
-                `byte_order` is not a permutation of the bytes.
+            TokenizerError: A merge uses an id that does not exist yet, or a pair occurs twice; a
+                token has more than 131,072 bytes, or all tokens more than 64 MiB; `byte_order` is
+                not a permutation of the bytes.
         """
 
     def encode(self, document: bytes) -> NDArray[np.uint32]:
@@ -364,7 +378,7 @@ class Encoder:
             special_tokens: all special tokens of the model as (name, id).
             data: the bytes of all documents, back to back.
             offsets: n + 1 positions in `data`.
-            threads: the maximum number of threads; the result does not depend on it.
+            threads: the maximum number of threads.
             wide: whether ids are uint32 instead of uint16.
 
         Returns:
@@ -447,8 +461,7 @@ class Decoder:
         Id i < 256 is `byte_order[i]`, or byte i; `merges` use the same ids.
 
         Raises:
-            TokenizerError: A merge uses an id that does not exist yet, there are too many bytes,
-                or `byte_order` is not a permutation of the bytes.
+            TokenizerError: As for `Encoder`, or a name has more than 1,024 bytes.
         """
 
     def decode(self, ids: NDArray[np.uint16] | NDArray[np.uint32]) -> bytes:

@@ -368,13 +368,14 @@ class Tokenizer(Vocabulary, Rendering):
         uint32. Invalid UTF-8 is encoded as bytes. Texts in an Arrow column (string, large_string,
         binary, large_binary) are not copied, except chunks below 4 MiB, which are joined into 16
         MiB; string_view and binary_view are copied. Each value of a dictionary is encoded once.
+        Other threads run during the call and must not write to its arrays.
 
         Args:
             texts: a list, tuple or iterator of str or of bytes, or of batches of these; a column
                 of numpy, pandas, polars, Hugging Face or Arrow, or any object with the Arrow
                 PyCapsule interface; or, with `column`, a table, a data set, a mapping of columns,
                 or rows.
-            num_threads: the number of threads; the ids do not depend on it.
+            num_threads: the maximum number of threads, up to 1,024; the ids do not depend on it.
             nulls: "error" raises an error for a missing text; "empty" returns a row without ids.
             column: the name of the column of a table, of a data set or of rows.
 
@@ -389,6 +390,7 @@ class Tokenizer(Vocabulary, Rendering):
             SourceError: The array contains values other than texts, or a null (the message names
                 its first row); or `nulls` is neither "error" nor "empty".
             SplitError: The regex engine gave up on a text.
+            TokenizerError: `num_threads` is less than 1.
         """
         return encode_texts(
             texts,

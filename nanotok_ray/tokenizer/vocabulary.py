@@ -149,7 +149,8 @@ class Vocabulary:
         """Return the text of each row of ids as `decode` does, or its bytes, in one Arrow array.
 
         `ids` is a uint16 or uint32 array and `offsets` is an int64 array of n + 1 non-decreasing
-        positions in it, which need not start at 0: the values that `encode_batch` returns.
+        positions in it, which need not start at 0: the values that `encode_batch` returns. No
+        thread may write to them during the call, as there.
 
         >>> from nanotok_ray import Tokenizer
         >>> tokenizer = Tokenizer.train_from_iterator([], vocab_size=265)

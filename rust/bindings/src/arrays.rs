@@ -1,12 +1,14 @@
 //! Conversion of numpy arrays to slices, and of vectors to numpy arrays.
 
 use nanotok_bpe::{ByteOrder, Documents, GapRule, Merge, Splitter};
+use nanotok_memory as memory;
 use numpy::{
     Element, IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
     PyUntypedArrayMethods,
 };
 use pyo3::prelude::*;
 
+use crate::calls::detached;
 use crate::errors::{bad_argument, to_python};
 
 pub(crate) type Array<'py, T> = Bound<'py, PyArray1<T>>;
@@ -21,6 +23,11 @@ pub(crate) fn slice<'a, T: Element>(
         .map_err(|_| bad_argument(format!("{name} must be a contiguous, aligned array")))
 }
 
+/// A position as numpy stores it.
+pub(crate) fn position(number: usize) -> i64 {
+    i64::try_from(number).expect("memory is below 2**63 bytes")
+}
+
 /// A batch of documents from its two arrays.
 pub(crate) fn documents<'a>(
     data: &'a PyReadonlyArray1<'_, u8>,
@@ -31,12 +38,13 @@ pub(crate) fn documents<'a>(
 }
 
 /// Merges from an array of shape (m, 2).
-pub(crate) fn merges(array: &PyReadonlyArray2<'_, u32>) -> PyResult<Vec<Merge>> {
+pub(crate) fn merges(py: Python<'_>, array: &PyReadonlyArray2<'_, u32>) -> PyResult<Vec<Merge>> {
     let rows = array.as_slice().ok().filter(|_| array.shape()[1] == 2 && array.is_c_contiguous());
     let rows = rows.ok_or_else(|| {
         bad_argument(format!("merges must be a C-contiguous (m, 2) array, not {:?}", array.shape()))
     })?;
-    Ok(rows.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())
+    let pairs = rows.chunks_exact(2).map(|pair| (pair[0], pair[1]));
+    detached(py, || memory::collected(pairs))
 }
 
 /// The byte order of ids 0 to 255, if any.
@@ -49,7 +57,11 @@ pub(crate) fn merges_array<'py>(
     py: Python<'py>,
     merges: &[Merge],
 ) -> PyResult<Bound<'py, PyArray2<u32>>> {
-    let ids: Vec<u32> = merges.iter().flat_map(|&(left, right)| [left, right]).collect();
+    let ids = detached(py, || {
+        let mut ids: Vec<u32> = memory::with_capacity(2 * merges.len());
+        ids.extend(merges.iter().flat_map(|&(left, right)| [left, right]));
+        ids
+    })?;
     ids.into_pyarray(py).reshape([merges.len(), 2])
 }
 
@@ -64,5 +76,5 @@ pub(crate) fn splitter(py: Python<'_>, pattern: &str, gaps: &str) -> PyResult<Sp
             )));
         }
     };
-    py.detach(|| Splitter::new(pattern, rule)).map_err(|error| to_python(&error))
+    detached(py, || Splitter::new(pattern, rule))?.map_err(|error| to_python(&error))
 }

@@ -5,6 +5,7 @@ use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
 
 use crate::arrays::{Array, documents, slice, splitter};
+use crate::calls::{Changing, detached, max_threads};
 use crate::errors::{bad_argument, to_python};
 
 type Run<'py> = (Array<'py, u64>, Array<'py, u8>, Array<'py, i64>, Array<'py, u64>);
@@ -18,14 +19,15 @@ type BorrowedRun<'py> = (
 
 /// The count of each span in the documents so far.
 #[pyclass(module = "nanotok_ray._core")]
-pub(crate) struct SpanCounts(nanotok_bpe::SpanCounts);
+pub(crate) struct SpanCounts(Changing<nanotok_bpe::SpanCounts>);
 
 #[pymethods]
 impl SpanCounts {
     #[new]
     #[pyo3(signature = (pattern, *, gaps = "spans"))]
     fn new(py: Python<'_>, pattern: &str, gaps: &str) -> PyResult<Self> {
-        Ok(Self(nanotok_bpe::SpanCounts::new(splitter(py, pattern, gaps)?)))
+        let splitter = splitter(py, pattern, gaps)?;
+        Ok(Self(Changing::new(nanotok_bpe::SpanCounts::new(splitter))))
     }
 
     /// Count the spans of each document; after an error, no document of the call is counted.
@@ -35,31 +37,38 @@ impl SpanCounts {
         py: Python<'py>,
         data: PyReadonlyArray1<'py, u8>,
         offsets: PyReadonlyArray1<'py, i64>,
-        threads: usize,
+        #[pyo3(from_py_with = max_threads)] threads: usize,
     ) -> PyResult<()> {
         let documents = documents(&data, &offsets)?;
-        py.detach(|| self.0.update(documents, threads)).map_err(|error| to_python(&error))
+        self.0
+            .change(py, |counts| counts.update(documents, threads))?
+            .map_err(|error| to_python(&error))
     }
 
     /// Return the number of different spans.
-    fn num_distinct(&self) -> usize {
-        self.0.num_distinct()
+    fn num_distinct(&self) -> PyResult<usize> {
+        Ok(self.0.get()?.num_distinct())
     }
 
     /// Return the number of counted spans.
-    fn total(&self) -> u64 {
-        self.0.total()
+    fn total(&self) -> PyResult<u64> {
+        Ok(self.0.get()?.total())
     }
 
     /// Return the number of spans that the pattern did not match, without invalid bytes.
-    fn num_gaps(&self) -> u64 {
-        self.0.num_gaps()
+    fn num_gaps(&self) -> PyResult<u64> {
+        Ok(self.0.get()?.num_gaps())
     }
 
     /// Return all spans with their counts, sorted by (hash64, span).
     #[pyo3(signature = (*, threads = 1))]
-    fn sorted_run<'py>(&self, py: Python<'py>, threads: usize) -> Run<'py> {
-        run_arrays(py, py.detach(|| self.0.sorted_run(threads)))
+    fn sorted_run<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = max_threads)] threads: usize,
+    ) -> PyResult<Run<'py>> {
+        let counts = self.0.get()?;
+        Ok(run_arrays(py, detached(py, || counts.sorted_run(threads))?))
     }
 }
 
@@ -67,21 +76,21 @@ impl SpanCounts {
 #[pyfunction]
 pub(crate) fn merge_runs<'py>(py: Python<'py>, runs: Vec<BorrowedRun<'py>>) -> PyResult<Run<'py>> {
     let views: Vec<RunView<'_>> = runs.iter().map(view).collect::<PyResult<_>>()?;
-    let merged =
-        py.detach(|| nanotok_bpe::merge_runs(&views)).map_err(|error| to_python(&error))?;
+    let merged = detached(py, || nanotok_bpe::merge_runs(&views))?;
+    let merged = merged.map_err(|error| to_python(&error))?;
     Ok(run_arrays(py, merged))
 }
 
 /// Sums of sorted runs, which are added one hash range after the other.
 #[pyclass(module = "nanotok_ray._core")]
-pub(crate) struct RunSums(Option<nanotok_bpe::RunSums>);
+pub(crate) struct RunSums(Changing<nanotok_bpe::RunSums>);
 
 #[pymethods]
 impl RunSums {
     #[new]
     #[pyo3(signature = (*, min_count = 1, hashes = false))]
     fn new(min_count: u64, hashes: bool) -> Self {
-        Self(Some(nanotok_bpe::RunSums::new(min_count, hashes)))
+        Self(Changing::new(nanotok_bpe::RunSums::new(min_count, hashes)))
     }
 
     /// Add runs of one range, each with its name for messages and the weight of its counts.
@@ -102,8 +111,8 @@ impl RunSums {
             );
         }
         check_order(&views, &names)?;
-        let sums = self.0.as_mut().ok_or_else(taken)?;
-        py.detach(|| sums.add(&views, &weights)).map_err(|error| match error {
+        let added = self.0.change(py, |sums| sums.add(&views, &weights))?;
+        added.map_err(|error| match error {
             Error::Run { run, problem } => bad_argument(format!("{}: {problem}", names[run])),
             error => to_python(&error),
         })
@@ -111,14 +120,14 @@ impl RunSums {
 
     /// Return (spans, their bytes, distinct spans) of all runs, and of dropped spans.
     fn totals(&self) -> PyResult<([u128; 3], [u128; 3])> {
-        let sums = self.0.as_ref().ok_or_else(taken)?;
+        let sums = self.0.get()?;
         Ok((numbers(sums.all()), numbers(sums.dropped())))
     }
 
     /// Return the sums, and clear them.
     fn take<'py>(&mut self, py: Python<'py>) -> PyResult<Run<'py>> {
-        let sums = self.0.take().ok_or_else(taken)?;
-        Ok(run_arrays(py, py.detach(|| sums.into_run())))
+        let sums = self.0.take()?;
+        Ok(run_arrays(py, detached(py, || sums.into_run())?))
     }
 }
 
@@ -134,10 +143,6 @@ fn check_order(runs: &[RunView<'_>], names: &[String]) -> PyResult<()> {
         before = Some(part);
     }
     Ok(())
-}
-
-fn taken() -> PyErr {
-    bad_argument("the sums were taken already".to_owned())
 }
 
 fn numbers(totals: SpanTotals) -> [u128; 3] {

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arrays::{Array, byte_order, merges, slice};
+use crate::calls::{detached, python_bytes};
 use crate::errors::to_python;
 
 /// Ids of 16 or 32 bits.
@@ -30,14 +31,14 @@ impl Decoder {
         special_tokens: Vec<(u32, String)>,
         byte_order: Option<&[u8]>,
     ) -> PyResult<Self> {
-        let (merges, order) = (self::merges(&merges)?, self::byte_order(byte_order)?);
+        let (merges, order) = (self::merges(py, &merges)?, self::byte_order(byte_order)?);
         let names: Vec<(u32, &str)> =
             special_tokens.iter().map(|(id, name)| (*id, name.as_str())).collect();
         let vocabulary = || match order {
             Some(order) => Vocabulary::ordered(&merges, &order),
             None => Vocabulary::new(&merges),
         };
-        py.detach(|| nanotok_bpe::Decoder::new(&vocabulary()?, &names))
+        detached(py, || nanotok_bpe::Decoder::new(&vocabulary()?, &names))?
             .map(Self)
             .map_err(|error| to_python(&error))
     }
@@ -61,8 +62,8 @@ impl Decoder {
     ) -> PyResult<(Array<'py, u8>, Array<'py, i64>)> {
         let offsets = slice(&offsets, "offsets")?;
         let decoded = match ids {
-            Ids::Narrow(ids) => self.rows(py, slice(&ids, "ids")?, offsets, replace),
-            Ids::Wide(ids) => self.rows(py, slice(&ids, "ids")?, offsets, replace),
+            Ids::Narrow(ids) => self.rows(py, slice(&ids, "ids")?, offsets, replace)?,
+            Ids::Wide(ids) => self.rows(py, slice(&ids, "ids")?, offsets, replace)?,
         };
         let (data, offsets) = decoded.map_err(|error| to_python(&error))?;
         Ok((data.into_pyarray(py), offsets.into_pyarray(py)))
@@ -75,8 +76,8 @@ impl Decoder {
         py: Python<'py>,
         ids: &[I],
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = py.detach(|| self.0.decode(ids)).map_err(|error| to_python(&error))?;
-        Ok(PyBytes::new(py, &bytes))
+        let bytes = detached(py, || self.0.decode(ids))?.map_err(|error| to_python(&error))?;
+        python_bytes(py, &bytes)
     }
 
     fn rows<I: Element + Copy + Into<u32>>(
@@ -85,8 +86,8 @@ impl Decoder {
         ids: &[I],
         offsets: &[i64],
         replace: bool,
-    ) -> Result<Rows, Error> {
-        py.detach(|| {
+    ) -> PyResult<Result<Rows, Error>> {
+        detached(py, || {
             let rows = self.0.decode_rows(ids, offsets)?;
             Ok(if replace { replace_invalid(rows) } else { rows })
         })

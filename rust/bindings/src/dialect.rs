@@ -2,10 +2,12 @@
 
 use nanotok_bpe::{Composition, Needles, Stretch, TokenId};
 use nanotok_chat::{Composed, Kind, Rendered, Settings, SpecialIds};
+use nanotok_memory as memory;
 use numpy::{Element, IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use pyo3::prelude::*;
 
-use crate::arrays::{Array, documents};
+use crate::arrays::{Array, documents, position};
+use crate::calls::detached;
 use crate::errors::{bad_argument, to_python};
 
 type Texts<'py> = (Array<'py, u8>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
@@ -63,12 +65,12 @@ impl Dialect {
         offsets: PyReadonlyArray1<'py, i64>,
     ) -> PyResult<Texts<'py>> {
         let documents = documents(&data, &offsets)?;
-        let (texts, offsets, firsts, declined) = py.detach(|| {
+        let (texts, offsets, firsts, declined) = detached(py, || {
             let Composed { composition, declined, .. } =
                 self.0.compose(documents, 0..documents.len(), None);
             let (texts, offsets, firsts) = texts_of(&composition);
             (texts, offsets, firsts, declined.into_iter().map(position).collect::<Vec<_>>())
-        });
+        })?;
         Ok((
             texts.into_pyarray(py),
             offsets.into_pyarray(py),
@@ -88,12 +90,12 @@ pub(crate) fn render<'py, I: TokenId + Element>(
     threads: usize,
 ) -> PyResult<RenderedArrays<'py>> {
     let documents = documents(data, offsets)?;
-    let rendered = py.detach(|| {
+    let rendered = detached(py, || {
         let names: Vec<&str> = special_tokens.iter().map(|(name, _)| name.as_str()).collect();
         let needles = Needles::new(&names)?;
         let ids = SpecialIds::new(special_tokens);
         dialect.0.render::<I>(encoder, &ids, &needles, documents, threads)
-    });
+    })?;
     let Rendered { ids, labels, offsets, declined, images, sizes, unused } =
         rendered.map_err(|error| to_python(&error))?;
     Ok((
@@ -110,24 +112,20 @@ pub(crate) fn render<'py, I: TokenId + Element>(
 
 /// The texts back to back, their offsets, and the offsets of documents among the texts.
 fn texts_of(composition: &Composition) -> (Vec<u8>, Vec<i64>, Vec<i64>) {
-    let mut texts = Vec::with_capacity(composition.data.len());
+    let mut texts = memory::with_capacity(composition.data.len());
     let (mut offsets, mut firsts) = (vec![0], vec![0]);
     let mut first = 0;
     for &end in &composition.ends {
         for part in &composition.parts[first..end] {
             if let Stretch::Text { start, end } = part.stretch {
                 texts.extend_from_slice(&composition.data[start..end]);
-                offsets.push(position(texts.len()));
+                memory::push(&mut offsets, position(texts.len()));
             }
         }
-        firsts.push(position(offsets.len() - 1));
+        memory::push(&mut firsts, position(offsets.len() - 1));
         first = end;
     }
     (texts, offsets, firsts)
-}
-
-fn position(number: usize) -> i64 {
-    i64::try_from(number).expect("memory is below 2**63 bytes")
 }
 
 /// An array of shape (m, N).

@@ -1,12 +1,14 @@
 //! `Encoder` for Python.
 
 use nanotok_bpe::{Frame, TokenId};
+use nanotok_memory as memory;
 use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyList, PyString};
 
-use crate::arrays::{Array, byte_order, documents, merges, splitter};
+use crate::arrays::{Array, byte_order, documents, merges, position, splitter};
+use crate::calls::{detached, max_threads};
 use crate::dialect::{Dialect, RenderedArrays, render};
 use crate::errors::to_python;
 
@@ -28,20 +30,20 @@ impl Encoder {
         cache_bytes: usize,
     ) -> PyResult<Self> {
         let splitter = splitter(py, pattern, gaps)?;
-        let (merges, order) = (self::merges(&merges)?, self::byte_order(byte_order)?);
-        let encoder = py.detach(|| {
+        let (merges, order) = (self::merges(py, &merges)?, self::byte_order(byte_order)?);
+        let encoder = detached(py, || {
             let encoder = match order {
                 Some(order) => nanotok_bpe::Encoder::ordered(splitter, &merges, order)?,
                 None => nanotok_bpe::Encoder::new(splitter, &merges)?,
             };
             Ok(encoder.with_cache_bytes(cache_bytes))
-        });
+        })?;
         encoder.map(Self).map_err(|error| to_python(&error))
     }
 
     /// Return the ids of one document.
     fn encode<'py>(&self, py: Python<'py>, document: &[u8]) -> PyResult<Array<'py, u32>> {
-        let ids = py.detach(|| self.0.encode(document)).map_err(|error| to_python(&error))?;
+        let ids = detached(py, || self.0.encode(document))?.map_err(|error| to_python(&error))?;
         Ok(ids.into_pyarray(py))
     }
 
@@ -52,7 +54,7 @@ impl Encoder {
         text: &Bound<'py, PyString>,
     ) -> PyResult<Bound<'py, PyList>> {
         let document = text.to_str()?.as_bytes();
-        let ids = py.detach(|| self.0.encode(document)).map_err(|error| to_python(&error))?;
+        let ids = detached(py, || self.0.encode(document))?.map_err(|error| to_python(&error))?;
         PyList::new(py, ids)
     }
 
@@ -66,7 +68,7 @@ impl Encoder {
         offsets: PyReadonlyArray1<'py, i64>,
         before: Vec<u32>,
         after: Vec<u32>,
-        threads: usize,
+        #[pyo3(from_py_with = max_threads)] threads: usize,
         wide: bool,
     ) -> PyResult<(Bound<'py, PyAny>, Array<'py, i64>)> {
         let encode = if wide { Self::batch::<u32> } else { Self::batch::<u16> };
@@ -81,7 +83,7 @@ impl Encoder {
         &self,
         py: Python<'py>,
         texts: Vec<PyBackedStr>,
-        threads: usize,
+        #[pyo3(from_py_with = max_threads)] threads: usize,
         wide: bool,
     ) -> PyResult<(Bound<'py, PyAny>, Array<'py, i64>)> {
         let encode = if wide { Self::strings::<u32> } else { Self::strings::<u16> };
@@ -98,7 +100,7 @@ impl Encoder {
         special_tokens: Vec<(String, u32)>,
         data: PyReadonlyArray1<'py, u8>,
         offsets: PyReadonlyArray1<'py, i64>,
-        threads: usize,
+        #[pyo3(from_py_with = max_threads)] threads: usize,
         wide: bool,
     ) -> PyResult<RenderedArrays<'py>> {
         let render = if wide { render::<u32> } else { render::<u16> };
@@ -113,9 +115,10 @@ impl Encoder {
     /// Return the bytes of every id back to back, and their offsets.
     fn token_bytes<'py>(&self, py: Python<'py>) -> PyResult<(Array<'py, u8>, Array<'py, i64>)> {
         let (data, offsets) = self.0.vocabulary().parts();
-        let offsets = offsets.iter().map(|&offset| i64::try_from(offset));
-        let offsets: Vec<i64> = offsets.collect::<Result<_, _>>()?;
-        Ok((data.to_vec().into_pyarray(py), offsets.into_pyarray(py)))
+        let (data, offsets) = detached(py, || {
+            (memory::copied(data), memory::collected(offsets.iter().copied().map(position)))
+        })?;
+        Ok((data.into_pyarray(py), offsets.into_pyarray(py)))
     }
 }
 
@@ -129,8 +132,7 @@ impl Encoder {
         threads: usize,
     ) -> PyResult<(Bound<'py, PyAny>, Array<'py, i64>)> {
         let documents = documents(data, offsets)?;
-        let (ids, offsets) = py
-            .detach(|| self.0.encode_batch::<I>(documents, frame, threads))
+        let (ids, offsets) = detached(py, || self.0.encode_batch::<I>(documents, frame, threads))?
             .map_err(|error| to_python(&error))?;
         Ok((ids.into_pyarray(py).into_any(), offsets.into_pyarray(py)))
     }
@@ -141,9 +143,9 @@ impl Encoder {
         threads: usize,
     ) -> PyResult<(Bound<'py, PyAny>, Array<'py, i64>)> {
         let documents: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
-        let (ids, offsets) = py
-            .detach(|| self.0.encode_slices::<I>(&documents, Frame::default(), threads))
-            .map_err(|error| to_python(&error))?;
+        let (ids, offsets) =
+            detached(py, || self.0.encode_slices::<I>(&documents, Frame::default(), threads))?
+                .map_err(|error| to_python(&error))?;
         Ok((ids.into_pyarray(py).into_any(), offsets.into_pyarray(py)))
     }
 }

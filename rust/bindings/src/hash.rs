@@ -4,6 +4,7 @@ use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
 
 use crate::arrays::{Array, documents};
+use crate::calls::detached;
 use crate::errors::to_python;
 
 /// Return `xxh3_64` of `data` with seed 0.
@@ -20,7 +21,7 @@ pub(crate) fn hash_documents<'py>(
     offsets: PyReadonlyArray1<'py, i64>,
 ) -> PyResult<Array<'py, u64>> {
     let documents = documents(&data, &offsets)?;
-    Ok(py.detach(|| nanotok_bpe::hash_documents(documents)).into_pyarray(py))
+    Ok(detached(py, || nanotok_bpe::hash_documents(documents))?.into_pyarray(py))
 }
 
 /// Return whether every document is valid UTF-8.
@@ -44,6 +45,6 @@ pub(crate) fn count_occurrences<'py>(
     needles: Vec<String>,
 ) -> PyResult<u64> {
     let documents = documents(&data, &offsets)?;
-    py.detach(|| nanotok_bpe::count_occurrences(documents, &needles))
+    detached(py, || nanotok_bpe::count_occurrences(documents, &needles))?
         .map_err(|error| to_python(&error))
 }

@@ -8,6 +8,7 @@
 use pyo3::prelude::*;
 
 mod arrays;
+mod calls;
 mod counts;
 mod cpu;
 mod decoder;

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arrays::{Array, documents, merges_array, slice};
+use crate::calls::{detached, max_threads};
 use crate::errors::to_python;
 
 type Learned<'py> = (Bound<'py, PyArray2<u32>>, Array<'py, u64>, Array<'py, u64>, &'static str);
@@ -27,17 +28,18 @@ pub(crate) fn learn<'py>(
     num_merges: usize,
     min_pair_count: u64,
     max_token_bytes: Option<usize>,
-    threads: usize,
+    #[pyo3(from_py_with = max_threads)] threads: usize,
     on_progress: Option<Py<PyAny>>,
 ) -> PyResult<Learned<'py>> {
     let max_token_bytes = max_token_bytes.unwrap_or(usize::MAX);
     let goal = Goal { num_merges, min_pair_count, max_token_bytes, threads };
     let mut measured = Measured::default();
-    each_batch(batches, |spans, counts| py.detach(|| measured.add(spans, counts)))?;
-    let mut text = measured.text(goal).map_err(|error| to_python(&error))?;
-    each_batch(batches, |spans, counts| py.detach(|| text.add(spans, counts)))?;
+    each_batch(batches, |spans, counts| detached(py, || measured.add(spans, counts)))?;
+    let text = detached(py, || measured.text(goal))?;
+    let mut text = text.map_err(|error| to_python(&error))?;
+    each_batch(batches, |spans, counts| detached(py, || text.add(spans, counts)))?;
     let mut raised = None;
-    let learned = py.detach(|| {
+    let learned = detached(py, || {
         text.learn(|progress| match report(on_progress.as_ref(), progress) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
@@ -45,7 +47,7 @@ pub(crate) fn learn<'py>(
                 ControlFlow::Break(())
             }
         })
-    });
+    })?;
     let learned = learned.map_err(|error| raised.unwrap_or_else(|| to_python(&error)))?;
     Ok((
         merges_array(py, &learned.merges)?,
@@ -58,12 +60,12 @@ pub(crate) fn learn<'py>(
 /// Calls `add` with the spans and counts of each batch of a Python iterable.
 fn each_batch(
     batches: &Bound<'_, PyAny>,
-    mut add: impl FnMut(Documents<'_>, &[u64]) -> Result<(), Error>,
+    mut add: impl FnMut(Documents<'_>, &[u64]) -> PyResult<Result<(), Error>>,
 ) -> PyResult<()> {
     for batch in batches.try_iter()? {
         let (data, offsets, counts): Arrays<'_> = batch?.extract()?;
         let (spans, counts) = (documents(&data, &offsets)?, slice(&counts, "counts")?);
-        add(spans, counts).map_err(|error| to_python(&error))?;
+        add(spans, counts)?.map_err(|error| to_python(&error))?;
     }
     Ok(())
 }
@@ -76,8 +78,8 @@ pub(crate) fn merges_of_tokens<'py>(
     offsets: PyReadonlyArray1<'py, i64>,
 ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyArray2<u32>>)> {
     let tokens = documents(&data, &offsets)?;
-    let (order, merges) =
-        py.detach(|| nanotok_bpe::merges_of_tokens(tokens)).map_err(|error| to_python(&error))?;
+    let found = detached(py, || nanotok_bpe::merges_of_tokens(tokens))?;
+    let (order, merges) = found.map_err(|error| to_python(&error))?;
     Ok((PyBytes::new(py, order.bytes()), merges_array(py, &merges)?))
 }
 

@@ -8,6 +8,7 @@ use numpy::{
 use pyo3::prelude::*;
 
 use crate::arrays::Array;
+use crate::calls::{Changing, detached};
 use crate::errors::{bad_rows, packing};
 
 /// Indexes, starts and lengths of segments, and the boundaries of rows among the segments.
@@ -25,7 +26,7 @@ pub(crate) fn best_fit_rows<'py>(
     keep_rest: bool,
 ) -> PyResult<SegmentArrays<'py>> {
     let lengths = slice(&lengths, "lengths")?;
-    let found = py.detach(|| nanotok_pack::best_fit_rows(lengths, capacity, keep_rest));
+    let found = detached(py, || nanotok_pack::best_fit_rows(lengths, capacity, keep_rest))?;
     segments(py, found)
 }
 
@@ -37,7 +38,7 @@ pub(crate) fn window_rows<'py>(
     length: i64,
 ) -> PyResult<SegmentArrays<'py>> {
     let lengths = slice(&lengths, "lengths")?;
-    segments(py, py.detach(|| nanotok_pack::window_rows(lengths, length)))
+    segments(py, detached(py, || nanotok_pack::window_rows(lengths, length))?)
 }
 
 fn segments(py: Python<'_>, found: Result<Segments, Error>) -> PyResult<SegmentArrays<'_>> {
@@ -56,27 +57,27 @@ fn slice<'a, T: Element>(array: &'a PyReadonlyArray1<'_, T>, name: &str) -> PyRe
 
 /// Buffered documents and the current row, by the rule of nanochat's loader.
 #[pyclass(module = "nanotok_ray._core")]
-pub(crate) struct BestFitBuffer(nanotok_pack::BestFitBuffer);
+pub(crate) struct BestFitBuffer(Changing<nanotok_pack::BestFitBuffer>);
 
 #[pymethods]
 impl BestFitBuffer {
     #[new]
     fn new(capacity: i64, buffer_size: i64) -> PyResult<Self> {
         nanotok_pack::BestFitBuffer::new(capacity, buffer_size)
-            .map(Self)
+            .map(|buffer| Self(Changing::new(buffer)))
             .map_err(|error| packing(&error))
     }
 
     /// Add documents; after an error no document is added.
     fn push<'py>(&mut self, py: Python<'py>, lengths: PyReadonlyArray1<'py, i64>) -> PyResult<()> {
         let lengths = slice(&lengths, "lengths")?;
-        py.detach(|| self.0.push(lengths)).map_err(|error| packing(&error))
+        self.0.change(py, |buffer| buffer.push(lengths))?.map_err(|error| packing(&error))
     }
 
     /// Pack up to `max_rows` complete rows.
     fn pack<'py>(&mut self, py: Python<'py>, max_rows: i64) -> PyResult<BufferArrays<'py>> {
         let most = not_negative(max_rows)?;
-        let found = py.detach(|| self.0.pack(most));
+        let found = self.0.change(py, |buffer| buffer.pack(most))?;
         Ok((
             found.documents.into_pyarray(py),
             found.lengths.into_pyarray(py),
@@ -87,37 +88,37 @@ impl BestFitBuffer {
     /// Pack up to `max_rows` complete rows, and return their number.
     fn skip(&mut self, py: Python<'_>, max_rows: i64) -> PyResult<u64> {
         let most = not_negative(max_rows)?;
-        Ok(py.detach(|| self.0.skip(most)))
+        self.0.change(py, |buffer| buffer.skip(most))
     }
 
     /// Whether the buffer needs documents, so that no row can continue.
     #[getter]
-    fn needs_documents(&self) -> bool {
-        self.0.needs_documents()
+    fn needs_documents(&self) -> PyResult<bool> {
+        Ok(self.0.get()?.needs_documents())
     }
 
     /// Number of complete rows so far.
     #[getter]
-    fn num_rows(&self) -> u64 {
-        self.0.totals().rows
+    fn num_rows(&self) -> PyResult<u64> {
+        Ok(self.0.get()?.totals().rows)
     }
 
     /// Number of tokens in rows so far, including an incomplete row.
     #[getter]
-    fn num_tokens(&self) -> u64 {
-        self.0.totals().tokens
+    fn num_tokens(&self) -> PyResult<u64> {
+        Ok(self.0.get()?.totals().tokens)
     }
 
     /// Number of discarded tokens so far.
     #[getter]
-    fn cropped_tokens(&self) -> u64 {
-        self.0.totals().cropped_tokens
+    fn cropped_tokens(&self) -> PyResult<u64> {
+        Ok(self.0.get()?.totals().cropped_tokens)
     }
 
     /// Number of documents with discarded tokens so far.
     #[getter]
-    fn cropped_documents(&self) -> u64 {
-        self.0.totals().cropped_documents
+    fn cropped_documents(&self) -> PyResult<u64> {
+        Ok(self.0.get()?.totals().cropped_documents)
     }
 }
 
@@ -232,7 +233,7 @@ fn fill<T: Element + Target>(
         pad,
         num_ids,
     };
-    py.detach(|| nanotok_pack::fill_rows(sources, stretches, &mut batch))
+    detached(py, || nanotok_pack::fill_rows(sources, stretches, &mut batch))?
         .map_err(|error| packing(&error))
 }
 

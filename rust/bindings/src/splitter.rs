@@ -1,11 +1,13 @@
 //! `Splitter` for Python.
 
 use nanotok_bpe::Kind;
+use nanotok_memory as memory;
 use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-use crate::arrays::{Array, slice, splitter};
+use crate::arrays::{Array, position, slice, splitter};
+use crate::calls::detached;
 use crate::errors::to_python;
 
 /// Splits documents into spans.
@@ -34,7 +36,7 @@ impl Splitter {
     /// Return the spans, whose concatenation is the document.
     fn split<'py>(&self, py: Python<'py>, document: &[u8]) -> PyResult<Bound<'py, PyList>> {
         let mut spans = Vec::new();
-        py.detach(|| self.0.split(document, |span, _| spans.push(span)))
+        detached(py, || self.0.split(document, |span, _| memory::push(&mut spans, span)))?
             .map_err(|error| to_python(&error))?;
         PyList::new(py, spans.into_iter().map(|span| PyBytes::new(py, span)))
     }
@@ -42,7 +44,7 @@ impl Splitter {
     /// Return the number of maximal gaps of the pattern in the valid text.
     fn count_gaps(&self, py: Python<'_>, document: &[u8]) -> PyResult<u64> {
         let mut gaps = 0;
-        py.detach(|| self.0.split(document, |_, kind| gaps += u64::from(kind == Kind::Gap)))
+        detached(py, || self.0.split(document, |_, kind| gaps += u64::from(kind == Kind::Gap)))?
             .map_err(|error| to_python(&error))?;
         Ok(gaps)
     }
@@ -56,10 +58,12 @@ impl Splitter {
         most: usize,
     ) -> PyResult<Array<'py, i64>> {
         let document = slice(&document, "document")?;
-        let found = py
-            .detach(|| self.0.boundaries(document, start, most))
-            .map_err(|error| to_python(&error))?;
-        let found: Vec<i64> = found.into_iter().map(i64::try_from).collect::<Result<_, _>>()?;
+        let found = detached(py, || {
+            let found = self.0.boundaries(document, start, most)?;
+            // In place, since both numbers have 64 bits.
+            Ok(found.into_iter().map(position).collect::<Vec<_>>())
+        });
+        let found = found?.map_err(|error| to_python(&error))?;
         Ok(found.into_pyarray(py))
     }
 }

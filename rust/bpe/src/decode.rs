@@ -1,5 +1,6 @@
 //! Decodes token ids to bytes and text, for many rows at once.
 
+use nanotok_memory as memory;
 use rustc_hash::FxHashMap;
 
 use crate::documents::check_offsets;
@@ -8,6 +9,9 @@ use crate::{Error, MAX_NAME_BYTES, Vocabulary};
 /// Tokens are copied in steps of this number of bytes: most are shorter, and a copy of fixed length
 /// takes two instructions instead of a call.
 const STEP: usize = 16;
+
+/// What replaces invalid bytes.
+const REPLACEMENT: &str = "\u{fffd}";
 
 /// Bytes of rows back to back, and n + 1 offsets.
 pub type Rows = (Vec<u8>, Vec<i64>);
@@ -38,8 +42,12 @@ impl Decoder {
     /// Fails if a name has too many bytes, or if the bytes of all ids are 4 GiB or more.
     pub fn new(vocabulary: &Vocabulary, special_tokens: &[(u32, &str)]) -> Result<Self, Error> {
         let (data, offsets) = vocabulary.parts();
-        let mut own =
-            Self { data: data.to_vec(), places: Vec::new(), scattered: FxHashMap::default() };
+        let mut own = Self {
+            data: memory::copied(data),
+            places: Vec::new(),
+            scattered: FxHashMap::default(),
+        };
+        memory::reserve(&mut own.places, offsets.len());
         for window in offsets.windows(2) {
             own.places.push(Place::new(window[0], window[1])?);
         }
@@ -49,11 +57,12 @@ impl Decoder {
                 return Err(Error::NameTooLong { token: id, bytes });
             }
             let start = own.data.len();
-            own.data.extend_from_slice(name.as_bytes());
+            memory::append(&mut own.data, name.as_bytes());
             let place = Place::new(start, own.data.len())?;
             if id as usize == own.places.len() {
-                own.places.push(place);
+                memory::push(&mut own.places, place);
             } else if own.place(id).is_none() {
+                memory::room_for_one(&mut own.scattered);
                 own.scattered.insert(id, place);
             }
         }
@@ -85,7 +94,7 @@ impl Decoder {
     ) -> Result<Rows, Error> {
         check_offsets(offsets, ids.len(), "ids")?;
         let mut end = 0;
-        let mut ends = Vec::with_capacity(offsets.len());
+        let mut ends = memory::with_capacity(offsets.len());
         ends.push(0);
         for (row, window) in offsets.windows(2).enumerate() {
             end += self
@@ -107,7 +116,7 @@ impl Decoder {
 
     /// The `length` bytes of `ids`, which must be tokens.
     fn spell<I: Copy + Into<u32>>(&self, ids: &[I], length: usize) -> Vec<u8> {
-        let mut out = vec![0; length + STEP];
+        let mut out = memory::zeros(length + STEP);
         let mut end = 0;
         for place in ids.iter().filter_map(|&id| self.place(id.into())) {
             let (start, length) = (place.start as usize, place.length as usize);
@@ -145,14 +154,19 @@ pub fn replace_invalid((data, offsets): Rows) -> Rows {
     if str::from_utf8(&data).is_ok_and(boundaries) {
         return (data, offsets);
     }
-    let mut text = String::with_capacity(data.len());
-    let mut ends = Vec::with_capacity(offsets.len());
+    let mut text = memory::with_capacity(data.len());
+    let mut ends = memory::with_capacity(offsets.len());
     ends.push(0);
     for window in offsets.windows(2) {
-        text.push_str(&String::from_utf8_lossy(&data[as_index(window[0])..as_index(window[1])]));
+        for chunk in data[as_index(window[0])..as_index(window[1])].utf8_chunks() {
+            memory::append(&mut text, chunk.valid().as_bytes());
+            if !chunk.invalid().is_empty() {
+                memory::append(&mut text, REPLACEMENT.as_bytes());
+            }
+        }
         ends.push(as_offset(text.len()));
     }
-    (text.into_bytes(), ends)
+    (text, ends)
 }
 
 fn as_offset(position: usize) -> i64 {

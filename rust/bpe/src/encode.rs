@@ -14,6 +14,8 @@ use std::ops::Range;
 use std::sync::{Mutex, OnceLock};
 use std::thread;
 
+use nanotok_memory as memory;
+
 use crate::documents::blocks;
 use crate::encode::out::Out;
 use crate::encode::span_ids::SpanIds;
@@ -140,7 +142,8 @@ impl Encoder {
         threads: usize,
     ) -> Result<(Vec<I>, Vec<i64>), Error> {
         let document = |number: usize| (documents[number], (0, documents[number].len()));
-        self.encode_all(&offsets(documents.iter().map(|one| one.len())), document, frame, threads)
+        let offsets = offsets(documents.len(), documents.iter().map(|one| one.len()));
+        self.encode_all(&offsets, document, frame, threads)
     }
 
     /// The ids of all documents; `document` returns the bytes that contain a document, and its
@@ -172,8 +175,9 @@ impl Encoder {
         frame: Frame<'_>,
     ) -> Result<Block<I>, Error> {
         let mut worker = self.take_worker();
-        let mut out = Out::with_room(num_bytes / 5 * 2);
-        let mut lengths = Vec::with_capacity(block.len());
+        let framed = block.len().saturating_mul(frame.before.len() + frame.after.len());
+        let mut out = Out::with_room((num_bytes / 5 * 2).saturating_add(framed));
+        let mut lengths = memory::with_capacity(block.len());
         for number in block {
             let begin = out.len();
             out.push_all(frame.before.iter().copied());
@@ -228,21 +232,25 @@ impl Frame<'_> {
 type Block<I> = (Vec<I>, Vec<usize>);
 
 fn join<I: TokenId>(blocks: Vec<Block<I>>) -> (Vec<I>, Vec<i64>) {
-    let offsets = offsets(blocks.iter().flat_map(|(_, lengths)| lengths.iter().copied()));
+    let number = blocks.iter().map(|(_, lengths)| lengths.len()).sum();
+    let lengths = blocks.iter().flat_map(|(_, lengths)| lengths.iter().copied());
+    let offsets = offsets(number, lengths);
     let mut blocks = blocks.into_iter().map(|(ids, _)| ids);
     let mut ids = blocks.next().unwrap_or_default();
-    blocks.for_each(|block| ids.extend_from_slice(&block));
+    blocks.for_each(|block| memory::append(&mut ids, &block));
     (ids, offsets)
 }
 
 /// The offsets of items of these lengths.
-fn offsets(lengths: impl Iterator<Item = usize>) -> Vec<i64> {
+fn offsets(number: usize, lengths: impl Iterator<Item = usize>) -> Vec<i64> {
+    let mut offsets = memory::with_capacity(number + 1);
     let mut end = 0;
-    let ends = lengths.map(|length| {
+    offsets.push(end);
+    offsets.extend(lengths.map(|length| {
         end += i64::try_from(length).expect("memory is below 2**63 bytes");
         end
-    });
-    std::iter::once(0).chain(ends).collect()
+    }));
+    offsets
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The hash of the project: `xxh3_64` with seed 0. It orders count files, so a change requires a
 //! new version of that format.
 
+use nanotok_memory as memory;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::Documents;
@@ -13,7 +14,7 @@ pub fn hash64(bytes: &[u8]) -> u64 {
 
 /// The [`hash64`] of each document.
 pub fn hash_documents(documents: Documents<'_>) -> Vec<u64> {
-    (0..documents.len()).map(|index| hash64(documents.get(index))).collect()
+    memory::collected((0..documents.len()).map(|index| hash64(documents.get(index))))
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@
 
 use std::ops::ControlFlow;
 
+use nanotok_memory as memory;
+
 use crate::learn::learner::Learner;
 use crate::learn::rewrite::Id;
 use crate::learn::symbols::Symbols;
@@ -183,9 +185,9 @@ fn learn_in<I: Id>(
         }
         let Some(best) = learner.pop_best(goal.num_merges - done, floor) else { break };
         let new = u32::try_from(256 + done).expect("fewer merges than slots");
-        found.merges.push(best.pair);
-        found.counts.push(best.count);
-        found.applied.push(learner.merge(&best, new));
+        memory::push(&mut found.merges, best.pair);
+        memory::push(&mut found.counts, best.count);
+        memory::push(&mut found.applied, learner.merge(&best, new));
         work += best.row.number as usize;
     }
     found.tell(goal, &mut progress)?;

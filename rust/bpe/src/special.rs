@@ -4,7 +4,11 @@
 use aho_corasick::{AhoCorasick, MatchKind};
 use memchr::memmem;
 
-use crate::{Documents, Error};
+use crate::{Documents, Error, MAX_NAME_BYTES};
+
+/// Limit of the bytes of all needles: building a searcher takes dozens of times as much memory, and
+/// time that is quadratic in the length of each.
+const MAX_NEEDLE_BYTES: usize = 1 << 20;
 
 /// A searcher for a set of texts.
 #[derive(Debug, Clone)]
@@ -15,10 +19,21 @@ impl Needles {
     ///
     /// # Errors
     ///
-    /// Fails if a needle is empty, or if there are too many needles.
+    /// Fails if a needle is empty or longer than [`MAX_NAME_BYTES`], or if the needles have too many
+    /// bytes together.
     pub fn new<N: AsRef<[u8]>>(needles: &[N]) -> Result<Self, Error> {
         if needles.iter().any(|needle| needle.as_ref().is_empty()) {
             return Err(Error::EmptyNeedle);
+        }
+        let lengths = needles.iter().map(|needle| needle.as_ref().len());
+        let (longest, bytes) = (lengths.clone().max().unwrap_or(0), lengths.sum::<usize>());
+        if longest > MAX_NAME_BYTES || bytes > MAX_NEEDLE_BYTES {
+            return Err(Error::Needles {
+                reason: format!(
+                    "they have {bytes} bytes, the longest {longest}: the limits are \
+                     {MAX_NEEDLE_BYTES} and {MAX_NAME_BYTES}"
+                ),
+            });
         }
         let searcher = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(needles);
         searcher.map(Self).map_err(|error| Error::Needles { reason: error.to_string() })
@@ -35,7 +50,7 @@ impl Needles {
 ///
 /// # Errors
 ///
-/// Fails if a needle is empty, or if there are too many needles.
+/// Fails as [`Needles::new`] does.
 pub fn count_occurrences<N: AsRef<[u8]>>(
     documents: Documents<'_>,
     needles: &[N],
@@ -113,5 +128,21 @@ mod tests {
     fn an_empty_needle_is_refused() {
         let documents = Documents::new(b"", &[0]).unwrap();
         assert_eq!(count_occurrences(documents, &[""]), Err(Error::EmptyNeedle));
+    }
+
+    #[test]
+    fn needles_of_too_many_bytes_are_refused() {
+        let long = "a".repeat(MAX_NAME_BYTES);
+        assert!(Needles::new(&[&long]).is_ok());
+        for (needles, sizes) in [
+            (vec![format!("{long}b")], "1025 bytes, the longest 1025"),
+            (
+                (0..1024).map(|n| format!("{n:01024}")).chain(["b".into()]).collect(),
+                "1048577 bytes, the longest 1024",
+            ),
+        ] {
+            let message = Needles::new(&needles).unwrap_err().to_string();
+            assert!(message.contains(sizes), "{message}");
+        }
     }
 }

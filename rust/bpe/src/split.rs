@@ -10,6 +10,8 @@
 //!   lexer for a pattern of GPT's family.
 //! * `classes`: the sets of characters that a pattern distinguishes.
 
+use nanotok_memory as memory;
+
 use crate::Error;
 use crate::cpu::Level;
 use crate::cpu::simd::Cpu;
@@ -29,6 +31,9 @@ mod starts;
 /// Version of the Unicode tables of `\p{L}`, `\s` and case folding. Other tables make other spans,
 /// so the version is part of every key of results that depend on a pattern.
 pub const UNICODE_VERSION: &str = "16.0.0";
+
+/// Limit of the bytes of a pattern: compiling it takes thousands of times as much memory.
+const MAX_PATTERN_BYTES: usize = 1 << 16;
 
 /// Limit of backtracking steps of one search. Hostile patterns need a limit (this one takes
 /// seconds); a search for the next match in a long document can legitimately take a few steps per
@@ -82,9 +87,14 @@ impl Splitter {
     ///
     /// # Errors
     ///
-    /// Fails if the pattern is not a regular expression, or if the environment variable
+    /// Fails if the pattern is not a regular expression or too long, or if the environment variable
     /// `NANOTOK_CPU` names a CPU level that is unknown or that this CPU does not support.
     pub fn new(pattern: &str, gaps: GapRule) -> Result<Self, Error> {
+        if pattern.len() > MAX_PATTERN_BYTES {
+            let (bytes, limit) = (pattern.len(), MAX_PATTERN_BYTES);
+            let reason = format!("it has {bytes} bytes: the limit is {limit}");
+            return Err(Error::Pattern { reason });
+        }
         let regex = fancy_regex::RegexBuilder::new(pattern)
             .backtrack_limit(BACKTRACK_LIMIT)
             .build()
@@ -133,8 +143,8 @@ impl Splitter {
     ) -> Result<Vec<usize>, Error> {
         let mut found: Vec<usize> = Vec::new();
         let mut visit = |end: usize| match found.first() {
-            None if end >= start => found.push(end),
-            Some(first) if end - first <= most => found.push(end),
+            None if end >= start => memory::push(&mut found, end),
+            Some(first) if end - first <= most => memory::push(&mut found, end),
             _ => {}
         };
         if start == 0 {

@@ -1,8 +1,10 @@
 //! The two widths of token ids in results, and ids packed into one number, which is read and
 //! written at once.
 
+use bytemuck::Zeroable;
+
 /// An integer type of token ids.
-pub trait TokenId: Copy + Default + Send {
+pub trait TokenId: Copy + Default + Send + Zeroable {
     /// The number of different ids of the type.
     const LIMIT: usize;
     /// The id in this width, which must be below the limit.

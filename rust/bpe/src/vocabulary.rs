@@ -1,6 +1,7 @@
 //! The bytes of each id: 0 to 255 are the bytes, in order or in another order, and 256 + k is the
 //! token of merge k.
 
+use nanotok_memory as memory;
 use rustc_hash::FxHashMap;
 
 use crate::{ByteOrder, Error, Merge};
@@ -35,6 +36,7 @@ impl Vocabulary {
             return Err(Error::TooManyMerges { number: merges.len() });
         }
         let mut vocabulary = Self { data: (0..=255).collect(), offsets: (0..=256).collect() };
+        memory::reserve(&mut vocabulary.offsets, merges.len());
         for (merge, &(left, right)) in merges.iter().enumerate() {
             for id in [left, right] {
                 if id as usize >= 256 + merge {
@@ -48,6 +50,7 @@ impl Vocabulary {
             if bytes > MAX_VOCABULARY_BYTES {
                 return Err(Error::VocabularyTooLarge { token, bytes });
             }
+            memory::reserve(&mut vocabulary.data, length);
             vocabulary.data.extend_from_within(left);
             vocabulary.data.extend_from_within(right);
             vocabulary.offsets.push(vocabulary.data.len());

@@ -6,6 +6,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use memmap2::MmapMut;
+use nanotok_memory as memory;
 
 /// Smaller arrays do not benefit from large pages.
 const MIN_MAPPED: usize = 2 << 20;
@@ -30,7 +31,7 @@ impl Zeros {
 
     fn allocated(number: usize) -> Self {
         let spare = LINE / 8 - 1;
-        let words = vec![0; number.div_ceil(8) + spare];
+        let words: Vec<u64> = memory::zeros(number.div_ceil(8) + spare);
         let start = words.as_ptr().align_offset(LINE).min(spare);
         Self::Allocated { words, start }
     }

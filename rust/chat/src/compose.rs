@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use nanotok_bpe::{Composition, Documents};
+use nanotok_memory as memory;
 
 use crate::declined::Declined;
 use crate::json::Value;
@@ -41,7 +42,7 @@ impl Dialect {
     ) -> Composed {
         let tokens = self.tokens(ids);
         let mut composed = Composed::default();
-        composed.composition.data.reserve(documents.num_bytes(&range));
+        memory::reserve(&mut composed.composition.data, documents.num_bytes(&range));
         let mut unused = Unused::new(self.metadata());
         for number in range {
             let document = documents.get(number);
@@ -66,9 +67,10 @@ impl Dialect {
         if !is_rendered {
             composition.data.truncate(bytes);
             composition.parts.truncate(parts);
-            to.declined.push(number);
+            memory::push(&mut to.declined, number);
         }
-        composition.ends.push(composition.parts.len());
+        let end = composition.parts.len();
+        memory::push(&mut composition.ends, end);
     }
 
     fn write(

@@ -2,6 +2,7 @@
 //! in nanochat. All of these rules are in this module.
 
 use nanotok_bpe::{Composition, Part, Stretch};
+use nanotok_memory as memory;
 
 use crate::declined::Declined;
 use crate::special_ids::{Special, Tokens};
@@ -127,7 +128,7 @@ impl<'p> Page<'p> {
     /// Writes a text that is encoded on its own.
     pub(crate) fn text(&mut self, text: &str, label: Label) {
         let start = self.composition.data.len();
-        self.composition.data.extend_from_slice(text.as_bytes());
+        memory::append(&mut self.composition.data, text.as_bytes());
         let end = self.composition.data.len();
         self.part(Stretch::Text { start, end }, label, false);
     }
@@ -153,6 +154,6 @@ impl<'p> Page<'p> {
     }
 
     fn part(&mut self, stretch: Stretch, label: Label, is_marked: bool) {
-        self.composition.parts.push(Part { stretch, label: label.0, is_marked });
+        memory::push(&mut self.composition.parts, Part { stretch, label: label.0, is_marked });
     }
 }

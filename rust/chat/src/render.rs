@@ -6,6 +6,7 @@ use std::ops::Range;
 use nanotok_bpe::{
     Composition, Documents, Encoded, Encoder, Error, Needles, Part, Stretch, TokenId, in_threads,
 };
+use nanotok_memory as memory;
 
 use crate::{Composed, Dialect, SpecialIds, UnusedText};
 
@@ -98,15 +99,19 @@ impl<I: TokenId> Rendered<I> {
         let mut end = self.ids.len();
         for length in encoded.lengths {
             end += length;
-            self.offsets.push(number(end));
+            memory::push(&mut self.offsets, number(end));
         }
         for mark in encoded.marks {
-            self.images.push([start + mark.document, mark.start, mark.end].map(number));
+            memory::push(
+                &mut self.images,
+                [start + mark.document, mark.start, mark.end].map(number),
+            );
         }
         append(&mut self.ids, encoded.ids);
         append(&mut self.labels, encoded.labels);
+        memory::reserve(&mut self.declined, declined.len());
         self.declined.extend(declined.into_iter().map(number));
-        self.sizes.extend(sizes);
+        memory::append(&mut self.sizes, &sizes);
         self.unused.append(&unused);
     }
 }
@@ -116,7 +121,7 @@ fn append<T: Copy>(all: &mut Vec<T>, more: Vec<T>) {
     if all.is_empty() {
         *all = more;
     } else {
-        all.extend_from_slice(&more);
+        memory::append(all, &more);
     }
 }
 
@@ -125,8 +130,7 @@ fn sizes(composition: &Composition, needles: &Needles) -> Vec<[i64; 2]> {
     // Texts are back to back: if all of them together contain no needle, no text does.
     let are_there = needles.count(&composition.data) > 0;
     let mut first = 0;
-    let ends = composition.ends.iter();
-    ends.map(|&end| {
+    memory::collected(composition.ends.iter().map(|&end| {
         let parts = &composition.parts[first..end];
         first = end;
         parts.iter().filter_map(|part| text_of(composition, part)).fold([0, 0], |sizes, text| {
@@ -134,8 +138,7 @@ fn sizes(composition: &Composition, needles: &Needles) -> Vec<[i64; 2]> {
             let seen = i64::try_from(seen).expect("memory is below 2**63 bytes");
             [sizes[0] + number(text.len()), sizes[1] + seen]
         })
-    })
-    .collect()
+    }))
 }
 
 fn text_of<'c>(composition: &'c Composition, part: &Part) -> Option<&'c [u8]> {

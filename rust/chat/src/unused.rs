@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use nanotok_memory as memory;
+
 use crate::json::Object;
 
 /// This many names are compared before a name is hashed.
@@ -67,7 +69,7 @@ impl<'m> Unused<'m> {
         for position in self.present.drain(..) {
             let count = std::mem::take(&mut self.numbers[position]);
             if is_rendered {
-                self.found.counts.push([document, position, count].map(number));
+                memory::push(&mut self.found.counts, [document, position, count].map(number));
             }
         }
     }
@@ -116,7 +118,7 @@ impl UnusedText {
         let positions: Vec<_> = other.names.iter().map(|name| self.position(name)).collect();
         for &[document, name, count] in &other.counts {
             let name = positions[usize::try_from(name).expect("it is an index")];
-            self.counts.push([document, number(name), count]);
+            memory::push(&mut self.counts, [document, number(name), count]);
         }
     }
 

@@ -25,7 +25,12 @@ pub fn best_fit_rows(lengths: &[i64], capacity: i64, keep_rest: bool) -> Result<
     if !keep_rest {
         fitting(&lengths, most)?;
     }
-    let mut segments = Segments::with_capacity(lengths.len());
+    // A segment ends its document, or it fills a row, which happens only if documents are cut.
+    let documents = lengths.len() as u64;
+    let tokens: u64 = lengths.iter().copied().map(u64::from).sum();
+    let full = if keep_rest { tokens / u64::from(most) } else { 0 };
+    let mut segments = Segments::with_capacity(full, documents + full);
+    Candidates::check_room(lengths.len());
     let mut candidates: Candidates =
         lengths.iter().copied().zip(0..).filter(|&(length, _)| length > 0).collect();
     while candidates.len() > 0 {

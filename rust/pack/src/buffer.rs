@@ -1,6 +1,8 @@
 //! Best fit for a buffer of documents that is refilled while rows are packed: the rule of
 //! nanochat's loader.
 
+use nanotok_memory as memory;
+
 use crate::Error;
 use crate::candidates::Candidates;
 use crate::lengths::{of_documents, positive};
@@ -72,7 +74,9 @@ impl BestFitBuffer {
     ///
     /// Fails if a length is less than 1; no document is added.
     pub fn push(&mut self, lengths: &[i64]) -> Result<(), Error> {
-        for length in of_documents(lengths, 1, self.pushed)? {
+        let lengths = of_documents(lengths, 1, self.pushed)?;
+        Candidates::check_room(lengths.len());
+        for length in lengths {
             self.candidates.insert((length, self.pushed));
             self.pushed += 1;
         }
@@ -83,9 +87,11 @@ impl BestFitBuffer {
     pub fn pack(&mut self, most: u64) -> BufferRows {
         let mut found = BufferRows { documents: vec![], lengths: vec![], rows: vec![0] };
         self.each_row(most, |row| {
+            memory::reserve(&mut found.documents, row.len());
+            memory::reserve(&mut found.lengths, row.len());
             found.documents.extend(row.iter().map(|&(number, _)| number));
             found.lengths.extend(row.iter().map(|&(_, length)| length));
-            found.rows.push(position(found.lengths.len()));
+            memory::push(&mut found.rows, position(found.lengths.len()));
         });
         found
     }
@@ -126,7 +132,7 @@ impl BestFitBuffer {
             return;
         };
         let taken = length.min(self.rest);
-        self.row.push((number, taken));
+        memory::push(&mut self.row, (number, taken));
         self.rest -= taken;
         self.totals.tokens += u64::from(taken);
         self.totals.cropped_tokens += u64::from(length - taken);

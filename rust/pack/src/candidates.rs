@@ -4,6 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use nanotok_memory as memory;
+
 /// A document: its length and its index.
 pub(crate) type Candidate = (u32, u64);
 
@@ -15,6 +17,12 @@ pub(crate) struct Candidates(BTreeSet<(u32, Reverse<u64>)>);
 impl Candidates {
     pub(crate) fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// Checks that there is memory for `number` more documents.
+    pub(crate) fn check_room(number: usize) {
+        // An entry of a tree whose nodes are half full.
+        memory::check_room::<[Candidate; 2]>(number);
     }
 
     pub(crate) fn insert(&mut self, (length, number): Candidate) {

@@ -1,5 +1,7 @@
 //! Validation of lengths from callers: tokens of documents and rows are u32 after it.
 
+use nanotok_memory as memory;
+
 use crate::Error;
 
 /// The maximum number of tokens of a document, and of a row.
@@ -15,7 +17,11 @@ pub(crate) fn of_documents(lengths: &[i64], least: i64, first: u64) -> Result<Ve
     let checked = |(document, &length): (u64, &i64)| {
         within(length, least).ok_or(Error::Length { document, length, least, most: MOST })
     };
-    (first..).zip(lengths).map(checked).collect()
+    let mut all = memory::with_capacity(lengths.len());
+    for numbered in (first..).zip(lengths) {
+        all.push(checked(numbered)?);
+    }
+    Ok(all)
 }
 
 /// Fails if there are too many documents for u32 indexes.

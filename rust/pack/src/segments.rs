@@ -1,5 +1,7 @@
 //! The segments of rows, in columns.
 
+use nanotok_memory as memory;
+
 /// The segments of documents in each row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segments {
@@ -14,26 +16,30 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// No rows, with room for segments.
-    pub(crate) fn with_capacity(segments: usize) -> Self {
+    /// No rows, with room for rows and their segments.
+    pub(crate) fn with_capacity(rows: u64, segments: u64) -> Self {
+        let number = |number| usize::try_from(number).unwrap_or(usize::MAX);
+        let segments = number(segments);
+        let mut rows = memory::with_capacity(number(rows.saturating_add(1)));
+        rows.push(0);
         Self {
-            documents: Vec::with_capacity(segments),
-            starts: Vec::with_capacity(segments),
-            lengths: Vec::with_capacity(segments),
-            rows: vec![0],
+            documents: memory::with_capacity(segments),
+            starts: memory::with_capacity(segments),
+            lengths: memory::with_capacity(segments),
+            rows,
         }
     }
 
     /// Adds a segment to the current row.
     pub(crate) fn push(&mut self, document: u32, start: u32, length: u32) {
-        self.documents.push(document);
-        self.starts.push(start);
-        self.lengths.push(length);
+        memory::push(&mut self.documents, document);
+        memory::push(&mut self.starts, start);
+        memory::push(&mut self.lengths, length);
     }
 
     /// Ends a row.
     pub(crate) fn end_row(&mut self) {
-        self.rows.push(position(self.lengths.len()));
+        memory::push(&mut self.rows, position(self.lengths.len()));
     }
 }
 

@@ -19,7 +19,9 @@ pub fn window_rows(lengths: &[i64], length: i64) -> Result<Segments, Error> {
     numbered(lengths.len())?;
     let lengths = of_documents(lengths, 0, 0)?;
     let mut left: u64 = lengths.iter().copied().map(u64::from).sum();
-    let mut segments = Segments::with_capacity(lengths.len());
+    // A row adds one segment, and one more for each document that begins within it.
+    let rows = left.div_ceil(length);
+    let mut segments = Segments::with_capacity(rows, rows + lengths.len() as u64);
     let mut at = Place { lengths: &lengths, document: 0, start: 0 };
     while left > 0 {
         at.take((length + 1).min(left), &mut segments);

@@ -2,6 +2,8 @@
 //! positions. No span is ever removed. Arithmetic is modulo 2^64: the caller ensures that no count
 //! overflows, and that hashes match the bytes.
 
+use nanotok_memory as memory;
+
 use crate::cpu::simd::prefetch;
 use crate::zeros::Zeros;
 
@@ -90,7 +92,7 @@ impl LongCounts {
     #[inline(never)]
     fn insert(&mut self, at: usize, span: &[u8], hash: u64, count: u64) {
         let start = self.bytes.len() as u64;
-        self.bytes.extend_from_slice(span);
+        memory::append(&mut self.bytes, span);
         self.entries_mut()[at] = [hash, start, span.len() as u64, count];
         self.used += 1;
         if self.used > self.mask / 8 * 5 {

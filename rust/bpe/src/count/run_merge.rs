@@ -9,6 +9,8 @@
 
 use std::{cmp::Ordering, mem};
 
+use nanotok_memory as memory;
+
 use crate::error::RunProblem;
 use crate::{Error, RunView};
 
@@ -113,7 +115,7 @@ impl Sorter {
         let shift = (u64::BITS - (last - first).leading_zeros()).saturating_sub(bucket_bits);
         let bucket = |hash: u64| ((hash - first) >> shift) as usize;
         self.ends.clear();
-        self.ends.resize(1 + bucket(last), 0);
+        memory::resize(&mut self.ends, 1 + bucket(last), 0);
         for row in &*rows {
             self.ends[bucket(row.hash)] += 1;
         }
@@ -122,7 +124,7 @@ impl Sorter {
             start += mem::replace(end, start);
         }
         self.sorted.clear();
-        self.sorted.resize(rows.len(), Row::default());
+        memory::resize(&mut self.sorted, rows.len(), Row::default());
         for row in &*rows {
             let end = &mut self.ends[bucket(row.hash)];
             self.sorted[*end] = *row;
@@ -167,7 +169,7 @@ fn gather(
         }
         let place =
             u32::try_from(end - start).expect("a window has fewer than 2**32 rows of a run");
-        rows.push(Row { hash, run: number_32, place });
+        memory::push(rows, Row { hash, run: number_32, place });
         (before, end) = (hash, end + 1);
     }
     Ok(end)

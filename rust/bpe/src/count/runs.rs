@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use nanotok_memory as memory;
+
 use crate::cpu::simd::prefetch;
 use crate::short::Short;
 use crate::{Documents, Error};
@@ -24,24 +26,25 @@ pub struct SortedRun {
 
 impl SortedRun {
     pub(crate) fn with_capacity(spans: usize, bytes: usize) -> Self {
-        let mut offsets = Vec::with_capacity(spans + 1);
+        let mut offsets = memory::with_capacity(spans + 1);
         offsets.push(0);
-        let (hashes, counts) = (Vec::with_capacity(spans), Vec::with_capacity(spans));
-        Self { hashes, data: Vec::with_capacity(bytes), offsets, counts }
+        let (hashes, counts) = (memory::with_capacity(spans), memory::with_capacity(spans));
+        Self { hashes, data: memory::with_capacity(bytes), offsets, counts }
     }
 
     #[inline]
     pub(crate) fn push(&mut self, hash: u64, span: &[u8], count: u64) {
-        self.hashes.push(hash);
+        memory::push(&mut self.hashes, hash);
         self.push_span(span, count);
     }
 
     /// The same for a run without hashes.
     #[inline]
     pub(crate) fn push_span(&mut self, span: &[u8], count: u64) {
-        self.data.extend_from_slice(span);
-        self.offsets.push(i64::try_from(self.data.len()).expect("memory is below 2**63 bytes"));
-        self.counts.push(count);
+        memory::append(&mut self.data, span);
+        let end = i64::try_from(self.data.len()).expect("memory is below 2**63 bytes");
+        memory::push(&mut self.offsets, end);
+        memory::push(&mut self.counts, count);
     }
 
     /// Frees unused memory.
@@ -58,7 +61,7 @@ impl SortedRun {
     pub(crate) fn push_short(&mut self, hash: u64, span: Short, count: u64) {
         let (bytes, length) = span.bytes();
         let end = self.data.len() + length;
-        self.data.extend_from_slice(&bytes);
+        memory::append(&mut self.data, &bytes);
         self.data.truncate(end);
         self.push(hash, &[], count);
     }
@@ -66,10 +69,11 @@ impl SortedRun {
     /// Appends a run whose spans follow those of this one.
     pub(crate) fn append(&mut self, other: &Self) {
         let base = self.offsets.last().copied().unwrap_or(0);
-        self.hashes.extend_from_slice(&other.hashes);
-        self.data.extend_from_slice(&other.data);
+        memory::append(&mut self.hashes, &other.hashes);
+        memory::append(&mut self.data, &other.data);
+        memory::reserve(&mut self.offsets, other.offsets.len());
         self.offsets.extend(other.offsets[1..].iter().map(|offset| base + offset));
-        self.counts.extend_from_slice(&other.counts);
+        memory::append(&mut self.counts, &other.counts);
     }
 
     /// The borrowed form, the argument of [`crate::merge_runs`].

@@ -5,6 +5,8 @@ use std::cmp::Ordering;
 use std::mem;
 use std::ops::Range;
 
+use nanotok_memory as memory;
+
 use crate::SortedRun;
 use crate::count::counter::Table;
 use crate::count::long_counts::LongCounts;
@@ -71,7 +73,7 @@ impl Tables<'_> {
 
     /// Rows by their buckets, the end of each bucket, and the bytes of all spans.
     fn rows(&self, buckets: &Range<usize>) -> (Vec<Row>, Vec<usize>, usize) {
-        let mut places = vec![0; buckets.len()];
+        let mut places = memory::zeros(buckets.len());
         let (mut number, mut num_bytes) = (0, 0);
         self.each(buckets, |bucket, row| {
             places[bucket] += 1;
@@ -82,7 +84,7 @@ impl Tables<'_> {
         for place in &mut places {
             start += mem::replace(place, start);
         }
-        let mut rows = vec![Row::default(); number];
+        let mut rows = memory::filled(Row::default(), number);
         self.each(buckets, |bucket, row| {
             rows[places[bucket]] = row;
             places[bucket] += 1;

@@ -19,6 +19,8 @@
 //! each position can take as many steps as there are lengths. After too many steps, another method
 //! is used.
 
+use nanotok_memory as memory;
+
 use crate::Vocabulary;
 use crate::encode::merge_table::MergeTable;
 use crate::encode::prefixes::Prefixes;
@@ -76,7 +78,7 @@ impl Backtrack {
         let before = ids.len();
         let (mut steps, mut furthest) = (FREE_STEPS, 0);
         left.clear();
-        left.resize(part.len() / 64 + 1, 0);
+        memory::resize(left, part.len() / 64 + 1, 0);
         let (mut at, mut next) = (0, self.prefixes.longest(part));
         loop {
             let last = if at == 0 { None } else { ids.last().copied() };

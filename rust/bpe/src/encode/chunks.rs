@@ -7,6 +7,8 @@
 //! the same position in the chunks A and B, the ids of A before it and those of B from there on are
 //! E of both together: every two neighbors are neighbors in A or in B.
 
+use nanotok_memory as memory;
+
 /// Bytes of a chunk. The working memory fits the cache of a core, and a chunk that is merged by a
 /// heap or in passes is long enough for them.
 pub(crate) const CHUNK: usize = 1 << 16;
@@ -40,7 +42,7 @@ pub(crate) fn merge_in_chunks(
         merge(&bytes[place..next_end], &mut next);
         let Some((old, new, met)) = meeting(&ids[border..], &next, place, &length) else { break };
         ids.truncate(border + old);
-        ids.extend_from_slice(&next[new..]);
+        memory::append(ids, &next[new..]);
         (known, start, end) = (border + old, met, next_end);
     }
     if end < bytes.len() {

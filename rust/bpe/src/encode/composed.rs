@@ -1,6 +1,8 @@
 //! Encodes composed documents: each text on its own, special tokens between the texts, and for
 //! every token the label of its part.
 
+use nanotok_memory as memory;
+
 use super::Encoder;
 use crate::Error;
 use crate::encode::out::Out;
@@ -100,7 +102,7 @@ impl Encoder {
         worker: &mut Worker,
     ) -> Result<Encoded<I>, Error> {
         let Composition { data, parts, ends } = composition;
-        let room = data.len() / 3 + parts.len();
+        let room = (data.len() / 3 + parts.len()).saturating_add(num_special(parts));
         let mut out = Out::with_room(room);
         let mut assembly = Assembly::with_room(composition, room);
         assembly.go_on(&mut out);
@@ -139,8 +141,8 @@ impl<'c> Assembly<'c> {
             composition,
             parts: 0,
             begin: 0,
-            labels: Vec::with_capacity(number),
-            lengths: Vec::with_capacity(composition.ends.len()),
+            labels: memory::with_capacity(number),
+            lengths: memory::with_capacity(composition.ends.len()),
             marks: Vec::new(),
         }
     }
@@ -166,9 +168,9 @@ impl<'c> Assembly<'c> {
         let part = &self.composition.parts[self.parts];
         if part.is_marked {
             let (start, end) = (self.labels.len() - self.begin, number - self.begin);
-            self.marks.push(Mark { document: self.lengths.len(), start, end });
+            memory::push(&mut self.marks, Mark { document: self.lengths.len(), start, end });
         }
-        self.labels.resize(number, part.label);
+        memory::resize(&mut self.labels, number, part.label);
         self.parts += 1;
     }
 }
@@ -195,6 +197,15 @@ fn check(composition: &Composition) -> Result<(), Error> {
         return Err(Error::PartsLeft { before, number });
     }
     Ok(())
+}
+
+/// The number of special tokens.
+fn num_special(parts: &[Part]) -> usize {
+    let counts = parts.iter().map(|part| match part.stretch {
+        Stretch::Special { count, .. } => count as usize,
+        Stretch::Text { .. } => 0,
+    });
+    counts.fold(0, usize::saturating_add)
 }
 
 /// The highest id of a special token plus one.

@@ -1,5 +1,7 @@
 //! Ids as a doubly linked list, in which two neighbors become one in constant time.
 
+use nanotok_memory as memory;
+
 /// The id of a position that was merged into the previous one.
 const GONE: u32 = u32::MAX;
 
@@ -27,7 +29,7 @@ impl Linked {
             let at = at as u32;
             Node { id, before: at.wrapping_sub(1), after: at + 1 }
         };
-        Self { nodes: ids.iter().enumerate().map(node).collect() }
+        Self { nodes: memory::collected(ids.iter().enumerate().map(node)) }
     }
 
     /// The ids at `at` and after it, if both exist.

@@ -2,6 +2,7 @@
 //! at which it is cleared.
 
 use hashbrown::HashTable;
+use nanotok_memory as memory;
 
 use crate::token_id::Packing;
 
@@ -60,7 +61,7 @@ impl LongMemo {
         let Ok(start) = u32::try_from(start) else { return };
         let room = self.max_bytes.min(2 * self.buffer.len()).saturating_sub(self.buffer.len());
         if self.buffer.capacity() < self.buffer.len() + num_bytes {
-            self.buffer.reserve_exact(room.max(num_bytes));
+            memory::reserve(&mut self.buffer, room.max(num_bytes));
         }
         self.buffer.extend_from_slice(span);
         for id in ids {

@@ -10,6 +10,7 @@
 
 use std::hint::select_unpredictable;
 
+use nanotok_memory as memory;
 use rustc_hash::FxHashMap;
 
 use crate::{Error, Merge};
@@ -57,7 +58,7 @@ impl MergeTable {
                 return Err(Error::RepeatedMerge { merge, first });
             }
         }
-        Ok(Self { of_bytes, others, parts: merges.to_vec() })
+        Ok(Self { of_bytes, others, parts: memory::copied(merges) })
     }
 
     /// The id that two ids merge to, or `NO_MERGE`.
@@ -75,6 +76,7 @@ impl MergeTable {
     /// Writes to `merged` what all adjacent pairs of `ids` merge to.
     pub(crate) fn of_pairs(&self, ids: &[u32], merged: &mut Vec<u32>) {
         merged.clear();
+        memory::reserve(merged, ids.len());
         merged.extend(ids.windows(2).map(|pair| self.get(pair[0], pair[1])));
     }
 
@@ -124,7 +126,8 @@ impl MergeTable {
     /// Whether each id is the result of merging its own bytes: its parts are, and stay apart until
     /// it is made.
     pub(crate) fn reachable(&self) -> Vec<bool> {
-        let mut reachable = vec![true; 256];
+        let mut reachable = memory::with_capacity(256 + self.parts.len());
+        reachable.resize(256, true);
         for (&(left, right), id) in self.parts.iter().zip(256..) {
             let parts = reachable[left as usize] && reachable[right as usize];
             reachable.push(parts && self.stay_apart(left, right, id));
@@ -138,6 +141,7 @@ impl Others {
         if number + 256 <= 1 << ID_BITS {
             Self::Packed(Packed::for_merges(number))
         } else {
+            memory::check_room::<[u32; 4]>(2 * number);
             Self::Wide(FxHashMap::default())
         }
     }
@@ -168,7 +172,7 @@ const EMPTY: u64 = u64::MAX;
 impl Packed {
     fn for_merges(number: usize) -> Self {
         let places = (number * 2).next_power_of_two().max(64);
-        Self { slots: vec![EMPTY; places], maybe: vec![0; places / 8] }
+        Self { slots: memory::filled(EMPTY, places), maybe: memory::zeros(places / 8) }
     }
 
     #[inline]

@@ -1,5 +1,7 @@
 //! A buffer of ids that is written in steps of a fixed size.
 
+use nanotok_memory as memory;
+
 use crate::cpu::simd::advise_large_pages;
 use crate::token_id::{Packing, TokenId, UNPACKED};
 
@@ -17,7 +19,7 @@ impl<I: TokenId> Out<I> {
     /// A buffer with room for about `number` ids; memory that is never written takes no physical
     /// pages.
     pub(crate) fn with_room(number: usize) -> Self {
-        let ids = vec![I::default(); number + ROOM];
+        let ids = memory::zeros(number.saturating_add(ROOM));
         advise_large_pages(&ids);
         Self { ids, length: 0 }
     }
@@ -29,9 +31,10 @@ impl<I: TokenId> Out<I> {
 
     /// Reserves room for `number` more ids.
     pub(crate) fn reserve(&mut self, number: usize) {
-        let wanted = self.length + number + ROOM;
+        let wanted = (self.length + ROOM).saturating_add(number);
         if wanted > self.ids.len() {
-            self.ids.resize(wanted.max(self.ids.len() / 2 * 3), I::default());
+            let number = wanted.max(self.ids.len() / 2 * 3);
+            memory::resize(&mut self.ids, number, I::default());
         }
     }
 

@@ -4,6 +4,8 @@
 //! slot, and its key is the parent node with two bytes. A token of an odd number of bytes is a node
 //! without children. The first two bytes need no search.
 
+use nanotok_memory as memory;
+
 use crate::Vocabulary;
 
 /// No node.
@@ -39,7 +41,7 @@ impl Prefixes {
     /// tokens. Memory: 13 to 26 bytes per node, and 256 KiB.
     pub(crate) fn new(vocabulary: &Vocabulary, tokens: &[u32]) -> Option<Self> {
         let bytes = |id: u32| vocabulary.get(id).unwrap_or_default();
-        let mut tokens = tokens.to_vec();
+        let mut tokens = memory::copied(tokens);
         tokens.sort_unstable_by_key(|&id| bytes(id));
         let num_nodes = num_nodes(tokens.iter().map(|&id| bytes(id)));
         if num_nodes > MAX_NODES || tokens.iter().any(|&id| id >= LEAF) {
@@ -48,7 +50,7 @@ impl Prefixes {
         let places = (num_nodes * 5 / 3 + 1).next_power_of_two().max(2);
         let mut tree = Self {
             firsts: (0..1 << 16).map(|pair| pair >> 8 | LEAF).collect(),
-            slots: vec![EMPTY; places],
+            slots: memory::filled(EMPTY, places),
             shift: 64 - places.trailing_zeros(),
         };
         tokens.sort_by_key(|&id| bytes(id).len());

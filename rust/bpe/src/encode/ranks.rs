@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use nanotok_memory as memory;
 use rustc_hash::FxHashMap;
 
 use crate::encode::linked::Linked;
@@ -27,6 +28,7 @@ pub fn merges_of_tokens(tokens: Documents<'_>) -> Result<(ByteOrder, Vec<Merge>)
         .map(|[byte]| byte)
         .collect();
     let order = ByteOrder::new(&singles)?;
+    memory::check_room::<[u32; 4]>(2 * tokens.len());
     let (mut merges, mut known) = (Vec::new(), FxHashMap::default());
     for (token, id) in (256..tokens.len()).zip(256..) {
         let pair = match parts(tokens.get(token), &known)[..] {
@@ -37,7 +39,7 @@ pub fn merges_of_tokens(tokens: Documents<'_>) -> Result<(ByteOrder, Vec<Merge>)
             }
         };
         known.insert(pair, id);
-        merges.push(pair);
+        memory::push(&mut merges, pair);
     }
     order.of_ids(&mut merges);
     Ok((order, merges))
@@ -45,7 +47,7 @@ pub fn merges_of_tokens(tokens: Documents<'_>) -> Result<(ByteOrder, Vec<Merge>)
 
 /// The ids of bytes, by always applying the lowest merge, the leftmost first.
 fn parts(bytes: &[u8], known: &FxHashMap<Merge, u32>) -> Vec<u32> {
-    let ids: Vec<u32> = bytes.iter().map(|&byte| u32::from(byte)).collect();
+    let ids: Vec<u32> = memory::collected(bytes.iter().map(|&byte| u32::from(byte)));
     let merged = |pair: Merge| known.get(&pair).copied();
     let mut list = Linked::new(&ids);
     let pairs = ids.windows(2).map(|pair| merged((pair[0], pair[1])));

@@ -16,6 +16,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use hashbrown::HashTable;
+use nanotok_memory as memory;
 
 use crate::cpu::Level;
 use crate::cpu::simd::Cpu;
@@ -154,6 +155,7 @@ impl SpanIds {
     /// Appends the ids of a chunk from left to right, or in another way if that takes too many
     /// steps.
     fn merge_chunk(&self, bytes: &[u8], ids: &mut Vec<u32>, room: &mut Room) {
+        memory::reserve(ids, bytes.len());
         let poor = bytes.len() >= LONG_PART && is_poor(bytes);
         let backtrack = self.backtrack.as_ref().filter(|_| !poor);
         if !backtrack.is_some_and(|it| it.merge(&self.merges, bytes, ids, &mut room.left)) {
@@ -165,6 +167,7 @@ impl SpanIds {
     fn merge_any(&self, bytes: &[u8], ids: &mut Vec<u32>, room: &mut Room) {
         let Room { part, merged, .. } = room;
         part.clear();
+        memory::reserve(part, bytes.len());
         part.extend(bytes.iter().map(|&byte| u32::from(byte)));
         self.merges.of_pairs(part, merged);
         merge_by_sweeps(&self.merges, part, merged, LONG_PART);
@@ -173,7 +176,7 @@ impl SpanIds {
         } else {
             self.merge_by_heap(part, merged);
         }
-        ids.extend_from_slice(part);
+        memory::append(ids, part);
     }
 
     fn whole_span(&self, span: &[u8]) -> Option<u32> {
@@ -208,7 +211,9 @@ impl SpanIds {
         let entry = |id: u32, at: u32| Reverse(u64::from(id) << 32 | u64::from(at));
         let mut list = Linked::new(ids);
         let mergeable = merged.iter().copied().zip(0..).filter(|&(id, _)| id != NO_MERGE);
-        let mut heap: BinaryHeap<Reverse<u64>> = mergeable.map(|(id, at)| entry(id, at)).collect();
+        let mut heap: Vec<Reverse<u64>> = memory::with_capacity(ids.len());
+        heap.extend(mergeable.map(|(id, at)| entry(id, at)));
+        let mut heap = BinaryHeap::from(heap);
         while let Some(Reverse(first)) = heap.pop() {
             #[expect(clippy::cast_possible_truncation, reason = "halves of a number")]
             let (id, at) = ((first >> 32) as u32, first as u32);
@@ -229,6 +234,7 @@ impl SpanIds {
 }
 
 fn whole_spans(vocabulary: &Vocabulary) -> HashTable<u32> {
+    memory::check_room::<u64>(vocabulary.len());
     let mut table: HashTable<u32> = HashTable::with_capacity(vocabulary.len());
     let bytes = |id: u32| vocabulary.get(id).unwrap_or_default();
     for id in (0..).take(vocabulary.len()) {

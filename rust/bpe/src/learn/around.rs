@@ -1,6 +1,8 @@
 //! The neighbors of the id that is being made, in dense arrays, so that rewriting spans needs no
 //! hashing. Neighbors and counts are added up.
 
+use nanotok_memory as memory;
+
 /// The neighbors on both sides.
 #[derive(Debug)]
 pub(super) struct Around {
@@ -53,7 +55,7 @@ impl Around {
 
 impl Side {
     fn new(num_ids: usize) -> Self {
-        Self { by_id: vec![NOBODY; num_ids], touched: Vec::new() }
+        Self { by_id: memory::filled(NOBODY, num_ids), touched: Vec::new() }
     }
 
     /// Records `id` at one more place, in a span of this count.

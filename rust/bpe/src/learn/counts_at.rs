@@ -1,6 +1,8 @@
 //! The count of the span at each place. Spans are sorted by count, so that few numbers are
 //! sufficient.
 
+use nanotok_memory as memory;
+
 /// The start of each count.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
@@ -18,8 +20,8 @@ impl Counts {
     /// Sets the count of spans from `place` on, up to the next call.
     pub(super) fn begin(&mut self, place: u32, count: u64) {
         if self.by_run.last() != Some(&count) {
-            self.starts.push(place);
-            self.by_run.push(count);
+            memory::push(&mut self.starts, place);
+            memory::push(&mut self.by_run, count);
         }
     }
 
@@ -33,7 +35,10 @@ impl Counts {
             }
             u32::try_from(run).expect("no more counts than places")
         };
-        self.blocks = (0..=end >> BLOCK_BITS).map(run_of).collect();
+        let number = (end >> BLOCK_BITS) as usize + 1;
+        let mut blocks = memory::with_capacity(number);
+        blocks.extend((0_u32..).take(number).map(run_of));
+        self.blocks = blocks;
     }
 
     /// The sum over all places of the counts of their spans.

@@ -1,7 +1,7 @@
 //! The state of learning: symbols, their pairs, and the step from one merge to the next. All counts
 //! stay exact.
 
-use std::thread;
+use nanotok_memory as memory;
 
 use crate::learn::around::{Around, Side};
 use crate::learn::byte_pairs::{self, BytePairs};
@@ -11,6 +11,7 @@ use crate::learn::rewrite::{Begin, Id, MIN_SHARE};
 use crate::learn::rows::{Row, Rows};
 use crate::learn::search::Search;
 use crate::learn::symbols::Symbols;
+use crate::threads::in_threads;
 use crate::{Error, Merge};
 
 /// Held pairs per requested merge, since merging other pairs reduces counts.
@@ -49,7 +50,8 @@ impl<I: Id> Learner<I> {
         let mut rows = Rows::default();
         byte_pairs::record_places(&symbols, &pairs, rows.begin(number), threads);
         let num_ids = symbols.edge as usize + 1;
-        let around = (0..threads.max(1)).map(|_| Around::new(num_ids)).collect();
+        let threads = threads.min(symbols.slots.len() / MIN_SHARE).max(1);
+        let around = (0..threads).map(|_| Around::new(num_ids)).collect();
         let most = (symbols.slots.len() / SLOTS_PER_PAIR).max(MIN_PAIRS);
         Ok(Self { symbols, pairs, rows, around, begins: Vec::new(), most })
     }
@@ -138,10 +140,8 @@ impl<I: Id> Learner<I> {
             }
         };
         if is_shared {
-            thread::scope(|scope| {
-                scope.spawn(note_right);
-                note_left();
-            });
+            let both: [&mut (dyn FnMut() + Send); 2] = [&mut note_left, &mut note_right];
+            in_threads(both, |note| note());
         } else {
             note_left();
             note_right();
@@ -171,9 +171,10 @@ impl<I: Id> Learner<I> {
         let search = Search { symbols: &self.symbols, room: PAIRS_PER_MERGE * self.most };
         let (found, last) = search.best(most, floor, |pair| self.pairs.may_merge(pair));
         let number = self.pairs.begin(last, found.iter().copied());
-        drop(found);
         let rows = self.rows.begin(number);
-        let mut next: Vec<usize> = self.pairs.rows().map(|(_, start)| start).collect();
+        let mut next: Vec<usize> = memory::with_capacity(found.len());
+        drop(found);
+        next.extend(self.pairs.rows().map(|(_, start)| start));
         for (pair, place, _) in self.symbols.pairs(self.symbols.places()) {
             if let Some(number) = self.pairs.place_of(pair) {
                 rows[next[number]] = place;

@@ -10,6 +10,7 @@ use std::hash::BuildHasher;
 use std::mem;
 
 use hashbrown::HashTable;
+use nanotok_memory as memory;
 use rustc_hash::FxBuildHasher;
 
 use crate::Merge;
@@ -89,7 +90,7 @@ impl Pairs {
         self.last = last;
         let wanted = found.filter(|found| self.is_wanted(found));
         let number = wanted.clone().count();
-        let mut held = Vec::with_capacity(number);
+        let mut held = memory::with_capacity(number);
         let mut start = 0;
         for Found { pair, count, number } in wanted {
             held.push(Held { pair, count, row: Row { start, number } });
@@ -102,7 +103,10 @@ impl Pairs {
     /// Holds only these pairs.
     fn hold_all(&mut self, held: Vec<Held>) {
         self.clear();
-        self.index.reserve(held.len(), |_| unreachable!("the index is empty"));
+        let reserved = self.index.try_reserve(held.len(), |_| unreachable!("the index is empty"));
+        if reserved.is_err() {
+            memory::fail::<u64>(held.len());
+        }
         self.queue = Queue::new(held.iter().map(|held| (held.pair, held.count)));
         self.held = held;
         for place in 0..as_place(self.held.len()) {
@@ -131,7 +135,8 @@ impl Pairs {
 
     /// Adds the id that a pair becomes.
     pub(super) fn add_id(&mut self, pair: Merge) {
-        self.lengths.push(self.joined_length(pair));
+        let length = self.joined_length(pair);
+        memory::push(&mut self.lengths, length);
     }
 
     fn joined_length(&self, (left, right): Merge) -> usize {
@@ -156,7 +161,7 @@ impl Pairs {
             self.held[place as usize] = held;
             place
         } else {
-            self.held.push(held);
+            memory::push(&mut self.held, held);
             as_place(self.held.len() - 1)
         };
         self.insert(place);
@@ -213,7 +218,7 @@ impl Pairs {
         let found = self.index.find_entry(hash(self.held[place].pair), |&other| other == number);
         found.expect("what is held is in the index").remove();
         self.held[place].count = 0;
-        self.free.push(number);
+        memory::push(&mut self.free, number);
     }
 
     /// Moves the rows of all pairs, and `other`, together, without places that no longer hold their

@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use nanotok_memory as memory;
+
 use crate::Merge;
 use crate::learn::rank::{Rank, rank};
 
@@ -18,8 +20,7 @@ pub(super) struct Queue {
 impl Queue {
     /// A queue of pairs with different ids and their counts.
     pub(super) fn new(pairs: impl ExactSizeIterator<Item = (Merge, u64)>) -> Self {
-        let mut sorted = Vec::with_capacity(pairs.len());
-        sorted.extend(pairs.map(|(pair, count)| rank(pair, count)));
+        let mut sorted = memory::collected(pairs.map(|(pair, count)| rank(pair, count)));
         sorted.sort_unstable();
         Self { sorted, heap: BinaryHeap::new() }
     }

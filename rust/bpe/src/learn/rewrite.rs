@@ -2,6 +2,7 @@
 //! its neighbors. Large work is divided among threads.
 
 use bytemuck::Pod;
+use nanotok_memory as memory;
 
 use crate::Merge;
 use crate::cpu::simd::prefetch;
@@ -91,7 +92,9 @@ impl<I: Id> Rewrite<'_, I> {
             self.run(part, &mut begins, around);
             begins
         });
-        begins.extend(found.into_iter().flatten());
+        for own in &found {
+            memory::append(begins, own);
+        }
         if let [first, others @ ..] = around {
             for other in others {
                 first.absorb(other);
@@ -123,7 +126,7 @@ impl<I: Id> Rewrite<'_, I> {
         begins: &mut Vec<Begin<I>>,
     ) {
         let (left, right) = self.widths;
-        begins.reserve(end - start);
+        memory::reserve(begins, end - start);
         for number in start..end {
             if let Some(&next) = places.get(number + AHEAD) {
                 prefetch(slots, (next - before) as usize);

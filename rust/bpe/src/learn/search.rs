@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::hash::BuildHasher;
 
+use nanotok_memory as memory;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::Merge;
@@ -52,9 +53,10 @@ impl<I: Id> Search<'_, I> {
         let pairs = self.symbols.pairs(self.symbols.places());
         for (pair, _, count) in pairs.filter(|&(pair, _, _)| belongs(pair)) {
             let next = u32::try_from(all.len()).expect("no more pairs than places");
+            memory::room_for_one(&mut index);
             let number = *index.entry(pair).or_insert(next);
             if number == next {
-                all.push(Found { pair, count: 0, number: 0 });
+                memory::push(&mut all, Found { pair, count: 0, number: 0 });
             }
             let found = &mut all[number as usize];
             found.count += count;

@@ -5,6 +5,8 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
+use nanotok_memory as memory;
+
 use crate::learn::rewrite::Id;
 use crate::learn::symbols::Symbols;
 use crate::learn::{Goal, Learned, Progress, first_least, learn_in};
@@ -29,7 +31,10 @@ impl<T: Copy + Default> PerCount<T> {
     fn of(&mut self, count: u64) -> &mut T {
         match usize::try_from(count) {
             Ok(count) if count < LOW => &mut self.low[count],
-            _ => self.high.entry(count).or_default(),
+            _ => {
+                memory::room_for_one(&mut self.high);
+                self.high.entry(count).or_default()
+            }
         }
     }
 
