@@ -9,6 +9,7 @@ import signal
 import string
 import sysconfig
 import threading
+import time
 import traceback
 from dataclasses import replace
 from itertools import chain
@@ -19,11 +20,13 @@ import pyarrow as pa
 import pytest
 
 from nanotok_ray import Tokenizer, _core
-from nanotok_ray.counts import SPLIT_PATTERN, split
+from nanotok_ray.counts import PATTERNS, SPLIT_PATTERN, split
 from nanotok_ray.documents import Documents
+from nanotok_ray.errors import SplitError
 from nanotok_ray.tokenizer import NO_PAIR_LEFT, make_model
 from tests.support import reference
 from tests.support.learned import check, learn_all
+from tests.support.machine_speed import scaled
 
 RUN = 100_000
 
@@ -396,3 +399,22 @@ def test_spans_of_many_characters_have_the_merges_of_rustbpe():
     assert len(own.merges) == 8_000
     ids, _ = own.encode_batch(spans)
     assert own.decode(ids) == "".join(spans)
+
+
+BACKTRACKING = [r"(?:a?){20}a{20}(?=z)|\s+|\S", r"(?:\G|){25}b|a", r"(?:(?:a|aa)+(?=b))+|."]
+
+
+@pytest.mark.parametrize("pattern", BACKTRACKING)
+@pytest.mark.parametrize("document", [b"a" * 4000, (b"a" * 50 + b"\xff") * 90, b"a" * 300_000])
+def test_a_pattern_that_backtracks_takes_a_limited_time_for_a_document(pattern, document):
+    """Each search ends by itself, but there is one for each character."""
+    splitter = _core.Splitter(pattern)
+    assert splitter.engine == "regex"
+    start = time.process_time()
+    with pytest.raises(SplitError, match="limit of backtracking steps"):
+        splitter.count_gaps(document)
+    assert time.process_time() - start < scaled(10)
+
+
+def test_named_patterns_are_matched_in_linear_time():
+    assert {_core.Splitter(pattern).engine for pattern in PATTERNS.values()} <= {"lexer", "table"}

@@ -5,7 +5,8 @@
 //! * `scanner`: 64 bytes at a time, with vector instructions; `starts`: the starts of spans among
 //!   them.
 //! * `lexer`: one span at a time, for all patterns of GPT's family.
-//! * `automaton`: a DFA, for other regular patterns. The regex engine matches the rest.
+//! * `automaton`: a DFA, for other regular patterns. The regex engine matches the rest; `steps`
+//!   limits its work for a document.
 //! * `grammar`: a pattern as a regular expression without look-around; `family`: the options of the
 //!   lexer for a pattern of GPT's family.
 //! * `classes`: the sets of characters that a pattern distinguishes.
@@ -18,6 +19,7 @@ use crate::cpu::simd::Cpu;
 use crate::error::GaveUp;
 use crate::split::engine::Engine;
 pub(crate) use crate::split::scanner::{Ends, Scan};
+use crate::split::steps::Steps;
 
 mod automaton;
 mod classes;
@@ -27,6 +29,7 @@ mod grammar;
 mod lexer;
 mod scanner;
 mod starts;
+mod steps;
 
 /// Version of the Unicode tables of `\p{L}`, `\s` and case folding. Other tables make other spans,
 /// so the version is part of every key of results that depend on a pattern.
@@ -35,9 +38,8 @@ pub const UNICODE_VERSION: &str = "16.0.0";
 /// Limit of the bytes of a pattern: compiling it takes thousands of times as much memory.
 const MAX_PATTERN_BYTES: usize = 1 << 16;
 
-/// Limit of backtracking steps of one search. Hostile patterns need a limit (this one takes
-/// seconds); a search for the next match in a long document can legitimately take a few steps per
-/// byte.
+/// Limit of backtracking steps of one search, which takes seconds; `Steps` limits a document. A
+/// search for the next match in a long document can legitimately take a few steps per byte.
 const BACKTRACK_LIMIT: usize = 200_000_000;
 
 /// The kind of a span.
@@ -197,12 +199,13 @@ impl Splitter {
         document: &'d [u8],
         mut visit: impl FnMut(&'d [u8], Kind),
     ) -> Result<(), Stuck> {
+        let steps = Steps::of(document.len());
         if let Ok(text) = simdutf8::basic::from_utf8(document) {
-            return self.visit_text(text, &mut visit);
+            return self.visit_text(text, &steps, &mut visit);
         }
         let mut start = 0;
         for chunk in document.utf8_chunks() {
-            self.visit_text(chunk.valid(), &mut visit)
+            self.visit_text(chunk.valid(), &steps, &mut visit)
                 .map_err(|stuck| Stuck { offset: start + stuck.offset, ..stuck })?;
             chunk.invalid().chunks(1).for_each(|byte| visit(byte, Kind::InvalidByte));
             start += chunk.valid().len() + chunk.invalid().len();
@@ -213,6 +216,7 @@ impl Splitter {
     fn visit_text<'d>(
         &self,
         text: &'d str,
+        steps: &Steps,
         visit: &mut impl FnMut(&'d [u8], Kind),
     ) -> Result<(), Stuck> {
         match &self.engine {
@@ -228,7 +232,7 @@ impl Splitter {
         }
         let mut done = 0;
         let mut position = 0;
-        while let Some((start, end)) = self.find(text, position)? {
+        while let Some((start, end)) = self.find(text, position, steps)? {
             if start == end {
                 position = next_character(text, end);
                 continue;
@@ -260,7 +264,12 @@ impl Splitter {
 
     /// The next match at or after `from`.
     #[inline]
-    fn find(&self, text: &str, from: usize) -> Result<Option<(usize, usize)>, Stuck> {
+    fn find(
+        &self,
+        text: &str,
+        from: usize,
+        steps: &Steps,
+    ) -> Result<Option<(usize, usize)>, Stuck> {
         let quick = match &self.engine {
             Engine::Table(automaton) => automaton.match_at(text, from),
             Engine::Scanner(_) | Engine::Lexer(_) | Engine::Regex => None,
@@ -268,14 +277,9 @@ impl Splitter {
         match quick {
             Some(end) => Ok(Some((from, end))),
             None if from >= text.len() => Ok(None),
-            None => self.search(text, from),
-        }
-    }
-
-    fn search(&self, text: &str, from: usize) -> Result<Option<(usize, usize)>, Stuck> {
-        match self.regex.find_from_pos(text, from) {
-            Ok(found) => Ok(found.map(|found| (found.start(), found.end()))),
-            Err(error) => Err(Stuck { offset: from, reason: gave_up(&error) }),
+            None => {
+                steps.find(&self.regex, text, from).map_err(|reason| Stuck { offset: from, reason })
+            }
         }
     }
 }
@@ -283,13 +287,6 @@ impl Splitter {
 /// The start of the character after the one at `position`; beyond the end for the last one.
 fn next_character(text: &str, position: usize) -> usize {
     position + text[position..].chars().next().map_or(1, char::len_utf8)
-}
-
-fn gave_up(error: &fancy_regex::Error) -> GaveUp {
-    match error {
-        fancy_regex::Error::RuntimeError(fancy_regex::RuntimeError::StackOverflow) => GaveUp::Stack,
-        _ => GaveUp::Backtracking,
-    }
 }
 
 #[cfg(test)]

@@ -98,6 +98,35 @@ fn long_white_space_is_split_or_is_an_error() {
     assert_eq!(spans(unusual, spaces.as_bytes()), Err(expected));
 }
 
+/// Every search of these patterns is short, but a document takes one for each character; the second
+/// backtracks without reading the text.
+#[test]
+fn the_steps_of_a_document_are_limited() {
+    for pattern in [r"(?:a?){20}a{20}(?=z)|\s+|\S", r"(?:\G|){25}b|a"] {
+        for document in
+            [b"a".repeat(4000), b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\xff".repeat(99)]
+        {
+            let found = spans(pattern, &document).unwrap_err();
+            let Error::Split { document: 0, reason: GaveUp::Backtracking, .. } = found else {
+                panic!("{found:?}");
+            };
+        }
+    }
+}
+
+#[test]
+fn steps_are_for_each_byte_and_no_engine_but_the_last_takes_any() {
+    let long = "ab c ".repeat(1 << 20);
+    let pattern = r"(a)\1|(?:\w\B){0,9}\w|\s";
+    assert_eq!(Splitter::new(pattern, GapRule::Spans).unwrap().engine(), "regex");
+    assert_eq!(spans(pattern, long.as_bytes()).unwrap().len(), 4 << 20);
+    for pattern in PATTERNS.iter().take(4) {
+        let splitter = Splitter::new(pattern, GapRule::Spans).unwrap();
+        let steps = Steps::none();
+        assert!(splitter.visit_text("ab c \n 12", &steps, &mut |_, _| {}).is_ok(), "{pattern}");
+    }
+}
+
 #[test]
 fn a_bad_pattern_is_an_error() {
     assert!(matches!(Splitter::new("(", GapRule::Spans), Err(Error::Pattern { .. })));
