@@ -67,6 +67,9 @@
 
 #![deny(unsafe_code)]
 
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("positions and ids are stored as usize of 64 bits, by vector instructions too");
+
 mod byte_order;
 mod count;
 mod cpu;
