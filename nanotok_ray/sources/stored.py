@@ -172,15 +172,35 @@ def check_unchanged(piece: Piece, file: InputFile, *, footer_sha256: str | None 
     Raises:
         SourceError: The file has changed since the plan was made.
     """
-    has_etags = piece.etag is not None and file.etag is not None
     for what, now, planned in (
         ("size", file.size, piece.size),
         ("etag", file.etag, piece.etag),
-        ("modification time", *((None, None) if has_etags else (file.mtime_ns, piece.mtime_ns))),
         ("footer", footer_sha256, piece.footer_sha256),
     ):
         if now is not None and planned is not None and now != planned:
             raise changed(piece, f"the {what} {now}, {planned} was planned")
+    has_etags = piece.etag is not None and file.etag is not None
+    if not has_etags and not _is_same_time(file.mtime_ns, piece.mtime_ns):
+        what = f"the modification time {file.mtime_ns}, {piece.mtime_ns} was planned"
+        raise changed(piece, what)
+
+
+_SECOND = 1_000_000_000
+
+
+def _is_same_time(now: int | None, planned: int | None) -> bool:
+    """Compare two times in nanoseconds, in whole seconds if one of them has no fraction.
+
+    A store can list times in milliseconds, and give them in whole seconds for a single file.
+
+    >>> _is_same_time(5_123_000_000, 5_000_000_000), _is_same_time(5_123_000_000, 5_124_000_000)
+    (True, False)
+    """
+    if now is None or planned is None:
+        return True
+    if now % _SECOND and planned % _SECOND:
+        return now == planned
+    return now // _SECOND == planned // _SECOND
 
 
 def changed(piece: Piece, what: str) -> SourceError:

@@ -13,6 +13,7 @@ from nanotok_ray.errors import CorruptOutputError, SourceError
 from nanotok_ray.job.decide import decide
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources import (
+    Piece,
     ResolvedSource,
     changes,
     make_plan,
@@ -227,6 +228,38 @@ def test_the_etag_identifies_a_file_or_else_its_time(folder):
     for wrong in ({"etag": "y", "mtime_ns": 5}, {"etag": None, "mtime_ns": 6}, {"size": 4}):
         with pytest.raises(SourceError, match="changed since the plan was made"):
             check_unchanged(replace(file.piece(0, 3), **{"etag": "x", **wrong}), known)
+
+
+SECOND = 1_764_169_200_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("planned", "now", "is_same"),
+    [
+        (SECOND + 123_000_000, SECOND, True),  # a store that lists milliseconds
+        (SECOND, SECOND + 123_000_000, True),
+        (SECOND + 123_000_000, SECOND + 124_000_000, False),
+        (SECOND + 123_000_000, SECOND + 1_000_000_000, False),
+        (SECOND, SECOND - 1_000_000_000, False),
+    ],
+)
+def test_times_of_different_resolution_are_compared_in_whole_seconds(planned, now, is_same):
+    piece = Piece(
+        url="s3://bucket/a.jsonl",
+        path="a.jsonl",
+        format="jsonl",
+        compression=None,
+        start=0,
+        stop=3,
+        size=3,
+        mtime_ns=planned,
+    )
+    found = InputFile(path="s3://bucket/a.jsonl", size=3, etag="only of one request", mtime_ns=now)
+    if is_same:
+        check_unchanged(piece, found)
+        return
+    with pytest.raises(SourceError, match=f"modification time {now}, {planned} was planned"):
+        check_unchanged(piece, found)
 
 
 MESSAGES = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
