@@ -287,6 +287,7 @@ class Lease:
         self._renewals = 0
         self._renewed_at = self._clock.now()
         self._is_lost = False
+        self._why_lost = ""
 
     def create(self) -> bool:
         """Write the lease, and return whether it is the current lease now."""
@@ -295,9 +296,9 @@ class Lease:
             return False
         seen = lease_in_force(self._out)
         if seen is None or (seen.number, seen.data) != (self.number, data):
-            # An old number whose file was removed, because a higher number exists.
-            self._out.remove(lease_name(self.number))
-            return False
+            if seen is not None and seen.number > self.number:
+                self._out.remove(lease_name(self.number))  # this run wrote an old number again
+            return False  # other bytes under this number are the lease of another run
         for number in lease_numbers(self._out):
             if number < self.number:
                 with suppress(OSError):
@@ -331,9 +332,8 @@ class Lease:
         """
         if not self._is_ours():
             raise LeaseLostError(
-                f"another run has taken over {self._out.url} because this run did not renew its "
-                f"lease for {EXPIRY_SECONDS:.0f} s: this run makes no further changes; run the "
-                "same command again when the other run has ended"
+                f"{self._why_lost}: this run makes no further changes; run the same command again "
+                "when the other run has ended"
             )
 
     def glance(self) -> None:
@@ -356,11 +356,34 @@ class Lease:
     def _is_ours(self) -> bool:
         if not self._is_lost:
             seen = lease_in_force(self._out)
-            if seen is None or seen.number != self.number:
+            is_ours = seen is not None and seen.number == self.number
+            if seen is not None and seen.data and seen.values.get("token") != self._token:
+                is_ours = False
+            if not is_ours:
                 self._is_lost = True  # permanently, whatever is read later
-            elif seen.data and seen.values.get("token") != self._token:
-                self._is_lost = True
+                self._why_lost = self._loss(seen)
         return not self._is_lost
+
+    def _loss(self, seen: Seen | None) -> str:
+        """Return why the lease is lost; `seen` is the lease that is in force instead."""
+        url = self._out.url
+        if seen is None:
+            return f"{self._out.join(lease_name(self.number))}, the lease of this run, was removed"
+        if self._clock.now() - self._renewed_at >= EXPIRY_SECONDS:
+            return (
+                f"another run has taken over {url} because this run did not renew its lease for "
+                f"{EXPIRY_SECONDS:.0f} s"
+            )
+        if seen.number == self.number:
+            return (
+                f"another run has taken over {url}, which started at the same time "
+                f"({seen.describe()}): the store let both create one lease, so it lacks "
+                "conditional writes"
+            )
+        return (
+            f"another run has taken over {url} ({seen.describe()}), for which the process of this "
+            "run had ended"
+        )
 
     def _data(self, state: str) -> bytes:
         return to_json(

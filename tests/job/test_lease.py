@@ -206,13 +206,64 @@ def test_a_slow_contender_does_not_acquire_an_old_number(out, processes, monkeyp
     assert out.list("run/lease/") == [lease_name(2)]
 
 
+class WithoutConditions(Folder):
+    """A folder of a store that replaces an object although it is asked not to."""
+
+    def __init__(self, url, *, after_write=lambda: None):
+        super().__init__(url)
+        self.after_write = after_write
+
+    def write_new(self, name, data):
+        self.write_whole(name, data)
+        self.after_write()
+        return True
+
+
+def contender(out, number, me, clock=AT_ONCE):
+    return Lease(out, number, command=f"run {me.pid}", me=me, clock=clock)
+
+
+def test_the_loser_of_two_runs_that_start_at_once_learns_what_happened(out, processes):
+    store, times = WithoutConditions(out.url), Times()
+    first, second = (
+        contender(store, 1, process(1), times.clock),
+        contender(store, 1, process(2, ELSEWHERE), times.clock),
+    )
+    assert first.create()
+    assert second.create()
+    times.seconds += RENEW_SECONDS
+    with pytest.raises(LeaseLostError) as caught:
+        first.check()
+    error = str(caught.value)
+    assert "which started at the same time (run 2 on host z, process 2" in error
+    assert "lacks conditional writes" in error
+    assert "renew" not in error
+    second.check()
+
+
+def test_a_contender_leaves_the_lease_that_another_run_wrote_over_its_own(out, processes):
+    other = contender(WithoutConditions(out.url), 1, process(2, ELSEWHERE))
+    own = contender(WithoutConditions(out.url, after_write=other.create), 1, process(1))
+    assert not own.create()
+    assert out.list("run/lease/") == [lease_name(1)]
+    other.check()
+
+
 def test_a_lease_whose_file_is_gone_is_lost_for_good(out, processes):
     lease = taken(out, process(1))
     out.remove(lease_name(1))
     lease.renew()
     assert lease_in_force(out) is None
     taken(out, process(2)).release()
-    with pytest.raises(LeaseLostError):
+    with pytest.raises(LeaseLostError, match=r"run/lease/000001\.json, .* this run, was removed"):
+        lease.check()
+
+
+def test_a_lease_that_was_taken_from_a_run_for_dead_says_so(out, processes):
+    lease = taken(out, process(1))
+    processes.pop(1)
+    taken(out, process(2))
+    with pytest.raises(LeaseLostError, match=r"run 2 on host a.*this run had ended"):
         lease.check()
 
 
