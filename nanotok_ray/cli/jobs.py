@@ -343,8 +343,9 @@ def submit(arguments: Arguments) -> int:
 
     The command exits with 0 if the job succeeded and its output is complete, with 4 if it succeeded
     and the output is incomplete, with the exit code of a job that failed, with 5 if the job cannot
-    be reached or --timeout has passed, and with 7 if the job was stopped. The job keeps running
-    when this command ends. To stop it, run `ray job stop ID --address URL`.
+    be reached, --timeout has passed or the job server no longer knows the job, and with 7 if the
+    job was stopped. The job keeps running when this command ends. To stop it, run `ray job stop ID
+    --address URL`.
     """
     from nanotok_ray.cli.submit import run_submit
 

@@ -157,8 +157,11 @@ class Submitted:
 
     def _give_up(self, followed: Followed) -> int:
         verb = "keeps running" if followed.is_late else "may still be running"
-        self.lines.print_line(f"nanotok: {followed.given_up}; {self._next_step(verb)}")
-        status = "timeout" if followed.is_late else "lost"
+        next_step = self._next_step(verb)
+        if followed.is_gone:
+            next_step = "the same command submits it again, and it resumes"
+        self.lines.print_line(f"nanotok: {followed.given_up}; {next_step}")
+        status = "timeout" if followed.is_late else "gone" if followed.is_gone else "lost"
         self._print(status, followed.state, {"error": followed.given_up})
         return INFRASTRUCTURE
 

@@ -1,5 +1,6 @@
 """The client of the job server, and following a job until its end."""
 
+import itertools
 import json
 import os
 import zipfile
@@ -173,6 +174,24 @@ def test_a_lost_server_exits_5_and_says_that_the_job_may_continue(
     assert f"the job {words}" in err
 
 
+def test_a_job_that_the_server_does_not_know_any_more_exits_5_at_once(server, submit):
+    server.add("web", "RUNNING")
+    answer = server.answer
+
+    def restarted_after_the_first_questions(method, path, body):
+        if path == "/api/jobs/web/logs":
+            server.jobs.clear()
+        return answer(method, path, body)
+
+    server.answer = restarted_after_the_first_questions
+    code, reported, err = submit("--submission-id", "web")
+    assert (code, reported["status"], reported["job_status"]) == (5, "gone", None)
+    assert "the job server answers and has no job of this id" in err
+    assert "the same command submits it again, and it resumes" in err
+    assert "may still be running" not in err
+    assert "ray job stop" not in err
+
+
 def test_a_request_whose_response_was_lost_is_not_repeated(server, submit):
     server.script = [None] * 5 + ["lost"]  # after versions, the list, and the package
     code, reported, err = submit("--no-wait")
@@ -268,6 +287,8 @@ def follower(script, *, patience=300.0, timeout=None, faults=()):
 @example([AWAY] * 61, "SUCCEEDED", [])
 @example(["RUNNING"], "FAILED", [True] * 4)
 def test_the_end_is_reported_after_outages_shorter_than_the_patience(words, end, faults):
+    pairs = zip(words, [None, *words], strict=False)
+    words = [word for word, before in pairs if (word, before) != (UNKNOWN, UNKNOWN)]
     silences = "".join("x" if word in {AWAY, UNKNOWN} else " " for word in words).split()
     longest = max(map(len, silences), default=0) * (PAUSE + TICK)
     heard = [n for n, word in enumerate([*words, end], 1) if word not in {AWAY, UNKNOWN}]
@@ -280,13 +301,9 @@ def test_the_end_is_reported_after_outages_shorter_than_the_patience(words, end,
     assert shown == [*(f"line {n}" for n in heard), "the last line"]
 
 
-@given(
-    st.lists(st.sampled_from(["PENDING", "RUNNING"]), max_size=30),
-    st.sampled_from([AWAY, UNKNOWN]),
-    st.floats(0, 1000),
-)
-def test_a_lost_server_is_given_up_exactly_when_the_patience_ends(words, word, patience):
-    own, reported, _ = follower([*words, word], patience=patience)
+@given(st.lists(st.sampled_from(["PENDING", "RUNNING"]), max_size=30), st.floats(0, 1000))
+def test_a_lost_server_is_given_up_exactly_when_the_patience_ends(words, patience):
+    own, reported, _ = follower([*words, AWAY], patience=patience)
     followed = own.follow()
     assert followed.given_up is not None
     assert not followed.is_late
@@ -294,6 +311,18 @@ def test_a_lost_server_is_given_up_exactly_when_the_patience_ends(words, word, p
     silent = own.clock.now() - own._last_news
     assert patience <= silent <= patience + 2 * PAUSE + TICK
     assert len(reported) <= 1
+
+
+@given(st.lists(st.sampled_from(["PENDING", "RUNNING", AWAY]), max_size=30))
+def test_an_unknown_job_is_given_up_after_two_answers(words):
+    own, reported, _ = follower([*words, UNKNOWN], patience=3000.0)
+    followed = own.follow()
+    assert followed.is_gone
+    assert followed.state is None
+    assert own.jobs.asked == len(words) + 2
+    assert reported.count("the job server answers again") == sum(
+        word == AWAY != after for word, after in itertools.pairwise([*words, UNKNOWN])
+    )
 
 
 @given(st.floats(0, 500), st.sampled_from(["PENDING", "RUNNING", AWAY]))
@@ -314,7 +343,7 @@ def test_an_unreadable_log_loses_only_its_last_seconds():
 
 
 def test_an_outage_and_its_end_are_each_reported_once():
-    own, reported, _ = follower(["RUNNING", AWAY, AWAY, "RUNNING", UNKNOWN, "SUCCEEDED"])
+    own, reported, _ = follower(["RUNNING", AWAY, AWAY, "RUNNING", AWAY, UNKNOWN, "SUCCEEDED"])
     own.follow()
     once = ["no answer about the job", "the job server answers again"]
     assert [each.partition(":")[0] for each in reported] == once * 2

@@ -260,6 +260,9 @@ READ_PAUSES, LONGEST_READ_PAUSE = 10.0, 60.0
 LAST_SECONDS = 3.0
 """Seconds for which reading the last lines of an ended job is retried."""
 
+MAX_UNKNOWN = 2
+"""The number of answers in a row without the job after which it is gone."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Followed:
@@ -271,6 +274,8 @@ class Followed:
     """The reason why following ended before the job, if it did."""
     is_late: bool = False
     """Whether that was the time limit."""
+    is_gone: bool = False
+    """Whether the job server answers and has no such job."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -292,6 +297,7 @@ class Follower:
     _last_news: float = 0.0
     _state: JobState | None = None
     _is_silent: bool = False
+    _num_unknown: int = 0
     _next_read: float = 0.0
 
     def follow(self) -> Followed:
@@ -311,15 +317,17 @@ class Follower:
     def _ask(self) -> Followed | None:
         try:
             state = self.jobs.state(self.submission_id)
-            trouble = "the cluster knows no job of this id"
         except UnreachableError as error:
-            state, trouble = None, str(error)
-        if state is None:
-            return self._no_news(trouble)
+            self._num_unknown = 0
+            return self._no_news(str(error))
         if self._is_silent:
             self.on_message("the job server answers again")
         self._is_silent = False
-        self._state, self._last_news = state, self.clock.now()
+        self._last_news = self.clock.now()
+        if state is None:
+            return self._unknown()
+        self._num_unknown = 0
+        self._state = state
         if state.has_ended:
             self._show_last_lines()
             return Followed(state=state)
@@ -337,6 +345,16 @@ class Follower:
             )
         self._is_silent = True
         return None
+
+    def _unknown(self) -> Followed | None:
+        self._num_unknown += 1
+        if self._num_unknown < MAX_UNKNOWN:
+            return None
+        text = (
+            "the job server answers and has no job of this id: its head was restarted, which ends "
+            "all jobs, or another cluster has its address"
+        )
+        return Followed(state=None, given_up=text, is_gone=True)
 
     def _pause(self) -> float:
         return FIRST_PAUSES if self.clock.now() - self._started < FIRST_SECONDS else PAUSE
