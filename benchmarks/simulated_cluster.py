@@ -95,8 +95,9 @@ class SimulatedCluster:
         resources: ClusterResources,
         memory_level: int,
         spread: bool,
+        avoid: Collection[str],
     ) -> Reference:
-        del name
+        del name, avoid  # every node is set up alike
         self._pass(self._now + self._rng.uniform(*START_SECONDS))
         cpus = resources.request(memory_level)["num_cpus"]
         slices = tuple(argument for _, argument in steps)

@@ -41,10 +41,16 @@ class TimedCalls:
         resources: ClusterResources,
         memory_level: int,
         spread: bool,
+        avoid: Collection[str],
     ) -> Reference:
         self._begin()
         reference = self._cluster.submit(
-            name, steps, resources=resources, memory_level=memory_level, spread=spread
+            name,
+            steps,
+            resources=resources,
+            memory_level=memory_level,
+            spread=spread,
+            avoid=avoid,
         )
         self._end()
         return reference

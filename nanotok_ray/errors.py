@@ -107,8 +107,12 @@ class SliceError(NanotokError, RuntimeError):
     """One or more slices failed permanently."""
 
 
-class SharedFolderError(NanotokError, OSError):
-    """A folder of the job is not the same folder on every node."""
+class NodeError(NanotokError, RuntimeError):
+    """Nodes of the cluster cannot run the job: they lack a package, or have another version."""
+
+
+class SharedFolderError(NodeError, OSError):
+    """A folder or a source of the job is not the same on every node."""
 
 
 class TransientIOError(NanotokError, OSError):

@@ -27,10 +27,10 @@ from nanotok_ray.errors import (
     IncompleteOutputError,
     LeaseLostError,
     NanotokError,
+    NodeError,
     OutputInUseError,
     PatternError,
     QuarantineLimitError,
-    SharedFolderError,
     SliceError,
     TransientIOError,
     UnreachableError,
@@ -209,7 +209,7 @@ def exit_code(error: NanotokError) -> int:
         ((VerificationError, CorruptOutputError, IncompleteOutputError), BAD_OUTPUT),
         ((OutputInUseError, LeaseLostError), IN_USE),
         (
-            (DiskFullError, SliceError, SharedFolderError, TransientIOError, UnreachableError),
+            (DiskFullError, NodeError, SliceError, TransientIOError, UnreachableError),
             INFRASTRUCTURE,
         ),
     )

@@ -11,7 +11,7 @@ import platform
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nanotok_ray.cluster.node_check import MAX_NODES, Node, ask
+from nanotok_ray.cluster.node_check import MAX_NODES, RayNode, ask
 from nanotok_ray.cluster.session import ACCESS, NOT_JOINED, first_line, joining_problem
 from nanotok_ray.job.doctor import (
     NO_CLUSTER,
@@ -111,7 +111,7 @@ def _check_cluster(address: str) -> Iterator[CheckResult]:
         ray.shutdown()
 
 
-def nodes_finding(nodes: Sequence[Node]) -> CheckResult:
+def nodes_finding(nodes: Sequence[RayNode]) -> CheckResult:
     """Report the number of nodes and CPUs; without a CPU no task can start."""
     cpus = sum(int(node["Resources"].get("CPU", 0)) for node in nodes)
     found = f"{quantity(len(nodes), 'node')}, {quantity(cpus, 'CPU')}"
@@ -135,7 +135,7 @@ def core_identity(*_: object) -> str:
 
 
 def cores_finding(
-    values: str, answers: Sequence[tuple[Node, str | Exception]], *, asked: int
+    values: str, answers: Sequence[tuple[RayNode, str | Exception]], *, asked: int
 ) -> CheckResult:
     """Compare the core and Python of the nodes with those of this process."""
     name = "cores of nodes"

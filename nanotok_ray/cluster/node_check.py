@@ -1,54 +1,74 @@
-"""Checks that all nodes can access the folders of a job, before any work starts.
+"""Checks that all nodes can run a job, and see its folders and sources, before any work starts.
 
-A node that joins later is checked when one of its workers runs its first batch (`job/calls.py`).
+A node that joins later is checked by its first batches (`node_call.py`, `job/worker_pool.py`).
 """
 
 import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
-from nanotok_ray.errors import SharedFolderError
+from nanotok_ray.cluster.node_call import WHAT_TO_DO, called, installed, node_function, pack
+from nanotok_ray.errors import NodeError, SharedFolderError
 from nanotok_ray.job import SharedFolder
-from nanotok_ray.job.probes import Probe, answer, probes_in, problem_with, remove, what_to_do
+from nanotok_ray.job.probes import (
+    Probe,
+    Shared,
+    SharedSource,
+    answer,
+    probes_in,
+    problem_with,
+    remove,
+    what_to_do,
+)
 
 ANSWER_SECONDS = 60.0
 """Seconds after which a node that has not answered is left to the check of its workers."""
 
 MAX_NODES = 5
 
-Node = dict[str, Any]
+RayNode = dict[str, Any]
 A = TypeVar("A")
 R = TypeVar("R")
+Answers = Sequence[tuple[RayNode, Sequence[str | None]]]
+"""The problems of each node with the probes and the sources, in this order; None: no problem."""
 
 
-def check_nodes(shared: Collection[SharedFolder]) -> None:
-    """Check that all nodes that can run slices see files that are written to folders here.
+def check_nodes(shared: Collection[Shared]) -> None:
+    """Check that all nodes that can run slices have this package, and see folders and sources.
 
     Nothing is done if the only node is that of this process.
 
     Raises:
-        SharedFolderError: The message names folder and nodes.
+        NodeError: Nodes lack this package, or have another version; the message names them.
+        SharedFolderError: The message names folder or source and nodes.
     """
     nodes = nodes_beside_this()
     if not nodes or not shared:
         return
-    with probes_in(shared) as probes:
+    sources = [each for each in shared if isinstance(each, SharedSource)]
+    with probes_in(each for each in shared if isinstance(each, SharedFolder)) as probes:
         try:
-            answers = _ask(nodes, probes)
-            problems = [_problems(probe, number, answers) for number, probe in enumerate(probes)]
+            asked: list[Probe | SharedSource] = [*probes, *sources]
+            said = ask(nodes, answer, asked, name="check the folders and sources")
+            _require_package(said, len(nodes))
+            answers = [(node, seen) for node, seen in said if not isinstance(seen, Exception)]
+            wrong = [
+                _folder_message(probe, _of_probe(probe, number, answers), len(nodes))
+                for number, probe in enumerate(probes)
+            ]
         finally:
             for probe in probes:
                 for node in nodes:
                     remove(probe, probe.answer_name(node["NodeID"]))
-    wrong = [
-        _message(probe, problem, len(nodes))
-        for probe, problem in zip(probes, problems, strict=True)
+    wrong += [
+        _source_message(source, _of_source(len(probes) + number, answers), len(nodes))
+        for number, source in enumerate(sources)
     ]
     if any(wrong):
         raise SharedFolderError("\n".join(filter(None, wrong)))
 
 
-def nodes_beside_this() -> list[Node]:
+def nodes_beside_this() -> list[RayNode]:
     """Return the nodes that run slices, or nothing if this is the only node."""
     import ray  # noqa: PLC0415 - the session must have set its environment before
 
@@ -59,17 +79,12 @@ def nodes_beside_this() -> list[Node]:
     return [node for node in alive if node["Resources"].get("CPU", 0) >= 1]
 
 
-def _ask(nodes: Sequence[Node], probes: Sequence[Probe]) -> list[tuple[Node, Sequence[str | None]]]:
-    """Return the answers of each node to the probes, without nodes that do not answer in time."""
-    answers = ask(nodes, answer, probes, name="check that folders are shared")
-    return [(node, said) for node, said in answers if not isinstance(said, Exception)]
-
-
 def ask(
-    nodes: Sequence[Node], work: Callable[[A, str], R], argument: A, *, name: str
-) -> list[tuple[Node, R | Exception]]:
-    """Call `work(argument, id of the node)` on each node; return the results or Ray's errors.
+    nodes: Sequence[RayNode], work: Callable[[A, str], R], argument: A, *, name: str
+) -> list[tuple[RayNode, R | Exception]]:
+    """Call `work(argument, id of the node)` on each node; return the results or the errors.
 
+    A node that cannot import this package, or has another version, answers with a NodeError.
     Nodes that have not answered after ANSWER_SECONDS are skipped.
     """
     import ray  # noqa: PLC0415 - see above
@@ -78,13 +93,14 @@ def ask(
         NodeAffinitySchedulingStrategy,
     )
 
-    remote = ray.remote(num_cpus=0, max_retries=0)(work)
+    remote = ray.remote(num_cpus=0, max_retries=0)(node_function())
     asked = {}
     for node in nodes:
         node_id = node["NodeID"]
         pin = NodeAffinitySchedulingStrategy(node_id=node_id, soft=False)
-        asked[remote.options(name=name, scheduling_strategy=pin).remote(argument, node_id)] = node
-    answers: list[tuple[Node, R | Exception]] = []
+        call = remote.options(name=name, scheduling_strategy=pin)
+        asked[call.remote(installed(), pack(work, argument, node_id))] = node
+    answers: list[tuple[RayNode, R | Exception]] = []
     end = time.monotonic() + ANSWER_SECONDS
     try:
         while asked and (left := end - time.monotonic()) > 0:
@@ -92,8 +108,8 @@ def ask(
             for reference in ready:
                 node = asked.pop(reference)
                 try:
-                    answers.append((node, ray.get(reference)))
-                except RayError as error:  # the node is gone, its workers die, or its code differs
+                    answers.append((node, called(ray.get(reference)).value))
+                except RayError as error:  # the node is gone, or its workers die
                     answers.append((node, error))
     finally:
         for reference in asked:
@@ -101,9 +117,15 @@ def ask(
     return answers
 
 
-def _problems(
-    probe: Probe, number: int, answers: Sequence[tuple[Node, Sequence[str | None]]]
-) -> list[str]:
+def _require_package(answers: Sequence[tuple[RayNode, object]], nodes: int) -> None:
+    """Raise an error that names the nodes which cannot call a function of this package."""
+    unfit = [f"{_name(node)}: {error}" for node, error in answers if isinstance(error, NodeError)]
+    if unfit:
+        head = f"{len(unfit)} of {nodes} nodes cannot run this job; {WHAT_TO_DO}"
+        raise NodeError("\n".join([head, *_listed(unfit)]))
+
+
+def _of_probe(probe: Probe, number: int, answers: Answers) -> list[str]:
     """Return the nodes that do not see a probe, or whose answer is not visible here, and why."""
     problems = []
     for node, seen in answers:
@@ -111,19 +133,41 @@ def _problems(
         if problem is None:
             problem = problem_with(probe, probe.answer_name(node["NodeID"]))
         if problem is not None:
-            problems.append(
-                f"{node['NodeManagerAddress']} ({node['NodeManagerHostname']}): {problem}"
-            )
+            problems.append(f"{_name(node)}: {problem}")
     return problems
 
 
-def _message(probe: Probe, problems: Sequence[str], nodes: int) -> str:
+def _of_source(number: int, answers: Answers) -> list[str]:
+    """Return the nodes that cannot open the files of a source, and why."""
+    return [f"{_name(node)}: {seen[number]}" for node, seen in answers if seen[number] is not None]
+
+
+def _folder_message(probe: Probe, problems: Sequence[str], nodes: int) -> str:
     if not problems:
         return ""
-    more = len(problems) - MAX_NODES
     head = (
         f"{probe.folder} is not one folder for all nodes: {len(problems)} of {nodes} nodes do not "
         f"see files written here, or their files are not seen here; {what_to_do(probe.folder)}"
     )
-    lines = [head, *(f"  {problem}" for problem in problems[:MAX_NODES])]
-    return "\n".join(lines + ([f"  and {more} more nodes"] if more > 0 else []))
+    return "\n".join([head, *_listed(problems)])
+
+
+def _source_message(source: SharedSource, problems: Sequence[str], nodes: int) -> str:
+    if not problems:
+        return ""
+    head = (
+        f"source {source.name!r} cannot be read on {len(problems)} of {nodes} nodes; "
+        f"{what_to_do(source.pieces[0].url)}"
+    )
+    return "\n".join([head, *_listed(problems)])
+
+
+def _listed(problems: Sequence[str]) -> list[str]:
+    """Return a line for each problem, up to a limit."""
+    more = len(problems) - MAX_NODES
+    lines = [f"  {problem}" for problem in problems[:MAX_NODES]]
+    return lines + ([f"  and {more} more nodes"] if more > 0 else [])
+
+
+def _name(node: RayNode) -> str:
+    return f"{node['NodeManagerAddress']} ({node['NodeManagerHostname']})"

@@ -5,11 +5,21 @@ import sys
 import time
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nanotok_ray.cluster.learner_task import learn_in_task
 from nanotok_ray.cluster.metrics import Metrics
+from nanotok_ray.cluster.node_call import (
+    WHAT_TO_DO,
+    Called,
+    called,
+    installed,
+    node_function,
+    pack,
+)
 from nanotok_ray.cluster.session import check_address, ray_session
+from nanotok_ray.errors import NodeError, SharedFolderError
 from nanotok_ray.job import (
     AttemptResult,
     Cause,
@@ -18,14 +28,13 @@ from nanotok_ray.job import (
     Failure,
     OnEvent,
     Reference,
-    SharedFolder,
     Step,
     Summed,
     Training,
     batch_failure,
     run_batch,
 )
-from nanotok_ray.job.probes import Probe
+from nanotok_ray.job.probes import Probe, Shared
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 
@@ -37,11 +46,7 @@ MAX_CHARS = 300
 
 
 def failure_of(error: "RayError") -> Failure:
-    """Return cause and text for an error with which a whole batch ended.
-
-    Raises:
-        SharedFolderError: The worker's node does not see a folder of the job.
-    """
+    """Return cause and text for an error with which a whole batch ended."""
     from ray import exceptions  # noqa: PLC0415 - the session must have set its environment before
 
     if isinstance(error, exceptions.RayTaskError):
@@ -80,7 +85,8 @@ class RayWorkerPool:
         import ray  # noqa: PLC0415 - see above
 
         self._probes = probes
-        self._remote = ray.remote(max_retries=0)(run_batch)
+        self._remote = ray.remote(max_retries=0)(node_function())
+        self._installed = installed()
 
     def now(self) -> float:
         """Return the time of a monotonic clock of this machine."""
@@ -106,13 +112,16 @@ class RayWorkerPool:
         resources: ClusterResources,
         memory_level: int,
         spread: bool,
+        avoid: Collection[str],
     ) -> Reference:
         """Submit a task, which Ray itself does not retry."""
         options = resources.request(memory_level)
         if spread:
             options["scheduling_strategy"] = "SPREAD"
+        if avoid:
+            options["label_selector"] = {"ray.io/node-id": f"!in({','.join(sorted(avoid))})"}
         reference: Reference = self._remote.options(name=name, **options).remote(
-            steps, self._probes
+            self._installed, pack(run_batch, steps, self._probes)
         )
         return reference
 
@@ -123,19 +132,15 @@ class RayWorkerPool:
         return self._split(references, number, seconds)[0]
 
     def results(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
-        """Return the result of a task, or the failure that its death means.
-
-        Raises:
-            SharedFolderError: The worker's node does not see a folder of the job.
-        """
+        """Return the result of a task, or the failure that its death or its node means."""
         import ray  # noqa: PLC0415 - see above
         from ray.exceptions import RayError  # noqa: PLC0415 - see above
 
         try:
-            outcomes: Sequence[AttemptResult] = ray.get(reference, timeout=GET_SECONDS)
+            answer = called(ray.get(reference, timeout=GET_SECONDS))
         except RayError as error:
             return [AttemptResult(failure=failure_of(error))] * number
-        return outcomes
+        return _on_node(answer, number)
 
     def cancel(self, references: Collection[Reference], *, force: bool = False) -> None:
         """Cancel tasks that have not ended; cancelling one that has just ended can abort Ray 2.60.
@@ -161,15 +166,42 @@ class RayWorkerPool:
         return list(ended), list(others)
 
 
+def _on_node(answer: Called, number: int) -> Sequence[AttemptResult]:
+    """Return the results of the slices of a batch; failures have the node."""
+    error, node = answer.value, answer.node
+    if isinstance(error, NodeError):
+        text = str(error)
+        if not isinstance(error, SharedFolderError):
+            text = f"{error}; {WHAT_TO_DO}"
+            error = NodeError(f"{node.name} cannot run this job: {text}")
+        return [AttemptResult(failure=Failure(Cause.UNFIT, text, error, node))] * number
+    outcomes: Sequence[AttemptResult] = answer.value
+    return [
+        outcome
+        if outcome.failure is None
+        else replace(outcome, failure=replace(outcome.failure, node=node))
+        for outcome in outcomes
+    ]
+
+
 def cluster_resources() -> ClusterResources:
     """Return the current resources of the cluster, with at least one CPU."""
     import ray  # noqa: PLC0415 - the session must have set its environment before
 
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    sizes = [(int(value.get("memory", 0)), int(value.get("CPU", 0))) for value in nodes]
-    memory, cpus = max((size for size in sizes if size[1] >= 1), default=(0, 1))
-    total = sum(cpus for _, cpus in sizes)
-    return ClusterResources(cpus=max(1, total), node_cpus=cpus, node_memory=memory)
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    sizes = {
+        node["NodeID"]: (int(node["Resources"].get("memory", 0)), cpus)
+        for node in alive
+        if (cpus := int(node["Resources"].get("CPU", 0))) >= 1
+    }
+    memory, cpus = max(sizes.values(), default=(0, 1))
+    return ClusterResources(
+        cpus=max(1, sum(cpus for _, cpus in sizes.values())),
+        node_cpus=cpus,
+        node_memory=memory,
+        nodes={node: cpus for node, (_, cpus) in sizes.items()},
+        num_nodes=len(alive),
+    )
 
 
 def free_cpus() -> int:
@@ -203,7 +235,7 @@ class RayExecutor(Executor):
         return "starting Ray" if address == "local" else f"joining the Ray cluster at {address}"
 
     def session(
-        self, *, cpus: int | None = None, shared: Collection[SharedFolder] = ()
+        self, *, cpus: int | None = None, shared: Collection[Shared] = ()
     ) -> AbstractContextManager[None]:
         """Return a Ray session; see `session.ray_session`."""
         return ray_session(address=self._address, cpus=cpus, shared=shared)

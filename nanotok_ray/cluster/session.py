@@ -19,8 +19,9 @@ from nanotok_ray.errors import (
     SliceError,
     UnreachableError,
 )
-from nanotok_ray.job import SharedFolder, terminable
+from nanotok_ray.job import terminable
 from nanotok_ray.job.doctor import NO_CLUSTER, CheckResult, check_form, check_reachable, check_token
+from nanotok_ray.job.probes import Shared
 from nanotok_ray.units import format_bytes
 
 CALL_SECONDS = 15.0
@@ -200,7 +201,7 @@ def ray_session(
     *,
     address: str | None = None,
     cpus: int | None = None,
-    shared: Collection[SharedFolder] = (),
+    shared: Collection[Shared] = (),
 ) -> Iterator[None]:
     """Use Ray inside the block; a Ray that was started here is shut down at its end.
 
@@ -208,12 +209,13 @@ def ray_session(
         address: HOST:PORT of a cluster's head, "auto" or "local"; None: RAY_ADDRESS, otherwise
             "local".
         cpus: the CPUs of a local Ray; None: all CPUs of the machine. Ignored on a running cluster.
-        shared: folders that every node must see with the same content.
+        shared: folders and sources that every node must see with the same content.
 
     Raises:
         RecipeError: A driver cannot use the address.
         UnreachableError: The cluster cannot be reached or refuses the token.
-        SharedFolderError: A node does not see a folder.
+        NodeError: A node lacks this package; or a SharedFolderError: it does not see a folder or a
+            source.
         Terminated: SIGTERM was received.
     """
     if _is_open():

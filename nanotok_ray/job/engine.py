@@ -2,6 +2,7 @@
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from nanotok_ray.job.probes import Probe, probes_in
 from nanotok_ray.job.scheduler import Scheduler, TaskBatch
@@ -208,7 +209,7 @@ def run_tasks(
         pool_of: Returns the workers that run the batches; they check the probes first.
 
     Raises:
-        SharedFolderError: A node does not see a folder of the tasks.
+        NodeError: No node can run the tasks; a SharedFolderError if they do not see a folder.
     """
     known = tuple(tasks)
     retry_policy = retry_policy or RetryPolicy()
@@ -245,18 +246,24 @@ class _InFlight:
         self._superseded = SupersededBatches(workers, grace=retry_policy.superseded_grace)
         self._batches: dict[Reference, TaskBatch] = {}
         self._references: dict[TaskBatch, Reference] = {}
-        self._resources: tuple[float, ClusterResources] | None = None
+        self._cluster: tuple[float, ClusterResources] | None = None
+        self._unfit: set[str] = set()
         self._num_notes = 0
         self.on_note: Callable[[str], None] = lambda _: None
         self.on_failure: OnFailure = lambda *_: None
 
     @property
-    def resources(self) -> ClusterResources:
+    def cluster(self) -> ClusterResources:
         """The resources of the cluster, at most `RESOURCES_SECONDS` old."""
         now = self._workers.now()
-        if self._resources is None or now - self._resources[0] > RESOURCES_SECONDS:
-            self._resources = now, self._workers.resources()
-        return self._resources[1]
+        if self._cluster is None or now - self._cluster[0] > RESOURCES_SECONDS:
+            self._cluster = now, self._workers.resources()
+        return self._cluster[1]
+
+    @property
+    def resources(self) -> ClusterResources:
+        """The resources of the cluster without its unfit nodes."""
+        return self.cluster.without(self._unfit)
 
     @property
     def width(self) -> int:
@@ -308,7 +315,7 @@ class _InFlight:
         now = self._workers.now()
         self._superseded.kill_late(now)
         late = self._stragglers.past_deadline(now)
-        if not late or self.resources.cpus - self._workers.free_cpus() < self._stragglers.num_busy:
+        if not late or self.resources.cpus - self._free_cpus() < self._stragglers.num_busy:
             return []
         ended = []
         for batch, seconds in late:
@@ -331,12 +338,15 @@ class _InFlight:
 
     def _settle(self, batch: TaskBatch, outcomes: Sequence[AttemptResult]) -> list[TaskResult]:
         """Record the results of a batch that is no longer in flight."""
+        self._avoid_unfit(outcomes)
+        if len(self.cluster.nodes) <= 1:
+            outcomes = [_not_of_a_node(outcome) for outcome in outcomes]
         self._report(batch, outcomes)
         now = self._workers.now()
         is_whole = all(outcome.failure is None for outcome in outcomes)
         seconds = sum(outcome.seconds for outcome in outcomes) if is_whole else None
         self._stragglers.left(batch, now, cpus=self.resources.cpus, seconds=seconds)
-        ended = self._scheduler.ended(batch, outcomes, now)
+        ended = self._scheduler.ended(batch, outcomes, now, nodes=self.resources.nodes)
         if batch.other_attempt in self._references and not self._scheduler.is_wanted(
             batch.other_attempt
         ):
@@ -351,7 +361,7 @@ class _InFlight:
         overdue = self._stragglers.overdue(now)
         if not overdue:
             return
-        for slow in overdue[: self._workers.free_cpus()]:
+        for slow in overdue[: self._free_cpus()]:
             self._make(self._scheduler.take_speculative(slow), now)
             self._note(f"{self._name(slow)} takes long and gets a speculative attempt")
 
@@ -366,12 +376,36 @@ class _InFlight:
             resources=resources,
             memory_level=batch.memory_level,
             spread=batch.is_speculative,
+            avoid=batch.avoid | self._unfit,
         )
         self._batches[reference] = batch
         self._references[batch] = reference
         self._stragglers.began(
             batch, now, cpus=resources.cpus, wanted=resources.cpus_at(batch.memory_level)
         )
+
+    def _free_cpus(self) -> int:
+        """Return the idle CPUs of fit nodes, where unfit nodes are idle."""
+        return max(0, self._workers.free_cpus() - (self.cluster.cpus - self.resources.cpus))
+
+    def _avoid_unfit(self, outcomes: Sequence[AttemptResult]) -> None:
+        """Avoid the node of a batch from now on if it cannot run any slice.
+
+        Raises:
+            NodeError: No other node is left.
+        """
+        failure = outcomes[0].failure
+        if failure is None or failure.cause is not Cause.UNFIT:
+            return
+        node = failure.node
+        if node is not None and node.id in self._unfit:
+            return  # the batch was sent to it before
+        self._cluster = None  # another node may have joined
+        if node is None or not self.resources.nodes.keys() - {node.id}:
+            assert failure.raised is not None
+            raise failure.raised
+        self._unfit.add(node.id)
+        self.on_note(f"{node.name} is avoided: {failure.text}")
 
     def _report(self, batch: TaskBatch, outcomes: Sequence[AttemptResult]) -> None:
         """Report failures that are not permanent yet."""
@@ -384,9 +418,14 @@ class _InFlight:
         if failures:
             first, number = failures[0][1], sum(slices for slices, _ in failures)
             self.on_failure(tasks[0].name, number, first)
+            if first.cause is Cause.UNFIT:
+                return  # there is a note on the node
             slices = "" if number == 1 else f", {number} slices"
             text = first.text.partition("\n")[0][:MAX_NOTE_CHARS]
-            self._note(f"{self._name(batch)}{slices}: {first.cause.value}: {text}")
+            on_node = ""
+            if first.node is not None and len(self.cluster.nodes) > 1:
+                on_node = f" (on {first.node.name})"
+            self._note(f"{self._name(batch)}{slices}: {first.cause.value}: {text}{on_node}")
 
     def _note(self, text: str) -> None:
         self._num_notes += 1
@@ -398,3 +437,11 @@ class _InFlight:
         name = self._tasks[batch.slices[0]].name
         more = len(batch.slices) - 1
         return f"{name} and {more} more" if more else name
+
+
+def _not_of_a_node(outcome: AttemptResult) -> AttemptResult:
+    """Return a result whose failure another node would not avoid, where there is none."""
+    failure = outcome.failure
+    if failure is None or failure.cause is not Cause.SETUP:
+        return outcome
+    return replace(outcome, failure=replace(failure, cause=Cause.ERROR))

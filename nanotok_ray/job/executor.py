@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from nanotok_ray.job.engine import OnFailure, run_tasks
 from nanotok_ray.job.events import OnEvent, ignore
-from nanotok_ray.job.probes import Probe
-from nanotok_ray.job.task import RetryPolicy, SharedFolder, Task, TaskResult
+from nanotok_ray.job.probes import Probe, Shared
+from nanotok_ray.job.task import RetryPolicy, Task, TaskResult
 from nanotok_ray.job.worker_pool import WorkerPool
 from nanotok_ray.storage import Folder
 
@@ -43,13 +43,13 @@ class Executor(ABC):
 
     @abstractmethod
     def session(
-        self, *, cpus: int | None = None, shared: Collection[SharedFolder] = ()
+        self, *, cpus: int | None = None, shared: Collection[Shared] = ()
     ) -> AbstractContextManager[None]:
         """Return a context manager inside which tasks can run; sessions may be nested.
 
         Args:
             cpus: The CPUs to use where the executor starts workers itself; None: all of them.
-            shared: The folders that every node must see as they are here.
+            shared: The folders and sources that every node must see as they are here.
 
         Raises:
             NanotokError: The session cannot be opened; see `session.ray_session`.
@@ -81,7 +81,7 @@ class Executor(ABC):
             on_running: Called with the number of batches that seem to run.
 
         Raises:
-            SharedFolderError: A node does not see a folder of the tasks.
+            NodeError: No node can run the tasks; a SharedFolderError if they do not see a folder.
         """
         return run_tasks(
             tasks,

@@ -33,7 +33,7 @@ from nanotok_ray.job.forecast import planned_stages
 from nanotok_ray.job.journal import runs_in
 from nanotok_ray.job.journaling import StageTimes, stages_of_last_run
 from nanotok_ray.job.lease import free_number
-from nanotok_ray.job.probes import shared_folders
+from nanotok_ray.job.probes import Shared, shared_folders, shared_sources
 from nanotok_ray.job.run import OutdatedError, OutputLock, Start, retried_when_outdated
 from nanotok_ray.job.stage import first_quarantined
 from nanotok_ray.job.summary import Summary, summarize, unused_notes
@@ -131,7 +131,7 @@ class _Job:
         self.watch(Planned(stages=tuple(stages)))
         self.lock.refuse_if_held()
         with (
-            self._session() if plan.has_tasks else nullcontext(),
+            self._session(*shared_sources(plan.plan)) if plan.has_tasks else nullcontext(),
             self.lock.taken(self.watch, on_end=self._write_page),
         ):
             return self._execute(plan)
@@ -249,9 +249,9 @@ class _Job:
             raise
 
     @contextmanager
-    def _session(self) -> Iterator[None]:
-        """Open a session, whose nodes must share the folders."""
-        shared = shared_folders(self.out.url, self.recipe.output.work)
+    def _session(self, *sources: Shared) -> Iterator[None]:
+        """Open a session, whose nodes must share the folders and some sources."""
+        shared = (*shared_folders(self.out.url, self.recipe.output.work), *sources)
         executor = current_executor()
         self.watch(Activity(text=executor.starting()))
         with executor.session(cpus=self.start.cpus, shared=shared):

@@ -16,9 +16,9 @@ from nanotok_ray.job.counting import Training
 from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.executor import Executor
 from nanotok_ray.job.local_worker import command
-from nanotok_ray.job.probes import Probe
+from nanotok_ray.job.probes import Probe, Shared
 from nanotok_ray.job.reducing import Summed
-from nanotok_ray.job.task import AttemptResult, Cause, Failure, SharedFolder
+from nanotok_ray.job.task import AttemptResult, Cause, Failure
 from nanotok_ray.job.termination import terminable
 from nanotok_ray.job.training import learn_tokenizer
 from nanotok_ray.job.worker_pool import (
@@ -232,9 +232,10 @@ class LocalWorkerPool:
         resources: ClusterResources,
         memory_level: int,
         spread: bool,
+        avoid: Collection[str],
     ) -> Reference:
         """Put a batch into the queue of the workers."""
-        del name, resources, memory_level, spread
+        del name, resources, memory_level, spread, avoid
         return self._workers.submit(steps, self._probes)
 
     def wait(
@@ -252,11 +253,7 @@ class LocalWorkerPool:
             wait(pending, left, return_when=FIRST_COMPLETED)
 
     def results(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
-        """Return the results of a batch, or the failure that the death of its process means.
-
-        Raises:
-            SharedFolderError: The worker does not see a folder of the job.
-        """
+        """Return the results of a batch, or the failure that the death of its process means."""
         assert isinstance(reference, _Batch)
         try:
             return reference.future.result()
@@ -289,7 +286,7 @@ class LocalExecutor(Executor):
 
     @contextmanager
     def session(
-        self, *, cpus: int | None = None, shared: Collection[SharedFolder] = ()
+        self, *, cpus: int | None = None, shared: Collection[Shared] = ()
     ) -> Iterator[None]:
         """Start workers as they are needed, and end them at the end of the outermost session.
 

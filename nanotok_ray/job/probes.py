@@ -1,11 +1,13 @@
-"""Probe files, which show whether a process sees the same folders as the driver of the job.
+"""What every node must see as the driver of the job sees it: folders, and files of the sources.
 
 A probe is a file with a random token, and an answer is a file that another node writes beside it.
+Of each source, a node opens a few files.
 """
 
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,7 +15,9 @@ from socket import gethostname
 
 from nanotok_ray.errors import SharedFolderError, TransientIOError
 from nanotok_ray.job.task import SharedFolder
-from nanotok_ray.storage import Folder
+from nanotok_ray.sources import Piece, Plan, PlannedSource
+from nanotok_ray.sources.stored import open_piece
+from nanotok_ray.storage import Folder, unreadable
 
 WAITS = (0.0, 0.5, 1.0, 2.0)
 """Seconds before each read: a network file system can show a new file with a delay."""
@@ -55,6 +59,60 @@ class Probe:
         return f"{self.name}-{node}"
 
 
+SOURCE_FILES, MAX_SOURCE_FILES = 3, 60
+"""The number of files of each source that a node opens; one if all together would be more."""
+
+OPENERS = 8
+"""Threads that open them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedSource:
+    """Some files of a source, which every node must see as the driver sees them."""
+
+    name: str
+    pieces: tuple[Piece, ...]
+
+    def problem(self) -> str | None:
+        """Return the problem with the first file that this process cannot open, or None.
+
+        Raises:
+            TransientIOError: storage failed in a way that may pass.
+        """
+        with ThreadPoolExecutor(OPENERS) as pool:
+            return next(filter(None, pool.map(_problem_of, self.pieces)), None)
+
+
+def shared_sources(plan: Plan) -> tuple[SharedSource, ...]:
+    """Return the first, the middle and the last file of each source, or the first of many sources.
+
+    Their number depends on the sources alone, as each costs every node a request.
+    """
+    number = SOURCE_FILES if SOURCE_FILES * len(plan.sources) <= MAX_SOURCE_FILES else 1
+    return tuple(
+        SharedSource(source.name, tuple(_some_files(source, number))) for source in plan.sources
+    )
+
+
+def _some_files(source: PlannedSource, number: int) -> Iterator[Piece]:
+    last, parts = len(source.files) - 1, max(1, number - 1)
+    indexes = {last * part // parts for part in range(number)} if source.files else set()
+    for index in sorted(indexes):
+        yield source.files[index].piece(0, 0)
+
+
+def _problem_of(piece: Piece) -> str | None:
+    try:
+        open_piece(piece).close()
+    except TransientIOError:
+        raise
+    except OSError as error:
+        return unreadable(piece.url, error)
+    except Exception as error:  # packages of stores raise many classes of errors
+        return str(error) or type(error).__name__
+    return None
+
+
 def output_folder(url: str) -> tuple[SharedFolder, ...]:
     """Return an output folder as one that every node must see."""
     return (SharedFolder(url=Folder(url).url, probes=OUTPUT_PROBES),)
@@ -68,6 +126,10 @@ def work_folder(url: str) -> tuple[SharedFolder, ...]:
 def shared_folders(output: str, work: str) -> tuple[SharedFolder, ...]:
     """Return output and work folder as folders that every node must see."""
     return output_folder(output) + work_folder(work)
+
+
+Shared = SharedFolder | SharedSource
+"""What every node must see."""
 
 
 @contextmanager
@@ -134,13 +196,15 @@ def see(probe: Probe) -> None:
         )
 
 
-def answer(probes: Sequence[Probe], node: str) -> list[str | None]:
-    """Answer each probe as a node, and return the problem with each probe, or None.
+def answer(asked: Sequence[Probe | SharedSource], node: str) -> list[str | None]:
+    """Answer probes and open sources as a node, and return the problem with each, or None.
 
     Raises:
         TransientIOError: storage failed in a way that may pass.
     """
-    return [_answer(probe, node) for probe in probes]
+    return [
+        each.problem() if isinstance(each, SharedSource) else _answer(each, node) for each in asked
+    ]
 
 
 def remove(probe: Probe, name: str) -> None:
@@ -157,17 +221,17 @@ def _answer(probe: Probe, node: str) -> str | None:
             folder.write_whole(probe.answer_name(node), probe.token.encode())
     except TransientIOError:
         raise
-    except (OSError, ValueError) as error:  # ValueError: SourceError, or an unknown protocol
+    except Exception as error:  # packages of stores raise many classes of errors
         return f"{type(error).__name__}: {error}"
     return problem
 
 
 def _look(probe: Probe, name: str) -> str | TransientIOError | None:
-    folder = Folder(probe.folder)
+    where = f"{probe.folder}/{name}"
     try:
-        token = folder.read_bytes(name).decode(errors="replace")
+        token = Folder(probe.folder).read_bytes(name).decode(errors="replace")
     except TransientIOError as error:
         return error
-    except OSError as error:
-        return f"{folder.join(name)}: {type(error).__name__}"
-    return None if token == probe.token else f"{folder.join(name)} holds something else"
+    except Exception as error:  # as above; a missing package or credential of a store too
+        return f"{where}: {type(error).__name__}"
+    return None if token == probe.token else f"{where} holds something else"

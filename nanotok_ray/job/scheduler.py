@@ -4,10 +4,18 @@ import heapq
 import itertools
 import random
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from nanotok_ray.job.task import AttemptResult, Cause, Failure, RetryPolicy, Task, TaskResult
+from nanotok_ray.job.task import (
+    AttemptResult,
+    Cause,
+    Failure,
+    Node,
+    RetryPolicy,
+    Task,
+    TaskResult,
+)
 
 LEAST_BYTES = 8 << 20
 """A smaller batch takes hardly more time than Ray needs to start it."""
@@ -111,6 +119,8 @@ class TaskBatch:
     """The other attempt at the same slices, if one is in flight or has ended the slices."""
     num_speculative: int = 0
     """The number of speculative attempts at the same slices so far."""
+    avoid: frozenset[str] = frozenset()
+    """The nodes on which a slice of the batch has failed for a reason that may be the node's."""
 
     def may_have_speculative(self, retry_policy: RetryPolicy) -> bool:
         """Return whether a speculative attempt may start while this attempt runs."""
@@ -127,6 +137,8 @@ class _Account:
     in_flight: int = 0
     failures: Counter[Cause] = field(default_factory=Counter)
     memory_level: int = 0
+    nodes: dict[str, Node] = field(default_factory=dict)
+    """The nodes on which it failed by `Cause.SETUP`, by id."""
 
 
 class Scheduler:
@@ -169,6 +181,7 @@ class Scheduler:
         second = self._batch([number for number in batch.slices if number in self._begun])
         levels = [self._begun[number].memory_level for number in second.slices]
         second.memory_level, second.is_speculative = max(levels), True
+        second.avoid = self._avoided(second.slices)
         batch.other_attempt, second.other_attempt = second, batch
         batch.num_speculative = second.num_speculative = batch.num_speculative + 1
         self._begin(second)
@@ -179,9 +192,21 @@ class Scheduler:
         return any(number in self._begun for number in batch.slices)
 
     def ended(
-        self, batch: TaskBatch, outcomes: Sequence[AttemptResult], now: float
+        self,
+        batch: TaskBatch,
+        outcomes: Sequence[AttemptResult],
+        now: float,
+        *,
+        nodes: Collection[str] = (),
     ) -> list[TaskResult]:
-        """Record the results of a batch, and return the slices that ended with it."""
+        """Record the results of a batch, and return the slices that ended with it.
+
+        Args:
+            batch: The batch.
+            outcomes: The result of each of its slices.
+            now: The time in seconds.
+            nodes: The ids of the nodes that can run slices now.
+        """
         ended: list[TaskResult] = []
         again: list[tuple[int, Failure | None]] = []
         for number, outcome in zip(batch.slices, outcomes, strict=True):
@@ -189,7 +214,7 @@ class Scheduler:
             if account is None:  # the other attempt ended first
                 continue
             account.in_flight -= 1
-            last = self._judge(number, account, outcome, batch)
+            last = self._judge(number, account, outcome, batch, nodes)
             if last is not None:
                 ended.append(last)
             elif account.in_flight == 0:  # otherwise the other attempt may still succeed
@@ -202,7 +227,12 @@ class Scheduler:
         return ended
 
     def _judge(
-        self, number: int, account: _Account, outcome: AttemptResult, batch: TaskBatch
+        self,
+        number: int,
+        account: _Account,
+        outcome: AttemptResult,
+        batch: TaskBatch,
+        nodes: Collection[str],
     ) -> TaskResult | None:
         """Return the final result of a slice, or None if it is tried again."""
         failure = outcome.failure
@@ -215,7 +245,11 @@ class Scheduler:
             return None
         if not is_known:  # otherwise the other attempt at this level has reported it
             account.failures[failure.cause] += 1
-        if account.failures[failure.cause] < self._retry_policy.limits[failure.cause]:
+        if failure.cause is Cause.SETUP and failure.node is not None:
+            account.nodes[failure.node.id] = failure.node
+        can_move = failure.cause is not Cause.SETUP or set(nodes) - account.nodes.keys()
+        limit = self._retry_policy.limits[failure.cause]
+        if account.failures[failure.cause] < limit and can_move:
             return None
         if account.in_flight and failure.cause is not Cause.ERROR:
             return None
@@ -238,23 +272,27 @@ class Scheduler:
 
     def _try_again(self, slices: Sequence[tuple[int, Failure | None]], now: float) -> None:
         """Queue slices for their next attempt, each alone if one of them is at fault."""
-        together: list[int] = []
+        together: dict[frozenset[str], list[int]] = {}
         for number, failure in slices:
             if failure is not None and failure.cause in ALONE:
                 self._wait([number], now)
             else:
-                together.append(number)
-        if together:
-            self._wait(together, now)
+                together.setdefault(self._avoided([number]), []).append(number)
+        for numbers in together.values():
+            self._wait(numbers, now)
 
     def _wait(self, numbers: Sequence[int], now: float) -> None:
         """Queue a batch of started slices until their next attempt is due."""
         accounts = [self._begun[number] for number in numbers]
         batch = self._batch(numbers)
         batch.memory_level = max(account.memory_level for account in accounts)
+        batch.avoid = self._avoided(numbers)
         failures = max(max(account.failures.values(), default=0) for account in accounts)
         seconds = self._retry_policy.wait(failures, self._jitter) if failures else 0.0
         heapq.heappush(self._again, (now + seconds, next(self._numbers), batch))
+
+    def _avoided(self, numbers: Sequence[int]) -> frozenset[str]:
+        return frozenset(node for number in numbers for node in self._begun[number].nodes)
 
     def _batch(self, numbers: Sequence[int]) -> TaskBatch:
         size = sum(weight(self._tasks[number]) for number in numbers)
@@ -267,33 +305,36 @@ class Scheduler:
             account.in_flight += 1
 
 
+_FINAL = {
+    Cause.STORAGE: "{text} (failed {times} times; run the job again when the storage works)",
+    Cause.SETUP: (
+        "{text} (on {nodes}; compare the mounts, the packages and the credentials of these nodes "
+        "with those of the others)"
+    ),
+    Cause.UNFIT: "{times} nodes in turn could not run it ({text})",
+    Cause.WORKER: (
+        "its worker process died {times} times with this slice alone ({text}); was it killed for "
+        "its memory, or did native code crash? On Ray the worker's log says more. Give workers "
+        "more memory or lower limits.slice_bytes, or remove the file"
+    ),
+    Cause.MEMORY: (
+        "its node ran out of memory {times} times, though more was kept free for it each time "
+        "({text}); take nodes with more memory or lower limits.slice_bytes"
+    ),
+    Cause.NODE: "its node went away {times} times ({text}); run the job again",
+    Cause.SLOW: (
+        "it missed its deadline {times} times ({text}); does its file, its storage or its node "
+        "hang? Check, and run the job again; if it only takes that long, raise "
+        "limits.slice_deadline or lower limits.slice_bytes"
+    ),
+}
+"""Why a slice failed permanently, and what to do; for other causes, the text says it all."""
+
+
 def _final_message(failure: Failure, account: _Account) -> str:
     """Return why a slice failed permanently, how often it failed, and what to do."""
-    times = account.failures[failure.cause]
-    match failure.cause:
-        case Cause.STORAGE:
-            return (
-                f"{failure.text} (failed {times} times; run the job again when the storage works)"
-            )
-        case Cause.WORKER:
-            return (
-                f"its worker process died {times} times with this slice alone ({failure.text}); "
-                "was it killed for its memory, or did native code crash? On Ray the worker's log "
-                "says more. Give workers more memory or lower limits.slice_bytes, or remove the "
-                "file"
-            )
-        case Cause.MEMORY:
-            return (
-                f"its node ran out of memory {times} times, though more was kept free for it each "
-                f"time ({failure.text}); take nodes with more memory or lower limits.slice_bytes"
-            )
-        case Cause.NODE:
-            return f"its node went away {times} times ({failure.text}); run the job again"
-        case Cause.SLOW:
-            return (
-                f"it missed its deadline {times} times ({failure.text}); does its file, its "
-                "storage or its node hang? Check, and run the job again; if it only takes that "
-                "long, raise limits.slice_deadline or lower limits.slice_bytes"
-            )
-        case Cause.ERROR | Cause.CALL:
-            return failure.text
+    return _FINAL.get(failure.cause, "{text}").format(
+        text=failure.text,
+        times=account.failures[failure.cause],
+        nodes=", ".join(node.name for node in account.nodes.values()),
+    )

@@ -69,10 +69,21 @@ class TaskResult:
     """Number of times that the task was sent to a worker."""
 
 
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of a cluster."""
+
+    id: str
+    name: str
+    """Address and host name: `10.0.0.7 (worker-3)`."""
+
+
 class Cause(Enum):
     """The cause of a failed attempt."""
 
     ERROR = "it raised an error that will come again"
+    SETUP = "its node may lack a file, a package or a permission"
+    UNFIT = "its node cannot run slices of this job"
     STORAGE = "storage failed in a way that may pass"
     WORKER = "its worker process died"
     MEMORY = "its node ran out of memory"
@@ -88,7 +99,9 @@ class Failure:
     cause: Cause
     text: str
     raised: NanotokError | None = None
-    """The error itself, where the slice's own code raised it."""
+    """The error itself, where the slice's own code raised it, or the node is unfit."""
+    node: Node | None = None
+    """The node of the attempt, where a job runs on several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +131,9 @@ class RetryPolicy:
     memory_failures: int = 3
     """The same limit for nodes that ran out of memory while a worker ran only this slice."""
     lost_nodes: int = 21
-    """The same limit for lost nodes; it is high because the slice does not cause these losses."""
+    """The same limit for lost and unfit nodes; it is high because the slice does not cause them."""
+    setup_nodes: int = 3
+    """The number of nodes that are tried if a node may be the reason of a failure."""
     missed_deadlines: int = 2
     """The same limit for attempts at only this slice that were abandoned at their deadline."""
     deadline: float = 3600.0
@@ -143,6 +158,8 @@ class RetryPolicy:
         return {
             Cause.ERROR: 1,
             Cause.CALL: 1,
+            Cause.SETUP: self.setup_nodes,
+            Cause.UNFIT: self.lost_nodes,
             Cause.STORAGE: self.storage_failures,
             Cause.WORKER: self.worker_deaths,
             Cause.MEMORY: self.memory_failures,

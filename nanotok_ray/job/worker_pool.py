@@ -4,19 +4,20 @@ import os
 import socket
 import time
 import traceback
-from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from nanotok_ray.errors import (
     OF_THE_MACHINE,
     NanotokError,
-    SharedFolderError,
+    NodeError,
     TransientIOError,
     os_error_message,
 )
 from nanotok_ray.job.probes import Probe, see
 from nanotok_ray.job.task import AttemptResult, Cause, Failure
+from nanotok_ray.storage.retries import causes
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,22 @@ class ClusterResources:
     cpus: int
     node_cpus: int
     node_memory: int
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    """The CPUs of each node that runs slices, by its id; empty if all slices run on one machine."""
+    num_nodes: int = 1
+    """The number of all nodes, with those that run no slices."""
+
+    def without(self, unfit: Collection[str]) -> "ClusterResources":
+        """Return the resources without those of some nodes.
+
+        >>> both = ClusterResources(cpus=12, node_cpus=8, node_memory=0, nodes={"a": 4, "b": 8})
+        >>> both.without({"b"}).cpus
+        4
+        """
+        if not self.nodes.keys() & unfit:
+            return self
+        nodes = {node: cpus for node, cpus in self.nodes.items() if node not in unfit}
+        return replace(self, cpus=max(1, sum(nodes.values())), nodes=nodes)
 
     def request(self, level: int) -> dict[str, Any]:
         """Return the resources that a batch requests of Ray at a level (`TaskBatch.memory_level`).
@@ -79,15 +96,27 @@ def _outcome(work: Callable[[Any], Any], argument: object) -> AttemptResult:
     except TransientIOError as error:
         return _failed(Cause.STORAGE, str(error), start)
     except NanotokError as error:
-        return _failed(Cause.ERROR, str(error), start, raised=error)
+        return _failed(_cause_of(error), str(error), start, raised=error)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic of native code is not an Exception
         if isinstance(error, OSError) and error.filename and error.errno in OF_THE_MACHINE:
-            return _failed(Cause.ERROR, os_error_message(error), start)
+            return _failed(_cause_of(error), os_error_message(error), start)
         text = "".join(traceback.format_exception(error, limit=TRACEBACK_LIMIT)).rstrip()
-        return _failed(Cause.ERROR, text, start)
+        return _failed(_cause_of(error), text, start)
     return AttemptResult(result=result, seconds=time.perf_counter() - start)
+
+
+OF_A_NODE = (ImportError, FileNotFoundError, NotADirectoryError, PermissionError)
+"""Errors that another node need not have, beside those of the credentials of a store."""
+
+
+def _cause_of(error: BaseException) -> Cause:
+    """Return `Cause.SETUP` for an error that another node may not have, otherwise `Cause.ERROR`."""
+    for cause in causes(error):
+        if isinstance(cause, OF_A_NODE) or "Credential" in type(cause).__name__:
+            return Cause.SETUP
+    return Cause.ERROR
 
 
 def _failed(
@@ -102,12 +131,9 @@ def batch_failure(error: Exception, text: str) -> Failure:
     Args:
         error: The error.
         text: The description of an error that is not a NanotokError.
-
-    Raises:
-        SharedFolderError: The worker does not see a folder of the job.
     """
-    if isinstance(error, SharedFolderError):
-        raise error
+    if isinstance(error, NodeError):
+        return Failure(Cause.UNFIT, str(error), error)
     if isinstance(error, TransientIOError):
         return Failure(Cause.STORAGE, str(error))
     return Failure(Cause.CALL, str(error) if isinstance(error, NanotokError) else text)
@@ -140,6 +166,7 @@ class WorkerPool(Protocol):
         resources: ClusterResources,
         memory_level: int,
         spread: bool,
+        avoid: Collection[str],
     ) -> Reference:
         """Start a batch of steps, which a worker runs in turn.
 
@@ -149,6 +176,7 @@ class WorkerPool(Protocol):
             resources: the resources from which the request of the memory level is computed.
             memory_level: as in `attempts.TaskBatch`.
             spread: whether the batch should run on a node with little load.
+            avoid: ids of nodes on which the batch must not run.
         """
 
     def wait(
@@ -157,11 +185,7 @@ class WorkerPool(Protocol):
         """Return at most `number` batches that ended; wait for them at most `seconds`."""
 
     def results(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
-        """Return the outcomes of the `number` steps of a batch that ended.
-
-        Raises:
-            SharedFolderError: the worker's node does not see a folder of the job.
-        """
+        """Return the outcomes of the `number` steps of a batch that ended."""
 
     def cancel(self, references: Collection[Reference], *, force: bool = False) -> None:
         """Cancel batches that have not ended: interrupt them or, with force, kill their workers."""

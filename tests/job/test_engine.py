@@ -307,8 +307,9 @@ def test_errors_in_a_worker_outside_of_a_slice_are_classified():
     assert (torn.text, torn.cause) == ("torn", Cause.CALL)
     assert failure_of(raised(TransientIOError("for now"))).cause is Cause.STORAGE
     assert "Traceback: ..." in failure_of(raised(TypeError("no"))).text
-    with pytest.raises(SharedFolderError, match="not one folder"):
-        failure_of(raised(SharedFolderError("not one folder")))
+    unfit = failure_of(raised(SharedFolderError("not one folder")))
+    assert (unfit.cause, unfit.text) == (Cause.UNFIT, "not one folder")
+    assert isinstance(unfit.raised, SharedFolderError)
 
 
 class PanicError(BaseException):
@@ -332,7 +333,7 @@ def test_a_slice_that_raises_does_not_stop_the_others():
     )
     outcomes = run_batch([*((raises(error), None) for error in errors), (len, "four")], [])
     causes = [each.failure and each.failure.cause for each in outcomes]
-    assert causes == [Cause.ERROR, Cause.STORAGE, Cause.ERROR, Cause.ERROR, Cause.ERROR, None]
+    assert causes == [Cause.ERROR, Cause.STORAGE, Cause.ERROR, Cause.ERROR, Cause.SETUP, None]
     assert outcomes[0].failure.text == "a.gz is torn"
     assert "PanicError: at the disco" in outcomes[2].failure.text
     assert "in work" in outcomes[2].failure.text
@@ -340,6 +341,31 @@ def test_a_slice_that_raises_does_not_stop_the_others():
     assert "\n" not in outcomes[4].failure.text  # no traceback
     assert outcomes[5].result == 4
     assert outcomes[5].seconds >= 0
+
+
+class NoCredentialsError(Exception):
+    """Like the error of botocore, which no other class tells."""
+
+
+def caused_by(cause, error):
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FileNotFoundError(2, "No such file or directory", "/in/a.gz"),
+        ModuleNotFoundError("No module named 'gcsfs'"),
+        NoCredentialsError("Unable to locate credentials"),
+        caused_by(FileNotFoundError(2, "No such file"), SourceError("cannot read /in/a.gz")),
+        caused_by(caused_by(ImportError("s3fs"), ValueError("s3")), SourceError("install s3fs")),
+    ],
+    ids=["file", "package", "credentials", "cause", "cause of a cause"],
+)
+def test_an_error_that_another_node_may_not_have_is_told_apart(error):
+    [outcome] = run_batch([(raises(error), None)], [])
+    assert outcome.failure.cause is Cause.SETUP
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])

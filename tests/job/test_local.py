@@ -27,6 +27,7 @@ from nanotok_ray.job import (
     tokenize_work,
     use_executor,
 )
+from nanotok_ray.job.probes import SharedSource
 from nanotok_ray.job.scheduler import LEAST_BYTES
 from nanotok_ray.storage import Folder
 from tests.support.executors import InProcess, Replacing
@@ -320,7 +321,9 @@ def test_every_command_with_tasks_runs_them_on_the_executor(tmp_path, monkeypatc
     sessions, tasks = set(), []
 
     def note(*, cpus, shared=()):
-        sessions.add((cpus, *(folder.url for folder in shared)))
+        folders = [each.url for each in shared if isinstance(each, SharedFolder)]
+        sources = [each.name for each in shared if isinstance(each, SharedSource)]
+        sessions.add((cpus, *folders, *sources))
 
     def order(given):
         tasks.append({task.name.split()[0] for task in given})
@@ -333,5 +336,5 @@ def test_every_command_with_tasks_runs_them_on_the_executor(tmp_path, monkeypatc
             ["export", str(out), "--to", "raw", "--cpus", "5"],
         ):
             assert main(command) == 0, capsys.readouterr().err
-    assert sessions == {(3, str(out), str(tmp_path / "out-work")), (4,), (5,)}
+    assert sessions == {(3, str(out), str(tmp_path / "out-work"), "web", "chats"), (4,), (5,)}
     assert tasks == [{"count"}, {"tokenize"}, {"verify"}, {"export"}]
