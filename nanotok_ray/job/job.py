@@ -33,7 +33,7 @@ from nanotok_ray.job.forecast import planned_stages
 from nanotok_ray.job.journal import runs_in
 from nanotok_ray.job.journaling import StageTimes, stages_of_last_run
 from nanotok_ray.job.lease import free_number
-from nanotok_ray.job.probes import Shared, shared_folders, shared_sources
+from nanotok_ray.job.probes import Shared, condition_notes, shared_folders, shared_sources
 from nanotok_ray.job.run import OutdatedError, OutputLock, Start, retried_when_outdated
 from nanotok_ray.job.stage import first_quarantined
 from nanotok_ray.job.summary import Summary, summarize, unused_notes
@@ -130,6 +130,8 @@ class _Job:
         stages = planned_stages(plan, stages_of_last_run(self.out))
         self.watch(Planned(stages=tuple(stages)))
         self.lock.refuse_if_held()
+        for note in condition_notes(shared_folders(self.out.url, self.recipe.output.work)):
+            self.start.note(note)
         with (
             self._session(*shared_sources(plan.plan)) if plan.has_tasks else nullcontext(),
             self.lock.taken(self.watch, on_end=self._write_page),

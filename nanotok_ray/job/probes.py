@@ -11,13 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from socket import gethostname
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from nanotok_ray.errors import SharedFolderError, TransientIOError
+from nanotok_ray.formats import is_local
 from nanotok_ray.job.task import SharedFolder
-from nanotok_ray.sources import Piece, Plan, PlannedSource
-from nanotok_ray.sources.stored import open_piece
 from nanotok_ray.storage import Folder, unreadable
+
+if TYPE_CHECKING:
+    from nanotok_ray.sources import Piece, Plan, PlannedSource
 
 WAITS = (0.0, 0.5, 1.0, 2.0)
 """Seconds before each read: a network file system can show a new file with a delay."""
@@ -71,7 +76,7 @@ class SharedSource:
     """Some files of a source, which every node must see as the driver sees them."""
 
     name: str
-    pieces: tuple[Piece, ...]
+    pieces: "tuple[Piece, ...]"
 
     def problem(self) -> str | None:
         """Return the problem with the first file that this process cannot open, or None.
@@ -83,7 +88,7 @@ class SharedSource:
             return next(filter(None, pool.map(_problem_of, self.pieces)), None)
 
 
-def shared_sources(plan: Plan) -> tuple[SharedSource, ...]:
+def shared_sources(plan: "Plan") -> tuple[SharedSource, ...]:
     """Return the first, the middle and the last file of each source, or the first of many sources.
 
     Their number depends on the sources alone, as each costs every node a request.
@@ -94,14 +99,16 @@ def shared_sources(plan: Plan) -> tuple[SharedSource, ...]:
     )
 
 
-def _some_files(source: PlannedSource, number: int) -> Iterator[Piece]:
+def _some_files(source: "PlannedSource", number: int) -> "Iterator[Piece]":
     last, parts = len(source.files) - 1, max(1, number - 1)
     indexes = {last * part // parts for part in range(number)} if source.files else set()
     for index in sorted(indexes):
         yield source.files[index].piece(0, 0)
 
 
-def _problem_of(piece: Piece) -> str | None:
+def _problem_of(piece: "Piece") -> str | None:
+    from nanotok_ray.sources.stored import open_piece  # noqa: PLC0415 - most processes need none
+
     try:
         open_piece(piece).close()
     except TransientIOError:
@@ -138,22 +145,74 @@ def probes_in(
 ) -> Iterator[Sequence[Probe]]:
     """Keep a probe in each folder while the block runs.
 
+    If the block raises an error, local folders that were created for the probes are removed, unless
+    they hold something else.
+
     Args:
         shared: the folders.
         waits: seconds before each look at a probe.
     """
     probes: list[Probe] = []
+    created: list[Path] = []
     try:
         for folder in sorted(set(shared), key=lambda folder: (folder.url, folder.probes)):
             token = secrets.token_hex(16)
             name = f"{folder.probes}/{token[:12]}"
             probe = Probe(folder=folder.url, name=name, token=token, waits=waits)
             probes.append(probe)
-            Folder(probe.folder).write_whole(probe.name, token.encode())
+            created += missing_folders(Folder(probe.folder), name)
+            Folder(probe.folder).write_whole(name, token.encode())
         yield tuple(probes)
+        created.clear()
     finally:
         for probe in probes:
             remove(probe, probe.name)
+        remove_empty(created)
+
+
+def missing_folders(folder: Folder, name: str) -> list[Path]:
+    """Return the local folders of a file that do not exist yet, the deepest first."""
+    path = folder.local_path(name)
+    missing: list[Path] = []
+    for parent in Path(path).parents if path is not None else ():
+        if parent.exists():
+            break
+        missing.append(parent)
+    return missing
+
+
+def remove_empty(folders: Iterable[Path]) -> None:
+    """Remove folders that are empty, in their order."""
+    for path in folders:
+        with suppress(OSError):  # not empty, since another process uses it
+            path.rmdir()
+
+
+def condition_notes(shared: Iterable[SharedFolder]) -> Iterator[str]:
+    """Yield a note for each remote store that replaces an object although it is asked not to.
+
+    Of the folders in one store, one is tried. A store that cannot be used is left to the run.
+    """
+    stores = {urlsplit(each.url)[:2]: each for each in shared if not is_local(each.url)}
+    for each in stores.values():
+        with suppress(Exception):  # packages of stores raise many classes of errors
+            if not _refuses_a_taken_name(Folder(each.url), each.probes):
+                yield (
+                    f"the store of {each.url} ignores If-None-Match: it replaces an existing "
+                    "object although it is asked not to, so that two runs which start at once can "
+                    "both hold the lease; never start two runs on one output there"
+                )
+
+
+def _refuses_a_taken_name(folder: Folder, place: str) -> bool:
+    token = secrets.token_hex(16)
+    name = f"{place}/{token[:12]}"
+    try:
+        folder.write_new(name, token.encode())
+        return not folder.write_new(name, token[::-1].encode())
+    finally:
+        with suppress(Exception):  # as above
+            folder.remove(name)
 
 
 def problem_with(

@@ -26,11 +26,18 @@ from nanotok_ray.job import (
     TokenizeWork,
     tokenize_work,
 )
-from nanotok_ray.job.probes import answer, probes_in, problem_with, see, shared_folders
+from nanotok_ray.job.probes import (
+    answer,
+    condition_notes,
+    probes_in,
+    problem_with,
+    see,
+    shared_folders,
+)
 from nanotok_ray.recipe import LearnerRecipe
 from nanotok_ray.shards import ShardWriter
 from nanotok_ray.sources import SliceReading, make_plan
-from nanotok_ray.storage import Folder, LocalStore
+from nanotok_ray.storage import Folder, LocalStore, RemoteStore
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.small_corpus import (
     contents,
@@ -342,6 +349,40 @@ def test_probes_are_removed_after_an_error_and_a_failed_write_stops_the_job(tmp_
     with pytest.raises(RuntimeError, match="mine"), at_once(shared[:1]):
         raise RuntimeError("mine")
     assert files(tmp_path) == [tmp_path / "file"]
+
+
+def test_a_refused_job_leaves_no_folder_behind(tmp_path):
+    (tmp_path / "work").mkdir()
+    shared = shared_folders(str(tmp_path / "new/out"), str(tmp_path / "work"))
+    with pytest.raises(RuntimeError, match="mine"), at_once(shared):
+        raise RuntimeError("mine")
+    assert list(tmp_path.rglob("*")) == [tmp_path / "work"]
+    other = tmp_path / "new/out/run/of another"
+    with pytest.raises(RuntimeError, match="mine"), at_once(shared):
+        fail_with_a_file(other)
+    assert files(tmp_path) == [other]
+
+
+def fail_with_a_file(path):
+    path.write_bytes(b"")
+    raise RuntimeError("mine")
+
+
+def overwrite(store, name, data):
+    """Publish a file like a store that ignores the condition."""
+    store.write_whole(name, data)
+    return True
+
+
+def test_a_store_without_conditional_writes_is_noted_once(tmp_path, monkeypatch):
+    local = shared_folders(str(tmp_path / "out"), str(tmp_path / "work"))
+    remote = shared_folders("memory://bucket/out", "memory://bucket/work")
+    assert list(condition_notes([*local, *remote])) == []
+    monkeypatch.setattr(RemoteStore, "write_new", overwrite)
+    [note] = condition_notes([*local, *remote])
+    assert note.startswith("the store of memory://bucket/")
+    assert "never start two runs on one output there" in note
+    assert Folder("memory://bucket").list() == []
 
 
 def test_a_temporary_storage_failure_does_not_decide_about_sharing(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ from typing import TypeVar
 from nanotok_ray.errors import NanotokError, TransientIOError
 from nanotok_ray.formats import is_local
 from nanotok_ray.job.doctor.result import CheckResult
+from nanotok_ray.job.probes import missing_folders, remove_empty
 from nanotok_ray.storage import Folder, extra_for, find_files
 
 MAX_SECONDS_APART = 60.0
@@ -70,14 +71,12 @@ def check_folder(
         yield CheckResult(name=_STORAGE, status="fail", found=_why(error), advice=_advice(error))
         return
     probe = _Probe(folder, slow_seconds=slow_seconds, clock=clock)
-    missing = _missing_folders(folder)
+    missing = missing_folders(folder, "probe")
     try:
         findings = list(probe.findings())
     finally:
         problem = probe.remove()
-        for path in missing:
-            with suppress(OSError):  # not empty, since another process uses it
-                path.rmdir()
+        remove_empty(missing)
     if probe.passed:
         yield probe.access()
     yield from findings
@@ -218,19 +217,6 @@ class _Probe:
                 return True
             raise
         return False
-
-
-def _missing_folders(folder: Folder) -> list[Path]:
-    """Return the local folders that do not exist yet, the deepest first."""
-    path = folder.local_path("probe")
-    if path is None:
-        return []
-    missing = []
-    for parent in Path(path).parents:
-        if parent.exists():
-            break
-        missing.append(parent)
-    return missing
 
 
 def _why(error: Exception) -> str:
