@@ -219,6 +219,10 @@ class RemoteFiles:
         folder = cache_folder() / "shards" if cache is None else Path(cache)
         return cls(url, folder, cache_bytes=cache_bytes)
 
+    def copy(self) -> "RemoteFiles":
+        """Return an object for the same files and cache that does not wait for requests of this."""
+        return RemoteFiles(self.url, self._cache, cache_bytes=self._cache_bytes)
+
     def read(self, name: str, *, limit: int) -> bytes:
         """Return all bytes of a file; see `Files`."""
         url = self._here().folder.join(name)

@@ -1,14 +1,17 @@
 """The corpus: totals by source, lengths of documents, loss masks, and examples of documents."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from threading import local
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray.formats import is_local
+from nanotok_ray.loader.remote import RemoteFiles
 from nanotok_ray.loader.shards import Shards
 from nanotok_ray.report.charts import Bars, Chart, ChartText, Tick, histogram
 from nanotok_ray.report.document import (
@@ -23,7 +26,7 @@ from nanotok_ray.report.document import (
     items_of,
     turns_of,
 )
-from nanotok_ray.report.facts import Facts
+from nanotok_ray.report.facts import Facts, read_each
 from nanotok_ray.report.render import Bar, Cell, Code, Part, Segment, Table, cut
 from nanotok_ray.shards import UNUSED_TEXT
 from nanotok_ray.tokenizer import Tokenizer
@@ -140,10 +143,9 @@ def lengths_of(shards: Mapping[str, Shards]) -> Lengths:
     documents = 0
     for shard in shards.values():
         documents += len(shard)
-        for entry in _chosen(shard):
-            source, numbers = _documents(shard, entry, limit=_MAX_DOCUMENTS)
-            if len(numbers):
-                found.setdefault(source, []).append(shard.lengths(numbers))
+        for source, lengths in _read_entries(shard, _chosen(shard), _lengths_in):
+            if len(lengths):
+                found.setdefault(source, []).append(lengths)
     names = [name for shard in list(shards.values())[:1] for name in shard.sources if name in found]
     return Lengths({name: np.concatenate(found[name]) for name in names}, documents)
 
@@ -154,19 +156,53 @@ def use_of(shards: Shards, *, num_ids: int) -> _Numbers:
     Raises:
         CorruptOutputError: A file contradicts the manifest.
     """
-    counts = np.zeros(num_ids, dtype=np.int64)
     chosen = _chosen(shards)
     limit = MAX_READ if is_local(shards.files.url) else MAX_REMOTE_READ
-    for entry in chosen[:: max(-(-len(chosen) // limit), 1)]:
-        _, numbers = _documents(shards, entry, limit=_MAX_DOCUMENTS)
-        left = _MAX_TOKENS
-        for document in numbers.tolist():
-            ids = shards[document][:left]
-            counts += np.bincount(ids, minlength=num_ids)[:num_ids]
-            left -= len(ids)
-            if left <= 0:
-                break
+    entries = chosen[:: max(-(-len(chosen) // limit), 1)]
+    counts = np.zeros(num_ids, dtype=np.int64)
+    for own in _read_entries(shards, entries, partial(_use_in, num_ids=num_ids)):
+        counts += own
     return counts
+
+
+def _lengths_in(shards: Shards, entry: int) -> tuple[str, _Numbers]:
+    """Return the source of a shard, and the lengths of its documents, or of a sample of them."""
+    source, numbers = _documents(shards, entry, limit=_MAX_DOCUMENTS)
+    return source, shards.lengths(numbers)
+
+
+def _use_in(shards: Shards, entry: int, *, num_ids: int) -> _Numbers:
+    """Return the counts of the first ids of a shard."""
+    _, numbers = _documents(shards, entry, limit=_MAX_DOCUMENTS)
+    counts = np.zeros(num_ids, dtype=np.int64)
+    left = _MAX_TOKENS
+    for document in numbers.tolist():
+        ids = shards[document][:left]
+        counts += np.bincount(ids, minlength=num_ids)[:num_ids]
+        left -= len(ids)
+        if left <= 0:
+            break
+    return counts
+
+
+_Read = TypeVar("_Read")
+
+
+def _read_entries(
+    shards: Shards, entries: Iterable[int], read: Callable[[Shards, int], _Read]
+) -> list[_Read]:
+    """Return what `read` returns for some shards; those at a URL are read by several threads."""
+    files = shards.files
+    if not isinstance(files, RemoteFiles):
+        return [read(shards, entry) for entry in entries]
+    of_thread = local()  # remote files make one request at a time
+
+    def read_in_thread(entry: int) -> _Read:
+        if not hasattr(of_thread, "shards"):
+            of_thread.shards = replace(shards, files=files.copy())
+        return read(of_thread.shards, entry)
+
+    return read_each(files.url, entries, read_in_thread)
 
 
 def _chosen(shards: Shards) -> list[int]:

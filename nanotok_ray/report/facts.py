@@ -5,7 +5,8 @@ missing value is None; a file that exists and cannot be read is listed as a prob
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeVar
@@ -22,6 +23,7 @@ from nanotok_ray.formats import (
     SUMMARY_NAME,
     TOKENIZER_FOLDER,
     from_json,
+    is_local,
     parse_manifest,
 )
 from nanotok_ray.job import DONE, JOURNAL_FOLDER, RunJournal, read_journal, runs_in
@@ -39,7 +41,23 @@ UNREADABLE: Final = (
 _EARLIER_RUNS = 20
 """Limit of earlier runs that are read to find one that worked on slices."""
 
+_THREADS = 16
+"""The number of requests to a remote store at a time."""
+
+_Item = TypeVar("_Item")
 _Read = TypeVar("_Read")
+
+
+def read_each(url: str, items: Iterable[_Item], read: Callable[[_Item], _Read]) -> list[_Read]:
+    """Return `read(item)` for each item in order; threads call it if `url` is remote.
+
+    Raises:
+        Exception: What `read` raises for the first item for which it fails.
+    """
+    if is_local(url):
+        return [read(item) for item in items]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(read, items))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,37 +115,46 @@ def is_output(out: Folder) -> bool:
 
 def read_facts(out: Folder, work: Folder, *, cache: str) -> Facts:
     """Read the available files; data of remote shards is stored in `cache`."""
-    problems: list[str] = []
-
-    def attempt(name: str, read: Callable[[], _Read]) -> _Read | None:
-        try:
-            return read()
-        except FileNotFoundError:
-            return None
-        except UNREADABLE as error:
-            text = str(error) or type(error).__name__
-            problems.append(text if name in text else f"{name} cannot be read: {text}")
-            return None
-
-    manifest = attempt(MANIFEST_NAME, lambda: _manifest(out))
-    journals = attempt(JOURNAL_FOLDER, lambda: _journals(out)) or (None, None)
     report = f"{TOKENIZER_FOLDER}/{REPORT_NAME}"
-    shards = (
-        {} if manifest is None else attempt(SHARDS_INDEX_NAME, lambda: _shards(out, cache)) or {}
-    )
+    readers: dict[str, Callable[[], Any]] = {
+        MANIFEST_NAME: lambda: _manifest(out),
+        JOURNAL_FOLDER: lambda: _journals(out),
+        SHARDS_INDEX_NAME: lambda: _shards(out, cache),
+        SUMMARY_NAME: lambda: _object(out, SUMMARY_NAME),
+        report: lambda: _report(out, report),
+        TOKENIZER_FOLDER: lambda: _tokenizer(out),
+        EXPORTS: lambda: _exports(out),
+    }
+    read = dict(zip(readers, read_each(out.url, readers.items(), _attempted), strict=True))
+    if read[MANIFEST_NAME][0] is None:
+        read[SHARDS_INDEX_NAME] = (None, None)
+    found = {name: value for name, (value, _) in read.items()}
+    journals = found[JOURNAL_FOLDER] or (None, None)
     return Facts(
         out=out,
         work=work,
-        manifest=manifest,
-        summary=attempt(SUMMARY_NAME, lambda: _object(out, SUMMARY_NAME)),
-        learning=attempt(report, lambda: _report(out, report)),
+        manifest=found[MANIFEST_NAME],
+        summary=found[SUMMARY_NAME],
+        learning=found[report],
         journal=journals[0],
         worked=journals[1],
-        tokenizer=attempt(TOKENIZER_FOLDER, lambda: _tokenizer(out)),
-        shards=shards,
-        exports=attempt(EXPORTS, lambda: _exports(out)) or {},
-        problems=tuple(problems),
+        tokenizer=found[TOKENIZER_FOLDER],
+        shards=found[SHARDS_INDEX_NAME] or {},
+        exports=found[EXPORTS] or {},
+        problems=tuple(problem for _, problem in read.values() if problem is not None),
     )
+
+
+def _attempted(reader: tuple[str, Callable[[], _Read]]) -> tuple[_Read | None, str | None]:
+    """Return what a reader of a file returns, and the problem with the file, if it has one."""
+    name, read = reader
+    try:
+        return read(), None
+    except FileNotFoundError:
+        return None, None
+    except UNREADABLE as error:
+        text = str(error) or type(error).__name__
+        return None, text if name in text else f"{name} cannot be read: {text}"
 
 
 def _manifest(out: Folder) -> dict[str, Any]:
@@ -166,15 +193,19 @@ def _tokenizer(out: Folder) -> Tokenizer | None:
 
 
 def _shards(out: Folder, cache: str) -> dict[str, Shards]:
-    return {split: open_shards(out.url, split=split, cache=cache) for split in SPLITS}
+    opened = read_each(
+        out.url, SPLITS, lambda split: open_shards(out.url, split=split, cache=cache)
+    )
+    return dict(zip(SPLITS, opened, strict=True))
 
 
 def _exports(out: Folder) -> dict[str, dict[str, Any]]:
-    names = {name: out.join(f"{EXPORTS}/{name}") for name in LAYOUTS}
+    folders = [f"{EXPORTS}/{name}" for name in LAYOUTS]
+    are_there = read_each(out.url, folders, lambda name: out.exists(f"{name}/{EXPORT_NAME}"))
     return {
-        folder: _object(out, f"{EXPORTS}/{name}/{EXPORT_NAME}")
-        for name, folder in names.items()
-        if out.exists(f"{EXPORTS}/{name}/{EXPORT_NAME}")
+        out.join(folder): _object(out, f"{folder}/{EXPORT_NAME}")
+        for folder, is_there in zip(folders, are_there, strict=True)
+        if is_there
     }
 
 
