@@ -49,7 +49,7 @@ class StragglerDetector:
         self._large.pop(batch, None)
         if seconds is not None:
             self._seconds.append(seconds)
-            self._slowness.append(seconds / batch.num_bytes)
+            self._slowness.append(seconds / batch.weight)
         self._advance(now, cpus)
 
     def overdue(self, now: float) -> list[TaskBatch]:
@@ -96,9 +96,9 @@ class StragglerDetector:
     def _allowed(self, batch: TaskBatch, seconds: float | None, slowness: float | None) -> float:
         """Return the seconds after which a batch is overdue."""
         if seconds is None or slowness is None:
-            expected = batch.num_bytes / SLOWEST_RATE
+            expected = batch.weight / SLOWEST_RATE
         else:
-            expected = max(seconds, slowness * batch.num_bytes)
+            expected = max(seconds, slowness * batch.weight)
         return max(self._retry_policy.overdue_floor, self._retry_policy.overdue_factor * expected)
 
     def _advance(self, now: float, cpus: int) -> None:

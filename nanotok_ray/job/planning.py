@@ -221,7 +221,8 @@ def _reads(slices: Sequence[Slice]) -> list[Slice]:
 
 def _estimate_stage(slices: Sequence[Slice], rate: Rate | None, *, cpus: int) -> dict[str, Any]:
     reads = _reads(slices)
-    tasks = num_batches([slice_.num_bytes for slice_ in reads], cpus=cpus)
+    sizes = [(slice_.num_bytes, [file.url for file in slice_.files]) for slice_ in reads]
+    tasks = num_batches(sizes, cpus=cpus)
     if rate is None:
         return _stage(None, basis="unknown") | {"tasks": tasks}
     return _stage(rate.seconds(reads, cpus=cpus), basis=rate.basis) | {

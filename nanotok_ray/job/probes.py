@@ -193,7 +193,10 @@ def condition_notes(shared: Iterable[SharedFolder]) -> Iterator[str]:
 
     Of the folders in one store, one is tried. A store that cannot be used is left to the run.
     """
-    stores = {urlsplit(each.url)[:2]: each for each in shared if not is_local(each.url)}
+    stores: dict[tuple[str, str], SharedFolder] = {}
+    for each in shared:
+        if not is_local(each.url):
+            stores.setdefault(urlsplit(each.url)[:2], each)
     for each in stores.values():
         with suppress(Exception):  # packages of stores raise many classes of errors
             if not _refuses_a_taken_name(Folder(each.url), each.probes):

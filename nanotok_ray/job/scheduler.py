@@ -4,9 +4,10 @@ import heapq
 import itertools
 import random
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from nanotok_ray.formats import is_local
 from nanotok_ray.job.task import (
     AttemptResult,
     Cause,
@@ -25,6 +26,13 @@ MAX_BYTES = 4 << 30
 
 SLICE_BYTES = 64 << 10
 """Minimum weight of a slice: opening and writing files takes time however small they are."""
+
+REQUEST_BYTES = 8 << 20
+"""Weight of a request to a store: what a CPU counts or tokenizes in 100 ms."""
+
+SLICE_REQUESTS = 6
+"""Requests of a slice whose results are on a store: 4 to count it, 8 to tokenize it, beside one for
+each input file (docs/sizing.md counts them)."""
 
 MAX_SLICES = 256
 """Maximum number of slices in a batch. The driver holds the names of all their files in memory."""
@@ -52,18 +60,37 @@ def groups(tasks: Sequence[Task], *, cpus: int) -> Iterator[list[Task]]:
         yield [tasks[number] for number in waiting.take(cpus=cpus)]
 
 
-def num_batches(sizes: Sequence[int], *, cpus: int) -> int:
-    """Return the number of batches for slices of the given sizes in bytes.
+def num_batches(slices: Iterable[tuple[int, Sequence[str]]], *, cpus: int) -> int:
+    """Return the number of batches for slices, each given by its bytes and the URLs of its files.
 
-    >>> num_batches([5 << 20] * 3, cpus=2), num_batches([], cpus=2)
+    >>> num_batches([(5 << 20, ["/in/a"])] * 3, cpus=2), num_batches([], cpus=2)
     (3, 0)
+    >>> [num_batches([(5, [url])] * 18, cpus=2) for url in ("/in/a", "s3://bucket/a")]
+    [1, 18]
     """
-    tasks = [Task(name="", work=len, argument="", num_bytes=size) for size in sizes]
+    tasks = [
+        Task(name="", work=len, argument="", num_bytes=size, inputs=tuple(urls))
+        for size, urls in slices
+    ]
     return sum(1 for _ in groups(tasks, cpus=cpus))
 
 
 def weight(task: Task) -> int:
-    """Return the weight of a task in bytes: its size, or `SLICE_BYTES` if that is larger."""
+    """Return the weight of a task: its bytes, and what a CPU does in the time of its requests.
+
+    >>> weight(Task(name="", work=len, argument="", num_bytes=1, inputs=("/in/a",)))
+    65536
+    >>> weight(Task(name="", work=len, argument="", num_bytes=1, inputs=("s3://b/a", "s3://b/b")))
+    16842752
+    """
+    requests = sum(not is_local(url) for url in task.inputs)
+    if any(not is_local(folder.url) for folder in task.shared):
+        requests += SLICE_REQUESTS
+    return bytes_of(task) + REQUEST_BYTES * requests
+
+
+def bytes_of(task: Task) -> int:
+    """Return the bytes of a task, at least `SLICE_BYTES`."""
     return max(task.num_bytes, SLICE_BYTES)
 
 
@@ -111,6 +138,8 @@ class TaskBatch:
 
     slices: tuple[int, ...]
     num_bytes: int
+    weight: int
+    """The sum of the weights of its slices, by which its time is expected."""
     memory_level: int = 0
     """0: request no memory; otherwise request 2 ** level times the share of memory of one CPU."""
     is_speculative: bool = False
@@ -295,8 +324,12 @@ class Scheduler:
         return frozenset(node for number in numbers for node in self._begun[number].nodes)
 
     def _batch(self, numbers: Sequence[int]) -> TaskBatch:
-        size = sum(weight(self._tasks[number]) for number in numbers)
-        return TaskBatch(slices=tuple(numbers), num_bytes=size)
+        tasks = [self._tasks[number] for number in numbers]
+        return TaskBatch(
+            slices=tuple(numbers),
+            num_bytes=sum(map(bytes_of, tasks)),
+            weight=sum(map(weight, tasks)),
+        )
 
     def _begin(self, batch: TaskBatch) -> None:
         for number in batch.slices:

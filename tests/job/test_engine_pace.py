@@ -21,7 +21,7 @@ MIB = 1 << 20
 
 
 def call_of(size, *, other_attempt=None):
-    return TaskBatch(slices=(0,), num_bytes=size, other_attempt=other_attempt)
+    return TaskBatch(slices=(0,), num_bytes=size, weight=size, other_attempt=other_attempt)
 
 
 def pace_after(*calls):

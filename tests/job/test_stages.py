@@ -380,7 +380,7 @@ def test_a_store_without_conditional_writes_is_noted_once(tmp_path, monkeypatch)
     assert list(condition_notes([*local, *remote])) == []
     monkeypatch.setattr(RemoteStore, "write_new", overwrite)
     [note] = condition_notes([*local, *remote])
-    assert note.startswith("the store of memory://bucket/")
+    assert note.startswith("the store of memory://bucket/out ignores If-None-Match")
     assert "never start two runs on one output there" in note
     assert Folder("memory://bucket").list() == []
 
