@@ -181,7 +181,7 @@ def status_values(out: Folder, status: RunStatus, *, now: float) -> dict[str, An
         "report": out.join(REPORT_PAGE_NAME) if out.exists(REPORT_PAGE_NAME) else None,
     }
     if journal is not None:
-        values |= _of_journal(journal, now=now, is_running=status.state == RUNNING)
+        values |= _of_journal(journal, status, now=now)
     if status.state == FINISHED:
         values |= _published(out)
     return values
@@ -196,13 +196,15 @@ def _head(status: RunStatus) -> dict[str, Any]:
         holder = lease.holder
         values |= {"host": holder.host, "pid": holder.pid, "ray_job": holder.ray_job}
         head = {**values, **head}
+    if status.journal is not None and status.state == RUNNING:
+        head |= status.journal.cluster
     selected = {name: head.get(name) for name in _HEAD}
     return {
         name: values if isinstance(values, str | int) else None for name, values in selected.items()
     }
 
 
-def _of_journal(journal: RunJournal, *, now: float, is_running: bool) -> dict[str, Any]:
+def _of_journal(journal: RunJournal, status: RunStatus, *, now: float) -> dict[str, Any]:
     causes: Counter[str] = Counter()
     for attempt in journal.failed_attempts:
         causes[attempt.cause] += attempt.slices
@@ -211,7 +213,7 @@ def _of_journal(journal: RunJournal, *, now: float, is_running: bool) -> dict[st
     failed: list[FailedAttempt | JournalledSlice] = [*journal.failed_attempts, *last]
     failed.sort(key=lambda attempt: attempt.at)
     return {
-        "stages": list(_stages(journal, now=now, is_running=is_running)),
+        "stages": list(_stages(journal, status, now=now)),
         "failed_attempts": _counts(counted) or dict(sorted(causes.items())),
         "last_failed": [
             {
@@ -224,15 +226,15 @@ def _of_journal(journal: RunJournal, *, now: float, is_running: bool) -> dict[st
     }
 
 
-def _stages(journal: RunJournal, *, now: float, is_running: bool) -> Iterator[dict[str, Any]]:
+def _stages(journal: RunJournal, status: RunStatus, *, now: float) -> Iterator[dict[str, Any]]:
     forecast = Forecast(list(journal.planned))
     for number, stage in enumerate(journal.stages):
         forecast.begin(stage)
         has_ended = stage.seconds is not None or stage.todo == 0
         is_last = number == len(journal.stages) - 1
         seconds = stage.seconds if has_ended else max(0.0, journal.last_at - stage.at)
-        goes_on = is_last and is_running and not has_ended
-        left = _left(journal, stage, now=now) if goes_on else None
+        goes_on = is_last and status.state == RUNNING and not has_ended
+        left = _left(journal, stage, now=now) if goes_on and not status.is_silent else None
         if has_ended and seconds:
             forecast.end(StageEnded(stage=stage.name, seconds=seconds, num_bytes=stage.done_bytes))
         rate = stage.done_bytes / seconds if seconds and stage.done_bytes else None

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Activity,
         Advanced,
         AttemptFailed,
+        ClusterSeen,
         Event,
         Note,
         OnEvent,
@@ -98,8 +99,8 @@ else:
             "decide": "JobPlan",
             "engine": "StragglerDetector run_tasks",
             "events": (
-                "Activity Advanced AttemptFailed Event Note OnEvent Planned PlannedStage "
-                "SliceEnded StageEnded StageStarted ignore"
+                "Activity Advanced AttemptFailed ClusterSeen Event Note OnEvent Planned "
+                "PlannedStage SliceEnded StageEnded StageStarted ignore"
             ),
             "executor": "Executor current_executor executor_in_use use_executor",
             "existing": "frozen_plan",
@@ -154,6 +155,7 @@ __all__ = [
     "AttemptResult",
     "Cause",
     "ClusterResources",
+    "ClusterSeen",
     "Event",
     "Executor",
     "ExportResult",

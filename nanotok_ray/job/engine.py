@@ -192,6 +192,7 @@ def run_tasks(
     on_note: Callable[[str], None] | None = None,
     on_failure: OnFailure = lambda *_: None,
     on_running: Callable[[int], None] = lambda _: None,
+    on_cluster: Callable[[ClusterResources], None] = lambda _: None,
 ) -> Iterator[TaskResult]:
     """Run tasks and yield the result of each exactly once, as it ends.
 
@@ -206,6 +207,7 @@ def run_tasks(
         on_failure: Called for each such failure with the name of the first slice, the number of
             slices, and the failure.
         on_running: Called about every second with the number of batches that seem to run.
+        on_cluster: Called with the resources of the cluster whenever they were looked up.
         pool_of: Returns the workers that run the batches; they check the probes first.
 
     Raises:
@@ -217,6 +219,7 @@ def run_tasks(
     with probes_in({folder for task in known for folder in task.shared}) as probes:
         flight = _InFlight(known, scheduler, retry_policy, workers=pool_of(probes))
         flight.on_note, flight.on_failure = on_note or flight.on_note, on_failure
+        flight.on_cluster = on_cluster
         try:
             while not scheduler.is_over:
                 flight.fill()
@@ -251,6 +254,7 @@ class _InFlight:
         self._num_notes = 0
         self.on_note: Callable[[str], None] = lambda _: None
         self.on_failure: OnFailure = lambda *_: None
+        self.on_cluster: Callable[[ClusterResources], None] = lambda _: None
 
     @property
     def cluster(self) -> ClusterResources:
@@ -258,6 +262,7 @@ class _InFlight:
         now = self._workers.now()
         if self._cluster is None or now - self._cluster[0] > RESOURCES_SECONDS:
             self._cluster = now, self._workers.resources()
+            self.on_cluster(self._cluster[1])
         return self._cluster[1]
 
     @property

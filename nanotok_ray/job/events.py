@@ -120,8 +120,25 @@ class AttemptFailed:
     text: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClusterSeen:
+    """The cluster has this size now."""
+
+    cpus: int
+    nodes: int
+    """The number of its nodes, with those that run no slices."""
+
+
 Event = (
-    Note | Activity | Planned | StageStarted | Advanced | SliceEnded | AttemptFailed | StageEnded
+    Note
+    | Activity
+    | Planned
+    | StageStarted
+    | Advanced
+    | SliceEnded
+    | AttemptFailed
+    | StageEnded
+    | ClusterSeen
 )
 OnEvent = Callable[[Event], None]
 

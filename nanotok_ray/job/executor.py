@@ -12,7 +12,7 @@ from nanotok_ray.job.engine import OnFailure, run_tasks
 from nanotok_ray.job.events import OnEvent, ignore
 from nanotok_ray.job.probes import Probe, Shared
 from nanotok_ray.job.task import RetryPolicy, Task, TaskResult
-from nanotok_ray.job.worker_pool import WorkerPool
+from nanotok_ray.job.worker_pool import ClusterResources, WorkerPool
 from nanotok_ray.storage import Folder
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class Executor(ABC):
         on_note: Callable[[str], None] = lambda _: None,
         on_failure: OnFailure = lambda *_: None,
         on_running: Callable[[int], None] = lambda _: None,
+        on_cluster: Callable[[ClusterResources], None] = lambda _: None,
     ) -> Iterator[TaskResult]:
         """Run tasks inside a session and yield each as it ends, in any order.
 
@@ -79,6 +80,7 @@ class Executor(ABC):
             on_failure: Called for each failed attempt that may be repeated: the name of the first
                 slice, the number of slices, and the failure.
             on_running: Called with the number of batches that seem to run.
+            on_cluster: Called with the resources of the cluster whenever they were looked up.
 
         Raises:
             NodeError: No node can run the tasks; a SharedFolderError if they do not see a folder.
@@ -90,6 +92,7 @@ class Executor(ABC):
             on_note=on_note,
             on_failure=on_failure,
             on_running=on_running,
+            on_cluster=on_cluster,
         )
 
     @abstractmethod

@@ -77,6 +77,8 @@ class RunJournal:
     notes: tuple[Happened, ...] = ()
     planned: tuple[PlannedStage, ...] = ()
     """The planned stages of the run; empty in journals of earlier versions."""
+    cluster: Mapping[str, int] = field(default_factory=dict)
+    """`cpus` and `nodes` when they were last seen to differ from those of the head."""
     stages: tuple[Stage, ...] = ()
     slices: tuple[JournalledSlice, ...] = ()
     failed_attempts: tuple[FailedAttempt, ...] = ()
@@ -215,6 +217,7 @@ class _Reading:
         self._missing = missing
         self._notes: list[Happened] = []
         self._planned: tuple[PlannedStage, ...] = ()
+        self._cluster: dict[str, int] = {}
         self._stages: list[Stage] = []
         self._points: list[list[tuple[float, int, int]]] = []
         self._slices: list[JournalledSlice] = []
@@ -244,6 +247,7 @@ class _Reading:
             last_at=self._last_at,
             notes=tuple(self._notes),
             planned=self._planned,
+            cluster=self._cluster,
             stages=tuple(self._counted_stages()),
             slices=tuple(self._slices),
             failed_attempts=tuple(self._failed),
@@ -254,7 +258,10 @@ class _Reading:
     def _take(self, kind: object, event: dict[str, Any]) -> None:
         match kind:
             case "run":
-                self._head = event
+                self._head, self._cluster = event, {}
+            case "cluster":
+                names = ("cpus", "nodes")
+                self._cluster = {name: _checked(name, event[name], int) for name in names}
             case "end":
                 self._end = event
             case "note":

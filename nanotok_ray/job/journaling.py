@@ -21,6 +21,7 @@ from nanotok_ray.formats import MAX_JSON_BYTES, SUMMARY_NAME, to_json
 from nanotok_ray.job.events import (
     Advanced,
     AttemptFailed,
+    ClusterSeen,
     Event,
     Note,
     OnEvent,
@@ -55,6 +56,8 @@ class JournalRows:
 
     attempts: Counter[str] = field(default_factory=Counter)
     """Failed attempts so far, by cause."""
+    cluster: tuple[object, object] | None = None
+    """The CPUs and nodes of the last row."""
     _sliced: set[str] = field(default_factory=set)
     _percents: dict[str, int] = field(default_factory=dict)
     _done: dict[str, int] = field(default_factory=dict)
@@ -67,8 +70,6 @@ class JournalRows:
             case SliceEnded():
                 self._sliced.add(event.stage)
                 row = row_of("slice", event, at)
-            case Note():
-                row = row_of("note", event, at)
             case Planned():
                 stages = [asdict(stage) for stage in event.stages]
                 row = {"event": "plan", "at": at, "stages": stages}
@@ -82,6 +83,8 @@ class JournalRows:
                 row = self._progress(event, at)
             case AttemptFailed():
                 row = self._attempt(event, at)
+            case Note() | ClusterSeen():
+                row = self._other(event, at)
         return row
 
     def _stage_end(self, event: StageEnded, at: float) -> dict[str, Any]:
@@ -99,6 +102,15 @@ class JournalRows:
             return None
         self._percents[event.stage] = percent
         return {"event": "progress", "at": at, "done": event.done, "todo": event.todo}
+
+    def _other(self, event: Note | ClusterSeen, at: float) -> dict[str, Any] | None:
+        """Return the row of a note, or of the cluster if its size has changed."""
+        if isinstance(event, Note):
+            return row_of("note", event, at)
+        if self.cluster in {None, (event.cpus, event.nodes)}:
+            return None
+        self.cluster = event.cpus, event.nodes
+        return {"event": "cluster", "at": at, "cpus": event.cpus, "nodes": event.nodes}
 
     def _attempt(self, event: AttemptFailed, at: float) -> dict[str, Any] | None:
         is_listed = self.attempts.total() < MAX_ATTEMPTS
@@ -268,7 +280,9 @@ class Journaling:
             self._journal.add(row, soon=soon)
 
     def _head(self, recipe: Recipe, run: int) -> dict[str, Any]:
-        return head_row(recipe, self.command, run=run, began=self._began, at=self._at())
+        row = head_row(recipe, self.command, run=run, began=self._began, at=self._at())
+        self._rows.cluster = row["cpus"], row["nodes"]
+        return row
 
     def _at(self) -> float:
         return round(self.now(), 3)

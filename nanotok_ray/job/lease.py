@@ -22,7 +22,7 @@ from nanotok_ray.errors import (
     TransientIOError,
 )
 from nanotok_ray.formats import MAX_JSON_BYTES, from_json, to_json
-from nanotok_ray.job.events import Event, Note, OnEvent, StageEnded, StageStarted
+from nanotok_ray.job.events import Activity, Event, Note, OnEvent, StageEnded, StageStarted
 from nanotok_ray.job.executor import executor_in_use
 from nanotok_ray.storage import Folder
 
@@ -430,6 +430,7 @@ def take(
             if silent < EXPIRY_SECONDS:
                 if before is None:
                     on_event(Note(text=_waiting(out, seen)))
+                    on_event(Activity(text="waiting for the lease of another run"))
                 before = seen
                 silent += _waited(clock)
                 continue

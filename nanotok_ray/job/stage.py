@@ -16,6 +16,7 @@ from nanotok_ray.errors import (
 from nanotok_ray.job.events import (
     Advanced,
     AttemptFailed,
+    ClusterSeen,
     Note,
     OnEvent,
     SliceEnded,
@@ -25,6 +26,7 @@ from nanotok_ray.job.events import (
 from nanotok_ray.job.executor import Executor, current_executor
 from nanotok_ray.job.task import Failure, RetryPolicy, Task, TaskResult
 from nanotok_ray.job.work import AllBad
+from nanotok_ray.job.worker_pool import ClusterResources
 from nanotok_ray.recipe import LimitsRecipe
 from nanotok_ray.shards import Record
 from nanotok_ray.sources import (
@@ -163,6 +165,11 @@ def _run(
         cause, text = failure.cause.value, failure.text
         on_event(AttemptFailed(stage=stage, name=name, slices=slices, cause=cause, text=text))
 
+    def on_cluster(resources: ClusterResources) -> None:
+        if resources.nodes:
+            cpus = sum(resources.nodes.values())
+            on_event(ClusterSeen(cpus=cpus, nodes=resources.num_nodes))
+
     if tasks:
         retry_policy = RetryPolicy() if deadline is None else RetryPolicy(deadline=deadline)
         yield from executor.run(
@@ -171,6 +178,7 @@ def _run(
             on_note=on_note,
             on_failure=on_failure,
             on_running=tally.look,
+            on_cluster=on_cluster,
         )
 
 

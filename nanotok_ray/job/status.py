@@ -10,12 +10,15 @@ from typing import Any
 
 from nanotok_ray.formats import MANIFEST_NAME, PLAN_NAME
 from nanotok_ray.job.journal import DONE, FAILED, INTERRUPTED, TERMINATED, RunJournal, read_journal
-from nanotok_ray.job.lease import EXPIRY_SECONDS, Holder, Seen, lease_in_force
+from nanotok_ray.job.lease import EXPIRY_SECONDS, RENEW_SECONDS, Holder, Seen, lease_in_force
 from nanotok_ray.storage import Folder
 
 NOTHING, PLANNED = "nothing", "never run"
 RUNNING, DEAD = "running", "dead"
 FINISHED, TRAINED, UNFINISHED = "finished", "trained", "unfinished"
+
+SILENT_SECONDS = RENEW_SECONDS * 4 / 3
+"""Seconds without a sign of life after which nothing is estimated of a run."""
 
 WELL = (RUNNING, FINISHED, TRAINED)
 """States that need no action; all other states do."""
@@ -35,6 +38,11 @@ class RunStatus:
     silent: float | None = None
     """Seconds since the run last wrote its lease or journal, by this machine's clock; None if the
     run has ended or the time is unknown."""
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether a run that has not ended missed a renewal of its lease."""
+        return self.silent is not None and self.silent > SILENT_SECONDS
 
 
 def run_status(out: Folder, *, now: float, me: Holder | None = None) -> RunStatus:
@@ -112,10 +120,12 @@ def _of_holder(holder: Holder, me: Holder, silent: float | None) -> tuple[str, s
         return DEAD, "its process has ended without releasing the output"
     if holder.lives(me):
         return RUNNING, "its process is alive on this machine"
-    if silent is not None and silent <= EXPIRY_SECONDS:
+    if silent is not None and silent <= SILENT_SECONDS:
         return RUNNING, ""
     silence = "" if silent is None else f" for {silent:,.0f} s by this machine's clock"
-    every = f"a running job renews it every {EXPIRY_SECONDS / 4:.0f} s"
+    every = f"a running job renews it every {RENEW_SECONDS:.0f} s"
+    if silent is not None and silent <= EXPIRY_SECONDS:
+        return RUNNING, f"its lease was not renewed{silence}, and it may be dead; {every}"
     return DEAD, f"its lease was not renewed{silence}; {every}"
 
 

@@ -149,6 +149,27 @@ def test_a_run_reports_its_progress_and_the_remaining_work(out, run):
         assert word in text
 
 
+def test_nothing_is_estimated_of_a_run_that_missed_a_renewal(out):
+    hold(out, at=NOW)
+    rows = [{**ONE, "name": str(number), "at": NOW - 1 + number} for number in range(2)]
+    journal(out, {**HEAD, "cpus": 1, "nodes": 1}, COUNT, *rows)
+    for after, has_estimate in (0, True), (20, True), (22, False), (59, False):
+        values = seen(out, at=NOW + after)
+        assert (values["state"], values["stages"][0]["state"]) == ("running", "running")
+        assert (values["stages"][0]["seconds_left"] is not None) == has_estimate
+        assert ("may be dead" in values["why"]) != has_estimate
+
+
+def test_a_running_run_reports_the_current_size_of_its_cluster(out, run):
+    hold(out, at=NOW)
+    later = {"event": "cluster", "at": NOW - 50, "cpus": 48, "nodes": 4}
+    journal(out, {**HEAD, "cpus": 2, "nodes": 3}, COUNT, later, {**later, "cpus": True})
+    assert "48 CPUs of 4 nodes" in "\n".join(status.status_lines(seen(out)))
+    hold(out, at=NOW, state="released")
+    journal(out, {**HEAD, "cpus": 2, "nodes": 3}, COUNT, later, END, run=2)
+    assert "2 CPUs of 3 nodes" in "\n".join(status.status_lines(seen(out)))
+
+
 END = {"event": "end", "at": NOW - 900, "status": "failed", "error": "x"}
 
 

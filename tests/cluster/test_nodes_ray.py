@@ -14,7 +14,7 @@ from ray.cluster_utils import Cluster
 
 from nanotok_ray.cluster import RayExecutor, ray_session
 from nanotok_ray.errors import NodeError, SharedFolderError
-from nanotok_ray.job import RetryPolicy, SharedFolder, Task
+from nanotok_ray.job import ClusterSeen, RetryPolicy, SharedFolder, Task, run_stage
 from nanotok_ray.job.decide import decide
 from nanotok_ray.job.probes import shared_folders, shared_sources
 from nanotok_ray.job.scheduler import LEAST_BYTES
@@ -197,3 +197,13 @@ def test_a_slice_whose_file_a_node_lacks_is_tried_on_another_one(cluster, disks,
         assert set(results) == {"good"}
         assert "its node may lack a file, a package or a permission: " in notes[0]
         assert notes[0].endswith(f" (on {named(bad)})")
+
+
+def test_a_stage_reports_the_size_of_the_cluster(cluster, disks, tmp_path):
+    events = []
+    tasks = [Task(name="slice", work=len, argument="abc", num_bytes=1)]
+    run_stage("count", tasks, num_done=0, on_event=events.append, executor=RayExecutor())
+    with joined(cluster, disks[0], folder=tmp_path):
+        run_stage("count", tasks, num_done=0, on_event=events.append, executor=RayExecutor())
+    sizes = [(event.cpus, event.nodes) for event in events if isinstance(event, ClusterSeen)]
+    assert sizes == [(1, 2), (2, 3)]

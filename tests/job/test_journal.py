@@ -16,6 +16,7 @@ from nanotok_ray.errors import LeaseLostError, SliceError
 from nanotok_ray.job import (
     Advanced,
     AttemptFailed,
+    ClusterSeen,
     FailedAttempt,
     Happened,
     Journal,
@@ -460,6 +461,19 @@ def test_failed_attempts_are_bounded_and_counted(kept, out, monkeypatch):
     assert len(own.failed_attempts[0].text) == 2000
     assert own.end["failed_attempts"] == {"slow": 8, "storage": 10}
     assert own.end["error"] == "ValueError"
+
+
+def test_the_size_of_the_cluster_is_written_when_it_changes(kept, out):
+    kept.leased(1)
+    here = len(os.sched_getaffinity(0))
+    for cpus, nodes in [(here, 1), (48, 4), (48, 4), (32, 3)]:
+        kept(ClusterSeen(cpus=cpus, nodes=nodes))
+    kept.done()
+    found = read_journal(out)
+    assert found.cluster == {"cpus": 32, "nodes": 3}
+    assert (found.head["cpus"], found.head["nodes"]) == (here, 1)
+    text = b"".join(map(out.read_bytes, out.list("run/journal/"))).decode()
+    assert text.count('"event":"cluster"') == 2
 
 
 def test_stages_without_slices_write_one_row_per_percent(kept, out):

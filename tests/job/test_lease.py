@@ -14,6 +14,7 @@ from nanotok_ray.errors import LeaseLostError, OutputInUseError, TransientIOErro
 from nanotok_ray.job import (
     EXPIRY_SECONDS,
     RENEW_SECONDS,
+    Activity,
     Advanced,
     Holder,
     Lease,
@@ -96,8 +97,9 @@ def test_a_living_holder_keeps_the_lease_and_the_contender_names_it(out, process
         taken(out, process(2, ELSEWHERE), times.clock, notes.append)
     assert "two runs cannot write one output" in str(caught.value)
     assert times.seconds == RENEW_SECONDS
-    assert len(notes) == 1
-    assert "Waiting up to 60 s to see whether it is still alive." in notes[0].text
+    note, activity = notes
+    assert "Waiting up to 60 s to see whether it is still alive." in note.text
+    assert activity == Activity(text="waiting for the lease of another run")
     assert free_number(out) is None
     lease.check()
 
