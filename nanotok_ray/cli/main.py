@@ -137,7 +137,19 @@ def main(
     _complete()
     console = Console(default_recipe=default_recipe, job=job, as_json="--json" in words)
     with interruptible():
-        return _run(words, console)
+        code = _run(words, console)
+    _leave_a_dead_ray(code)
+    return code
+
+
+def _leave_a_dead_ray(code: int) -> None:
+    """End this process if its local Ray has died, since Ray would end it with another exit code.
+
+    The result is written already. What Ray may have printed after it is dropped.
+    """
+    local_ray = sys.modules.get("nanotok_ray.cluster.local_ray")
+    if local_ray is not None and local_ray.has_died():
+        os._exit(code)
 
 
 def _complete() -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nanotok_ray.cluster.learner_task import learn_in_task
+from nanotok_ray.cluster.local_ray import check_local_ray, has_died
 from nanotok_ray.cluster.metrics import Metrics
 from nanotok_ray.cluster.node_call import (
     WHAT_TO_DO,
@@ -24,6 +25,7 @@ from nanotok_ray.job import (
     AttemptResult,
     Cause,
     ClusterResources,
+    Event,
     Executor,
     Failure,
     OnEvent,
@@ -97,7 +99,12 @@ class RayWorkerPool:
         time.sleep(seconds)
 
     def resources(self) -> ClusterResources:
-        """Ask Ray for its nodes."""
+        """Ask Ray for its nodes.
+
+        Raises:
+            UnreachableError: The local Ray has died; other methods raise it too.
+        """
+        check_local_ray()
         return cluster_resources()
 
     def free_cpus(self) -> int:
@@ -129,6 +136,7 @@ class RayWorkerPool:
         self, references: Collection[Reference], number: int, seconds: float
     ) -> list[Reference]:
         """Wait for tasks."""
+        check_local_ray()
         return self._split(references, number, seconds)[0]
 
     def results(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
@@ -139,6 +147,7 @@ class RayWorkerPool:
         try:
             answer = called(ray.get(reference, timeout=GET_SECONDS))
         except RayError as error:
+            check_local_ray()
             return [AttemptResult(failure=failure_of(error))] * number
         return _on_node(answer, number)
 
@@ -149,7 +158,7 @@ class RayWorkerPool:
         """
         import ray  # noqa: PLC0415 - see above
 
-        if not references:
+        if not references or has_died():
             return
         for reference in self._split(references, len(references), 0)[1]:
             ray.cancel(reference, force=force)
@@ -251,8 +260,18 @@ class RayExecutor(Executor):
         return learn_in_task(training, summed, out, on_event=on_event)
 
     def metrics(self) -> OnEvent:
-        """Return a new listener that passes the metrics of one run to Ray."""
-        return Metrics()
+        """Return a new listener that passes the metrics of one run to Ray.
+
+        It raises an UnreachableError if the local Ray has died, which a stage without tasks would
+        not notice.
+        """
+        metrics = Metrics()
+
+        def listen(event: Event) -> None:
+            check_local_ray()
+            metrics(event)
+
+        return listen
 
     def driver(self) -> tuple[str, str]:
         """Return cluster and job of this driver, or empty strings without Ray."""

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+from nanotok_ray.cluster.local_ray import abandon, has_died
 from nanotok_ray.cluster.node_check import check_nodes
 from nanotok_ray.errors import (
     DiskFullError,
@@ -245,11 +246,14 @@ def _started(cpus: int | None) -> Iterator[None]:
         folder = _start(cpus)
         yield
     except Exception as error:
-        if isinstance(error, SliceError) or not isinstance(error, NanotokError):
+        if isinstance(error, SliceError) or not isinstance(error, NanotokError) or has_died():
             folder = None  # its logs may contain the reason
         raise
     finally:
-        ray.shutdown()
+        if has_died():
+            abandon()
+        else:
+            ray.shutdown()
         if folder is not None:
             _remove_session(folder)
 

@@ -101,6 +101,49 @@ def recipe(tmp_path_factory):
     return str(path)
 
 
+KILLING = """
+import os, signal, sys, time
+from pathlib import Path
+from nanotok_ray import prepare
+from nanotok_ray.cli import main
+from nanotok_ray.job import count_work
+from tests.support.executors import on_ray_with
+
+def commands_of_children(pid):
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[1]) == pid:
+                yield int(process.name), (process / "cmdline").read_text()
+        except OSError:
+            continue
+
+def kill(work):
+    raylet = os.getppid()
+    agents = [pid for pid, text in commands_of_children(raylet) if "agent" in text.lower()]
+    os.kill(agents[0] if VICTIM == "agent" else raylet, signal.SIGKILL)
+    while True:
+        time.sleep(0.1)
+
+def job(recipe, *, executor, address, **options):
+    return prepare(recipe, executor=on_ray_with({count_work: kill}), **options)
+
+sys.exit(main(["prepare", sys.argv[1], "--cpus", "1"], job=job))
+"""
+
+
+@pytest.mark.parametrize("victim", ["raylet", "agent"])
+def test_a_local_ray_that_dies_ends_the_run_with_one_line(recipe, victim):
+    kept = {name: own for name, own in os.environ.items() if name != "RAY_ADDRESS"}
+    code = KILLING.replace("VICTIM", repr(victim))
+    done = finished([sys.executable, "-c", code, recipe], kept)
+    assert done.returncode == 5, done.stderr
+    assert "Traceback" not in done.stderr
+    [line] = [line for line in done.stderr.splitlines() if line.startswith("nanotok: ")]
+    assert line.startswith("nanotok: error: the local Ray of this run has ended (raylet of process")
+    assert json.loads(done.stdout.splitlines()[-1])["status"] == "failed"
+
+
 def error_in(stderr):
     assert "Traceback" not in stderr
     [line] = [line for line in stderr.splitlines() if line.startswith("nanotok: ")]
