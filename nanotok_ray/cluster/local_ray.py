@@ -1,4 +1,4 @@
-"""The death of the processes of a local Ray, which Ray does not report to the driver.
+"""The processes of a local Ray: where they listen, and their death, which Ray does not report.
 
 Ray ends the driver within a minute of the death of the head's process, and in some calls after the
 death of the node's process. Agents are not looked at, because the node's process ends with them.
@@ -7,6 +7,7 @@ death of the node's process. Agents are not looked at, because the node's proces
 import signal
 import sys
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from nanotok_ray.errors import UnreachableError
@@ -17,6 +18,23 @@ if TYPE_CHECKING:
 
 NEEDED = ("raylet", "gcs_server")
 """The processes without which a session cannot go on, by Ray's names."""
+
+
+@contextmanager
+def loopback_only() -> "Iterator[None]":
+    """Let a Ray that is started in the block listen on the loopback interface only.
+
+    Ray does this by default on macOS and Windows. On Linux it replaces 127.0.0.1 by the address of
+    the machine, and then listens on all interfaces.
+    """
+    from ray._private import ray_constants  # noqa: PLC0415 - the session sets its environment
+
+    former = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = former
 
 
 _abandoned = threading.Event()

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from nanotok_ray.cluster.local_ray import abandon, has_died
+from nanotok_ray.cluster.local_ray import abandon, has_died, loopback_only
 from nanotok_ray.cluster.node_check import check_nodes
 from nanotok_ray.errors import (
     DiskFullError,
@@ -268,13 +268,14 @@ def _start(cpus: int | None) -> Path:
     import ray  # noqa: PLC0415 - as above
 
     try:
-        context = ray.init(
-            address="local",
-            num_cpus=cpus,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.WARNING,
-        )
+        with loopback_only():
+            context = ray.init(
+                address="local",
+                num_cpus=cpus,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.WARNING,
+            )
     except Exception as error:  # Ray raises many classes of errors here
         _check_temporary_folder()
         reason = f"{type(error).__name__}: {first_line(error)}"

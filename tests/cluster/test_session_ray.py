@@ -101,6 +101,56 @@ def recipe(tmp_path_factory):
     return str(path)
 
 
+LISTENING = """
+import os, sys
+from pathlib import Path
+from nanotok_ray.cluster import RayExecutor, ray_session
+from nanotok_ray.job import Task
+
+def sockets_of(pid):
+    for file in Path(f"/proc/{pid}/fd").glob("*"):
+        try:
+            yield os.readlink(file)
+        except OSError:
+            continue
+
+def family():
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    found = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+def listening():
+    ours = {socket for pid in family() for socket in sockets_of(pid)}
+    for name in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in ours:
+                yield fields[1].rpartition(":")[0]
+
+with ray_session(cpus=1):
+    [ended] = RayExecutor().run([Task(name="one", work=len, argument="a", num_bytes=0)])
+    assert ended.result == 1
+    print(*sorted(set(listening())))
+"""
+LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F"}
+"""127.0.0.1 as Linux lists it, also as an address of IPv6."""
+
+
+def test_a_local_ray_listens_on_loopback_only():
+    done = finished([sys.executable, "-c", LISTENING], {**os.environ})
+    assert done.returncode == 0, done.stderr
+    found = set(done.stdout.split())
+    assert found
+    assert found <= LOOPBACK
+
+
 KILLING = """
 import os, signal, sys, time
 from pathlib import Path
@@ -128,15 +178,17 @@ def kill(work):
 def job(recipe, *, executor, address, **options):
     return prepare(recipe, executor=on_ray_with({count_work: kill}), **options)
 
-sys.exit(main(["prepare", sys.argv[1], "--cpus", "1"], job=job))
+sys.exit(main(["prepare", *sys.argv[1:], "--cpus", "1"], job=job))
 """
 
 
 @pytest.mark.parametrize("victim", ["raylet", "agent"])
-def test_a_local_ray_that_dies_ends_the_run_with_one_line(recipe, victim):
+def test_a_local_ray_that_dies_ends_the_run_with_one_line(recipe, victim, tmp_path):
     kept = {name: own for name, own in os.environ.items() if name != "RAY_ADDRESS"}
     code = KILLING.replace("VICTIM", repr(victim))
-    done = finished([sys.executable, "-c", code, recipe], kept)
+    out = f"output.path={tmp_path / 'out'}"
+    work = f"output.work={tmp_path / 'work'}"
+    done = finished([sys.executable, "-c", code, recipe, "--set", out, "--set", work], kept)
     assert done.returncode == 5, done.stderr
     assert "Traceback" not in done.stderr
     [line] = [line for line in done.stderr.splitlines() if line.startswith("nanotok: ")]
