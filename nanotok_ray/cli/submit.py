@@ -27,7 +27,7 @@ from nanotok_ray.cluster.submit import (
 )
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.job import Summary, Terminated
-from nanotok_ray.job.doctor import host_and_port
+from nanotok_ray.job.doctor import check_transport, host_and_port
 from nanotok_ray.units import printable
 
 if TYPE_CHECKING:
@@ -232,6 +232,9 @@ def run_submit(arguments: "Arguments") -> int:
     address = address_of(arguments.address, os.environ)
     if arguments.dry_run:
         return _dry_run(arguments, shipped, address)
+    transport = check_transport(address)
+    if transport is not None:
+        arguments.console.note(f"{transport.found}; {transport.advice}")
     jobs = RayJobs(address)
     lines = SubmitLines(arguments.console.stream)
     started = _start(arguments, shipped, jobs, lines)

@@ -18,6 +18,7 @@ from nanotok_ray.job.doctor import (
     NO_SERVER,
     CheckResult,
     check_reachable,
+    check_transport,
     core_build,
     ray_version,
 )
@@ -39,6 +40,9 @@ def _check_job_server(address: str) -> Iterator[CheckResult]:
     from ray.job_submission import JobSubmissionClient  # noqa: PLC0415 - slow to import
 
     name = "job server"
+    finding = check_transport(address)
+    if finding is not None:
+        yield finding
     try:
         client = JobSubmissionClient(address)
         jobs = client.list_jobs()

@@ -24,6 +24,7 @@ from nanotok_ray.cluster.submit import (
 from nanotok_ray.cluster.submit.submission import ENDED, LAST_SECONDS, PAUSE, TICK
 from nanotok_ray.errors import RefusedError, UnreachableError
 from nanotok_ray.job import Summary
+from nanotok_ray.job.doctor import check_transport
 from tests.support.job_server import job_server
 
 SUBMISSION = Submission(
@@ -190,6 +191,28 @@ def test_a_job_that_the_server_does_not_know_any_more_exits_5_at_once(server, su
     assert "the same command submits it again, and it resumes" in err
     assert "may still be running" not in err
     assert "ray job stop" not in err
+
+
+def test_a_token_that_would_cross_a_network_in_clear_is_noted(server, submit, monkeypatch):
+    server.add("web", "STOPPED")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    assert "in clear" not in submit("--submission-id", "web")[2]
+    for address, mode, is_noted in (
+        ("http://10.0.0.7:8265", "token", True),
+        ("http://head.internal:8265", "token", True),
+        ("https://head.internal", "token", False),
+        ("http://localhost:8265", "token", False),
+        ("http://[::1]:8265", "token", False),
+        ("http://10.0.0.7:8265", "disabled", False),
+    ):
+        monkeypatch.setenv("RAY_AUTH_MODE", mode)
+        finding = check_transport(address)
+        assert (finding is not None) == is_noted, address
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    other = server.address.replace("127.0.0.1", "0.0.0.0")  # Linux connects to this machine
+    code, _, err = submit("--submission-id", "web", "--address", other)
+    assert code == 7
+    assert "note: the token is sent to 0.0.0.0 over http, in clear" in err
 
 
 def test_a_request_whose_response_was_lost_is_not_repeated(server, submit):

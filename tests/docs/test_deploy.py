@@ -48,6 +48,14 @@ def pods(cluster):
 
 
 @pytest.fixture
+def all_pods(job, pods):
+    """Pods of the head, of the workers, of the one that submits, and of the one that schedules."""
+    submitter = job["submitterPodTemplate"]["spec"]
+    scheduler = documents("cronjob")[-1]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    return [*pods, submitter, scheduler]
+
+
+@pytest.fixture
 def launched():
     return yaml.safe_load(AWS.read_text())
 
@@ -78,8 +86,9 @@ def test_the_scheduled_runs_equal_the_single_run(job):
 
 
 def test_all_files_name_one_image_with_our_version_and_those_of_ray_and_python(
-    cluster, pods, launched
+    job, cluster, pods, launched
 ):
+    pods = [*pods, job["submitterPodTemplate"]["spec"]]
     images = {pod["containers"][0]["image"] for pod in pods} | {launched["docker"]["image"]}
     [image] = images
     ray = cluster["rayVersion"]
@@ -121,14 +130,43 @@ def test_the_head_runs_no_tasks_and_neither_it_nor_the_driver_is_on_spot(job, cl
     assert "spot" not in str(head)
 
 
-def test_a_terminated_pod_has_time_to_drain_and_limits_equal_requests(pods):
+def test_a_terminated_pod_has_time_to_drain_and_limits_equal_requests(pods, all_pods):
     worker = pods[1]
     drained = int(environment_of(worker)["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"])
     assert worker["terminationGracePeriodSeconds"] > drained
-    pods = [*pods, documents("cronjob")[-1]["spec"]["jobTemplate"]["spec"]["template"]["spec"]]
-    for pod in pods:
+    for pod in all_pods:
         resources = pod["containers"][0]["resources"]
         assert resources["limits"] == resources["requests"]
+
+
+RIGHTS = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def test_no_container_can_become_root_and_few_pods_have_a_token_of_kubernetes(cluster, all_pods):
+    [user] = re.findall(r"^ARG UID=(\d+)$", DOCKERFILE, re.MULTILINE)
+    for pod in all_pods:
+        assert pod["securityContext"] == {
+            "runAsNonRoot": True,
+            "runAsUser": int(user),
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }
+        assert [container["securityContext"] for container in pod["containers"]] == [RIGHTS]
+    assert cluster["autoscalerOptions"]["securityContext"] == RIGHTS
+    # The autoscaler beside the head, and kubectl in the schedule, call Kubernetes.
+    tokens = [pod["automountServiceAccountToken"] for pod in all_pods]
+    assert tokens == [True, False, False, True]
+    assert "sudo" not in DOCKERFILE
+    assert DOCKERFILE.rstrip().splitlines()[-2] == "USER ray"
+
+
+def test_the_schedule_has_rights_on_its_own_run_only():
+    found = {document["kind"]: document for document in documents("cronjob")}
+    [run] = documents("rayjob")
+    creating, own = found["Role"]["rules"]
+    assert creating == {"apiGroups": ["ray.io"], "resources": ["rayjobs"], "verbs": ["create"]}
+    assert own["resourceNames"] == [run["metadata"]["name"]]
+    assert set(own["verbs"]) == {"get", "list", "watch", "delete"}
+    assert found["ServiceAccount"]["automountServiceAccountToken"] is False
 
 
 def test_the_workers_of_all_clusters_are_equal(cluster, launched):

@@ -22,6 +22,9 @@ METADATA = fields(name=str, labels=STRINGS, annotations=STRINGS)
 
 AMOUNTS = fields(cpu=str, memory=str)
 
+RIGHTS = fields(allowPrivilegeEscalation=bool, capabilities=fields(drop=list[str]))
+"""The security context of a container."""
+
 CONTAINER = fields(
     name=str,
     image=str,
@@ -30,11 +33,18 @@ CONTAINER = fields(
     env=list[fields(name=str, value=str)],
     volumeMounts=list[fields(name=str, mountPath=str, readOnly=bool)],
     resources=fields(limits=AMOUNTS, requests=AMOUNTS),
+    securityContext=RIGHTS,
 )
 
 POD = fields(
     restartPolicy=str,
     serviceAccountName=str,
+    automountServiceAccountToken=bool,
+    securityContext=fields(
+        runAsNonRoot=bool,
+        runAsUser=int,
+        seccompProfile=fields(type=Literal["RuntimeDefault", "Localhost", "Unconfined"]),
+    ),
     terminationGracePeriodSeconds=int,
     nodeSelector=STRINGS,
     tolerations=list[fields(key=str, operator=str, effect=str)],
@@ -48,7 +58,9 @@ CLUSTER = fields(
     rayVersion=str,
     enableInTreeAutoscaling=bool,
     authOptions=fields(mode=Literal["disabled", "token"]),
-    autoscalerOptions=fields(version=Literal["v1", "v2"], idleTimeoutSeconds=int),
+    autoscalerOptions=fields(
+        version=Literal["v1", "v2"], idleTimeoutSeconds=int, securityContext=RIGHTS
+    ),
     headGroupSpec=fields(rayStartParams=STRINGS, template=TEMPLATE),
     workerGroupSpecs=list[
         fields(
@@ -70,6 +82,7 @@ RAYJOB = fields(
     submissionMode=Literal["K8sJobMode", "HTTPMode", "SidecarMode", "InteractiveMode"],
     backoffLimit=int,
     submitterConfig=fields(backoffLimit=int),
+    submitterPodTemplate=TEMPLATE,
     activeDeadlineSeconds=int,
     preRunningDeadlineSeconds=int,
     shutdownAfterJobFinishes=bool,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         check_ray_settings,
         check_reachable,
         check_token,
+        check_transport,
         host_and_port,
     )
     from nanotok_ray.job.doctor.result import CheckResult, worst
@@ -34,7 +35,7 @@ else:
             "machine": "cpu_limit memory_limit memory_used",
             "ray_settings": (
                 "NO_CLUSTER NO_SERVER check_auth_mode check_form check_ray_address "
-                "check_ray_settings check_reachable check_token host_and_port"
+                "check_ray_settings check_reachable check_token check_transport host_and_port"
             ),
             "result": "CheckResult worst",
             "software": "PACKAGES core_build ray_version versions",
@@ -53,6 +54,7 @@ __all__ = [
     "check_ray_settings",
     "check_reachable",
     "check_token",
+    "check_transport",
     "clock_finding",
     "core_build",
     "cpu_limit",

@@ -4,7 +4,9 @@ import os
 import socket
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
@@ -91,6 +93,27 @@ def host_and_port(address: str) -> tuple[str, int] | None:
     if not host or port is None or any(map(str.isspace, address)):
         return None
     return host, port
+
+
+def check_transport(address: str) -> CheckResult | None:
+    """Return a warning if requests to a job server would carry the token in clear, or None."""
+    target = host_and_port(address)
+    if os.environ.get(_MODE) != "token" or target is None or not address.startswith("http://"):
+        return None
+    host = target[0]
+    with suppress(ValueError):  # a name
+        if ip_address(host).is_loopback:
+            return None
+    if host == "localhost":
+        return None
+    return CheckResult(
+        name="transport",
+        status="warn",
+        found=f"the token is sent to {host} over http, in clear: whoever reads it on the way can "
+        "run any code on the cluster",
+        advice="use https, or a tunnel (`ray dashboard cluster.yaml`, `kubectl port-forward`, ssh) "
+        "and http://127.0.0.1:8265",
+    )
 
 
 _MODE, _TOKEN, _PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
