@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         Activity,
         Advanced,
         AttemptFailed,
-        ClusterSeen,
+        ClusterSize,
         Event,
         Note,
         OnEvent,
@@ -99,7 +99,7 @@ else:
             "decide": "JobPlan",
             "engine": "StragglerDetector run_tasks",
             "events": (
-                "Activity Advanced AttemptFailed ClusterSeen Event Note OnEvent Planned "
+                "Activity Advanced AttemptFailed ClusterSize Event Note OnEvent Planned "
                 "PlannedStage SliceEnded StageEnded StageStarted ignore"
             ),
             "executor": "Executor current_executor executor_in_use use_executor",
@@ -155,7 +155,7 @@ __all__ = [
     "AttemptResult",
     "Cause",
     "ClusterResources",
-    "ClusterSeen",
+    "ClusterSize",
     "Event",
     "Executor",
     "ExportResult",

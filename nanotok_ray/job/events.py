@@ -121,8 +121,8 @@ class AttemptFailed:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ClusterSeen:
-    """The cluster has this size now."""
+class ClusterSize:
+    """The current size of the cluster."""
 
     cpus: int
     nodes: int
@@ -138,7 +138,7 @@ Event = (
     | SliceEnded
     | AttemptFailed
     | StageEnded
-    | ClusterSeen
+    | ClusterSize
 )
 OnEvent = Callable[[Event], None]
 

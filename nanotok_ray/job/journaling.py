@@ -21,7 +21,7 @@ from nanotok_ray.formats import MAX_JSON_BYTES, SUMMARY_NAME, to_json
 from nanotok_ray.job.events import (
     Advanced,
     AttemptFailed,
-    ClusterSeen,
+    ClusterSize,
     Event,
     Note,
     OnEvent,
@@ -83,7 +83,7 @@ class JournalRows:
                 row = self._progress(event, at)
             case AttemptFailed():
                 row = self._attempt(event, at)
-            case Note() | ClusterSeen():
+            case Note() | ClusterSize():
                 row = self._other(event, at)
         return row
 
@@ -103,7 +103,7 @@ class JournalRows:
         self._percents[event.stage] = percent
         return {"event": "progress", "at": at, "done": event.done, "todo": event.todo}
 
-    def _other(self, event: Note | ClusterSeen, at: float) -> dict[str, Any] | None:
+    def _other(self, event: Note | ClusterSize, at: float) -> dict[str, Any] | None:
         """Return the row of a note, or of the cluster if its size has changed."""
         if isinstance(event, Note):
             return row_of("note", event, at)

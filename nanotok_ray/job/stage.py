@@ -16,7 +16,7 @@ from nanotok_ray.errors import (
 from nanotok_ray.job.events import (
     Advanced,
     AttemptFailed,
-    ClusterSeen,
+    ClusterSize,
     Note,
     OnEvent,
     SliceEnded,
@@ -168,7 +168,7 @@ def _run(
     def on_cluster(resources: ClusterResources) -> None:
         if resources.nodes:
             cpus = sum(resources.nodes.values())
-            on_event(ClusterSeen(cpus=cpus, nodes=resources.num_nodes))
+            on_event(ClusterSize(cpus=cpus, nodes=resources.num_nodes))
 
     if tasks:
         retry_policy = RetryPolicy() if deadline is None else RetryPolicy(deadline=deadline)

@@ -14,7 +14,7 @@ from ray.cluster_utils import Cluster
 
 from nanotok_ray.cluster import RayExecutor, ray_session
 from nanotok_ray.errors import NodeError, SharedFolderError
-from nanotok_ray.job import ClusterSeen, RetryPolicy, SharedFolder, Task, run_stage
+from nanotok_ray.job import ClusterSize, RetryPolicy, SharedFolder, Task, run_stage
 from nanotok_ray.job.decide import decide
 from nanotok_ray.job.probes import shared_folders, shared_sources
 from nanotok_ray.job.scheduler import LEAST_BYTES
@@ -205,5 +205,5 @@ def test_a_stage_reports_the_size_of_the_cluster(cluster, disks, tmp_path):
     run_stage("count", tasks, num_done=0, on_event=events.append, executor=RayExecutor())
     with joined(cluster, disks[0], folder=tmp_path):
         run_stage("count", tasks, num_done=0, on_event=events.append, executor=RayExecutor())
-    sizes = [(event.cpus, event.nodes) for event in events if isinstance(event, ClusterSeen)]
+    sizes = [(event.cpus, event.nodes) for event in events if isinstance(event, ClusterSize)]
     assert sizes == [(1, 2), (2, 3)]

@@ -16,7 +16,7 @@ from nanotok_ray.errors import LeaseLostError, SliceError
 from nanotok_ray.job import (
     Advanced,
     AttemptFailed,
-    ClusterSeen,
+    ClusterSize,
     FailedAttempt,
     Happened,
     Journal,
@@ -467,7 +467,7 @@ def test_the_size_of_the_cluster_is_written_when_it_changes(kept, out):
     kept.leased(1)
     here = len(os.sched_getaffinity(0))
     for cpus, nodes in [(here, 1), (48, 4), (48, 4), (32, 3)]:
-        kept(ClusterSeen(cpus=cpus, nodes=nodes))
+        kept(ClusterSize(cpus=cpus, nodes=nodes))
     kept.done()
     found = read_journal(out)
     assert found.cluster == {"cpus": 32, "nodes": 3}
