@@ -155,18 +155,10 @@ def test_no_container_can_become_root_and_few_pods_have_a_token_of_kubernetes(cl
     # The autoscaler beside the head, and kubectl in the schedule, call Kubernetes.
     tokens = [pod["automountServiceAccountToken"] for pod in all_pods]
     assert tokens == [True, False, False, True]
+    [account, *_] = documents("cronjob")
+    assert account["automountServiceAccountToken"] is False
     assert "sudo" not in DOCKERFILE
     assert DOCKERFILE.rstrip().splitlines()[-2] == "USER ray"
-
-
-def test_the_schedule_has_rights_on_its_own_run_only():
-    found = {document["kind"]: document for document in documents("cronjob")}
-    [run] = documents("rayjob")
-    creating, own = found["Role"]["rules"]
-    assert creating == {"apiGroups": ["ray.io"], "resources": ["rayjobs"], "verbs": ["create"]}
-    assert own["resourceNames"] == [run["metadata"]["name"]]
-    assert set(own["verbs"]) == {"get", "list", "watch", "delete"}
-    assert found["ServiceAccount"]["automountServiceAccountToken"] is False
 
 
 def test_the_workers_of_all_clusters_are_equal(cluster, launched):
