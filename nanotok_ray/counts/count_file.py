@@ -191,6 +191,9 @@ of shape (n,).
 """
 
 COUNTS_FAMILY = b"nanotok-counts "
+_FIRST_HEAD = 8
+"""Where the first copy of the head begins in a file of Arrow IPC."""
+
 COUNTS_SCHEMA = pa.schema(
     [("hash64", pa.uint64()), ("span", pa.large_binary()), ("count", pa.uint64())]
 )
@@ -315,12 +318,12 @@ class CountReader:
             self._reader = pa.ipc.open_file(source, options=options)
         except TransientIOError:
             raise
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise self._damaged(error) from error
         self._metadata = self._reader.schema.metadata or {}
         _check_format(self._metadata.get(b"format", b""), name=name)
         if not self._reader.schema.equals(COUNTS_SCHEMA):
-            raise self._damaged(f"its columns are {self._reader.schema.names}")
+            raise self._damaged("it has other columns")
         self.num_batches: int = self._reader.num_record_batches
 
     @classmethod
@@ -364,6 +367,22 @@ class CountReader:
         except CountsError as error:
             raise CorruptOutputError(str(error)) from error
 
+    def check_head(self) -> None:
+        """Compare the two copies of the head, which are before and after the rows.
+
+        Raises:
+            CorruptOutputError: They differ.
+        """
+        try:
+            self._source.seek(_FIRST_HEAD)
+            schema = pa.ipc.read_schema(pa.ipc.read_message(self._source))
+        except TransientIOError:
+            raise
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise self._damaged(error) from error
+        if not schema.equals(self._reader.schema, check_metadata=True):
+            raise self._damaged("the two copies of its head differ")
+
     def starts(self, num_ranges: int) -> npt.NDArray[np.int64]:
         """Return the first row of each range, and the end.
 
@@ -396,7 +415,7 @@ class CountReader:
             batch.validate()
         except TransientIOError:
             raise
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError) as error:
             raise self._damaged(error) from error
         return batch
 
@@ -409,7 +428,7 @@ class CountReader:
         try:
             spans = Documents.from_arrow(batch.column(1))
             hashes, counts = batch.column(0).to_numpy(), batch.column(2).to_numpy()
-        except (pa.ArrowInvalid, SourceError) as error:
+        except (pa.ArrowException, SourceError) as error:
             raise self._damaged(error) from error
         return hashes, spans.data, spans.offsets, counts
 
@@ -448,6 +467,7 @@ def provenances_of(urls: Sequence[str]) -> dict[str, CountProvenance]:
     origins = {}
     for url in urls:
         reader = CountReader.open(url)
+        reader.check_head()
         origins[url] = reader.origin()
         reader.close()
     return origins

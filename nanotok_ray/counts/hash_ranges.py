@@ -63,6 +63,8 @@ class CountCursor:
         self._batch: pa.RecordBatch | None = None
         self._next = self._used = self._row = 0
         """The next batch; the rows used of the current batch; the number of the next row."""
+        self._spans: int | None = 0
+        """The sum of the counts so far modulo 2**64; None if rows were skipped."""
         reader = self._open()
         self.num_bytes = reader.num_bytes
         self.batch_bytes = self.num_bytes // max(1, reader.num_batches)
@@ -82,9 +84,18 @@ class CountCursor:
         while self._row < self._starts[number + 1]:
             run = self._take(reader, int(self._starts[number + 1]) - self._row)
             _check_range(run[0], number, num_ranges, name=self.url)
+            if self._spans is not None:
+                self._spans = (self._spans + int(run[3].sum(dtype=np.uint64))) % (1 << 64)
             runs.append(run)
+        if self._row == self._starts[-1]:
+            self._check_sum(reader)
         self._rest()
         return runs
+
+    def _check_sum(self, reader: CountReader) -> None:
+        """Compare the sum of all counts with the head of the file."""
+        if self._spans not in {None, reader.origin().spans % (1 << 64)}:
+            raise damaged_count_file(self.url, "its counts do not add up to the sum in its head")
 
     def close(self) -> None:
         """Close the file."""
@@ -94,6 +105,7 @@ class CountCursor:
 
     def _skip(self, reader: CountReader, num_rows: int) -> None:
         """Skip rows; batches are skipped without reading if all have the written size."""
+        self._spans = self._spans if num_rows == 0 else None
         if reader.num_batches == -(-int(self._starts[-1]) // BATCH_ROWS):
             self._next = num_rows // BATCH_ROWS
             self._row = self._next * BATCH_ROWS

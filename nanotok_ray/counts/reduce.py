@@ -441,7 +441,7 @@ def _read_sums(source: VerifiedFile) -> Iterator[SpanBatch]:
             batch.validate(full=True)
             spans = Documents.from_arrow(batch.column(0))
             yield spans.data, spans.offsets, batch.column(1).to_numpy()
-    except (pa.ArrowInvalid, SourceError) as error:
+    except (pa.ArrowException, SourceError) as error:
         raise _damaged(source.name, error) from error
 
 

@@ -1,7 +1,9 @@
 """The sum of count files, in one process and by parts."""
 
+import json
 import random
 from collections import Counter
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -33,7 +35,7 @@ from nanotok_ray.counts import (
     reduce_memory,
     reduce_part,
 )
-from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError
+from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError, NanotokError
 from nanotok_ray.formats import RECORD_FORMAT, key_of
 from nanotok_ray.storage import Folder
 from tests.support.count_runs import files_of, many, origin_of, run_of
@@ -202,7 +204,7 @@ def test_more_files_than_can_stay_open_are_summed(tmp_path, monkeypatch):
 def test_compressed_and_uncompressed_files_are_read(tmp_path):
     counts = many(random.Random(4), 5000)
     run = run_of(counts)
-    data = pack_counts(run, ORIGIN)
+    data = pack_counts(run, origin_of(counts))
     plain = count_file.ROW_BYTES * len(counts) + len(run[1])
     assert data.size < 0.9 * plain
     table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
@@ -292,7 +294,8 @@ def wrong_rows(request, tmp_path):
         columns.append(pa.array(counts, pa.uint64()))
         starts = [0, *np.cumsum(count_file.range_sizes(np.array(sorted(hashes), np.uint64)))]
         head = pa.ipc.open_file(str(tmp_path / "0.arrow")).schema.metadata
-        head |= {b"ranges": str([*map(int, starts)])}
+        origin = json.loads(head[b"origin"]) | {"spans": sum(counts)}
+        head |= {b"ranges": str([*map(int, starts)]), b"origin": json.dumps(origin)}
         schema = count_file.COUNTS_SCHEMA.with_metadata(head)
         with pa.ipc.new_file(str(tmp_path / "1.arrow"), schema) as writer:
             writer.write_table(pa.table(columns, schema=schema), max_chunksize=request.param)
@@ -311,6 +314,36 @@ def test_wrong_rows_name_their_file(wrong_rows, tmp_path, damage):
     ):
         with pytest.raises(CorruptOutputError, match=rf"/1\.arrow: .*{WRONG_ROWS[damage]}.*again"):
             read()
+
+
+def test_counts_that_do_not_add_up_to_their_head_are_refused(tmp_path):
+    counts = many(random.Random(4), 5000)
+    wrong = pack_counts(run_of(counts), origin_of(counts | {b"1": counts[b"1"] + 1}))
+    (tmp_path / "wrong.arrow").write_bytes(wrong)
+    urls = [str(tmp_path / "wrong.arrow"), *files_of(tmp_path, [{b"a": 1}])]
+    for read in (
+        lambda: reduce_counts([CountPart(url=url) for url in urls], buffer_bytes=20_000),
+        lambda: SpanCounts.load(*urls),
+        lambda: merged(tmp_path, urls),
+    ):
+        with pytest.raises(CorruptOutputError, match=r"wrong\.arrow.*do not add up"):
+            read()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_flipped_bit_changes_counts(tmp_path, seed):
+    rng, counts = random.Random(seed), many(random.Random(4), 300)
+    path = tmp_path / "0.arrow"
+    path.write_bytes(pack_counts(run_of(counts), origin_of(counts)))
+    data, expected = path.read_bytes(), SpanCounts.load(str(path))
+    for _ in range(100):
+        place = rng.randrange(len(data))
+        path.write_bytes(
+            data[:place] + bytes([data[place] ^ 1 << rng.randrange(8)]) + data[place + 1 :]
+        )
+        with suppress(NanotokError):
+            found = SpanCounts.load(str(path))
+            assert (found.origin, found.most_common()) == (expected.origin, expected.most_common())
 
 
 DAMAGE = {
