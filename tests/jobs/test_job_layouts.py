@@ -129,7 +129,7 @@ def test_a_layout_that_cannot_hold_a_document_does_not_affect_the_output(
     native = contents(tmp_path / "out", leave_out=("run", "export"))
     assert native == contents(tmp_path / "quiet", leave_out=("run",))
     _, stages, _ = run(recipe(corpus, tmp_path / "out", *own))
-    assert stages.keys() == {"export"}
+    assert stages.keys() == {"check", "export"}
     out = Folder(str(tmp_path / "out"))
     assert verify_export(Folder(out.join("export/raw")), out)[1] == []
 

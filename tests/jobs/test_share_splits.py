@@ -199,10 +199,10 @@ def test_a_failed_pair_is_two_slices(corpus, tmp_path, breaking):
 def test_a_half_recorded_before_a_failure_is_kept(corpus, tmp_path, monkeypatch):
     right = Folder.write_whole
 
-    def lose_val(self, name, data):
+    def lose_val(self, name, data, **options):
         if name.startswith("records/tokenize/web/val/") and b'"skipped"' not in data:
             raise TransientIOError("no room for this one")
-        right(self, name, data)
+        right(self, name, data, **options)
 
     job = recipe(corpus, tmp_path / "out", "limits.max_skipped_slices=2")
     with monkeypatch.context() as patch:
