@@ -217,7 +217,8 @@ def did_you_mean(value: str, choices: Collection[str]) -> str:
 _NAMES = re.compile(
     r"TOKEN$|SECRET|PASSWORD|PASSWD|CREDENTIAL|ACCOUNT_KEY|ACCESS_KEY|SAS$|CONNECTION_STRING"
 )
-_LOGIN = re.compile(r"(://)[^/\s\"']+@")
+_LOGIN = re.compile(r"(?<!\babfs)(?<!\babfss)(?<!\bwasb)(?<!\bwasbs)(://)[^/\s\"']+@")
+"""The login of a URL; before the @ of an Azure URL stands a container, which is no secret."""
 _PARAMETER = re.compile(
     r"([?&][^=&\s\"']*"
     r"(?:sig|token|key|secret|passw|pwd|credential|auth|x-amz-|x-goog-)"
@@ -247,6 +248,8 @@ def masked_url(url: str) -> str:
 
     >>> masked_url("https://me:pw@host/a.parquet?sig=abc&part=1"), masked_url("/data/a?sig=abc")
     ('https://***@host/a.parquet?sig=***&part=1', '/data/a?sig=abc')
+    >>> masked_url("abfss://container@account.dfs.core.windows.net/a.parquet")
+    'abfss://container@account.dfs.core.windows.net/a.parquet'
     """
     if "://" not in url:
         return url
