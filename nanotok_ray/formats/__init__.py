@@ -4,6 +4,17 @@ Inputs and outputs are bytes and numpy arrays. The package requires only numpy. 
 itself: `InnerFiles` opens the files of a folder for the packages that read them.
 """
 
+from nanotok_ray.formats.codec import (
+    dump,
+    format_value,
+    from_json,
+    from_values,
+    hexadecimal,
+    load,
+    number,
+    to_json,
+    to_values,
+)
 from nanotok_ray.formats.document_ids import DocumentIds, ids_parts
 from nanotok_ray.formats.document_images import (
     DocumentImages,
@@ -40,10 +51,8 @@ from nanotok_ray.formats.manifest import (
     ShardRow,
     ShardsIndex,
     digest_of,
-    from_json,
     key_of,
     pack_shards_index,
-    to_json,
     unpack_shards_index,
 )
 from nanotok_ray.formats.paths import (
@@ -68,10 +77,7 @@ from nanotok_ray.formats.schema import (
     check_rows,
     check_shape,
     check_size,
-    format_value,
-    hexadecimal,
     no_manifest,
-    number,
     numbers_by_name,
     one_of,
     optional,
@@ -119,8 +125,10 @@ __all__ = [
     "check_size",
     "checked_positions",
     "digest_of",
+    "dump",
     "format_value",
     "from_json",
+    "from_values",
     "hexadecimal",
     "ids_parts",
     "images_bytes",
@@ -132,6 +140,7 @@ __all__ = [
     "is_inner_name",
     "is_local",
     "key_of",
+    "load",
     "local_path",
     "no_manifest",
     "not_regular",
@@ -147,6 +156,7 @@ __all__ = [
     "shard_name",
     "text",
     "to_json",
+    "to_values",
     "unpack_index",
     "unpack_shards_index",
 ]

@@ -12,7 +12,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -85,28 +84,6 @@ def key_of(values: object) -> str:
     """
     text = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def to_json(values: object) -> bytes:
-    """Return the canonical JSON of this project: sorted keys, indentation by one space, UTF-8."""
-    text = json.dumps(values, sort_keys=True, indent=1, ensure_ascii=False)
-    return text.encode("utf-8", "surrogatepass") + b"\n"
-
-
-def from_json(data: bytes, *, name: str, expected_format: str) -> dict[str, Any]:
-    """Parse a JSON file of this project and check its `format`.
-
-    Raises:
-        CorruptOutputError: The data is not JSON, or has another `format`.
-    """
-    try:
-        values = json.loads(data)
-    except (ValueError, RecursionError) as error:  # from deeply nested lists
-        raise CorruptOutputError(f"{name} is not JSON: {error}") from error
-    found = values.get("format") if isinstance(values, dict) else None
-    if found != expected_format:
-        raise CorruptOutputError(other_format(name, found, expected_format))
-    return dict(values)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

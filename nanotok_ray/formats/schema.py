@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
+from nanotok_ray.formats.codec import format_value, from_json, hexadecimal, natural, number
 from nanotok_ray.formats.document_images import images_bytes
 from nanotok_ray.formats.document_index import index_bytes
 from nanotok_ray.formats.manifest import (
@@ -17,7 +18,6 @@ from nanotok_ray.formats.manifest import (
     SHARDS_INDEX_NAME,
     SPLITS,
     ShardsIndex,
-    from_json,
 )
 from nanotok_ray.formats.paths import is_inner_name
 
@@ -27,22 +27,6 @@ Shape = Check | list[Any] | dict[str, Any]
 
 A key that ends with `?` is optional.
 """
-
-_MAX_VALUE_CHARS = 40
-
-
-def number(value: object) -> TypeGuard[int]:
-    """Return whether a value is an int from 0 to 2**63 - 1.
-
-    >>> number(3), number(True), number(-1), number(1 << 63), number(2.0)
-    (True, False, False, False, False)
-    """
-    return type(value) is int and 0 <= value < 1 << 63
-
-
-def natural(value: object) -> bool:
-    """Return whether a value is an int of at least 0."""
-    return type(value) is int and value >= 0
 
 
 def byte_range(value: object) -> bool:
@@ -64,11 +48,6 @@ def text(value: object) -> bool:
     return type(value) is str
 
 
-def hexadecimal(value: object) -> bool:
-    """Return whether a value is a sha256 in hex."""
-    return type(value) is str and len(value) == 64 and set(value) <= set("0123456789abcdef")  # noqa: PLR2004 - 4 bits each
-
-
 def optional(check: Check) -> Check:
     """Return a check that also accepts null."""
     return lambda value: value is None or check(value)
@@ -84,17 +63,6 @@ def one_of(*values: object) -> Check:
 def numbers_by_name(value: object) -> bool:
     """Return whether a value is a dictionary of numbers."""
     return isinstance(value, dict) and all(map(number, value.values()))
-
-
-def format_value(value: object) -> str:
-    """Return a value for an error message; only the type of a long number or a list.
-
-    >>> format_value("nanotok"), format_value(-1), format_value(10**5000), format_value([[]])
-    ("'nanotok'", '-1', 'int', 'list')
-    """
-    short = type(value) is int and abs(value) < 1 << 63
-    known = isinstance(value, str | bool | float) or value is None or short
-    return repr(value)[:_MAX_VALUE_CHARS] if known else type(value).__name__
 
 
 def check_shape(value: object, shape: Shape, *, name: str, at: str = "") -> None:
@@ -131,7 +99,7 @@ def _check_dictionary(value: object, shape: Mapping[str, Shape], *, name: str, a
 
 def _wrong(value: object, *, name: str, at: str) -> CorruptOutputError:
     return CorruptOutputError(
-        f"{name}: {at or 'the whole'} is {format_value(value)}, which cannot be"
+        f"{name}: {at or 'the whole'} is {format_value(value)}, which is invalid"
     )
 
 
