@@ -25,6 +25,7 @@ from nanotok_ray.recipe.table import (
     one_of,
     rule,
 )
+from nanotok_ray.recipe.text import absolute_path
 from nanotok_ray.units import did_you_mean
 
 KINDS: Final = ("text", "chat", "vision")
@@ -134,6 +135,11 @@ def _dialect_of_kind(dialect: str, values: _Values) -> str | None:
     return no_choice(dialect, DIALECTS[values["kind"]]) if "kind" in values else None
 
 
+def _expanded(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return patterns with `~` expanded; relative ones begin at the root of the source."""
+    return tuple(absolute_path(item, key="") if item[:1] == "~" else item for item in patterns)
+
+
 def _decimal(value: object) -> str:
     """Return a decimal as written: in quotes, or as a number without an exponent."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -165,6 +171,8 @@ class SourceRecipe(Table):
     """`text`, `chat` or `vision`."""
     paths: Annotated[Paths, not_empty("name at least one file, folder or glob")]
     """Globs, files and folders; local or URLs."""
+    exclude: Annotated[Texts, AfterValidator(_expanded)] = ()
+    """Files of `paths` that are not read, as paths relative to the root or absolute, or globs."""
     format: OrNone[Annotated[Text, one_of(FORMATS), _fits_kind]] = None
     """`parquet`, `jsonl`, `lines` (one document per line), `document` (one per file); None: by
     suffix.

@@ -17,9 +17,10 @@ from nanotok_ray.errors import RecipeError, SourceError
 from nanotok_ray.formats import RESERVED_NAMES
 from nanotok_ray.recipe import LimitsRecipe, SourceRecipe
 from nanotok_ray.recipe.text import absolute_path
+from nanotok_ray.sources.names import ARRAY, TABLE, convertible, split_suffix
 from nanotok_ray.sources.resolve import OnLook, ignore_looks, resolve
 from nanotok_ray.sources.sample import check_sample
-from nanotok_ray.sources.shape import SeenFile, Shape, look_at, split_suffix
+from nanotok_ray.sources.shape import SeenFile, Shape, look_at
 from nanotok_ray.storage import InputFile, find_files
 from nanotok_ray.units import few, format_bytes, quantity
 
@@ -88,21 +89,27 @@ def draft_recipe(
             else:
                 named.setdefault(file.path, path)
     seen = list(_look_into([files[path] for path in sorted(files)], named, on_look))
-    unread = defaultdict(list)
+    unread: dict[str, list[str]] = defaultdict(list)
     for item in seen:
         if item.problem:
-            unread[item.problem].append(item.file.path.rpartition("/")[2])
+            unread[item.problem].append(item.file.path)
     sources = []
     for source in _sources(seen, roots, named):
         if problem := source.problem():
-            unread[problem] += [item.file.path.rpartition("/")[2] for item in source.members]
+            unread[problem] += [item.file.path for item in source.members]
         else:
             sources.append(source)
     return Draft(
         text=_recipe_text(sources, output=output, vocab_size=vocab_size) if sources else "",
         found=tuple(map(_found_line, sources)),
-        unread=tuple(f"{few(names)}: {problem}" for problem, names in unread.items()),
+        unread=tuple(_unread_line(problem, paths) for problem, paths in unread.items()),
     )
+
+
+def _unread_line(problem: str, paths: Sequence[str]) -> str:
+    names = few([path.rpartition("/")[2] for path in paths])
+    advice = f": {convertible(paths[0])}" if problem in {ARRAY, TABLE} else ""
+    return f"{names}: {problem}{advice}"
 
 
 def _look_into(

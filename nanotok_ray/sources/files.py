@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from nanotok_ray.storage import InputFile
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RowGroup:
@@ -93,3 +95,7 @@ class ResolvedSource:
     """Number of files that are not compressed as their names suggest; each is quarantined as a
     tail.
     """
+    unused: tuple[InputFile, ...] = ()
+    """The files of its folders that are not read because of their suffix."""
+    hidden: tuple[InputFile, ...] = ()
+    """The files that are not read only because their names are those of hidden files."""

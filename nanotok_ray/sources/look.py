@@ -15,6 +15,7 @@ from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources.columns import PREFERENCES, is_preference
 from nanotok_ray.sources.files import SourceFile
 from nanotok_ray.sources.json_lines import BOM, Shape, shape_of
+from nanotok_ray.sources.names import convertible
 from nanotok_ray.sources.parquet_column import read_footer
 from nanotok_ray.sources.parquet_rows import read_rows_footer
 from nanotok_ray.sources.stored import FIRST_BYTES, is_compressed, is_damage
@@ -173,10 +174,10 @@ def _seen(file: SourceFile, start: bytes, *, source: SourceRecipe) -> Look:
     dialect = detect(value, kind=source.kind)
     if dialect is None:
         if found.shape is not None:
-            raise SourceError(
-                f"{file.url} is not JSON lines but {_SHAPES[found.shape]}; write one document per "
-                "line, or remove the file"
-            )
+            step = "write one document per line, or remove the file"
+            if found.shape == "array":
+                step = f"write each element on one line: {convertible(file.url)}"
+            raise SourceError(f"{file.url} is not JSON lines but {_SHAPES[found.shape]}; {step}")
         if isinstance(value, dict) and is_preference(value):
             raise SourceError(f"{file.url}: {PREFERENCES}")
         has_text = source.kind == "chat" and isinstance(value, dict) and "text" in value

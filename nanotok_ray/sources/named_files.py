@@ -14,18 +14,19 @@ from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.recipe.source import FORMATS
 from nanotok_ray.sources.columns import TEXT_NAMES
 from nanotok_ray.sources.files import SourceFile
+from nanotok_ray.sources.listing import conversion_advice
+from nanotok_ray.sources.names import SUFFIX_FORMATS, split_suffix, suffixes_text
 from nanotok_ray.sources.plan import Slice
 from nanotok_ray.sources.plan_build import group_files
 from nanotok_ray.sources.resolve import resolve
 from nanotok_ray.sources.shape import Shape, text_shape
-from nanotok_ray.storage import find_files
+from nanotok_ray.storage import FoundFiles, InputFile, find_files
 from nanotok_ray.units import few, masked_url
 
 NAME: Final = "corpus"
 """The name of the source of such files in messages."""
 
-_SUFFIXES = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".txt": "lines"}
-_COMPRESSED = (".gz", ".zst", ".zstd")
+_SUFFIXES = {**SUFFIX_FORMATS, ".txt": "lines"}
 _WITH_COLUMNS = ("parquet", "jsonl")
 _COLUMN = TEXT_NAMES[0]
 _SLICE_BYTES = 32 << 20  # small enough that the last slice takes a few seconds at most
@@ -101,9 +102,7 @@ def suffix_format(path: str) -> str | None:
     >>> suffix_format("a/b.txt.gz"), suffix_format("recipe.toml")
     ('lines', None)
     """
-    for compressed in _COMPRESSED:
-        path = path.removesuffix(compressed)
-    return next((name for suffix, name in _SUFFIXES.items() if path.endswith(suffix)), None)
+    return _SUFFIXES.get(split_suffix(path)[0])
 
 
 def find_named(
@@ -124,7 +123,7 @@ def find_named(
             lack the column, or have no known format; the message names all of them.
         TransientIOError: A remote store failed in a way that a retry can solve.
     """
-    formats, problems = _formats(paths, rules, written)
+    formats, problems, notes = _formats(paths, rules, written)
     has_columns = rules.kind != "text" or not {*_WITH_COLUMNS}.isdisjoint(formats.values())
     if rules.column is not None and not problems and not has_columns:
         raise SourceError(
@@ -145,7 +144,7 @@ def find_named(
         files=tuple(files),
         slices=tuple(_slices(files, rules, columns)),
         columns=columns,
-        notes=(*(note for item in found for note in item.notes), *_unread_notes(found)),
+        notes=(*notes, *(note for item in found for note in item.notes), *_unread_notes(found)),
     )
 
 
@@ -185,44 +184,54 @@ class _Found:
 
 def _formats(
     paths: Iterable[str], rules: ReadingRules, written: Mapping[str, str]
-) -> tuple[dict[str, str], list[str]]:
-    """Return the format of each file, and the problems of paths."""
+) -> tuple[dict[str, str], list[str], list[str]]:
+    """Return the format of each file, the problems of paths, and notes."""
     formats: dict[str, str] = {}
     problems: list[str] = []
+    unused: dict[str, InputFile] = {}
     for path in dict.fromkeys(paths):
         try:
-            formats |= _of_path(path, rules, written)
+            found = find_files(path, written=written)
+            chosen = _of_folder(path, found, rules) if found.is_folder else _of_files(found, rules)
         except TransientIOError:
             raise
         except SourceError as error:
             problems.append(str(error))
-    return formats, problems
+            continue
+        formats |= chosen
+        unused |= {file.path: file for file in found.files if file.path not in chosen}
+    left = [file for path, file in unused.items() if path not in formats]
+    return formats, problems, list(_unused_notes(left))
 
 
-def _of_path(path: str, rules: ReadingRules, written: Mapping[str, str]) -> dict[str, str]:
-    found = find_files(path, written=written)
+def _unused_notes(files: Sequence[InputFile]) -> Iterator[str]:
+    """Yield a note on the files of folders that are not read."""
+    if files:
+        advice = conversion_advice(file.path for file in files)
+        yield (
+            f"{suffixes_text(files)}, are not read, because of their suffixes; --input-format "
+            f"document reads each file as one document{advice}"
+        )
+
+
+def _of_files(found: FoundFiles, rules: ReadingRules) -> dict[str, str]:
     files = [file.path for file in found.files]
-    if found.is_folder:
-        return _of_folder(path, files, rules)
     formats = {file: rules.format_of(file) for file in files}
     unknown = [file for file, name in formats.items() if name is None]
     if unknown:
         raise SourceError(
             f"{', '.join(unknown)}: the name does not indicate the format; set it with "
-            f"--input-format ({_format_choices(rules)})"
+            f"--input-format ({_format_choices(rules)}){conversion_advice(unknown, arrays=True)}"
         )
     return {file: name for file, name in formats.items() if name is not None}
 
 
-def _of_folder(path: str, files: Sequence[str], rules: ReadingRules) -> dict[str, str]:
+def _of_folder(path: str, found: FoundFiles, rules: ReadingRules) -> dict[str, str]:
+    files = [file.path for file in found.files]
     candidates = {file: rules.format_of(file) for file in files}
     if rules.format in _WITH_COLUMNS:
         candidates = {
             file: name for file, name in candidates.items() if suffix_format(file) == name
-        }
-    elif rules.format is None:
-        candidates = {
-            file: name for file, name in candidates.items() if suffix_format(file) is not None
         }
     if rules.kind != "text":
         candidates = {file: name for file, name in candidates.items() if name in _WITH_COLUMNS}
@@ -230,7 +239,7 @@ def _of_folder(path: str, files: Sequence[str], rules: ReadingRules) -> dict[str
     if not formats:
         raise SourceError(
             f"no file below {path} ends in {', '.join(_SUFFIXES)} (also compressed): pass the "
-            "files, and set their format with --input-format"
+            f"files, and set their format with --input-format{conversion_advice(files)}"
         )
     if len(kinds := sorted(set(formats.values()))) > 1:
         raise SourceError(

@@ -184,7 +184,7 @@ def _source(source: PlannedSource) -> dict[str, Any]:
         "files": len(source.files),
         "stored_bytes": sum(file.size for file in source.files),
         "bytes": decoded_bytes(source.files),
-        "documents": _documents(source),
+        "documents": num_documents(source),
         "slices": splits,
         "largest_slice": max((slice_.num_bytes for slice_ in source.slices), default=0),
         "groups": {
@@ -213,7 +213,7 @@ def decoded_bytes(files: Sequence[SourceFile]) -> int:
     return sum(estimated_bytes(file, piece) for file, piece in zip(files, whole, strict=True))
 
 
-def _documents(source: PlannedSource) -> int | None:
+def num_documents(source: PlannedSource) -> int | None:
     """Return the number of documents, bad ones included; None if the format does not store it."""
     if source.format == "parquet":
         return sum(group.rows for file in source.files for group in file.layout)

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -12,9 +11,20 @@ from nanotok_ray.errors import PlanError, SourceError
 from nanotok_ray.formats import RESERVED_NAMES, local_path
 from nanotok_ray.recipe import LimitsRecipe, Recipe, SourceRecipe
 from nanotok_ray.sources.files import Piece, ResolvedSource, SourceFile
-from nanotok_ray.sources.plan import Plan, PlannedSource, Slice, clean_stem, estimated_bytes
+from nanotok_ray.sources.listing import unread_notes
+from nanotok_ray.sources.names import matches
+from nanotok_ray.sources.plan import (
+    Plan,
+    PlannedSource,
+    Slice,
+    clean_stem,
+    estimated_bytes,
+    num_documents,
+)
 from nanotok_ray.sources.resolve import OnLook, ignore_looks, resolve
 from nanotok_ray.sources.sample import check_sample
+from nanotok_ray.storage import InputFile
+from nanotok_ray.units import few, quantity
 
 FILE_COST_BYTES = 64 * 1024
 """The weight in bytes of opening a file, for grouping small files."""
@@ -135,7 +145,52 @@ def _last_file(
     if len(files) == 1:
         notes.append(f"source {source.name!r} has one file, so it has no val split")
         return ("train",)
+    share = last_share(files)
+    if share > MAX_LAST_SHARE and "split" not in source.model_fields_set:
+        notes.append(
+            f"source {source.name!r}: its last file, {files[-1].path}, is the val split and has "
+            f'{share:.0%} of the bytes; split = "share:0.01" selects 1% of the documents, and '
+            'split = "last-file" confirms this'
+        )
     return ("train",) * (len(files) - 1) + ("val",)
+
+
+MAX_LAST_SHARE: Final = 0.05
+"""The largest share of the last file in the bytes of a source that is a usual validation split."""
+
+
+def last_share(files: Sequence[SourceFile] | Sequence[InputFile]) -> float:
+    """Return the share of the last file in the bytes of all."""
+    return files[-1].size / max(1, sum(file.size for file in files))
+
+
+_MIN_VAL_DOCUMENTS: Final = 5
+"""A share of fewer documents can be none: with probability 1/e for one, and below 1% for five."""
+
+
+def _val_notes(source: PlannedSource) -> Iterator[str]:
+    """Yield a note on a val split that is empty, or that a share of few documents leaves empty."""
+    val = [file for file, split in zip(source.files, source.splits, strict=True) if split == "val"]
+    if val and not any(map(_has_documents, val)):
+        yield (
+            f"source {source.name!r}: the val split is empty, because its "
+            f"{quantity(len(val), 'file')} ({few([file.path for file in val])}) hold no document"
+        )
+    documents = num_documents(source)
+    share = next((slice_.share for slice_ in source.slices if slice_.share is not None), None)
+    if share is None or documents is None:
+        return
+    expected = documents * float(share)
+    if expected < _MIN_VAL_DOCUMENTS:
+        yield (
+            f"source {source.name!r}: split = {source.rule!r} selects about {expected:.1f} of "
+            f"{quantity(documents, 'document')}, so the val split can be empty; a larger share "
+            "selects more"
+        )
+
+
+def _has_documents(file: SourceFile) -> bool:
+    return any(group.rows for group in file.layout) if file.format == "parquet" else file.size > 0
 
 
 def _known(frozen: PlannedSource) -> dict[str, str]:
@@ -180,27 +235,6 @@ def _by_name(
                 "assign all splits again"
             )
     return tuple("val" if path in val else "train" for path in paths)
-
-
-def matches(path: str, pattern: str) -> bool:
-    """Return whether a path equals a pattern or matches it as a glob; `**` matches any folders.
-
-    >>> matches("held/a.jsonl", "held/*.jsonl"), matches("held/b/a.jsonl", "*.jsonl")
-    (True, False)
-    >>> matches("held/b/a.jsonl", "**/a.*")
-    True
-    """
-    return path == pattern or _match_parts(path.split("/"), pattern.split("/"))
-
-
-def _match_parts(path: list[str], pattern: list[str]) -> bool:
-    if not pattern:
-        return not path
-    if pattern[0] == "**":
-        return any(_match_parts(path[start:], pattern[1:]) for start in range(len(path) + 1))
-    if not path or not fnmatchcase(path[0], pattern[0]):
-        return False
-    return _match_parts(path[1:], pattern[1:])
 
 
 MAX_INODE_LOOKUPS: Final = 10_000
@@ -322,6 +356,7 @@ def make_plan(
     slice_bytes = recipe.limits.slice_bytes
     sources: list[PlannedSource] = []
     errors: list[SourceError] = []
+    unread: list[tuple[str, ResolvedSource]] = []
     unreadable = 0
     finished = (
         {planned.name: planned for planned in previous.sources} if previous and is_finished else {}
@@ -333,6 +368,8 @@ def make_plan(
             sources.append(
                 _plan_source(source, resolved, known, slice_bytes=slice_bytes, notes=notes)
             )
+            notes += _val_notes(sources[-1]) if known is None else ()
+            unread.append((source.name, resolved))
             if with_sample:
                 unreadable += resolved.num_unreadable
                 former = finished.get(source.name)
@@ -343,9 +380,19 @@ def make_plan(
     if errors:
         raise errors[0] if len(errors) == 1 else SourceError("\n".join(map(str, errors)))
     notes += duplicate_notes(sources)
+    notes += _unread_notes(unread)
     plan = Plan(sources=tuple(sources), slice_bytes=slice_bytes, notes=tuple(notes))
     _check_names(plan)
     return plan
+
+
+def _unread_notes(resolved: Sequence[tuple[str, ResolvedSource]]) -> Iterator[str]:
+    """Yield notes on files that no source reads because of their names."""
+    read = {file.url for _, source in resolved for file in source.files}
+    for name, source in resolved:
+        unused = [file for file in source.unused if file.path not in read]
+        hidden = [file for file in source.hidden if file.path not in read]
+        yield from unread_notes(name, unused, hidden)
 
 
 def _sample_notes(

@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 
-from nanotok_ray.errors import SourceError, TransientIOError
+from nanotok_ray.errors import SourceError
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources.files import ResolvedSource, SourceFile
+from nanotok_ray.sources.listing import check_one_format, format_of, list_source
 from nanotok_ray.sources.look import FALLBACK_DIALECT, Look, look
+from nanotok_ray.sources.names import split_suffix
 from nanotok_ray.sources.shape import text_shape
-from nanotok_ray.storage import FoundFiles, InputFile, find_files
-from nanotok_ray.units import few, masked_url
+from nanotok_ray.storage import InputFile
+from nanotok_ray.units import few
 
-_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
-_FORMATS = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _THREADS = 16  # opening a remote file waits for the network; parsing is fast
 MAX_LISTED_FILES = 5
 
@@ -53,133 +53,24 @@ def resolve(
         TransientIOError: A remote store failed in a way that a retry can solve.
     """
     on_look(source.name, 0, 0)
-    found = {path: _find(path, source=source, written=written) for path in source.paths}
-    folders = [masked_url(found_files.folder) for found_files in found.values()]
-    root = _common_folder(folders, source=source)
-    chosen = {
-        file.path: file
-        for path, found_files in found.items()
-        for file in _of_format(found_files, path=path, source=source)
-    }
-    formats = {path: _format_of(path, source=source) for path in chosen}
-    _check_one_format(formats, source=source)
-    relative = _by_name(chosen, root=root, source=source)
-    ordered = [
-        _source_file(chosen[relative[name]], name=name, format_name=formats[relative[name]])
-        for name in sorted(relative, key=str.encode)
-    ]
-    looks = _look_into(ordered, source=source, on_look=on_look)
-    return ResolvedSource(
-        root=root,
-        files=tuple(result.file for result in looks),
-        notes=tuple(_notes(looks, source=source)),
-        num_unreadable=sum(result.oddity is not None for result in looks),
+    listing = list_source(source, written=written)
+    formats = {name: format_of(file.path, source=source) for name, file in listing.files.items()}
+    check_one_format(
+        {listing.files[name].path: form for name, form in formats.items()}, source=source
     )
-
-
-def _by_name(urls: Iterable[str], *, root: str, source: SourceRecipe) -> dict[str, str]:
-    """Return each URL by its path relative to the root, without logins and signatures.
-
-    Raises:
-        SourceError: Two URLs differ in nothing else.
-    """
-    names: dict[str, str] = {}
-    for url in urls:
-        name = masked_url(url)[len(root.rstrip("/")) + 1 :]
-        if names.setdefault(name, url) != url:
-            raise SourceError(
-                f"source {source.name!r}: two paths differ only in their login or signature: "
-                f"{masked_url(url)}; name each file once"
-            )
-    return names
-
-
-def _find(path: str, *, source: SourceRecipe, written: Mapping[str, str]) -> FoundFiles:
-    try:
-        return find_files(path, written=written)
-    except TransientIOError:
-        raise
-    except SourceError as error:
-        raise SourceError(f"source {source.name!r}: {error}") from error
-
-
-def _of_format(found: FoundFiles, *, path: str, source: SourceRecipe) -> Sequence[InputFile]:
-    if not found.is_folder or source.format in {"lines", "document"}:
-        return found.files
-    wanted = {source.format} if source.format else set(_FORMATS.values())
-    chosen = [file for file in found.files if _suffix_format(file.path) in wanted]
-    if not chosen:
-        raise SourceError(
-            f"source {source.name!r}: no file below {path} ends in "
-            f"{', '.join(s for s, name in _FORMATS.items() if name in wanted)} (also compressed); "
-            'name the files by a glob and set format, as "lines" (one document a line) or '
-            '"document" (one a file)'
-        )
-    return chosen
-
-
-def _suffix_format(path: str) -> str | None:
-    """Return the format of the suffix of a file's name, whether compressed or not.
-
-    >>> _suffix_format("a/b.jsonl.gz"), _suffix_format("a/b.txt")
-    ('jsonl', None)
-    """
-    for compressed in _COMPRESSIONS:
-        path = path.removesuffix(compressed)
-    return next((name for suffix, name in _FORMATS.items() if path.endswith(suffix)), None)
-
-
-def _compression_of(path: str) -> str | None:
-    return next((name for suffix, name in _COMPRESSIONS.items() if path.endswith(suffix)), None)
-
-
-def _format_of(path: str, *, source: SourceRecipe) -> str:
-    format_name = source.format or _suffix_format(path)
-    if format_name is None:
-        choices = (
-            '"jsonl" (one document per line) or "parquet" (one per row)'
-            if source.kind != "text"
-            else '"lines" (one document per line), "document" (one per file), "jsonl" or "parquet"'
-        )
-        raise SourceError(
-            f"source {source.name!r}: the name of {path} does not indicate its format; set format "
-            f"to {choices}"
-        )
-    if format_name == "parquet" and _compression_of(path) is not None:
-        raise SourceError(
-            f"source {source.name!r}: {path} is a compressed parquet file; decompress it, because "
-            "parquet files are compressed internally"
-        )
-    return format_name
-
-
-def _check_one_format(formats: dict[str, str], *, source: SourceRecipe) -> None:
-    examples = {name: path for path, name in sorted(formats.items(), reverse=True)}
-    if len(examples) > 1:
-        listed = " and ".join(f"{name} ({path})" for name, path in sorted(examples.items()))
-        raise SourceError(
-            f"source {source.name!r} mixes the formats {listed}; define a source for each format"
-        )
-
-
-def _common_folder(folders: Sequence[str], *, source: SourceRecipe) -> str:
-    """Return the deepest common folder of all folders.
-
-    >>> source = SourceRecipe(name="web", kind="text", paths=("-",))
-    >>> _common_folder(["/data/web/a", "/data/wiki"], source=source)
-    '/data'
-    """
-    schemes = {folder.partition("://")[0] if "://" in folder else "" for folder in folders}
-    if len(schemes) > 1:
-        raise SourceError(
-            f"source {source.name!r} has paths on different stores ({', '.join(folders)}); define "
-            "a source for each store"
-        )
-    parts = [folder.rstrip("/").split("/") for folder in folders]
-    common = 0
-    while all(common < len(names) and names[common] == parts[0][common] for names in parts):
-        common += 1
-    return "/".join(parts[0][:common]) or "/"
+    files = [
+        _source_file(file, name=name, format_name=formats[name])
+        for name, file in listing.files.items()
+    ]
+    looks = _look_into(files, source=source, on_look=on_look)
+    return ResolvedSource(
+        root=listing.root,
+        files=tuple(result.file for result in looks),
+        notes=(*listing.notes, *_notes(looks, source=source)),
+        num_unreadable=sum(result.oddity is not None for result in looks),
+        unused=listing.unused,
+        hidden=listing.hidden,
+    )
 
 
 def _source_file(file: InputFile, *, name: str, format_name: str) -> SourceFile:
@@ -190,7 +81,7 @@ def _source_file(file: InputFile, *, name: str, format_name: str) -> SourceFile:
         etag=file.etag,
         mtime_ns=file.mtime_ns,
         format=format_name,
-        compression=None if format_name == "parquet" else _compression_of(file.path),
+        compression=None if format_name == "parquet" else split_suffix(file.path)[1],
     )
 
 

@@ -19,6 +19,7 @@ from nanotok_ray.sources.files import SourceFile
 from nanotok_ray.sources.json_lines import BOM, Shape, invalid_utf8, shape_of, too_large
 from nanotok_ray.sources.lines import LineBlocks, lines_to_batches
 from nanotok_ray.sources.look import decoded_start
+from nanotok_ray.sources.names import convertible
 from nanotok_ray.sources.parquet import first_rows
 from nanotok_ray.sources.piece_reader import selecting
 from nanotok_ray.sources.resolve import unread_note
@@ -277,6 +278,8 @@ def _refusal(source: SourceRecipe, odd: SampledFile, sampled: Sequence[SampledFi
     """Return the message with the problem of the first bad document and the change to make."""
     found, advice = _shape_problem(odd) if odd.shape is not None else _document_problem(source, odd)
     count = f"Read {_of_files(sampled)}: none can be used"
+    if odd.shape == "array":
+        return f"source {source.name!r}: {found}. {count}. {advice}"  # a command is last
     return f"source {source.name!r}: {found}. {advice}. {count}"
 
 
@@ -291,7 +294,7 @@ def _shape_problem(odd: SampledFile) -> tuple[str, str]:
     if odd.shape == "array":
         return (
             f"{path} is one JSON array, not JSON lines",
-            "Write each element on one line, for example with `jq -c '.[]'`",
+            f"Write each element on one line: {convertible(odd.file.url)}",
         )
     found = (
         f"{path}, line {_first_line(odd.start)} begins a JSON value that continues on the next "

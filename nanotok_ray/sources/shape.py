@@ -1,6 +1,5 @@
 """Determines how the documents of an unknown file can be read, from the beginning of the file."""
 
-import os
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from nanotok_ray.sources.columns import (
 )
 from nanotok_ray.sources.files import SourceFile
 from nanotok_ray.sources.look import FirstDocuments, decoded_start, first_documents
+from nanotok_ray.sources.names import ARRAY, TABLE, convertible, is_table, split_suffix
 from nanotok_ray.sources.parquet import first_rows
 from nanotok_ray.sources.parquet_column import is_string, open_parquet, unread_columns
 from nanotok_ray.sources.parquet_pages import ChunkFile
@@ -29,7 +29,6 @@ from nanotok_ray.sources.parquet_rows import text_columns
 from nanotok_ray.sources.stored import FIRST_BYTES, invalid_at, is_compressed
 from nanotok_ray.storage import InputFile, read_start, unreadable
 
-_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 _FORMATS = {
     ".parquet": "parquet",
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
@@ -81,7 +80,7 @@ def look_at(file: InputFile) -> SeenFile:
     form = _FORMATS.get(suffix.lower())
     try:
         if form is None or (form == "parquet" and compression is not None):
-            return SeenFile(file, problem="no known format")
+            return SeenFile(file, problem=TABLE if is_table(file.path) else "no known format")
         if form == "parquet":
             return SeenFile(file, _parquet_shape(file.path))
         return SeenFile(file, _text_shape(file.path, file.size, form, compression))
@@ -106,7 +105,11 @@ def text_shape(file: SourceFile) -> Shape | None:
             shape: Shape | None = _parquet_shape(file.url)
         else:
             shape = _text_shape(file.url, file.size, file.format, file.compression)
-    except (TransientIOError, SourceError):
+    except TransientIOError:
+        raise
+    except SourceError as error:
+        if str(error) == ARRAY:
+            raise SourceError(f"{ARRAY}: {convertible(file.url)}") from error
         raise
     except OSError as error:
         raise SourceError(unreadable(file.url, error)) from error
@@ -117,19 +120,6 @@ def text_shape(file: SourceFile) -> Shape | None:
             "column in the recipe to it"
         )
     return shape
-
-
-def split_suffix(path: str) -> tuple[str, str | None]:
-    """Return the suffix of the format and the compression.
-
-    >>> split_suffix("/a.b/c.jsonl.gz"), split_suffix("/a.b/c")
-    (('.jsonl', 'gzip'), ('', None))
-    """
-    name = path.rpartition("/")[2]
-    compression = next((kind for end, kind in _COMPRESSIONS.items() if name.endswith(end)), None)
-    if compression is not None:
-        name = name.rpartition(".")[0]
-    return os.path.splitext(name)[1], compression  # noqa: PTH122 - may be of a URL
 
 
 def _parquet_shape(path: str) -> Shape | None:
@@ -210,7 +200,7 @@ def _first_documents(stored: bytes, compression: str | None, size: int) -> First
 
 def _json_shape(found: FirstDocuments) -> Shape | None:
     if found.shape == "array":
-        raise SourceError("one JSON array; write each element on one line")
+        raise SourceError(ARRAY)
     if found.shape is not None or (not found.values and not found.is_blank):
         raise SourceError("not JSON lines; write each document on one line")
     if not found.values:

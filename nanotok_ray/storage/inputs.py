@@ -18,6 +18,7 @@ from nanotok_ray.storage.retries import attempt
 from nanotok_ray.storage.tree import (
     Boundary,
     Entry,
+    Hidden,
     Lister,
     is_below,
     is_temporary,
@@ -54,6 +55,9 @@ class FoundFiles:
     """Sorted by path."""
     is_folder: bool
     """Whether the path is a folder, and the files are all files below it."""
+    hidden: tuple[InputFile, ...] = ()
+    """The files that were skipped only because their own name is that of a hidden or temporary
+    file, sorted by path."""
 
 
 _BUCKETS = ("s3://", "gs://", "gcs://")
@@ -69,7 +73,9 @@ def list_files(paths: Iterable[str]) -> list[InputFile]:
     return [files[path] for path in sorted(files)]
 
 
-def find_files(path: str, *, written: Mapping[str, str] = MappingProxyType({})) -> FoundFiles:
+def find_files(
+    path: str, *, written: Mapping[str, str] = MappingProxyType({}), may_miss: bool = False
+) -> FoundFiles:
     """Return the files of one glob, file or folder.
 
     Temporary files (`.tmp`), and files and folders whose names begin with `.` or `_`, are skipped
@@ -80,6 +86,7 @@ def find_files(path: str, *, written: Mapping[str, str] = MappingProxyType({})) 
         written: folders that the caller writes to, by the name of their setting. A path whose
             listing can include one of them, also through links, is refused, even if the folder is
             empty or does not exist yet; otherwise the next run would read the output of this one.
+        may_miss: whether the path may match nothing.
 
     Raises:
         SourceError: The path matches nothing or includes a folder of `written`, or a folder cannot
@@ -113,7 +120,7 @@ def find_files(path: str, *, written: Mapping[str, str] = MappingProxyType({})) 
         raise SourceError(unreadable(path, error)) from error
     if boundary.reached:
         raise SourceError(_reaches(path, boundary, written))
-    if not found.files:
+    if not found.files and not may_miss:
         advice = _missing_bucket(path)
         advice = advice or f"check the path (hidden files are skipped){_base_folder(path)}"
         raise SourceError(f"{printable(path)} matches no file; {advice}")
@@ -214,25 +221,33 @@ def _find(
     entry = look_at(path)
     list_folder = boundary.around(list_folder) if boundary.folders else list_folder
     entries: Iterable[Entry] = []
+    hidden = Hidden(_hidden(()))
     folder = path if entry is not None and entry.is_folder else static_parts(path)[0]
     if entry is None and glob.has_magic(path):
         folder, parts = static_parts(path)
-        entries = match(list_folder, folder, parts, hidden=_hidden(parts))
+        hidden = Hidden(_hidden(parts))
+        entries = match(list_folder, folder, parts, hidden=hidden)
     elif entry is not None and entry.is_folder:
-        entries = walk(list_folder, path, hidden=_hidden([]))
+        entries = walk(list_folder, path, hidden=hidden)
     elif entry is not None:
         folder, entries = path.rpartition("/")[0], [entry]
         boundary.check(path)
-    files = {
-        candidate.path: _input_file(candidate, name=name_of(candidate.path))
-        for candidate in entries
-        if candidate is entry or not is_temporary(candidate.path)
-    }
+    found = {candidate.path: candidate for candidate in entries}
+    skipped = {entry.path: entry for entry in hidden.skipped if entry.size is not None}
+    for path_ in [path_ for path_ in found if is_temporary(path_) and found[path_] is not entry]:
+        skipped[path_] = found.pop(path_)
     return FoundFiles(
         folder=name_of(folder).rstrip("/") or "/",
-        files=tuple(files[path] for path in sorted(files)),
+        files=_sorted_files(found, name_of),
         is_folder=entry is not None and entry.is_folder,
+        hidden=_sorted_files(skipped, name_of),
     )
+
+
+def _sorted_files(
+    entries: Mapping[str, Entry], name_of: Callable[[str], str]
+) -> tuple[InputFile, ...]:
+    return tuple(_input_file(entries[path], name=name_of(path)) for path in sorted(entries))
 
 
 def _local_boundary(written: Mapping[str, str]) -> Boundary:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Final
 
 from nanotok_ray.errors import CorruptOutputError, SourceError
 
@@ -33,10 +34,29 @@ Lister = Callable[[str], Iterable[Entry]]
 """
 
 
-def walk(list_folder: Lister, folder: str, *, hidden: tuple[str, ...] = ()) -> Iterator[Entry]:
-    """Yield every file below a folder, skipping names that begin with a string of `hidden`."""
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """Names that a listing skips, and the files that it has skipped for their own name alone."""
+
+    prefixes: tuple[str, ...]
+    skipped: list[Entry] = field(default_factory=list)
+
+    def skips(self, entry: Entry, *, is_file: bool) -> bool:
+        """Return whether an entry is skipped; record one that is a file to list."""
+        if not entry.name.startswith(self.prefixes):
+            return False
+        if is_file and not entry.is_folder:
+            self.skipped.append(entry)
+        return True
+
+
+_NONE: Final = Hidden(())
+
+
+def walk(list_folder: Lister, folder: str, *, hidden: Hidden = _NONE) -> Iterator[Entry]:
+    """Yield every file below a folder, skipping names that are hidden."""
     for entry in list_folder(folder):
-        if entry.name.startswith(hidden):
+        if hidden.skips(entry, is_file=True):
             continue
         if entry.is_folder:
             yield from walk(list_folder, entry.path, hidden=hidden)
@@ -45,7 +65,7 @@ def walk(list_folder: Lister, folder: str, *, hidden: tuple[str, ...] = ()) -> I
 
 
 def match(
-    list_folder: Lister, folder: str, parts: Sequence[str], *, hidden: tuple[str, ...] = ()
+    list_folder: Lister, folder: str, parts: Sequence[str], *, hidden: Hidden = _NONE
 ) -> Iterator[Entry]:
     """Yield the files below a folder that match a glob, given as a sequence of its parts.
 
@@ -60,7 +80,8 @@ def match(
         yield from match(list_folder, folder, rest, hidden=hidden)
         rest = list(parts)
     for entry in list_folder(folder):
-        if entry.name.startswith(hidden) or not (part == "**" or fnmatchcase(entry.name, part)):
+        is_match = part == "**" or fnmatchcase(entry.name, part)
+        if not is_match or hidden.skips(entry, is_file=not rest):
             continue
         if entry.is_folder and rest:
             yield from match(list_folder, entry.path, rest, hidden=hidden)

@@ -205,7 +205,7 @@ def test_init_explains_why_files_cannot_be_used(tmp_path, run):
     (tmp_path / "a.json").write_text('[{"text": "a"},\n{"text": "b"}]\n')
     code, values, _ = run("init", tmp_path / "a.json", "--output", tmp_path / "recipe.toml")
     assert code == 2
-    assert "a.json: one JSON array; write each element on one line" in values["error"]
+    assert "a.json: one JSON array, which is not read: convert it with" in values["error"]
     assert not (tmp_path / "recipe.toml").exists()
 
 

@@ -25,6 +25,7 @@ BASE = (
 )
 
 CHANGES = {
+    "source.exclude": ["source.web.exclude=0.parquet"],
     "source.format": ["source.code.format=lines", 'source.code.column=""'],
     "source.column": ["source.code.column=content"],
     "source.id_column": ["source.code.id_column=content"],

@@ -52,7 +52,7 @@ def pretty(values):
 
 
 NO_BODY = "web.jsonl, line 1 has no field 'body'; it has 'text', 'id', 'content'"
-ARRAY = "web.jsonl is one JSON array, not JSON lines. Write each element on one line"
+ARRAY = "web.jsonl is one JSON array, not JSON lines. Read "
 PRETTY = "web.jsonl, line 1 begins a JSON value that continues on the next lines (pretty-printed"
 
 CASES = {

@@ -85,6 +85,7 @@ RECIPE = """
 name = "web"
 kind = "text"
 paths = ["{root}/text/*.parquet"]
+split = "last-file"
 
 [[source]]
 name = "chats"
