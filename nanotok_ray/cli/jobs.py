@@ -15,20 +15,24 @@ from nanotok_ray.cli.options import (
     change_options,
     dry_run_option,
     execution_options,
+    file_options,
     number,
     options,
     override_option,
     recipe_argument,
     recipe_of,
     relearn_option,
+    skip_option,
     vocab_size_option,
 )
+from nanotok_ray.units import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nanotok_ray.job import OnEvent
+    from nanotok_ray.job import JobPlan, OnEvent, Summary
     from nanotok_ray.recipe import Recipe
+    from nanotok_ray.sources import UnusableFile
 
 
 @command(
@@ -42,6 +46,7 @@ nanotok plan recipe.toml --set source.web.split=val --resplit
 @recipe_argument
 @override_option
 @change_options
+@skip_option
 @relearn_option
 @click.option(
     "--cpus",
@@ -77,15 +82,16 @@ def plan(arguments: Arguments) -> int:
     with _reading(arguments) as on_event:
         from nanotok_ray.api import plan as plan_job
 
+        recipe, skipped = _usable(recipe_of(arguments), arguments, on_event)
         planned = plan_job(
-            recipe_of(arguments),
+            recipe,
             resplit=arguments.resplit,
             relearn=arguments.relearn,
             cpus=arguments.cpus,
             rate=arguments.rate,
             on_event=on_event,
         )
-    arguments.console.result(planned.values, planned.text())
+    _print_result(arguments, planned, skipped)
     return 0
 
 
@@ -100,7 +106,9 @@ def _named_or_default(
     return (ctx.obj.default_recipe,)
 
 
-job_options = options(override_option, execution_options, change_options, dry_run_option)
+job_options = options(
+    override_option, execution_options, change_options, skip_option, dry_run_option
+)
 
 
 @command(
@@ -119,9 +127,10 @@ nanotok prepare /data/web /data/chats/*.jsonl --output /data/out --vocab-size 32
     type=PATH,
     metavar="DIR",
     help="Prepare files without a recipe, into this folder or URL. The recipe that `nanotok init` "
-    "writes for the files is saved there as recipe.toml.",
+    "writes for the files is saved there as recipe.toml, and used again.",
 )
 @vocab_size_option("that of the recipe, 32768 without one")
+@file_options
 @job_options
 @relearn_option
 @also_option
@@ -216,6 +225,12 @@ def _recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
     if "files" in vars(arguments):
         if arguments.output is not None:
             return drafted_recipe(arguments, on_event)
+        for option in ("input_format", "document_per_file", "column"):
+            if vars(arguments)[option]:
+                raise click.UsageError(
+                    f"--{option.replace('_', '-')} is for files without a recipe; add --output "
+                    "DIR, or set format or column in the recipe"
+                )
         first, last = arguments.files[0], arguments.files[-1]
         if first != last or Path(first).is_dir() or suffix_format(first) is not None:
             raise click.UsageError(
@@ -227,9 +242,9 @@ def _recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
 
 def _run_job(name: str, arguments: Arguments, **options: bool) -> int:
     with _reading(arguments) as on_event:
-        recipe = _recipe(arguments, on_event)
+        recipe, skipped = _usable(_recipe(arguments, on_event), arguments, on_event)
         if arguments.dry_run:
-            return _dry_run(name, arguments, recipe, on_event)
+            return _dry_run(name, arguments, recipe, skipped, on_event)
         from nanotok_ray import api
 
         summary = (arguments.console.job or getattr(api, name))(
@@ -243,14 +258,59 @@ def _run_job(name: str, arguments: Arguments, **options: bool) -> int:
         )
     if vars(arguments).get("to_nanochat"):
         _copy_to_nanochat(arguments, recipe)
-    text = summary.text()
-    if name == "train":
-        text = text.replace("tokenize RECIPE", f"tokenize {shlex.quote(arguments.recipe)}")
-    arguments.console.result(summary.values, text)
+    of_recipe = f"tokenize {shlex.quote(arguments.recipe)}" if name == "train" else ""
+    _print_result(arguments, summary, skipped, of_recipe=of_recipe)
     return 0
 
 
-def _dry_run(name: str, arguments: Arguments, recipe: "Recipe", on_event: "OnEvent") -> int:
+def _usable(
+    recipe: "Recipe", arguments: Arguments, on_event: "OnEvent"
+) -> "tuple[Recipe, list[UnusableFile]]":
+    """Return the recipe without unusable files, and these, if --skip-unreadable is set."""
+    from nanotok_ray.job import Activity, Note
+    from nanotok_ray.sources import without_unusable
+
+    if not arguments.skip_unreadable:
+        return recipe, []
+
+    def on_look(name: str, done: int, todo: int) -> None:
+        on_event(Activity(text=f"opening the files of {name}", done=done, todo=todo))
+
+    recipe, found = without_unusable(recipe, on_look=on_look)
+    files = {file.path: file for file in (*vars(arguments).get("skipped_files", ()), *found)}
+    for file in files.values():
+        on_event(Note(text=f"left out {file}"))
+    return recipe, list(files.values())
+
+
+def _print_result(
+    arguments: Arguments,
+    result: "JobPlan | Summary",
+    skipped: "list[UnusableFile]",
+    *,
+    of_recipe: str = "",
+) -> None:
+    """Print the result of a command, and the files that were left out."""
+    from nanotok_ray.sources import listed_problems
+
+    values, lines = dict(result.values), [result.text()]
+    if of_recipe:
+        lines = [lines[0].replace("tokenize RECIPE", of_recipe)]
+    if skipped:
+        values["left_out"] = [{"file": file.path, "why": file.reason} for file in skipped]
+        lines.append(
+            listed_problems(f"left out    {quantity(len(skipped), 'file')}", [*map(str, skipped)])
+        )
+    arguments.console.result(values, *lines)
+
+
+def _dry_run(
+    name: str,
+    arguments: Arguments,
+    recipe: "Recipe",
+    skipped: "list[UnusableFile]",
+    on_event: "OnEvent",
+) -> int:
     from nanotok_ray.job.decide import decide
 
     planned = decide(
@@ -260,7 +320,7 @@ def _dry_run(name: str, arguments: Arguments, recipe: "Recipe", on_event: "OnEve
         relearn=vars(arguments).get("relearn", False),
         on_event=on_event,
     )
-    arguments.console.result(planned.values, planned.text())
+    _print_result(arguments, planned, skipped)
     return 0
 
 
@@ -301,6 +361,7 @@ nanotok submit recipe.toml --dry-run
 )
 @override_option
 @change_options
+@skip_option
 @relearn_option
 @also_option
 @click.option(

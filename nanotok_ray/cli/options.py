@@ -185,6 +185,13 @@ change_options = options(
     ),
 )
 
+skip_option = click.option(
+    "--skip-unreadable",
+    is_flag=True,
+    help="Leave out files that cannot be opened, or of which none of the first documents can be "
+    "used, and list them.",
+)
+
 relearn_option = click.option(
     "--relearn",
     is_flag=True,

@@ -258,7 +258,10 @@ def _shipped(arguments: "Arguments") -> Shipped:
     if arguments.job == "tokenize" and (arguments.also is not None or arguments.relearn):
         raise RecipeError("--job tokenize learns nothing; omit --also and --relearn")
     asks = arguments.relearn and arguments.job == "prepare"  # `train` always learns
-    named = (("--relearn", asks), ("--resplit", arguments.resplit))
+    named = (
+        *(("--relearn", asks), ("--resplit", arguments.resplit)),
+        ("--skip-unreadable", arguments.skip_unreadable),
+    )
     return ship(
         arguments.recipe,
         job=arguments.job,

@@ -21,6 +21,9 @@ from nanotok_ray.errors import CorruptOutputError, other_format
 MANIFEST_NAME = "manifest.json"
 SHARDS_INDEX_NAME = "shards.idx"
 PLAN_NAME = "plan.json"
+RECIPE_NAME = "recipe.toml"
+"""The drafted recipe of an output that was prepared from files."""
+
 TOKENIZER_FOLDER = "tokenizer"
 TOKENIZER_FILE = "tokenizer/tokenizer.txt"
 """The file whose sha256 identifies the tokenizer of an output."""

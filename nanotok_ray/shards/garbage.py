@@ -15,6 +15,7 @@ from nanotok_ray.formats import (
     MANIFEST_NAME,
     MAX_PLAN_BYTES,
     PLAN_NAME,
+    RECIPE_NAME,
     RECORDS,
     RESERVED_NAMES,
     SHARDS_INDEX_NAME,
@@ -42,7 +43,7 @@ _SPAN_TABLE = re.compile(rf"{TOKENIZER_FOLDER}(?:-\d+)?/span_table\.bin")
 """A file that earlier versions wrote beside a tokenizer, and that is no longer read."""
 _CHECKSUM = re.compile(rf"{CHECKSUMS}.+\.[0-9a-f]{{32}}")
 _KINDS = (_RECORD, _QUARANTINED, _LEASE, _PROBE, _SPAN_TABLE, _CHECKSUM)
-_ALONE = (PLAN_NAME, LEARN_RECORD)
+_ALONE = (PLAN_NAME, LEARN_RECORD, RECIPE_NAME)
 """The checked files that are no records of slices."""
 
 _TEMPORARY = re.compile(r"(?:.*/)?\.[^/]+\.[^/]*-\d+-[0-9a-f]{12}\.tmp")

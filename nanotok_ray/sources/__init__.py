@@ -5,7 +5,8 @@ slices) and, for each slice, batches of documents with counts of quarantined one
 """
 
 from nanotok_ray.sources.batch import MAX_BATCH_BYTES, BadDocument, Batch
-from nanotok_ray.sources.draft import Draft, draft_recipe
+from nanotok_ray.sources.draft import Draft, SavedRecipe, draft_recipe, extend_recipe
+from nanotok_ray.sources.draft_sources import KnownSource, NamedPaths, find_paths
 from nanotok_ray.sources.files import Piece, ResolvedSource, RowGroup, SourceFile
 from nanotok_ray.sources.named_files import NamedFiles, ReadingRules, find_named, suffix_format
 from nanotok_ray.sources.piece_reader import PieceReader, read_piece
@@ -49,10 +50,11 @@ from nanotok_ray.sources.quarantine import (
     reason_of,
     write_quarantine,
 )
-from nanotok_ray.sources.resolve import resolve
+from nanotok_ray.sources.resolve import OnLook, listed_problems, resolve
 from nanotok_ray.sources.sample import check_sample
 from nanotok_ray.sources.slices import AllBadError, SliceReading, read_slices
 from nanotok_ray.sources.stored import is_damage
+from nanotok_ray.sources.unusable import UnusableFile, without_unusable
 
 __all__ = [
     "BY_CHOICE",
@@ -67,7 +69,10 @@ __all__ = [
     "Batch",
     "Draft",
     "FirstBad",
+    "KnownSource",
     "NamedFiles",
+    "NamedPaths",
+    "OnLook",
     "Piece",
     "PieceReader",
     "Plan",
@@ -78,12 +83,14 @@ __all__ = [
     "ReadingRules",
     "ResolvedSource",
     "RowGroup",
+    "SavedRecipe",
     "Slice",
     "SliceChanges",
     "SliceReading",
     "SourceChanges",
     "SourceFile",
     "SourceLoss",
+    "UnusableFile",
     "changes",
     "check_limits",
     "check_sample",
@@ -91,11 +98,14 @@ __all__ = [
     "draft_recipe",
     "entry_of",
     "estimated_bytes",
+    "extend_recipe",
     "file_key",
     "find_named",
+    "find_paths",
     "format_first_bad",
     "is_damage",
     "is_quarantine_file",
+    "listed_problems",
     "locations_of",
     "losses",
     "make_plan",
@@ -109,5 +119,6 @@ __all__ = [
     "resolve",
     "slice_changes",
     "suffix_format",
+    "without_unusable",
     "write_quarantine",
 ]

@@ -7,11 +7,12 @@ format and the dialect of each file, and the row groups of parquet files.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
+from typing import Final
 
 from nanotok_ray.errors import SourceError
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources.files import ResolvedSource, SourceFile
-from nanotok_ray.sources.listing import check_one_format, format_of, list_source
+from nanotok_ray.sources.listing import Listing, check_one_format, format_of, list_source
 from nanotok_ray.sources.look import FALLBACK_DIALECT, Look, look
 from nanotok_ray.sources.names import split_suffix
 from nanotok_ray.sources.shape import text_shape
@@ -54,15 +55,10 @@ def resolve(
     """
     on_look(source.name, 0, 0)
     listing = list_source(source, written=written)
-    formats = {name: format_of(file.path, source=source) for name, file in listing.files.items()}
-    check_one_format(
-        {listing.files[name].path: form for name, form in formats.items()}, source=source
-    )
-    files = [
-        _source_file(file, name=name, format_name=formats[name])
-        for name, file in listing.files.items()
-    ]
-    looks = _look_into(files, source=source, on_look=on_look)
+    looks = open_files(listing, source=source, on_look=on_look)
+    problems = [result.problem for result in looks if result.problem is not None]
+    if problems:
+        raise SourceError(_problems_text(problems, source=source, total=len(looks)))
     return ResolvedSource(
         root=listing.root,
         files=tuple(result.file for result in looks),
@@ -71,6 +67,35 @@ def resolve(
         unused=listing.unused,
         hidden=listing.hidden,
     )
+
+
+def open_files(
+    listing: Listing, *, source: SourceRecipe, on_look: OnLook = ignore_looks
+) -> list[Look]:
+    """Open every file of a source, in order.
+
+    Raises:
+        SourceError: Files have no known format, or different formats.
+        TransientIOError: A remote store failed in a way that a retry can solve.
+    """
+    formats = {name: format_of(file.path, source=source) for name, file in listing.files.items()}
+    check_one_format(
+        {listing.files[name].path: form for name, form in formats.items()}, source=source
+    )
+    files = [
+        _source_file(file, name=name, format_name=formats[name])
+        for name, file in listing.files.items()
+    ]
+    looks: list[Look] = []
+    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+        try:
+            for found in pool.map(lambda file: look(file, source=source), files):
+                looks.append(found)
+                on_look(source.name, len(looks), len(files))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return looks
 
 
 def _source_file(file: InputFile, *, name: str, format_name: str) -> SourceFile:
@@ -85,33 +110,19 @@ def _source_file(file: InputFile, *, name: str, format_name: str) -> SourceFile:
     )
 
 
-def _look_into(files: Sequence[SourceFile], *, source: SourceRecipe, on_look: OnLook) -> list[Look]:
-    """Open every file.
-
-    Raises:
-        SourceError: Files cannot be read; the message names them.
-    """
-    looks: list[Look] = []
-    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
-        try:
-            for found in pool.map(lambda file: look(file, source=source), files):
-                looks.append(found)
-                on_look(source.name, len(looks), len(files))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-    problems = [result.problem for result in looks if result.problem is not None]
-    if problems:
-        raise SourceError(_problems_text(problems, source=source, total=len(files)))
-    return looks
-
-
 def _problems_text(problems: Sequence[str], *, source: SourceRecipe, total: int) -> str:
     if len(problems) == 1:
-        return problems[0]
+        return f"{problems[0]}; {_GO_ON}"
     head = f"source {source.name!r}: {len(problems):,} of {total:,} files cannot be used"
-    lines = [f"{head}; fix them, or remove them from paths"]
-    lines += [f"  {problem}" for problem in problems[:MAX_LISTED_FILES]]
+    return listed_problems(f"{head}; fix or remove them; {_GO_ON.replace('it', 'them')}", problems)
+
+
+_GO_ON: Final = "to go on without it, name it in exclude, or pass --skip-unreadable"
+
+
+def listed_problems(head: str, problems: Sequence[str]) -> str:
+    """Return a text with the first problems, one in a line."""
+    lines = [head, *(f"  {problem}" for problem in problems[:MAX_LISTED_FILES])]
     if len(problems) > MAX_LISTED_FILES:
         lines.append(f"  and {len(problems) - MAX_LISTED_FILES:,} more")
     return "\n".join(lines)

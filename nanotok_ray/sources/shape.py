@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -21,19 +21,25 @@ from nanotok_ray.sources.columns import (
 )
 from nanotok_ray.sources.files import SourceFile
 from nanotok_ray.sources.look import FirstDocuments, decoded_start, first_documents
-from nanotok_ray.sources.names import ARRAY, TABLE, convertible, is_table, split_suffix
+from nanotok_ray.sources.names import ARRAY, SUFFIX_FORMATS, convertible, split_suffix
 from nanotok_ray.sources.parquet import first_rows
 from nanotok_ray.sources.parquet_column import is_string, open_parquet, unread_columns
 from nanotok_ray.sources.parquet_pages import ChunkFile
 from nanotok_ray.sources.parquet_rows import text_columns
 from nanotok_ray.sources.stored import FIRST_BYTES, invalid_at, is_compressed
 from nanotok_ray.storage import InputFile, read_start, unreadable
+from nanotok_ray.units import few
 
+PLAIN_FORMATS: Final = ("document", "lines")
 _FORMATS = {
-    ".parquet": "parquet",
-    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
+    **SUFFIX_FORMATS,
+    ".json": "jsonl",
     **dict.fromkeys((".txt", ".text", ".md", ".rst"), "document"),
 }
+
+NOT_TEXT: Final = "not UTF-8 text"
+"""The problem of a file whose documents will be quarantined."""
+
 _TURNS = ("messages", "sharegpt")
 """Dialects whose documents are certainly conversations."""
 
@@ -68,29 +74,45 @@ class SeenFile:
     shape: Shape | None = None
     """None: the file has no documents or cannot be used."""
     problem: str = ""
+    """The reason why it cannot be used, or with a shape, why its documents will be quarantined."""
+    is_unused: bool = False
+    """Whether it is no part of a corpus that is read, which is not an error."""
 
 
-def look_at(file: InputFile) -> SeenFile:
+def look_at(file: InputFile, *, form: str, column: str | None = None) -> SeenFile:
     """Open a file and determine how its documents can be read.
+
+    Args:
+        file: the file.
+        form: its format.
+        column: the column or field of the text; None: it is chosen, or the rows are conversations.
 
     Raises:
         TransientIOError: A remote store failed in a way that a retry can solve.
     """
-    suffix, compression = split_suffix(file.path)
-    form = _FORMATS.get(suffix.lower())
+    compression = split_suffix(file.path)[1]
     try:
-        if form is None or (form == "parquet" and compression is not None):
-            return SeenFile(file, problem=TABLE if is_table(file.path) else "no known format")
-        if form == "parquet":
-            return SeenFile(file, _parquet_shape(file.path))
-        return SeenFile(file, _text_shape(file.path, file.size, form, compression))
+        if form in PLAIN_FORMATS:
+            return _plain(file, form, compression)
+        if form == "parquet" and compression is not None:
+            return SeenFile(file, problem="a compressed parquet file; decompress it")
+        return SeenFile(file, _column_shape(file.path, file.size, form, compression, column=column))
     except TransientIOError:
         raise
     except SourceError as error:
         problem = str(error).removeprefix(f"{file.path}: ").replace(file.path, "it")
         return SeenFile(file, problem=problem)
     except OSError as error:
-        return SeenFile(file, problem=unreadable(file.path, error))
+        return SeenFile(file, problem=unreadable(file.path, error).replace(file.path, "it"))
+
+
+def guessed_format(path: str) -> str | None:
+    """Return the format of a file by its suffix, or None if the suffix is unknown.
+
+    >>> guessed_format("a.md"), guessed_format("a.JSON.gz"), guessed_format("a.py")
+    ('document', 'jsonl', None)
+    """
+    return _FORMATS.get(split_suffix(path)[0].lower())
 
 
 def text_shape(file: SourceFile) -> Shape | None:
@@ -101,10 +123,7 @@ def text_shape(file: SourceFile) -> Shape | None:
         TransientIOError: A remote store failed in a way that a retry can solve.
     """
     try:
-        if file.format == "parquet":
-            shape: Shape | None = _parquet_shape(file.url)
-        else:
-            shape = _text_shape(file.url, file.size, file.format, file.compression)
+        shape = _column_shape(file.url, file.size, file.format, file.compression)
     except TransientIOError:
         raise
     except SourceError as error:
@@ -122,7 +141,16 @@ def text_shape(file: SourceFile) -> Shape | None:
     return shape
 
 
-def _parquet_shape(path: str) -> Shape | None:
+def _column_shape(
+    path: str, size: int, form: str, compression: str | None, *, column: str | None = None
+) -> Shape | None:
+    """Return the shape of a parquet file or JSON lines, or None if it has no documents."""
+    if form == "parquet":
+        return _parquet_shape(path, column=column)
+    return _lines_shape(path, size, compression, column=column)
+
+
+def _parquet_shape(path: str, *, column: str | None) -> Shape | None:
     """Return the shape of a parquet file, or None if it has no rows to choose a column from."""
     with closing(ChunkFile(path)) as file:
         parquet = open_parquet(file, url=path)
@@ -147,6 +175,7 @@ def _parquet_shape(path: str) -> Shape | None:
         strings=strings,
         ids=[*strings, *(field.name for field in schema if pa.types.is_integer(field.type))],
         has_turns=any(pa.types.is_nested(field.type) for field in schema),
+        column=column,
         choose=choose,
     )
 
@@ -163,29 +192,46 @@ def _first_rows(path: str, group: int) -> list[dict[str, Any]]:
     return [value_of(document) for document in batch.documents] if batch else []
 
 
-def _text_shape(path: str, size: int, form: str, compression: str | None) -> Shape | None:
-    """Return the shape of a file of JSON lines or plain text, or None if it has no documents.
+def _start_of(path: str, size: int, length: int, compression: str | None) -> bytes:
+    """Return the first stored bytes of a file.
+
+    Raises:
+        SourceError: They contradict the name.
+    """
+    stored = read_start(path, length) if size else b""
+    if stored and compression and not is_compressed(stored[:FIRST_BYTES], compression):
+        raise SourceError(f"not {compression}, though the name says so")
+    return stored
+
+
+def _plain(file: InputFile, form: str, compression: str | None) -> SeenFile:
+    """Look at a file of plain text, which is a bad document if it does not begin with UTF-8."""
+    stored = _start_of(file.path, file.size, _START_BYTES, compression)
+    if not stored:
+        return SeenFile(file)
+    is_whole = len(stored) >= file.size
+    start, has_ended = decoded_start(stored, compression, max_bytes=_START_BYTES)
+    offset = invalid_at(start)
+    is_cut = offset is not None and offset >= len(start) - _CUT_BYTES
+    is_bad = offset is not None and not (is_cut and not (is_whole and has_ended))
+    return SeenFile(file, Shape(format=form), problem=NOT_TEXT if is_bad else "")
+
+
+def _lines_shape(
+    path: str, size: int, compression: str | None, *, column: str | None
+) -> Shape | None:
+    """Return the shape of a file of JSON lines, or None if it has no documents.
 
     Raises:
         SourceError: The content contradicts the name.
     """
-    stored = read_start(path, _FIRST_BYTES if form == "jsonl" else _START_BYTES) if size else b""
-    if stored and compression and not is_compressed(stored[:FIRST_BYTES], compression):
-        raise SourceError(f"not {compression}, though the name says so")
+    stored = _start_of(path, size, _FIRST_BYTES, compression)
     if not stored:
         return None
-    if form == "jsonl":
-        found = _first_documents(stored, compression, size)
-        if (found.shape or not found.values) and len(stored) < size:
-            found = _first_documents(read_start(path, _START_BYTES), compression, size)
-        return _json_shape(found)
-    is_whole = len(stored) >= size
-    start, has_ended = decoded_start(stored, compression, max_bytes=_START_BYTES)
-    offset = invalid_at(start)
-    is_cut = offset is not None and offset >= len(start) - _CUT_BYTES
-    if offset is not None and not (is_cut and not (is_whole and has_ended)):
-        raise SourceError("not UTF-8 text")
-    return Shape(format="document")
+    found = _first_documents(stored, compression, size)
+    if (found.shape or not found.values) and len(stored) < size:
+        found = _first_documents(read_start(path, _START_BYTES), compression, size)
+    return _json_shape(found, column=column)
 
 
 def _first_documents(stored: bytes, compression: str | None, size: int) -> FirstDocuments:
@@ -198,7 +244,7 @@ def _first_documents(stored: bytes, compression: str | None, size: int) -> First
     )
 
 
-def _json_shape(found: FirstDocuments) -> Shape | None:
+def _json_shape(found: FirstDocuments, *, column: str | None) -> Shape | None:
     if found.shape == "array":
         raise SourceError(ARRAY)
     if found.shape is not None or (not found.values and not found.is_blank):
@@ -217,6 +263,7 @@ def _json_shape(found: FirstDocuments) -> Shape | None:
         strings=[name for name, kind in types if kind is str],
         ids=[name for name, kind in types if kind in {str, float}],
         has_turns=any((name, list) in types for name in ("messages", "conversations")),
+        column=column,
         choose=lambda: text_field(documents),
     )
 
@@ -228,6 +275,7 @@ def _shape(
     strings: Collection[str],
     ids: Collection[str],
     has_turns: bool,
+    column: str | None,
     choose: Callable[[], TextColumn],
 ) -> Shape:
     """Choose the kind: documents with images, conversations, otherwise texts.
@@ -238,12 +286,18 @@ def _shape(
         strings: those of strings.
         ids: those of strings or integers.
         has_turns: whether one of them contains lists.
+        column: the column of the text, if it is given.
         choose: chooses the column of the text.
 
     Raises:
         SourceError: No column or field can be read, several can be the text, or the documents are
             preference data.
     """
+    if column is not None:
+        if column not in strings:
+            listed = few([*map(repr, names)])
+            raise SourceError(f"no column or field {column!r} of strings; it has {listed}")
+        return Shape(format=form, column=column, ids=_ids(ids, column))
     if is_preference(names):
         raise SourceError(PREFERENCES)
     if "image_token_counts" in names and detect_columns(names, kind="vision"):
@@ -253,6 +307,10 @@ def _shape(
     if dialect is not None and not is_text and (has_turns or dialect not in _TURNS):
         return Shape(format=form, kind="chat", dialect=dialect)
     chosen = choose()
-    found = next((name for name in _ID_NAMES if name in ids and name != chosen.name), "")
+    found = _ids(ids, chosen.name)
     others = tuple(name for name in chosen.others if name != found)
     return Shape(format=form, column=chosen.name, ids=found, others=others)
+
+
+def _ids(names: Collection[str], column: str) -> str:
+    return next((name for name in _ID_NAMES if name in names and name != column), "")

@@ -35,7 +35,7 @@ from nanotok_ray.storage.retries import (
     transient_errors,
     use_retry_policy,
 )
-from nanotok_ray.storage.tree import Entry, is_below, is_temporary
+from nanotok_ray.storage.tree import Entry, is_below, is_temporary, static_parts
 
 __all__ = [
     "CHECKSUMS",
@@ -67,6 +67,7 @@ __all__ = [
     "open_input",
     "read_start",
     "remove_checksums",
+    "static_parts",
     "store_options",
     "transient_errors",
     "unreadable",

@@ -6,7 +6,7 @@ import pytest
 
 from nanotok_ray.errors import SourceError
 from nanotok_ray.recipe import parse_recipe
-from nanotok_ray.sources import ReadingRules, draft_recipe, find_named, make_plan
+from nanotok_ray.sources import ReadingRules, draft_recipe, find_named, find_paths, make_plan
 from tests.support.read_pieces import json_lines, parquet_bytes
 
 LONG = "A sentence that is long enough to be a text."
@@ -89,7 +89,8 @@ def written(request, tmp_path):
 
 
 def draft(path):
-    return draft_recipe([path], output=f"{path}-out", vocab_size=300)
+    output = f"{path}-out"
+    return draft_recipe(find_paths([str(path)], output=output), output=output, vocab_size=300)
 
 
 @cases(CHOSEN)
@@ -155,7 +156,7 @@ def test_a_parquet_file_without_rows_matches_any_source(tmp_path):
     pq.write_table(table.slice(0, 0), folder / "a.parquet")
     for name in "bc":
         pq.write_table(table.select(["story"]), folder / f"{name}.parquet")
-    drafted = draft_recipe([str(folder)], output=str(tmp_path / "out"), vocab_size=300)
+    drafted = draft(folder)
     [source] = parse_recipe(drafted.text).sources
     assert (source.column, source.paths) == ("story", (f"{folder}/*.parquet",))
 
