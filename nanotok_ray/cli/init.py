@@ -114,7 +114,7 @@ def drafted_recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
         draft = _draft(arguments, named, on_event)
     else:
         draft = _extended(arguments, saved, named, on_event)
-    for word, lines in (("found", draft.found), ("skipped", draft.unread)):
+    for word, lines in (("found", draft.found), ("skipped", draft.unused)):
         for line in lines:
             on_event(Note(text=f"{word} {line}"))
     if draft.unusable and not arguments.skip_unreadable:
@@ -134,7 +134,11 @@ def drafted_recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
 
 
 def _saved_recipe(arguments: Arguments, out: "Folder", named: "NamedPaths") -> "SavedRecipe | None":
-    """Return the recipe that is saved in the output and applies to the files, or None."""
+    """Return the recipe that is saved in the output, or None if there is none to use.
+
+    Raises:
+        RecipeError: It is that of other files, and --replace is not set.
+    """
     import hashlib
 
     from nanotok_ray.formats import RECIPE_NAME
@@ -150,7 +154,10 @@ def _saved_recipe(arguments: Arguments, out: "Folder", named: "NamedPaths") -> "
         RECIPE_NAME, hashlib.sha256(data).hexdigest()
     )
     saved = SavedRecipe.of(decoded(data, name=name), name=name, is_edited=not is_drafted)
-    return None if arguments.replace and not saved.reading(named) else saved
+    if arguments.replace and not saved.reading(named):
+        return None
+    saved.check_reading(named)
+    return saved
 
 
 def _extended(

@@ -12,6 +12,7 @@ from nanotok_ray.sources.draft_sources import (
     NamedPaths,
     conversion,
     draft_sources,
+    unread_lines,
 )
 from nanotok_ray.sources.draft_text import (
     IMAGES,
@@ -38,9 +39,10 @@ class Draft:
     """One line for each source that was drafted."""
     unread: tuple[str, ...]
     """One line for each reason why files have no source."""
-    unusable: tuple[UnusableFile, ...] = ()
-    """The files that cannot be used; those with an unknown format in a folder are not among
-    them."""
+    unused: tuple[str, ...]
+    """Those of these lines on files that are no part of a corpus that is read."""
+    unusable: tuple[UnusableFile, ...]
+    """The other files without a source, which cannot be used."""
 
 
 def draft_recipe(
@@ -82,7 +84,8 @@ def _draft(drafted: Drafted, text: str) -> Draft:
     return Draft(
         text=text,
         found=tuple(source.found_line() for source in drafted.sources),
-        unread=tuple(drafted.unread_lines),
+        unread=tuple(unread_lines((*drafted.unusable, *drafted.unused))),
+        unused=tuple(unread_lines(drafted.unused)),
         unusable=tuple(
             UnusableFile(path=item.file.path, reason=f"{item.problem}{conversion(item)}")
             for item in drafted.unusable
@@ -131,6 +134,20 @@ class SavedRecipe:
         files = named.files.keys()
         return [source for source in self.sources if not files.isdisjoint(source.decided)]
 
+    def check_reading(self, named: NamedPaths) -> None:
+        """Raise an error if the recipe reads files, and none of those that are named.
+
+        Raises:
+            RecipeError: As above.
+        """
+        if not self.reading(named) and any(source.listing.files for source in self.sources):
+            others = few([path for source in self.recipe.sources for path in source.paths])
+            raise RecipeError(
+                f"{self.name} is the recipe of other files ({others}), and reads none of those "
+                "that are named: pass another --output, name the files of both, or pass --replace "
+                "to replace the recipe and the output"
+            )
+
     def without_missing(self, recipe: Recipe) -> Recipe:
         """Return a recipe without the paths of this one that match no file any more.
 
@@ -172,17 +189,10 @@ def extend_recipe(
         on_look: as for `draft_recipe`.
 
     Raises:
-        RecipeError: The recipe reads none of the files but others, was edited and has no source for
-            some files, or lacks the special tokens of images.
+        RecipeError: The recipe was edited and has no source for some files, or lacks the special
+            tokens of images.
         TransientIOError: A remote store failed in a way that a retry can solve.
     """
-    if not saved.reading(named) and any(source.listing.files for source in saved.sources):
-        others = few([path for source in saved.recipe.sources for path in source.paths])
-        raise RecipeError(
-            f"{saved.name} is the recipe of other files ({others}), and reads none of those that "
-            "are named: pass another --output, name the files of both, or pass --replace to "
-            "replace the recipe and the output"
-        )
     drafted = draft_sources(named, rules=rules, known=saved.sources, on_look=on_look)
     text = saved.text
     if drafted.sources:

@@ -24,6 +24,7 @@ from nanotok_ray.sources.names import (
     TABLE,
     convertible,
     is_table,
+    matches,
     split_suffix,
     suffix_format,
 )
@@ -76,8 +77,8 @@ def find_paths(paths: Sequence[str], *, output: str, on_look: OnLook = ignore_lo
         if masked_url(url) != url:
             raise RecipeError(
                 f"{masked_url(url)} has a login or a signature, which the drafted recipe would "
-                "contain: write a recipe with a variable in its place, as in paths = "
-                '["https://${LOGIN}@host/a.parquet"], and set the variable'
+                "contain: write a recipe that names an environment variable instead, as in "
+                'paths = ["${URL}"], and set the variable to it'
             )
     output = absolute_path(output)
     files: dict[str, InputFile] = {}
@@ -171,16 +172,16 @@ class Drafted:
     unused: tuple[SeenFile, ...] = field(default=())
     """Files that are no part of a corpus that is read, with the reason."""
 
-    @property
-    def unread_lines(self) -> list[str]:
-        """A line for each reason why files are not read."""
-        reasons: dict[tuple[bool, str], list[SeenFile]] = defaultdict(list)
-        for item in (*self.unusable, *self.unused):
-            reasons[item.is_unused, item.problem].append(item)
-        return [
-            _unread_line(problem, items, with_size=is_unused)
-            for (is_unused, problem), items in reasons.items()
-        ]
+
+def unread_lines(items: Iterable[SeenFile]) -> list[str]:
+    """Return a line for each reason why files are not read."""
+    reasons: dict[tuple[bool, str], list[SeenFile]] = defaultdict(list)
+    for item in items:
+        reasons[item.is_unused, item.problem].append(item)
+    return [
+        _unread_line(problem, members, with_size=is_unused)
+        for (is_unused, problem), members in reasons.items()
+    ]
 
 
 def _names(items: Iterable[SeenFile]) -> list[str]:
@@ -230,10 +231,14 @@ def draft_sources(
         else:
             sources.append(source)
     unread = [item for item in seen if item.problem and item.shape is None]
+    noted = {file.path for each in known for file in each.listing.hidden}
     hidden = [
-        SeenFile(file, problem="skipped for a hidden or temporary name", is_unused=True)
+        SeenFile(file, problem="a hidden or temporary name", is_unused=True)
         for path, file in named.hidden.items()
-        if path not in decided and guessed_format(path.removesuffix(".tmp"))
+        if path not in decided | noted
+        and guessed_format(path.removesuffix(".tmp"))
+        # Planning notes those that the paths of a source match.
+        and not any(matches(path, pattern) for source in sources for pattern in source.paths)
     ]
     return Drafted(
         sources=tuple(sources),

@@ -233,14 +233,14 @@ def unread_notes(
     if unused:
         advice = conversion_advice(file.path for file in unused)
         yield (
-            f"source {name!r}: {suffixes_text(unused)}, are not read, because the suffix is not "
-            'that of its format; a source with a glob and format = "document" reads each file as '
-            f"one document{advice}"
+            f"source {name!r} does not read {suffixes_text(unused)}, because of the suffix; a "
+            'source with a glob and format = "document" reads each file as one document'
+            f"{advice}"
         )
     if hidden:
         size = format_bytes(sum(file.size for file in hidden))
         yield (
-            f"source {name!r}: {quantity(len(hidden), 'file')}, {size}, are not read: "
+            f"source {name!r} does not read {quantity(len(hidden), 'file')}, {size}: "
             f"{few([file.path.rpartition('/')[2] for file in hidden])}; names that begin with '.' "
             "or '_' or end in .tmp are skipped, unless a path names the file"
         )

@@ -18,7 +18,7 @@ from nanotok_ray.sources.listing import conversion_advice
 from nanotok_ray.sources.names import SUFFIX_FORMATS, split_suffix, suffixes_text
 from nanotok_ray.sources.plan import Slice
 from nanotok_ray.sources.plan_build import group_files
-from nanotok_ray.sources.resolve import resolve
+from nanotok_ray.sources.resolve import GO_ON, resolve
 from nanotok_ray.sources.shape import Shape, text_shape
 from nanotok_ray.storage import FoundFiles, InputFile, find_files
 from nanotok_ray.units import few, masked_url
@@ -209,8 +209,8 @@ def _unused_notes(files: Sequence[InputFile]) -> Iterator[str]:
     if files:
         advice = conversion_advice(file.path for file in files)
         yield (
-            f"{suffixes_text(files)}, are not read, because of their suffixes; --input-format "
-            f"document reads each file as one document{advice}"
+            f"not read, because of the suffix: {suffixes_text(files)}; --input-format document "
+            f"reads each file as one document{advice}"
         )
 
 
@@ -272,8 +272,8 @@ def _look(path: str, format_name: str, *, rules: ReadingRules) -> _Found | str:
     except TransientIOError:
         raise
     except SourceError as error:
-        is_named = masked_url(path) in str(error)
-        return str(error) if is_named else f"{path}: {error}"
+        text = str(error).removesuffix(GO_ON)
+        return text if masked_url(path) in text else f"{path}: {text}"
     return _Found(file=file, shape=shape, notes=found.notes)
 
 

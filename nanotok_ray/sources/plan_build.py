@@ -173,8 +173,8 @@ def _val_notes(source: PlannedSource) -> Iterator[str]:
     val = [file for file, split in zip(source.files, source.splits, strict=True) if split == "val"]
     if val and not any(map(_has_documents, val)):
         yield (
-            f"source {source.name!r}: the val split is empty, because its "
-            f"{quantity(len(val), 'file')} ({few([file.path for file in val])}) hold no document"
+            f"source {source.name!r}: the val split is empty, because there is no document in its "
+            f"{quantity(len(val), 'file')}: {few([file.path for file in val])}"
         )
     documents = num_documents(source)
     share = next((slice_.share for slice_ in source.slices if slice_.share is not None), None)

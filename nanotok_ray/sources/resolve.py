@@ -110,14 +110,18 @@ def _source_file(file: InputFile, *, name: str, format_name: str) -> SourceFile:
     )
 
 
+GO_ON: Final = "; to go on without it, name it in exclude, or pass --skip-unreadable"
+"""Advice for a recipe of which a file cannot be used."""
+
+
 def _problems_text(problems: Sequence[str], *, source: SourceRecipe, total: int) -> str:
     if len(problems) == 1:
-        return f"{problems[0]}; {_GO_ON}"
-    head = f"source {source.name!r}: {len(problems):,} of {total:,} files cannot be used"
-    return listed_problems(f"{head}; fix or remove them; {_GO_ON.replace('it', 'them')}", problems)
-
-
-_GO_ON: Final = "to go on without it, name it in exclude, or pass --skip-unreadable"
+        return f"{problems[0]}{GO_ON}"
+    head = (
+        f"source {source.name!r}: {len(problems):,} of {total:,} files cannot be used; fix or "
+        "remove them, or to go on without them, name them in exclude, or pass --skip-unreadable"
+    )
+    return listed_problems(head, problems)
 
 
 def listed_problems(head: str, problems: Sequence[str]) -> str:
