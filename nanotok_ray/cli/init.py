@@ -129,6 +129,7 @@ def drafted_recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
     recipe = parse_recipe(draft.text, overrides=overrides_of(arguments), name=name)
     if not arguments.dry_run and (saved is None or saved.text != draft.text):
         write_checked(out, RECIPE_NAME, draft.text.encode())
+        on_event(Note(text=f"{'saved' if saved is None else 'extended'} {name}"))
     arguments.skipped_files = draft.unusable
     return recipe if saved is None else saved.without_missing(recipe)
 

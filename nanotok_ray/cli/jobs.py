@@ -138,7 +138,9 @@ def prepare(arguments: Arguments) -> int:
     """Learn a tokenizer from every train document, tokenize the corpus, and verify the output.
 
     Run the same command again to resume the job, or to process only inputs that were added or
-    changed. The tokenizer and the splits stay the same unless you pass --relearn or --resplit.
+    changed. The tokenizer and the splits stay the same unless you pass --relearn or --resplit. This
+    also holds for files without a recipe: the saved recipe is used again, and extended if new files
+    need another source.
 
     The job runs on the Ray cluster of --address or RAY_ADDRESS. Without an address, it starts a
     local Ray.

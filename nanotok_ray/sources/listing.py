@@ -190,12 +190,13 @@ def _excluded(
 ) -> tuple[set[str], tuple[str, ...]]:
     """Return the names of the files that `exclude` leaves out, and the patterns without a file."""
     by_url = {masked_url(file.path): name for name, file in files.items()} if source.exclude else {}
+    by_name = {name: name for name in files}
     excluded: set[str] = set()
     unmatched: list[str] = []
     for written in source.exclude:
         pattern = masked_url(written)
         is_absolute = pattern.startswith("/") or "://" in pattern
-        targets = by_url if is_absolute else dict(zip(files, files, strict=True))
+        targets = by_url if is_absolute else by_name
         if pattern in targets:
             hits = {targets[pattern]}
         else:

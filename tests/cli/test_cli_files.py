@@ -378,10 +378,32 @@ def test_deeper_folders_and_other_suffixes_become_paths_of_the_same_source(tmp_p
     succeeds(prepare("in"), 60)
     write(tmp_path / "in/web/d.jsonl", seed=3)
     compress(tmp_path / "in/web/d.jsonl")
-    succeeds(prepare("in"), 80)
-    [source] = saved(tmp_path).sources
+    (tmp_path / "in/web/README.jsonl.gz").write_bytes(b"about")
+    _, printed = succeeds(prepare("in"), 80)
+    assert f"note: extended {tmp_path}/out/recipe.toml\n" in printed
+    (tmp_path / "in/web/LICENSE.json").write_bytes(b"about")
+    (tmp_path / "in/web/e.json").write_bytes(json_lines([{"text": "a text of words"}]))
+    succeeds(prepare("in"), 81)  # as a new source: a source without format reads no .json
+    assert [source.exclude for source in saved(tmp_path).sources] == [
+        ("README.jsonl.gz",),
+        ("LICENSE.json",),
+    ]
+    source = saved(tmp_path).sources[0]
     web = f"{tmp_path}/in/web"
     assert source.paths == (f"{web}/*.jsonl", f"{web}/**/*.jsonl", f"{web}/*.jsonl.gz")
+
+
+def test_files_that_are_left_out_are_added_to_those_of_the_source(tmp_path, prepare):
+    write(tmp_path / "in/web/a.txt")
+    (tmp_path / "in/web/README.txt").write_text("about")
+    succeeds(prepare("in", "--vocab-size=270"), 1)
+    for number, suffix in enumerate(("md", "rst")):
+        write(tmp_path / f"in/web/b.{suffix}", seed=number)
+        (tmp_path / f"in/web/LICENSE.{suffix}").write_text("about")
+        succeeds(prepare("in"), 2 + number)
+    [source] = saved(tmp_path).sources
+    assert source.paths == tuple(f"{tmp_path}/in/web/*.{end}" for end in ("txt", "md", "rst"))
+    assert source.exclude == ("README.txt", "LICENSE.md", "LICENSE.rst")
 
 
 def test_files_that_are_named_alone_can_be_removed_and_added(tmp_path, prepare):

@@ -106,6 +106,7 @@ MISTAKES = """
 # recipes
 2 | prepare nowhere.toml | cannot read the recipe nowhere.toml | pass the path of a local TOML file
 2 | prepare in | in is not a recipe | to prepare files without one, add --output DIR
+2 | prepare recipe.toml --column text | --column is for files without a recipe | add --output DIR
 2 | prepare --output o | missing argument 'RECIPE|FILE...' | --help
 2 | prepare in --output in/out --vocab-size 300 | in/out | output.path
 2 | prepare in --output o --set limits.max_tails=1 | --set needs a recipe | recipe
