@@ -36,7 +36,7 @@ from nanotok_ray.job.lease import free_number
 from nanotok_ray.job.probes import Shared, condition_notes, shared_folders, shared_sources
 from nanotok_ray.job.run import OutdatedError, OutputLock, Start, retried_when_outdated
 from nanotok_ray.job.stage import first_quarantined
-from nanotok_ray.job.summary import Summary, summarize, unused_notes
+from nanotok_ray.job.summary import Summary, empty_split_notes, summarize, unused_notes
 from nanotok_ray.job.tokenize import Tokenizing, tokenize
 from nanotok_ray.job.training import (
     LearnedOutput,
@@ -224,7 +224,8 @@ class _Job:
         records = tokenize(tokenizing, self.out, same_pass=export_pass, on_event=self.watch)
         output = tokenizing.output(records)
         self._check(output, tokenizing, records)
-        for note in unused_notes(output.manifest["totals"]["all"]):
+        totals = output.manifest["totals"]
+        for note in (*unused_notes(totals["all"]), *empty_split_notes(totals)):
             self.start.note(note)
         verification = self._verify(output)
         self.watch(Activity(text="publishing the manifest"))

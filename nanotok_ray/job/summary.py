@@ -151,6 +151,22 @@ def unused_notes(totals: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
+def empty_split_notes(totals: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a note on each split without a document.
+
+    Args:
+        totals: the totals of a manifest.
+    """
+    for name, values in totals.items():
+        source, _, split = name.rpartition("/")
+        if source and not values["documents"]["out"]:
+            yield (
+                f"source {source!r}: the {split} split is empty, since none of its documents was "
+                "selected and usable; another split in the recipe, such as "
+                'split = "share:0.05", and --resplit change this'
+            )
+
+
 def _unused_sentence(totals: Mapping[str, Any]) -> str:
     """Return a sentence on text that is not rendered.
 

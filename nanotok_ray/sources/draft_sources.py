@@ -27,6 +27,7 @@ from nanotok_ray.sources.names import (
     matches,
     split_suffix,
     suffix_format,
+    whole_suffix,
 )
 from nanotok_ray.sources.plan_build import MAX_LAST_SHARE, last_share
 from nanotok_ray.sources.resolve import OnLook, ignore_looks, resolve
@@ -373,7 +374,7 @@ def _paths(
     unusable = [item for item in seen if item.shape is None and item.problem]
     mine: dict[str, list[str]] = defaultdict(list)
     for item in members:
-        mine[_end(item.file.path)].append(item.file.path)
+        mine[whole_suffix(item.file.path)].append(item.file.path)
     paths: list[str] = []
     others: dict[str, SeenFile] = {}
     for end, files in mine.items():
@@ -384,16 +385,6 @@ def _paths(
         paths.append(matched.pattern)
         others |= {item.file.path: item for item in unusable if matched.holds(item.file.path)}
     return paths, list(others.values())
-
-
-def _end(path: str) -> str:
-    """Return the suffixes of the format and of the compression.
-
-    >>> _end("/a.b/c.d.jsonl.gz"), _end("/a.b/c")
-    ('.jsonl.gz', '.c')
-    """
-    parts = path.rpartition("/")[2].split(".")
-    return "." + ".".join(parts[-2 if split_suffix(path)[1] else -1 :])
 
 
 @dataclass(frozen=True, slots=True)

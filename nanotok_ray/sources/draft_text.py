@@ -2,14 +2,16 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from fractions import Fraction
 from glob import escape
+from math import ceil
 from typing import Any, Final
 
 from nanotok_ray.recipe.problems import lines_of
 from nanotok_ray.sources.draft_sources import HOW, DraftedSource
 from nanotok_ray.sources.shape import SeenFile
 from nanotok_ray.storage import static_parts
-from nanotok_ray.units import few
+from nanotok_ray.units import few, quantity
 
 _HEAD: Final = """\
 # Drafted from the first documents of the files: check the sources before you run it.
@@ -39,7 +41,7 @@ def recipe_text(
         output: the output folder.
         vocab_size: the vocabulary size.
         excludes_unusable: whether to name the files that cannot be used in `exclude`, and not only
-            those about the data.
+            those about the data, and to allow for the bad documents of others in the limits.
     """
     has_text = any(source.shape.kind == "text" for source in sources)
     has_images = any(source.shape.kind == "vision" for source in sources)
@@ -48,8 +50,25 @@ def recipe_text(
         for source in sources
     ]
     size = f"[tokenizer]\nvocab_size = {vocab_size}  # bytes and special tokens included\n"
+    limits = [text for text in [_limits(sources)] if text and excludes_unusable]
     tokenizer = size + IMAGES * has_images
-    return "\n".join([_HEAD, *tables, tokenizer, f"[output]\npath = {toml(output)}\n"])
+    return "\n".join([_HEAD, *tables, tokenizer, *limits, f"[output]\npath = {toml(output)}\n"])
+
+
+def _limits(sources: Sequence[DraftedSource]) -> str:
+    """Return the table of limits with which a job quarantines the bad files, or an empty string.
+
+    The limit is at least twice the largest share of such files in a source, as whole percents.
+    """
+    bad = [[item for item in source.members if item.problem] for source in sources]
+    files = [item for items in bad for item in items]
+    if not files:
+        return ""
+    pairs = zip(bad, sources, strict=True)
+    share = max(Fraction(len(items), len(source.members)) for items, source in pairs)
+    limit = min(100, ceil(200 * share)) / 100
+    comment = f"{quantity(len(files), 'file')}: {files[0].problem}, whose documents are quarantined"
+    return f"[limits]\nmax_quarantined_share = {limit}  # {comment}\n"
 
 
 def source_text(

@@ -11,8 +11,10 @@ from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources.names import (
     SUFFIX_FORMATS,
     TABLE,
+    by_likely_format,
     convertible,
     is_table,
+    likely_format,
     matches,
     split_suffix,
     suffix_format,
@@ -83,11 +85,12 @@ def list_source(
             f"source {source.name!r}: exclude leaves out all of its {quantity(len(names), 'file')}"
             "; remove a pattern, or the source"
         )
+    suffixes = {split_suffix(path)[0] for path in chosen}
     hidden = {
         file.path: file
         for found_files in found.values()
         for file in found_files.hidden
-        if _is_of_format(file.path, source)
+        if _is_of_format(file.path, source, suffixes)
     }
     return Listing(
         root=root,
@@ -118,10 +121,12 @@ def _of_format(found: FoundFiles, *, path: str, source: SourceRecipe) -> Sequenc
     chosen = [file for file in found.files if suffix_format(file.path) in wanted]
     if found.files and not chosen:
         suffixes = [suffix for suffix, name in SUFFIX_FORMATS.items() if name in wanted]
+        choices = '"lines" (one document a line) or "document" (one a file)'
+        if likely := [form for form in by_likely_format(found.files) if form]:
+            choices = f'"{likely[0]}"'
         raise SourceError(
             f"source {source.name!r}: no file below {path} ends in {', '.join(suffixes)} (also "
-            'compressed); name the files by a glob and set format, as "lines" (one document a '
-            f'line) or "document" (one a file)'
+            f"compressed); name the files by a glob and set format, as {choices}"
             f"{conversion_advice(file.path for file in found.files)}"
         )
     return chosen
@@ -231,12 +236,12 @@ def unread_notes(
     name: str, unused: Collection[InputFile], hidden: Collection[InputFile]
 ) -> Iterator[str]:
     """Yield notes on the files that a source does not read because of their names."""
-    if unused:
-        advice = conversion_advice(file.path for file in unused)
+    for form, members in by_likely_format(unused).items():
+        reads = "reads each file as one document" if form is None else "reads them"
+        advice = conversion_advice(file.path for file in members)
         yield (
-            f"source {name!r} does not read {suffixes_text(unused)}, because of the suffix; a "
-            'source with a glob and format = "document" reads each file as one document'
-            f"{advice}"
+            f"source {name!r} does not read {suffixes_text(members)}, because of the suffix; a "
+            f'source with a glob and format = "{form or "document"}" {reads}{advice}'
         )
     if hidden:
         size = format_bytes(sum(file.size for file in hidden))
@@ -247,12 +252,12 @@ def unread_notes(
         )
 
 
-def _is_of_format(path: str, source: SourceRecipe) -> bool:
+def _is_of_format(path: str, source: SourceRecipe, suffixes: Collection[str]) -> bool:
+    """Return whether a hidden file is likely to have documents of a source, by its suffixes."""
     path = path.removesuffix(_TEMPORARY)
     if source.format in _NO_COLUMNS:
-        known = {split_suffix(other)[0] for other in source.paths} | {".txt", ".md"}
-        return split_suffix(path)[0] in known - {""}
-    return suffix_format(path) in ({source.format} if source.format else {*SUFFIX_FORMATS.values()})
+        return split_suffix(path)[0] in {*suffixes, ".txt", ".md"} - {""}
+    return likely_format(path) in ({source.format} if source.format else {*SUFFIX_FORMATS.values()})
 
 
 def format_of(path: str, *, source: SourceRecipe) -> str:

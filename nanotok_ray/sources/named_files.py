@@ -15,7 +15,13 @@ from nanotok_ray.recipe.source import FORMATS
 from nanotok_ray.sources.columns import TEXT_NAMES
 from nanotok_ray.sources.files import SourceFile
 from nanotok_ray.sources.listing import conversion_advice
-from nanotok_ray.sources.names import SUFFIX_FORMATS, split_suffix, suffixes_text
+from nanotok_ray.sources.names import (
+    SUFFIX_FORMATS,
+    by_likely_format,
+    split_suffix,
+    suffixes_text,
+    whole_suffix,
+)
 from nanotok_ray.sources.plan import Slice
 from nanotok_ray.sources.plan_build import group_files
 from nanotok_ray.sources.resolve import GO_ON, resolve
@@ -206,12 +212,12 @@ def _formats(
 
 def _unused_notes(files: Sequence[InputFile]) -> Iterator[str]:
     """Yield a note on the files of folders that are not read."""
-    if files:
-        advice = conversion_advice(file.path for file in files)
-        yield (
-            f"not read, because of the suffix: {suffixes_text(files)}; --input-format document "
-            f"reads each file as one document{advice}"
-        )
+    for form, members in by_likely_format(files).items():
+        step = "--input-format document reads each file as one document"
+        if form is not None:
+            step = f"name the files and pass --input-format {form} to read them"
+        advice = conversion_advice(file.path for file in members)
+        yield f"not read, because of the suffix: {suffixes_text(members)}; {step}{advice}"
 
 
 def _of_files(found: FoundFiles, rules: ReadingRules) -> dict[str, str]:
@@ -242,9 +248,12 @@ def _of_folder(path: str, found: FoundFiles, rules: ReadingRules) -> dict[str, s
             f"files, and set their format with --input-format{conversion_advice(files)}"
         )
     if len(kinds := sorted(set(formats.values()))) > 1:
+        example = next(file for file, name in formats.items() if name == kinds[-1])
+        if split_suffix(example)[0]:
+            example = f"{path.rstrip('/')}/**/*{whole_suffix(example)}"
         raise SourceError(
             f"the folder {path} holds files of several formats ({', '.join(kinds)}): choose one "
-            f"with --input-format, or name the files, as '{path.rstrip('/')}/*.{kinds[-1]}'"
+            f"with --input-format, or name the files, as {example!r}"
         )
     return formats
 

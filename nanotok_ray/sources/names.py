@@ -5,7 +5,7 @@ import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -44,6 +44,33 @@ def suffix_format(path: str) -> str | None:
     ('jsonl', None)
     """
     return SUFFIX_FORMATS.get(split_suffix(path)[0])
+
+
+def likely_format(path: str) -> str | None:
+    """Return the format of the suffix of a name in any case, as in `.JSONL`.
+
+    >>> likely_format("a/B.JSONL"), likely_format("a/b.jsonl"), likely_format("a/b.py")
+    ('jsonl', 'jsonl', None)
+    """
+    return SUFFIX_FORMATS.get(split_suffix(path)[0].lower())
+
+
+def by_likely_format(files: Iterable[InputFile]) -> dict[str | None, list[InputFile]]:
+    """Return files by their likely format, first those with an unknown suffix."""
+    groups: dict[str | None, list[InputFile]] = {None: []}
+    for file in files:
+        groups.setdefault(likely_format(file.path), []).append(file)
+    return {form: members for form, members in groups.items() if members}
+
+
+def whole_suffix(path: str) -> str:
+    """Return the suffixes of the format and of the compression.
+
+    >>> whole_suffix("/a.b/c.d.jsonl.gz"), whole_suffix("/a.b/c")
+    ('.jsonl.gz', '.c')
+    """
+    parts = path.rpartition("/")[2].split(".")
+    return "." + ".".join(parts[-2 if split_suffix(path)[1] else -1 :])
 
 
 def matches(path: str, pattern: str) -> bool:

@@ -438,6 +438,15 @@ def test_the_last_file_stays_the_val_split_of_a_growing_folder(tmp_path, prepare
     assert values["sources"]["in/val"]["documents"] == 20
 
 
+def test_a_val_split_that_stays_empty_is_noted_when_that_is_known(tmp_path, prepare):
+    write(tmp_path / "in/a.jsonl", count=3)
+    _, printed = succeeds(prepare("in", "--vocab-size=300"), 3)
+    assert "note: source 'in': the val split is empty" in printed
+    write(tmp_path / "in/b.jsonl", count=500)
+    _, printed = succeeds(prepare("in"), 503)
+    assert "the val split is empty" not in printed
+
+
 def test_a_dry_run_of_a_grown_folder_writes_nothing(tmp_path, prepare):
     write(tmp_path / "in/web/a.jsonl")
     succeeds(prepare("in", "--vocab-size=300"))
@@ -486,10 +495,14 @@ def test_files_that_are_not_utf8_are_quarantined_and_init_names_no_others(tmp_pa
     values = run("init", tmp_path / "in", "--output", recipe)[1]
     assert "2 not UTF-8 text, to be quarantined: 003.txt, 005.txt" in values["found"][0]
     assert f'paths = ["{tmp_path}/in/*.txt"]' in recipe.read_text()
-    assert "003.txt" not in recipe.read_text()
-    for result in (run("prepare", recipe), prepare("in", "--vocab-size=300")):
-        assert result[0] == 3
-        assert "documents were quarantined" in result[1]["error"]
+    assert '.txt",' not in recipe.read_text()
+    assert load_recipe(str(recipe)).limits.max_quarantined_share == 0.1
+    assert "# 2 files: not UTF-8 text, whose documents are quarantined" in recipe.read_text()
+    values, _ = succeeds(run("prepare", recipe, "--set", "tokenizer.vocab_size=300"), 40)
+    assert values["documents"]["quarantined"] == 2
+    code, values, _ = prepare("in", "--vocab-size=300")  # nobody reads this recipe before it runs
+    assert code == 3
+    assert "documents were quarantined" in values["error"]
     values, printed = succeeds(prepare("in", "--skip-unreadable"), 38)
     assert [entry["file"] for entry in values["left_out"]] == [
         f"{tmp_path}/in/{number:03}.txt" for number in (3, 5)

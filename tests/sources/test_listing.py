@@ -142,6 +142,50 @@ def test_hidden_files_of_the_format_are_counted(tmp_path, path):
     assert f": {names}; names that begin with" in note
 
 
+@pytest.mark.parametrize("form", ["lines", "document"])
+def test_hidden_files_of_text_are_counted_by_the_suffixes_of_the_others(tmp_path, form):
+    for name in ("a.py", "_b.py", ".c.py", ".gitignore", "_d.jsonl"):
+        (tmp_path / "web").mkdir(exist_ok=True)
+        (tmp_path / f"web/{name}").write_text("text\n")
+    for path in ("web", "web/*"):
+        lines = (f'format = "{form}"', 'split = "train"')
+        [note] = planned(tmp_path, [f"{tmp_path}/{path}"], *lines).notes
+        assert note.startswith("source 'web' does not read 2 files, 10 bytes: .c.py, _b.py; ")
+
+
+def test_suffixes_in_upper_case_are_noted_with_a_format_that_reads_them(tmp_path, web):
+    write(web / "B.JSONL", "text")
+    write(web / "_C.JSONL", "text")
+    (web / "c.py").write_bytes(b"x")
+    code, upper, hidden = planned(tmp_path, [str(web)], 'split = "train"').notes
+    assert "1 file (.py: 1)" in code
+    assert 'format = "document" reads each file' in code
+    assert "1 file (.JSONL: 1)" in upper
+    assert 'a glob and format = "jsonl" reads them' in upper
+    assert "1 file, " in hidden
+    assert ": _C.JSONL; " in hidden
+    only = planned(tmp_path, [f"{web}/*.JSONL"], 'format = "jsonl"', 'split = "train"')
+    assert files_of(only) == ["B.JSONL"]
+    code, upper = find_named([str(web)], ReadingRules()).notes
+    assert "1 file (.JSONL: 1)" in upper
+    assert "name the files and pass --input-format jsonl" in upper
+
+
+def test_a_folder_of_suffixes_in_upper_case_is_refused_with_the_format(tmp_path):
+    write(tmp_path / "web/B.JSONL", "text")
+    with pytest.raises(SourceError, match='by a glob and set format, as "jsonl"'):
+        planned(tmp_path, [f"{tmp_path}/web"])
+
+
+def test_the_files_of_a_mixed_folder_are_named_by_a_glob_that_finds_them(tmp_path, web):
+    (web / "c.txt").write_text("text\n")
+    with pytest.raises(SourceError, match=r"several formats \(jsonl, lines\)") as caught:
+        find_named([str(web)], ReadingRules())
+    pattern = str(caught.value).rpartition("as '")[2].rstrip("'")
+    [file] = find_named([pattern], ReadingRules()).files
+    assert file.path == f"{web}/c.txt"
+
+
 def test_a_large_last_file_and_an_empty_val_split_are_noted(tmp_path):
     for number in range(3):
         write(tmp_path / f"web/{number}.jsonl", "a text of words")
