@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nanotok_ray.cli.options import output_of
-from nanotok_ray.cli.printing import table_lines
+from nanotok_ray.cli.printing import document_text, table_lines
 from nanotok_ray.errors import PackingError, RecipeError
 from nanotok_ray.formats import TOKENIZER_FOLDER
 from nanotok_ray.loader import open_shards
@@ -232,7 +232,7 @@ def _visible(document: Document, inspected: Inspected, arguments: "Arguments") -
     yield from heading_of(document, spelling)
     yield ""
     if arguments.text:
-        yield inspected.tokenizer.decode(document.ids[:limit])
+        yield document_text(inspected.tokenizer.decode(document.ids[:limit]))
     elif _wants_color(arguments.color):
         yield from colored_lines(document, items, with_ids=bool(arguments.ids))
     else:

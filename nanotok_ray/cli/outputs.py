@@ -179,7 +179,12 @@ document_options = options(
         help="Id of a document in the `id_column` of its source. Repeatable.",
     ),
     click.option("--ids", is_flag=True, default=None, help="Show the id of each token."),
-    click.option("--text", is_flag=True, default=None, help="Show only the decoded text."),
+    click.option(
+        "--text",
+        is_flag=True,
+        default=None,
+        help="Show only the decoded text; a terminal gets control characters as escapes.",
+    ),
     click.option(
         "--html",
         type=PATH,

@@ -86,7 +86,7 @@ class Console:
         if self.verbose:
             import traceback
 
-            traceback.print_exc()
+            print(shown(traceback.format_exc()), end="", file=sys.stderr)
         if not (self.as_json and self.has_json and _is_terminal(sys.stdout)):
             print(f"nanotok: {shown(message)}", file=sys.stderr, flush=True)
         self._print_json({"status": status, "error": message.removeprefix("error: ")})
@@ -114,6 +114,16 @@ class Console:
 def shown(text: str) -> str:
     """Return a text for a terminal or a log, with escapes and without secrets."""
     return printable(without_secrets(text), lines=True)
+
+
+def document_text(text: str) -> str:
+    """Return the text of a document for stdout: as it is, or with escapes for a terminal.
+
+    A terminal would execute control sequences. Line breaks and tabs are not escaped.
+    """
+    if not _is_terminal(sys.stdout):
+        return text
+    return "\t".join(printable(part, lines=True) for part in text.split("\t"))
 
 
 class _Nowhere(io.TextIOBase):

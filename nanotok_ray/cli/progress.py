@@ -234,11 +234,11 @@ class Progress:
         self._activity = event
         if self._bars is None:
             if self._last_line is None:
-                self._print(event.text)
+                self._print(printable(event.text))
             return
         if self._bar is None:
             self._bar = self._open(_ACTIVITY_BAR, _activity_text(event), total=event.todo or None)
-        self._bar.set_description_str(_activity_text(event), refresh=False)
+        self._bar.set_description_str(shown(_activity_text(event)), refresh=False)
         self._bar.update(event.done - self._bar.n)
 
     def _print_activity(self, event: Activity) -> None:
@@ -298,7 +298,7 @@ class Progress:
         assert self._bars is not None
         return self._bars(
             total=total,
-            desc=printable(title),
+            desc=shown(title),
             file=self._stream,
             leave=False,
             dynamic_ncols=True,
@@ -319,7 +319,7 @@ class Progress:
             if len(longer) > room:
                 break
             text = longer
-        bar.set_postfix_str(printable(text), refresh=False)
+        bar.set_postfix_str(shown(text), refresh=False)
 
     def _close(self) -> None:
         with self._lock:
@@ -336,7 +336,8 @@ class Progress:
 
 
 def _activity_text(event: Activity) -> str:
-    return f"{event.text}: {event.done:,} of {event.todo:,}" if event.todo else event.text
+    text = printable(event.text)  # it can contain names of files
+    return f"{text}: {event.done:,} of {event.todo:,}" if event.todo else text
 
 
 def _bars_for(stream: TextIO) -> "type[tqdm[Any]] | None":

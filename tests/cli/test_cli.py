@@ -132,6 +132,16 @@ def test_options_change_the_amount_of_progress(job, run, flag):
     assert ("Traceback" in text) == (flag == "--verbose")
 
 
+def test_the_traceback_of_verbose_has_no_control_characters(run):
+    code, _, text = run("verify", "/nowhere/\x1b[31mred", "--verbose")
+    assert (code, "Traceback" in text, r"\x1b[31mred" in text, "\x1b" in text) == (
+        4,
+        True,
+        True,
+        False,
+    )
+
+
 def test_a_recipe_may_start_with_a_byte_order_mark(job):
     path = Path(job[0])
     plain = load_recipe(str(path))

@@ -1,6 +1,8 @@
 """`nanotok inspect` and `nanotok pack`."""
 
+import json
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -326,3 +328,27 @@ def test_a_weighted_plan_equals_a_loader_that_ends_at_a_group(mixed, pack):
         )
         assert loader.skip_batches(plan["rows"]) == plan["rows"]
         assert loader.report().to_dict().items() <= plan.items()
+
+
+CONTROL = "\x1b]52;c;YQ==\x07 \x1b[2J \x9b31m \u202e \r"
+
+
+def test_control_characters_of_a_document_reach_pipes_but_no_terminal(
+    tmp_path, in_process, capsys, monkeypatch
+):
+    lines = [json.dumps({"text": f"{number} {CONTROL}\ta\nb"}) for number in range(20)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    out = str(tmp_path / "out")
+    assert main(["prepare", str(tmp_path / "a.jsonl"), "--output", out, "--vocab-size", "270"]) == 0
+
+    def decoded():
+        capsys.readouterr()
+        assert main(["inspect", out, "--doc", "1", "--text"]) == 0
+        return capsys.readouterr().out.split("\n\n", 1)[1]
+
+    assert decoded() == f"<|bos|>1 {CONTROL}\ta\nb\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    escaped = r"\x1b]52;c;YQ==\x07 \x1b[2J \x9b31m \u202e \r"
+    assert decoded() == f"<|bos|>1 {escaped}\ta\nb\n"
+    assert main(["inspect", out, "--doc", "1"]) == 0
+    assert "\x1b]" not in capsys.readouterr().out

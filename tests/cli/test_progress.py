@@ -339,3 +339,12 @@ def test_the_bar_fits_any_terminal(now, monkeypatch, columns):
     assert ("1.6 MB/s" in last) == (columns >= 200)
     assert ("8 tasks running" in last) == (columns >= 200)
     progress(StageEnded(stage="count", seconds=60.0, num_bytes=MB))
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
+def test_names_of_files_cannot_write_to_the_terminal(now, stream):
+    with progress_at(now, stream) as progress:
+        progress(Activity(text="reading \x1b[31mred\nforged.jsonl, https://me:pw@host/a"))
+        progress.tick()
+    assert r"reading \x1b[31mred\nforged.jsonl, https://***@host/a" in stream.getvalue()
+    assert "\x1b[31m" not in stream.getvalue()
