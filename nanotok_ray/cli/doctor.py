@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nanotok_ray.cli.app import Arguments, command
-from nanotok_ray.cli.options import PATH
+from nanotok_ray.cli.options import PATH, is_recipe, override_option
 from nanotok_ray.cli.printing import INFRASTRUCTURE
 
 if TYPE_CHECKING:
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     examples="""
 nanotok doctor                      # this machine and its settings
 nanotok doctor recipe.toml          # its folders, sources and tokenizer too
+nanotok doctor recipe.toml --set output.path=s3://bucket/out
 nanotok doctor /data/out s3://bucket/out
 nanotok doctor recipe.toml --address http://127.0.0.1:8265   # a job server
 nanotok doctor --address auto       # a cluster: its nodes, and the core of each
 """
 )
 @click.argument("paths", type=PATH, metavar="[OUTPUT|RECIPE]...", nargs=-1)
+@override_option
 @click.option(
     "--address",
     metavar="ADDRESS",
@@ -40,6 +42,8 @@ def doctor(arguments: Arguments) -> int:
 
     The command exits with 5 if a check failed, and with 0 if there are only warnings.
     """
+    if arguments.overrides and not any(map(is_recipe, arguments.paths)):
+        raise click.UsageError("--set overrides keys of a recipe; pass the recipe too")
     from nanotok_ray.job.doctor import CheckResult, worst
     from nanotok_ray.units import without_secrets
 
@@ -67,7 +71,7 @@ _KINDS = ("ok", "warn", "fail")
 def _check_results(arguments: Arguments) -> "Iterator[CheckResult]":
     from nanotok_ray.job.doctor import run_checks
 
-    yield from run_checks(arguments.paths, address=arguments.address)
+    yield from run_checks(arguments.paths, overrides=arguments.overrides, address=arguments.address)
     if arguments.address is not None:
         from nanotok_ray.cluster.cluster_check import check_address
 

@@ -337,6 +337,17 @@ def run(capsys, *arguments):
 WEB = '[[source]]\nname = "web"\nkind = "text"\npaths = ["{root}/text/*.parquet"]\n'
 
 
+def test_overrides_apply_to_the_recipe_that_is_checked(tmp_path, capsys):
+    write_corpus(tmp_path)
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(f'{WEB.format(root=tmp_path)}[output]\npath = "/proc/none/out"\n')
+    assert run(capsys, str(recipe))[0] == 5
+    code, values, err = run(capsys, str(recipe), "--set", f"output.path={tmp_path}/new")
+    assert (code, f"storage           {tmp_path}/new: " in err) == (0, True), values
+    code, _, err = run(capsys, str(recipe), "--set", "limits.slice_byte=1")
+    assert (code, "slice_bytes" in err) == (5, True)
+
+
 def test_a_recipe_is_checked_and_leaves_no_files(tmp_path, capsys):
     write_corpus(tmp_path)
     recipe = tmp_path / "recipe.toml"

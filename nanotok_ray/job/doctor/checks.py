@@ -13,11 +13,11 @@ from nanotok_ray.job.doctor.software import check_packages, check_software
 from nanotok_ray.recipe import Recipe, SourceRecipe, load_recipe
 
 
-def opened_recipe(path: str) -> tuple[CheckResult, Recipe | None]:
-    """Read a recipe; the recipe is None if it is invalid."""
+def opened_recipe(path: str, overrides: Sequence[str]) -> tuple[CheckResult, Recipe | None]:
+    """Read a recipe and apply overrides; the recipe is None if it is invalid."""
     name = "recipe"
     try:
-        recipe = load_recipe(path)
+        recipe = load_recipe(path, overrides=overrides)
     except NanotokError as error:
         advice = "fix it; docs/recipes.md lists every key"
         return CheckResult(name=name, status="fail", found=str(error), advice=advice), None
@@ -72,13 +72,16 @@ def _check_tokenizer(path: str) -> CheckResult:
     return CheckResult(name=name, status="ok", found=f"{path}: {tokenizer.get_vocab_size():,} ids")
 
 
-def run_checks(locations: Sequence[str], *, address: str | None = None) -> Iterator[CheckResult]:
+def run_checks(
+    locations: Sequence[str], *, overrides: Sequence[str] = (), address: str | None = None
+) -> Iterator[CheckResult]:
     """Check this machine and a list of locations, and yield each result as it is made.
 
     Args:
         locations: folders or URLs of folders, and files of recipes.
         address: the cluster or job server; the caller makes its own checks.
     """
+        overrides: keys and values that override those of the recipes, as KEY=VALUE.
     yield from check_software()
     yield from check_ray_settings(address=address)
     yield from check_machine()
@@ -88,7 +91,7 @@ def run_checks(locations: Sequence[str], *, address: str | None = None) -> Itera
         if not is_recipe(location):
             folders.append(location)
             continue
-        finding, recipe = opened_recipe(location)
+        finding, recipe = opened_recipe(location, overrides)
         yield finding
         if recipe is not None:
             recipes.append(recipe)
