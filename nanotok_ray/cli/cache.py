@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 cache = Group(
     "cache",
     sections={"Commands": {"ls": "cache", "rm": "cache"}},
+    aliases={"list": "ls"},
     examples="""
 nanotok cache ls recipe.toml
 nanotok cache ls /data/out/work --files

@@ -333,6 +333,7 @@ def test_all_counts_of_a_run_are_in_use(job, cache, tmp_path):
     assert values["total"] == {key: web[key] for key in web if key != "name"}
     assert "web: 10 slices, 80 texts" in shown
     assert "10 in use, 0 stale" in shown
+    assert cache("list", path) == (values, shown)
     values, shown = cache("ls", path, "--set", f"output.work={tmp_path}/none")
     assert (values["sources"], "counts      none" in shown) == ([], True)
 
