@@ -11,13 +11,13 @@ from typing import Final
 def format_bytes(size: float) -> str:
     """Return a number of bytes with a decimal unit.
 
-    >>> format_bytes(999), format_bytes(999_999), format_bytes(1_250_000), format_bytes(2.5e12)
-    ('999 bytes', '1.0 MB', '1.2 MB', '2.5 TB')
+    >>> [format_bytes(size) for size in (1, 999, 999_999, 1_250_000, 2.5e12)]
+    ['1 byte', '999 bytes', '1.0 MB', '1.2 MB', '2.5 TB']
     """
     for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= 0.99995 * factor:  # else it would be written as 1,000.0
             return f"{size / factor:,.1f} {unit}"
-    return f"{size:,.0f} bytes"
+    return quantity(round(size), "byte")
 
 
 _UNITS: Final = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))

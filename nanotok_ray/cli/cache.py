@@ -194,8 +194,9 @@ def _removal_lines(values: dict[str, Any]) -> Iterator[str]:
 
 
 def _message(totals: dict[str, int]) -> str:
-    merged = f", {totals['merged']:,} merged files" if totals["merged"] else ""
-    return f"counts of {totals['slices']:,} slices{merged}, {totals['bytes']:,} bytes"
+    merged = f", {quantity(totals['merged'], 'merged file')}" if totals["merged"] else ""
+    slices, size = quantity(totals["slices"], "slice"), quantity(totals["bytes"], "byte")
+    return f"counts of {slices}{merged}, {size}"
 
 
 def _listing(work: "WorkFolder", in_use: Collection[str] | None) -> dict[str, Any]:
@@ -261,20 +262,20 @@ def _listing_lines(values: dict[str, Any]) -> Iterator[str]:
         yield f"total       {_listed(values['total'])}"
     if values["other"]["files"]:
         other = values["other"]
-        yield f"other       {quantity(other['files'], 'file')}, {other['bytes']:,} bytes"
+        yield f"other       {quantity(other['files'], 'file')}, {quantity(other['bytes'], 'byte')}"
     if values["temporaries"]:
         yield f"temporary   {quantity(values['temporaries'], 'file')}, being written or left over"
 
 
 def _listed(values: dict[str, Any]) -> str:
-    texts = f"{quantity(values['texts'], 'text')} of {values['text_bytes']:,} bytes"
+    texts = f"{quantity(values['texts'], 'text')} of {quantity(values['text_bytes'], 'byte')}"
     parts = [
         f"{quantity(values['slices'], 'slice')}, {texts}",
-        f"{values['distinct_spans']:,} distinct spans",
-        f"{values['bytes']:,} bytes on disk",
+        quantity(values["distinct_spans"], "distinct span"),
+        f"{quantity(values['bytes'], 'byte')} on disk",
     ]
     if values["merged"]:
-        parts.append(f"{values['merged']:,} merged files")
+        parts.append(quantity(values["merged"], "merged file"))
     if values["without_record"]:
         parts.append(f"{values['without_record']:,} without a record")
     if values["in_use"] is not None:
@@ -340,6 +341,6 @@ def _garbage_lines(values: Mapping[str, Any]) -> Iterator[str]:
     word = "would free " if values["status"] == "planned" else "removed    "
     yield f"output      {values['output']}"
     yield (
-        f"{word} {removed['records']:,} records, {removed['files']:,} other files, "
-        f"{removed['bytes']:,} bytes"
+        f"{word} {quantity(removed['records'], 'record')}, "
+        f"{quantity(removed['files'], 'other file')}, {quantity(removed['bytes'], 'byte')}"
     )

@@ -34,6 +34,7 @@ from nanotok_ray.tokenizer.evaluation import (
     TokenizerCounter,
     published_tokenizer,
 )
+from nanotok_ray.units import few, quantity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -202,8 +203,8 @@ def find_corpus(arguments: "Arguments") -> NamedFiles:
     for note in named.notes:
         arguments.console.note(note)
     size = sum(file.size for file in named.files)
-    word = "file" if len(named.files) == 1 else "files"
-    arguments.console.text(f"reading     {len(named.files):,} {word}, {size / 1e6:,.1f} MB")
+    files = quantity(len(named.files), "file")
+    arguments.console.text(f"reading     {files}, {size / 1e6:,.1f} MB")
     return named
 
 
@@ -241,10 +242,8 @@ def count_named(named: NamedFiles, arguments: "Arguments", *, pattern: str) -> C
         first=lambda tails: _first(found, locations, tails=tails),
     )
     if not found.counts.texts:
-        raise SourceError(
-            f"there is no document in {len(named.files):,} files ({named.files[0].path}, ...); "
-            "pass files that contain text"
-        )
+        files = few([file.path for file in named.files])
+        raise SourceError(f"there is no document in {files}; pass files that contain text")
     return found
 
 
@@ -271,7 +270,7 @@ def _quarantine_lines(found: CorpusCounts, locations: "Sequence[str]") -> list[s
     if not total:
         return []
     counted = ", ".join(f"{kind} ({number:,})" for kind, number in found.quarantined.items())
-    lines = [f"{total:,} of {found.documents:,} documents were skipped: {counted}"]
+    lines = [f"skipped {total:,} of {quantity(found.documents, 'document')}: {counted}"]
     for entry, position in zip(found.entries, locations, strict=True):
         lines.append(f"skipped: {position}: {reason_of(entry)}")
     if total > len(found.entries):

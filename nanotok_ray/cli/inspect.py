@@ -65,8 +65,8 @@ def numbers_of(ranges: Sequence[Range], *, count: int, where: str) -> list[int]:
         asked = f"--doc {first}" if first == last else f"--doc {first}-{last}"
         if not (-count <= first < count and -count <= last < count):
             raise RecipeError(
-                f"{asked}: there are {count} documents in {where}, counted from 0, or from the end "
-                "as -1"
+                f"{asked}: {where} has {quantity(count, 'document')}, counted from 0, or from the "
+                "end as -1"
             )
         start, stop = first % count, last % count + 1
         if start >= stop:
@@ -260,7 +260,7 @@ def _show_page(documents: list[Document], inspected: Inspected, arguments: "Argu
         sys.stdout.buffer.write(page)
         return
     path = _written(page, arguments.html)
-    text = f"{len(documents)} document{'s'[: len(documents) != 1]}"
+    text = quantity(len(documents), "document")
     arguments.console.text(f"{text}, {len(page):,} bytes: {path}")
     if arguments.open and not webbrowser.open(path.as_uri()):
         arguments.console.note(f"no browser was found here; open {path} in one")
@@ -287,8 +287,8 @@ def _preview(folder: str, arguments: "Arguments") -> int:
     )
     if not shards.num_tokens:
         raise PackingError(
-            f"there is nothing to pack: {where} of {folder} has {len(shards)} documents and no "
-            "token; choose another --split or --source"
+            f"there is nothing to pack: {where} of {folder} has "
+            f"{quantity(len(shards), 'document')} and no token; choose another --split or --source"
         )
     names = ("shuffle", "seed", "group_documents", "weights", "tokens", "too_long")
     given = {name: getattr(arguments, name) for name in names}

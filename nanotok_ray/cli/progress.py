@@ -106,9 +106,9 @@ def details(stage: StageProgress, now: float) -> list[str]:
         parts.append(f"{last.done / (now - stage.since):,.0f} merges/s")
     if last.last is not None:
         _, token, count = last.last
-        parts.append(f"{token_label(token)} {count:,} times")
+        parts.append(f"{token_label(token)} {quantity(count, 'time')}")
     if last.running and last.done < last.todo:
-        parts.append(f"{last.running:,} task{'s' if last.running != 1 else ''} running")
+        parts.append(f"{quantity(last.running, 'task')} running")
     return parts
 
 
@@ -117,7 +117,7 @@ def stage_line(stage: StageProgress, forecast: Forecast, now: float) -> str:
     name, todo = stage.started.stage, stage.started.todo
     if stage.last is not None and stage.last.last is not None and todo <= FEW_MERGES:
         pair, token, count = stage.last.last
-        parts = [f"{token_label(token)} {pair} {count:,} times"]
+        parts = [f"{token_label(token)} {pair} {quantity(count, 'time')}"]
     else:
         parts = _times_and_details(stage, forecast, now)
     head = f"{_title(name, forecast)}: {stage.done:,} of {counted(todo, name)}"

@@ -33,7 +33,7 @@ from nanotok_ray.job import run_status as read_run_status
 from nanotok_ray.job.decide import decide
 from nanotok_ray.recipe import Recipe, load_recipe
 from nanotok_ray.storage import Folder
-from nanotok_ray.units import format_estimate
+from nanotok_ray.units import format_estimate, quantity
 
 if TYPE_CHECKING:
     from nanotok_ray.cli.app import Arguments
@@ -64,7 +64,7 @@ def status_lines(values: Mapping[str, Any]) -> Iterator[str]:
     yield from _totals(values)
     if values["missing_segments"]:
         yield _line(
-            "missing", f"{values['missing_segments']:,} parts of the journal cannot be read"
+            "missing", f"unreadable: {quantity(values['missing_segments'], 'part')} of the journal"
         )
     if values["published"] and values["state"] != "finished":
         yield _line("published", "a complete output exists; verify it with `nanotok verify`")
@@ -85,9 +85,9 @@ def _reason(values: Mapping[str, Any]) -> str:
 def _run(values: Mapping[str, Any]) -> str:
     number = "" if values["run"] is None else f"number {values['run']}, "
     job = f", Ray job {values['ray_job']}" if values["ray_job"] else ""
-    nodes = "1 node" if values["nodes"] == 1 else f"{values['nodes']} nodes"
-    noun = "CPU" if values["cpus"] == 1 else "CPUs"
-    cpus = f", {values['cpus']} {noun} of {nodes}" if values["cpus"] else ""
+    cpus = ""
+    if values["cpus"]:
+        cpus = f", {quantity(values['cpus'], 'CPU')} of {quantity(values['nodes'] or 0, 'node')}"
     who = f"host {values['host'] or '?'}, process {values['pid'] or '?'}{job}"
     return f"{number}{values['command']} on {who}{cpus}, since {values['started'] or '?'}"
 

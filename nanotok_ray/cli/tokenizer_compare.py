@@ -204,7 +204,7 @@ def _plot(counters: Sequence[TokenizerCounter], rows: _Rows, arguments: "Argumen
         title="Bytes per token",
         note=note,
         marks=[tally.bytes_per_character for tally in chosen.values()],
-        marks_name="a token a code point",
+        marks_name="one token per code point",
     )
     write_plot(arguments, figure)
 
@@ -292,7 +292,7 @@ def _plot_samples(
         title="Bytes per token of sample texts",
         note="More is better; one token per byte would have 1.",
         marks=[row.tally.bytes_per_character for row in rows],
-        marks_name="a token a code point",
+        marks_name="one token per code point",
     )
     write_plot(arguments, figure)
 

@@ -66,7 +66,7 @@ def usage_lines(usage: Usage, *, limit: int) -> Iterator[str]:
     """Yield lines on the use of tokens by a corpus, at most `limit` of each list."""
     vocabulary, unused = usage.vocabulary, usage.unused_merged
     yield ""
-    yield f"corpus      {usage.num_bytes:,} bytes in {quantity(usage.texts, 'text')}"
+    yield f"corpus      {quantity(usage.num_bytes, 'byte')} in {quantity(usage.texts, 'text')}"
     yield f"tokens      {usage.total:,}, {ratio(usage.bytes_per_token)} bytes per token"
     yield (
         f"unused      {len(unused):,} of {len(_merged(vocabulary)):,} merged tokens, "
@@ -95,14 +95,15 @@ def token_lines(
     for view in views:
         kind = "special token" if view.is_special else "byte" if view.merge is None else "token"
         name = view.token.decode() if view.is_special else token_label(view.token)
-        yield f"id          {view.id:,}, {kind} {name}, {len(view.token):,} bytes"
+        yield f"id          {view.id:,}, {kind} {name}, {quantity(len(view.token), 'byte')}"
         if view.pair is not None:
             yield f"merge       {view.merge:,} = {_pair(vocabulary, view.id)} {view.pair}"
         if view.parts_of:
             users = ", ".join(_spelled(vocabulary, number) for number in view.parts_of[:limit])
             yield f"part of     {quantity(len(view.parts_of), 'merge')}: {users}"
         if usage is not None and not view.is_special:
-            yield f"used        {usage.counts[view.id]:,} times of {usage.total:,} tokens"
+            times, tokens = int(usage.counts[view.id]), quantity(usage.total, "token")
+            yield f"used        {quantity(times, 'time')} of {tokens}"
 
 
 def tokenizer_values(tokenizer: Tokenizer, vocabulary: Vocabulary, *, limit: int) -> dict[str, Any]:

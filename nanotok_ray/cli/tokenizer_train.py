@@ -128,7 +128,7 @@ def run_convert(arguments: "Arguments") -> int:
     if file_suffix(arguments.output) == WITHOUT_SPECIAL_TOKENS:
         arguments.console.note(
             f"{arguments.output} contains only ranks, without the split pattern and "
-            f"{len(tokenizer.special_tokens)} special tokens"
+            f"{quantity(len(tokenizer.special_tokens), 'special token')}"
         )
     _print_written(tokenizer, arguments, [], more={})
     return 0
@@ -247,8 +247,9 @@ def _learn(
     size, asked = learned.tokenizer.get_vocab_size(), settings.vocab_size
     ids = f"{size:,} ids" if size == asked else f"{size:,} ids of the {asked:,} asked for"
     texts = "" if counts.texts is None else f" in {quantity(counts.texts, 'text')}"
+    spans = quantity(counts.total, "span")
     arguments.console.text(
-        f"counts      {counts.total:,} spans{texts}, {counts.num_distinct:,} distinct; {had}",
+        f"counts      {spans}{texts}, {counts.num_distinct:,} distinct; {had}",
         f"tokenizer   {ids}, learned in {seconds:.1f} s: {why_stopped(learned.report)}",
     )
     return learned, seconds
@@ -299,8 +300,4 @@ def _values(
 
 def _files(paths: CountPaths) -> str:
     kinds = [("count", paths.count_files), ("parquet", paths.parquet)]
-    return " and ".join(
-        f"{len(files):,} {kind} {'file' if len(files) == 1 else 'files'}"
-        for kind, files in kinds
-        if files
-    )
+    return " and ".join(quantity(len(files), f"{kind} file") for kind, files in kinds if files)

@@ -28,6 +28,7 @@ from nanotok_ray.documents import Documents, Nulls, batches_of
 from nanotok_ray.errors import CountsError, SourceError, SplitError
 from nanotok_ray.recipe import Gaps
 from nanotok_ray.storage import Folder, FoundFiles, find_files, open_input
+from nanotok_ray.units import quantity
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -108,8 +109,8 @@ class CountedSpans(ABC):
         return len(self.run()[3])
 
     def __repr__(self) -> str:
-        size = f"{self.text_bytes:,} bytes of text"
-        return f"<SpanCounts: {self.total:,} spans, {self.num_distinct:,} distinct, {size}>"
+        spans, size = quantity(self.total, "span"), quantity(self.text_bytes, "byte")
+        return f"<SpanCounts: {spans}, {self.num_distinct:,} distinct, {size} of text>"
 
 
 class SummedRuns:

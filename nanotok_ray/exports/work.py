@@ -22,6 +22,7 @@ from nanotok_ray.exports.layout import (
 )
 from nanotok_ray.exports.unit import Unit
 from nanotok_ray.storage import Folder
+from nanotok_ray.units import quantity
 
 
 def unit_problems(
@@ -51,7 +52,8 @@ def file_problems(exported: Exported, folder: Folder) -> Iterator[str]:
         if size is None:
             yield f"{folder.join(name)} is missing"
         elif size != file["size"]:
-            yield f"{folder.join(name)} has {size:,} bytes, its record says {file['size']:,}"
+            found = quantity(size, "byte")
+            yield f"{folder.join(name)} has {found}, its record says {file['size']:,}"
         elif folder.sha256(name) != file["sha256"]:
             yield f"{folder.join(name)} has another sha256 than its record says"
 
@@ -78,7 +80,8 @@ def _document_problems(
         documents = said.documents
     if (documents, tokens) != (said.documents, said.tokens):
         yield (
-            f"{exported.unit.name}: {documents:,} documents of {tokens:,} tokens, its record says "
+            f"{exported.unit.name}: {quantity(documents, 'document')} of "
+            f"{quantity(tokens, 'token')}, its record says "
             f"{said.documents:,} of {said.tokens:,}"
         )
 

@@ -33,6 +33,7 @@ from nanotok_ray.shards import Output, Record
 from nanotok_ray.sources import Plan, Slice, overview, plan_from_json, plan_to_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, differing_files
+from nanotok_ray.units import quantity
 
 STALE_TOKENIZER = (
     "the tokenizer is kept, although inputs were added, changed or removed since it was learned; "
@@ -315,13 +316,13 @@ def _training_notes(plan: TrainingPlan, out: Folder) -> Iterator[str]:
         added = len(settings.extend)
         sizes = ", ".join(f"{size + added:,}" for size in sorted(settings.also))
         yield (
-            f"tokenizer.extend adds {added} special tokens to every size of tokenizer.also: the "
-            f"smaller tokenizers have {sizes} ids"
+            f"tokenizer.extend adds {quantity(added, 'special token')} to every size of "
+            f"tokenizer.also: the smaller tokenizers have {sizes} ids"
         )
     if plan.training.recipe.limits.max_chars is not None and plan.count:
         yield (
-            f"limits.max_chars limits counting: {len(plan.count):,} slices are counted first, then "
-            "as many more as are needed to reach the limit, at most "
+            f"limits.max_chars limits counting to {quantity(len(plan.count), 'slice')} at first, "
+            "then to as many more as are needed to reach the limit, at most "
             f"{len(plan.works) - len(plan.known):,} in all"
         )
 

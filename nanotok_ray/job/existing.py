@@ -226,7 +226,8 @@ def _loss_text(loss: SourceLoss, totals: Mapping[str, Any]) -> str:
         held = ", ".join(
             _held(totals, key) for key in totals if key.rpartition("/")[0] == loss.source
         )
-        return f"source {loss.source!r} is gone with all its {loss.files:,} files ({held})"
+        files = quantity(loss.files, "file")
+        return f"source {loss.source!r} is gone with {files}, all that it had ({held})"
     return (
         f"source {loss.source!r} has lost {len(loss.gone):,} of {loss.files:,} files, "
         f"{loss.gone_bytes / loss.num_bytes:.1%} of its bytes: {few(loss.gone)}"

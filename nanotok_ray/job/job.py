@@ -51,6 +51,7 @@ from nanotok_ray.shards import Output, Record, Verification, verify_output
 from nanotok_ray.sources import QUARANTINE, check_limits, plan_to_json
 from nanotok_ray.storage import Folder, write_checked
 from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.units import quantity
 
 WritePage = Callable[[Folder, Folder], object]
 """Writes the report page of an output, given its folder and the work folder, at the end of a run.
@@ -336,7 +337,8 @@ class _Job:
         if totals["documents"]["in"] == 0:
             number = len(list(self.plan.plan.slices()))
             raise SourceError(
-                f"no documents in {number} slices: the files are empty; check `paths` in the recipe"
+                f"no documents in {quantity(number, 'slice')}: the files are empty; check `paths` "
+                "in the recipe"
             )
         slices = [expected.slice for expected in tokenizing.expected]
         check_limits(

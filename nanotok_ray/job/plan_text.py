@@ -54,7 +54,9 @@ def _source_lines(source: Mapping[str, Any]) -> Iterator[str]:
     yield f"{_INDENT}{read_as} in {resolved(source['root'])}, split {source['split']}"
     splits = ", ".join(f"{number:,} {split}" for split, number in source["slices"].items())
     groups = source["groups"]
-    grouped = f"; {groups['files']:,} small files in {quantity(groups['groups'], 'group')}"
+    grouped = (
+        f"; {quantity(groups['files'], 'small file')} in {quantity(groups['groups'], 'group')}"
+    )
     largest = f"the largest {format_bytes(source['largest_slice'])}"
     yield f"{_INDENT}slices: {splits}; {largest}{grouped if groups['groups'] else ''}"
     if source["val"]["files"]:
@@ -124,7 +126,7 @@ def _estimate_lines(estimate: Mapping[str, Any]) -> Iterator[str]:
     known = {name: stage for name, stage in stages.items() if stage["seconds"] is not None}
     times = (f"{name} {format_estimate(stage['seconds'])}" for name, stage in known.items())
     parts = ", ".join(times)
-    cpus = f"{estimate['cpus']:,} CPU{'s' if estimate['cpus'] != 1 else ''}"
+    cpus = quantity(estimate["cpus"], "CPU")
     left_out = [name for name, stage in stages.items() if stage["seconds"] is None]
     without = f", {' and '.join(left_out)} not estimated" if left_out else ""
     yield f"estimate    {format_estimate(estimate['seconds'])} on {cpus}: {parts}{without}"
@@ -132,7 +134,7 @@ def _estimate_lines(estimate: Mapping[str, Any]) -> Iterator[str]:
         rate = stage["megabytes_per_second"]
         if rate is not None:
             per = " a CPU" if stage["per_cpu"] else ""
-            tasks = f"{stage['tasks']:,} Ray task{'s' if stage['tasks'] != 1 else ''}"
+            tasks = quantity(stage["tasks"], "Ray task")
             yield f"{_INDENT}{name} in {tasks} at {rate:,.1f} MB/s{per}: {stage['from']}"
         else:
             yield f"{_INDENT}{name}: {stage['from']}"

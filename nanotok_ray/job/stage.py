@@ -198,8 +198,8 @@ def _slice_ended(stage: str, ended: TaskResult, num_bytes: int) -> SliceEnded:
 
 
 def _message(stage: str, failures: Sequence[TaskResult], tally: _Tally) -> str:
-    counted = f"{stage}: {tally.failed} of {tally.todo}"
-    lines = [f"{counted} slices failed; the others are kept, run the job again"]
+    counted = f"{stage}: {tally.failed} of {quantity(tally.todo, 'slice')}"
+    lines = [f"{counted} failed; the others are kept, run the job again"]
     lines += [format_failure(failed) for failed in failures[:MAX_LISTED_FAILURES]]
     if more := sum(failed.task.slices for failed in failures[MAX_LISTED_FAILURES:]):
         lines.append(f"  and {more} more")

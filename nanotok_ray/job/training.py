@@ -256,7 +256,8 @@ def _notes(report: Mapping[str, Any]) -> Iterator[str]:
     if report["dropped"]["spans"]:
         yield (
             f"min_count = {report['min_count']:,} left out {report['dropped']['spans']:,} of "
-            f"{report['spans']:,} spans, {report['dropped']['distinct_spans']:,} different ones"
+            f"{quantity(report['spans'], 'span')}, "
+            f"{report['dropped']['distinct_spans']:,} different ones"
         )
     if report["differs_from_rustbpe"]:
         yield (

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.loader.shards import Shards
+from nanotok_ray.units import quantity
 
 Numbers = npt.NDArray[np.int64]
 Cells = npt.NDArray[np.int32] | npt.NDArray[np.int64]
@@ -187,8 +188,9 @@ class PackingReport:
 
     def __str__(self) -> str:
         return (
-            f"{self.rows:,} rows of {self.tokens:,} tokens and {self.padding:,} padding "
-            f"({self.utilisation:.1%} used), {self.documents:,} documents: "
+            f"{quantity(self.rows, 'row')} of {quantity(self.tokens, 'token')} and "
+            f"{self.padding:,} padding "
+            f"({self.utilisation:.1%} used), {quantity(self.documents, 'document')}: "
             f"{self.cut_documents:,} cut, {self.dropped_documents:,} dropped, "
-            f"{self.cropped_tokens:,} tokens lost"
+            f"{quantity(self.cropped_tokens, 'token')} lost"
         )

@@ -39,6 +39,7 @@ from nanotok_ray.loader.shard import (
     open_shard,
     stored_files,
 )
+from nanotok_ray.units import quantity
 
 if TYPE_CHECKING:
     from nanotok_ray.tokenizer import Tokenizer
@@ -277,10 +278,9 @@ class Shards:
     def __repr__(self) -> str:
         sources = list(self.ranges())
         names = ", ".join(sources[:_NAMES]) + (", ..." if len(sources) > _NAMES else "")
-        return (
-            f"<Shards of {self.files.url}: {len(self):,} documents, {self.num_tokens:,} tokens"
-            f"{f' of {names}' if names else ''}>"
-        )
+        documents, tokens = quantity(len(self), "document"), quantity(self.num_tokens, "token")
+        of_sources = f" of {names}" if names else ""
+        return f"<Shards of {self.files.url}: {documents}, {tokens}{of_sources}>"
 
     def mask(self, document: int) -> Mask | None:
         """Return the mask of a document (1 = train on the token), or None if it has no mask."""

@@ -30,7 +30,7 @@ from nanotok_ray.report.facts import Facts, read_each
 from nanotok_ray.report.render import Bar, Cell, Code, Part, Segment, Table, cut
 from nanotok_ray.shards import UNUSED_TEXT
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.units import format_bytes, format_ratio, format_share
+from nanotok_ray.units import format_bytes, format_ratio, format_share, quantity
 
 _SPLITS: Final = {"train": "c1", "val": "c8"}
 
@@ -256,7 +256,7 @@ def _length_chart(found: Lengths) -> Chart:
         kind="c1",
         values=[count / found.sampled * 100 for count in counts],
         titles=[
-            f"{2**power:,} to {2 ** (power + 1) - 1:,} tokens: {count:,} documents, "
+            f"{2**power:,} to {2 ** (power + 1) - 1:,} tokens: {quantity(count, 'document')}, "
             f"{format_share(count, found.sampled)}"
             for power, count in enumerate(counts, first)
         ],
@@ -344,7 +344,7 @@ def _mask_bar(trained: int, tokens: int) -> Bar:
     rest = tokens - trained
     return Bar(
         [
-            Segment(kind="yes", value=trained, title=f"{trained:,} tokens trained on"),
+            Segment(kind="yes", value=trained, title=f"{quantity(trained, 'token')} trained on"),
             Segment(kind="no", value=rest, title=f"{rest:,} not trained on"),
         ],
         tokens,
@@ -358,7 +358,11 @@ def _by_role(masked: Mapping[str, Mapping[str, Any]]) -> Part:
         total = sum(value["roles"].values())
         counts = {role: value["roles"].get(role, 0) for role in roles}
         segments = [
-            Segment(kind=_ROLES[role], value=count, title=f"{_named(role)}: {count:,} tokens")
+            Segment(
+                kind=_ROLES[role],
+                value=count,
+                title=f"{_named(role)}: {quantity(count, 'token')}",
+            )
             for role, count in counts.items()
         ]
         shares = [format_share(count, total) for count in counts.values()]
@@ -400,7 +404,8 @@ def _trained_by_role(facts: Facts) -> Iterator[Part]:
         yield Part(
             title="Trained on, by role",
             table=Table(heads=heads, rows=rows, texts=3),
-            note=f"In a sample: {documents:,} documents of train, the first of each source.",
+            note=f"In a sample: {quantity(documents, 'document')} of train, the first of each "
+            "source.",
         )
 
 
@@ -500,7 +505,7 @@ def _example(shards: Shards, values: range, tokenizer: Tokenizer) -> Part:
         beside=cut(document.location, 200),
         legend=dict(LEGEND[kind] for kind in ((TEXT,) if is_text else (TRAINED, UNTRAINED))),
         turns=turns_of(items),
-        note=f"The first {len(items):,} tokens; {left_out:,} more are not shown."
+        note=f"The first {quantity(len(items), 'token')}; {left_out:,} more are not shown."
         if left_out
         else "",
     )

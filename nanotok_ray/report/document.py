@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.units import quantity
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,7 +131,7 @@ class Token:
             count = len(self.data)
             more = " ..." if count > _MAX_BYTES else ""
             data = self.data[:_MAX_BYTES].hex(" ").upper()
-            spelled = f"{count} byte{'s'[: count != 1]} {data}{more}"
+            spelled = f"{quantity(count, 'byte')} {data}{more}"
         return f"id {self.number}, position {self.position}, {spelled}{_TRAINED[self.mask]}"
 
 
@@ -154,14 +155,15 @@ class Image:
     @property
     def count_text(self) -> str:
         """The number of tokens in words."""
-        return f"{self.count:,} token{'s'[: self.count != 1]}"
+        return quantity(self.count, "token")
 
     @property
     def title(self) -> str:
         """A description in one line."""
         if not self.count:
             return f"no tokens, before position {self.start}"
-        return f"{self.count} times id {self.token}, positions {self.start} to {self.end - 1}"
+        times = quantity(self.count, "time")
+        return f"{times} id {self.token}, positions {self.start} to {self.end - 1}"
 
 
 Item = Token | Image

@@ -22,6 +22,7 @@ from nanotok_ray.units import (
     format_rate,
     format_ratio,
     format_time,
+    quantity,
 )
 
 _STATUS: Final = {
@@ -130,9 +131,9 @@ def _figures(facts: Facts) -> Iterator[Figure]:
             totals["tokens"],
         )
         yield Figure(name="documents", value=format_count(documents), exact=f"{documents:,}")
-        yield Figure(name="text", value=format_bytes(size), exact=f"{size:,} bytes")
+        yield Figure(name="text", value=format_bytes(size), exact=quantity(size, "byte"))
         yield Figure(name="tokens", value=format_count(tokens), exact=f"{tokens:,}")
-        exact = f"{size:,} bytes / {tokens:,} tokens"
+        exact = f"{quantity(size, 'byte')} / {quantity(tokens, 'token')}"
         yield Figure(name="bytes per token", value=format_ratio(size, tokens), exact=exact)
     if facts.tokenizer is not None:
         size = facts.tokenizer.get_vocab_size()

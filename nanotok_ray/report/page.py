@@ -40,6 +40,7 @@ from nanotok_ray.report.render import Cell, Figure, Link, Part, Table, cut, rend
 from nanotok_ray.report.run import stages, timeline_and_stragglers
 from nanotok_ray.report.vocabulary import example_tokens, token_lengths, vocabulary
 from nanotok_ray.storage import Folder
+from nanotok_ray.units import quantity
 
 _Parts = Callable[[Facts], Iterable[Part]]
 
@@ -228,5 +229,5 @@ def _figures(totals: Totals) -> list[Figure]:
     if totals.trained is not None:
         values["trained on"] = f"{totals.trained:,} ({totals.trained_share:.1%})"
     if totals.images:
-        values["images"] = f"{totals.images:,} ({totals.image_tokens:,} tokens)"
+        values["images"] = f"{totals.images:,} ({quantity(totals.image_tokens, 'token')})"
     return [Figure(name=name, value=value) for name, value in values.items()]

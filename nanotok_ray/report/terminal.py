@@ -12,7 +12,7 @@ from nanotok_ray.report.document import (
     totals_of,
     turns_of,
 )
-from nanotok_ray.units import printable
+from nanotok_ray.units import printable, quantity
 
 _GREEN, _RED, _GRAY, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[90m", "\x1b[0m"
 _IMAGE: Final = "\x1b[95m"
@@ -32,15 +32,14 @@ def heading_of(document: Document, spelling: Spelling) -> list[str]:
     text = "" if document_id is None else f", id {document_id[:_MAX_ID_CHARS]!r}"
     lines = [f"{document.title}, {document.location}{text}"]
     text = (
-        f"{totals.tokens} tokens, {totals.num_bytes} bytes, "
+        f"{quantity(totals.tokens, 'token')}, {quantity(totals.num_bytes, 'byte')}, "
         f"{totals.bytes_per_token:.2f} bytes per token"
     )
     if totals.trained is not None:
-        text += f", {totals.trained} tokens under mask 1"
+        text += f", {quantity(totals.trained, 'token')} under mask 1"
     if totals.images:
-        text += (
-            f", {totals.image_tokens} tokens of {totals.images} image{'s'[: totals.images != 1]}"
-        )
+        images = quantity(totals.images, "image")
+        text += f", {quantity(totals.image_tokens, 'token')} of {images}"
     return [*map(printable, [*lines, text])]
 
 
@@ -105,7 +104,7 @@ def _number(item: Item) -> int | None:
 
 def _text(item: Item) -> str:
     if isinstance(item, Image):
-        return f"[image {item.number + 1}: {item.count} token{'s'[: item.count != 1]}]"
+        return f"[image {item.number + 1}: {quantity(item.count, 'token')}]"
     if item.is_part:
         return "".join(f"\\x{byte:02x}" for byte in item.data)
     return printable(item.text, lines=True)

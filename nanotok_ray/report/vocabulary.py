@@ -22,7 +22,7 @@ from nanotok_ray.report.corpus import use_of
 from nanotok_ray.report.facts import Facts
 from nanotok_ray.report.render import Cell, Code, Part, Table, Tokens, cut
 from nanotok_ray.tokenizer import NUM_BYTES, why_stopped
-from nanotok_ray.units import format_bytes, format_count_tick
+from nanotok_ray.units import format_bytes, format_count_tick, quantity
 
 _POINTS: Final = 240
 """Limit of the points of a curve."""
@@ -43,7 +43,8 @@ def _learned(report: Mapping[str, Any]) -> Part:
     values: dict[str, Cell] = {
         "merges": f"{len(report['merges']['count']):,}",
         "stopped because": cut(why_stopped(report)),
-        "learned from": f"{report['texts']:,} texts, {format_bytes(report['text_bytes'])}",
+        "learned from": f"{quantity(report['texts'], 'text')}, "
+        f"{format_bytes(report['text_bytes'])}",
         "distinct spans": f"{report['distinct_spans']:,}",
         "pattern": Code(cut(report["pattern"], 2000)),
     }
@@ -67,7 +68,8 @@ def _growth(report: Mapping[str, Any]) -> Iterator[Part]:
             Point(
                 x=row["merges"],
                 y=row["bytes_per_token"],
-                title=f"{row['merges']:,} merges: {row['bytes_per_token']:.3f} bytes per token, "
+                title=f"{quantity(row['merges'], 'merge')}: "
+                f"{row['bytes_per_token']:.3f} bytes per token, "
                 f"{row['tokens'] / _unit(report):,.0f} tokens",
                 label=f"{row['bytes_per_token']:.2f}" if index >= len(rows) - 4 else "",
                 is_before=True,
@@ -80,7 +82,8 @@ def _growth(report: Mapping[str, Any]) -> Iterator[Part]:
     text = ChartText(
         title="Bytes per token by number of merges",
         description=f"The text the tokenizer was learned from has {per_token[len(applied)]:.3f} "
-        f"bytes per token after {len(applied):,} merges; the table below has more points.",
+        f"bytes per token after {quantity(len(applied), 'merge')}; the table below has more "
+        "points.",
         x_name="merges (logarithmic)",
         y_name="bytes per token",
     )
@@ -125,7 +128,7 @@ def _counts(report: Mapping[str, Any]) -> Iterator[Part]:
         return
     marked = [merge for merge in (1, 10, 100, 1000, 10_000, 100_000) if merge <= len(counts)]
     rows = [(f"{m:,}", cut(_visible(tokens[m - 1]), 60), f"{counts[m - 1]:,}") for m in marked]
-    last = f"The last merge, number {len(counts):,}, occurred {counts[-1]:,} times."
+    last = f"The last merge, number {len(counts):,}, occurred {quantity(counts[-1], 'time')}."
     yield Part(
         title="How often each merge occurred",
         beside="with the token that it made",
@@ -144,7 +147,8 @@ def _counts_chart(counts: Sequence[int], tokens: Sequence[str], marked: Sequence
             Point(
                 x=merge,
                 y=max(counts[merge - 1], 1),
-                title=f"merge {merge:,}: {tokens[merge - 1]!r}, {counts[merge - 1]:,} times",
+                title=f"merge {merge:,}: {tokens[merge - 1]!r}, "
+                f"{quantity(counts[merge - 1], 'time')}",
                 label=cut(_visible(tokens[merge - 1]), 24),
             )
             for merge in marked
@@ -256,9 +260,9 @@ def _used_note(sizes: NDArray[np.int64], counts: NDArray[np.int64]) -> str:
     is_text = sizes > 0
     unused = int((counts[: len(sizes)][is_text] == 0).sum())
     return (
-        f"As used: in {int(counts.sum()):,} tokens from the beginnings of train shards that are "
-        f"evenly far apart. {unused:,} of {int(is_text.sum()):,} tokens of text do not occur in "
-        "them."
+        f"As used: in {quantity(int(counts.sum()), 'token')} from the beginnings of train shards "
+        f"that are evenly far apart. {unused:,} of {int(is_text.sum()):,} tokens of text do not "
+        "occur in them."
     )
 
 

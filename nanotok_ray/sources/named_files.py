@@ -226,7 +226,7 @@ def _of_files(found: FoundFiles, rules: ReadingRules) -> dict[str, str]:
     unknown = [file for file, name in formats.items() if name is None]
     if unknown:
         raise SourceError(
-            f"{', '.join(unknown)}: the name does not indicate the format; set it with "
+            f"{few(unknown)}: the name does not indicate the format; set it with "
             f"--input-format ({_format_choices(rules)}){conversion_advice(unknown, arrays=True)}"
         )
     return {file: name for file, name in formats.items() if name is not None}

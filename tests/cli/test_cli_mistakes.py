@@ -157,8 +157,8 @@ MISTAKES = """
 4 | inspect cut | cut/web | nanotok verify
 4 | tokenize new.toml | no tokenizer in | train one first
 2 | inspect out --doc -111 | --doc -111 | counted from 0, or from the end
-2 | inspect out --doc 0-110 | --doc 0-110 | there are 110 documents
-2 | inspect out --source chats --doc 30 | 30 documents in split train of source chats | counted from 0
+2 | inspect out --doc 0-110 | --doc 0-110 | split train has 110 documents
+2 | inspect out --source chats --doc 30 | split train of source chats has 30 documents | counted from 0
 2 | inspect out --doc 9999 | --doc 9999 | counted from 0
 2 | inspect out --doc 9-3 | --doc 9-3 | swap them
 2 | inspect out --source wab | wab | there are web, chats
@@ -205,6 +205,8 @@ MISTAKES = """
 2 | tokenizer train in/text --vocab-size 300 --output t --column body | no column 'body' | set --column to one of them
 2 | tokenizer compare tok --corpus in/text --by lang | columns are 'text' | set --by to one
 2 | tokenizer compare tok --corpus tok/tokenizer.pkl | tokenizer.pkl | set it with --input-format
+2 | tokenizer train 'odd/*' --vocab-size 300 --output t | odd/10.md and 37 more: the name does not indicate the format | set it with --input-format
+2 | doctor out --set limits.slice_bytes=64MiB | --set overrides keys of a recipe | pass the recipe too
 2 | tokenizer show tok notes.md | notes.md | set it with --input-format
 2 | tokenizer learn counts --vocab-size 300 --output t.json | --output is t.json | pass a folder
 2 | tokenizer extend tok --preset sed --output t | 'sed' is unknown | did you mean 'seed'?
@@ -302,6 +304,9 @@ def write_inputs(folder):
     (folder / "words.txt").write_text("\n".join(texts(20, seed=1)))
     (folder / "blank.txt").write_text("\n\n")
     (folder / "notes.md").write_text("# Notes\n")
+    (folder / "odd").mkdir()
+    for number in range(40):
+        (folder / f"odd/{number}.md").write_text("# Notes\n")
     (folder / "bad.parquet").write_bytes(b"PAR1 and nothing else")
     pq.write_table(pa.table({"span": ["a", "b"], "count": [1, 0]}), folder / "zero.parquet")
     (folder / "other.jsonl").write_text('{"body": "text"}\n' * 3)

@@ -149,7 +149,7 @@ def test_with_max_chars_the_plan_expects_about_as_many_slices_as_needed(job, pla
     values = planned(job[0], "--rate", "1", "--set", "limits.max_chars=4000")[0]
     assert values["count"]["todo"] == 2
     (note,) = values["notes"]
-    assert "2 slices are counted first" in note
+    assert "to 2 slices at first" in note
     assert "at most 10" in note
 
 

@@ -256,7 +256,7 @@ def test_single_tokens_are_shown(command, tokenizer):
     ]
     assert values["tokens"][0]["pair"] == [*model.merges[0]]
     assert "id          371, special token <|bos|>, 7 bytes\n" in reported
-    assert "id          65, byte 'A', 1 bytes\n" in reported
+    assert "id          65, byte 'A', 1 byte\n" in reported
     assert "sha256" not in reported
     _, values, reported = command("show", MINE, "web.parquet", "--id", "256")
     times = sum(tokenizer.encode(text).count(256) for text in MADE[:30])

@@ -221,7 +221,7 @@ def test_bad_documents_below_the_limit_are_listed_and_the_rest_is_learned(tmp_pa
     code, values, reported = train(*goal(tmp_path), path)
     assert (code, values["documents"], values["texts"]) == (0, 3003, 3000)
     assert sum(values["quarantined"].values()) == 3
-    assert "note: 3 of 3,003 documents were skipped: " in reported
+    assert "note: skipped 3 of 3,003 documents: " in reported
     for place in ("2: invalid JSON: ", "3: invalid UTF-8: ", "4: field is missing: 'text'"):
         assert f"note: skipped: {path}, line {place}" in reported
 

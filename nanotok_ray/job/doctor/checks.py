@@ -11,6 +11,7 @@ from nanotok_ray.job.doctor.ray_settings import check_ray_settings
 from nanotok_ray.job.doctor.result import CheckResult
 from nanotok_ray.job.doctor.software import check_packages, check_software
 from nanotok_ray.recipe import Recipe, SourceRecipe, load_recipe
+from nanotok_ray.units import quantity
 
 
 def opened_recipe(path: str, overrides: Sequence[str]) -> tuple[CheckResult, Recipe | None]:
@@ -21,7 +22,9 @@ def opened_recipe(path: str, overrides: Sequence[str]) -> tuple[CheckResult, Rec
     except NanotokError as error:
         advice = "fix it; docs/recipes.md lists every key"
         return CheckResult(name=name, status="fail", found=str(error), advice=advice), None
-    found = f"{path}: {len(recipe.sources)} sources, {recipe.tokenizer.vocab_size:,} ids"
+    found = (
+        f"{path}: {quantity(len(recipe.sources), 'source')}, {recipe.tokenizer.vocab_size:,} ids"
+    )
     return CheckResult(name=name, status="ok", found=found), recipe
 
 
@@ -53,8 +56,7 @@ def _check_source(source: SourceRecipe, recipe: Recipe, sizes: dict[str, int]) -
         return CheckResult(name=name, status="fail", found=str(error), advice=advice)
     sizes[source.name] = decoded_bytes(files)
     num_bytes = sum(file.size for file in files)
-    noun = "file" if len(files) == 1 else "files"
-    found = f"{len(files):,} {noun} can be opened, {num_bytes / 1e6:,.1f} MB"
+    found = f"{quantity(len(files), 'file')} can be opened, {num_bytes / 1e6:,.1f} MB"
     if notes:
         return CheckResult(name=name, status="warn", found=found, advice="; ".join(notes))
     return CheckResult(name=name, status="ok", found=found)
@@ -79,9 +81,9 @@ def run_checks(
 
     Args:
         locations: folders or URLs of folders, and files of recipes.
+        overrides: keys and values that override those of the recipes, as KEY=VALUE.
         address: the cluster or job server; the caller makes its own checks.
     """
-        overrides: keys and values that override those of the recipes, as KEY=VALUE.
     yield from check_software()
     yield from check_ray_settings(address=address)
     yield from check_machine()
