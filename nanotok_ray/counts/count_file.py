@@ -18,12 +18,14 @@ from nanotok_ray.documents import Documents
 from nanotok_ray.errors import (
     CorruptOutputError,
     CountsError,
+    NanotokError,
     SourceError,
     TransientIOError,
 )
 from nanotok_ray.formats import local_path
 from nanotok_ray.recipe import Gaps
-from nanotok_ray.storage import open_input
+from nanotok_ray.storage import attempt, open_input
+from nanotok_ray.storage.retries import is_transient, passing_failure
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -335,7 +337,10 @@ class CountReader:
             FileNotFoundError: The file does not exist.
         """
         path = local_path(url)
-        source = pa.OSFile(path) if path is not None else _remote(url, block_bytes)
+        if path is not None:
+            source = attempt("open", path, lambda: pa.OSFile(path))
+        else:
+            source = _remote(url, block_bytes)
         try:
             return cls(source, name=url)
         except BaseException:
@@ -436,7 +441,9 @@ class CountReader:
         """Close the file; data that was read stays valid."""
         self._source.close()
 
-    def _damaged(self, why: object) -> CorruptOutputError:
+    def _damaged(self, why: object) -> NanotokError:
+        if isinstance(why, OSError) and is_transient(why):
+            return passing_failure("read", self.name, why)
         return damaged_count_file(self.name, why)
 
 

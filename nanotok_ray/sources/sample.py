@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from nanotok_ray.chat import PLACEHOLDER, texts_of
 from nanotok_ray.dialects import Dialect, detect, kind_of
-from nanotok_ray.errors import SourceError
+from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.recipe import GROUNDING, LimitsRecipe, SourceRecipe
 from nanotok_ray.sources.batch import BadDocument, Batch, BatchBuilder
 from nanotok_ray.sources.columns import PREFERENCES, is_preference, text_field
@@ -80,7 +80,7 @@ def _sampled(file: SourceFile, *, source: SourceRecipe, max_document_bytes: int)
             found = _whole_file(file, max_document_bytes=max_document_bytes)
         else:
             found = _lines(file, source=source, max_document_bytes=max_document_bytes)
-    except SourceError:
+    except (SourceError, TransientIOError):
         raise
     except OSError as error:
         raise SourceError(unreadable(file.url, error)) from error

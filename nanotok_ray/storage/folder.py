@@ -69,7 +69,7 @@ class Folder:
             FileNotFoundError: The file does not exist.
             CorruptOutputError: A link leads out of the folder, or the file is not a regular file;
                 all methods that access a file raise it.
-            TransientIOError: A remote store failed in several tries; all methods raise it.
+            TransientIOError: Storage failed in several tries; all methods raise it.
         """
         return self._store.open(name)
 

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from nanotok_ray.errors import SourceError
 from nanotok_ray.formats import local_path
 from nanotok_ray.storage.connect import RemoteTree, connect
-from nanotok_ray.storage.local import BUFFER_BYTES
+from nanotok_ray.storage.local import BUFFER_BYTES, LocalInput, open_local
 from nanotok_ray.storage.remote_input import RemoteInput
 from nanotok_ray.storage.retries import attempt
 from nanotok_ray.storage.tree import (
@@ -165,7 +165,7 @@ def open_input(path: str, *, block_bytes: int | None = None, at: int = 0) -> Bin
         buffer_bytes = min(BUFFER_BYTES, block_bytes or BUFFER_BYTES)
         file = RemoteInput(path, block_bytes=block_bytes, at=at)
         return io.BufferedReader(file, buffer_size=buffer_bytes)
-    return Path(local).open("rb", buffering=BUFFER_BYTES)
+    return attempt("open", local, lambda: open_local(local, path=local))
 
 
 def version_of(file: BinaryIO, *, again: bool = False) -> InputFile:
@@ -191,8 +191,8 @@ def read_start(path: str, length: int) -> bytes:
     """
     local = local_path(path)
     if local is not None:
-        with Path(local).open("rb", buffering=0) as file:
-            return file.read(length)
+        with attempt("open", local, lambda: LocalInput(local, path=local)) as start:
+            return start.read(length) or b""
     file_system, inside = connect(path)
     # Opening and reading would fetch the read-ahead of the file system: 50 MB on S3.
     data = attempt("read", path, lambda: file_system.cat_file(inside, start=0, end=length))

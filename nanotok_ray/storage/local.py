@@ -1,11 +1,12 @@
 """Atomic writing of files on a local or mounted disk.
 
-Names are relative to one folder; writers publish on a clean exit. Errors of the operating system
-are raised unchanged.
+Names are relative to one folder; writers publish on a clean exit. Operations are retried after
+transient errors of the operating system; others are raised unchanged, with the path.
 """
 
 import errno
 import hashlib
+import io
 import os
 import secrets
 import shutil
@@ -13,16 +14,18 @@ import socket
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Concatenate, ParamSpec, TypeVar
 
 from nanotok_ray.errors import CorruptOutputError, DiskFullError
 from nanotok_ray.formats import InnerFiles, check_size, not_regular, open_regular
+from nanotok_ray.storage.retries import attempt, named, transient_errors
 from nanotok_ray.storage.tree import check_name, is_temporary
 from nanotok_ray.units import format_bytes
 
 if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
+    from _typeshed import ReadableBuffer, WriteableBuffer
 
 BUFFER_BYTES = 1 << 20
 """Size of the buffer of an open file; smaller if the blocks of a remote file are smaller."""
@@ -53,6 +56,47 @@ class WholeFile:
         return self._hash.hexdigest()
 
 
+class LocalInput(io.FileIO):
+    """A local file that is read; reads are retried after transient errors."""
+
+    def __init__(self, file: str | int, *, path: str) -> None:
+        """Open a path, or take over a descriptor; `path` is for messages."""
+        super().__init__(file)
+        self._path = path
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        """Fill a buffer, or the start of it; return 0 at the end."""
+        return attempt("read", self._path, lambda: os.readv(self.fileno(), [buffer]))
+
+    read = io.RawIOBase.read  # type: ignore[assignment] # these call `readinto`
+    readall = io.RawIOBase.readall
+
+
+def open_local(file: str | int, *, path: str) -> BinaryIO:
+    """Open a local file for reading, with a buffer; arguments as those of `LocalInput`."""
+    return io.BufferedReader(LocalInput(file, path=path), buffer_size=BUFFER_BYTES)
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_Method = Callable[Concatenate["LocalStore", str, P], T]
+
+
+def _retried(action: str) -> Callable[[_Method[P, T]], _Method[P, T]]:
+    """Return a decorator for methods of a name that are retried after transient errors."""
+
+    def decorate(method: _Method[P, T]) -> _Method[P, T]:
+        @wraps(method)
+        def retried(store: "LocalStore", name: str, /, *args: P.args, **options: P.kwargs) -> T:
+            return attempt(
+                action, str(store.root / name), lambda: method(store, name, *args, **options)
+            )
+
+        return retried
+
+    return decorate
+
+
 class LocalStore:
     """A folder on a disk, which is created with the first file."""
 
@@ -70,14 +114,16 @@ class LocalStore:
         check_name(name)
         return self.root / name if self._follow_links else Path(self._files.path(name))
 
+    @_retried("open")
     def open(self, name: str) -> BinaryIO:
         """Open a regular file for reading, with a buffer.
 
         Raises:
             CorruptOutputError: The file is a pipe, a socket or a device.
         """
-        return os.fdopen(self._descriptor(name), "rb", buffering=BUFFER_BYTES)
+        return open_local(self._descriptor(name), path=str(self.root / name))
 
+    @_retried("read")
     def read_bytes(self, name: str, *, limit: int | None) -> bytes:
         """Return all bytes of a file."""
         with os.fdopen(self._descriptor(name), "rb", buffering=0) as file:
@@ -86,6 +132,7 @@ class LocalStore:
                 check_size(size, limit=limit, name=str(self.root / name))
             return file.readall()
 
+    @_retried("read")
     def read_start(self, name: str, length: int) -> bytes:
         """Return the first bytes of a file."""
         with self.open(name) as file:
@@ -96,19 +143,23 @@ class LocalStore:
         return open_regular(str(path)) if self._follow_links else self._files.open(name)
 
     @contextmanager
-    def create(
-        self, name: str, *, check: Callable[[], object] = lambda: None
-    ) -> Iterator[WholeFile]:
+    def create(self, name: str) -> Iterator[WholeFile]:
         """Write a file under a temporary name beside it, then publish it on a clean exit.
 
         The file and its folder are synchronized to disk (fsync), so that the new name survives a
-        power failure. `check` is called directly before the file gets its name; if it raises an
-        error, the file is discarded.
+        power failure.
 
         Raises:
             DiskFullError: No space is left, or a quota is used up; all methods that write raise
                 it.
         """
+        with transient_errors("write", str(self.root / name)), self._created(name) as file:
+            yield file
+
+    @contextmanager
+    def _created(
+        self, name: str, *, check: Callable[[], object] = lambda: None
+    ) -> Iterator[WholeFile]:
         path = self.path(name)
         with self._temporary(path) as (temporary, file):
             yield file
@@ -124,13 +175,19 @@ class LocalStore:
         """Write a file like `create`; replacing a file by the same bytes is harmless."""
         return self.create(name)
 
+    @_retried("write")
     def write_whole(
         self, name: str, data: bytes, *, check: Callable[[], object] = lambda: None
     ) -> None:
-        """Publish a file in one step, replacing an existing one; `check` as in `create`."""
-        with self.create(name, check=check) as file:
+        """Publish a file in one step, replacing an existing one.
+
+        `check` is called directly before the file gets its name; if it raises an error, the file is
+        discarded.
+        """
+        with self._created(name, check=check) as file:
             file.write(data)
 
+    @_retried("create")
     def create_empty(self, name: str) -> None:
         """Create an empty file, which need not survive a power failure."""
         path = self.path(name)
@@ -143,16 +200,11 @@ class LocalStore:
         A hard link fails atomically if the name exists, also on NFS, where O_EXCL is not reliable.
         """
         path = self.path(name)
-        with self._temporary(path) as (temporary, file):
-            file.write(data)
+        temporary = attempt("write", str(path), lambda: self._written(path, data))
         try:
-            os.link(temporary, path)
-        except FileExistsError:
-            return False
+            return attempt("write", str(path), lambda: _link(temporary, path))
         finally:
             temporary.unlink(missing_ok=True)
-        _sync_folder(path.parent)
-        return True
 
     def link(self, other: str, name: str) -> bool:
         """Publish a hard link to a file elsewhere, replacing an existing file, if possible.
@@ -177,6 +229,7 @@ class LocalStore:
         _sync_folder(path.parent)
         return True
 
+    @_retried("read")
     def size(self, name: str) -> int | None:
         """Return the size of a file in bytes, or None if it does not exist."""
         try:
@@ -190,6 +243,7 @@ class LocalStore:
             return None
         raise CorruptOutputError(not_regular(str(path)))
 
+    @_retried("list")
     def sizes(self, prefix: str) -> dict[str, int]:
         """Return name and size of every file of the folder whose name begins with a prefix."""
         folder = prefix.rpartition("/")[0]
@@ -207,14 +261,21 @@ class LocalStore:
                         found[f"{inside}{name}"] = Path(top, name).stat().st_size
         return found
 
+    @_retried("remove")
     def remove(self, name: str) -> None:
         """Remove a file; do nothing if it does not exist."""
         self.path(name).unlink(missing_ok=True)
 
+    @_retried("remove")
     def remove_below(self, prefix: str) -> None:
         """Remove the folder of a prefix with all of its files."""
         with suppress(FileNotFoundError):
             shutil.rmtree(self.path(prefix.rstrip("/")))
+
+    def _written(self, path: Path, data: bytes) -> Path:
+        with self._temporary(path) as (temporary, file):
+            file.write(data)
+        return temporary
 
     @contextmanager
     def _temporary(self, path: Path) -> Iterator[tuple[Path, WholeFile]]:
@@ -223,10 +284,11 @@ class LocalStore:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with temporary.open("xb", buffering=BUFFER_BYTES) as sink:
-                file = WholeFile(sink.write)
+                file = WholeFile(named(str(path))(sink.write))
                 yield temporary, file
-                sink.flush()
-                os.fsync(sink.fileno())
+                with named(str(path)):
+                    sink.flush()
+                    os.fsync(sink.fileno())
         except BaseException as error:
             full = _disk_full(error, path, size=file.size if file else 0)
             with suppress(OSError):
@@ -270,10 +332,21 @@ def _temporary_name(name: str) -> str:
     return temporary
 
 
+def _link(temporary: Path, path: Path) -> bool:
+    """Publish a file unless the name exists; return whether it was published."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return path.samefile(temporary)  # an earlier try failed after it had made the link
+    _sync_folder(path.parent)
+    return True
+
+
 def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        with named(str(folder)):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

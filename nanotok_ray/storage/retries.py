@@ -1,4 +1,4 @@
-"""Retries of transient failures of remote stores, and the rules that recognize them."""
+"""Retries of transient failures of storage, and the rules that recognize them."""
 
 import errno
 import itertools
@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import TypeVar
 
 from nanotok_ray.errors import NanotokError, TransientIOError
+from nanotok_ray.formats import is_local
 from nanotok_ray.units import quantity
 
 _ERRNOS = {
@@ -21,11 +22,12 @@ _ERRNOS = {
     errno.ECONNRESET,
     errno.EHOSTUNREACH,
     errno.EINTR,
-    errno.EIO,  # s3fs: every unknown code
+    errno.EIO,  # s3fs: every unknown code; a disk or a network file system
     errno.ENETDOWN,
     errno.ENETUNREACH,
     errno.EPIPE,
     errno.EREMOTEIO,  # s3fs: InternalError
+    errno.ESTALE,  # NFS
     errno.ETIMEDOUT,
 }
 _STATUSES = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
@@ -92,7 +94,7 @@ def passing_failure(
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether an exception of a remote store, or its cause, is transient.
+    """Return whether an exception of storage, or its cause, is transient.
 
     >>> is_transient(TimeoutError()), is_transient(FileNotFoundError(2, "no such key"))
     (True, False)
@@ -274,8 +276,22 @@ def attempt(action: str, url: str, operation: Callable[[], T]) -> T:
     raise AssertionError("an endless loop ended")
 
 
+@contextmanager
+def named(path: str) -> Iterator[None]:
+    """Add a path to errors of the operating system, which lack it if the file was open."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno and not error.filename:
+            error.filename = path
+        raise
+
+
 def _name_url(action: str, url: str, error: Exception) -> None:
-    """Raise a missing or forbidden file again with the URL and an errno."""
+    """Raise a missing or forbidden file again with the URL and an errno; name a local file."""
+    if is_local(url):
+        with named(url):
+            raise error
     message = f"cannot {action} {url}: {error}"
     if isinstance(error, FileNotFoundError):
         advice = "; create it, or change the path" if "bucket" in str(error) else ""

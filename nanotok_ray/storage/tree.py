@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from nanotok_ray.errors import CorruptOutputError, SourceError
+from nanotok_ray.storage.retries import attempt
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -178,7 +179,7 @@ def list_local(folder: str) -> Iterator[Entry]:
     """
     names: list[str] = []
     with suppress(FileNotFoundError, NotADirectoryError):
-        names = os.listdir(folder)  # noqa: PTH208 - names, not paths
+        names = attempt("list", folder, lambda: os.listdir(folder))  # noqa: PTH208 - names
     for name in names:
         path = f"{folder.rstrip('/')}/{name}"
         entry = look_at_local(path)
@@ -201,6 +202,10 @@ def look_at_local(path: str) -> Entry | None:
         path.encode()
     except UnicodeEncodeError as error:
         raise SourceError(f"the file name {path!r} is not UTF-8; rename the file") from error
+    return attempt("read", path, lambda: _entry(path))
+
+
+def _entry(path: str) -> Entry | None:
     if Path(path).is_dir():
         return Entry(path=path, is_folder=True)
     if not Path(path).is_file():

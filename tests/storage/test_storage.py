@@ -13,7 +13,17 @@ import pytest
 
 from nanotok_ray.errors import CorruptOutputError, DiskFullError, SourceError, TransientIOError
 from nanotok_ray.formats import is_local, local_path
-from nanotok_ray.storage import Checksums, Folder, open_input, transient_errors, write_checked
+from nanotok_ray.storage import (
+    Checksums,
+    Folder,
+    StoreRetryPolicy,
+    find_files,
+    open_input,
+    read_start,
+    transient_errors,
+    use_retry_policy,
+    write_checked,
+)
 from tests.support.s3_server import BUCKET
 
 
@@ -341,3 +351,100 @@ def test_a_failed_check_keeps_what_was_published(folder):
     assert folder.read_bytes("a") == b"1"
     assert folder.list() == ["a"]
     assert folder.list_temporaries() == []
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Return a function after which some calls of a function of `os` fail first."""
+
+    def fail(name, number, *, times):
+        original, left = getattr(os, name), [times]
+
+        def failing(*args, **options):
+            if left[0]:
+                left[0] -= 1
+                raise OSError(number, os.strerror(number))
+            return original(*args, **options)
+
+        monkeypatch.setattr(os, name, failing)
+
+    with use_retry_policy(StoreRetryPolicy(first_wait=0)):
+        yield fail
+
+
+def content(file):
+    with file:
+        return file.read()
+
+
+def write_new(folder):
+    folder.remove("b")
+    return folder.write_new("b", b"1"), folder.list()
+
+
+LOCAL_OPERATIONS = {
+    "read": ("readv", lambda folder: content(folder.open("a"))),
+    "read input": ("readv", lambda folder: content(open_input(folder.join("a")))),
+    "read start": ("readv", lambda folder: read_start(folder.join("a"), 1)),
+    "open": ("open", lambda folder: folder.read_bytes("a")),
+    "write": ("fsync", lambda folder: folder.write_whole("a", b"1")),
+    "write new": ("fsync", write_new),
+    "write new, link": ("link", write_new),
+    "size": ("lstat", lambda folder: folder.size("a")),
+    "list": ("listdir", lambda folder: find_files(folder.url)),
+}
+
+
+@pytest.mark.parametrize(("name", "operation"), LOCAL_OPERATIONS.values(), ids=LOCAL_OPERATIONS)
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
+def test_errors_of_a_disk_or_nfs_are_retried(tmp_path, failing, name, operation, number):
+    folder = Folder(str(tmp_path))
+    folder.write_whole("a", b"1")
+    expected = operation(folder)
+    failing(name, number, times=2)
+    assert operation(folder) == expected
+    failing(name, number, times=100)
+    with pytest.raises(TransientIOError, match=rf"{tmp_path}.* tried 5 times"):
+        operation(folder)
+
+
+@pytest.mark.parametrize("write", [Folder.create, Folder.create_once])
+def test_a_file_whose_disk_failed_can_be_written_again(tmp_path, failing, write):
+    failing("fsync", errno.EIO, times=1)
+    folder = Folder(str(tmp_path))
+    with pytest.raises(TransientIOError, match=f"{tmp_path}/a"), write(folder, "a") as file:
+        file.write(b"1")
+    assert folder.list_temporaries() == folder.list() == []
+    with write(folder, "a") as file:
+        file.write(b"1")
+
+
+def test_a_new_file_whose_folder_failed_to_sync_was_published(tmp_path, monkeypatch):
+    sync, failed = os.fsync, []
+
+    def fail_once(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode) and not failed:
+            failed.append(True)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fail_once)
+    with use_retry_policy(StoreRetryPolicy(first_wait=0)):
+        assert Folder(str(tmp_path)).write_new("a", b"1")
+        assert failed
+        assert not Folder(str(tmp_path)).write_new("a", b"1")
+
+
+def test_a_read_only_disk_is_not_temporary_and_the_file_is_named(tmp_path, failing):
+    failing("fsync", errno.EROFS, times=1)
+    with pytest.raises(OSError, match=f"{tmp_path}/a") as caught:
+        Folder(str(tmp_path)).write_whole("a", b"1")
+    assert caught.value.errno == errno.EROFS
+    assert caught.value.filename == f"{tmp_path}/a"
+
+
+@pytest.mark.usefixtures("failing")
+def test_a_bad_sector_is_named():
+    expected = pytest.raises(TransientIOError, match="cannot read /proc/self/mem for now, tried 5 ")
+    with open_input("/proc/self/mem") as file, expected:  # nothing is mapped at its start
+        file.read(1)
