@@ -47,7 +47,13 @@ from nanotok_ray.job.training import (
 )
 from nanotok_ray.job.verifying import damaged_slices
 from nanotok_ray.recipe import Recipe
-from nanotok_ray.shards import Output, Record, Verification, verify_output
+from nanotok_ray.shards import (
+    Output,
+    Record,
+    Verification,
+    remove_temporaries,
+    verify_output,
+)
 from nanotok_ray.sources import QUARANTINE, check_limits, plan_to_json
 from nanotok_ray.storage import Folder, write_checked
 from nanotok_ray.tokenizer import Tokenizer
@@ -135,7 +141,7 @@ class _Job:
             self.start.note(note)
         with (
             self._session(*shared_sources(plan.plan)) if plan.has_tasks else nullcontext(),
-            self.lock.taken(self.watch, on_end=self._write_page),
+            self.lock.taken(self.watch, on_end=self._end),
         ):
             return self._execute(plan)
 
@@ -317,6 +323,13 @@ class _Job:
         if tokenizing is None or not self.plan.published:
             return 0
         return sum(record is not None for record in tokenizing.records)
+
+    def _end(self) -> None:
+        """Write the report page and remove what killed processes left."""
+        self._write_page()
+        with suppress(OSError):  # `nanotok gc` removes them too
+            sources = [source.name for source in self.recipe.sources]
+            remove_temporaries(self.out, Folder(self.recipe.output.work), sources=sources)
 
     def _write_page(self) -> None:
         """Write the report page, or report a note if it cannot be written."""

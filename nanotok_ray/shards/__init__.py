@@ -4,7 +4,7 @@ The input is a slice of the plan and a tokenizer. The output is files and one re
 all slices become shards.idx and the manifest. The package schedules nothing.
 """
 
-from nanotok_ray.shards.garbage import Garbage, find_garbage
+from nanotok_ray.shards.garbage import Garbage, find_garbage, remove_temporaries
 from nanotok_ray.shards.output import (
     COUNTED,
     Output,
@@ -65,6 +65,7 @@ __all__ = [
     "mapped_rows",
     "quarantine_name",
     "read_record",
+    "remove_temporaries",
     "settings_from",
     "skip_slice",
     "tokenize_slice",

@@ -1,7 +1,8 @@
 """Finds the files of a finished output that its manifest does not name.
 
 Only files of the kinds that a job writes, or wrote in earlier versions, are considered, in the
-folders of sources, records/, quarantine/, run/ and tokenizers. The caller must hold the lease.
+folders of sources, records/, quarantine/, run/ and tokenizers; temporary files everywhere. The
+caller must hold the lease.
 """
 
 import hashlib
@@ -27,9 +28,10 @@ from nanotok_ray.shards.output import settings_from
 from nanotok_ray.shards.records import Record, expected_records, finished_slices
 from nanotok_ray.shards.verify import read_manifest
 from nanotok_ray.sources import QUARANTINE, plan_from_json
-from nanotok_ray.storage import CHECKSUMS, Folder, checksum_name
+from nanotok_ray.storage import CHECKSUMS, Folder, checksum_name, writer_is_alive
 
-_FOLDERS = {"records", "quarantine", "run"}
+_SHARED = ("work/", "run/lease/")
+"""Folders of an output in which other jobs, or other threads of this process, write."""
 _METADATA_PREFIXES = tuple(f".{name}." for name in (MANIFEST_NAME, PLAN_NAME, SHARDS_INDEX_NAME))
 
 _STEM = r"[A-Za-z0-9_-]+-\d{5,}"
@@ -45,8 +47,6 @@ _CHECKSUM = re.compile(rf"{CHECKSUMS}.+\.[0-9a-f]{{32}}")
 _KINDS = (_RECORD, _QUARANTINED, _LEASE, _PROBE, _SPAN_TABLE, _CHECKSUM)
 _ALONE = (PLAN_NAME, LEARN_RECORD, RECIPE_NAME)
 """The checked files that are no records of slices."""
-
-_TEMPORARY = re.compile(r"(?:.*/)?\.[^/]+\.[^/]*-\d+-[0-9a-f]{12}\.tmp")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,11 +129,31 @@ def _found(out: Folder, sources: set[str]) -> Iterator[tuple[str, int]]:
         is_shard = bool(_SHARD.fullmatch(name)) and name.split("/")[0] in folders
         if (is_shard or any(kind.fullmatch(name) for kind in _KINDS)) and name != newest:
             yield name, size
+    for name in _left_over(out, folders):
+        yield name, out.size(name) or 0
+
+
+def remove_temporaries(out: Folder, work: Folder, *, sources: Iterable[str]) -> None:
+    """Remove the temporary files of killed processes in an output and its work folder.
+
+    The caller holds the lease of the output. In the work folder, which jobs share, only files of
+    processes of this host are removed.
+    """
+    for name in _left_over(out, set(sources)):
+        out.remove(name)
+    for name in work.list_temporaries():
+        if writer_is_alive(name) is False:
+            work.remove(name)
+
+
+def _left_over(out: Folder, sources: set[str]) -> Iterator[str]:
     for name in out.list_temporaries():
         top, slash, _ = name.partition("/")
-        is_of_output = top in folders | _FOLDERS if slash else name.startswith(_METADATA_PREFIXES)
-        if is_of_output and _TEMPORARY.fullmatch(name):
-            yield name, out.size(name) or 0
+        is_inside = top in {*sources, *RESERVED_NAMES} or top.startswith(f"{TOKENIZER_FOLDER}-")
+        is_of_output = is_inside if slash else name.startswith(_METADATA_PREFIXES)
+        is_alive = writer_is_alive(name)
+        if is_of_output and not is_alive and (is_alive is False or not name.startswith(_SHARED)):
+            yield name
 
 
 def _former_sources(names: Iterable[str]) -> Iterator[str]:

@@ -24,7 +24,7 @@ from nanotok_ray.storage.inputs import (
     unreadable,
     version_of,
 )
-from nanotok_ray.storage.local import LocalStore, WholeFile
+from nanotok_ray.storage.local import LocalStore, WholeFile, writer_is_alive
 from nanotok_ray.storage.remote import RemoteStore, is_precondition_conflict
 from nanotok_ray.storage.remote_input import RemoteInput, SeekableFile
 from nanotok_ray.storage.retries import (
@@ -74,4 +74,5 @@ __all__ = [
     "use_retry_policy",
     "version_of",
     "write_checked",
+    "writer_is_alive",
 ]

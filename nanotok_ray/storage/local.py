@@ -8,6 +8,7 @@ import errno
 import hashlib
 import io
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -31,6 +32,8 @@ BUFFER_BYTES = 1 << 20
 """Size of the buffer of an open file; smaller if the blocks of a remote file are smaller."""
 
 _MAX_NAME_CHARS = 120  # of 255; the temporary name adds the host name and more
+_MAX_HOST_CHARS = 40
+_ATTEMPT = re.compile(r"(?:.*/)?(\.[^/]+\.[^/]*)-(\d+)-[0-9a-f]{12}\.tmp")
 
 
 class WholeFile:
@@ -326,10 +329,27 @@ def _free_bytes(path: Path) -> int:
 
 def _temporary_name(name: str) -> str:
     """Return a name that is unique to this attempt, also among hosts that share the disk."""
-    attempt = f"{socket.gethostname()[:40]}-{os.getpid()}-{secrets.token_hex(6)}"
+    host = socket.gethostname()[:_MAX_HOST_CHARS]
+    attempt = f"{host}-{os.getpid()}-{secrets.token_hex(6)}"
     temporary = f".{name[:_MAX_NAME_CHARS]}.{attempt}.tmp"
     assert is_temporary(temporary)
     return temporary
+
+
+def writer_is_alive(name: str) -> bool | None:
+    """Return whether the process that writes a temporary file is alive, or None on other hosts.
+
+    It counts as alive if the name is not that of a temporary file of this software.
+
+    >>> writer_is_alive(_temporary_name("a.bin")), writer_is_alive(".a.bin.host-1-0123456789ab.tmp")
+    (True, None)
+    """
+    found = _ATTEMPT.fullmatch(name)
+    if found is None:
+        return True
+    if not found[1].endswith(f".{socket.gethostname()[:_MAX_HOST_CHARS]}"):
+        return None
+    return Path(f"/proc/{found[2]}").exists()
 
 
 def _link(temporary: Path, path: Path) -> bool:

@@ -1,6 +1,7 @@
 """Garbage is exactly the files that no manifest names."""
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -12,16 +13,22 @@ from nanotok_ray.shards import find_garbage, verify_output
 from nanotok_ray.storage import CHECKSUMS, Folder, checked_name
 from tests.support.small_corpus import contents, recipe, texts, write_parquet
 
+HOST = socket.gethostname()[:40]
 FOREIGN = [
     *("notes.txt", "web/train/README.md", "web/notes/a-00000-000-0123456789abcdef.bin"),
     *("mine/train/a-00000-000-0123456789abcdef.bin", "tokenizer/x.tmp", "work/a.tmp", "mine.tmp"),
     *("work/train/b-00000-000-0123456789abcdef.bin", "records/mine.json", "run/mine.txt"),
+    *(f"work/.a.{HOST}-1-0123456789ab.tmp", "work/.a.host-1-0123456789ab.tmp"),
+    f"run/lease/.000001.json.{HOST}-1-0123456789ab.tmp",
 ]
 LEFT = [
     *("web/train/.a.bin.host-1-0123456789ab.tmp", ".manifest.json.a.b-1-0123456789ab.tmp"),
     *("records/tokenize/web/train/.a.json.host-1-0123456789ab.tmp", "run/probe/0123456789ab"),
     *("run/probe/0123456789ab-00ff", "run/lease/000000.json"),
     "web/train/a-00000-000-0123456789abcdef.bin",
+    *("tokenizer/.tokenizer.pkl.host-1-0123456789ab.tmp", "export/llmc/.a.host-1-0123456789ab.tmp"),
+    f"work/probe/.0123456789ab.{HOST}-4194305-0123456789ab.tmp",
+    f"run/lease/.000001.json.{HOST}-4194305-0123456789ab.tmp",
 ]
 
 
@@ -48,6 +55,22 @@ def test_only_files_of_killed_processes_are_garbage_in_a_finished_output(out):
     garbage = find_garbage(out)
     assert sorted(garbage.all) == sorted(LEFT)
     assert garbage.num_bytes == 3 * len(LEFT)
+
+
+def test_a_run_removes_temporary_files_of_killed_processes_at_its_end(corpus, tmp_path):
+    other = tmp_path / "work"
+    work = f'output.work="{other}"'
+    prepare(recipe(corpus, tmp_path / "out", work))
+    left = [name for name in LEFT if name.endswith(".tmp")]
+    write(Folder(str(tmp_path / "out")), [*FOREIGN, *left])
+    write(Folder(str(other)), names := [name for name in [*FOREIGN, *LEFT] if "work/" in name])
+    (tmp_path / "out/manifest.json").unlink()
+    prepare(recipe(corpus, tmp_path / "out", work))
+    out = Folder(str(tmp_path / "out"))
+    found = {*out.list(), *out.list_temporaries()}
+    assert (set(FOREIGN) - found, set(left) & found) == (set(), set())
+    work = Folder(str(other))
+    assert set(names) - {*work.list(), *work.list_temporaries()} == set(left) & set(names)
 
 
 def test_after_a_change_of_the_tokenizer_only_the_new_shards_are_kept(out, tmp_path):
