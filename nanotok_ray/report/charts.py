@@ -185,7 +185,7 @@ class Curve:
 
 
 def curve_chart(text: ChartText, curve: Curve, y_ticks: Sequence[Tick]) -> Chart:
-    """Return the chart of a curve."""
+    """Return the chart of a curve; a label that would be too near to the next one is left out."""
     x, y = curve.x, curve.y
     marked = [(x.position(point.x), y.position(point.y), point) for point in curve.marked]
     return Chart(
@@ -200,21 +200,33 @@ def curve_chart(text: ChartText, curve: Curve, y_ticks: Sequence[Tick]) -> Chart
             Line(path=f"M{_point(a, b)}h0", kind=f"dot {curve.kind}".strip(), title=point.title)
             for a, b, point in marked
         ],
-        labels=[
-            Label(
-                left=f"{100 * a:.2f}",
-                bottom=f"{100 * b:.2f}",
-                text=point.label,
-                is_before=point.is_before or a > 0.9,  # noqa: PLR2004
-            )
-            for a, b, point in marked
-            if point.label
-        ],
+        labels=_labels(marked),
         x_ticks=[
             Tick(position=x.position(value), label=format_count_tick(value)) for value in x.ticks()
         ],
         y_ticks=y_ticks,
     )
+
+
+_LABEL_SHARE: Final = 0.08
+"""Minimum distance of the labels of a curve, as a share of its width on a phone."""
+
+
+def _labels(marked: Sequence[tuple[float, float, Point]]) -> list[Label]:
+    labels: list[Label] = []
+    right = 2.0
+    for a, b, point in reversed(marked):
+        if not point.label or right - a < _LABEL_SHARE:
+            continue
+        right = a
+        label = Label(
+            left=f"{100 * a:.2f}",
+            bottom=f"{100 * b:.2f}",
+            text=point.label,
+            is_before=point.is_before or a > 0.9,  # noqa: PLR2004
+        )
+        labels.append(label)
+    return labels[::-1]
 
 
 def _line(points: Sequence[tuple[float, float]], kind: str) -> Line:

@@ -401,8 +401,10 @@ def _lane_name(texts: Sequence[str]) -> str:
 def _legend(bars: Sequence[SliceBar], journal: RunJournal) -> dict[str, str]:
     stages_of = dict.fromkeys(bar.slice_.stage for bar in bars)
     kinds = {stage: stage_kind(stage) for stage in stages_of}
-    if journal.failed_attempts or any(bar.slice_.error is not None for bar in bars):
+    if any(bar.slice_.error is not None for bar in bars):
         kinds["failed"] = "x1"
+    elif journal.failed_attempts:
+        kinds["failed attempt"] = "x1"
     return kinds
 
 
@@ -431,7 +433,7 @@ def _note(
             "took most of the time."
         )
     else:
-        again = "Bars with a red outline took several attempts. " if counted[True] else ""
+        again = "Bars with an outline took several attempts. " if counted[True] else ""
         text += f"{again}Point at a bar for its slice."
     return text
 

@@ -18,7 +18,7 @@ from nanotok_ray.formats import REPORT_PAGE_NAME, ROW
 from nanotok_ray.job import Activity, read_journal, use_executor
 from nanotok_ray.loader import open_shards
 from nanotok_ray.report import corpus, report_page, write_report
-from nanotok_ray.report.charts import Scale
+from nanotok_ray.report.charts import ChartText, Curve, Point, Scale, curve_chart
 from nanotok_ray.report.run import bars_of, busy_seconds, slowest
 from nanotok_ray.storage import Folder
 from tests.support.executors import InProcess
@@ -132,7 +132,15 @@ def test_stages_slices_and_failures_equal_those_of_the_journal(page):
     assert len(marks) == len(attempts)
     again = [kind for kind, _ in page.shapes if kind.endswith(" again")]
     assert len(again) == sum(each["attempts"] > 1 for each in slices)
+    assert "failed attempt" in page.text
     assert "2 files were added since the plan was frozen" in page.text
+
+
+def test_the_last_labels_of_a_curve_do_not_overlap():
+    points = [Point(x=x, y=1 + x / 100, title="", label=str(x)) for x in (1, 10, 50, 90, 97, 100)]
+    curve = Curve(points=(), marked=points, x=Scale(low=0, high=100), y=Scale(low=1, high=2))
+    chart = curve_chart(ChartText(title="", description=""), curve, ())
+    assert [label.text for label in chart.labels] == ["1", "10", "50", "90", "100"]
 
 
 def test_the_slowest_slices_took_longest_for_their_size(finished, page):
