@@ -121,6 +121,8 @@ class Submitted:
     """prepare, train or tokenize."""
     output: str
     """Its output folder, if it is known here."""
+    sources: Sequence[str]
+    """The names of its sources in the order of the recipe."""
     jobs: RayJobs
     lines: SubmitLines
     console: Console
@@ -174,7 +176,7 @@ class Submitted:
             for line in log.last or state.message.splitlines():
                 self.lines.print_line(f"  | {line}")
         else:
-            self.lines.finish(_summary_lines(summary))
+            self.lines.finish(_summary_lines(summary, self.sources))
         self.lines.print_line(f"nanotok: {ending.message}")
         self._print(ending.status, state, values)
         return ending.exit_code
@@ -191,10 +193,15 @@ class Submitted:
         )
 
 
-def _summary_lines(values: Mapping[str, Any] | None) -> list[str]:
+def _summary_lines(values: Mapping[str, Any] | None, sources: Sequence[str]) -> list[str]:
     """Return the lines of a job's summary; none if the job has another version."""
+    if values is None:
+        return []
     with suppress(KeyError, TypeError, ValueError, AttributeError):
-        return [] if values is None else Summary(dict(values)).text().splitlines()
+        found = values.get("sources", {})  # as JSON they are sorted by name
+        ordered = sorted(found, key=lambda name: sources.index(name.rpartition("/")[0]))
+        of_sources = {"sources": {name: found[name] for name in ordered}} if found else {}
+        return Summary({**values, **of_sources}).text().splitlines()
     return []
 
 
@@ -244,6 +251,7 @@ def run_submit(arguments: "Arguments") -> int:
         submission_id=started.submission_id,
         job=arguments.job,
         output=shipped.output,
+        sources=shipped.sources,
         jobs=jobs,
         lines=lines,
         console=arguments.console,

@@ -228,7 +228,7 @@ class SamePass:
         """
         for unit in self._units(record):
             for layout, folder in self.layouts:
-                if layout.joined is None and not layout.numbered:
+                if layout.is_by_slice:
                     with suppress(NanotokError, OSError):
                         export_unit(
                             ExportWork(unit=unit, layout=layout, corpus=self.corpus, folder=folder)

@@ -127,6 +127,11 @@ class Layout(ABC):
         return {option.name: getattr(self, option.name) for option in fields(self)}
 
     @property
+    def is_by_slice(self) -> bool:
+        """Whether its files are those of single shards, so that workers write them with these."""
+        return self.joined is None and not self.numbered
+
+    @property
     def joined(self) -> int | None:
         """Number of sets of files for each source and split; None: one for each shard."""
         return None

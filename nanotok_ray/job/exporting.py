@@ -237,8 +237,7 @@ class Exporting:
 
     def _is_made(self, work: ExportWork) -> bool:
         """Return whether a worker of this run has exported the unit, and has read its files."""
-        is_by_workers = self.layout.joined is None and not self.layout.numbered
-        return is_by_workers and work.unit.shards[0].facts.record_name in self.made
+        return self.layout.is_by_slice and work.unit.shards[0].facts.record_name in self.made
 
     def _damaged(self, on_event: OnEvent) -> set[str]:
         """Compare the files of reused units with their records; return the damaged units."""

@@ -12,6 +12,9 @@ from nanotok_ray.job.events import (
     StageEnded,
     StageStarted,
 )
+from nanotok_ray.job.exporting import layouts_of
+from nanotok_ray.job.reducing import MERGE_ABOVE
+from nanotok_ray.job.stage import REUSE_STAGE
 from nanotok_ray.units import format_estimate
 
 if TYPE_CHECKING:
@@ -177,13 +180,19 @@ def planned_stages(plan: "JobPlan", last: Mapping[str, Any]) -> Iterator[Planned
     if values.get("learn", {}).get("todo"):
         if values["count"]["todo"]:
             yield _planned("count", last, size=values["count"]["bytes"])
+        if plan.training is not None and len(plan.training.works) > MERGE_ABOVE:
+            yield _planned("merge", last)
         yield _planned("reduce", last)
         yield _planned("learn", last)
     if plan.command != "train" and plan.output is None:
-        if values["tokenize"]["todo"]:
-            yield _planned("tokenize", last, size=values["tokenize"]["bytes"])
+        if plan.reused:
+            yield _planned(REUSE_STAGE, last)
+        size = values["tokenize"]["bytes"]
+        yield _planned("tokenize", last if size else {}, size=size, seconds=None if size else 0.0)
         # Here it compares records; their files were checked as they were written.
         yield _planned("verify", last, seconds=0.0)
+        late = [layout for layout in layouts_of(plan.recipe) if size and not layout.is_by_slice]
+        yield from (_planned("export", last) for _ in late)
     for exporting in plan.exports:
         if exporting.todo:
             yield _planned("export", last)

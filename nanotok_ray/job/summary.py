@@ -23,20 +23,14 @@ class Summary:
     values: dict[str, Any]
 
     def text(self) -> str:
-        """Return the summary as at most `MAX_LINES` lines of text."""
+        """Return the summary as lines of text, at most `MAX_SOURCES` of them on sources."""
         values = self.values
-        head, tail = list(_head(values)), list(_tail(values))
-        room = MAX_LINES - len(head) - len(tail)
-        remarks = list(_remarks(values))
-        sources = list(_sources(values, room - len(remarks)))
-        return "\n".join([*head, *sources, *remarks[: room - len(sources)], *tail])
+        lines = (*_head(values), *_sources(values), *_remarks(values), *_tail(values))
+        return "\n".join(lines)
 
 
-MAX_LINES = 15
-"""Maximum number of lines. The report page has the rest."""
-
-MIN_SOURCES, MAX_SOURCES = 2, 4
-"""Number of lines on sources: the minimum, for which remarks are omitted, and the maximum."""
+MAX_SOURCES = 12
+"""Maximum number of lines on sources. The report page has the rest."""
 
 
 def summarize(
@@ -127,7 +121,7 @@ def _tokenizer_text(values: Mapping[str, Any]) -> str:
 
 
 def _remarks(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield remarks, the most important first."""
+    """Yield remarks on the tokenizer and the documents."""
     if "learned" in values:
         yield from _learned_lines(values["learned"])
     if "documents" not in values:
@@ -283,13 +277,12 @@ def _ratio(above: float, below: float) -> float | None:
     return round(above / below, 3) if below else None
 
 
-def _sources(values: Mapping[str, Any], room: int) -> list[str]:
-    """Return the lines on the largest sources, as many as fit."""
+def _sources(values: Mapping[str, Any]) -> list[str]:
+    """Return the lines on the sources, on the largest ones if they are many."""
     sources = values.get("sources", {})
-    room = min(MAX_SOURCES, max(MIN_SOURCES, room))
-    if len(sources) <= room:
+    if len(sources) <= MAX_SOURCES:
         return [_source_line(name, source) for name, source in sources.items()]
-    largest = sorted(sources, key=lambda name: -sources[name]["tokens"])[: room - 1]
+    largest = sorted(sources, key=lambda name: -sources[name]["tokens"])[: MAX_SOURCES - 1]
     lines = [_source_line(name, source) for name, source in sources.items() if name in largest]
     return [*lines, f"  and {len(sources) - len(largest):,} more, in the report"]
 

@@ -82,13 +82,22 @@ def _outcome(facts: Facts) -> str:
         return ""
     documents = facts.manifest["totals"]["all"]["documents"]
     total, written, bad = (documents[name] for name in ("in", "out", "quarantined"))
-    checked = "written and verified" if "verified" in (facts.summary or {}) else "written"
+    checked = _checked(facts)
     if written == total:
-        return f"All {total:,} documents were {checked}. None was quarantined."
+        return f"All {total:,} documents were written{checked}. None was quarantined."
     rest = total - written - bad
     dropped = f" {rest:,} were dropped by the rules of the recipe." if rest else ""
     lost = f"{bad:,} {'was' if bad == 1 else 'were'} quarantined."
-    return f"{written:,} of {total:,} documents were {checked}. {lost}{dropped}"
+    return f"{written:,} of {total:,} documents were written{checked}. {lost}{dropped}"
+
+
+def _checked(facts: Facts) -> str:
+    """Return the rest of a sentence on what was compared after the documents were written."""
+    summary = facts.summary or {}
+    if "verified" not in summary or "proof" not in summary:
+        return ""
+    compared = quantity(summary["proof"]["documents"], "document")
+    return f", their files checked, and {compared} compared with their source"
 
 
 _NO_MANIFEST: Final = "There is no manifest: the corpus is not tokenized, or not all of it."

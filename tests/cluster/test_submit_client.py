@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 import zipfile
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -145,6 +146,24 @@ def test_a_success_counts_if_its_output_exists(server, submit, tmp_path):
     assert (code, reported["summary"]) == (0, {"status": "done"})
     assert "count: 1 of 1 slices\nnanotok: the job succeeded" in err
     assert server.submitted == []
+
+
+def test_the_summary_of_a_job_has_the_order_of_the_recipe(server, submit, tmp_path):
+    source = '[[source]]\nname = "{}"\nkind = "text"\npaths = ["s3://bucket/{}/*.parquet"]\n'
+    (tmp_path / "web.toml").write_text(
+        "".join(source.format(name, name) for name in ("web", "code", "books"))
+        + f'[output]\npath = "{tmp_path}/out"\n'
+    )
+    numbers = {"documents": 1, "tokens": 2, "bytes_per_token": 3.0, "quarantined": 0}
+    numbers["trainable_tokens"] = None
+    sources = {f"{name}/train": numbers for name in ("books", "code", "web")}
+    values = {"status": "done", "output": str(tmp_path / "out"), "vocab_size": 300, "stages": {}}
+    values |= {"tokenizer_sha256": "0" * 64, "sources": sources}
+    server.add("web", "SUCCEEDED", exit_code=0, log=f"{json.dumps(values)}\n")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/manifest.json").write_text("{}")
+    _, _, err = submit("--submission-id", "web")
+    assert re.findall(r"^  (\w+)/train ", err, re.MULTILINE) == ["web", "code", "books"]
 
 
 def test_a_stopped_job_exits_7_and_a_failed_one_with_the_code_of_its_driver(server, submit):

@@ -7,7 +7,7 @@ import pytest
 from nanotok_ray.api import export, prepare, verify_export
 from nanotok_ray.errors import ExportError, IncompleteOutputError, RecipeError
 from nanotok_ray.exports import Raw, parse_layout, read_corpus
-from nanotok_ray.job import tokenize_work, use_executor
+from nanotok_ray.job import Planned, StageStarted, tokenize_work, use_executor
 from nanotok_ray.storage import Folder
 from tests.support.executors import Replacing
 from tests.support.run_job import run
@@ -156,3 +156,20 @@ def test_no_export_is_complete_while_workers_add_to_it(corpus, out, tmp_path):
     with use_executor(Replacing({tokenize_work: look})), pytest.raises(KeyboardInterrupt):
         run(recipe(corpus, out, *own))
     assert found == [[False, False]]
+
+
+@pytest.mark.parametrize("settings", [[], ['output.layouts=["raw", "parquet", "llmc"]']])
+def test_the_stages_of_a_job_are_those_that_it_announces(corpus, out, settings):
+    def stages():
+        events = []
+        prepare(recipe(corpus, out, *settings), on_event=events.append)
+        [planned] = [[stage.name for stage in e.stages] for e in events if isinstance(e, Planned)]
+        started = [event.stage for event in events if isinstance(event, StageStarted)]
+        return planned, started
+
+    planned, started = stages()
+    assert planned == started
+    assert {"learn", "tokenize", "verify"} <= set(planned)
+    (out / "manifest.json").unlink()
+    planned, started = stages()
+    assert planned == started == ["check", "tokenize", "verify"]

@@ -44,6 +44,8 @@ class Shipped:
     submission: Submission
     output: str
     """The folder of the output: a path or URL."""
+    sources: tuple[str, ...]
+    """The names of the sources in the order of the recipe."""
     notes: tuple[str, ...]
     """Values that can have another meaning on the cluster."""
 
@@ -93,6 +95,7 @@ def ship(
             digest=digest,
         ),
         output=recipe.output.path,
+        sources=tuple(source.name for source in recipe.sources),
         notes=tuple(_notes(tables, variables, environment)),
     )
 
