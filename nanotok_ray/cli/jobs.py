@@ -260,6 +260,7 @@ def _run_job(name: str, arguments: Arguments, **options: bool) -> int:
         )
     if vars(arguments).get("to_nanochat"):
         _copy_to_nanochat(arguments, recipe)
+    summary.values["wall_seconds"] = round(arguments.console.seconds, 3)
     of_recipe = f"tokenize {shlex.quote(arguments.recipe)}" if name == "train" else ""
     _print_result(arguments, summary, skipped, of_recipe=of_recipe)
     return 0

@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+import time
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -53,6 +54,12 @@ class Console:
         """Whether `--json` is set."""
         self._quiet = False
         self.verbose = False
+        self._began = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the command began."""
+        return time.monotonic() - self._began
 
     def adjust(self, *, has_json: bool, as_json: bool, quiet: bool, verbose: bool) -> None:
         """Apply the options of the command."""

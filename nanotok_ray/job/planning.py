@@ -24,6 +24,9 @@ from nanotok_ray.sources import Slice, SliceReading
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import NUM_BYTES, Tokenizer, TrainSettings, learn_merges
 
+OTHER_SECONDS = 10.0
+"""Seconds of a job outside of its stages, measured on two CPUs with a local Ray: 8 to 13."""
+
 STAGES = ("count", "tokenize")
 
 SAMPLE_BYTES = 8 << 20
@@ -210,6 +213,9 @@ def _estimate(
     unknown = any(values["seconds"] is None for values in stages.values())
     if announced.values.get("learn", {}).get("todo"):
         stages["learn"] = _learning(last)
+    if stages:
+        basis = "planning, start and end of Ray, and the report page; about 1 s with --local"
+        stages["other"] = _stage(OTHER_SECONDS, basis=basis)
     known = [values["seconds"] for values in stages.values() if values["seconds"] is not None]
     return {"cpus": cpus, "seconds": None if unknown else round(sum(known), 1), "stages": stages}
 

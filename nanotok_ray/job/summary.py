@@ -198,7 +198,7 @@ def _tail(values: Mapping[str, Any]) -> Iterator[str]:
     if exports := values.get("exports", []):
         yield _export_line(exports)
     if values["stages"]:
-        yield f"time        {_time_text(values['stages'])}"
+        yield f"time        {_time_text(values)}"
     yield f"report      {output}/{REPORT_PAGE_NAME}"
     if sizes := values.get("learned", {}).get("not_reached"):
         listed = " and ".join(f"{size:,}" for size in sizes)
@@ -337,12 +337,16 @@ def _export_line(exports: Sequence[Mapping[str, Any]]) -> str:
     return f"export      {'; '.join(texts)}"
 
 
-def _time_text(stages: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the times of the stages, in the order of a job, and their sum."""
-    ran = sorted(stages, key=_RUN_ORDER.index)
-    texts = [_stage_text(name, stages[name]) for name in ran]
-    if len(ran) > 1:
-        texts.append(f"together {sum(stages[name]['seconds'] for name in ran):.1f} s")
+def _time_text(values: Mapping[str, Any]) -> str:
+    """Return the times of the stages, in the order of a job, and that of the command if known."""
+    stages: Mapping[str, Mapping[str, Any]] = values["stages"]
+    texts = [_stage_text(name, stages[name]) for name in sorted(stages, key=_RUN_ORDER.index)]
+    together = sum(stage["seconds"] for stage in stages.values())
+    if (seconds := values.get("wall_seconds")) is not None:
+        other = max(seconds - together, 0.0)  # planning, start and end of workers, report page
+        texts += [f"other {other:.1f} s", f"together {seconds:.1f} s"]
+    elif len(stages) > 1:
+        texts.append(f"stages together {together:.1f} s")
     return ", ".join(texts)
 
 

@@ -40,6 +40,9 @@ def test_prepare_prints_text_and_one_json_line_last(job, run):
     stages = ("count (1 of 5): ", "learn (3 of 5): ", "tokenize (4 of 5): ")
     for word in (*stages, "bytes per token", "verified"):
         assert word in text
+    in_stages = sum(stage["seconds"] for stage in values["stages"].values())
+    assert values["wall_seconds"] > in_stages
+    assert f", other {values['wall_seconds'] - in_stages:.1f} s, together " in text
     code, values, text = run("prepare", path)
     assert (code, values["status"]) == (0, "unchanged")
     assert text.splitlines()[1].startswith("Nothing to do")
