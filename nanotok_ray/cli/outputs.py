@@ -393,7 +393,8 @@ def _export_lines(values: dict[str, Any]) -> list[str]:
     lines = [f"  {size}, {documents}, {quantity(values['tokens'], 'token')}"]
     lines += [f"  skipped: {number:,} {why}" for why, number in values["left_out"].items()]
     if unread := sum(values["unread_tokens"].values()):
-        lines.append(f"  {unread:,} tokens at the ends of sources fill no block and are not read")
+        tokens = quantity(unread, "token")
+        lines.append(f"  not read: {tokens} at the ends of sources, too few for a block")
     masks = values["masks"]
     lines.append(f"  loss masks: {f'{masks}, of sources with masks' if masks else 'not stored'}")
     lines.append(f"  read by {values['reader']}")

@@ -104,7 +104,8 @@ def _message(folder: str, result: Verification, *, masks: bool) -> str:
     equal = "conversations and vision documents equal" if masks else "equal"
     text = (
         f"{folder}: {quantity(result.slices, 'slice')}, {quantity(result.shards, 'shard')}, "
-        f"{result.documents:,} documents are complete; {result.sampled:,} {equal} their source"
+        f"{quantity(result.documents, 'document')}, all complete; "
+        f"{result.sampled:,} {equal} their source"
     )
     if result.source_bytes:
         text += f" ({result.source_bytes / 1e6:,.1f} MB read again)"

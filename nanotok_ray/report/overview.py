@@ -83,7 +83,7 @@ def _outcome(facts: Facts) -> str:
     documents = facts.manifest["totals"]["all"]["documents"]
     total, written, bad = (documents[name] for name in ("in", "out", "quarantined"))
     checked = _checked(facts)
-    if written == total:
+    if written == total > 1:
         return f"All {total:,} documents were written{checked}. None was quarantined."
     rest = total - written - bad
     dropped = f" {rest:,} were dropped by the rules of the recipe." if rest else ""
