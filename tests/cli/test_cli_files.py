@@ -176,7 +176,7 @@ STEPS = [
         name="a file of the new format is compressed",
         change=lambda folder: compress(folder / "web/new.jsonl"),
         code=2,
-        shown=("source 'web-text' is gone with all its 1 files", "--allow-removed"),
+        shown=("source 'web-text' is gone with 1 file, all that it had", "--allow-removed"),
         overrides=LEFT,
     ),
     Step(
@@ -422,7 +422,7 @@ def test_a_source_that_is_gone_is_removed_only_if_allowed(tmp_path, prepare):
     write(tmp_path / "in/more/b.jsonl", count=9)
     succeeds(prepare("in", "--vocab-size=300"), 29)
     shutil.rmtree(tmp_path / "in/more")
-    fails(prepare("in"), "source 'more' is gone with all its 1 files", "--allow-removed")
+    fails(prepare("in"), "source 'more' is gone with 1 file, all that it had", "--allow-removed")
     succeeds(prepare("in", "--allow-removed"), 20)
     write(tmp_path / "in/more/b.jsonl", count=9)
     succeeds(prepare("in"), 29)  # the recipe still has the source, with its split
