@@ -131,6 +131,7 @@ _TOTALS = {
     "roles": _roles,
     "special_tokens": numbers_by_name,
     "unused_text?": numbers_by_name,
+    "lost_rows?": number,
 }
 
 _SETTINGS = {
@@ -198,6 +199,7 @@ _TOKENIZE: Shape = {
     "roles": _roles,
     "special_tokens": numbers_by_name,
     "unused_text?": numbers_by_name,
+    "lost_rows?": number,
     "shards": [
         {
             "name": text,

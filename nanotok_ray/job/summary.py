@@ -7,6 +7,7 @@ from typing import Any
 from nanotok_ray.formats import REPORT_PAGE_NAME, TOKENIZER_FOLDER
 from nanotok_ray.job.forecast import TEXT_STAGES
 from nanotok_ray.shards import UNUSED_TEXT, Record, Verification
+from nanotok_ray.sources import LOST_ROWS
 from nanotok_ray.tokenizer import REACHED, Tokenizer, why_stopped
 from nanotok_ray.units import few, quantity
 
@@ -190,7 +191,8 @@ def _tail(values: Mapping[str, Any]) -> Iterator[str]:
         number = sum(values["quarantined"].values())
         reasons = few([f"{number:,}: {why}" for why, number in values["quarantined"].items()])
         documents = quantity(number, "document")
-        yield f"quarantine  {documents} ({reasons}), listed in {output}/quarantine"
+        lost = _lost_text(values)
+        yield f"quarantine  {documents} ({reasons}){lost}, listed in {output}/quarantine"
     if "verified" in values:
         yield f"verified    {_verified_text(values)}"
     if kept := values.get("compared_by_size"):
@@ -212,6 +214,16 @@ def _tail(values: Mapping[str, Any]) -> Iterator[str]:
     else:
         yield f"next        nanotok tokenizer show {output}/{TOKENIZER_FOLDER}"
         yield "            nanotok tokenize RECIPE"
+
+
+def _lost_text(values: Mapping[str, Any]) -> str:
+    """Return a text with the number of rows of tails, if there are any.
+
+    >>> _lost_text({"lost_rows": 1024})
+    ', with 1,024 rows of damaged row groups'
+    """
+    rows = values.get(LOST_ROWS, 0)
+    return f", with {quantity(rows, 'row')} of damaged row groups" if rows else ""
 
 
 def _verified_text(values: Mapping[str, Any]) -> str:

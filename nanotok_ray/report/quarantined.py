@@ -16,6 +16,7 @@ from nanotok_ray.report.facts import UNREADABLE, Facts
 from nanotok_ray.report.render import Cell, Code, Part, Table, cut
 from nanotok_ray.sources import (
     COUNTED_SUFFIX,
+    LOST_ROWS,
     QUARANTINE,
     QuarantineEntry,
     entry_of,
@@ -24,6 +25,7 @@ from nanotok_ray.sources import (
     reason_of,
 )
 from nanotok_ray.storage import Folder
+from nanotok_ray.units import quantity
 
 _MAX_FILES: Final = 200
 """Limit of files that are read for examples."""
@@ -191,6 +193,9 @@ def _note(facts: Facts, found: _Found, rows: int, *, folder: Folder) -> str:
     lines = [f"All of them, a line each: {folder.join(inside.rstrip('/'))}."]
     if rows > _MAX_ROWS:
         lines.append(f"The first {_MAX_ROWS} of {rows:,} kinds are shown.")
+    totals = {} if facts.manifest is None else facts.manifest["totals"]["all"]
+    if lost := totals.get(LOST_ROWS):
+        lines.append(f"The tails hold {quantity(lost, 'row')} of damaged row groups.")
     if facts.manifest is None:
         part = "" if found.is_all else f" that the first {found.files:,} files begin with"
         lines.append(f"There is no manifest: these are the entries{part} so far.")

@@ -19,7 +19,7 @@ from nanotok_ray.formats import (
 from nanotok_ray.shards.records import Record
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.unused import UNUSED_TEXT, most_frequent
-from nanotok_ray.sources import Plan, plan_to_json
+from nanotok_ray.sources import LOST_ROWS, Plan, plan_to_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 
@@ -71,6 +71,8 @@ def _add(total: dict[str, Any], values: Mapping[str, Any]) -> None:
         total[name] += values[name]
     for group in ("documents", "bytes", "proof", *_BY_NAME):
         _add_numbers(total[group], values[group])
+    if LOST_ROWS in values:
+        total[LOST_ROWS] = total.get(LOST_ROWS, 0) + values[LOST_ROWS]
     if UNUSED_TEXT in values:
         _add_numbers(total.setdefault(UNUSED_TEXT, {}), values[UNUSED_TEXT])
 

@@ -187,6 +187,7 @@ def _record(
         "other_split": reading.other_split,
         "blank_lines": reading.blank_lines,
         "quarantined": reading.reasons,
+        **reading.losses,
         "tokens": sum(shard["tokens"] for shard in shards),
         **account.to_dict(),
         "shards": [

@@ -29,6 +29,8 @@ class BadDocument:
     """Bytes of the document; for a tail, the unread stored bytes in whole blocks."""
     id: str | None = None
     """Its id; None if it has none or the id cannot be read."""
+    rows: int = 0
+    """For a tail, the number of its rows, if that is known."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -232,7 +232,14 @@ class GroupRows:
             row_group.column(number).total_compressed_size for number in self.selection.chunks
         )
         reason = f"{TAIL}: rows {row} to {end} cannot be read ({damage.reason})"
-        bad = BadDocument(number=row, position=row, reason=reason, hash64=None, num_bytes=num_bytes)
+        bad = BadDocument(
+            number=row,
+            position=row,
+            reason=reason,
+            hash64=None,
+            num_bytes=num_bytes,
+            rows=end - row,
+        )
         nothing = np.empty(0, dtype=np.int64)
         return Batch(
             documents=Documents.from_bytes([]),

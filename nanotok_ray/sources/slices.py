@@ -20,6 +20,7 @@ from nanotok_ray.sources.piece_reader import PieceReader, read_piece
 from nanotok_ray.sources.plan import Slice
 from nanotok_ray.sources.quarantine import (
     BY_CHOICE,
+    LOST_ROWS,
     MAX_ID_CHARS,
     SKIPPED,
     Quarantined,
@@ -64,6 +65,8 @@ class SliceReading:
     blank_lines: int = 0
     other_split: int = 0
     """Documents that the share assigns to the other split."""
+    lost_rows: int = 0
+    """Rows of damaged parquet row groups, each of which is one quarantined tail."""
     _bytes_set_aside: int = 0  # bytes of documents that were not yielded
     quarantined: Quarantined = field(default_factory=Quarantined)
     read: list[dict[str, Any]] = field(default_factory=list)
@@ -142,6 +145,11 @@ class SliceReading:
         return self.bytes_given + self._bytes_set_aside
 
     @property
+    def losses(self) -> dict[str, int]:
+        """The number of lost rows as a value of a record; nothing if no row was lost."""
+        return {LOST_ROWS: self.lost_rows} if self.lost_rows else {}
+
+    @property
     def reasons(self) -> dict[str, int]:
         """The number of quarantined documents for each kind of reason."""
         return self.quarantined.reasons
@@ -162,6 +170,7 @@ class SliceReading:
 
     def _enter(self, piece: int, bad: BadDocument) -> None:
         self.bytes_quarantined += bad.num_bytes
+        self.lost_rows += bad.rows
         self.quarantined.add(
             QuarantineEntry(
                 source=self.slice.source,

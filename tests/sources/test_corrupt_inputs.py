@@ -74,6 +74,8 @@ class Case:
     entry: dict[str, object] = field(default_factory=dict)
     """Expected values of the first entry."""
     kind: str = "text"
+    lost_rows: int | None = None
+    """Rows of damaged row groups; None: the field is absent."""
 
 
 FIRST = text_lines(GOOD[:2])
@@ -94,6 +96,7 @@ CASES = {
     "a page of parquet that is damaged": Case(
         *("a.parquet", damaged_page(), GOOD[:6] + GOOD[9:], {"tail": 1}),
         {"row": 6, "position": 6, "hash64": None},
+        lost_rows=3,
     ),
     "wrong roles": Case(
         "a.jsonl",
@@ -168,6 +171,7 @@ def test_corrupt_input_is_quarantined_and_named_and_changes_the_exit_code(job, t
     code, reported = job(case, *RAISED)
     assert code == 0, reported
     assert reported["quarantined"] == case.reasons
+    assert reported.get("lost_rows") == case.lost_rows
     bad = sum(case.reasons.values())
     is_cut = case.data is CUT  # its last documents are missing, whose bytes the stream lacks
     kept = case.kept[: reported["documents"]["out"] - 1] if is_cut else case.kept

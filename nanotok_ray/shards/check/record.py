@@ -12,7 +12,7 @@ from typing import Any
 from nanotok_ray.formats import MAX_SHARD_NUMBER, images_bytes, index_bytes, is_inner_name
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED
 from nanotok_ray.shards.unused import UNUSED_TEXT
-from nanotok_ray.sources import QUARANTINE, SKIPPED, Quarantined, Slice, SliceReading
+from nanotok_ray.sources import LOST_ROWS, QUARANTINE, SKIPPED, Quarantined, Slice, SliceReading
 from nanotok_ray.storage import Folder
 
 
@@ -101,6 +101,8 @@ def account_problems(values: Mapping[str, Any], reading: SliceReading) -> Iterat
         "bytes of documents in": (values["bytes"]["in"], reading.bytes_in),
         "blank lines": (values["blank_lines"], reading.blank_lines),
         "documents of the other split": (values["other_split"], reading.other_split),
+        # Records of earlier versions do not count them.
+        "lost rows": (values.get(LOST_ROWS, reading.lost_rows), reading.lost_rows),
     }
     for what, (then, now) in counted.items():
         if then != now:
