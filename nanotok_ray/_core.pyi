@@ -38,6 +38,7 @@ __all__ = [
     "learn",
     "merge_runs",
     "merges_of_tokens",
+    "num_json_values",
     "window_rows",
 ]
 
@@ -87,6 +88,9 @@ def count_occurrences(
         TokenizerError: A needle is empty or has more than 1,024 bytes, or the needles have more
             than 1 MiB.
     """
+
+def num_json_values(data: NDArray[np.uint8]) -> int:
+    """Return an upper bound of the number of values in a document of JSON, which may be invalid."""
 
 @final
 class Splitter:

@@ -5,6 +5,10 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+import numpy as np
+import pyarrow as pa
+
+from nanotok_ray import _core
 from nanotok_ray.documents import to_utf8
 from nanotok_ray.sources.stored import invalid_at
 
@@ -147,6 +151,24 @@ def too_large(size: str, *, limit: int) -> str:
     'too large: 12 bytes, limits.max_document_bytes = 10'
     """
     return f"too large: {size}, limits.max_document_bytes = {limit}"
+
+
+MAX_VALUES: Final = 1 << 22
+"""Maximum number of values of a document of JSON, since each can take 150 bytes of memory."""
+
+
+def too_many_values(document: Raw | pa.Buffer) -> str | None:
+    """Return the reason for a document of JSON with more than `MAX_VALUES` values, or None.
+
+    >>> too_many_values(b'{"text": "hello"}') is None
+    True
+    """
+    if len(document) <= MAX_VALUES:  # nearly always
+        return None
+    values = _core.num_json_values(np.frombuffer(document, dtype=np.uint8))
+    if values <= MAX_VALUES:
+        return None
+    return f"too many values: up to {values:,}, a document of JSON may have {MAX_VALUES:,}"
 
 
 def invalid_utf8(position: int) -> str:

@@ -13,12 +13,14 @@ from nanotok_ray.documents import Documents, offsets_of
 from nanotok_ray.sources.batch import Batch, BatchBuilder
 from nanotok_ray.sources.files import Piece
 from nanotok_ray.sources.json_lines import (
+    MAX_VALUES,
     Raw,
     Rejected,
     check_text,
     conversation_and_id,
     text_and_id,
     too_large,
+    too_many_values,
 )
 from nanotok_ray.sources.stored import (
     DecodedStream,
@@ -241,7 +243,14 @@ def lines_to_batches(
         if is_blank(line):
             builder.skip_blank()
             continue
-        _add(builder, line, position=position, parse=parse, max_document_bytes=max_document_bytes)
+        _add(
+            builder,
+            line,
+            position=position,
+            parse=parse,
+            is_json=is_json,
+            max_document_bytes=max_document_bytes,
+        )
         if builder.is_full:
             line = b""  # noqa: PLW2901 - only the batch holds on to what is large
             yield builder.take()
@@ -255,6 +264,7 @@ def _add(
     *,
     position: int,
     parse: _Parser,
+    is_json: bool,
     max_document_bytes: int,
 ) -> None:
     """Add the document of a line, or quarantine the line."""
@@ -262,6 +272,9 @@ def _add(
         size = line.num_bytes if isinstance(line, LongLine) else len(line)
         reason = too_large(f"{size} bytes", limit=max_document_bytes)
         builder.set_aside_unread(size, position=position, reason=reason)
+        return
+    if is_json and len(line) > MAX_VALUES and (many := too_many_values(line)):
+        builder.set_aside(line, position=position, reason=many)
         return
     document, id_text = parse(line)
     if isinstance(document, Rejected):

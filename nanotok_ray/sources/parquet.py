@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from nanotok_ray.documents import Documents
 from nanotok_ray.sources.batch import MAX_BATCH_BYTES, BadDocument, Batch, hash64_of
 from nanotok_ray.sources.files import Piece
-from nanotok_ray.sources.json_lines import Rejected, invalid_utf8, too_large
+from nanotok_ray.sources.json_lines import (
+    MAX_VALUES,
+    Rejected,
+    invalid_utf8,
+    too_large,
+    too_many_values,
+)
 from nanotok_ray.sources.parquet_column import (
     Selection,
     chunk_range,
@@ -131,7 +137,7 @@ class GroupRows:
 
     def _problem(self, headers: PageHeaders, chunk: pq.ColumnChunkMetaData) -> str | None:
         found = headers.problem(chunk.compression, max_document_bytes=self.max_document_bytes)
-        if found is None and self.selection.is_aligned and headers.num_values != chunk.num_values:
+        if found is None and self.selection.is_json and headers.num_values != chunk.num_values:
             return f"the pages of a column hold {headers.num_values} of {chunk.num_values} values"
         return found
 
@@ -185,10 +191,14 @@ class GroupRows:
         )
 
     def _has_too_large(self, array: pa.Array) -> bool:
-        if array.nbytes <= self.max_document_bytes:  # all documents together
+        """Return whether a document is above the limit, or is so long that values are counted."""
+        limit = self.max_document_bytes
+        if self.selection.is_json:
+            limit = min(limit, MAX_VALUES)
+        if array.nbytes <= limit:  # all documents together
             return False
         longest = pc.max(pc.binary_length(array)).as_py()
-        return longest is not None and int(longest) > self.max_document_bytes
+        return longest is not None and int(longest) > limit
 
     def _sort_out(
         self, array: pa.Array, ids: pa.Array | None, *, first_row: int
@@ -223,6 +233,8 @@ class GroupRows:
         if raw.size > self.max_document_bytes:
             reason = too_large(f"{raw.size} bytes", limit=self.max_document_bytes)
             return reason, None, raw.size
+        if self.selection.is_json and (many := too_many_values(raw)):
+            return many, hash64_of(raw), raw.size
         position = invalid_at(raw)
         return None if position is None else (invalid_utf8(position), hash64_of(raw), raw.size)
 

@@ -71,9 +71,9 @@ class Selection:
     id_column: str | None = None
     id_chunks: tuple[int, ...] = ()
     """The number of the column of ids, if any."""
-    is_aligned: bool = False
-    """Whether documents combine values of several columns, so that a skipped page would mix them
-    up.
+    is_json: bool = False
+    """Whether documents are JSON of the values of several columns, so that a skipped page would mix
+    them up.
     """
 
 

@@ -266,7 +266,7 @@ def row_selection(
         ),
         id_column=id_column,
         id_chunks=() if id_column is None else (id_number(parquet, url=url, column=id_column),),
-        is_aligned=True,
+        is_json=True,
     )
 
 
@@ -316,7 +316,7 @@ def text_columns(parquet: pq.ParquetFile, *, url: str) -> Selection:
         documents=lambda batch: objects_of(
             names, [batch.column(name) for name in names], count=len(batch)
         ),
-        is_aligned=True,
+        is_json=True,
     )
 
 

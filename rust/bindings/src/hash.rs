@@ -1,4 +1,4 @@
-//! `hash64`, `hash_documents`, `is_utf8` and `count_occurrences` for Python.
+//! `hash64`, `hash_documents`, `is_utf8`, `count_occurrences` and `num_json_values` for Python.
 
 use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
@@ -47,4 +47,11 @@ pub(crate) fn count_occurrences<'py>(
     let documents = documents(&data, &offsets)?;
     detached(py, || nanotok_bpe::count_occurrences(documents, &needles))?
         .map_err(|error| to_python(&error))
+}
+
+/// Return an upper bound of the number of values in a document of JSON.
+#[pyfunction]
+pub(crate) fn num_json_values(py: Python<'_>, data: PyReadonlyArray1<'_, u8>) -> PyResult<usize> {
+    let document = data.as_slice()?;
+    Ok(py.detach(|| nanotok_chat::num_values(document)))
 }

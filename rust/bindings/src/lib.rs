@@ -36,7 +36,7 @@ mod _core {
     #[pymodule_export]
     use super::encoder::Encoder;
     #[pymodule_export]
-    use super::hash::{count_occurrences, hash_documents, hash64, is_utf8};
+    use super::hash::{count_occurrences, hash_documents, hash64, is_utf8, num_json_values};
     #[pymodule_export]
     use super::merges::{learn, merges_of_tokens};
     #[pymodule_export]

@@ -30,6 +30,7 @@ mod vision;
 mod testing;
 
 pub use compose::Composed;
+pub use json::num_values;
 pub use render::Rendered;
 pub use settings::{Dialect, Kind, Settings, UnknownDialect};
 pub use special_ids::SpecialIds;
