@@ -8,21 +8,24 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from nanotok_ray.counts import SpanCounts, resolve_pattern
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SplitError
 from nanotok_ray.formats import PLAN_NAME
 from nanotok_ray.job.decide import JobPlan, decide
 from nanotok_ray.job.doctor.machine import space_for
-from nanotok_ray.job.events import Activity, OnEvent, ignore
+from nanotok_ray.job.events import Activity, Note, OnEvent, ignore
 from nanotok_ray.job.existing import freeze
 from nanotok_ray.job.forecast import LEAST_SECONDS
 from nanotok_ray.job.journaling import stages_of_last_run
 from nanotok_ray.job.scheduler import num_batches
 from nanotok_ray.recipe import Recipe
-from nanotok_ray.sources import Slice, SliceReading
+from nanotok_ray.sources import Slice, SliceReading, TimeIsUpError
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import NUM_BYTES, Tokenizer, TrainSettings, learn_merges
+from nanotok_ray.units import few
 
 OTHER_SECONDS = 10.0
 """Seconds of a job outside of its stages, measured on two CPUs with a local Ray: 8 to 13."""
@@ -32,9 +35,12 @@ STAGES = ("count", "tokenize")
 SAMPLE_BYTES = 8 << 20
 SAMPLE_SECONDS = 1.0
 """The sample ends at this size or after this time, whichever comes first."""
+MAX_SAMPLE_SECONDS = 3.0
+"""Reading is interrupted after this time if it yields no documents."""
 
 _SAMPLE_SLICES = 16  # maximum number of slices to read, as the first ones may hold no text
 _SAMPLE_MERGES = 4096
+_SAMPLE_TOKEN_BYTES = 1024  # a long run of one character would make a token above the limit
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,18 +89,22 @@ def rates_of_run(summary: Mapping[str, Any]) -> dict[str, Rate]:
 
 
 def measured_rates(
-    slices: Sequence[Slice], *, pattern: str, tokenizer: Tokenizer | None
+    slices: Sequence[Slice],
+    *,
+    pattern: str,
+    tokenizer: Tokenizer | None,
+    on_event: OnEvent = ignore,
 ) -> dict[str, Rate]:
     """Measure reading, counting and encoding of the first texts of slices on one CPU.
 
     The result is empty if the slices hold no text. Without a tokenizer, a small one is learned from
-    the counts. Writing is not measured.
+    the counts. Writing is not measured. A file that takes too long to read is named in a note.
 
     Raises:
         SourceError, TransientIOError: the texts cannot be read.
     """
     start = time.perf_counter()
-    batches = list(_sample(slices))
+    batches = list(_sample(slices, on_event))
     reading = time.perf_counter() - start
     size = sum(batch.num_bytes for batch in batches)
     if not size:
@@ -103,7 +113,10 @@ def measured_rates(
     counting = _timed(counts.update, batches)
     if tokenizer is None:
         settings = TrainSettings(
-            vocab_size=NUM_BYTES + _SAMPLE_MERGES, pattern=pattern, special_tokens=()
+            vocab_size=NUM_BYTES + _SAMPLE_MERGES,
+            pattern=pattern,
+            special_tokens=(),
+            max_token_bytes=_SAMPLE_TOKEN_BYTES,
         )
         _, data, offsets, numbers = counts.run()
         tokenizer = Tokenizer(settings.model(learn_merges([(data, offsets, numbers)], settings)))
@@ -115,17 +128,37 @@ def measured_rates(
     }
 
 
-def _sample(slices: Sequence[Slice]) -> Iterator[Documents]:
-    end = time.perf_counter() + SAMPLE_SECONDS
+def _sample(slices: Sequence[Slice], on_event: OnEvent) -> Iterator[Documents]:
+    start = time.monotonic()
+    end = start + SAMPLE_SECONDS
     size = 0
     for slice_ in slices[:_SAMPLE_SLICES]:
-        for _, batch in SliceReading(slice_):
-            yield batch.documents
-            size += batch.documents.num_bytes
-            if size >= SAMPLE_BYTES or time.perf_counter() >= end:
-                return
-        if time.perf_counter() >= end:
+        try:
+            for _, batch in SliceReading(slice_, deadline=start + MAX_SAMPLE_SECONDS):
+                part = _first_bytes(batch.documents, SAMPLE_BYTES - size)
+                yield part
+                size += part.num_bytes
+                if size >= SAMPLE_BYTES or time.monotonic() >= end:
+                    return
+        except TimeIsUpError:
+            on_event(Note(text=_slow_text(slice_, size)))
             return
+        if time.monotonic() >= end:
+            return
+
+
+def _first_bytes(documents: Documents, num_bytes: int) -> Documents:
+    """Return the first documents of this size together, or one document if that is larger."""
+    stop = int(np.searchsorted(documents.offsets, documents.offsets[0] + num_bytes, side="right"))
+    return documents.part(0, min(max(stop - 1, 1), len(documents)))
+
+
+def _slow_text(slice_: Slice, size: int) -> str:
+    names = few([repr(piece.path) for piece in slice_.pieces])
+    return (
+        f"source {slice_.source!r}: {names} gave {size / 1e6:,.2f} MB of text in "
+        f"{MAX_SAMPLE_SECONDS:.0f} s, so the estimate of the time is rough"
+    )
 
 
 def _timed(work: Callable[[Documents], object], batches: Sequence[Documents]) -> float:
@@ -163,7 +196,8 @@ def plan_job(
     announced = decide(recipe, resplit=resplit, relearn=relearn, on_event=on_event)
     on_event(Activity(text="estimating the time"))
     last = {"stages": stages_of_last_run(out)}
-    rates = _rates(announced, recipe, last=last if cpus is None else {}, rate=rate)
+    known = last if cpus is None else {}
+    rates = _rates(announced, recipe, last=known, rate=rate, on_event=on_event)
     cpus = cpus or len(os.sched_getaffinity(0))
     estimate = _estimate(announced, rates, last=last, cpus=cpus)
     tokenized: Counter[str] = Counter()
@@ -177,7 +211,12 @@ def plan_job(
 
 
 def _rates(
-    announced: JobPlan, recipe: Recipe, *, last: Mapping[str, Any], rate: float | None
+    announced: JobPlan,
+    recipe: Recipe,
+    *,
+    last: Mapping[str, Any],
+    rate: float | None,
+    on_event: OnEvent,
 ) -> dict[str, Rate]:
     needed = {stage for stage in STAGES if announced.todo.get(stage)}
     if rate is not None:
@@ -189,6 +228,7 @@ def _rates(
         _texts(announced, recipe),
         pattern=resolve_pattern(recipe.tokenizer.pattern),
         tokenizer=announced.tokenizer,
+        on_event=on_event,
     )
     return measured | known
 

@@ -54,7 +54,7 @@ from nanotok_ray.sources.quarantine import (
 from nanotok_ray.sources.resolve import OnLook, listed_problems, resolve
 from nanotok_ray.sources.sample import check_sample
 from nanotok_ray.sources.slices import AllBadError, SliceReading, read_slices
-from nanotok_ray.sources.stored import is_damage
+from nanotok_ray.sources.stored import TimeIsUpError, is_damage
 from nanotok_ray.sources.unusable import UnusableFile, without_unusable
 
 __all__ = [
@@ -92,6 +92,7 @@ __all__ = [
     "SourceChanges",
     "SourceFile",
     "SourceLoss",
+    "TimeIsUpError",
     "UnusableFile",
     "changes",
     "check_limits",

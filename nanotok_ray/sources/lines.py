@@ -314,11 +314,21 @@ def _lines(blocks: Blocks, *, plain: int | None, is_json: bool) -> _Lines:
             if lines is not None:
                 yield start, lines
                 continue
+        if is_json and block.isspace():
+            yield start, _blank_lines(block)
+            continue
         position = start
         for line in block.split(b"\n"):
             if position - start < len(block):  # nothing follows the last line break
                 yield position, _content(line, position=position)
             position += len(line) + 1
+
+
+def _blank_lines(block: bytes) -> PlainLines:
+    """Return the lines of a block of white space; its last line can lack a line break."""
+    blank = block.count(b"\n") + (not block.endswith(b"\n"))
+    nothing = np.empty(0, dtype=np.int64)
+    return PlainLines(documents=Documents.from_bytes([]), positions=nothing, blank=blank)
 
 
 def _content(line: Raw | LongLine, *, position: int) -> Raw | LongLine:
@@ -367,6 +377,7 @@ class _PieceBytes:
         else:
             data = self._file.readline(size)
         self._account.update(data)
+        self._account.check_time()
         self.position += len(data)
         self._is_between_lines = data.endswith(b"\n")
         return data

@@ -30,7 +30,14 @@ from nanotok_ray.sources.parquet_column import (
 )
 from nanotok_ray.sources.parquet_pages import ChunkFile, PageHeaders
 from nanotok_ray.sources.quarantine import TAIL
-from nanotok_ray.sources.stored import ReadAccount, changed, check_unchanged, invalid_at, is_damage
+from nanotok_ray.sources.stored import (
+    ReadAccount,
+    changed,
+    check_unchanged,
+    expansion_problem,
+    invalid_at,
+    is_damage,
+)
 
 
 def read_row_groups(
@@ -58,6 +65,7 @@ def read_row_groups(
         if metadata.num_row_groups < piece.stop:
             raise changed(piece, f"{metadata.num_row_groups} row groups, {piece.stop} were planned")
         first_row = sum(metadata.row_group(group).num_rows for group in range(piece.start))
+        expansion = _Expansion(account)
         for group in range(piece.start, piece.stop):
             row_group = GroupRows(
                 group=group,
@@ -67,7 +75,9 @@ def read_row_groups(
             )
             rows, problem = row_group.load(file, account=account, max_rows=batch_documents)
             arrays = (
-                _all_rows(row_group.arrays(parquet, batch_rows=rows), row_group.num_rows)
+                expansion.limited(
+                    _all_rows(row_group.arrays(parquet, batch_rows=rows), row_group.num_rows)
+                )
                 if problem is None
                 else iter([Rejected(problem)])
             )
@@ -78,6 +88,26 @@ def read_row_groups(
 
 _Arrays = tuple[pa.Array, pa.Array | None]
 """Texts, and their ids if they are read."""
+
+
+@dataclass(slots=True)
+class _Expansion:
+    """The decoded bytes of the row groups of a piece, which are compared with the stored ones."""
+
+    account: ReadAccount
+    decoded: int = 0
+
+    def limited(self, arrays: "Iterator[_Arrays | Rejected]") -> "Iterator[_Arrays | Rejected]":
+        """Yield arrays up to the time of the account, and a reason in place of too large ones."""
+        for found in arrays:
+            self.account.check_time()
+            if not isinstance(found, Rejected):
+                self.decoded += found[0].nbytes
+                problem = expansion_problem(self.decoded, self.account.num_bytes)
+                if problem is not None:
+                    yield Rejected(problem)
+                    return
+            yield found
 
 
 def _all_rows(arrays: Iterator[_Arrays], num_rows: int) -> Iterator[_Arrays | Rejected]:
@@ -128,12 +158,16 @@ class GroupRows:
         for number in (*self.selection.id_chunks, *self.selection.chunks):
             chunk = row_group.column(number)
             headers = file.load(*chunk_range(chunk), account=account)
-            is_in_lists = self.metadata.schema.column(number).max_repetition_level > 0
-            rows = headers.batch_rows(
-                max_rows=rows, in_lists=self.num_rows if is_in_lists else None
-            )
+            rows = self.batch_rows(headers, number, max_rows=rows)
             problem = problem or self._problem(headers, chunk)
         return rows, problem
+
+    def batch_rows(self, headers: PageHeaders, number: int, *, max_rows: int) -> int:
+        """Return the number of rows to decode at a time of the column with this number."""
+        is_in_lists = self.metadata.schema.column(number).max_repetition_level > 0
+        return headers.batch_rows(
+            max_rows=max_rows, in_lists=self.num_rows if is_in_lists else None
+        )
 
     def _problem(self, headers: PageHeaders, chunk: pq.ColumnChunkMetaData) -> str | None:
         found = headers.problem(chunk.compression, max_document_bytes=self.max_document_bytes)
@@ -277,7 +311,7 @@ def first_rows(
     max_rows: int,
     max_document_bytes: int,
 ) -> Batch | None:
-    """Return the first `max_rows` rows of a row group.
+    """Return the first `max_rows` rows of a row group, or fewer if they are large.
 
     Return None if there are no rows, or if the first pages are damaged or too large.
     """
@@ -289,10 +323,11 @@ def first_rows(
             metadata=parquet.metadata,
             max_document_bytes=max_document_bytes,
         )
-        if not _starts_well(rows, file):
+        batch_rows = _first_batch_rows(rows, file, max_rows=max_rows)
+        if batch_rows is None:
             return None
         try:
-            found = next(rows.arrays(parquet, batch_rows=max_rows), None)
+            found = next(rows.arrays(parquet, batch_rows=batch_rows), None)
         except (OSError, pa.ArrowException) as error:
             if not is_damage(error):
                 raise
@@ -301,8 +336,11 @@ def first_rows(
         return None if found is None else next(rows.batches(iter([found]), first_row=sum(before)))
 
 
-def _starts_well(rows: GroupRows, file: ChunkFile) -> bool:
-    """Return whether the first pages of the chunks can be decoded and are small."""
+def _first_batch_rows(rows: GroupRows, file: ChunkFile, *, max_rows: int) -> int | None:
+    """Return the number of rows whose documents are not too large together.
+
+    Return None if the first pages of the chunks cannot be decoded or are large.
+    """
     for number in rows.selection.chunks:
         chunk = rows.metadata.row_group(rows.group).column(number)
         start, length = chunk_range(chunk)
@@ -311,7 +349,8 @@ def _starts_well(rows: GroupRows, file: ChunkFile) -> bool:
         headers.update(file.read(min(length, _START_BYTES)))
         limit = rows.max_document_bytes
         if headers.problem(chunk.compression, max_document_bytes=limit) is not None:
-            return False
+            return None
         if any(page.num_bytes > _MAX_PAGE_BYTES for page in headers.pages):
-            return False
-    return True
+            return None
+        max_rows = rows.batch_rows(headers, number, max_rows=max_rows)
+    return max_rows

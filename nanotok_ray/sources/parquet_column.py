@@ -42,6 +42,12 @@ def is_utf8(array: pa.Array) -> bool:
     return _core.is_utf8(documents.data, documents.offsets)
 
 
+MAX_ROWS_PER_BYTE = 64
+MIN_LIMITED_ROWS = 1 << 24
+"""A file of more rows than these, and of more than `MAX_ROWS_PER_BYTE` rows for each stored byte,
+is refused. Only a file in which all columns are constant has so many.
+"""
+
 _PAGE_BUFFER_BYTES = 1 << 20
 _MAX_GROUPS = 16
 """Row groups whose sizes are looked at."""
@@ -111,7 +117,7 @@ def open_parquet(file: ChunkFile, *, url: str) -> pq.ParquetFile:
     """Return the opened file.
 
     Raises:
-        SourceError: The file is not a parquet file.
+        SourceError: The file is not a parquet file, or has too many rows for its size.
     """
     try:
         parquet = pq.ParquetFile(
@@ -128,6 +134,12 @@ def open_parquet(file: ChunkFile, *, url: str) -> pq.ParquetFile:
             f"{url} is not a readable parquet file: {str(error).rstrip('.')}; write it again, or "
             "remove it from the paths"
         ) from error
+    rows = parquet.metadata.num_rows
+    if rows > max(MIN_LIMITED_ROWS, MAX_ROWS_PER_BYTE * file.size):
+        raise SourceError(
+            f"{url} has {rows:,} rows in {file.size:,} bytes, more than {MAX_ROWS_PER_BYTE} rows a "
+            "byte, so that it contains hardly any text; remove it from the paths"
+        )
     return parquet
 
 

@@ -242,6 +242,11 @@ class ChunkFile(SeekableFile):
         self._spare: list[bytearray] = []
         self._cached: list[_CachedChunk] = []
 
+    @property
+    def size(self) -> int:
+        """Stored bytes of the file."""
+        return self._size
+
     def load(self, start: int, length: int, *, account: ReadAccount) -> PageHeaders:
         """Read a chunk, account for it, cache it if it fits, and return its page headers.
 

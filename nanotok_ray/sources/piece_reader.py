@@ -112,16 +112,19 @@ def read_piece(
     id_column: str | None = None,
     batch_documents: int = 1024,
     max_document_bytes: int = MAX_DOCUMENT_BYTES,
+    deadline: float | None = None,
 ) -> PieceReader:
     """Read the documents of a piece in order, in bounded memory.
 
     A document larger than `max_document_bytes` is quarantined with the reason `too large: ...`.
+    Reading ends at the deadline, a time of `time.monotonic`.
 
     Iterating raises:
         SourceError: The file has been removed or changed since the plan was made.
         TransientIOError: A remote store failed temporarily.
+        TimeIsUpError: The deadline is over.
     """
-    account = ReadAccount()
+    account = ReadAccount(deadline=deadline)
     if piece.format == "document":
         batches = read_document(piece, account=account, max_document_bytes=max_document_bytes)
         return PieceReader(batches, piece=piece, account=account)

@@ -56,6 +56,8 @@ class SliceReading:
     """Whether to read the document ids, if the slice has an id column."""
     give_up_after: int | None = None
     """Reading ends with an `AllBadError` after so many documents if all are bad; None: never."""
+    deadline: float | None = None
+    """Reading ends with a `TimeIsUpError` at this time of `time.monotonic`; None: never."""
     documents_in: int = 0
     bytes_given: int = 0
     """Bytes of the documents that were yielded: UTF-8 of texts, lines of conversations."""
@@ -86,6 +88,7 @@ class SliceReading:
             id_column=self.slice.id_column if self.with_document_ids else None,
             max_document_bytes=self.max_document_bytes,
             batch_documents=_BATCH_DOCUMENTS[self.slice.kind],
+            deadline=self.deadline,
         )
 
     def take(self, piece: int, batch: Batch, is_val: npt.NDArray[np.bool_] | None) -> Batch:

@@ -3,6 +3,7 @@
 import codecs
 import hashlib
 import io
+import time
 from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
@@ -20,12 +21,46 @@ BLOCK_BYTES = 1 << 18
 _DRAIN_BYTES = 1 << 20
 
 
-class ReadAccount:
-    """The number and the hash of the bytes that were read."""
+MAX_DECODED_RATIO = 10_000
+MIN_LIMITED_BYTES = 1 << 30
+"""Data that decodes to more bytes than these, and to more than `MAX_DECODED_RATIO` times its stored
+bytes, is damaged or made to be slow. Text of a language decodes to 10 times its stored bytes, and
+copies of one line to 5,000 times.
+"""
 
-    def __init__(self) -> None:
+
+def expansion_problem(decoded: int, stored: int) -> str | None:
+    """Return the reason why no more of some stored bytes is decoded, or None.
+
+    >>> expansion_problem(5 << 30, 16_406)
+    '16,406 stored bytes decode to more than 10,000 times as many'
+    >>> expansion_problem(5 << 20, 16)
+    """
+    if decoded <= max(MIN_LIMITED_BYTES, MAX_DECODED_RATIO * stored):
+        return None
+    return f"{stored:,} stored bytes decode to more than {MAX_DECODED_RATIO:,} times as many"
+
+
+class TimeIsUpError(Exception):
+    """The time for reading is over."""
+
+
+class ReadAccount:
+    """The number and the hash of the bytes that were read, and the time when reading ends."""
+
+    def __init__(self, *, deadline: float | None = None) -> None:
         self._hash = hashlib.sha256()
+        self._deadline = deadline
         self.num_bytes = 0
+
+    def check_time(self) -> None:
+        """Check the time; every reader calls this for each block that it reads or decodes.
+
+        Raises:
+            TimeIsUpError: The deadline, a time of `time.monotonic`, is over.
+        """
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            raise TimeIsUpError
 
     def update(self, data: bytes | memoryview) -> None:
         """Add bytes that were read."""
@@ -44,6 +79,7 @@ class StoredFile:
     def __init__(self, piece: Piece, *, account: ReadAccount) -> None:
         self._file = open_piece(piece)
         self._account = account
+        self.size = piece.stop
         self.block_start = 0
         """Position of the block that was read last."""
         self.closed = False
@@ -69,6 +105,10 @@ class StoredFile:
             raise changed(piece, f"{self._account.num_bytes} bytes, {piece.stop} were planned")
         check_unchanged(piece, version_of(self._file, again=True))
 
+    def check_time(self) -> None:
+        """Check the time of the account."""
+        self._account.check_time()
+
     def close(self) -> None:
         """Do nothing: Arrow calls this on release of the file, which is still read afterwards."""
 
@@ -83,7 +123,8 @@ class StoredFile:
 class DecodedStream(io.RawIOBase):
     """The decoded bytes of all members or frames of a gzip or zstd file.
 
-    At damage the stream ends after the last byte that can be decoded; `failure` has the reason.
+    At damage the stream ends after the last byte that can be decoded; `failure` has the reason. It
+    also ends where it is much larger than the file, see `expansion_problem`.
     """
 
     def __init__(self, stored: StoredFile, *, url: str, compression: str) -> None:
@@ -104,6 +145,8 @@ class DecodedStream(io.RawIOBase):
         data = b"" if self.failure is not None else self._read(view.nbytes)
         view[: len(data)] = data
         self._position += len(data)
+        self._stored.check_time()
+        self.failure = self.failure or expansion_problem(self._position, self._stored.size)
         return len(data)
 
     def _read(self, size: int) -> bytes:
@@ -126,6 +169,7 @@ class DecodedStream(io.RawIOBase):
             left = self._position
             while left:
                 left -= len(stream.read(min(left, BLOCK_BYTES)))
+                self._stored.check_time()
             data = bytearray()
             try:
                 while len(data) < size and (byte := stream.read(1)):
