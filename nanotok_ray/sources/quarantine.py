@@ -282,10 +282,11 @@ def _tails_message(tails: int, max_tails: int, first: FirstBad | None, *, where:
     of = "1 file is" if tails == 1 else f"{tails:,} files are"
     more = f" and {tails - 1:,} more" if tails > 1 else ""
     location = "" if first is None else f" {first.location}{more}."
-    listed = where if first is None else f"{first.listed}: {first.reason}"
+    listed = where if first is None else first.listed
+    reason = "" if first is None else f"; {first.reason}"
     return (
         f"{of} truncated or damaged (limits.max_tails allows {max_tails:,}):{location} Replace "
-        f"{'it' if tails == 1 else 'them'}, or raise the limit; listed in {listed}"
+        f"{'it' if tails == 1 else 'them'}, or raise the limit{reason}; listed in {listed}"
     )
 
 
