@@ -124,7 +124,7 @@ def _roles(value: object) -> bool:
     return isinstance(value, dict) and numbers_by_name(value) and value.keys() <= set(ROLES)
 
 
-_TOTALS = {
+_TOTALS: dict[str, Shape] = {
     "documents": _flow,
     "bytes": _flow,
     "quarantined": numbers_by_name,
