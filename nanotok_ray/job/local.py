@@ -6,10 +6,10 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
+from queue import Empty, SimpleQueue
 
 from nanotok_ray.counts import default_threads
 from nanotok_ray.job.counting import Training
@@ -111,28 +111,40 @@ def _ending(code: int) -> str:
 class _Batch:
     """A batch that was submitted; its identity is the reference that the scheduler holds."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: Sequence[Step], probes: Sequence[Probe]) -> None:
+        self.steps, self.probes = steps, probes
         self.process: WorkerProcess | None = None
         """The process that runs it now; None: none does."""
-        self.future: Future[list[AttemptResult]]
+        self.has_begun = self.has_ended = False
+        self.outcome: list[AttemptResult] | BaseException = []
+        """The results of the steps, or what the batch as a whole raised."""
 
 
 class LocalWorkers:
-    """The workers of a session: threads of the driver, each with a process while it has a batch."""
+    """The workers of a session: threads of the driver, each with a process while it has a batch.
+
+    A signal can raise in the main thread at any call, also directly after a lock of Python code,
+    such as that of a future or an event, was acquired; a worker would then wait for it forever. The
+    main thread therefore shares only locks and queues with the workers that are written in C.
+    """
 
     def __init__(self, cpus: int, *, in_threads: bool) -> None:
-        """Start nothing; processes start with the first batches.
+        """Start nothing; threads and processes start with the first batches.
 
         Args:
             cpus: The number of batches that run at the same time.
             in_threads: Whether the threads run the batches themselves.
         """
         self.cpus = cpus
+        self.ended: SimpleQueue[None] = SimpleQueue()
+        """An entry for each batch that has ended."""
         self._in_threads = in_threads
-        self._threads = ThreadPoolExecutor(cpus, thread_name_prefix="local-worker")
+        self._threads: list[threading.Thread] = []
+        self._todo: SimpleQueue[_Batch | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._idle: list[WorkerProcess] = []
         self._running: set[_Batch] = set()
+        self._is_closed = False
 
     @property
     def num_running(self) -> int:
@@ -141,8 +153,14 @@ class LocalWorkers:
 
     def submit(self, steps: Sequence[Step], probes: Sequence[Probe]) -> _Batch:
         """Run a batch when a worker is free."""
-        batch = _Batch()
-        batch.future = self._threads.submit(self._run, batch, steps, probes)
+        batch = _Batch(steps, probes)
+        self._todo.put(batch)
+        if len(self._threads) < self.cpus:
+            name = f"local-worker_{len(self._threads)}"
+            # A thread that runs batches itself must end before the interpreter does.
+            thread = threading.Thread(target=self._work, name=name, daemon=not self._in_threads)
+            self._threads.append(thread)
+            thread.start()
         return batch
 
     def stop(self, batch: _Batch, *, force: bool) -> None:
@@ -150,35 +168,51 @@ class LocalWorkers:
 
         A batch that a thread runs itself continues to its end.
         """
-        if batch.future.cancel():
-            return
         with self._lock:  # the process must not continue with another batch meanwhile
-            if batch.process is not None:
+            if not batch.has_begun:
+                batch.has_begun = batch.has_ended = True
+                self.ended.put(None)
+            elif batch.process is not None:
                 (batch.process.kill if force else batch.process.interrupt)()
 
     def close(self) -> None:
         """End all workers; what still runs after a moment is killed."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._is_closed = True
+        for _ in self._threads:
+            self._todo.put(None)
         if self._in_threads:
             return
-        wait([batch.future for batch in list(self._running)], CLOSE_SECONDS)
+        _wait_until(lambda: not self._running, self.ended, CLOSE_SECONDS)
         for batch in list(self._running):
             self.stop(batch, force=True)
-        self._threads.shutdown(wait=True)
+        for thread in self._threads:
+            thread.join(CLOSE_SECONDS)
         for process in self._idle:
             process.close()
 
-    def _run(
-        self, batch: _Batch, steps: Sequence[Step], probes: Sequence[Probe]
-    ) -> list[AttemptResult]:
+    def _work(self) -> None:
+        """Run batches until the session ends."""
+        while (batch := self._todo.get()) is not None:
+            with self._lock:
+                is_left_out = batch.has_begun or self._is_closed
+                batch.has_begun = True
+            if not is_left_out:
+                self._run(batch)
+
+    def _run(self, batch: _Batch) -> None:
         self._running.add(batch)
         try:
             if self._in_threads:
-                return run_batch(steps, probes)
-            with self._process_for(batch) as process:
-                return process.run(steps, probes)
+                batch.outcome = run_batch(batch.steps, batch.probes)
+            else:
+                with self._process_for(batch) as process:
+                    batch.outcome = process.run(batch.steps, batch.probes)
+        except BaseException as error:
+            batch.outcome = error
         finally:
             self._running.discard(batch)
+            batch.has_ended = True
+            self.ended.put(None)
 
     @contextmanager
     def _process_for(self, batch: _Batch) -> Iterator[WorkerProcess]:
@@ -197,6 +231,14 @@ class LocalWorkers:
                 self._idle.append(process)
             else:
                 process.close()
+
+
+def _wait_until(is_over: Callable[[], bool], ended: "SimpleQueue[None]", seconds: float) -> None:
+    """Wait for ended batches until a condition is true or the time is over."""
+    end = time.monotonic() + seconds
+    while not is_over() and (left := end - time.monotonic()) > 0:
+        with suppress(Empty):
+            ended.get(timeout=left)
 
 
 class LocalWorkerPool:
@@ -242,25 +284,27 @@ class LocalWorkerPool:
         self, references: Collection[Reference], number: int, seconds: float
     ) -> list[Reference]:
         """Wait for batches."""
-        end = time.monotonic() + seconds
-        while True:
-            batches = [reference for reference in references if isinstance(reference, _Batch)]
-            ended: list[Reference] = [batch for batch in batches if batch.future.done()]
-            left = end - time.monotonic()
-            if len(ended) >= number or left <= 0:
-                return ended[:number]
-            pending = [batch.future for batch in batches if not batch.future.done()]
-            wait(pending, left, return_when=FIRST_COMPLETED)
+        batches = [reference for reference in references if isinstance(reference, _Batch)]
+
+        def has_enough() -> bool:
+            return sum(batch.has_ended for batch in batches) >= number
+
+        _wait_until(has_enough, self._workers.ended, seconds)
+        ended: list[Reference] = [batch for batch in batches if batch.has_ended]
+        return ended[:number]
 
     def results(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
         """Return the results of a batch, or the failure that the death of its process means."""
         assert isinstance(reference, _Batch)
-        try:
-            return reference.future.result()
-        except WorkerDiedError as error:
-            failure = Failure(Cause.WORKER, str(error))
-        except Exception as error:  # of the batch as a whole
-            failure = batch_failure(error, f"{type(error).__name__}: {error}")
+        outcome = reference.outcome
+        if isinstance(outcome, list):
+            return outcome
+        if isinstance(outcome, WorkerDiedError):
+            failure = Failure(Cause.WORKER, str(outcome))
+        elif isinstance(outcome, Exception):  # of the batch as a whole
+            failure = batch_failure(outcome, f"{type(outcome).__name__}: {outcome}")
+        else:
+            raise outcome
         return [AttemptResult(failure=failure)] * number
 
     def cancel(self, references: Collection[Reference], *, force: bool = False) -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -101,6 +102,28 @@ def wait_to_be_interrupted(marker):
     except KeyboardInterrupt:
         Path(f"{marker}.ended").touch()
         raise
+
+
+@pytest.mark.parametrize("in_threads", [False, True])
+def test_a_signal_leaves_no_lock_that_a_worker_waits_for(in_threads):
+    # An exception of a signal handler can follow directly after such a lock was acquired.
+    locks = {threading.Condition.__enter__.__code__, threading.Condition.wait.__code__}
+    acquired = []
+
+    def look(frame, event, _):
+        if event == "call" and frame.f_code in locks:
+            acquired.append(frame.f_back.f_code)
+
+    executor = LocalExecutor(in_threads=in_threads)
+    with executor.session(cpus=2):
+        assert len([*executor.run(tasks_of(abs, range(4)))]) == 4  # which starts the threads
+        sys.setprofile(look)
+        try:
+            ended = [*executor.run(tasks_of(abs, range(40)))]
+        finally:
+            sys.setprofile(None)
+    assert len(ended) == 40
+    assert acquired == []
 
 
 def until(is_so):
