@@ -71,13 +71,13 @@ def warm(training: Training, workers: int) -> None:
 
 def figures(counted: CountedSlices, seconds: float) -> dict[str, object]:
     """Return the counts and the time."""
-    files = [record.values["files"][0] for record in counted.records]
+    files = [record.value.files[0] for record in counted.records]
     return {
         "seconds": seconds,
         "slices": len(files),
         "text_bytes": counted.sum("text_bytes"),
-        "file_bytes": sum(file["size"] for file in files),
-        "sha256": "\n".join(sorted(file["sha256"] for file in files)),
+        "file_bytes": sum(file.size for file in files),
+        "sha256": "\n".join(sorted(file.sha256 for file in files)),
     }
 
 

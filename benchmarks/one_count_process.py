@@ -12,7 +12,7 @@ import time
 from dataclasses import replace
 from itertools import islice
 
-from nanotok_ray.formats import RECORD_FORMAT, from_json
+from nanotok_ray.formats import CountRecord, load
 from nanotok_ray.job import count_work, training_of
 from nanotok_ray.recipe import load_recipe
 from nanotok_ray.sources import make_plan
@@ -34,9 +34,7 @@ def main() -> None:
     seconds = time.perf_counter() - start
     folder = Folder(recipe.output.work)
     files = [
-        from_json(
-            folder.read_bytes(f"{work.name}.json"), name=work.name, expected_format=RECORD_FORMAT
-        )["files"][0]
+        load(CountRecord, folder.read_bytes(f"{work.name}.json"), name=work.name).files[0]
         for work in works
     ]
     print(
@@ -44,8 +42,8 @@ def main() -> None:
             {
                 "seconds": seconds,
                 "text_bytes": text_bytes,
-                "file_bytes": sum(file["size"] for file in files),
-                "sha256": [file["sha256"] for file in files],
+                "file_bytes": sum(file.size for file in files),
+                "sha256": [file.sha256 for file in files],
             }
         )
     )

@@ -34,6 +34,7 @@ from nanotok_ray.counts import (
     reduce_memory,
     reduce_part,
 )
+from nanotok_ray.formats import SumRecord
 from nanotok_ray.job.reducing import PART_BYTES
 from nanotok_ray.storage import Folder
 
@@ -120,7 +121,7 @@ def in_processes(
 
 def one_part(
     files: Sequence[CountPart], folder: Folder, min_count: int, num_parts: int, number: int
-) -> dict[str, Any]:
+) -> SumRecord:
     """Sum one part, as a task of a job."""
     part = HashPart(number=number, num_parts=num_parts)
     settings = PartSettings(min_count=min_count, part=part)

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from nanotok_ray.counts import Weights
-from nanotok_ray.formats import key_of
+from nanotok_ray.formats import CountFlow, CountRecord, SliceName, StoredFile, key_of
 from nanotok_ray.job import Summed, Task, run_tasks
 from nanotok_ray.job.counting import CountedSlices
 from nanotok_ray.job.reducing import merge_works, reduce_works
@@ -115,11 +115,31 @@ def _distinct(text_bytes: float) -> int:
     return int(1.3e6 * (text_bytes / 334e6) ** GROWTH)
 
 
+def _record(key: str, size: int) -> CountRecord:
+    """Return the record of a count file of a size."""
+    return CountRecord(
+        stage="count",
+        key=key,
+        slice=SliceName(source="web", split="train", number=0),
+        read=(),
+        documents=CountFlow(in_=0, quarantined=0),
+        quarantined={},
+        **dict.fromkeys(("texts", "text_bytes", "code_points", "spans", "distinct_spans"), 0),
+        gaps=0,
+        files=(StoredFile(name=key, size=size, sha256=key),),
+    )
+
+
 def _counted(sizes: Sequence[int]) -> CountedSlices:
     """Return slices that were counted into files of these sizes."""
     keys = [key_of({"slice": number}) for number in range(len(sizes))]
     records = [
-        Record(name=key, values={"key": key, "files": [{"size": size}]}, sha256="", num_bytes=0)
+        Record(
+            name=key,
+            value=_record(key, size),
+            sha256=key,
+            num_bytes=0,
+        )
         for key, size in zip(keys, sizes, strict=True)
     ]
     return CountedSlices(

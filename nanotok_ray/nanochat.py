@@ -244,7 +244,7 @@ def _opened(
         raise PackingError(
             f"where are the shards? Set {variable} to the output folder of the job, or pass shards="
         )
-    kinds = (found := open_shards(folder, split=split)).manifest["kinds"]
+    kinds = (found := open_shards(folder, split=split)).manifest.kinds
     wanted = [name for name in found.sources if kinds[name] == kind]
     return open_shards(folder, split=split, source=wanted) if wanted else found
 
@@ -252,10 +252,10 @@ def _opened(
 def _check_tokenizer(tokenizer: Any, shards: Shards) -> None:  # noqa: ANN401 - nanochat's, or ours
     """Raise an error if the ids of a tokenizer differ from those of the shards."""
     manifest = shards.manifest
-    sha256 = manifest["tokenizer_sha256"]
+    sha256 = manifest.tokenizer_sha256
     pairs = {
-        f"id of {_BOS}": (tokenizer.get_bos_token_id(), manifest["special_tokens"].get(_BOS)),
-        "vocabulary size": (tokenizer.get_vocab_size(), manifest["num_ids"]),
+        f"id of {_BOS}": (tokenizer.get_bos_token_id(), manifest.special_tokens.get(_BOS)),
+        "vocabulary size": (tokenizer.get_vocab_size(), manifest.num_ids),
         "sha256": (_sha256_of(tokenizer) or sha256, sha256),
     }
     for name, (current, expected) in pairs.items():

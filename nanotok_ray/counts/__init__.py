@@ -42,7 +42,6 @@ if TYPE_CHECKING:
         PartSettings,
         PartSums,
         Reduced,
-        SpanTotals,
         Weights,
         merge_count_files,
         merge_groups,
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
         reduce_counts,
         reduce_memory,
         reduce_part,
+        span_totals,
         sum_run,
     )
     from nanotok_ray.counts.span_counts import (
@@ -73,9 +73,9 @@ else:
             "hash_ranges": "CountRanges HashPart",
             "patterns": "PATTERNS SPLIT_PATTERN default_threads resolve_pattern split",
             "reduce": (
-                "CountPart OnRead PartSettings PartSums Reduced SHARE_UNIT SpanTotals Weights "
+                "CountPart OnRead PartSettings PartSums Reduced SHARE_UNIT Weights "
                 "merge_count_files merge_groups merged_key part_key reduce_counts reduce_memory "
-                "reduce_part sum_run"
+                "reduce_part span_totals sum_run"
             ),
             "span_counts": "CountPaths SpanCounts SummedRuns find_counts load_counts",
         },
@@ -104,7 +104,6 @@ __all__ = [
     "PartSums",
     "Reduced",
     "SpanCounts",
-    "SpanTotals",
     "SummedRuns",
     "Weights",
     "WorkFolder",
@@ -124,6 +123,7 @@ __all__ = [
     "reduce_part",
     "remove_counts",
     "resolve_pattern",
+    "span_totals",
     "split",
     "sum_run",
 ]

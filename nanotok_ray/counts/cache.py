@@ -4,16 +4,26 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.formats import MAX_RECORD_BYTES, RECORD_FORMAT, from_json
+from nanotok_ray.formats import (
+    MAX_RECORD_BYTES,
+    CountRecord,
+    MergeRecord,
+    SumRecord,
+    load,
+)
 from nanotok_ray.sources import COUNTED_SUFFIX
 from nanotok_ray.storage import CHECKSUMS, Folder, checked_name
 
 COUNTS_FOLDER = "counts"
 _REDUCED_FOLDER = "reduced"
-_STAGES = {COUNTS_FOLDER: "count", "merged": "merge", _REDUCED_FOLDER: "reduce"}
+_Record = CountRecord | MergeRecord | SumRecord
+_KINDS: dict[str, type[_Record]] = {
+    COUNTS_FOLDER: CountRecord,
+    "merged": MergeRecord,
+    _REDUCED_FOLDER: SumRecord,
+}
 _ALL_SOURCES = "all sources"
 """The source of a sum of count files, used where a source is named."""
 
@@ -33,10 +43,8 @@ class CountsCache:
     source: str
     files: Mapping[str, int]
     """Bytes on disk of each file, by its path in the work folder."""
-    record: Mapping[str, Any] | None
-    """The content of the record; None: it does not exist, cannot be read, or does not match a
-    file.
-    """
+    record: _Record | None
+    """None: it does not exist, cannot be read, or does not match a file."""
 
     @property
     def num_bytes(self) -> int:
@@ -50,7 +58,7 @@ class CountsCache:
 
     def number(self, field: str) -> int:
         """Return a number of the record, such as `texts`; 0 if the record has none."""
-        return 0 if self.record is None or self.is_merged else int(self.record.get(field, 0))
+        return int(getattr(self.record, field)) if isinstance(self.record, CountRecord) else 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,31 +118,23 @@ def _stem(name: str) -> str | None:
     """
     name = checked_name(name) if name.startswith(CHECKSUMS) else name
     folder, *rest = name.split("/")
-    if folder not in _STAGES or len(rest) != 2:  # noqa: PLR2004 - source and file
+    if folder not in _KINDS or len(rest) != 2:  # noqa: PLR2004 - source and file
         return None
     return next((name.removesuffix(end) for end in _SUFFIXES if name.endswith(end)), None)
 
 
 def _read(folder: Folder, stem: str, files: Mapping[str, int]) -> CountsCache:
-    record = _record(folder, f"{stem}{_RECORD}") if f"{stem}{_RECORD}" in files else None
-    if record is not None:
-        listed = {file["name"]: file["size"] for file in record["files"]}
-        if any(files.get(name) != size for name, size in listed.items()):
-            record = None
-    stage, source, _ = stem.split("/")
-    if record is not None and record.get("stage") != _STAGES[stage]:
+    top, source, _ = stem.split("/")
+    name = f"{stem}{_RECORD}"
+    record = _record(folder, name, _KINDS[top]) if name in files else None
+    if record is not None and any(files.get(file.name) != file.size for file in record.files):
         record = None
-    if stage == _REDUCED_FOLDER:
-        source = _ALL_SOURCES
+    source = _ALL_SOURCES if top == _REDUCED_FOLDER else source
     return CountsCache(name=stem, source=source, files=files, record=record)
 
 
-def _record(folder: Folder, name: str) -> Mapping[str, Any] | None:
+def _record(folder: Folder, name: str, kind: type[_Record]) -> _Record | None:
     try:
-        return from_json(
-            folder.read_bytes(name, limit=MAX_RECORD_BYTES),
-            name=folder.join(name),
-            expected_format=RECORD_FORMAT,
-        )
+        return load(kind, folder.read_bytes(name, limit=MAX_RECORD_BYTES), name=folder.join(name))
     except (FileNotFoundError, CorruptOutputError):
         return None

@@ -22,7 +22,7 @@ from nanotok_ray.counts.span_counts import SpanCounts
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CountsError, SplitError
-from nanotok_ray.formats import RECORD_FORMAT, key_of
+from nanotok_ray.formats import CountFlow, CountRecord, SliceName, StoredFile, key_of
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES, Gaps
 from nanotok_ray.sources import (
     COUNTED_SUFFIX,
@@ -75,7 +75,7 @@ def count_slice(
     folder: Folder,
     name: str,
     give_up_after: int | None = None,
-) -> dict[str, Any]:
+) -> CountRecord:
     """Count the spans of a slice, write `name`.arrow and return the record of the count file.
 
     Raises:
@@ -93,22 +93,21 @@ def count_slice(
     account = _count(reading, settings, counter)
     origin = _provenance(settings, [counter], [account])
     data = pack_counts(counter.sorted_run(), origin)
-    return {
-        "format": RECORD_FORMAT,
-        "stage": "count",
-        "key": settings.key(slice_),
-        "slice": {"source": slice_.source, "split": slice_.split, "number": slice_.number},
-        "read": reading.read,
-        "documents": {"in": reading.documents_in, "quarantined": len(reading.quarantined)},
-        "quarantined": reading.reasons,
-        "texts": account.texts,
-        "text_bytes": account.text_bytes,
-        "code_points": account.code_points,
-        "spans": counter.total(),
-        "distinct_spans": counter.num_distinct(),
-        "gaps": counter.num_gaps(),
-        "files": _write_files(data, reading, folder=folder, name=name),
-    }
+    return CountRecord(
+        stage="count",
+        key=settings.key(slice_),
+        slice=SliceName(source=slice_.source, split=slice_.split, number=slice_.number),
+        read=tuple(reading.read),
+        documents=CountFlow(in_=reading.documents_in, quarantined=len(reading.quarantined)),
+        quarantined=reading.reasons,
+        texts=account.texts,
+        text_bytes=account.text_bytes,
+        code_points=account.code_points,
+        spans=counter.total(),
+        distinct_spans=counter.num_distinct(),
+        gaps=counter.num_gaps(),
+        files=_write_files(data, reading, folder=folder, name=name),
+    )
 
 
 def _count(
@@ -147,16 +146,16 @@ def _provenance(
 
 def _write_files(
     data: pa.Buffer, reading: SliceReading, *, folder: Folder, name: str
-) -> list[dict[str, Any]]:
+) -> tuple[StoredFile, ...]:
     """Write the count file, and the quarantine file unless it would be empty."""
     with folder.create(f"{name}.arrow") as file:
         file.write(data)
-    files = [{"name": f"{name}.arrow", "size": file.size, "sha256": file.sha256}]
+    files = [StoredFile(name=f"{name}.arrow", size=file.size, sha256=file.sha256)]
     if reading.quarantined:
         listed = f"{name}{COUNTED_SUFFIX}"
         size, sha256 = write_quarantine(folder, reading.quarantined, name=listed)
-        files.append({"name": listed, "size": size, "sha256": sha256})
-    return files
+        files.append(StoredFile(name=listed, size=size, sha256=sha256))
+    return tuple(files)
 
 
 @dataclass(slots=True)

@@ -1,12 +1,11 @@
 """Adds count files: first in groups if there are many, then in bounded memory."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from itertools import pairwise
 from math import lcm
 from operator import mul
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,13 +30,9 @@ from nanotok_ray.counts.hash_ranges import (
 )
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError, CountsError, SourceError
-from nanotok_ray.formats import RECORD_FORMAT, key_of
+from nanotok_ray.formats import MergeRecord, SpanTotals, StoredFile, SumRecord, SumSize, key_of
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.storage import Folder, VerifiedFile, arrow_sink
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 
 SHARE_UNIT = 1024
 """Weights that result from shares are rounded to multiples of 1 / 1024."""
@@ -108,39 +103,21 @@ _SAFE = 2.0**62
 """A floating-point estimate below this value guarantees that the sum fits into 64 bits."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SpanTotals:
-    """Sums over all occurrences of spans, without weights.
+def span_totals(offsets: NDArray[np.int64], counts: NDArray[np.uint64]) -> SpanTotals:
+    """Return the sums over spans with `offsets` [n + 1] and `counts` [n].
 
     >>> offsets, counts = np.array([0, 3, 4]), np.array([2**63, 1], dtype=np.uint64)
-    >>> totals = SpanTotals.of(offsets, counts)
+    >>> totals = span_totals(offsets, counts)
     >>> totals.spans == 2**63 + 1, totals.span_bytes == 3 * 2**63 + 1, totals.distinct_spans
     (True, True, 2)
     """
-
-    spans: int
-    """Occurrences of spans, including dropped ones."""
-    span_bytes: int
-    """Bytes of these occurrences."""
-    distinct_spans: int
-    """Number of different spans."""
-    dropped_spans: int = 0
-    """Occurrences of dropped spans, whose count is below the minimum."""
-    dropped_bytes: int = 0
-    """Bytes of these occurrences."""
-    dropped_distinct: int = 0
-    """Number of different spans that were dropped."""
-
-    @classmethod
-    def of(cls, offsets: NDArray[np.int64], counts: NDArray[np.uint64]) -> "Self":
-        """Return the sums over spans with `offsets` [n + 1] and `counts` [n]."""
-        spans = span_bytes = 0
-        for start in range(0, len(counts), _BLOCK):
-            block = counts[start : start + _BLOCK]
-            lengths = np.diff(offsets[start : start + _BLOCK + 1]).astype(np.uint64)
-            spans += _product(block, np.ones_like(block))
-            span_bytes += _product(block, lengths)
-        return cls(spans=spans, span_bytes=span_bytes, distinct_spans=len(counts))
+    spans = span_bytes = 0
+    for start in range(0, len(counts), _BLOCK):
+        block = counts[start : start + _BLOCK]
+        lengths = np.diff(offsets[start : start + _BLOCK + 1]).astype(np.uint64)
+        spans += _product(block, np.ones_like(block))
+        span_bytes += _product(block, lengths)
+    return SpanTotals(spans=spans, span_bytes=span_bytes, distinct_spans=len(counts))
 
 
 def _product(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> int:
@@ -205,7 +182,7 @@ class Reduced:
     @property
     def weighted_bytes(self) -> int:
         """The sum of the bytes of each span times its weighted count."""
-        return SpanTotals.of(self.offsets, self.counts).span_bytes
+        return span_totals(self.offsets, self.counts).span_bytes
 
     def __iter__(self) -> Iterator[SpanBatch]:
         """Yield all spans and counts as one batch; `PartSums` yields several."""
@@ -339,7 +316,7 @@ def part_key(keys: Sequence[tuple[str, int]], settings: PartSettings) -> str:
 
 def reduce_part(
     parts: Sequence[CountPart], settings: PartSettings, *, folder: Folder, name: str, key: str
-) -> dict[str, Any]:
+) -> SumRecord:
     """Add the spans of one part of all hashes, write `name`.arrow and return its record.
 
     The file holds spans and their weighted counts as Arrow IPC, in the order of their hashes,
@@ -356,19 +333,18 @@ def reduce_part(
     _, data, offsets, counts = sums.take()
     with folder.create(f"{name}.arrow") as file, arrow_sink(file) as sink:
         _write_sums(sink, data, offsets, counts)
-    return {
-        "format": RECORD_FORMAT,
-        "stage": "reduce",
-        "key": key,
-        "count_files": len(parts),
-        "totals": asdict(totals),
-        "sum": {
-            "spans": len(counts),
-            "bytes": len(data),
-            "weighted_bytes": SpanTotals.of(offsets, counts).span_bytes,
-        },
-        "files": [{"name": f"{name}.arrow", "size": file.size, "sha256": file.sha256}],
-    }
+    return SumRecord(
+        stage="reduce",
+        key=key,
+        count_files=len(parts),
+        totals=totals,
+        sum=SumSize(
+            spans=len(counts),
+            bytes=len(data),
+            weighted_bytes=span_totals(offsets, counts).span_bytes,
+        ),
+        files=(StoredFile(name=f"{name}.arrow", size=file.size, sha256=file.sha256),),
+    )
 
 
 def _write_sums(
@@ -398,31 +374,32 @@ class PartSums:
     """
 
     folder: Folder
-    records: Sequence[Mapping[str, Any]]
+    records: Sequence[SumRecord]
     """The result of `reduce_part` for each part."""
 
     @property
     def totals(self) -> SpanTotals:
         """Totals of all spans and of dropped spans, without weights."""
-        parts = [record["totals"] for record in self.records]
-        return SpanTotals(**{name: sum(part[name] for part in parts) for name in parts[0]})
+        parts = [record.totals for record in self.records]
+        names = [item.name for item in fields(SpanTotals)]
+        return SpanTotals(**{name: sum(getattr(part, name) for part in parts) for name in names})
 
     @property
     def weighted_bytes(self) -> int:
         """The sum of the bytes of each span times its weighted count."""
-        return sum(record["sum"]["weighted_bytes"] for record in self.records)
+        return sum(record.sum.weighted_bytes for record in self.records)
 
     def __iter__(self) -> Iterator[SpanBatch]:
         """Read the files."""
         for record in self.records:
-            [file] = record["files"]
+            [file] = record.files
             rows = num_bytes = 0
-            with self.folder.open_verified(file["name"], sha256=file["sha256"]) as source:
+            with self.folder.open_verified(file.name, sha256=file.sha256) as source:
                 for batch in _read_sums(source):
                     rows += len(batch[2])
                     num_bytes += int(batch[1][-1] - batch[1][0])
                     yield batch
-            if (rows, num_bytes) != (record["sum"]["spans"], record["sum"]["bytes"]):
+            if (rows, num_bytes) != (record.sum.spans, record.sum.bytes):
                 raise _damaged(source.name, "it does not hold as many spans as its record says")
 
 
@@ -487,7 +464,7 @@ def merge_count_files(
     folder: Folder,
     name: str,
     buffer_bytes: int = BUFFER_BYTES,
-) -> dict[str, Any]:
+) -> MergeRecord:
     """Add count files of equal provenance rules, write `name`.arrow and return its record.
 
     The memory is at most twice the buffer. The files are read twice, since the head of a count
@@ -518,18 +495,17 @@ def merge_count_files(
         for run in _runs(urls, buffer_bytes):
             writer.write(run)
         writer.close()
-    return {
-        "format": RECORD_FORMAT,
-        "stage": "merge",
-        "key": merged_key(keys),
-        "count_files": len(urls),
-        "texts": origin.texts,
-        "text_bytes": origin.text_bytes,
-        "spans": origin.spans,
-        "distinct_spans": int(sizes.sum()),
-        "gaps": origin.num_gaps,
-        "files": [{"name": f"{name}.arrow", "size": file.size, "sha256": file.sha256}],
-    }
+    return MergeRecord(
+        stage="merge",
+        key=merged_key(keys),
+        count_files=len(urls),
+        texts=origin.texts,
+        text_bytes=origin.text_bytes,
+        spans=origin.spans,
+        distinct_spans=int(sizes.sum()),
+        gaps=origin.num_gaps,
+        files=(StoredFile(name=f"{name}.arrow", size=file.size, sha256=file.sha256),),
+    )
 
 
 def _runs(urls: Sequence[str], buffer_bytes: int) -> Iterator[Run]:

@@ -3,22 +3,18 @@
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats import (
     MANIFEST_NAME,
-    MAX_MANIFEST_BYTES,
-    MAX_SHARDS_INDEX_BYTES,
-    SHARDS_INDEX_NAME,
     SPLITS,
+    Manifest,
+    OutputFacts,
     ShardsIndex,
-    check_rows,
-    no_manifest,
-    parse_manifest,
+    load,
+    manifest_bytes,
+    read_shards_index,
     record_name,
     shard_name,
-    unpack_shards_index,
 )
 from nanotok_ray.shards import MASKED
 from nanotok_ray.storage import Folder
@@ -67,39 +63,39 @@ class Corpus:
     """A finished output without the data of its shards."""
 
     out: Folder
-    manifest: Mapping[str, Any]
+    facts: OutputFacts
     manifest_sha256: str
 
     @property
     def item_bytes(self) -> int:
         """Bytes of an id: 2 or 4."""
-        return int(self.manifest["item_bytes"])
+        return self.facts.item_bytes
 
     @property
     def num_ids(self) -> int:
         """The highest id of the tokenizer + 1."""
-        return int(self.manifest["num_ids"])
+        return self.facts.num_ids
 
     @property
     def special_tokens(self) -> Mapping[str, int]:
         """Id of each special token by name."""
-        return dict(self.manifest["special_tokens"])
+        return self.facts.special_tokens
 
     @property
     def sources(self) -> tuple[SourceFacts, ...]:
         """The sources in the order of the recipe."""
-        return tuple(map(self._source, self.manifest["sources"]))
+        return tuple(map(self._source, self.facts.sources))
 
     def _source(self, name: str) -> SourceFacts:
-        kind, settings = self.manifest["kinds"][name], self.manifest["settings"][name]
+        kind, settings = self.facts.kinds[name], self.facts.settings[name]
         ids = self.special_tokens
         if kind != "text":
             return SourceFacts(name=name, kind=kind, prepend=(), append=())
         return SourceFacts(
             name=name,
             kind=kind,
-            prepend=tuple(ids[token] for token in settings["prepend"]),
-            append=tuple(ids[token] for token in settings["append"]),
+            prepend=tuple(ids[token] for token in settings.prepend),
+            append=tuple(ids[token] for token in settings.append),
         )
 
 
@@ -121,24 +117,16 @@ def read_corpus(out: Folder) -> tuple[Corpus, list[ShardFacts]]:
         IncompleteOutputError: The manifest does not exist: the job has not finished.
         CorruptOutputError: One of the two files differs from what a job writes.
     """
-    data = _read(out, MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
-    if data is None:
-        raise no_manifest(out.join(MANIFEST_NAME))
-    manifest = parse_manifest(data, name=out.join(MANIFEST_NAME))
-    index_data = _read(out, SHARDS_INDEX_NAME, limit=MAX_SHARDS_INDEX_BYTES) or b""
-    if hashlib.sha256(index_data).hexdigest() != manifest["shards_index_sha256"]:
-        raise CorruptOutputError(
-            f"{out.join(SHARDS_INDEX_NAME)} is not the one that {MANIFEST_NAME} names"
-        )
-    index = unpack_shards_index(index_data)
-    check_rows(index, sources=len(manifest["sources"]))
+    data = manifest_bytes(out)
+    manifest = load(Manifest, data, name=out.join(MANIFEST_NAME))
+    index = read_shards_index(out, manifest)
     sha256 = hashlib.sha256(data).hexdigest()
-    corpus = Corpus(out=out, manifest=manifest, manifest_sha256=sha256)
+    corpus = Corpus(out=out, facts=manifest, manifest_sha256=sha256)
     return corpus, list(_shards(index, manifest))
 
 
-def _shards(index: ShardsIndex, manifest: Mapping[str, Any]) -> Iterator[ShardFacts]:
-    names, kinds = list(manifest["sources"]), manifest["kinds"]
+def _shards(index: ShardsIndex, manifest: Manifest) -> Iterator[ShardFacts]:
+    names, kinds = manifest.sources, manifest.kinds
     for number, row in enumerate(index.rows):
         sizes = {suffix: int(row[column]) for suffix, column in _COLUMNS.items()}
         is_masked = kinds[names[int(row["source"])]] in MASKED  # 0 bytes if there is no token
@@ -152,10 +140,3 @@ def _shards(index: ShardsIndex, manifest: Mapping[str, Any]) -> Iterator[ShardFa
             sizes={suffix: size for suffix, size in sizes.items() if size or suffix in always},
             record_sha256=bytes(row["record_sha256"]).hex(),
         )
-
-
-def _read(out: Folder, name: str, *, limit: int) -> bytes | None:
-    try:
-        return out.read_bytes(name, limit=limit)
-    except FileNotFoundError:
-        return None

@@ -45,7 +45,7 @@ class Datatrove(Layout):
         ends = positions[1:][np.diff(positions) > 0]
         target.write(f"{name}.index", ends.astype("<u8").tobytes())
         lines = (
-            f"{corpus.manifest['tokenizer_sha256'][:16]}|{unit.item_bytes}",
+            f"{corpus.facts.tokenizer_sha256[:16]}|{unit.item_bytes}",
             str(unit.tokens),
             _format_tokens(unit.tokens),
         )

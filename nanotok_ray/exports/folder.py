@@ -1,6 +1,7 @@
 """The folder of an export, and the export of a slice by the worker that tokenizes it."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,7 +10,6 @@ from typing import Any
 from nanotok_ray.errors import ExportError, IncompleteOutputError, NanotokError
 from nanotok_ray.exports.corpus import Corpus, ShardFacts
 from nanotok_ray.exports.layout import (
-    FILE_SHAPE,
     RECORDS,
     Exported,
     Layout,
@@ -23,34 +23,19 @@ from nanotok_ray.formats import (
     MAX_JSON_BYTES,
     PLAN_NAME,
     SHARDS_INDEX_NAME,
-    Shape,
-    check_shape,
-    from_json,
-    hexadecimal,
-    number,
-    numbers_by_name,
-    optional,
-    text,
+    Export,
+    ShardRecord,
+    StoredFile,
+    dump,
+    load,
     to_json,
+    to_values,
 )
 from nanotok_ray.storage import Folder, remove_checksums
 
 EXPORT_NAME = "export.json"
-EXPORT_FORMAT = "nanotok-export 1"
 EXPORTS = "export"
 """The default folder of exports in an output folder."""
-
-_SHAPE: Shape = {
-    "layout": text,
-    "layout_format": text,
-    "options": {},
-    "reader": text,
-    "masks": optional(text),
-    "manifest_sha256": hexadecimal,
-    **dict.fromkeys(("units", "files", "bytes", "documents", "tokens"), number),
-    **dict.fromkeys(("left_out", "unread_tokens"), numbers_by_name),
-    "joint_files": [FILE_SHAPE],
-}
 
 _OF_OUTPUTS = {MANIFEST_NAME, PLAN_NAME, SHARDS_INDEX_NAME}
 """An output also has records: without this check its shards would look like those of an older
@@ -64,9 +49,6 @@ _BEGUN = "run/begun.json"
 _PROBES = "run/probe/"  # files by which nodes are tested for access to the folder
 
 _LEFT_BY_KILLED = (_PROBES, f".{EXPORT_NAME}.", "run/.begun.json.")
-
-File = Mapping[str, Any]
-"""Name, size and sha256."""
 
 
 def check_folder(folder: Folder) -> None:
@@ -91,7 +73,7 @@ def check_folder(folder: Folder) -> None:
 
 def mark_unfinished(folder: Folder) -> None:
     """Remove export.json: the export is incomplete until the file is written again."""
-    folder.write_whole(_BEGUN, to_json({"format": EXPORT_FORMAT}))
+    folder.write_whole(_BEGUN, to_json({"format": Export.FORMAT}))
     folder.remove(EXPORT_NAME)
 
 
@@ -109,16 +91,16 @@ def begin(folder: Folder, corpus: Corpus, exported: Sequence[Exported]) -> None:
 
 
 def remove_orphans(
-    folder: Folder, corpus: Corpus, exported: Sequence[Exported], joint: Sequence[File]
+    folder: Folder, corpus: Corpus, exported: Sequence[Exported], joint: Sequence[StoredFile]
 ) -> int:
     """Remove files of earlier exports, which readers of whole folders would otherwise read.
 
     The files are found through the records, and in the folders of sources that the output or a
     record names. Records are removed last. Return the number of removed files.
     """
-    named = {file["name"] for item in exported for file in item.files}
+    named = {file.name for item in exported for file in item.files}
     named |= {record_name(item.unit) for item in exported}
-    named |= {file["name"] for file in joint}
+    named |= {file.name for file in joint}
     names = folder.list()
     sources = {source.name for source in corpus.sources}
     sources |= {name.split("/")[1] for name in names if name.startswith(RECORDS)}
@@ -133,51 +115,49 @@ def remove_orphans(
     return len(orphaned)
 
 
-def export_values(
+def export_of(
     layout: Layout,
     corpus: Corpus,
     exported: Sequence[Exported],
-    joint: Sequence[File],
+    joint: Sequence[StoredFile],
     *,
     unread: Mapping[str, int],
-) -> dict[str, Any]:
+) -> Export:
     """Return the content of export.json."""
-    left_out: dict[str, int] = {}
+    left_out: Counter[str] = Counter()
     for item in exported:
-        for reason, documents in item.written.left_out.items():
-            left_out[reason] = left_out.get(reason, 0) + documents
-    files = [file for item in exported for file in item.files] + list(joint)
-    return {
-        "format": EXPORT_FORMAT,
-        "layout": layout.name,
-        "layout_format": layout.format,
-        "options": layout.options,
-        "reader": layout.reader,
-        "masks": layout.masks,
-        "item_bytes": corpus.item_bytes,
-        "num_ids": corpus.num_ids,
-        "special_tokens": dict(corpus.special_tokens),
-        "tokenizer_sha256": corpus.manifest["tokenizer_sha256"],
-        "manifest_sha256": corpus.manifest_sha256,
-        "units": len(exported),
-        "files": len(files),
-        "bytes": sum(file["size"] for file in files),
-        "documents": sum(item.written.documents for item in exported),
-        "tokens": sum(item.written.tokens for item in exported),
-        "left_out": dict(sorted(left_out.items())),
-        "unread_tokens": dict(unread),
-        "joint_files": [dict(file) for file in joint],
-    }
+        left_out.update(item.written.left_out)
+    files = [*(file for item in exported for file in item.files), *joint]
+    return Export(
+        layout=layout.name,
+        layout_format=layout.format,
+        options=layout.options,
+        reader=layout.reader,
+        masks=layout.masks,
+        item_bytes=corpus.item_bytes,
+        num_ids=corpus.num_ids,
+        special_tokens=corpus.special_tokens,
+        tokenizer_sha256=corpus.facts.tokenizer_sha256,
+        manifest_sha256=corpus.manifest_sha256,
+        units=len(exported),
+        files=len(files),
+        bytes=sum(file.size for file in files),
+        documents=sum(item.written.documents for item in exported),
+        tokens=sum(item.written.tokens for item in exported),
+        left_out=dict(sorted(left_out.items())),
+        unread_tokens=unread,
+        joint_files=tuple(joint),
+    )
 
 
-def write_export(folder: Folder, values: Mapping[str, Any]) -> None:
+def write_export(folder: Folder, export: Export) -> None:
     """Publish export.json, which marks the export as complete; checksums end with it."""
     folder.remove(_BEGUN)
     remove_checksums(folder)
-    folder.write_whole(EXPORT_NAME, to_json(values))
+    folder.write_whole(EXPORT_NAME, dump(export))
 
 
-def read_export(folder: Folder) -> dict[str, Any]:
+def read_export(folder: Folder) -> Export:
     """Read export.json.
 
     Raises:
@@ -191,9 +171,12 @@ def read_export(folder: Folder) -> dict[str, Any]:
             f"{folder.join(EXPORT_NAME)} is missing: this is no export, or it has not finished; "
             "the same `nanotok export` resumes it"
         ) from error
-    values = from_json(data, name=folder.join(EXPORT_NAME), expected_format=EXPORT_FORMAT)
-    check_shape(values, _SHAPE, name=folder.join(EXPORT_NAME))
-    return values
+    return load(Export, data, name=folder.join(EXPORT_NAME))
+
+
+def export_values(export: Export) -> dict[str, Any]:
+    """Return the content of export.json as JSON values."""
+    return {"format": Export.FORMAT, **to_values(export)}
 
 
 def format_options(layout: Layout) -> str:
@@ -221,7 +204,7 @@ class SamePass:
         for _, folder in self.layouts:
             mark_unfinished(Folder(folder))
 
-    def export(self, record: Mapping[str, Any]) -> None:
+    def export(self, record: ShardRecord) -> None:
         """Export the shards of a slice whose record is written; errors are ignored.
 
         The export of the finished output raises them again.
@@ -234,17 +217,17 @@ class SamePass:
                             ExportWork(unit=unit, layout=layout, corpus=self.corpus, folder=folder)
                         )
 
-    def _units(self, record: Mapping[str, Any]) -> Iterator[Unit]:
-        source, split = record["slice"]["source"], record["slice"]["split"]
-        sha256 = hashlib.sha256(to_json(record)).hexdigest()
-        for shard in record["shards"]:
+    def _units(self, record: ShardRecord) -> Iterator[Unit]:
+        source, split = record.slice.source, record.slice.split
+        sha256 = hashlib.sha256(dump(record)).hexdigest()
+        for shard in record.shards:
             facts = ShardFacts(
-                name=shard["name"],
+                name=shard.name,
                 source=source,
                 split=split,
-                documents=shard["documents"],
-                tokens=shard["tokens"],
-                sizes=_sizes(shard["name"], record["files"]),
+                documents=shard.documents,
+                tokens=shard.tokens,
+                sizes=_sizes(shard.name, record.files),
                 record_sha256=sha256,
             )
             native = NativeShard(
@@ -253,9 +236,9 @@ class SamePass:
             yield Unit(source=source, split=split, number=0, name=facts.name, shards=(native,))
 
 
-def _sizes(name: str, files: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def _sizes(name: str, files: Sequence[StoredFile]) -> dict[str, int]:
     return {
-        file["name"].removeprefix(name): file["size"]
+        file.name.removeprefix(name): file.size
         for file in files
-        if file["name"].startswith(f"{name}.")
+        if file.name.startswith(f"{name}.")
     }

@@ -14,15 +14,11 @@ from nanotok_ray.exports.native import Ids, Mask, NativeShard
 from nanotok_ray.exports.unit import Unit
 from nanotok_ray.formats import (
     MAX_RECORD_BYTES,
-    Shape,
-    check_shape,
-    from_json,
-    hexadecimal,
+    ExportRecord,
+    StoredFile,
+    dump,
     key_of,
-    number,
-    numbers_by_name,
-    text,
-    to_json,
+    load,
 )
 from nanotok_ray.shards import READERS
 from nanotok_ray.storage import Checksums, Folder, WholeFile, write_checked
@@ -34,19 +30,19 @@ class Target:
     def __init__(self, folder: Folder) -> None:
         """Store the folder of the files."""
         self.folder = folder
-        self._files: dict[str, dict[str, Any]] = {}
+        self._files: dict[str, StoredFile] = {}
 
     @property
-    def files(self) -> list[dict[str, Any]]:
-        """Name, size and sha256 of every written file, in the order of names."""
-        return [self._files[name] for name in sorted(self._files)]
+    def files(self) -> tuple[StoredFile, ...]:
+        """Every written file, in the order of names."""
+        return tuple(self._files[name] for name in sorted(self._files))
 
     @contextmanager
     def create(self, name: str) -> Iterator[WholeFile]:
         """Open a file for writing that is published when the block ends without an error."""
         with self.folder.create(name) as file:
             yield file
-        self._files[name] = {"name": name, "size": file.size, "sha256": file.sha256}
+        self._files[name] = StoredFile(name=name, size=file.size, sha256=file.sha256)
 
     def write(self, name: str, data: bytes) -> None:
         """Publish a file in one step."""
@@ -70,7 +66,7 @@ class Target:
                 f"{shard.out.join(source_name)} is missing; run the job again, which writes it "
                 "again"
             ) from error
-        self._files[name] = {"name": name, "size": size, "sha256": sha256}
+        self._files[name] = StoredFile(name=name, size=size, sha256=sha256)
 
 
 Document = tuple[Ids, Mask | None]
@@ -96,13 +92,12 @@ class Exported:
     """An exported unit according to its record, for `finish` and for reading back."""
 
     unit: Unit
-    files: Sequence[Mapping[str, Any]]
-    """Name, size and sha256 of each file."""
+    files: tuple[StoredFile, ...]
     written: Written
 
     def names(self, suffix: str) -> list[str]:
         """Return the sorted names of its files with this suffix."""
-        return sorted(file["name"] for file in self.files if file["name"].endswith(suffix))
+        return sorted(file.name for file in self.files if file.name.endswith(suffix))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,20 +176,8 @@ class Layout(ABC):
         return {}
 
 
-RECORD_FORMAT = "nanotok-export-record 1"
 RECORDS = "records/"
 """The folder of records in the folder of an export."""
-
-FILE_SHAPE: Shape = {"name": text, "size": number, "sha256": hexadecimal}
-_SHAPE: Shape = {
-    "key": hexadecimal,
-    "shards": [text],
-    "documents": number,
-    "tokens": number,
-    "left_out": numbers_by_name,
-    "details": {},
-    "files": [FILE_SHAPE],
-}
 
 
 def unit_key(unit: Unit, layout: Layout, corpus: Corpus) -> str:
@@ -216,25 +199,23 @@ def record_name(unit: Unit) -> str:
     return f"{RECORDS}{unit.name}.json"
 
 
-def record_of(
-    unit: Unit, key: str, written: Written, files: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Return the values of a record."""
-    return {
-        "format": RECORD_FORMAT,
-        "key": key,
-        "shards": [shard.facts.name for shard in unit.shards],
-        "documents": written.documents,
-        "tokens": written.tokens,
-        "left_out": dict(sorted(written.left_out.items())),
-        "details": dict(written.details),
-        "files": [dict(file) for file in files],
-    }
+def record_of(exported: Exported, key: str) -> ExportRecord:
+    """Return the record of an exported unit."""
+    written = exported.written
+    return ExportRecord(
+        key=key,
+        shards=tuple(shard.facts.name for shard in exported.unit.shards),
+        documents=written.documents,
+        tokens=written.tokens,
+        left_out=dict(sorted(written.left_out.items())),
+        details=written.details,
+        files=exported.files,
+    )
 
 
-def write_record(folder: Folder, unit: Unit, values: Mapping[str, Any]) -> None:
+def write_record(folder: Folder, exported: Exported, key: str) -> None:
     """Publish the record of a unit."""
-    write_checked(folder, record_name(unit), to_json(values))
+    write_checked(folder, record_name(exported.unit), dump(record_of(exported, key)))
 
 
 def read_record(
@@ -248,26 +229,25 @@ def read_record(
     name = record_name(unit)
     try:
         data = folder.read_bytes(name, limit=MAX_RECORD_BYTES)
-        values = from_json(data, name=name, expected_format=RECORD_FORMAT)
-        check_shape(values, _SHAPE, name=name)
+        record = load(ExportRecord, data, name=name)
     except (FileNotFoundError, CorruptOutputError):
         return None
     is_same = checksums is None or checksums.are_of(name, hashlib.sha256(data).hexdigest())
-    if not is_same or values["key"] != key:
+    if not is_same or record.key != key:
         return None
     written = Written(
-        documents=values["documents"],
-        tokens=values["tokens"],
-        left_out=values["left_out"],
-        details=values["details"],
+        documents=record.documents,
+        tokens=record.tokens,
+        left_out=record.left_out,
+        details=record.details,
     )
-    return Exported(unit=unit, files=values["files"], written=written)
+    return Exported(unit=unit, files=record.files, written=written)
 
 
 def finished_unit(folder: Folder, unit: Unit, *, key: str) -> Exported | None:
     """Return a unit whose record has this key and whose files are complete, or None."""
     found = read_record(folder, unit, key=key)
-    if found is None or any(folder.size(f["name"]) != f["size"] for f in found.files):
+    if found is None or any(folder.size(f.name) != f.size for f in found.files):
         return None
     return found
 
@@ -283,7 +263,7 @@ def finished_units(
         found = read_record(folder, unit, key=key, checksums=checksums) if name in sizes else None
         if found is None:
             return None
-        return found if all(sizes.get(f["name"]) == f["size"] for f in found.files) else None
+        return found if all(sizes.get(f.name) == f.size for f in found.files) else None
 
     with ThreadPoolExecutor(max_workers=READERS) as pool:
         return list(pool.map(find, units, keys))

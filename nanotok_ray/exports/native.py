@@ -5,7 +5,6 @@ read once, from start to end.
 """
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
@@ -16,7 +15,15 @@ import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.exports.corpus import ShardFacts
-from nanotok_ray.formats import MAX_RECORD_BYTES, DocumentIds, DocumentImages, Images, unpack_index
+from nanotok_ray.formats import (
+    MAX_RECORD_BYTES,
+    DocumentIds,
+    DocumentImages,
+    Images,
+    ShardRecord,
+    load,
+    unpack_index,
+)
 from nanotok_ray.storage import Folder, VerifiedFile
 
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
@@ -77,8 +84,8 @@ class NativeShard:
             raise CorruptOutputError(f"{self.out.join(name)} is missing") from error
         if hashlib.sha256(data).hexdigest() != self.facts.record_sha256:
             raise CorruptOutputError(f"{self.out.join(name)} is not the one that shards.idx names")
-        files = json.loads(data)["files"]
-        named = {file["name"].removeprefix(stem): file["sha256"] for file in files}
+        record = load(ShardRecord, data, name=self.out.join(name))
+        named = {file.name.removeprefix(stem): file.sha256 for file in record.files}
         return {suffix: named[suffix] for suffix in self.facts.sizes}
 
     def positions(self) -> Positions:

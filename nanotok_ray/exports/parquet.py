@@ -122,7 +122,7 @@ class Parquet(Layout):
             columns.append(("id", pa.string()))
         if unit.has_images:
             columns.append(("image_spans", pa.list_(_SPAN)))
-        sha256 = corpus.manifest["tokenizer_sha256"]
+        sha256 = corpus.facts.tokenizer_sha256
         return pa.schema(columns, metadata={"layout": self.format, "tokenizer_sha256": sha256})
 
     def _rows(self, batch: Batch, schema: Any) -> Any:  # noqa: ANN401 - pyarrow has no types

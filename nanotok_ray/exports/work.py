@@ -16,7 +16,6 @@ from nanotok_ray.exports.layout import (
     finished_unit,
     read_record,
     record_name,
-    record_of,
     unit_key,
     write_record,
 )
@@ -47,14 +46,14 @@ def unit_problems(
 def file_problems(exported: Exported, folder: Folder) -> Iterator[str]:
     """Yield the files of a unit that are missing or whose bytes differ from its record."""
     for file in exported.files:
-        name = file["name"]
+        name = file.name
         size = folder.size(name)
         if size is None:
             yield f"{folder.join(name)} is missing"
-        elif size != file["size"]:
+        elif size != file.size:
             found = quantity(size, "byte")
-            yield f"{folder.join(name)} has {found}, its record says {file['size']:,}"
-        elif folder.sha256(name) != file["sha256"]:
+            yield f"{folder.join(name)} has {found}, its record says {file.size:,}"
+        elif folder.sha256(name) != file.sha256:
             yield f"{folder.join(name)} has another sha256 than its record says"
 
 
@@ -147,8 +146,7 @@ def export_unit(work: ExportWork) -> int:
         exported = Exported(unit=work.unit, files=target.files, written=written)
         for problem in unit_problems(exported, work.layout, work.corpus, folder):
             raise TransientIOError(f"what was written reads back otherwise: {problem}")
-        values = record_of(work.unit, work.key, written, target.files)
-        write_record(folder, work.unit, values)
+        write_record(folder, exported, work.key)
     return work.unit.num_bytes
 
 

@@ -9,7 +9,7 @@ types:
 - `Annotated[X, check]`, where `check` returns whether the value is possible
 - other dataclasses
 
-A field with a default is absent from the JSON if it has this value. `__post_init__` of a
+A field made by `omitted` is absent from the JSON if it has its default. `__post_init__` of a
 dataclass checks what several fields have to do with each other, and raises `ValueError`. Unknown
 keys of an object are ignored. The module requires only the standard library.
 """
@@ -17,8 +17,9 @@ keys of an object are ignored. The module requires only the standard library.
 import functools
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, field, fields, is_dataclass
 from itertools import repeat
+from operator import attrgetter
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -87,7 +88,7 @@ def format_value(value: object) -> str:
 
 def to_json(values: object) -> bytes:
     """Return the canonical JSON of this project: sorted keys, indentation by one space, UTF-8."""
-    text = json.dumps(values, sort_keys=True, indent=1, ensure_ascii=False)
+    text = json.dumps(values, sort_keys=True, indent=1, ensure_ascii=False, default=_fields_of)
     return text.encode("utf-8", "surrogatepass") + b"\n"
 
 
@@ -109,7 +110,7 @@ def from_json(data: bytes, *, name: str, expected_format: str) -> dict[str, Any]
 
 def dump(value: Any) -> bytes:  # noqa: ANN401 - a dataclass of a file
     """Return the bytes of a JSON file: a dataclass with the name of its format, `FORMAT`."""
-    return to_json({"format": value.FORMAT, **to_values(value)})
+    return to_json({"format": value.FORMAT, **_fields_of(value)})
 
 
 def load(kind: type[_T], data: bytes, *, name: str) -> _T:
@@ -145,18 +146,22 @@ def to_values(value: Any) -> Any:  # noqa: ANN401 - any value of the module's ty
     >>> to_values((1, {"a": (2, 3)}))
     [1, {'a': [2, 3]}]
     """
-    if is_dataclass(value):
-        kind: Any = type(value)
-        return {
-            key: to_values(item)
-            for key, field_name, default in _layout(kind)
-            if (item := getattr(value, field_name)) != default
-        }
     if isinstance(value, tuple | list):
         return [to_values(item) for item in value]
     if isinstance(value, Mapping):
         return {key: to_values(item) for key, item in value.items()}
-    return value
+    return to_values(_fields_of(value)) if is_dataclass(value) else value
+
+
+def _fields_of(value: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass
+    """Return the values of the fields of a dataclass by key."""
+    kind: Any = type(value)
+    keys, attributes, others = _writer(kind)
+    values = dict(zip(keys, attributes(value), strict=True))
+    for key, name, default in others:
+        if (item := getattr(value, name)) != default:
+            values[key] = item
+    return values
 
 
 class _WrongError(Exception):
@@ -184,23 +189,38 @@ def _wrong(value: object) -> _WrongError:
     return _WrongError(f"is {format_value(value)}, which is invalid")
 
 
-_NO_DEFAULT: Final = object()
+_OMITTED: Final = "omitted"
+_REQUIRED: Final = object()
+
+
+def omitted(default: object = None, *, factory: Callable[[], object] | None = None) -> Any:  # noqa: ANN401 - as `field`
+    """Return a field of a dataclass that is absent from the JSON if it has its default."""
+    metadata = {_OMITTED: True}
+    if factory is not None:
+        return field(default_factory=factory, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 @functools.cache
-def _layout(kind: type) -> tuple[tuple[str, str, object], ...]:
-    """Return the key, the name and the default of each field of a dataclass."""
-    return tuple((_key(field), field.name, _default(field)) for field in fields(kind))
+def _layout(kind: Any) -> tuple[tuple[str, str, object], ...]:  # noqa: ANN401 - a dataclass
+    """Return the key and the name of each field, and the value that stands for an absent key."""
+    return tuple((item.name.removesuffix("_"), item.name, _default(item)) for item in fields(kind))
 
 
-def _key(field: "Field[Any]") -> str:
-    return field.name.removesuffix("_")
+@functools.cache
+def _writer(kind: Any) -> tuple[list[str], Any, list[tuple[str, str, object]]]:  # noqa: ANN401
+    """Return the keys and a getter of the required fields, and the layout of the others."""
+    required = [(key, name) for key, name, default in _layout(kind) if default is _REQUIRED]
+    keys, names = [key for key, _ in required], [name for _, name in required]
+    getter = attrgetter(*names) if len(names) > 1 else lambda value: [getattr(value, names[0])]
+    others = [item for item in _layout(kind) if item[2] is not _REQUIRED]
+    return keys, getter, others
 
 
-def _default(field: "Field[Any]") -> object:
-    if field.default_factory is not MISSING:
-        return field.default_factory()
-    return _NO_DEFAULT if field.default is MISSING else field.default
+def _default(item: "Field[Any]") -> object:
+    if not item.metadata.get(_OMITTED):
+        return _REQUIRED
+    return item.default if item.default_factory is MISSING else item.default_factory()
 
 
 @functools.cache
@@ -307,7 +327,7 @@ def _mapping_reader(arguments: tuple[Any, ...]) -> _Reader:
 def _dataclass_reader(kind: Any) -> _Reader:  # noqa: ANN401 - a dataclass
     hints = get_type_hints(kind, include_extras=True)
     layout = [
-        (key, name, _reader(hints[name]), default is _NO_DEFAULT)
+        (key, name, _reader(hints[name]), default is _REQUIRED)
         for key, name, default in _layout(kind)
     ]
 

@@ -7,7 +7,7 @@ from typing import Any
 from nanotok_ray import _core
 from nanotok_ray.counts import CountSettings, resolve_pattern
 from nanotok_ray.errors import PlanError, SourceError
-from nanotok_ray.formats import key_of
+from nanotok_ray.formats import CountRecord, key_of
 from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.probes import work_folder
 from nanotok_ray.job.stage import GivingUp, give_up_after, run_stage
@@ -122,7 +122,7 @@ def training_of(recipe: Recipe, plan: Plan) -> Training:
 
 def next_round(
     works: Sequence[CountWork],
-    known: Mapping[str, Record],
+    known: Mapping[str, Record[CountRecord]],
     *,
     passed_over: Container[str],
     limit: int,
@@ -153,7 +153,7 @@ def next_round(
 
 def cut_of(
     works: Sequence[CountWork],
-    known: Mapping[str, Record],
+    known: Mapping[str, Record[CountRecord]],
     *,
     passed_over: Container[str],
     limit: int,
@@ -175,15 +175,15 @@ def cut_of(
     return whole, None
 
 
-def _points_per_byte(works: Sequence[CountWork], known: Mapping[str, Record]) -> float:
+def _points_per_byte(works: Sequence[CountWork], known: Mapping[str, Record[CountRecord]]) -> float:
     there = [work for work in works if work.name in known]
     num_bytes = sum(work.slice.num_bytes for work in there)
     points = sum(_points(known[work.name]) for work in there)
     return min(1.0, points / num_bytes) if num_bytes and points else 1.0
 
 
-def _points(record: Record) -> int:
-    return int(record.values["code_points"])
+def _points(record: Record[CountRecord]) -> int:
+    return record.value.code_points
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -192,7 +192,7 @@ class CountedSlices:
 
     works: tuple[CountWork, ...]
     """In the order of the plan; with max_chars, the slices up to the cut."""
-    records: tuple[Record, ...]
+    records: tuple[Record[CountRecord], ...]
     """The record of each slice in `works`."""
     files: tuple[tuple[str, str], ...]
     """The source and the path in the work folder of each file to sum."""
@@ -206,7 +206,7 @@ class CountedSlices:
         sums: dict[str, int] = {}
         for work, record in zip(self.works, self.records, strict=True):
             source = work.slice.source
-            sums[source] = sums.get(source, 0) + int(record.values[name])
+            sums[source] = sums.get(source, 0) + int(getattr(record.value, name))
         return sums
 
     def sum(self, name: str) -> int:
@@ -218,7 +218,7 @@ class CountedSlices:
         """The number of documents that could not be used, by reason."""
         total: dict[str, int] = {}
         for record in self.records:
-            for reason, number in record.values["quarantined"].items():
+            for reason, number in record.value.quarantined.items():
                 total[reason] = total.get(reason, 0) + number
         return dict(sorted(total.items()))
 
@@ -239,12 +239,12 @@ def count(training: Training, *, on_event: OnEvent) -> CountedSlices:
     return _counted(works, skipped)
 
 
-def finished_counts(works: Sequence[CountWork]) -> dict[str, Record]:
+def finished_counts(works: Sequence[CountWork]) -> dict[str, Record[CountRecord]]:
     """Return the records of the counted slices, by the name of the work."""
     return _by_name(works, _found_counts(works))
 
 
-def _known_counts(works: Sequence[CountWork], on_event: OnEvent) -> dict[str, Record]:
+def _known_counts(works: Sequence[CountWork], on_event: OnEvent) -> dict[str, Record[CountRecord]]:
     """Same as `finished_counts`; damaged records are removed with a note."""
     found = _found_counts(works)
     if works:
@@ -252,15 +252,17 @@ def _known_counts(works: Sequence[CountWork], on_event: OnEvent) -> dict[str, Re
     return _by_name(works, found)
 
 
-def _found_counts(works: Sequence[CountWork]) -> FoundRecords:
+def _found_counts(works: Sequence[CountWork]) -> FoundRecords[CountRecord]:
     if not works:
         return FoundRecords(records=(), damaged=())
     wanted = [(f"{work.name}.json", work.settings.key(work.slice)) for work in works]
     prefixes = sorted({work.name.rpartition("/")[0] + "/" for work in works})
-    return finished_records(Folder(works[0].work), wanted, below=prefixes)
+    return finished_records(Folder(works[0].work), wanted, CountRecord, below=prefixes)
 
 
-def _by_name(works: Sequence[CountWork], found: FoundRecords) -> dict[str, Record]:
+def _by_name(
+    works: Sequence[CountWork], found: FoundRecords[CountRecord]
+) -> dict[str, Record[CountRecord]]:
     return {
         work.name: record
         for work, record in zip(works, found.records, strict=True)
@@ -268,7 +270,7 @@ def _by_name(works: Sequence[CountWork], found: FoundRecords) -> dict[str, Recor
     }
 
 
-def remove_damaged(found: FoundRecords, folder: Folder, on_event: OnEvent) -> None:
+def remove_damaged(found: FoundRecords[Any], folder: Folder, on_event: OnEvent) -> None:
     """Remove the damaged records, each with a note, so that their results are made again."""
     for note in found.notes(folder):
         on_event(Note(text=note))
@@ -298,7 +300,7 @@ def _count_up_to(
 def _run(
     training: Training,
     works: Sequence[CountWork],
-    known: Mapping[str, Record],
+    known: Mapping[str, Record[CountRecord]],
     on_event: OnEvent,
     *,
     skipped: int = 0,
@@ -332,14 +334,16 @@ def _run(
 
 
 def counted_of(
-    works: Sequence[CountWork], records: Mapping[str, Record], skipped: Sequence[TaskResult] = ()
+    works: Sequence[CountWork],
+    records: Mapping[str, Record[CountRecord]],
+    skipped: Sequence[TaskResult] = (),
 ) -> CountedSlices:
     """Combine slices and their records, which are given by name."""
     return CountedSlices(
         works=tuple(works),
         records=tuple(records[work.name] for work in works),
         files=tuple((work.slice.source, f"{work.name}.arrow") for work in works),
-        keys=tuple(records[work.name].values["key"] for work in works),
+        keys=tuple(records[work.name].value.key for work in works),
         skipped=tuple(skipped),
     )
 

@@ -5,7 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nanotok_ray.errors import IncompleteOutputError, TokenizerError
-from nanotok_ray.formats import MANIFEST_NAME, SHARDS_INDEX_NAME, TOKENIZER_FOLDER
+from nanotok_ray.formats import (
+    MANIFEST_NAME,
+    SHARDS_INDEX_NAME,
+    TOKENIZER_FOLDER,
+    CountRecord,
+    ShardRecord,
+    ShardSettings,
+)
 from nanotok_ray.job.counting import Training, finished_counts, next_round, training_of
 from nanotok_ray.job.events import Activity, OnEvent, ignore
 from nanotok_ray.job.existing import (
@@ -55,7 +62,7 @@ class TrainingPlan:
     """The existing tokenizer that is kept; None if it must be learned."""
     works: tuple[CountWork, ...]
     """The slices to count for it."""
-    known: Mapping[str, Record]
+    known: Mapping[str, Record[CountRecord]]
     """The records of the counted slices, by the name of the work."""
     rewrites: bool
     """Whether the files of the kept tokenizer are written again, because the special tokens that
@@ -93,7 +100,7 @@ class JobPlan:
     """The splits and slices."""
     frozen: bytes | None
     """The existing plan.json; None if there is none."""
-    published: Mapping[str, Any]
+    published: Mapping[str, ShardSettings]
     """The settings of each source in the existing manifest; empty without a manifest."""
     training: TrainingPlan | None
     """None if the command learns no tokenizer."""
@@ -137,7 +144,7 @@ class JobPlan:
         )
 
     @property
-    def reused(self) -> list[Record]:
+    def reused(self) -> list[Record[ShardRecord]]:
         """The records of slices that an unfinished run has tokenized, whose files are checked."""
         if self.tokenizing is None or self.published:
             return []
@@ -350,7 +357,7 @@ def _is_other(tokenizer: Tokenizer | None, out: Folder) -> bool:
 
 
 def _pending_notes(
-    recipe: Recipe, plan: Plan, out: Folder, published: Mapping[str, Any]
+    recipe: Recipe, plan: Plan, out: Folder, published: Mapping[str, ShardSettings]
 ) -> Iterator[str]:
     """Yield notes on differences from the published output, and on leftover tokenizers."""
     try:

@@ -4,20 +4,21 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nanotok_ray.errors import CorruptOutputError, PlanError
+from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError, PlanError
 from nanotok_ray.formats import (
-    MANIFEST_FORMAT,
     MANIFEST_NAME,
-    MAX_MANIFEST_BYTES,
     MAX_PLAN_BYTES,
     PLAN_NAME,
     TOKENIZER_FOLDER,
-    from_json,
+    Manifest,
+    ShardSettings,
+    Totals,
+    read_manifest,
+    to_values,
 )
 from nanotok_ray.job.events import Activity, OnEvent, ignore
 from nanotok_ray.job.lease import free_number
 from nanotok_ray.recipe import OutputRecipe, Recipe
-from nanotok_ray.shards import ShardSettings
 from nanotok_ray.sources import (
     Plan,
     SourceLoss,
@@ -62,9 +63,10 @@ def frozen_bytes(out: Folder) -> bytes | None:
     return data
 
 
-def _published_plan(out: Folder) -> object:
+def _published_plan(out: Folder) -> str | None:
     """Return the sha256 of the plan that the manifest names, or None without a manifest."""
-    return _manifest(out).get("plan_sha256")
+    manifest = published(out)
+    return None if manifest is None else manifest.plan_sha256
 
 
 def frozen_plan(out: Folder) -> Plan | None:
@@ -165,26 +167,18 @@ def plan_changes(before: Plan | None, after: Plan) -> dict[str, Any] | None:
     }
 
 
-def published_settings(out: Folder) -> Mapping[str, Any]:
+def published(out: Folder) -> Manifest | None:
+    """Return the manifest, or None if it is missing or cannot be read."""
+    try:
+        return read_manifest(out)
+    except (IncompleteOutputError, CorruptOutputError):
+        return None
+
+
+def published_settings(out: Folder) -> Mapping[str, ShardSettings]:
     """Return the settings of each source in the manifest, empty without a manifest."""
-    return _published(out, "settings")
-
-
-def _published(out: Folder, name: str) -> Mapping[str, Any]:
-    """Return a table of the manifest, empty if it is missing or cannot be read."""
-    try:
-        return dict(_manifest(out)[name])
-    except (KeyError, TypeError, ValueError):
-        return {}
-
-
-def _manifest(out: Folder) -> Mapping[str, Any]:
-    """Return the manifest, empty if it is missing or cannot be read."""
-    try:
-        data = out.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
-        return from_json(data, name=MANIFEST_NAME, expected_format=MANIFEST_FORMAT)
-    except (FileNotFoundError, CorruptOutputError):
-        return {}
+    manifest = published(out)
+    return {} if manifest is None else manifest.settings
 
 
 def check_losses(output: OutputRecipe, out: Folder, before: Plan | None, after: Plan) -> None:
@@ -202,7 +196,8 @@ def check_losses(output: OutputRecipe, out: Folder, before: Plan | None, after: 
     if before is None or output.replace or not out.exists(MANIFEST_NAME):
         return
     lost = list(losses(before, after))
-    totals = _published(out, "totals")
+    manifest = published(out)
+    totals = {} if manifest is None else manifest.totals
     if lost and len(lost) == len(before.sources) and all(loss.is_whole for loss in lost):
         names = ", ".join(source.name for source in before.sources)
         raise PlanError(
@@ -221,7 +216,7 @@ def check_losses(output: OutputRecipe, out: Folder, before: Plan | None, after: 
         )
 
 
-def _loss_text(loss: SourceLoss, totals: Mapping[str, Any]) -> str:
+def _loss_text(loss: SourceLoss, totals: Mapping[str, Totals]) -> str:
     if loss.is_whole:
         held = ", ".join(
             _held(totals, key) for key in totals if key.rpartition("/")[0] == loss.source
@@ -234,20 +229,18 @@ def _loss_text(loss: SourceLoss, totals: Mapping[str, Any]) -> str:
     )
 
 
-def _held(totals: Mapping[str, Any], key: str) -> str:
+def _held(totals: Mapping[str, Totals], key: str) -> str:
     """Return a text with the totals of the manifest under a key."""
-    counts = totals.get(key, {})
+    counts = totals.get(key)
+    if counts is None:
+        return key
     split = "" if key == "all" else f" of {key.rpartition('/')[2]}"
-    return (
-        f"{quantity(counts['documents']['out'], 'document')}{split}, "
-        f"{quantity(counts['tokens'], 'token')}"
-        if counts
-        else key
-    )
+    documents, tokens = counts.documents.out, counts.tokens
+    return f"{quantity(documents, 'document')}{split}, {quantity(tokens, 'token')}"
 
 
 def setting_changes(
-    before: Mapping[str, Any], settings: Mapping[str, ShardSettings]
+    before: Mapping[str, ShardSettings], settings: Mapping[str, ShardSettings]
 ) -> Iterator[str]:
     """Yield a line on each setting that differs from the manifest; such shards are written again.
 
@@ -257,15 +250,18 @@ def setting_changes(
         yield from _setting_lines(name, before.get(name), current)
 
 
-def _setting_lines(name: str, before: object, current: ShardSettings) -> Iterator[str]:
-    if not isinstance(before, Mapping):
+def _setting_lines(
+    name: str, before: ShardSettings | None, current: ShardSettings
+) -> Iterator[str]:
+    if before is None:
         yield f"source {name!r} is new"
         return
-    for field, value in current.to_dict().items():
-        old = before.get(field)
+    then = to_values(before)
+    for field, value in to_values(current).items():
+        old = then[field]
         if old == value:
             continue
         if field == "tokenizer_sha256":
-            yield f"source {name!r}: the tokenizer is {value[:16]}, it was {str(old)[:16]}"
+            yield f"source {name!r}: the tokenizer is {value[:16]}, it was {old[:16]}"
         else:
             yield f"source {name!r}: {field} is {value}, it was {old}"

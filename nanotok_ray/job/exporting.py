@@ -1,6 +1,6 @@
 """The export stage, in threads or as tasks, and the verification of exports."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,6 +25,7 @@ from nanotok_ray.exports import (
     check_folder,
     check_unit,
     check_unit_files,
+    export_of,
     export_unit,
     export_values,
     finished_units,
@@ -35,7 +36,7 @@ from nanotok_ray.exports import (
     units_of,
     write_export,
 )
-from nanotok_ray.formats import MANIFEST_NAME
+from nanotok_ray.formats import MANIFEST_NAME, Export
 from nanotok_ray.job.events import Event, Note, OnEvent, ignore
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.lease import leased
@@ -220,9 +221,9 @@ class Exporting:
         unread = self.layout.finish(exported, self.corpus, joint)
         removed = remove_orphans(self.folder, self.corpus, exported, joint.files)
         self._check_output()
-        values = export_values(self.layout, self.corpus, exported, joint.files, unread=unread)
-        write_export(self.folder, values)
-        return self._result(values, units_done=len(todo), removed=removed)
+        export = export_of(self.layout, self.corpus, exported, joint.files, unread=unread)
+        write_export(self.folder, export)
+        return self._result(export, units_done=len(todo), removed=removed)
 
     @property
     def reused(self) -> list[ExportWork]:
@@ -254,12 +255,10 @@ class Exporting:
             run_stage(REUSE_STAGE, tasks, num_done=0, on_event=on_event, on_result=add)
         return damaged
 
-    def _result(
-        self, values: dict[str, Any], *, units_done: int = 0, removed: int = 0
-    ) -> ExportResult:
+    def _result(self, export: Export, *, units_done: int = 0, removed: int = 0) -> ExportResult:
         return ExportResult(
             folder=self.folder.url,
-            values=values,
+            values=export_values(export),
             units_done=units_done,
             removed=removed,
             unchanged=self.is_done,
@@ -293,11 +292,9 @@ def _is_whole(target: Folder, layout: Layout, corpus: Corpus) -> bool:
         found = read_export(target)
     except (IncompleteOutputError, CorruptOutputError):
         return False
-    values = [found[key] for key in ("layout", "layout_format", "options", "manifest_sha256")]
+    values = [found.layout, found.layout_format, found.options, found.manifest_sha256]
     is_same = values == [layout.name, layout.format, layout.options, corpus.manifest_sha256]
-    return is_same and all(
-        target.size(file["name"]) == file["size"] for file in found["joint_files"]
-    )
+    return is_same and all(target.size(file.name) == file.size for file in found.joint_files)
 
 
 def _task(work: ExportWork) -> Task:
@@ -333,7 +330,7 @@ def same_pass(recipe: Recipe, tokenizing: Tokenizing, out: Folder) -> SamePass |
     layouts = layouts_of(recipe)
     if not layouts:
         return None
-    corpus = Corpus(out=out, manifest=tokenizing.facts, manifest_sha256="")
+    corpus = Corpus(out=out, facts=tokenizing.facts, manifest_sha256="")
     for layout in layouts:
         layout.check(corpus)
         check_folder(export_folder(out, layout))
@@ -389,10 +386,11 @@ def verify_export(
         CorruptOutputError: export.json, the manifest or shards.idx cannot be read.
         TransientIOError: A remote store failed temporarily.
     """
-    values = read_export(folder)
-    layout = _layout(folder, values)
+    export = read_export(folder)
+    values = export_values(export)
+    layout = _layout(folder, export)
     corpus, shards = read_corpus(out)
-    if values["manifest_sha256"] != corpus.manifest_sha256:
+    if export.manifest_sha256 != corpus.manifest_sha256:
         return values, [
             f"{folder.url} is not an export of the current output {out.url}: export again"
         ]
@@ -415,20 +413,20 @@ def verify_export(
             fatal=(NanotokError,),
         )
     found = [problem for unit_problems in problems.values() for problem in unit_problems]
-    return values, found + list(_joint_problems(folder, values))
+    return values, found + list(_joint_problems(folder, export))
 
 
-def _layout(folder: Folder, values: Mapping[str, Any]) -> Layout:
-    options = ",".join(f"{key}={value}" for key, value in values["options"].items())
+def _layout(folder: Folder, export: Export) -> Layout:
+    options = ",".join(f"{key}={value}" for key, value in export.options.items())
     try:
-        return parse_layout(f"{values['layout']}:{options}" if options else values["layout"])
+        return parse_layout(f"{export.layout}:{options}" if options else export.layout)
     except ExportError as error:
         raise CorruptOutputError(f"{folder.join(EXPORT_NAME)}: {error}") from error
 
 
-def _joint_problems(folder: Folder, values: Mapping[str, Any]) -> Iterator[str]:
-    for file in values["joint_files"]:
-        if folder.size(file["name"]) != file["size"]:
-            yield f"{folder.join(file['name'])} is missing or has another size"
-        elif folder.sha256(file["name"]) != file["sha256"]:
-            yield f"{folder.join(file['name'])} has another sha256 than export.json says"
+def _joint_problems(folder: Folder, export: Export) -> Iterator[str]:
+    for file in export.joint_files:
+        if folder.size(file.name) != file.size:
+            yield f"{folder.join(file.name)} is missing or has another size"
+        elif folder.sha256(file.name) != file.sha256:
+            yield f"{folder.join(file.name)} has another sha256 than export.json says"

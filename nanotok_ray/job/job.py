@@ -15,6 +15,8 @@ from nanotok_ray.formats import (
     REPORT_PAGE_NAME,
     SUMMARY_NAME,
     TOKENIZER_FOLDER,
+    LearnRecord,
+    ShardRecord,
     to_json,
 )
 from nanotok_ray.job.counting import Training
@@ -108,7 +110,7 @@ class _Job:
             on_event=self.watch,
         )
         self.frozen = self.plan.frozen
-        self.learned: Record | None = None
+        self.learned: Record[LearnRecord] | None = None
         self.has_changed = False
         for note in (*self.plan.plan.notes, *self.plan.change_notes(), *self.plan.notes):
             start.note(note)
@@ -231,8 +233,8 @@ class _Job:
         records = tokenize(tokenizing, self.out, same_pass=export_pass, on_event=self.watch)
         output = tokenizing.output(records)
         self._check(output, tokenizing, records)
-        totals = output.manifest["totals"]
-        for note in (*unused_notes(totals["all"]), *empty_split_notes(totals)):
+        totals = output.manifest.totals
+        for note in (*unused_notes(totals["all"].unused_text), *empty_split_notes(totals)):
             self.start.note(note)
         verification = self._verify(output)
         self.watch(Activity(text="publishing the manifest"))
@@ -345,9 +347,11 @@ class _Job:
                 )
             )
 
-    def _check(self, output: Output, tokenizing: Tokenizing, records: Sequence[Record]) -> None:
-        totals = output.manifest["totals"]["all"]
-        if totals["documents"]["in"] == 0:
+    def _check(
+        self, output: Output, tokenizing: Tokenizing, records: Sequence[Record[ShardRecord]]
+    ) -> None:
+        totals = output.manifest.totals["all"]
+        if totals.documents.in_ == 0:
             number = len(list(self.plan.plan.slices()))
             raise SourceError(
                 f"no documents in {quantity(number, 'slice')}: the files are empty; check `paths` "
@@ -355,8 +359,8 @@ class _Job:
             )
         slices = [expected.slice for expected in tokenizing.expected]
         check_limits(
-            documents=totals["documents"]["in"],
-            quarantined=totals["quarantined"],
+            documents=totals.documents.in_,
+            quarantined=totals.quarantined,
             limits=self.recipe.limits,
             where=self.out.join(QUARANTINE.rstrip("/")),
             first=lambda tails: first_quarantined(
@@ -366,7 +370,7 @@ class _Job:
 
     def _verify(self, output: Output) -> Verification:
         """Check the records together; workers have read the files of their slices back."""
-        slices = output.manifest["slices"]
+        slices = output.manifest.slices
         self.watch(StageStarted(stage="verify", todo=slices, num_done=0, num_bytes=0))
         start = time.perf_counter()
         verification = verify_output(self.out, unpublished=output, read_files=False)

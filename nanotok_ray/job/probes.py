@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from nanotok_ray.errors import SharedFolderError, TransientIOError
 from nanotok_ray.formats import is_local
 from nanotok_ray.job.task import SharedFolder
+from nanotok_ray.sources.files import piece_of
 from nanotok_ray.storage import Folder, unreadable
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _some_files(source: "PlannedSource", number: int) -> "Iterator[Piece]":
     last, parts = len(source.files) - 1, max(1, number - 1)
     indexes = {last * part // parts for part in range(number)} if source.files else set()
     for index in sorted(indexes):
-        yield source.files[index].piece(0, 0)
+        yield piece_of(source.files[index], 0, 0)
 
 
 def _problem_of(piece: "Piece") -> str | None:

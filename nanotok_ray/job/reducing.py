@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nanotok_ray.counts import (
     CountPart,
@@ -24,6 +24,7 @@ from nanotok_ray.counts import (
     reduce_counts,
 )
 from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError
+from nanotok_ray.formats import CountRecord, MergeRecord, SumRecord
 from nanotok_ray.job.counting import (
     CountedSlices,
     Training,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
 
 _Work = TypeVar("_Work", MergeWork, ReduceWork)
+_Made = TypeVar("_Made", MergeRecord, SumRecord)
 
 SIGNS_OF_DAMAGE = (CorruptOutputError, CountsError, CountOverflowError)
 """Errors that a damaged count file can cause, so that the files are compared with their records."""
@@ -77,7 +79,7 @@ def merge_first(work: str, counted: CountedSlices, *, on_event: OnEvent) -> Coun
     """
     if not (works := merge_works(work, counted)):
         return counted
-    _run("merge", works, merge_work, on_event)
+    _run("merge", works, MergeRecord, merge_work, on_event)
     return _merged(counted, works)
 
 
@@ -98,14 +100,14 @@ def merge_works(work: str, counted: CountedSlices) -> list[MergeWork]:
     named = zip(counted.files, counted.records, strict=True)
     for source, group in groupby(named, key=lambda item: item[0][0]):
         members = [(name, record) for (_, name), record in group]
-        for first, end in merge_groups([record.values["key"] for _, record in members]):
+        for first, end in merge_groups([record.value.key for _, record in members]):
             records = [record for _, record in members[first:end]]
             works.append(
                 MergeWork(
                     source=source,
                     files=tuple(name for name, _ in members[first:end]),
-                    keys=tuple(record.values["key"] for record in records),
-                    num_bytes=sum(record.values["files"][0]["size"] for record in records),
+                    keys=tuple(record.value.key for record in records),
+                    num_bytes=sum(record.value.files[0].size for record in records),
                     work=work,
                 )
             )
@@ -127,7 +129,7 @@ class Summed:
     min_count: int
     work: str
     """URL of the work folder."""
-    parts: tuple[Record, ...] = ()
+    parts: tuple[Record[SumRecord], ...] = ()
     """The records of the summed parts; none if the count files are small."""
 
     @classmethod
@@ -148,7 +150,7 @@ class Summed:
     @property
     def num_bytes(self) -> int:
         """Bytes of the count files of all slices."""
-        return sum(record.values["files"][0]["size"] for record in self.counted.records)
+        return sum(record.value.files[0].size for record in self.counted.records)
 
     def reduced(self, on_progress: OnRead | None = None) -> Reduced | PartSums:
         """Return the sums of all files.
@@ -160,7 +162,7 @@ class Summed:
         folder = Folder(self.work)
         if self.parts:
             reduced: Reduced | PartSums = PartSums(
-                folder=folder, records=[part.values for part in self.parts]
+                folder=folder, records=[part.value for part in self.parts]
             )
         else:
             files = [
@@ -186,7 +188,7 @@ def sum_parts(summed: Summed, *, on_event: OnEvent) -> Summed:
     works = reduce_works(summed)
     if not works:
         return summed
-    return replace(summed, parts=_run("reduce", works, reduce_work, on_event))
+    return replace(summed, parts=_run("reduce", works, SumRecord, reduce_work, on_event))
 
 
 def reduce_works(summed: Summed) -> list[ReduceWork]:
@@ -223,12 +225,13 @@ def reduce_works(summed: Summed) -> list[ReduceWork]:
 def _run(
     stage: str,
     works: Sequence[_Work],
+    kind: type[_Made],
     work_of: Callable[[_Work], int],
     on_event: OnEvent,
-) -> tuple[Record, ...]:
+) -> tuple[Record[_Made], ...]:
     """Run the unfinished tasks, and return the records of all tasks."""
     folder = works[0].work
-    found = _finished(works)
+    found = _finished(works, kind)
     remove_damaged(found, Folder(folder), on_event)
     todo = [work for work, record in zip(works, found.records, strict=True) if record is None]
     shared = work_folder(folder)
@@ -250,7 +253,7 @@ def _run(
         fatal=(*ENDS_STAGE, *SIGNS_OF_DAMAGE),
     )
     records = []
-    for work, record in zip(works, _finished(works).records, strict=True):
+    for work, record in zip(works, _finished(works, kind).records, strict=True):
         if record is None:
             raise CorruptOutputError(
                 f"{work.name} was written and is missing now; does another process write to "
@@ -260,10 +263,12 @@ def _run(
     return tuple(records)
 
 
-def _finished(works: Sequence[MergeWork] | Sequence[ReduceWork]) -> FoundRecords:
+def _finished(
+    works: Sequence[MergeWork] | Sequence[ReduceWork], kind: type[_Made]
+) -> FoundRecords[_Made]:
     below = sorted({f"{work.name.rpartition('/')[0]}/" for work in works})
     wanted = [(f"{work.name}.json", work.key) for work in works]
-    return finished_records(Folder(works[0].work), wanted, below=below)
+    return finished_records(Folder(works[0].work), wanted, kind, below=below)
 
 
 def remove_damaged_sums(training: Training, counted: CountedSlices, *, on_event: OnEvent) -> bool:
@@ -272,8 +277,8 @@ def remove_damaged_sums(training: Training, counted: CountedSlices, *, on_event:
     Return whether a record was removed, so that the sum can be tried again.
     """
     folder = Folder(training.recipe.output.work)
-    works = [f"{work.name}.json" for work in _later_works(training, counted)]
-    later = [record for name in works if (record := _record_in(folder, name)) is not None]
+    works = _later_works(training, counted)
+    later = [record for work in works if (record := _record_of(work, folder)) is not None]
     with ThreadPoolExecutor() as pool:
         damaged = list(pool.map(partial(_damaged_file, folder), (*counted.records, *later)))
     for name in filter(None, damaged):
@@ -291,15 +296,16 @@ def remove_damaged_sums(training: Training, counted: CountedSlices, *, on_event:
     return bool(later or counts)
 
 
-def _damaged_file(folder: Folder, record: Record) -> str | None:
+def _damaged_file(folder: Folder, record: Record[Any]) -> str | None:
     """Return the name of the file of counts of a record if its bytes have changed."""
-    file = record.values["files"][0]
-    return None if is_unchanged(folder, file) else str(file["name"])
+    file = record.value.files[0]
+    return None if is_unchanged(folder, file) else file.name
 
 
-def _record_in(folder: Folder, name: str) -> Record | None:
+def _record_of(work: MergeWork | ReduceWork, folder: Folder) -> Record[Any] | None:
+    name, kind = f"{work.name}.json", MergeRecord if isinstance(work, MergeWork) else SumRecord
     try:
-        return read_record(folder, name)
+        return read_record(folder, name, kind)
     except CorruptOutputError:
         folder.remove(name)
         return None
@@ -332,7 +338,7 @@ def names_in_use(recipe: Recipe) -> frozenset[str]:
 
 
 def _summed(
-    training: Training, works: Sequence[CountWork], known: Mapping[str, Record]
+    training: Training, works: Sequence[CountWork], known: Mapping[str, Record[CountRecord]]
 ) -> list[CountWork] | None:
     """Return the counted slices, with max_chars up to the cut slice, or None if unknown."""
     limit = training.recipe.limits.max_chars

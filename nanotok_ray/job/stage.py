@@ -13,6 +13,7 @@ from nanotok_ray.errors import (
     QuarantineLimitError,
     SliceError,
 )
+from nanotok_ray.formats import CountRecord, ShardRecord, SourceFile
 from nanotok_ray.job.events import (
     Advanced,
     AttemptFailed,
@@ -36,7 +37,6 @@ from nanotok_ray.sources import (
     Piece,
     QuarantineEntry,
     Slice,
-    SourceFile,
     entry_of,
     estimated_bytes,
     format_first_bad,
@@ -214,7 +214,10 @@ def format_failure(failed: TaskResult) -> str:
 
 
 def first_quarantined(
-    folder: Folder, records: Iterable[tuple[Slice, Record]], *, tails: bool
+    folder: Folder,
+    records: Iterable[tuple[Slice, Record[CountRecord] | Record[ShardRecord]]],
+    *,
+    tails: bool,
 ) -> FirstBad | None:
     """Return the first document that was quarantined by no rule of the recipe, or the first tail.
 
@@ -224,11 +227,11 @@ def first_quarantined(
         tails: Whether to return only tails.
     """
     for slice_, record in records:
-        kinds = record.values["quarantined"].keys()
+        kinds = record.value.quarantined.keys()
         if (TAIL in kinds) if tails else (kinds - BY_CHOICE):
-            for file in record.values["files"]:
-                if is_quarantine_file(file["name"]):
-                    found = first_listed(folder, file["name"], slice_, tails=tails)
+            for file in record.value.files:
+                if is_quarantine_file(file.name):
+                    found = first_listed(folder, file.name, slice_, tails=tails)
                     if found is not None:
                         return found
     return None

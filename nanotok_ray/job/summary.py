@@ -4,10 +4,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nanotok_ray.formats import REPORT_PAGE_NAME, TOKENIZER_FOLDER
+from nanotok_ray.formats import (
+    REPORT_PAGE_NAME,
+    TOKENIZER_FOLDER,
+    LearnRecord,
+    Manifest,
+    ShardSettings,
+    Totals,
+    to_values,
+)
 from nanotok_ray.job.forecast import TEXT_STAGES
-from nanotok_ray.shards import UNUSED_TEXT, Record, Verification
-from nanotok_ray.sources import LOST_ROWS
+from nanotok_ray.shards import Record, Verification
 from nanotok_ray.tokenizer import REACHED, Tokenizer, why_stopped
 from nanotok_ray.units import few, quantity
 
@@ -39,9 +46,9 @@ def summarize(
     *,
     tokenizer: Tokenizer,
     stages: Mapping[str, tuple[float, int]],
-    learned: Record | None = None,
+    learned: Record[LearnRecord] | None = None,
     of_other_inputs: bool = False,
-    manifest: Mapping[str, Any] | None = None,
+    manifest: Manifest | None = None,
     verification: Verification | None = None,
     exports: Sequence[Mapping[str, Any]] = (),
     not_reached: Sequence[int] = (),
@@ -73,12 +80,12 @@ def summarize(
     if learned is not None:
         values["learned"] = {
             "merges": len(tokenizer.model.merges),
-            "end": why_stopped(learned.values["report"]),
+            "end": why_stopped(learned.value.report),
             "not_reached": list(not_reached),
             "of_other_inputs": of_other_inputs,
-            "also": learned.values["also"],
-            "differs_from_rustbpe": learned.values["report"]["differs_from_rustbpe"],
-            "skipped_slices": learned.values["report"]["skipped_slices"],
+            "also": list(learned.value.also),
+            "differs_from_rustbpe": learned.value.report["differs_from_rustbpe"],
+            "skipped_slices": learned.value.report["skipped_slices"],
         }
     if manifest is not None:
         values |= _corpus(manifest)
@@ -127,8 +134,8 @@ def _remarks(values: Mapping[str, Any]) -> Iterator[str]:
         yield from _learned_lines(values["learned"])
     if "documents" not in values:
         return
-    if UNUSED_TEXT in values:
-        yield f"unused      {_unused_sentence(values)}"
+    if "unused_text" in values:
+        yield f"unused      {_unused_sentence(values['unused_text'])}"
     yield from _composed_lines(values)
     if values["special_text"]:
         yield (
@@ -137,16 +144,16 @@ def _remarks(values: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def unused_notes(totals: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a note on text that is not rendered, if there is any."""
-    if UNUSED_TEXT in totals:
+def unused_notes(unused: Mapping[str, int]) -> Iterator[str]:
+    """Yield a note on text that is not rendered, given by key, if there is any."""
+    if unused:
         yield (
-            f"{_unused_sentence(totals)}: write it into the contents of the messages if a model "
+            f"{_unused_sentence(unused)}: write it into the contents of the messages if a model "
             "should learn it, otherwise remove the keys; docs/chats.md lists the keys that are used"
         )
 
 
-def empty_split_notes(totals: Mapping[str, Any]) -> Iterator[str]:
+def empty_split_notes(totals: Mapping[str, Totals]) -> Iterator[str]:
     """Yield a note on each split without a document.
 
     Args:
@@ -154,7 +161,7 @@ def empty_split_notes(totals: Mapping[str, Any]) -> Iterator[str]:
     """
     for name, values in totals.items():
         source, _, split = name.rpartition("/")
-        if source and not values["documents"]["out"]:
+        if source and not values.documents.out:
             yield (
                 f"source {source!r}: the {split} split is empty, since none of its documents was "
                 "selected and usable; another split in the recipe, such as "
@@ -162,13 +169,12 @@ def empty_split_notes(totals: Mapping[str, Any]) -> Iterator[str]:
             )
 
 
-def _unused_sentence(totals: Mapping[str, Any]) -> str:
+def _unused_sentence(unused: Mapping[str, int]) -> str:
     """Return a sentence on text that is not rendered.
 
-    >>> _unused_sentence({"unused_text": {"name": 1, "reasoning": 1234}})
+    >>> _unused_sentence({"name": 1, "reasoning": 1234})
     "text under the keys 'reasoning' (1,234 values), 'name' (1 value) is not rendered"
     """
-    unused = totals[UNUSED_TEXT]
     keys = sorted(unused, key=lambda key: (-unused[key], key))
     listed = few([f"'{key}' ({quantity(unused[key], 'value')})" for key in keys])
     return f"text under the {'keys' if len(keys) > 1 else 'key'} {listed} is not rendered"
@@ -222,7 +228,7 @@ def _lost_text(values: Mapping[str, Any]) -> str:
     >>> _lost_text({"lost_rows": 1024})
     ', with 1,024 rows of damaged row groups'
     """
-    rows = values.get(LOST_ROWS, 0)
+    rows = values.get("lost_rows", 0)
     return f", with {quantity(rows, 'row')} of damaged row groups" if rows else ""
 
 
@@ -238,42 +244,37 @@ def _verified_text(values: Mapping[str, Any]) -> str:
     )
 
 
-def _corpus(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    totals = manifest["totals"]
-    everything = totals["all"]
+def _corpus(manifest: Manifest) -> dict[str, Any]:
+    everything = manifest.totals["all"]
     return {
-        **everything,
-        "bytes_per_token": _ratio(everything["text_bytes"], everything["tokens"]),
-        "slices": manifest["slices"],
-        "shards": manifest["shards"],
+        **to_values(everything),
+        "bytes_per_token": _ratio(everything.text_bytes, everything.tokens),
+        "slices": manifest.slices,
+        "shards": manifest.shards,
         "sources": {
             name: {
-                "documents": source["documents"]["out"],
-                "text_bytes": source["text_bytes"],
-                "tokens": source["tokens"],
-                "bytes_per_token": _ratio(source["text_bytes"], source["tokens"]),
-                "quarantined": source["documents"]["quarantined"],
-                "trainable_tokens": source["trainable_tokens"] if source["roles"] else None,
+                "documents": source.documents.out,
+                "text_bytes": source.text_bytes,
+                "tokens": source.tokens,
+                "bytes_per_token": _ratio(source.text_bytes, source.tokens),
+                "quarantined": source.documents.quarantined,
+                "trainable_tokens": source.trainable_tokens if source.roles else None,
             }
-            for name, source in totals.items()
+            for name, source in manifest.totals.items()
             if name != "all"
         },
-        "rules": _rules(manifest["settings"].values()),
+        "rules": _rules(manifest.settings.values()),
     }
 
 
-def _rules(settings: Collection[Mapping[str, Any]]) -> dict[str, Any]:
+def _rules(settings: Collection[ShardSettings]) -> dict[str, Any]:
     """Return the rules of the recipe for long documents and those without trainable tokens."""
-    limited = next(
-        (values for values in settings if values["max_tokens"] is not None),
-        None,
-    )
+    limited = next((item for item in settings if item.max_tokens is not None), None)
+    is_dropped = any(item.untrainable == "drop" for item in settings)
     return {
-        "max_tokens": limited and limited["max_tokens"],
-        "too_long": limited["too_long"] if limited else "keep",
-        "untrainable": "drop"
-        if "drop" in {values["untrainable"] for values in settings}
-        else "keep",
+        "max_tokens": limited and limited.max_tokens,
+        "too_long": limited.too_long if limited else "keep",
+        "untrainable": "drop" if is_dropped else "keep",
     }
 
 

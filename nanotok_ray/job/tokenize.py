@@ -7,7 +7,7 @@ from typing import Any
 
 from nanotok_ray.errors import CorruptOutputError, RecipeError, TransientIOError
 from nanotok_ray.exports import SamePass
-from nanotok_ray.formats import TOKENIZER_FOLDER
+from nanotok_ray.formats import TOKENIZER_FOLDER, OutputFacts, ShardRecord, ShardSettings
 from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.probes import output_folder
 from nanotok_ray.job.stage import GivingUp, format_failure, give_up_after, run_stage
@@ -27,12 +27,11 @@ from nanotok_ray.shards import (
     FoundRecords,
     Output,
     Record,
-    ShardSettings,
     assemble,
     expected_records,
     finished_slices,
     is_skipped,
-    manifest_facts,
+    output_facts,
     skip_slice,
     write_record,
 )
@@ -142,9 +141,9 @@ class Tokenizing:
     settings: Mapping[str, ShardSettings]
     tokenizer: Tokenizer
     expected: tuple[Expected, ...]
-    records: tuple[Record | None, ...]
+    records: tuple[Record[ShardRecord] | None, ...]
     """In the order of `expected`; None for a slice that must be tokenized."""
-    found: FoundRecords
+    found: FoundRecords[ShardRecord]
     """The records of the output, of which those of skipped slices are not used."""
     max_skipped: int
     """The number of slices that may fail permanently and be skipped."""
@@ -172,11 +171,11 @@ class Tokenizing:
         return list(found.values())
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """The sections of the manifest on the sources and the tokenizer."""
-        return manifest_facts(self.plan, settings=self.settings, tokenizer=self.tokenizer)
+    def facts(self) -> OutputFacts:
+        """What the manifest says of the sources and the tokenizer."""
+        return output_facts(self.plan, settings=self.settings, tokenizer=self.tokenizer)
 
-    def output(self, records: Sequence[Record]) -> Output:
+    def output(self, records: Sequence[Record[ShardRecord]]) -> Output:
         """Build the manifest and the shard index from the records of all slices."""
         return assemble(self.plan, records, settings=self.settings, tokenizer=self.tokenizer)
 
@@ -203,19 +202,21 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
     )
 
 
-def _found_slices(expected: Sequence[Expected], tokenizer: Tokenizer, out: Folder) -> FoundRecords:
+def _found_slices(
+    expected: Sequence[Expected], tokenizer: Tokenizer, out: Folder
+) -> FoundRecords[ShardRecord]:
     """Find the records of slices that agree with their slices."""
 
-    def problems(number: int, values: Mapping[str, Any]) -> Iterator[str]:
+    def problems(number: int, record: ShardRecord) -> Iterator[str]:
         slice_ = expected[number].slice
-        return record_problems(values, item_bytes=tokenizer.model.id_bytes, slice_=slice_)
+        return record_problems(record, item_bytes=tokenizer.model.id_bytes, slice_=slice_)
 
     return finished_slices(out, expected, problems=problems)
 
 
 def tokenize(
     tokenizing: Tokenizing, out: Folder, *, same_pass: SamePass | None = None, on_event: OnEvent
-) -> list[Record]:
+) -> list[Record[ShardRecord]]:
     """Tokenize the unfinished slices and return the records of all slices; requires a session.
 
     With `same_pass` workers also export each slice that they tokenize.
@@ -252,7 +253,7 @@ def _leave_out(ended: TaskResult, out: Folder) -> None:
             write_record(out, expected.record_name, record)
 
 
-def _skip(slice_: Slice, settings: ShardSettings, out: Folder) -> dict[str, Any]:
+def _skip(slice_: Slice, settings: ShardSettings, out: Folder) -> ShardRecord:
     """Write the quarantine file of a skipped slice, and return its record."""
     try:
         return skip_slice(slice_, settings, out=out)
@@ -262,7 +263,7 @@ def _skip(slice_: Slice, settings: ShardSettings, out: Folder) -> dict[str, Any]
         return skip_slice(slice_, settings, out=out)
 
 
-def _all_records(tokenizing: Tokenizing, out: Folder) -> list[Record]:
+def _all_records(tokenizing: Tokenizing, out: Folder) -> list[Record[ShardRecord]]:
     """Return the records of all slices; records of this run are read from storage."""
     found = _found_slices(tokenizing.todo, tokenizing.tokenizer, out)
     made = dict(zip(tokenizing.todo, found.records, strict=True))

@@ -13,8 +13,10 @@ from nanotok_ray.errors import CorruptOutputError, SourceError
 from nanotok_ray.formats import (
     LEARN_RECORD,
     MAX_JSON_BYTES,
-    RECORD_FORMAT,
     TOKENIZER_FOLDER,
+    LearnedTokens,
+    LearnRecord,
+    StoredFile,
     from_json,
     key_of,
 )
@@ -98,7 +100,7 @@ def _check(training: Training, counted: CountedSlices) -> None:
     work = Folder(training.recipe.output.work)
     slices = [count_work.slice for count_work in counted.works]
     check_limits(
-        documents=sum(record.values["documents"]["in"] for record in counted.records),
+        documents=sum(record.value.documents.in_ for record in counted.records),
         quarantined=counted.reasons,
         limits=training.recipe.limits,
         where=work.join("counts"),
@@ -242,8 +244,8 @@ def _documents(training: Training, counted: CountedSlices) -> int | None:
     """
     if training.recipe.limits.max_chars is not None:
         return None
-    documents = [record.values["documents"] for record in counted.records]
-    return sum(int(count["in"]) - int(count["quarantined"]) for count in documents)
+    documents = [record.value.documents for record in counted.records]
+    return sum(count.in_ - count.quarantined for count in documents)
 
 
 def _notes(report: Mapping[str, Any]) -> Iterator[str]:
@@ -306,10 +308,10 @@ def _finished_tokenizer(training: Training, out: Folder) -> Tokenizer | None:
         return None
     tokenizer = written_tokenizer(out.inside(TOKENIZER_FOLDER))
     # Another tokenizer may have replaced it, for example by a recipe with tokenizer.path.
-    if tokenizer.sha256 != record.values.get("tokenizer_sha256"):
+    if tokenizer.sha256 != record.value.tokenizer_sha256:
         return None
-    added = list(record.values.get("special_tokens", {}).get("extended", ()))
-    if added == list(training.recipe.tokenizer.extend):
+    added = record.value.special_tokens.extended
+    if added == training.recipe.tokenizer.extend:
         return tokenizer
     learned = tokenizer.model.without(added)
     return Tokenizer(learned.extended(training.recipe.tokenizer.extend))
@@ -323,20 +325,20 @@ def _reusable_training(training: Training, out: Folder) -> Training:
     slices are tried again.
     """
     record = _readable_record(out)
-    if record is None or record.values.get("rules") != training.rules_key:
+    if record is None or record.value.rules != training.rules_key:
         return training
-    if record.values["report"]["skipped_slices"]:
+    if record.value.report["skipped_slices"]:
         return training
-    return replace(training, reused_key=record.values["key"])
+    return replace(training, reused_key=record.value.key)
 
 
 def has_other_rules(training: Training, out: Folder) -> bool:
     """Return whether the tokenizer of the output was learned with other settings."""
     record = _readable_record(out)
-    return record is not None and record.values.get("rules") != training.rules_key
+    return record is not None and record.value.rules != training.rules_key
 
 
-def _readable_record(out: Folder) -> Record | None:
+def _readable_record(out: Folder) -> Record[LearnRecord] | None:
     try:
         return learn_record(out)
     except CorruptOutputError:
@@ -347,26 +349,26 @@ _LEARNED_FILES = tuple(f"{TOKENIZER_FOLDER}/{name}" for name in (READABLE_NAME, 
 """The files that only learning can write; the others follow from them."""
 
 
-def finished_learning(training: Training, out: Folder) -> Record | None:
+def finished_learning(training: Training, out: Folder) -> Record[LearnRecord] | None:
     """Return the record if it matches the training and the files that only learning can write."""
     try:
         record = learn_record(out)
     except CorruptOutputError:
         return None
-    if record is None or record.values["key"] != training.key:
+    if record is None or record.value.key != training.key:
         return None
-    files = {file["name"]: file for file in record.values["files"]}
+    files = {file.name: file for file in record.value.files}
     is_there = all(name in files and is_unchanged(out, files[name]) for name in _LEARNED_FILES)
     return record if is_there else None
 
 
-def learn_record(out: Folder) -> Record | None:
+def learn_record(out: Folder) -> Record[LearnRecord] | None:
     """Return the stored record of any training, or None if there is no record.
 
     Raises:
         CorruptOutputError: The record is damaged.
     """
-    record = read_record(out, LEARN_RECORD)
+    record = read_record(out, LEARN_RECORD, LearnRecord)
     if record is not None and not Checksums.of(out, [LEARN_RECORD]).are_of(
         LEARN_RECORD, record.sha256
     ):
@@ -381,13 +383,13 @@ def damage_notes(training: Training, out: Folder) -> Iterator[str]:
     except CorruptOutputError as error:
         yield f"{error}; the tokenizer is learned again"
         return
-    if record is None or record.values["key"] != training.key:
+    if record is None or record.value.key != training.key:
         return
-    for file in record.values["files"]:
-        if out.exists(file["name"]) and not is_unchanged(out, file):
-            again = "learned" if file["name"] in _LEARNED_FILES else "written"
+    for file in record.value.files:
+        if out.exists(file.name) and not is_unchanged(out, file):
+            again = "learned" if file.name in _LEARNED_FILES else "written"
             yield (
-                f"{out.join(file['name'])} is not as it was written; the tokenizer is {again} again"
+                f"{out.join(file.name)} is not as it was written; the tokenizer is {again} again"
             )
 
 
@@ -432,7 +434,7 @@ class LearnedOutput:
     tokenizer: Tokenizer
     """With the special tokens that the recipe adds."""
     out: Folder
-    record: Record | None
+    record: Record[LearnRecord] | None
     """The record, or None if it does not match the training."""
 
     @classmethod
@@ -445,13 +447,13 @@ class LearnedOutput:
     def lacks_extension(self) -> bool:
         """Whether the stored tokenizer has other added special tokens than `tokenizer`."""
         sha256 = self.tokenizer.sha256
-        return self.record is not None and self.record.values.get("tokenizer_sha256") != sha256
+        return self.record is not None and self.record.value.tokenizer_sha256 != sha256
 
     @property
     def lacks_files(self) -> bool:
         """Whether a file of the tokenizer is missing or damaged that follows from the others."""
-        files = [] if self.record is None else self.record.values["files"]
-        own = [file for file in files if file["name"].startswith(f"{TOKENIZER_FOLDER}/")]
+        files = () if self.record is None else self.record.value.files
+        own = [file for file in files if file.name.startswith(f"{TOKENIZER_FOLDER}/")]
         return not all(is_unchanged(self.out, file) for file in own)
 
     @property
@@ -464,7 +466,7 @@ class LearnedOutput:
     def lacks_smaller(self) -> bool:
         """Whether `add_smaller` has something to write."""
         return self.record is not None and (
-            bool(self.missing_sizes) or self._sizes_to_record() != self.record.values["also"]
+            bool(self.missing_sizes) or tuple(self._sizes_to_record()) != self.record.value.also
         )
 
     def add_smaller(self) -> list[int]:
@@ -503,12 +505,12 @@ class LearnedOutput:
 
     def _sizes_to_record(self) -> list[int]:
         assert self.record is not None
-        remaining = [size for size in self.record.values["also"] if self._is_there(size)]
+        remaining = [size for size in self.record.value.also if self._is_there(size)]
         return sorted({*_reached_sizes(self.training, self.tokenizer), *remaining})
 
     def _is_there(self, size: int) -> bool:
-        files = [] if self.record is None else self.record.values["files"]
-        expected = {file["name"]: file for file in files}
+        files = () if self.record is None else self.record.value.files
+        expected = {file.name: file for file in files}
         names = _files_of(smaller_folder(size))
         return all(name in expected and is_unchanged(self.out, expected[name]) for name in names)
 
@@ -529,22 +531,20 @@ def _write_record(
     skipped = list(learned.report["skipped_slices"])
     folders = [TOKENIZER_FOLDER, *map(smaller_folder, also)]
     names = [name for folder in folders for name in _files_of(folder)]
-    record = {
-        "format": RECORD_FORMAT,
-        "stage": "learn",
-        "key": key_of({"training": training.key, "skipped": skipped}) if skipped else training.key,
-        "rules": training.rules_key,
-        "tokenizer_sha256": learned.tokenizer.sha256,
-        "special_tokens": {
-            "learned": list(training.recipe.tokenizer.learned_special_tokens),
-            "extended": list(training.recipe.tokenizer.extend),
-        },
-        "also": list(also),
-        "report": short_report(learned.report),
-        "files": [
-            {"name": name, "size": out.size(name), "sha256": out.sha256(name)} for name in names
-        ],
-    }
+    tokens = training.recipe.tokenizer
+    record = LearnRecord(
+        stage="learn",
+        key=key_of({"training": training.key, "skipped": skipped}) if skipped else training.key,
+        rules=training.rules_key,
+        tokenizer_sha256=learned.tokenizer.sha256,
+        special_tokens=LearnedTokens(learned=tokens.learned_special_tokens, extended=tokens.extend),
+        also=tuple(also),
+        report=short_report(learned.report),
+        files=tuple(
+            StoredFile(name=name, size=out.size(name) or 0, sha256=out.sha256(name))
+            for name in names
+        ),
+    )
     write_record(out, LEARN_RECORD, record)
 
 
@@ -554,7 +554,7 @@ def _recorded_sizes(out: Folder) -> list[int]:
         record = learn_record(out)
     except CorruptOutputError:
         return []
-    return [] if record is None else list(record.values.get("also", []))
+    return [] if record is None else list(record.value.also)
 
 
 def _reached_sizes(training: Training, tokenizer: Tokenizer) -> list[int]:

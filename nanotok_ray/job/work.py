@@ -6,7 +6,6 @@ returns a few numbers for the progress; the result is the record in storage.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from nanotok_ray.counts import (
     CountPart,
@@ -19,10 +18,10 @@ from nanotok_ray.counts import (
 from nanotok_ray.counts.count_slice import count_slice
 from nanotok_ray.errors import SampleCheckError, TransientIOError
 from nanotok_ray.exports import SamePass
+from nanotok_ray.formats import CountRecord, MergeRecord, ShardRecord, ShardSettings, SumRecord
 from nanotok_ray.shards import (
     Expected,
     Record,
-    ShardSettings,
     finished_record,
     is_skipped,
     quarantine_name,
@@ -30,6 +29,7 @@ from nanotok_ray.shards import (
     write_record,
 )
 from nanotok_ray.shards.check import check_files, record_problems
+from nanotok_ray.shards.settings import shard_key
 from nanotok_ray.sources import BY_CHOICE, COUNTED_SUFFIX, AllBadError, Slice, write_quarantine
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, expected_tokenizer
@@ -121,7 +121,7 @@ class TokenizeWork:
     def expected(self) -> list[Expected]:
         """The slice, or the slices of both splits, with keys."""
         slices = [self.slice] if self.other_split is None else [self.slice, self.other_split]
-        return [Expected(slice=slice_, key=self.settings.key(slice_)) for slice_ in slices]
+        return [Expected(slice=slice_, key=shard_key(slice_, self.settings)) for slice_ in slices]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,9 +140,10 @@ def count_work(work: CountWork) -> int | AllBad:
     Like all functions here, it does nothing if another attempt has finished the slice meanwhile.
     """
     folder = Folder(work.work)
-    done = finished_record(folder, f"{work.name}.json", key=work.settings.key(work.slice))
+    key = work.settings.key(work.slice)
+    done = finished_record(folder, f"{work.name}.json", CountRecord, key=key)
     if done is not None:
-        return int(done.values["text_bytes"])
+        return done.value.text_bytes
     listed = f"{work.name}{COUNTED_SUFFIX}"
     try:
         record = count_slice(
@@ -164,20 +165,20 @@ def _given_up(found: AllBadError, folder: Folder, *, listed: str) -> AllBad:
     return AllBad(documents=found.documents, listed=listed)
 
 
-def _result(records: Sequence[dict[str, Any]], *, listed: str) -> int | AllBad:
+def _result(records: Sequence[CountRecord | ShardRecord], *, listed: str) -> int | AllBad:
     """Return the bytes of text, or `AllBad` if every document is bad."""
-    documents = sum(record["documents"]["in"] for record in records)
-    quarantined = sum(record["documents"]["quarantined"] for record in records)
-    chosen = sum(record["quarantined"].get(kind, 0) for record in records for kind in BY_CHOICE)
+    documents = sum(record.documents.in_ for record in records)
+    quarantined = sum(record.documents.quarantined for record in records)
+    chosen = sum(record.quarantined.get(kind, 0) for record in records for kind in BY_CHOICE)
     if 0 < documents == quarantined - chosen:
         return AllBad(documents=documents, listed=listed)
-    return sum(int(record["text_bytes"]) for record in records)
+    return sum(record.text_bytes for record in records)
 
 
 def merge_work(work: MergeWork) -> int:
     """Merge count files, write the record and return the bytes of the files."""
     folder = Folder(work.work)
-    if finished_record(folder, f"{work.name}.json", key=work.key) is not None:
+    if finished_record(folder, f"{work.name}.json", MergeRecord, key=work.key) is not None:
         return work.num_bytes
     urls = [folder.join(name) for name in work.files]
     record = merge_count_files(urls, keys=work.keys, folder=folder, name=work.name)
@@ -188,7 +189,7 @@ def merge_work(work: MergeWork) -> int:
 def reduce_work(work: ReduceWork) -> int:
     """Sum a part of count files, write the record and return the bytes of the part."""
     folder = Folder(work.work)
-    if finished_record(folder, f"{work.name}.json", key=work.key) is not None:
+    if finished_record(folder, f"{work.name}.json", SumRecord, key=work.key) is not None:
         return work.num_bytes
     files = [
         CountPart(url=folder.join(name), weight=weight)
@@ -203,9 +204,9 @@ def tokenize_work(work: TokenizeWork) -> int | AllBad:
     """Tokenize a slice or both splits, write their records and return the bytes of text."""
     folder = Folder(work.out)
     found = {expected: tokenized_record(folder, expected) for expected in work.expected}
-    done = [record.values for record in found.values() if record is not None]
+    done = [record.value for record in found.values() if record is not None]
     todo = [expected for expected, record in found.items() if record is None]
-    listed = quarantine_name(work.slice, work.settings.key(work.slice))
+    listed = quarantine_name(work.slice, shard_key(work.slice, work.settings))
     if todo:
         try:
             done += _tokenize(todo, work, folder)
@@ -214,13 +215,13 @@ def tokenize_work(work: TokenizeWork) -> int | AllBad:
     return _result(done, listed=listed)
 
 
-def tokenized_record(folder: Folder, expected: Expected) -> Record | None:
+def tokenized_record(folder: Folder, expected: Expected) -> Record[ShardRecord] | None:
     """Return the record of a finished slice, or None if it is unfinished or was skipped."""
-    found = finished_record(folder, expected.record_name, key=expected.key)
+    found = finished_record(folder, expected.record_name, ShardRecord, key=expected.key)
     return None if found is None or is_skipped(found) else found
 
 
-def _tokenize(todo: Sequence[Expected], work: TokenizeWork, folder: Folder) -> list[dict[str, Any]]:
+def _tokenize(todo: Sequence[Expected], work: TokenizeWork, folder: Folder) -> list[ShardRecord]:
     """Tokenize slices of the same pieces, check them, and write their records."""
     tokenizer = expected_tokenizer(work.tokenizer, work.settings.tokenizer_sha256)
     slices = [expected.slice for expected in todo]
@@ -242,7 +243,7 @@ def _tokenize(todo: Sequence[Expected], work: TokenizeWork, folder: Folder) -> l
 
 
 def _check(
-    folder: Folder, work: TokenizeWork, slice_: Slice, record: dict[str, Any], tokenizer: Tokenizer
+    folder: Folder, work: TokenizeWork, slice_: Slice, record: ShardRecord, tokenizer: Tokenizer
 ) -> None:
     """Read the files of a slice back and compare them with its record before it is written.
 

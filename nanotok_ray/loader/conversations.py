@@ -29,7 +29,7 @@ class StoredConversations(Sequence[Conversation]):
         Raises:
             PackingError: A source is not a chat source.
         """
-        kinds = shards.manifest["kinds"]
+        kinds = shards.manifest.kinds
         if others := [name for name in shards.ranges() if kinds[name] != "chat"]:
             raise PackingError(
                 f"source {others[0]!r} is of kind {kinds[others[0]]}, conversations are of kind "

@@ -40,7 +40,10 @@ class Files(Protocol):
     def url(self) -> str:
         """Path or URL of the folder, for errors."""
 
-    def read(self, name: str, *, limit: int) -> bytes:
+    def join(self, name: str) -> str:
+        """Return the path or URL of a file."""
+
+    def read_bytes(self, name: str, *, limit: int) -> bytes:
         """Return all bytes of a file.
 
         Raises:
@@ -91,10 +94,14 @@ class LocalFiles:
         """Path of the folder."""
         return str(self._files.root)
 
-    def read(self, name: str, *, limit: int) -> bytes:
+    def join(self, name: str) -> str:
+        """Return the path of a file."""
+        return f"{self.url}/{name}"
+
+    def read_bytes(self, name: str, *, limit: int) -> bytes:
         """Return all bytes of a file; see `Files`."""
         with os.fdopen(self._files.open(name), "rb", buffering=0) as file:
-            check_size(os.fstat(file.fileno()).st_size, limit=limit, name=f"{self.url}/{name}")
+            check_size(os.fstat(file.fileno()).st_size, limit=limit, name=self.join(name))
             return file.readall()
 
     def open(self, name: str, num_bytes: int, *, content: str, at_once: bool = False) -> Mapped:  # noqa: ARG002 - nothing is copied here
@@ -104,13 +111,13 @@ class LocalFiles:
         except (FileNotFoundError, IsADirectoryError) as error:
             found = "a folder" if isinstance(error, IsADirectoryError) else "missing"
             raise CorruptOutputError(
-                f"{self.url}/{name} is {found}; `nanotok verify {self.url}` says more"
+                f"{self.join(name)} is {found}; `nanotok verify {self.url}` says more"
             ) from error
         with os.fdopen(descriptor, "rb", buffering=0) as file:
             size = os.fstat(descriptor).st_size
             if size != num_bytes:
                 raise CorruptOutputError(
-                    f"{self.url}/{name} has {size} bytes, {SHARDS_INDEX_NAME} says {num_bytes}; "
+                    f"{self.join(name)} has {size} bytes, {SHARDS_INDEX_NAME} says {num_bytes}; "
                     f"`nanotok verify {self.url}` says more"
                 )
             return Mapped(map_file(file, num_bytes))

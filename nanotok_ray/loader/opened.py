@@ -5,10 +5,9 @@ An output without a manifest is rejected. No other file is read before a documen
 
 import hashlib
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,16 +15,12 @@ from nanotok_ray.errors import CorruptOutputError, SourceError
 from nanotok_ray.formats import (
     MANIFEST_NAME,
     MAX_JSON_BYTES,
-    MAX_MANIFEST_BYTES,
-    MAX_SHARDS_INDEX_BYTES,
-    SHARDS_INDEX_NAME,
     SPLITS,
     TOKENIZER_FILE,
-    check_rows,
+    Manifest,
     local_path,
-    no_manifest,
-    parse_manifest,
-    unpack_shards_index,
+    read_manifest,
+    read_shards_index,
 )
 from nanotok_ray.loader.files import Files, LocalFiles
 from nanotok_ray.loader.shards import Shards
@@ -66,14 +61,12 @@ def open_shards(
     folder = os.fspath(folder)
     cache = None if cache is None else Path(cache).expanduser().absolute()
     files = _files_of(folder, cache=cache, cache_bytes=cache_bytes)
-    manifest = _manifest(files)
+    manifest = read_manifest(files)
     _check_tokenizer(files, manifest)
-    index = unpack_shards_index(_shards_index(files, manifest))
-    names = manifest["sources"]
-    check_rows(index, sources=len(names))
+    index = read_shards_index(files, manifest)
     chosen = index.rows["split"] == _split_number(split)
     if source is not None:
-        wanted = _source_numbers(source, names, folder=folder)
+        wanted = _source_numbers(source, manifest.sources, folder=folder)
         chosen &= np.isin(index.rows["source"], wanted)
     return Shards(
         files=files,
@@ -93,7 +86,9 @@ def open_shards(
     )
 
 
-def _source_numbers(source: str | Collection[str], names: list[str], *, folder: str) -> list[int]:
+def _source_numbers(
+    source: str | Collection[str], names: Sequence[str], *, folder: str
+) -> list[int]:
     wanted = [source] if isinstance(source, str) else list(source)
     for name in wanted:
         if name not in names:
@@ -114,37 +109,17 @@ def _files_of(
     return RemoteFiles.below(folder, cache=cache, cache_bytes=cache_bytes)
 
 
-def _manifest(files: Files) -> dict[str, Any]:
-    name = f"{files.url}/{MANIFEST_NAME}"
-    try:
-        data = files.read(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
-    except FileNotFoundError:
-        raise no_manifest(name) from None
-    return parse_manifest(data, name=name)
-
-
-def _check_tokenizer(files: Files, manifest: dict[str, Any]) -> None:
+def _check_tokenizer(files: Files, manifest: Manifest) -> None:
     """Refuse an output whose tokenizer is not that of its shards; it need not have a tokenizer."""
     try:
-        data = files.read(TOKENIZER_FILE, limit=MAX_JSON_BYTES)
+        data = files.read_bytes(TOKENIZER_FILE, limit=MAX_JSON_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return
-    if hashlib.sha256(data).hexdigest() != manifest["tokenizer_sha256"]:
+    if hashlib.sha256(data).hexdigest() != manifest.tokenizer_sha256:
         raise CorruptOutputError(
-            f"{files.url}/{TOKENIZER_FILE} is not the tokenizer of the shards that {MANIFEST_NAME} "
+            f"{files.join(TOKENIZER_FILE)} is not the tokenizer of the shards that {MANIFEST_NAME} "
             "names: another tokenizer was written there; run the job again"
         )
-
-
-def _shards_index(files: Files, manifest: dict[str, Any]) -> bytes:
-    name = f"{files.url}/{SHARDS_INDEX_NAME}"
-    try:
-        data = files.read(SHARDS_INDEX_NAME, limit=MAX_SHARDS_INDEX_BYTES)
-    except (FileNotFoundError, IsADirectoryError):
-        raise CorruptOutputError(f"{name} is missing, though the manifest names it") from None
-    if hashlib.sha256(data).hexdigest() != manifest["shards_index_sha256"]:
-        raise CorruptOutputError(f"{name} is not the one the manifest names")
-    return data
 
 
 def _split_number(split: str) -> int:

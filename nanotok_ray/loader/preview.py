@@ -106,7 +106,7 @@ def _nanochat_values(shards: Shards, length: int, settings: PreviewSettings) -> 
     """Return the values of nanochat's packing, planned until the second epoch begins."""
     if settings.weights or settings.shuffle:
         raise PackingError("nanochat has its own order; omit the weights and the shuffling")
-    kinds = shards.manifest["kinds"]
+    kinds = shards.manifest.kinds
     texts = [name for name in shards.ranges() if kinds[name] == "text"]
     if len(texts) < len(shards.ranges()):
         advice = (

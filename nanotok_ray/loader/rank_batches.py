@@ -14,15 +14,16 @@ from nanotok_ray.errors import CorruptOutputError, PackingError
 from nanotok_ray.formats import (
     MANIFEST_NAME,
     MAX_PLAN_BYTES,
-    PLAN_FORMAT,
     PLAN_NAME,
     SPLITS,
-    Shape,
-    check_shape,
+    Manifest,
+    ShardRecord,
+    SourceRows,
+    StoredPlan,
+    StoredSource,
     format_value,
-    from_json,
+    load,
     number,
-    text,
 )
 from nanotok_ray.loader.shards import Shards
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
@@ -31,17 +32,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 Numbers = npt.NDArray[np.int64]
-
-_PLAN: Shape = {
-    "sources": [
-        {
-            "name": text,
-            "files": [{"path": text, "format": text, "split": text, "layout": [[number]]}],
-        }
-    ]
-}
-"""The fields of plan.json that this module reads. It must not import the module that writes
-plan.json, which requires pyarrow."""
 
 _BOS = SPECIAL_TOKENS[0]
 _BOTH_SPLITS = "share"
@@ -129,7 +119,7 @@ class RowGroups:
         name = shards.name(position)
         source = shards.sources[int(shards.index.rows["source"][shards.rows[position]])]
         runs = [
-            (self._number(source, entry, name), entry["row_group"], entry["rows"])
+            (*self._row_group(source, entry, name), entry.rows)
             for entry in _source_map(shards.record(position), name)
         ]
         documents = int(shards.starts[position + 1] - shards.starts[position])
@@ -139,63 +129,60 @@ class RowGroups:
             raise CorruptOutputError(f"the record of {name} has row groups out of order")
         return runs
 
-    def _number(self, source: str, entry: Mapping[str, Any], name: str) -> int:
-        found = self._numbers.get((source, entry["file"]))
-        if found is None or not 0 <= entry.get("row_group", -1) < self.files[found].row_groups:
+    def _row_group(self, source: str, entry: SourceRows, name: str) -> tuple[int, int]:
+        """Return the file and the row group of an entry."""
+        file, group = self._numbers.get((source, entry.file)), entry.row_group
+        if file is None or group is None or group >= self.files[file].row_groups:
             raise CorruptOutputError(
-                f"the record of {name} maps row group {entry.get('row_group')} of "
-                f"{entry['file']!r}, which {PLAN_NAME} does not have in this split"
+                f"the record of {name} maps row group {group} of {entry.file!r}, which {PLAN_NAME} "
+                "does not have in this split"
             )
-        return found
+        return file, group
 
 
-def _source_map(record: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    for shard in record["shards"]:
-        if shard["name"] == name:
-            return list(shard["source_map"])
+def _source_map(record: ShardRecord, name: str) -> tuple[SourceRows, ...]:
+    for shard in record.shards:
+        if shard.name == name:
+            return shard.source_map
     raise CorruptOutputError(f"the record of {name} does not name it")
 
 
-def _plan(shards: Shards) -> dict[str, Any]:
+def _plan(shards: Shards) -> StoredPlan:
     try:
         data = shards.read_file(PLAN_NAME, limit=MAX_PLAN_BYTES)
     except (FileNotFoundError, IsADirectoryError) as error:
         raise CorruptOutputError(
             f"{PLAN_NAME} is missing, though {MANIFEST_NAME} names it"
         ) from error
-    if sha256(data).hexdigest() != shards.manifest["plan_sha256"]:
+    if sha256(data).hexdigest() != shards.manifest.plan_sha256:
         raise CorruptOutputError(f"{PLAN_NAME} is not the one that {MANIFEST_NAME} names")
-    values = from_json(data, name=PLAN_NAME, expected_format=PLAN_FORMAT)
-    check_shape(values, _PLAN, name=PLAN_NAME)
-    return values
+    return load(StoredPlan, data, name=PLAN_NAME)
 
 
-def _files(shards: Shards, plan: Mapping[str, Any]) -> list[TextFile]:
+def _files(shards: Shards, plan: StoredPlan) -> list[TextFile]:
     chosen = list(shards.ranges())
     if not chosen:
         raise PackingError("the shards of this split have no document; open others")
     split = SPLITS[int(shards.index.rows["split"][shards.rows[0]])]
-    sources = {source["name"]: source for source in plan["sources"]}
+    sources = {source.name: source for source in plan.sources}
     found = []
     for name in chosen:
         _check_source(name, shards.manifest, sources.get(name))
         found += [
-            TextFile(source=name, path=file["path"], row_groups=len(file["layout"]))
-            for file in sources[name]["files"]
-            if file["split"] in (split, _BOTH_SPLITS)
+            TextFile(source=name, path=file.path, row_groups=len(file.layout))
+            for file in sources[name].files
+            if file.split in (split, _BOTH_SPLITS)
         ]
     return found
 
 
-def _check_source(
-    name: str, manifest: Mapping[str, Any], planned: Mapping[str, Any] | None
-) -> None:
+def _check_source(name: str, manifest: Manifest, planned: StoredSource | None) -> None:
     """Raise an error if nanochat's loader could not produce the same ids from a source."""
     if planned is None:
         raise CorruptOutputError(f"{MANIFEST_NAME} has a source {name!r}, {PLAN_NAME} has none")
-    kind, settings = manifest["kinds"][name], manifest["settings"][name]
-    formats = {file["format"] for file in planned["files"]}
-    around = [settings["prepend"], settings["append"]]
+    kind, settings = manifest.kinds[name], manifest.settings[name]
+    formats = {file.format for file in planned.files}
+    around = [list(settings.prepend), list(settings.append)]
     if kind != "text":
         problem = f"is of kind {kind}, nanochat's loader reads text"
     elif formats - {"parquet"}:

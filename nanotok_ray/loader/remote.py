@@ -223,9 +223,13 @@ class RemoteFiles:
         """Return an object for the same files and cache that does not wait for requests of this."""
         return RemoteFiles(self.url, self._cache, cache_bytes=self._cache_bytes)
 
-    def read(self, name: str, *, limit: int) -> bytes:
+    def join(self, name: str) -> str:
+        """Return the URL of a file."""
+        return self._here().folder.join(name)
+
+    def read_bytes(self, name: str, *, limit: int) -> bytes:
         """Return all bytes of a file; see `Files`."""
-        url = self._here().folder.join(name)
+        url = self.join(name)
         with RemoteInput(url, block_bytes=_READ_AHEAD_BYTES) as file:
             size = file.entry().size or 0
             check_size(size, limit=limit, name=url)

@@ -22,7 +22,7 @@ Arrays = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 def padding_id(shards: Shards) -> int:
     """Return the id that fills inputs without a token: the id of `<|bos|>`, or 0."""
-    return int(shards.manifest["special_tokens"].get(BOS, 0))
+    return shards.manifest.special_tokens.get(BOS, 0)
 
 
 def check_shards(shards: object) -> None:

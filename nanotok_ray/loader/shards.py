@@ -6,7 +6,7 @@ import resource
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, overload
@@ -17,12 +17,12 @@ import numpy.typing as npt
 from nanotok_ray.errors import CorruptOutputError, PackingError
 from nanotok_ray.formats import (
     MAX_RECORD_BYTES,
-    RECORD_FORMAT,
     SHARDS_INDEX_NAME,
     TOKENIZER_FOLDER,
+    Manifest,
+    ShardRecord,
     ShardsIndex,
-    check_record_shape,
-    from_json,
+    load,
     record_name,
     shard_name,
 )
@@ -93,25 +93,23 @@ def max_files() -> int:
 _BLOCK_BYTES = 4 << 20
 
 
-def read_record(files: Files, shard: str, row: np.void) -> dict[str, Any]:
+def read_record(files: Files, shard: str, row: np.void) -> ShardRecord:
     """Return the record of a shard.
 
     Raises:
         CorruptOutputError: The record is missing, is invalid, or is not the one in shards.idx.
     """
     name = record_name(shard)
-    path = f"{files.url}/{name}"
+    path = files.join(name)
     try:
-        data = files.read(name, limit=MAX_RECORD_BYTES)
+        data = files.read_bytes(name, limit=MAX_RECORD_BYTES)
     except (FileNotFoundError, IsADirectoryError):
         raise CorruptOutputError(f"{path} is missing; {_next_step(files)}") from None
     if hashlib.sha256(data).digest() != row["record_sha256"].tobytes():
         raise CorruptOutputError(
             f"{path} is not the record that {SHARDS_INDEX_NAME} names; {_next_step(files)}"
         )
-    values = from_json(data, name=path, expected_format=RECORD_FORMAT)
-    check_record_shape(values, name=path, of_shards=True)
-    return values
+    return load(ShardRecord, data, name=path)
 
 
 def check_files(files: Files, shard: str, row: np.void) -> None:
@@ -120,8 +118,7 @@ def check_files(files: Files, shard: str, row: np.void) -> None:
     Raises:
         CorruptOutputError: a file has other bytes; the error names the first such file.
     """
-    values = read_record(files, shard, row)
-    sums = {str(file["name"]): str(file["sha256"]) for file in values["files"]}
+    sums = {file.name: file.sha256 for file in read_record(files, shard, row).files}
     for suffix, stored in stored_files(files, shard, row):
         name = f"{shard}{suffix}"
         if name not in sums:
@@ -170,7 +167,7 @@ class Shards:
     index: ShardsIndex
     rows: npt.NDArray[np.intp]
     """The selected rows of shards.idx, in order."""
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     again: "Callable[[], Shards]"
     """Opens the same shards again in another process; can be pickled."""
     check_files: bool = False
@@ -197,22 +194,22 @@ class Shards:
     @property
     def sources(self) -> list[str]:
         """The names of all sources of the output, in the order of the recipe."""
-        return list(self.manifest["sources"])
+        return list(self.manifest.sources)
 
     @property
     def item_bytes(self) -> int:
         """Bytes of an id: 2 or 4."""
-        return int(self.manifest["item_bytes"])
+        return self.manifest.item_bytes
 
     @property
     def num_ids(self) -> int:
         """The number of ids of the tokenizer: every id is below it."""
-        return int(self.manifest["num_ids"])
+        return self.manifest.num_ids
 
     @property
     def special_tokens(self) -> dict[str, int]:
         """The ids of the special tokens by name."""
-        return dict(self.manifest["special_tokens"])
+        return dict(self.manifest.special_tokens)
 
     @property
     def num_tokens(self) -> int:
@@ -273,7 +270,7 @@ class Shards:
         from nanotok_ray.tokenizer import expected_tokenizer  # noqa: PLC0415 - reading ids needs numpy alone
 
         folder = f"{self.files.url}/{TOKENIZER_FOLDER}"
-        return expected_tokenizer(folder, str(self.manifest["tokenizer_sha256"]))
+        return expected_tokenizer(folder, self.manifest.tokenizer_sha256)
 
     def __repr__(self) -> str:
         sources = list(self.ranges())
@@ -321,7 +318,7 @@ class Shards:
         """Return the name, the path without suffix, of the chosen shard at a position."""
         return shard_name(self.index, int(self.rows[position]), sources=self.sources)
 
-    def record(self, position: int) -> dict[str, Any]:
+    def record(self, position: int) -> ShardRecord:
         """Read the record of the chosen shard at a position. The record is not cached.
 
         Raises:
@@ -336,7 +333,7 @@ class Shards:
             FileNotFoundError: the file does not exist.
             CorruptOutputError: the file has more than `limit` bytes, or is outside of the folder.
         """
-        return self.files.read(name, limit=limit)
+        return self.files.read_bytes(name, limit=limit)
 
     def documents_of(
         self,

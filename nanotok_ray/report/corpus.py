@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import local
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nanotok_ray.formats import is_local
+from nanotok_ray.formats import Totals, is_local
 from nanotok_ray.loader.remote import RemoteFiles
 from nanotok_ray.loader.shards import Shards
 from nanotok_ray.report.charts import Bars, Chart, ChartText, Tick, histogram
@@ -28,7 +28,6 @@ from nanotok_ray.report.document import (
 )
 from nanotok_ray.report.facts import Facts, read_each
 from nanotok_ray.report.render import Bar, Cell, Code, Part, Segment, Table, cut
-from nanotok_ray.shards import UNUSED_TEXT
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.units import format_bytes, format_ratio, format_share, quantity
 
@@ -40,7 +39,7 @@ def sources(facts: Facts) -> Iterator[Part]:
     if facts.manifest is None:
         return
     by_source = facts.sources
-    totals_of_all = facts.manifest["totals"]["all"]
+    totals_of_all = facts.manifest.totals["all"]
     highest = max((_per_token(totals) for totals in by_source.values()), default=0.0)
     rows: list[tuple[Cell, ...]] = []
     for name, totals in [*by_source.items(), ("all", totals_of_all)]:
@@ -58,12 +57,12 @@ def sources(facts: Facts) -> Iterator[Part]:
             (
                 cut(name, 80),
                 Bar([segment], highest),
-                format_ratio(totals["text_bytes"], totals["tokens"]),
-                f"{totals['documents']['out']:,}",
-                format_bytes(totals["text_bytes"]),
-                f"{totals['tokens']:,}",
-                format_share(totals["tokens"], totals_of_all["tokens"]),
-                "" if is_sum else cut(facts.manifest["kinds"][source], 40),
+                format_ratio(totals.text_bytes, totals.tokens),
+                f"{totals.documents.out:,}",
+                format_bytes(totals.text_bytes),
+                f"{totals.tokens:,}",
+                format_share(totals.tokens, totals_of_all.tokens),
+                "" if is_sum else cut(facts.manifest.kinds[source], 40),
             )
         )
     heads = (
@@ -89,7 +88,7 @@ def unused_text(facts: Facts) -> Iterator[Part]:
     rows = [
         (cut(name, 80), Code(cut(key, 80)), f"{number:,}")
         for name, totals in facts.sources.items()
-        for key, number in totals.get(UNUSED_TEXT, {}).items()
+        for key, number in totals.unused_text.items()
     ]
     if rows:
         more = f"; the first {_MAX_KEYS} of {len(rows):,}" if len(rows) > _MAX_KEYS else ""
@@ -100,8 +99,8 @@ def unused_text(facts: Facts) -> Iterator[Part]:
         )
 
 
-def _per_token(values: Mapping[str, Any]) -> float:
-    return float(values["text_bytes"] / values["tokens"]) if values["tokens"] else 0.0
+def _per_token(totals: Totals) -> float:
+    return totals.text_bytes / totals.tokens if totals.tokens else 0.0
 
 
 MAX_SHARDS = 256
@@ -316,18 +315,18 @@ _MASK_LEGEND: Final = {"trained on": "yes", "not trained on": "no"}
 
 def masks(facts: Facts) -> Iterator[Part]:
     """Yield the shares of tokens that are trained on; nothing if no source has a mask."""
-    masked = {name: value for name, value in facts.sources.items() if value["roles"]}
+    masked = {name: value for name, value in facts.sources.items() if value.roles}
     if not masked:
         return
     heads = ("source", "", "trained on", "tokens trained on", "tokens", "documents without any")
     rows = [
         (
             cut(name, 80),
-            _mask_bar(value["trainable_tokens"], value["tokens"]),
-            format_share(value["trainable_tokens"], value["tokens"]),
-            f"{value['trainable_tokens']:,}",
-            f"{value['tokens']:,}",
-            f"{value['without_trainable_token']:,}",
+            _mask_bar(value.trainable_tokens, value.tokens),
+            format_share(value.trainable_tokens, value.tokens),
+            f"{value.trainable_tokens:,}",
+            f"{value.tokens:,}",
+            f"{value.without_trainable_token:,}",
         )
         for name, value in masked.items()
     ]
@@ -351,12 +350,12 @@ def _mask_bar(trained: int, tokens: int) -> Bar:
     )
 
 
-def _by_role(masked: Mapping[str, Mapping[str, Any]]) -> Part:
-    roles = [role for role in _ROLES if any(value["roles"].get(role) for value in masked.values())]
+def _by_role(masked: Mapping[str, Totals]) -> Part:
+    roles = [role for role in _ROLES if any(value.roles.get(role) for value in masked.values())]
     rows: list[tuple[Cell, ...]] = []
     for name, value in masked.items():
-        total = sum(value["roles"].values())
-        counts = {role: value["roles"].get(role, 0) for role in roles}
+        total = sum(value.roles.values())
+        counts = {role: value.roles.get(role, 0) for role in roles}
         segments = [
             Segment(
                 kind=_ROLES[role],

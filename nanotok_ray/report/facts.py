@@ -16,15 +16,16 @@ from nanotok_ray.exports import EXPORT_NAME, EXPORTS, LAYOUTS
 from nanotok_ray.formats import (
     MANIFEST_NAME,
     MAX_JSON_BYTES,
-    MAX_MANIFEST_BYTES,
     PLAN_NAME,
     SHARDS_INDEX_NAME,
     SPLITS,
     SUMMARY_NAME,
     TOKENIZER_FOLDER,
+    Manifest,
+    Totals,
     from_json,
     is_local,
-    parse_manifest,
+    read_manifest,
 )
 from nanotok_ray.job import DONE, JOURNAL_FOLDER, RunJournal, read_journal, runs_in
 from nanotok_ray.loader import open_shards
@@ -67,7 +68,7 @@ class Facts:
     out: Folder
     work: Folder
     """The work folder, of which the quarantine files of counts are read."""
-    manifest: Mapping[str, Any] | None
+    manifest: Manifest | None
     summary: Mapping[str, Any] | None
     learning: Mapping[str, Any] | None
     """The training report of the tokenizer."""
@@ -83,9 +84,9 @@ class Facts:
     problems: tuple[str, ...]
 
     @property
-    def sources(self) -> dict[str, Mapping[str, Any]]:
+    def sources(self) -> dict[str, Totals]:
         """The totals of each source and split, by `source/split`."""
-        totals = {} if self.manifest is None else self.manifest["totals"]
+        totals = {} if self.manifest is None else self.manifest.totals
         return {name: value for name, value in totals.items() if name != "all"}
 
     @property
@@ -117,7 +118,7 @@ def read_facts(out: Folder, work: Folder, *, cache: str) -> Facts:
     """Read the available files; data of remote shards is stored in `cache`."""
     report = f"{TOKENIZER_FOLDER}/{REPORT_NAME}"
     readers: dict[str, Callable[[], Any]] = {
-        MANIFEST_NAME: lambda: _manifest(out),
+        MANIFEST_NAME: lambda: read_manifest(out),
         JOURNAL_FOLDER: lambda: _journals(out),
         SHARDS_INDEX_NAME: lambda: _shards(out, cache),
         SUMMARY_NAME: lambda: _object(out, SUMMARY_NAME),
@@ -155,11 +156,6 @@ def _attempted(reader: tuple[str, Callable[[], _Read]]) -> tuple[_Read | None, s
     except UNREADABLE as error:
         text = str(error) or type(error).__name__
         return None, text if name in text else f"{name} cannot be read: {text}"
-
-
-def _manifest(out: Folder) -> dict[str, Any]:
-    data = out.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
-    return parse_manifest(data, name=out.join(MANIFEST_NAME))
 
 
 def _object(out: Folder, name: str) -> dict[str, Any]:

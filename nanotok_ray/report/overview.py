@@ -80,8 +80,8 @@ def _outcome(facts: Facts) -> str:
     """Return a sentence on the documents of a published output, or an empty string."""
     if facts.manifest is None:
         return ""
-    documents = facts.manifest["totals"]["all"]["documents"]
-    total, written, bad = (documents[name] for name in ("in", "out", "quarantined"))
+    documents = facts.manifest.totals["all"].documents
+    total, written, bad = documents.in_, documents.out, documents.quarantined
     checked = _checked(facts)
     if written == total > 1:
         return f"All {total:,} documents were written{checked}. None was quarantined."
@@ -133,24 +133,20 @@ def _lead(facts: Facts) -> Iterator[Cell]:
 
 def _figures(facts: Facts) -> Iterator[Figure]:
     if facts.manifest is not None:
-        totals = facts.manifest["totals"]["all"]
-        documents, size, tokens = (
-            totals["documents"]["out"],
-            totals["text_bytes"],
-            totals["tokens"],
-        )
+        totals = facts.manifest.totals["all"]
+        documents, size, tokens = totals.documents.out, totals.text_bytes, totals.tokens
         yield Figure(name="documents", value=format_count(documents), exact=f"{documents:,}")
         yield Figure(name="text", value=format_bytes(size), exact=quantity(size, "byte"))
         yield Figure(name="tokens", value=format_count(tokens), exact=f"{tokens:,}")
         exact = f"{quantity(size, 'byte')} / {quantity(tokens, 'token')}"
         yield Figure(name="bytes per token", value=format_ratio(size, tokens), exact=exact)
     if facts.tokenizer is not None:
-        size = facts.tokenizer.get_vocab_size()
-        yield Figure(name="vocabulary", value=f"{size:,}", exact=f"{size:,} ids")
-    stage, size, took = _speed(facts)
-    if size and took:
-        rate = format_rate(size, took).removesuffix(" MB/s")
-        exact = f"{size:,.0f} bytes in {took:,.2f} s"
+        vocab_size = facts.tokenizer.get_vocab_size()
+        yield Figure(name="vocabulary", value=f"{vocab_size:,}", exact=f"{vocab_size:,} ids")
+    stage, num_bytes, took = _speed(facts)
+    if num_bytes and took:
+        rate = format_rate(num_bytes, took).removesuffix(" MB/s")
+        exact = f"{num_bytes:,.0f} bytes in {took:,.2f} s"
         yield Figure(name=f"MB/s, {stage}", value=rate, exact=exact)
 
 
@@ -319,7 +315,7 @@ def files(facts: Facts) -> Iterator[Part]:
     folders = {
         TOKENIZER_FOLDER: facts.tokenizer is not None,
         JOURNAL_FOLDER: facts.journal is not None,
-        QUARANTINE.rstrip("/"): any(source["quarantined"] for source in facts.sources.values()),
+        QUARANTINE.rstrip("/"): any(source.quarantined for source in facts.sources.values()),
     }
     are_there = read_each(
         there.url,

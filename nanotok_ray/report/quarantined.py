@@ -16,7 +16,6 @@ from nanotok_ray.report.facts import UNREADABLE, Facts
 from nanotok_ray.report.render import Cell, Code, Part, Table, cut
 from nanotok_ray.sources import (
     COUNTED_SUFFIX,
-    LOST_ROWS,
     QUARANTINE,
     QuarantineEntry,
     entry_of,
@@ -82,7 +81,7 @@ def _counts(facts: Facts) -> dict[tuple[str, str], int]:
     return {
         (name, reason): number
         for name, value in facts.sources.items()
-        for reason, number in sorted(value["quarantined"].items(), key=lambda item: -item[1])
+        for reason, number in sorted(value.quarantined.items(), key=lambda item: -item[1])
     }
 
 
@@ -193,8 +192,7 @@ def _note(facts: Facts, found: _Found, rows: int, *, folder: Folder) -> str:
     lines = [f"All of them, a line each: {folder.join(inside.rstrip('/'))}."]
     if rows > _MAX_ROWS:
         lines.append(f"The first {_MAX_ROWS} of {rows:,} kinds are shown.")
-    totals = {} if facts.manifest is None else facts.manifest["totals"]["all"]
-    if lost := totals.get(LOST_ROWS):
+    if facts.manifest is not None and (lost := facts.manifest.totals["all"].lost_rows):
         lines.append(f"The tails hold {quantity(lost, 'row')} of damaged row groups.")
     if facts.manifest is None:
         part = "" if found.is_all else f" that the first {found.files:,} files begin with"

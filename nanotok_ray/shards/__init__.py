@@ -6,11 +6,9 @@ all slices become shards.idx and the manifest. The package schedules nothing.
 
 from nanotok_ray.shards.garbage import Garbage, find_garbage, remove_temporaries
 from nanotok_ray.shards.output import (
-    COUNTED,
     Output,
     assemble,
-    manifest_facts,
-    settings_from,
+    output_facts,
     totals_of,
 )
 from nanotok_ray.shards.records import (
@@ -28,19 +26,16 @@ from nanotok_ray.shards.records import (
     write_record,
 )
 from nanotok_ray.shards.render import LengthPolicy
-from nanotok_ray.shards.settings import ShardSettings
+from nanotok_ray.shards.settings import dialect_of, shard_key
 from nanotok_ray.shards.sink import MASKED, NativeSink
 from nanotok_ray.shards.tokenize import quarantine_name, skip_slice, tokenize_slice, tokenize_slices
-from nanotok_ray.shards.unused import UNUSED_TEXT
 from nanotok_ray.shards.verify import MAX_PRINTED_PROBLEMS, Verification, verify_output
 from nanotok_ray.shards.writer import Rendered, ShardWriter, SourceMap, mapped_rows
 
 __all__ = [
-    "COUNTED",
     "MASKED",
     "MAX_PRINTED_PROBLEMS",
     "READERS",
-    "UNUSED_TEXT",
     "Expected",
     "FoundRecords",
     "Garbage",
@@ -49,11 +44,11 @@ __all__ = [
     "Output",
     "Record",
     "Rendered",
-    "ShardSettings",
     "ShardWriter",
     "SourceMap",
     "Verification",
     "assemble",
+    "dialect_of",
     "expected_records",
     "find_garbage",
     "finished_record",
@@ -61,12 +56,12 @@ __all__ = [
     "finished_slices",
     "is_skipped",
     "is_unchanged",
-    "manifest_facts",
     "mapped_rows",
+    "output_facts",
     "quarantine_name",
     "read_record",
     "remove_temporaries",
-    "settings_from",
+    "shard_key",
     "skip_slice",
     "tokenize_slice",
     "tokenize_slices",

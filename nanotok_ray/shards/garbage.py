@@ -22,11 +22,11 @@ from nanotok_ray.formats import (
     SHARDS_INDEX_NAME,
     SPLITS,
     TOKENIZER_FOLDER,
+    ShardRecord,
     digest_of,
+    read_manifest,
 )
-from nanotok_ray.shards.output import settings_from
 from nanotok_ray.shards.records import Record, expected_records, finished_slices
-from nanotok_ray.shards.verify import read_manifest
 from nanotok_ray.sources import QUARANTINE, plan_from_json
 from nanotok_ray.storage import CHECKSUMS, Folder, checksum_name, writer_is_alive
 
@@ -83,7 +83,7 @@ def find_garbage(out: Folder) -> Garbage:
     """
     sources, records = _named(out)
     names = {record.name for record in records}
-    names |= {file["name"] for record in records for file in record.values["files"]}
+    names |= {file.name for record in records for file in record.value.files}
     names |= {checksum_name(record.name, record.sha256) for record in records}
     names |= {checksum_name(name, out.sha256(name)) for name in _ALONE if out.exists(name)}
     found = dict(_found(out, sources))
@@ -98,17 +98,17 @@ def find_garbage(out: Folder) -> Garbage:
     )
 
 
-def _named(out: Folder) -> tuple[set[str], list[Record]]:
+def _named(out: Folder) -> tuple[set[str], list[Record[ShardRecord]]]:
     """Return the sources and the records that the manifest names, all of them or none."""
     manifest = read_manifest(out)
     data = out.read_bytes(PLAN_NAME, limit=MAX_PLAN_BYTES) if out.exists(PLAN_NAME) else b""
-    if hashlib.sha256(data).hexdigest() != manifest["plan_sha256"]:
+    if hashlib.sha256(data).hexdigest() != manifest.plan_sha256:
         raise CorruptOutputError(_not_named(out, PLAN_NAME))
-    settings = settings_from(manifest)
+    settings = manifest.settings
     expected = list(expected_records(plan_from_json(data), settings))
     found = finished_slices(out, expected).records
     records = [record for record in found if record is not None]
-    if digest_of(record.sha256 for record in records) != manifest["records_sha256"]:
+    if digest_of(record.sha256 for record in records) != manifest.records_sha256:
         raise CorruptOutputError(_not_named(out, RECORDS))
     return set(settings), records
 

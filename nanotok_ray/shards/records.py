@@ -5,25 +5,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Generic, TypeVar
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats import (
-    MANIFEST_NAME,
-    MAX_MANIFEST_BYTES,
     MAX_RECORD_BYTES,
     MAX_SHARDS_INDEX_BYTES,
-    RECORD_FORMAT,
     RECORDS,
     SHARDS_INDEX_NAME,
-    check_record_shape,
-    from_json,
-    parse_manifest,
+    ResultRecord,
+    ShardRecord,
+    ShardSettings,
+    StoredFile,
+    dump,
+    load,
+    read_manifest,
     record_name,
-    to_json,
     unpack_shards_index,
 )
-from nanotok_ray.shards.settings import ShardSettings
+from nanotok_ray.shards.settings import shard_key
 from nanotok_ray.sources import QUARANTINE, SKIPPED, Plan, Slice
 from nanotok_ray.storage import Checksums, Folder, write_checked
 
@@ -31,12 +31,16 @@ READERS = 64
 """The number of records to read in parallel, because reading a remote file is mostly waiting."""
 
 
+AnyRecord = ShardRecord | ResultRecord
+R = TypeVar("R", bound=AnyRecord)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Record:
-    """A record as read: its values, and the number and the sha256 (hex) of its bytes."""
+class Record(Generic[R]):
+    """A record as read: its value, and the number and the sha256 (hex) of its bytes."""
 
     name: str
-    values: dict[str, Any]
+    value: R
     sha256: str
     num_bytes: int
 
@@ -58,39 +62,34 @@ class Expected:
 def expected_records(plan: Plan, settings: Mapping[str, ShardSettings]) -> Iterator[Expected]:
     """Yield the slices of a plan in order, each with its key under the settings of its source."""
     for slice_ in plan.slices():
-        yield Expected(slice=slice_, key=settings[slice_.source].key(slice_))
+        yield Expected(slice=slice_, key=shard_key(slice_, settings[slice_.source]))
 
 
-def read_record(folder: Folder, name: str) -> Record | None:
+def read_record(folder: Folder, name: str, kind: type[R]) -> Record[R] | None:
     """Return a record, or None if it does not exist.
 
     Raises:
-        CorruptOutputError: The file is not a record of this version.
+        CorruptOutputError: The file is not a record of this kind and version.
     """
     try:
         data = folder.read_bytes(name, limit=MAX_RECORD_BYTES)
     except FileNotFoundError:
         return None
-    values = from_json(data, name=folder.join(name), expected_format=RECORD_FORMAT)
-    check_record_shape(values, name=folder.join(name), of_shards=name.startswith(RECORDS))
+    value = load(kind, data, name=folder.join(name))
     sha256 = hashlib.sha256(data).hexdigest()
-    return Record(name=name, values=values, sha256=sha256, num_bytes=len(data))
+    return Record(name=name, value=value, sha256=sha256, num_bytes=len(data))
 
 
-def write_record(folder: Folder, name: str, values: Mapping[str, Any]) -> None:
+def write_record(folder: Folder, name: str, record: AnyRecord) -> None:
     """Publish a record after its checksum."""
-    write_checked(folder, name, to_json(values))
-
-
-Problems = Callable[[int, Mapping[str, Any]], Iterable[str]]
-"""Yields the contradictions of a record, given its index and its values."""
+    write_checked(folder, name, dump(record))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FoundRecords:
+class FoundRecords(Generic[R]):
     """The records of finished results, and the damaged ones."""
 
-    records: tuple[Record | None, ...]
+    records: tuple[Record[R] | None, ...]
     """The record of each result; None if it is unfinished or its record is damaged."""
     damaged: tuple[str, ...]
     """The names of the records that are not as they were written, or contradict themselves. They
@@ -110,18 +109,20 @@ class FoundRecords:
 def finished_records(
     folder: Folder,
     wanted: Sequence[tuple[str, str]],
+    kind: type[R],
     *,
     below: Iterable[str],
-    problems: Problems = lambda _, __: (),
+    problems: Callable[[int, R], Iterable[str]] = lambda _, __: (),
     published: Mapping[str, str] = MappingProxyType({}),
-) -> FoundRecords:
+) -> FoundRecords[R]:
     """Find the records of (name, key) whose files exist with their sizes, by a few listings.
 
     Args:
         folder: The folder of the records and their files.
         wanted: Name and key of each record.
+        kind: The type of the records.
         below: Prefixes, one of which the names of all records and files have.
-        problems: Yields the contradictions of a record.
+        problems: Yields the contradictions of a record, given its index.
         published: The sha256 (hex) of records by name, for records without a checksum.
     """
     below = list(below)
@@ -130,10 +131,10 @@ def finished_records(
     checksums = Checksums.of(folder, of_records)
     damaged: list[str] = []
 
-    def read(item: tuple[int, tuple[str, str]]) -> Record | None:
+    def read(item: tuple[int, tuple[str, str]]) -> Record[R] | None:
         number, (name, key) = item
         try:
-            record = read_record(folder, name) if name in sizes else None
+            record = read_record(folder, name, kind) if name in sizes else None
         except CorruptOutputError:
             damaged.append(name)
             return None
@@ -141,12 +142,12 @@ def finished_records(
             return None
         is_same = published.get(name, record.sha256) == record.sha256
         is_same &= checksums.are_of(name, record.sha256)
-        if is_same and record.values["key"] != key:
+        if is_same and record.value.key != key:
             return None
-        if not is_same or any(True for _ in problems(number, record.values)):
+        if not is_same or any(True for _ in problems(number, record.value)):
             damaged.append(name)
             return None
-        is_there = all(sizes.get(file["name"]) == file["size"] for file in record.values["files"])
+        is_there = all(sizes.get(file.name) == file.size for file in record.value.files)
         return record if is_there else None
 
     with ThreadPoolExecutor(max_workers=READERS) as pool:
@@ -155,14 +156,19 @@ def finished_records(
 
 
 def finished_slices(
-    out: Folder, expected: Sequence[Expected], *, problems: Problems = lambda _, __: ()
-) -> FoundRecords:
+    out: Folder,
+    expected: Sequence[Expected],
+    *,
+    problems: Callable[[int, ShardRecord], Iterable[str]] = lambda _, __: (),
+) -> FoundRecords[ShardRecord]:
     """Find the records of slices whose files exist with their sizes."""
     sources = sorted({item.slice.source for item in expected})
     below = [f"{top}{source}/" for source in sources for top in ("", RECORDS, QUARANTINE)]
     wanted = [(item.record_name, item.key) for item in expected]
     published = published_records(out)
-    return finished_records(out, wanted, below=below, problems=problems, published=published)
+    return finished_records(
+        out, wanted, ShardRecord, below=below, problems=problems, published=published
+    )
 
 
 def published_records(out: Folder) -> dict[str, str]:
@@ -171,11 +177,9 @@ def published_records(out: Folder) -> dict[str, str]:
     The result is empty if there is no manifest, or if it names another shards.idx.
     """
     try:
-        manifest = parse_manifest(
-            out.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES), name=out.join(MANIFEST_NAME)
-        )
+        manifest = read_manifest(out)
         data = out.read_bytes(SHARDS_INDEX_NAME, limit=MAX_SHARDS_INDEX_BYTES)
-        if hashlib.sha256(data).hexdigest() != manifest["shards_index_sha256"]:
+        if hashlib.sha256(data).hexdigest() != manifest.shards_index_sha256:
             return {}
         index = unpack_shards_index(data)
         hashes = [row.tobytes().hex() for row in index.rows["record_sha256"]]
@@ -184,31 +188,32 @@ def published_records(out: Folder) -> dict[str, str]:
         return {}
 
 
-def finished_record(folder: Folder, name: str, *, key: str, below: str = "") -> Record | None:
+def finished_record(
+    folder: Folder, name: str, kind: type[R], *, key: str, below: str = ""
+) -> Record[R] | None:
     """Return a record if it has this key and its files exist with their sizes.
 
     Only files whose names begin with `below` are checked. Checksums are not compared.
     """
     try:
-        record = read_record(folder, name)
+        record = read_record(folder, name, kind)
     except CorruptOutputError:
         return None
-    if record is None or record.values["key"] != key:
+    if record is None or record.value.key != key:
         return None
-    files = [file for file in record.values["files"] if file["name"].startswith(below)]
-    present = all(folder.size(file["name"]) == file["size"] for file in files)
+    files = [file for file in record.value.files if file.name.startswith(below)]
+    present = all(folder.size(file.name) == file.size for file in files)
     return record if present else None
 
 
-def is_unchanged(folder: Folder, file: Mapping[str, Any]) -> bool:
+def is_unchanged(folder: Folder, file: StoredFile) -> bool:
     """Return whether a file has the size and the sha256 of its entry in a record."""
     try:
-        size = folder.size(file["name"])
-        return bool(size == file["size"] and folder.sha256(file["name"]) == file["sha256"])
+        return folder.size(file.name) == file.size and folder.sha256(file.name) == file.sha256
     except (FileNotFoundError, CorruptOutputError):
         return False
 
 
-def is_skipped(record: Record) -> bool:
+def is_skipped(record: Record[ShardRecord]) -> bool:
     """Return whether a record is that of a skipped slice, which the next run tries again."""
-    return SKIPPED in record.values["quarantined"]
+    return SKIPPED in record.value.quarantined

@@ -2,8 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,10 @@ from nanotok_ray import _core
 from nanotok_ray.chat import BatchRenderer, RenderedBatch
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SplitError
-from nanotok_ray.formats import MAX_DOCUMENT_TOKENS, ROLES
-from nanotok_ray.shards.settings import ShardSettings
+from nanotok_ray.formats import MAX_DOCUMENT_TOKENS, ROLES, ShardSettings
+from nanotok_ray.shards.settings import dialect_of
 from nanotok_ray.shards.sink import ILLUSTRATED, Ids
-from nanotok_ray.shards.unused import UNUSED_TEXT, count_unused
+from nanotok_ray.shards.unused import count_unused
 from nanotok_ray.shards.writer import Rendered
 from nanotok_ray.sources import DROPPED, Batch, SliceReading
 from nanotok_ray.tokenizer import Tokenizer
@@ -177,13 +177,6 @@ class Account:
     unused_text: dict[str, int] = field(default_factory=dict)
     """Values with text of written documents that no dialect renders, by key."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the counts as values of a record, without unused text if there is none."""
-        values = asdict(self)
-        if not self.unused_text:
-            del values[UNUSED_TEXT]
-        return values
-
     def add_special(self, name: str, count: int) -> None:
         """Add to the number of times that a special token was written."""
         self.special_tokens[name] = self.special_tokens.get(name, 0) + count
@@ -304,7 +297,7 @@ class Renderer:
         name = slice_.pieces[piece].dialect
         assert name is not None, "the plan names the dialect of every such file"
         if name not in self._renderers:
-            dialect = self.settings.dialect(slice_.kind, name, id_column=slice_.id_column)
+            dialect = dialect_of(self.settings, slice_.kind, name, id_column=slice_.id_column)
             renderer = self.tokenizer.batch_renderer(dialect, gaps=self.settings.gaps)
             self._renderers[name] = renderer
         return self._renderers[name]

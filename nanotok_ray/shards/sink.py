@@ -5,13 +5,13 @@ A sink receives whole documents in order. It publishes its files when it is clos
 
 from collections.abc import Iterable
 from contextlib import ExitStack
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.documents import Documents
-from nanotok_ray.formats import Images, ids_parts, images_parts, index_parts
+from nanotok_ray.formats import Images, StoredFile, ids_parts, images_parts, index_parts
 from nanotok_ray.storage import Folder, WholeFile
 
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
@@ -40,8 +40,8 @@ class Sink(Protocol):
         with an `id_column` have ids.
         """
 
-    def close(self) -> list[dict[str, Any]]:
-        """Publish the files; return name, size and sha256 of each."""
+    def close(self) -> list[StoredFile]:
+        """Publish the files, and return them."""
 
     def discard(self) -> None:
         """Remove everything that was written."""
@@ -90,7 +90,7 @@ class NativeSink:
             self._document_ids.append(document_ids)
         self._lengths.append(lengths.astype(np.int32))
 
-    def close(self) -> list[dict[str, Any]]:
+    def close(self) -> list[StoredFile]:
         """Publish the files."""
         self._write_side_file(".idx", index_parts(self._lengths, item_bytes=self._item_bytes))
         if self._images is not None:
@@ -100,7 +100,7 @@ class NativeSink:
             self._write_side_file(".ids", ids_parts(parts))
         self._stack.close()
         return [
-            {"name": self._name + suffix, "size": file.size, "sha256": file.sha256}
+            StoredFile(name=self._name + suffix, size=file.size, sha256=file.sha256)
             for suffix, file in sorted(self._files.items())
         ]
 

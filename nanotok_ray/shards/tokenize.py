@@ -8,12 +8,20 @@ encoded again before it is written.
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
+from dataclasses import asdict
 
-from nanotok_ray.formats import RECORD_FORMAT
+from nanotok_ray.formats import (
+    Flow,
+    Proof,
+    Shard,
+    ShardRecord,
+    ShardSettings,
+    SliceName,
+    StoredFile,
+)
 from nanotok_ray.shards.check import SampleCheck
 from nanotok_ray.shards.render import Account, Renderer
-from nanotok_ray.shards.settings import CheckedCount, ShardSettings
+from nanotok_ray.shards.settings import CheckedCount, shard_key
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED, NativeSink
 from nanotok_ray.shards.writer import ShardWriter
 from nanotok_ray.sources import (
@@ -35,7 +43,7 @@ def tokenize_slice(
     tokenizer: Tokenizer,
     out: Folder,
     give_up_after: int | None = None,
-) -> dict[str, Any]:
+) -> ShardRecord:
     """Write the shards (and the quarantine file) of a slice under `out`; return its record.
 
     Raises:
@@ -56,7 +64,7 @@ def tokenize_slices(
     tokenizer: Tokenizer,
     out: Folder,
     give_up_after: int | None = None,
-) -> list[dict[str, Any]]:
+) -> list[ShardRecord]:
     """Same as `tokenize_slice`, for slices of the same pieces, which are read once.
 
     Raises:
@@ -84,12 +92,13 @@ class _Writing:
         self, slice_: Slice, settings: ShardSettings, *, tokenizer: Tokenizer, out: Folder
     ) -> None:
         self._slice, self._settings, self._out = slice_, settings, out
-        self._key = key = settings.key(slice_)
+        self._key = key = shard_key(slice_, settings)
         self.reading = SliceReading(slice_, max_document_bytes=settings.max_document_bytes)
         self._renderer = Renderer(settings=settings, tokenizer=tokenizer, reading=self.reading)
         self._sample_check = SampleCheck(slice_, settings, tokenizer=tokenizer)
         self.writer = ShardWriter(
-            lambda number: [_open_native(out, slice_, key, number, tokenizer)],
+            lambda name: [_open_native(out, slice_, name, tokenizer)],
+            name_of=lambda number: shard_name(slice_, key, number),
             pieces=slice_.pieces,
             max_shard_tokens=settings.max_shard_tokens,
         )
@@ -101,28 +110,30 @@ class _Writing:
             self._sample_check.check(batch, documents)
             self.writer.write(documents)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> ShardRecord:
         """Write the quarantine file, and return the record."""
-        slice_, reading, shards = self._slice, self.reading, self.writer.shards
-        return _record(slice_, self._settings, reading, self._renderer.account, shards) | {
-            "proof": self._sample_check.count.to_dict(),
-            "files": [file for shard in shards for file in shard["files"]]
-            + _write_quarantine(self._out, slice_, self._key, reading),
-        }
+        quarantine = _write_quarantine(self._out, self._slice, self._key, self.reading)
+        return _record(
+            self.reading,
+            self._key,
+            self._renderer.account,
+            proof=self._sample_check.count.proof(),
+            shards=self.writer.shards,
+            files=[*self.writer.files, *quarantine],
+        )
 
 
-def skip_slice(slice_: Slice, settings: ShardSettings, *, out: Folder) -> dict[str, Any]:
+def skip_slice(slice_: Slice, settings: ShardSettings, *, out: Folder) -> ShardRecord:
     """Write the quarantine file of a slice that could not be tokenized; return its record.
 
     One entry with the reason `skipped` represents all documents of a piece, and counts as one.
     """
-    key = settings.key(slice_)
+    key = shard_key(slice_, settings)
     reading = SliceReading(slice_)
     reading.skip()
-    return _record(slice_, settings, reading, Account(), []) | {
-        "proof": CheckedCount().to_dict(),
-        "files": _write_quarantine(out, slice_, key, reading),
-    }
+    files = _write_quarantine(out, slice_, key, reading)
+    proof = CheckedCount().proof()
+    return _record(reading, key, Account(), proof=proof, shards=[], files=files)
 
 
 def shard_name(slice_: Slice, key: str, number: int) -> str:
@@ -137,12 +148,10 @@ def quarantine_name(slice_: Slice, key: str) -> str:
     return f"{QUARANTINE}{slice_.source}/{slice_.split}/{slice_.name_for(key)}.jsonl"
 
 
-def _open_native(
-    out: Folder, slice_: Slice, key: str, number: int, tokenizer: Tokenizer
-) -> NativeSink:
+def _open_native(out: Folder, slice_: Slice, name: str, tokenizer: Tokenizer) -> NativeSink:
     return NativeSink(
         out,
-        shard_name(slice_, key, number),
+        name,
         item_bytes=tokenizer.model.id_bytes,
         with_mask=slice_.kind in MASKED,
         with_images=slice_.kind in ILLUSTRATED,
@@ -152,47 +161,46 @@ def _open_native(
 
 def _write_quarantine(
     out: Folder, slice_: Slice, key: str, reading: SliceReading
-) -> list[dict[str, Any]]:
+) -> list[StoredFile]:
     if not reading.quarantined:
         return []
     name = quarantine_name(slice_, key)
     size, sha256 = write_quarantine(out, reading.quarantined, name=name)
-    return [{"name": name, "size": size, "sha256": sha256}]
+    return [StoredFile(name=name, size=size, sha256=sha256)]
 
 
 def _record(
-    slice_: Slice,
-    settings: ShardSettings,
     reading: SliceReading,
+    key: str,
     account: Account,
-    shards: list[dict[str, Any]],
-) -> dict[str, Any]:
-    written = sum(shard["documents"] for shard in shards)
-    return {
-        "format": RECORD_FORMAT,
-        "stage": "tokenize",
-        "key": settings.key(slice_),
-        "slice": {"source": slice_.source, "split": slice_.split, "number": slice_.number},
-        "read": reading.read,
-        "documents": {
-            "in": reading.documents_in,
-            "out": written,
-            "quarantined": len(reading.quarantined),
-        },
-        "bytes": {
-            "in": reading.bytes_in,
-            "out": sum(shard["bytes"] for shard in shards),
-            "quarantined": reading.bytes_quarantined,
-        },
-        "other_split": reading.other_split,
-        "blank_lines": reading.blank_lines,
-        "quarantined": reading.reasons,
-        **reading.losses,
-        "tokens": sum(shard["tokens"] for shard in shards),
-        **account.to_dict(),
-        "shards": [
-            {"name": shard_name(slice_, settings.key(slice_), number)}
-            | {field: shard[field] for field in ("documents", "bytes", "tokens", "source_map")}
-            for number, shard in enumerate(shards)
-        ],
-    }
+    *,
+    proof: Proof,
+    shards: Sequence[Shard],
+    files: Sequence[StoredFile],
+) -> ShardRecord:
+    slice_ = reading.slice
+    return ShardRecord(
+        stage="tokenize",
+        key=key,
+        slice=SliceName(source=slice_.source, split=slice_.split, number=slice_.number),
+        read=tuple(reading.read),
+        documents=Flow(
+            in_=reading.documents_in,
+            out=sum(shard.documents for shard in shards),
+            quarantined=len(reading.quarantined),
+        ),
+        bytes=Flow(
+            in_=reading.bytes_in,
+            out=sum(shard.bytes for shard in shards),
+            quarantined=reading.bytes_quarantined,
+        ),
+        proof=proof,
+        other_split=reading.other_split,
+        blank_lines=reading.blank_lines,
+        quarantined=reading.reasons,
+        lost_rows=reading.lost_rows,
+        tokens=sum(shard.tokens for shard in shards),
+        **asdict(account),
+        shards=tuple(shards),
+        files=tuple(files),
+    )

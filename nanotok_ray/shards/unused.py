@@ -5,9 +5,6 @@ from typing import Final
 
 from nanotok_ray.units import printable
 
-UNUSED_TEXT: Final = "unused_text"
-"""The field of a record, and of the totals of a manifest. It is absent if there is no such text."""
-
 MAX_KEYS: Final = 32
 """Maximum number of keys that are counted separately."""
 

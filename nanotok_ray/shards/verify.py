@@ -9,8 +9,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
 
 from nanotok_ray.errors import (
     CorruptOutputError,
@@ -22,15 +21,17 @@ from nanotok_ray.errors import (
 from nanotok_ray.formats import (
     LEARN_RECORD,
     MANIFEST_NAME,
-    MAX_MANIFEST_BYTES,
     MAX_PLAN_BYTES,
     PLAN_NAME,
     RECORDS,
     SHARDS_INDEX_NAME,
     TOKENIZER_FOLDER,
+    LearnRecord,
+    Manifest,
+    ShardRecord,
+    ShardSettings,
     local_path,
-    no_manifest,
-    parse_manifest,
+    read_manifest,
 )
 from nanotok_ray.shards.check import (
     Result,
@@ -44,7 +45,7 @@ from nanotok_ray.shards.check import (
     record_problems,
     work_of,
 )
-from nanotok_ray.shards.output import Output, assemble, settings_from
+from nanotok_ray.shards.output import Output, assemble
 from nanotok_ray.shards.records import (
     READERS,
     Expected,
@@ -53,7 +54,6 @@ from nanotok_ray.shards.records import (
     is_unchanged,
     read_record,
 )
-from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.sources import QUARANTINE, Plan, plan_from_json
 from nanotok_ray.storage import Checksums, Folder, is_below
 from nanotok_ray.tokenizer import (
@@ -203,22 +203,7 @@ class Inputs:
         return self.tokenizer.model
 
 
-def read_manifest(folder: Folder) -> dict[str, Any]:
-    """Read the manifest of an output folder, local or remote.
-
-    Raises:
-        IncompleteOutputError: The manifest does not exist.
-        CorruptOutputError: The file is not a manifest of this version.
-    """
-    name = folder.join(MANIFEST_NAME)
-    try:
-        data = folder.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
-    except FileNotFoundError as error:
-        raise no_manifest(name) from error
-    return parse_manifest(data, name=name)
-
-
-def read_inputs(folder: Folder, manifest: Mapping[str, Any]) -> Inputs:
+def read_inputs(folder: Folder, manifest: Manifest) -> Inputs:
     """Read plan and tokenizer of an output folder, and the settings in its manifest.
 
     Raises:
@@ -228,7 +213,6 @@ def read_inputs(folder: Folder, manifest: Mapping[str, Any]) -> Inputs:
         data = folder.read_bytes(PLAN_NAME, limit=MAX_PLAN_BYTES)
         plan = plan_from_json(data)
         tokenizer = written_tokenizer(folder.inside(TOKENIZER_FOLDER))
-        settings = settings_from(manifest)
     except (TransientIOError, CorruptOutputError):
         raise
     except FileNotFoundError as error:
@@ -238,19 +222,17 @@ def read_inputs(folder: Folder, manifest: Mapping[str, Any]) -> Inputs:
         ) from error
     except NanotokError as error:
         raise CorruptOutputError(f"plan or tokenizer cannot be read: {error}") from error
-    except (TypeError, ValueError, KeyError) as error:  # a setting that is unknown to this version
-        raise CorruptOutputError(f"{MANIFEST_NAME} has settings of no source: {error}") from error
-    missing = [source.name for source in plan.sources if source.name not in settings]
+    missing = [source.name for source in plan.sources if source.name not in manifest.settings]
     if missing:
         raise CorruptOutputError(f"{MANIFEST_NAME} has no settings of {', '.join(missing)}")
     sha256 = hashlib.sha256(data).hexdigest()
-    return Inputs(plan=plan, plan_sha256=sha256, tokenizer=tokenizer, settings=settings)
+    return Inputs(plan=plan, plan_sha256=sha256, tokenizer=tokenizer, settings=manifest.settings)
 
 
-def fingerprint_problems(folder: Folder, manifest: Mapping[str, Any], inputs: Inputs) -> list[str]:
+def fingerprint_problems(folder: Folder, manifest: Manifest, inputs: Inputs) -> list[str]:
     """Compare plan and tokenizer, with all of its files, with the hashes in the manifest."""
     problems = []
-    if inputs.plan_sha256 != manifest["plan_sha256"]:
+    if inputs.plan_sha256 != manifest.plan_sha256:
         problems.append(f"{PLAN_NAME} is not the one that {MANIFEST_NAME} names")
     if {settings.tokenizer_sha256 for settings in inputs.settings.values()} != {
         inputs.tokenizer.sha256
@@ -269,24 +251,24 @@ def fingerprint_problems(folder: Folder, manifest: Mapping[str, Any], inputs: In
     return [*problems, *learning_problems(folder, manifest)]
 
 
-def learning_problems(folder: Folder, manifest: Mapping[str, Any]) -> Iterator[str]:
+def learning_problems(folder: Folder, manifest: Manifest) -> Iterator[str]:
     """Compare the files of a learned tokenizer, its report among them, with the record of it.
 
     The record can be that of a tokenizer that was replaced by another one.
     """
     try:
-        record = read_record(folder, LEARN_RECORD)
+        record = read_record(folder, LEARN_RECORD, LearnRecord)
     except CorruptOutputError as error:
         yield str(error)
         return
-    if record is None or record.values["tokenizer_sha256"] != manifest["tokenizer_sha256"]:
+    if record is None or record.value.tokenizer_sha256 != manifest.tokenizer_sha256:
         return
     if not Checksums.of(folder, [LEARN_RECORD]).are_of(LEARN_RECORD, record.sha256):
         yield f"{LEARN_RECORD} is not as it was written"
     follow = {f"{TOKENIZER_FOLDER}/{name}" for name in FILE_NAMES}  # compared with the tokenizer
-    for file in record.values["files"]:
-        if file["name"] not in follow and not is_unchanged(folder, file):
-            yield f"{file['name']} is missing or has another sha256 than {LEARN_RECORD} says"
+    for file in record.value.files:
+        if file.name not in follow and not is_unchanged(folder, file):
+            yield f"{file.name} is missing or has another sha256 than {LEARN_RECORD} says"
 
 
 def source_folder_problems(folder: Folder, plan: Plan) -> Iterator[str]:
@@ -321,7 +303,7 @@ def _check_records(
     result: Verification,
     *,
     read_files: bool,
-) -> list[tuple[Expected, Record]]:
+) -> list[tuple[Expected, Record[ShardRecord]]]:
     """Check the records themselves; return the valid ones."""
     sizes = _listing(folder, inputs, files=not read_files)
     sound = []
@@ -330,10 +312,9 @@ def _check_records(
         result.problems += found
         if isinstance(read, Record) and not found:
             sound.append((item, read))
-            values = read.values
-            result.shards += len(values["shards"])
-            result.documents += values["documents"]["out"]
-            result.tokens += values["tokens"]
+            result.shards += len(read.value.shards)
+            result.documents += read.value.documents.out
+            result.tokens += read.value.tokens
     return sound
 
 
@@ -347,15 +328,15 @@ def _listing(folder: Folder, inputs: Inputs, *, files: bool) -> dict[str, int]:
 
 def _records(
     folder: Folder, expected: Sequence[Expected], sizes: Mapping[str, int]
-) -> Iterator[Record | str]:
+) -> Iterator[Record[ShardRecord] | str]:
     """Yield the record of each slice, or the reason why there is none."""
 
-    def read(item: Expected) -> Record | str:
+    def read(item: Expected) -> Record[ShardRecord] | str:
         name = item.record_name
         if name not in sizes:
             return f"{name} is missing"
         try:
-            record = read_record(folder, name)
+            record = read_record(folder, name, ShardRecord)
         except CorruptOutputError as error:
             return str(error)
         return f"{name} is missing" if record is None else record
@@ -366,7 +347,7 @@ def _records(
 
 def _checked(
     expected: Expected,
-    read: Record | str,
+    read: Record[ShardRecord] | str,
     inputs: Inputs,
     sizes: Mapping[str, int],
     *,
@@ -375,22 +356,25 @@ def _checked(
     if isinstance(read, str):
         yield read
         return
-    values = read.values
-    if values["key"] != expected.key:
+    value = read.value
+    if value.key != expected.key:
         yield (
             f"{expected.record_name} belongs to another recipe, input or tokenizer: its key is "
-            f"{values['key']}, expected {expected.key}"
+            f"{value.key}, expected {expected.key}"
         )
         return
     item_bytes = inputs.model.id_bytes
-    for problem in record_problems(values, item_bytes=item_bytes, slice_=expected.slice):
+    for problem in record_problems(value, item_bytes=item_bytes, slice_=expected.slice):
         yield f"{expected.record_name}: {problem}"
     if not read_files:
-        yield from listed_problems(values, sizes)
+        yield from listed_problems(value, sizes)
 
 
 def _whole_problems(
-    manifest: Mapping[str, Any], inputs: Inputs, records: Sequence[Record], published: Folder | None
+    manifest: Manifest,
+    inputs: Inputs,
+    records: Sequence[Record[ShardRecord]],
+    published: Folder | None,
 ) -> Iterator[str]:
     """Build shards.idx and manifest again from the records, and compare them."""
     again = assemble(
@@ -399,10 +383,10 @@ def _whole_problems(
         settings=inputs.settings,
         tokenizer=inputs.tokenizer,
     )
-    names = again.manifest.keys() | manifest.keys()
-    different = {name for name in names if again.manifest.get(name) != manifest.get(name)}
+    names = sorted(item.name for item in fields(manifest))
+    different = [n for n in names if getattr(again.manifest, n) != getattr(manifest, n)]
     if different:
-        yield f"{MANIFEST_NAME} and the records differ in {', '.join(sorted(different))}"
+        yield f"{MANIFEST_NAME} and the records differ in {', '.join(different)}"
     if published is not None and not _holds(published, again.shards_index):
         yield f"{SHARDS_INDEX_NAME} is not what the records give"
 
@@ -423,14 +407,14 @@ def _is_trusted(inputs: Inputs) -> bool:
 
 def _works(
     folder: Folder,
-    sound: Sequence[tuple[Expected, Record]],
+    sound: Sequence[tuple[Expected, Record[ShardRecord]]],
     inputs: Inputs,
     *,
     sample: bool,
     deep: bool,
     masks: bool,
 ) -> list[SliceWork]:
-    filled = [item.key for item, record in sound if record.values["shards"]]
+    filled = [item.key for item, record in sound if record.value.shards]
     sampled = set(choose_slices(filled)) if sample else set()
     return [
         work_of(

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.documents import Documents
-from nanotok_ray.formats import Images, images_of
+from nanotok_ray.formats import Images, Shard, SourceRows, StoredFile, images_of
 from nanotok_ray.shards.sink import Ids, Sink
 from nanotok_ray.sources import Piece
 
@@ -32,17 +31,25 @@ class _Run:
             first = self.parts.pop()[0]
         self.parts.append(range(first, stop))
 
-    def entry(self) -> dict[str, Any]:
-        """Return the run as JSON values."""
+    def entry(self) -> SourceRows:
+        """Return the run as it is stored."""
         rows = sum(map(len, self.parts))
         first, last = int(self.parts[0][0]), int(self.parts[-1][-1])
-        range_ = {"range": [self.piece.start, self.piece.stop]}
-        where = range_ if self.group is None else {"row_group": self.group}
-        entry = {"file": self.piece.path, **where, "first_row": first, "rows": rows}
-        absent = last - first + 1 - rows
-        if absent > rows:
-            return entry | {"present": [int(row) for part in self.parts for row in part]}
-        return entry | {"absent": list(self._absent(first))} if absent else entry
+        num_absent = last - first + 1 - rows
+        present = absent = None
+        if num_absent > rows:
+            present = tuple(int(row) for part in self.parts for row in part)
+        elif num_absent:
+            absent = tuple(self._absent(first))
+        return SourceRows(
+            file=self.piece.path,
+            row_group=self.group,
+            range=(self.piece.start, self.piece.stop) if self.group is None else None,
+            first_row=first,
+            rows=rows,
+            present=present,
+            absent=absent,
+        )
 
     def _absent(self, expected: int) -> Iterator[int]:
         """Yield the rows from `expected` on that are absent."""
@@ -69,22 +76,22 @@ class SourceMap:
             self._runs.append(_Run(piece=source, group=group))
         self._runs[-1].add(rows)
 
-    def entries(self) -> list[dict[str, Any]]:
-        """Return the map as JSON values, for a record."""
-        return [run.entry() for run in self._runs]
+    def entries(self) -> tuple[SourceRows, ...]:
+        """Return the map as it is stored in a record."""
+        return tuple(run.entry() for run in self._runs)
 
 
-def mapped_rows(entry: dict[str, Any]) -> npt.NDArray[np.int64]:
+def mapped_rows(entry: SourceRows) -> npt.NDArray[np.int64]:
     """Return the row of each document of an entry, in order.
 
-    >>> mapped_rows({"first_row": 4, "rows": 3, "absent": [5]}).tolist()
+    >>> mapped_rows(SourceRows(file="a", first_row=4, rows=3, absent=(5,))).tolist()
     [4, 6, 7]
     """
-    if "present" in entry:
-        return np.asarray(entry["present"], dtype=np.int64)
-    absent = entry.get("absent", [])
-    first = int(entry["first_row"])
-    rows = np.arange(first, first + int(entry["rows"]) + len(absent), dtype=np.int64)
+    if entry.present is not None:
+        return np.asarray(entry.present, dtype=np.int64)
+    absent = entry.absent or ()
+    first = entry.first_row
+    rows = np.arange(first, first + entry.rows + len(absent), dtype=np.int64)
     return np.setdiff1d(rows, absent, assume_unique=True)
 
 
@@ -114,20 +121,23 @@ class ShardWriter:
 
     def __init__(
         self,
-        open_sinks: Callable[[int], Sequence[Sink]],
+        open_sinks: Callable[[str], Sequence[Sink]],
         *,
+        name_of: Callable[[int], str],
         pieces: tuple[Piece, ...],
         max_shard_tokens: int,
     ) -> None:
-        """Set the function that opens the sinks of shard number n, and the limit in tokens."""
-        self._open_sinks = open_sinks
+        """Set the functions that open the sinks of a shard and name a number, and the limit."""
+        self._open_sinks, self._name_of = open_sinks, name_of
         self._pieces = pieces
         self._limit = max_shard_tokens
         self._sinks: Sequence[Sink] = ()
         self._map = SourceMap(pieces)
         self._documents = self._tokens = self._bytes = 0
-        self.shards: list[dict[str, Any]] = []
-        """The documents, their bytes, tokens, source map and files of each published shard."""
+        self.shards: list[Shard] = []
+        """The published shards."""
+        self.files: list[StoredFile] = []
+        """Their files."""
 
     def write(self, documents: Rendered) -> None:
         """Append documents, starting a new shard where the limit requires it."""
@@ -146,7 +156,7 @@ class ShardWriter:
 
     def _append(self, documents: Rendered, chosen: slice, tokens: slice) -> None:
         if not self._sinks:
-            self._sinks = self._open_sinks(len(self.shards))
+            self._sinks = self._open_sinks(self._name_of(len(self.shards)))
         mask = None if documents.mask is None else documents.mask[tokens]
         images = None if documents.images is None else images_of(documents.images, chosen)
         document_ids = documents.document_ids
@@ -163,15 +173,15 @@ class ShardWriter:
         """Publish the shard that is open, if any."""
         if not self._sinks:
             return
-        files = [file for sink in self._sinks for file in sink.close()]
+        self.files += [file for sink in self._sinks for file in sink.close()]
         self.shards.append(
-            {
-                "documents": self._documents,
-                "bytes": self._bytes,
-                "tokens": self._tokens,
-                "source_map": self._map.entries(),
-                "files": files,
-            }
+            Shard(
+                name=self._name_of(len(self.shards)),
+                documents=self._documents,
+                bytes=self._bytes,
+                tokens=self._tokens,
+                source_map=self._map.entries(),
+            )
         )
         self._sinks, self._documents, self._tokens, self._bytes = (), 0, 0, 0
         self._map = SourceMap(self._pieces)

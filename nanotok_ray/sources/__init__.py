@@ -7,7 +7,7 @@ slices) and, for each slice, batches of documents with counts of quarantined one
 from nanotok_ray.sources.batch import MAX_BATCH_BYTES, BadDocument, Batch
 from nanotok_ray.sources.draft import Draft, SavedRecipe, draft_recipe, extend_recipe
 from nanotok_ray.sources.draft_sources import KnownSource, NamedPaths, find_paths
-from nanotok_ray.sources.files import Piece, ResolvedSource, RowGroup, SourceFile
+from nanotok_ray.sources.files import Piece, ResolvedSource, piece_of
 from nanotok_ray.sources.named_files import NamedFiles, ReadingRules, find_named, suffix_format
 from nanotok_ray.sources.piece_reader import PieceReader, read_piece
 from nanotok_ray.sources.plan import (
@@ -36,7 +36,6 @@ from nanotok_ray.sources.quarantine import (
     BY_CHOICE,
     COUNTED_SUFFIX,
     DROPPED,
-    LOST_ROWS,
     QUARANTINE,
     SKIPPED,
     TAIL,
@@ -61,7 +60,6 @@ __all__ = [
     "BY_CHOICE",
     "COUNTED_SUFFIX",
     "DROPPED",
-    "LOST_ROWS",
     "MAX_BATCH_BYTES",
     "QUARANTINE",
     "SKIPPED",
@@ -84,13 +82,11 @@ __all__ = [
     "ReadingChange",
     "ReadingRules",
     "ResolvedSource",
-    "RowGroup",
     "SavedRecipe",
     "Slice",
     "SliceChanges",
     "SliceReading",
     "SourceChanges",
-    "SourceFile",
     "SourceLoss",
     "TimeIsUpError",
     "UnusableFile",
@@ -113,6 +109,7 @@ __all__ = [
     "losses",
     "make_plan",
     "overview",
+    "piece_of",
     "plan_from_json",
     "plan_to_json",
     "read_piece",

@@ -2,16 +2,8 @@
 
 from dataclasses import dataclass
 
+from nanotok_ray.formats import SourceFile
 from nanotok_ray.storage import InputFile
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RowGroup:
-    """The description of a row group in the footer of a parquet file."""
-
-    rows: int
-    num_bytes: int
-    """Uncompressed bytes of the columns that are read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,45 +33,21 @@ class Piece:
     """For chats and vision files: the dialect of the documents."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SourceFile:
-    """An input file with the attributes that identify its content without reading documents."""
-
-    path: str
-    """Path relative to the root of its source, with `/`; without the secrets of its URL."""
-    url: str
-    """Absolute path or URL, with the login and the signature that the recipe has. plan.json stores
-    it without them."""
-    size: int
-    """Stored size in bytes."""
-    etag: str | None = None
-    mtime_ns: int | None = None
-    footer_sha256: str | None = None
-    """The sha256 (hex) of the footer of a parquet file."""
-    format: str
-    """`parquet`, `jsonl`, `lines` or `document`."""
-    compression: str | None = None
-    """`gzip`, `zstd` or None; parquet files are compressed internally."""
-    layout: tuple[RowGroup, ...] = ()
-    """The row groups of a parquet file."""
-    dialect: str | None = None
-    """As `Piece.dialect`."""
-
-    def piece(self, start: int, stop: int) -> Piece:
-        """Return a range of this file; see `Piece` for the meaning of the numbers."""
-        return Piece(
-            url=self.url,
-            path=self.path,
-            format=self.format,
-            compression=self.compression,
-            start=start,
-            stop=stop,
-            size=self.size,
-            etag=self.etag,
-            mtime_ns=self.mtime_ns,
-            footer_sha256=self.footer_sha256,
-            dialect=self.dialect,
-        )
+def piece_of(file: SourceFile, start: int, stop: int) -> Piece:
+    """Return a range of a file; see `Piece` for the meaning of the numbers."""
+    return Piece(
+        url=file.url,
+        path=file.path,
+        format=file.format,
+        compression=file.compression,
+        start=start,
+        stop=stop,
+        size=file.size,
+        etag=file.etag,
+        mtime_ns=file.mtime_ns,
+        footer_sha256=file.footer_sha256,
+        dialect=file.dialect,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from nanotok_ray.dialects import detect
 from nanotok_ray.errors import SourceError, TransientIOError
+from nanotok_ray.formats import SourceFile
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources.columns import PREFERENCES, is_preference
-from nanotok_ray.sources.files import SourceFile
 from nanotok_ray.sources.json_lines import BOM, Shape, shape_of
 from nanotok_ray.sources.names import convertible
 from nanotok_ray.sources.parquet_column import read_footer

@@ -10,10 +10,10 @@ from types import MappingProxyType
 from typing import Final
 
 from nanotok_ray.errors import SourceError, TransientIOError
+from nanotok_ray.formats import SourceFile
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.recipe.source import FORMATS
 from nanotok_ray.sources.columns import TEXT_NAMES
-from nanotok_ray.sources.files import SourceFile
 from nanotok_ray.sources.listing import conversion_advice
 from nanotok_ray.sources.names import (
     SUFFIX_FORMATS,

@@ -12,8 +12,8 @@ from nanotok_ray import _core
 from nanotok_ray.dialects import METADATA, detect_columns, is_metadata
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SourceError
+from nanotok_ray.formats import RowGroup
 from nanotok_ray.sources.columns import MIN_TEXT_BYTES, PREFERENCES, is_preference
-from nanotok_ray.sources.files import RowGroup
 from nanotok_ray.sources.parquet_pages import ChunkFile
 from nanotok_ray.sources.stored import is_damage
 

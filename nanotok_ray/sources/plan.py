@@ -2,27 +2,24 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nanotok_ray.dialects import DIALECTS
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats import (
-    PLAN_FORMAT,
     PLAN_NAME,
-    Shape,
-    check_shape,
-    from_json,
+    FileRange,
+    PlannedSlice,
+    SourceFile,
+    StoredPlan,
+    StoredSource,
+    dump,
     key_of,
-    number,
-    one_of,
-    optional,
-    text,
-    to_json,
+    load,
 )
-from nanotok_ray.sources.files import Piece, RowGroup, SourceFile
+from nanotok_ray.sources.files import Piece, piece_of
 from nanotok_ray.units import masked_url
 
 STEM_LENGTH = 40
@@ -100,8 +97,6 @@ class PlannedSource:
     rule: str
     """The split rule of the recipe: last-file, train, val, files or share:X."""
     files: tuple[SourceFile, ...]
-    splits: tuple[str, ...]
-    """The split of each file; `share` if its documents are split by hash."""
     slices: tuple[Slice, ...]
     id_column: str | None = None
 
@@ -173,7 +168,7 @@ def _source(source: PlannedSource) -> dict[str, Any]:
         for slice_ in source.slices
         if len(slice_.files) > 1
     }
-    val = [file for file, split in zip(source.files, source.splits, strict=True) if split == "val"]
+    val = [file for file in source.files if file.split == "val"]
     return {
         "name": source.name,
         "kind": source.kind,
@@ -208,7 +203,8 @@ def _dialects(source: PlannedSource) -> dict[str, int]:
 def decoded_bytes(files: Sequence[SourceFile]) -> int:
     """Estimate the decoded bytes of files, each once even if both splits read it."""
     whole = (
-        file.piece(0, len(file.layout) if file.format == "parquet" else file.size) for file in files
+        piece_of(file, 0, len(file.layout) if file.format == "parquet" else file.size)
+        for file in files
     )
     return sum(estimated_bytes(file, piece) for file, piece in zip(files, whole, strict=True))
 
@@ -220,104 +216,9 @@ def num_documents(source: PlannedSource) -> int | None:
     return len(source.files) if source.format == "document" else None
 
 
-def _pair(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(number, value))  # noqa: PLR2004
-
-
-def _range(value: object) -> bool:
-    """Return whether a value has the form [index of a file, start, stop]."""
-    return isinstance(value, list) and len(value) == 3 and _pair(value[:2]) and value[1] <= value[2]  # noqa: PLR2004
-
-
-def _stem(value: object) -> bool:
-    return text(value) and not {"/", "\0"} & set(str(value))
-
-
-def _share(value: object) -> bool:
-    try:
-        return text(value) and 0 <= Decimal(str(value)) <= 1
-    except InvalidOperation:  # not a number, or NaN
-        return False
-
-
-_FILE_FIELDS: dict[str, Shape] = {
-    "path": text,
-    "url": text,
-    "size": number,
-    "etag": optional(text),
-    "mtime_ns": optional(number),
-    "footer_sha256": optional(text),
-    "format": one_of("parquet", "jsonl", "lines", "document"),
-    "compression": one_of(None, "gzip", "zstd"),
-}
-"""The fields of a `SourceFile` that plan.json stores unchanged."""
-
-_SLICE: Shape = {
-    "split": one_of("train", "val"),
-    "share": optional(_share),
-    "number": number,
-    "stem": _stem,
-    "pieces": [_range],
-}
-
-_PLAN: Shape = {
-    "slice_bytes": number,
-    "sources": [
-        {
-            "name": text,
-            "kind": one_of("text", "chat", "vision"),
-            "format": text,
-            "column": text,
-            "id_column?": optional(text),
-            "root": text,
-            "rule": text,
-            "files": [_FILE_FIELDS | {"split": text, "layout": [_pair]}],
-            "slices": [_SLICE],
-        }
-    ],
-}
-
-
-def check_plan(values: Mapping[str, Any], *, name: str) -> None:
-    """Check that a plan can be built from the values of plan.json.
-
-    Raises:
-        CorruptOutputError: Names the file and the wrong value.
-    """
-    check_shape(values, _PLAN, name=name)
-    names = [source["name"] for source in values["sources"]]
-    if len(set(names)) != len(names):
-        raise CorruptOutputError(f"{name} names a source twice")
-    for source in values["sources"]:
-        _check_source(source, name=f"{name}, source {source['name']!r}")
-
-
-def _check_source(source: Mapping[str, Any], *, name: str) -> None:
-    files = source["files"]
-    is_dialect = one_of(None, *DIALECTS.get(source["kind"], ()))
-    for file in files:
-        if not is_dialect(file.get("dialect")):
-            raise CorruptOutputError(
-                f"{name}: {file['path']!r} has a dialect that does not belong to its kind"
-            )
-    for slice_ in source["slices"]:
-        where = f"{name}, slice {slice_['stem']!r} {slice_['number']}"
-        if not slice_["pieces"]:
-            raise CorruptOutputError(f"{where} has no piece")
-        for piece in slice_["pieces"]:
-            if piece[0] >= len(files):
-                raise CorruptOutputError(f"{where}: {piece} is not a range of one of its files")
-
-
 def plan_to_json(plan: Plan) -> bytes:
-    """Return a plan as the bytes of plan.json."""
-    return to_json(
-        {
-            "format": PLAN_FORMAT,
-            "slice_bytes": plan.slice_bytes,
-            "sources": [_source_to_dict(source) for source in plan.sources],
-        }
-    )
+    """Return a plan as the bytes of plan.json, without the secrets of URLs."""
+    return dump(StoredPlan(slice_bytes=plan.slice_bytes, sources=tuple(map(_stored, plan.sources))))
 
 
 def plan_from_json(data: bytes) -> Plan:
@@ -326,84 +227,74 @@ def plan_from_json(data: bytes) -> Plan:
     Raises:
         CorruptOutputError: The bytes are not a plan of this version.
     """
-    values = from_json(data, name=PLAN_NAME, expected_format=PLAN_FORMAT)
-    check_plan(values, name=PLAN_NAME)
-    return Plan(
-        sources=tuple(_source_from_dict(source) for source in values["sources"]),
-        slice_bytes=values["slice_bytes"],
-    )
+    stored = load(StoredPlan, data, name=PLAN_NAME)
+    return Plan(sources=tuple(map(_planned, stored.sources)), slice_bytes=stored.slice_bytes)
 
 
-def _source_to_dict(source: PlannedSource) -> dict[str, Any]:
-    indexes = {file.path: number for number, file in enumerate(source.files)}
-    return {
-        "name": source.name,
-        "kind": source.kind,
-        "format": source.format,
-        "column": source.column,
-        **({} if source.id_column is None else {"id_column": source.id_column}),
-        "root": source.root,
-        "rule": source.rule,
-        "files": [
-            {field: getattr(file, field) for field in _FILE_FIELDS}
-            | {"url": masked_url(file.url)}
-            | ({} if file.dialect is None else {"dialect": file.dialect})
-            | {"layout": [[group.rows, group.num_bytes] for group in file.layout], "split": split}
-            for file, split in zip(source.files, source.splits, strict=True)
-        ],
-        "slices": [
-            {
-                "split": slice_.split,
-                "share": slice_.share,
-                "number": slice_.number,
-                "stem": slice_.stem,
-                "pieces": [
-                    [indexes[file.path], piece.start, piece.stop]
-                    for file, piece in zip(slice_.files, slice_.pieces, strict=True)
-                ],
-            }
-            for slice_ in source.slices
-        ],
-    }
-
-
-def _source_from_dict(values: dict[str, Any]) -> PlannedSource:
-    files = tuple(_file_from_dict(file) for file in values["files"])
-    return PlannedSource(
-        name=values["name"],
-        kind=values["kind"],
-        format=values["format"],
-        column=values["column"],
-        id_column=values.get("id_column"),
-        root=values["root"],
-        rule=values["rule"],
-        files=files,
-        splits=tuple(file["split"] for file in values["files"]),
+def _stored(source: PlannedSource) -> StoredSource:
+    numbers = {file.path: number for number, file in enumerate(source.files)}
+    return StoredSource(
+        name=source.name,
+        kind=source.kind,
+        format=source.format,
+        column=source.column,
+        id_column=source.id_column,
+        root=source.root,
+        rule=source.rule,
+        files=tuple(map(_without_secrets, source.files)),
         slices=tuple(
-            _slice_from_dict(slice_values, values, files) for slice_values in values["slices"]
+            PlannedSlice(
+                split=slice_.split,
+                share=slice_.share,
+                number=slice_.number,
+                stem=slice_.stem,
+                pieces=tuple(
+                    FileRange(numbers[piece.path], piece.start, piece.stop)
+                    for piece in slice_.pieces
+                ),
+            )
+            for slice_ in source.slices
         ),
     )
 
 
-def _file_from_dict(values: dict[str, Any]) -> SourceFile:
-    layout = tuple(RowGroup(rows=rows, num_bytes=size) for rows, size in values["layout"])
-    attributes = {field: values[field] for field in _FILE_FIELDS}
-    return SourceFile(**attributes, layout=layout, dialect=values.get("dialect"))
+def _without_secrets(file: SourceFile) -> SourceFile:
+    url = masked_url(file.url)
+    return file if url == file.url else replace(file, url=url)
 
 
-def _slice_from_dict(
-    values: dict[str, Any], source: dict[str, Any], files: tuple[SourceFile, ...]
-) -> Slice:
-    members = [(files[index], start, stop) for index, start, stop in values["pieces"]]
+def _planned(source: StoredSource) -> PlannedSource:
+    dialects = (None, *DIALECTS.get(source.kind, ()))
+    for file in source.files:
+        if file.dialect not in dialects:
+            raise CorruptOutputError(
+                f"{PLAN_NAME}, source {source.name!r}: {file.path!r} has the dialect "
+                f"{file.dialect!r}, which its kind {source.kind} does not have"
+            )
+    return PlannedSource(
+        name=source.name,
+        kind=source.kind,
+        format=source.format,
+        column=source.column,
+        id_column=source.id_column,
+        root=source.root,
+        rule=source.rule,
+        files=source.files,
+        slices=tuple(_slice(source, slice_) for slice_ in source.slices),
+    )
+
+
+def _slice(source: StoredSource, slice_: PlannedSlice) -> Slice:
+    members = [(source.files[piece.file], piece) for piece in slice_.pieces]
     return Slice(
-        source=source["name"],
-        kind=source["kind"],
-        column=source["column"],
-        id_column=source.get("id_column"),
-        split=values["split"],
-        share=values["share"],
-        number=values["number"],
-        stem=values["stem"],
-        pieces=tuple(file.piece(start, stop) for file, start, stop in members),
-        files=tuple(file for file, _, _ in members),
+        source=source.name,
+        kind=source.kind,
+        column=source.column,
+        id_column=source.id_column,
+        split=slice_.split,
+        share=slice_.share,
+        number=slice_.number,
+        stem=slice_.stem,
+        pieces=tuple(piece_of(file, piece.start, piece.stop) for file, piece in members),
+        files=tuple(file for file, _ in members),
     )

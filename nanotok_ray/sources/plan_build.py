@@ -2,15 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from nanotok_ray import _core
 from nanotok_ray.errors import PlanError, SourceError
-from nanotok_ray.formats import RESERVED_NAMES, local_path
+from nanotok_ray.formats import RESERVED_NAMES, SourceFile, local_path
 from nanotok_ray.recipe import LimitsRecipe, Recipe, SourceRecipe
-from nanotok_ray.sources.files import Piece, ResolvedSource, SourceFile
+from nanotok_ray.sources.files import Piece, ResolvedSource, piece_of
 from nanotok_ray.sources.listing import unread_notes
 from nanotok_ray.sources.names import matches
 from nanotok_ray.sources.plan import (
@@ -39,11 +39,11 @@ _HASH_RANGE = 1 << 64
 def cut_file(file: SourceFile, *, slice_bytes: int) -> list[Piece]:
     """Cut one file into pieces of about `slice_bytes` decoded bytes."""
     if file.format == "parquet":
-        return [file.piece(start, stop) for start, stop in _cut_row_groups(file, slice_bytes)]
+        return [piece_of(file, start, stop) for start, stop in _cut_row_groups(file, slice_bytes)]
     if file.compression is not None or file.format == "document":
-        return [file.piece(0, file.size)]
+        return [piece_of(file, 0, file.size)]
     starts = range(0, max(file.size, 1), slice_bytes)
-    return [file.piece(start, min(start + slice_bytes, file.size)) for start in starts]
+    return [piece_of(file, start, min(start + slice_bytes, file.size)) for start in starts]
 
 
 def _cut_row_groups(file: SourceFile, slice_bytes: int) -> Iterator[tuple[int, int]]:
@@ -170,7 +170,7 @@ _MIN_VAL_DOCUMENTS: Final = 5
 
 def _val_notes(source: PlannedSource) -> Iterator[str]:
     """Yield a note on a val split that is empty, or that a share of few documents leaves empty."""
-    val = [file for file, split in zip(source.files, source.splits, strict=True) if split == "val"]
+    val = [file for file in source.files if file.split == "val"]
     if val and not any(map(_has_documents, val)):
         yield (
             f"source {source.name!r}: the val split is empty, because there is no document in its "
@@ -194,12 +194,12 @@ def _has_documents(file: SourceFile) -> bool:
 
 
 def _known(frozen: PlannedSource) -> dict[str, str]:
-    return {file.path: split for file, split in zip(frozen.files, frozen.splits, strict=True)}
+    return {file.path: file.split for file in frozen.files}
 
 
 def _note_lost_val(frozen: PlannedSource, splits: Sequence[str], notes: list[str]) -> None:
-    if "val" in frozen.splits and "val" not in splits:
-        lost = frozen.files[frozen.splits.index("val")].path
+    lost = next((file.path for file in frozen.files if file.split == "val"), None)
+    if lost is not None and "val" not in splits:
         notes.append(
             f"source {frozen.name!r} has no val split, because its validation file {lost} is "
             "gone; restore it, or pass --resplit to choose another"
@@ -247,7 +247,11 @@ class _Read:
 
     source: PlannedSource
     file: SourceFile
-    split: str
+
+    @property
+    def split(self) -> str:
+        """The split of the file."""
+        return self.file.split
 
     @property
     def label(self) -> str:
@@ -273,9 +277,9 @@ def _groups(sources: Sequence[PlannedSource]) -> Iterator[list[_Read]]:
     """Yield the files that are read more than once, in the order of the plan."""
     alike: dict[tuple[object, ...], list[_Read]] = defaultdict(list)
     for source in sources:
-        for file, split in zip(source.files, source.splits, strict=True):
+        for file in source.files:
             if file.size:
-                alike[_likeness(file)].append(_Read(source, file, split))
+                alike[_likeness(file)].append(_Read(source, file))
     left = MAX_INODE_LOOKUPS
     for members in alike.values():
         if len(members) == 1:
@@ -437,6 +441,9 @@ def _plan_source(
         )
     notes += resolved.notes
     splits = assign_splits(source, resolved.files, frozen, notes)
+    files = tuple(
+        replace(file, split=split) for file, split in zip(resolved.files, splits, strict=True)
+    )
     return PlannedSource(
         name=source.name,
         kind=source.kind,
@@ -445,20 +452,17 @@ def _plan_source(
         id_column=source.id_column,
         root=resolved.root,
         rule=source.split,
-        files=resolved.files,
-        splits=splits,
-        slices=_cut_source(source, resolved.files, splits, slice_bytes),
+        files=files,
+        slices=_cut_source(source, files, slice_bytes),
     )
 
 
 def _cut_source(
-    source: SourceRecipe, files: Sequence[SourceFile], splits: Sequence[str], slice_bytes: int
+    source: SourceRecipe, files: Sequence[SourceFile], slice_bytes: int
 ) -> tuple[Slice, ...]:
     slices: list[Slice] = []
     for split in ("train", "val"):
-        chosen = [
-            f for f, file_split in zip(files, splits, strict=True) if file_split in (split, SHARED)
-        ]
+        chosen = [file for file in files if file.split in (split, SHARED)]
         for stem, number, members in group_files(chosen, slice_bytes=slice_bytes):
             slices.append(
                 Slice(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from nanotok_ray.sources.files import SourceFile
+from nanotok_ray.formats import SourceFile
 from nanotok_ray.sources.plan import Plan, PlannedSource, file_key
 from nanotok_ray.units import masked_url
 

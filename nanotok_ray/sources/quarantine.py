@@ -21,10 +21,6 @@ QUARANTINE = "quarantine/"
 
 TAIL = "tail"
 """Reason of the single entry for rows that could not be enumerated."""
-LOST_ROWS = "lost_rows"
-"""The field of a record and of the totals of a manifest with the number of rows of all tails of
-parquet row groups. It is absent if no row was lost.
-"""
 SKIPPED = "skipped"
 """Reason of the single entry for each piece of a slice that failed entirely, if the recipe allows
 that; it does not count towards the limits.

@@ -10,8 +10,9 @@ from types import MappingProxyType
 from typing import Final
 
 from nanotok_ray.errors import SourceError
+from nanotok_ray.formats import SourceFile
 from nanotok_ray.recipe import SourceRecipe
-from nanotok_ray.sources.files import ResolvedSource, SourceFile
+from nanotok_ray.sources.files import ResolvedSource
 from nanotok_ray.sources.listing import Listing, check_one_format, format_of, list_source
 from nanotok_ray.sources.look import FALLBACK_DIALECT, Look, look
 from nanotok_ray.sources.names import split_suffix

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from nanotok_ray.dialects import detect_columns, value_of
 from nanotok_ray.errors import SourceError, TransientIOError
+from nanotok_ray.formats import SourceFile
 from nanotok_ray.sources.columns import (
     MIN_TEXT_BYTES,
     PREFERENCES,
@@ -19,7 +20,6 @@ from nanotok_ray.sources.columns import (
     text_column,
     text_field,
 )
-from nanotok_ray.sources.files import SourceFile
 from nanotok_ray.sources.look import FirstDocuments, decoded_start, first_documents
 from nanotok_ray.sources.names import ARRAY, SUFFIX_FORMATS, convertible, split_suffix
 from nanotok_ray.sources.parquet import first_rows

@@ -7,12 +7,12 @@ the same pieces can be read together.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray import _core
+from nanotok_ray.formats import ReadRange
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
 from nanotok_ray.sources.batch import BadDocument, Batch
 from nanotok_ray.sources.files import Piece
@@ -20,7 +20,6 @@ from nanotok_ray.sources.piece_reader import PieceReader, read_piece
 from nanotok_ray.sources.plan import Slice
 from nanotok_ray.sources.quarantine import (
     BY_CHOICE,
-    LOST_ROWS,
     MAX_ID_CHARS,
     SKIPPED,
     Quarantined,
@@ -71,8 +70,8 @@ class SliceReading:
     """Rows of damaged parquet row groups, each of which is one quarantined tail."""
     _bytes_set_aside: int = 0  # bytes of documents that were not yielded
     quarantined: Quarantined = field(default_factory=Quarantined)
-    read: list[dict[str, Any]] = field(default_factory=list)
-    """File, range, bytes and sha256 of each piece that was read."""
+    read: list[ReadRange] = field(default_factory=list)
+    """What was read of each piece."""
 
     def __iter__(self) -> Iterator[tuple[int, Batch]]:
         """Yield pairs of the number of a piece and a batch of documents of this slice."""
@@ -103,13 +102,13 @@ class SliceReading:
     def note_read(self, piece: Piece, reader: PieceReader) -> None:
         """Add a piece that was read to its end to the account."""
         self.read.append(
-            {
-                "file": piece.path,
-                "start": piece.start,
-                "stop": piece.stop,
-                "bytes": reader.num_bytes,
-                "sha256": reader.sha256,
-            }
+            ReadRange(
+                file=piece.path,
+                start=piece.start,
+                stop=piece.stop,
+                bytes=reader.num_bytes,
+                sha256=reader.sha256,
+            )
         )
 
     def quarantine(self, piece: int, batch: Batch, index: int, *, reason: str) -> None:
@@ -146,11 +145,6 @@ class SliceReading:
     def bytes_in(self) -> int:
         """Bytes of all documents of the slice, including quarantined ones."""
         return self.bytes_given + self._bytes_set_aside
-
-    @property
-    def losses(self) -> dict[str, int]:
-        """The number of lost rows as a value of a record; nothing if no row was lost."""
-        return {LOST_ROWS: self.lost_rows} if self.lost_rows else {}
 
     @property
     def reasons(self) -> dict[str, int]:

@@ -131,7 +131,7 @@ class Counted:
     @classmethod
     def of(cls, counts: "SpanCounts") -> "Self":
         """Return the totals of counts without weights."""
-        from nanotok_ray.counts import SpanTotals  # noqa: PLC0415 - needs pyarrow
+        from nanotok_ray.counts import span_totals  # noqa: PLC0415 - needs pyarrow
 
         _, _, offsets, numbers = counts.run()
         return cls(
@@ -140,7 +140,7 @@ class Counted:
             text_bytes=counts.text_bytes,
             spans=counts.total,
             distinct_spans=len(numbers),
-            span_bytes=SpanTotals.of(offsets, numbers).span_bytes,
+            span_bytes=span_totals(offsets, numbers).span_bytes,
             gaps=counts.gaps,
         )
 

@@ -36,7 +36,7 @@ from nanotok_ray.counts import (
     reduce_part,
 )
 from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError, NanotokError
-from nanotok_ray.formats import RECORD_FORMAT, key_of
+from nanotok_ray.formats import MergeRecord, StoredFile, key_of
 from nanotok_ray.storage import Folder
 from tests.support.count_runs import files_of, many, origin_of, run_of
 from tests.support.machine_speed import scaled
@@ -460,21 +460,21 @@ def test_batches_of_a_merged_file_are_full(tmp_path, buffer_bytes):
 
 def test_the_record_lists_what_was_merged(tmp_path):
     record = check_merged(tmp_path, [{b"a": 2, b"b": 1}, {b"b": 4}])
-    [file] = record.pop("files")
+    [file] = record.files
     size = (tmp_path / "all.arrow").stat().st_size
     sha256 = Folder(str(tmp_path)).sha256("all.arrow")
-    assert file == {"name": "all.arrow", "size": size, "sha256": sha256}
-    assert record == {
-        "format": RECORD_FORMAT,
-        "stage": "merge",
-        "key": merged_key(["0", "1"]),
-        "count_files": 2,
-        "texts": 6,
-        "text_bytes": 7,
-        "spans": 7,
-        "distinct_spans": 2,
-        "gaps": 2,
-    }
+    assert file == StoredFile(name="all.arrow", size=size, sha256=sha256)
+    assert record == MergeRecord(
+        stage="merge",
+        key=merged_key(["0", "1"]),
+        count_files=2,
+        texts=6,
+        text_bytes=7,
+        spans=7,
+        distinct_spans=2,
+        gaps=2,
+        files=(file,),
+    )
 
 
 def test_a_damaged_file_or_one_of_another_pattern_is_named_and_nothing_is_left(tmp_path):

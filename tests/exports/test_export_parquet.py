@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.exports import Batch, Corpus, Target, Unit, parse_layout, read_corpus, units_of
+from nanotok_ray.formats import OutputFacts
 from nanotok_ray.storage import Folder
 from tests.support.made_output import (
     BOS,
@@ -99,9 +100,16 @@ def test_metadata_and_compression_are_written(tmp_path, folder):
 
 
 def test_ids_that_do_not_fit_are_refused():
-    corpus = Corpus(
-        out=Folder("nowhere"), manifest={"num_ids": 2**31 + 1}, manifest_sha256="0" * 64
+    facts = OutputFacts(
+        sources=(),
+        kinds={},
+        tokenizer_sha256="0" * 64,
+        special_tokens={},
+        item_bytes=4,
+        num_ids=2**31 + 1,
+        settings={},
     )
+    corpus = Corpus(out=Folder("nowhere"), facts=facts, manifest_sha256="0" * 64)
     with pytest.raises(ExportError, match=r"2,147,483,648 do not fit.*2,147,483,647"):
         LAYOUT.check(corpus)
 

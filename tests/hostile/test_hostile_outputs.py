@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError, NanotokError, TokenizerError
-from nanotok_ray.formats import check_record_shape
+from nanotok_ray.formats import ShardRecord, from_values
 from nanotok_ray.loader import open_shards
 from nanotok_ray.shards import read_record, verify_output
 from nanotok_ray.shards.check import check_files, record_problems
@@ -315,7 +315,7 @@ def test_any_value_in_a_record_is_a_problem_or_harmless(out, steps, value):
     with changing(path):
         path.write_bytes(replaced(path.read_bytes(), steps, value))
         verify_output(Folder(str(out)))
-        read_record(Folder(str(out)), path.relative_to(out).as_posix())
+        read_record(Folder(str(out)), path.relative_to(out).as_posix(), ShardRecord)
 
 
 @pytest.fixture(scope="module")
@@ -327,7 +327,7 @@ def vision(tmp_path_factory):
 
 def check(made, record):
     """Check a record of vision documents like verification, with its files last."""
-    check_record_shape(record, name="record", of_shards=True)
+    record = from_values(ShardRecord, record, name="record")
     if not list(record_problems(record, item_bytes=2, slice_=made.slice)):
         return list(
             check_files(
@@ -345,7 +345,7 @@ def check(made, record):
 @mutations
 @given(number=st.integers(0, 4), changes=changes)
 def test_changed_files_of_vision_documents_are_read_or_refused(vision, number, changes):
-    record = copy.deepcopy(vision.record)
+    record = copy.deepcopy(vision.values)
     file = record["files"][number % len(record["files"])]
     path = Path(vision.out.url) / file["name"]
     with changing(path):
@@ -362,4 +362,4 @@ def test_changed_files_of_vision_documents_are_read_or_refused(vision, number, c
 @given(steps=steps, value=JSON)
 def test_any_value_in_a_record_of_vision_documents_is_harmless(vision, steps, value):
     with changing():
-        check(vision, json.loads(replaced(json.dumps(vision.record), steps, value)))
+        check(vision, json.loads(replaced(json.dumps(vision.values), steps, value)))

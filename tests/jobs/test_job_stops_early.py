@@ -29,6 +29,7 @@ from nanotok_ray.job import (
 )
 from nanotok_ray.recipe import LimitsRecipe, parse_recipe
 from nanotok_ray.shards import quarantine_name, verify_output
+from nanotok_ray.shards.settings import shard_key
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from tests.support.executors import Replacing
@@ -421,7 +422,7 @@ def test_files_of_a_failed_attempt_do_not_prevent_skipping_its_slice(corpus, tmp
     def fail_after_quarantine(work):
         if (work.slice.stem, work.slice.number) != ("shard_00001", 0):
             return tokenize_work(work)
-        name = quarantine_name(work.slice, work.settings.key(work.slice))
+        name = quarantine_name(work.slice, shard_key(work.slice, work.settings))
         Folder(work.out).write_whole(name, b"what the attempt found\n")
         raise SourceError("this one never works")
 

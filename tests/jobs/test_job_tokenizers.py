@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import shutil
 
 import numpy as np
 import pytest
@@ -222,17 +221,6 @@ def test_a_run_that_ends_while_the_extension_is_replaced_learns_again(corpus, ou
     assert not (out / "tokenizer" / READABLE_NAME).exists()
     assert "learn" in run(recipe(corpus, out), train).stages
     assert contents(out) == before
-
-
-def test_a_record_without_extensions_belongs_to_the_tokenizer(corpus, out):
-    run(recipe(corpus, out))
-    record = record_of(out)
-    del record["special_tokens"]
-    (out / LEARN_RECORD).write_text(json.dumps(record))
-    shutil.rmtree(out / "run/checksums")
-    assert run(recipe(corpus, out))[1] == {}
-    assert run(recipe(corpus, out, EXTEND), train)[1] == {}
-    assert tokenizer_of(out).get_vocab_size() == 350 + len(SEED)
 
 
 def test_a_foreign_tokenizer_is_extended_when_it_is_adopted(corpus, out, tmp_path):

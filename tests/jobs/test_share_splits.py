@@ -12,7 +12,7 @@ from nanotok_ray import _core
 from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.counts import SPLIT_PATTERN
 from nanotok_ray.errors import SliceError, SourceError, TransientIOError
-from nanotok_ray.formats import to_json
+from nanotok_ray.formats import dump
 from nanotok_ray.job import (
     Advanced,
     SliceEnded,
@@ -25,6 +25,7 @@ from nanotok_ray.job import (
 )
 from nanotok_ray.recipe import SPECIAL_TOKENS, parse_recipe
 from nanotok_ray.shards import Expected, tokenize_slice, verify_output
+from nanotok_ray.shards.settings import shard_key
 from nanotok_ray.sources import SliceReading, make_plan, read_slices
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -135,8 +136,8 @@ def test_every_byte_equals_that_of_two_passes_and_each_part_is_opened_once(
         source = next(own for own in job.sources if own.name == each.source)
         settings = shard_settings(job, source, tokenizer)
         record = tokenize_slice(each, settings, tokenizer=tokenizer, out=apart)
-        expected = Expected(slice=each, key=settings.key(each))
-        apart.write_whole(expected.record_name, to_json(record))
+        expected = Expected(slice=each, key=shard_key(each, settings))
+        apart.write_whole(expected.record_name, dump(record))
     expected = contents(tmp_path / "apart")
     own = contents(tmp_path / "out")
     assert {name: own.get(name) for name in expected} == expected

@@ -153,7 +153,7 @@ def test_given_arrays_are_filled(tmp_path):
 
 def test_padding_is_0_without_bos(tmp_path):
     shards = made_shards(tmp_path, [[[5]]])
-    del shards.manifest["special_tokens"]["<|bos|>"]
+    del shards.manifest.special_tokens["<|bos|>"]
     [(_, inputs, _)] = all_rows(Loader(shards, batch_size=1, length=8, epochs=1))
     assert inputs == [0, 1, 2, 3, 4, 0, 0, 0]
 

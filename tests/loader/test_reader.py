@@ -6,6 +6,7 @@ import random
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from itertools import pairwise
@@ -322,8 +323,8 @@ def test_a_plan_that_the_manifest_does_not_name_is_refused(tmp_path):
     [
         (list.reverse, "has row groups out of order"),
         (list.pop, "maps other than 2 documents"),
-        (lambda runs: runs[0].pop("row_group"), "maps row group None of"),
-        (lambda runs: runs[1].update(row_group=2), "maps row group 2 of"),
+        (lambda runs: runs.insert(0, replace(runs.pop(0), row_group=None)), "row group None of"),
+        (lambda runs: runs.append(replace(runs.pop(), row_group=2)), "maps row group 2 of"),
     ],
 )
 def test_a_record_that_contradicts_plan_or_index_is_refused(
@@ -331,7 +332,9 @@ def test_a_record_that_contradicts_plan_or_index_is_refused(
 ):
     shards = open_shards(planned_output(tmp_path / "out", {"web": [[[[BOS]], [[BOS]]]]}))
     record = shards.record(0)
-    change(record["shards"][0]["source_map"])
+    runs = list(record.shards[0].source_map)
+    change(runs)
+    record = replace(record, shards=(replace(record.shards[0], source_map=tuple(runs)),))
     monkeypatch.setattr(type(shards), "record", lambda *_: record)
     with pytest.raises(CorruptOutputError, match=reported):
         RowGroups(shards).bounds(0)

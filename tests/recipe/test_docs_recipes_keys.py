@@ -6,6 +6,7 @@ import pytest
 
 from nanotok_ray.job import shard_settings, training_of
 from nanotok_ray.recipe import SPECIAL_TOKENS, parse_recipe
+from nanotok_ray.shards.settings import shard_key
 from nanotok_ray.sources import make_plan
 from nanotok_ray.tokenizer import Tokenizer
 from tests.docs.test_docs_recipes import CELLS, rows
@@ -89,7 +90,7 @@ def keys_of(tmp_path_factory):
         return Keys(
             frozenset(training.settings_of(each).key(each) for each in training.slices),
             training.key,
-            frozenset(settings[each.source].key(each) for each in plan.slices()),
+            frozenset(shard_key(each, settings[each.source]) for each in plan.slices()),
         )
 
     return keys

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.formats import DocumentIds
+from nanotok_ray.formats import DocumentIds, to_values
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.shards import render, tokenize_slice
 from nanotok_ray.shards.check import (
@@ -60,7 +60,7 @@ def test_the_ids_of_texts_are_accepted():
     for text in [*texts(40, seed=3), "", "a", "<|bos|>", LONG]:
         problem, count = check_text(text)
         assert problem is None
-        assert count.to_dict() == {
+        assert to_values(count.proof()) == {
             "documents": 1,
             "bytes": min(len(text.encode()), WINDOW_BYTES),
             "encoded_again": 1,
@@ -283,8 +283,8 @@ def test_documents_after_an_omitted_one_are_compared_with_their_own_source(tmp_p
     out = Folder(str(tmp_path / "out"))
     record = tokenize_slice(each, settings(), tokenizer=LEARNED, out=out)
     assert lengths.index(max(lengths)) < 3
-    assert record["proof"]["encoded_again"] == record["documents"]["out"] == 3
-    data = np.frombuffer(out.read_bytes(f"{record['shards'][0]['name']}.ids"), np.uint8)
+    assert record.proof.encoded_again == record.documents.out == 3
+    data = np.frombuffer(out.read_bytes(f"{record.shards[0].name}.ids"), np.uint8)
     names = DocumentIds(data, name="a.ids", documents=3)
     left = [row["id"] for row, length in zip(rows, lengths, strict=True) if length < max(lengths)]
     assert [names[number] for number in range(3)] == left

@@ -1,10 +1,9 @@
 """The last files of an output appear only while a check passes, and are withdrawn afterwards."""
 
-import json
-
 import pytest
 
 from nanotok_ray.errors import LeaseLostError
+from nanotok_ray.formats import read_manifest
 from nanotok_ray.shards import Output
 from nanotok_ray.storage import Folder
 
@@ -12,7 +11,7 @@ from nanotok_ray.storage import Folder
 @pytest.fixture
 def output(out):
     """Return the values of a finished output, whose last files are removed."""
-    manifest = json.loads((out / "manifest.json").read_text())
+    manifest = read_manifest(Folder(str(out)))
     index = (out / "shards.idx").read_bytes()
     for name in ("manifest.json", "shards.idx"):
         (out / name).unlink()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SampleCheckError, TransientIOError
+from nanotok_ray.formats import Flow, SourceRows
 from nanotok_ray.shards import Rendered, ShardWriter, SourceMap, mapped_rows, render, tokenize_slice
 from nanotok_ray.sources import Piece, make_plan
 from nanotok_ray.storage import Folder
@@ -43,12 +44,12 @@ class MemorySink:
 def test_shards_contain_whole_documents_in_order_under_the_limit(batches, limit):
     sinks = []
 
-    def open_sinks(number):
-        assert number == len(sinks)
+    def open_sinks(name):
+        assert name == str(len(sinks))
         sinks.append(MemorySink())
         return [sinks[-1]]
 
-    writer = ShardWriter(open_sinks, pieces=(PIECE,), max_shard_tokens=limit)
+    writer = ShardWriter(open_sinks, name_of=str, pieces=(PIECE,), max_shard_tokens=limit)
     next_id = next_row = 0
     for lengths in batches:
         total = sum(lengths)
@@ -88,9 +89,9 @@ def test_shards_contain_whole_documents_in_order_under_the_limit(batches, limit)
         for number, length in enumerate(sink.lengths)
         for place in range(1, length, 3)
     ]
-    rows = [mapped_rows(entry) for shard in writer.shards for entry in shard["source_map"]]
+    rows = [mapped_rows(entry) for shard in writer.shards for entry in shard.source_map]
     assert np.concatenate([*rows, np.zeros(0)]).tolist() == [*range(next_row)]
-    assert [shard["bytes"] for shard in writer.shards] == [3 * len(sink.ids) for sink in sinks]
+    assert [shard.bytes for shard in writer.shards] == [3 * len(sink.ids) for sink in sinks]
     for number, sink in enumerate(sinks):
         assert sum(sink.lengths) <= limit or len(sink.lengths) == 1
         if number + 1 < len(sinks):
@@ -113,21 +114,21 @@ def test_a_record_is_consistent_and_names_its_files(job, tmp_path):
     record = tokenize_slice(slices["web"], settings, tokenizer=tokenizer, out=out)
     documents = [*texts(40, seed=0), *texts(40, seed=1)]
     ids = [[tokenizer.get_bos_token_id(), *tokenizer.encode(text)] for text in documents]
-    assert record["documents"] == {"in": 80, "out": 80, "quarantined": 0}
-    assert record["tokens"] == sum(map(len, ids))
-    assert record["text_bytes"] == sum(len(text.encode()) for text in documents)
-    assert record["special_text"] == sum(text.count("<|bos|>") for text in documents) > 0
-    checked = record["proof"]
-    assert checked["documents"] == checked["encoded_again"] == 3
-    assert checked["not_encoded_again"] == {}
-    assert 0 < checked["bytes"] < record["text_bytes"] == record["shards"][0]["bytes"]
-    [shard] = record["shards"]
-    stored = np.frombuffer(out.read_bytes(f"{shard['name']}.bin"), dtype="<u2")
+    assert record.documents == Flow(in_=80, out=80, quarantined=0)
+    assert record.tokens == sum(map(len, ids))
+    assert record.text_bytes == sum(len(text.encode()) for text in documents)
+    assert record.special_text == sum(text.count("<|bos|>") for text in documents) > 0
+    checked = record.proof
+    assert checked.documents == checked.encoded_again == 3
+    assert checked.not_encoded_again == {}
+    assert 0 < checked.bytes < record.text_bytes == record.shards[0].bytes
+    [shard] = record.shards
+    stored = np.frombuffer(out.read_bytes(f"{shard.name}.bin"), dtype="<u2")
     assert stored.tolist() == [n for own in ids for n in own]
-    for file in record["files"]:
-        assert out.size(file["name"]) == file["size"]
-        assert out.sha256(file["name"]) == file["sha256"]
-    assert sorted(out.list()) == sorted(file["name"] for file in record["files"])
+    for file in record.files:
+        assert out.size(file.name) == file.size
+        assert out.sha256(file.name) == file.sha256
+    assert sorted(out.list()) == sorted(file.name for file in record.files)
 
 
 def composed(tmp_path, files, *, kind="chat", **rules):
@@ -147,11 +148,11 @@ def test_an_account_covers_what_is_kept(tmp_path):
         for said in ("yes", "<|bos|>" * 9, "no")
     ]
     record = composed(tmp_path, {"a.jsonl": rows}, max_tokens=50, too_long="drop")
-    assert record["documents"] == {"in": 3, "out": 2, "quarantined": 1}
-    assert record["text_bytes"] == 2 * len("<|bos|>") + len("yes") + len("no")
-    assert record["special_text"] == 2
-    assert record["trainable_tokens"] == len("yes") + len("no") + 2
-    assert record["special_tokens"] == dict.fromkeys(
+    assert record.documents == Flow(in_=3, out=2, quarantined=1)
+    assert record.text_bytes == 2 * len("<|bos|>") + len("yes") + len("no")
+    assert record.special_text == 2
+    assert record.trainable_tokens == len("yes") + len("no") + 2
+    assert record.special_tokens == dict.fromkeys(
         ["<|bos|>", "<|user_start|>", "<|user_end|>", "<|assistant_start|>", "<|assistant_end|>"], 2
     )
 
@@ -163,9 +164,9 @@ def test_roles_and_images_of_all_files_and_dialects_of_a_slice_are_counted(tmp_p
         "b.jsonl": [{"prompt": "<image><image>", "response": "d"}],
     }
     record = composed(tmp_path, files, kind="vision", image_token="<image>")
-    assert record["images"] == 3
-    assert record["roles"] == {"bos": 2, "user": 3, "assistant": 2, "image": 6}
-    assert record["special_tokens"] == {"<|bos|>": 2, "<image>": 6, "<|assistant_end|>": 1}
+    assert record.images == 3
+    assert record.roles == {"bos": 2, "user": 3, "assistant": 2, "image": 6}
+    assert record.special_tokens == {"<|bos|>": 2, "<image>": 6, "<|assistant_end|>": 1}
 
 
 def test_an_error_while_writing_leaves_no_file(job, tmp_path, monkeypatch):
@@ -218,24 +219,24 @@ def test_every_document_has_its_row(parts):
             if part:
                 source_map.add(piece, group, np.array(part))
     entries = source_map.entries()
-    assert [entry["file"] for entry in entries] == [PIECES[p].path for p, _, _ in parts]
+    assert [entry.file for entry in entries] == [PIECES[p].path for p, _, _ in parts]
     assert [mapped_rows(entry).tolist() for entry in entries] == [rows for _, _, rows in parts]
     for entry in entries:
-        assert len(entry.get("absent", ())) + len(entry.get("present", ())) <= entry["rows"]
+        assert len(entry.absent or ()) + len(entry.present or ()) <= entry.rows
 
 
 @pytest.mark.parametrize(
     ("rows", "listed"),
     [
-        ([0, 2, 3], {"absent": [1]}),
-        ([0, 3], {"absent": [1, 2]}),
-        ([0, 4], {"present": [0, 4]}),
-        ([0, 1, 6, 7], {"absent": [2, 3, 4, 5]}),
-        ([0, 1, 7, 8], {"present": [0, 1, 7, 8]}),
+        ([0, 2, 3], {"absent": (1,)}),
+        ([0, 3], {"absent": (1, 2)}),
+        ([0, 4], {"present": (0, 4)}),
+        ([0, 1, 6, 7], {"absent": (2, 3, 4, 5)}),
+        ([0, 1, 7, 8], {"present": (0, 1, 7, 8)}),
     ],
 )
 def test_the_shorter_list_is_written_and_of_equal_lists_the_absent_rows(rows, listed):
     source_map = SourceMap(PIECES)
     source_map.add(0, 3, np.array(rows))
     (entry,) = source_map.entries()
-    assert entry == {"file": "a", "row_group": 3, "first_row": 0, "rows": len(rows)} | listed
+    assert entry == SourceRows(file="a", row_group=3, first_row=0, rows=len(rows), **listed)

@@ -3,18 +3,18 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.shards import COUNTED, UNUSED_TEXT, totals_of
+from nanotok_ray.formats import Totals
+from nanotok_ray.shards import totals_of
 from nanotok_ray.shards.unused import MAX_KEYS, OTHER_KEYS, count_unused
+from tests.support.made_output import NOTHING
 
 KEYS = st.sampled_from([f"key{number}" for number in range(60)]) | st.text(max_size=60)
 FOUND = st.lists(st.tuples(KEYS, st.integers(1, 9)), max_size=80)
 
 
 def record(unused):
-    """Return the sums of a record."""
-    groups = ("documents", "bytes", "quarantined", "proof", "roles", "special_tokens")
-    values = dict.fromkeys(COUNTED, 0) | {name: {} for name in groups}
-    return values | ({UNUSED_TEXT: unused} if unused else {})
+    """Return the counts of a record."""
+    return Totals(**NOTHING, unused_text=unused)
 
 
 def counted(*parts):
@@ -37,8 +37,7 @@ def test_counts_are_bounded_and_do_not_depend_on_batches(found, cut):
 def test_totals_keep_the_most_frequent_keys(found):
     counts = [counted(part) for part in found]
     total = totals_of([("a/train", record(each)) for each in counts])["all"]
-    assert (UNUSED_TEXT in total) == any(counts)
-    unused = total.get(UNUSED_TEXT, {})
+    unused = total.unused_text
     assert sum(unused.values()) == sum(sum(each.values()) for each in counts)
     named = [key for key in unused if key != OTHER_KEYS]
     assert len(named) <= MAX_KEYS

@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 from collections import Counter
+from dataclasses import replace
 from itertools import groupby, pairwise
 from pathlib import Path
 
@@ -15,14 +16,12 @@ from hypothesis import strategies as st
 from nanotok_ray.api import prepare, verify
 from nanotok_ray.cli import main
 from nanotok_ray.errors import TransientIOError
-from nanotok_ray.formats import ROLES
+from nanotok_ray.formats import ROLES, ShardRecord, Totals, read_manifest
 from nanotok_ray.job import Advanced, LocalExecutor, StageEnded, StageStarted, use_executor
 from nanotok_ray.loader import open_shards
 from nanotok_ray.shards import (
-    COUNTED,
     expected_records,
     read_record,
-    settings_from,
     totals_of,
     verify_output,
 )
@@ -33,6 +32,7 @@ from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.executors import FailingFirst, InProcess, Replacing, backwards
 from tests.support.finished_output import change_json, finished_output, rewrite
+from tests.support.made_output import NOTHING
 from tests.support.small_corpus import recipe, texts, write_parquet
 
 
@@ -270,9 +270,7 @@ def test_a_record_that_changes_during_the_check_is_not_valid(out):
 
 
 def numbers(**own):
-    flow = {"in": 0, "out": 0, "quarantined": 0}
-    empty = {"documents": flow, "bytes": flow, "quarantined": {}, "proof": {}, "roles": {}}
-    return dict.fromkeys(COUNTED, 0) | empty | {"special_tokens": {}} | own
+    return Totals(**(NOTHING | own))
 
 
 def test_numbers_by_name_are_summed_by_name_and_sorted():
@@ -284,10 +282,10 @@ def test_numbers_by_name_are_summed_by_name_and_sorted():
         ]
     )
     assert list(totals) == ["all", "a/train", "b/train"]
-    assert [*totals["all"]["roles"].items()] == [("bos", 1), ("image", 4), ("user", 3)]
-    assert [*totals["all"]["special_tokens"].items()] == [("<a>", 5), ("<b>", 3)]
-    assert totals["b/train"]["roles"] == {}
-    assert (totals["all"]["images"], totals["all"]["over_max_tokens"]) == (3, 1)
+    assert [*totals["all"].roles.items()] == [("bos", 1), ("image", 4), ("user", 3)]
+    assert [*totals["all"].special_tokens.items()] == [("<a>", 5), ("<b>", 3)]
+    assert totals["b/train"].roles == {}
+    assert (totals["all"].images, totals["all"].over_max_tokens) == (3, 1)
 
 
 def test_a_job_reports_the_tokens_of_each_role_and_the_use_of_special_tokens(out):
@@ -324,12 +322,15 @@ def test_a_job_reports_the_tokens_of_each_role_and_the_use_of_special_tokens(out
 )
 def test_a_record_with_inconsistent_tokens_is_contradictory(out, source, change, why):
     plan = plan_from_json((out / "plan.json").read_bytes())
-    settings = settings_from(json.loads((out / "manifest.json").read_text()))
+    folder = Folder(str(out))
+    settings = read_manifest(folder).settings
     expected = next(e for e in expected_records(plan, settings) if e.slice.source == source)
-    each, record = expected.slice, read_record(Folder(str(out)), expected.record_name).values
+    each = expected.slice
+    record = read_record(folder, expected.record_name, ShardRecord).value
     assert not list(record_problems(record, item_bytes=2, slice_=each))
     assert any(
-        why in found for found in record_problems(record | change, item_bytes=2, slice_=each)
+        why in found
+        for found in record_problems(replace(record, **change), item_bytes=2, slice_=each)
     )
 
 

@@ -17,11 +17,13 @@ from nanotok_ray.cli import main
 from nanotok_ray.errors import CorruptOutputError, VerificationError
 from nanotok_ray.formats import (
     DocumentImages,
-    check_record_shape,
+    ShardRecord,
+    from_values,
     images_parts,
+    read_manifest,
 )
 from nanotok_ray.loader import open_shards
-from nanotok_ray.shards import expected_records, read_record, settings_from, verify_output
+from nanotok_ray.shards import expected_records, read_record, verify_output
 from nanotok_ray.shards.check import (
     OTHER_MASK,
     OTHER_TEXT,
@@ -118,12 +120,13 @@ def test_bad_lines_are_skipped_and_lone_surrogates_are_replaced(corpus, tmp_path
 
 def slices(out):
     """Yield slice, record and settings of each slice of conversations."""
-    settings = settings_from(json.loads((out / "manifest.json").read_text()))
+    folder = Folder(str(out))
+    settings = read_manifest(folder).settings
     plan = plan_from_json((out / "plan.json").read_bytes())
     for each in expected_records(plan, settings):
         if each.slice.kind == "chat":
-            record = read_record(Folder(str(out)), each.record_name)
-            yield each.slice, record.values, settings["chats"]
+            record = read_record(folder, each.record_name, ShardRecord)
+            yield each.slice, record.value, settings["chats"]
 
 
 def compared_fully(out, slice_, values, settings):
@@ -199,7 +202,7 @@ def differing(vision, tokenizer, documents, **arrays):
 def test_an_output_with_vision_documents_is_verified_by_masks(tmp_path):
     made = VisionShards(tmp_path, documents_with_images(20), max_shard_tokens=200)
     out = made.publish()
-    assert len(made.record["shards"]) > 3
+    assert len(made.values["shards"]) > 3
     result = masks(out)
     assert not result.problems
     assert result.sampled == result.documents == 20  # the plain reading of each equals it
@@ -294,7 +297,7 @@ def test_a_skipped_slice_is_not_read(out, corpus):
         path.unlink()
     for each, values, settings in slices(out):
         for reasons, is_sound in (({SKIPPED: 9}, True), ({}, False)):
-            found = compared_fully(out, each, {**values, "quarantined": reasons}, settings)
+            found = compared_fully(out, each, replace(values, quarantined=reasons), settings)
             assert (not found.problems) == is_sound
 
 
@@ -305,7 +308,6 @@ def made(tmp_path):
 
 def problems(made):
     """Return the problems of record and files; the first has none if the second has some."""
-    check_record_shape(made.record, name="record", of_shards=True)
     of_record = list(record_problems(made.record, item_bytes=2, slice_=made.slice))
     return of_record or list(
         check_files(
@@ -324,7 +326,7 @@ def test_images_are_read_with_their_documents_for_any_shard_size(tmp_path, limit
     made = VisionShards(tmp_path, documents_with_images(20), max_shard_tokens=limit)
     assert problems(made) == []
     shards = open_shards(str(made.publish()))
-    assert len(made.record["shards"]) == {1: 20, 10**6: 1}.get(limit, len(shards.rows))
+    assert len(made.values["shards"]) == {1: 20, 10**6: 1}.get(limit, len(shards.rows))
     number_of_image = made.tokenizer.encode_special(IMAGE)
     for number, own in enumerate(made.composed):
         images = shards.images(number)
@@ -337,7 +339,7 @@ def test_images_are_read_with_their_documents_for_any_shard_size(tmp_path, limit
 
 @pytest.mark.parametrize("token", ["<|bos|>", "<|assistant_end|>"])
 def test_special_tokens_are_counted(made, token):
-    made.record["special_tokens"][token] += 1
+    made.values["special_tokens"][token] += 1
     [problem] = problems(made)
     assert repr(token) in problem
     assert "20 times, it says 21" in problem
@@ -351,7 +353,7 @@ def test_a_special_token_that_no_record_names_is_detected(made):
 
 
 def images_start(made):
-    return 24 + 8 * (made.record["shards"][0]["documents"] + 1)
+    return 24 + 8 * (made.values["shards"][0]["documents"] + 1)
 
 
 def shifted(made, shift, *, field, image=0):
@@ -394,7 +396,7 @@ def test_images_of_another_number_or_size_are_detected(made):
     made.change(".images", without_last)
     [problem] = problems(made)
     assert "its shards have room for" in problem
-    made.record["images"] -= 1
+    made.values["images"] -= 1
     found = problems(made)
     assert any("image tokens do not agree" in each for each in found)
 
@@ -413,7 +415,7 @@ def test_images_of_another_number_or_size_are_detected(made):
     ],
 )
 def test_a_record_with_contradictory_sums_is_refused(made, change, why):
-    change(made.record)
+    change(made.values)
     found = list(record_problems(made.record, item_bytes=2, slice_=made.slice))
     assert found
     assert any(re.search(why, problem) for problem in found)
@@ -431,14 +433,14 @@ def test_a_record_with_contradictory_sums_is_refused(made, change, why):
     ],
 )
 def test_a_record_of_other_types_is_refused(made, field, value):
-    record = copy.deepcopy(made.record) | {field: value}
+    record = copy.deepcopy(made.values) | {field: value}
     with pytest.raises(CorruptOutputError, match=field):
-        check_record_shape(record, name="record", of_shards=True)
+        from_values(ShardRecord, record, name="record")
 
 
 def test_a_truncated_file_of_images_is_detected_and_refused(made):
     made.publish()
-    name = made.record["files"][2]["name"]
+    name = made.values["files"][2]["name"]
     assert name.endswith(".images")
     path = Path(made.out.url) / name
     path.write_bytes(path.read_bytes()[:60])

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from nanotok_ray import _core
 from nanotok_ray.errors import PlanError, RecipeError
+from nanotok_ray.formats import RowGroup, SourceFile
 from nanotok_ray.recipe import OutputRecipe, Recipe, SourceRecipe
 from nanotok_ray.sources import (
     Plan,
-    RowGroup,
     SliceReading,
-    SourceFile,
     estimated_bytes,
     make_plan,
     plan_from_json,
@@ -27,7 +26,7 @@ from tests.support.small_corpus import plan_of, recipe, texts, write_corpus, wri
 
 def splits_of(plan, source="web"):
     planned = next(each for each in plan.sources if each.name == source)
-    return dict(zip([file.path for file in planned.files], planned.splits, strict=True))
+    return {file.path: file.split for file in planned.files}
 
 
 @pytest.fixture
@@ -89,9 +88,7 @@ def named_plan(folder, *val_files, previous: Plan | None = None, resplit=False) 
 
 def val_of(plan: Plan) -> list[str]:
     (source,) = plan.sources
-    by_file = [
-        file.path for file, split in zip(source.files, source.splits, strict=True) if split == "val"
-    ]
+    by_file = [file.path for file in source.files if file.split == "val"]
     by_slice = {file.path for each in plan.slices(split="val") for file in each.files}
     assert set(by_file) == by_slice
     return by_file

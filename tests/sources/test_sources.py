@@ -23,6 +23,7 @@ from nanotok_ray.sources import (
     read_piece,
     resolve,
 )
+from nanotok_ray.sources.files import piece_of
 from nanotok_ray.sources.stored import check_unchanged
 from nanotok_ray.storage import Folder, InputFile, RemoteInput
 from tests.support.read_pieces import compressed, json_lines, parquet_bytes
@@ -177,7 +178,7 @@ KINDS = {
 def all_of(folder: Folder, name: str, form: str | None, **options):
     source = SourceRecipe(name="web", kind="text", paths=(folder.join(name),), format=form)
     (file,) = resolve(source).files
-    piece = file.piece(0, len(file.layout) or file.size)
+    piece = piece_of(file, 0, len(file.layout) or file.size)
     return read_piece(piece, kind="text", column=source.column, **options)
 
 
@@ -214,7 +215,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(folder, name, monkeypat
 def test_a_footer_other_than_planned_is_refused(folder):
     folder.write_whole("a.parquet", parquet_bytes({"text": ["one", "two"]}))
     (file,) = resolve_in(folder, "a.parquet").files
-    piece = replace(file.piece(0, 1), footer_sha256="0" * 64)
+    piece = replace(piece_of(file, 0, 1), footer_sha256="0" * 64)
     with pytest.raises(SourceError, match=r"a\.parquet changed .* footer .* run again"):
         list(read_piece(piece, kind="text", column="text"))
 
@@ -223,11 +224,11 @@ def test_the_etag_identifies_a_file_or_else_its_time(folder):
     folder.write_whole("a.jsonl", b"{}\n")
     (file,) = resolve_in(folder, "a.jsonl").files
     known = InputFile(path="a", size=3, etag="x", mtime_ns=5)
-    check_unchanged(replace(file.piece(0, 3), etag="x", mtime_ns=6), known)
-    check_unchanged(replace(file.piece(0, 3), etag=None, mtime_ns=None), known)
+    check_unchanged(replace(piece_of(file, 0, 3), etag="x", mtime_ns=6), known)
+    check_unchanged(replace(piece_of(file, 0, 3), etag=None, mtime_ns=None), known)
     for wrong in ({"etag": "y", "mtime_ns": 5}, {"etag": None, "mtime_ns": 6}, {"size": 4}):
         with pytest.raises(SourceError, match="changed since the plan was made"):
-            check_unchanged(replace(file.piece(0, 3), **{"etag": "x", **wrong}), known)
+            check_unchanged(replace(piece_of(file, 0, 3), **{"etag": "x", **wrong}), known)
 
 
 SECOND = 1_764_169_200_000_000_000

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.formats import ROW
+from nanotok_ray.formats import ROW, ShardRecord, read_manifest
 from nanotok_ray.job import use_executor
 from nanotok_ray.loader import open_shards
-from nanotok_ray.shards import assemble, expected_records, read_record, settings_from
+from nanotok_ray.shards import assemble, expected_records, read_record
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -74,7 +74,7 @@ def rewrite(out, pattern, change):
     plan = plan_from_json((out / "plan.json").read_bytes())
     path = min(out.glob(pattern))
     path.write_bytes(change(path.read_bytes()))
-    settings = settings_from(json.loads((out / "manifest.json").read_text()))
+    settings = read_manifest(folder).settings
     expected = list(expected_records(plan, settings))
     for each in expected:
         record = json.loads((out / each.record_name).read_text())
@@ -82,7 +82,7 @@ def rewrite(out, pattern, change):
             if out / file["name"] == path:
                 file["sha256"], file["size"] = folder.sha256(file["name"]), path.stat().st_size
         (out / each.record_name).write_text(json.dumps(record))
-    records = [read_record(folder, each.record_name) for each in expected]
+    records = [read_record(folder, each.record_name, ShardRecord) for each in expected]
     tokenizer = Tokenizer.load(out / "tokenizer")
     assemble(plan, records, settings=settings, tokenizer=tokenizer).publish(folder)
     return path

@@ -1,7 +1,7 @@
 """Generated outputs of any ids and masks, for tests of layouts, without a job."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,15 +23,23 @@ from nanotok_ray.exports import (
     units_of,
 )
 from nanotok_ray.formats import (
-    MANIFEST_FORMAT,
     MANIFEST_NAME,
     RECORDS,
     SHARDS_INDEX_NAME,
+    Flow,
+    Manifest,
+    Proof,
+    Shard,
+    ShardRecord,
     ShardRow,
+    ShardSettings,
+    SliceName,
+    StoredFile,
+    Totals,
+    dump,
     pack_shards_index,
-    to_json,
 )
-from nanotok_ray.shards import NativeSink, ShardSettings
+from nanotok_ray.shards import NativeSink
 from nanotok_ray.storage import Folder, remove_checksums
 
 SPECIAL_TOKENS = {"<|bos|>": 60000, "<|assistant_end|>": 60001}
@@ -68,7 +76,7 @@ def made_output(root: Path | str, *sources: MadeSource, item_bytes: int = 2) -> 
         for number, documents in enumerate(source.shards):
             name = f"{source.name}/{source.split}/part-{number:05d}-000-{'0' * 16}"
             files = _write_shard(out, name, source, documents, item_bytes)
-            record = to_json({"files": files})
+            record = dump(_record(source, number, name, documents, files))
             record_name = f"part-{number:05d}-{'0' * 16}.json"
             out.write_whole(f"{RECORDS}{source.name}/{source.split}/{record_name}", record)
             row = _row(source, name, documents, files, first=first, item_bytes=item_bytes)
@@ -77,13 +85,13 @@ def made_output(root: Path | str, *sources: MadeSource, item_bytes: int = 2) -> 
     names = list(dict.fromkeys(source.name for source in sources))
     index = pack_shards_index(rows, sources=names)
     out.write_whole(SHARDS_INDEX_NAME, index)
-    out.write_whole(MANIFEST_NAME, to_json(_manifest(sources, names, index, len(rows), item_bytes)))
+    out.write_whole(MANIFEST_NAME, dump(_manifest(sources, names, index, len(rows), item_bytes)))
     return out
 
 
 def _write_shard(
     out: Folder, name: str, source: MadeSource, documents: Sequence[Sequence[int]], item_bytes: int
-) -> list[dict[str, Any]]:
+) -> list[StoredFile]:
     masked = source.kind != "text"
     with_ids = source.with_document_ids
     options = {"with_mask": masked, "with_images": False, "with_document_ids": with_ids}
@@ -105,12 +113,12 @@ def _row(
     source: MadeSource,
     name: str,
     documents: Sequence[Sequence[int]],
-    files: Sequence[Mapping[str, Any]],
+    files: Sequence[StoredFile],
     *,
     first: int,
     item_bytes: int,
 ) -> ShardRow:
-    sizes = {file["name"]: file["size"] for file in files}
+    sizes = {file.name: file.size for file in files}
     return ShardRow(
         source=source.name,
         split=source.split,
@@ -128,28 +136,60 @@ def _row(
     )
 
 
+_FLOW = Flow(in_=0, out=0, quarantined=0)
+_NUMBERS = ("text_bytes", "special_text", "over_max_tokens", "truncated", "trainable_tokens")
+NOTHING: dict[str, Any] = {
+    "documents": _FLOW,
+    "bytes": _FLOW,
+    "proof": Proof(documents=0, bytes=0, encoded_again=0, not_encoded_again={}),
+    "quarantined": {},
+    "roles": {},
+    "special_tokens": {},
+    "tokens": 0,
+    **dict.fromkeys((*_NUMBERS, "without_trainable_token", "images", "blank_lines"), 0),
+}
+"""The counts of a record of nothing."""
+
+
+def _record(
+    source: MadeSource,
+    number: int,
+    name: str,
+    documents: Sequence[Sequence[int]],
+    files: Sequence[StoredFile],
+) -> ShardRecord:
+    tokens = sum(map(len, documents))
+    shard = Shard(name=name, documents=len(documents), bytes=0, tokens=tokens, source_map=())
+    return ShardRecord(
+        **(NOTHING | {"tokens": tokens}),
+        stage="tokenize",
+        key="0" * 64,
+        slice=SliceName(source=source.name, split=source.split, number=number),
+        read=(),
+        other_split=0,
+        shards=(shard,),
+        files=tuple(files),
+    )
+
+
 def _manifest(
     sources: Sequence[MadeSource], names: list[str], index: bytes, shards: int, item_bytes: int
-) -> dict[str, Any]:
-    zero = {"in": 0, "out": 0, "quarantined": 0}
-    empty: dict[str, Any] = {"documents": zero, "bytes": zero}
-    empty |= {"quarantined": {}, "roles": {}, "special_tokens": {}}
-    return {
-        "format": MANIFEST_FORMAT,
-        "sources": names,
-        "kinds": {source.name: source.kind for source in sources},
-        "tokenizer_sha256": "0" * 64,
-        "special_tokens": SPECIAL_TOKENS,
-        "item_bytes": item_bytes,
-        "num_ids": max(SPECIAL_TOKENS.values()) + 1,
-        "settings": {source.name: _settings(source).to_dict() for source in sources},
-        "plan_sha256": "0" * 64,
-        "records_sha256": "0" * 64,
-        "shards_index_sha256": hashlib.sha256(index).hexdigest(),
-        "slices": shards,
-        "shards": shards,
-        "totals": {"all": empty},
-    }
+) -> Manifest:
+    return Manifest(
+        sources=tuple(names),
+        kinds={source.name: source.kind for source in sources},
+        tokenizer_sha256="0" * 64,
+        special_tokens=dict(SPECIAL_TOKENS),
+        item_bytes=item_bytes,
+        num_ids=max(SPECIAL_TOKENS.values()) + 1,
+        settings={source.name: _settings(source) for source in sources},
+        plan_sha256="0" * 64,
+        records_sha256="0" * 64,
+        shards_index_sha256=hashlib.sha256(index).hexdigest(),
+        slices=shards,
+        shards=shards,
+        totals={"all": Totals(**NOTHING)},
+    )
 
 
 def _settings(source: MadeSource) -> ShardSettings:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nanotok_ray.formats import RECORD_FORMAT, record_name, to_json
+from nanotok_ray.formats import ShardRecord, record_name, to_json
 from tests.support.finished_output import change_json, with_index
 from tests.support.made_output import BOS, MadeSource, made_output
 
@@ -118,7 +118,7 @@ def _record(name: str, number: int, shard: str, piece: list[Any]) -> dict[str, A
     counts = ("other_split", "blank_lines", "text_bytes", "special_text", "images")
     more = ("over_max_tokens", "truncated", "trainable_tokens", "without_trainable_token")
     return {
-        "format": RECORD_FORMAT,
+        "format": ShardRecord.FORMAT,
         "stage": "tokenize",
         "key": "0" * 64,
         "slice": {"source": name, "split": "train", "number": number},

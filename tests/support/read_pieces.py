@@ -6,8 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from nanotok_ray.formats import SourceFile
 from nanotok_ray.recipe import SourceRecipe
-from nanotok_ray.sources import Piece, SourceFile, read_piece, resolve
+from nanotok_ray.sources import Piece, read_piece, resolve
 
 
 def json_lines(values) -> bytes:

@@ -6,7 +6,14 @@ from pathlib import Path
 import numpy as np
 
 from nanotok_ray.chat import compose, segments_of
-from nanotok_ray.formats import PLAN_NAME, TOKENIZER_FOLDER, to_json
+from nanotok_ray.formats import (
+    PLAN_NAME,
+    TOKENIZER_FOLDER,
+    ShardRecord,
+    from_values,
+    to_json,
+    to_values,
+)
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.shards import (
     Rendered,
@@ -15,6 +22,7 @@ from nanotok_ray.shards import (
     read_record,
     tokenize_slice,
 )
+from nanotok_ray.shards.settings import dialect_of
 from nanotok_ray.sources import plan_to_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -48,7 +56,7 @@ class VisionShards:
         self.settings = shard_settings(
             self.tokenizer, prepend=(), image_token=IMAGE, max_shard_tokens=max_shard_tokens
         )
-        dialect = self.settings.dialect("vision", "messages")
+        dialect = dialect_of(self.settings, "vision", "messages")
         encode, encode_special = self.tokenizer.encode, self.tokenizer.encode_special
         self.composed = [
             compose(encode, encode_special, segments_of(document, dialect))
@@ -60,9 +68,14 @@ class VisionShards:
         self._plan = plan_of(path, name="pics", kind="vision")
         [self.slice] = self._plan.slices()
         self.out = Folder(str(root / "out"))
-        self.record = tokenize_slice(
-            self.slice, self.settings, tokenizer=self.tokenizer, out=self.out
-        )
+        record = tokenize_slice(self.slice, self.settings, tokenizer=self.tokenizer, out=self.out)
+        self.values = {"format": record.FORMAT, **to_values(record)}
+        """The record as JSON values, which tests change."""
+
+    @property
+    def record(self) -> ShardRecord:
+        """The record of these values."""
+        return from_values(ShardRecord, self.values, name="record")
 
     @property
     def rendered(self) -> Rendered:
@@ -86,17 +99,17 @@ class VisionShards:
         """Write the other files of a job, and return the output folder."""
         settings = {"pics": self.settings}
         [expected] = expected_records(self._plan, settings)
-        self.out.write_whole(expected.record_name, to_json(self.record))
+        self.out.write_whole(expected.record_name, to_json(self.values))
         self.out.write_whole(PLAN_NAME, plan_to_json(self._plan))
         self.tokenizer.save(self.out.join(TOKENIZER_FOLDER))
-        record = read_record(self.out, expected.record_name)
+        record = read_record(self.out, expected.record_name, ShardRecord)
         output = assemble(self._plan, [record], settings=settings, tokenizer=self.tokenizer)
         output.publish(self.out)
         return Path(self.out.url)
 
     def change(self, suffix: str, change) -> None:
         """Change the first file of that suffix, and its size and sha256 in the record."""
-        file = next(each for each in self.record["files"] if each["name"].endswith(suffix))
+        file = next(each for each in self.values["files"] if each["name"].endswith(suffix))
         path = Path(self.out.url) / file["name"]
         path.write_bytes(change(path.read_bytes()))
         file["sha256"], file["size"] = self.out.sha256(file["name"]), path.stat().st_size

@@ -16,9 +16,9 @@ from nanotok_ray import _core
 from nanotok_ray.chat import Segment, compose, segments_of
 from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
 from nanotok_ray.documents import Documents, offsets_of, to_utf8
-from nanotok_ray.formats import Images
+from nanotok_ray.formats import Images, ShardSettings
 from nanotok_ray.shards.check.cross_check import NoCrossCheckError, TiktokenCrossCheck
-from nanotok_ray.shards.settings import CheckedCount, ShardSettings
+from nanotok_ray.shards.settings import CheckedCount, dialect_of
 from nanotok_ray.shards.sink import Ids
 from nanotok_ray.tokenizer import Tokenizer
 
@@ -163,7 +163,7 @@ class DocumentCheck:
                 problem = self._text_problem(data, ids)
             else:
                 self.count.bytes += len(document)
-                read_as = self.settings.dialect(self.kind, dialect)
+                read_as = dialect_of(self.settings, self.kind, dialect)
                 problem = self._rendered_problem(bytes(document), read_as, ids, mask, images)
         except NoCrossCheckError as reason:  # not a problem
             self.count.not_encoded_again[str(reason)] += 1

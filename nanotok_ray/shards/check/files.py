@@ -4,7 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,9 @@ from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats import (
     DocumentIds,
     DocumentImages,
+    Shard,
+    ShardRecord,
+    StoredFile,
     check_sequences,
     unpack_index,
 )
@@ -96,24 +99,24 @@ def read_once(folder: Folder, name: str, *, limit: int, use: Use) -> tuple[int, 
     return size, digest.hexdigest()
 
 
-def _check_bytes(folder: Folder, file: Mapping[str, Any], use: Use) -> Iterator[str]:
+def _check_bytes(folder: Folder, file: StoredFile, use: Use) -> Iterator[str]:
     """Read a file and compare size and sha256; its bytes are also passed to `use`."""
-    name = file["name"]
+    name = file.name
     try:
-        size, sha256 = read_once(folder, name, limit=file["size"], use=use)
+        size, sha256 = read_once(folder, name, limit=file.size, use=use)
     except FileNotFoundError:
         yield from size_problem(file, None)
         return
     except CorruptOutputError as error:
         yield str(error)
         return
-    if size != file["size"]:
+    if size != file.size:
         yield from size_problem(file, folder.size(name))
-    elif sha256 != file["sha256"]:
+    elif sha256 != file.sha256:
         yield f"{name} has another sha256 than its record says: its bytes were changed"
 
 
-def is_whole(folder: Folder, file: Mapping[str, Any], use: Use) -> Generator[str, None, bool]:
+def is_whole(folder: Folder, file: StoredFile, use: Use) -> Generator[str, None, bool]:
     """Return whether a file has the bytes of its record; they are also passed to `use`."""
     problems = list(_check_bytes(folder, file, use))
     yield from problems
@@ -121,7 +124,7 @@ def is_whole(folder: Folder, file: Mapping[str, Any], use: Use) -> Generator[str
 
 
 def checked_bytes(
-    folder: Folder, file: Mapping[str, Any]
+    folder: Folder, file: StoredFile
 ) -> Generator[str, None, npt.NDArray[np.uint8] | None]:
     """Return the bytes of a file, or None after yielding problems."""
     seen = AllBytes()
@@ -257,7 +260,7 @@ def _edges(images: DocumentImages, positions: npt.NDArray[np.int64]) -> npt.NDAr
 
 def check_files(
     folder: Folder,
-    values: Mapping[str, Any],
+    record: ShardRecord,
     *,
     item_bytes: int,
     num_ids: int,
@@ -268,7 +271,7 @@ def check_files(
 
     Args:
         folder: the output folder.
-        values: the values of the record.
+        record: the record.
         item_bytes: the bytes of a token id.
         num_ids: the number of ids, which every id must be below.
         special_tokens: the special tokens of the tokenizer with their ids, which are counted;
@@ -278,7 +281,7 @@ def check_files(
     Raises:
         TransientIOError: A remote store failed in a way that a retry can solve.
     """
-    files = {file["name"]: file for file in values["files"]}
+    files = {file.name: file for file in record.files}
     check = _Check(
         folder=folder,
         files=files,
@@ -288,13 +291,13 @@ def check_files(
         image_token=image_token,
         seen=Seen(special_tokens=None if special_tokens is None else {}),
     )
-    for shard in values["shards"]:
+    for shard in record.shards:
         yield from check.shard(shard)
     for name, file in files.items():
         if name.endswith(".jsonl"):
-            yield from _check_quarantine(folder, file, values)
+            yield from _check_quarantine(folder, file, record)
     if check.is_sound:
-        yield from seen_problems(values, check.seen)
+        yield from seen_problems(record, check.seen)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -302,7 +305,7 @@ class _Check:
     """The files of one record, shard by shard, with sums over all of its shards."""
 
     folder: Folder
-    files: Mapping[str, Mapping[str, Any]]
+    files: Mapping[str, StoredFile]
     item_bytes: int
     num_ids: int
     special_tokens: Mapping[str, int]
@@ -311,28 +314,26 @@ class _Check:
     is_sound: bool = True
     """Whether all files were read without problems, so that sums can be compared."""
 
-    def shard(self, shard: Mapping[str, Any]) -> Iterator[str]:
+    def shard(self, shard: Shard) -> Iterator[str]:
         """Yield the problems of the files of a shard."""
         for problem in self._problems(shard):
             self.is_sound = False
             yield problem
 
-    def _problems(self, shard: Mapping[str, Any]) -> Iterator[str]:
+    def _problems(self, shard: Shard) -> Iterator[str]:
         positions = yield from self._index(shard)
         images = yield from self._images(shard, positions)
         scan = yield from self._ids(shard, images)
         yield from self._mask(shard)
         if images is not None and positions is not None and scan is not None and scan.saw_images:
-            yield from image_problems(images, positions, scan.image_edges, name=shard["name"])
-        file = self.files.get(f"{shard['name']}.ids")
+            yield from image_problems(images, positions, scan.image_edges, name=shard.name)
+        file = self.files.get(f"{shard.name}.ids")
         if file is not None:
             yield from _check_document_ids(self.folder, file, shard)
 
-    def _index(
-        self, shard: Mapping[str, Any]
-    ) -> Generator[str, None, npt.NDArray[np.int64] | None]:
+    def _index(self, shard: Shard) -> Generator[str, None, npt.NDArray[np.int64] | None]:
         """Return the positions of the documents of a shard, or None after yielding problems."""
-        name = f"{shard['name']}.idx"
+        name = f"{shard.name}.idx"
         data = yield from checked_bytes(self.folder, self.files[name])
         if data is None:
             return None
@@ -342,29 +343,29 @@ class _Check:
         except CorruptOutputError as error:
             yield str(error)
             return None
-        if found_bytes != self.item_bytes or int(positions[-1]) != shard["tokens"]:
+        if found_bytes != self.item_bytes or int(positions[-1]) != shard.tokens:
             yield (
                 f"{name} ends at {positions[-1]} tokens of {found_bytes} bytes, "
-                f"the data at {shard['tokens']} of {self.item_bytes}"
+                f"the data at {shard.tokens} of {self.item_bytes}"
             )
             return None
-        if len(positions) - 1 != shard["documents"]:
-            yield f"{name} has {len(positions) - 1} documents, the record says {shard['documents']}"
+        if len(positions) - 1 != shard.documents:
+            yield f"{name} has {len(positions) - 1} documents, the record says {shard.documents}"
             return None
         return positions
 
     def _images(
-        self, shard: Mapping[str, Any], positions: npt.NDArray[np.int64] | None
+        self, shard: Shard, positions: npt.NDArray[np.int64] | None
     ) -> Generator[str, None, DocumentImages | None]:
         """Return the images of a shard, or None without such a file or after yielding problems."""
-        file = self.files.get(f"{shard['name']}.images")
+        file = self.files.get(f"{shard.name}.images")
         if file is None:
             return None
         data = yield from checked_bytes(self.folder, file)
         if data is None:
             return None
         try:
-            images = DocumentImages(data, name=file["name"], documents=shard["documents"])
+            images = DocumentImages(data, name=file.name, documents=shard.documents)
             if positions is not None:
                 images.check_within(np.diff(positions))
         except CorruptOutputError as error:
@@ -375,10 +376,10 @@ class _Check:
         return images
 
     def _ids(
-        self, shard: Mapping[str, Any], images: DocumentImages | None
+        self, shard: Shard, images: DocumentImages | None
     ) -> Generator[str, None, IdScan | None]:
         """Return the statistics of the ids of a shard, or None after yielding problems."""
-        file = self.files[f"{shard['name']}.bin"]
+        file = self.files[f"{shard.name}.bin"]
         by_id = sorted((number, name) for name, number in self.special_tokens.items())
         scan = IdScan(
             self.item_bytes,
@@ -389,7 +390,7 @@ class _Check:
         if not (yield from is_whole(self.folder, file, scan)):
             return None
         if scan.largest >= self.num_ids:
-            yield f"{file['name']} holds {scan.largest}, values go up to {self.num_ids - 1}"
+            yield f"{file.name} holds {scan.largest}, values go up to {self.num_ids - 1}"
             return None
         counts = self.seen.special_tokens
         if counts is not None:
@@ -397,41 +398,37 @@ class _Check:
                 counts[name] = counts.get(name, 0) + count
         return scan
 
-    def _mask(self, shard: Mapping[str, Any]) -> Iterator[str]:
-        file = self.files.get(f"{shard['name']}.mask")
+    def _mask(self, shard: Shard) -> Iterator[str]:
+        file = self.files.get(f"{shard.name}.mask")
         if file is None:
             return
         scan = MaskScan()
         if not (yield from is_whole(self.folder, file, scan)):
             return
         if scan.largest > 1:
-            yield f"{file['name']} holds {scan.largest}, values go up to 1"
+            yield f"{file.name} holds {scan.largest}, values go up to 1"
         self.seen.trained = (self.seen.trained or 0) + scan.ones
 
 
-def _check_document_ids(
-    folder: Folder, file: Mapping[str, Any], shard: Mapping[str, Any]
-) -> Iterator[str]:
+def _check_document_ids(folder: Folder, file: StoredFile, shard: Shard) -> Iterator[str]:
     data = yield from checked_bytes(folder, file)
     if data is None:
         return
     try:
-        DocumentIds(data, name=file["name"], documents=shard["documents"])
+        DocumentIds(data, name=file.name, documents=shard.documents)
     except CorruptOutputError as error:
         yield str(error)
 
 
-def _check_quarantine(
-    folder: Folder, file: Mapping[str, Any], values: Mapping[str, Any]
-) -> Iterator[str]:
-    name, seen = file["name"], Lines()
+def _check_quarantine(folder: Folder, file: StoredFile, record: ShardRecord) -> Iterator[str]:
+    name, seen = file.name, Lines()
     if not (yield from is_whole(folder, file, seen)):
         return
     if seen.problem or seen.rest:
         yield f"{name}: {seen.problem or 'its last line does not end'}"
         return
-    if seen.kinds != values["quarantined"]:
-        yield f"{name} holds {dict(seen.kinds)}, its record says {values['quarantined']}"
-    recorded = values["bytes"]["quarantined"]
+    if seen.kinds != record.quarantined:
+        yield f"{name} holds {dict(seen.kinds)}, its record says {record.quarantined}"
+    recorded = record.bytes.quarantined
     if seen.num_bytes != recorded:
         yield f"{name} stands for {seen.num_bytes} bytes of documents, its record says {recorded}"

@@ -7,50 +7,57 @@ it found.
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from nanotok_ray.formats import MAX_SHARD_NUMBER, images_bytes, index_bytes, is_inner_name
+from nanotok_ray.formats import (
+    MAX_SHARD_NUMBER,
+    Shard,
+    ShardRecord,
+    SliceName,
+    StoredFile,
+    images_bytes,
+    index_bytes,
+    is_inner_name,
+)
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED
-from nanotok_ray.shards.unused import UNUSED_TEXT
-from nanotok_ray.sources import LOST_ROWS, QUARANTINE, SKIPPED, Quarantined, Slice, SliceReading
+from nanotok_ray.sources import QUARANTINE, SKIPPED, Quarantined, Slice, SliceReading
 from nanotok_ray.storage import Folder
 
 
-def record_problems(values: Mapping[str, Any], *, item_bytes: int, slice_: Slice) -> Iterator[str]:
+def record_problems(record: ShardRecord, *, item_bytes: int, slice_: Slice) -> Iterator[str]:
     """Yield the contradictions of a record with itself and with its slice.
 
     Args:
-        values: the values of a record from `read_record`, or of one about to be written.
+        record: a record from `read_record`, or one about to be written.
         item_bytes: the bytes of a token id.
         slice_: the slice of the record.
     """
-    prefix = f"record {values['key'][:16]}"
-    yield from _sums(values, prefix)
-    yield from _byte_sums(values, prefix)
-    yield from _token_sums(values, slice_.kind, prefix)
-    for shard in values["shards"]:
+    prefix = f"record {record.key[:16]}"
+    yield from _sums(record, prefix)
+    yield from _byte_sums(record, prefix)
+    yield from _token_sums(record, slice_.kind, prefix)
+    for shard in record.shards:
         yield from _map_problems(shard)
-    names = list(_name_problems(values, slice_, prefix))
+    names = list(_name_problems(record, slice_, prefix))
     yield from names
     if not names:
-        yield from _size_problems(values, item_bytes)
+        yield from _size_problems(record, item_bytes)
         if slice_.kind in ILLUSTRATED:
-            yield from _images_problems(values, _sizes_of(values), prefix)
-    yield from _slice_problems(values, slice_, prefix)
+            yield from _images_problems(record, _sizes_of(record), prefix)
+    yield from _slice_problems(record, slice_, prefix)
 
 
-def listed_problems(values: Mapping[str, Any], sizes: Mapping[str, int]) -> Iterator[str]:
+def listed_problems(record: ShardRecord, sizes: Mapping[str, int]) -> Iterator[str]:
     """Compare the files of a record with names and sizes of a listing."""
-    for file in values["files"]:
-        yield from size_problem(file, sizes.get(file["name"]))
+    for file in record.files:
+        yield from size_problem(file, sizes.get(file.name))
 
 
-def size_problem(file: Mapping[str, Any], size: int | None) -> Iterator[str]:
+def size_problem(file: StoredFile, size: int | None) -> Iterator[str]:
     """Compare the size of a file, None if it does not exist, with its record."""
     if size is None:
-        yield f"{file['name']} is missing"
-    elif size != file["size"]:
-        yield f"{file['name']} has {size} bytes, its record says {file['size']}"
+        yield f"{file.name} is missing"
+    elif size != file.size:
+        yield f"{file.name} has {size} bytes, its record says {file.size}"
 
 
 @dataclass(slots=True)
@@ -65,141 +72,140 @@ class Seen:
     image_tokens: int = 0
 
 
-def seen_problems(values: Mapping[str, Any], seen: Seen) -> Iterator[str]:
+def seen_problems(record: ShardRecord, seen: Seen) -> Iterator[str]:
     """Compare the counts from all files of a record with its sums."""
-    prefix = f"record {values['key'][:16]}"
-    if seen.trained is not None and seen.trained != values["trainable_tokens"]:
+    prefix = f"record {record.key[:16]}"
+    if seen.trained is not None and seen.trained != record.trainable_tokens:
         yield (
-            f"{prefix}: its masks train on {seen.trained} tokens, it says "
-            f"{values['trainable_tokens']}"
+            f"{prefix}: its masks train on {seen.trained} tokens, it says {record.trainable_tokens}"
         )
-    if seen.images != values["images"]:
-        yield f"{prefix}: its shards have {seen.images} images, it says {values['images']}"
-    of_images = values["roles"].get("image", 0)
+    if seen.images != record.images:
+        yield f"{prefix}: its shards have {seen.images} images, it says {record.images}"
+    of_images = record.roles.get("image", 0)
     if seen.image_tokens != of_images:
         yield f"{prefix}: its images have {seen.image_tokens} tokens, it says {of_images}"
     if seen.special_tokens is None:
         return
-    said = values["special_tokens"]
+    said = record.special_tokens
     for name in sorted(said.keys() | seen.special_tokens.keys()):
         count = seen.special_tokens.get(name, 0)
         if said.get(name, 0) != count:
             yield f"{prefix}: its shards hold {name!r} {count} times, it says {said.get(name, 0)}"
 
 
-def account_problems(values: Mapping[str, Any], reading: SliceReading) -> Iterator[str]:
+def account_problems(record: ShardRecord, reading: SliceReading) -> Iterator[str]:
     """Compare the counts of reading the source again with the record."""
-    for old, new in zip(values["read"], reading.read, strict=False):
-        if (old["bytes"], old["sha256"]) != (new["bytes"], new["sha256"]):
+    for old, new in zip(record.read, reading.read, strict=False):
+        if (old.bytes, old.sha256) != (new.bytes, new.sha256):
             yield (
-                f"{new['file']}, {new['start']} to {new['stop']}, has changed since it was read: "
-                f"it had {old['bytes']} bytes, sha256 {old['sha256'][:16]}, and now has "
-                f"{new['bytes']}, {new['sha256'][:16]}"
+                f"{new.file}, {new.start} to {new.stop}, has changed since it was read: "
+                f"it had {old.bytes} bytes, sha256 {old.sha256[:16]}, and now has "
+                f"{new.bytes}, {new.sha256[:16]}"
             )
     counted = {
-        "documents in": (values["documents"]["in"], reading.documents_in),
-        "bytes of documents in": (values["bytes"]["in"], reading.bytes_in),
-        "blank lines": (values["blank_lines"], reading.blank_lines),
-        "documents of the other split": (values["other_split"], reading.other_split),
+        "documents in": (record.documents.in_, reading.documents_in),
+        "bytes of documents in": (record.bytes.in_, reading.bytes_in),
+        "blank lines": (record.blank_lines, reading.blank_lines),
+        "documents of the other split": (record.other_split, reading.other_split),
         # Records of earlier versions do not count them.
-        "lost rows": (values.get(LOST_ROWS, reading.lost_rows), reading.lost_rows),
+        "lost rows": (record.lost_rows or reading.lost_rows, reading.lost_rows),
     }
     for what, (then, now) in counted.items():
         if then != now:
-            yield f"record {values['key'][:16]}: {then} {what}, the source has {now}"
+            yield f"record {record.key[:16]}: {then} {what}, the source has {now}"
 
 
-def unused_problems(values: Mapping[str, Any], unused: Mapping[str, int]) -> Iterator[str]:
+def unused_problems(record: ShardRecord, unused: Mapping[str, int]) -> Iterator[str]:
     """Compare the unused text of all documents with a record, unless it does not count it."""
-    said = values.get(UNUSED_TEXT, unused)
+    said = record.unused_text or unused
     for name in sorted(said.keys() | unused.keys()):
         then, now = said.get(name, 0), unused.get(name, 0)
         if then != now:
             yield (
-                f"record {values['key'][:16]}: its documents have {now} values of {name!r} that "
+                f"record {record.key[:16]}: its documents have {now} values of {name!r} that "
                 f"are not rendered, it says {then}"
             )
 
 
 def quarantine_problems(
-    folder: Folder, values: Mapping[str, Any], quarantined: Quarantined
+    folder: Folder, record: ShardRecord, quarantined: Quarantined
 ) -> Iterator[str]:
     """Compare the quarantine file of a record with the one that would be written now."""
-    names = (file["name"] for file in values["files"])
+    names = (file.name for file in record.files)
     name = next((name for name in names if name.endswith(".jsonl")), None)
     digest = hashlib.sha256()
     for block in quarantined.blocks():
         digest.update(block)
     expected = digest.hexdigest() if len(quarantined) else None
     if (None if name is None else folder.sha256(name)) != expected:
-        where = name or f"record {values['key'][:16]}"
+        where = name or f"record {record.key[:16]}"
         yield f"{where}: the quarantined documents differ from those of the source"
 
 
-def _sums(values: Mapping[str, Any], prefix: str) -> Iterator[str]:
-    documents, shards = values["documents"], values["shards"]
-    if documents["in"] != documents["out"] + documents["quarantined"]:
+def _sums(record: ShardRecord, prefix: str) -> Iterator[str]:
+    documents, shards = record.documents, record.shards
+    if documents.in_ != documents.out + documents.quarantined:
         yield (
-            f"{prefix}: {documents['in']} documents in, {documents['out']} out, "
-            f"{documents['quarantined']} quarantined"
+            f"{prefix}: {documents.in_} documents in, {documents.out} out, "
+            f"{documents.quarantined} quarantined"
         )
-    if sum(values["quarantined"].values()) != documents["quarantined"]:
-        yield f"{prefix}: the reasons do not add up to {documents['quarantined']} documents"
-    for name, total in (("documents", documents["out"]), ("tokens", values["tokens"])):
-        found = sum(shard[name] for shard in shards)
+    if sum(record.quarantined.values()) != documents.quarantined:
+        yield f"{prefix}: the reasons do not add up to {documents.quarantined} documents"
+    for name, total in (("documents", documents.out), ("tokens", record.tokens)):
+        found = sum(getattr(shard, name) for shard in shards)
         if found != total:
             yield f"{prefix}: its shards have {found} {name}, it says {total}"
 
 
-def _byte_sums(values: Mapping[str, Any], prefix: str) -> Iterator[str]:
-    num_bytes = values["bytes"]
-    if num_bytes["in"] != num_bytes["out"] + num_bytes["quarantined"]:
+def _byte_sums(record: ShardRecord, prefix: str) -> Iterator[str]:
+    num_bytes = record.bytes
+    if num_bytes.in_ != num_bytes.out + num_bytes.quarantined:
         yield (
-            f"{prefix}: {num_bytes['in']} bytes of documents in, {num_bytes['out']} out, "
-            f"{num_bytes['quarantined']} quarantined"
+            f"{prefix}: {num_bytes.in_} bytes of documents in, {num_bytes.out} out, "
+            f"{num_bytes.quarantined} quarantined"
         )
-    found = sum(shard["bytes"] for shard in values["shards"])
-    if found != num_bytes["out"]:
-        yield f"{prefix}: its shards have {found} bytes of documents, it says {num_bytes['out']}"
+    found = sum(shard.bytes for shard in record.shards)
+    if found != num_bytes.out:
+        yield f"{prefix}: its shards have {found} bytes of documents, it says {num_bytes.out}"
 
 
-def _token_sums(values: Mapping[str, Any], kind: str, prefix: str) -> Iterator[str]:
+def _token_sums(record: ShardRecord, kind: str, prefix: str) -> Iterator[str]:
     """Compare the counts of tokens in a record with their number and with the kind of its slice."""
-    tokens, roles = values["tokens"], values["roles"]
+    tokens, roles = record.tokens, record.roles
     in_roles = sum(roles.values())
     if kind not in MASKED and roles:
         yield f"{prefix}: it has tokens of {', '.join(sorted(roles))}, and is of kind {kind}"
     elif kind in MASKED and in_roles != tokens:
         yield f"{prefix}: {in_roles} tokens in all roles, it says {tokens}"
-    if kind not in ILLUSTRATED and (values["images"] or "image" in roles):
+    if kind not in ILLUSTRATED and (record.images or "image" in roles):
         yield f"{prefix}: it has images, and is of kind {kind}"
-    if values["images"] > roles.get("image", 0):
-        yield f"{prefix}: {values['images']} images of {roles.get('image', 0)} tokens"
-    special = sum(values["special_tokens"].values())
+    if record.images > roles.get("image", 0):
+        yield f"{prefix}: {record.images} images of {roles.get('image', 0)} tokens"
+    special = sum(record.special_tokens.values())
     for name, count in (
         ("special tokens", special),
-        ("trained tokens", values["trainable_tokens"]),
+        ("trained tokens", record.trainable_tokens),
     ):
         if count > tokens:
             yield f"{prefix}: {count} {name} of {tokens}"
-    if values["truncated"] > values["over_max_tokens"]:
-        yield f"{prefix}: {values['truncated']} documents cut, {values['over_max_tokens']} too long"
+    if record.truncated > record.over_max_tokens:
+        yield f"{prefix}: {record.truncated} documents cut, {record.over_max_tokens} too long"
 
 
-def _map_problems(shard: Mapping[str, Any]) -> Iterator[str]:
-    entries = shard["source_map"]
-    mapped = sum(entry["rows"] for entry in entries)
-    if mapped != shard["documents"]:
-        yield f"{shard['name']}: {mapped} documents in its source map of {shard['documents']}"
+def _map_problems(shard: Shard) -> Iterator[str]:
+    entries = shard.source_map
+    mapped = sum(entry.rows for entry in entries)
+    if mapped != shard.documents:
+        yield f"{shard.name}: {mapped} documents in its source map of {shard.documents}"
     for entry in entries:
-        if not entry["rows"] or ("row_group" in entry) == ("range" in entry):
-            yield f"{shard['name']}: its source map has an entry of no rows, or of no place"
-        present, absent = entry.get("present"), entry.get("absent", ())
+        if not entry.rows or (entry.row_group is None) == (entry.range is None):
+            yield f"{shard.name}: its source map has an entry of no rows, or of no place"
+        present, absent = entry.present, entry.absent or ()
         rising = _is_rising(absent if present is None else present)
-        last = entry["first_row"] + entry["rows"] + len(absent) - 1
-        is_between = not absent or (entry["first_row"] < absent[0] and absent[-1] < last)
-        if not (rising and is_between and (present is None or len(present) == entry["rows"])):
-            yield f"{shard['name']}: its source map has rows that contradict each other"
+        last = entry.first_row + entry.rows + len(absent) - 1
+        is_between = not absent or (entry.first_row < absent[0] and absent[-1] < last)
+        if not (rising and is_between and (present is None or len(present) == entry.rows)):
+            yield f"{shard.name}: its source map has rows that contradict each other"
 
 
 def _is_rising(rows: Iterable[int]) -> bool:
@@ -211,17 +217,17 @@ def _is_rising(rows: Iterable[int]) -> bool:
     return True
 
 
-def _name_problems(values: Mapping[str, Any], slice_: Slice, prefix: str) -> Iterator[str]:
+def _name_problems(record: ShardRecord, slice_: Slice, prefix: str) -> Iterator[str]:
     """Compare the names of shards and files with those derived from the slice."""
-    folder, key = f"{slice_.source}/{slice_.split}", values["key"]
+    folder, key = f"{slice_.source}/{slice_.split}", record.key
     start = f"{folder}/{slice_.stem}-{slice_.number:05d}"
-    shards = [f"{start}-{number:03d}-{key[:16]}" for number in range(len(values["shards"]))]
-    if [shard["name"] for shard in values["shards"]] != shards:
+    shards = [f"{start}-{number:03d}-{key[:16]}" for number in range(len(record.shards))]
+    if [shard.name for shard in record.shards] != shards:
         yield f"{prefix}: its shards are not named as those of its slice are"
     expected = {f"{name}{suffix}" for name in shards for suffix in _suffixes(slice_)}
-    if values["documents"]["quarantined"]:
+    if record.documents.quarantined:
         expected.add(f"{QUARANTINE}{folder}/{slice_.name_for(key)}.jsonl")
-    found = [file["name"] for file in values["files"]]
+    found = [file.name for file in record.files]
     for name in sorted(set(found) - expected | {n for n in found if not is_inner_name(n)}):
         yield f"{prefix} names {name!r}, which is not a file of its slice"
     for name in sorted(expected - set(found)):
@@ -240,59 +246,56 @@ def _suffixes(slice_: Slice) -> Iterator[str]:
         yield ".ids"
 
 
-def _sizes_of(values: Mapping[str, Any]) -> dict[str, int]:
-    return {file["name"]: file["size"] for file in values["files"]}
+def _sizes_of(record: ShardRecord) -> dict[str, int]:
+    return {file.name: file.size for file in record.files}
 
 
-def _size_problems(values: Mapping[str, Any], item_bytes: int) -> Iterator[str]:
-    sizes = _sizes_of(values)
-    for shard in values["shards"]:
-        tokens = shard["tokens"]
+def _size_problems(record: ShardRecord, item_bytes: int) -> Iterator[str]:
+    sizes = _sizes_of(record)
+    for shard in record.shards:
+        tokens = shard.tokens
         expected = {
-            f"{shard['name']}.bin": tokens * item_bytes,
-            f"{shard['name']}.idx": index_bytes(shard["documents"]),
-            f"{shard['name']}.mask": tokens,
+            f"{shard.name}.bin": tokens * item_bytes,
+            f"{shard.name}.idx": index_bytes(shard.documents),
+            f"{shard.name}.mask": tokens,
         }
-        if max(tokens, shard["documents"]) > MAX_SHARD_NUMBER:
-            yield f"{shard['name']} has {tokens} tokens by its record, no shard has so many"
+        if max(tokens, shard.documents) > MAX_SHARD_NUMBER:
+            yield f"{shard.name} has {tokens} tokens by its record, no shard has so many"
         for name, size in expected.items():
             if sizes.get(name, size) != size:
                 yield (
                     f"{name} has {sizes[name]} bytes by its record, "
-                    f"{shard['documents']} documents of {tokens} tokens need {size}"
+                    f"{shard.documents} documents of {tokens} tokens need {size}"
                 )
 
 
-def _images_problems(
-    values: Mapping[str, Any], sizes: Mapping[str, int], prefix: str
-) -> Iterator[str]:
+def _images_problems(record: ShardRecord, sizes: Mapping[str, int], prefix: str) -> Iterator[str]:
     """Compare the sizes of NAME.images with the number of images, which shards do not contain."""
     images = 0
-    for shard in values["shards"]:
-        name = f"{shard['name']}.images"
-        empty, one = (images_bytes(documents=shard["documents"], images=n) for n in (0, 1))
+    for shard in record.shards:
+        name = f"{shard.name}.images"
+        empty, one = (images_bytes(documents=shard.documents, images=n) for n in (0, 1))
         number, rest = divmod(sizes[name] - empty, one - empty)
         images += number
         if number < 0 or rest:
             yield (
-                f"{name} has {sizes[name]} bytes by its record, {shard['documents']} documents "
+                f"{name} has {sizes[name]} bytes by its record, {shard.documents} documents "
                 f"take {empty} and {one - empty} for each image"
             )
             return
-    if images != values["images"]:
-        yield f"{prefix}: its shards have room for {images} images, it says {values['images']}"
+    if images != record.images:
+        yield f"{prefix}: its shards have room for {images} images, it says {record.images}"
 
 
-def _slice_problems(values: Mapping[str, Any], slice_: Slice, prefix: str) -> Iterator[str]:
-    expected = {"source": slice_.source, "split": slice_.split, "number": slice_.number}
-    if any(values["slice"][name] != value for name, value in expected.items()):
-        yield f"{prefix} names another slice than its place says: {values['slice']}"
-    if SKIPPED not in values["quarantined"]:
-        read = [(one["file"], one["start"], one["stop"]) for one in values["read"]]
+def _slice_problems(record: ShardRecord, slice_: Slice, prefix: str) -> Iterator[str]:
+    if record.slice != SliceName(source=slice_.source, split=slice_.split, number=slice_.number):
+        yield f"{prefix} names another slice than its place says: {record.slice}"
+    if SKIPPED not in record.quarantined:
+        read = [(one.file, one.start, one.stop) for one in record.read]
         if read != [(piece.path, piece.start, piece.stop) for piece in slice_.pieces]:
             yield f"{prefix}: what it read is not what the plan says"
     paths = {piece.path for piece in slice_.pieces}
-    for shard in values["shards"]:
-        for entry in shard["source_map"]:
-            if entry["file"] not in paths:
-                yield f"{shard['name']}: its source map names {entry['file']!r}, which is not read"
+    for shard in record.shards:
+        for entry in shard.source_map:
+            if entry.file not in paths:
+                yield f"{shard.name}: its source map names {entry.file!r}, which is not read"

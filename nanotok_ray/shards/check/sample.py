@@ -1,16 +1,17 @@
 """The sample of a slice: the selection of documents, and their check while the slice is written."""
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray import _core
 from nanotok_ray.errors import SampleCheckError
+from nanotok_ray.formats import Shard, ShardSettings
 from nanotok_ray.shards.check.document import WINDOW_BYTES, DocumentCheck, DocumentParts
-from nanotok_ray.shards.settings import CheckedCount, ShardSettings
+from nanotok_ray.shards.settings import CheckedCount
 from nanotok_ray.shards.writer import Rendered
 from nanotok_ray.sources import Batch, Slice
 from nanotok_ray.tokenizer import Tokenizer
@@ -112,9 +113,9 @@ def choose_slices(filled: Sequence[T]) -> list[T]:
     return random.Random(SEED).sample(filled, min(MAX_SLICES, len(filled)))
 
 
-def choose_documents(shards: Sequence[Mapping[str, Any]]) -> dict[str, npt.NDArray[np.int64]]:
+def choose_documents(shards: Sequence[Shard]) -> dict[str, npt.NDArray[np.int64]]:
     """Return the indexes, by shard, of up to 8 documents of a slice, selected with a fixed seed."""
-    numbered = [(shard["name"], number) for shard in shards for number in _spread(shard)]
+    numbered = [(shard.name, number) for shard in shards for number in _spread(shard)]
     chosen = random.Random(SEED).sample(numbered, min(DOCUMENTS_PER_SLICE, len(numbered)))
     return {
         name: np.array(sorted(number for other, number in chosen if other == name), np.int64)
@@ -122,8 +123,8 @@ def choose_documents(shards: Sequence[Mapping[str, Any]]) -> dict[str, npt.NDArr
     }
 
 
-def _spread(shard: Mapping[str, Any]) -> list[int]:
+def _spread(shard: Shard) -> list[int]:
     """Return the indexes of the first, the last and some documents between."""
-    count = shard["documents"]
+    count = shard.documents
     inner = random.Random(SEED).sample(range(count), min(DOCUMENTS_PER_SLICE, count))
     return sorted({0, count - 1, *inner})

@@ -8,7 +8,7 @@ import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from nanotok_ray.dialects import unused_text, value_of
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError, NanotokError, SourceError, TransientIOError
-from nanotok_ray.formats import RECORD_FORMAT, TOKENIZER_FOLDER, check_record_shape, from_json
+from nanotok_ray.formats import TOKENIZER_FOLDER, ShardRecord, ShardSettings, load
 from nanotok_ray.shards.check.document import OTHER_TEXT, DocumentCheck, DocumentParts, unequal
 from nanotok_ray.shards.check.files import check_files
 from nanotok_ray.shards.check.record import account_problems, quarantine_problems, unused_problems
@@ -24,7 +24,7 @@ from nanotok_ray.shards.check.sample import choose_documents
 from nanotok_ray.shards.check.written import Run, WrittenDocuments, source_range
 from nanotok_ray.shards.records import Expected, Record
 from nanotok_ray.shards.render import Renderer
-from nanotok_ray.shards.settings import ShardSettings
+from nanotok_ray.shards.settings import dialect_of
 from nanotok_ray.shards.sink import MASKED
 from nanotok_ray.shards.unused import count_unused
 from nanotok_ray.sources import SKIPPED, Batch, Piece, Slice, SliceReading
@@ -77,7 +77,7 @@ class SliceWork:
 
 def work_of(
     expected: Expected,
-    record: Record,
+    record: Record[ShardRecord],
     *,
     folder: Folder,
     settings: ShardSettings,
@@ -92,7 +92,7 @@ def work_of(
         out=folder.url,
         record_sha256=record.sha256,
         record_bytes=record.num_bytes,
-        file_bytes=sum(file["size"] for file in record.values["files"]),
+        file_bytes=sum(file.size for file in record.value.files),
         item_bytes=model.id_bytes,
         num_ids=model.num_ids,
         special_tokens=model.special_tokens,
@@ -130,10 +130,10 @@ def check_slice(work: SliceWork) -> SliceCheck:
         TransientIOError: A remote store failed in a way that a retry can solve.
     """
     folder = Folder(work.out)
-    values = _same_record(folder, work)
+    record = _same_record(folder, work)
     found = check_files(
         folder,
-        values,
+        record,
         item_bytes=work.item_bytes,
         num_ids=work.num_ids,
         special_tokens=work.special_tokens,
@@ -147,7 +147,7 @@ def check_slice(work: SliceWork) -> SliceCheck:
     compared = compare_documents(
         folder,
         _by_content(work.slice),
-        values,
+        record,
         check=DocumentCheck(kind=work.slice.kind, settings=work.settings, tokenizer=tokenizer),
         depth=work.depth,
     )
@@ -188,7 +188,7 @@ def _try_check(work: SliceWork) -> SliceCheck | Unchecked:
         return Unchecked(f"{work.record_name}: {error}")
 
 
-def _same_record(folder: Folder, work: SliceWork) -> dict[str, Any]:
+def _same_record(folder: Folder, work: SliceWork) -> ShardRecord:
     name = work.record_name
     try:
         data = folder.read_start(name, work.record_bytes + 1)
@@ -199,9 +199,7 @@ def _same_record(folder: Folder, work: SliceWork) -> dict[str, Any]:
             f"{folder.join(name)} is not what the driver read there: it was changed meanwhile, or "
             "not every node sees the same folder"
         )
-    values = from_json(data, name=name, expected_format=RECORD_FORMAT)
-    check_record_shape(values, name=name, of_shards=True)
-    return values
+    return load(ShardRecord, data, name=name)
 
 
 MAX_NAMED = 5
@@ -234,7 +232,7 @@ class Compared:
 def compare_documents(
     folder: Folder,
     slice_: Slice,
-    values: Mapping[str, Any],
+    record: ShardRecord,
     *,
     check: DocumentCheck,
     depth: Depth,
@@ -250,38 +248,38 @@ def compare_documents(
         TransientIOError: A remote store failed in a way that a retry can solve.
     """
     found = Compared()
-    if SKIPPED in values["quarantined"]:  # the slice was skipped unread
+    if SKIPPED in record.quarantined:  # the slice was skipped unread
         return found
     settings, tokenizer = check.settings, check.tokenizer
     reading = SliceReading(slice_, max_document_bytes=settings.max_document_bytes)
     comparison = _Comparison(
         check=check,
         renderer=Renderer(settings=settings, tokenizer=tokenizer, reading=reading),
-        chosen=choose_documents(values["shards"]),
+        chosen=choose_documents(record.shards),
         is_full=depth == "full",
         found=found,
     )
-    if not _read_again(folder, reading, values, comparison):
+    if not _read_again(folder, reading, record, comparison):
         return found
     found.source_bytes = reading.bytes_in
-    problems = list(account_problems(values, reading))
+    problems = list(account_problems(record, reading))
     if comparison.is_full:
-        problems += quarantine_problems(folder, values, reading.quarantined)
+        problems += quarantine_problems(folder, record, reading.quarantined)
         if not found.problems:
-            problems += unused_problems(values, comparison.unused)
+            problems += unused_problems(record, comparison.unused)
     found.problems[:0] = problems
     found.end(slice_.source)
     return found
 
 
 def _read_again(
-    folder: Folder, reading: SliceReading, values: Mapping[str, Any], comparison: "_Comparison"
+    folder: Folder, reading: SliceReading, record: ShardRecord, comparison: "_Comparison"
 ) -> bool:
     """Compare batch by batch; return whether all sources could be read."""
     slice_, found = reading.slice, comparison.found
     with WrittenDocuments(
         folder,
-        values["shards"],
+        record.shards,
         item_bytes=comparison.check.tokenizer.model.id_bytes,
         kind=slice_.kind,
         with_document_ids=slice_.id_column is not None,
@@ -369,7 +367,7 @@ class _Comparison:
 
     def _unused_of(self, document: bytes, dialect: str) -> list[tuple[str, int]]:
         slice_ = self.renderer.reading.slice
-        read_as = self.check.settings.dialect(slice_.kind, dialect, id_column=slice_.id_column)
+        read_as = dialect_of(self.check.settings, slice_.kind, dialect, id_column=slice_.id_column)
         return sorted(unused_text(value_of(document), read_as).items())
 
     def _chosen_of(self, run: Run) -> npt.NDArray[np.int64]:

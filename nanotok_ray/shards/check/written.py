@@ -1,16 +1,16 @@
 """The documents of shards in the order of their sources."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.documents import Documents
-from nanotok_ray.formats import DocumentIds, DocumentImages, Images, unpack_index
+from nanotok_ray.formats import DocumentIds, DocumentImages, Images, Shard, SourceRows, unpack_index
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED, Ids
 from nanotok_ray.shards.writer import mapped_rows
 from nanotok_ray.sources import Piece
@@ -73,7 +73,7 @@ class WrittenDocuments:
     def __init__(
         self,
         folder: Folder,
-        shards: Sequence[Mapping[str, Any]],
+        shards: Sequence[Shard],
         *,
         item_bytes: int,
         kind: str,
@@ -111,7 +111,7 @@ class WrittenDocuments:
     def left(self) -> int:
         """Number of documents that were not returned."""
         shard = self._current()
-        waiting = sum(int(shard_values["documents"]) for shard_values in self._left)
+        waiting = sum(shard.documents for shard in self._left)
         return waiting if shard is None else waiting + len(shard.positions) - 1 - shard.next
 
     def _current(self) -> _Shard | None:
@@ -126,10 +126,10 @@ class WrittenDocuments:
             self._stack.close()
             self._shard = self._open(self._left.pop())
 
-    def _open(self, shard: Mapping[str, Any]) -> _Shard:
-        name = shard["name"]
+    def _open(self, shard: Shard) -> _Shard:
+        name = shard.name
         positions, _ = unpack_index(self._bytes(f"{name}.idx"), name=name)
-        entries = [(_entry_range(entry), mapped_rows(entry)) for entry in shard["source_map"]]
+        entries = [(_entry_range(entry), mapped_rows(entry)) for entry in shard.source_map]
         return _Shard(
             name=name,
             positions=positions,
@@ -181,8 +181,5 @@ class WrittenDocuments:
         return run
 
 
-def _entry_range(entry: Mapping[str, Any]) -> SourceRange:
-    if "row_group" in entry:
-        return entry["file"], entry["row_group"], None
-    start, stop = entry["range"]
-    return entry["file"], None, (start, stop)
+def _entry_range(entry: SourceRows) -> SourceRange:
+    return entry.file, entry.row_group, entry.range

@@ -13,15 +13,9 @@ import numpy as np
 from nanotok_ray.chat import texts_of
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents import Documents
-from nanotok_ray.sources import (
-    Batch,
-    Piece,
-    ReadingRules,
-    SourceFile,
-    estimated_bytes,
-    find_named,
-    read_piece,
-)
+from nanotok_ray.formats import SourceFile
+from nanotok_ray.sources import Batch, Piece, ReadingRules, estimated_bytes, find_named, read_piece
+from nanotok_ray.sources.files import piece_of
 
 KINDS: Final = ("text", "chat")
 
@@ -135,4 +129,4 @@ class CorpusReader:
 
 
 def _whole(file: SourceFile) -> Piece:
-    return file.piece(0, len(file.layout) if file.format == "parquet" else file.size)
+    return piece_of(file, 0, len(file.layout) if file.format == "parquet" else file.size)

@@ -1,51 +1,16 @@
-"""Keys, records, shards.idx and the manifest: the metadata of an output.
+"""shards.idx: the shards of an output in order, in rows of fixed width."""
 
-Inputs and outputs are plain values and bytes. The module requires only numpy and the standard
-library.
-
-A *key* is the sha256 of all values on which a result depends. A *record* is a JSON file with the
-inputs and the outputs of one stage for one slice. `shards.idx` lists the shards in order, in rows
-of fixed width. The *manifest* is written last and contains the sha256 of the other files.
-"""
-
-import hashlib
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError, other_format
-
-MANIFEST_NAME = "manifest.json"
-SHARDS_INDEX_NAME = "shards.idx"
-PLAN_NAME = "plan.json"
-RECIPE_NAME = "recipe.toml"
-"""The drafted recipe of an output that was prepared from files."""
-
-TOKENIZER_FOLDER = "tokenizer"
-TOKENIZER_FILE = "tokenizer/tokenizer.txt"
-"""The file whose sha256 identifies the tokenizer of an output."""
-
-SUMMARY_NAME = "run/summary.json"
-REPORT_PAGE_NAME = "run/report.html"
-RECORDS = "records/tokenize/"
-"""The folder of the records of shards in the output folder."""
-
-LEARN_RECORD = "records/learn.json"
-"""The record of the learned tokenizer in the output folder."""
-
-MANIFEST_FORMAT = "nanotok-manifest 1"
-PLAN_FORMAT = "nanotok-plan 1"
-RECORD_FORMAT = "nanotok-record 1"
-SPLITS = ("train", "val")
-
-RESERVED_NAMES = (
-    *("export", "quarantine", "records", "run", "work", TOKENIZER_FOLDER),
-    *(MANIFEST_NAME, PLAN_NAME, SHARDS_INDEX_NAME),
-)
-"""Names in the output folder that no source can have."""
+from nanotok_ray.formats.document_images import images_bytes
+from nanotok_ray.formats.document_index import index_bytes
+from nanotok_ray.formats.names import RECORDS, SHARDS_INDEX_NAME, SPLITS
+from nanotok_ray.formats.paths import is_inner_name
 
 _MAGIC = b"NANOTOKX"
 _INDEX_VERSION = 2
@@ -77,16 +42,6 @@ ROW = np.dtype(
     ]
 )
 """One row of shards.idx, little-endian."""
-
-
-def key_of(values: object) -> str:
-    """Return the sha256 (hex) of plain values, independent of the order of keys in dictionaries.
-
-    >>> key_of({"b": 1, "a": 2}) == key_of({"a": 2, "b": 1})
-    True
-    """
-    text = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -183,9 +138,80 @@ def unpack_shards_index(data: bytes) -> ShardsIndex:
     return ShardsIndex(rows=rows, strings=data[end:])
 
 
-def digest_of(parts: Iterable[str]) -> str:
-    """Return the sha256 (hex) of hex digests, each followed by a newline."""
-    total = hashlib.sha256()
-    for part in parts:
-        total.update(part.encode() + b"\n")
-    return total.hexdigest()
+MAX_SHARD_NUMBER = 1 << 40
+"""Limit of documents, tokens or bytes of one shard: beyond any disk, while sums fit 64 bits."""
+
+_INDEX_BYTES = index_bytes(0)
+_DOCUMENT_BYTES = index_bytes(1) - index_bytes(0)
+_IMAGES_BYTES = images_bytes(documents=0, images=0)
+_PER_DOCUMENT = images_bytes(documents=1, images=0) - _IMAGES_BYTES
+_PER_IMAGE = images_bytes(documents=0, images=1) - _IMAGES_BYTES
+
+
+def check_rows(index: ShardsIndex, *, sources: int) -> None:
+    """Refuse inconsistent rows.
+
+    Raises:
+        CorruptOutputError: The message names the first such row and the problem.
+    """
+    rows = index.rows
+    wide = np.isin(rows["item_bytes"], (2, 4))
+    checks = {
+        "a source that is none": rows["source"] < sources,
+        "a split that is none": rows["split"] < len(SPLITS),
+        "ids of neither 2 nor 4 bytes": wide,
+        "a name outside of its names": rows["name_offset"] < len(index.strings),
+        "a size that no shard has": np.all(
+            [rows[name] <= MAX_SHARD_NUMBER for name in NUMBERS], axis=0
+        ),
+    }
+    _refuse(checks)
+    documents, tokens, images = rows["documents"], rows["tokens"], rows["images_bytes"]
+    least = _IMAGES_BYTES + documents * _PER_DOCUMENT
+    _refuse(
+        {
+            "another size than its tokens": rows["bin_bytes"] == tokens * rows["item_bytes"],
+            "an index of another size than its documents": rows["idx_bytes"]
+            == _INDEX_BYTES + documents * _DOCUMENT_BYTES,
+            "a mask of another length": (rows["mask_bytes"] == 0) | (rows["mask_bytes"] == tokens),
+            "image positions of another size than its documents": (images == 0)
+            | ((images >= least) & ((images - least) % _PER_IMAGE == 0)),
+        }
+    )
+
+
+def shard_name(index: ShardsIndex, row: int, *, sources: Sequence[str]) -> str:
+    """Return the name of a shard: that of a file in the folder of its source and split.
+
+    Raises:
+        CorruptOutputError: The name is not of this form.
+    """
+    entry = index.rows[row]
+    start = int(entry["name_offset"])
+    end = index.strings.find(b"\0", start)
+    name = index.strings[start:end].decode(errors="replace")
+    folder, _, _ = name.rpartition("/")
+    expected = f"{sources[int(entry['source'])]}/{SPLITS[int(entry['split'])]}"
+    if end < 0 or folder != expected or not is_inner_name(name):
+        raise CorruptOutputError(
+            f"{SHARDS_INDEX_NAME}, row {row}: {name[:80]!r} is not the name of a shard "
+            f"in {expected}"
+        )
+    return name
+
+
+def record_name(shard: str) -> str:
+    """Return the path of the record of a shard: the path of the shard without its number.
+
+    >>> record_name("web/train/part-00003-000-0123456789abcdef")
+    'records/tokenize/web/train/part-00003-0123456789abcdef.json'
+    """
+    slice_name, _, key = shard.rpartition("-")
+    return f"{RECORDS}{slice_name.rpartition('-')[0]}-{key}.json"
+
+
+def _refuse(checks: dict[str, npt.NDArray[np.bool_]]) -> None:
+    for what, is_right in checks.items():
+        if not is_right.all():
+            row = int(np.argmin(is_right))
+            raise CorruptOutputError(f"{SHARDS_INDEX_NAME}, row {row} has {what}")

@@ -1,0 +1,98 @@
+"""Reading the manifest of a finished output, and shards.idx, which the manifest names."""
+
+import hashlib
+from pathlib import Path
+from typing import Protocol
+
+from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
+from nanotok_ray.formats.codec import load
+from nanotok_ray.formats.names import MANIFEST_NAME, SHARDS_INDEX_NAME
+from nanotok_ray.formats.records import Manifest
+from nanotok_ray.formats.shards_index import ShardsIndex, check_rows, unpack_shards_index
+
+MAX_MANIFEST_BYTES = 64 << 20
+MAX_RECORD_BYTES = 1 << 30
+MAX_PLAN_BYTES = 4 << 30
+MAX_SHARDS_INDEX_BYTES = 4 << 30
+MAX_JSON_BYTES = 1 << 30
+"""Limits far above the sizes that a job writes: a few kB, 300 bytes per input file, 200 per shard.
+"""
+
+
+def check_size(num_bytes: int | None, *, limit: int, name: str) -> None:
+    """Refuse a file that is much larger than a job writes, before it is read.
+
+    Raises:
+        CorruptOutputError: The file has more than `limit` bytes.
+    """
+    if num_bytes is not None and num_bytes > limit:
+        raise CorruptOutputError(f"{name} has {num_bytes:,} bytes, more than {limit:,} is refused")
+
+
+class OutputFiles(Protocol):
+    """The files of an output folder, local or remote."""
+
+    def join(self, name: str) -> str:
+        """Return the path or URL of a file."""
+
+    def read_bytes(self, name: str, *, limit: int) -> bytes:
+        """Return all bytes of a file.
+
+        Raises:
+            FileNotFoundError: The file does not exist.
+            CorruptOutputError: The file has more than `limit` bytes, or is outside of the folder.
+        """
+
+
+def read_manifest(files: OutputFiles) -> Manifest:
+    """Read the manifest of an output folder.
+
+    Raises:
+        IncompleteOutputError: The manifest does not exist: the job has not finished.
+        CorruptOutputError: The file is not a manifest of this version.
+    """
+    return load(Manifest, manifest_bytes(files), name=files.join(MANIFEST_NAME))
+
+
+def manifest_bytes(files: OutputFiles) -> bytes:
+    """Return the bytes of the manifest of an output folder.
+
+    Raises:
+        IncompleteOutputError: The manifest does not exist: the job has not finished.
+    """
+    try:
+        return files.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
+    except FileNotFoundError:
+        raise no_manifest(files.join(MANIFEST_NAME)) from None
+
+
+def no_manifest(name: str) -> IncompleteOutputError:
+    """Return the error for an output without a manifest, whose path would be `name`."""
+    folder = name.rpartition("/")[0]
+    if "://" not in name and not Path(folder).is_dir():
+        return IncompleteOutputError(
+            f"{folder} is not a folder; check the path, or run the job that writes it"
+        )
+    return IncompleteOutputError(
+        f"{name} does not exist: the job has not finished, its last run failed, or this is not its "
+        "output folder; `nanotok status` says which; run the job again, it resumes where it stopped"
+    )
+
+
+def read_shards_index(files: OutputFiles, manifest: Manifest) -> ShardsIndex:
+    """Read shards.idx of an output folder.
+
+    Raises:
+        CorruptOutputError: The file is missing, is not the one that the manifest names, or has
+            inconsistent rows.
+    """
+    name = files.join(SHARDS_INDEX_NAME)
+    try:
+        data = files.read_bytes(SHARDS_INDEX_NAME, limit=MAX_SHARDS_INDEX_BYTES)
+    except (FileNotFoundError, IsADirectoryError):
+        raise CorruptOutputError(f"{name} is missing, though the manifest names it") from None
+    if hashlib.sha256(data).hexdigest() != manifest.shards_index_sha256:
+        raise CorruptOutputError(f"{name} is not the one the manifest names")
+    index = unpack_shards_index(data)
+    check_rows(index, sources=len(manifest.sources))
+    return index
