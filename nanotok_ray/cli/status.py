@@ -192,8 +192,11 @@ def _head(status: RunStatus) -> dict[str, Any]:
     head = dict(status.journal.head) if status.journal is not None else {}
     lease = status.lease
     if lease is not None and not lease.is_released:
-        values = {"command": lease.values.get("command"), "started": lease.values.get("taken")}
-        holder = lease.holder
+        stored, holder = lease.lease, lease.holder
+        values: dict[str, Any] = {
+            "command": stored and stored.command,
+            "started": stored and stored.taken,
+        }
         values |= {"host": holder.host, "pid": holder.pid, "ray_job": holder.ray_job}
         head = {**values, **head}
     if status.journal is not None and status.state == RUNNING:

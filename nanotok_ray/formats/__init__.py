@@ -5,6 +5,7 @@ It opens no file itself: `InnerFiles` opens the files of a folder for the packag
 """
 
 from nanotok_ray.formats.codec import (
+    Number,
     dump,
     format_value,
     from_json,
@@ -150,6 +151,7 @@ __all__ = [
     "LearnedTokens",
     "Manifest",
     "MergeRecord",
+    "Number",
     "OutputFacts",
     "PlannedSlice",
     "Proof",

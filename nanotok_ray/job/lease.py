@@ -6,13 +6,13 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 from nanotok_ray.errors import (
     CorruptOutputError,
@@ -21,7 +21,7 @@ from nanotok_ray.errors import (
     OutputInUseError,
     TransientIOError,
 )
-from nanotok_ray.formats import MAX_JSON_BYTES, from_json, to_json
+from nanotok_ray.formats import MAX_JSON_BYTES, Number, dump, load
 from nanotok_ray.job.events import Activity, Event, Note, OnEvent, StageEnded, StageStarted
 from nanotok_ray.job.executor import executor_in_use
 from nanotok_ray.storage import Folder
@@ -68,18 +68,6 @@ class Holder:
             ray_cluster=cluster,
             ray_job=job,
         )
-
-    @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> "Self":
-        """Create a holder from the result of `to_values` of this or another version."""
-        default = cls()
-        known = {field.name: getattr(default, field.name) for field in fields(cls)}
-        found = {name: values.get(name) for name in known}
-        return cls(**{n: v for n, v in found.items() if isinstance(v, type(known[n]))})
-
-    def to_values(self) -> dict[str, Any]:
-        """Return the fields as JSON values."""
-        return asdict(self)
 
     def is_dead(self, me: "Self") -> bool:
         """Return whether the process has certainly ended, as seen from the process `me`."""
@@ -143,9 +131,8 @@ def _link(path: str) -> str:
 
 
 LEASE_FOLDER = "run/lease"
-LEASE_FORMAT = "nanotok-lease 1"
-RELEASED = "released"
-"""The state of a released lease."""
+HELD, RELEASED = "held", "released"
+"""The states of a lease."""
 
 _NAME = re.compile(rf"{LEASE_FOLDER}/(\d{{6,18}})\.json")
 
@@ -165,6 +152,24 @@ def lease_numbers(out: Folder) -> list[int]:
     return [int(match[1]) for match in found if match is not None]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredLease:
+    """The content of the file of a lease."""
+
+    FORMAT: ClassVar[str] = "nanotok-lease 1"
+
+    state: str
+    token: str
+    """A random text of the run."""
+    command: str
+    holder: Holder
+    taken: str
+    """The time at which the run took the lease, in ISO format, by the holder's clock."""
+    renewed: str
+    """The time at which it was written last."""
+    renewals: Number
+
+
 @dataclass(frozen=True)
 class Seen:
     """The content of the current lease at the time when it was read."""
@@ -173,24 +178,22 @@ class Seen:
     data: bytes
 
     @cached_property
-    def values(self) -> dict[str, Any]:
-        """The values of the file, empty if they cannot be parsed."""
-        name = lease_name(self.number)
+    def lease(self) -> StoredLease | None:
+        """The content of the file, or None if it cannot be parsed."""
         try:
-            return from_json(self.data, name=name, expected_format=LEASE_FORMAT)
+            return load(StoredLease, self.data, name=lease_name(self.number))
         except CorruptOutputError:
-            return {}
+            return None
 
     @property
     def holder(self) -> Holder:
         """The process that holds or held the lease."""
-        holder = self.values.get("holder")
-        return Holder.from_values(holder if isinstance(holder, dict) else {})
+        return Holder() if self.lease is None else self.lease.holder
 
     @property
     def is_released(self) -> bool:
         """Whether the holder has released the lease."""
-        return bool(self.values.get("state") == RELEASED)
+        return self.lease is not None and self.lease.state == RELEASED
 
     def is_free(self, me: Holder) -> bool:
         """Return whether the lease was released or its holder has certainly ended."""
@@ -210,16 +213,21 @@ class Seen:
     def renewed_at(self) -> float:
         """Time of the last write in seconds since 1970, by the holder's clock; 0 if unknown."""
         try:
-            return datetime.fromisoformat(self.values["renewed"]).timestamp()
-        except (KeyError, TypeError, ValueError, OverflowError):
+            return (
+                0.0
+                if self.lease is None
+                else datetime.fromisoformat(self.lease.renewed).timestamp()
+            )
+        except (ValueError, OverflowError):
             return 0.0
 
     def describe(self) -> str:
         """Return a text with the command, the process and the time at which it took the lease."""
-        holder, command = self.holder, self.values.get("command", "a run")
+        holder, lease = self.holder, self.lease
+        command, taken = ("a run", "?") if lease is None else (lease.command, lease.taken)
         where = f"host {holder.host or '?'}, process {holder.pid or '?'}"
         job = f", Ray job {holder.ray_job}" if holder.ray_job else ""
-        return f"{command} on {where}{job}, since {self.values.get('taken', '?')}"
+        return f"{command} on {where}{job}, since {taken}"
 
 
 def lease_in_force(out: Folder) -> Seen | None:
@@ -291,7 +299,7 @@ class Lease:
 
     def create(self) -> bool:
         """Write the lease, and return whether it is the current lease now."""
-        data = self._data("held")
+        data = self._data(HELD)
         if not self._out.write_new(lease_name(self.number), data):
             return False
         seen = lease_in_force(self._out)
@@ -315,7 +323,7 @@ class Lease:
             return
         began = self._clock.now()
         self._renewals += 1
-        self._out.write_whole(lease_name(self.number), self._data("held"))
+        self._out.write_whole(lease_name(self.number), self._data(HELD))
         self._renewed_at = began
 
     def release(self) -> None:
@@ -357,7 +365,11 @@ class Lease:
         if not self._is_lost:
             seen = lease_in_force(self._out)
             is_ours = seen is not None and seen.number == self.number
-            if seen is not None and seen.data and seen.values.get("token") != self._token:
+            if (
+                seen is not None
+                and seen.data
+                and (seen.lease is None or seen.lease.token != self._token)
+            ):
                 is_ours = False
             if not is_ours:
                 self._is_lost = True  # permanently, whatever is read later
@@ -386,17 +398,16 @@ class Lease:
         )
 
     def _data(self, state: str) -> bytes:
-        return to_json(
-            {
-                "format": LEASE_FORMAT,
-                "state": state,
-                "token": self._token,
-                "command": self._command,
-                "holder": self._me.to_values(),
-                "taken": self._taken,
-                "renewed": self._time(),
-                "renewals": self._renewals,
-            }
+        return dump(
+            StoredLease(
+                state=state,
+                token=self._token,
+                command=self._command,
+                holder=self._me,
+                taken=self._taken,
+                renewed=self._time(),
+                renewals=self._renewals,
+            )
         )
 
     def _time(self) -> str:

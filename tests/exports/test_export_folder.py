@@ -234,9 +234,9 @@ def test_no_export_runs_beside_a_job_or_another_export(tmp_path, folder, monkeyp
     assert set(seen) == {None}
     seen.clear()
     export(out, Raw(), on_event=look)
-    assert {each.values["command"] for each in seen} == {"export"}
-    assert {each.values["state"] for each in seen} == {"held"}
-    assert lease_in_force(out).values["state"] == "released"
+    assert {each.lease.command for each in seen} == {"export"}
+    assert {each.is_released for each in seen} == {False}
+    assert lease_in_force(out).is_released
     with leased(out, command="prepare", on_event=ignore) as lease:
         assert export(out, Raw()).unchanged  # reading needs no lease
         renew_while_others_wait(lease, monkeypatch)

@@ -180,7 +180,7 @@ def test_a_lease_of_another_version_has_an_unknown_holder(out):
     change(path, 9)
     seen = lease_in_force(Folder(str(out)))
     assert seen is not None
-    assert (seen.values, seen.is_free(Holder.from_values({}))) == ({}, False)
+    assert (seen.lease, seen.is_free(Holder())) == (None, False)
 
 
 def test_a_tokenizer_of_another_version_is_refused(out):
