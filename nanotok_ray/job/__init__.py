@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nanotok_ray import lazy_attributes
 
 if TYPE_CHECKING:
+    from nanotok_ray.job.bad_documents import give_up_after
     from nanotok_ray.job.counting import Training, training_of
     from nanotok_ray.job.decide import JobPlan
     from nanotok_ray.job.engine import StragglerDetector, run_tasks
@@ -67,7 +68,7 @@ if TYPE_CHECKING:
     from nanotok_ray.job.reducing import Summed, names_in_use
     from nanotok_ray.job.run import Start
     from nanotok_ray.job.scheduler import Scheduler, TaskBatch
-    from nanotok_ray.job.stage import give_up_after, run_stage
+    from nanotok_ray.job.stage import run_stage
     from nanotok_ray.job.status import FINISHED, RUNNING, WELL, RunStatus, run_status
     from nanotok_ray.job.summary import Summary
     from nanotok_ray.job.task import (
@@ -95,6 +96,7 @@ else:
     __getattr__ = lazy_attributes(
         __name__,
         {
+            "bad_documents": "give_up_after",
             "counting": "Training training_of",
             "decide": "JobPlan",
             "engine": "StragglerDetector run_tasks",
@@ -124,7 +126,7 @@ else:
             "reducing": "Summed names_in_use",
             "run": "Start",
             "scheduler": "Scheduler TaskBatch",
-            "stage": "give_up_after run_stage",
+            "stage": "run_stage",
             "status": "FINISHED RUNNING RunStatus WELL run_status",
             "summary": "Summary",
             "task": "AttemptResult Cause Failure Node RetryPolicy SharedFolder Task TaskResult",

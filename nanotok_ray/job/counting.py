@@ -6,15 +6,16 @@ from typing import Any
 
 from nanotok_ray import _core
 from nanotok_ray.counts import CountSettings, resolve_pattern
-from nanotok_ray.errors import PlanError, SourceError
+from nanotok_ray.errors import PlanError
 from nanotok_ray.formats import CountRecord, key_of
-from nanotok_ray.job.events import Note, OnEvent
+from nanotok_ray.job.bad_documents import GivingUp, give_up_after
+from nanotok_ray.job.events import OnEvent
 from nanotok_ray.job.probes import work_folder
-from nanotok_ray.job.stage import GivingUp, give_up_after, run_stage
+from nanotok_ray.job.stage import Stage, complete
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.work import CountWork, count_work
 from nanotok_ray.recipe import GROUNDING, Recipe, SourceRecipe
-from nanotok_ray.shards import FoundRecords, Record, finished_records
+from nanotok_ray.shards import Record, Results
 from nanotok_ray.sources import Plan, Slice
 from nanotok_ray.storage import Folder
 
@@ -223,6 +224,39 @@ class CountedSlices:
         return dict(sorted(total.items()))
 
 
+def _stage(
+    training: Training, works: Sequence[CountWork], *, skipped: int = 0
+) -> Stage[CountWork, CountRecord]:
+    """Return the stage that counts slices, of which `skipped` failed in an earlier round."""
+    limits, folder = training.recipe.limits, Folder(training.recipe.output.work)
+    after = works[0].give_up_after if works else None
+    return Stage(
+        name="count",
+        results=count_results(works, folder),
+        tasks_of=lambda todo: [_task(work) for work in todo],
+        on_result=GivingUp("count", folder, limits, after),
+        max_skipped=limits.max_skipped_slices - skipped,
+        deadline=limits.slice_deadline,
+    )
+
+
+def count_results(works: Sequence[CountWork], folder: Folder) -> Results[CountWork, CountRecord]:
+    """Return the results of counting slices in a work folder."""
+    below = sorted({f"{work.name.rpartition('/')[0]}/" for work in works})
+    return Results(items=works, folder=folder, kind=CountRecord, below=below)
+
+
+def _task(work: CountWork) -> Task:
+    return Task(
+        name=f"count {work.name.removeprefix('counts/')}",
+        work=count_work,
+        argument=work,
+        num_bytes=work.slice.num_bytes,
+        inputs=tuple(file.url for file in work.slice.files),
+        shared=work_folder(work.work),
+    )
+
+
 def count(training: Training, *, on_event: OnEvent) -> CountedSlices:
     """Count the slices that are not counted yet; requires a session.
 
@@ -235,102 +269,48 @@ def count(training: Training, *, on_event: OnEvent) -> CountedSlices:
     limit = training.recipe.limits.max_chars
     if limit is not None:
         return _count_up_to(training, works, limit, on_event)
-    skipped = _run(training, works, _known_counts(works, on_event), on_event)
-    return _counted(works, skipped)
+    completed = complete(_stage(training, works), on_event=on_event)
+    return counted_of(works, _by_name(works, completed.records), completed.skipped)
 
 
 def finished_counts(works: Sequence[CountWork]) -> dict[str, Record[CountRecord]]:
     """Return the records of the counted slices, by the name of the work."""
-    return _by_name(works, _found_counts(works))
-
-
-def _known_counts(works: Sequence[CountWork], on_event: OnEvent) -> dict[str, Record[CountRecord]]:
-    """Same as `finished_counts`; damaged records are removed with a note."""
-    found = _found_counts(works)
-    if works:
-        remove_damaged(found, Folder(works[0].work), on_event)
-    return _by_name(works, found)
-
-
-def _found_counts(works: Sequence[CountWork]) -> FoundRecords[CountRecord]:
     if not works:
-        return FoundRecords(records=(), damaged=())
-    wanted = [(f"{work.name}.json", work.settings.key(work.slice)) for work in works]
-    prefixes = sorted({work.name.rpartition("/")[0] + "/" for work in works})
-    return finished_records(Folder(works[0].work), wanted, CountRecord, below=prefixes)
+        return {}
+    return _by_name(works, count_results(works, Folder(works[0].work)).find().records)
 
 
 def _by_name(
-    works: Sequence[CountWork], found: FoundRecords[CountRecord]
+    works: Sequence[CountWork], records: Sequence[Record[CountRecord] | None]
 ) -> dict[str, Record[CountRecord]]:
-    return {
-        work.name: record
-        for work, record in zip(works, found.records, strict=True)
-        if record is not None
-    }
-
-
-def remove_damaged(found: FoundRecords[Any], folder: Folder, on_event: OnEvent) -> None:
-    """Remove the damaged records, each with a note, so that their results are made again."""
-    for note in found.notes(folder):
-        on_event(Note(text=note))
-    found.remove_damaged(folder)
+    found = zip(works, records, strict=True)
+    return {work.name: record for work, record in found if record is not None}
 
 
 def _count_up_to(
     training: Training, works: Sequence[CountWork], limit: int, on_event: OnEvent
 ) -> CountedSlices:
     """Count up to and including the document that exceeds the limit, as nanochat does."""
-    known = _known_counts(works, on_event)
-    skipped: dict[str, TaskResult] = {}
-    while chosen := next_round(works, known, passed_over=skipped, limit=limit):
-        ended = _run(training, chosen, known, on_event, skipped=len(skipped))
-        skipped |= {result.task.argument.name: result for result in ended}
-        known |= finished_counts([work for work in chosen if work.name not in known])
-    whole, cut = cut_of(works, known, passed_over=skipped, limit=limit)
+    known: dict[str, Record[CountRecord]] = {}
+    skipped: list[TaskResult] = []
+    left_out: set[str] = set()
+
+    def run(chosen: Sequence[CountWork]) -> None:
+        stage = _stage(training, chosen, skipped=len(skipped))
+        completed = complete(stage, on_event=on_event)
+        known.update(_by_name(chosen, completed.records))
+        skipped.extend(completed.skipped)
+        left_out.update(ended.task.argument.name for ended in completed.skipped)
+
+    known |= finished_counts(works)
+    while chosen := next_round(works, known, passed_over=left_out, limit=limit):
+        run(chosen)
+    whole, cut = cut_of(works, known, passed_over=left_out, limit=limit)
     if cut is not None:
         work, budget = cut
-        last = [training.work(work.slice, budget=budget)]
-        ended = _run(training, last, _known_counts(last, on_event), on_event, skipped=len(skipped))
-        skipped |= {result.task.argument.name: result for result in ended}
-        whole += last
-    return _counted(whole, list(skipped.values()))
-
-
-def _run(
-    training: Training,
-    works: Sequence[CountWork],
-    known: Mapping[str, Record[CountRecord]],
-    on_event: OnEvent,
-    *,
-    skipped: int = 0,
-) -> list[TaskResult]:
-    """Count the slices without a record; `skipped` slices failed in an earlier round."""
-    todo = [work for work in works if work.name not in known]
-    after = works[0].give_up_after if works else None
-    shared = work_folder(training.recipe.output.work)
-    tasks = [
-        Task(
-            name=f"count {work.name.removeprefix('counts/')}",
-            work=count_work,
-            argument=work,
-            num_bytes=work.slice.num_bytes,
-            inputs=tuple(file.url for file in work.slice.files),
-            shared=shared,
-        )
-        for work in todo
-    ]
-    return run_stage(
-        "count",
-        tasks,
-        num_done=len(works) - len(todo),
-        on_event=on_event,
-        on_result=GivingUp(
-            "count", Folder(training.recipe.output.work), training.recipe.limits, after
-        ),
-        max_skipped=training.recipe.limits.max_skipped_slices - skipped,
-        deadline=training.recipe.limits.slice_deadline,
-    )
+        whole.append(training.work(work.slice, budget=budget))
+        run(whole[-1:])
+    return counted_of(whole, known, skipped)
 
 
 def counted_of(
@@ -338,7 +318,8 @@ def counted_of(
     records: Mapping[str, Record[CountRecord]],
     skipped: Sequence[TaskResult] = (),
 ) -> CountedSlices:
-    """Combine slices and their records, which are given by name."""
+    """Combine slices and their records, which are given by name; others are left out."""
+    works = [work for work in works if work.name in records]
     return CountedSlices(
         works=tuple(works),
         records=tuple(records[work.name] for work in works),
@@ -346,17 +327,3 @@ def counted_of(
         keys=tuple(records[work.name].value.key for work in works),
         skipped=tuple(skipped),
     )
-
-
-def _counted(works: Sequence[CountWork], skipped: Sequence[TaskResult]) -> CountedSlices:
-    """Return the counted slices with their records, which are read from storage."""
-    left_out = {ended.task.argument.name for ended in skipped}
-    chosen = [work for work in works if work.name not in left_out]
-    records = finished_counts(chosen)
-    for work in chosen:
-        if work.name not in records:
-            raise SourceError(
-                f"the count file {work.name} was written and is missing now; does another process "
-                f"write to {work.work}?"
-            )
-    return counted_of(chosen, records, skipped)

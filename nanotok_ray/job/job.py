@@ -19,6 +19,7 @@ from nanotok_ray.formats import (
     ShardRecord,
     to_json,
 )
+from nanotok_ray.job.bad_documents import first_quarantined
 from nanotok_ray.job.counting import Training
 from nanotok_ray.job.decide import JobPlan, TrainingPlan, decide
 from nanotok_ray.job.events import Activity, Note, Planned, StageEnded, StageStarted
@@ -37,7 +38,6 @@ from nanotok_ray.job.journaling import StageTimes, stages_of_last_run
 from nanotok_ray.job.lease import free_number
 from nanotok_ray.job.probes import Shared, condition_notes, shared_folders, shared_sources
 from nanotok_ray.job.run import OutdatedError, OutputLock, Start, retried_when_outdated
-from nanotok_ray.job.stage import first_quarantined
 from nanotok_ray.job.summary import Summary, empty_split_notes, summarize, unused_notes
 from nanotok_ray.job.tokenize import Tokenizing, tokenize
 from nanotok_ray.job.training import (
@@ -225,7 +225,6 @@ class _Job:
         exported = finished_exports(self.recipe, self.out)
         is_published = bool(self.plan.published)
         self._begin_changes()
-        tokenizing.found.remove_damaged(self.out)
         if not is_published:
             tokenizing = self._check_reused(tokenizing)
         if export_pass is not None:

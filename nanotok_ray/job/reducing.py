@@ -33,20 +33,18 @@ from nanotok_ray.job.counting import (
     cut_of,
     finished_counts,
     next_round,
-    remove_damaged,
     training_of,
 )
 from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.existing import plan_for
 from nanotok_ray.job.probes import work_folder
-from nanotok_ray.job.stage import ENDS_STAGE, run_stage
+from nanotok_ray.job.stage import ENDS_STAGE, Stage, complete
 from nanotok_ray.job.task import Task
 from nanotok_ray.job.work import CountWork, MergeWork, ReduceWork, merge_work, reduce_work
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards import (
-    FoundRecords,
     Record,
-    finished_records,
+    Results,
     is_unchanged,
     read_record,
 )
@@ -79,7 +77,7 @@ def merge_first(work: str, counted: CountedSlices, *, on_event: OnEvent) -> Coun
     """
     if not (works := merge_works(work, counted)):
         return counted
-    _run("merge", works, MergeRecord, merge_work, on_event)
+    complete(_stage("merge", works, MergeRecord, merge_work), on_event=on_event)
     return _merged(counted, works)
 
 
@@ -188,7 +186,8 @@ def sum_parts(summed: Summed, *, on_event: OnEvent) -> Summed:
     works = reduce_works(summed)
     if not works:
         return summed
-    return replace(summed, parts=_run("reduce", works, SumRecord, reduce_work, on_event))
+    completed = complete(_stage("reduce", works, SumRecord, reduce_work), on_event=on_event)
+    return replace(summed, parts=tuple(filter(None, completed.records)))
 
 
 def reduce_works(summed: Summed) -> list[ReduceWork]:
@@ -222,53 +221,30 @@ def reduce_works(summed: Summed) -> list[ReduceWork]:
     return works
 
 
-def _run(
-    stage: str,
-    works: Sequence[_Work],
-    kind: type[_Made],
-    work_of: Callable[[_Work], int],
-    on_event: OnEvent,
-) -> tuple[Record[_Made], ...]:
-    """Run the unfinished tasks, and return the records of all tasks."""
-    folder = works[0].work
-    found = _finished(works, kind)
-    remove_damaged(found, Folder(folder), on_event)
-    todo = [work for work, record in zip(works, found.records, strict=True) if record is None]
-    shared = work_folder(folder)
-    tasks = [
-        Task(
-            name=f"{stage} {work.name.partition('/')[2]}",
-            work=work_of,
-            argument=work,
-            num_bytes=work.num_bytes,
-            shared=shared,
-        )
-        for work in todo
-    ]
-    run_stage(
-        stage,
-        tasks,
-        num_done=len(works) - len(todo),
-        on_event=on_event,
+def _stage(
+    name: str, works: Sequence[_Work], kind: type[_Made], work_of: Callable[[_Work], int]
+) -> Stage[_Work, _Made]:
+    shared = work_folder(works[0].work)
+    return Stage(
+        name=name,
+        results=Results(
+            items=works,
+            folder=Folder(works[0].work),
+            kind=kind,
+            below=sorted({f"{work.name.rpartition('/')[0]}/" for work in works}),
+        ),
+        tasks_of=lambda todo: [
+            Task(
+                name=f"{name} {work.name.partition('/')[2]}",
+                work=work_of,
+                argument=work,
+                num_bytes=work.num_bytes,
+                shared=shared,
+            )
+            for work in todo
+        ],
         fatal=(*ENDS_STAGE, *SIGNS_OF_DAMAGE),
     )
-    records = []
-    for work, record in zip(works, _finished(works, kind).records, strict=True):
-        if record is None:
-            raise CorruptOutputError(
-                f"{work.name} was written and is missing now; does another process write to "
-                f"{folder}?"
-            )
-        records.append(record)
-    return tuple(records)
-
-
-def _finished(
-    works: Sequence[MergeWork] | Sequence[ReduceWork], kind: type[_Made]
-) -> FoundRecords[_Made]:
-    below = sorted({f"{work.name.rpartition('/')[0]}/" for work in works})
-    wanted = [(f"{work.name}.json", work.key) for work in works]
-    return finished_records(Folder(works[0].work), wanted, kind, below=below)
 
 
 def remove_damaged_sums(training: Training, counted: CountedSlices, *, on_event: OnEvent) -> bool:
@@ -303,11 +279,11 @@ def _damaged_file(folder: Folder, record: Record[Any]) -> str | None:
 
 
 def _record_of(work: MergeWork | ReduceWork, folder: Folder) -> Record[Any] | None:
-    name, kind = f"{work.name}.json", MergeRecord if isinstance(work, MergeWork) else SumRecord
+    kind = MergeRecord if isinstance(work, MergeWork) else SumRecord
     try:
-        return read_record(folder, name, kind)
+        return read_record(folder, work.record_name, kind)
     except CorruptOutputError:
-        folder.remove(name)
+        folder.remove(work.record_name)
         return None
 
 

@@ -1,19 +1,21 @@
-"""One stage over slices: its progress, its failures, and the conditions that end it early."""
+"""Stages: keyed items whose results are files and a record, and tasks that report their progress.
+
+An item is done if its record exists and fits. `complete` runs what is missing and returns the
+records of all items. `run_stage` runs tasks that leave no records, as those of checks.
+"""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from math import ceil
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from nanotok_ray.errors import (
+    CorruptOutputError,
     DiskFullError,
     ExportError,
     NanotokError,
-    QuarantineLimitError,
     SliceError,
 )
-from nanotok_ray.formats import CountRecord, ShardRecord, SourceFile
 from nanotok_ray.job.events import (
     Advanced,
     AttemptFailed,
@@ -26,25 +28,8 @@ from nanotok_ray.job.events import (
 )
 from nanotok_ray.job.executor import Executor, current_executor
 from nanotok_ray.job.task import Failure, RetryPolicy, Task, TaskResult
-from nanotok_ray.job.work import AllBad
 from nanotok_ray.job.worker_pool import ClusterResources
-from nanotok_ray.recipe import LimitsRecipe
-from nanotok_ray.shards import Record
-from nanotok_ray.sources import (
-    BY_CHOICE,
-    TAIL,
-    FirstBad,
-    Piece,
-    QuarantineEntry,
-    Slice,
-    entry_of,
-    estimated_bytes,
-    format_first_bad,
-    is_quarantine_file,
-    locations_of,
-    reason_of,
-)
-from nanotok_ray.storage import Folder
+from nanotok_ray.shards import AnyRecord, FoundRecords, Keyed, Record, Results
 from nanotok_ray.units import quantity
 
 ENDS_STAGE = (DiskFullError, ExportError)
@@ -57,6 +42,101 @@ MAX_LISTED_FAILURES = 5
 LOOK_SECONDS = 1.0
 
 
+def num_bytes_of(ended: TaskResult) -> int:
+    """Return the bytes of a task whose result is their number."""
+    return ended.result or 0
+
+
+_Item = TypeVar("_Item", bound=Keyed)
+R = TypeVar("R", bound=AnyRecord)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stage(Generic[_Item, R]):
+    """Keyed items, and the tasks that make their files and records."""
+
+    name: str
+    results: Results[_Item, R]
+    tasks_of: Callable[[Sequence[_Item]], list[Task]]
+    """Returns the tasks of items that are not done; a task can make several."""
+    on_result: Callable[[TaskResult], int] = num_bytes_of
+    """Called with each task that succeeded; returns its bytes."""
+    leave_out: Callable[[TaskResult], None] | None = None
+    """Writes the records of a task that failed and may be skipped; None: they get no record."""
+    max_skipped: int = 0
+    """The number of items that may fail permanently."""
+    deadline: float | None = None
+    """Time limit of an attempt in seconds for each GiB, rounded up; None: the default."""
+    fatal: tuple[type[NanotokError], ...] = ENDS_STAGE
+    """The classes of errors that end the stage if a task raises them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Completed(Generic[R]):
+    """The records of a stage that has run."""
+
+    records: tuple[Record[R] | None, ...]
+    """In the order of the items; None for an item that failed and may be skipped."""
+    skipped: tuple[TaskResult, ...]
+    """The tasks that failed."""
+
+
+def complete(
+    stage: Stage[_Item, R], *, on_event: OnEvent, found: FoundRecords[R] | None = None
+) -> Completed[R]:
+    """Run the tasks of the items that are not done, and return the records of all items.
+
+    Damaged records are removed, and their items are made again. Requires a session.
+
+    Args:
+        stage: The items and their tasks.
+        on_event: Called with the events of start, progress, notes and end.
+        found: The result of `find`, if it is known; otherwise damaged records get a note.
+
+    Raises:
+        SliceError: More items failed permanently than may be skipped.
+        CorruptOutputError: A record that a worker has written is missing.
+        NanotokError: A fatal error.
+    """
+    results = stage.results
+    if found is None:
+        found = results.find()
+        for note in found.notes(results.folder):
+            on_event(Note(text=note))
+    found.remove_damaged(results.folder)
+    pairs = zip(results.items, found.records, strict=True)
+    todo = [item for item, record in pairs if record is None]
+    tasks = stage.tasks_of(todo)
+    skipped = run_stage(
+        stage.name,
+        tasks,
+        num_done=len(results.items) - sum(task.slices for task in tasks),
+        on_event=on_event,
+        max_skipped=stage.max_skipped,
+        on_result=stage.on_result,
+        deadline=stage.deadline,
+        fatal=stage.fatal,
+    )
+    without_record = []
+    for ended in skipped:
+        if stage.leave_out is None:
+            without_record.append(ended.task.argument)
+        else:
+            stage.leave_out(ended)
+    made = replace(results, items=todo).find() if todo else FoundRecords(records=(), damaged=())
+    for item, record in zip(todo, made.records, strict=True):
+        if record is None and item not in without_record:
+            state = "damaged" if item.record_name in made.damaged else "missing"
+            raise CorruptOutputError(
+                f"{results.folder.join(item.record_name)} was written by a worker, and it or a "
+                f"file that it names is {state} here; is the folder on storage that every node "
+                "shares, and does no other process write to it?"
+            )
+    again = iter(made.records)
+    records = tuple(next(again) if record is None else record for record in found.records)
+    return Completed(records=records, skipped=tuple(skipped))
+
+
 def run_stage(
     stage: str,
     tasks: Sequence[Task],
@@ -64,7 +144,7 @@ def run_stage(
     num_done: int,
     on_event: OnEvent,
     max_skipped: int = 0,
-    on_result: Callable[[TaskResult], int] = lambda ended: ended.result or 0,
+    on_result: Callable[[TaskResult], int] = num_bytes_of,
     deadline: float | None = None,
     fatal: tuple[type[NanotokError], ...] = ENDS_STAGE,
     executor: Executor | None = None,
@@ -211,128 +291,3 @@ def format_failure(failed: TaskResult) -> str:
     inputs = failed.task.inputs_text
     of = f" (of {inputs})" if inputs else ""
     return f"  {failed.task.name}{of}: {failed.error}"
-
-
-def first_quarantined(
-    folder: Folder,
-    records: Iterable[tuple[Slice, Record[CountRecord] | Record[ShardRecord]]],
-    *,
-    tails: bool,
-) -> FirstBad | None:
-    """Return the first document that was quarantined by no rule of the recipe, or the first tail.
-
-    Args:
-        folder: The folder of the quarantine files: the output or work folder.
-        records: The records of the slices, in the order of the plan.
-        tails: Whether to return only tails.
-    """
-    for slice_, record in records:
-        kinds = record.value.quarantined.keys()
-        if (TAIL in kinds) if tails else (kinds - BY_CHOICE):
-            for file in record.value.files:
-                if is_quarantine_file(file.name):
-                    found = first_listed(folder, file.name, slice_, tails=tails)
-                    if found is not None:
-                        return found
-    return None
-
-
-def first_listed(
-    folder: Folder, name: str, slice_: Slice, *, tails: bool = False
-) -> FirstBad | None:
-    """Return the first such entry of one quarantine file of a slice."""
-    for entry in _entries(folder, name):
-        if entry.kind == TAIL if tails else entry.kind not in BY_CHOICE:
-            (location,) = locations_of([entry], slice_.pieces)
-            dialect = next(
-                (piece.dialect for piece in slice_.pieces if piece.path == entry.file), None
-            )
-            read_as = f", read as {dialect}" if dialect and not tails else ""
-            return FirstBad(
-                location=f"source {entry.source!r}, {location}{read_as}",
-                reason=reason_of(entry),
-                listed=folder.join(name),
-            )
-    return None
-
-
-def _entries(folder: Folder, name: str) -> Iterator[QuarantineEntry]:
-    with folder.open(name) as file:
-        yield from filter(None, map(entry_of, file))
-
-
-LEAST_BAD: Final = 10_000
-"""The minimum number of documents, all bad, after which a stage can end early."""
-
-_LEAST_BYTES: Final = {"jsonl": 64, "lines": 8}
-"""Lower bound of the average bytes of a document on a line, far below that of real text."""
-
-
-def give_up_after(limits: LimitsRecipe, slices: Iterable[Slice]) -> int | None:
-    """Return the number of documents, all bad, after which the limits are exceeded; None: none.
-
-    Let R be rows, G the most lines that can be documents, s the share that may be bad. A result of
-    T documents within the limit has at most s * T bad lines, so T <= R + G + s * T.
-    """
-    allowed = [] if limits.max_quarantined is None else [limits.max_quarantined]
-    share = limits.max_quarantined_share
-    if share < 1:
-        pieces = ((file, piece) for slice_ in slices for file, piece in _pieces(slice_))
-        good = sum(_max_documents(file, piece) for file, piece in pieces)
-        allowed.append(ceil(share * good / (1 - share)))
-    return max(LEAST_BAD, min(allowed) + 1) if allowed else None
-
-
-def _pieces(slice_: Slice) -> Iterable[tuple[SourceFile, Piece]]:
-    return zip(slice_.files, slice_.pieces, strict=True)
-
-
-def _max_documents(file: SourceFile, piece: Piece) -> int:
-    """Return the maximum number of documents of a piece, without bad lines."""
-    if piece.format == "parquet":
-        return sum(group.rows for group in file.layout[piece.start : piece.stop])
-    if piece.format == "document":
-        return 1
-    return estimated_bytes(file, piece) // _LEAST_BYTES[piece.format] + 1
-
-
-@dataclass(slots=True)
-class GivingUp:
-    """The handler of results that ends a stage if all of many documents are bad."""
-
-    stage: str
-    folder: Folder
-    """The folder of the quarantine files."""
-    limits: LimitsRecipe
-    after: int | None
-    """The result of `give_up_after`."""
-    _documents: int = 0
-    _slices: int = 0
-
-    def __call__(self, ended: TaskResult) -> int:
-        """Return the bytes of a slice that succeeded.
-
-        Raises:
-            QuarantineLimitError: The limits are exceeded.
-        """
-        found = ended.result
-        if not isinstance(found, AllBad):
-            return found or 0
-        self._documents += found.documents
-        self._slices += 1
-        if self.after is not None and self._documents >= self.after:
-            first = first_listed(self.folder, found.listed, ended.task.argument.slice)
-            raise QuarantineLimitError(
-                f"{self._limit_message()}; {format_first_bad(first, where=self.folder.url)}"
-            )
-        return 0
-
-    def _limit_message(self) -> str:
-        limit = self.limits.max_quarantined
-        number = "" if limit is None else f" or limits.max_quarantined = {limit}"
-        return (
-            f"{self.stage} stopped early: all {self._documents:,} documents that were read of "
-            f"{quantity(self._slices, 'slice')} were quarantined, more "
-            f"than limits.max_quarantined_share = {self.limits.max_quarantined_share}{number} "
-            "allows of the whole input"
-        )

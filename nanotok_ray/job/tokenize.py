@@ -1,16 +1,16 @@
 """The tokenizing stage, which writes the shards of every slice of the plan."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from nanotok_ray.errors import CorruptOutputError, RecipeError, TransientIOError
+from nanotok_ray.errors import RecipeError, TransientIOError
 from nanotok_ray.exports import SamePass
 from nanotok_ray.formats import TOKENIZER_FOLDER, OutputFacts, ShardRecord, ShardSettings
+from nanotok_ray.job.bad_documents import GivingUp, give_up_after
 from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.probes import output_folder
-from nanotok_ray.job.stage import GivingUp, format_failure, give_up_after, run_stage
+from nanotok_ray.job.stage import Stage, complete, format_failure
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.work import TokenizeWork, tokenize_work, tokenized_record
 from nanotok_ray.recipe import (
@@ -27,12 +27,13 @@ from nanotok_ray.shards import (
     FoundRecords,
     Output,
     Record,
+    Results,
     assemble,
     expected_records,
-    finished_slices,
     is_skipped,
     output_facts,
     skip_slice,
+    slice_results,
     write_record,
 )
 from nanotok_ray.shards.check import record_problems
@@ -141,10 +142,8 @@ class Tokenizing:
     settings: Mapping[str, ShardSettings]
     tokenizer: Tokenizer
     expected: tuple[Expected, ...]
-    records: tuple[Record[ShardRecord] | None, ...]
-    """In the order of `expected`; None for a slice that must be tokenized."""
     found: FoundRecords[ShardRecord]
-    """The records of the output, of which those of skipped slices are not used."""
+    """The existing records in the order of `expected`, without those of skipped slices."""
     max_skipped: int
     """The number of slices that may fail permanently and be skipped."""
     slice_deadline: int
@@ -154,6 +153,11 @@ class Tokenizing:
     """The number of documents, all bad, after which the limits are exceeded; None: no number."""
 
     @property
+    def records(self) -> tuple[Record[ShardRecord] | None, ...]:
+        """The existing records in the order of `expected`; None for a slice to tokenize."""
+        return self.found.records
+
+    @property
     def todo(self) -> list[Expected]:
         """The slices without a record, or whose files are missing."""
         return [
@@ -161,14 +165,6 @@ class Tokenizing:
             for expected, record in zip(self.expected, self.records, strict=True)
             if record is None
         ]
-
-    @property
-    def reads(self) -> list[list[Expected]]:
-        """The slices of `todo`, grouped by the pieces they read: both splits of a share."""
-        found: dict[Any, list[Expected]] = {}
-        for expected in self.todo:
-            found.setdefault(expected.slice.reads, []).append(expected)
-        return list(found.values())
 
     @property
     def facts(self) -> OutputFacts:
@@ -184,17 +180,14 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
     """Return the slices of a plan with the records that exist in the output."""
     settings = {source.name: shard_settings(recipe, source, tokenizer) for source in recipe.sources}
     expected = tuple(expected_records(plan, settings))
-    found = _found_slices(expected, tokenizer, out)
-    records = tuple(
-        None if record is not None and is_skipped(record) else record for record in found.records
-    )
+    found = _results(out, expected, tokenizer).find()
+    kept = [None if record is None or is_skipped(record) else record for record in found.records]
     return Tokenizing(
         plan=plan,
         settings=settings,
         tokenizer=tokenizer,
         expected=expected,
-        records=records,
-        found=found,
+        found=replace(found, records=tuple(kept)),
         max_skipped=recipe.limits.max_skipped_slices,
         slice_deadline=recipe.limits.slice_deadline,
         limits=recipe.limits,
@@ -202,16 +195,15 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
     )
 
 
-def _found_slices(
-    expected: Sequence[Expected], tokenizer: Tokenizer, out: Folder
-) -> FoundRecords[ShardRecord]:
-    """Find the records of slices that agree with their slices."""
+def _results(
+    out: Folder, expected: Sequence[Expected], tokenizer: Tokenizer
+) -> Results[Expected, ShardRecord]:
+    """Return the results of slices; a record must agree with its slice."""
 
-    def problems(number: int, record: ShardRecord) -> Iterator[str]:
-        slice_ = expected[number].slice
-        return record_problems(record, item_bytes=tokenizer.model.id_bytes, slice_=slice_)
+    def problems(item: Expected, record: ShardRecord) -> Iterable[str]:
+        return record_problems(record, item_bytes=tokenizer.model.id_bytes, slice_=item.slice)
 
-    return finished_slices(out, expected, problems=problems)
+    return slice_results(out, expected, problems=problems)
 
 
 def tokenize(
@@ -228,29 +220,35 @@ def tokenize(
         SliceError: More slices failed permanently than the recipe allows to skip.
         QuarantineLimitError: All documents read so far are bad, and too many for the limits.
     """
-    tasks = [_task(expected, tokenizing, out, same_pass) for expected in tokenizing.reads]
-    skipped = run_stage(
-        "tokenize",
-        tasks,
-        num_done=len(tokenizing.expected) - sum(task.slices for task in tasks),
-        on_event=on_event,
+
+    def leave_out(ended: TaskResult) -> None:
+        """Write the records of skipped slices, except those recorded before their task failed."""
+        work: TokenizeWork = ended.task.argument
+        for expected in work.expected:
+            if tokenized_record(out, expected) is None:
+                record = _skip(expected.slice, work.settings, out)
+                write_record(out, expected.record_name, record)
+        on_event(Note(text=f"skipped in the shards:{format_failure(ended)}"))
+
+    stage = Stage(
+        name="tokenize",
+        results=_results(out, tokenizing.expected, tokenizing.tokenizer),
+        tasks_of=lambda todo: [_task(group, tokenizing, out, same_pass) for group in _reads(todo)],
         on_result=GivingUp("tokenize", out, tokenizing.limits, tokenizing.give_up_after),
+        leave_out=leave_out,
         max_skipped=tokenizing.max_skipped,
         deadline=tokenizing.slice_deadline,
     )
-    for ended in skipped:
-        _leave_out(ended, out)
-        on_event(Note(text=f"skipped in the shards:{format_failure(ended)}"))
-    return _all_records(tokenizing, out)
+    completed = complete(stage, found=tokenizing.found, on_event=on_event)
+    return [record for record in completed.records if record is not None]
 
 
-def _leave_out(ended: TaskResult, out: Folder) -> None:
-    """Write the records of skipped slices, except those recorded before their task failed."""
-    work: TokenizeWork = ended.task.argument
-    for expected in work.expected:
-        if tokenized_record(out, expected) is None:
-            record = _skip(expected.slice, work.settings, out)
-            write_record(out, expected.record_name, record)
+def _reads(todo: Sequence[Expected]) -> Iterable[list[Expected]]:
+    """Group slices by the pieces they read: both splits of a share."""
+    groups: dict[object, list[Expected]] = {}
+    for expected in todo:
+        groups.setdefault(expected.slice.reads, []).append(expected)
+    return groups.values()
 
 
 def _skip(slice_: Slice, settings: ShardSettings, out: Folder) -> ShardRecord:
@@ -261,24 +259,6 @@ def _skip(slice_: Slice, settings: ShardSettings, out: Folder) -> ShardRecord:
         TransientIOError
     ):  # the quarantine file of a failed attempt had this name and is removed now
         return skip_slice(slice_, settings, out=out)
-
-
-def _all_records(tokenizing: Tokenizing, out: Folder) -> list[Record[ShardRecord]]:
-    """Return the records of all slices; records of this run are read from storage."""
-    found = _found_slices(tokenizing.todo, tokenizing.tokenizer, out)
-    made = dict(zip(tokenizing.todo, found.records, strict=True))
-    records = []
-    for expected, record in zip(tokenizing.expected, tokenizing.records, strict=True):
-        known = record if record is not None else made[expected]
-        if known is None:
-            state = "damaged" if expected.record_name in found.damaged else "missing"
-            raise CorruptOutputError(
-                f"{out.join(expected.record_name)} was written by a worker, and it or a file that "
-                f"it names is {state} here; is the output folder on storage that every node "
-                "shares, and does no other process write to it?"
-            )
-        records.append(known)
-    return records
 
 
 def _task(

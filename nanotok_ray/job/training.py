@@ -20,6 +20,7 @@ from nanotok_ray.formats import (
     from_json,
     key_of,
 )
+from nanotok_ray.job.bad_documents import first_quarantined
 from nanotok_ray.job.counting import CountedSlices, Training, count, counted_sources
 from nanotok_ray.job.events import Advanced, Note, OnEvent, StageEnded, StageStarted
 from nanotok_ray.job.executor import current_executor
@@ -30,7 +31,7 @@ from nanotok_ray.job.reducing import (
     remove_damaged_sums,
     sum_parts,
 )
-from nanotok_ray.job.stage import first_quarantined, format_failure
+from nanotok_ray.job.stage import format_failure
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards import Record, is_unchanged, read_record, write_record
 from nanotok_ray.sources import check_limits

@@ -49,7 +49,17 @@ class CountWork:
     @property
     def name(self) -> str:
         """The path of the count file in the work folder, without suffix."""
-        return f"counts/{self.slice.source}/{self.slice.name_for(self.settings.key(self.slice))}"
+        return f"counts/{self.slice.source}/{self.slice.name_for(self.key)}"
+
+    @property
+    def key(self) -> str:
+        """Hash of everything that the counts depend on."""
+        return self.settings.key(self.slice)
+
+    @property
+    def record_name(self) -> str:
+        """The path of the record in the work folder."""
+        return f"{self.name}.json"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,6 +86,11 @@ class MergeWork:
         """The path of the merged file in the work folder, without suffix."""
         return f"merged/{self.source}/{self.key[:16]}"
 
+    @property
+    def record_name(self) -> str:
+        """The path of the record in the work folder."""
+        return f"{self.name}.json"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReduceWork:
@@ -98,6 +113,11 @@ class ReduceWork:
         """The path of the sum in the work folder, without suffix."""
         part = self.settings.part
         return f"reduced/{part.num_parts:03}/{part.number:03}-{self.key[:16]}"
+
+    @property
+    def record_name(self) -> str:
+        """The path of the record in the work folder."""
+        return f"{self.name}.json"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,8 +160,7 @@ def count_work(work: CountWork) -> int | AllBad:
     Like all functions here, it does nothing if another attempt has finished the slice meanwhile.
     """
     folder = Folder(work.work)
-    key = work.settings.key(work.slice)
-    done = finished_record(folder, f"{work.name}.json", CountRecord, key=key)
+    done = finished_record(folder, work.record_name, CountRecord, key=work.key)
     if done is not None:
         return done.value.text_bytes
     listed = f"{work.name}{COUNTED_SUFFIX}"
@@ -155,7 +174,7 @@ def count_work(work: CountWork) -> int | AllBad:
         )
     except AllBadError as found:
         return _given_up(found, folder, listed=listed)
-    write_record(folder, f"{work.name}.json", record)
+    write_record(folder, work.record_name, record)
     return _result([record], listed=listed)
 
 
@@ -178,25 +197,25 @@ def _result(records: Sequence[CountRecord | ShardRecord], *, listed: str) -> int
 def merge_work(work: MergeWork) -> int:
     """Merge count files, write the record and return the bytes of the files."""
     folder = Folder(work.work)
-    if finished_record(folder, f"{work.name}.json", MergeRecord, key=work.key) is not None:
+    if finished_record(folder, work.record_name, MergeRecord, key=work.key) is not None:
         return work.num_bytes
     urls = [folder.join(name) for name in work.files]
     record = merge_count_files(urls, keys=work.keys, folder=folder, name=work.name)
-    write_record(folder, f"{work.name}.json", record)
+    write_record(folder, work.record_name, record)
     return work.num_bytes
 
 
 def reduce_work(work: ReduceWork) -> int:
     """Sum a part of count files, write the record and return the bytes of the part."""
     folder = Folder(work.work)
-    if finished_record(folder, f"{work.name}.json", SumRecord, key=work.key) is not None:
+    if finished_record(folder, work.record_name, SumRecord, key=work.key) is not None:
         return work.num_bytes
     files = [
         CountPart(url=folder.join(name), weight=weight)
         for name, weight in zip(work.files, work.weights, strict=True)
     ]
     record = reduce_part(files, work.settings, folder=folder, name=work.name, key=work.key)
-    write_record(folder, f"{work.name}.json", record)
+    write_record(folder, work.record_name, record)
     return work.num_bytes
 
 

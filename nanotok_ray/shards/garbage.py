@@ -26,7 +26,7 @@ from nanotok_ray.formats import (
     digest_of,
     read_manifest,
 )
-from nanotok_ray.shards.records import Record, expected_records, finished_slices
+from nanotok_ray.shards.records import Record, expected_records, slice_results
 from nanotok_ray.sources import QUARANTINE, plan_from_json
 from nanotok_ray.storage import CHECKSUMS, Folder, checksum_name, writer_is_alive
 
@@ -106,7 +106,7 @@ def _named(out: Folder) -> tuple[set[str], list[Record[ShardRecord]]]:
         raise CorruptOutputError(_not_named(out, PLAN_NAME))
     settings = manifest.settings
     expected = list(expected_records(plan_from_json(data), settings))
-    found = finished_slices(out, expected).records
+    found = slice_results(out, expected).find().records
     records = [record for record in found if record is not None]
     if digest_of(record.sha256 for record in records) != manifest.records_sha256:
         raise CorruptOutputError(_not_named(out, RECORDS))

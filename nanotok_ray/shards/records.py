@@ -3,9 +3,8 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats import (
@@ -106,68 +105,84 @@ class FoundRecords(Generic[R]):
             folder.remove(name)
 
 
-def finished_records(
-    folder: Folder,
-    wanted: Sequence[tuple[str, str]],
-    kind: type[R],
-    *,
-    below: Iterable[str],
-    problems: Callable[[int, R], Iterable[str]] = lambda _, __: (),
-    published: Mapping[str, str] = MappingProxyType({}),
-) -> FoundRecords[R]:
-    """Find the records of (name, key) whose files exist with their sizes, by a few listings.
+class Keyed(Protocol):
+    """An item whose result is files and a record."""
 
-    Args:
-        folder: The folder of the records and their files.
-        wanted: Name and key of each record.
-        kind: The type of the records.
-        below: Prefixes, one of which the names of all records and files have.
-        problems: Yields the contradictions of a record, given its index.
-        published: The sha256 (hex) of records by name, for records without a checksum.
-    """
-    below = list(below)
-    sizes = {name: size for prefix in below for name, size in folder.sizes(prefix).items()}
-    of_records = [prefix for prefix in below if any(name.startswith(prefix) for name, _ in wanted)]
-    checksums = Checksums.of(folder, of_records)
-    damaged: list[str] = []
+    @property
+    def record_name(self) -> str:
+        """Path of the record."""
 
-    def read(item: tuple[int, tuple[str, str]]) -> Record[R] | None:
-        number, (name, key) = item
-        try:
-            record = read_record(folder, name, kind) if name in sizes else None
-        except CorruptOutputError:
-            damaged.append(name)
-            return None
-        if record is None:
-            return None
-        is_same = published.get(name, record.sha256) == record.sha256
-        is_same &= checksums.are_of(name, record.sha256)
-        if is_same and record.value.key != key:
-            return None
-        if not is_same or any(True for _ in problems(number, record.value)):
-            damaged.append(name)
-            return None
-        is_there = all(sizes.get(file.name) == file.size for file in record.value.files)
-        return record if is_there else None
-
-    with ThreadPoolExecutor(max_workers=READERS) as pool:
-        records = tuple(pool.map(read, enumerate(wanted)))
-    return FoundRecords(records=records, damaged=tuple(sorted(damaged)))
+    @property
+    def key(self) -> str:
+        """The sha256 of everything on which the result depends."""
 
 
-def finished_slices(
+_Item = TypeVar("_Item", bound=Keyed)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Results(Generic[_Item, R]):
+    """Keyed items, each with a record of its files; done if the record exists and fits."""
+
+    items: Sequence[_Item]
+    folder: Folder
+    """The folder of the records and their files."""
+    kind: type[R]
+    """The type of the records."""
+    below: Sequence[str]
+    """Prefixes, one of which the names of all records and files have."""
+    problems: Callable[[_Item, R], Iterable[str]] = lambda _, __: ()
+    """Yields the contradictions of a record with its item."""
+    published: Mapping[str, str] = field(default_factory=dict)
+    """The sha256 (hex) of records by name, for records without a checksum."""
+
+    def find(self) -> FoundRecords[R]:
+        """Find the records whose files exist with their sizes, by a few listings."""
+        sizes = {name: size for top in self.below for name, size in self.folder.sizes(top).items()}
+        names = [item.record_name for item in self.items]
+        tops = [top for top in self.below if any(name.startswith(top) for name in names)]
+        checksums = Checksums.of(self.folder, tops)
+        damaged: list[str] = []
+
+        def read(item: _Item) -> Record[R] | None:
+            name = item.record_name
+            try:
+                record = read_record(self.folder, name, self.kind) if name in sizes else None
+            except CorruptOutputError:
+                damaged.append(name)
+                return None
+            if record is None:
+                return None
+            is_same = self.published.get(name, record.sha256) == record.sha256
+            is_same &= checksums.are_of(name, record.sha256)
+            if is_same and record.value.key != item.key:
+                return None
+            if not is_same or any(True for _ in self.problems(item, record.value)):
+                damaged.append(name)
+                return None
+            is_there = all(sizes.get(file.name) == file.size for file in record.value.files)
+            return record if is_there else None
+
+        with ThreadPoolExecutor(max_workers=READERS) as pool:
+            records = tuple(pool.map(read, self.items))
+        return FoundRecords(records=records, damaged=tuple(sorted(damaged)))
+
+
+def slice_results(
     out: Folder,
     expected: Sequence[Expected],
     *,
-    problems: Callable[[int, ShardRecord], Iterable[str]] = lambda _, __: (),
-) -> FoundRecords[ShardRecord]:
-    """Find the records of slices whose files exist with their sizes."""
+    problems: Callable[[Expected, ShardRecord], Iterable[str]] = lambda _, __: (),
+) -> Results[Expected, ShardRecord]:
+    """Return the results of slices in an output."""
     sources = sorted({item.slice.source for item in expected})
-    below = [f"{top}{source}/" for source in sources for top in ("", RECORDS, QUARANTINE)]
-    wanted = [(item.record_name, item.key) for item in expected]
-    published = published_records(out)
-    return finished_records(
-        out, wanted, ShardRecord, below=below, problems=problems, published=published
+    return Results(
+        items=expected,
+        folder=out,
+        kind=ShardRecord,
+        below=[f"{top}{source}/" for source in sources for top in ("", RECORDS, QUARANTINE)],
+        problems=problems,
+        published=published_records(out),
     )
 
 

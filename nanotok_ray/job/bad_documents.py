@@ -1,0 +1,154 @@
+"""The limits of bad documents: when a stage ends early, and the first one for the message."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+from nanotok_ray.errors import QuarantineLimitError
+from nanotok_ray.formats import CountRecord, ShardRecord, SourceFile
+from nanotok_ray.job.task import TaskResult
+from nanotok_ray.job.work import AllBad
+from nanotok_ray.recipe import LimitsRecipe
+from nanotok_ray.shards import Record
+from nanotok_ray.sources import (
+    BY_CHOICE,
+    TAIL,
+    FirstBad,
+    Piece,
+    QuarantineEntry,
+    Slice,
+    entry_of,
+    estimated_bytes,
+    format_first_bad,
+    is_quarantine_file,
+    locations_of,
+    reason_of,
+)
+from nanotok_ray.storage import Folder
+from nanotok_ray.units import quantity
+
+
+def first_quarantined(
+    folder: Folder,
+    records: Iterable[tuple[Slice, Record[CountRecord] | Record[ShardRecord]]],
+    *,
+    tails: bool,
+) -> FirstBad | None:
+    """Return the first document that was quarantined by no rule of the recipe, or the first tail.
+
+    Args:
+        folder: The folder of the quarantine files: the output or work folder.
+        records: The records of the slices, in the order of the plan.
+        tails: Whether to return only tails.
+    """
+    for slice_, record in records:
+        kinds = record.value.quarantined.keys()
+        if (TAIL in kinds) if tails else (kinds - BY_CHOICE):
+            for file in record.value.files:
+                if is_quarantine_file(file.name):
+                    found = first_listed(folder, file.name, slice_, tails=tails)
+                    if found is not None:
+                        return found
+    return None
+
+
+def first_listed(
+    folder: Folder, name: str, slice_: Slice, *, tails: bool = False
+) -> FirstBad | None:
+    """Return the first such entry of one quarantine file of a slice."""
+    for entry in _entries(folder, name):
+        if entry.kind == TAIL if tails else entry.kind not in BY_CHOICE:
+            (location,) = locations_of([entry], slice_.pieces)
+            dialect = next(
+                (piece.dialect for piece in slice_.pieces if piece.path == entry.file), None
+            )
+            read_as = f", read as {dialect}" if dialect and not tails else ""
+            return FirstBad(
+                location=f"source {entry.source!r}, {location}{read_as}",
+                reason=reason_of(entry),
+                listed=folder.join(name),
+            )
+    return None
+
+
+def _entries(folder: Folder, name: str) -> Iterator[QuarantineEntry]:
+    with folder.open(name) as file:
+        yield from filter(None, map(entry_of, file))
+
+
+LEAST_BAD: Final = 10_000
+"""The minimum number of documents, all bad, after which a stage can end early."""
+
+_LEAST_BYTES: Final = {"jsonl": 64, "lines": 8}
+"""Lower bound of the average bytes of a document on a line, far below that of real text."""
+
+
+def give_up_after(limits: LimitsRecipe, slices: Iterable[Slice]) -> int | None:
+    """Return the number of documents, all bad, after which the limits are exceeded; None: none.
+
+    Let R be rows, G the most lines that can be documents, s the share that may be bad. A result of
+    T documents within the limit has at most s * T bad lines, so T <= R + G + s * T.
+    """
+    allowed = [] if limits.max_quarantined is None else [limits.max_quarantined]
+    share = limits.max_quarantined_share
+    if share < 1:
+        pieces = ((file, piece) for slice_ in slices for file, piece in _pieces(slice_))
+        good = sum(_max_documents(file, piece) for file, piece in pieces)
+        allowed.append(ceil(share * good / (1 - share)))
+    return max(LEAST_BAD, min(allowed) + 1) if allowed else None
+
+
+def _pieces(slice_: Slice) -> Iterable[tuple[SourceFile, Piece]]:
+    return zip(slice_.files, slice_.pieces, strict=True)
+
+
+def _max_documents(file: SourceFile, piece: Piece) -> int:
+    """Return the maximum number of documents of a piece, without bad lines."""
+    if piece.format == "parquet":
+        return sum(group.rows for group in file.layout[piece.start : piece.stop])
+    if piece.format == "document":
+        return 1
+    return estimated_bytes(file, piece) // _LEAST_BYTES[piece.format] + 1
+
+
+@dataclass(slots=True)
+class GivingUp:
+    """The handler of results that ends a stage if all of many documents are bad."""
+
+    stage: str
+    folder: Folder
+    """The folder of the quarantine files."""
+    limits: LimitsRecipe
+    after: int | None
+    """The result of `give_up_after`."""
+    _documents: int = 0
+    _slices: int = 0
+
+    def __call__(self, ended: TaskResult) -> int:
+        """Return the bytes of a slice that succeeded.
+
+        Raises:
+            QuarantineLimitError: The limits are exceeded.
+        """
+        found = ended.result
+        if not isinstance(found, AllBad):
+            return found or 0
+        self._documents += found.documents
+        self._slices += 1
+        if self.after is not None and self._documents >= self.after:
+            first = first_listed(self.folder, found.listed, ended.task.argument.slice)
+            raise QuarantineLimitError(
+                f"{self._limit_message()}; {format_first_bad(first, where=self.folder.url)}"
+            )
+        return 0
+
+    def _limit_message(self) -> str:
+        limit = self.limits.max_quarantined
+        number = "" if limit is None else f" or limits.max_quarantined = {limit}"
+        return (
+            f"{self.stage} stopped early: all {self._documents:,} documents that were read of "
+            f"{quantity(self._slices, 'slice')} were quarantined, more "
+            f"than limits.max_quarantined_share = {self.limits.max_quarantined_share}{number} "
+            "allows of the whole input"
+        )
