@@ -23,8 +23,6 @@ from nanotok_ray.exports.layout import (
     Layout,
     Target,
     Written,
-    finished_units,
-    read_record,
 )
 from nanotok_ray.exports.layouts import LAYOUTS, parse_layout
 from nanotok_ray.exports.litdata import Litdata
@@ -39,6 +37,7 @@ from nanotok_ray.exports.work import (
     check_unit,
     check_unit_files,
     export_unit,
+    exported_unit,
     unit_problems,
 )
 
@@ -69,12 +68,11 @@ __all__ = [
     "export_of",
     "export_unit",
     "export_values",
-    "finished_units",
+    "exported_unit",
     "format_options",
     "parse_layout",
     "read_corpus",
     "read_export",
-    "read_record",
     "remove_orphans",
     "unit_problems",
     "units_of",

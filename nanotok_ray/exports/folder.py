@@ -98,7 +98,7 @@ def remove_orphans(
     The files are found through the records, and in the folders of sources that the output or a
     record names. Records are removed last. Return the number of removed files.
     """
-    named = {file.name for item in exported for file in item.files}
+    named = {file.name for item in exported for file in item.record.files}
     named |= {record_name(item.unit) for item in exported}
     named |= {file.name for file in joint}
     names = folder.list()
@@ -126,8 +126,8 @@ def export_of(
     """Return the content of export.json."""
     left_out: Counter[str] = Counter()
     for item in exported:
-        left_out.update(item.written.left_out)
-    files = [*(file for item in exported for file in item.files), *joint]
+        left_out.update(item.record.left_out)
+    files = [*(file for item in exported for file in item.record.files), *joint]
     return Export(
         layout=layout.name,
         layout_format=layout.format,
@@ -142,8 +142,8 @@ def export_of(
         units=len(exported),
         files=len(files),
         bytes=sum(file.size for file in files),
-        documents=sum(item.written.documents for item in exported),
-        tokens=sum(item.written.tokens for item in exported),
+        documents=sum(item.record.documents for item in exported),
+        tokens=sum(item.record.tokens for item in exported),
         left_out=dict(sorted(left_out.items())),
         unread_tokens=unread,
         joint_files=tuple(joint),

@@ -1,9 +1,7 @@
 """The interface of a layout, its target folder, and the record of an exported unit."""
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
@@ -13,15 +11,11 @@ from nanotok_ray.exports.corpus import Corpus
 from nanotok_ray.exports.native import Ids, Mask, NativeShard
 from nanotok_ray.exports.unit import Unit
 from nanotok_ray.formats import (
-    MAX_RECORD_BYTES,
     ExportRecord,
     StoredFile,
-    dump,
     key_of,
-    load,
 )
-from nanotok_ray.shards import READERS
-from nanotok_ray.storage import Checksums, Folder, WholeFile, write_checked
+from nanotok_ray.storage import Folder, WholeFile
 
 
 class Target:
@@ -92,12 +86,11 @@ class Exported:
     """An exported unit according to its record, for `finish` and for reading back."""
 
     unit: Unit
-    files: tuple[StoredFile, ...]
-    written: Written
+    record: ExportRecord
 
     def names(self, suffix: str) -> list[str]:
         """Return the sorted names of its files with this suffix."""
-        return sorted(file.name for file in self.files if file.name.endswith(suffix))
+        return sorted(file.name for file in self.record.files if file.name.endswith(suffix))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,71 +192,16 @@ def record_name(unit: Unit) -> str:
     return f"{RECORDS}{unit.name}.json"
 
 
-def record_of(exported: Exported, key: str) -> ExportRecord:
+def record_of(
+    unit: Unit, key: str, written: Written, files: tuple[StoredFile, ...]
+) -> ExportRecord:
     """Return the record of an exported unit."""
-    written = exported.written
     return ExportRecord(
         key=key,
-        shards=tuple(shard.facts.name for shard in exported.unit.shards),
+        shards=tuple(shard.facts.name for shard in unit.shards),
         documents=written.documents,
         tokens=written.tokens,
         left_out=dict(sorted(written.left_out.items())),
         details=written.details,
-        files=exported.files,
+        files=files,
     )
-
-
-def write_record(folder: Folder, exported: Exported, key: str) -> None:
-    """Publish the record of a unit."""
-    write_checked(folder, record_name(exported.unit), dump(record_of(exported, key)))
-
-
-def read_record(
-    folder: Folder, unit: Unit, *, key: str, checksums: Checksums | None = None
-) -> Exported | None:
-    """Return a unit according to its record, or None if no record has this key and its checksum.
-
-    Raises:
-        TransientIOError: A remote store failed in a way that a retry can solve.
-    """
-    name = record_name(unit)
-    try:
-        data = folder.read_bytes(name, limit=MAX_RECORD_BYTES)
-        record = load(ExportRecord, data, name=name)
-    except (FileNotFoundError, CorruptOutputError):
-        return None
-    is_same = checksums is None or checksums.are_of(name, hashlib.sha256(data).hexdigest())
-    if not is_same or record.key != key:
-        return None
-    written = Written(
-        documents=record.documents,
-        tokens=record.tokens,
-        left_out=record.left_out,
-        details=record.details,
-    )
-    return Exported(unit=unit, files=record.files, written=written)
-
-
-def finished_unit(folder: Folder, unit: Unit, *, key: str) -> Exported | None:
-    """Return a unit whose record has this key and whose files are complete, or None."""
-    found = read_record(folder, unit, key=key)
-    if found is None or any(folder.size(f.name) != f.size for f in found.files):
-        return None
-    return found
-
-
-def finished_units(
-    folder: Folder, units: Sequence[Unit], keys: Sequence[str]
-) -> list[Exported | None]:
-    """Return each exported unit, or None for other units, with two listings."""
-    sizes, checksums = folder.sizes(), Checksums.of(folder, [RECORDS])
-
-    def find(unit: Unit, key: str) -> Exported | None:
-        name = record_name(unit)
-        found = read_record(folder, unit, key=key, checksums=checksums) if name in sizes else None
-        if found is None:
-            return None
-        return found if all(sizes.get(f.name) == f.size for f in found.files) else None
-
-    with ThreadPoolExecutor(max_workers=READERS) as pool:
-        return list(pool.map(find, units, keys))

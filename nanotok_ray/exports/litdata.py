@@ -105,7 +105,7 @@ class Litdata(Layout):
     def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
         """Yield the blocks of each chunk back to back, then the rest."""
         folder_name = exported.unit.name.rpartition("/")[0]
-        for chunk in exported.written.details["chunks"]:
+        for chunk in exported.record.details["chunks"]:
             name = f"{folder_name}/{chunk['filename']}"
             yield self._chunk_ids(folder.read_bytes(name), corpus, folder.join(name)), None
         for name in exported.names(".rest"):
@@ -118,7 +118,7 @@ class Litdata(Layout):
         unread: dict[str, int] = {}
         for folder, group in groupby(exported, lambda one: one.unit.name.rpartition("/")[0]):
             units = list(group)
-            tokens = sum(item.written.details["rest"] for item in units)
+            tokens = sum(item.record.details["rest"] for item in units)
             joint, rest = self._write_blocks(
                 _rests(units, corpus, target.folder),
                 self._lengths(tokens, corpus.item_bytes),
@@ -128,7 +128,7 @@ class Litdata(Layout):
             if len(rest):
                 target.write(f"{folder}/left-over.bin", rest.tobytes())
                 unread[folder] = len(rest)
-            chunks = [chunk for item in units for chunk in item.written.details["chunks"]]
+            chunks = [chunk for item in units for chunk in item.record.details["chunks"]]
             if chunks or joint:
                 index = self._index([*chunks, *joint], corpus.item_bytes)
                 target.write(f"{folder}/index.json", json.dumps(index, sort_keys=True).encode())

@@ -184,7 +184,7 @@ class Mds(Layout):
         del corpus
         config = self._config(exported.unit)
         source_split = exported.unit.name.rpartition("/")[0]
-        for part in exported.written.details["parts"]:
+        for part in exported.record.details["parts"]:
             name = f"{source_split}/{part['basename']}"
             data = folder.read_bytes(name)
             if hashlib.sha1(data, usedforsecurity=False).hexdigest() != part[HASH]:
@@ -200,7 +200,7 @@ class Mds(Layout):
             shards = [
                 self._index_entry(item.unit, part)
                 for item in units
-                for part in item.written.details["parts"]
+                for part in item.record.details["parts"]
             ]
             index = json.dumps({"version": 2, "shards": shards}, sort_keys=True)
             target.write(f"{source}/{split}/index.json", index.encode())

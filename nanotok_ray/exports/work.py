@@ -13,13 +13,13 @@ from nanotok_ray.exports.layout import (
     Exported,
     Layout,
     Target,
-    finished_unit,
-    read_record,
     record_name,
+    record_of,
     unit_key,
-    write_record,
 )
 from nanotok_ray.exports.unit import Unit
+from nanotok_ray.formats import ExportRecord
+from nanotok_ray.shards import finished_record, read_record, write_record
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import quantity
 
@@ -45,7 +45,7 @@ def unit_problems(
 
 def file_problems(exported: Exported, folder: Folder) -> Iterator[str]:
     """Yield the files of a unit that are missing or whose bytes differ from its record."""
-    for file in exported.files:
+    for file in exported.record.files:
         name = file.name
         size = folder.size(name)
         if size is None:
@@ -74,7 +74,7 @@ def _document_problems(
             yield f"{exported.unit.name}, document {number}: {difference}"
             return
         documents, tokens = documents + 1, tokens + len(document[0])
-    said = exported.written
+    said = exported.record
     if not layout.keeps_documents:
         documents = said.documents
     if (documents, tokens) != (said.documents, said.tokens):
@@ -129,6 +129,11 @@ class ExportWork:
         """The sha256 of all values on which the unit's files depend."""
         return unit_key(self.unit, self.layout, self.corpus)
 
+    @property
+    def record_name(self) -> str:
+        """The path of the unit's record in the folder of the export."""
+        return record_name(self.unit)
+
 
 def export_unit(work: ExportWork) -> int:
     """Export a unit and return the bytes of its native shards.
@@ -139,23 +144,39 @@ def export_unit(work: ExportWork) -> int:
         TransientIOError: The written files read back differently; a retry can solve it.
     """
     folder = Folder(work.folder)
-    if finished_unit(folder, work.unit, key=work.key) is None:
-        folder.remove(record_name(work.unit))  # its files are about to change
+    if finished_record(folder, work.record_name, ExportRecord, key=work.key) is None:
+        folder.remove(work.record_name)  # its files are about to change
         target = Target(folder)
         written = work.layout.write(work.unit, work.corpus, target)
-        exported = Exported(unit=work.unit, files=target.files, written=written)
+        record = record_of(work.unit, work.key, written, target.files)
+        exported = Exported(unit=work.unit, record=record)
         for problem in unit_problems(exported, work.layout, work.corpus, folder):
             raise TransientIOError(f"what was written reads back otherwise: {problem}")
-        write_record(folder, exported, work.key)
+        write_record(folder, work.record_name, record)
     return work.unit.num_bytes
+
+
+def exported_unit(folder: Folder, work: ExportWork) -> Exported | None:
+    """Return a unit according to its record, or None if no record has its key.
+
+    Raises:
+        TransientIOError: A remote store failed in a way that a retry can solve.
+    """
+    try:
+        found = read_record(folder, work.record_name, ExportRecord)
+    except CorruptOutputError:
+        return None
+    if found is None or found.value.key != work.key:
+        return None
+    return Exported(unit=work.unit, record=found.value)
 
 
 def check_unit_files(work: ExportWork) -> list[str]:
     """Return the files of an exported unit that are missing or whose bytes have changed."""
     folder = Folder(work.folder)
-    exported = read_record(folder, work.unit, key=work.key)
+    exported = exported_unit(folder, work)
     if exported is None:
-        return [f"{folder.join(record_name(work.unit))} is damaged"]
+        return [f"{folder.join(work.record_name)} is damaged"]
     return list(file_problems(exported, folder))
 
 
@@ -166,7 +187,7 @@ def check_unit(work: ExportWork) -> list[str]:
         TransientIOError: A remote store failed in a way that a retry can solve.
     """
     folder = Folder(work.folder)
-    exported = read_record(folder, work.unit, key=work.key)
+    exported = exported_unit(folder, work)
     if exported is None:
         return [f"{work.unit.name} has no record that fits: export again"]
     try:

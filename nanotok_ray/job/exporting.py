@@ -28,7 +28,6 @@ from nanotok_ray.exports import (
     export_of,
     export_unit,
     export_values,
-    finished_units,
     parse_layout,
     read_corpus,
     read_export,
@@ -36,15 +35,16 @@ from nanotok_ray.exports import (
     units_of,
     write_export,
 )
-from nanotok_ray.formats import MANIFEST_NAME, Export
+from nanotok_ray.formats import MANIFEST_NAME, Export, ExportRecord
 from nanotok_ray.job.events import Event, Note, OnEvent, ignore
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.lease import leased
 from nanotok_ray.job.probes import output_folder
-from nanotok_ray.job.stage import REUSE_STAGE, run_stage
+from nanotok_ray.job.stage import REUSE_STAGE, Stage, complete, run_stage
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.tokenize import Tokenizing
 from nanotok_ray.recipe import Recipe
+from nanotok_ray.shards import FoundRecords, Record, Results
 from nanotok_ray.storage import Folder
 
 if TYPE_CHECKING:
@@ -140,8 +140,8 @@ class Exporting:
     corpus: Corpus
     folder: Folder
     works: tuple[ExportWork, ...]
-    found: tuple[Exported | None, ...]
-    """In the order of `works`; None for an unfinished unit."""
+    found: FoundRecords[ExportRecord]
+    """The records in the order of `works`."""
     is_whole: bool
     """Whether export.json exists for this layout, these options and this output."""
     is_published: bool
@@ -176,7 +176,7 @@ class Exporting:
             corpus=corpus,
             folder=target,
             works=works,
-            found=_finished(target, works),
+            found=_results(target, works).find(),
             is_whole=_is_whole(target, layout, corpus),
             is_published=target.exists(EXPORT_NAME) if is_published is None else is_published,
             made=made,
@@ -185,7 +185,8 @@ class Exporting:
     @property
     def todo(self) -> list[ExportWork]:
         """The units without a record, or whose files are missing."""
-        return [work for work, item in zip(self.works, self.found, strict=True) if item is None]
+        pairs = zip(self.works, self.found.records, strict=True)
+        return [work for work, record in pairs if record is None]
 
     @property
     def is_done(self) -> bool:
@@ -200,22 +201,22 @@ class Exporting:
         if self.is_done:
             return self._result(read_export(self.folder))
         damaged = self._damaged(on_event)
-        found = [
-            None if work.unit.name in damaged else item
-            for work, item in zip(self.works, self.found, strict=True)
+        kept = [
+            None if work.unit.name in damaged else record
+            for work, record in zip(self.works, self.found.records, strict=True)
         ]
-        todo = [work for work, item in zip(self.works, found, strict=True) if item is None]
-        begin(self.folder, self.corpus, [item for item in found if item is not None])
+        begin(self.folder, self.corpus, _exported(self.works, kept))
+        todo = sum(record is None for record in kept)
         if todo:
-            tasks = [_task(work) for work in todo]
-            run_stage(
-                STAGE,
-                tasks,
-                num_done=len(self.works) - len(todo),
-                on_event=on_event,
+            stage = Stage(
+                name=STAGE,
+                results=_results(self.folder, self.works),
+                tasks_of=lambda works: [_task(work) for work in works],
                 fatal=(NanotokError,),
             )
-        exported = self._exported(again=bool(todo))
+            found = replace(self.found, records=tuple(kept))
+            kept = list(complete(stage, found=found, on_event=on_event).records)
+        exported = _exported(self.works, kept)
         self._check_output()  # files of a job that runs now would look like orphaned files
         joint = Target(self.folder)
         unread = self.layout.finish(exported, self.corpus, joint)
@@ -223,18 +224,15 @@ class Exporting:
         self._check_output()
         export = export_of(self.layout, self.corpus, exported, joint.files, unread=unread)
         write_export(self.folder, export)
-        return self._result(export, units_done=len(todo), removed=removed)
+        return self._result(export, units_done=todo, removed=removed)
 
     @property
     def reused(self) -> list[ExportWork]:
         """The finished units that an unfinished export has left, whose files must be checked."""
         if self.is_published:
             return []
-        return [
-            work
-            for work, item in zip(self.works, self.found, strict=True)
-            if item is not None and not self._is_made(work)
-        ]
+        pairs = zip(self.works, self.found.records, strict=True)
+        return [work for work, record in pairs if record is not None and not self._is_made(work)]
 
     def _is_made(self, work: ExportWork) -> bool:
         """Return whether a worker of this run has exported the unit, and has read its files."""
@@ -264,16 +262,6 @@ class Exporting:
             unchanged=self.is_done,
         )
 
-    def _exported(self, *, again: bool) -> list[Exported]:
-        found = _finished(self.folder, self.works) if again else self.found
-        exported = [item for item in found if item is not None]
-        if len(exported) != len(found):
-            raise CorruptOutputError(
-                f"{self.folder.url}: {len(found) - len(exported)} units were written and cannot be "
-                "read here; is the folder on storage that every node shares?"
-            )
-        return exported
-
     def _check_output(self) -> None:
         out = self.corpus.out
         if read_corpus(out)[0].manifest_sha256 != self.corpus.manifest_sha256:
@@ -282,9 +270,17 @@ class Exporting:
             )
 
 
-def _finished(target: Folder, works: Sequence[ExportWork]) -> tuple[Exported | None, ...]:
-    units, keys = [work.unit for work in works], [work.key for work in works]
-    return tuple(finished_units(target, units, keys))
+def _results(target: Folder, works: Sequence[ExportWork]) -> Results[ExportWork, ExportRecord]:
+    return Results(items=works, folder=target, kind=ExportRecord, below=("",))
+
+
+def _exported(
+    works: Sequence[ExportWork], records: Sequence[Record[ExportRecord] | None]
+) -> list[Exported]:
+    pairs = zip(works, records, strict=True)
+    return [
+        Exported(unit=work.unit, record=found.value) for work, found in pairs if found is not None
+    ]
 
 
 def _is_whole(target: Folder, layout: Layout, corpus: Corpus) -> bool:

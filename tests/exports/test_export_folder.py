@@ -298,7 +298,7 @@ def problems_of(made, folder):
     (exported,), corpus = export_here(made, Raw(), folder)
 
     def problems(**changes):
-        wrong = replace(exported, written=replace(exported.written, **changes))
+        wrong = replace(exported, record=replace(exported.record, **changes))
         return list(unit_problems(wrong, Raw(), corpus, folder))
 
     return problems

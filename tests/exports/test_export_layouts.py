@@ -48,7 +48,7 @@ def test_datatrove_omits_documents_without_a_token(tmp_path, folder):
         tmp_path / "out", MadeSource(name="web", shards=[[[], [BOS, 5], [], [], [6]]])
     )
     exported, _ = export_here(out, parse_layout("datatrove"), folder)
-    assert exported[0].written.left_out == {"documents without a token": 3}
+    assert exported[0].record.left_out == {"documents without a token": 3}
     (name,) = exported[0].names(".index")
     assert folder.read_bytes(name) == np.array([2, 3], "<u8").tobytes()
 

@@ -62,7 +62,7 @@ def test_every_document_can_be_read_back(
     assert [ids for ids, _ in read] == [ids for ids, _ in wanted]
     assert [mask or None for _, mask in read] == [mask or None for _, mask in wanted]
     assert len(exported) <= datasets
-    lost = sum(sum(each.written.left_out.values()) for each in exported)
+    lost = sum(sum(each.record.left_out.values()) for each in exported)
     assert len(read) + lost == sum(map(len, shards))
     assert sum(len(ids) for ids, _ in read) == sum(len(own) for each in shards for own in each)
 
@@ -85,7 +85,7 @@ def test_a_dataset_without_tokens_has_no_files(tmp_path, folder):
         made_output(tmp_path / "out", nothing, empty, web), Megatron(), folder
     )
     assert {name.split("/")[0] for name in data_names(folder)} == {"web"}
-    assert [dict(each.written.left_out) for each in exported] == [
+    assert [dict(each.record.left_out) for each in exported] == [
         {},
         {"no tokens in the whole dataset": 2},
         {},
@@ -175,7 +175,7 @@ def test_another_token_may_start_documents(tmp_path, folder):
     source = MadeSource(name="web", shards=[[[END, 1, BOS], [END]]], prepend=("<|assistant_end|>",))
     out = made_output(tmp_path / "out", source)
     exported, _ = export_here(out, parse_layout("llmc:bos=<|assistant_end|>"), folder)
-    assert exported[0].written.documents == 2
+    assert exported[0].record.documents == 2
     assert folder.read_bytes("web/train/web_train_000000.bos.idx") == bytes(np.array([0, 3], "<i4"))
 
 

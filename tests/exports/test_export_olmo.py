@@ -157,8 +157,8 @@ def test_any_documents_follow_the_rules(bodies, chats, batch, item_bytes, tmp_pa
 
 def check_bounds(each: Exported, folder: Folder, item_bytes: int) -> None:
     """Compare the documents of a scan with the index."""
-    assert bool(each.files) == bool(each.unit.documents)
-    if not each.files:
+    assert bool(each.record.files) == bool(each.unit.documents)
+    if not each.record.files:
         return
     ids = ids_of(folder, each.unit.name, item_bytes)
     said = [tuple(map(int, line.split(",")[:2])) for line in lines_of(folder, each.unit.name)]

@@ -31,7 +31,7 @@ def test_a_source_of_empty_documents_has_an_index_without_parts(tmp_path, folder
     out = made_output(tmp_path / "out", MadeSource(name="web", shards=[[[], []]]))
     exported, _ = export_here(out, Mds(), folder)
     assert json.loads(folder.read_bytes("web/train/index.json")) == {"shards": [], "version": 2}
-    assert exported[0].written.left_out == {"documents without a token": 2}
+    assert exported[0].record.left_out == {"documents without a token": 2}
 
 
 def plain_cut(samples, overhead, limit):
@@ -64,7 +64,7 @@ def test_any_documents_can_be_read_back_cut_at_the_limit(
     exported, corpus = export_here(out, layout, folder)
     want = [one for one in native_documents([each.unit for each in exported]) if one[0]]
     assert exported_documents(exported, corpus, folder, layout) == want
-    parts = exported[0].written.details["parts"]
+    parts = exported[0].record.details["parts"]
     sizes, overhead = [], 0
     for part in parts:
         data = folder.read_bytes(f"s/train/{part['basename']}")
@@ -95,7 +95,7 @@ def test_contradictory_parts_are_reported(position, bit, reported, tmp_path, fol
     data = bytearray(folder.read_bytes(name))
     data[position] ^= bit
     folder.write_whole(name, bytes(data))
-    part = exported[0].written.details["parts"][0]
+    part = exported[0].record.details["parts"][0]
     with pytest.raises(CorruptOutputError, match="sha1"):
         list(Mds().read(exported[0], corpus, folder))
     part["sha1"] = hashlib.sha1(data).hexdigest()
@@ -153,8 +153,8 @@ def test_chunks_remainders_and_index_have_this_content(
     assert found == sorted([*want, f"{place}/index.json"])
     for name, data in want.items():
         assert folder.read_bytes(name) == data
-    assert [each.written.tokens for each in exported] == [9, 2, 0, 10]
-    assert [each.written.documents for each in exported] == [3, 1, 0, 1]
+    assert [each.record.tokens for each in exported] == [9, 2, 0, 10]
+    assert [each.record.documents for each in exported] == [3, 1, 0, 1]
     chunks = [(Path(name).name, data) for name, data in want.items() if "/chunk-" in name]
     index = json.loads(folder.read_bytes(f"{place}/index.json"))
     assert len(index.pop("updated_at")) == 32
@@ -190,7 +190,7 @@ def test_all_tokens_but_a_remainder_are_in_blocks(
     folder = Folder(str(root / "export"))
     exported, corpus = export_here(out, layout, folder)
     tokens = [one for ids, _ in native_documents([each.unit for each in exported]) for one in ids]
-    chunks = [chunk for each in exported for chunk in each.written.details["chunks"]]
+    chunks = [chunk for each in exported for chunk in each.record.details["chunks"]]
     assert all(chunk["chunk_bytes"] <= 4096 or chunk["chunk_size"] == 1 for chunk in chunks)
     assert all(chunk["dim"] == chunk["chunk_size"] * block_size for chunk in chunks)
     seen = [ids.tolist() for each in exported for ids, _ in layout.read(each, corpus, folder)]

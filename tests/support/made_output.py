@@ -18,8 +18,8 @@ from nanotok_ray.exports import (
     Target,
     Unit,
     export_unit,
+    exported_unit,
     read_corpus,
-    read_record,
     units_of,
 )
 from nanotok_ray.formats import (
@@ -222,7 +222,7 @@ def export_here(
     exported = []
     for work in works:
         export_unit(work)
-        found = read_record(folder, work.unit, key=work.key)
+        found = exported_unit(folder, work)
         assert found is not None
         exported.append(found)
     corpus = works[0].corpus
