@@ -296,7 +296,7 @@ def gc(arguments: Arguments) -> int:
 
     These are files of earlier runs: shards with the files beside them, records and quarantine files
     of inputs, recipes or tokenizers that have changed, temporary files and probes of killed
-    processes, old leases, and span_table.bin of earlier versions. The command does not change
+    processes, and old leases. The command does not change
     tokenizers, counts, or files that a job did not write. It refuses an output without a
     manifest with exit code 4, because a job resumes from these files. Finish the job first.
 

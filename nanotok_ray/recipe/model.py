@@ -194,8 +194,6 @@ class TokenizerRecipe(Table):
     also: Annotated[Sizes, _smaller_sizes, _to_learn] = ()
     """Smaller vocabulary sizes whose tokenizers are also written; this needs no further learning.
     """
-    span_table: OrNone[Size] = None
-    """No effect; accepted because older recipes contain it."""
 
     @property
     def num_merges(self) -> int:
@@ -373,13 +371,6 @@ class Recipe(Table):
         if found or recipe is None:
             raise SeveralProblemsError(found)
         return recipe
-
-    @property
-    def deprecations(self) -> tuple[str, ...]:
-        """A sentence for each key of the recipe that has no effect."""
-        if self.tokenizer.span_table is None:
-            return ()
-        return ("tokenizer.span_table no longer has an effect; delete it from the recipe",)
 
     def to_dict(self) -> dict[str, Any]:
         """Return every resolved value by the keys of the TOML file, in a fixed order."""

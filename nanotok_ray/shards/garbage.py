@@ -41,10 +41,8 @@ _RECORD = re.compile(rf"{RECORDS}[^/]+/{_SPLIT}/{_STEM}-[0-9a-f]{{16}}\.json")
 _QUARANTINED = re.compile(rf"{QUARANTINE}[^/]+/{_SPLIT}/{_STEM}-[0-9a-f]{{16}}\.jsonl")
 _LEASE = re.compile(r"run/lease/\d{6,}\.json")
 _PROBE = re.compile(r"run/probe/[0-9a-f]+(?:-[0-9a-f]+)?")
-_SPAN_TABLE = re.compile(rf"{TOKENIZER_FOLDER}(?:-\d+)?/span_table\.bin")
-"""A file that earlier versions wrote beside a tokenizer, and that is no longer read."""
 _CHECKSUM = re.compile(rf"{CHECKSUMS}.+\.[0-9a-f]{{32}}")
-_KINDS = (_RECORD, _QUARANTINED, _LEASE, _PROBE, _SPAN_TABLE, _CHECKSUM)
+_KINDS = (_RECORD, _QUARANTINED, _LEASE, _PROBE, _CHECKSUM)
 _ALONE = (PLAN_NAME, LEARN_RECORD, RECIPE_NAME)
 """The checked files that are no records of slices."""
 

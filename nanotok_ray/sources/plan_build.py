@@ -351,7 +351,7 @@ def make_plan(
         SourceError: Inputs are missing, unreadable or not as the recipe states; names all sources.
         PlanError: The recipe contradicts the frozen split, or two slices would share a name.
     """
-    notes = list(recipe.deprecations)
+    notes: list[str] = []
     frozen = (
         {}
         if previous is None or resplit

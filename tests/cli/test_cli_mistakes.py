@@ -269,7 +269,8 @@ def root(tmp_path_factory):
     ):
         shutil.copytree(out, folder / name)
         (folder / name / gone).unlink()
-    (folder / "locked/tokenizer/span_table.bin").write_bytes(b"")
+    (folder / "locked/run/probe").mkdir()
+    (folder / "locked/run/probe/0a").write_bytes(b"")  # garbage
     shutil.copytree(out, folder / "other-version")
     manifest = folder / "other-version/manifest.json"
     manifest.write_text(re.sub(r"(nanotok-manifest) \d+", r"\1 99", manifest.read_text()))

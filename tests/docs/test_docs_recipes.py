@@ -173,7 +173,7 @@ def test_the_limits_on_the_page_are_those_of_the_key(key, found):
 
 def test_every_number_has_its_limits_on_the_page():
     sizes = {f"{title.strip('[]')}.{key}" for title, key, cells in CELLS if cells[0] == "size"}
-    assert sizes == {key for key, _ in NUMBERS} | {"tokenizer.span_table"}  # it has no effect
+    assert sizes == {key for key, _ in NUMBERS}
 
 
 def test_every_toml_block_loads(tmp_path, monkeypatch):

@@ -10,16 +10,12 @@ import pytest
 
 from nanotok_ray.api import prepare, verify_export
 from nanotok_ray.job import StageStarted
-from nanotok_ray.job.decide import decide
 from nanotok_ray.recipe import parse_recipe
-from nanotok_ray.shards import find_garbage, verify_output
+from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Tokenizer, differing_files
 from tests.support.golden_files import OLD_OUTPUTS
 from tests.support.golden_jobs import PYARROW, STORE, restore
-from tests.support.run_job import run
 from tests.support.s3_server import s3_behind_a_proxy, upload
-from tests.support.small_corpus import contents, recipe
 
 CASES = [path.name.removesuffix(".tar.gz") for path in sorted(OLD_OUTPUTS.iterdir())]
 ON_S3 = "s3"
@@ -166,43 +162,3 @@ def test_existing_counts_are_not_computed_again(old):
     todo, changed = old.run()
     assert (changed, old.contents()) == (removed, expected)
     assert (todo.get("count", 0), todo["tokenize"]) == (len(counts), 0)
-
-
-TABLE = "tokenizer/span_table.bin"
-NOTE = "tokenizer.span_table no longer has an effect; delete it from the recipe"
-
-
-@pytest.mark.parametrize("spans", ["0", "7"])
-def test_the_key_has_no_effect_and_is_reported(corpus, out, spans):
-    plain, named = recipe(corpus, out), recipe(corpus, out, f"tokenizer.span_table={spans}")
-    assert NOTE in decide(named, command="prepare").values["notes"]
-    assert NOTE not in decide(plain, command="prepare").values["notes"]
-    assert run(named).notes.count(NOTE) == 1
-    before = contents(out)
-    assert TABLE not in before
-    for job, reported in ((plain, 0), (named, 1)):
-        summary, _, notes = run(job)
-        assert (summary.values["status"], notes.count(NOTE)) == ("unchanged", reported)
-    assert contents(out) == before
-
-
-def test_an_output_with_a_table_is_finished_and_only_the_table_is_garbage(corpus, out):
-    job, folder = recipe(corpus, out, "tokenizer.also=300"), Folder(str(out))
-    prepare(job)
-    tables = [TABLE, "tokenizer-300/span_table.bin"]
-    for name in (*tables, "tokenizer/notes.bin", "tokenizer-mine/span_table.bin", "span_table.bin"):
-        folder.write_whole(name, b"NANOSPAN")
-    before = contents(out)
-    assert prepare(job).values["status"] == "unchanged"
-    assert not verify_output(folder).problems
-    tokenizer = Tokenizer.load(out / "tokenizer")
-    assert differing_files(tokenizer.model, out / "tokenizer") == []
-    min((out / "web/train").glob("*.bin")).unlink()
-    prepare(job)
-    assert contents(out) == before
-    garbage = find_garbage(folder)
-    assert garbage.all == dict.fromkeys(sorted(tables), 8)
-    for name in garbage.all:
-        folder.remove(name)
-    assert not verify_output(folder).problems
-    assert not find_garbage(folder).all

@@ -47,7 +47,7 @@ CHANGES = {
 CHANGED = [
     *("tokenizer.vocab_size=500", "tokenizer.pattern=gpt4", "tokenizer.gaps=error"),
     *("tokenizer.min_pair_count=2", "tokenizer.max_token_bytes=8", "tokenizer.min_count=2"),
-    *("tokenizer.also=[300]", "tokenizer.span_table=0"),
+    "tokenizer.also=[300]",
     *("output.layouts=llmc", "output.allow_removed=true", "output.replace=true"),
     *("limits.slice_bytes=2KiB", "limits.max_shard_tokens=1000", "limits.max_tokens=50"),
     *("limits.too_long=drop", "limits.untrainable=drop", "limits.doc_cap=100"),
