@@ -30,6 +30,7 @@ from nanotok_ray.counts import (
 )
 from nanotok_ray.counts.count_slice import count_slice
 from nanotok_ray.errors import CorruptOutputError, SourceError
+from nanotok_ray.formats import CountFlow
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
@@ -78,19 +79,19 @@ def test_a_record_states_what_was_read_and_counted(tmp_path):
     folder = Folder(str(tmp_path / "work"))
     record = count_slice(each, SETTINGS, folder=folder, name="counts/x")
     documents = [*texts(40, seed=0), *texts(40, seed=1)]
-    assert record["texts"] == record["documents"]["in"] == 80
-    assert record["text_bytes"] == sum(len(text.encode()) for text in documents)
-    assert record["code_points"] == sum(map(len, documents))
+    assert record.texts == record.documents.in_ == 80
+    assert record.text_bytes == sum(len(text.encode()) for text in documents)
+    assert record.code_points == sum(map(len, documents))
     spans = Counter(span for text in documents for span in split(text))
-    assert (record["spans"], record["distinct_spans"]) == (spans.total(), len(spans))
-    assert [file["name"] for file in record["files"]] == ["counts/x.arrow"]
-    assert folder.sha256("counts/x.arrow") == record["files"][0]["sha256"]
+    assert (record.spans, record.distinct_spans) == (spans.total(), len(spans))
+    assert [file.name for file in record.files] == ["counts/x.arrow"]
+    assert folder.sha256("counts/x.arrow") == record.files[0].sha256
     data = folder.read_bytes("counts/x.arrow")
-    numbers = {name: record[name] for name in ("texts", "text_bytes", "spans")}
+    numbers = {name: getattr(record, name) for name in ("texts", "text_bytes", "spans")}
     assert read_origin(pa.BufferReader(data), name="x") == replace(
-        ORIGIN, gaps="spans", unicode=_core.UNICODE_VERSION, num_gaps=record["gaps"], **numbers
+        ORIGIN, gaps="spans", unicode=_core.UNICODE_VERSION, num_gaps=record.gaps, **numbers
     )
-    read = [part["file"] for part in record["read"]]
+    read = [part["file"] for part in record.read]
     assert read == ["shard_00000.parquet", "shard_00001.parquet"]
 
 
@@ -107,7 +108,7 @@ def counted(tmp_path, lines, *, kind="chat", **settings):
     folder = Folder(str(tmp_path / "work"))
     settings = CountSettings(**{"pattern": "[a-z]+", "gaps": "error"} | settings)
     record = count_slice(each, settings, folder=folder, name="x")
-    listed = [file["name"] for file in record["files"] if file["name"].endswith(".jsonl")]
+    listed = [file.name for file in record.files if file.name.endswith(".jsonl")]
     entries = [json.loads(line) for name in listed for line in folder.read_bytes(name).splitlines()]
     table = pa.ipc.open_file(pa.BufferReader(folder.read_bytes("x.arrow"))).read_all()
     found = {row["span"]: row["count"] for row in table.to_pylist()}
@@ -123,7 +124,7 @@ def test_the_texts_of_a_conversation_are_counted_together_or_not_at_all(tmp_path
         talk("kl", "kl"),
     ]
     record, entries, found = counted(tmp_path, lines)
-    assert record["documents"] == {"in": 5, "quarantined": 2}
+    assert record.documents == CountFlow(in_=5, quarantined=2)
     assert [row for row, _ in entries] == [1, 2]
     assert entries[0][1] == "Message 0 is from tool but should be from user"
     assert entries[1][1].startswith("cannot be split: at byte 1: ")
@@ -134,14 +135,14 @@ def test_a_budget_stops_counting_beside_a_text_that_cannot_be_split(tmp_path):
     lines = [talk("a!", "bc"), talk("de", "fg"), talk("hi"), talk("jk")]
     record, entries, found = counted(tmp_path, lines, budget=5)
     assert [row for row, _ in entries] == [0]
-    assert (record["texts"], record["text_bytes"], record["code_points"]) == (1, 2, 6)
+    assert (record.texts, record.text_bytes, record.code_points) == (1, 2, 6)
     assert found == {b"de": 1}
 
 
 def test_a_budget_that_is_reached_exactly_is_not_exceeded(tmp_path):
     lines = [talk("ab"), talk("cd", "ef"), talk("gh")]
     for budget, number in ((1, 1), (2, 2), (4, 3), (5, 3), (6, 4), (9, 4)):
-        assert counted(tmp_path, lines, budget=budget)[0]["texts"] == number
+        assert counted(tmp_path, lines, budget=budget)[0].texts == number
 
 
 def test_grounding_of_a_vision_document_is_not_counted(tmp_path):

@@ -4,6 +4,7 @@ import json
 import random
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -138,7 +139,8 @@ def test_a_damaged_part_is_named(tmp_path, damage):
         case "other":
             path.write_bytes((tmp_path / "0.arrow").read_bytes())
         case "more" | "fewer":
-            record["sum"]["spans"] += 1 if damage == "fewer" else -1
+            change = 1 if damage == "fewer" else -1
+            record = replace(record, sum=replace(record.sum, spans=record.sum.spans + change))
         case "gone":
             path.unlink()
     expected = FileNotFoundError if damage == "gone" else CorruptOutputError
@@ -432,7 +434,7 @@ def check_merged(folder, counters, **options):
     record = merged(folder, urls, **options)
     total = sum(map(Counter, counters), Counter())
     whole = pack_counts(run_of(total), CountProvenance.joined(provenances_of(urls))).to_pybytes()
-    path = folder / record["files"][0]["name"]
+    path = folder / record.files[0].name
     assert path.read_bytes() == whole
     parts = [CountPart(url=url) for url in urls]
     one, each = reduce_counts([CountPart(url=str(path))]), reduce_counts(parts)

@@ -269,7 +269,7 @@ def test_a_bounded_number_of_files_of_one_size_and_time_is_compared(equal_files,
         raise FileNotFoundError
 
     monkeypatch.setattr("pathlib.Path.stat", stat)
-    assert list(duplicate_notes([replace(source, files=files, splits=("train",) * count)])) == []
+    assert list(duplicate_notes([replace(source, files=files)])) == []
     assert len(looked) == MAX_INODE_LOOKUPS
 
 
