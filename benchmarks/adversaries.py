@@ -18,7 +18,7 @@ LETTERS = string.ascii_lowercase.encode()
 JS = b"function( e ,t ){return var => ; if( )} ! 0 this. .length && || === [ ] null . n r i".split()
 """Pieces of minified JavaScript."""
 
-LONGEST_RUN = 5000
+MAX_RUN = 5000
 
 
 def words_of(tokens: Sequence[bytes]) -> list[bytes]:
@@ -73,7 +73,7 @@ def javascript(rng: np.random.Generator, size: int, _words: Words) -> bytes:
 
 def runs(rng: np.random.Generator, size: int, _words: Words) -> bytes:
     """Repeat random letters, each with a random length on a logarithmic scale."""
-    lengths = np.exp(rng.uniform(0, np.log(LONGEST_RUN), size // 100 + 100)).astype(np.int64)
+    lengths = np.exp(rng.uniform(0, np.log(MAX_RUN), size // 100 + 100)).astype(np.int64)
     drawn = np.frombuffer(letters(LETTERS)(rng, len(lengths), ()), np.uint8)
     return np.resize(np.repeat(drawn, lengths), size).tobytes()
 
@@ -106,7 +106,7 @@ def mixture(rng: np.random.Generator, size: int, words: Words) -> bytes:
 
 def part_run(rng: np.random.Generator, _words: Words) -> bytes:
     """Repeat a letter."""
-    return letters(LETTERS)(rng, 1, ()) * int(np.exp(rng.uniform(0, np.log(LONGEST_RUN))))
+    return letters(LETTERS)(rng, 1, ()) * int(np.exp(rng.uniform(0, np.log(MAX_RUN))))
 
 
 def part_period(rng: np.random.Generator, _words: Words) -> bytes:

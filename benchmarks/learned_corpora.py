@@ -28,8 +28,8 @@ from tests.support.reference import spell
 LETTERS = "aaabbcdeA éßñжא中数\u3000\u0301𝄞😀   \n\n\t\r12345!'-_"
 """The letters of corpora; some are more likely."""
 
-MOST_LETTERS = 6
-MOST_DOCUMENTS = 12
+MAX_LETTERS = 6
+MAX_DOCUMENTS = 12
 RUNS = (1, 1, 1, 1, 2, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 200, 255, 300)
 NUMS_MERGES = (0, 1, 2, 7, 30, 100, 300, 10_000)
 PROGRESS_EVERY = 1000
@@ -49,7 +49,7 @@ def corpora(count: int, *, seed: int) -> Iterator[LearnedFrom]:
     """Yield corpora; the n-th depends only on the seed."""
     for number in range(count):
         rng = random.Random(f"{seed}/{number}")
-        letters = rng.choices(LETTERS, k=rng.randint(1, MOST_LETTERS))
+        letters = rng.choices(LETTERS, k=rng.randint(1, MAX_LETTERS))
         kinds = (runs, words, single_words)
         made = rng.choice(kinds)(rng, letters)
         documents = made + rng.choices(made, k=rng.randint(0, 3)) if made else made
@@ -60,7 +60,7 @@ def runs(rng: random.Random, letters: Sequence[str]) -> list[str]:
     """Make documents of runs of letters."""
     return [
         "".join(rng.choice(letters) * rng.choice(RUNS) for _ in range(rng.randint(0, 9)))
-        for _ in range(rng.randint(0, MOST_DOCUMENTS))
+        for _ in range(rng.randint(0, MAX_DOCUMENTS))
     ]
 
 
@@ -69,7 +69,7 @@ def words(rng: random.Random, letters: Sequence[str]) -> list[str]:
     known = [drawn(rng, letters) for _ in range(rng.randint(1, 12))]
     return [
         rng.choice(("", " ", "\n")).join(rng.choices(known, k=rng.randint(0, 40)))
-        for _ in range(rng.randint(0, MOST_DOCUMENTS))
+        for _ in range(rng.randint(0, MAX_DOCUMENTS))
     ]
 
 

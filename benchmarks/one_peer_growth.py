@@ -4,7 +4,7 @@
 
 The script reads a folder of `span_file.py`. rustbpe does not accept counts, so each distinct span
 is a text, and the pattern matches any text as a whole: its counts are these spans, each once.
-Measured is the peak above the resident memory before, including the spans as Python strings; the
+Measurement is the peak above the resident memory before, including the spans as Python strings; the
 memory that rustbpe uses for counts before learning is included, and reported separately: resident
 memory when it logs the end of counting. Prints one line of JSON.
 """

@@ -29,7 +29,7 @@ from nanotok_ray.counts import (
     HashPart,
     PartSettings,
     PartSums,
-    Reduced,
+    SpanSums,
     reduce_counts,
     reduce_memory,
     reduce_part,
@@ -55,7 +55,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     with started(options.processes) as pool, tempfile.TemporaryDirectory() as folder:
         before = resident.reset_peak()
         start = time.perf_counter()
-        reduced: Reduced | PartSums
+        reduced: SpanSums | PartSums
         if pool is not None:
             reduced = in_processes(parts, Folder(folder), options.min_count, pool)
         else:

@@ -2,7 +2,7 @@
 
     python benchmarks/one_worker.py FOLDER PATTERN BYTES BATCH_BYTES
 
-Measured is anonymous memory: private pages without a file, which are `Anonymous` of
+Measurement is anonymous memory: private pages without a file, which are `Anonymous` of
 /proc/self/smaps_rollup after each call (the same as RssAnon) and resident minus shared pages of
 /proc/self/statm during a call, read every few ms by another thread (a call releases the GIL). Both
 are relative to the memory before the first call, with the tokenizer loaded and all input in

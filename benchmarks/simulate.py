@@ -56,7 +56,7 @@ def memory(scenario: Scenario) -> dict[str, float]:
     own = tracemalloc.Filter(inclusive=True, filename_pattern="*/nanotok_ray/job/*")
 
     def look() -> None:
-        if len(samples) == MOST_SAMPLES:
+        if len(samples) == MAX_SAMPLES:
             tracemalloc.stop()
         else:
             taken = tracemalloc.take_snapshot().filter_traces([own])
@@ -70,7 +70,7 @@ def memory(scenario: Scenario) -> dict[str, float]:
     return {"driver_bytes": max(samples), "driver_bytes_per_slice": max(samples) / scenario.slices}
 
 
-MOST_SAMPLES = 3
+MAX_SAMPLES = 3
 """Snapshots of memory: the first turns, when the window is full and other slices still wait."""
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from nanotok_ray.counts import Weights
 from nanotok_ray.formats import CountFlow, CountRecord, SliceName, StoredFile, key_of
-from nanotok_ray.job import Summed, Task, run_tasks
+from nanotok_ray.job import Task, WeightedCounts, run_tasks
 from nanotok_ray.job.counting import CountedSlices
 from nanotok_ray.job.reducing import merge_works, reduce_works
 from nanotok_ray.job.work import MergeWork, ReduceWork
@@ -72,7 +72,7 @@ def run_reduce(scenario: Scenario) -> ReduceFigures:
     held: list[int] = []
 
     def look() -> None:
-        if len(held) < MOST_LOOKS:
+        if len(held) < MAX_LOOKS:
             taken = tracemalloc.take_snapshot().filter_traces([own])
             held.append(sum(each.size for each in taken.statistics("filename")))
 
@@ -102,7 +102,7 @@ def run_reduce(scenario: Scenario) -> ReduceFigures:
     )
 
 
-MOST_LOOKS = 3
+MAX_LOOKS = 3
 """Snapshots of memory: the first turns, when all is planned and in flight."""
 
 
@@ -150,7 +150,7 @@ def _counted(sizes: Sequence[int]) -> CountedSlices:
     )
 
 
-def _summed(counted: CountedSlices, groups: Sequence[MergeWork]) -> Summed:
+def _summed(counted: CountedSlices, groups: Sequence[MergeWork]) -> WeightedCounts:
     """Return what is summed: the files of the groups, if there are any."""
     if groups:
         counted = replace(
@@ -159,7 +159,7 @@ def _summed(counted: CountedSlices, groups: Sequence[MergeWork]) -> Summed:
             keys=tuple(group.key for group in groups),
         )
     weights = Weights(unit=1, multipliers={"web": 1})
-    return Summed(counted=counted, weights=weights, min_count=1, work="/work")
+    return WeightedCounts(counted=counted, weights=weights, min_count=1, work="/work")
 
 
 def _rows(groups: Sequence[MergeWork], sizes: Sequence[int]) -> list[int]:

@@ -15,7 +15,7 @@ MEDIAN_BYTES = 256 << 20
 SIGMA = 0.7
 """Parameter of the log-normal sizes: one in a thousand is nine times the median."""
 
-MOST_BYTES = 4 << 30
+MAX_BYTES = 4 << 30
 BYTES_PER_SECOND = 25e6
 """Speed of one CPU: a quarter of the measured speed, as with slow storage."""
 
@@ -57,7 +57,7 @@ def ideal_seconds(tasks: list[Task], *, cpus: int) -> float:
 
 def _task(number: int, is_poison: bool, faults: Faults, rng: random.Random) -> Task:
     median = SMALL_BYTES if faults.request_seconds else MEDIAN_BYTES
-    size = min(MOST_BYTES, int(median * rng.lognormvariate(0.0, SIGMA)))
+    size = min(MAX_BYTES, int(median * rng.lognormvariate(0.0, SIGMA)))
     seconds = size / BYTES_PER_SECOND * rng.lognormvariate(0.0, 0.2)
     seconds *= HARDER if rng.random() < HARD else 1.0
     is_hungry = faults.hungry_bytes is not None and size > faults.hungry_bytes

@@ -225,7 +225,7 @@ _PARAMETER = re.compile(
     r"[^=&\s\"']*=)[^&\s\"']+",
     re.IGNORECASE,
 )
-_LEAST = 6  # a shorter value would blot out words
+_MIN_SECRET_CHARS = 6  # a shorter value would blot out words
 _BLOT = "***"
 
 
@@ -273,6 +273,6 @@ def without_secrets(text: str) -> str:
     text = masked_url(text)
     values = {value for name, value in os.environ.items() if is_secret(name)}
     for value in sorted(values, key=lambda value: (-len(value), value)):
-        if len(value) >= _LEAST:
+        if len(value) >= _MIN_SECRET_CHARS:
             text = text.replace(value, _BLOT)
     return text

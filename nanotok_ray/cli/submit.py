@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from nanotok_ray.cli.options import overrides_of
 from nanotok_ray.cli.printing import INFRASTRUCTURE, INTERRUPTED, TERMINATED, Console, shown
 from nanotok_ray.cluster.submit import (
-    Followed,
+    FollowedJob,
     Follower,
     JobLog,
     JobState,
@@ -157,7 +157,7 @@ class Submitted:
         self._print(status, None, {})
         return code
 
-    def _give_up(self, followed: Followed) -> int:
+    def _give_up(self, followed: FollowedJob) -> int:
         verb = "keeps running" if followed.is_late else "may still be running"
         next_step = self._next_step(verb)
         if followed.is_gone:

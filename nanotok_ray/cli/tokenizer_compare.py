@@ -26,7 +26,7 @@ from nanotok_ray.tokenizer import Tokenizer, token_text
 from nanotok_ray.tokenizer.evaluation import (
     SAMPLE_TEXTS,
     CorpusReader,
-    Measured,
+    Measurement,
     Overlap,
     SampleRow,
     Tally,
@@ -63,7 +63,7 @@ def run_compare(arguments: "Arguments") -> int:
 
 def _measured(
     counters: Sequence[TokenizerCounter], readers: Sequence[CorpusReader], arguments: "Arguments"
-) -> dict[str, Measured]:
+) -> dict[str, Measurement]:
     total = sum(reader.estimated_bytes for reader in readers)
     with byte_bar(arguments.console.stream, total=total) as done:
         measured = {
@@ -79,7 +79,7 @@ several sources.
 """
 
 
-def _rows(measured: Mapping[str, Measured]) -> _Rows:
+def _rows(measured: Mapping[str, Measurement]) -> _Rows:
     rows: dict[tuple[str, str | None], Tally] = {}
     for name, value in measured.items():
         rows[name, None] = value.total

@@ -11,7 +11,7 @@ from typing import Any
 
 from nanotok_ray.errors import NanotokError, SliceError
 from nanotok_ray.formats import TOKENIZER_FOLDER
-from nanotok_ray.job import Event, Note, OnEvent, Summed, Training, learn_tokenizer
+from nanotok_ray.job import Event, Note, OnEvent, Training, WeightedCounts, learn_tokenizer
 from nanotok_ray.recipe import LearnerRecipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
@@ -20,7 +20,7 @@ ATTEMPTS = 3
 
 
 def learn_in_task(
-    training: Training, summed: Summed, out: Folder, *, on_event: OnEvent
+    training: Training, summed: WeightedCounts, out: Folder, *, on_event: OnEvent
 ) -> Tokenizer:
     """Run the learner as a separate task according to `[learner]` of the recipe.
 
@@ -58,7 +58,7 @@ def learn_in_task(
     return written_tokenizer(out.inside(TOKENIZER_FOLDER))
 
 
-def learning_events(training: Training, summed: Summed, out: Folder) -> Iterator[Event]:
+def learning_events(training: Training, summed: WeightedCounts, out: Folder) -> Iterator[Event]:
     """Learn and yield the events, inside the task."""
     events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
 

@@ -31,8 +31,8 @@ from nanotok_ray.job import (
     OnEvent,
     Reference,
     Step,
-    Summed,
     Training,
+    WeightedCounts,
     batch_failure,
     run_batch,
 )
@@ -254,7 +254,7 @@ class RayExecutor(Executor):
         return RayWorkerPool(probes)
 
     def learn(
-        self, training: Training, summed: Summed, out: Folder, *, on_event: OnEvent
+        self, training: Training, summed: WeightedCounts, out: Folder, *, on_event: OnEvent
     ) -> Tokenizer:
         """Run the learner as a separate task; see `learner_task.learn_in_task`."""
         return learn_in_task(training, summed, out, on_event=on_event)

@@ -164,7 +164,7 @@ LOCAL_SETTINGS = {
 chosen its environment; Ray (2.59 and later) then enables token authentication itself.
 """
 
-LEAST_FREE = 1_000_000
+MIN_FREE = 1_000_000
 """Free bytes that Ray's temporary folder needs; with less, no session starts."""
 
 _REMOVALS = 5
@@ -290,16 +290,16 @@ def _check_temporary_folder() -> None:
     """Refuse to start Ray if its folder is full: it would try for half a minute.
 
     Raises:
-        DiskFullError: The folder has less than `LEAST_FREE` bytes.
+        DiskFullError: The folder has less than `MIN_FREE` bytes.
     """
     folder = _temporary_folder()
     try:
         free = shutil.disk_usage(folder).free
     except OSError:  # Ray creates the folder, or reports the reason
         return
-    if free < LEAST_FREE:
+    if free < MIN_FREE:
         raise DiskFullError(
-            f"{folder}/ray needs at least {format_bytes(LEAST_FREE)} for Ray's own files, and its "
+            f"{folder}/ray needs at least {format_bytes(MIN_FREE)} for Ray's own files, and its "
             f"disk is full ({format_bytes(free)} free); free some space there, or set RAY_TMPDIR "
             "to another folder"
         )

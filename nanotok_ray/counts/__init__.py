@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         OnRead,
         PartSettings,
         PartSums,
-        Reduced,
+        SpanSums,
         Weights,
         merge_count_files,
         merge_groups,
@@ -73,7 +73,7 @@ else:
             "hash_ranges": "CountRanges HashPart",
             "patterns": "PATTERNS SPLIT_PATTERN default_threads resolve_pattern split",
             "reduce": (
-                "CountPart OnRead PartSettings PartSums Reduced SHARE_UNIT Weights "
+                "CountPart OnRead PartSettings PartSums SpanSums SHARE_UNIT Weights "
                 "merge_count_files merge_groups merged_key part_key reduce_counts reduce_memory "
                 "reduce_part span_totals sum_run"
             ),
@@ -102,8 +102,8 @@ __all__ = [
     "OnRead",
     "PartSettings",
     "PartSums",
-    "Reduced",
     "SpanCounts",
+    "SpanSums",
     "SummedRuns",
     "Weights",
     "WorkFolder",

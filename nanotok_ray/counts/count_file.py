@@ -285,7 +285,7 @@ def _joined(runs: Sequence[Run]) -> Run:
 REMOTE_BLOCK_BYTES = 256 << 10
 """Bytes of a request to a remote count file if hundreds of files are open."""
 
-_LARGEST_BLOCK = 1 << 20
+_MAX_BLOCK = 1 << 20
 _ALL_BLOCKS = 64 << 20
 
 
@@ -295,7 +295,7 @@ def remote_block_bytes(num_files: int) -> int:
     >>> remote_block_bytes(10) >> 10, remote_block_bytes(100) >> 10, remote_block_bytes(1000) >> 10
     (1024, 655, 256)
     """
-    return max(REMOTE_BLOCK_BYTES, min(_LARGEST_BLOCK, _ALL_BLOCKS // max(1, num_files)))
+    return max(REMOTE_BLOCK_BYTES, min(_MAX_BLOCK, _ALL_BLOCKS // max(1, num_files)))
 
 
 REMOTE_WHOLE_BYTES = 3 * REMOTE_BLOCK_BYTES

@@ -45,7 +45,7 @@ offsets. A remote file that stays open also holds about 3 blocks (`count_reader`
 included.
 """
 
-_LEAST_SHARE = 8
+_MIN_SHARE = 8
 """At least an eighth of the buffer is reserved for a range, even if the batches of all files fill
 it.
 """
@@ -238,12 +238,12 @@ def reading_memory(
     batches = BATCHES_PER_FILE * num_files * BATCH_ROWS * (ROW_BYTES + span_bytes)
     opened = min(num_files, MAX_OPEN)
     heads = opened * OPEN_BYTES + (num_files - opened) * CLOSED_BYTES
-    return max(buffer_bytes, batches + buffer_bytes // _LEAST_SHARE) + heads
+    return max(buffer_bytes, batches + buffer_bytes // _MIN_SHARE) + heads
 
 
 def _num_ranges(num_bytes: int, *, held_bytes: int, buffer_bytes: int) -> int:
     """Return the smallest power of two of ranges such that a range fits beside the batches."""
-    room = max(buffer_bytes - held_bytes, buffer_bytes // _LEAST_SHARE, 1)
+    room = max(buffer_bytes - held_bytes, buffer_bytes // _MIN_SHARE, 1)
     fitting = -(-num_bytes // room)
     return min(NUM_RANGES, 1 << max(0, fitting - 1).bit_length())
 

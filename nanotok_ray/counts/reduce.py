@@ -167,7 +167,7 @@ SpanBatch = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint64]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Reduced:
+class SpanSums:
     """All spans of count files, sorted by (hash64, span), with their weighted counts."""
 
     data: NDArray[np.uint8]
@@ -195,7 +195,7 @@ def reduce_counts(
     min_count: int = 1,
     buffer_bytes: int = BUFFER_BYTES,
     on_progress: OnRead | None = None,
-) -> Reduced:
+) -> SpanSums:
     """Add count files; the result does not depend on their order or on the slices.
 
     The memory (`reduce_memory`) is at most: for each kept span, 16 bytes and its own bytes; the
@@ -219,7 +219,7 @@ def reduce_counts(
     sums = _sums(parts, min_count, buffer_bytes, on_progress, hashes=False)
     totals = _totals(sums)
     _, data, offsets, counts = sums.take()
-    return Reduced(data=data, offsets=offsets, counts=counts, totals=totals)
+    return SpanSums(data=data, offsets=offsets, counts=counts, totals=totals)
 
 
 def sum_run(urls: Sequence[str], *, buffer_bytes: int = BUFFER_BYTES) -> Run:
@@ -431,7 +431,7 @@ def _damaged(url: str, why: object) -> CorruptOutputError:
 TARGET = 64
 """The desired number of files of a group."""
 
-LONGEST = 4
+MAX_GROUP = 4
 """Limit of the size of a group as a multiple of the desired size."""
 
 
@@ -449,7 +449,7 @@ def merge_groups(keys: Sequence[str], *, target: int = TARGET) -> list[tuple[int
     ends = [number + 1 for number, hash64 in enumerate(hashes) if hash64 % target == 0]
     bounds = sorted({0, *ends, len(keys)})
     groups = pairwise(bounds)
-    return [part for group in groups for part in _cut(hashes, *group, max_keys=LONGEST * target)]
+    return [part for group in groups for part in _cut(hashes, *group, max_keys=MAX_GROUP * target)]
 
 
 def merged_key(keys: Sequence[str]) -> str:

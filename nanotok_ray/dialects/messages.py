@@ -48,7 +48,7 @@ def _check_has(message: dict[str, Any], number: int, key: str) -> None:
         raise SourceError(f"message {number} has no {key!r}")
 
 
-_FEWEST = 2
+_MIN_MESSAGES = 2
 
 
 def customjson_messages_of(value: object) -> list[dict[str, Any]]:
@@ -61,7 +61,7 @@ def customjson_messages_of(value: object) -> list[dict[str, Any]]:
     if not isinstance(value, list):
         text = f"Expected list of messages, got {type(value)}"
         raise AssertionError(text)  # noqa: TRY004 - nanochat's
-    if len(value) < _FEWEST:
+    if len(value) < _MIN_MESSAGES:
         raise AssertionError(f"Conversation must have at least 2 messages, got {len(value)}")
     for number, message in enumerate(value):
         _check(message, number)

@@ -19,10 +19,10 @@ from nanotok_ray.exports.folder import (
     write_export,
 )
 from nanotok_ray.exports.layout import (
-    Exported,
+    ExportedUnit,
     Layout,
     Target,
-    Written,
+    WrittenUnit,
 )
 from nanotok_ray.exports.layouts import LAYOUTS, parse_layout
 from nanotok_ray.exports.litdata import Litdata
@@ -49,7 +49,7 @@ __all__ = [
     "Batch",
     "Corpus",
     "ExportWork",
-    "Exported",
+    "ExportedUnit",
     "Layout",
     "Litdata",
     "Llmc",
@@ -60,7 +60,7 @@ __all__ = [
     "ShardFacts",
     "Target",
     "Unit",
-    "Written",
+    "WrittenUnit",
     "begin",
     "check_folder",
     "check_unit",

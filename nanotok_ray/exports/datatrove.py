@@ -17,7 +17,7 @@ import numpy as np
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.exports.corpus import Corpus
-from nanotok_ray.exports.layout import Document, Exported, Layout, Target, Written
+from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
 from nanotok_ray.exports.unit import Unit
 from nanotok_ray.storage import Folder
 
@@ -34,7 +34,7 @@ class Datatrove(Layout):
     reader: ClassVar[str] = "datatrove's DatatroveFolderDataset and DocumentTokenizerMerger"
     masks: ClassVar[str | None] = "NAME.ds.loss, a byte for each id"
 
-    def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
+    def write(self, unit: Unit, corpus: Corpus, target: Target) -> WrittenUnit:
         """Link ids and masks; write the index and the metadata."""
         (shard,) = unit.shards
         name = f"{unit.name}.ds"
@@ -51,13 +51,13 @@ class Datatrove(Layout):
         )
         target.write(f"{name}.metadata", "\n".join(lines).encode())
         left_out = {_EMPTY: unit.documents - len(ends)} if len(ends) < unit.documents else {}
-        return Written(documents=len(ends), tokens=unit.tokens, left_out=left_out)
+        return WrittenUnit(documents=len(ends), tokens=unit.tokens, left_out=left_out)
 
     def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
         """Return the documents that have tokens."""
         return (document for document in super().expected(unit, corpus) if len(document[0]))
 
-    def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+    def read(self, exported: ExportedUnit, corpus: Corpus, folder: Folder) -> Iterator[Document]:
         """Yield the documents between the ends in the index."""
         (name,) = exported.names(".ds")
         ids = np.frombuffer(folder.read_bytes(name), dtype=f"<u{corpus.item_bytes}")

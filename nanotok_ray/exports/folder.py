@@ -11,7 +11,7 @@ from nanotok_ray.errors import ExportError, IncompleteOutputError, NanotokError
 from nanotok_ray.exports.corpus import Corpus, ShardFacts
 from nanotok_ray.exports.layout import (
     RECORDS,
-    Exported,
+    ExportedUnit,
     Layout,
     record_name,
 )
@@ -77,7 +77,7 @@ def mark_unfinished(folder: Folder) -> None:
     folder.remove(EXPORT_NAME)
 
 
-def begin(folder: Folder, corpus: Corpus, exported: Sequence[Exported]) -> None:
+def begin(folder: Folder, corpus: Corpus, exported: Sequence[ExportedUnit]) -> None:
     """Mark an export as unfinished, and remove the records of all units except the exported ones.
 
     Other units may overwrite the files of removed records.
@@ -91,7 +91,7 @@ def begin(folder: Folder, corpus: Corpus, exported: Sequence[Exported]) -> None:
 
 
 def remove_orphans(
-    folder: Folder, corpus: Corpus, exported: Sequence[Exported], joint: Sequence[StoredFile]
+    folder: Folder, corpus: Corpus, exported: Sequence[ExportedUnit], joint: Sequence[StoredFile]
 ) -> int:
     """Remove files of earlier exports, which readers of whole folders would otherwise read.
 
@@ -118,7 +118,7 @@ def remove_orphans(
 def export_of(
     layout: Layout,
     corpus: Corpus,
-    exported: Sequence[Exported],
+    exported: Sequence[ExportedUnit],
     joint: Sequence[StoredFile],
     *,
     unread: Mapping[str, int],

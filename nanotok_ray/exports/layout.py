@@ -68,7 +68,7 @@ Document = tuple[Ids, Mask | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Written:
+class WrittenUnit:
     """The result of writing a unit."""
 
     documents: int
@@ -82,7 +82,7 @@ class Written:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Exported:
+class ExportedUnit:
     """An exported unit according to its record, for `finish` and for reading back."""
 
     unit: Unit
@@ -133,7 +133,7 @@ class Layout(ABC):
         del corpus
 
     @abstractmethod
-    def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
+    def write(self, unit: Unit, corpus: Corpus, target: Target) -> WrittenUnit:
         """Write the files of a unit, whose names begin with the unit's name or are derived from it.
 
         Raises:
@@ -151,7 +151,7 @@ class Layout(ABC):
                 yield ids, mask if self.masks is not None else None
 
     @abstractmethod
-    def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+    def read(self, exported: ExportedUnit, corpus: Corpus, folder: Folder) -> Iterator[Document]:
         """Read the files of a unit as the readers of the layout do.
 
         Raises:
@@ -159,7 +159,7 @@ class Layout(ABC):
         """
 
     def finish(
-        self, exported: Sequence[Exported], corpus: Corpus, target: Target
+        self, exported: Sequence[ExportedUnit], corpus: Corpus, target: Target
     ) -> Mapping[str, int]:
         """Write the files of all units together, if the layout has such files.
 
@@ -193,7 +193,7 @@ def record_name(unit: Unit) -> str:
 
 
 def record_of(
-    unit: Unit, key: str, written: Written, files: tuple[StoredFile, ...]
+    unit: Unit, key: str, written: WrittenUnit, files: tuple[StoredFile, ...]
 ) -> ExportRecord:
     """Return the record of an exported unit."""
     return ExportRecord(

@@ -25,7 +25,7 @@ import numpy as np
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.exports.corpus import Corpus
-from nanotok_ray.exports.layout import Document, Exported, Layout, Target, Written
+from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
 from nanotok_ray.exports.native import Ids
 from nanotok_ray.exports.unit import Unit
 from nanotok_ray.shards import READERS
@@ -33,7 +33,7 @@ from nanotok_ray.storage import Folder
 
 _MIN_BLOCK = 2
 _MAX_BLOCK = 1 << 24
-_LEAST_CHUNK = 1 << 12
+_MIN_CHUNK = 1 << 12
 _REACH = 1 << 32
 """Positions in a chunk are u32; the largest block, of 64 MiB, is far smaller."""
 
@@ -72,13 +72,13 @@ class Litdata(Layout):
                 f"layout 'litdata': block_size = {self.block_size} tokens is not from "
                 f"{_MIN_BLOCK} to {_MAX_BLOCK}"
             )
-        if not _LEAST_CHUNK <= self.chunk_bytes < _REACH:
+        if not _MIN_CHUNK <= self.chunk_bytes < _REACH:
             raise ExportError(
                 f"layout 'litdata': chunk_bytes = {self.chunk_bytes} is not at least "
-                f"{_LEAST_CHUNK} and below {_REACH}, as positions in a chunk have 4 bytes"
+                f"{_MIN_CHUNK} and below {_REACH}, as positions in a chunk have 4 bytes"
             )
 
-    def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
+    def write(self, unit: Unit, corpus: Corpus, target: Target) -> WrittenUnit:
         """Write the whole blocks of a unit as chunks, and the remaining ids as its rest."""
         del corpus
         folder, _, stem = unit.name.rpartition("/")
@@ -90,7 +90,7 @@ class Litdata(Layout):
         )
         if len(rest):
             target.write(_rest_name(unit), rest.tobytes())
-        return Written(
+        return WrittenUnit(
             documents=unit.documents,
             tokens=unit.tokens,
             details={"chunks": chunks, "rest": len(rest)},
@@ -102,7 +102,7 @@ class Litdata(Layout):
         lengths = self._lengths(unit.tokens, unit.item_bytes)
         return ((run, None) for run in _cut(_ids(unit), lengths) if len(run))
 
-    def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+    def read(self, exported: ExportedUnit, corpus: Corpus, folder: Folder) -> Iterator[Document]:
         """Yield the blocks of each chunk back to back, then the rest."""
         folder_name = exported.unit.name.rpartition("/")[0]
         for chunk in exported.record.details["chunks"]:
@@ -112,7 +112,7 @@ class Litdata(Layout):
             yield np.frombuffer(folder.read_bytes(name), dtype=f"<u{corpus.item_bytes}"), None
 
     def finish(
-        self, exported: Sequence[Exported], corpus: Corpus, target: Target
+        self, exported: Sequence[ExportedUnit], corpus: Corpus, target: Target
     ) -> Mapping[str, int]:
         """Write the blocks of all rests, and the index of each source and split."""
         unread: dict[str, int] = {}
@@ -223,7 +223,7 @@ def _cut(parts: Iterable[Ids], lengths: Iterable[int]) -> Iterator[Ids]:
         yield np.concatenate(taken)
 
 
-def _rests(units: Sequence[Exported], corpus: Corpus, folder: Folder) -> Iterator[Ids]:
+def _rests(units: Sequence[ExportedUnit], corpus: Corpus, folder: Folder) -> Iterator[Ids]:
     """Yield the rests of units in order, several at a time."""
     names = [name for unit in units for name in unit.names(".rest")]
     with ThreadPoolExecutor(max_workers=READERS) as pool:

@@ -35,7 +35,7 @@ import numpy as np
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.exports.corpus import Corpus, SourceFacts
-from nanotok_ray.exports.layout import Document, Exported, Layout, Target, Written
+from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
 from nanotok_ray.exports.native import Batch, Ids, Positions
 from nanotok_ray.exports.unit import Unit
 from nanotok_ray.storage import Folder
@@ -91,7 +91,7 @@ class Llmc(Layout):
                 "in source.prepend"
             )
 
-    def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
+    def write(self, unit: Unit, corpus: Corpus, target: Target) -> WrittenUnit:
         """Write header and ids file by file, and the positions of the documents.
 
         Raises:
@@ -112,7 +112,7 @@ class Llmc(Layout):
                 f"{stems[part]}.bos.idx",
                 (part_positions[:-1] - part_positions[0]).astype("<i4").tobytes(),
             )
-        return Written(documents=unit.documents, tokens=unit.tokens)
+        return WrittenUnit(documents=unit.documents, tokens=unit.tokens)
 
     def _bounds(self, unit: Unit, positions: Positions) -> list[int]:
         """Return the first document of each file, and the number of all documents."""
@@ -152,7 +152,7 @@ class Llmc(Layout):
             _refuse(unit, number, f"{reason}; of text, source.prepend and source.append decide")
         raise AssertionError("no document of the batch is wrong")
 
-    def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+    def read(self, exported: ExportedUnit, corpus: Corpus, folder: Folder) -> Iterator[Document]:
         """Split the ids of each file before every BOS."""
         bos = corpus.special_tokens[self.bos]
         for name in exported.names(".bin"):

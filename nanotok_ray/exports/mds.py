@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.exports.corpus import Corpus
-from nanotok_ray.exports.layout import Document, Exported, Layout, Target, Written
+from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
 from nanotok_ray.exports.native import Batch
 from nanotok_ray.exports.unit import Unit
 from nanotok_ray.storage import Folder
@@ -119,7 +119,7 @@ def _values(column: bytes, dtype: np.dtype[Any], name: str) -> npt.NDArray[Any]:
     return values
 
 
-_LEAST = 1 << 12
+_MIN_CHUNK = 1 << 12
 _REACH = 1 << 32
 """Positions in a part are u32."""
 
@@ -144,13 +144,13 @@ class Mds(Layout):
         Raises:
             ExportError: The message names the limits.
         """
-        if not _LEAST <= self.size_limit < _REACH:
+        if not _MIN_CHUNK <= self.size_limit < _REACH:
             raise ExportError(
-                f"layout 'mds': size_limit = {self.size_limit} bytes is not at least {_LEAST} and "
-                f"below {_REACH}, as positions in a part have 4 bytes"
+                f"layout 'mds': size_limit = {self.size_limit} bytes is not at least {_MIN_CHUNK} "
+                f"and below {_REACH}, as positions in a part have 4 bytes"
             )
 
-    def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
+    def write(self, unit: Unit, corpus: Corpus, target: Target) -> WrittenUnit:
         """Write the parts of a unit."""
         del corpus
         parts: list[dict[str, Any]] = []
@@ -168,7 +168,7 @@ class Mds(Layout):
             tokens += len(ids)
         if part.sizes:
             parts.append(part.write(_part_name(unit, len(parts)), target))
-        return Written(
+        return WrittenUnit(
             documents=unit.documents - left_out,
             tokens=tokens,
             left_out={_WITHOUT_TOKENS: left_out} if left_out else {},
@@ -179,7 +179,7 @@ class Mds(Layout):
         """Return the documents that have a token."""
         return (document for document in super().expected(unit, corpus) if len(document[0]))
 
-    def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+    def read(self, exported: ExportedUnit, corpus: Corpus, folder: Folder) -> Iterator[Document]:
         """Yield the columns of each sample of each part."""
         del corpus
         config = self._config(exported.unit)
@@ -192,7 +192,7 @@ class Mds(Layout):
             yield from documents_of(data, config, samples=part["samples"], name=folder.join(name))
 
     def finish(
-        self, exported: Sequence[Exported], corpus: Corpus, target: Target
+        self, exported: Sequence[ExportedUnit], corpus: Corpus, target: Target
     ) -> Mapping[str, int]:
         """Write the index of each source and split."""
         del corpus
@@ -227,7 +227,7 @@ class Mds(Layout):
         }
 
 
-def _source_and_split(exported: Exported) -> tuple[str, str]:
+def _source_and_split(exported: ExportedUnit) -> tuple[str, str]:
     return exported.unit.source, exported.unit.split
 
 

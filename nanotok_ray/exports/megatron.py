@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.exports.corpus import Corpus
-from nanotok_ray.exports.layout import Document, Exported, Layout, Target, Written
+from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
 from nanotok_ray.exports.native import Batch, Mask, Positions
 from nanotok_ray.exports.unit import Unit
 from nanotok_ray.formats import check_sequences, index_parts, unpack_index
@@ -74,12 +74,12 @@ class Megatron(Layout):
         """Number of datasets of each source and split."""
         return self.datasets
 
-    def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
+    def write(self, unit: Unit, corpus: Corpus, target: Target) -> WrittenUnit:
         """Link or join ids and indexes; write the labels if masks exist."""
         del corpus
         if not unit.tokens:
             left_out = {"no tokens in the whole dataset": unit.documents} if unit.documents else {}
-            return Written(documents=0, tokens=0, left_out=left_out)
+            return WrittenUnit(documents=0, tokens=0, left_out=left_out)
         text, label = f"{_stem(unit)}{_TEXT}", f"{_stem(unit)}{_LABEL}"
         if len(unit.shards) == 1:
             for suffix in (".bin", ".idx"):
@@ -94,7 +94,7 @@ class Megatron(Layout):
                 for batch in unit.batches():
                     file.write(_labels(batch).data)
             _write_index(unit, target, f"{label}.idx", _LABEL_BYTES)
-        return Written(documents=unit.documents, tokens=unit.tokens)
+        return WrittenUnit(documents=unit.documents, tokens=unit.tokens)
 
     def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
         """Yield the documents of a unit; nothing if the unit has no tokens."""
@@ -102,7 +102,7 @@ class Megatron(Layout):
         for batch in unit.batches() if unit.tokens else ():
             yield from batch.documents()
 
-    def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+    def read(self, exported: ExportedUnit, corpus: Corpus, folder: Folder) -> Iterator[Document]:
         """Split ids and labels by the index, one part of the dataset at a time."""
         for name in exported.names(f"{_TEXT}.bin"):
             positions = _positions(name, corpus.item_bytes, folder)

@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.exports.corpus import Corpus, SourceFacts
-from nanotok_ray.exports.layout import Document, Exported, Layout, Target, Written
+from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
 from nanotok_ray.exports.native import Batch, Ids, Mask, NativeShard, Positions
 from nanotok_ray.exports.unit import Unit
 from nanotok_ray.storage import Folder
@@ -73,7 +73,7 @@ class Olmo(Layout):
         for facts in corpus.sources:
             self._rule(facts, corpus)
 
-    def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
+    def write(self, unit: Unit, corpus: Corpus, target: Target) -> WrittenUnit:
         """Link or write ids and masks; write start and end of the documents.
 
         Raises:
@@ -82,7 +82,7 @@ class Olmo(Layout):
         (shard,) = unit.shards
         rule, end = self._rule_of(unit, corpus), self._end(corpus)
         if not unit.documents:
-            return Written(documents=0, tokens=0)
+            return WrittenUnit(documents=0, tokens=0)
         with ExitStack() as stack:
             files = _Files(unit, target, stack, changed=rule is not _Rule.UNCHANGED)
             for batch in shard.batches():
@@ -93,7 +93,7 @@ class Olmo(Layout):
             target.link(shard, ".bin", f"{unit.name}.npy")
             if unit.has_masks:
                 target.link(shard, ".mask", unit.name + _MASK)
-        return Written(documents=unit.documents, tokens=files.tokens)
+        return WrittenUnit(documents=unit.documents, tokens=files.tokens)
 
     def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
         """Yield each document with the end token at its end."""
@@ -107,7 +107,7 @@ class Olmo(Layout):
             else:
                 yield ids, mask
 
-    def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+    def read(self, exported: ExportedUnit, corpus: Corpus, folder: Folder) -> Iterator[Document]:
         """Split the ids after each end token, and compare with start and end in the csv.gz."""
         names = exported.names(".npy")
         if not names:

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.exports.corpus import Corpus
-from nanotok_ray.exports.layout import Document, Exported, Layout, Target, Written
+from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
 from nanotok_ray.exports.native import Batch
 from nanotok_ray.exports.unit import Unit
 from nanotok_ray.formats import Images
@@ -80,7 +80,7 @@ class Parquet(Layout):
                 f"datasets and TRL take: {_MAX_IDS - 1:,} at most; take another layout"
             )
 
-    def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
+    def write(self, unit: Unit, corpus: Corpus, target: Target) -> WrittenUnit:
         """Write one row group per batch.
 
         Raises:
@@ -95,9 +95,9 @@ class Parquet(Layout):
             for batch in unit.batches():
                 _refuse_too_long(batch, unit)
                 writer.write_batch(self._rows(batch, schema), row_group_size=len(batch))
-        return Written(documents=unit.documents, tokens=unit.tokens)
+        return WrittenUnit(documents=unit.documents, tokens=unit.tokens)
 
-    def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+    def read(self, exported: ExportedUnit, corpus: Corpus, folder: Folder) -> Iterator[Document]:
         """Yield input_ids and mask of each row."""
         (name,) = exported.names(".parquet")
         schema = self._schema(exported.unit, corpus)

@@ -15,7 +15,7 @@ import numpy as np
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.exports.corpus import Corpus
-from nanotok_ray.exports.layout import Document, Exported, Layout, Target, Written
+from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
 from nanotok_ray.exports.unit import Unit
 from nanotok_ray.storage import Folder
 
@@ -29,7 +29,7 @@ class Raw(Layout):
     reader: ClassVar[str] = "numpy.memmap and numpy.load, as nanoGPT and torchtitan do"
     masks: ClassVar[str | None] = "NAME.mask, a byte for each id"
 
-    def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
+    def write(self, unit: Unit, corpus: Corpus, target: Target) -> WrittenUnit:
         """Link ids and masks; write the offsets."""
         del corpus
         (shard,) = unit.shards
@@ -39,9 +39,9 @@ class Raw(Layout):
         offsets = io.BytesIO()
         np.save(offsets, shard.positions().astype("<i8"))
         target.write(f"{unit.name}.offsets.npy", offsets.getvalue())
-        return Written(documents=unit.documents, tokens=unit.tokens)
+        return WrittenUnit(documents=unit.documents, tokens=unit.tokens)
 
-    def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+    def read(self, exported: ExportedUnit, corpus: Corpus, folder: Folder) -> Iterator[Document]:
         """Split the ids at the offsets."""
         (name,) = exported.names(".bin")
         ids = np.frombuffer(folder.read_bytes(name), dtype=f"<u{corpus.item_bytes}")

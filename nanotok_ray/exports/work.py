@@ -10,7 +10,7 @@ from nanotok_ray.errors import CorruptOutputError, TransientIOError
 from nanotok_ray.exports.corpus import Corpus
 from nanotok_ray.exports.layout import (
     Document,
-    Exported,
+    ExportedUnit,
     Layout,
     Target,
     record_name,
@@ -25,7 +25,7 @@ from nanotok_ray.units import quantity
 
 
 def unit_problems(
-    exported: Exported, layout: Layout, corpus: Corpus, folder: Folder
+    exported: ExportedUnit, layout: Layout, corpus: Corpus, folder: Folder
 ) -> Iterator[str]:
     """Yield the problems of the files of a unit.
 
@@ -43,7 +43,7 @@ def unit_problems(
         yield str(error)
 
 
-def file_problems(exported: Exported, folder: Folder) -> Iterator[str]:
+def file_problems(exported: ExportedUnit, folder: Folder) -> Iterator[str]:
     """Yield the files of a unit that are missing or whose bytes differ from its record."""
     for file in exported.record.files:
         name = file.name
@@ -58,7 +58,7 @@ def file_problems(exported: Exported, folder: Folder) -> Iterator[str]:
 
 
 def _document_problems(
-    exported: Exported, layout: Layout, corpus: Corpus, folder: Folder
+    exported: ExportedUnit, layout: Layout, corpus: Corpus, folder: Folder
 ) -> Iterator[str]:
     """Yield the first document that readers would see differently, and wrong totals."""
     found = _read(exported, layout, corpus, folder)
@@ -89,7 +89,9 @@ class _UnreadableError(Exception):
     """The files of a unit cannot be read as its layout; the message names the reason."""
 
 
-def _read(exported: Exported, layout: Layout, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+def _read(
+    exported: ExportedUnit, layout: Layout, corpus: Corpus, folder: Folder
+) -> Iterator[Document]:
     try:
         yield from layout.read(exported, corpus, folder)
     except CorruptOutputError as error:
@@ -149,14 +151,14 @@ def export_unit(work: ExportWork) -> int:
         target = Target(folder)
         written = work.layout.write(work.unit, work.corpus, target)
         record = record_of(work.unit, work.key, written, target.files)
-        exported = Exported(unit=work.unit, record=record)
+        exported = ExportedUnit(unit=work.unit, record=record)
         for problem in unit_problems(exported, work.layout, work.corpus, folder):
             raise TransientIOError(f"what was written reads back otherwise: {problem}")
         write_record(folder, work.record_name, record)
     return work.unit.num_bytes
 
 
-def exported_unit(folder: Folder, work: ExportWork) -> Exported | None:
+def exported_unit(folder: Folder, work: ExportWork) -> ExportedUnit | None:
     """Return a unit according to its record, or None if no record has its key.
 
     Raises:
@@ -168,7 +170,7 @@ def exported_unit(folder: Folder, work: ExportWork) -> Exported | None:
         return None
     if found is None or found.value.key != work.key:
         return None
-    return Exported(unit=work.unit, record=found.value)
+    return ExportedUnit(unit=work.unit, record=found.value)
 
 
 def check_unit_files(work: ExportWork) -> list[str]:

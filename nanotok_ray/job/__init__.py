@@ -41,10 +41,10 @@ if TYPE_CHECKING:
         JOURNAL_FORMAT,
         TERMINATED,
         FailedAttempt,
-        Happened,
         JournalledSlice,
         RunJournal,
         Stage,
+        TimedNote,
         read_journal,
         row_of,
         runs_in,
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from nanotok_ray.job.local import LocalExecutor
     from nanotok_ray.job.plan_text import STAGES, stage_line
     from nanotok_ray.job.planning import measured_rates, plan_job
-    from nanotok_ray.job.reducing import Summed, names_in_use
+    from nanotok_ray.job.reducing import WeightedCounts, names_in_use
     from nanotok_ray.job.run import Start
     from nanotok_ray.job.scheduler import Scheduler, TaskBatch
     from nanotok_ray.job.stage import run_stage
@@ -110,7 +110,7 @@ else:
             "forecast": "Forecast StageProgress TimeLeft",
             "job": "run_job",
             "journal": (
-                "DONE FAILED FailedAttempt Happened INTERRUPTED JOURNAL_FOLDER JOURNAL_FORMAT "
+                "DONE FAILED FailedAttempt TimedNote INTERRUPTED JOURNAL_FOLDER JOURNAL_FORMAT "
                 "JournalledSlice RunJournal Stage TERMINATED read_journal row_of runs_in "
                 "segment_name"
             ),
@@ -123,7 +123,7 @@ else:
             "local": "LocalExecutor",
             "plan_text": "STAGES stage_line",
             "planning": "measured_rates plan_job",
-            "reducing": "Summed names_in_use",
+            "reducing": "WeightedCounts names_in_use",
             "run": "Start",
             "scheduler": "Scheduler TaskBatch",
             "stage": "run_stage",
@@ -164,7 +164,6 @@ __all__ = [
     "FailedAttempt",
     "Failure",
     "Forecast",
-    "Happened",
     "Holder",
     "JobPlan",
     "Journal",
@@ -193,14 +192,15 @@ __all__ = [
     "Step",
     "StragglerDetector",
     "Summary",
-    "Summed",
     "Task",
     "TaskBatch",
     "TaskResult",
     "Terminated",
     "TimeLeft",
+    "TimedNote",
     "TokenizeWork",
     "Training",
+    "WeightedCounts",
     "batch_failure",
     "check_special_tokens",
     "count_work",

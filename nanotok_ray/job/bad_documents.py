@@ -77,10 +77,10 @@ def _entries(folder: Folder, name: str) -> Iterator[QuarantineEntry]:
         yield from filter(None, map(entry_of, file))
 
 
-LEAST_BAD: Final = 10_000
+MIN_BAD: Final = 10_000
 """The minimum number of documents, all bad, after which a stage can end early."""
 
-_LEAST_BYTES: Final = {"jsonl": 64, "lines": 8}
+_MIN_BYTES: Final = {"jsonl": 64, "lines": 8}
 """Lower bound of the average bytes of a document on a line, far below that of real text."""
 
 
@@ -96,7 +96,7 @@ def give_up_after(limits: LimitsRecipe, slices: Iterable[Slice]) -> int | None:
         pieces = ((file, piece) for slice_ in slices for file, piece in _pieces(slice_))
         good = sum(_max_documents(file, piece) for file, piece in pieces)
         allowed.append(ceil(share * good / (1 - share)))
-    return max(LEAST_BAD, min(allowed) + 1) if allowed else None
+    return max(MIN_BAD, min(allowed) + 1) if allowed else None
 
 
 def _pieces(slice_: Slice) -> Iterable[tuple[SourceFile, Piece]]:
@@ -109,7 +109,7 @@ def _max_documents(file: SourceFile, piece: Piece) -> int:
         return sum(group.rows for group in file.layout[piece.start : piece.stop])
     if piece.format == "document":
         return 1
-    return estimated_bytes(file, piece) // _LEAST_BYTES[piece.format] + 1
+    return estimated_bytes(file, piece) // _MIN_BYTES[piece.format] + 1
 
 
 @dataclass(slots=True)

@@ -24,9 +24,9 @@ from nanotok_ray.job.existing import (
     published_settings,
     setting_changes,
 )
-from nanotok_ray.job.exporting import Exporting, exportings, layouts_of
+from nanotok_ray.job.exporting import ExportPlan, exportings, layouts_of
 from nanotok_ray.job.plan_text import change_lines, plan_text
-from nanotok_ray.job.tokenize import Tokenizing, check_special_tokens, tokenizing_of
+from nanotok_ray.job.tokenize import TokenizePlan, check_special_tokens, tokenizing_of
 from nanotok_ray.job.training import (
     LearnedOutput,
     current_tokenizer,
@@ -106,11 +106,11 @@ class JobPlan:
     """None if the command learns no tokenizer."""
     tokenizer: Tokenizer | None
     """The existing tokenizer that is used; None if it must be learned."""
-    tokenizing: Tokenizing | None
+    tokenizing: TokenizePlan | None
     """The slices to tokenize; None if this is unknown before training, or not requested."""
     output: Output | None
     """The published output of exactly this plan; None if it must be published."""
-    exports: tuple[Exporting, ...] = ()
+    exports: tuple[ExportPlan, ...] = ()
     """The exports of that output, finished or unfinished."""
     adopts: bool = False
     """Whether a tokenizer that was not learned here is written into the output."""
@@ -150,7 +150,7 @@ class JobPlan:
             return []
         return [record for record in self.tokenizing.records if record is not None]
 
-    def tokenizing_with(self, tokenizer: Tokenizer) -> Tokenizing:
+    def tokenizing_with(self, tokenizer: Tokenizer) -> TokenizePlan:
         """Return the slices to tokenize with the tokenizer that was learned."""
         return tokenizing_of(self.recipe, self.plan, tokenizer, self.out)
 
@@ -377,7 +377,7 @@ def _pending_notes(
         )
 
 
-def _published(tokenizing: Tokenizing, out: Folder, frozen: bytes | None) -> Output | None:
+def _published(tokenizing: TokenizePlan, out: Folder, frozen: bytes | None) -> Output | None:
     """Return the published output if it is complete and has exactly this plan, else None."""
     records = [record for record in tokenizing.records if record is not None]
     if tokenizing.todo or frozen != plan_to_json(tokenizing.plan):

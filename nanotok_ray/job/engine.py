@@ -165,7 +165,7 @@ class SupersededBatches:
 WINDOW_PER_CPU = 2
 """Batches in flight per CPU: one runs, and one waits to follow it without delay."""
 
-LEAST_WINDOW = 1024
+MIN_WINDOW = 1024
 """Minimum number of batches in flight. An autoscaler sees the work only as waiting batches."""
 
 MAX_WINDOW = 20_000
@@ -273,7 +273,7 @@ class _InFlight:
     @property
     def width(self) -> int:
         """The maximum number of batches in flight."""
-        return min(max(WINDOW_PER_CPU * self.resources.cpus, LEAST_WINDOW), MAX_WINDOW)
+        return min(max(WINDOW_PER_CPU * self.resources.cpus, MIN_WINDOW), MAX_WINDOW)
 
     @property
     def num_running(self) -> int:

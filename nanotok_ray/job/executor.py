@@ -17,7 +17,7 @@ from nanotok_ray.storage import Folder
 
 if TYPE_CHECKING:
     from nanotok_ray.job.counting import Training
-    from nanotok_ray.job.reducing import Summed
+    from nanotok_ray.job.reducing import WeightedCounts
     from nanotok_ray.tokenizer import Tokenizer
 
 
@@ -97,7 +97,7 @@ class Executor(ABC):
 
     @abstractmethod
     def learn(
-        self, training: "Training", summed: "Summed", out: Folder, *, on_event: OnEvent
+        self, training: "Training", summed: "WeightedCounts", out: Folder, *, on_event: OnEvent
     ) -> "Tokenizer":
         """Run the learner where `[learner]` of the recipe asks for it, and return its tokenizer.
 

@@ -150,7 +150,7 @@ def tokenizer_in(folder: str, recipe: Recipe) -> Tokenizer:
     return open_tokenizer(folder).extended(recipe.tokenizer.extend)
 
 
-LARGEST_LOSS = 0.1
+MAX_LOSS = 0.1
 """The share of the files or bytes of a source that a job may remove without permission."""
 
 
@@ -191,7 +191,7 @@ def check_losses(output: OutputRecipe, out: Folder, before: Plan | None, after: 
         after: The plan of the recipe.
 
     Raises:
-        PlanError: A source, or more than `LARGEST_LOSS` of one, is gone; or all sources are.
+        PlanError: A source, or more than `MAX_LOSS` of one, is gone; or all sources are.
     """
     if before is None or output.replace or not out.exists(MANIFEST_NAME):
         return
@@ -206,7 +206,7 @@ def check_losses(output: OutputRecipe, out: Folder, before: Plan | None, after: 
             "tokenizer and its report. Choose another output.path, or pass --replace "
             "(output.replace = true)"
         )
-    serious = [loss for loss in lost if loss.share > LARGEST_LOSS]
+    serious = [loss for loss in lost if loss.share > MAX_LOSS]
     if serious and not output.allow_removed:
         summary = "; ".join(_loss_text(loss, totals) for loss in serious)
         raise PlanError(

@@ -16,7 +16,7 @@ from nanotok_ray.exports import (
     EXPORT_NAME,
     EXPORTS,
     Corpus,
-    Exported,
+    ExportedUnit,
     ExportWork,
     Layout,
     SamePass,
@@ -42,7 +42,7 @@ from nanotok_ray.job.lease import leased
 from nanotok_ray.job.probes import output_folder
 from nanotok_ray.job.stage import REUSE_STAGE, Stage, complete, run_stage
 from nanotok_ray.job.task import Task, TaskResult
-from nanotok_ray.job.tokenize import Tokenizing
+from nanotok_ray.job.tokenize import TokenizePlan
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards import FoundRecords, Record, Results
 from nanotok_ray.storage import Folder
@@ -102,13 +102,13 @@ def export(
         OutputInUseError: Another run holds the lease of the output that contains the folder.
         LeaseLostError: Another run has taken over the output.
     """
-    exporting = Exporting.of(out, layout, folder=folder)
+    exporting = ExportPlan.of(out, layout, folder=folder)
     if exporting.is_done:
         return exporting.run(on_event)
     has_tasks = exporting.todo or exporting.reused
     session = current_executor().session(cpus=cpus) if has_tasks else nullcontext()
     with session, _held(out, exporting.folder, on_event) as guarded:
-        current = Exporting.of(
+        current = ExportPlan.of(
             out, layout, folder=folder
         )  # the previous holder may have changed it
         return current.run(guarded)
@@ -133,7 +133,7 @@ def _held(out: Folder, folder: Folder, on_event: OnEvent) -> Iterator[OnEvent]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Exporting:
+class ExportPlan:
     """The units of an export, and the records of the finished ones."""
 
     layout: Layout
@@ -276,10 +276,12 @@ def _results(target: Folder, works: Sequence[ExportWork]) -> Results[ExportWork,
 
 def _exported(
     works: Sequence[ExportWork], records: Sequence[Record[ExportRecord] | None]
-) -> list[Exported]:
+) -> list[ExportedUnit]:
     pairs = zip(works, records, strict=True)
     return [
-        Exported(unit=work.unit, record=found.value) for work, found in pairs if found is not None
+        ExportedUnit(unit=work.unit, record=found.value)
+        for work, found in pairs
+        if found is not None
     ]
 
 
@@ -317,7 +319,7 @@ def layouts_of(recipe: Recipe) -> list[Layout]:
         raise RecipeError(f"output.layouts: {error}") from error
 
 
-def same_pass(recipe: Recipe, tokenizing: Tokenizing, out: Folder) -> SamePass | None:
+def same_pass(recipe: Recipe, tokenizing: TokenizePlan, out: Folder) -> SamePass | None:
     """Return the layouts that workers write while they tokenize, or None if there are none.
 
     Raises:
@@ -340,7 +342,7 @@ def exportings(
     *,
     finished: Container[str] | None = None,
     made: Container[str] = (),
-) -> list[Exporting]:
+) -> list[ExportPlan]:
     """Return the exports of a finished output that the recipe names.
 
     Args:
@@ -350,7 +352,7 @@ def exportings(
         made: The names of the records of the slices that workers of this run have exported.
     """
     return [
-        Exporting.of(
+        ExportPlan.of(
             out,
             layout,
             is_published=None if finished is None else layout.name in finished,

@@ -24,7 +24,7 @@ TEXT_STAGES = ("count", "tokenize")
 """The stages that read all of the text. The rate of one of them is used for the other if nothing
 better is known."""
 
-LEAST_SECONDS = 5.0
+MIN_SECONDS = 5.0
 """A shorter stage of the last run does not show its rate, because starting it takes too long."""
 
 
@@ -204,6 +204,6 @@ def _planned(
     stage = last.get(name)
     if stage is not None and not size:
         seconds = stage["seconds"]
-    elif stage is not None and stage["bytes"] and stage["seconds"] >= LEAST_SECONDS:
+    elif stage is not None and stage["bytes"] and stage["seconds"] >= MIN_SECONDS:
         seconds = stage["seconds"] * size / stage["bytes"]
     return PlannedStage(name=name, num_bytes=size, seconds=seconds)

@@ -26,7 +26,7 @@ from nanotok_ray.job.events import Activity, Note, Planned, StageEnded, StageSta
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.existing import frozen_bytes, setting_changes
 from nanotok_ray.job.exporting import (
-    Exporting,
+    ExportPlan,
     ExportResult,
     exportings,
     finished_exports,
@@ -39,7 +39,7 @@ from nanotok_ray.job.lease import free_number
 from nanotok_ray.job.probes import Shared, condition_notes, shared_folders, shared_sources
 from nanotok_ray.job.run import OutdatedError, OutputLock, Start, retried_when_outdated
 from nanotok_ray.job.summary import Summary, empty_split_notes, summarize, unused_notes
-from nanotok_ray.job.tokenize import Tokenizing, tokenize
+from nanotok_ray.job.tokenize import TokenizePlan, tokenize
 from nanotok_ray.job.training import (
     LearnedOutput,
     finished_learning,
@@ -200,7 +200,7 @@ class _Job:
         self._begin_changes()
         tokenizer.save(folder, overwrite=True)
 
-    def _decide_tokenizing(self, tokenizer: Tokenizer) -> Tokenizing:
+    def _decide_tokenizing(self, tokenizer: Tokenizer) -> TokenizePlan:
         """Return the slices to tokenize with a tokenizer that was just learned."""
         tokenizing = self.plan.tokenizing_with(tokenizer)
         notes = tokenizing.found.notes(self.out)
@@ -208,7 +208,7 @@ class _Job:
             self.start.note(note)
         return tokenizing
 
-    def _check_reused(self, tokenizing: Tokenizing) -> Tokenizing:
+    def _check_reused(self, tokenizing: TokenizePlan) -> TokenizePlan:
         """Compare the files of reused slices with their records, which no manifest names.
 
         The record of a damaged slice is removed, so that the slice is tokenized again.
@@ -219,7 +219,7 @@ class _Job:
             self.out.remove(expected.record_name)
         return self.plan.tokenizing_with(tokenizing.tokenizer) if damaged else tokenizing
 
-    def _tokenize(self, tokenizing: Tokenizing) -> Summary:
+    def _tokenize(self, tokenizing: TokenizePlan) -> Summary:
         """Run the tokenizing stage, verify the output and publish it."""
         export_pass = same_pass(self.recipe, tokenizing, self.out)
         exported = finished_exports(self.recipe, self.out)
@@ -283,7 +283,7 @@ class _Job:
             write_checked(self.out, PLAN_NAME, data)
             self.frozen = data
 
-    def _export(self, todo: Sequence[Exporting]) -> list[ExportResult]:
+    def _export(self, todo: Sequence[ExportPlan]) -> list[ExportResult]:
         """Write the output in the other layouts of the recipe."""
         results = []
         for exporting in todo:
@@ -347,7 +347,7 @@ class _Job:
             )
 
     def _check(
-        self, output: Output, tokenizing: Tokenizing, records: Sequence[Record[ShardRecord]]
+        self, output: Output, tokenizing: TokenizePlan, records: Sequence[Record[ShardRecord]]
     ) -> None:
         totals = output.manifest.totals["all"]
         if totals.documents.in_ == 0:

@@ -19,7 +19,7 @@ DONE, FAILED, INTERRUPTED, TERMINATED = ENDS = ("done", "failed", "interrupted",
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Happened(Note):
+class TimedNote(Note):
     """A note, with its time."""
 
     at: float
@@ -74,7 +74,7 @@ class RunJournal:
     core, python, ray, cpus, nodes, recipe (its text), and work (URL of the work folder)."""
     last_at: float
     """The time of the last event."""
-    notes: tuple[Happened, ...] = ()
+    notes: tuple[TimedNote, ...] = ()
     planned: tuple[PlannedStage, ...] = ()
     """The planned stages of the run; empty in journals of earlier versions."""
     cluster: Mapping[str, int] = field(default_factory=dict)
@@ -116,10 +116,10 @@ def runs_in(out: Folder) -> dict[int, list[int]]:
 READERS = 16
 """The number of segments to read in parallel, because each is a small object."""
 
-LARGEST = 2**63
+MAX_NUMBER = 2**63
 """All numbers are below it, which excludes NaN."""
 
-_Row = TypeVar("_Row", Happened, Stage, JournalledSlice, FailedAttempt)
+_Row = TypeVar("_Row", TimedNote, Stage, JournalledSlice, FailedAttempt)
 _TYPES: dict[Any, tuple[type, ...]] = {
     float: (int, float),
     int: (int,),
@@ -134,7 +134,7 @@ _FIELDS: dict[type[Any], tuple[tuple[str, str, Any], ...]] = {
         (_ALIASES.get((event, own.name), own.name), own.name, own.type) for own in fields(kind)
     )
     for event, kinds in {
-        "note": (Note, Happened),
+        "note": (Note, TimedNote),
         "stage": (StageStarted, Stage),
         "slice": (SliceEnded, JournalledSlice),
         "attempt": (AttemptFailed, FailedAttempt),
@@ -215,7 +215,7 @@ class _Reading:
         self._head: dict[str, Any] = {}
         self._last_at = 0.0
         self._missing = missing
-        self._notes: list[Happened] = []
+        self._notes: list[TimedNote] = []
         self._planned: tuple[PlannedStage, ...] = ()
         self._cluster: dict[str, int] = {}
         self._stages: list[Stage] = []
@@ -265,7 +265,7 @@ class _Reading:
             case "end":
                 self._end = event
             case "note":
-                self._notes.append(_row(Happened, event))
+                self._notes.append(_row(TimedNote, event))
             case "plan":
                 self._planned = tuple(_planned(stage) for stage in event["stages"])
             case "slice":
@@ -334,6 +334,6 @@ def _checked(name: str, value: Any, wanted: Any) -> Any:  # noqa: ANN401 - as JS
     kinds = _TYPES.get(wanted, ())
     if isinstance(value, bool) or not isinstance(value, kinds):
         raise TypeError(f"{name} is no {wanted}")
-    if isinstance(value, int | float) and not -LARGEST < value < LARGEST:
+    if isinstance(value, int | float) and not -MAX_NUMBER < value < MAX_NUMBER:
         raise ValueError(f"{name} is no such number")
     return value

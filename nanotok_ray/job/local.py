@@ -17,7 +17,7 @@ from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.executor import Executor
 from nanotok_ray.job.local_worker import command
 from nanotok_ray.job.probes import Probe, Shared
-from nanotok_ray.job.reducing import Summed
+from nanotok_ray.job.reducing import WeightedCounts
 from nanotok_ray.job.task import AttemptResult, Cause, Failure
 from nanotok_ray.job.termination import terminable
 from nanotok_ray.job.training import learn_tokenizer
@@ -355,7 +355,7 @@ class LocalExecutor(Executor):
         return LocalWorkerPool(self._workers, probes)
 
     def learn(
-        self, training: Training, summed: Summed, out: Folder, *, on_event: OnEvent
+        self, training: Training, summed: WeightedCounts, out: Folder, *, on_event: OnEvent
     ) -> Tokenizer:
         """Run the learner in this process, whatever `[learner]` of the recipe asks for."""
         on_event(Note(text="the learner runs on this machine: [learner] is for Ray clusters"))

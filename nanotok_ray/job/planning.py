@@ -18,7 +18,7 @@ from nanotok_ray.job.decide import JobPlan, decide
 from nanotok_ray.job.doctor.machine import space_for
 from nanotok_ray.job.events import Activity, Note, OnEvent, ignore
 from nanotok_ray.job.existing import freeze
-from nanotok_ray.job.forecast import LEAST_SECONDS
+from nanotok_ray.job.forecast import MIN_SECONDS
 from nanotok_ray.job.journaling import stages_of_last_run
 from nanotok_ray.job.scheduler import num_batches
 from nanotok_ray.recipe import Recipe
@@ -84,7 +84,7 @@ def rates_of_run(summary: Mapping[str, Any]) -> dict[str, Rate]:
             basis="as in the last run, with the CPUs it had",
         )
         for name, stage in stages.items()
-        if stage["bytes"] and stage["seconds"] >= LEAST_SECONDS
+        if stage["bytes"] and stage["seconds"] >= MIN_SECONDS
     }
 
 

@@ -17,7 +17,7 @@ from nanotok_ray.counts import (
     OnRead,
     PartSettings,
     PartSums,
-    Reduced,
+    SpanSums,
     Weights,
     merge_groups,
     part_key,
@@ -119,7 +119,7 @@ MAX_PARTS = 256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Summed:
+class WeightedCounts:
     """The count files, the weights of their sources, and the files of the sums."""
 
     counted: CountedSlices
@@ -150,7 +150,7 @@ class Summed:
         """Bytes of the count files of all slices."""
         return sum(record.value.files[0].size for record in self.counted.records)
 
-    def reduced(self, on_progress: OnRead | None = None) -> Reduced | PartSums:
+    def reduced(self, on_progress: OnRead | None = None) -> SpanSums | PartSums:
         """Return the sums of all files.
 
         Raises:
@@ -159,7 +159,7 @@ class Summed:
         """
         folder = Folder(self.work)
         if self.parts:
-            reduced: Reduced | PartSums = PartSums(
+            reduced: SpanSums | PartSums = PartSums(
                 folder=folder, records=[part.value for part in self.parts]
             )
         else:
@@ -177,7 +177,7 @@ class Summed:
         return reduced
 
 
-def sum_parts(summed: Summed, *, on_event: OnEvent) -> Summed:
+def sum_parts(summed: WeightedCounts, *, on_event: OnEvent) -> WeightedCounts:
     """Sum the parts as tasks if the count files are large; requires a session.
 
     Raises:
@@ -190,7 +190,7 @@ def sum_parts(summed: Summed, *, on_event: OnEvent) -> Summed:
     return replace(summed, parts=tuple(filter(None, completed.records)))
 
 
-def reduce_works(summed: Summed) -> list[ReduceWork]:
+def reduce_works(summed: WeightedCounts) -> list[ReduceWork]:
     """Return the parts to sum, none if the count files are small.
 
     The number of parts is a power of two that depends only on the size of the files. Runs on other
@@ -292,7 +292,7 @@ def _later_works(training: Training, counted: CountedSlices) -> list[MergeWork |
     groups = merge_works(training.recipe.output.work, counted)
     if groups:
         counted = _merged(counted, groups)
-    return [*groups, *reduce_works(Summed.of(training, counted))]
+    return [*groups, *reduce_works(WeightedCounts.of(training, counted))]
 
 
 def names_in_use(recipe: Recipe) -> frozenset[str]:

@@ -18,7 +18,7 @@ from nanotok_ray.job.task import (
     TaskResult,
 )
 
-LEAST_BYTES = 8 << 20
+MIN_BYTES = 8 << 20
 """A smaller batch takes hardly more time than Ray needs to start it."""
 
 MAX_BYTES = 4 << 30
@@ -40,7 +40,7 @@ MAX_SLICES = 256
 BATCHES_PER_CPU = 4
 """The remaining bytes are divided into this number of batches for each CPU."""
 
-LEAST_CPUS = 32
+MIN_CPUS = 32
 """Minimum number of CPUs to divide by, because a cluster that starts with none may grow."""
 
 
@@ -55,7 +55,7 @@ def groups(tasks: Sequence[Task], *, cpus: int) -> Iterator[list[Task]]:
     >>> [len(each) for each in groups(tasks, cpus=2)][:6]
     [9, 9, 9, 9, 9, 9]
     """
-    waiting = Waiting(tasks)
+    waiting = TaskQueue(tasks)
     while waiting:
         yield [tasks[number] for number in waiting.take(cpus=cpus)]
 
@@ -94,7 +94,7 @@ def bytes_of(task: Task) -> int:
     return max(task.num_bytes, SLICE_BYTES)
 
 
-class Waiting:
+class TaskQueue:
     """The numbers of the tasks that are in no batch yet, the largest task first."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
@@ -113,8 +113,8 @@ class Waiting:
         Raises:
             IndexError: No task is left.
         """
-        batches = BATCHES_PER_CPU * max(cpus, LEAST_CPUS)
-        share = max(LEAST_BYTES, min(MAX_BYTES, self._left // batches))
+        batches = BATCHES_PER_CPU * max(cpus, MIN_CPUS)
+        share = max(MIN_BYTES, min(MAX_BYTES, self._left // batches))
         taken: list[int] = []
         size = 0
         while self._numbers and len(taken) < MAX_SLICES:
@@ -177,7 +177,7 @@ class Scheduler:
         """Queue all tasks, the largest first."""
         self._tasks = tasks
         self._retry_policy = retry_policy
-        self._fresh = Waiting(tasks)
+        self._fresh = TaskQueue(tasks)
         self._again: list[tuple[float, int, TaskBatch]] = []
         self._numbers = itertools.count()
         self._begun: dict[int, _Account] = {}

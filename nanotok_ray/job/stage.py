@@ -72,7 +72,7 @@ class Stage(Generic[_Item, R]):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Completed(Generic[R]):
+class StageResult(Generic[R]):
     """The records of a stage that has run."""
 
     records: tuple[Record[R] | None, ...]
@@ -83,7 +83,7 @@ class Completed(Generic[R]):
 
 def complete(
     stage: Stage[_Item, R], *, on_event: OnEvent, found: FoundRecords[R] | None = None
-) -> Completed[R]:
+) -> StageResult[R]:
     """Run the tasks of the items that are not done, and return the records of all items.
 
     Damaged records are removed, and their items are made again. Requires a session.
@@ -134,7 +134,7 @@ def complete(
             )
     again = iter(made.records)
     records = tuple(next(again) if record is None else record for record in found.records)
-    return Completed(records=records, skipped=tuple(skipped))
+    return StageResult(records=records, skipped=tuple(skipped))
 
 
 def run_stage(

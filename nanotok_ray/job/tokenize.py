@@ -23,7 +23,7 @@ from nanotok_ray.recipe import (
     image_token_of,
 )
 from nanotok_ray.shards import (
-    Expected,
+    ExpectedSlice,
     FoundRecords,
     Output,
     Record,
@@ -135,13 +135,13 @@ def _grounding(source: SourceRecipe, known: Collection[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tokenizing:
+class TokenizePlan:
     """The input of the stage: the slices with their keys, and the existing records."""
 
     plan: Plan
     settings: Mapping[str, ShardSettings]
     tokenizer: Tokenizer
-    expected: tuple[Expected, ...]
+    expected: tuple[ExpectedSlice, ...]
     found: FoundRecords[ShardRecord]
     """The existing records in the order of `expected`, without those of skipped slices."""
     max_skipped: int
@@ -158,7 +158,7 @@ class Tokenizing:
         return self.found.records
 
     @property
-    def todo(self) -> list[Expected]:
+    def todo(self) -> list[ExpectedSlice]:
         """The slices without a record, or whose files are missing."""
         return [
             expected
@@ -176,13 +176,13 @@ class Tokenizing:
         return assemble(self.plan, records, settings=self.settings, tokenizer=self.tokenizer)
 
 
-def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder) -> Tokenizing:
+def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder) -> TokenizePlan:
     """Return the slices of a plan with the records that exist in the output."""
     settings = {source.name: shard_settings(recipe, source, tokenizer) for source in recipe.sources}
     expected = tuple(expected_records(plan, settings))
     found = _results(out, expected, tokenizer).find()
     kept = [None if record is None or is_skipped(record) else record for record in found.records]
-    return Tokenizing(
+    return TokenizePlan(
         plan=plan,
         settings=settings,
         tokenizer=tokenizer,
@@ -196,18 +196,18 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
 
 
 def _results(
-    out: Folder, expected: Sequence[Expected], tokenizer: Tokenizer
-) -> Results[Expected, ShardRecord]:
+    out: Folder, expected: Sequence[ExpectedSlice], tokenizer: Tokenizer
+) -> Results[ExpectedSlice, ShardRecord]:
     """Return the results of slices; a record must agree with its slice."""
 
-    def problems(item: Expected, record: ShardRecord) -> Iterable[str]:
+    def problems(item: ExpectedSlice, record: ShardRecord) -> Iterable[str]:
         return record_problems(record, item_bytes=tokenizer.model.id_bytes, slice_=item.slice)
 
     return slice_results(out, expected, problems=problems)
 
 
 def tokenize(
-    tokenizing: Tokenizing, out: Folder, *, same_pass: SamePass | None = None, on_event: OnEvent
+    tokenizing: TokenizePlan, out: Folder, *, same_pass: SamePass | None = None, on_event: OnEvent
 ) -> list[Record[ShardRecord]]:
     """Tokenize the unfinished slices and return the records of all slices; requires a session.
 
@@ -243,9 +243,9 @@ def tokenize(
     return [record for record in completed.records if record is not None]
 
 
-def _reads(todo: Sequence[Expected]) -> Iterable[list[Expected]]:
+def _reads(todo: Sequence[ExpectedSlice]) -> Iterable[list[ExpectedSlice]]:
     """Group slices by the pieces they read: both splits of a share."""
-    groups: dict[object, list[Expected]] = {}
+    groups: dict[object, list[ExpectedSlice]] = {}
     for expected in todo:
         groups.setdefault(expected.slice.reads, []).append(expected)
     return groups.values()
@@ -262,7 +262,10 @@ def _skip(slice_: Slice, settings: ShardSettings, out: Folder) -> ShardRecord:
 
 
 def _task(
-    expected: Sequence[Expected], tokenizing: Tokenizing, out: Folder, same_pass: SamePass | None
+    expected: Sequence[ExpectedSlice],
+    tokenizing: TokenizePlan,
+    out: Folder,
+    same_pass: SamePass | None,
 ) -> Task:
     slice_ = expected[0].slice
     work = TokenizeWork(
@@ -285,6 +288,6 @@ def _task(
     )
 
 
-def _name(expected: Expected) -> str:
+def _name(expected: ExpectedSlice) -> str:
     slice_ = expected.slice
     return f"{slice_.source}/{slice_.split}/{slice_.name_for(expected.key)}"

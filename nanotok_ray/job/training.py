@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from nanotok_ray.counts import PartSums, Reduced, default_threads
+from nanotok_ray.counts import PartSums, SpanSums, default_threads
 from nanotok_ray.errors import CorruptOutputError, SourceError
 from nanotok_ray.formats import (
     LEARN_RECORD,
@@ -26,7 +26,7 @@ from nanotok_ray.job.events import Advanced, Note, OnEvent, StageEnded, StageSta
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.reducing import (
     SIGNS_OF_DAMAGE,
-    Summed,
+    WeightedCounts,
     merge_first,
     remove_damaged_sums,
     sum_parts,
@@ -90,7 +90,7 @@ def _learn_from(
     training: Training, counted: CountedSlices, out: Folder, on_event: OnEvent
 ) -> Tokenizer:
     counted = merge_first(training.recipe.output.work, counted, on_event=on_event)
-    summed = sum_parts(Summed.of(training, counted), on_event=on_event)
+    summed = sum_parts(WeightedCounts.of(training, counted), on_event=on_event)
     if training.recipe.learner.memory is None:
         threads = default_threads()
         return learn_tokenizer(training, summed, out, threads=threads, on_event=on_event)
@@ -123,7 +123,7 @@ def _check(training: Training, counted: CountedSlices) -> None:
 
 
 def learn_tokenizer(
-    training: Training, summed: Summed, out: Folder, *, threads: int, on_event: OnEvent
+    training: Training, summed: WeightedCounts, out: Folder, *, threads: int, on_event: OnEvent
 ) -> Tokenizer:
     """Learn a tokenizer from the count files and write its files, the record last.
 
@@ -141,7 +141,7 @@ def learn_tokenizer(
     return learned.tokenizer
 
 
-def _reduced(summed: Summed, *, on_event: OnEvent) -> Reduced | PartSums:
+def _reduced(summed: WeightedCounts, *, on_event: OnEvent) -> SpanSums | PartSums:
     """Sum the count files, or return the sums that tasks have written."""
     if summed.parts:
         return summed.reduced()
@@ -161,8 +161,8 @@ def _reduced(summed: Summed, *, on_event: OnEvent) -> Reduced | PartSums:
 
 def _learn(
     training: Training,
-    summed: Summed,
-    reduced: Reduced | PartSums,
+    summed: WeightedCounts,
+    reduced: SpanSums | PartSums,
     *,
     threads: int,
     on_event: OnEvent,
@@ -199,7 +199,7 @@ def _learn(
     return learned
 
 
-def _counted(training: Training, summed: Summed, reduced: Reduced | PartSums) -> Counted:
+def _counted(training: Training, summed: WeightedCounts, reduced: SpanSums | PartSums) -> Counted:
     """Return the section of the training report on the counts."""
     counted, totals = summed.counted, reduced.totals
     return Counted(
@@ -224,7 +224,7 @@ def _counted(training: Training, summed: Summed, reduced: Reduced | PartSums) ->
     )
 
 
-def _sources(training: Training, summed: Summed) -> dict[str, Any]:
+def _sources(training: Training, summed: WeightedCounts) -> dict[str, Any]:
     """Return the unweighted counts and the weight of each source."""
     sums = {name: summed.counted.by_source(name) for name in ("texts", "text_bytes", "spans")}
     return {

@@ -10,13 +10,13 @@ from nanotok_ray.job.events import OnEvent, ignore
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.stage import REUSE_STAGE, format_failure, run_stage
 from nanotok_ray.job.task import Task, TaskResult
-from nanotok_ray.job.tokenize import Tokenizing
-from nanotok_ray.shards import Expected, Verification, verify_output
+from nanotok_ray.job.tokenize import TokenizePlan
+from nanotok_ray.shards import ExpectedSlice, Verification, verify_output
 from nanotok_ray.shards.check import (
+    CheckFailure,
     Result,
     SliceCheck,
     SliceWork,
-    Unchecked,
     check_slice,
     work_of,
 )
@@ -58,8 +58,8 @@ def verify(
 
 
 def damaged_slices(
-    tokenizing: Tokenizing, out: Folder, *, on_event: OnEvent = ignore
-) -> dict[Expected, str]:
+    tokenizing: TokenizePlan, out: Folder, *, on_event: OnEvent = ignore
+) -> dict[ExpectedSlice, str]:
     """Read the files of slices that an unfinished run has tokenized; requires a session.
 
     Return the first problem of each damaged slice.
@@ -84,7 +84,7 @@ def damaged_slices(
         for expected, record in reused
     ]
     slices = {work.record_name: expected for work, (expected, _) in zip(works, reused, strict=True)}
-    damaged: dict[Expected, str] = {}
+    damaged: dict[ExpectedSlice, str] = {}
 
     def add(ended: TaskResult) -> int:
         check: SliceCheck = ended.result
@@ -121,7 +121,7 @@ def _check(works: Sequence[SliceWork], *, cpus: int | None, on_event: OnEvent) -
             on_result=add,
         )
     for ended in failed:
-        why = Unchecked(format_failure(ended).strip())
+        why = CheckFailure(format_failure(ended).strip())
         results.append((indexes[id(ended.task.argument)], why))
     return results
 

@@ -20,7 +20,7 @@ from nanotok_ray.errors import SampleCheckError, TransientIOError
 from nanotok_ray.exports import SamePass
 from nanotok_ray.formats import CountRecord, MergeRecord, ShardRecord, ShardSettings, SumRecord
 from nanotok_ray.shards import (
-    Expected,
+    ExpectedSlice,
     Record,
     finished_record,
     is_skipped,
@@ -138,10 +138,12 @@ class TokenizeWork:
     """Same as in `CountWork`."""
 
     @property
-    def expected(self) -> list[Expected]:
+    def expected(self) -> list[ExpectedSlice]:
         """The slice, or the slices of both splits, with keys."""
         slices = [self.slice] if self.other_split is None else [self.slice, self.other_split]
-        return [Expected(slice=slice_, key=shard_key(slice_, self.settings)) for slice_ in slices]
+        return [
+            ExpectedSlice(slice=slice_, key=shard_key(slice_, self.settings)) for slice_ in slices
+        ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -234,13 +236,15 @@ def tokenize_work(work: TokenizeWork) -> int | AllBad:
     return _result(done, listed=listed)
 
 
-def tokenized_record(folder: Folder, expected: Expected) -> Record[ShardRecord] | None:
+def tokenized_record(folder: Folder, expected: ExpectedSlice) -> Record[ShardRecord] | None:
     """Return the record of a finished slice, or None if it is unfinished or was skipped."""
     found = finished_record(folder, expected.record_name, ShardRecord, key=expected.key)
     return None if found is None or is_skipped(found) else found
 
 
-def _tokenize(todo: Sequence[Expected], work: TokenizeWork, folder: Folder) -> list[ShardRecord]:
+def _tokenize(
+    todo: Sequence[ExpectedSlice], work: TokenizeWork, folder: Folder
+) -> list[ShardRecord]:
     """Tokenize slices of the same pieces, check them, and write their records."""
     tokenizer = expected_tokenizer(work.tokenizer, work.settings.tokenizer_sha256)
     slices = [expected.slice for expected in todo]

@@ -34,7 +34,7 @@ FORMATS: Final = ("parquet", "jsonl", "lines", "document")
 _NO_COLUMNS = {"lines", "document"}
 _SPLITS = ("last-file", "train", "val", "files")
 _MAX_IMAGE_TOKENS = 2**20  # the limit of `vision` for all images of a document
-_SMALLEST_WEIGHT = Decimal("0.000001")
+_MIN_WEIGHT = Decimal("0.000001")
 _MAX_WEIGHT = 1_000_000
 _Values = Mapping[str, Any]
 
@@ -115,7 +115,7 @@ def _weight(weight: str, _: _Values) -> str | None:
     name, _colon, share = weight.rpartition(":")
     number = _number(share)
     # A decimal with no more digits is a whole number of millionths.
-    if 0 < number <= {"": _MAX_WEIGHT, "share": 1}.get(name, 0) and number % _SMALLEST_WEIGHT == 0:
+    if 0 < number <= {"": _MAX_WEIGHT, "share": 1}.get(name, 0) and number % _MIN_WEIGHT == 0:
         return None
     return (
         f" = {weight!r} is neither a decimal above 0 and up to {_MAX_WEIGHT:,}, as '2.5', nor "

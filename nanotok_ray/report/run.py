@@ -210,10 +210,10 @@ MAX_LANES: Final = 128
 _BINNED_LANES = 48
 _LEVELS = 4
 _MAX_MARKS = 500
-_LEAST_SHARE, _MARK_SHARE = 0.0008, 0.003
+_MIN_SHARE, _MARK_SHARE = 0.0008, 0.003
 """Minimum width of a slice, and width of the mark of a failed attempt, as shares of the picture."""
 
-_FULL_HEIGHT, _LEAST_HEIGHT, _TALLEST = 18, 5, 640
+_FULL_HEIGHT, _MIN_HEIGHT, _TALLEST = 18, 5, 640
 _MARKS = 16
 """Heights in pixels: maximum and minimum of a lane, of all lanes, of the marks of failed attempts.
 """
@@ -281,7 +281,7 @@ def _groups(workers: list[str]) -> list[list[str]]:
 
 
 def _height(lanes: int) -> int:
-    return max(min(_FULL_HEIGHT * lanes, _TALLEST), _LEAST_HEIGHT * lanes) + _MARKS
+    return max(min(_FULL_HEIGHT * lanes, _TALLEST), _MIN_HEIGHT * lanes) + _MARKS
 
 
 def _rows(lanes: int) -> float:
@@ -299,7 +299,7 @@ def _slices(
         kind = "x1" if drawn.error is not None else stage_kind(drawn.stage)
         yield box(
             (x, 1 - (lane_of[drawn.worker] + 0.92) * height),
-            (max(scale.position(bar.ended) - x, _LEAST_SHARE), 0.84 * height),
+            (max(scale.position(bar.ended) - x, _MIN_SHARE), 0.84 * height),
             kind=f"{kind} again" if drawn.attempts > 1 else kind,
             title=_slice_text(drawn),
         )
@@ -442,7 +442,7 @@ MAX_STRAGGLERS = 10
 _SMALL = 0.25
 """A slice below this share of the median size of its stage is skipped."""
 
-_LEAST = 3
+_MIN_SLICES = 3
 """Minimum number of slices of a stage for a meaningful median."""
 
 
@@ -487,7 +487,7 @@ def slowest(slices: Sequence[JournalledSlice]) -> list[tuple[float, JournalledSl
     for group in by_stage.values():
         least = _SMALL * median(result.num_bytes for result in group)
         large = [result for result in group if result.num_bytes >= least]
-        if len(large) < _LEAST:
+        if len(large) < _MIN_SLICES:
             continue
         usual = median(result.seconds / result.num_bytes for result in large)
         found += [(result.seconds / result.num_bytes / usual, result) for result in large]

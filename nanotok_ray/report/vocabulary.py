@@ -184,7 +184,7 @@ def spread(last: int, limit: int) -> Sequence[int]:
     return found
 
 
-_LONGEST_TOKEN: Final = 16
+_MAX_TOKEN_BYTES: Final = 16
 """Tokens of at least this number of bytes are combined."""
 
 
@@ -204,7 +204,7 @@ def token_lengths(facts: Facts) -> Iterator[Part]:
     kinds = {"vocabulary": "c3", "as used": "c1"}
     rows = [
         (_size_label(size), *(f"{values[size - 1]:.2f}%" for values in shares.values()))
-        for size in range(1, _LONGEST_TOKEN + 1)
+        for size in range(1, _MAX_TOKEN_BYTES + 1)
     ]
     yield Part(
         title="Tokens by length",
@@ -236,7 +236,7 @@ def _size_chart(shares: Mapping[str, list[float]], kinds: Mapping[str, str]) -> 
         y_name="share of tokens",
     )
     ticks = [
-        Tick(position=(size - 0.5) / _LONGEST_TOKEN, label=_size_label(size))
+        Tick(position=(size - 0.5) / _MAX_TOKEN_BYTES, label=_size_label(size))
         for size in (1, 2, 4, 6, 8, 10, 12, 14, 16)
     ]
     return histogram(text, bars, ticks, gap=0.16, kind="steps")
@@ -246,14 +246,14 @@ def _by_size(sizes: NDArray[np.int64], counts: NDArray[np.int64]) -> list[float]
     """Return the shares of tokens of 1, 2, ... bytes in percent; the last is for 16 and more."""
     is_text = sizes > 0
     weights = counts[: len(sizes)][is_text]
-    lengths = np.minimum(sizes[is_text], _LONGEST_TOKEN)
-    found = np.bincount(lengths, weights=weights, minlength=_LONGEST_TOKEN + 1)[1:]
+    lengths = np.minimum(sizes[is_text], _MAX_TOKEN_BYTES)
+    found = np.bincount(lengths, weights=weights, minlength=_MAX_TOKEN_BYTES + 1)[1:]
     shares: list[float] = (100 * found / max(found.sum(), 1)).tolist()
     return shares
 
 
 def _size_label(size: int) -> str:
-    return f"{size}+" if size == _LONGEST_TOKEN else str(size)
+    return f"{size}+" if size == _MAX_TOKEN_BYTES else str(size)
 
 
 def _used_note(sizes: NDArray[np.int64], counts: NDArray[np.int64]) -> str:
@@ -268,7 +268,7 @@ def _used_note(sizes: NDArray[np.int64], counts: NDArray[np.int64]) -> str:
 
 _ROW_MERGES: Final = (0, 100, 1_000, 10_000, 100_000)
 _ROW_LENGTH: Final = 8
-_LONGEST: Final = 8
+_MAX_LENGTHS: Final = 8
 _MAX_BYTES: Final = 200
 
 
@@ -289,7 +289,7 @@ def example_tokens(facts: Facts) -> Iterator[Part]:
         beside="from the first merge on",
         table=Table(heads=("from merge", "tokens"), rows=rows, texts=2),
     )
-    order = sorted(range(len(merged)), key=lambda item: (-len(merged[item]), item))[:_LONGEST]
+    order = sorted(range(len(merged)), key=lambda item: (-len(merged[item]), item))[:_MAX_LENGTHS]
     longest = [
         (Tokens([_text(merged[item])]), f"{len(merged[item]):,}", f"{NUM_BYTES + item:,}")
         for item in order

@@ -14,7 +14,7 @@ from nanotok_ray.shards.output import (
 from nanotok_ray.shards.records import (
     READERS,
     AnyRecord,
-    Expected,
+    ExpectedSlice,
     FoundRecords,
     Keyed,
     Record,
@@ -32,14 +32,14 @@ from nanotok_ray.shards.settings import dialect_of, shard_key
 from nanotok_ray.shards.sink import MASKED, NativeSink
 from nanotok_ray.shards.tokenize import quarantine_name, skip_slice, tokenize_slice, tokenize_slices
 from nanotok_ray.shards.verify import MAX_PRINTED_PROBLEMS, Verification, verify_output
-from nanotok_ray.shards.writer import Rendered, ShardWriter, SourceMap, mapped_rows
+from nanotok_ray.shards.writer import RenderedDocuments, ShardWriter, SourceMap, mapped_rows
 
 __all__ = [
     "MASKED",
     "MAX_PRINTED_PROBLEMS",
     "READERS",
     "AnyRecord",
-    "Expected",
+    "ExpectedSlice",
     "FoundRecords",
     "Garbage",
     "Keyed",
@@ -47,7 +47,7 @@ __all__ = [
     "NativeSink",
     "Output",
     "Record",
-    "Rendered",
+    "RenderedDocuments",
     "Results",
     "ShardWriter",
     "SourceMap",

@@ -45,7 +45,7 @@ class Record(Generic[R]):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Expected:
+class ExpectedSlice:
     """A slice with the key that its record must have."""
 
     slice: Slice
@@ -58,10 +58,10 @@ class Expected:
         return f"{RECORDS}{slice_.source}/{slice_.split}/{slice_.name_for(self.key)}.json"
 
 
-def expected_records(plan: Plan, settings: Mapping[str, ShardSettings]) -> Iterator[Expected]:
+def expected_records(plan: Plan, settings: Mapping[str, ShardSettings]) -> Iterator[ExpectedSlice]:
     """Yield the slices of a plan in order, each with its key under the settings of its source."""
     for slice_ in plan.slices():
-        yield Expected(slice=slice_, key=shard_key(slice_, settings[slice_.source]))
+        yield ExpectedSlice(slice=slice_, key=shard_key(slice_, settings[slice_.source]))
 
 
 def read_record(folder: Folder, name: str, kind: type[R]) -> Record[R] | None:
@@ -170,10 +170,10 @@ class Results(Generic[_Item, R]):
 
 def slice_results(
     out: Folder,
-    expected: Sequence[Expected],
+    expected: Sequence[ExpectedSlice],
     *,
-    problems: Callable[[Expected, ShardRecord], Iterable[str]] = lambda _, __: (),
-) -> Results[Expected, ShardRecord]:
+    problems: Callable[[ExpectedSlice, ShardRecord], Iterable[str]] = lambda _, __: (),
+) -> Results[ExpectedSlice, ShardRecord]:
     """Return the results of slices in an output."""
     sources = sorted({item.slice.source for item in expected})
     return Results(

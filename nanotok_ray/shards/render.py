@@ -16,7 +16,7 @@ from nanotok_ray.formats import MAX_DOCUMENT_TOKENS, ROLES, ShardSettings
 from nanotok_ray.shards.settings import dialect_of
 from nanotok_ray.shards.sink import ILLUSTRATED, Ids
 from nanotok_ray.shards.unused import count_unused
-from nanotok_ray.shards.writer import Rendered
+from nanotok_ray.shards.writer import RenderedDocuments
 from nanotok_ray.sources import DROPPED, Batch, SliceReading
 from nanotok_ray.tokenizer import Tokenizer
 
@@ -192,12 +192,12 @@ class Renderer:
     account: Account = field(default_factory=Account)
     _renderers: dict[str, BatchRenderer] = field(default_factory=dict)
 
-    def render(self, piece: int, batch: Batch) -> Rendered | None:
+    def render(self, piece: int, batch: Batch) -> RenderedDocuments | None:
         """Return the usable documents of a batch, or None if it has none."""
         render = self._texts if self.reading.slice.kind == "text" else self._conversations
         return render(piece, batch)
 
-    def _texts(self, piece: int, batch: Batch) -> Rendered | None:
+    def _texts(self, piece: int, batch: Batch) -> RenderedDocuments | None:
         selected, ids, lengths = self._encode_all(piece, batch)
         if not len(selected):
             return None
@@ -254,9 +254,9 @@ class Renderer:
         lengths: npt.NDArray[np.int64],
         mask: npt.NDArray[np.uint8] | None = None,
         images: npt.NDArray[np.int64] | None = None,
-    ) -> Rendered:
+    ) -> RenderedDocuments:
         document_ids = batch.document_ids
-        return Rendered(
+        return RenderedDocuments(
             ids=ids,
             lengths=lengths,
             mask=mask,
@@ -269,7 +269,7 @@ class Renderer:
             document_ids=None if document_ids is None else document_ids.take(selected),
         )
 
-    def _conversations(self, piece: int, batch: Batch) -> Rendered | None:
+    def _conversations(self, piece: int, batch: Batch) -> RenderedDocuments | None:
         rendered = self._batch_renderer(piece).render(batch.documents)
         policy = LengthPolicy.of(rendered, self.settings)
         for index, reason in policy.left_out.items():

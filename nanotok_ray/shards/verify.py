@@ -34,9 +34,9 @@ from nanotok_ray.formats import (
     read_manifest,
 )
 from nanotok_ray.shards.check import (
+    CheckFailure,
     Result,
     SliceWork,
-    Unchecked,
     check_slices,
     choose_slices,
     depth_of,
@@ -48,7 +48,7 @@ from nanotok_ray.shards.check import (
 from nanotok_ray.shards.output import Output, assemble
 from nanotok_ray.shards.records import (
     READERS,
-    Expected,
+    ExpectedSlice,
     Record,
     expected_records,
     is_unchanged,
@@ -298,12 +298,12 @@ def _canonical(url: str) -> str:
 
 def _check_records(
     folder: Folder,
-    expected: Sequence[Expected],
+    expected: Sequence[ExpectedSlice],
     inputs: Inputs,
     result: Verification,
     *,
     read_files: bool,
-) -> list[tuple[Expected, Record[ShardRecord]]]:
+) -> list[tuple[ExpectedSlice, Record[ShardRecord]]]:
     """Check the records themselves; return the valid ones."""
     sizes = _listing(folder, inputs, files=not read_files)
     sound = []
@@ -327,11 +327,11 @@ def _listing(folder: Folder, inputs: Inputs, *, files: bool) -> dict[str, int]:
 
 
 def _records(
-    folder: Folder, expected: Sequence[Expected], sizes: Mapping[str, int]
+    folder: Folder, expected: Sequence[ExpectedSlice], sizes: Mapping[str, int]
 ) -> Iterator[Record[ShardRecord] | str]:
     """Yield the record of each slice, or the reason why there is none."""
 
-    def read(item: Expected) -> Record[ShardRecord] | str:
+    def read(item: ExpectedSlice) -> Record[ShardRecord] | str:
         name = item.record_name
         if name not in sizes:
             return f"{name} is missing"
@@ -346,7 +346,7 @@ def _records(
 
 
 def _checked(
-    expected: Expected,
+    expected: ExpectedSlice,
     read: Record[ShardRecord] | str,
     inputs: Inputs,
     sizes: Mapping[str, int],
@@ -407,7 +407,7 @@ def _is_trusted(inputs: Inputs) -> bool:
 
 def _works(
     folder: Folder,
-    sound: Sequence[tuple[Expected, Record[ShardRecord]]],
+    sound: Sequence[tuple[ExpectedSlice, Record[ShardRecord]]],
     inputs: Inputs,
     *,
     sample: bool,
@@ -446,7 +446,7 @@ def _with_readable_sources(works: Iterable[SliceWork], result: Verification) -> 
 def _add_results(works: Sequence[SliceWork], run: Runner, result: Verification) -> None:
     """Check the files of slices; add the problems to the result in the order of the plan."""
     for check in in_order(run(works), len(works)):
-        if isinstance(check, Unchecked):
+        if isinstance(check, CheckFailure):
             result.unchecked.append(check.why)
             continue
         result.problems += check.problems

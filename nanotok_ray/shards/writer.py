@@ -96,7 +96,7 @@ def mapped_rows(entry: SourceRows) -> npt.NDArray[np.int64]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rendered:
+class RenderedDocuments:
     """Rendered documents, all from one row group (or byte range) of one piece."""
 
     ids: Ids
@@ -139,7 +139,7 @@ class ShardWriter:
         self.files: list[StoredFile] = []
         """Their files."""
 
-    def write(self, documents: Rendered) -> None:
+    def write(self, documents: RenderedDocuments) -> None:
         """Append documents, starting a new shard where the limit requires it."""
         ends = np.cumsum(documents.lengths)
         first = 0
@@ -154,7 +154,7 @@ class ShardWriter:
             self._append(documents, slice(first, last), slice(start, int(ends[last - 1])))
             first = last
 
-    def _append(self, documents: Rendered, chosen: slice, tokens: slice) -> None:
+    def _append(self, documents: RenderedDocuments, chosen: slice, tokens: slice) -> None:
         if not self._sinks:
             self._sinks = self._open_sinks(self._name_of(len(self.shards)))
         mask = None if documents.mask is None else documents.mask[tokens]

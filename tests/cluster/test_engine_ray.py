@@ -23,7 +23,7 @@ from nanotok_ray.cluster import RayExecutor, ray_session
 from nanotok_ray.errors import SharedFolderError
 from nanotok_ray.job import Note, RetryPolicy, SharedFolder, Task, run_stage
 from nanotok_ray.job.probes import shared_folders
-from nanotok_ray.job.scheduler import LEAST_BYTES
+from nanotok_ray.job.scheduler import MIN_BYTES
 from nanotok_ray.storage import Folder
 from tests.support.machine_speed import scaled
 
@@ -79,8 +79,8 @@ def hang_for_good_once(marker):
 @pytest.mark.usefixtures("ray_with_deaths")
 def test_an_overtaken_call_that_hangs_releases_its_cpu(tmp_path):
     marker = str(tmp_path / "hung")
-    tasks = tasks_of(hang_for_good_once, [marker], num_bytes=LEAST_BYTES)
-    tasks += tasks_of(die, ["a", "b"], num_bytes=LEAST_BYTES)
+    tasks = tasks_of(hang_for_good_once, [marker], num_bytes=MIN_BYTES)
+    tasks += tasks_of(die, ["a", "b"], num_bytes=MIN_BYTES)
     retry_policy = RetryPolicy(overdue_floor=scaled(0.3))
     ended = list(RayExecutor().run(tasks, retry_policy=retry_policy))
     assert [each.error for each in ended] == [None] * 3
@@ -118,7 +118,7 @@ def test_a_worker_without_access_to_the_folder_ends_the_stage():
 
 
 # Before the tests of several nodes, whose cluster runs until the end of this module.
-MARGIN_BYTES, BLOCK_BYTES, MOST_BLOCKS = 5 << 29, 256 << 20, 32
+MARGIN_BYTES, BLOCK_BYTES, MAX_BLOCKS = 5 << 29, 256 << 20, 32
 TAKEN = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
 
 
@@ -135,7 +135,7 @@ def ray_with_little_memory(monkeypatch):
 def take_memory(argument):
     """Allocate memory until this worker is killed, at most eight gibibytes."""
     blocks = []
-    while argument == "hungry" and len(blocks) < MOST_BLOCKS:
+    while argument == "hungry" and len(blocks) < MAX_BLOCKS:
         blocks.append(mmap.mmap(-1, BLOCK_BYTES, flags=TAKEN))
     return 1
 

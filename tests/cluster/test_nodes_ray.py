@@ -17,7 +17,7 @@ from nanotok_ray.errors import NodeError, SharedFolderError
 from nanotok_ray.job import ClusterSize, RetryPolicy, SharedFolder, Task, run_stage
 from nanotok_ray.job.decide import decide
 from nanotok_ray.job.probes import shared_folders, shared_sources
-from nanotok_ray.job.scheduler import LEAST_BYTES
+from nanotok_ray.job.scheduler import MIN_BYTES
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.storage import Folder
 from tests.support.small_corpus import write_corpus
@@ -164,7 +164,7 @@ def ran(work, folder, *, count=40, **task):
             name=f"slice {number}",
             work=work,
             argument=str(folder),
-            num_bytes=LEAST_BYTES,
+            num_bytes=MIN_BYTES,
             **task,
         )
         for number in range(count)

@@ -142,7 +142,7 @@ def test_other_threads_run_while_the_core_works():
     assert steps > 100
 
 
-MOST = 2**32 - 1
+MAX_COUNT = 2**32 - 1
 
 
 def int64(values):
@@ -150,11 +150,11 @@ def int64(values):
 
 
 def test_ids_of_32_bits_fit_int64_and_are_refused_for_int32():
-    ids = [np.array([1, MOST, 2], np.uint32)]
+    ids = [np.array([1, MAX_COUNT, 2], np.uint32)]
     columns = int64([0]), int64([0]), int64([3]), int64([0, 1])
     inputs, targets = np.zeros((1, 2), np.int64), np.zeros((1, 2), np.int64)
     _core.fill_rows(ids, None, *columns, inputs, targets, pad=0)
-    assert (inputs.tolist(), targets.tolist()) == ([[1, MOST]], [[MOST, 2]])
+    assert (inputs.tolist(), targets.tolist()) == ([[1, MAX_COUNT]], [[MAX_COUNT, 2]])
     narrow = np.zeros((1, 2), np.int32)
     with pytest.raises(PackingError, match=r"^segment 0 has the id 4294967295: rows of int32 hold"):
         _core.fill_rows(ids, None, *columns, narrow, narrow.copy(), pad=0)
@@ -232,14 +232,14 @@ def test_an_invalid_fill_is_refused_and_writes_nothing(changed, message):
 RANGE = "it must be from 1 to 4294967295"
 LEFT_OUT = "leave it out, cut it before, or keep the rest of what is cut"
 WRONG = {
-    f"document 1 has {MOST + 1} tokens: it must be 0 to {MOST}": (
-        lambda: _core.window_rows(int64([1, MOST + 1]), 4)
+    f"document 1 has {MAX_COUNT + 1} tokens: it must be 0 to {MAX_COUNT}": (
+        lambda: _core.window_rows(int64([1, MAX_COUNT + 1]), 4)
     ),
     f"document 1 has 5 tokens and a row holds 4: {LEFT_OUT}": (
         lambda: _core.best_fit_rows(int64([4, 5, 6]), 4, keep_rest=False)
     ),
     f"length is -3: {RANGE}": lambda: _core.window_rows(int64([1]), -3),
-    f"capacity is 4294967296: {RANGE}": lambda: _core.BestFitBuffer(MOST + 1, 1),
+    f"capacity is 4294967296: {RANGE}": lambda: _core.BestFitBuffer(MAX_COUNT + 1, 1),
     "max_rows is -1: it must be 0 or more": lambda: _core.BestFitBuffer(4, 1).pack(-1),
     "max_rows is -2: it must be 0 or more": lambda: _core.BestFitBuffer(4, 1).skip(-2),
     f"buffer_size is 0: {RANGE}": lambda: _core.BestFitBuffer(1, 0),

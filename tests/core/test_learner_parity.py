@@ -121,7 +121,7 @@ def test_merges_ids_and_text_equal_the_reference(corpus, text, name, num_merges)
 
 PAGE = Path(bpe_from_scratch.__file__)
 FIRST_SEEN = json.loads((PAGE.parents[1] / "tests/vectors/first_seen.json").read_text())
-MOST = 40
+MAX_TEXTS = 40
 
 letters = st.sampled_from("aabbcAéß中𝄞😀 \n\t12'!\u0301\u3000")
 words = st.sampled_from(["the", " the", "it's", "WE'LL", "  ", " that", "2026", "\r\n", "naïve"])
@@ -137,7 +137,7 @@ def test_ties_broken_by_first_occurrence_match_the_recorded_answers(case):
     assert train(BasicTokenizer.split(case["text"]), size) != merges
 
 
-@given(st.lists(page_texts, min_size=1, max_size=4), st.integers(0, MOST), page_texts)
+@given(st.lists(page_texts, min_size=1, max_size=4), st.integers(0, MAX_TEXTS), page_texts)
 def test_the_example_has_the_spans_merges_and_ids_of_the_core(documents, num_merges, unseen):
     spans = [span for text in documents for span in RegexTokenizer.split(text)]
     plain = RegexTokenizer(train(spans, num_merges))

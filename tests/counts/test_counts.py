@@ -91,7 +91,7 @@ def test_a_record_states_what_was_read_and_counted(tmp_path):
     assert read_origin(pa.BufferReader(data), name="x") == replace(
         ORIGIN, gaps="spans", unicode=_core.UNICODE_VERSION, num_gaps=record.gaps, **numbers
     )
-    read = [part["file"] for part in record.read]
+    read = [part.file for part in record.read]
     assert read == ["shard_00000.parquet", "shard_00001.parquet"]
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import ExportError
-from nanotok_ray.exports import Exported, parse_layout
+from nanotok_ray.exports import ExportedUnit, parse_layout
 from nanotok_ray.storage import Folder
 from tests.support.made_output import (
     BOS,
@@ -155,7 +155,7 @@ def test_any_documents_follow_the_rules(bodies, chats, batch, item_bytes, tmp_pa
         check_bounds(each, folder, item_bytes)
 
 
-def check_bounds(each: Exported, folder: Folder, item_bytes: int) -> None:
+def check_bounds(each: ExportedUnit, folder: Folder, item_bytes: int) -> None:
     """Compare the documents of a scan with the index."""
     assert bool(each.record.files) == bool(each.unit.documents)
     if not each.record.files:

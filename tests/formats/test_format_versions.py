@@ -33,10 +33,10 @@ from nanotok_ray.formats import (
 from nanotok_ray.job import (
     JOURNAL_FORMAT,
     FailedAttempt,
-    Happened,
     Holder,
     JournalledSlice,
     Stage,
+    TimedNote,
     lease_in_force,
     lease_name,
     lease_numbers,
@@ -206,7 +206,7 @@ COUNTED = {"done", "failed", "done_bytes", "progress", "seconds"}
 
 @pytest.mark.parametrize(
     ("event", "model"),
-    [("slice", JournalledSlice), ("attempt", FailedAttempt), ("note", Happened), ("stage", Stage)],
+    [("slice", JournalledSlice), ("attempt", FailedAttempt), ("note", TimedNote), ("stage", Stage)],
 )
 def test_an_event_on_the_page_equals_its_model(event, model):
     own = {each.name for each in fields(model)} - {"at"}

@@ -23,7 +23,7 @@ from nanotok_ray.job import (
     run_stage,
 )
 from nanotok_ray.job.probes import Probe
-from nanotok_ray.job.scheduler import LEAST_BYTES
+from nanotok_ray.job.scheduler import MIN_BYTES
 from tests.support.executors import InProcess
 
 GOOD = AttemptResult(result=1, seconds=0.5)
@@ -35,7 +35,7 @@ def bad(cause):
 
 
 def attempts_at(count, *, num_bytes=0, retry_policy=LIMITS):
-    """Return attempts at tasks of one size; from `LEAST_BYTES` on, each is a separate call."""
+    """Return attempts at tasks of one size; from `MIN_BYTES` on, each is a separate call."""
     tasks = [
         Task(name=f"slice {number}", work=len, argument="", num_bytes=num_bytes)
         for number in range(count)
@@ -193,13 +193,13 @@ def test_a_failure_in_one_of_two_attempts_is_left_to_the_other():
     assert not attempts.is_wanted(second)
 
 
-MOST = sum(LIMITS.limits.values()) + 3
+MAX_ATTEMPTS = sum(LIMITS.limits.values()) + 3
 """Failures of all causes, a call divided in two ways, and the one that succeeds."""
 
 
 @given(st.integers(1, 12), st.randoms(use_true_random=False), st.sampled_from([0.0, 0.3, 0.97]))
 def test_every_slice_ends_once_and_in_time(count, rng, badness):
-    attempts = attempts_at(count, num_bytes=rng.choice([0, LEAST_BYTES]))
+    attempts = attempts_at(count, num_bytes=rng.choice([0, MIN_BYTES]))
     now, ended, in_flight = 0.0, [], []
     for _ in range(10_000):
         if attempts.is_over:
@@ -218,7 +218,7 @@ def test_every_slice_ends_once_and_in_time(count, rng, badness):
         in_flight = [each for each in in_flight if attempts.is_wanted(each)]
     assert attempts.is_over
     assert sorted(each.task.name for each in ended) == sorted(f"slice {n}" for n in range(count))
-    assert max(each.attempts for each in ended) <= 2 * MOST
+    assert max(each.attempts for each in ended) <= 2 * MAX_ATTEMPTS
 
 
 def happen(attempts, call, rng, badness, now):

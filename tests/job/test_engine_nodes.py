@@ -14,7 +14,7 @@ from nanotok_ray.job import (
     Task,
     run_tasks,
 )
-from nanotok_ray.job.scheduler import LEAST_BYTES
+from nanotok_ray.job.scheduler import MIN_BYTES
 
 GOOD = AttemptResult(result=1, seconds=0.5)
 
@@ -73,7 +73,7 @@ def test_a_slice_that_no_other_node_can_run_fails_after_each_has_tried(nodes):
 
 
 def test_slices_that_failed_on_different_nodes_are_tried_apart():
-    attempts = attempts_at(2, num_bytes=LEAST_BYTES)
+    attempts = attempts_at(2, num_bytes=MIN_BYTES)
     first, second = take_all(attempts, 0.0)
     attempts.ended(first, [on("1")], 0.0, nodes="12")
     attempts.ended(second, [on("2")], 0.0, nodes="12")
@@ -136,7 +136,7 @@ def unfit(node):
 
 def run_on(pool, count, *, notes=None):
     on_note = (lambda _: None) if notes is None else notes.append
-    tasks = tasks_of(count, LEAST_BYTES)
+    tasks = tasks_of(count, MIN_BYTES)
     return list(run_tasks(tasks, pool_of=lambda _: pool, on_note=on_note))
 
 

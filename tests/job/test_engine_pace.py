@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from nanotok_ray.job import RetryPolicy, StragglerDetector, Task, TaskBatch
 from nanotok_ray.job.scheduler import (
     BATCHES_PER_CPU,
-    LEAST_BYTES,
-    LEAST_CPUS,
     MAX_BYTES,
     MAX_SLICES,
+    MIN_BYTES,
+    MIN_CPUS,
     groups,
     weight,
 )
@@ -135,7 +135,7 @@ def test_every_task_is_in_one_call_in_order_and_calls_fill_their_share_without_e
     left = sum(map(weight, tasks))
     for call, following in zip_longest(calls, calls[1:]):
         size = sum(map(weight, call))
-        share = max(LEAST_BYTES, min(MAX_BYTES, left // (BATCHES_PER_CPU * max(cpus, LEAST_CPUS))))
+        share = max(MIN_BYTES, min(MAX_BYTES, left // (BATCHES_PER_CPU * max(cpus, MIN_CPUS))))
         assert len(call) == 1 or size <= share
         assert len(call) <= MAX_SLICES
         if following and len(call) < MAX_SLICES:  # otherwise there is no room for another task

@@ -18,7 +18,6 @@ from nanotok_ray.job import (
     AttemptFailed,
     ClusterSize,
     FailedAttempt,
-    Happened,
     Journal,
     Journaling,
     JournalledSlice,
@@ -26,6 +25,7 @@ from nanotok_ray.job import (
     SliceEnded,
     StageStarted,
     Terminated,
+    TimedNote,
     journal_writer,
     journaling,
     lease_name,
@@ -81,18 +81,18 @@ def test_stages_are_counted_by_their_slices_and_an_end_before_more_work_is_no_en
 SLICE_VALUES = {"stage": TEXT, "name": TEXT, "at": TIME, "began": TIME, "seconds": TIME}
 SLICE_VALUES |= {"num_bytes": COUNT, "worker": TEXT, "attempts": COUNT}
 ROWS = st.one_of(
-    st.builds(Happened, at=TIME, text=TEXT),
+    st.builds(TimedNote, at=TIME, text=TEXT),
     st.builds(JournalledSlice, **SLICE_VALUES, error=st.none() | TEXT, estimate=COUNT),
     st.builds(FailedAttempt, stage=TEXT, name=TEXT, at=TIME, slices=COUNT, cause=TEXT, text=TEXT),
 )
-EVENTS = {Happened: "note", JournalledSlice: "slice", FailedAttempt: "attempt"}
+EVENTS = {TimedNote: "note", JournalledSlice: "slice", FailedAttempt: "attempt"}
 
 
 @given(st.lists(ROWS, min_size=1))
 def test_a_written_journal_can_be_read(rows):
     out = Folder("memory://journal-round")
     found = written(out, [{"event": EVENTS[type(row)], **asdict(row)} for row in rows])
-    again = {Happened: found.notes, JournalledSlice: found.slices}
+    again = {TimedNote: found.notes, JournalledSlice: found.slices}
     again |= {FailedAttempt: found.failed_attempts}
     for kind, own in again.items():
         assert list(own) == [row for row in rows if type(row) is kind]
@@ -151,14 +151,14 @@ def test_damaged_segments_are_counted_and_foreign_events_are_skipped(out):
         out.write_whole(segment_name(3, number), data)
     out.write_whole(segment_name(3, 6), b"[" * 100_000)
     found = read_journal(out)
-    assert found.notes == (Happened(at=1, text="a"),)
+    assert found.notes == (TimedNote(at=1, text="a"),)
     assert found.missing_segments == 6
     out.write_whole("run/journal/000004-999999999999999999.jsonl", b"")
     assert read_journal(out).missing_segments == 10**18 - 1
     assert read_journal(out, 2) is None
     foreign = [{"event": "dance", "at": 1.0}, note("b") | {"at": 1e300}]
     later = {"event": "note", "at": 2.0, "text": "a", "mood": 1}
-    assert written(out, [*foreign, later], run=5).notes == (Happened(at=2.0, text="a"),)
+    assert written(out, [*foreign, later], run=5).notes == (TimedNote(at=2.0, text="a"),)
 
 
 class Refusing(Folder):

@@ -29,7 +29,7 @@ from nanotok_ray.job import (
     use_executor,
 )
 from nanotok_ray.job.probes import SharedSource
-from nanotok_ray.job.scheduler import LEAST_BYTES
+from nanotok_ray.job.scheduler import MIN_BYTES
 from nanotok_ray.storage import Folder
 from tests.support.executors import InProcess, Replacing
 from tests.support.machine_speed import scaled
@@ -44,7 +44,7 @@ QUICK = RetryPolicy(first_wait=0.01, longest_wait=0.02)
 def tasks_of(work, arguments):
     """Return a task for each argument; with this size each is a separate batch."""
     return [
-        Task(name=f"slice {number}", work=work, argument=argument, num_bytes=LEAST_BYTES)
+        Task(name=f"slice {number}", work=work, argument=argument, num_bytes=MIN_BYTES)
         for number, argument in enumerate(arguments)
     ]
 

@@ -28,7 +28,7 @@ from tests.support.small_corpus import (
 NODES = 3
 KINDS = ("worker", "node", "driver", "several")
 SINGLE = KINDS[:3]
-MOST_DEATHS = 4
+MAX_DEATHS = 4
 SLICE_BYTES = 25_000
 PART_BYTES = 16 << 10
 """Bytes of count files that one task sums: small, so that the sum has several tasks."""
@@ -193,7 +193,7 @@ def deaths_of(
     """Draw the deaths of a round in the order of their times; each of several has a single kind."""
     several = kind not in single
     deaths = []
-    for _ in range(rng.randint(2, MOST_DEATHS) if several else 1):
+    for _ in range(rng.randint(2, MAX_DEATHS) if several else 1):
         stage = rng.choice(STAGES)
         what = rng.choice(single) if several else kind
         deaths.append(Death(what=what, stage=stage, files=rng.randrange(total[stage])))

@@ -23,7 +23,7 @@ from nanotok_ray.cluster import ray_session
 from nanotok_ray.errors import NanotokError
 from nanotok_ray.recipe import Recipe, parse_recipe
 from nanotok_ray.storage import Folder
-from tests.jobs.chaos_cluster import MOST_DEATHS, PART_BYTES, Round
+from tests.jobs.chaos_cluster import MAX_DEATHS, PART_BYTES, Round
 from tests.support.faulty_proxy import Fault, FaultyProxy
 from tests.support.fleet import kill_a_worker
 from tests.support.gated_driver import make_tasks_small
@@ -177,7 +177,7 @@ def paused(proxy: FaultyProxy, *, at: int, seconds: float) -> Iterator[list[str]
 def worker_deaths(proxy: FaultyProxy, requests: int, rng: random.Random) -> Iterator[list[str]]:
     """Kill one to four workers during the body, after given numbers of requests."""
     over, reported = threading.Event(), []
-    moments = sorted(rng.randrange(requests) for _ in range(rng.randint(1, MOST_DEATHS)))
+    moments = sorted(rng.randrange(requests) for _ in range(rng.randint(1, MAX_DEATHS)))
 
     def kill() -> None:
         for moment in moments:

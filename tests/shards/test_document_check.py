@@ -14,8 +14,8 @@ from nanotok_ray.shards import render, tokenize_slice
 from nanotok_ray.shards.check import (
     LONG_CONVERSATION,
     LONG_SPAN,
-    LONGEST_CONVERSATION,
     LOOKS_FURTHER,
+    MAX_CONVERSATION,
     OTHER_IDS,
     OTHER_MASK,
     OTHER_TEXT,
@@ -196,7 +196,7 @@ def check_rendered(
     tokenizer=LEARNED,
     images=None,
     kind="chat",
-    longest=LONGEST_CONVERSATION,
+    longest=MAX_CONVERSATION,
     **rules,
 ):
     """Return the problem of a document with its ids, mask and images, and the check's count."""

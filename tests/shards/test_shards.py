@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SampleCheckError, TransientIOError
 from nanotok_ray.formats import Flow, SourceRows
-from nanotok_ray.shards import Rendered, ShardWriter, SourceMap, mapped_rows, render, tokenize_slice
+from nanotok_ray.shards import (
+    RenderedDocuments,
+    ShardWriter,
+    SourceMap,
+    mapped_rows,
+    render,
+    tokenize_slice,
+)
 from nanotok_ray.sources import Piece, make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -54,7 +61,7 @@ def test_shards_contain_whole_documents_in_order_under_the_limit(batches, limit)
     for lengths in batches:
         total = sum(lengths)
         writer.write(
-            Rendered(
+            RenderedDocuments(
                 ids=np.arange(next_id, next_id + total, dtype=np.uint16),
                 lengths=np.array(lengths, dtype=np.int64),
                 mask=np.arange(next_id, next_id + total).astype(np.uint8) % 2,

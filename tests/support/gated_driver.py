@@ -43,7 +43,7 @@ def run_driver(  # noqa: PLR0917 - travels to a process as it is
 
 def make_tasks_small(part_bytes: int | None = None) -> None:
     """Make each slice a separate task, and parts of sums of a number of bytes of count files."""
-    scheduler.SLICE_BYTES = scheduler.LEAST_BYTES
+    scheduler.SLICE_BYTES = scheduler.MIN_BYTES
     if part_bytes is not None:
         reducing.PART_BYTES = part_bytes
 

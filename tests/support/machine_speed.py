@@ -12,7 +12,7 @@ PIECE_SECONDS = 0.02
 """CPU seconds in which a development machine runs `_piece`, which takes about 0.011 s."""
 
 PIECES = 5
-LARGEST = 20.0
+MAX_FACTOR = 20.0
 """A hanging test must end, even on a machine whose load cannot be read correctly."""
 
 
@@ -34,7 +34,7 @@ def slowness() -> float:
     """Return the current slowness relative to a quiet development machine, at least 1."""
     cpu, waiting = _measured()
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
-    return min(max(cpu, 1.0) * max(waiting if waiting > 1.25 else 1.0, load, 1.0), LARGEST)
+    return min(max(cpu, 1.0) * max(waiting if waiting > 1.25 else 1.0, load, 1.0), MAX_FACTOR)
 
 
 def scaled(seconds: float) -> float:

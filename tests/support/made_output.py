@@ -12,7 +12,7 @@ from nanotok_ray.documents import Documents
 from nanotok_ray.exports import (
     BATCH_BYTES,
     Corpus,
-    Exported,
+    ExportedUnit,
     ExportWork,
     Layout,
     Target,
@@ -216,7 +216,7 @@ def works_of(
 
 def export_here(
     out: Folder, layout: Layout, folder: Folder, *, batch_bytes: int = BATCH_BYTES
-) -> tuple[list[Exported], Corpus]:
+) -> tuple[list[ExportedUnit], Corpus]:
     """Export an output unit by unit, each read back after writing; then the joint files."""
     works = works_of(out, layout, folder, batch_bytes=batch_bytes)
     exported = []
@@ -242,7 +242,7 @@ def native_documents(units: Sequence[Unit]) -> list[tuple[list[int], list[int] |
 
 
 def exported_documents(
-    exported: Sequence[Exported], corpus: Corpus, folder: Folder, layout: Layout
+    exported: Sequence[ExportedUnit], corpus: Corpus, folder: Folder, layout: Layout
 ) -> list[tuple[list[int], list[int] | None]]:
     """Return ids and mask of every exported document, read by its layout."""
     return [

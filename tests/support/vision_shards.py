@@ -16,7 +16,7 @@ from nanotok_ray.formats import (
 )
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.shards import (
-    Rendered,
+    RenderedDocuments,
     assemble,
     expected_records,
     read_record,
@@ -78,9 +78,9 @@ class VisionShards:
         return from_values(ShardRecord, self.values, name="record")
 
     @property
-    def rendered(self) -> Rendered:
+    def rendered(self) -> RenderedDocuments:
         """The documents of the reference as one batch."""
-        return Rendered(
+        return RenderedDocuments(
             ids=np.array([n for own in self.composed for n in own.ids], dtype=np.uint16),
             lengths=np.array([len(own.ids) for own in self.composed], dtype=np.int64),
             mask=np.array([n for own in self.composed for n in own.mask], dtype=np.uint8),

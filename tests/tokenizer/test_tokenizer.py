@@ -276,7 +276,7 @@ def test_a_pattern_for_an_encoding_and_an_unknown_name_are_refused(cache):
 ONE_SPAN = Counted(
     documents=1, texts=1, text_bytes=1, spans=1, distinct_spans=1, span_bytes=9, gaps=0
 )
-SMALLEST = 256 + len(SPECIAL_TOKENS)
+MIN_VOCAB_SIZE = 256 + len(SPECIAL_TOKENS)
 
 
 def learned(documents, *, vocab_size, pattern="nanochat", **limits):
@@ -301,7 +301,7 @@ def report_of(model, *, vocab_size, counts, applied, counted=ONE_SPAN, **limits)
 
 @given(
     st.lists(st.text("abc é\n", max_size=60), min_size=1, max_size=5),
-    st.integers(SMALLEST, SMALLEST + 40),
+    st.integers(MIN_VOCAB_SIZE, MIN_VOCAB_SIZE + 40),
 )
 def test_the_curve_holds_for_texts_of_few_letters(documents, vocab_size):
     tokenizer, report = learned(documents, vocab_size=vocab_size, pattern=r"[^\n]+|\n")
@@ -349,7 +349,7 @@ def test_columns_describe_each_merge_and_do_not_depend_on_the_order_of_texts():
 def test_the_report_of_a_smaller_tokenizer_is_cut_from_the_larger():
     documents = texts(40, seed=6)
     tokenizer, report = learned(documents, vocab_size=380)
-    for size in (SMALLEST, SMALLEST + 1, 333, 380):
+    for size in (MIN_VOCAB_SIZE, MIN_VOCAB_SIZE + 1, 333, 380):
         alone, expected = learned(documents, vocab_size=size)
         smaller = tokenizer.truncated(size)
         assert smaller == alone

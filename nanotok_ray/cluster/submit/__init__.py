@@ -6,7 +6,7 @@ The input is a recipe and an address. The output is the log of the job and an ex
 from nanotok_ray.cluster.submit.ray_jobs import RayJobs
 from nanotok_ray.cluster.submit.shipping import Shipped, check_id, ship, variables_of
 from nanotok_ray.cluster.submit.submission import (
-    Followed,
+    FollowedJob,
     Follower,
     JobLog,
     JobState,
@@ -19,7 +19,7 @@ from nanotok_ray.cluster.submit.submission import (
 )
 
 __all__ = [
-    "Followed",
+    "FollowedJob",
     "Follower",
     "JobLog",
     "JobState",

@@ -254,7 +254,7 @@ FIRST_PAUSES, FIRST_SECONDS, PAUSE = 1.0, 60.0, 5.0
 each request that the job server answered.
 """
 
-READ_PAUSES, LONGEST_READ_PAUSE = 10.0, 60.0
+READ_PAUSES, MAX_READ_PAUSE = 10.0, 60.0
 """A log that takes long to read is read less often: the pause is this multiple of the last read."""
 
 LAST_SECONDS = 3.0
@@ -265,7 +265,7 @@ MAX_UNKNOWN = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Followed:
+class FollowedJob:
     """The result of following a job."""
 
     state: JobState | None
@@ -300,7 +300,7 @@ class Follower:
     _num_unknown: int = 0
     _next_read: float = 0.0
 
-    def follow(self) -> Followed:
+    def follow(self) -> FollowedJob:
         """Follow the job until it ends, or until the limits are reached."""
         self._started = self._last_news = next_question = self.clock.now()
         while True:
@@ -311,10 +311,10 @@ class Follower:
                 next_question = self.clock.now() + self._pause()
             if self.timeout is not None and self.clock.now() - self._started >= self.timeout:
                 text = f"the time limit of {self.timeout:g} s (--timeout) has passed"
-                return Followed(state=self._state, given_up=text, is_late=True)
+                return FollowedJob(state=self._state, given_up=text, is_late=True)
             self.clock.wait(TICK)
 
-    def _ask(self) -> Followed | None:
+    def _ask(self) -> FollowedJob | None:
         try:
             state = self.jobs.state(self.submission_id)
         except UnreachableError as error:
@@ -330,15 +330,15 @@ class Follower:
         self._state = state
         if state.has_ended:
             self._show_last_lines()
-            return Followed(state=state)
+            return FollowedJob(state=state)
         if self.clock.now() >= self._next_read:
             self._show_log()
         return None
 
-    def _no_news(self, trouble: str) -> Followed | None:
+    def _no_news(self, trouble: str) -> FollowedJob | None:
         if self.clock.now() - self._last_news >= self.patience:
             text = f"no answer about the job for {self.patience:g} s (--patience): {trouble}"
-            return Followed(state=self._state, given_up=text)
+            return FollowedJob(state=self._state, given_up=text)
         if not self._is_silent:
             self.on_message(
                 f"no answer about the job: {trouble}; asking again for {self.patience:g} s"
@@ -346,7 +346,7 @@ class Follower:
         self._is_silent = True
         return None
 
-    def _unknown(self) -> Followed | None:
+    def _unknown(self) -> FollowedJob | None:
         self._num_unknown += 1
         if self._num_unknown < MAX_UNKNOWN:
             return None
@@ -354,7 +354,7 @@ class Follower:
             "the job server answers and has no job of this id: its head was restarted, which ends "
             "all jobs, or another cluster has its address"
         )
-        return Followed(state=None, given_up=text, is_gone=True)
+        return FollowedJob(state=None, given_up=text, is_gone=True)
 
     def _pause(self) -> float:
         return FIRST_PAUSES if self.clock.now() - self._started < FIRST_SECONDS else PAUSE
@@ -364,7 +364,7 @@ class Follower:
         start = self.clock.now()
         lines = self.log.read()
         end = self.clock.now()
-        self._next_read = end + min(READ_PAUSES * (end - start), LONGEST_READ_PAUSE)
+        self._next_read = end + min(READ_PAUSES * (end - start), MAX_READ_PAUSE)
         for line in lines or ():
             self.show(line)
         return lines is not None

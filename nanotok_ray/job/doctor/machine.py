@@ -95,9 +95,9 @@ def _cached(folder: Path) -> int:
     return int(values.get("inactive_file", values.get("total_inactive_file", 0)))
 
 
-LEAST_MEMORY = 2_000_000_000
-LEAST_OPEN_FILES = 65_536
-LEAST_SHARED_MEMORY = 1_000_000_000
+MIN_MEMORY = 2_000_000_000
+MIN_OPEN_FILES = 65_536
+MIN_SHARED_MEMORY = 1_000_000_000
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - looked at, not written to
 
 
@@ -153,8 +153,8 @@ def check_memory(root: Path = Path("/")) -> CheckResult:
     found = f"{available / 1e9:.1f} GB available of {total / 1e9:.1f} GB"
     if limit is not None and limit == total:
         found += ", the container's limit"
-    if available < LEAST_MEMORY:
-        least = f"{LEAST_MEMORY / 1e9:.0f} GB"
+    if available < MIN_MEMORY:
+        least = f"{MIN_MEMORY / 1e9:.0f} GB"
         advice = f"free some memory: a job needs {least} or more, depending on its vocabulary"
         return CheckResult(name=name, status="warn", found=found, advice=advice)
     return CheckResult(name=name, status="ok", found=found)
@@ -166,9 +166,9 @@ def check_open_files() -> CheckResult:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     raised = f"may be raised to {_limit_text(hard)}" if hard != soft else "may not be raised"
     found = f"at most {_limit_text(soft)} (ulimit -n), {raised}"
-    if soft != resource.RLIM_INFINITY and soft < LEAST_OPEN_FILES:
+    if soft != resource.RLIM_INFINITY and soft < MIN_OPEN_FILES:
         how = "ulimit -n" if hard != soft else "ask your administrator for ulimit -n"
-        advice = f"for a head of many workers, {how} {LEAST_OPEN_FILES} before Ray starts"
+        advice = f"for a head of many workers, {how} {MIN_OPEN_FILES} before Ray starts"
         return CheckResult(name=name, status="warn", found=found, advice=advice)
     return CheckResult(name=name, status="ok", found=found)
 
@@ -188,13 +188,13 @@ def check_shared_memory() -> CheckResult:
         return CheckResult(name=name, status="warn", found=found, advice=advice)
     size, free = (blocks * status.f_frsize for blocks in (status.f_blocks, status.f_bavail))
     found = f"{free / 1e9:.1f} GB free of {size / 1e9:.1f} GB in {SHARED_MEMORY}"
-    if free < LEAST_SHARED_MEMORY:
+    if free < MIN_SHARED_MEMORY:
         return CheckResult(name=name, status="warn", found=found, advice=advice)
     return CheckResult(name=name, status="ok", found=found)
 
 
-LEAST_FREE = 10_000_000_000
-LEAST_SHARE = 0.1
+MIN_FREE = 10_000_000_000
+MIN_SHARE = 0.1
 
 
 def check_disk(folder: str) -> CheckResult:
@@ -215,10 +215,10 @@ def check_disk(folder: str) -> CheckResult:
         return CheckResult(
             name=name, status="fail", found=found, advice="it is full: free some space"
         )
-    if free < LEAST_FREE or free < LEAST_SHARE * total:
+    if free < MIN_FREE or free < MIN_SHARE * total:
         advice = "free some space: shards take 2 or 4 bytes per token, and work/ holds the counts"
         return CheckResult(name=name, status="warn", found=found, advice=advice)
-    if has_inodes and status.f_favail < LEAST_SHARE * status.f_files:
+    if has_inodes and status.f_favail < MIN_SHARE * status.f_files:
         advice = "remove small files, or make slices larger (limits.slice_bytes)"
         return CheckResult(name=name, status="warn", found=found, advice=advice)
     return CheckResult(name=name, status="ok", found=found)

@@ -10,8 +10,8 @@ reference implementation. The package repairs nothing; the next run of the job d
 from nanotok_ray.shards.check.document import (
     LONG_CONVERSATION,
     LONG_SPAN,
-    LONGEST_CONVERSATION,
     LOOKS_FURTHER,
+    MAX_CONVERSATION,
     OTHER_IDS,
     OTHER_MASK,
     OTHER_TEXT,
@@ -23,10 +23,10 @@ from nanotok_ray.shards.check.files import IdScan, MaskScan, check_files, image_
 from nanotok_ray.shards.check.record import listed_problems, record_problems
 from nanotok_ray.shards.check.sample import Sample, SampleCheck, choose_slices
 from nanotok_ray.shards.check.slice import (
+    CheckFailure,
     Result,
     SliceCheck,
     SliceWork,
-    Unchecked,
     check_slice,
     check_slices,
     compare_documents,
@@ -36,14 +36,15 @@ from nanotok_ray.shards.check.slice import (
 )
 
 __all__ = [
-    "LONGEST_CONVERSATION",
     "LONG_CONVERSATION",
     "LONG_SPAN",
     "LOOKS_FURTHER",
+    "MAX_CONVERSATION",
     "OTHER_IDS",
     "OTHER_MASK",
     "OTHER_TEXT",
     "WINDOW_BYTES",
+    "CheckFailure",
     "DocumentCheck",
     "DocumentParts",
     "IdScan",
@@ -53,7 +54,6 @@ __all__ = [
     "SampleCheck",
     "SliceCheck",
     "SliceWork",
-    "Unchecked",
     "check_files",
     "check_slice",
     "check_slices",

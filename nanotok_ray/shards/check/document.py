@@ -27,7 +27,7 @@ Mask = npt.NDArray[np.uint8]
 WINDOW_BYTES = 64 << 10
 """Of a longer text only a part of this size is checked and counted."""
 
-LONGEST_CONVERSATION = 1 << 20
+MAX_CONVERSATION = 1 << 20
 """Characters of the texts of a conversation; longer ones are decoded, but not encoded again."""
 
 LONG_SPAN = "a span above 64 KiB"
@@ -122,7 +122,7 @@ class DocumentCheck:
         kind: str,
         settings: ShardSettings,
         tokenizer: Tokenizer,
-        longest_conversation: int = LONGEST_CONVERSATION,
+        longest_conversation: int = MAX_CONVERSATION,
     ) -> None:
         """Build the tables, or reuse those of the last tokenizer.
 

@@ -12,12 +12,12 @@ from nanotok_ray.errors import SampleCheckError
 from nanotok_ray.formats import Shard, ShardSettings
 from nanotok_ray.shards.check.document import WINDOW_BYTES, DocumentCheck, DocumentParts
 from nanotok_ray.shards.settings import CheckedCount
-from nanotok_ray.shards.writer import Rendered
+from nanotok_ray.shards.writer import RenderedDocuments
 from nanotok_ray.sources import Batch, Slice
 from nanotok_ray.tokenizer import Tokenizer
 
-LEAST_DOCUMENTS = 3
-LEAST_PER_MILLE = 3
+MIN_DOCUMENTS = 3
+MIN_PER_MILLE = 3
 """Minimum share of bytes in the sample, in thousandths; both minimums apply."""
 
 SEED = 20
@@ -57,7 +57,7 @@ class Sample:
             yield number
 
     def _wants_more(self) -> bool:
-        return self.documents < LEAST_DOCUMENTS or self.bytes * 1000 < LEAST_PER_MILLE * self._seen
+        return self.documents < MIN_DOCUMENTS or self.bytes * 1000 < MIN_PER_MILLE * self._seen
 
     def _pick(self, count: int, taken: set[int]) -> int:
         """Return the first free index at or after a pseudorandom one."""
@@ -84,7 +84,7 @@ class SampleCheck:
         """The counts of the documents checked so far."""
         return self._check.count
 
-    def check(self, batch: Batch, rendered: Rendered) -> None:
+    def check(self, batch: Batch, rendered: RenderedDocuments) -> None:
         """Compare the sample's documents of a batch with their ids.
 
         Raises:

@@ -22,7 +22,7 @@ from nanotok_ray.shards.check.files import check_files
 from nanotok_ray.shards.check.record import account_problems, quarantine_problems, unused_problems
 from nanotok_ray.shards.check.sample import choose_documents
 from nanotok_ray.shards.check.written import Run, WrittenDocuments, source_range
-from nanotok_ray.shards.records import Expected, Record
+from nanotok_ray.shards.records import ExpectedSlice, Record
 from nanotok_ray.shards.render import Renderer
 from nanotok_ray.shards.settings import dialect_of
 from nanotok_ray.shards.sink import MASKED
@@ -72,11 +72,11 @@ class SliceWork:
     @property
     def record_name(self) -> str:
         """Path of the record in the output folder."""
-        return Expected(slice=self.slice, key=self.key).record_name
+        return ExpectedSlice(slice=self.slice, key=self.key).record_name
 
 
 def work_of(
-    expected: Expected,
+    expected: ExpectedSlice,
     record: Record[ShardRecord],
     *,
     folder: Folder,
@@ -112,13 +112,13 @@ class SliceCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class Unchecked:
+class CheckFailure:
     """The reason why a slice could not be checked."""
 
     why: str
 
 
-Result = tuple[int, SliceCheck | Unchecked]
+Result = tuple[int, SliceCheck | CheckFailure]
 """The index of the work in its list, and its result."""
 
 
@@ -166,10 +166,10 @@ def check_slices(works: Sequence[SliceWork]) -> Iterator[Result]:
     yield from enumerate(map(_try_check, works))
 
 
-def in_order(results: Iterable[Result], number: int) -> list[SliceCheck | Unchecked]:
+def in_order(results: Iterable[Result], number: int) -> list[SliceCheck | CheckFailure]:
     """Return the results of a number of works in the order of the works."""
     ended = dict(results)
-    return [ended.get(index, Unchecked("it never ended")) for index in range(number)]
+    return [ended.get(index, CheckFailure("it never ended")) for index in range(number)]
 
 
 def _by_content(slice_: Slice) -> Slice:
@@ -181,11 +181,11 @@ def _by_content(slice_: Slice) -> Slice:
     return replace(slice_, pieces=pieces)
 
 
-def _try_check(work: SliceWork) -> SliceCheck | Unchecked:
+def _try_check(work: SliceWork) -> SliceCheck | CheckFailure:
     try:
         return check_slice(work)
     except (NanotokError, OSError) as error:
-        return Unchecked(f"{work.record_name}: {error}")
+        return CheckFailure(f"{work.record_name}: {error}")
 
 
 def _same_record(folder: Folder, work: SliceWork) -> ShardRecord:
@@ -207,7 +207,7 @@ MAX_NAMED = 5
 
 
 @dataclass(slots=True)
-class Compared:
+class ComparisonResult:
     """The result of comparing documents: counts and problems."""
 
     documents: int = 0
@@ -236,7 +236,7 @@ def compare_documents(
     *,
     check: DocumentCheck,
     depth: Depth,
-) -> Compared:
+) -> ComparisonResult:
     """Compare the documents of a slice, whose files were checked, with its source, read again.
 
     The counts of reading must equal those of the record, and each document of the sample is
@@ -247,7 +247,7 @@ def compare_documents(
     Raises:
         TransientIOError: A remote store failed in a way that a retry can solve.
     """
-    found = Compared()
+    found = ComparisonResult()
     if SKIPPED in record.quarantined:  # the slice was skipped unread
         return found
     settings, tokenizer = check.settings, check.tokenizer
@@ -319,7 +319,7 @@ class _Comparison:
     chosen: Mapping[str, npt.NDArray[np.int64]]
     """Indexes of the documents of the sample, by shard."""
     is_full: bool
-    found: Compared
+    found: ComparisonResult
     unused: dict[str, int] = field(default_factory=dict)
     """Text of the compared documents that is not rendered, by key."""
 

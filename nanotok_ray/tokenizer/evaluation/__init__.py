@@ -12,7 +12,7 @@ from nanotok_ray.tokenizer.evaluation.counter import (
 )
 from nanotok_ray.tokenizer.evaluation.measure import (
     MAX_LABELS,
-    Measured,
+    Measurement,
     Overlap,
     SampleRow,
     Tally,
@@ -33,7 +33,7 @@ __all__ = [
     "SAMPLE_TEXTS",
     "Corpus",
     "CorpusReader",
-    "Measured",
+    "Measurement",
     "Overlap",
     "SampleRow",
     "Tally",

@@ -47,7 +47,7 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Measured:
+class Measurement:
     """Sums over the texts of one source."""
 
     total: Tally
@@ -60,7 +60,7 @@ def measure(
     batches: Iterable[Texts],
     *,
     on_bytes: Callable[[int], None] = lambda _: None,
-) -> Measured:
+) -> Measurement:
     """Count the tokens of all texts with all counters.
 
     >>> from nanotok_ray.tokenizer.evaluation import TokenizerCounter
@@ -83,7 +83,7 @@ def measure(
         SplitError: The regex engine gave up on a text.
         VerificationError: A text differs from its decoded ids.
     """
-    measured = Measured(total=Tally(tokens=[0] * len(counters)))
+    measured = Measurement(total=Tally(tokens=[0] * len(counters)))
     for batch in batches:
         columns = [
             np.ones(len(batch.documents), dtype=np.int64),

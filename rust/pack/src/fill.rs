@@ -120,7 +120,7 @@ fn check_row<T: Target>(
             let tokens = tokens as u64;
             return Err(Error::RowTooLong { row, segment, tokens, length: batch.length });
         }
-        if let Some(id) = source.ids.above(T::MOST) {
+        if let Some(id) = source.ids.above(T::MAX) {
             return Err(Error::IdTooLarge { segment, id });
         }
         if let Some(id) = source.ids.above(largest(batch.num_ids)) {

@@ -5,9 +5,9 @@ pub trait Target: Copy + From<u16> {
     /// The target that is ignored by the loss.
     const IGNORED: Self;
     /// The largest id of the type.
-    const MOST: u32;
+    const MAX: u32;
 
-    /// The id, which must be at most `MOST`.
+    /// The id, which must be at most `MAX`.
     fn from_wide(id: u32) -> Self;
 
     /// The value, or -1 if the mask is 0; without a branch, since masks are unpredictable.
@@ -17,7 +17,7 @@ pub trait Target: Copy + From<u16> {
 
 impl Target for i32 {
     const IGNORED: Self = -1;
-    const MOST: u32 = Self::MAX.cast_unsigned();
+    const MAX: u32 = Self::MAX.cast_unsigned();
 
     fn from_wide(id: u32) -> Self {
         id.cast_signed()
@@ -30,7 +30,7 @@ impl Target for i32 {
 
 impl Target for i64 {
     const IGNORED: Self = -1;
-    const MOST: u32 = u32::MAX;
+    const MAX: u32 = u32::MAX;
 
     fn from_wide(id: u32) -> Self {
         id.into()

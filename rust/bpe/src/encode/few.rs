@@ -13,7 +13,7 @@ use crate::encode::merge_table::{MergeTable, NO_ID, NO_MERGE};
 const NOWHERE: u32 = 16;
 
 /// The maximum number of bytes.
-pub(crate) const MOST: usize = NOWHERE as usize;
+pub(crate) const MAX: usize = NOWHERE as usize;
 
 /// Appends the ids of `bytes`, 1 to 16 of them, to `ids`, for merges whose ids are below `NO_ID`.
 pub(crate) struct MergeFew<'a> {
@@ -28,9 +28,9 @@ impl Kernel for MergeFew<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let Self { merges, bytes, ids } = self;
-        let mut here = [NO_ID; MOST + 1];
+        let mut here = [NO_ID; MAX + 1];
         here.iter_mut().zip(bytes).for_each(|(id, &byte)| *id = byte.into());
-        let mut keys = [NO_MERGE; MOST];
+        let mut keys = [NO_MERGE; MAX];
         let pairs = bytes.windows(2).zip(0..);
         for (key, (pair, at)) in keys.iter_mut().zip(pairs) {
             *key = key_of(merges.of_bytes(pair[0], pair[1]), at);

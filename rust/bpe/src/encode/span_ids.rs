@@ -77,7 +77,7 @@ impl SpanIds {
         let finds_whole = reachable.iter().all(|&it| it);
         let cuts = Cuts::new(&vocabulary);
         let cpu = Cpu::new(Level::in_use()?);
-        let most_few = if vocabulary.len() <= NO_ID as usize { few::MOST } else { 0 };
+        let most_few = if vocabulary.len() <= NO_ID as usize { few::MAX } else { 0 };
         let (whole, byte_order) = (whole_spans(&vocabulary), None);
         Ok(Self {
             vocabulary,

@@ -4,7 +4,7 @@
 use crate::encode::merge_table::{MergeTable, NO_MERGE};
 
 /// A pass that leaves more than this many eighths of the ids is poor.
-const MOST_LEFT: usize = 7;
+const MAX_LEFT: usize = 7;
 
 /// After this many poor passes, no further pass is made. A rare pair can merge first, such as the
 /// line breaks between long rules of dashes.
@@ -42,7 +42,7 @@ pub(crate) fn merge_by_sweeps(
     while ids.len() > enough && lowest != NO_MERGE && poor_passes < POOR_PASSES {
         let before = ids.len();
         lowest = sweep(merges, ids, results, lowest);
-        poor_passes += usize::from(ids.len() > before / 8 * MOST_LEFT);
+        poor_passes += usize::from(ids.len() > before / 8 * MAX_LEFT);
     }
 }
 

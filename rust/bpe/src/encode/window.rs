@@ -18,11 +18,11 @@ use crate::token_id::{Packing, TokenId, UNPACKED};
 #[derive(Debug)]
 pub(crate) struct Keys {
     /// The short form of each span, or `LONGER`.
-    pub(crate) shorts: [u128; Ends::MOST],
+    pub(crate) shorts: [u128; Ends::MAX],
     /// The line of each span in its table.
-    pub(crate) homes: [usize; Ends::MOST],
+    pub(crate) homes: [usize; Ends::MAX],
     /// The indexes of longer spans.
-    longer: [u16; Ends::MOST],
+    longer: [u16; Ends::MAX],
     num_longer: usize,
 }
 
@@ -35,8 +35,8 @@ impl Keys {
 
 impl Default for Keys {
     fn default() -> Self {
-        const { assert!(Ends::MOST <= u16::MAX as usize) };
-        let (shorts, homes, longer) = ([0; Ends::MOST], [0; Ends::MOST], [0; Ends::MOST]);
+        const { assert!(Ends::MAX <= u16::MAX as usize) };
+        let (shorts, homes, longer) = ([0; Ends::MAX], [0; Ends::MAX], [0; Ends::MAX]);
         Self { shorts, homes, longer, num_longer: 0 }
     }
 }

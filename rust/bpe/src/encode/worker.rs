@@ -13,7 +13,7 @@ use crate::split::{Ends, Stuck};
 use crate::token_id::{Packing, TokenId};
 
 /// Maximum number of texts that end in a window.
-const MOST_TEXTS: usize = 256;
+const MAX_TEXTS: usize = 256;
 
 /// The value of a span whose ids do not fit the value and are stored in the next table.
 const ELSEWHERE: u128 = 0;
@@ -127,7 +127,7 @@ impl<I: TokenId, A: FnMut(&mut Out<I>)> Encoding<'_, I, A> {
             })?;
         }
         window.texts.push(window.ends.all().len());
-        if window.texts.len() == MOST_TEXTS {
+        if window.texts.len() == MAX_TEXTS {
             self.flush(end);
         }
         Ok(())

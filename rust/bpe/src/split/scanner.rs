@@ -73,13 +73,13 @@ impl Scanner {
 /// Ends of spans, as many as are processed at a time.
 #[derive(Debug, Clone)]
 pub(crate) struct Ends {
-    places: [usize; Self::MOST],
+    places: [usize; Self::MAX],
     number: usize,
 }
 
 impl Ends {
     /// The capacity.
-    pub(crate) const MOST: usize = 320;
+    pub(crate) const MAX: usize = 320;
 
     pub(crate) fn all(&self) -> &[usize] {
         &self.places[..self.number]
@@ -92,7 +92,7 @@ impl Ends {
     /// Whether the ends of another block may exceed the capacity.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.number + 65 > Self::MOST
+        self.number + 65 > Self::MAX
     }
 
     /// Appends an end; there must be room.
@@ -115,7 +115,7 @@ impl Ends {
 
 impl Default for Ends {
     fn default() -> Self {
-        Self { places: [0; Self::MOST], number: 0 }
+        Self { places: [0; Self::MAX], number: 0 }
     }
 }
 

@@ -155,7 +155,7 @@ proptest! {
 
     #[test]
     fn a_few_bytes_merge_equally_at_every_level(
-        merges in prop_oneof![any_merges(), learned_merges()], span in spans(few::MOST + 1), length in 1..=few::MOST,
+        merges in prop_oneof![any_merges(), learned_merges()], span in spans(few::MAX + 1), length in 1..=few::MAX,
     ) {
         let tables = SpanIds::new(&merges).unwrap();
         let bytes = &span[..span.len().min(length)];
