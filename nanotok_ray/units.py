@@ -225,7 +225,7 @@ _PARAMETER = re.compile(
     r"[^=&\s\"']*=)[^&\s\"']+",
     re.IGNORECASE,
 )
-_MIN_SECRET_CHARS = 6  # a shorter value would blot out words
+_MIN_SECRET_CHARS = 6  # shorter values occur in words
 _BLOT = "***"
 
 

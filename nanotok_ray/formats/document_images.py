@@ -123,7 +123,7 @@ class DocumentImages:
         behind[1:] = starts[1:] < ends[:-1]
         self._refuse(behind & ~is_first, "starts before the end of the previous image")
         counted = np.arange(len(starts)) - np.repeat(self._ends[:-1], np.diff(self._ends))
-        self._refuse(numbers != counted, "has another number than its place in its document")
+        self._refuse(numbers != counted, "does not have the number of its position in the document")
 
     def _refuse(self, wrong: npt.NDArray[np.bool_], why: str) -> None:
         """Refuse the first image that is wrong; the message names its document."""

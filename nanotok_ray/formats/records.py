@@ -132,7 +132,7 @@ class OutputFacts:
         """Refuse a source without a kind or settings."""
         for source in self.sources:
             if source not in self.settings or source not in self.kinds:
-                raise ValueError(f"lists the source {source!r} and says no more of it")
+                raise ValueError(f"lists the source {source!r} without its kind or settings")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -157,11 +157,11 @@ def check_rows(index: ShardsIndex, *, sources: int) -> None:
     rows = index.rows
     wide = np.isin(rows["item_bytes"], (2, 4))
     checks = {
-        "a source that is none": rows["source"] < sources,
-        "a split that is none": rows["split"] < len(SPLITS),
-        "ids of neither 2 nor 4 bytes": wide,
-        "a name outside of its names": rows["name_offset"] < len(index.strings),
-        "a size that no shard has": np.all(
+        "a source that does not exist": rows["source"] < sources,
+        "a split that does not exist": rows["split"] < len(SPLITS),
+        "ids that have neither 2 nor 4 bytes": wide,
+        "a name outside of the table of names": rows["name_offset"] < len(index.strings),
+        "a size above the limit of a shard": np.all(
             [rows[name] <= MAX_SHARD_NUMBER for name in NUMBERS], axis=0
         ),
     }
@@ -170,11 +170,12 @@ def check_rows(index: ShardsIndex, *, sources: int) -> None:
     least = _IMAGES_BYTES + documents * _PER_DOCUMENT
     _refuse(
         {
-            "another size than its tokens": rows["bin_bytes"] == tokens * rows["item_bytes"],
-            "an index of another size than its documents": rows["idx_bytes"]
+            "a size that contradicts its tokens": rows["bin_bytes"] == tokens * rows["item_bytes"],
+            "an index whose size contradicts its documents": rows["idx_bytes"]
             == _INDEX_BYTES + documents * _DOCUMENT_BYTES,
-            "a mask of another length": (rows["mask_bytes"] == 0) | (rows["mask_bytes"] == tokens),
-            "image positions of another size than its documents": (images == 0)
+            "a mask whose length is not that of the ids": (rows["mask_bytes"] == 0)
+            | (rows["mask_bytes"] == tokens),
+            "image positions whose size contradicts its documents": (images == 0)
             | ((images >= least) & ((images - least) % _PER_IMAGE == 0)),
         }
     )

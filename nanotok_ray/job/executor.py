@@ -1,4 +1,4 @@
-"""What runs the tasks of a job: sessions, and in them the scheduler over a pool of workers.
+"""Executors run the tasks of a job: sessions, and in them the scheduler over a pool of workers.
 
 The stages ask `current_executor()`, which the functions of `nanotok_ray.api` set.
 """
@@ -28,7 +28,7 @@ class Executor(ABC):
     """
 
     name: ClassVar[str]
-    """What the journal and the tests call it."""
+    """The name in the journal."""
 
     def check(self) -> None:  # noqa: B027 - most have nothing to check
         """Check, before anything is planned, that a session can be opened.
@@ -45,7 +45,7 @@ class Executor(ABC):
     def session(
         self, *, cpus: int | None = None, shared: Collection[Shared] = ()
     ) -> AbstractContextManager[None]:
-        """Return a context manager inside which tasks can run; sessions may be nested.
+        """Return a context manager in which tasks can run; sessions may be nested.
 
         Args:
             cpus: The CPUs to use where the executor starts workers itself; None: all of them.

@@ -333,7 +333,7 @@ def _planned(values: Mapping[str, Any]) -> PlannedStage:
 def _checked(name: str, value: Any, wanted: Any) -> Any:  # noqa: ANN401 - as JSON gives it
     kinds = _TYPES.get(wanted, ())
     if isinstance(value, bool) or not isinstance(value, kinds):
-        raise TypeError(f"{name} is no {wanted}")
+        raise TypeError(f"{name} is not of type {wanted}")
     if isinstance(value, int | float) and not -MAX_NUMBER < value < MAX_NUMBER:
-        raise ValueError(f"{name} is no such number")
+        raise ValueError(f"{name} is outside of the range of 64 bits")
     return value

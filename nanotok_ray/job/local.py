@@ -250,7 +250,7 @@ class LocalWorkerPool:
         self._probes = probes
 
     def now(self) -> float:
-        """Return the time of this machine's clock that never goes back."""
+        """Return the time of this machine's monotonic clock."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:

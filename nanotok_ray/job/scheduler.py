@@ -19,7 +19,7 @@ from nanotok_ray.job.task import (
 )
 
 MIN_BYTES = 8 << 20
-"""A smaller batch takes hardly more time than Ray needs to start it."""
+"""Below this size, starting a batch takes Ray about as long as running it."""
 
 MAX_BYTES = 4 << 30
 """About 30 seconds of work for one CPU, which is lost if its node fails."""

@@ -137,8 +137,8 @@ class RetryPolicy:
     missed_deadlines: int = 2
     """The same limit for attempts at only this slice that were abandoned at their deadline."""
     deadline: float = 3600.0
-    """Seconds that a batch may run for each started GiB of its slices: a third of a megabyte a
-    second, a thirtieth of what a slow CPU does with text that ten to one was compressed."""
+    """Seconds that a batch may run for each GiB of its slices, rounded up: 0.3 MB/s, a thirtieth of
+    the rate of a slow CPU for text that is compressed to a tenth."""
     first_wait: float = 1.0
     """Wait before the second attempt; it doubles with each further attempt."""
     longest_wait: float = 30.0

@@ -174,7 +174,7 @@ class WorkerPool(Protocol):
             name: the name that is shown to users.
             steps: functions and their arguments.
             resources: the resources from which the request of the memory level is computed.
-            memory_level: as in `attempts.TaskBatch`.
+            memory_level: as in `scheduler.TaskBatch`.
             spread: whether the batch should run on a node with little load.
             avoid: ids of nodes on which the batch must not run.
         """

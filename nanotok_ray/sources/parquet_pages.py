@@ -46,7 +46,7 @@ class Page:
     def problem(self, codec: str, *, max_document_bytes: int) -> str | None:
         """Return the reason why the page must not be decoded, or None."""
         if min(self.values, self.num_bytes, self.stored_bytes) < 0:
-            return "a page of less than nothing"
+            return "a page with a negative size"
         ratio = _MAX_RATIOS.get(codec, _MAX_RATIO)
         if self.num_bytes > self.stored_bytes * ratio + _RATIO_SLACK_BYTES:
             return f"{self.stored_bytes} stored bytes cannot be a page of {self.num_bytes}"
@@ -211,7 +211,7 @@ def _read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
         if not byte & 128:
             return value, position
         if shift > 63:  # noqa: PLR2004 - no number has more bits
-            raise ValueError("a number without end")
+            raise ValueError("a number of more than 64 bits")
 
 
 _MAX_WINDOW_BYTES = 64 << 20

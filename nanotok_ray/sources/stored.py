@@ -222,7 +222,7 @@ def check_unchanged(piece: Piece, file: InputFile, *, footer_sha256: str | None 
         ("footer", footer_sha256, piece.footer_sha256),
     ):
         if now is not None and planned is not None and now != planned:
-            raise changed(piece, f"the {what} {now}, {planned} was planned")
+            raise changed(piece, f"the {what} {now} instead of {planned}")
     has_etags = piece.etag is not None and file.etag is not None
     if not has_etags and not _is_same_time(file.mtime_ns, piece.mtime_ns):
         what = f"the modification time {file.mtime_ns}, {piece.mtime_ns} was planned"

@@ -67,7 +67,9 @@ class Model:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"\d+\.\d+\.\d+", self.unicode_version, re.ASCII):
-            raise TokenizerError(f"{self.unicode_version!r} is no Unicode version like '16.0.0'")
+            raise TokenizerError(
+                f"{self.unicode_version!r} is not a Unicode version such as '16.0.0'"
+            )
         _check_text(self.pattern, what="the pattern")
         _check_byte_order(self.byte_order)
         _check_merges(self.merges)

@@ -372,7 +372,7 @@ def shifted(made, shift, *, field, image=0):
     [
         (-1, 0, "its images have"),
         (1, 1, "its images have"),
-        (1, 2, "has another number"),
+        (1, 2, "not have the number"),
         (-5000, 0, "starts before its document"),
         (5000, 1, "ends after its document"),
     ],

@@ -324,7 +324,7 @@ def test_page_headers_match_the_footer_for_any_block_size(tmp_path, version, dic
         ({"num_bytes": 2**31 - 1, "stored_bytes": 1000}, "UNCOMPRESSED", "cannot be a page of"),
         ({"num_bytes": 70 * MIB, "stored_bytes": 70 * MIB}, "SNAPPY", "max_document_bytes is"),
         ({"values": 2**31 - 1, "is_dictionary": True}, "SNAPPY", "cannot be in a page of 4000"),
-        ({"values": -1}, "SNAPPY", "less than nothing"),
+        ({"values": -1}, "SNAPPY", "a negative size"),
     ],
     ids=range(5),
 )

@@ -120,7 +120,7 @@ def test_the_readable_file_stores_the_whole_model(model):
         (b"tokenizer 1", b"tokenizer 3", "f has format 'nanotok-tokenizer 3', this version reads"),
         (b"tokenizer 1", b"tokenizer 2", "line 4: expected 'bytes ...', found 'special_tokens'"),
         (b"unicode 16.0.0\n", b"", "line 2: expected 'unicode ...', found 'pattern"),
-        (b"16.0.0", b"sixteen", "f: 'sixteen' is no Unicode version"),
+        (b"16.0.0", b"sixteen", "f: 'sixteen' is not a Unicode version"),
         (b'"\\\\w+', b"\\\\w+", "line 3: expected a JSON string: "),
         (b'"<|bos|>"', b"7", "line 5: expected a JSON string, found '7'"),
         (b'"<|bos|>"', b"[" * 10**5, "line 5: expected a JSON string: maximum recursion"),

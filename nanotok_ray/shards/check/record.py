@@ -199,7 +199,7 @@ def _map_problems(shard: Shard) -> Iterator[str]:
         yield f"{shard.name}: {mapped} documents in its source map of {shard.documents}"
     for entry in entries:
         if not entry.rows or (entry.row_group is None) == (entry.range is None):
-            yield f"{shard.name}: its source map has an entry of no rows, or of no place"
+            yield f"{shard.name}: its source map has an entry without rows or one position"
         present, absent = entry.present, entry.absent or ()
         rising = _is_rising(absent if present is None else present)
         last = entry.first_row + entry.rows + len(absent) - 1
@@ -223,7 +223,7 @@ def _name_problems(record: ShardRecord, slice_: Slice, prefix: str) -> Iterator[
     start = f"{folder}/{slice_.stem}-{slice_.number:05d}"
     shards = [f"{start}-{number:03d}-{key[:16]}" for number in range(len(record.shards))]
     if [shard.name for shard in record.shards] != shards:
-        yield f"{prefix}: its shards are not named as those of its slice are"
+        yield f"{prefix}: its shards do not have the names of its slice"
     expected = {f"{name}{suffix}" for name in shards for suffix in _suffixes(slice_)}
     if record.documents.quarantined:
         expected.add(f"{QUARANTINE}{folder}/{slice_.name_for(key)}.jsonl")
@@ -289,11 +289,11 @@ def _images_problems(record: ShardRecord, sizes: Mapping[str, int], prefix: str)
 
 def _slice_problems(record: ShardRecord, slice_: Slice, prefix: str) -> Iterator[str]:
     if record.slice != SliceName(source=slice_.source, split=slice_.split, number=slice_.number):
-        yield f"{prefix} names another slice than its place says: {record.slice}"
+        yield f"{prefix} is in the place of another slice than the one it names, {record.slice}"
     if SKIPPED not in record.quarantined:
         read = [(one.file, one.start, one.stop) for one in record.read]
         if read != [(piece.path, piece.start, piece.stop) for piece in slice_.pieces]:
-            yield f"{prefix}: what it read is not what the plan says"
+            yield f"{prefix}: the ranges that it read are not those of the plan"
     paths = {piece.path for piece in slice_.pieces}
     for shard in record.shards:
         for entry in shard.source_map:
