@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from nanotok_ray.job.bad_documents import give_up_after
     from nanotok_ray.job.counting import Training, training_of
     from nanotok_ray.job.decide import JobPlan
-    from nanotok_ray.job.engine import StragglerDetector, run_tasks
+    from nanotok_ray.job.engine import StragglerDetector, TaskListener, run_tasks
     from nanotok_ray.job.events import (
         Activity,
         Advanced,
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from nanotok_ray.job.reducing import WeightedCounts, names_in_use
     from nanotok_ray.job.run import Start
     from nanotok_ray.job.scheduler import Scheduler, TaskBatch
-    from nanotok_ray.job.stage import run_stage
+    from nanotok_ray.job.stage import TaskRules, run_stage
     from nanotok_ray.job.status import FINISHED, RUNNING, WELL, RunStatus, run_status
     from nanotok_ray.job.summary import Summary
     from nanotok_ray.job.task import (
@@ -99,7 +99,7 @@ else:
             "bad_documents": "give_up_after",
             "counting": "Training training_of",
             "decide": "JobPlan",
-            "engine": "StragglerDetector run_tasks",
+            "engine": "StragglerDetector TaskListener run_tasks",
             "events": (
                 "Activity Advanced AttemptFailed ClusterSize Event Note OnEvent Planned "
                 "PlannedStage SliceEnded StageEnded StageStarted ignore"
@@ -126,7 +126,7 @@ else:
             "reducing": "WeightedCounts names_in_use",
             "run": "Start",
             "scheduler": "Scheduler TaskBatch",
-            "stage": "run_stage",
+            "stage": "TaskRules run_stage",
             "status": "FINISHED RUNNING RunStatus WELL run_status",
             "summary": "Summary",
             "task": "AttemptResult Cause Failure Node RetryPolicy SharedFolder Task TaskResult",
@@ -194,7 +194,9 @@ __all__ = [
     "Summary",
     "Task",
     "TaskBatch",
+    "TaskListener",
     "TaskResult",
+    "TaskRules",
     "Terminated",
     "TimeLeft",
     "TimedNote",

@@ -11,7 +11,7 @@ from nanotok_ray.formats import CountRecord, key_of
 from nanotok_ray.job.bad_documents import GivingUp, give_up_after
 from nanotok_ray.job.events import OnEvent
 from nanotok_ray.job.probes import work_folder
-from nanotok_ray.job.stage import Stage, complete
+from nanotok_ray.job.stage import Stage, TaskRules, complete
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.work import CountWork, count_work
 from nanotok_ray.recipe import GROUNDING, Recipe, SourceRecipe
@@ -234,9 +234,11 @@ def _stage(
         name="count",
         results=count_results(works, folder),
         tasks_of=lambda todo: [_task(work) for work in todo],
-        on_result=GivingUp("count", folder, limits, after),
-        max_skipped=limits.max_skipped_slices - skipped,
-        deadline=limits.slice_deadline,
+        rules=TaskRules(
+            on_result=GivingUp("count", folder, limits, after),
+            max_skipped=limits.max_skipped_slices - skipped,
+            deadline=limits.slice_deadline,
+        ),
     )
 
 

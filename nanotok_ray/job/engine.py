@@ -2,7 +2,7 @@
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from nanotok_ray.job.probes import Probe, probes_in
 from nanotok_ray.job.scheduler import Scheduler, TaskBatch
@@ -178,7 +178,22 @@ WAIT_PARTS = 16
 RESOURCES_SECONDS = 10.0
 """Seconds for which the resources of the cluster are cached."""
 
-OnFailure = Callable[[str, int, Failure], None]
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskListener:
+    """The functions that are called while tasks run."""
+
+    on_note: Callable[[str], None] = lambda _: None
+    """Called with a text for the first failures that are not permanent, and for other notes to the
+    user."""
+    on_failure: Callable[[str, int, Failure], None] = lambda *_: None
+    """Called for each failed attempt that may be repeated: the name of the first slice, the number
+    of slices, and the failure."""
+    on_running: Callable[[int], None] = lambda _: None
+    """Called about every second with the number of batches that seem to run."""
+    on_cluster: Callable[[ClusterResources], None] = lambda _: None
+    """Called with the resources of the cluster whenever they were looked up."""
+
 
 MAX_NOTES = 5
 MAX_NOTE_CHARS = 400
@@ -189,10 +204,7 @@ def run_tasks(
     *,
     pool_of: Callable[[Sequence[Probe]], WorkerPool],
     retry_policy: RetryPolicy | None = None,
-    on_note: Callable[[str], None] | None = None,
-    on_failure: OnFailure = lambda *_: None,
-    on_running: Callable[[int], None] = lambda _: None,
-    on_cluster: Callable[[ClusterResources], None] = lambda _: None,
+    listener: TaskListener | None = None,
 ) -> Iterator[TaskResult]:
     """Run tasks and yield the result of each exactly once, as it ends.
 
@@ -202,28 +214,22 @@ def run_tasks(
     Args:
         tasks: The tasks.
         retry_policy: How often and when a failed attempt is repeated.
-        on_note: Called with a text for the first failures that are not permanent, and for other
-            notes to the user.
-        on_failure: Called for each such failure with the name of the first slice, the number of
-            slices, and the failure.
-        on_running: Called about every second with the number of batches that seem to run.
-        on_cluster: Called with the resources of the cluster whenever they were looked up.
+        listener: What is called meanwhile.
         pool_of: Returns the workers that run the batches; they check the probes first.
 
     Raises:
         NodeError: No node can run the tasks; a SharedFolderError if they do not see a folder.
     """
     known = tuple(tasks)
-    retry_policy = retry_policy or RetryPolicy()
+    retry_policy, listener = retry_policy or RetryPolicy(), listener or TaskListener()
     scheduler = Scheduler(known, retry_policy=retry_policy)
     with probes_in({folder for task in known for folder in task.shared}) as probes:
         flight = _InFlight(known, scheduler, retry_policy, workers=pool_of(probes))
-        flight.on_note, flight.on_failure = on_note or flight.on_note, on_failure
-        flight.on_cluster = on_cluster
+        flight.listener = listener
         try:
             while not scheduler.is_over:
                 flight.fill()
-                on_running(flight.num_running)
+                listener.on_running(flight.num_running)
                 for reference in flight.wait():
                     yield from flight.finish(reference)
                 yield from flight.give_up_late()
@@ -252,9 +258,7 @@ class _InFlight:
         self._cluster: tuple[float, ClusterResources] | None = None
         self._unfit: set[str] = set()
         self._num_notes = 0
-        self.on_note: Callable[[str], None] = lambda _: None
-        self.on_failure: OnFailure = lambda *_: None
-        self.on_cluster: Callable[[ClusterResources], None] = lambda _: None
+        self.listener = TaskListener()
 
     @property
     def cluster(self) -> ClusterResources:
@@ -262,7 +266,7 @@ class _InFlight:
         now = self._workers.now()
         if self._cluster is None or now - self._cluster[0] > RESOURCES_SECONDS:
             self._cluster = now, self._workers.resources()
-            self.on_cluster(self._cluster[1])
+            self.listener.on_cluster(self._cluster[1])
         return self._cluster[1]
 
     @property
@@ -410,7 +414,7 @@ class _InFlight:
             assert failure.raised is not None
             raise failure.raised
         self._unfit.add(node.id)
-        self.on_note(f"{node.name} is avoided: {failure.text}")
+        self.listener.on_note(f"{node.name} is avoided: {failure.text}")
 
     def _report(self, batch: TaskBatch, outcomes: Sequence[AttemptResult]) -> None:
         """Report failures that are not permanent yet."""
@@ -422,7 +426,7 @@ class _InFlight:
         ]
         if failures:
             first, number = failures[0][1], sum(slices for slices, _ in failures)
-            self.on_failure(tasks[0].name, number, first)
+            self.listener.on_failure(tasks[0].name, number, first)
             if first.cause is Cause.UNFIT:
                 return  # there is a note on the node
             slices = "" if number == 1 else f", {number} slices"
@@ -436,7 +440,7 @@ class _InFlight:
         self._num_notes += 1
         if self._num_notes <= MAX_NOTES:
             last = "; further such notes are omitted" if self._num_notes == MAX_NOTES else ""
-            self.on_note(f"{text}{last}")
+            self.listener.on_note(f"{text}{last}")
 
     def _name(self, batch: TaskBatch) -> str:
         name = self._tasks[batch.slices[0]].name

@@ -4,15 +4,15 @@ The stages ask `current_executor()`, which the functions of `nanotok_ray.api` se
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, ClassVar
 
-from nanotok_ray.job.engine import OnFailure, run_tasks
+from nanotok_ray.job.engine import TaskListener, run_tasks
 from nanotok_ray.job.events import OnEvent, ignore
 from nanotok_ray.job.probes import Probe, Shared
 from nanotok_ray.job.task import RetryPolicy, Task, TaskResult
-from nanotok_ray.job.worker_pool import ClusterResources, WorkerPool
+from nanotok_ray.job.worker_pool import WorkerPool
 from nanotok_ray.storage import Folder
 
 if TYPE_CHECKING:
@@ -64,10 +64,7 @@ class Executor(ABC):
         tasks: Sequence[Task],
         *,
         retry_policy: RetryPolicy | None = None,
-        on_note: Callable[[str], None] = lambda _: None,
-        on_failure: OnFailure = lambda *_: None,
-        on_running: Callable[[int], None] = lambda _: None,
-        on_cluster: Callable[[ClusterResources], None] = lambda _: None,
+        listener: TaskListener | None = None,
     ) -> Iterator[TaskResult]:
         """Run tasks inside a session and yield each as it ends, in any order.
 
@@ -76,24 +73,12 @@ class Executor(ABC):
         Args:
             tasks: The tasks to run.
             retry_policy: How often and when a failed attempt is repeated.
-            on_note: Called with a text that a person should read.
-            on_failure: Called for each failed attempt that may be repeated: the name of the first
-                slice, the number of slices, and the failure.
-            on_running: Called with the number of batches that seem to run.
-            on_cluster: Called with the resources of the cluster whenever they were looked up.
+            listener: What is called meanwhile.
 
         Raises:
             NodeError: No node can run the tasks; a SharedFolderError if they do not see a folder.
         """
-        return run_tasks(
-            tasks,
-            pool_of=self.pool,
-            retry_policy=retry_policy,
-            on_note=on_note,
-            on_failure=on_failure,
-            on_running=on_running,
-            on_cluster=on_cluster,
-        )
+        return run_tasks(tasks, pool_of=self.pool, retry_policy=retry_policy, listener=listener)
 
     @abstractmethod
     def learn(

@@ -40,7 +40,7 @@ from nanotok_ray.job.events import Event, Note, OnEvent, ignore
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.lease import leased
 from nanotok_ray.job.probes import output_folder
-from nanotok_ray.job.stage import REUSE_STAGE, Stage, complete, run_stage
+from nanotok_ray.job.stage import REUSE_STAGE, Stage, TaskRules, complete, run_stage
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.tokenize import TokenizePlan
 from nanotok_ray.recipe import Recipe
@@ -212,7 +212,7 @@ class ExportPlan:
                 name=STAGE,
                 results=_results(self.folder, self.works),
                 tasks_of=lambda works: [_task(work) for work in works],
-                fatal=(NanotokError,),
+                rules=TaskRules(fatal=(NanotokError,)),
             )
             found = replace(self.found, records=tuple(kept))
             kept = list(complete(stage, found=found, on_event=on_event).records)
@@ -250,7 +250,9 @@ class ExportPlan:
 
         tasks = [replace(_task(work), work=check_unit_files, shared=()) for work in self.reused]
         if tasks:
-            run_stage(REUSE_STAGE, tasks, num_done=0, on_event=on_event, on_result=add)
+            run_stage(
+                REUSE_STAGE, tasks, num_done=0, on_event=on_event, rules=TaskRules(on_result=add)
+            )
         return damaged
 
     def _result(self, export: Export, *, units_done: int = 0, removed: int = 0) -> ExportResult:
@@ -407,8 +409,7 @@ def verify_export(
             tasks,
             num_done=0,
             on_event=on_event,
-            on_result=add,
-            fatal=(NanotokError,),
+            rules=TaskRules(on_result=add, fatal=(NanotokError,)),
         )
     found = [problem for unit_problems in problems.values() for problem in unit_problems]
     return values, found + list(_joint_problems(folder, export))

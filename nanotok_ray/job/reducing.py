@@ -38,7 +38,7 @@ from nanotok_ray.job.counting import (
 from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.existing import plan_for
 from nanotok_ray.job.probes import work_folder
-from nanotok_ray.job.stage import ENDS_STAGE, Stage, complete
+from nanotok_ray.job.stage import ENDS_STAGE, Stage, TaskRules, complete
 from nanotok_ray.job.task import Task
 from nanotok_ray.job.work import CountWork, MergeWork, ReduceWork, merge_work, reduce_work
 from nanotok_ray.recipe import Recipe
@@ -243,7 +243,7 @@ def _stage(
             )
             for work in todo
         ],
-        fatal=(*ENDS_STAGE, *SIGNS_OF_DAMAGE),
+        rules=TaskRules(fatal=(*ENDS_STAGE, *SIGNS_OF_DAMAGE)),
     )
 
 

@@ -16,6 +16,7 @@ from nanotok_ray.errors import (
     NanotokError,
     SliceError,
 )
+from nanotok_ray.job.engine import TaskListener
 from nanotok_ray.job.events import (
     Advanced,
     AttemptFailed,
@@ -26,7 +27,7 @@ from nanotok_ray.job.events import (
     StageEnded,
     StageStarted,
 )
-from nanotok_ray.job.executor import Executor, current_executor
+from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.task import Failure, RetryPolicy, Task, TaskResult
 from nanotok_ray.job.worker_pool import ClusterResources
 from nanotok_ray.shards import AnyRecord, FoundRecords, Keyed, Record, Results
@@ -47,6 +48,21 @@ def num_bytes_of(ended: TaskResult) -> int:
     return ended.result or 0
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskRules:
+    """What follows from the results and the failures of the tasks of a stage."""
+
+    on_result: Callable[[TaskResult], int] = num_bytes_of
+    """Called with each task that succeeded; returns its bytes."""
+    max_skipped: int = 0
+    """The number of slices that may fail permanently; more fail the job at the end."""
+    deadline: float | None = None
+    """Time limit of an attempt in seconds for each GiB, rounded up; None: the default of
+    `RetryPolicy`."""
+    fatal: tuple[type[NanotokError], ...] = ENDS_STAGE
+    """The classes of errors that end the stage if a task raises them."""
+
+
 _Item = TypeVar("_Item", bound=Keyed)
 R = TypeVar("R", bound=AnyRecord)
 
@@ -59,16 +75,9 @@ class Stage(Generic[_Item, R]):
     results: Results[_Item, R]
     tasks_of: Callable[[Sequence[_Item]], list[Task]]
     """Returns the tasks of items that are not done; a task can make several."""
-    on_result: Callable[[TaskResult], int] = num_bytes_of
-    """Called with each task that succeeded; returns its bytes."""
+    rules: TaskRules
     leave_out: Callable[[TaskResult], None] | None = None
     """Writes the records of a task that failed and may be skipped; None: they get no record."""
-    max_skipped: int = 0
-    """The number of items that may fail permanently."""
-    deadline: float | None = None
-    """Time limit of an attempt in seconds for each GiB, rounded up; None: the default."""
-    fatal: tuple[type[NanotokError], ...] = ENDS_STAGE
-    """The classes of errors that end the stage if a task raises them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,10 +121,7 @@ def complete(
         tasks,
         num_done=len(results.items) - sum(task.slices for task in tasks),
         on_event=on_event,
-        max_skipped=stage.max_skipped,
-        on_result=stage.on_result,
-        deadline=stage.deadline,
-        fatal=stage.fatal,
+        rules=stage.rules,
     )
     without_record = []
     for ended in skipped:
@@ -143,11 +149,7 @@ def run_stage(
     *,
     num_done: int,
     on_event: OnEvent,
-    max_skipped: int = 0,
-    on_result: Callable[[TaskResult], int] = num_bytes_of,
-    deadline: float | None = None,
-    fatal: tuple[type[NanotokError], ...] = ENDS_STAGE,
-    executor: Executor | None = None,
+    rules: TaskRules | None = None,
 ) -> list[TaskResult]:
     """Run tasks and return those that failed. A failed task does not stop the others.
 
@@ -158,36 +160,32 @@ def run_stage(
         tasks: The unfinished tasks.
         num_done: The number of slices that were finished before.
         on_event: Called with the events of start, progress, notes and end.
-        max_skipped: The number of slices that may fail; more fail the job at the end.
-        on_result: Called with each task that succeeded; returns its bytes.
-        deadline: Time limit of an attempt in seconds for each GiB, rounded up; None: the default of
-            `RetryPolicy`.
-        fatal: The classes of errors that end the stage if a task raises them.
-        executor: The executor that runs the tasks; None: `current_executor()`.
+        rules: What follows from results and failures; None: no slice may fail.
 
     Raises:
         SliceError: Names the slices that failed, their input files, and the reasons.
         SharedFolderError: A node does not see a folder of the tasks.
         NanotokError: A fatal error, by default a DiskFullError or an ExportError.
     """
+    rules = rules or TaskRules()
     size = sum(task.num_bytes for task in tasks)
     todo = sum(task.slices for task in tasks)
     on_event(StageStarted(stage=stage, todo=todo, num_done=num_done, num_bytes=size))
     start = time.perf_counter()
     tally = _Tally(stage, todo, on_event)
     failures: list[TaskResult] = []
-    for ended in _run(tally, tasks, deadline, executor or current_executor()):
-        if isinstance(ended.raised, fatal):
+    for ended in _run(tally, tasks, rules.deadline):
+        if isinstance(ended.raised, rules.fatal):
             raise ended.raised
         if ended.error is not None:
             failures.append(ended)
-        done_bytes = 0 if ended.error is not None else on_result(ended)
+        done_bytes = 0 if ended.error is not None else rules.on_result(ended)
         on_event(_slice_ended(stage, ended, done_bytes))
         tally.add(ended, done_bytes)
     if tasks:
         seconds = time.perf_counter() - start
         on_event(StageEnded(stage=stage, seconds=seconds, num_bytes=tally.num_bytes))
-    if tally.failed > max_skipped:
+    if tally.failed > rules.max_skipped:
         raise SliceError(_message(stage, failures, tally))
     return failures
 
@@ -232,9 +230,7 @@ class _Tally:
         )
 
 
-def _run(
-    tally: _Tally, tasks: Sequence[Task], deadline: float | None, executor: Executor
-) -> Iterator[TaskResult]:
+def _run(tally: _Tally, tasks: Sequence[Task], deadline: float | None) -> Iterator[TaskResult]:
     stage, on_event = tally.stage, tally.on_event
 
     def on_note(text: str) -> None:
@@ -252,14 +248,13 @@ def _run(
 
     if tasks:
         retry_policy = RetryPolicy() if deadline is None else RetryPolicy(deadline=deadline)
-        yield from executor.run(
-            tasks,
-            retry_policy=retry_policy,
+        listener = TaskListener(
             on_note=on_note,
             on_failure=on_failure,
             on_running=tally.look,
             on_cluster=on_cluster,
         )
+        yield from current_executor().run(tasks, retry_policy=retry_policy, listener=listener)
 
 
 def _slice_ended(stage: str, ended: TaskResult, num_bytes: int) -> SliceEnded:

@@ -10,7 +10,7 @@ from nanotok_ray.formats import TOKENIZER_FOLDER, OutputFacts, ShardRecord, Shar
 from nanotok_ray.job.bad_documents import GivingUp, give_up_after
 from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.probes import output_folder
-from nanotok_ray.job.stage import Stage, complete, format_failure
+from nanotok_ray.job.stage import Stage, TaskRules, complete, format_failure
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.work import TokenizeWork, tokenize_work, tokenized_record
 from nanotok_ray.recipe import (
@@ -234,10 +234,12 @@ def tokenize(
         name="tokenize",
         results=_results(out, tokenizing.expected, tokenizing.tokenizer),
         tasks_of=lambda todo: [_task(group, tokenizing, out, same_pass) for group in _reads(todo)],
-        on_result=GivingUp("tokenize", out, tokenizing.limits, tokenizing.give_up_after),
+        rules=TaskRules(
+            on_result=GivingUp("tokenize", out, tokenizing.limits, tokenizing.give_up_after),
+            max_skipped=tokenizing.max_skipped,
+            deadline=tokenizing.slice_deadline,
+        ),
         leave_out=leave_out,
-        max_skipped=tokenizing.max_skipped,
-        deadline=tokenizing.slice_deadline,
     )
     completed = complete(stage, found=tokenizing.found, on_event=on_event)
     return [record for record in completed.records if record is not None]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from nanotok_ray.job.events import OnEvent, ignore
 from nanotok_ray.job.executor import current_executor
-from nanotok_ray.job.stage import REUSE_STAGE, format_failure, run_stage
+from nanotok_ray.job.stage import REUSE_STAGE, TaskRules, format_failure, run_stage
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.tokenize import TokenizePlan
 from nanotok_ray.shards import ExpectedSlice, Verification, verify_output
@@ -94,7 +94,7 @@ def damaged_slices(
 
     if works:
         tasks = [_task(work) for work in works]
-        run_stage(REUSE_STAGE, tasks, num_done=0, on_event=on_event, on_result=add)
+        run_stage(REUSE_STAGE, tasks, num_done=0, on_event=on_event, rules=TaskRules(on_result=add))
     return damaged
 
 
@@ -117,8 +117,7 @@ def _check(works: Sequence[SliceWork], *, cpus: int | None, on_event: OnEvent) -
             tasks,
             num_done=0,
             on_event=on_event,
-            max_skipped=len(tasks),
-            on_result=add,
+            rules=TaskRules(on_result=add, max_skipped=len(tasks)),
         )
     for ended in failed:
         why = CheckFailure(format_failure(ended).strip())

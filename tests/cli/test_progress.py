@@ -23,6 +23,7 @@ from nanotok_ray.job import (
     StageStarted,
     Task,
     TaskResult,
+    use_executor,
 )
 from nanotok_ray.job import stage as fan_outs
 from tests.support.executors import InProcess
@@ -139,16 +140,17 @@ def test_a_fan_out_shows_the_running_tasks_every_second(monkeypatch):
     monkeypatch.setattr(fan_outs.time, "monotonic", lambda: times[-1])
 
     class Slow(InProcess):
-        def run(self, tasks, *, on_running, **_):
+        def run(self, tasks, *, listener, **_):
             for _ in range(30):
-                on_running(2)
+                listener.on_running(2)
                 times.append(times[-1] + 0.1)
             for task in tasks:
                 yield TaskResult(task=task, result=5)
 
     tasks = [Task(name=name, work=len, argument="", num_bytes=7) for name in "abc"]
     events = []
-    fan_outs.run_stage("count", tasks, num_done=0, on_event=events.append, executor=Slow())
+    with use_executor(Slow()):
+        fan_outs.run_stage("count", tasks, num_done=0, on_event=events.append)
     reported = [(each.done, each.running) for each in events if isinstance(each, Advanced)]
     assert reported == [(0, 2)] * 3 + [(1, 2), (2, 2), (3, 2)]
     assert [each.estimate for each in events if isinstance(each, SliceEnded)] == [7, 7, 7]

@@ -21,7 +21,16 @@ from ray.cluster_utils import Cluster
 
 from nanotok_ray.cluster import RayExecutor, ray_session
 from nanotok_ray.errors import SharedFolderError
-from nanotok_ray.job import Note, RetryPolicy, SharedFolder, Task, run_stage
+from nanotok_ray.job import (
+    Note,
+    RetryPolicy,
+    SharedFolder,
+    Task,
+    TaskListener,
+    TaskRules,
+    run_stage,
+    use_executor,
+)
 from nanotok_ray.job.probes import shared_folders
 from nanotok_ray.job.scheduler import MIN_BYTES
 from nanotok_ray.storage import Folder
@@ -55,9 +64,9 @@ def die(argument):
 def test_a_slice_that_always_kills_its_worker_fails_alone():
     reported = []
     tasks = tasks_of(die, ["a", "fatal", "c", "d"])
-    [failed] = run_stage(
-        "count", tasks, num_done=0, on_event=reported.append, max_skipped=1, executor=RayExecutor()
-    )
+    rules = TaskRules(max_skipped=1)
+    with use_executor(RayExecutor()):
+        [failed] = run_stage("count", tasks, num_done=0, on_event=reported.append, rules=rules)
     assert (failed.task.inputs_text, failed.attempts) == ("/in/1.gz", 4)
     assert "its worker process died 3 times with this slice alone" in failed.error
     assert reported[-1].num_bytes == 3
@@ -145,7 +154,9 @@ def test_a_slice_too_large_for_every_node_is_named_and_the_others_finish():
     notes, tasks = [], tasks_of(take_memory, ["a", "hungry", "c"])
     # With the waits of a job: the memory of a killed worker is released with a delay.
     retry_policy = RetryPolicy(memory_failures=2, speculative_attempts=0)
-    stage = RayExecutor().run(tasks, retry_policy=retry_policy, on_note=notes.append)
+    stage = RayExecutor().run(
+        tasks, retry_policy=retry_policy, listener=TaskListener(on_note=notes.append)
+    )
     ended = {each.task.argument: each for each in stage}
     assert {name: each.result for name, each in ended.items()} == {"a": 1, "hungry": None, "c": 1}
     assert ended["hungry"].attempts >= 3  # more if others on this machine take memory meanwhile
@@ -263,7 +274,11 @@ def six_slices(work, argument):
 def check_one_slice_is_repeated(tasks, retry_policy):
     """Run six slices of which a node takes one along; return the results."""
     notes = []
-    ended = list(RayExecutor().run(tasks, retry_policy=retry_policy, on_note=notes.append))
+    ended = list(
+        RayExecutor().run(
+            tasks, retry_policy=retry_policy, listener=TaskListener(on_note=notes.append)
+        )
+    )
     assert [each.error for each in ended] == [None] * 6
     assert sorted(each.attempts for each in ended) == [1, 1, 1, 1, 1, 2]
     assert len(notes) == 1
@@ -289,7 +304,11 @@ def test_a_silent_node_is_overtaken_before_ray_gives_up_its_call(cluster, tmp_pa
     retry_policy = RetryPolicy(overdue_floor=scaled(1.0))
     try:
         tasks = six_slices(freeze, ("2", str(pids)))
-        ended = list(RayExecutor().run(tasks, retry_policy=retry_policy, on_note=notes.append))
+        ended = list(
+            RayExecutor().run(
+                tasks, retry_policy=retry_policy, listener=TaskListener(on_note=notes.append)
+            )
+        )
     finally:
         for pid in pids.read_text().split():
             os.kill(int(pid), signal.SIGKILL)

@@ -14,7 +14,15 @@ from ray.cluster_utils import Cluster
 
 from nanotok_ray.cluster import RayExecutor, ray_session
 from nanotok_ray.errors import NodeError, SharedFolderError
-from nanotok_ray.job import ClusterSize, RetryPolicy, SharedFolder, Task, run_stage
+from nanotok_ray.job import (
+    ClusterSize,
+    RetryPolicy,
+    SharedFolder,
+    Task,
+    TaskListener,
+    run_stage,
+    use_executor,
+)
 from nanotok_ray.job.decide import decide
 from nanotok_ray.job.probes import shared_folders, shared_sources
 from nanotok_ray.job.scheduler import MIN_BYTES
@@ -169,7 +177,7 @@ def ran(work, folder, *, count=40, **task):
         )
         for number in range(count)
     ]
-    ended = list(RayExecutor().run(tasks, retry_policy=QUICK, on_note=note))
+    ended = list(RayExecutor().run(tasks, retry_policy=QUICK, listener=TaskListener(on_note=note)))
     assert [each.error for each in ended] == [None] * count
     return [each.result for each in ended], notes
 
@@ -202,8 +210,9 @@ def test_a_slice_whose_file_a_node_lacks_is_tried_on_another_one(cluster, disks,
 def test_a_stage_reports_the_size_of_the_cluster(cluster, disks, tmp_path):
     events = []
     tasks = [Task(name="slice", work=len, argument="abc", num_bytes=1)]
-    run_stage("count", tasks, num_done=0, on_event=events.append, executor=RayExecutor())
-    with joined(cluster, disks[0], folder=tmp_path):
-        run_stage("count", tasks, num_done=0, on_event=events.append, executor=RayExecutor())
+    with use_executor(RayExecutor()):
+        run_stage("count", tasks, num_done=0, on_event=events.append)
+        with joined(cluster, disks[0], folder=tmp_path):
+            run_stage("count", tasks, num_done=0, on_event=events.append)
     sizes = [(event.cpus, event.nodes) for event in events if isinstance(event, ClusterSize)]
     assert sizes == [(1, 2), (2, 3)]

@@ -19,8 +19,10 @@ from nanotok_ray.job import (
     Scheduler,
     Task,
     TaskResult,
+    TaskRules,
     run_batch,
     run_stage,
+    use_executor,
 )
 from nanotok_ray.job.probes import Probe
 from nanotok_ray.job.scheduler import MIN_BYTES
@@ -393,8 +395,8 @@ class Engine(InProcess):
 
     is_closed, begun = False, 0
 
-    def run(self, tasks, *, on_note, **_):
-        on_note("a worker died")
+    def run(self, tasks, *, listener, **_):
+        listener.on_note("a worker died")
         try:
             for number, each in enumerate(tasks):
                 self.begun += 1
@@ -406,8 +408,8 @@ class Engine(InProcess):
 
 def run(count, *, engine=None, on_event=lambda _: None, **settings):
     tasks = [task(number) for number in range(count)]
-    executor = engine or Engine()
-    return run_stage("count", tasks, num_done=0, on_event=on_event, executor=executor, **settings)
+    with use_executor(engine or Engine()):
+        return run_stage("count", tasks, num_done=0, on_event=on_event, rules=TaskRules(**settings))
 
 
 def test_failed_slices_fail_the_job_after_all_others_have_run():

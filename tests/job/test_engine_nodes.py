@@ -12,6 +12,7 @@ from nanotok_ray.job import (
     RetryPolicy,
     Scheduler,
     Task,
+    TaskListener,
     run_tasks,
 )
 from nanotok_ray.job.scheduler import MIN_BYTES
@@ -137,7 +138,7 @@ def unfit(node):
 def run_on(pool, count, *, notes=None):
     on_note = (lambda _: None) if notes is None else notes.append
     tasks = tasks_of(count, MIN_BYTES)
-    return list(run_tasks(tasks, pool_of=lambda _: pool, on_note=on_note))
+    return list(run_tasks(tasks, pool_of=lambda _: pool, listener=TaskListener(on_note=on_note)))
 
 
 def test_a_node_that_cannot_run_slices_is_avoided_with_one_note_and_the_job_goes_on():

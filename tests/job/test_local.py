@@ -21,6 +21,7 @@ from nanotok_ray.job import (
     RetryPolicy,
     SharedFolder,
     Task,
+    TaskListener,
     count_work,
     current_executor,
     executor_in_use,
@@ -165,7 +166,7 @@ def test_results_match_their_tasks_and_name_their_workers(in_threads):
 def test_a_dead_worker_is_replaced_and_a_slice_that_always_kills_it_fails_alone(tmp_path):
     notes = []
     marks = ["fatal", str(tmp_path / "a"), str(tmp_path / "b")]
-    failed, *ended = run(die_once, marks, on_note=notes.append)
+    failed, *ended = run(die_once, marks, listener=TaskListener(on_note=notes.append))
     assert "its worker process died 3 times with this slice alone" in failed.error
     assert [(result.result, result.attempts) for result in ended] == [(1, 2)] * 2
     assert "its worker process died: its process was killed by SIGKILL" in notes[0]
@@ -174,7 +175,7 @@ def test_a_dead_worker_is_replaced_and_a_slice_that_always_kills_it_fails_alone(
 def test_a_storage_failure_is_retried_and_other_errors_are_not(tmp_path):
     notes = []
     marks = [str(tmp_path / str(number)) for number in range(7)]
-    ended = run(fail_once, marks, on_note=notes.append)
+    ended = run(fail_once, marks, listener=TaskListener(on_note=notes.append))
     assert [(each.result, each.attempts, each.error) for each in ended] == [(1, 2, None)] * 7
     is_last = [note.endswith("; further such notes are omitted") for note in notes]
     assert is_last == [False] * 4 + [True]
@@ -199,7 +200,7 @@ def test_closing_the_iterator_interrupts_its_tasks(tmp_path):
     executor = LocalExecutor()
     with executor.session(cpus=2):
         tasks = [*tasks_of(wait_to_be_interrupted, [marker]), *tasks_of(len, ["a"])]
-        results = executor.run(tasks, on_running=lambda _: None)
+        results = executor.run(tasks, listener=TaskListener(on_running=lambda _: None))
         assert next(results).result == 1
         until((tmp_path / "task.began").exists)
         results.close()
