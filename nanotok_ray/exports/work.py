@@ -19,7 +19,7 @@ from nanotok_ray.exports.layout import (
 )
 from nanotok_ray.exports.unit import Unit
 from nanotok_ray.formats import ExportRecord
-from nanotok_ray.shards import finished_record, read_record, write_record
+from nanotok_ray.shards import file_problem, finished_record, read_record, write_record
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import quantity
 
@@ -45,16 +45,7 @@ def unit_problems(
 
 def file_problems(exported: ExportedUnit, folder: Folder) -> Iterator[str]:
     """Yield the files of a unit that are missing or whose bytes differ from its record."""
-    for file in exported.record.files:
-        name = file.name
-        size = folder.size(name)
-        if size is None:
-            yield f"{folder.join(name)} is missing"
-        elif size != file.size:
-            found = quantity(size, "byte")
-            yield f"{folder.join(name)} has {found}, its record says {file.size:,}"
-        elif folder.sha256(name) != file.sha256:
-            yield f"{folder.join(name)} has another sha256 than its record says"
+    yield from filter(None, (file_problem(folder, file) for file in exported.record.files))
 
 
 def _document_problems(

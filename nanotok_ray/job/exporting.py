@@ -44,7 +44,7 @@ from nanotok_ray.job.stage import REUSE_STAGE, Stage, TaskRules, complete, run_s
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.tokenize import TokenizePlan
 from nanotok_ray.recipe import Recipe
-from nanotok_ray.shards import FoundRecords, Record, Results
+from nanotok_ray.shards import FoundRecords, Record, Results, file_problem
 from nanotok_ray.storage import Folder
 
 if TYPE_CHECKING:
@@ -411,8 +411,9 @@ def verify_export(
             on_event=on_event,
             rules=TaskRules(on_result=add, fatal=(NanotokError,)),
         )
+    joint = (file_problem(folder, file) for file in export.joint_files)
     found = [problem for unit_problems in problems.values() for problem in unit_problems]
-    return values, found + list(_joint_problems(folder, export))
+    return values, found + list(filter(None, joint))
 
 
 def _layout(folder: Folder, export: Export) -> Layout:
@@ -421,11 +422,3 @@ def _layout(folder: Folder, export: Export) -> Layout:
         return parse_layout(f"{export.layout}:{options}" if options else export.layout)
     except ExportError as error:
         raise CorruptOutputError(f"{folder.join(EXPORT_NAME)}: {error}") from error
-
-
-def _joint_problems(folder: Folder, export: Export) -> Iterator[str]:
-    for file in export.joint_files:
-        if folder.size(file.name) != file.size:
-            yield f"{folder.join(file.name)} is missing or has another size"
-        elif folder.sha256(file.name) != file.sha256:
-            yield f"{folder.join(file.name)} has another sha256 than export.json says"

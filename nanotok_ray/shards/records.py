@@ -25,6 +25,7 @@ from nanotok_ray.formats import (
 from nanotok_ray.shards.settings import shard_key
 from nanotok_ray.sources import QUARANTINE, SKIPPED, Plan, Slice
 from nanotok_ray.storage import Checksums, Folder, write_checked
+from nanotok_ray.units import quantity
 
 READERS = 64
 """The number of records to read in parallel, because reading a remote file is mostly waiting."""
@@ -221,12 +222,27 @@ def finished_record(
     return record if present else None
 
 
+def file_problem(folder: Folder, file: StoredFile) -> str | None:
+    """Return how a file differs from its entry in a record, or None."""
+    path = folder.join(file.name)
+    try:
+        size = folder.size(file.name)
+        if size is None:
+            return f"{path} is missing"
+        if size != file.size:
+            return f"{path} has {quantity(size, 'byte')}, its record says {file.size:,}"
+        if folder.sha256(file.name) != file.sha256:
+            return f"{path} has another sha256 than its record says"
+    except FileNotFoundError:
+        return f"{path} is missing"
+    except CorruptOutputError as error:
+        return str(error)
+    return None
+
+
 def is_unchanged(folder: Folder, file: StoredFile) -> bool:
     """Return whether a file has the size and the sha256 of its entry in a record."""
-    try:
-        return folder.size(file.name) == file.size and folder.sha256(file.name) == file.sha256
-    except (FileNotFoundError, CorruptOutputError):
-        return False
+    return file_problem(folder, file) is None
 
 
 def is_skipped(record: Record[ShardRecord]) -> bool:
