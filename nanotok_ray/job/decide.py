@@ -25,15 +25,15 @@ from nanotok_ray.job.existing import (
     setting_changes,
 )
 from nanotok_ray.job.exporting import ExportPlan, exportings, layouts_of
-from nanotok_ray.job.plan_text import change_lines, plan_text
-from nanotok_ray.job.tokenize import TokenizePlan, check_special_tokens, tokenizing_of
-from nanotok_ray.job.training import (
+from nanotok_ray.job.learned import (
     LearnedOutput,
     current_tokenizer,
     damage_notes,
     has_other_rules,
     notes_on_sizes,
 )
+from nanotok_ray.job.plan_text import change_lines, plan_text
+from nanotok_ray.job.tokenize import TokenizePlan, check_special_tokens, tokenizing_of
 from nanotok_ray.job.work import CountWork
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards import Output, Record

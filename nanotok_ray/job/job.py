@@ -35,18 +35,13 @@ from nanotok_ray.job.exporting import (
 from nanotok_ray.job.forecast import planned_stages
 from nanotok_ray.job.journal import runs_in
 from nanotok_ray.job.journaling import StageTimes, stages_of_last_run
+from nanotok_ray.job.learned import LearnedOutput, finished_learning, learn_record
 from nanotok_ray.job.lease import free_number
 from nanotok_ray.job.probes import Shared, condition_notes, shared_folders, shared_sources
 from nanotok_ray.job.run import OutdatedError, OutputLock, Start, retried_when_outdated
 from nanotok_ray.job.summary import Summary, empty_split_notes, summarize, unused_notes
 from nanotok_ray.job.tokenize import TokenizePlan, tokenize
-from nanotok_ray.job.training import (
-    LearnedOutput,
-    finished_learning,
-    learn_record,
-    sizes_not_reached,
-    train,
-)
+from nanotok_ray.job.training import sizes_not_reached, train
 from nanotok_ray.job.verifying import damaged_slices
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards import (
