@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from nanotok_ray.counts.count_slice import CorpusCounts, CountSettings, count_corpus
     from nanotok_ray.counts.hash_ranges import CountRanges, HashPart
+    from nanotok_ray.counts.merge import merge_count_files, merge_groups, merged_key
     from nanotok_ray.counts.patterns import (
         PATTERNS,
         SPLIT_PATTERN,
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
         PartSums,
         SpanSums,
         Weights,
-        merge_count_files,
-        merge_groups,
-        merged_key,
         part_key,
         reduce_counts,
         reduce_memory,
@@ -71,10 +69,11 @@ else:
             ),
             "count_slice": "CorpusCounts CountSettings count_corpus",
             "hash_ranges": "CountRanges HashPart",
+            "merge": "merge_count_files merge_groups merged_key",
             "patterns": "PATTERNS SPLIT_PATTERN default_threads resolve_pattern split",
             "reduce": (
                 "CountPart OnRead PartSettings PartSums SpanSums SHARE_UNIT Weights "
-                "merge_count_files merge_groups merged_key part_key reduce_counts reduce_memory "
+                "part_key reduce_counts reduce_memory "
                 "reduce_part span_totals sum_run"
             ),
             "span_counts": "CountPaths SpanCounts SummedRuns find_counts load_counts",

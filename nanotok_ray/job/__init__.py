@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from nanotok_ray.job.existing import frozen_plan
     from nanotok_ray.job.exporting import ExportResult
     from nanotok_ray.job.forecast import Forecast, StageProgress, TimeLeft
+    from nanotok_ray.job.holder import Holder
     from nanotok_ray.job.job import run_job
     from nanotok_ray.job.journal import (
         DONE,
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from nanotok_ray.job.lease import (
         EXPIRY_SECONDS,
         RENEW_SECONDS,
-        Holder,
         Lease,
         lease_in_force,
         lease_name,
@@ -109,6 +109,7 @@ else:
             "exporting": "ExportResult",
             "forecast": "Forecast StageProgress TimeLeft",
             "job": "run_job",
+            "holder": "Holder",
             "journal": (
                 "DONE FAILED FailedAttempt TimedNote INTERRUPTED JOURNAL_FOLDER JOURNAL_FORMAT "
                 "JournalledSlice RunJournal Stage TERMINATED read_journal row_of runs_in "
@@ -117,8 +118,7 @@ else:
             "journal_writer": "Journal",
             "journaling": "Journaling StageTimes",
             "lease": (
-                "EXPIRY_SECONDS Holder Lease RENEW_SECONDS lease_in_force lease_name "
-                "lease_numbers leased"
+                "EXPIRY_SECONDS Lease RENEW_SECONDS lease_in_force lease_name lease_numbers leased"
             ),
             "local": "LocalExecutor",
             "plan_text": "STAGES stage_line",

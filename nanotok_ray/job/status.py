@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from nanotok_ray.formats import MANIFEST_NAME, PLAN_NAME
+from nanotok_ray.job.holder import Holder
 from nanotok_ray.job.journal import DONE, FAILED, INTERRUPTED, TERMINATED, RunJournal, read_journal
-from nanotok_ray.job.lease import EXPIRY_SECONDS, RENEW_SECONDS, Holder, Seen, lease_in_force
+from nanotok_ray.job.lease import EXPIRY_SECONDS, RENEW_SECONDS, Seen, lease_in_force
 from nanotok_ray.storage import Folder
 
 NOTHING, PLANNED = "nothing", "never run"

@@ -26,7 +26,7 @@ from nanotok_ray.job import (
     leased,
     use_executor,
 )
-from nanotok_ray.job import lease as lease_holder
+from nanotok_ray.job import holder as lease_holder
 from nanotok_ray.job.lease import Clock, free_number, take
 from nanotok_ray.storage import Folder
 from tests.support.executors import InProcess

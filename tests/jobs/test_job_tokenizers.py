@@ -8,7 +8,7 @@ import pytest
 
 from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.errors import TransientIOError
-from nanotok_ray.job import training
+from nanotok_ray.job import learned
 from nanotok_ray.job.decide import decide
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import PRESETS, SPECIAL_TOKENS
@@ -209,7 +209,7 @@ def test_a_run_that_ends_while_the_extension_is_replaced_learns_again(corpus, ou
         raise TransientIOError("the line went dead")
 
     with monkeypatch.context() as patch:
-        patch.setattr(training, "write_beside", die)
+        patch.setattr(learned, "write_beside", die)
         with pytest.raises(KeyboardInterrupt):
             run(recipe(corpus, out, EXTEND), train)
     assert "learn" in run(recipe(corpus, out), train).stages
