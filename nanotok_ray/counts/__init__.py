@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from nanotok_ray.counts.count_slice import CorpusCounts, CountSettings, count_corpus
     from nanotok_ray.counts.hash_ranges import CountRanges, HashPart
+    from nanotok_ray.counts.load import CountPaths, find_counts, load_counts
     from nanotok_ray.counts.merge import merge_count_files, merge_groups, merged_key
     from nanotok_ray.counts.patterns import (
         PATTERNS,
@@ -52,11 +53,8 @@ if TYPE_CHECKING:
         sum_run,
     )
     from nanotok_ray.counts.span_counts import (
-        CountPaths,
         SpanCounts,
         SummedRuns,
-        find_counts,
-        load_counts,
     )
 else:
     __getattr__ = lazy_attributes(
@@ -69,6 +67,7 @@ else:
             ),
             "count_slice": "CorpusCounts CountSettings count_corpus",
             "hash_ranges": "CountRanges HashPart",
+            "load": "CountPaths find_counts load_counts",
             "merge": "merge_count_files merge_groups merged_key",
             "patterns": "PATTERNS SPLIT_PATTERN default_threads resolve_pattern split",
             "reduce": (
@@ -76,7 +75,7 @@ else:
                 "part_key reduce_counts reduce_memory "
                 "reduce_part span_totals sum_run"
             ),
-            "span_counts": "CountPaths SpanCounts SummedRuns find_counts load_counts",
+            "span_counts": "SpanCounts SummedRuns",
         },
     )
 

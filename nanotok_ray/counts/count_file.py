@@ -22,8 +22,7 @@ from nanotok_ray.errors import (
     SourceError,
     TransientIOError,
 )
-from nanotok_ray.formats import local_path
-from nanotok_ray.recipe import Gaps
+from nanotok_ray.formats import Gaps, local_path
 from nanotok_ray.storage import attempt, open_input
 from nanotok_ray.storage.retries import is_transient, passing_failure
 

@@ -22,8 +22,8 @@ from nanotok_ray.counts.span_counts import SpanCounts
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CountsError, SplitError
-from nanotok_ray.formats import CountFlow, CountRecord, SliceName, StoredFile, key_of
-from nanotok_ray.recipe import MAX_DOCUMENT_BYTES, Gaps
+from nanotok_ray.formats import CountFlow, CountRecord, Gaps, SliceName, StoredFile, key_of
+from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
 from nanotok_ray.sources import (
     COUNTED_SUFFIX,
     Batch,

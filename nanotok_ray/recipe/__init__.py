@@ -14,7 +14,6 @@ from nanotok_ray import lazy_attributes
 if TYPE_CHECKING:
     from nanotok_ray.recipe.model import (
         MAX_DOCUMENT_BYTES,
-        Gaps,
         LearnerRecipe,
         LimitsRecipe,
         OutputRecipe,
@@ -38,8 +37,7 @@ else:
         {
             "text": "parse_size",
             "model": (
-                "Gaps LearnerRecipe LimitsRecipe MAX_DOCUMENT_BYTES OutputRecipe Recipe "
-                "TokenizerRecipe"
+                "LearnerRecipe LimitsRecipe MAX_DOCUMENT_BYTES OutputRecipe Recipe TokenizerRecipe"
             ),
             "parse": "build_recipe load_recipe parse_recipe",
             "source": "SourceRecipe",
@@ -53,7 +51,6 @@ __all__ = [
     "MAX_DOCUMENT_BYTES",
     "PRESETS",
     "SPECIAL_TOKENS",
-    "Gaps",
     "LearnerRecipe",
     "LimitsRecipe",
     "OutputRecipe",

@@ -13,6 +13,7 @@ from pydantic import (
     model_validator,
 )
 
+from nanotok_ray.formats import Gaps
 from nanotok_ray.recipe.problems import (
     Problem,
     SeveralProblemsError,
@@ -44,7 +45,6 @@ from nanotok_ray.units import did_you_mean
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Gaps = Literal["spans", "error"]
 TooLong = Literal["keep", "cut", "drop"]
 Untrainable = Literal["keep", "drop"]
 

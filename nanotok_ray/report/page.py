@@ -11,13 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from nanotok_ray.formats import REPORT_PAGE_NAME
-from nanotok_ray.report.corpus import (
-    document_lengths,
-    example_documents,
-    masks,
-    sources,
-    unused_text,
-)
+from nanotok_ray.report.corpus import document_lengths, sources, unused_text
 from nanotok_ray.report.document import (
     IMAGE,
     LEGEND,
@@ -38,6 +32,7 @@ from nanotok_ray.report.overview import Head, exports, files, head, notes
 from nanotok_ray.report.quarantined import quarantined
 from nanotok_ray.report.render import Cell, Figure, Link, Part, Table, cut, render
 from nanotok_ray.report.run import stages, timeline_and_stragglers
+from nanotok_ray.report.sampled import example_documents, masks
 from nanotok_ray.report.vocabulary import example_tokens, token_lengths, vocabulary
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import quantity

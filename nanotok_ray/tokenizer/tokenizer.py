@@ -19,6 +19,7 @@ from nanotok_ray.counts import SPLIT_PATTERN, resolve_pattern
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents import Documents, Nulls, batches_of, encode_texts, to_utf8
 from nanotok_ray.errors import TokenizerError
+from nanotok_ray.formats import Gaps
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.folder import load_model, save_model
 from nanotok_ray.tokenizer.foreign import from_encoding
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
 CACHE_BYTES = 128 * 1024 * 1024
 """Default limit of the cache of spans of each encoding thread, in bytes."""
-
-Gaps = Literal["spans", "error"]
 
 
 class Tokenizer(Vocabulary, Rendering):
