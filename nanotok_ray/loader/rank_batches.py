@@ -120,7 +120,7 @@ class RowGroups:
         source = shards.sources[int(shards.index.rows["source"][shards.rows[position]])]
         runs = [
             (*self._row_group(source, entry, name), entry.rows)
-            for entry in _source_map(shards.record(position), name)
+            for entry in _source_map(shards.shard_record(position), name)
         ]
         documents = int(shards.starts[position + 1] - shards.starts[position])
         if sum(rows for _, _, rows in runs) != documents:

@@ -25,6 +25,7 @@ from nanotok_ray.formats import (
     load,
     record_name,
     shard_name,
+    to_values,
 )
 from nanotok_ray.loader.files import Files, Stored
 from nanotok_ray.loader.order import DocumentOrder
@@ -318,12 +319,16 @@ class Shards:
         """Return the name, the path without suffix, of the chosen shard at a position."""
         return shard_name(self.index, int(self.rows[position]), sources=self.sources)
 
-    def record(self, position: int) -> ShardRecord:
+    def record(self, position: int) -> dict[str, Any]:
         """Read the record of the chosen shard at a position. The record is not cached.
 
         Raises:
             CorruptOutputError: the record is missing, or is not the one that shards.idx names.
         """
+        return {"format": ShardRecord.FORMAT, **to_values(self.shard_record(position))}
+
+    def shard_record(self, position: int) -> ShardRecord:
+        """Same as `record`, as a frozen dataclass."""
         return read_record(self.files, self.name(position), self._row(position))
 
     def read_file(self, name: str, *, limit: int) -> bytes:

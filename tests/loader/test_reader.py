@@ -331,11 +331,11 @@ def test_a_record_that_contradicts_plan_or_index_is_refused(
     tmp_path, monkeypatch, change, reported
 ):
     shards = open_shards(planned_output(tmp_path / "out", {"web": [[[[BOS]], [[BOS]]]]}))
-    record = shards.record(0)
+    record = shards.shard_record(0)
     runs = list(record.shards[0].source_map)
     change(runs)
     record = replace(record, shards=(replace(record.shards[0], source_map=tuple(runs)),))
-    monkeypatch.setattr(type(shards), "record", lambda *_: record)
+    monkeypatch.setattr(type(shards), "shard_record", lambda *_: record)
     with pytest.raises(CorruptOutputError, match=reported):
         RowGroups(shards).bounds(0)
 
