@@ -27,9 +27,6 @@ RECORDS = "records/tokenize/"
 LEARN_RECORD = "records/learn.json"
 """The record of the learned tokenizer in the output folder."""
 
-MANIFEST_FORMAT = "nanotok-manifest 1"
-PLAN_FORMAT = "nanotok-plan 1"
-RECORD_FORMAT = "nanotok-record 1"
 SPLITS = ("train", "val")
 
 RESERVED_NAMES = (
