@@ -1,7 +1,7 @@
 """The engine of every fan-out on simulated clusters of up to 6,400 CPUs, in virtual time.
 
 Run: `.venv/bin/python benchmarks/simulate.py [--quick] [--save] [--seed N]`. A few minutes. Prints
-a table: time over the ideal, idle and wasted CPU seconds, speculative attempts, the driver's time.
+a table: time over the ideal, idle and wasted CPU seconds, additional attempts, the driver's time.
 docs/sizing.md lists what it does not model.
 """
 
@@ -16,8 +16,8 @@ from simulated_run import Figures, run
 from simulated_scenarios import Scenario, scenarios
 
 HEAD = (
-    "scenario                slices  CPUs  batches      time  x ideal   idle wasted  "
-    "spec.:useful   nodes lost  failed:poison  driver ms/1,000  of time"
+    "scenario                slices  CPUs  attempts     time  x ideal   idle wasted  "
+    "more:useful   nodes lost  failed:poison  driver ms/1,000  of time"
 )
 
 

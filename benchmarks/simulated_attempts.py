@@ -1,7 +1,6 @@
 """The course of one call on a simulated node: its end and its result, drawn from a seed."""
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nanotok_ray.job import AttemptResult, Cause, Failure
@@ -9,7 +8,7 @@ from simulated_faults import Faults
 from simulated_slices import Slice
 
 CALL_SECONDS = 0.005
-"""Seconds of a call besides its slices."""
+"""Seconds of a call besides its slice."""
 
 STUBBORN = 0.5
 """Share of hanging calls that an interrupt does not end."""
@@ -32,44 +31,30 @@ class Course:
     """The course of a call that nothing stops."""
 
     seconds: float
-    """inf: the call hangs."""
-    outcomes: tuple[AttemptResult, ...]
+    outcome: AttemptResult | None
+    """None: the call hangs."""
     is_stubborn: bool = False
     """Whether an interrupt does not end the hanging call."""
 
 
 def course_of(
-    slices: Sequence[Slice],
-    faults: Faults,
-    rng: random.Random,
-    *,
-    call: int,
-    level: int,
-    cpus: int,
-    slowness: float,
+    own: Slice, faults: Faults, rng: random.Random, *, call: int, cpus: int, slowness: float
 ) -> Course:
-    """Draw the course of slices that run one after the other."""
-    seconds = CALL_SECONDS
-    outcomes: list[AttemptResult] = []
-    for own in slices:
-        took = own.seconds * slowness * rng.uniform(0.9, 1.1)
-        if rng.random() < faults.hangs:
-            return Course(float("inf"), (), is_stubborn=rng.random() < STUBBORN)
-        death = _death(own, level, faults, rng)
-        if death is not None:
-            failed = (AttemptResult(failure=death),) * len(slices)
-            return Course(seconds + took * rng.random(), failed)
-        if rng.random() < faults.storage_failures:
-            took *= rng.random()
-            outcomes.append(AttemptResult(seconds=took, failure=STORAGE))
-        else:
-            outcomes.append(AttemptResult(result=Result(took * cpus, call), seconds=took))
-        seconds += took
-    return Course(seconds, tuple(outcomes))
+    """Draw the course of a slice on a node."""
+    took = own.seconds * slowness * rng.uniform(0.9, 1.1)
+    if rng.random() < faults.hangs:
+        return Course(0.0, None, is_stubborn=rng.random() < STUBBORN)
+    failure = _failure(own, cpus, faults, rng)
+    if failure is not None:
+        took *= rng.random()
+        return Course(CALL_SECONDS + took, AttemptResult(seconds=took, failure=failure))
+    outcome = AttemptResult(result=Result(took * cpus, call), seconds=took)
+    return Course(CALL_SECONDS + took, outcome)
 
 
-def _death(own: Slice, level: int, faults: Faults, rng: random.Random) -> Failure | None:
-    if level < own.least_level:
+def _failure(own: Slice, cpus: int, faults: Faults, rng: random.Random) -> Failure | None:
+    if cpus < own.least_cpus:
         return MEMORY
-    is_dead = own.is_poison or rng.random() < faults.worker_deaths
-    return WORKER if is_dead else None
+    if own.is_poison or rng.random() < faults.worker_deaths:
+        return WORKER
+    return STORAGE if rng.random() < faults.storage_failures else None

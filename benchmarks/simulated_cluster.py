@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nanotok_ray.job import AttemptResult, Cause, ClusterResources, Failure, Reference, Step
+from nanotok_ray.job import AttemptResult, Call, Cause, ClusterResources, Failure, Reference
 from simulated_attempts import Course, course_of
 from simulated_faults import Faults
 from simulated_nodes import NODE_CPUS, NODE_MEMORY, Node, Nodes
@@ -25,7 +25,8 @@ LAND_SECONDS = 0.0002
 TICK_SECONDS = 5.0
 """Seconds between decisions of the autoscaler."""
 
-NODE_DIED = Failure(Cause.NODE, "node died")
+NODE_DIED = AttemptResult(failure=Failure(Cause.NODE, "node died"))
+CANCELLED = AttemptResult()
 
 
 @dataclass(eq=False, slots=True)
@@ -33,14 +34,13 @@ class _Call:
     """A call that was started."""
 
     number: int
-    slices: tuple[Any, ...]
+    slice: Any
     cpus: int
-    level: int
     spread: bool
     node: Node | None = None
     since: float = 0.0
     course: Course | None = None
-    outcomes: Sequence[AttemptResult] | None = None
+    outcome: AttemptResult | None = None
     """None: the call has not ended."""
 
 
@@ -61,7 +61,7 @@ class SimulatedCluster:
         self._large: deque[_Call] = deque()
         self._kept: Node | None = None
         self._coming = 0
-        self.num_batches = self.nodes_lost = self.num_waits = 0
+        self.num_calls = self.nodes_lost = self.num_waits = 0
         self.seconds: set[int] = set()
         self.busy_seconds = 0.0
         slow = max(1, round(faults.slow_nodes * nodes)) if faults.slow_nodes else 0
@@ -87,28 +87,16 @@ class SimulatedCluster:
     def free_cpus(self) -> int:
         return self._nodes.free_cpus
 
-    def submit(
-        self,
-        name: str,
-        steps: Sequence[Step],
-        *,
-        resources: ClusterResources,
-        memory_level: int,
-        spread: bool,
-        avoid: Collection[str],
-    ) -> Reference:
-        del name, avoid  # every node is set up alike
+    def submit(self, call: Call) -> Reference:
         self._pass(self._now + self._rng.uniform(*START_SECONDS))
-        cpus = resources.request(memory_level)["num_cpus"]
-        slices = tuple(argument for _, argument in steps)
-        call = _Call(next(self._numbers), slices, cpus, memory_level, spread)
-        self._calls[call.number] = call
-        self.num_batches += 1
-        if spread:
-            self.seconds.add(call.number)
-        (self._small if cpus == 1 else self._large).append(call)
+        own = _Call(next(self._numbers), call.argument, call.request.cpus, call.spread)
+        self._calls[own.number] = own
+        self.num_calls += 1
+        if call.spread:
+            self.seconds.add(own.number)
+        (self._small if own.cpus == 1 else self._large).append(own)
         self._dispatch()
-        return call.number
+        return own.number
 
     def wait(
         self, references: Collection[Reference], number: int, seconds: float
@@ -125,19 +113,18 @@ class SimulatedCluster:
             self._now = max(self._now, end)
         return sorted(ready)[:number]  # type: ignore[type-var]
 
-    def results(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
+    def result(self, reference: Reference) -> AttemptResult:
         self._pass(self._now + LAND_SECONDS)
         del self._ended[reference]
-        outcomes = self._calls.pop(reference).outcomes  # type: ignore[call-overload]
-        assert outcomes is not None
-        assert len(outcomes) == number
-        return tuple(outcomes)
+        outcome: AttemptResult | None = self._calls.pop(reference).outcome  # type: ignore[call-overload]
+        assert outcome is not None
+        return outcome
 
     def cancel(self, references: Collection[Reference], *, force: bool = False) -> None:
         for reference in references:
             call = self._calls.get(reference)  # type: ignore[call-overload]
-            if call is not None and call.outcomes is None and (force or not self._is_deaf(call)):
-                self._end(call, ())
+            if call is not None and call.outcome is None and (force or not self._is_deaf(call)):
+                self._end(call, CANCELLED)
         self._dispatch()
 
     @staticmethod
@@ -185,7 +172,7 @@ class SimulatedCluster:
     @staticmethod
     def _first(queue: deque[_Call]) -> _Call | None:
         """Return the first call of a queue that was not cancelled."""
-        while queue and queue[0].outcomes is not None:
+        while queue and queue[0].outcome is not None:
             queue.popleft()
         return queue[0] if queue else None
 
@@ -193,26 +180,26 @@ class SimulatedCluster:
         call.node, call.since = node, self._now
         node.running.add(call.number)
         call.course = course_of(
-            call.slices,
+            call.slice,
             self._faults,
             self._rng,
             call=call.number,
-            level=call.level,
             cpus=call.cpus,
             slowness=node.slowness,
         )
-        if call.course.outcomes:
+        if call.course.outcome is not None:
             self._at(self._now + call.course.seconds, self._finish, call)
 
     def _finish(self, call: _Call) -> None:
-        if call.outcomes is None and call.node is not None and call.node.is_up:
+        if call.outcome is None and call.node is not None and call.node.is_up:
             assert call.course is not None
-            self._end(call, call.course.outcomes)
+            assert call.course.outcome is not None
+            self._end(call, call.course.outcome)
             self._dispatch()
 
-    def _end(self, call: _Call, outcomes: Sequence[AttemptResult]) -> None:
+    def _end(self, call: _Call, outcome: AttemptResult) -> None:
         """End a call, and release its CPUs."""
-        call.outcomes = outcomes
+        call.outcome = outcome
         self._ended[call.number] = None
         if call.node is not None and call.number in call.node.running:
             self._stop(call, call.node)
@@ -248,8 +235,8 @@ class SimulatedCluster:
     def _see_death(self, node: Node, calls: Sequence[_Call]) -> None:
         self._nodes.forget(node)
         for call in calls:
-            if call.outcomes is None:
-                self._end(call, (AttemptResult(failure=NODE_DIED),) * len(call.slices))
+            if call.outcome is None:
+                self._end(call, NODE_DIED)
 
     def _tick(self) -> None:
         """Let the autoscaler request nodes for waiting calls."""

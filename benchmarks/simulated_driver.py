@@ -4,9 +4,9 @@ The class is between the engine and a simulated cluster, with the interface of a
 """
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
-from nanotok_ray.job import AttemptResult, ClusterResources, Reference, Step
+from nanotok_ray.job import AttemptResult, Call, ClusterResources, Reference
 from simulated_cluster import SimulatedCluster
 
 
@@ -33,25 +33,9 @@ class TimedCalls:
     def free_cpus(self) -> int:
         return self._cluster.free_cpus()
 
-    def submit(
-        self,
-        name: str,
-        steps: Sequence[Step],
-        *,
-        resources: ClusterResources,
-        memory_level: int,
-        spread: bool,
-        avoid: Collection[str],
-    ) -> Reference:
+    def submit(self, call: Call) -> Reference:
         self._begin()
-        reference = self._cluster.submit(
-            name,
-            steps,
-            resources=resources,
-            memory_level=memory_level,
-            spread=spread,
-            avoid=avoid,
-        )
+        reference = self._cluster.submit(call)
         self._end()
         return reference
 
@@ -64,11 +48,11 @@ class TimedCalls:
         self._end()
         return ready
 
-    def results(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
+    def result(self, reference: Reference) -> AttemptResult:
         self._begin()
-        outcomes = self._cluster.results(reference, number)
+        outcome = self._cluster.result(reference)
         self._end()
-        return outcomes
+        return outcome
 
     def cancel(self, references: Collection[Reference], *, force: bool = False) -> None:
         self._begin()

@@ -105,7 +105,7 @@ def figures_of(
         seed=scenario.seed,
         slices=scenario.slices,
         cpus=scenario.cpus,
-        calls=cluster.num_batches,
+        calls=cluster.num_calls,
         turns=cluster.num_waits,
         seconds=cluster.now(),
         ideal=ideal_seconds(tasks, cpus=scenario.cpus),

@@ -39,8 +39,8 @@ class Slice:
     seconds: float
     """Seconds on a CPU without slowdown."""
     is_poison: bool
-    least_level: int
-    """The memory level (`attempts.TaskBatch`) below which the slice runs out of memory."""
+    least_cpus: int
+    """The CPUs, with their shares of memory, below which the slice runs out of memory."""
 
 
 def tasks_of(count: int, faults: Faults, rng: random.Random) -> list[Task]:
@@ -62,7 +62,7 @@ def _task(number: int, is_poison: bool, faults: Faults, rng: random.Random) -> T
     seconds *= HARDER if rng.random() < HARD else 1.0
     is_hungry = faults.hungry_bytes is not None and size > faults.hungry_bytes
     seconds += REQUESTS * faults.request_seconds
-    own = Slice(number, seconds, is_poison, int(is_hungry))
+    own = Slice(number, seconds, is_poison, 2 if is_hungry else 1)
     is_remote = faults.request_seconds > 0
     return Task(
         name=f"slice {number}",

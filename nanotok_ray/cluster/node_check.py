@@ -1,6 +1,6 @@
 """Checks that all nodes can run a job, and see its folders and sources, before any work starts.
 
-A node that joins later is checked by its first batches (`node_call.py`, `job/worker_pool.py`).
+A node that joins later is checked by its first calls (`node_call.py`, `job/worker_pool.py`).
 """
 
 import time

@@ -1,4 +1,4 @@
-"""Jobs on Ray: the executor, its batches as tasks, and the cause of each of Ray's errors."""
+"""Jobs on Ray: the executor, its calls as Ray tasks, and the cause of each of Ray's errors."""
 
 import os
 import sys
@@ -23,6 +23,7 @@ from nanotok_ray.cluster.session import check_address, ray_session
 from nanotok_ray.errors import NodeError, SharedFolderError
 from nanotok_ray.job import (
     AttemptResult,
+    Call,
     Cause,
     ClusterResources,
     Event,
@@ -30,11 +31,10 @@ from nanotok_ray.job import (
     Failure,
     OnEvent,
     Reference,
-    Step,
     Training,
     WeightedCounts,
-    batch_failure,
-    run_batch,
+    call_failure,
+    run_attempt,
 )
 from nanotok_ray.job.probes import Probe, Shared
 from nanotok_ray.storage import Folder
@@ -48,11 +48,11 @@ MAX_CHARS = 300
 
 
 def failure_of(error: "RayError") -> Failure:
-    """Return cause and text for an error with which a whole batch ended."""
+    """Return cause and text for an error with which a call ended."""
     from ray import exceptions  # noqa: PLC0415 - the session must have set its environment before
 
     if isinstance(error, exceptions.RayTaskError):
-        return batch_failure(error.cause, str(error))
+        return call_failure(error.cause, str(error))
     causes: tuple[tuple[tuple[type[RayError], ...], Cause], ...] = (
         ((exceptions.OutOfMemoryError,), Cause.MEMORY),
         ((exceptions.WorkerCrashedError,), Cause.WORKER),
@@ -80,10 +80,10 @@ GET_SECONDS = 60.0
 
 
 class RayWorkerPool:
-    """Runs batches as tasks of the current Ray session."""
+    """Runs calls as tasks of the current Ray session."""
 
     def __init__(self, probes: Sequence[Probe]) -> None:
-        """Store the probes that are checked at the beginning of each batch."""
+        """Store the probes that are checked at the beginning of each call."""
         import ray  # noqa: PLC0415 - see above
 
         self._probes = probes
@@ -111,24 +111,18 @@ class RayWorkerPool:
         """Return the free CPUs of live nodes from Ray."""
         return free_cpus()
 
-    def submit(
-        self,
-        name: str,
-        steps: Sequence[Step],
-        *,
-        resources: ClusterResources,
-        memory_level: int,
-        spread: bool,
-        avoid: Collection[str],
-    ) -> Reference:
+    def submit(self, call: Call) -> Reference:
         """Submit a task, which Ray itself does not retry."""
-        options = resources.request(memory_level)
-        if spread:
+        options: dict[str, Any] = {"num_cpus": call.request.cpus}
+        if call.request.memory is not None:
+            options["memory"] = call.request.memory
+        if call.spread:
             options["scheduling_strategy"] = "SPREAD"
-        if avoid:
-            options["label_selector"] = {"ray.io/node-id": f"!in({','.join(sorted(avoid))})"}
-        reference: Reference = self._remote.options(name=name, **options).remote(
-            self._installed, pack(run_batch, steps, self._probes)
+        if call.avoid:
+            options["label_selector"] = {"ray.io/node-id": f"!in({','.join(sorted(call.avoid))})"}
+        packed = pack(run_attempt, call.work, call.argument, self._probes)
+        reference: Reference = self._remote.options(name=call.name, **options).remote(
+            self._installed, packed
         )
         return reference
 
@@ -139,7 +133,7 @@ class RayWorkerPool:
         check_local_ray()
         return self._split(references, number, seconds)[0]
 
-    def results(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
+    def result(self, reference: Reference) -> AttemptResult:
         """Return the result of a task, or the failure that its death or its node means."""
         import ray  # noqa: PLC0415 - see above
         from ray.exceptions import RayError  # noqa: PLC0415 - see above
@@ -148,13 +142,13 @@ class RayWorkerPool:
             answer = called(ray.get(reference, timeout=GET_SECONDS))
         except RayError as error:
             check_local_ray()
-            return [AttemptResult(failure=failure_of(error))] * number
-        return _on_node(answer, number)
+            return AttemptResult(failure=failure_of(error))
+        return _on_node(answer)
 
     def cancel(self, references: Collection[Reference], *, force: bool = False) -> None:
         """Cancel tasks that have not ended; cancelling one that has just ended can abort Ray 2.60.
 
-        Without `force` a batch is interrupted if possible; with it the worker is killed.
+        Without `force` a task is interrupted if possible; with it the worker is killed.
         """
         import ray  # noqa: PLC0415 - see above
 
@@ -175,22 +169,19 @@ class RayWorkerPool:
         return list(ended), list(others)
 
 
-def _on_node(answer: Called, number: int) -> Sequence[AttemptResult]:
-    """Return the results of the slices of a batch; failures have the node."""
+def _on_node(answer: Called) -> AttemptResult:
+    """Return the result of a task; a failure has the node."""
     error, node = answer.value, answer.node
     if isinstance(error, NodeError):
         text = str(error)
         if not isinstance(error, SharedFolderError):
             text = f"{error}; {WHAT_TO_DO}"
             error = NodeError(f"{node.name} cannot run this job: {text}")
-        return [AttemptResult(failure=Failure(Cause.UNFIT, text, error, node))] * number
-    outcomes: Sequence[AttemptResult] = answer.value
-    return [
-        outcome
-        if outcome.failure is None
-        else replace(outcome, failure=replace(outcome.failure, node=node))
-        for outcome in outcomes
-    ]
+        return AttemptResult(failure=Failure(Cause.UNFIT, text, error, node))
+    result: AttemptResult = answer.value
+    if result.failure is None:
+        return result
+    return replace(result, failure=replace(result.failure, node=node))
 
 
 def cluster_resources() -> ClusterResources:

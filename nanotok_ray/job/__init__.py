@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from nanotok_ray.job.bad_documents import give_up_after
     from nanotok_ray.job.counting import Training, training_of
     from nanotok_ray.job.decide import JobPlan
-    from nanotok_ray.job.engine import StragglerDetector, TaskListener, run_tasks
     from nanotok_ray.job.events import (
         Activity,
         Advanced,
@@ -67,7 +66,7 @@ if TYPE_CHECKING:
     from nanotok_ray.job.planning import measured_rates, plan_job
     from nanotok_ray.job.reducing import WeightedCounts, names_in_use
     from nanotok_ray.job.run import Start
-    from nanotok_ray.job.scheduler import Scheduler, TaskBatch
+    from nanotok_ray.job.runner import TaskListener, run_tasks
     from nanotok_ray.job.stage import TaskRules, run_stage
     from nanotok_ray.job.status import FINISHED, RUNNING, WELL, RunStatus, run_status
     from nanotok_ray.job.summary import Summary
@@ -86,11 +85,12 @@ if TYPE_CHECKING:
     from nanotok_ray.job.training import learn_tokenizer
     from nanotok_ray.job.work import TokenizeWork, count_work, tokenize_work
     from nanotok_ray.job.worker_pool import (
+        Call,
         ClusterResources,
         Reference,
-        Step,
-        batch_failure,
-        run_batch,
+        Request,
+        call_failure,
+        run_attempt,
     )
 else:
     __getattr__ = lazy_attributes(
@@ -99,7 +99,6 @@ else:
             "bad_documents": "give_up_after",
             "counting": "Training training_of",
             "decide": "JobPlan",
-            "engine": "StragglerDetector TaskListener run_tasks",
             "events": (
                 "Activity Advanced AttemptFailed ClusterSize Event Note OnEvent Planned "
                 "PlannedStage SliceEnded StageEnded StageStarted ignore"
@@ -125,7 +124,7 @@ else:
             "planning": "measured_rates plan_job",
             "reducing": "WeightedCounts names_in_use",
             "run": "Start",
-            "scheduler": "Scheduler TaskBatch",
+            "runner": "TaskListener run_tasks",
             "stage": "TaskRules run_stage",
             "status": "FINISHED RUNNING RunStatus WELL run_status",
             "summary": "Summary",
@@ -134,7 +133,7 @@ else:
             "tokenize": "check_special_tokens shard_settings",
             "training": "learn_tokenizer",
             "work": "TokenizeWork count_work tokenize_work",
-            "worker_pool": "ClusterResources Reference Step batch_failure run_batch",
+            "worker_pool": ("Call ClusterResources Reference Request call_failure run_attempt"),
         },
     )
 
@@ -155,6 +154,7 @@ __all__ = [
     "Advanced",
     "AttemptFailed",
     "AttemptResult",
+    "Call",
     "Cause",
     "ClusterResources",
     "ClusterSize",
@@ -177,10 +177,10 @@ __all__ = [
     "Planned",
     "PlannedStage",
     "Reference",
+    "Request",
     "RetryPolicy",
     "RunJournal",
     "RunStatus",
-    "Scheduler",
     "SharedFolder",
     "SliceEnded",
     "Stage",
@@ -189,11 +189,8 @@ __all__ = [
     "StageStarted",
     "StageTimes",
     "Start",
-    "Step",
-    "StragglerDetector",
     "Summary",
     "Task",
-    "TaskBatch",
     "TaskListener",
     "TaskResult",
     "TaskRules",
@@ -203,7 +200,7 @@ __all__ = [
     "TokenizeWork",
     "Training",
     "WeightedCounts",
-    "batch_failure",
+    "call_failure",
     "check_special_tokens",
     "count_work",
     "current_executor",
@@ -222,7 +219,7 @@ __all__ = [
     "plan_job",
     "read_journal",
     "row_of",
-    "run_batch",
+    "run_attempt",
     "run_job",
     "run_stage",
     "run_status",

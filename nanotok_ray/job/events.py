@@ -70,7 +70,7 @@ class Advanced:
     """Bytes of text processed so far in this run."""
     failed: int = 0
     running: int = 0
-    """The number of batches that seem to run; 0 if unknown."""
+    """The number of attempts that seem to run; 0 if unknown."""
     last: "Made | None" = None
     """In learning, the last merge: its pair, the bytes of its token, and the count of the pair."""
 
@@ -109,11 +109,10 @@ class SliceEnded:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttemptFailed:
-    """An attempt at some slices failed; they may be tried again."""
+    """An attempt at a slice (or at two splits) failed; it may be tried again."""
 
     stage: str
     name: str
-    """The name of the first slice."""
     slices: int
     cause: str
     """The cause of the failure, in words."""

@@ -1,4 +1,4 @@
-"""Executors run the tasks of a job: sessions, and in them the scheduler over a pool of workers.
+"""Executors run the tasks of a job: sessions, and in them the runner over a pool of workers.
 
 The stages ask `current_executor()`, which the functions of `nanotok_ray.api` set.
 """
@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, ClassVar
 
-from nanotok_ray.job.engine import TaskListener, run_tasks
 from nanotok_ray.job.events import OnEvent, ignore
 from nanotok_ray.job.probes import Probe, Shared
+from nanotok_ray.job.runner import TaskListener, run_tasks
 from nanotok_ray.job.task import RetryPolicy, Task, TaskResult
 from nanotok_ray.job.worker_pool import WorkerPool
 from nanotok_ray.storage import Folder
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Executor(ABC):
     """Runs the tasks of a stage on the workers of a session.
 
-    A subclass opens sessions and returns their workers; the scheduler is the same for all.
+    A subclass opens sessions and returns their workers; the runner is the same for all.
     """
 
     name: ClassVar[str]

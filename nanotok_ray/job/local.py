@@ -22,11 +22,11 @@ from nanotok_ray.job.task import AttemptResult, Cause, Failure
 from nanotok_ray.job.termination import terminable
 from nanotok_ray.job.training import learn_tokenizer
 from nanotok_ray.job.worker_pool import (
+    Call,
     ClusterResources,
     Reference,
-    Step,
-    batch_failure,
-    run_batch,
+    call_failure,
+    run_attempt,
 )
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -36,11 +36,11 @@ CLOSE_SECONDS = 2.0
 
 
 class WorkerDiedError(Exception):
-    """A worker process ended in the middle of a batch."""
+    """A worker process ended in the middle of a call."""
 
 
 class WorkerProcess:
-    """A process of this machine that runs batches for one thread of the driver."""
+    """A process of this machine that runs calls for one thread of the driver."""
 
     def __init__(self) -> None:
         """Start the process, in a session of its own: Ctrl-C reaches the driver alone."""
@@ -55,14 +55,14 @@ class WorkerProcess:
             )
         self._connection = Connection(driver_end.detach())
 
-    def run(self, steps: Sequence[Step], probes: Sequence[Probe]) -> list[AttemptResult]:
-        """Run a batch and return the results of its steps.
+    def run(self, call: Call, probes: Sequence[Probe]) -> AttemptResult:
+        """Run a call and return its outcome.
 
         Raises:
             WorkerDiedError: The process ended before it replied.
-            BaseException: What the batch as a whole raised.
+            BaseException: What was raised outside of the task.
         """
-        message = pickle.dumps((steps, probes))
+        message = pickle.dumps((call.work, call.argument, probes))
         try:
             self._connection.send_bytes(message)
             reply = self._connection.recv_bytes()
@@ -71,11 +71,11 @@ class WorkerProcess:
         is_run, value = pickle.loads(reply)  # noqa: S301 - from a process that this one started
         if not is_run:
             raise value
-        results: list[AttemptResult] = value
-        return results
+        result: AttemptResult = value
+        return result
 
     def interrupt(self) -> None:
-        """Raise KeyboardInterrupt in the batch that runs."""
+        """Raise KeyboardInterrupt in the call that runs."""
         self._process.send_signal(signal.SIGINT)
 
     def kill(self) -> None:
@@ -108,20 +108,20 @@ def _ending(code: int) -> str:
     return f"its process ended with exit code {code}"
 
 
-class _Batch:
-    """A batch that was submitted; its identity is the reference that the scheduler holds."""
+class _Submitted:
+    """A call that was submitted; its identity is the reference that the runner holds."""
 
-    def __init__(self, steps: Sequence[Step], probes: Sequence[Probe]) -> None:
-        self.steps, self.probes = steps, probes
+    def __init__(self, call: Call, probes: Sequence[Probe]) -> None:
+        self.call, self.probes = call, probes
         self.process: WorkerProcess | None = None
         """The process that runs it now; None: none does."""
         self.has_begun = self.has_ended = False
-        self.outcome: list[AttemptResult] | BaseException = []
-        """The results of the steps, or what the batch as a whole raised."""
+        self.outcome: AttemptResult | BaseException | None = None
+        """The outcome of the task, or what was raised outside of it; None: it has not ended."""
 
 
 class LocalWorkers:
-    """The workers of a session: threads of the driver, each with a process while it has a batch.
+    """The workers of a session: threads of the driver, each with a process while it has a call.
 
     A signal can raise in the main thread at any call, also directly after a lock of Python code,
     such as that of a future or an event, was acquired; a worker would then wait for it forever. The
@@ -129,51 +129,51 @@ class LocalWorkers:
     """
 
     def __init__(self, cpus: int, *, in_threads: bool) -> None:
-        """Start nothing; threads and processes start with the first batches.
+        """Start nothing; threads and processes start with the first calls.
 
         Args:
-            cpus: The number of batches that run at the same time.
-            in_threads: Whether the threads run the batches themselves.
+            cpus: The number of calls that run at the same time.
+            in_threads: Whether the threads run the calls themselves.
         """
         self.cpus = cpus
         self.ended: SimpleQueue[None] = SimpleQueue()
-        """An entry for each batch that has ended."""
+        """An entry for each call that has ended."""
         self._in_threads = in_threads
         self._threads: list[threading.Thread] = []
-        self._todo: SimpleQueue[_Batch | None] = SimpleQueue()
+        self._todo: SimpleQueue[_Submitted | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._idle: list[WorkerProcess] = []
-        self._running: set[_Batch] = set()
+        self._running: set[_Submitted] = set()
         self._is_closed = False
 
     @property
     def num_running(self) -> int:
-        """The number of batches that run."""
+        """The number of calls that run."""
         return len(self._running)
 
-    def submit(self, steps: Sequence[Step], probes: Sequence[Probe]) -> _Batch:
-        """Run a batch when a worker is free."""
-        batch = _Batch(steps, probes)
-        self._todo.put(batch)
+    def submit(self, call: Call, probes: Sequence[Probe]) -> _Submitted:
+        """Run a call when a worker is free."""
+        submitted = _Submitted(call, probes)
+        self._todo.put(submitted)
         if len(self._threads) < self.cpus:
             name = f"local-worker_{len(self._threads)}"
-            # A thread that runs batches itself must end before the interpreter does.
+            # A thread that runs calls itself must end before the interpreter does.
             thread = threading.Thread(target=self._work, name=name, daemon=not self._in_threads)
             self._threads.append(thread)
             thread.start()
-        return batch
+        return submitted
 
-    def stop(self, batch: _Batch, *, force: bool) -> None:
-        """Take a batch that waits out of the queue; interrupt one that runs, or kill its process.
+    def stop(self, submitted: _Submitted, *, force: bool) -> None:
+        """Take a call that waits out of the queue; interrupt one that runs, or kill its process.
 
-        A batch that a thread runs itself continues to its end.
+        A call that a thread runs itself continues to its end.
         """
-        with self._lock:  # the process must not continue with another batch meanwhile
-            if not batch.has_begun:
-                batch.has_begun = batch.has_ended = True
+        with self._lock:  # the process must not continue with another call meanwhile
+            if not submitted.has_begun:
+                submitted.has_begun = submitted.has_ended = True
                 self.ended.put(None)
-            elif batch.process is not None:
-                (batch.process.kill if force else batch.process.interrupt)()
+            elif submitted.process is not None:
+                (submitted.process.kill if force else submitted.process.interrupt)()
 
     def close(self) -> None:
         """End all workers; what still runs after a moment is killed."""
@@ -183,50 +183,51 @@ class LocalWorkers:
         if self._in_threads:
             return
         _wait_until(lambda: not self._running, self.ended, CLOSE_SECONDS)
-        for batch in list(self._running):
-            self.stop(batch, force=True)
+        for submitted in list(self._running):
+            self.stop(submitted, force=True)
         for thread in self._threads:
             thread.join(CLOSE_SECONDS)
         for process in self._idle:
             process.close()
 
     def _work(self) -> None:
-        """Run batches until the session ends."""
-        while (batch := self._todo.get()) is not None:
+        """Run calls until the session ends."""
+        while (submitted := self._todo.get()) is not None:
             with self._lock:
-                is_left_out = batch.has_begun or self._is_closed
-                batch.has_begun = True
+                is_left_out = submitted.has_begun or self._is_closed
+                submitted.has_begun = True
             if not is_left_out:
-                self._run(batch)
+                self._run(submitted)
 
-    def _run(self, batch: _Batch) -> None:
-        self._running.add(batch)
+    def _run(self, submitted: _Submitted) -> None:
+        self._running.add(submitted)
+        call, probes = submitted.call, submitted.probes
         try:
             if self._in_threads:
-                batch.outcome = run_batch(batch.steps, batch.probes)
+                submitted.outcome = run_attempt(call.work, call.argument, probes)
             else:
-                with self._process_for(batch) as process:
-                    batch.outcome = process.run(batch.steps, batch.probes)
+                with self._process_for(submitted) as process:
+                    submitted.outcome = process.run(call, probes)
         except BaseException as error:
-            batch.outcome = error
+            submitted.outcome = error
         finally:
-            self._running.discard(batch)
-            batch.has_ended = True
+            self._running.discard(submitted)
+            submitted.has_ended = True
             self.ended.put(None)
 
     @contextmanager
-    def _process_for(self, batch: _Batch) -> Iterator[WorkerProcess]:
-        """Assign a process to a batch while the block runs."""
+    def _process_for(self, submitted: _Submitted) -> Iterator[WorkerProcess]:
+        """Assign a process to a call while the block runs."""
         with self._lock:
             process = self._idle.pop() if self._idle else None
         if process is None:
             process = WorkerProcess()
-        batch.process = process
+        submitted.process = process
         try:
             yield process
         finally:
             with self._lock:
-                batch.process = None
+                submitted.process = None
             if process.is_alive:
                 self._idle.append(process)
             else:
@@ -234,7 +235,7 @@ class LocalWorkers:
 
 
 def _wait_until(is_over: Callable[[], bool], ended: "SimpleQueue[None]", seconds: float) -> None:
-    """Wait for ended batches until a condition is true or the time is over."""
+    """Wait for ended calls until a condition is true or the time is over."""
     end = time.monotonic() + seconds
     while not is_over() and (left := end - time.monotonic()) > 0:
         with suppress(Empty):
@@ -242,10 +243,10 @@ def _wait_until(is_over: Callable[[], bool], ended: "SimpleQueue[None]", seconds
 
 
 class LocalWorkerPool:
-    """The workers of a session as the scheduler sees them; see `WorkerPool`."""
+    """The workers of a session as the runner sees them; see `WorkerPool`."""
 
     def __init__(self, workers: LocalWorkers, probes: Sequence[Probe]) -> None:
-        """Let the workers check these probes at the beginning of each batch."""
+        """Let the workers check these probes at the beginning of each call."""
         self._workers = workers
         self._probes = probes
 
@@ -258,59 +259,49 @@ class LocalWorkerPool:
         time.sleep(seconds)
 
     def resources(self) -> ClusterResources:
-        """Return the CPUs of the session; memory is not assigned to batches."""
+        """Return the CPUs of the session; memory is not assigned to calls."""
         cpus = self._workers.cpus
         return ClusterResources(cpus=cpus, node_cpus=cpus, node_memory=0)
 
     def free_cpus(self) -> int:
-        """Return the number of workers that have no batch."""
+        """Return the number of workers that have no call."""
         return self._workers.cpus - self._workers.num_running
 
-    def submit(
-        self,
-        name: str,
-        steps: Sequence[Step],
-        *,
-        resources: ClusterResources,
-        memory_level: int,
-        spread: bool,
-        avoid: Collection[str],
-    ) -> Reference:
-        """Put a batch into the queue of the workers."""
-        del name, resources, memory_level, spread, avoid
-        return self._workers.submit(steps, self._probes)
+    def submit(self, call: Call) -> Reference:
+        """Put a call into the queue of the workers."""
+        return self._workers.submit(call, self._probes)
 
     def wait(
         self, references: Collection[Reference], number: int, seconds: float
     ) -> list[Reference]:
-        """Wait for batches."""
-        batches = [reference for reference in references if isinstance(reference, _Batch)]
+        """Wait for calls."""
+        calls = [reference for reference in references if isinstance(reference, _Submitted)]
 
         def has_enough() -> bool:
-            return sum(batch.has_ended for batch in batches) >= number
+            return sum(call.has_ended for call in calls) >= number
 
         _wait_until(has_enough, self._workers.ended, seconds)
-        ended: list[Reference] = [batch for batch in batches if batch.has_ended]
+        ended: list[Reference] = [call for call in calls if call.has_ended]
         return ended[:number]
 
-    def results(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
-        """Return the results of a batch, or the failure that the death of its process means."""
-        assert isinstance(reference, _Batch)
+    def result(self, reference: Reference) -> AttemptResult:
+        """Return the outcome of a call, or the failure that the death of its process means."""
+        assert isinstance(reference, _Submitted)
         outcome = reference.outcome
-        if isinstance(outcome, list):
+        if isinstance(outcome, AttemptResult):
             return outcome
         if isinstance(outcome, WorkerDiedError):
-            failure = Failure(Cause.WORKER, str(outcome))
-        elif isinstance(outcome, Exception):  # of the batch as a whole
-            failure = batch_failure(outcome, f"{type(outcome).__name__}: {outcome}")
-        else:
-            raise outcome
-        return [AttemptResult(failure=failure)] * number
+            return AttemptResult(failure=Failure(Cause.WORKER, str(outcome)))
+        if isinstance(outcome, Exception):  # outside of the task
+            failure = call_failure(outcome, f"{type(outcome).__name__}: {outcome}")
+            return AttemptResult(failure=failure)
+        assert outcome is not None, "the call has ended"
+        raise outcome
 
     def cancel(self, references: Collection[Reference], *, force: bool = False) -> None:
-        """Interrupt batches that have not ended, or with force kill their processes."""
+        """Interrupt calls that have not ended, or with force kill their processes."""
         for reference in list(references):
-            assert isinstance(reference, _Batch)
+            assert isinstance(reference, _Submitted)
             self._workers.stop(reference, force=force)
 
 

@@ -13,11 +13,11 @@ import threading
 from multiprocessing.connection import Connection
 from types import FrameType
 
-from nanotok_ray.job.worker_pool import run_batch
+from nanotok_ray.job.worker_pool import run_attempt
 
 
 class _Interrupt:
-    """The handler of SIGINT: it interrupts a batch, and does nothing between batches."""
+    """The handler of SIGINT: it interrupts a call, and does nothing between calls."""
 
     def __init__(self) -> None:
         self.is_armed = False
@@ -29,9 +29,9 @@ class _Interrupt:
 
 
 def serve(connection: Connection) -> None:
-    """Run the batches that arrive, one after the other, until the driver closes the connection.
+    """Run the calls that arrive, one after the other, until the driver closes the connection.
 
-    The reply to a batch is a pair: True and the results, or False and the exception that it raised.
+    The reply to a call is a pair: True and the outcome, or False and the exception that it raised.
     """
     interrupt = _Interrupt()
     signal.signal(signal.SIGINT, interrupt)
@@ -46,8 +46,8 @@ def serve(connection: Connection) -> None:
 def _reply(message: bytes, interrupt: _Interrupt) -> bytes:
     try:
         interrupt.is_armed = True
-        steps, probes = pickle.loads(message)  # noqa: S301 - from the process that started this one
-        reply = pickle.dumps((True, run_batch(steps, probes)))
+        arguments = pickle.loads(message)  # noqa: S301 - from the process that started this one
+        reply = pickle.dumps((True, run_attempt(*arguments)))
         interrupt.is_armed = False
     except BaseException as error:
         interrupt.is_armed = False

@@ -20,7 +20,6 @@ from nanotok_ray.job.events import Activity, Note, OnEvent, ignore
 from nanotok_ray.job.existing import freeze
 from nanotok_ray.job.forecast import MIN_SECONDS
 from nanotok_ray.job.journaling import stages_of_last_run
-from nanotok_ray.job.scheduler import num_batches
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.sources import Slice, SliceReading, TimeIsUpError
 from nanotok_ray.storage import Folder
@@ -267,12 +266,10 @@ def _reads(slices: Sequence[Slice]) -> list[Slice]:
 
 def _estimate_stage(slices: Sequence[Slice], rate: Rate | None, *, cpus: int) -> dict[str, Any]:
     reads = _reads(slices)
-    sizes = [(slice_.num_bytes, [file.url for file in slice_.files]) for slice_ in reads]
-    tasks = num_batches(sizes, cpus=cpus)
     if rate is None:
-        return _stage(None, basis="unknown") | {"tasks": tasks}
+        return _stage(None, basis="unknown") | {"tasks": len(reads)}
     return _stage(rate.seconds(reads, cpus=cpus), basis=rate.basis) | {
-        "tasks": tasks,
+        "tasks": len(reads),
         "megabytes_per_second": round(rate.bytes_per_second / 1e6, 3),
         "per_cpu": rate.is_per_cpu,
     }

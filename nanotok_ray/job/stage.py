@@ -16,7 +16,6 @@ from nanotok_ray.errors import (
     NanotokError,
     SliceError,
 )
-from nanotok_ray.job.engine import TaskListener
 from nanotok_ray.job.events import (
     Advanced,
     AttemptFailed,
@@ -28,6 +27,7 @@ from nanotok_ray.job.events import (
     StageStarted,
 )
 from nanotok_ray.job.executor import current_executor
+from nanotok_ray.job.runner import TaskListener
 from nanotok_ray.job.task import Failure, RetryPolicy, Task, TaskResult
 from nanotok_ray.job.worker_pool import ClusterResources
 from nanotok_ray.shards import AnyRecord, FoundRecords, Keyed, Record, Results
@@ -211,7 +211,7 @@ class _Tally:
         self._report()
 
     def look(self, running: int) -> None:
-        """Record the number of batches that seem to run."""
+        """Record the number of attempts that seem to run."""
         self.running = running
         if time.monotonic() - self.reported_at >= LOOK_SECONDS:
             self._report()
@@ -237,9 +237,16 @@ def _run(tally: _Tally, tasks: Sequence[Task], deadline: float | None) -> Iterat
         named = text.startswith(f"{stage} ")  # as the tasks of most stages are
         on_event(Note(text=text if named else f"{stage}: {text}"))
 
-    def on_failure(name: str, slices: int, failure: Failure) -> None:
-        cause, text = failure.cause.value, failure.text
-        on_event(AttemptFailed(stage=stage, name=name, slices=slices, cause=cause, text=text))
+    def on_failure(task: Task, failure: Failure) -> None:
+        on_event(
+            AttemptFailed(
+                stage=stage,
+                name=task.name,
+                slices=task.slices,
+                cause=failure.cause.value,
+                text=failure.text,
+            )
+        )
 
     def on_cluster(resources: ClusterResources) -> None:
         if resources.nodes:

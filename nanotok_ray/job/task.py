@@ -127,30 +127,25 @@ class RetryPolicy:
     storage_failures: int = 6
     """Number of transient storage failures after which a slice fails permanently."""
     worker_deaths: int = 3
-    """The same limit for workers that died while they ran only this slice."""
+    """The same limit for workers that died."""
     memory_failures: int = 3
-    """The same limit for nodes that ran out of memory while a worker ran only this slice."""
+    """The same limit for nodes that ran out of memory."""
     lost_nodes: int = 21
     """The same limit for lost and unfit nodes; it is high because the slice does not cause them."""
     setup_nodes: int = 3
     """The number of nodes that are tried if a node may be the reason of a failure."""
     missed_deadlines: int = 2
-    """The same limit for attempts at only this slice that were abandoned at their deadline."""
+    """The same limit for attempts that were killed at their deadline."""
     deadline: float = 3600.0
-    """Seconds that a batch may run for each GiB of its slices, rounded up: 0.3 MB/s, a thirtieth of
-    the rate of a slow CPU for text that is compressed to a tenth."""
+    """Seconds that an attempt may run for each GiB of its task, rounded up: 0.3 MB/s, a thirtieth
+    of the rate of a slow CPU for text that is compressed to a tenth."""
     first_wait: float = 1.0
     """Wait before the second attempt; it doubles with each further attempt."""
-    longest_wait: float = 30.0
+    max_wait: float = 30.0
     overdue_floor: float = 30.0
-    """Minimum run time of a batch before a second attempt is started in parallel."""
+    """Minimum run time of an attempt before a second one is started beside it."""
     overdue_factor: float = 3.0
-    """Minimum run time for the same, as a multiple of the usual time of batches of this size."""
-    speculative_attempts: int = 3
-    """Maximum number of speculative attempts at a batch, of which one runs at a time."""
-    superseded_grace: float = 30.0
-    """Seconds after which an attempt that was interrupted, because another attempt at the batch
-    ended first, is killed."""
+    """Minimum run time for the same, as a multiple of the usual time of tasks of this size."""
 
     @property
     def limits(self) -> Mapping[Cause, int]:
@@ -168,7 +163,7 @@ class RetryPolicy:
         }
 
     def deadline_of(self, num_bytes: int) -> float:
-        """Return the seconds that a batch of `num_bytes` bytes can run.
+        """Return the seconds that an attempt at a task of `num_bytes` bytes can run.
 
         >>> RetryPolicy().deadline_of(1), RetryPolicy().deadline_of(20 << 30)
         (3600.0, 72000.0)
@@ -178,4 +173,4 @@ class RetryPolicy:
     def wait(self, failures: int, jitter: random.Random) -> float:
         """Return the seconds to wait after some failures: 50% to 100% of the nominal wait."""
         nominal = self.first_wait * 2.0 ** min(failures - 1, 30)
-        return min(self.longest_wait, nominal) * jitter.uniform(0.5, 1.0)
+        return min(self.max_wait, nominal) * jitter.uniform(0.5, 1.0)

@@ -1,4 +1,4 @@
-"""The interface of a cluster for batches of tasks, and the function that runs a batch."""
+"""The interface of the workers of a session, and the function that they run."""
 
 import os
 import socket
@@ -44,35 +44,53 @@ class ClusterResources:
         nodes = {node: cpus for node, cpus in self.nodes.items() if node not in unfit}
         return replace(self, cpus=max(1, sum(nodes.values())), nodes=nodes)
 
-    def request(self, level: int) -> dict[str, Any]:
-        """Return the resources that a batch requests of Ray at a level (`TaskBatch.memory_level`).
+    def request(self, level: int) -> "Request":
+        """Return the CPUs and the memory that an attempt of a memory level requests.
 
-        The request includes CPUs: batches of level 0 request no memory, and only the CPUs of other
-        batches keep them off a node.
+        The request includes CPUs: attempts of level 0 request no memory, and only the CPUs of
+        others keep them off a node.
 
         >>> ClusterResources(cpus=64, node_cpus=8, node_memory=16_000).request(1)
-        {'num_cpus': 2, 'memory': 4000}
+        Request(cpus=2, memory=4000)
         >>> ClusterResources(cpus=64, node_cpus=8, node_memory=16_000).request(9)
-        {'num_cpus': 8, 'memory': 16000}
+        Request(cpus=8, memory=16000)
         """
-        cpus = self.cpus_at(level)
-        if level == 0:
-            return {"num_cpus": cpus}
-        return {"num_cpus": cpus, "memory": self.node_memory * cpus // self.node_cpus}
-
-    def cpus_at(self, level: int) -> int:
-        """Return the number of CPUs that a batch of a memory level requests."""
-        return min(1 << level, self.node_cpus)
+        cpus = min(1 << level, self.node_cpus)
+        memory = self.node_memory * cpus // self.node_cpus if level else None
+        return Request(cpus=cpus, memory=memory)
 
 
-Step = tuple[Callable[[Any], Any], Any]
-"""The form in which a worker receives a slice: a function and its argument."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """The resources of an attempt."""
+
+    cpus: int
+    memory: int | None
+    """In bytes; None: no memory is requested."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """A call `work(argument)` for a worker."""
+
+    name: str
+    """The name that is shown to users."""
+    work: Callable[[Any], Any]
+    argument: Any
+    request: Request
+    spread: bool = False
+    """Whether it should run on a node with little load."""
+    avoid: frozenset[str] = frozenset()
+    """The ids of nodes on which it must not run."""
+
 
 TRACEBACK_LIMIT = -8
 
 
-def run_batch(steps: Sequence[Step], probes: Sequence[Probe]) -> list[AttemptResult]:
-    """Run slices in turn and return their outcomes.
+def run_attempt(
+    work: Callable[[Any], Any], argument: object, probes: Sequence[Probe]
+) -> AttemptResult:
+    """Run a task in a worker and return its outcome.
 
     Raises:
         SharedFolderError: this node does not see a folder of the job; nothing was run.
@@ -80,12 +98,8 @@ def run_batch(steps: Sequence[Step], probes: Sequence[Probe]) -> list[AttemptRes
     """
     for probe in probes:
         see(probe)
-    worker = f"{socket.gethostname()}/{os.getpid()}"
-    return [_run(work, argument, worker) for work, argument in steps]
-
-
-def _run(work: Callable[[Any], Any], argument: object, worker: str) -> AttemptResult:
     began = time.time()
+    worker = f"{socket.gethostname()}/{os.getpid()}"
     return replace(_outcome(work, argument), began=began, worker=worker)
 
 
@@ -125,8 +139,8 @@ def _failed(
     return AttemptResult(seconds=time.perf_counter() - start, failure=Failure(cause, text, raised))
 
 
-def batch_failure(error: Exception, text: str) -> Failure:
-    """Return the failure of a batch in which an error was raised outside of its steps.
+def call_failure(error: Exception, text: str) -> Failure:
+    """Return the failure of a call in which an error was raised outside of its task.
 
     Args:
         error: The error.
@@ -140,7 +154,7 @@ def batch_failure(error: Exception, text: str) -> Failure:
 
 
 Reference = Hashable
-"""A reference to a batch that was started."""
+"""A reference to a call that was started."""
 
 
 class WorkerPool(Protocol):
@@ -158,34 +172,16 @@ class WorkerPool(Protocol):
     def free_cpus(self) -> int:
         """Return the number of idle CPUs, which can be slightly out of date."""
 
-    def submit(
-        self,
-        name: str,
-        steps: Sequence[Step],
-        *,
-        resources: ClusterResources,
-        memory_level: int,
-        spread: bool,
-        avoid: Collection[str],
-    ) -> Reference:
-        """Start a batch of steps, which a worker runs in turn.
-
-        Args:
-            name: the name that is shown to users.
-            steps: functions and their arguments.
-            resources: the resources from which the request of the memory level is computed.
-            memory_level: as in `scheduler.TaskBatch`.
-            spread: whether the batch should run on a node with little load.
-            avoid: ids of nodes on which the batch must not run.
-        """
+    def submit(self, call: Call) -> Reference:
+        """Start a call when a worker is free."""
 
     def wait(
         self, references: Collection[Reference], number: int, seconds: float
     ) -> list[Reference]:
-        """Return at most `number` batches that ended; wait for them at most `seconds`."""
+        """Return at most `number` calls that ended; wait for them at most `seconds`."""
 
-    def results(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
-        """Return the outcomes of the `number` steps of a batch that ended."""
+    def result(self, reference: Reference) -> AttemptResult:
+        """Return the outcome of a call that ended."""
 
     def cancel(self, references: Collection[Reference], *, force: bool = False) -> None:
-        """Cancel batches that have not ended: interrupt them or, with force, kill their workers."""
+        """Cancel calls that have not ended: interrupt them or, with force, kill their workers."""

@@ -25,14 +25,13 @@ from nanotok_ray.job import (
 )
 from nanotok_ray.job.decide import decide
 from nanotok_ray.job.probes import shared_folders, shared_sources
-from nanotok_ray.job.scheduler import MIN_BYTES
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.storage import Folder
 from tests.support.small_corpus import write_corpus
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
 
-QUICK = RetryPolicy(first_wait=0.01, longest_wait=0.02)
+QUICK = RetryPolicy(first_wait=0.01, max_wait=0.02)
 
 WITHOUT_PACKAGE = """
 import sys
@@ -160,7 +159,7 @@ def meet(folder):
 
 
 def ran(work, folder, *, count=40, **task):
-    """Run tasks of a batch each on a folder; return the nodes of their results, and the notes."""
+    """Run tasks on a folder; return the nodes of their results, and the notes."""
     notes = []
 
     def note(text):
@@ -172,7 +171,7 @@ def ran(work, folder, *, count=40, **task):
             name=f"slice {number}",
             work=work,
             argument=str(folder),
-            num_bytes=MIN_BYTES,
+            num_bytes=0,
             **task,
         )
         for number in range(count)

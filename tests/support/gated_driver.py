@@ -1,8 +1,7 @@
 """A driver of a whole job that can stop until its gate is opened.
 
 When a given number of slices of both stages have records, every other slice waits for a file, the
-gate, before it is processed. Each slice is a separate call, however small, so that all nodes have
-some.
+gate, before it is processed.
 """
 
 import os
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nanotok_ray.api import prepare
-from nanotok_ray.job import Event, counting, reducing, scheduler, tokenize
+from nanotok_ray.job import Event, counting, reducing, tokenize
 from nanotok_ray.job import work as stages
 from nanotok_ray.recipe import Recipe, load_recipe
 
@@ -34,18 +33,12 @@ def run_driver(  # noqa: PLR0917 - travels to a process as it is
     recipe = load_recipe(path)
     if gate is not None:
         stand_still(recipe, gate=Path(gate), after=after)
-    make_tasks_small(part_bytes)
+    if part_bytes is not None:
+        reducing.PART_BYTES = part_bytes
     import ray  # noqa: PLC0415 - the local executor runs without
 
     ray.init(address=address, _node_ip_address=own_address, log_to_driver=False)
     prepare(recipe, on_event=log_event)
-
-
-def make_tasks_small(part_bytes: int | None = None) -> None:
-    """Make each slice a separate task, and parts of sums of a number of bytes of count files."""
-    scheduler.SLICE_BYTES = scheduler.MIN_BYTES
-    if part_bytes is not None:
-        reducing.PART_BYTES = part_bytes
 
 
 def stand_still(recipe: Recipe, *, gate: Path, after: int) -> None:
