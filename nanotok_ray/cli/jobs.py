@@ -2,6 +2,7 @@
 
 import shlex
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -260,7 +261,8 @@ def _run_job(name: str, arguments: Arguments, **options: bool) -> int:
         )
     if vars(arguments).get("to_nanochat"):
         _copy_to_nanochat(arguments, recipe)
-    summary.values["wall_seconds"] = round(arguments.console.seconds, 3)
+    times = replace(summary.times, wall_seconds=round(arguments.console.seconds, 3))
+    summary = replace(summary, times=times)
     of_recipe = f"tokenize {shlex.quote(arguments.recipe)}" if name == "train" else ""
     _print_result(arguments, summary, skipped, of_recipe=of_recipe)
     return 0

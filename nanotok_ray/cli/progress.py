@@ -251,7 +251,7 @@ class Progress:
 
     def _start(self, event: StageStarted) -> None:
         self._close()
-        self._forecast.begin(event)
+        self._forecast.begin(event.stage, todo=event.todo, num_bytes=event.num_bytes)
         title = _title(event.stage, self._forecast)
         size = f", about {format_bytes(event.num_bytes)}" if event.num_bytes else ""
         done = f" ({event.num_done:,} more are done already)" if event.num_done else ""

@@ -1,19 +1,19 @@
 """The implementation of `nanotok status`: shows the state of the last run of an output."""
 
-import json
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nanotok_ray.cli.options import is_recipe
 from nanotok_ray.cli.printing import BAD_OUTPUT, shown
 from nanotok_ray.cli.progress import UNITS, unit_of
 from nanotok_ray.errors import NanotokError, TransientIOError
-from nanotok_ray.formats import MANIFEST_NAME, MAX_MANIFEST_BYTES, REPORT_PAGE_NAME
+from nanotok_ray.formats import REPORT_PAGE_NAME, Flow, read_manifest, to_values
+from nanotok_ray.formats.codec import omitted
 from nanotok_ray.job import (
     FINISHED,
     RUNNING,
@@ -49,100 +49,160 @@ _NEXT = {
     "trained": "run `nanotok tokenize RECIPE` to tokenize the corpus",
 }
 
+MAX_FAILURES = 3
+"""Limit of the listed failures."""
 
-def status_lines(values: Mapping[str, Any]) -> Iterator[str]:
+WATCH_SECONDS = 10.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageStatus:
+    """The progress of a stage."""
+
+    name: str
+    state: str
+    """done, running or stopped."""
+    todo: int
+    kept: int
+    done: int
+    failed: int
+    bytes: int
+    seconds: float | None
+    megabytes_per_second: float | None
+    seconds_left: float | None
+    position: str
+    whole_job: TimeLeft | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """A failed slice, or a failed attempt at slices."""
+
+    at: float
+    name: str
+    why: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutputStatus:
+    """The status of an output, with the fields of its JSON."""
+
+    state: str
+    why: str
+    output: str
+    published: bool
+    run: int | None = None
+    command: str | None = None
+    started: str | None = None
+    host: str | None = None
+    pid: int | None = None
+    ray_job: str | None = None
+    version: str | None = None
+    ray: str | None = None
+    cpus: int | None = None
+    nodes: int | None = None
+    silent_seconds: float | None
+    stages: tuple[StageStatus, ...] = ()
+    failed_attempts: Mapping[str, int] = field(default_factory=dict)
+    last_failed: tuple[Failure, ...] = ()
+    missing_segments: int = 0
+    report: str | None
+    """The location of the report page."""
+    documents: Flow | None = omitted()
+    """Of a finished output, as the next two."""
+    tokens: int | None = omitted()
+    quarantined: Mapping[str, int] | None = omitted()
+    plan: Mapping[str, Mapping[str, int]] | None = omitted()
+    """The finished and the remaining work by stage, if a recipe is given."""
+
+
+def status_lines(status: OutputStatus) -> Iterator[str]:
     """Yield the lines of one status."""
-    yield _line("output", values["output"])
-    yield _line("state", f"{values['state']}{_reason(values)}")
-    if values["command"]:
-        yield _line("run", _run(values))
-    if values["silent_seconds"] is not None:
-        yield _line("updated", f"{values['silent_seconds']:,.0f} s ago by this machine's clock")
-    for stage in values["stages"]:
-        yield _line(stage["name"], _stage(stage))
-    yield from _failures(values)
-    yield from _totals(values)
-    if values["missing_segments"]:
-        yield _line(
-            "missing", f"unreadable: {quantity(values['missing_segments'], 'part')} of the journal"
-        )
-    if values["published"] and values["state"] != "finished":
+    yield _line("output", status.output)
+    yield _line("state", f"{status.state}: {status.why}" if status.why else status.state)
+    if status.command:
+        yield _line("run", _run(status))
+    if status.silent_seconds is not None:
+        yield _line("updated", f"{status.silent_seconds:,.0f} s ago by this machine's clock")
+    for stage in status.stages:
+        yield _line(stage.name, _stage(stage))
+    yield from _failures(status)
+    yield from _totals(status)
+    if status.missing_segments:
+        parts = quantity(status.missing_segments, "part")
+        yield _line("missing", f"unreadable: {parts} of the journal")
+    if status.published and status.state != "finished":
         yield _line("published", "a complete output exists; verify it with `nanotok verify`")
-    if values["report"]:
-        yield _line("report", values["report"])
-    if values["state"] in _NEXT:
-        yield _line("next", _NEXT[values["state"]])
+    if status.report:
+        yield _line("report", status.report)
+    if status.state in _NEXT:
+        yield _line("next", _NEXT[status.state])
 
 
 def _line(name: str, text: str) -> str:
     return f"{name:<11} {text}"
 
 
-def _reason(values: Mapping[str, Any]) -> str:
-    return f": {values['why']}" if values["why"] else ""
-
-
-def _run(values: Mapping[str, Any]) -> str:
-    number = "" if values["run"] is None else f"number {values['run']}, "
-    job = f", Ray job {values['ray_job']}" if values["ray_job"] else ""
+def _run(status: OutputStatus) -> str:
+    number = "" if status.run is None else f"number {status.run}, "
+    job = f", Ray job {status.ray_job}" if status.ray_job else ""
     cpus = ""
-    if values["cpus"]:
-        cpus = f", {quantity(values['cpus'], 'CPU')} of {quantity(values['nodes'] or 0, 'node')}"
-    who = f"host {values['host'] or '?'}, process {values['pid'] or '?'}{job}"
-    return f"{number}{values['command']} on {who}{cpus}, since {values['started'] or '?'}"
+    if status.cpus:
+        cpus = f", {quantity(status.cpus, 'CPU')} of {quantity(status.nodes or 0, 'node')}"
+    who = f"host {status.host or '?'}, process {status.pid or '?'}{job}"
+    return f"{number}{status.command} on {who}{cpus}, since {status.started or '?'}"
 
 
-def _stage(values: Mapping[str, Any]) -> str:
+def _stage(stage: StageStatus) -> str:
     """Return the progress of a stage as a line.
 
-    >>> print(_stage({"name": "count", "state": "stopped", "todo": 96, "kept": 4, "done": 12,
-    ...     "failed": 1, "bytes": 5_000_000, "seconds": 10.0, "megabytes_per_second": 0.5,
-    ...     "seconds_left": None, "position": "1 of 5", "whole_job": None}))
+    >>> print(_stage(StageStatus(name="count", state="stopped", todo=96, kept=4, done=12,
+    ...     failed=1, bytes=5_000_000, seconds=10.0, megabytes_per_second=0.5,
+    ...     seconds_left=None, position="1 of 5", whole_job=None)))
     12 of 96 slices (4 more done before), 5.0 MB, 0.5 MB/s, 1 failed, stopped there
     """
-    parts = [f"{values['done']:,} of {values['todo']:,} {unit_of(values['name'])}"]
-    if values["position"] and values["state"] == "running":
-        parts[0] = f"stage {values['position']}: {parts[0]}"
-    if values["kept"]:
-        parts[0] += f" ({values['kept']:,} more done before)"
-    is_text = values["name"] not in UNITS
-    if values["bytes"] and is_text:
-        parts.append(f"{values['bytes'] / 1e6:,.1f} MB")
-    if values["megabytes_per_second"] and is_text:
-        parts.append(f"{values['megabytes_per_second']:,.1f} MB/s")
-    if values["failed"]:
-        parts.append(f"{values['failed']:,} failed")
-    return ", ".join([*parts, *_time(values)])
+    parts = [f"{stage.done:,} of {stage.todo:,} {unit_of(stage.name)}"]
+    if stage.position and stage.state == "running":
+        parts[0] = f"stage {stage.position}: {parts[0]}"
+    if stage.kept:
+        parts[0] += f" ({stage.kept:,} more done before)"
+    is_text = stage.name not in UNITS
+    if stage.bytes and is_text:
+        parts.append(f"{stage.bytes / 1e6:,.1f} MB")
+    if stage.megabytes_per_second and is_text:
+        parts.append(f"{stage.megabytes_per_second:,.1f} MB/s")
+    if stage.failed:
+        parts.append(f"{stage.failed:,} failed")
+    return ", ".join([*parts, *_time(stage)])
 
 
-def _time(values: Mapping[str, Any]) -> Iterator[str]:
+def _time(stage: StageStatus) -> Iterator[str]:
     """Yield the duration of a stage, or estimates of the remaining time of stage and job."""
-    if values["state"] == "done" and values["seconds"] is not None:
-        yield f"done in {values['seconds']:,.1f} s"
-    elif values["state"] == "stopped":
+    if stage.state == "done" and stage.seconds is not None:
+        yield f"done in {stage.seconds:,.1f} s"
+    elif stage.state == "stopped":
         yield "stopped there"
-    elif values["seconds_left"] is not None:
-        whole = values["whole_job"]
-        job = f" (whole job: {TimeLeft(**whole).text()})" if whole else ""
-        yield f"{format_estimate(values['seconds_left'])} left{job}"
+    elif stage.seconds_left is not None:
+        job = f" (whole job: {stage.whole_job.text()})" if stage.whole_job else ""
+        yield f"{format_estimate(stage.seconds_left)} left{job}"
 
 
-def _failures(values: Mapping[str, Any]) -> Iterator[str]:
-    if values["failed_attempts"]:
-        lines = [f"{number:,} as {cause}" for cause, number in values["failed_attempts"].items()]
+def _failures(status: OutputStatus) -> Iterator[str]:
+    if status.failed_attempts:
+        lines = [f"{number:,} as {cause}" for cause, number in status.failed_attempts.items()]
         yield _line("attempts", f"failed: {', '.join(lines)}")
-    for item in values["last_failed"]:
-        first = item["why"].partition("\n")[0]
-        yield f"  {_clock(item['at'])} {item['name']}: {first}"
+    for failure in status.last_failed:
+        first = (failure.why or "").partition("\n")[0]
+        yield f"  {_clock(failure.at)} {failure.name}: {first}"
 
 
-def _totals(values: Mapping[str, Any]) -> Iterator[str]:
-    if values.get("documents"):
-        text = ", ".join(f"{number:,} {name}" for name, number in values["documents"].items())
-        yield _line("documents", text)
-    if values.get("tokens") is not None:
-        yield _line("tokens", f"{values['tokens']:,}")
-    for reason, number in values.get("quarantined", {}).items():
+def _totals(status: OutputStatus) -> Iterator[str]:
+    if status.documents is not None:
+        flow = to_values(status.documents).items()
+        yield _line("documents", ", ".join(f"{number:,} {name}" for name, number in flow))
+    if status.tokens is not None:
+        yield _line("tokens", f"{status.tokens:,}")
+    for reason, number in (status.quarantined or {}).items():
         yield f"  quarantined {number:,}: {reason}"
 
 
@@ -158,81 +218,87 @@ def _clock(at: float) -> str:
         return "?"
 
 
-MAX_FAILURES = 3
-
-_HEAD = ("command", "host", "pid", "ray_job", "started", "version", "ray", "cpus", "nodes")
+_HEAD = ("command", "started", "host", "pid", "ray_job", "version", "ray", "cpus", "nodes")
 
 
-def status_values(out: Folder, status: RunStatus, *, now: float) -> dict[str, Any]:
-    """Return the values of one status."""
-    journal = status.journal
-    values: dict[str, Any] = {
-        "state": status.state,
-        "why": status.why,
-        "output": out.url,
-        "published": status.is_published,
-        "run": None if journal is None else journal.run,
-        **_head(status),
-        "silent_seconds": None if status.silent is None else round(status.silent, 1),
-        "stages": [],
-        "failed_attempts": {},
-        "last_failed": [],
-        "missing_segments": 0 if journal is None else journal.missing_segments,
-        "report": out.join(REPORT_PAGE_NAME) if out.exists(REPORT_PAGE_NAME) else None,
-    }
-    if journal is not None:
-        values |= _of_journal(journal, status, now=now)
-    if status.state == FINISHED:
-        values |= _published(out)
+def output_status(out: Folder, status: RunStatus, *, now: float) -> OutputStatus:
+    """Return the status of an output with the progress of its run."""
+    values = OutputStatus(
+        state=status.state,
+        why=status.why,
+        output=out.url,
+        published=status.is_published,
+        silent_seconds=None if status.silent is None else round(status.silent, 1),
+        report=out.join(REPORT_PAGE_NAME) if out.exists(REPORT_PAGE_NAME) else None,
+    )
+    values = _with_head(values, status)
+    if status.journal is not None:
+        values = _with_journal(values, status.journal, status, now=now)
+    return _with_totals(values, out) if status.state == FINISHED else values
+
+
+def _with_head(values: OutputStatus, status: RunStatus) -> OutputStatus:
+    """Add the process of the run: that of the journal, or else the holder of a valid lease."""
+    lease, journal = status.lease, status.journal
+    if lease is not None and not lease.is_released:
+        if (stored := lease.lease) is not None:
+            values = replace(values, command=stored.command, started=stored.taken)
+        holder = lease.holder
+        values = replace(values, host=holder.host, pid=holder.pid, ray_job=holder.ray_job)
+    if journal is None:
+        return values
+    known = {name: getattr(journal.head, name) for name in _HEAD}
+    values = replace(values, **{name: item for name, item in known.items() if item is not None})
+    if status.state == RUNNING and journal.cluster is not None:
+        values = replace(values, cpus=journal.cluster.cpus, nodes=journal.cluster.nodes)
     return values
 
 
-def _head(status: RunStatus) -> dict[str, Any]:
-    """Return the process of the run: the holder of a valid lease, otherwise that of the journal."""
-    head = dict(status.journal.head) if status.journal is not None else {}
-    lease = status.lease
-    if lease is not None and not lease.is_released:
-        stored, holder = lease.lease, lease.holder
-        values: dict[str, Any] = {
-            "command": stored and stored.command,
-            "started": stored and stored.taken,
-        }
-        values |= {"host": holder.host, "pid": holder.pid, "ray_job": holder.ray_job}
-        head = {**values, **head}
-    if status.journal is not None and status.state == RUNNING:
-        head |= status.journal.cluster
-    selected = {name: head.get(name) for name in _HEAD}
-    return {
-        name: values if isinstance(values, str | int) else None for name, values in selected.items()
-    }
-
-
-def _of_journal(journal: RunJournal, status: RunStatus, *, now: float) -> dict[str, Any]:
+def _with_journal(
+    values: OutputStatus, journal: RunJournal, status: RunStatus, *, now: float
+) -> OutputStatus:
     causes: Counter[str] = Counter()
     for attempt in journal.failed_attempts:
         causes[attempt.cause] += attempt.slices
-    counted = (journal.end or {}).get("failed_attempts")
+    counted = None if journal.end is None else journal.end.failed_attempts
     last = [attempt for attempt in journal.slices if attempt.error is not None]
     failed: list[FailedAttempt | JournalledSlice] = [*journal.failed_attempts, *last]
     failed.sort(key=lambda attempt: attempt.at)
-    return {
-        "stages": list(_stages(journal, status, now=now)),
-        "failed_attempts": _counts(counted) or dict(sorted(causes.items())),
-        "last_failed": [
-            {
-                "at": attempt.at,
-                "name": attempt.name,
-                "why": attempt.error if isinstance(attempt, JournalledSlice) else attempt.text,
-            }
+    return replace(
+        values,
+        run=journal.run,
+        stages=tuple(_stages(journal, status, now=now)),
+        failed_attempts=counted or dict(sorted(causes.items())),
+        last_failed=tuple(
+            Failure(
+                at=attempt.at,
+                name=attempt.name,
+                why=attempt.error if isinstance(attempt, JournalledSlice) else attempt.text,
+            )
             for attempt in failed[-MAX_FAILURES:]
-        ],
-    }
+        ),
+        missing_segments=journal.missing_segments,
+    )
 
 
-def _stages(journal: RunJournal, status: RunStatus, *, now: float) -> Iterator[dict[str, Any]]:
+def _with_totals(values: OutputStatus, out: Folder) -> OutputStatus:
+    """Add the totals of a published output, if its manifest can be read."""
+    try:
+        totals = read_manifest(out).totals["all"]
+    except (OSError, NanotokError):
+        return values
+    return replace(
+        values,
+        documents=totals.documents,
+        tokens=totals.tokens,
+        quarantined=totals.quarantined,
+    )
+
+
+def _stages(journal: RunJournal, status: RunStatus, *, now: float) -> Iterator[StageStatus]:
     forecast = Forecast(list(journal.planned))
     for number, stage in enumerate(journal.stages):
-        forecast.begin(stage)
+        forecast.begin(stage.name, todo=stage.todo, num_bytes=stage.num_bytes)
         has_ended = stage.seconds is not None or stage.todo == 0
         is_last = number == len(journal.stages) - 1
         seconds = stage.seconds if has_ended else max(0.0, journal.last_at - stage.at)
@@ -241,25 +307,20 @@ def _stages(journal: RunJournal, status: RunStatus, *, now: float) -> Iterator[d
         if has_ended and seconds:
             forecast.end(StageEnded(stage=stage.name, seconds=seconds, num_bytes=stage.done_bytes))
         rate = stage.done_bytes / seconds if seconds and stage.done_bytes else None
-        whole = forecast.left(left, rate)
-        yield {
-            "name": stage.name,
-            "state": "done" if has_ended else "running" if goes_on else "stopped",
-            "todo": stage.todo,
-            "kept": stage.kept,
-            "done": stage.done if stage.seconds is None else stage.done or stage.todo,
-            "failed": stage.failed,
-            "bytes": stage.done_bytes,
-            "seconds": None if seconds is None else round(seconds, 1),
-            "megabytes_per_second": _rate(stage.done_bytes, seconds),
-            "seconds_left": left,
-            "position": forecast.position,
-            "whole_job": None if whole is None else asdict(whole),
-        }
-
-
-def _rate(size: int, seconds: float | None) -> float | None:
-    return round(size / 1e6 / seconds, 3) if size and seconds else None
+        yield StageStatus(
+            name=stage.name,
+            state="done" if has_ended else "running" if goes_on else "stopped",
+            todo=stage.todo,
+            kept=stage.kept,
+            done=stage.done if stage.seconds is None else stage.done or stage.todo,
+            failed=stage.failed,
+            bytes=stage.done_bytes,
+            seconds=None if seconds is None else round(seconds, 1),
+            megabytes_per_second=None if rate is None else round(rate / 1e6, 3),
+            seconds_left=left,
+            position=forecast.position,
+            whole_job=forecast.left(left, rate),
+        )
 
 
 def _left(journal: RunJournal, stage: Stage, *, now: float) -> float | None:
@@ -277,38 +338,13 @@ def _left(journal: RunJournal, stage: Stage, *, now: float) -> float | None:
         ]
         at = max((slice_.at for slice_ in slices), default=0.0)
         done, todo = sum(slice_.estimate for slice_ in slices), stage.num_bytes
-        cpus = journal.head.get("cpus")
-        if isinstance(cpus, int) and stage.done < min(cpus, stage.todo / 2):
+        cpus = journal.head.cpus
+        if cpus is not None and stage.done < min(cpus, stage.todo / 2):
             return None  # less than one slice per CPU is done
     if done <= 0 or at <= stage.at:
         return None
     left = (at - stage.at) * max(0, todo - done) / done - max(0.0, now - at)
     return round(left, 1) if left > 0 else None
-
-
-def _published(out: Folder) -> dict[str, Any]:
-    """Return the totals of a published output; empty if its manifest has none."""
-    try:
-        data = out.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
-        totals = json.loads(data)["totals"]["all"]
-        documents, tokens = totals["documents"], totals["tokens"]
-        quarantined = totals["quarantined"]
-    except (OSError, NanotokError, ValueError, RecursionError, KeyError, TypeError):
-        return {}
-    return {
-        "documents": _counts(documents),
-        "tokens": tokens if isinstance(tokens, int) else None,
-        "quarantined": _counts(quarantined),
-    }
-
-
-def _counts(values: object) -> dict[str, int]:
-    if not isinstance(values, dict):
-        return {}
-    return {str(name): value for name, value in values.items() if isinstance(value, int)}
-
-
-WATCH_SECONDS = 10.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -326,17 +362,18 @@ def run_status(arguments: "Arguments") -> int:
         recipe = load_recipe(arguments.location)
     output = arguments.location if recipe is None else recipe.output.path
     space = [""] if arguments.watch else []
-    values = read_status(
+    status = read_status(
         output, watch=arguments.watch, show=lambda look: console.text(*status_lines(look), *space)
     )
     if recipe is not None:
-        values["plan"] = stages = _plan(recipe)
-        console.text(*(stage_line(stage, numbers) for stage, numbers in stages.items()))
-    console.result(values)
-    return 0 if values["state"] in WELL else BAD_OUTPUT
+        plan = _plan(recipe)
+        console.text(*(stage_line(stage, numbers) for stage, numbers in plan.items()))
+        status = replace(status, plan=plan)
+    console.result(to_values(status))
+    return 0 if status.state in WELL else BAD_OUTPUT
 
 
-def _plan(recipe: Recipe) -> dict[str, Any]:
+def _plan(recipe: Recipe) -> dict[str, dict[str, int]]:
     """Return the finished and the remaining work of `prepare`, by stage."""
     values = decide(recipe).values
     return {stage: values[stage] for stage in STAGES if stage in values}
@@ -346,37 +383,37 @@ def read_status(
     output: str,
     *,
     watch: bool = False,
-    show: Callable[[dict[str, Any]], None],
+    show: Callable[[OutputStatus], None],
     clock: Clock | None = None,
-) -> dict[str, Any]:
+) -> OutputStatus:
     """Read the status of an output, with `watch` repeatedly until the run has ended.
 
     Args:
         output: the folder or URL.
         watch: whether to repeat until the run has ended.
-        show: called with the values each time.
+        show: called with the status each time.
         clock: the clock; None: that of this machine.
 
     Returns:
-        The last values.
+        The last status.
 
     Raises:
         TransientIOError: The storage does not answer; while watching, raised only the first time.
     """
     clock = clock or Clock()
-    values = _read_once(output, clock.now())
-    show(values)
-    while watch and values["state"] == "running":
+    status = _read_once(output, clock.now())
+    show(status)
+    while watch and status.state == RUNNING:
         clock.sleep(WATCH_SECONDS)
         try:
-            values = _read_once(output, clock.now())
+            status = _read_once(output, clock.now())
         except TransientIOError as error:
             print(f"nanotok: {shown(str(error))}", file=sys.stderr)
             continue
-        show(values)
-    return values
+        show(status)
+    return status
 
 
-def _read_once(output: str, now: float) -> dict[str, Any]:
+def _read_once(output: str, now: float) -> OutputStatus:
     out = Folder(output)
-    return status_values(out, read_run_status(out, now=now), now=now)
+    return output_status(out, read_run_status(out, now=now), now=now)

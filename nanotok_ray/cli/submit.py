@@ -5,8 +5,8 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TextIO
 
 from nanotok_ray.cli.options import overrides_of
 from nanotok_ray.cli.printing import INFRASTRUCTURE, INTERRUPTED, TERMINATED, Console, shown
@@ -25,8 +25,8 @@ from nanotok_ray.cluster.submit import (
     ship,
     variables_of,
 )
-from nanotok_ray.errors import RecipeError
-from nanotok_ray.job import Summary, Terminated
+from nanotok_ray.errors import CorruptOutputError, RecipeError
+from nanotok_ray.job import Terminated, read_summary
 from nanotok_ray.job.doctor import check_transport, host_and_port
 from nanotok_ray.units import printable
 
@@ -193,15 +193,15 @@ class Submitted:
         )
 
 
-def _summary_lines(values: Mapping[str, Any] | None, sources: Sequence[str]) -> list[str]:
+def _summary_lines(values: object, sources: Sequence[str]) -> list[str]:
     """Return the lines of a job's summary; none if the job has another version."""
-    if values is None:
-        return []
-    with suppress(KeyError, TypeError, ValueError, AttributeError):
-        found = values.get("sources", {})  # as JSON they are sorted by name
-        ordered = sorted(found, key=lambda name: sources.index(name.rpartition("/")[0]))
-        of_sources = {"sources": {name: found[name] for name in ordered}} if found else {}
-        return Summary({**values, **of_sources}).text().splitlines()
+    with suppress(CorruptOutputError, ValueError):
+        summary = read_summary(values, name="the summary")
+        if (corpus := summary.corpus) is not None:  # as JSON the sources are sorted by name
+            order = sorted(corpus.sources, key=lambda name: sources.index(name.rpartition("/")[0]))
+            ordered = replace(corpus, sources={name: corpus.sources[name] for name in order})
+            summary = replace(summary, corpus=ordered)
+        return summary.text().splitlines()
     return []
 
 

@@ -57,6 +57,11 @@ def natural(value: object) -> bool:
     return type(value) is int and value >= 0
 
 
+def finite(value: float) -> bool:
+    """Return whether a number lies within 64 bits, which excludes NaN and infinities."""
+    return -(1 << 63) < value < 1 << 63
+
+
 def hexadecimal(value: object) -> bool:
     """Return whether a value is a sha256 in hex."""
     return type(value) is str and len(value) == 64 and set(value) <= set("0123456789abcdef")  # noqa: PLR2004 - 4 bits each
@@ -67,6 +72,9 @@ Number = Annotated[int, number]
 
 Natural = Annotated[int, natural]
 """An int of at least 0, of any size."""
+
+Finite = Annotated[float, finite]
+"""A number within 64 bits."""
 
 Sha256 = Annotated[str, hexadecimal]
 """A sha256 as 64 hexadecimal digits."""
@@ -212,7 +220,8 @@ def _writer(kind: Any) -> tuple[list[str], Any, list[tuple[str, str, object]]]: 
     """Return the keys and a getter of the required fields, and the layout of the others."""
     required = [(key, name) for key, name, default in _layout(kind) if default is _REQUIRED]
     keys, names = [key for key, _ in required], [name for _, name in required]
-    getter = attrgetter(*names) if len(names) > 1 else lambda value: [getattr(value, names[0])]
+    few = len(names) < 2  # noqa: PLR2004 - of one, attrgetter returns no tuple
+    getter = (lambda value: [getattr(value, name) for name in names]) if few else attrgetter(*names)
     others = [item for item in _layout(kind) if item[2] is not _REQUIRED]
     return keys, getter, others
 

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
         TERMINATED,
         FailedAttempt,
         JournalledSlice,
+        RunEnd,
+        RunHead,
         RunJournal,
         Stage,
         TimedNote,
@@ -69,7 +71,7 @@ if TYPE_CHECKING:
     from nanotok_ray.job.runner import TaskListener, run_tasks
     from nanotok_ray.job.stage import TaskRules, run_stage
     from nanotok_ray.job.status import FINISHED, RUNNING, WELL, RunStatus, run_status
-    from nanotok_ray.job.summary import Summary
+    from nanotok_ray.job.summary import Summary, read_summary
     from nanotok_ray.job.task import (
         AttemptResult,
         Cause,
@@ -111,8 +113,8 @@ else:
             "holder": "Holder",
             "journal": (
                 "DONE FAILED FailedAttempt TimedNote INTERRUPTED JOURNAL_FOLDER JOURNAL_FORMAT "
-                "JournalledSlice RunJournal Stage TERMINATED read_journal row_of runs_in "
-                "segment_name"
+                "JournalledSlice RunEnd RunHead RunJournal Stage TERMINATED read_journal row_of "
+                "runs_in segment_name"
             ),
             "journal_writer": "Journal",
             "journaling": "Journaling StageTimes",
@@ -127,7 +129,7 @@ else:
             "runner": "TaskListener run_tasks",
             "stage": "TaskRules run_stage",
             "status": "FINISHED RUNNING RunStatus WELL run_status",
-            "summary": "Summary",
+            "summary": "Summary read_summary",
             "task": "AttemptResult Cause Failure Node RetryPolicy SharedFolder Task TaskResult",
             "termination": "Terminated interruptible terminable",
             "tokenize": "check_special_tokens shard_settings",
@@ -179,6 +181,8 @@ __all__ = [
     "Reference",
     "Request",
     "RetryPolicy",
+    "RunEnd",
+    "RunHead",
     "RunJournal",
     "RunStatus",
     "SharedFolder",
@@ -218,6 +222,7 @@ __all__ = [
     "names_in_use",
     "plan_job",
     "read_journal",
+    "read_summary",
     "row_of",
     "run_attempt",
     "run_job",

@@ -1,11 +1,13 @@
 """The events of a running job as values. The command line shows them as bars and lines.
 
-Rows of the journal have the fields in the order of these definitions.
+The journal stores some of them, with their fields in the order of these definitions.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from nanotok_ray.formats.codec import Finite, Number, omitted
 
 if TYPE_CHECKING:
     from nanotok_ray.tokenizer import Made
@@ -33,9 +35,9 @@ class PlannedStage:
     """A stage that a run will have."""
 
     name: str
-    num_bytes: int = 0
+    num_bytes: Number = 0
     """The estimated bytes to process, as in `StageStarted`."""
-    seconds: float | None = None
+    seconds: Finite | None = None
     """The estimated seconds, from the last run of this output; None if unknown."""
 
 
@@ -90,20 +92,20 @@ class SliceEnded:
 
     stage: str
     name: str
-    began: float
+    began: Finite
     """Start of its last attempt in seconds since 1970 by the clock of its worker; 0 if unknown."""
-    seconds: float
+    seconds: Finite
     """The duration of that attempt in its worker."""
-    num_bytes: int
+    num_bytes: Number
     """The bytes of text of the slice; 0 if it failed."""
     worker: str
     """The host and the process of that attempt."""
-    attempts: int
-    estimate: int = 0
+    attempts: Number
+    estimate: Number = 0
     """The estimated bytes of the slice, as in `StageStarted`."""
-    slices: int = 1
+    slices: Number = omitted(1)
     """The number of slices: 2 if both splits were written from one read."""
-    error: str | None = None
+    error: str | None = omitted()
     """Why the slice failed; None if it succeeded."""
 
 
@@ -113,7 +115,7 @@ class AttemptFailed:
 
     stage: str
     name: str
-    slices: int
+    slices: Number
     cause: str
     """The cause of the failure, in words."""
     text: str
@@ -123,8 +125,8 @@ class AttemptFailed:
 class ClusterSize:
     """The current size of the cluster."""
 
-    cpus: int
-    nodes: int
+    cpus: Number
+    nodes: Number
     """The number of its nodes, with those that run no slices."""
 
 

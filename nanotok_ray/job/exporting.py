@@ -62,7 +62,7 @@ class ExportResult:
     """The values of an export, and the work that this call did."""
 
     folder: str
-    values: dict[str, Any]
+    export: Export
     """The content of export.json."""
     units_done: int
     """The number of units that this call exported; the others existed."""
@@ -70,6 +70,11 @@ class ExportResult:
     """The number of files of former exports that were removed."""
     unchanged: bool
     """Whether the export was complete before this call."""
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The content of export.json as JSON values."""
+        return export_values(self.export)
 
 
 def export_folder(out: Folder, layout: Layout) -> Folder:
@@ -258,7 +263,7 @@ class ExportPlan:
     def _result(self, export: Export, *, units_done: int = 0, removed: int = 0) -> ExportResult:
         return ExportResult(
             folder=self.folder.url,
-            values=export_values(export),
+            export=export,
             units_done=units_done,
             removed=removed,
             unchanged=self.is_done,

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from nanotok_ray.formats import StageTime
 from nanotok_ray.job.events import (
     Advanced,
     AttemptFailed,
@@ -115,23 +116,21 @@ class Forecast:
     rate: float | None = None
     """Bytes of text per second in the last stage that read text."""
 
-    def begin(self, stage: StageStarted) -> None:
+    def begin(self, name: str, *, todo: int, num_bytes: int) -> None:
         """Record that a stage starts: the next planned stage of its name, or an unplanned one.
 
         A stage can start several times, for example counting with `limits.max_chars`.
         """
         ahead = [planned.name for planned in self.planned[self.number :]]
-        if not stage.todo and stage.stage not in ahead:
+        if not todo and name not in ahead:
             return
-        is_again = self.number > 0 and self.planned[self.number - 1].name == stage.stage
-        if stage.stage in ahead and not (is_again and ahead[0] != stage.stage):
-            skipped = ahead.index(stage.stage)
+        is_again = self.number > 0 and self.planned[self.number - 1].name == name
+        if name in ahead and not (is_again and ahead[0] != name):
+            skipped = ahead.index(name)
             del self.planned[self.number : self.number + skipped]
             self.number += 1
         elif not is_again:
-            self.planned.insert(
-                self.number, PlannedStage(name=stage.stage, num_bytes=stage.num_bytes)
-            )
+            self.planned.insert(self.number, PlannedStage(name=name, num_bytes=num_bytes))
             self.number += 1
 
     def end(self, stage: StageEnded) -> None:
@@ -169,7 +168,7 @@ def _seconds(stage: PlannedStage, rate: float | None) -> float | None:
     return stage.num_bytes / rate if stage.num_bytes and rate else None
 
 
-def planned_stages(plan: "JobPlan", last: Mapping[str, Any]) -> Iterator[PlannedStage]:
+def planned_stages(plan: "JobPlan", last: Mapping[str, StageTime]) -> Iterator[PlannedStage]:
     """Yield the stages that a job will have.
 
     Args:
@@ -199,11 +198,11 @@ def planned_stages(plan: "JobPlan", last: Mapping[str, Any]) -> Iterator[Planned
 
 
 def _planned(
-    name: str, last: Mapping[str, Any], *, size: int = 0, seconds: float | None = None
+    name: str, last: Mapping[str, StageTime], *, size: int = 0, seconds: float | None = None
 ) -> PlannedStage:
     stage = last.get(name)
     if stage is not None and not size:
-        seconds = stage["seconds"]
-    elif stage is not None and stage["bytes"] and stage["seconds"] >= MIN_SECONDS:
-        seconds = stage["seconds"] * size / stage["bytes"]
+        seconds = stage.seconds
+    elif stage is not None and stage.bytes and stage.seconds >= MIN_SECONDS:
+        seconds = stage.seconds * size / stage.bytes
     return PlannedStage(name=name, num_bytes=size, seconds=seconds)

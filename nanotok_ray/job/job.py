@@ -7,6 +7,7 @@ complete. The manifest is removed before anything changes, and written last.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 
 from nanotok_ray.errors import LeaseLostError, SourceError, VerificationError
 from nanotok_ray.formats import (
@@ -15,6 +16,7 @@ from nanotok_ray.formats import (
     REPORT_PAGE_NAME,
     SUMMARY_NAME,
     TOKENIZER_FOLDER,
+    FinishedRun,
     LearnRecord,
     ShardRecord,
     to_json,
@@ -39,7 +41,18 @@ from nanotok_ray.job.learned import LearnedOutput, finished_learning, learn_reco
 from nanotok_ray.job.lease import free_number
 from nanotok_ray.job.probes import Shared, condition_notes, shared_folders, shared_sources
 from nanotok_ray.job.run import OutdatedError, OutputLock, Start, retried_when_outdated
-from nanotok_ray.job.summary import Summary, empty_split_notes, summarize, unused_notes
+from nanotok_ray.job.summary import (
+    DONE,
+    UNCHANGED,
+    Summary,
+    corpus_summary,
+    empty_split_notes,
+    export_summary,
+    learned_summary,
+    stage_time,
+    unused_notes,
+    verified_files,
+)
 from nanotok_ray.job.tokenize import TokenizePlan, tokenize
 from nanotok_ray.job.training import sizes_not_reached, train
 from nanotok_ray.job.verifying import damaged_slices
@@ -237,7 +250,7 @@ class _Job:
         made = {expected.record_name for expected in tokenizing.todo}
         exports = self._export(exportings(self.recipe, self.out, finished=exported, made=made))
         summary = self._summary(tokenizing.tokenizer, output, verification, exports=exports)
-        summary.values.update(self.watch.journaling.facts())
+        summary = replace(summary, times=self.watch.journaling.times())
         self.out.write_whole(SUMMARY_NAME, to_json(summary.values))
         return summary
 
@@ -299,19 +312,26 @@ class _Job:
         is_reused = training is not None and self.plan.tokenizer is not None
         if training is not None and is_reused:
             self.learned = finished_learning(training, self.out)
-        return summarize(
-            self.out.url,
-            tokenizer=tokenizer,
-            learned=self.learned,
-            of_other_inputs=is_reused and training is not None and training.is_of_other_inputs,
-            stages=self.watch.stages,
-            manifest=None if output is None else output.manifest,
-            verification=check,
-            exports=[{"folder": result.folder, **result.values} for result in exports],
-            not_reached=() if training is None else sizes_not_reached(self.recipe, tokenizer),
-            unchanged=not self.has_changed,
+        missed = () if training is None else sizes_not_reached(self.recipe, tokenizer)
+        is_of_others = is_reused and training is not None and training.is_of_other_inputs
+        learned = None
+        if self.learned is not None:
+            record = self.learned.value
+            learned = learned_summary(
+                record, tokenizer, not_reached=missed, of_other_inputs=is_of_others
+            )
+        run = FinishedRun(
+            status=DONE if self.has_changed else UNCHANGED,
+            output=self.out.url,
+            stages={name: stage_time(*times) for name, times in self.watch.stages.items()},
+            vocab_size=tokenizer.get_vocab_size(),
+            tokenizer_sha256=tokenizer.sha256,
+            learned=learned,
+            verified=None if check is None else verified_files(check),
             compared_by_size=0 if output is None else self._num_kept(),
+            exports=tuple(export_summary(result.folder, result.export) for result in exports),
         )
+        return Summary(run, None if output is None else corpus_summary(output.manifest))
 
     def _num_kept(self) -> int:
         """Return the number of published slices that were kept, whose files were not read."""

@@ -1,67 +1,145 @@
-"""The journal of a run in OUT/run/journal: its names and values, and the reader."""
+"""The journal of a run in OUT/run/journal: its names and rows, and the reader."""
 
 import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any
 
+from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats import MAX_JSON_BYTES
-from nanotok_ray.job.events import AttemptFailed, Note, PlannedStage, SliceEnded, StageStarted
+from nanotok_ray.formats.codec import Finite, Number, Numbers, from_values, omitted, to_values
+from nanotok_ray.job.events import (
+    AttemptFailed,
+    ClusterSize,
+    Note,
+    Planned,
+    PlannedStage,
+    SliceEnded,
+)
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import without_secrets
 
 DONE, FAILED, INTERRUPTED, TERMINATED = ENDS = ("done", "failed", "interrupted", "terminated")
 """The ways in which a run can end."""
 
+JOURNAL_FOLDER = "run/journal"
+JOURNAL_FORMAT = "nanotok-journal 1"
+
+READERS = 16
+"""The number of segments to read in parallel, because each is a small object."""
+
+MAX_CHARS = 2000
+"""Limit of the texts of a row."""
+
+_NAME = re.compile(rf"{JOURNAL_FOLDER}/(\d{{6,18}})-(\d{{6,18}})\.jsonl")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunHead:
+    """The first row of a run; a value is None if the journal does not have it."""
+
+    at: Finite = omitted(0.0)
+    format: str | None = omitted()
+    run: Number | None = omitted()
+    command: str | None = omitted()
+    """prepare, train or tokenize."""
+    arguments: str | None = omitted()
+    """The command line of the process."""
+    started: str | None = omitted()
+    """The start in ISO 8601 format."""
+    host: str | None = omitted()
+    pid: Number | None = omitted()
+    version: str | None = omitted()
+    core: str | None = omitted()
+    executor: str | None = omitted()
+    python: str | None = omitted()
+    ray_job: str | None = omitted()
+    ray: str | None = omitted()
+    cpus: Number | None = omitted()
+    nodes: Number | None = omitted()
+    recipe: str | None = omitted()
+    """The text of the recipe."""
+    work: str | None = omitted()
+    """The URL of the work folder."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunEnd:
+    """The last row of a run."""
+
+    at: Finite
+    status: str
+    """One of `ENDS`."""
+    error: str | None = omitted()
+    seconds: Finite | None = omitted()
+    failed_attempts: Numbers | None = omitted()
+    """Failed attempts by cause."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedNote(Note):
     """A note, with its time."""
 
-    at: float
+    at: Finite
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Stage(StageStarted):
-    """A stage of the run. A stage that ran twice (count with max_chars) is listed twice."""
+class Stage:
+    """A stage of the run. A stage that ran twice (count with max_chars) is listed twice.
 
-    at: float
+    The row of a stage has the first five fields; the others are of later rows.
+    """
+
+    name: str
+    todo: Number
+    kept: Number
+    """The number of slices that were finished before."""
+    num_bytes: Number
+    at: Finite
     """The time at which it started."""
-    done: int = 0
-    failed: int = 0
-    done_bytes: int = 0
-    progress: tuple[tuple[float, int, int], ...] = ()
+    done: Number = omitted(0)
+    failed: Number = omitted(0)
+    done_bytes: Number = omitted(0)
+    progress: tuple[tuple[Finite, Number, Number], ...] = omitted(())
     """For stages without slices: time, done and todo of some moments."""
-    seconds: float | None = None
+    seconds: Finite | None = omitted()
     """The duration in seconds; None if it has not ended."""
 
-    @property
-    def name(self) -> str:
-        """The name of the stage in the journal."""
-        return self.stage
 
-    @property
-    def kept(self) -> int:
-        """The number of slices that were finished before, `kept` in the journal."""
-        return self.num_done
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageProgressRow:
+    """The row of progress of a stage without slices."""
+
+    done: Number
+    todo: Number
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageEndRow:
+    """The row of the end of a stage."""
+
+    seconds: Finite
+    num_bytes: Number
+    done: Number | None = omitted()
+    """The last progress of a stage without slices."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JournalledSlice(SliceEnded):
     """A slice (or group of count files, or unit of an export) that ended in this run."""
 
-    at: float
+    at: Finite
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FailedAttempt(AttemptFailed):
     """An attempt that failed and may have been tried again."""
 
-    at: float
+    at: Finite
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,29 +147,21 @@ class RunJournal:
     """The content of the journal of a run."""
 
     run: int
-    head: Mapping[str, Any]
-    """command, arguments (the process's own command line), started, host, pid, ray_job, version,
-    core, python, ray, cpus, nodes, recipe (its text), and work (URL of the work folder)."""
+    head: RunHead
     last_at: float
     """The time of the last event."""
     notes: tuple[TimedNote, ...] = ()
     planned: tuple[PlannedStage, ...] = ()
     """The planned stages of the run; empty in journals of earlier versions."""
-    cluster: Mapping[str, int] = field(default_factory=dict)
-    """`cpus` and `nodes` when they were last seen to differ from those of the head."""
+    cluster: ClusterSize | None = None
+    """The size of the cluster when it was last seen to differ from that of the head."""
     stages: tuple[Stage, ...] = ()
     slices: tuple[JournalledSlice, ...] = ()
     failed_attempts: tuple[FailedAttempt, ...] = ()
-    end: Mapping[str, Any] | None = field(default=None)
-    """status (one of ENDS), error and seconds; None if the run has not ended."""
+    end: RunEnd | None = None
+    """None if the run has not ended."""
     missing_segments: int = 0
     """The number of segments between others that are missing or cannot be read."""
-
-
-JOURNAL_FOLDER = "run/journal"
-JOURNAL_FORMAT = "nanotok-journal 1"
-
-_NAME = re.compile(rf"{JOURNAL_FOLDER}/(\d{{6,18}})-(\d{{6,18}})\.jsonl")
 
 
 def segment_name(run: int, segment: int) -> str:
@@ -105,50 +175,12 @@ def segment_name(run: int, segment: int) -> str:
 
 def runs_in(out: Folder) -> dict[int, list[int]]:
     """Return the numbers of the segments of each run, all in ascending order."""
-    found: dict[int, list[int]] = {}
+    segments: dict[int, list[int]] = {}
     for name in out.list(f"{JOURNAL_FOLDER}/"):
         match = _NAME.fullmatch(name)
         if match is not None:
-            found.setdefault(int(match[1]), []).append(int(match[2]))
-    return {run: sorted(found[run]) for run in sorted(found)}
-
-
-READERS = 16
-"""The number of segments to read in parallel, because each is a small object."""
-
-MAX_NUMBER = 2**63
-"""All numbers are below it, which excludes NaN."""
-
-_Row = TypeVar("_Row", TimedNote, Stage, JournalledSlice, FailedAttempt)
-_TYPES: dict[Any, tuple[type, ...]] = {
-    float: (int, float),
-    int: (int,),
-    str: (str,),
-    str | None: (str, type(None)),
-}
-_ALIASES = {("stage", "stage"): "name", ("stage", "num_done"): "kept"}
-"""The names in the journal of fields with another name, by event and field."""
-
-_FIELDS: dict[type[Any], tuple[tuple[str, str, Any], ...]] = {
-    kind: tuple(
-        (_ALIASES.get((event, own.name), own.name), own.name, own.type) for own in fields(kind)
-    )
-    for event, kinds in {
-        "note": (Note, TimedNote),
-        "stage": (StageStarted, Stage),
-        "slice": (SliceEnded, JournalledSlice),
-        "attempt": (AttemptFailed, FailedAttempt),
-    }.items()
-    for kind in kinds
-}
-"""The name in the journal, the name and the type of each field. They are cached, because a journal
-can have 200,000 slices."""
-
-_TEXTS = {"text", "error"}
-_LEFT_OUT = {"error": None, "slices": 1}
-"""Default values, which rows omit."""
-
-MAX_CHARS = 2000
+            segments.setdefault(int(match[1]), []).append(int(match[2]))
+    return {run: sorted(segments[run]) for run in sorted(segments)}
 
 
 def journal_text(text: str) -> str:
@@ -156,17 +188,39 @@ def journal_text(text: str) -> str:
     return without_secrets(text)[:MAX_CHARS]
 
 
-def row_of(
-    kind: str, event: Note | StageStarted | SliceEnded | AttemptFailed, at: float
-) -> dict[str, Any]:
-    """Return the row of an event: its kind, its time and its fields."""
-    row: dict[str, Any] = {"event": kind, "at": at}
-    for name, own, _ in _FIELDS[type(event)]:
-        value = getattr(event, own)
-        if own in _TEXTS and value is not None:
-            value = journal_text(value)
-        if kind == "attempt" or own not in _LEFT_OUT or value != _LEFT_OUT[own]:
-            row[name] = round(value, 3) if isinstance(value, float) else value
+ROWS: dict[str, type[Any]] = {
+    "run": RunHead,
+    "plan": Planned,
+    "stage": Stage,
+    "slice": JournalledSlice,
+    "attempt": FailedAttempt,
+    "cluster": ClusterSize,
+    "progress": StageProgressRow,
+    "stage end": StageEndRow,
+    "note": TimedNote,
+    "end": RunEnd,
+}
+"""The value of a row by its `event`."""
+
+_NAMES = {kind: name for name, kind in ROWS.items()}
+_NAMES |= {Note: "note", SliceEnded: "slice", AttemptFailed: "attempt"}
+"""The `event` of rows, and of the events of which they are made."""
+
+_TEXTS = ("text", "error")
+
+
+def row_of(value: object, at: float) -> dict[str, object]:
+    """Return the row of an event, or of a value of `ROWS`, at a time.
+
+    >>> row_of(ClusterSize(cpus=4, nodes=2), 1.5)
+    {'event': 'cluster', 'at': 1.5, 'cpus': 4, 'nodes': 2}
+    """
+    row = {"event": _NAMES[type(value)], "at": at, **to_values(value)}
+    for name, item in row.items():
+        if isinstance(item, float):
+            row[name] = round(item, 3)
+        elif name in _TEXTS and item is not None:
+            row[name] = journal_text(item)
     return row
 
 
@@ -180,11 +234,11 @@ def read_journal(out: Folder, run: int | None = None) -> RunJournal | None:
     Returns:
         The journal, or None if it does not exist.
     """
-    found = runs_in(out)
-    number = max(found, default=0) if run is None else run
-    if number not in found:
+    runs = runs_in(out)
+    number = max(runs, default=0) if run is None else run
+    if number not in runs:
         return None
-    segments = found[number]
+    segments = runs[number]
     reading = _Reading(number, missing=max(segments) + 1 - len(segments))
     names = [segment_name(number, segment) for segment in segments]
     for lines in _segments(out, names):
@@ -192,19 +246,19 @@ def read_journal(out: Folder, run: int | None = None) -> RunJournal | None:
     return reading.journal()
 
 
-def _segments(out: Folder, names: Sequence[str]) -> Iterator[list[dict[str, Any]] | None]:
+def _segments(out: Folder, names: Sequence[str]) -> Iterator[list[Any] | None]:
     with ThreadPoolExecutor(min(READERS, len(names))) as pool:
         yield from pool.map(lambda name: _lines(out, name), names)
 
 
-def _lines(out: Folder, name: str) -> list[dict[str, Any]] | None:
-    """Return the events of a segment, or None if it cannot be read."""
+def _lines(out: Folder, name: str) -> list[Any] | None:
+    """Return the rows of a segment, or None if it cannot be read."""
     try:
         text = out.read_bytes(name, limit=MAX_JSON_BYTES).decode("utf-8")
-        found = [json.loads(line) for line in text.splitlines()]
+        rows = [json.loads(line) for line in text.splitlines()]
     except (FileNotFoundError, ValueError, RecursionError):
         return None
-    return found if all(isinstance(event, dict) for event in found) else None
+    return rows if all(isinstance(row, dict) for row in rows) else None
 
 
 class _Reading:
@@ -212,31 +266,30 @@ class _Reading:
 
     def __init__(self, run: int, *, missing: int) -> None:
         self._run = run
-        self._head: dict[str, Any] = {}
+        self._head = RunHead()
         self._last_at = 0.0
         self._missing = missing
         self._notes: list[TimedNote] = []
         self._planned: tuple[PlannedStage, ...] = ()
-        self._cluster: dict[str, int] = {}
+        self._cluster: ClusterSize | None = None
         self._stages: list[Stage] = []
         self._points: list[list[tuple[float, int, int]]] = []
         self._slices: list[JournalledSlice] = []
         self._failed: list[FailedAttempt] = []
-        self._end: dict[str, Any] | None = None
+        self._end: RunEnd | None = None
 
-    def take(self, lines: list[dict[str, Any]] | None) -> None:
+    def take(self, rows: list[Any] | None) -> None:
         """Read one segment."""
-        if lines is None:
+        if rows is None:
             self._missing += 1
             return
-        for line in lines:
-            event = dict(line)
-            kind = event.pop("event", None)
+        for row in rows:
             try:
-                at = float(_checked("at", event.get("at"), float))
-                self._take(kind, event)
-            except (KeyError, TypeError, ValueError, IndexError, OverflowError):
-                continue  # an event of another version
+                at = float(from_values(Finite, row.get("at"), name=""))
+                value = from_values(ROWS[row["event"]], row, name="")
+                self._take(value, at)
+            except (CorruptOutputError, LookupError, TypeError):
+                continue  # a row of another version
             self._last_at = max(self._last_at, at)
 
     def journal(self) -> RunJournal:
@@ -255,42 +308,39 @@ class _Reading:
             missing_segments=self._missing,
         )
 
-    def _take(self, kind: object, event: dict[str, Any]) -> None:
-        match kind:
-            case "run":
-                self._head, self._cluster = event, {}
-            case "cluster":
-                names = ("cpus", "nodes")
-                self._cluster = {name: _checked(name, event[name], int) for name in names}
-            case "end":
-                self._end = event
-            case "note":
-                self._notes.append(_row(TimedNote, event))
-            case "plan":
-                self._planned = tuple(_planned(stage) for stage in event["stages"])
-            case "slice":
-                self._slices.append(_row(JournalledSlice, event))
-            case "attempt":
-                self._failed.append(_row(FailedAttempt, event))
+    def _take(self, row: object, at: float) -> None:
+        match row:
+            case RunHead():
+                self._head, self._cluster = row, None
+            case ClusterSize():
+                self._cluster = row
+            case RunEnd():
+                self._end = row
+            case TimedNote():
+                self._notes.append(row)
+            case Planned():
+                self._planned = row.stages
+            case JournalledSlice():
+                self._slices.append(row)
+            case FailedAttempt():
+                self._failed.append(row)
             case _:
-                self._take_stage(kind, event)
+                self._take_stage(row, at)
 
-    def _take_stage(self, kind: object, event: dict[str, Any]) -> None:
-        match kind:
-            case "stage":
-                self._stages.append(_row(Stage, event))
+    def _take_stage(self, row: object, at: float) -> None:
+        match row:
+            case Stage():
+                self._stages.append(row)
                 self._points.append([])
                 self._end = None  # the run continued
-            case "progress":
-                done, todo = (_checked(name, event[name], int) for name in ("done", "todo"))
-                self._stages[-1] = replace(self._stages[-1], done=done, todo=todo)
-                self._points[-1].append((event["at"], done, todo))
-            case "stage end":
-                seconds = _checked("seconds", event["seconds"], float)
-                size = _checked("num_bytes", event["num_bytes"], int)
-                done = _checked("done", event.get("done", self._stages[-1].done), int)
-                ended = replace(self._stages[-1], seconds=seconds, done_bytes=size, done=done)
-                self._stages[-1] = ended
+            case StageProgressRow():
+                self._stages[-1] = replace(self._stages[-1], done=row.done, todo=row.todo)
+                self._points[-1].append((at, row.done, row.todo))
+            case StageEndRow():
+                done = self._stages[-1].done if row.done is None else row.done
+                seconds, size = row.seconds, row.num_bytes
+                last = replace(self._stages[-1], seconds=seconds, done_bytes=size, done=done)
+                self._stages[-1] = last
 
     def _counted_stages(self) -> Iterator[Stage]:
         """Yield the stages with the number of slices that ended in each."""
@@ -308,32 +358,3 @@ class _Reading:
             failed = sum(slice_.slices for slice_ in ended if slice_.error is not None)
             done_bytes = sum(slice_.num_bytes for slice_ in ended)
             yield replace(stage, done=done, failed=failed, done_bytes=done_bytes)
-
-
-def _row(kind: type[_Row], event: dict[str, Any]) -> _Row:
-    """Return a row after checking the types of its values; unknown keys are ignored.
-
-    Raises:
-        TypeError, ValueError: A value is missing or has another type.
-    """
-    given = [(name, own, wanted) for name, own, wanted in _FIELDS[kind] if name in event]
-    return kind(**{own: _checked(name, event[name], wanted) for name, own, wanted in given})
-
-
-def _planned(values: Mapping[str, Any]) -> PlannedStage:
-    """Return a planned stage; raises the same errors as `_row`."""
-    seconds = values["seconds"]
-    return PlannedStage(
-        name=_checked("name", values["name"], str),
-        num_bytes=_checked("num_bytes", values["num_bytes"], int),
-        seconds=None if seconds is None else float(_checked("seconds", seconds, float)),
-    )
-
-
-def _checked(name: str, value: Any, wanted: Any) -> Any:  # noqa: ANN401 - as JSON gives it
-    kinds = _TYPES.get(wanted, ())
-    if isinstance(value, bool) or not isinstance(value, kinds):
-        raise TypeError(f"{name} is not of type {wanted}")
-    if isinstance(value, int | float) and not -MAX_NUMBER < value < MAX_NUMBER:
-        raise ValueError(f"{name} is outside of the range of 64 bits")
-    return value

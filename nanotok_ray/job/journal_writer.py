@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
 
 from nanotok_ray.job.journal import JOURNAL_FOLDER, runs_in, segment_name
 from nanotok_ray.storage import Folder
@@ -72,11 +71,11 @@ class Journal:
         """Start the thread, which writes the existing rows and those that are added later."""
         self._thread.start()
 
-    def add(self, row: Mapping[str, Any], *, soon: bool = False) -> None:
+    def add(self, row: object, *, soon: bool = False) -> None:
         """Add a row; a row that is not valid as JSON is dropped.
 
         Args:
-            row: The row.
+            row: The row, a JSON object.
             soon: Whether to write it immediately.
         """
         try:
@@ -188,10 +187,10 @@ class Journal:
     def _remove_old_ones(self) -> bool:
         """Remove old journals; return False if this journal ends and must be written first."""
         with suppress(Exception):  # as in _attempt
-            found = runs_in(self._out)
-            older = [run for run in found if run < self.run]
+            runs = runs_in(self._out)
+            older = [run for run in runs if run < self.run]
             for run in older[: max(0, len(older) - MAX_RUNS + 1)]:
-                for segment in found[run]:
+                for segment in runs[run]:
                     if self._is_closing and not self._is_written.is_set():
                         return False
                     self._out.remove(segment_name(run, segment))

@@ -10,14 +10,22 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from typing import Any
 
 import nanotok_ray
 from nanotok_ray import _core
 from nanotok_ray.errors import LeaseLostError, NanotokError
-from nanotok_ray.formats import MAX_JSON_BYTES, SUMMARY_NAME, to_json
+from nanotok_ray.formats import (
+    MAX_JSON_BYTES,
+    SUMMARY_NAME,
+    FailedRun,
+    RunTimes,
+    StageTime,
+    from_values,
+    to_json,
+    to_values,
+)
 from nanotok_ray.job.events import (
     Advanced,
     AttemptFailed,
@@ -38,10 +46,15 @@ from nanotok_ray.job.journal import (
     INTERRUPTED,
     JOURNAL_FORMAT,
     TERMINATED,
+    RunEnd,
+    RunHead,
+    Stage,
+    StageEndRow,
+    StageProgressRow,
     journal_text,
     row_of,
 )
-from nanotok_ray.job.journal_writer import Journal
+from nanotok_ray.job.journal_writer import CLOSE_SECONDS, Journal
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import without_secrets
@@ -52,47 +65,47 @@ MAX_ATTEMPTS = 10_000
 
 @dataclass(slots=True)
 class JournalRows:
-    """A converter of events to journal rows, with the state that it keeps of earlier events."""
+    """A converter of events to values of journal rows, with the state of earlier events."""
 
     attempts: Counter[str] = field(default_factory=Counter)
     """Failed attempts so far, by cause."""
-    cluster: tuple[object, object] | None = None
-    """The CPUs and nodes of the last row."""
+    cluster: ClusterSize | None = None
+    """The cluster of the last row."""
     _sliced: set[str] = field(default_factory=set)
     _percents: dict[str, int] = field(default_factory=dict)
     _done: dict[str, int] = field(default_factory=dict)
     """Progress of each stage without slices."""
 
-    def of(self, event: Event, at: float) -> dict[str, Any] | None:
-        """Return the row of an event, or None if the journal does not list the event."""
-        row: dict[str, Any] | None = None
+    def of(self, event: Event, at: float) -> object | None:
+        """Return the value of a row, or None if the journal does not list the event."""
+        row: object | None = None
         match event:
             case SliceEnded():
                 self._sliced.add(event.stage)
-                row = row_of("slice", event, at)
-            case Planned():
-                stages = [asdict(stage) for stage in event.stages]
-                row = {"event": "plan", "at": at, "stages": stages}
+                row = event
+            case Planned() | Note():
+                row = event
             case StageStarted():
-                self._percents.pop(event.stage, None)
-                self._done.pop(event.stage, None)
-                row = row_of("stage", event, at)
+                row = self._stage(event, at)
             case StageEnded():
-                row = self._stage_end(event, at)
+                done = self._done.get(event.stage)
+                row = StageEndRow(seconds=event.seconds, num_bytes=event.num_bytes, done=done)
             case Advanced():
-                row = self._progress(event, at)
+                row = self._progress(event)
             case AttemptFailed():
-                row = self._attempt(event, at)
-            case Note() | ClusterSize():
-                row = self._other(event, at)
+                row = event if self.attempts.total() < MAX_ATTEMPTS else None
+                self.attempts[event.cause] += event.slices
+            case ClusterSize() if self.cluster not in {None, event}:
+                self.cluster = row = event
         return row
 
-    def _stage_end(self, event: StageEnded, at: float) -> dict[str, Any]:
-        row = {"event": "stage end", "at": at, "seconds": round(event.seconds, 3)}
-        done = self._done.get(event.stage)
-        return row | {"num_bytes": event.num_bytes} | ({} if done is None else {"done": done})
+    def _stage(self, event: StageStarted, at: float) -> Stage:
+        self._percents.pop(event.stage, None)
+        self._done.pop(event.stage, None)
+        todo, kept, num_bytes = event.todo, event.num_done, event.num_bytes
+        return Stage(name=event.stage, todo=todo, kept=kept, num_bytes=num_bytes, at=at)
 
-    def _progress(self, event: Advanced, at: float) -> dict[str, Any] | None:
+    def _progress(self, event: Advanced) -> StageProgressRow | None:
         """Return a progress row of a stage without slices, at most one for each percent."""
         if event.running > 0 or event.stage in self._sliced:  # the rows of slices contain it
             return None
@@ -101,44 +114,32 @@ class JournalRows:
         if percent == self._percents.get(event.stage):
             return None
         self._percents[event.stage] = percent
-        return {"event": "progress", "at": at, "done": event.done, "todo": event.todo}
-
-    def _other(self, event: Note | ClusterSize, at: float) -> dict[str, Any] | None:
-        """Return the row of a note, or of the cluster if its size has changed."""
-        if isinstance(event, Note):
-            return row_of("note", event, at)
-        if self.cluster in {None, (event.cpus, event.nodes)}:
-            return None
-        self.cluster = event.cpus, event.nodes
-        return {"event": "cluster", "at": at, "cpus": event.cpus, "nodes": event.nodes}
-
-    def _attempt(self, event: AttemptFailed, at: float) -> dict[str, Any] | None:
-        is_listed = self.attempts.total() < MAX_ATTEMPTS
-        self.attempts[event.cause] += event.slices
-        return row_of("attempt", event, at) if is_listed else None
+        return StageProgressRow(done=event.done, todo=event.todo)
 
 
-def head_row(recipe: Recipe, command: str, *, run: int, began: float, at: float) -> dict[str, Any]:
+def run_head(recipe: Recipe, command: str, *, run: int, began: float) -> RunHead:
     """Return the first row of a run: its command, its start, its machine and its versions."""
     executor = executor_in_use()
-    return {
-        "event": "run",
-        "at": at,
-        "format": JOURNAL_FORMAT,
-        "run": run,
-        "command": command,
-        "arguments": without_secrets(shlex.join(sys.argv)),
-        "started": iso(began),
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "version": nanotok_ray.__version__,
-        "core": _core.cpu_level(),
-        "executor": "" if executor is None else executor.name,
-        "python": platform.python_version(),
-        **_ray(),
-        "recipe": without_secrets(recipe.text),
-        "work": without_secrets(recipe.output.work),
-    }
+    head = RunHead(
+        format=JOURNAL_FORMAT,
+        run=run,
+        command=command,
+        arguments=without_secrets(shlex.join(sys.argv)),
+        started=iso(began),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        version=nanotok_ray.__version__,
+        core=_core.cpu_level(),
+        executor="" if executor is None else executor.name,
+        python=platform.python_version(),
+        ray_job="",
+        ray="",
+        cpus=len(os.sched_getaffinity(0)),
+        nodes=1,
+        recipe=without_secrets(recipe.text),
+        work=without_secrets(recipe.output.work),
+    )
+    return _with_ray(head)
 
 
 def iso(at: float) -> str:
@@ -146,23 +147,21 @@ def iso(at: float) -> str:
     return datetime.fromtimestamp(at, timezone.utc).isoformat(timespec="seconds")
 
 
-def _ray() -> dict[str, Any]:
-    """Return Ray's version, job, CPUs and nodes; without Ray, the CPUs of this machine."""
-    found = {"ray_job": "", "ray": "", "cpus": len(os.sched_getaffinity(0)), "nodes": 1}
+def _with_ray(head: RunHead) -> RunHead:
+    """Return the head with Ray's version, job, CPUs and nodes, if the run uses Ray."""
     ray = sys.modules.get("ray")  # the session imports it
     with suppress(Exception):  # Ray need not answer
         if ray is not None and ray.is_initialized():
             alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-            found |= {
-                "ray_job": ray.get_runtime_context().get_job_id(),
-                "ray": ray.__version__,
-                "cpus": int(sum(resources.get("CPU", 0) for resources in alive)),
-                "nodes": len(alive),
-            }
-    return found
+            return replace(
+                head,
+                ray_job=ray.get_runtime_context().get_job_id(),
+                ray=ray.__version__,
+                cpus=int(sum(resources.get("CPU", 0) for resources in alive)),
+                nodes=len(alive),
+            )
+    return head
 
-
-_TIMES = {"seconds", "bytes"}
 
 LEAVE_SECONDS = 1.0
 """Seconds that a terminated run waits for its journal: `ray job stop` kills it after 3 s."""
@@ -184,18 +183,19 @@ class Journaling:
     """Seconds and bytes of each stage that has ended, kept by the caller."""
     _journal: Journal | None = None
     _is_done: bool = False
-    _waiting: list[dict[str, Any]] = field(default_factory=list)
+    _waiting: list[object] = field(default_factory=list)
     _began: float = 0.0
     _seconds: float | None = None
-    """Duration of the run, set at the first call of `facts`."""
+    """Duration of the run, set at the first call of `times`."""
     _rows: JournalRows = field(default_factory=JournalRows)
-    _earlier: Mapping[str, Any] = field(default_factory=dict)
+    _earlier: Mapping[str, StageTime] = field(default_factory=dict)
 
     def __call__(self, event: Event) -> None:
         """Record an event."""
-        row = None if self.recipe is None else self._rows.of(event, self._at())
+        at = self._at()
+        row = None if self.recipe is None else self._rows.of(event, at)
         if row is not None:
-            self._add(row, soon=isinstance(event, StageStarted))
+            self._add(row_of(row, at), soon=isinstance(event, StageStarted))
 
     @property
     def has_begun(self) -> bool:
@@ -223,87 +223,105 @@ class Journaling:
         """Record that the run ended with an error. Call this while the lease is held."""
         if self._journal is None or self.recipe is None:
             return
-        self._seconds = None  # the run continued after an earlier call of `facts`
+        self._seconds = None  # the run continued after an earlier call of `times`
         status, why = _status(error)
-        end = {"status": status, "error": journal_text(why)}
-        files = {} if isinstance(error, LeaseLostError) else {SUMMARY_NAME: self._summary(end)}
-        self._end(end, seconds=FAIL_SECONDS if status == FAILED else LEAVE_SECONDS, files=files)
+        text = journal_text(why)
+        files = {}
+        if not isinstance(error, LeaseLostError):
+            files[SUMMARY_NAME] = self._summary(status, text)
+        self._end(
+            status, text, seconds=FAIL_SECONDS if status == FAILED else LEAVE_SECONDS, files=files
+        )
 
     def done(self) -> None:
         """Record that the run is done. Later calls do nothing."""
         if self._journal is not None and not self._is_done:
             self._is_done = True
-            self._end({"status": DONE})
+            self._end(DONE)
 
-    def facts(self) -> dict[str, Any]:
-        """Return number, start (ISO, UTC) and seconds of the run, and failed attempts by cause.
+    def times(self) -> RunTimes:
+        """Return number, start and seconds of the run, and failed attempts by cause.
 
         The seconds are measured at the first call, so that summary and journal agree.
         """
         if self._journal is None:
-            return {}
+            return RunTimes()
         if self._seconds is None:
             self._seconds = round(self.now() - self._began, 3)
-        return {
-            "run": self._journal.run,
-            "started": iso(self._began),
-            "seconds": self._seconds,
-            "failed_attempts": dict(sorted(self._rows.attempts.items())),
-        }
+        return RunTimes(
+            run=self._journal.run,
+            started=iso(self._began),
+            seconds=self._seconds,
+            failed_attempts=dict(sorted(self._rows.attempts.items())),
+        )
 
     def _end(
-        self, end: Mapping[str, Any], *, seconds: float = 10.0, files: Mapping[str, bytes] = {}
+        self,
+        status: str,
+        error: str | None = None,
+        *,
+        seconds: float = CLOSE_SECONDS,
+        files: Mapping[str, bytes] = {},
     ) -> None:
         assert self._journal is not None
-        facts = self.facts()
-        times = {name: facts[name] for name in ("seconds", "failed_attempts")}
-        self._add({"event": "end", "at": self._at(), **end, **times})
+        at, times = self._at(), self.times()
+        end = RunEnd(
+            at=at,
+            status=status,
+            error=error,
+            seconds=times.seconds,
+            failed_attempts=times.failed_attempts,
+        )
+        self._add(row_of(end, at))
         problem = self._journal.close(seconds=seconds, last_files=files)
         if problem is not None:
             self.on_event(Note(text=problem))
 
-    def _summary(self, end: Mapping[str, Any]) -> bytes:
+    def _summary(self, status: str, error: str) -> bytes:
         """Return the contents of the summary file of a failed run."""
         assert self.recipe is not None
-        out = Folder(self.recipe.output.path)
         stages = {
-            name: {"seconds": round(seconds, 3), "bytes": size}
+            name: StageTime(seconds=round(seconds, 3), bytes=size)
             for name, (seconds, size) in self.stages.items()
         }
-        facts = {**self.facts(), "stages": stages, "earlier_stages": dict(self._earlier)}
-        return to_json({**end, "output": out.url, **facts})
+        run = FailedRun(
+            status=status,
+            output=Folder(self.recipe.output.path).url,
+            stages=stages,
+            error=error,
+            earlier_stages=self._earlier,
+        )
+        return to_json({**to_values(run), **to_values(self.times())})
 
-    def _add(self, row: dict[str, Any], *, soon: bool = False) -> None:
+    def _add(self, row: object, *, soon: bool = False) -> None:
         if self._journal is None:
             self._waiting.append(row)
         else:
             self._journal.add(row, soon=soon)
 
-    def _head(self, recipe: Recipe, run: int) -> dict[str, Any]:
-        row = head_row(recipe, self.command, run=run, began=self._began, at=self._at())
-        self._rows.cluster = row["cpus"], row["nodes"]
-        return row
+    def _head(self, recipe: Recipe, run: int) -> object:
+        head = run_head(recipe, self.command, run=run, began=self._began)
+        assert head.cpus is not None
+        assert head.nodes is not None
+        self._rows.cluster = ClusterSize(cpus=head.cpus, nodes=head.nodes)
+        return row_of(head, self._at())
 
     def _at(self) -> float:
         return round(self.now(), 3)
 
 
-def stages_of_last_run(out: Folder) -> dict[str, Any]:
+def stages_of_last_run(out: Folder) -> dict[str, StageTime]:
     """Return seconds and bytes of the last complete run of each stage; empty if unknown.
 
     A failed run keeps the values of the runs before it in its summary, so that they are not lost.
     """
-    try:
+    times: dict[str, StageTime] = {}
+    with suppress(OSError, NanotokError, ValueError, RecursionError):  # they are only for display
         values = json.loads(out.read_bytes(SUMMARY_NAME, limit=MAX_JSON_BYTES))
-    except (OSError, NanotokError, ValueError, RecursionError):  # the values are only for display
-        return {}
-    if not isinstance(values, dict):
-        return {}
-    found = [values.get(name, {}) for name in ("earlier_stages", "stages")]
-    rows = [row for stages in found if isinstance(stages, dict) for row in stages.items()]
-    return {
-        name: stage for name, stage in rows if isinstance(stage, dict) and stage.keys() >= _TIMES
-    }
+        for name in ("earlier_stages", "stages"):
+            if isinstance(values, dict) and name in values:
+                times |= from_values(dict[str, StageTime], values[name], name=SUMMARY_NAME)
+    return times
 
 
 def _status(error: BaseException) -> tuple[str, str]:

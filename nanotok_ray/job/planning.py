@@ -13,7 +13,7 @@ import numpy as np
 from nanotok_ray.counts import SpanCounts, resolve_pattern
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SplitError
-from nanotok_ray.formats import PLAN_NAME
+from nanotok_ray.formats import PLAN_NAME, StageTime
 from nanotok_ray.job.decide import JobPlan, decide
 from nanotok_ray.job.doctor.machine import space_for
 from nanotok_ray.job.events import Activity, Note, OnEvent, ignore
@@ -69,21 +69,20 @@ def given_rates(megabytes_per_second: float) -> dict[str, Rate]:
     return dict.fromkeys(STAGES, rate)
 
 
-def rates_of_run(summary: Mapping[str, Any]) -> dict[str, Rate]:
-    """Return the rates of the stages of a run from its summary.
+def rates_of_run(stages: Mapping[str, StageTime]) -> dict[str, Rate]:
+    """Return the rates of the stages of a run.
 
-    >>> rates_of_run({"stages": {"count": {"seconds": 10.0, "bytes": 50}}})["count"].is_per_cpu
+    >>> rates_of_run({"count": StageTime(seconds=10.0, bytes=50)})["count"].is_per_cpu
     False
     """
-    stages = {name: stage for name, stage in summary.get("stages", {}).items() if name in STAGES}
     return {
         name: Rate(
-            bytes_per_second=stage["bytes"] / stage["seconds"],
+            bytes_per_second=stages[name].bytes / stages[name].seconds,
             is_per_cpu=False,
             basis="as in the last run, with the CPUs it had",
         )
-        for name, stage in stages.items()
-        if stage["bytes"] and stage["seconds"] >= MIN_SECONDS
+        for name in STAGES
+        if name in stages and stages[name].bytes and stages[name].seconds >= MIN_SECONDS
     }
 
 
@@ -194,7 +193,7 @@ def plan_job(
     out = Folder(recipe.output.path)
     announced = decide(recipe, resplit=resplit, relearn=relearn, on_event=on_event)
     on_event(Activity(text="estimating the time"))
-    last = {"stages": stages_of_last_run(out)}
+    last = stages_of_last_run(out)
     known = last if cpus is None else {}
     rates = _rates(announced, recipe, last=known, rate=rate, on_event=on_event)
     cpus = cpus or len(os.sched_getaffinity(0))
@@ -213,7 +212,7 @@ def _rates(
     announced: JobPlan,
     recipe: Recipe,
     *,
-    last: Mapping[str, Any],
+    last: Mapping[str, StageTime],
     rate: float | None,
     on_event: OnEvent,
 ) -> dict[str, Rate]:
@@ -242,7 +241,7 @@ def _texts(announced: JobPlan, recipe: Recipe) -> Sequence[Slice]:
 
 
 def _estimate(
-    announced: JobPlan, rates: Mapping[str, Rate], *, last: Mapping[str, Any], cpus: int
+    announced: JobPlan, rates: Mapping[str, Rate], *, last: Mapping[str, StageTime], cpus: int
 ) -> dict[str, Any]:
     """Estimate the stages that have slices to process; unknown `seconds` are None."""
     stages: dict[str, dict[str, Any]] = {}
@@ -275,12 +274,11 @@ def _estimate_stage(slices: Sequence[Slice], rate: Rate | None, *, cpus: int) ->
     }
 
 
-def _learning(last: Mapping[str, Any]) -> dict[str, Any]:
+def _learning(last: Mapping[str, StageTime]) -> dict[str, Any]:
     """Return the learning time of the last run, which depends on the spans and not the bytes."""
-    stages = last.get("stages", {})
-    if "learn" not in stages:
+    if "learn" not in last:
         return _stage(None, basis="unknown")
-    return _stage(stages["learn"]["seconds"], basis="as in the last run")
+    return _stage(last["learn"].seconds, basis="as in the last run")
 
 
 def _stage(seconds: float | None, *, basis: str) -> dict[str, Any]:

@@ -4,13 +4,19 @@ Reading the status changes nothing and does not start Ray. Clocks of two machine
 time by this machine's clock is marked as such. Malformed files raise no error; only storage does.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from nanotok_ray.formats import MANIFEST_NAME, PLAN_NAME
 from nanotok_ray.job.holder import Holder
-from nanotok_ray.job.journal import DONE, FAILED, INTERRUPTED, TERMINATED, RunJournal, read_journal
+from nanotok_ray.job.journal import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    TERMINATED,
+    RunEnd,
+    RunJournal,
+    read_journal,
+)
 from nanotok_ray.job.lease import EXPIRY_SECONDS, RENEW_SECONDS, Seen, lease_in_force
 from nanotok_ray.storage import Folder
 
@@ -112,7 +118,7 @@ def _is_of(journal: RunJournal | None, lease: Seen) -> bool:
     if journal is None or journal.run == lease.number or lease.is_released:
         return True
     holder = lease.holder
-    is_same = (journal.head.get("host"), journal.head.get("pid")) == (holder.host, holder.pid)
+    is_same = (journal.head.host, journal.head.pid) == (holder.host, holder.pid)
     return is_same and journal.end is None
 
 
@@ -130,15 +136,14 @@ def _of_holder(holder: Holder, me: Holder, silent: float | None) -> tuple[str, s
     return DEAD, f"its lease was not renewed{silence}; {every}"
 
 
-def _of_end(journal: RunJournal, end: Mapping[str, Any], *, is_published: bool) -> tuple[str, str]:
-    status = end.get("status")
+def _of_end(journal: RunJournal, end: RunEnd, *, is_published: bool) -> tuple[str, str]:
+    status = end.status
     if status == DONE and is_published:
         return FINISHED, ""
-    if status == DONE and journal.head.get("command") == "train":
+    if status == DONE and journal.head.command == "train":
         return TRAINED, "the run learned the tokenizer and was not asked to tokenize the corpus"
     if status in (FAILED, INTERRUPTED, TERMINATED):
-        error = end.get("error")
-        return str(status), error if isinstance(error, str) else ""
+        return status, end.error or ""
     missing = "the manifest is missing"
     return UNFINISHED, missing if status == DONE else "the run did not record how it ended"
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from nanotok_ray.errors import CorruptOutputError, NanotokError
-from nanotok_ray.exports import EXPORT_NAME, EXPORTS, LAYOUTS
+from nanotok_ray.exports import EXPORT_NAME, EXPORTS, LAYOUTS, read_export
 from nanotok_ray.formats import (
     MANIFEST_NAME,
     MAX_JSON_BYTES,
@@ -21,13 +21,25 @@ from nanotok_ray.formats import (
     SPLITS,
     SUMMARY_NAME,
     TOKENIZER_FOLDER,
+    Export,
+    FailedRun,
     Manifest,
+    StageTime,
     Totals,
     from_json,
+    from_values,
     is_local,
     read_manifest,
 )
-from nanotok_ray.job import DONE, JOURNAL_FOLDER, RunJournal, read_journal, runs_in
+from nanotok_ray.job import (
+    DONE,
+    JOURNAL_FOLDER,
+    RunJournal,
+    Summary,
+    read_journal,
+    read_summary,
+    runs_in,
+)
 from nanotok_ray.loader import open_shards
 from nanotok_ray.loader.shards import Shards
 from nanotok_ray.storage import Folder
@@ -69,7 +81,10 @@ class Facts:
     work: Folder
     """The work folder, of which the quarantine files of counts are read."""
     manifest: Manifest | None
-    summary: Mapping[str, Any] | None
+    summary: Summary | None
+    """The summary of the last run that ended without an error."""
+    stage_times: Mapping[str, StageTime]
+    """The stages of the run that wrote the summary."""
     learning: Mapping[str, Any] | None
     """The training report of the tokenizer."""
     journal: RunJournal | None
@@ -79,7 +94,7 @@ class Facts:
     tokenizer: Tokenizer | None
     shards: Mapping[str, Shards]
     """The shards of each split; empty without a manifest."""
-    exports: Mapping[str, Mapping[str, Any]]
+    exports: Mapping[str, Export]
     """The content of each export.json by folder."""
     problems: tuple[str, ...]
 
@@ -96,7 +111,7 @@ class Facts:
         Without a journal it is inferred from the files.
         """
         if self.journal is not None:
-            return str((self.journal.end or {}).get("status", "unfinished"))
+            return "unfinished" if self.journal.end is None else self.journal.end.status
         is_there = self.manifest is not None or self.tokenizer is not None
         return DONE if is_there else "unfinished"
 
@@ -121,7 +136,7 @@ def read_facts(out: Folder, work: Folder, *, cache: str) -> Facts:
         MANIFEST_NAME: lambda: read_manifest(out),
         JOURNAL_FOLDER: lambda: _journals(out),
         SHARDS_INDEX_NAME: lambda: _shards(out, cache),
-        SUMMARY_NAME: lambda: _object(out, SUMMARY_NAME),
+        SUMMARY_NAME: lambda: _summary(out),
         report: lambda: _report(out, report),
         TOKENIZER_FOLDER: lambda: _tokenizer(out),
         EXPORTS: lambda: _exports(out),
@@ -131,11 +146,13 @@ def read_facts(out: Folder, work: Folder, *, cache: str) -> Facts:
         read[SHARDS_INDEX_NAME] = (None, None)
     found = {name: value for name, (value, _) in read.items()}
     journals = found[JOURNAL_FOLDER] or (None, None)
+    summary, times = found[SUMMARY_NAME] or (None, {})
     return Facts(
         out=out,
         work=work,
         manifest=found[MANIFEST_NAME],
-        summary=found[SUMMARY_NAME],
+        summary=summary,
+        stage_times=times,
         learning=found[report],
         journal=journals[0],
         worked=journals[1],
@@ -163,6 +180,14 @@ def _object(out: Folder, name: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise CorruptOutputError(f"{out.join(name)} is no JSON object")
     return values
+
+
+def _summary(out: Folder) -> tuple[Summary | None, Mapping[str, StageTime]]:
+    values, name = _object(out, SUMMARY_NAME), out.join(SUMMARY_NAME)
+    if "error" in values:
+        return None, from_values(FailedRun, values, name=name).stages
+    summary = read_summary(values, name=name)
+    return summary, summary.run.stages
 
 
 def _report(out: Folder, name: str) -> dict[str, Any]:
@@ -195,11 +220,11 @@ def _shards(out: Folder, cache: str) -> dict[str, Shards]:
     return dict(zip(SPLITS, opened, strict=True))
 
 
-def _exports(out: Folder) -> dict[str, dict[str, Any]]:
+def _exports(out: Folder) -> dict[str, Export]:
     folders = [f"{EXPORTS}/{name}" for name in LAYOUTS]
     are_there = read_each(out.url, folders, lambda name: out.exists(f"{name}/{EXPORT_NAME}"))
     return {
-        out.join(folder): _object(out, f"{folder}/{EXPORT_NAME}")
+        out.join(folder): read_export(Folder(out.inside(folder)))
         for folder, is_there in zip(folders, are_there, strict=True)
         if is_there
     }
@@ -210,30 +235,26 @@ def began_at(journal: RunJournal) -> float:
 
     The end is the most exact; a head is written again when more is known, at a later time.
     """
-    if journal.end is not None:
-        at, took = journal.end.get("at"), journal.end.get("seconds")
-        if isinstance(at, int | float) and isinstance(took, int | float):
-            return max(float(at) - float(took), 0.0)
-    found = [_started(journal.head.get("started")), journal.head.get("at")]
-    found += [stage.at for stage in journal.stages[:1]]
-    return min((float(at) for at in found if isinstance(at, int | float) and at > 0), default=0.0)
+    end = journal.end
+    if end is not None and end.seconds is not None:
+        return max(end.at - end.seconds, 0.0)
+    times = [_started(journal.head.started), journal.head.at]
+    times += [stage.at for stage in journal.stages[:1]]
+    return min((at for at in times if at > 0), default=0.0)
 
 
-def _started(started: object) -> object:
-    """Return a time in ISO format as seconds since 1970; return other values unchanged."""
-    if not isinstance(started, str):
-        return started
+def _started(started: str | None) -> float:
+    """Return a time in ISO format as seconds since 1970; 0 if there is none."""
     try:
-        return datetime.fromisoformat(started).timestamp()
+        return datetime.fromisoformat(started or "").timestamp()
     except (ValueError, OverflowError, OSError):
-        return None
+        return 0.0
 
 
 def seconds_of(journal: RunJournal) -> float | None:
     """Return the duration of a run, up to its last event if it has not ended."""
-    took = journal.end.get("seconds") if journal.end is not None else None
-    if isinstance(took, int | float):
-        return float(took)
+    if journal.end is not None and journal.end.seconds is not None:
+        return journal.end.seconds
     began = began_at(journal)
     return max(journal.last_at - began, 0.0) if began and journal.last_at else None
 

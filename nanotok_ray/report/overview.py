@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from nanotok_ray.formats import (
     MANIFEST_NAME,
@@ -10,6 +10,7 @@ from nanotok_ray.formats import (
     SHARDS_INDEX_NAME,
     SUMMARY_NAME,
     TOKENIZER_FOLDER,
+    Export,
 )
 from nanotok_ray.job import DONE, FAILED, INTERRUPTED, JOURNAL_FOLDER, TERMINATED
 from nanotok_ray.report.facts import Facts, began_at, read_each, seconds_of, slice_name
@@ -62,7 +63,7 @@ def head(facts: Facts) -> Head:
     warnings = [*_errors(facts)]
     if facts.manifest is None and facts.status == DONE and facts.tokenizer is not None:
         text = f"{_NO_MANIFEST} The tokenizer is there."
-    run_head = {} if facts.journal is None else facts.journal.head
+    recipe = None if facts.journal is None else facts.journal.head.recipe
     return Head(
         badge=badge,
         status=cut(status),
@@ -72,7 +73,7 @@ def head(facts: Facts) -> Head:
         lead=[*_lead(facts)],
         figures=[*_figures(facts)],
         run=_run(facts),
-        recipe=str(run_head.get("recipe") or "")[:_MAX_RECIPE_CHARS],
+        recipe=(recipe or "")[:_MAX_RECIPE_CHARS],
     )
 
 
@@ -93,10 +94,10 @@ def _outcome(facts: Facts) -> str:
 
 def _checked(facts: Facts) -> str:
     """Return the rest of a sentence on what was compared after the documents were written."""
-    summary = facts.summary or {}
-    if "verified" not in summary or "proof" not in summary:
+    summary = facts.summary
+    if summary is None or summary.run.verified is None or summary.corpus is None:
         return ""
-    compared = quantity(summary["proof"]["documents"], "document")
+    compared = quantity(summary.corpus.proof.documents, "document")
     return f", their files checked, and {compared} compared with their source"
 
 
@@ -105,9 +106,8 @@ _NO_MANIFEST: Final = "There is no manifest: the corpus is not tokenized, or not
 
 def _errors(facts: Facts) -> Iterator[str]:
     end = facts.journal.end if facts.journal is not None else None
-    error = end.get("error") if end is not None else None
-    if error:
-        yield cut(error, _MAX_ERROR_CHARS)
+    if end is not None and end.error:
+        yield cut(end.error, _MAX_ERROR_CHARS)
     if facts.manifest is not None:
         return
     if facts.journal is None and facts.tokenizer is None:
@@ -121,8 +121,8 @@ def _lead(facts: Facts) -> Iterator[Cell]:
     if journal is None:
         yield "No journal of a run is here, so times are not known."
         return
-    if journal.head.get("command"):
-        yield Code(cut(journal.head["command"], _MAX_PATH_CHARS))
+    if journal.head.command:
+        yield Code(cut(journal.head.command, _MAX_PATH_CHARS))
     began, took = began_at(journal), seconds_of(journal)
     if began:
         yield f"started {format_time(began)}"
@@ -152,13 +152,12 @@ def _figures(facts: Facts) -> Iterator[Figure]:
 
 def _speed(facts: Facts) -> tuple[str, float, float]:
     """Return stage, bytes and seconds of the last stage that read the text."""
-    stages: Mapping[str, Any] = (facts.summary or {}).get("stages", {})
-    found = {name: (value["bytes"], value["seconds"]) for name, value in stages.items()}
+    speeds = {name: (time.bytes, time.seconds) for name, time in facts.stage_times.items()}
     if facts.worked is not None:
         for stage in facts.worked.stages:
-            found[stage.name] = stage.done_bytes, stage.seconds or 0.0
+            speeds[stage.name] = stage.done_bytes, stage.seconds or 0.0
     for name in ("tokenize", "count"):
-        size, took = found.get(name, (0, 0))
+        size, took = speeds.get(name, (0, 0))
         if size and took:
             return name, size, took
     return "", 0, 0
@@ -183,11 +182,10 @@ _RUN: Final = {
 def _run(facts: Facts) -> dict[str, Cell]:
     if facts.journal is None:
         return {}
-    run_head = facts.journal.head
     values = {
-        label: Code(cut(run_head[name], _MAX_PATH_CHARS))
+        label: Code(cut(value, _MAX_PATH_CHARS))
         for name, label in _RUN.items()
-        if run_head.get(name) not in (None, "")
+        if (value := getattr(facts.journal.head, name)) not in (None, "")
     }
     return {"run": str(facts.journal.run), **values}
 
@@ -277,21 +275,21 @@ def _problems(facts: Facts) -> Iterator[Part]:
         yield Part(title="Limits of this page", table=Table(heads=("what",), rows=rows))
 
 
-def exports(facts: Facts) -> Iterator[Part]:
+def export_table(facts: Facts) -> Iterator[Part]:
     """Yield the exports; nothing if there are none."""
-    found = dict(facts.exports)
-    for item in (facts.summary or {}).get("exports", []):
-        found.setdefault(str(item["folder"]), item)
+    exports: dict[str, Export] = dict(facts.exports)
+    for item in () if facts.summary is None else facts.summary.run.exports:
+        exports.setdefault(item.folder, item)
     rows = [
         (
-            cut(value["layout"], 80),
+            cut(export.layout, 80),
             Code(cut(folder, 300)),
-            cut(", ".join(f"{n:,} {why}" for why, n in value["left_out"].items()) or "nothing"),
-            f"{value['files']:,}",
-            f"{value['documents']:,}",
-            f"{value['tokens']:,}",
+            cut(", ".join(f"{n:,} {why}" for why, n in export.left_out.items()) or "nothing"),
+            f"{export.files:,}",
+            f"{export.documents:,}",
+            f"{export.tokens:,}",
         )
-        for folder, value in sorted(found.items())
+        for folder, export in sorted(exports.items())
     ]
     if rows:
         heads = ("layout", "folder", "omitted", "files", "documents", "tokens")

@@ -28,7 +28,7 @@ from nanotok_ray.report.document import (
     turns_of,
 )
 from nanotok_ray.report.facts import UNREADABLE, Facts, read_facts
-from nanotok_ray.report.overview import Head, exports, files, head, notes
+from nanotok_ray.report.overview import Head, export_table, files, head, notes
 from nanotok_ray.report.quarantined import quarantined
 from nanotok_ray.report.render import Cell, Figure, Link, Part, Table, cut, render
 from nanotok_ray.report.run import stages, timeline_and_stragglers
@@ -56,7 +56,7 @@ _SECTIONS: Final[tuple[tuple[str, str, tuple[_Parts, ...]], ...]] = (
     ("masks", "Masks", (masks,)),
     ("examples", "Examples", (example_tokens, example_documents)),
     ("notes", "Notes and warnings", (notes,)),
-    ("exports", "Exports", (exports,)),
+    ("exports", "Exports", (export_table,)),
     ("files", "Files", (files,)),
 )
 """Name, heading and parts of each section, in the order of the page."""

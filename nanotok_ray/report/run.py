@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby, pairwise
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nanotok_ray.formats import StageTime
 from nanotok_ray.job import JournalledSlice, RunJournal, Stage
 from nanotok_ray.report.charts import Box, Chart, ChartText, Scale, Tick, box
 from nanotok_ray.report.facts import Facts, began_at, slice_name
@@ -100,10 +101,8 @@ def _lines(facts: Facts) -> Iterator[_Line]:
         repeated = {line.name for line in last}
         yield from (line for line in _of_run(facts.worked) if line.name not in repeated)
         yield from last
-    elif facts.summary is not None:
-        yield from (
-            _of_summary(name, values) for name, values in facts.summary.get("stages", {}).items()
-        )
+    else:
+        yield from (_of_summary(name, time) for name, time in facts.stage_times.items())
 
 
 def _of_run(journal: RunJournal) -> Iterator[_Line]:
@@ -131,11 +130,11 @@ def _done(stage: Stage) -> int | None:
     return stage.todo if stage.progress else stage.done or (None if stage.todo else 0)
 
 
-def _of_summary(name: str, values: dict[str, Any]) -> _Line:
+def _of_summary(name: str, time: StageTime) -> _Line:
     return _Line(
         name=name,
-        seconds=values["seconds"],
-        num_bytes=values["bytes"],
+        seconds=time.seconds,
+        num_bytes=time.bytes,
         done=None,
         num_done=None,
         failed=None,

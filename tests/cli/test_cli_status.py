@@ -14,6 +14,7 @@ from nanotok_ray.api import prepare
 from nanotok_ray.cli import main, status
 from nanotok_ray.cli.status import Clock, read_status
 from nanotok_ray.errors import SliceError, TransientIOError
+from nanotok_ray.formats import to_values
 from nanotok_ray.job import (
     Holder,
     Journal,
@@ -38,7 +39,11 @@ def out(tmp_path):
 
 
 def seen(out, *, at=NOW):
-    """Read the status once at a given time, with the command's own functions."""
+    """Read the JSON of the status at a given time."""
+    return to_values(status_at(out, at))
+
+
+def status_at(out, at=NOW):
     return read_status(out.url, show=lambda _: None, clock=Clock(now=lambda: at))
 
 
@@ -164,10 +169,10 @@ def test_a_running_run_reports_the_current_size_of_its_cluster(out):
     later = {"event": "cluster", "at": NOW - 50, "cpus": 48, "nodes": 4}
     hold(out, at=NOW, state="released")
     journal(out, {**HEAD, "cpus": 2, "nodes": 3}, COUNT, later, END)
-    assert "2 CPUs of 3 nodes" in "\n".join(status.status_lines(seen(out)))
+    assert "2 CPUs of 3 nodes" in "\n".join(status.status_lines(status_at(out)))
     hold(out, at=NOW)
     journal(out, {**HEAD, "cpus": 2, "nodes": 3}, COUNT, later, {**later, "cpus": True}, run=2)
-    assert "48 CPUs of 4 nodes" in "\n".join(status.status_lines(seen(out)))
+    assert "48 CPUs of 4 nodes" in "\n".join(status.status_lines(status_at(out)))
 
 
 END = {"event": "end", "at": NOW - 900, "status": "failed", "error": "x"}
@@ -247,8 +252,8 @@ def test_watch_ends_with_the_run_and_survives_temporary_storage_failures(out, mo
     values = read_status(
         out.url, watch=True, show=looks.append, clock=Clock(now=lambda: now[0], sleep=sleep)
     )
-    assert values["state"] == "dead"
-    assert [each["silent_seconds"] for each in looks] == [0, 20, 30, 40, 50, 60, 70]
+    assert values.state == "dead"
+    assert [each.silent_seconds for each in looks] == [0, 20, 30, 40, 50, 60, 70]
     assert "slow down" in capsys.readouterr().err
 
 

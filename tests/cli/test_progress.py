@@ -259,7 +259,7 @@ def positions(planned, begun):
     """Yield the position after each begun stage, whose number never exceeds the total."""
     forecast = Forecast([PlannedStage(name=name) for name in planned])
     for name in begun:
-        forecast.begin(StageStarted(stage=name, todo=3, num_done=0, num_bytes=0))
+        forecast.begin(name, todo=3, num_bytes=0)
         assert 0 < forecast.number <= len(forecast.planned)
         assert forecast.planned[forecast.number - 1].name == name
         yield forecast.position

@@ -24,7 +24,7 @@ from nanotok_ray.cluster.submit import (
 )
 from nanotok_ray.cluster.submit.submission import ENDED, LAST_SECONDS, PAUSE, TICK
 from nanotok_ray.errors import RefusedError, UnreachableError
-from nanotok_ray.job import Summary
+from nanotok_ray.job import read_summary
 from nanotok_ray.job.doctor import check_transport
 from tests.support.job_server import job_server
 
@@ -139,7 +139,7 @@ def test_a_success_counts_if_its_output_exists(server, submit, tmp_path):
     (tmp_path / "out/manifest.json").write_text("{}")
     code, reported, err = submit("--submission-id", "web")
     assert (code, reported["status"], reported["summary"]) == (0, "done", values)
-    assert f"{Summary(values).text()}\nnanotok: the job succeeded" in err
+    assert f"{read_summary(values, name='').text()}\nnanotok: the job succeeded" in err
     assert "an arbitrary line" not in err
     server.add("other", "SUCCEEDED", exit_code=0, log=DONE)
     code, reported, err = submit("--submission-id", "other")  # a version with another summary
@@ -154,11 +154,19 @@ def test_the_summary_of_a_job_has_the_order_of_the_recipe(server, submit, tmp_pa
         "".join(source.format(name, name) for name in ("web", "code", "books"))
         + f'[output]\npath = "{tmp_path}/out"\n'
     )
-    numbers = {"documents": 1, "tokens": 2, "bytes_per_token": 3.0, "quarantined": 0}
-    numbers["trainable_tokens"] = None
+    numbers = {"documents": 1, "text_bytes": 6, "tokens": 2, "bytes_per_token": 3.0}
+    numbers |= {"quarantined": 0, "trainable_tokens": None}
     sources = {f"{name}/train": numbers for name in ("books", "code", "web")}
     values = {"status": "done", "output": str(tmp_path / "out"), "vocab_size": 300, "stages": {}}
-    values |= {"tokenizer_sha256": "0" * 64, "sources": sources}
+    values |= {"tokenizer_sha256": "0" * 64, "sources": sources, "slices": 3, "shards": 3}
+    values |= {"text_bytes": 18, "tokens": 6, "bytes_per_token": 3.0, "trainable_tokens": 6}
+    flow = {"in": 3, "out": 3, "quarantined": 0}
+    proof = {"documents": 0, "bytes": 0, "encoded_again": 0, "not_encoded_again": {}}
+    values |= {"documents": flow, "bytes": flow, "proof": proof}
+    values |= {"quarantined": {}, "roles": {}, "special_tokens": {}}
+    values |= dict.fromkeys(("special_text", "over_max_tokens", "truncated", "blank_lines"), 0)
+    values |= {"without_trainable_token": 0, "images": 0}
+    values["rules"] = {"max_tokens": None, "too_long": "keep", "untrainable": "keep"}
     server.add("web", "SUCCEEDED", exit_code=0, log=f"{json.dumps(values)}\n")
     (tmp_path / "out").mkdir()
     (tmp_path / "out/manifest.json").write_text("{}")

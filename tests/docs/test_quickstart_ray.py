@@ -30,4 +30,4 @@ def test_the_notebook_runs_and_is_stored_without_results(tmp_path):
     )
     assert "((4, 256), dtype('int32'))" in shown
     assert "tokenize (4 of 5): done in " in shown
-    assert read_journal(Folder(str(tmp_path / "quickstart/out"))).head["executor"] == "ray"
+    assert read_journal(Folder(str(tmp_path / "quickstart/out"))).head.executor == "ray"

@@ -165,7 +165,7 @@ def test_the_page_is_written_under_the_lease_after_the_end_is_known(tmp_path, in
 
     def note(folder, work):
         assert work.url == job.output.work
-        seen.append((lease_in_force(folder).is_released, read_journal(folder).end["status"]))
+        seen.append((lease_in_force(folder).is_released, read_journal(folder).end.status))
 
     with pytest.raises(QuarantineLimitError) if fails else nullcontext():
         run_job(job, Start("prepare", None, False, StageTimes(ignore)), write_page=note)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import threading
 import time
 import tracemalloc
@@ -22,6 +23,7 @@ from nanotok_ray.job import (
     Journaling,
     JournalledSlice,
     Note,
+    RunEnd,
     SliceEnded,
     StageStarted,
     Terminated,
@@ -72,9 +74,9 @@ def test_stages_are_counted_by_their_slices_and_an_end_before_more_work_is_no_en
     assert [each.done_bytes for each in found.stages] == expected
     seconds = [each["seconds"] for each in run.events if each["event"] == "stage end"]
     assert [each.seconds for each in found.stages] == seconds
-    assert found.head["command"] == run.events[0]["command"]
+    assert found.head.command == run.events[0]["command"]
     last = end(run.now)
-    assert written(out, [*run.events, last], run=2).end["status"] == "done"
+    assert written(out, [*run.events, last], run=2).end.status == "done"
     assert written(out, [last, *run.events], run=3).end is None
 
 
@@ -102,17 +104,14 @@ def test_rows_of_events_keep_their_fields():
     own = {"stage": "count", "name": "a", "num_bytes": 3, "worker": "h/1", "attempts": 1}
     extra = {"estimate": 7, "slices": 2, "error": "no"}
     attempt = {"stage": "count", "name": "a", "slices": 1, "cause": "slow", "text": "t"}
-    started = StageStarted(stage="count", todo=4, num_done=2, num_bytes=9)
     rows = [
-        row_of("note", Note(text="x" * 3000), 1.5),
-        row_of("stage", started, 2.0),
-        row_of("slice", SliceEnded(began=1.23456, seconds=2, **own), 3.0),
-        row_of("slice", SliceEnded(began=0.0, seconds=0.0004, **own, **extra), 4.0),
-        row_of("attempt", AttemptFailed(**attempt), 5.0),
+        row_of(Note(text="x" * 3000), 1.5),
+        row_of(SliceEnded(began=1.23456, seconds=2, **own), 3.0),
+        row_of(SliceEnded(began=0.0, seconds=0.0004, **own, **extra), 4.0),
+        row_of(AttemptFailed(**attempt), 5.0),
     ]
     assert rows == [
         {"event": "note", "at": 1.5, "text": "x" * 2000},
-        {"event": "stage", "at": 2.0, "name": "count", "todo": 4, "kept": 2, "num_bytes": 9},
         {"event": "slice", "at": 3.0, **own, "began": 1.235, "seconds": 2, "estimate": 0},
         {"event": "slice", "at": 4.0, **own, "began": 0.0, "seconds": 0.0, **extra},
         {"event": "attempt", "at": 5.0, **attempt},
@@ -254,7 +253,7 @@ def test_the_end_is_written_before_old_journals_are_removed(out, monkeypatch):
     journal.add({"event": "run", "at": 1.0})
     journal.begin()
     assert is_tidy.wait(scaled(30))
-    assert ends == [None, *[{"at": 2.0, "status": "done"}] * 9]
+    assert ends == [None, *[RunEnd(at=2.0, status="done")] * 9]
 
 
 def test_a_refused_end_is_reported_even_if_other_files_are_written(tmp_path):
@@ -339,15 +338,16 @@ def test_a_job_leaves_a_journal(job, out):
     slices = [each for each in own.slices if each.stage == "tokenize"]
     assert [stage.done for stage in own.stages if stage.name == "tokenize"] == [len(slices)]
     assert all(each.num_bytes and each.estimate for each in slices)
-    assert (own.end["status"], own.missing_segments) == ("done", 0)
-    assert summary_of(out)["seconds"] == own.end["seconds"] > 0
+    assert (own.end.status, own.missing_segments) == ("done", 0)
+    assert summary_of(out)["seconds"] == own.end.seconds > 0
     learned = next(stage for stage in own.stages if stage.name == "learn")
     assert learned.progress[-1][1:] == (learned.todo, learned.todo)
     assert len(learned.progress) <= 101
-    assert (own.head["command"], own.head["pid"]) == ("prepare", os.getpid())
-    assert own.head["cpus"] >= 1
-    named = {"started", "host", "ray_job", "version", "core", "python", "ray", "nodes"}
-    assert named <= set(own.head)
+    assert (own.head.command, own.head.pid) == ("prepare", os.getpid())
+    assert own.head.cpus >= 1
+    assert None not in asdict(own.head).values()
+    text = b"".join(map(out.read_bytes, out.list("run/journal/"))).decode()
+    assert re.search(r'"event":"stage","at":[0-9.]+,"name":"count","todo":\d+,"kept":0,', text)
 
 
 @pytest.mark.parametrize(
@@ -374,8 +374,8 @@ def test_the_end_of_a_run_is_written_before_the_lease_is_released(
         prepare(job, on_event=fail_at(StageStarted, "tokenize", error))
     assert states[0] == "held"
     end = read_journal(out).end
-    assert end["status"] == summary_of(out)["status"] == status
-    assert str(error) in end["error"] or status != "failed"
+    assert end.status == summary_of(out)["status"] == status
+    assert str(error) in end.error or status != "failed"
 
 
 def test_a_failed_run_keeps_the_rates_of_the_last_one_for_planning(job, out, tmp_path):
@@ -400,7 +400,7 @@ def test_a_run_that_lost_its_lease_does_not_write_the_summary(job, out):
     with pytest.raises(LeaseLostError):
         prepare(job, on_event=fail_at(StageStarted, "tokenize", LeaseLostError("gone")))
     assert not out.exists("run/summary.json")
-    assert read_journal(out).end["status"] == "failed"
+    assert read_journal(out).end.status == "failed"
 
 
 RECIPE = """
@@ -423,7 +423,7 @@ def kept(tmp_path, monkeypatch):
 def test_the_recipe_is_stored_as_written_without_secrets(kept, out):
     kept.leased(1)
     kept.done()
-    text = read_journal(out).head["recipe"]
+    text = read_journal(out).head.recipe
     assert "${JOURNAL_SECRET}/web" in text
     assert "# --set limits.max_skipped_slices=2" in text
     assert "https://***@host/x?sig=***&v=2" in text
@@ -445,7 +445,7 @@ def test_no_text_of_a_journal_contains_a_secret(kept, out, monkeypatch):
     kept(replace(SLICE_ENDED, error=text))
     kept.failed(SliceError(text))
     own = read_journal(out, 3)
-    rows = (own.notes[0].text, own.failed_attempts[0].text, own.slices[0].error, own.end["error"])
+    rows = (own.notes[0].text, own.failed_attempts[0].text, own.slices[0].error, own.end.error)
     assert rows == ("https://***@host/x?sig=*** refuses ***",) * 4
     assert b"hunter2" not in out.read_bytes("run/summary.json")
 
@@ -459,8 +459,8 @@ def test_failed_attempts_are_bounded_and_counted(kept, out, monkeypatch):
     own = read_journal(out)
     assert len(own.failed_attempts) == 3
     assert len(own.failed_attempts[0].text) == 2000
-    assert own.end["failed_attempts"] == {"slow": 8, "storage": 10}
-    assert own.end["error"] == "ValueError"
+    assert own.end.failed_attempts == {"slow": 8, "storage": 10}
+    assert own.end.error == "ValueError"
 
 
 def test_the_size_of_the_cluster_is_written_when_it_changes(kept, out):
@@ -470,8 +470,8 @@ def test_the_size_of_the_cluster_is_written_when_it_changes(kept, out):
         kept(ClusterSize(cpus=cpus, nodes=nodes))
     kept.done()
     found = read_journal(out)
-    assert found.cluster == {"cpus": 32, "nodes": 3}
-    assert (found.head["cpus"], found.head["nodes"]) == (here, 1)
+    assert found.cluster == ClusterSize(cpus=32, nodes=3)
+    assert (found.head.cpus, found.head.nodes) == (here, 1)
     text = b"".join(map(out.read_bytes, out.list("run/journal/"))).decode()
     assert text.count('"event":"cluster"') == 2
 

@@ -260,7 +260,7 @@ def test_whole_jobs_run_without_ray_and_write_the_same_bytes(tmp_path, in_proces
     assert {name: data for name, data in out.items() if "export/mds" not in name} == quiet
     assert contents(tmp_path / "out-work") == contents(tmp_path / "quiet-work")
     journal = read_journal(Folder(str(tmp_path / "out")), 1)
-    assert (journal.head["executor"], journal.failed_attempts) == ("local", ())
+    assert (journal.head.executor, journal.failed_attempts) == ("local", ())
 
 
 def die_before_the_record_once(work, marker, argument):

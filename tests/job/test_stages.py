@@ -28,11 +28,11 @@ from nanotok_ray.job import (
     Note,
     SharedFolder,
     StageEnded,
-    Summary,
     Task,
     TaskResult,
     TaskRules,
     TokenizeWork,
+    read_summary,
     run_stage,
     tokenize_work,
     use_executor,
@@ -133,6 +133,7 @@ COUNT = st.integers(0, 10**12)
 SOURCE = st.fixed_dictionaries(
     {
         "documents": COUNT,
+        "text_bytes": COUNT,
         "tokens": st.integers(1, 10**12),
         "bytes_per_token": st.none() | st.floats(0, 9),
         "quarantined": COUNT,
@@ -146,7 +147,26 @@ EXPORT = st.fixed_dictionaries(
         "files": COUNT,
         "documents": COUNT,
         "left_out": st.dictionaries(st.just("too long"), COUNT),
-        "masks": st.booleans(),
+        "masks": st.none() | st.just("bytes"),
+    }
+    | {
+        name: st.just(value)
+        for name, value in {
+            "format": "nanotok-export 1",
+            "layout_format": "olmo 1",
+            "options": {},
+            "reader": "ai2-olmo-core",
+            "item_bytes": 2,
+            "num_ids": 265,
+            "special_tokens": {},
+            "tokenizer_sha256": "0" * 64,
+            "manifest_sha256": "0" * 64,
+            "units": 1,
+            "bytes": 0,
+            "tokens": 0,
+            "unread_tokens": {},
+            "joint_files": [],
+        }.items()
     }
 )
 CORPUS = {
@@ -155,6 +175,12 @@ CORPUS = {
     "bytes_per_token": st.none() | st.floats(0, 9),
     "sources": st.dictionaries(st.text("abc", min_size=1, max_size=3), SOURCE, max_size=16),
     "quarantined": st.dictionaries(st.text("xyz", max_size=2), COUNT, max_size=9),
+    "bytes": st.fixed_dictionaries({"in": COUNT, "out": COUNT, "quarantined": COUNT}),
+    "special_tokens": st.just({}),
+    "text_bytes": COUNT,
+    "blank_lines": COUNT,
+    "slices": COUNT,
+    "shards": COUNT,
     "special_text": COUNT,
     "roles": st.just({}) | st.just({"image": 3}),
     "images": st.just(0),
@@ -173,6 +199,7 @@ CORPUS = {
     "proof": st.fixed_dictionaries(
         {
             "documents": st.just(5),
+            "bytes": COUNT,
             "encoded_again": st.just(4) | st.just(5),
             "not_encoded_again": st.dictionaries(st.text("abc", max_size=2), COUNT, max_size=2),
         }
@@ -196,16 +223,20 @@ RUN = {
     "tokenizer_sha256": st.just("0" * 64),
     "stages": st.dictionaries(
         st.sampled_from(["count", "learn"]),
-        st.just({"seconds": 1.0, "megabytes_per_second": 3.0}),
+        st.just({"seconds": 1.0, "bytes": 3_000_000, "megabytes_per_second": 3.0}),
     ),
 }
 
 
 @given(
-    st.fixed_dictionaries(RUN | CORPUS, optional={"learned": LEARNED, "exports": st.lists(EXPORT)})
+    st.fixed_dictionaries(
+        RUN | CORPUS, optional={"learned": LEARNED, "exports": st.lists(EXPORT, min_size=1)}
+    )
 )
 def test_a_few_lines_report_the_results_and_the_next_step(values):
-    lines = Summary(values).text().splitlines()
+    summary = read_summary(values, name="the summary")
+    assert json.loads(json.dumps(summary.values)) == values
+    lines = summary.text().splitlines()
     assert len(lines) <= 24 + min(12, len(values["sources"]))
     assert lines[-2:] == [
         "next        nanotok verify /out",
@@ -229,7 +260,7 @@ def test_a_few_lines_report_the_results_and_the_next_step(values):
 
 @given(st.fixed_dictionaries(RUN, optional={"learned": LEARNED}))
 def test_after_training_alone_the_next_step_is_to_tokenize(values):
-    lines = Summary(values).text().splitlines()
+    lines = read_summary(values, name="the summary").text().splitlines()
     assert len(lines) <= 15
     assert lines[-1] == "            nanotok tokenize RECIPE"
 

@@ -73,7 +73,7 @@ class Run:
                 free[worker] += seconds / 2
                 reported.append({"event": "attempt", "at": free[worker], **each, **FAILURE})
             begun = {"began": free[worker], "seconds": seconds, "num_bytes": own}
-            done = {"worker": self._workers[worker], "attempts": attempts, "error": None}
+            done = {"worker": self._workers[worker], "attempts": attempts, "estimate": size}
             at = free[worker] + seconds
             reported.append({"event": "slice", "at": at, **each, **begun, **done})
             free[worker] += seconds + 0.01

@@ -4,7 +4,6 @@ import hashlib
 import json
 import pickle
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from nanotok_ray import SpanCounts, learn, open_tokenizer
 from nanotok_ray.cli import main
 from nanotok_ray.errors import TokenizerError
+from nanotok_ray.job import read_summary
 from nanotok_ray.recipe import PRESETS, SPECIAL_TOKENS
 from nanotok_ray.tokenizer import FILE_NAMES, Model, Tokenizer, get_tokenizer
 from tests.support.small_corpus import contents
@@ -192,7 +192,8 @@ def test_to_nanochat_writes_the_files_of_nanochat_and_removes_ours(one, other, n
     (tmp_path / "recipe.toml").write_text(
         f'[[source]]\n{source}\n[output]\npath = "{tmp_path}/out"\n'
     )
-    summary = SimpleNamespace(values={}, text=str)
+    ended = {"status": "done", "output": "", "stages": {}, "vocab_size": 1}
+    summary = read_summary({**ended, "tokenizer_sha256": "0" * 64}, name="the summary")
     command = ["train", str(tmp_path / "recipe.toml"), "--to-nanochat"]
     assert main(command, job=lambda *_, **__: summary) == 0
     assert sorted(found(nanochat)) == ["notes.md", *NANOCHATS]
