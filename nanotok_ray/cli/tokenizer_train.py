@@ -16,6 +16,7 @@ from nanotok_ray.counts import (
     resolve_pattern,
 )
 from nanotok_ray.errors import NanotokError, TokenizerError, VocabularySizeError
+from nanotok_ray.formats import to_values
 from nanotok_ray.recipe import PRESETS, SPECIAL_TOKENS
 from nanotok_ray.tokenizer import (
     NUM_BYTES,
@@ -57,8 +58,8 @@ def run_train(arguments: "Arguments") -> int:
     found = count_named(named, arguments, pattern=pattern)
     counting = time.perf_counter() - start
     learned, taken = _learn(found.counts, settings, arguments, had=f"counted in {counting:.1f} s")
-    more = {"documents": found.documents, "quarantined": dict(found.quarantined)}
-    learned = replace(learned, report={**learned.report, **more})
+    report = replace(learned.report, documents=found.documents, quarantined=dict(found.quarantined))
+    learned = replace(learned, report=report)
     wrote = _write(learned, arguments)
     seconds = {"count": round(counting, 3), "learn": round(taken, 3)}
     values = _values(learned, arguments, wrote=wrote, seconds=seconds)
@@ -293,7 +294,7 @@ def _values(
         "tokenizer_sha256": learned.tokenizer.sha256,
         "vocab_size": learned.tokenizer.get_vocab_size(),
         "seconds": seconds,
-        **short_report(learned.report),
+        **to_values(short_report(learned.report)),
         "wrote": list(wrote),
     }
 

@@ -128,6 +128,15 @@ from nanotok_ray.formats.shards_index import (
     shard_name,
     unpack_shards_index,
 )
+from nanotok_ray.formats.training_report import (
+    Counted,
+    CountedSource,
+    CurveRow,
+    DroppedSpans,
+    MergeColumns,
+    TrainingReport,
+    TrainingTotals,
+)
 
 __all__ = [
     "LEARN_RECORD",
@@ -154,8 +163,12 @@ __all__ = [
     "CorpusSummary",
     "CountFlow",
     "CountRecord",
+    "Counted",
+    "CountedSource",
+    "CurveRow",
     "DocumentIds",
     "DocumentImages",
+    "DroppedSpans",
     "EndedRun",
     "Export",
     "ExportRecord",
@@ -173,6 +186,7 @@ __all__ = [
     "LearnedTokens",
     "LengthRules",
     "Manifest",
+    "MergeColumns",
     "MergeRecord",
     "Number",
     "Numbers",
@@ -200,6 +214,8 @@ __all__ = [
     "SumRecord",
     "SumSize",
     "Totals",
+    "TrainingReport",
+    "TrainingTotals",
     "VerifiedFiles",
     "check_rows",
     "check_sequences",

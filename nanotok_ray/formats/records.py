@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple
 
 from nanotok_ray.formats.codec import Natural, Number, Numbers, Sha256, omitted
 from nanotok_ray.formats.names import SPLITS
+from nanotok_ray.formats.training_report import TrainingTotals
 
 ROLES: Final = ("bos", "user", "assistant", "python", "python_output", "image")
 """The owner of a token: the start, a speaker including the tokens that delimit it, an image."""
@@ -335,8 +336,7 @@ class LearnRecord(ResultRecord):
     special_tokens: LearnedTokens
     also: tuple[Number, ...]
     """The vocabulary sizes of the smaller versions."""
-    report: Mapping[str, Any]
-    """The totals of the training report."""
+    report: TrainingTotals
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,8 +12,9 @@ from nanotok_ray.formats import (
     LearnedTokens,
     LearnRecord,
     StoredFile,
-    from_json,
+    TrainingReport,
     key_of,
+    load,
 )
 from nanotok_ray.job.counting import Training
 from nanotok_ray.shards import Record, is_unchanged, read_record, write_record
@@ -21,7 +22,6 @@ from nanotok_ray.storage import Checksums, Folder
 from nanotok_ray.tokenizer import (
     FILE_NAMES,
     READABLE_NAME,
-    REPORT_FORMAT,
     REPORT_NAME,
     LearnedTokenizer,
     Tokenizer,
@@ -78,7 +78,7 @@ def _reusable_training(training: Training, out: Folder) -> Training:
     record = _readable_record(out)
     if record is None or record.value.rules != training.rules_key:
         return training
-    if record.value.report["skipped_slices"]:
+    if record.value.report.skipped_slices:
         return training
     return replace(training, reused_key=record.value.key)
 
@@ -250,7 +250,7 @@ class LearnedOutput:
     def _learned(self) -> LearnedTokenizer:
         name = f"{TOKENIZER_FOLDER}/{REPORT_NAME}"
         data, path = self.out.read_bytes(name, limit=MAX_JSON_BYTES), self.out.join(name)
-        report = from_json(data, name=path, expected_format=REPORT_FORMAT)
+        report = load(TrainingReport, data, name=path)
         extended = self.training.recipe.tokenizer.extend
         return LearnedTokenizer(tokenizer=self.tokenizer, report=report, extended=extended)
 
@@ -279,7 +279,7 @@ def _write_record(
 
     If slices were skipped, the key differs, so that the next run learns the tokenizer again.
     """
-    skipped = list(learned.report["skipped_slices"])
+    skipped = list(learned.report.skipped_slices)
     folders = [TOKENIZER_FOLDER, *map(smaller_folder, also)]
     names = [name for folder in folders for name in _files_of(folder)]
     tokens = training.recipe.tokenizer

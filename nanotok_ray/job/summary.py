@@ -93,8 +93,8 @@ def learned_summary(
         not_reached=tuple(not_reached),
         of_other_inputs=of_other_inputs,
         also=record.also,
-        differs_from_rustbpe=tuple(record.report["differs_from_rustbpe"]),
-        skipped_slices=tuple(record.report["skipped_slices"]),
+        differs_from_rustbpe=record.report.differs_from_rustbpe,
+        skipped_slices=record.report.skipped_slices,
     )
 
 

@@ -4,13 +4,16 @@ A tokenizer whose record matches the settings and the inputs is not learned agai
 """
 
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from nanotok_ray.counts import PartSums, SpanSums, default_threads
 from nanotok_ray.errors import SourceError
 from nanotok_ray.formats import (
     TOKENIZER_FOLDER,
+    Counted,
+    CountedSource,
+    DroppedSpans,
+    TrainingReport,
 )
 from nanotok_ray.job.bad_documents import first_quarantined
 from nanotok_ray.job.counting import CountedSlices, Training, count, counted_sources
@@ -30,7 +33,6 @@ from nanotok_ray.sources import check_limits
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import (
     REACHED,
-    Counted,
     LearnedTokenizer,
     Made,
     Tokenizer,
@@ -195,24 +197,24 @@ def _counted(training: Training, summed: WeightedCounts, reduced: SpanSums | Par
         sources=_sources(training, summed),
         weight_unit=summed.weights.unit,
         min_count=summed.min_count,
-        dropped={
-            "distinct_spans": totals.dropped_distinct,
-            "spans": totals.dropped_spans,
-            "bytes": totals.dropped_bytes,
-        },
-        skipped_slices=[ended.task.name for ended in counted.skipped],
+        dropped=DroppedSpans(
+            distinct_spans=totals.dropped_distinct,
+            spans=totals.dropped_spans,
+            bytes=totals.dropped_bytes,
+        ),
+        skipped_slices=tuple(ended.task.name for ended in counted.skipped),
     )
 
 
-def _sources(training: Training, summed: WeightedCounts) -> dict[str, Any]:
+def _sources(training: Training, summed: WeightedCounts) -> dict[str, CountedSource]:
     """Return the unweighted counts and the weight of each source."""
     sums = {name: summed.counted.by_source(name) for name in ("texts", "text_bytes", "spans")}
     return {
-        source.name: {
-            "weight": source.weight,
-            "multiplier": summed.weights.multipliers[source.name],
+        source.name: CountedSource(
+            weight=source.weight,
+            multiplier=summed.weights.multipliers[source.name],
             **{name: sums[name].get(source.name, 0) for name in sums},
-        }
+        )
         for source in counted_sources(training.recipe)
     }
 
@@ -229,28 +231,26 @@ def _documents(training: Training, counted: CountedSlices) -> int | None:
     return sum(count.in_ - count.quarantined for count in documents)
 
 
-def _notes(report: Mapping[str, Any]) -> Iterator[str]:
+def _notes(report: TrainingReport) -> Iterator[str]:
     """Yield notes on results that the user may not have intended."""
-    if report["stop_reason"] != REACHED:
+    if report.stop_reason != REACHED:
         yield (
             f"learning stopped: {why_stopped(report)}; the tokenizer has "
-            f"{report['vocab_size_reached']:,} ids, {report['vocab_size_asked']:,} were asked for"
+            f"{report.vocab_size_reached:,} ids, {report.vocab_size_asked:,} were asked for"
         )
-    if report["dropped"]["spans"]:
+    if report.dropped.spans:
         yield (
-            f"min_count = {report['min_count']:,} left out {report['dropped']['spans']:,} of "
-            f"{quantity(report['spans'], 'span')}, "
-            f"{report['dropped']['distinct_spans']:,} different ones"
+            f"min_count = {report.min_count:,} left out {report.dropped.spans:,} of "
+            f"{quantity(report.spans, 'span')}, "
+            f"{report.dropped.distinct_spans:,} different ones"
         )
-    if report["differs_from_rustbpe"]:
+    if report.differs_from_rustbpe:
         yield (
             "the merges differ from those that rustbpe learns from the same documents, because of "
-            f"{', '.join(report['differs_from_rustbpe'])}"
+            f"{', '.join(report.differs_from_rustbpe)}"
         )
-    if report["gaps"]:
-        yield (
-            f"the pattern left {report['gaps']:,} gaps in the texts; each gap is a separate span"
-        )
+    if report.gaps:
+        yield (f"the pattern left {report.gaps:,} gaps in the texts; each gap is a separate span")
 
 
 def sizes_not_reached(recipe: Recipe, tokenizer: Tokenizer) -> list[int]:

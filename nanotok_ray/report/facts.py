@@ -26,7 +26,6 @@ from nanotok_ray.formats import (
     Manifest,
     StageTime,
     Totals,
-    from_json,
     from_values,
     is_local,
     read_manifest,
@@ -43,13 +42,16 @@ from nanotok_ray.job import (
 from nanotok_ray.loader import open_shards
 from nanotok_ray.loader.shards import Shards
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import REPORT_FORMAT, REPORT_NAME, Tokenizer
+from nanotok_ray.tokenizer import REPORT_NAME, Tokenizer
 
 UNREADABLE: Final = (
     *(NanotokError, OSError, LookupError, TypeError, ValueError),
     *(ArithmeticError, AttributeError, RecursionError),
 )
 """Errors that reading files of another version, or edited files, can raise."""
+
+REPORT: Final = f"{TOKENIZER_FOLDER}/{REPORT_NAME}"
+"""The path of the training report."""
 
 _EARLIER_RUNS = 20
 """Limit of earlier runs that are read to find one that worked on slices."""
@@ -85,8 +87,8 @@ class Facts:
     """The summary of the last run that ended without an error."""
     stage_times: Mapping[str, StageTime]
     """The stages of the run that wrote the summary."""
-    learning: Mapping[str, Any] | None
-    """The training report of the tokenizer."""
+    report: bytes | None
+    """The content of the training report of the tokenizer."""
     journal: RunJournal | None
     """The journal of the last run."""
     worked: RunJournal | None
@@ -131,13 +133,12 @@ def is_output(out: Folder) -> bool:
 
 def read_facts(out: Folder, work: Folder, *, cache: str) -> Facts:
     """Read the available files; data of remote shards is stored in `cache`."""
-    report = f"{TOKENIZER_FOLDER}/{REPORT_NAME}"
     readers: dict[str, Callable[[], Any]] = {
         MANIFEST_NAME: lambda: read_manifest(out),
         JOURNAL_FOLDER: lambda: _journals(out),
         SHARDS_INDEX_NAME: lambda: _shards(out, cache),
         SUMMARY_NAME: lambda: _summary(out),
-        report: lambda: _report(out, report),
+        REPORT: lambda: out.read_bytes(REPORT, limit=MAX_JSON_BYTES),
         TOKENIZER_FOLDER: lambda: _tokenizer(out),
         EXPORTS: lambda: _exports(out),
     }
@@ -153,7 +154,7 @@ def read_facts(out: Folder, work: Folder, *, cache: str) -> Facts:
         manifest=found[MANIFEST_NAME],
         summary=summary,
         stage_times=times,
-        learning=found[report],
+        report=found[REPORT],
         journal=journals[0],
         worked=journals[1],
         tokenizer=found[TOKENIZER_FOLDER],
@@ -188,11 +189,6 @@ def _summary(out: Folder) -> tuple[Summary | None, Mapping[str, StageTime]]:
         return None, from_values(FailedRun, values, name=name).stages
     summary = read_summary(values, name=name)
     return summary, summary.run.stages
-
-
-def _report(out: Folder, name: str) -> dict[str, Any]:
-    data = out.read_bytes(name, limit=MAX_JSON_BYTES)
-    return from_json(data, name=out.join(name), expected_format=REPORT_FORMAT)
 
 
 def _journals(out: Folder) -> tuple[RunJournal | None, RunJournal | None]:

@@ -1,11 +1,12 @@
 """The vocabulary: its growth, the count of each merge, lengths of tokens, learned tokens."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nanotok_ray.formats import TrainingReport, load
 from nanotok_ray.report.charts import (
     Bars,
     Chart,
@@ -19,7 +20,7 @@ from nanotok_ray.report.charts import (
     round_top,
 )
 from nanotok_ray.report.corpus import use_of
-from nanotok_ray.report.facts import Facts
+from nanotok_ray.report.facts import REPORT, Facts
 from nanotok_ray.report.render import Cell, Code, Part, Table, Tokens, cut
 from nanotok_ray.tokenizer import NUM_BYTES, why_stopped
 from nanotok_ray.units import format_bytes, format_count_tick, quantity
@@ -30,8 +31,8 @@ _POINTS: Final = 240
 
 def vocabulary(facts: Facts) -> Iterator[Part]:
     """Yield the charts of a learned tokenizer."""
-    report = facts.learning
-    if report is not None:
+    if facts.report is not None:
+        report = load(TrainingReport, facts.report, name=facts.out.join(REPORT))
         yield _learned(report)
         yield from _growth(report)
         yield from _counts(report)
@@ -39,39 +40,39 @@ def vocabulary(facts: Facts) -> Iterator[Part]:
         yield Part(text="The tokenizer was not learned here, so how it grew is not known.")
 
 
-def _learned(report: Mapping[str, Any]) -> Part:
+def _learned(report: TrainingReport) -> Part:
     values: dict[str, Cell] = {
-        "merges": f"{len(report['merges']['count']):,}",
+        "merges": f"{len(report.merges.count):,}",
         "stopped because": cut(why_stopped(report)),
-        "learned from": f"{quantity(report['texts'], 'text')}, "
-        f"{format_bytes(report['text_bytes'])}",
-        "distinct spans": f"{report['distinct_spans']:,}",
-        "pattern": Code(cut(report["pattern"], 2000)),
+        "learned from": f"{quantity(report.texts or 0, 'text')}, "
+        f"{format_bytes(report.text_bytes or 0)}",
+        "distinct spans": f"{report.distinct_spans:,}",
+        "pattern": Code(cut(report.pattern, 2000)),
     }
-    if report["differs_from_rustbpe"]:
-        values["not as rustbpe, because of"] = cut(", ".join(report["differs_from_rustbpe"]))
+    if report.differs_from_rustbpe:
+        values["not as rustbpe, because of"] = cut(", ".join(report.differs_from_rustbpe))
     return Part(pairs=values)
 
 
-def _growth(report: Mapping[str, Any]) -> Iterator[Part]:
-    applied = [int(item) for item in report["merges"]["applied"]]
-    start = int(report["span_bytes"])
+def _growth(report: TrainingReport) -> Iterator[Part]:
+    applied = report.merges.applied
+    start = report.span_bytes
     if not applied or not start:
         return
     left = start - np.concatenate([[0], np.cumsum(np.array(applied, dtype=np.float64))])
     per_token = {merge: start / left[merge] for merge in spread(len(applied), _POINTS)}
     y = Scale(low=1.0, high=max(round_top(max(per_token.values()) * 1.08), 1.5))
-    rows = [row for row in report["curve"] if row["merges"] and row["tokens"]]
+    rows = [row for row in report.curve if row.merges and row.tokens]
     curve = Curve(
         points=per_token.items(),
         marked=[
             Point(
-                x=row["merges"],
-                y=row["bytes_per_token"],
-                title=f"{quantity(row['merges'], 'merge')}: "
-                f"{row['bytes_per_token']:.3f} bytes per token, "
-                f"{row['tokens'] / _unit(report):,.0f} tokens",
-                label=f"{row['bytes_per_token']:.2f}" if index >= len(rows) - 4 else "",
+                x=row.merges,
+                y=row.bytes_per_token or 0.0,
+                title=f"{quantity(row.merges, 'merge')}: "
+                f"{row.bytes_per_token:.3f} bytes per token, "
+                f"{row.tokens / report.weight_unit:,.0f} tokens",
+                label=f"{row.bytes_per_token:.2f}" if index >= len(rows) - 4 else "",
                 is_before=True,
             )
             for index, row in enumerate(rows)
@@ -97,33 +98,28 @@ def _growth(report: Mapping[str, Any]) -> Iterator[Part]:
     )
 
 
-def _unit(report: Mapping[str, Any]) -> int:
-    """Return the factor of the counts of a text of weight 1."""
-    return int(report.get("weight_unit", 1))
-
-
 def _merges(count: int) -> Scale:
     return Scale(low=1, high=max(count, 2), is_log=True)
 
 
-def _curve_table(report: Mapping[str, Any]) -> Table:
+def _curve_table(report: TrainingReport) -> Table:
     heads = ("merges", "vocabulary", "tokens", "bytes per token", "fewer tokens than before")
     rows = [
         (
-            f"{row['merges']:,}",
-            f"{row['vocab_size']:,}",
-            f"{row['tokens'] / _unit(report):,.0f}",
-            "\u2013" if row["bytes_per_token"] is None else f"{row['bytes_per_token']:.3f}",
-            "\u2013" if row["tokens_saved_share"] is None else f"{row['tokens_saved_share']:.1%}",
+            f"{row.merges:,}",
+            f"{row.vocab_size:,}",
+            f"{row.tokens / report.weight_unit:,.0f}",
+            "\u2013" if row.bytes_per_token is None else f"{row.bytes_per_token:.3f}",
+            "\u2013" if row.tokens_saved_share is None else f"{row.tokens_saved_share:.1%}",
         )
-        for row in report["curve"]
+        for row in report.curve
     ]
     return Table(heads=heads, rows=rows, texts=0)
 
 
-def _counts(report: Mapping[str, Any]) -> Iterator[Part]:
-    counts = [round(int(item) / _unit(report)) for item in report["merges"]["count"]]
-    tokens = report["merges"]["token"]
+def _counts(report: TrainingReport) -> Iterator[Part]:
+    counts = [round(count / report.weight_unit) for count in report.merges.count]
+    tokens = report.merges.token
     if not counts or max(counts) < 1:
         return
     marked = [merge for merge in (1, 10, 100, 1000, 10_000, 100_000) if merge <= len(counts)]

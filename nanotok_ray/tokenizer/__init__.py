@@ -56,9 +56,7 @@ if TYPE_CHECKING:
         BELOW_MIN_PAIR_COUNT,
         NO_PAIR_LEFT,
         REACHED,
-        REPORT_FORMAT,
         REPORT_NAME,
-        Counted,
         Learned,
         cut_report,
         short_report,
@@ -97,7 +95,7 @@ else:
                 "files_there sized_output write_file write_new"
             ),
             "report": (
-                "BELOW_MIN_PAIR_COUNT Counted Learned NO_PAIR_LEFT REACHED REPORT_FORMAT "
+                "BELOW_MIN_PAIR_COUNT Learned NO_PAIR_LEFT REACHED "
                 "REPORT_NAME cut_report short_report token_text training_report why_stopped"
             ),
             "rustbpe": "RustBPETokenizer get_token_bytes get_tokenizer",
@@ -119,11 +117,9 @@ __all__ = [
     "RANKS",
     "REACHED",
     "READABLE_NAME",
-    "REPORT_FORMAT",
     "REPORT_NAME",
     "SPECIAL_TOKENS",
     "WITHOUT_SPECIAL_TOKENS",
-    "Counted",
     "Learned",
     "LearnedTokenizer",
     "Made",

@@ -6,9 +6,9 @@ The merges equal those of nanochat's training, bit for bit.
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from nanotok_ray import _core
 from nanotok_ray.counts import SPLIT_PATTERN, default_threads
 from nanotok_ray.documents import batches_of
 from nanotok_ray.errors import TokenizerError, VocabularySizeError
-from nanotok_ray.formats import to_json
+from nanotok_ray.formats import Counted, TrainingReport, dump
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer.model import (
@@ -31,8 +31,8 @@ from nanotok_ray.tokenizer.report import (
     BELOW_MIN_PAIR_COUNT,
     REACHED,
     REPORT_NAME,
-    Counted,
     Learned,
+    counted_of,
     cut_report,
     training_report,
 )
@@ -164,19 +164,18 @@ class LearnedTokenizer:
     """A tokenizer with the report of its learning."""
 
     tokenizer: Tokenizer
-    report: Mapping[str, Any]
-    """The content of report.json; see `nanotok_ray.tokenizer.report`."""
+    report: TrainingReport
     extended: tuple[str, ...] = ()
     """Special tokens that were added after learning; the report does not contain them."""
 
     @property
     def learned(self) -> Learned:
         """The merges, the count of each, and the reason why learning ended."""
-        merges = self.report["merges"]
+        merges = self.report.merges
         return Learned(
             merges=self.tokenizer.model.merge_array,
-            counts=np.array(merges["count"], dtype=np.uint64),
-            applied=np.array(merges["applied"], dtype=np.uint64),
+            counts=np.array(merges.count, dtype=np.uint64),
+            applied=np.array(merges.applied, dtype=np.uint64),
             stop_reason=self.stop_reason,
         )
 
@@ -186,7 +185,7 @@ class LearnedTokenizer:
     @property
     def stop_reason(self) -> str:
         """The reason why learning ended: size reached, no pair, or below min_pair_count."""
-        return str(self.report["stop_reason"])
+        return self.report.stop_reason
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the tokenizer's files, as `Tokenizer.save` does, and report.json.
@@ -197,7 +196,7 @@ class LearnedTokenizer:
             OSError: A file cannot be written.
         """
         self.tokenizer.save(folder, overwrite=overwrite)
-        Folder(os.fspath(folder)).write_whole(REPORT_NAME, to_json(self.report))
+        Folder(os.fspath(folder)).write_whole(REPORT_NAME, dump(self.report))
 
     def extended_with(self, names: Sequence[str]) -> "LearnedTokenizer":
         """Return the tokenizer with more special tokens, with the ids after its last id.
@@ -305,7 +304,7 @@ def learn_counts(
     learned = train_tokenizer(
         [(data, offsets, numbers)],
         replace(settings, pattern=counts.pattern),
-        Counted.of(counts),
+        counted_of(counts),
         threads=num_threads,
         on_progress=None if on_progress is None else _timed(on_progress),
     )

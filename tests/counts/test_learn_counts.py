@@ -21,7 +21,7 @@ from nanotok_ray.errors import (
     TokenizerError,
     VocabularySizeError,
 )
-from nanotok_ray.formats import to_json
+from nanotok_ray.formats import dump
 from nanotok_ray.tokenizer import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, why_stopped
 from tests.support import reference
 from tests.support.small_corpus import texts
@@ -114,9 +114,9 @@ def test_learning_ends_with_the_last_pair(caplog, counts, limits, merges, messag
     found = learn(given_counts(counts, pattern="r50k"), 999, special_tokens=("<x>",), **limits)
     assert found.tokenizer.merges == merges
     reason = BELOW_MIN_PAIR_COUNT if "min_pair_count" in limits else NO_PAIR_LEFT
-    assert found.stop_reason == found.report["stop_reason"] == reason
+    assert found.stop_reason == found.report.stop_reason == reason
     assert why_stopped(found.report) == reported
-    assert (found.report["vocab_size_asked"], found.report["vocab_size_reached"]) == (999, 259)
+    assert (found.report.vocab_size_asked, found.report.vocab_size_reached) == (999, 259)
     assert found.tokenizer.pattern == PATTERNS["r50k"]
     assert found.tokenizer.special_tokens == {"<x>": 258}
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
@@ -174,19 +174,19 @@ def test_the_report_is_saved_beside_the_tokenizer(tmp_path):
     found = learn(counts, 400, min_pair_count=2, max_token_bytes=9)
     found.save(tmp_path / "new")
     assert Tokenizer.load(tmp_path / "new") == found.tokenizer
-    assert (tmp_path / "new/report.json").read_bytes() == to_json(found.report)
+    assert (tmp_path / "new/report.json").read_bytes() == dump(found.report)
     report = found.report
-    assert (report["vocab_size_asked"], report["stop_reason"]) == (400, found.stop_reason)
-    assert report["vocab_size_reached"] == found.tokenizer.get_vocab_size()
-    assert (report["min_pair_count"], report["max_token_bytes"]) == (2, 9)
-    assert (report["texts"], report["text_bytes"]) == (counts.texts, counts.text_bytes)
-    assert (report["spans"], report["distinct_spans"]) == (counts.total, counts.num_distinct)
-    assert report["span_bytes"] == counts.text_bytes
-    assert report["duplicate_tokens"] == []
-    assert report["merges"]["count"] == found.learned.counts.tolist()
+    assert (report.vocab_size_asked, report.stop_reason) == (400, found.stop_reason)
+    assert report.vocab_size_reached == found.tokenizer.get_vocab_size()
+    assert (report.min_pair_count, report.max_token_bytes) == (2, 9)
+    assert (report.texts, report.text_bytes) == (counts.texts, counts.text_bytes)
+    assert (report.spans, report.distinct_spans) == (counts.total, counts.num_distinct)
+    assert report.span_bytes == counts.text_bytes
+    assert report.duplicate_tokens == ()
+    assert list(report.merges.count) == found.learned.counts.tolist()
     foreign = learn(given_counts({"ab": 3}), 300).report
-    assert foreign["texts"] is foreign["gaps"] is None
-    assert (foreign["spans"], foreign["text_bytes"], foreign["span_bytes"]) == (3, 6, 6)
+    assert foreign.texts is foreign.gaps is None
+    assert (foreign.spans, foreign.text_bytes, foreign.span_bytes) == (3, 6, 6)
 
 
 # From files

@@ -21,11 +21,10 @@ from nanotok_ray import SpanCounts, learn, open_tokenizer
 from nanotok_ray.counts import PATTERNS, default_threads
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SplitError, TokenizerError, VocabularySizeError
-from nanotok_ray.formats import to_json
+from nanotok_ray.formats import Counted, CountedSource, TrainingReport, dump, from_values, to_json
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import (
     REACHED,
-    Counted,
     Learned,
     Tokenizer,
     TrainSettings,
@@ -306,13 +305,13 @@ def report_of(model, *, vocab_size, counts, applied, counted=ONE_SPAN, **limits)
 def test_the_curve_holds_for_texts_of_few_letters(documents, vocab_size):
     tokenizer, report = learned(documents, vocab_size=vocab_size, pattern=r"[^\n]+|\n")
     num_bytes = sum(len(text.encode()) for text in documents)
-    for row in report["curve"]:
-        smaller = tokenizer.truncated(row["vocab_size"])
-        assert len(smaller.merges) == row["merges"]
+    for row in report.curve:
+        smaller = tokenizer.truncated(row.vocab_size)
+        assert len(smaller.merges) == row.merges
         ids, _ = smaller.encode_batch(documents)
-        assert row["tokens"] == len(ids)
+        assert row.tokens == len(ids)
         expected = round(num_bytes / len(ids), 4) if len(ids) else None
-        assert row["bytes_per_token"] == expected
+        assert row.bytes_per_token == expected
 
 
 def test_rows_are_at_a_thousand_its_doubles_and_the_last():
@@ -321,29 +320,27 @@ def test_rows_are_at_a_thousand_its_doubles_and_the_last():
     counted = replace(ONE_SPAN, span_bytes=2**70)
     numbers = {"counts": [2**63] * 3000, "applied": [2**50] * 3000}
     report = report_of(model, vocab_size=3257, counted=counted, **numbers)
-    rows = {row["merges"]: row for row in report["curve"]}
+    rows = {row.merges: row for row in report.curve}
     assert list(rows) == [0, 1000, 2000, 3000]
-    assert rows[2000]["tokens"] == 2**70 - 2000 * 2**50
-    assert rows[3000]["vocab_size"] == 3257
-    assert json.loads(to_json(report))["merges"]["count"][0] == 2**63
+    assert rows[2000].tokens == 2**70 - 2000 * 2**50
+    assert rows[3000].vocab_size == 3257
+    assert json.loads(dump(report))["merges"]["count"][0] == 2**63
 
 
 def test_columns_describe_each_merge_and_do_not_depend_on_the_order_of_texts():
     documents = texts(30, seed=5)
     tokenizer, report = learned(documents, vocab_size=330)
-    merges = report["merges"]
-    assert list(zip(merges["left"], merges["right"], strict=True)) == tokenizer.merges
-    assert [*map(token_bytes_of, merges["token"])] == [*tokenizer.model.tokens[256:]]
-    assert merges["count"] == sorted(merges["count"], reverse=True)
-    assert all(
-        0 < done <= count for count, done in zip(merges["count"], merges["applied"], strict=True)
-    )
+    merges = report.merges
+    assert list(zip(merges.left, merges.right, strict=True)) == tokenizer.merges
+    assert [*map(token_bytes_of, merges.token)] == [*tokenizer.model.tokens[256:]]
+    assert list(merges.count) == sorted(merges.count, reverse=True)
+    assert all(0 < done <= count for count, done in zip(merges.count, merges.applied, strict=True))
     again = learned(documents[::-1], vocab_size=330)[1]
-    assert to_json(again) == to_json(report)
+    assert dump(again) == dump(report)
     short = short_report(report)
     assert len(to_json(short)) < 2000
     assert why_stopped(short) == REACHED
-    assert short["spans"] == report["spans"] > 0
+    assert short.spans == report.spans > 0
 
 
 def test_the_report_of_a_smaller_tokenizer_is_cut_from_the_larger():
@@ -353,8 +350,8 @@ def test_the_report_of_a_smaller_tokenizer_is_cut_from_the_larger():
         alone, expected = learned(documents, vocab_size=size)
         smaller = tokenizer.truncated(size)
         assert smaller == alone
-        read_back = json.loads(to_json(report))
-        assert to_json(cut_report(read_back, smaller.model)) == to_json(expected)
+        read_back = from_values(TrainingReport, json.loads(to_json(report)), name="report.json")
+        assert dump(cut_report(read_back, smaller.model)) == dump(expected)
 
 
 def test_two_ids_of_the_same_bytes_are_listed():
@@ -362,9 +359,13 @@ def test_two_ids_of_the_same_bytes_are_listed():
         [(97, 98), (98, 99), (256, 99), (97, 257)], pattern="nanochat", special_tokens=[]
     )
     report = report_of(model, vocab_size=260, counts=[1] * 4, applied=[1] * 4)
-    assert report["duplicate_tokens"] == [[258, 259]]
+    assert report.duplicate_tokens == ((258, 259),)
     with pytest.raises(TokenizerError, match="applied has 3 numbers for 4 merges"):
         report_of(model, vocab_size=260, counts=[1] * 4, applied=[1] * 3)
+
+
+def source(multiplier):
+    return CountedSource(weight="1", multiplier=multiplier, texts=1, text_bytes=1, spans=1)
 
 
 @pytest.mark.parametrize(
@@ -374,12 +375,12 @@ def test_two_ids_of_the_same_bytes_are_listed():
         ({"gaps": None}, {}, []),
         ({"gaps": 2}, {}, ["gaps"]),
         ({"min_count": 2}, {"max_token_bytes": 9}, ["min_count", "max_token_bytes"]),
-        ({"sources": {"a": {"multiplier": 2}, "b": {"multiplier": 5}}}, {}, ["weight"]),
-        ({"sources": {"a": {"multiplier": 1}, "b": {"multiplier": 1}}}, {}, []),
+        ({"sources": {"a": source(2), "b": source(5)}}, {}, ["weight"]),
+        ({"sources": {"a": source(1), "b": source(1)}}, {}, []),
     ],
 )
 def test_settings_with_other_merges_than_rustbpe_are_named(changes, limits, named):
     model = make_model([], pattern="nanochat", special_tokens=())
     counted = replace(ONE_SPAN, **changes)
     report = report_of(model, vocab_size=256, counts=[], applied=[], counted=counted, **limits)
-    assert report["differs_from_rustbpe"] == named
+    assert list(report.differs_from_rustbpe) == named
