@@ -1,5 +1,6 @@
 """The command that checks the environment: doctor."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -44,24 +45,18 @@ def doctor(arguments: Arguments) -> int:
     """
     if arguments.overrides and not any(map(is_recipe, arguments.paths)):
         raise click.UsageError("--set overrides keys of a recipe; pass the recipe too")
+    from nanotok_ray.formats import to_values
     from nanotok_ray.job.doctor import CheckResult, worst
     from nanotok_ray.units import without_secrets
 
     results: list[CheckResult] = []
     for result in _check_results(arguments):
-        redacted = CheckResult(
-            name=without_secrets(result.name),
-            status=result.status,
-            found=without_secrets(result.found),
-            advice=without_secrets(result.advice),
-        )
-        results.append(redacted)
-        arguments.console.text(redacted.line())
+        name, found, advice = map(without_secrets, (result.name, result.found, result.advice))
+        results.append(replace(result, name=name, found=found, advice=advice))
+        arguments.console.text(results[-1].line())
     status = worst(results)
-    fields = ("name", "status", "found", "advice")
-    checks = [{field: getattr(result, field) for field in fields} for result in results]
     counts = {kind: sum(result.status == kind for result in results) for kind in _KINDS}
-    arguments.console.result({"status": status, **counts, "checks": checks})
+    arguments.console.result({"status": status, **counts, "checks": to_values(results)})
     return INFRASTRUCTURE if status == "fail" else 0
 
 

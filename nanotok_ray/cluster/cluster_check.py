@@ -20,7 +20,10 @@ from nanotok_ray.job.doctor import (
     check_reachable,
     check_transport,
     core_build,
+    failure,
+    passed,
     ray_version,
+    warning,
 )
 from nanotok_ray.units import quantity
 
@@ -49,11 +52,11 @@ def _check_job_server(address: str) -> Iterator[CheckResult]:
         theirs = _version_of(client)
     except Exception as error:  # Ray raises many classes of errors, also for authentication
         found = f"{address}: {first_line(error)}"
-        yield CheckResult(name=name, status="fail", found=found, advice=_advice(error))
+        yield failure(name, found, _advice(error))
         return
     found = f"{address} answers, with {quantity(len(jobs), 'job')}"
     nodes = "its nodes are not checked: run `nanotok doctor --address auto` on one of them"
-    yield CheckResult(name=name, status="ok", found=f"{found}; {nodes}")
+    yield passed(name, f"{found}; {nodes}")
     yield versions_finding("job server's Ray", theirs)
 
 
@@ -71,16 +74,14 @@ def versions_finding(name: str, theirs: str | None) -> CheckResult:
     """Compare Ray's version on the cluster with the one here."""
     ours = ray_version()
     if theirs is None:
-        return CheckResult(name=name, status="ok", found="unknown")
+        return passed(name, "unknown")
     if theirs != ours:
-        return CheckResult(
-            name=name,
-            status="warn",
-            found=f"{theirs} there, {ours} here",
-            advice="install one version everywhere: a driver can only join a cluster of its own "
-            "version",
+        return warning(
+            name,
+            f"{theirs} there, {ours} here",
+            "install one version everywhere: a driver can only join a cluster of its own version",
         )
-    return CheckResult(name=name, status="ok", found=f"{theirs}, as here")
+    return passed(name, f"{theirs}, as here")
 
 
 def _advice(error: Exception) -> str:
@@ -101,7 +102,7 @@ def _check_cluster(address: str) -> Iterator[CheckResult]:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:  # Ray raises many classes of errors here
         found = f"cannot join {address}: {type(error).__name__}: {first_line(error)}"
-        yield CheckResult(name="cluster", status="fail", found=found, advice=NOT_JOINED)
+        yield failure("cluster", found, NOT_JOINED)
         return
     try:
         nodes = [node for node in ray.nodes() if node["Alive"]]
@@ -120,13 +121,12 @@ def nodes_finding(nodes: Sequence[RayNode]) -> CheckResult:
     cpus = sum(int(node["Resources"].get("CPU", 0)) for node in nodes)
     found = f"{quantity(len(nodes), 'node')}, {quantity(cpus, 'CPU')}"
     if not cpus:
-        return CheckResult(
-            name="cluster",
-            status="warn",
-            found=found,
-            advice="tasks wait until the autoscaler starts workers: check its max_workers",
+        return warning(
+            "cluster",
+            found,
+            "tasks wait until the autoscaler starts workers: check its max_workers",
         )
-    return CheckResult(name="cluster", status="ok", found=found)
+    return passed("cluster", found)
 
 
 def core_identity(*_: object) -> str:
@@ -153,13 +153,12 @@ def cores_finding(
         wrong.append(f"{silent} of the nodes did not answer in time")
     if wrong:
         more = f" and {len(wrong) - MAX_NODES} more" if len(wrong) > MAX_NODES else ""
-        return CheckResult(
-            name=name,
-            status="fail",
-            found=f"here {values}; {len(wrong)} differ: {'; '.join(wrong[:MAX_NODES])}{more}",
-            advice="use one image on all nodes, or install one wheel on each",
+        return failure(
+            name,
+            f"here {values}; {len(wrong)} differ: {'; '.join(wrong[:MAX_NODES])}{more}",
+            "use one image on all nodes, or install one wheel on each",
         )
-    return CheckResult(name=name, status="ok", found=f"{values}, on all {asked} that run tasks")
+    return passed(name, f"{values}, on all {asked} that run tasks")
 
 
 def _message(answer: str | Exception) -> str:

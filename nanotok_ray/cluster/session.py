@@ -21,7 +21,14 @@ from nanotok_ray.errors import (
     UnreachableError,
 )
 from nanotok_ray.job import terminable
-from nanotok_ray.job.doctor import NO_CLUSTER, CheckResult, check_form, check_reachable, check_token
+from nanotok_ray.job.doctor import (
+    NO_CLUSTER,
+    CheckResult,
+    check_form,
+    check_reachable,
+    check_token,
+    failure,
+)
 from nanotok_ray.job.probes import Shared
 from nanotok_ray.units import format_bytes
 
@@ -150,7 +157,7 @@ def _call(head: str, method: str) -> None:
 
 
 def _failed(found: str, advice: str) -> CheckResult:
-    return CheckResult(name="cluster", status="fail", found=found, advice=advice)
+    return failure("cluster", found, advice)
 
 
 LOCAL_SETTINGS = {

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         check_transport,
         host_and_port,
     )
-    from nanotok_ray.job.doctor.result import CheckResult, worst
+    from nanotok_ray.job.doctor.result import CheckResult, failure, passed, warning, worst
     from nanotok_ray.job.doctor.software import PACKAGES, core_build, ray_version, versions
 else:
     __getattr__ = lazy_attributes(
@@ -37,7 +37,7 @@ else:
                 "NO_CLUSTER NO_SERVER check_auth_mode check_form check_ray_address "
                 "check_ray_settings check_reachable check_token check_transport host_and_port"
             ),
-            "result": "CheckResult worst",
+            "result": "CheckResult failure passed warning worst",
             "software": "PACKAGES core_build ray_version versions",
         },
     )
@@ -58,11 +58,14 @@ __all__ = [
     "clock_finding",
     "core_build",
     "cpu_limit",
+    "failure",
     "host_and_port",
     "memory_limit",
     "memory_used",
+    "passed",
     "ray_version",
     "run_checks",
     "versions",
+    "warning",
     "worst",
 ]

@@ -8,7 +8,7 @@ from nanotok_ray.formats import local_path
 from nanotok_ray.job.doctor.folder import check_folder
 from nanotok_ray.job.doctor.machine import check_disk, check_machine, check_space
 from nanotok_ray.job.doctor.ray_settings import check_ray_settings
-from nanotok_ray.job.doctor.result import CheckResult
+from nanotok_ray.job.doctor.result import CheckResult, failure, passed, warning
 from nanotok_ray.job.doctor.software import check_packages, check_software
 from nanotok_ray.recipe import Recipe, SourceRecipe, load_recipe
 from nanotok_ray.units import quantity
@@ -21,11 +21,11 @@ def opened_recipe(path: str, overrides: Sequence[str]) -> tuple[CheckResult, Rec
         recipe = load_recipe(path, overrides=overrides)
     except NanotokError as error:
         advice = "fix it; docs/recipes.md lists every key"
-        return CheckResult(name=name, status="fail", found=str(error), advice=advice), None
+        return failure(name, str(error), advice), None
     found = (
         f"{path}: {quantity(len(recipe.sources), 'source')}, {recipe.tokenizer.vocab_size:,} ids"
     )
-    return CheckResult(name=name, status="ok", found=found), recipe
+    return passed(name, found), recipe
 
 
 def check_inputs(recipe: Recipe) -> Iterator[CheckResult]:
@@ -53,13 +53,13 @@ def _check_source(source: SourceRecipe, recipe: Recipe, sizes: dict[str, int]) -
         notes = check_sample(source, files, limits=recipe.limits)
     except (NanotokError, OSError) as error:
         advice = "correct the source in the recipe, or the credentials here"
-        return CheckResult(name=name, status="fail", found=str(error), advice=advice)
+        return failure(name, str(error), advice)
     sizes[source.name] = decoded_bytes(files)
     num_bytes = sum(file.size for file in files)
     found = f"{quantity(len(files), 'file')} can be opened, {num_bytes / 1e6:,.1f} MB"
     if notes:
-        return CheckResult(name=name, status="warn", found=found, advice="; ".join(notes))
-    return CheckResult(name=name, status="ok", found=found)
+        return warning(name, found, "; ".join(notes))
+    return passed(name, found)
 
 
 def _check_tokenizer(path: str) -> CheckResult:
@@ -70,8 +70,8 @@ def _check_tokenizer(path: str) -> CheckResult:
         tokenizer = open_tokenizer(path)
     except (NanotokError, OSError) as error:
         advice = "fix tokenizer.path in the recipe"
-        return CheckResult(name=name, status="fail", found=str(error), advice=advice)
-    return CheckResult(name=name, status="ok", found=f"{path}: {tokenizer.get_vocab_size():,} ids")
+        return failure(name, str(error), advice)
+    return passed(name, f"{path}: {tokenizer.get_vocab_size():,} ids")
 
 
 def run_checks(

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from nanotok_ray.errors import NanotokError, TransientIOError
 from nanotok_ray.formats import is_local
-from nanotok_ray.job.doctor.result import CheckResult
+from nanotok_ray.job.doctor.result import CheckResult, failure, passed, warning
 from nanotok_ray.job.probes import missing_folders, remove_empty
 from nanotok_ray.storage import Folder, extra_for, find_files
 
@@ -20,23 +20,18 @@ def clock_finding(where: str, mtime_ns: int | None, *, before: float, after: flo
     """Compare the time of a file with the local clock around its writing (seconds since 1970)."""
     name = "clock"
     if mtime_ns is None:
-        return CheckResult(
-            name=name, status="ok", found=f"{where}: the store tells no time of a file"
-        )
+        return passed(name, f"{where}: the store tells no time of a file")
     written = mtime_ns / 1e9
     apart = before - written if written < before else max(0.0, written - after)
     side = "ahead of" if written < before else "behind"
     if apart > MAX_SECONDS_APART:
-        return CheckResult(
-            name=name,
-            status="warn",
-            found=f"{where}: this machine is {apart:,.0f} s {side} the store: tokens may count as "
+        return warning(
+            name,
+            f"{where}: this machine is {apart:,.0f} s {side} the store: tokens may count as "
             "expired, and times in journals mislead (leases compare no clocks)",
-            advice="synchronise clocks (chrony, systemd-timesyncd)",
+            "synchronise clocks (chrony, systemd-timesyncd)",
         )
-    return CheckResult(
-        name=name, status="ok", found=f"{where}: within {max(1.0, apart):.0f} s of the store"
-    )
+    return passed(name, f"{where}: within {max(1.0, apart):.0f} s of the store")
 
 
 SLOW_SECONDS = 1.0
@@ -68,7 +63,7 @@ def check_folder(
     try:
         folder = Folder(url)
     except (NanotokError, OSError) as error:
-        yield CheckResult(name=_STORAGE, status="fail", found=_why(error), advice=_advice(error))
+        yield failure(_STORAGE, _why(error), _advice(error))
         return
     probe = _Probe(folder, slow_seconds=slow_seconds, clock=clock)
     missing = missing_folders(folder, "probe")
@@ -81,11 +76,10 @@ def check_folder(
         yield probe.access()
     yield from findings
     if problem is not None and probe.may_be_there:
-        yield CheckResult(
-            name=_STORAGE,
-            status="fail",
-            found=f"{folder.join(probe.name)} cannot be removed: {_why(problem)}",
-            advice="allow deleting there, and remove this file by hand",
+        yield failure(
+            _STORAGE,
+            f"{folder.join(probe.name)} cannot be removed: {_why(problem)}",
+            "allow deleting there, and remove this file by hand",
         )
 
 
@@ -115,9 +109,7 @@ class _Probe:
             problem = self._read() or self._list()
             if problem is not None:
                 advice = "use another store: a job reads back what it wrote, and compares"
-                yield CheckResult(
-                    name=_STORAGE, status="fail", found=f"{where}: {problem}", advice=advice
-                )
+                yield failure(_STORAGE, f"{where}: {problem}", advice)
                 return
             self.passed = True
             mtime_ns = find_files(self.folder.join(self.name)).files[0].mtime_ns
@@ -125,7 +117,7 @@ class _Probe:
             yield self._refusal()
         except Exception as error:  # packages of stores raise many classes of errors
             found = f"{where}: a probe cannot be {self._doing}: {_why(error)}"
-            yield CheckResult(name=_STORAGE, status="fail", found=found, advice=_advice(error))
+            yield failure(_STORAGE, found, _advice(error))
 
     def access(self) -> CheckResult:
         """Return a result with the duration of each step."""
@@ -197,16 +189,13 @@ class _Probe:
                 "If-None-Match",
             )
         if extra in _REFUSING_UPLOADS and not self._refuses_upload():
-            return CheckResult(
-                name=name,
-                status="fail",
-                found=f"{where}: an upload replaces an existing object, so a late upload could "
+            return failure(
+                name,
+                f"{where}: an upload replaces an existing object, so a late upload could "
                 "replace a shard",
-                advice="update the store, or use one that knows If-None-Match for uploads",
+                "update the store, or use one that knows If-None-Match for uploads",
             )
-        return CheckResult(
-            name=name, status="ok", found=f"{where}: an existing object is not overwritten"
-        )
+        return passed(name, f"{where}: an existing object is not overwritten")
 
     def _refuses_upload(self) -> bool:
         try:

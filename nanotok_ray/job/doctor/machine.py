@@ -12,7 +12,7 @@ from typing import Any
 
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.formats import local_path
-from nanotok_ray.job.doctor.result import CheckResult, Status
+from nanotok_ray.job.doctor.result import CheckResult, Status, failure, passed, warning
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.units import format_bytes
 
@@ -115,13 +115,12 @@ def check_cpus(root: Path = Path("/")) -> CheckResult:
     name, usable, limit = "CPUs", len(os.sched_getaffinity(0)), cpu_limit(root)
     found = f"{usable} usable of {os.cpu_count()}"
     if limit is not None and limit < usable:
-        return CheckResult(
-            name=name,
-            status="warn",
-            found=f"{found}, and the container's limit is the time of {limit:g}",
-            advice=f"pass --cpus {max(1, int(limit))}, or raise the limit",
+        return warning(
+            name,
+            f"{found}, and the container's limit is the time of {limit:g}",
+            f"pass --cpus {max(1, int(limit))}, or raise the limit",
         )
-    return CheckResult(name=name, status="ok", found=found)
+    return passed(name, found)
 
 
 def check_cpu_level() -> CheckResult:
@@ -132,14 +131,14 @@ def check_cpu_level() -> CheckResult:
 
         level, levels = cpu_level(), cpu_levels()
     except ImportError:
-        return CheckResult(name=name, status="fail", found="unknown: there is no core (see above)")
+        return failure(name, "unknown: there is no core (see above)")
     except TokenizerError as error:
-        return CheckResult(name=name, status="fail", found=str(error), advice="unset NANOTOK_CPU")
+        return failure(name, str(error), "unset NANOTOK_CPU")
     found = f"{level} of {', '.join(levels)}" + (", by NANOTOK_CPU" if forced else "")
     if level != levels[-1]:
         advice = f"unset NANOTOK_CPU, and {levels[-1]} is used: the same results, faster"
-        return CheckResult(name=name, status="warn", found=found, advice=advice)
-    return CheckResult(name=name, status="ok", found=found)
+        return warning(name, found, advice)
+    return passed(name, found)
 
 
 def check_memory(root: Path = Path("/")) -> CheckResult:
@@ -156,8 +155,8 @@ def check_memory(root: Path = Path("/")) -> CheckResult:
     if available < MIN_MEMORY:
         least = f"{MIN_MEMORY / 1e9:.0f} GB"
         advice = f"free some memory: a job needs {least} or more, depending on its vocabulary"
-        return CheckResult(name=name, status="warn", found=found, advice=advice)
-    return CheckResult(name=name, status="ok", found=found)
+        return warning(name, found, advice)
+    return passed(name, found)
 
 
 def check_open_files() -> CheckResult:
@@ -169,8 +168,8 @@ def check_open_files() -> CheckResult:
     if soft != resource.RLIM_INFINITY and soft < MIN_OPEN_FILES:
         how = "ulimit -n" if hard != soft else "ask your administrator for ulimit -n"
         advice = f"for a head of many workers, {how} {MIN_OPEN_FILES} before Ray starts"
-        return CheckResult(name=name, status="warn", found=found, advice=advice)
-    return CheckResult(name=name, status="ok", found=found)
+        return warning(name, found, advice)
+    return passed(name, found)
 
 
 def _limit_text(limit: int) -> str:
@@ -185,12 +184,12 @@ def check_shared_memory() -> CheckResult:
         status = os.statvfs(SHARED_MEMORY)
     except OSError as error:
         found = f"{SHARED_MEMORY}: {error.strerror}"
-        return CheckResult(name=name, status="warn", found=found, advice=advice)
+        return warning(name, found, advice)
     size, free = (blocks * status.f_frsize for blocks in (status.f_blocks, status.f_bavail))
     found = f"{free / 1e9:.1f} GB free of {size / 1e9:.1f} GB in {SHARED_MEMORY}"
     if free < MIN_SHARED_MEMORY:
-        return CheckResult(name=name, status="warn", found=found, advice=advice)
-    return CheckResult(name=name, status="ok", found=found)
+        return warning(name, found, advice)
+    return passed(name, found)
 
 
 MIN_FREE = 10_000_000_000
@@ -203,25 +202,21 @@ def check_disk(folder: str) -> CheckResult:
     try:
         status = os.statvfs(_existing(folder))
     except OSError as error:
-        return CheckResult(
-            name=name, status="fail", found=f"{folder}: {error.strerror}", advice="name another one"
-        )
+        return failure(name, f"{folder}: {error.strerror}", "name another one")
     free, total = (blocks * status.f_frsize for blocks in (status.f_bavail, status.f_blocks))
     found = f"{folder}: {format_bytes(free)} free of {format_bytes(total)}"
     has_inodes = status.f_files > 0  # some file systems do not count them
     if has_inodes:
         found += f", {status.f_favail:,} inodes free of {status.f_files:,}"
     if free == 0 or (has_inodes and status.f_favail == 0):
-        return CheckResult(
-            name=name, status="fail", found=found, advice="it is full: free some space"
-        )
+        return failure(name, found, "it is full: free some space")
     if free < MIN_FREE or free < MIN_SHARE * total:
         advice = "free some space: shards take 2 or 4 bytes per token, and work/ holds the counts"
-        return CheckResult(name=name, status="warn", found=found, advice=advice)
+        return warning(name, found, advice)
     if has_inodes and status.f_favail < MIN_SHARE * status.f_files:
         advice = "remove small files, or make slices larger (limits.slice_bytes)"
-        return CheckResult(name=name, status="warn", found=found, advice=advice)
-    return CheckResult(name=name, status="ok", found=found)
+        return warning(name, found, advice)
+    return passed(name, found)
 
 
 BYTES_PER_TOKEN = 3.0

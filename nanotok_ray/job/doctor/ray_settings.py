@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
-from nanotok_ray.job.doctor.result import CheckResult
+from nanotok_ray.job.doctor.result import CheckResult, failure, passed, warning
 
 CONNECT_SECONDS = 5.0
 """Time limit of a connection; Ray itself tries for minutes."""
@@ -37,27 +37,23 @@ def check_form(address: str, *, name: str) -> CheckResult | None:
     if address in {"auto", "local"}:
         return None
     if address.startswith(("http://", "https://")):
-        return CheckResult(
-            name=name,
-            status="fail",
-            found=f"{address} is a job server, and a job that runs here cannot connect to it",
-            advice="unset RAY_ADDRESS and pass it to `nanotok submit --address`, or to "
+        return failure(
+            name,
+            f"{address} is a job server, and a job that runs here cannot connect to it",
+            "unset RAY_ADDRESS and pass it to `nanotok submit --address`, or to "
             "`ray job submit` as RAY_API_SERVER_ADDRESS",
         )
     if address.startswith("ray://"):
-        return CheckResult(
-            name=name,
-            status="fail",
-            found=f"{address} is Ray Client, whose tasks end with this process' connection",
-            advice="submit the job with `nanotok submit`, or run it on the head with "
-            "RAY_ADDRESS=auto",
+        return failure(
+            name,
+            f"{address} is Ray Client, whose tasks end with this process' connection",
+            "submit the job with `nanotok submit`, or run it on the head with RAY_ADDRESS=auto",
         )
     if "/" in address or host_and_port(address) is None:
-        return CheckResult(
-            name=name,
-            status="fail",
-            found=f"{address!r} is not the address of a Ray cluster",
-            advice="use HOST:PORT of its head, such as 10.0.0.1:6379, or auto on a node of it; "
+        return failure(
+            name,
+            f"{address!r} is not the address of a Ray cluster",
+            "use HOST:PORT of its head, such as 10.0.0.1:6379, or auto on a node of it; "
             "local, or no value, starts a local Ray",
         )
     return None
@@ -68,13 +64,13 @@ def check_reachable(address: str, *, advice: str) -> CheckResult | None:
     target = host_and_port(address)
     if target is None:
         found = f"{address} is not http://HOST:PORT, HOST:PORT or auto"
-        return CheckResult(name="address", status="fail", found=found, advice=advice)
+        return failure("address", found, advice)
     try:
         socket.create_connection(target, timeout=CONNECT_SECONDS).close()
     except (OSError, UnicodeError) as error:  # a name can be invalid for DNS
         why = getattr(error, "strerror", None) or error
         found = f"{target[0]}:{target[1]} cannot be reached: {why}"
-        return CheckResult(name="address", status="fail", found=found, advice=advice)
+        return failure("address", found, advice)
     return None
 
 
@@ -106,12 +102,11 @@ def check_transport(address: str) -> CheckResult | None:
             return None
     if host == "localhost":
         return None
-    return CheckResult(
-        name="transport",
-        status="warn",
-        found=f"the token is sent to {host} over http, in clear: whoever reads it on the way can "
+    return warning(
+        "transport",
+        f"the token is sent to {host} over http, in clear: whoever reads it on the way can "
         "run any code on the cluster",
-        advice="use https, or a tunnel (`ray dashboard cluster.yaml`, `kubectl port-forward`, ssh) "
+        "use https, or a tunnel (`ray dashboard cluster.yaml`, `kubectl port-forward`, ssh) "
         "and http://127.0.0.1:8265",
     )
 
@@ -147,30 +142,23 @@ def check_auth_mode(*, is_remote: bool) -> CheckResult:
     name, mode = "Ray auth mode", os.environ.get(_MODE)
     if not mode and not is_remote:
         found = f"{_MODE} is not set: the Ray that nanotok starts here asks for a token"
-        return CheckResult(name=name, status="ok", found=found)
+        return passed(name, found)
     if not mode:
-        return CheckResult(
-            name=name,
-            status="warn",
-            found=f"{_MODE} is not set: whether a token is asked for then depends on Ray's version "
+        return warning(
+            name,
+            f"{_MODE} is not set: whether a token is asked for then depends on Ray's version "
             "and on what an earlier session left in ~/.ray, and a client may be answered 401",
-            advice=f"export {_MODE}=token here and on every node",
+            f"export {_MODE}=token here and on every node",
         )
     if mode == "token":
-        return CheckResult(name=name, status="ok", found="token")
+        return passed(name, "token")
     if mode == "disabled":
-        return CheckResult(
-            name=name,
-            status="warn",
-            found="disabled: anyone who reaches Ray's ports can run any code",
-            advice=f"export {_MODE}=token here and on every node",
+        return warning(
+            name,
+            "disabled: anyone who reaches Ray's ports can run any code",
+            f"export {_MODE}=token here and on every node",
         )
-    return CheckResult(
-        name=name,
-        status="fail",
-        found=f"{_MODE} is {mode!r}, which Ray does not know",
-        advice=f"export {_MODE}=token",
-    )
+    return failure(name, f"{_MODE} is {mode!r}, which Ray does not know", f"export {_MODE}=token")
 
 
 def check_token(*, is_remote: bool) -> CheckResult:
@@ -184,21 +172,20 @@ def check_token(*, is_remote: bool) -> CheckResult:
         found = f"none in {searched}"
         if not is_remote:
             note = f"{found}; nanotok creates one for the Ray that it starts here"
-            return CheckResult(name=name, status="ok", found=note)
+            return passed(name, note)
         advice = "put the cluster's token into ~/.ray/auth_token, with mode 0600"
-        return CheckResult(name=name, status="fail", found=found, advice=advice)
+        return failure(name, found, advice)
     return _token_of_file(name, path, origin=origin)
 
 
 def _token_of_variable(name: str) -> CheckResult:
     if not os.environ[_TOKEN].strip():
-        return CheckResult(
-            name=name,
-            status="fail",
-            found=f"{_TOKEN} is set and empty",
-            advice=f"unset {_TOKEN}, or put the cluster's token into it",
+        return failure(
+            name,
+            f"{_TOKEN} is set and empty",
+            f"unset {_TOKEN}, or put the cluster's token into it",
         )
-    return CheckResult(name=name, status="ok", found=f"from {_TOKEN}")
+    return passed(name, f"from {_TOKEN}")
 
 
 def _token_of_file(name: str, path: Path, *, origin: str) -> CheckResult:
@@ -208,23 +195,19 @@ def _token_of_file(name: str, path: Path, *, origin: str) -> CheckResult:
     except OSError as error:
         found = f"{origin} cannot be read: {error.strerror}"
         advice = "put the cluster's token there, readable for this user alone (mode 0600)"
-        return CheckResult(name=name, status="fail", found=found, advice=advice)
+        return failure(name, found, advice)
     if is_empty:
         advice = "put the cluster's token into it"
-        return CheckResult(name=name, status="fail", found=f"{origin} is empty", advice=advice)
+        return failure(name, f"{origin} is empty", advice)
     if mode & _OTHERS:
         found = f"{origin} has mode {mode:04o}: other users can read it"
-        return CheckResult(name=name, status="warn", found=found, advice=f"chmod 600 {path}")
-    return CheckResult(name=name, status="ok", found=f"from {origin}")
+        return warning(name, found, f"chmod 600 {path}")
+    return passed(name, f"from {origin}")
 
 
 def check_ray_address() -> CheckResult:
     """Check that a driver can connect to RAY_ADDRESS."""
     name, address = "RAY_ADDRESS", os.environ.get("RAY_ADDRESS")
     if not address or address == "local":
-        return CheckResult(
-            name=name, status="ok", found="not set: jobs started here start a local Ray"
-        )
-    return check_form(address, name=name) or CheckResult(
-        name=name, status="ok", found=f"{address}: jobs started here run there"
-    )
+        return passed(name, "not set: jobs started here start a local Ray")
+    return check_form(address, name=name) or passed(name, f"{address}: jobs started here run there")

@@ -27,6 +27,21 @@ class CheckResult:
         return f"{self.status:<4}  {self.name:<16}  {text}"
 
 
+def passed(name: str, found: str) -> CheckResult:
+    """Return the result of a check that found no problem."""
+    return CheckResult(name=name, status="ok", found=found)
+
+
+def warning(name: str, found: str, advice: str) -> CheckResult:
+    """Return the result of a check that a job may not run well."""
+    return CheckResult(name=name, status="warn", found=found, advice=advice)
+
+
+def failure(name: str, found: str, advice: str = "") -> CheckResult:
+    """Return the result of a check that a job does not run, or not safely."""
+    return CheckResult(name=name, status="fail", found=found, advice=advice)
+
+
 def worst(findings: "list[CheckResult]") -> Status:
     """Return the worst status of a list of results.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import nanotok_ray
 from nanotok_ray.errors import how_to_install
-from nanotok_ray.job.doctor.result import CheckResult
+from nanotok_ray.job.doctor.result import CheckResult, failure, passed, warning
 
 OLDEST_RAY = (2, 59)
 """The requirement of pyproject.toml; a test compares them."""
@@ -56,10 +56,8 @@ def check_python() -> CheckResult:
     found = f"{platform.python_version()} at {sys.executable}"
     if sys.version_info[:2] < OLDEST_PYTHON:
         least = ".".join(map(str, OLDEST_PYTHON))
-        return CheckResult(
-            name="Python", status="fail", found=found, advice=f"use Python {least} or newer"
-        )
-    return CheckResult(name="Python", status="ok", found=found)
+        return failure("Python", found, f"use Python {least} or newer")
+    return passed("Python", found)
 
 
 def core_build() -> str:
@@ -79,20 +77,19 @@ def check_core() -> CheckResult:
     try:
         build = core_build()
     except ImportError as error:
-        return CheckResult(
-            name=name,
-            status="fail",
-            found=f"{version}, and its compiled core cannot be imported: {error}",
-            advice="install the wheel, or run `make build` in the sources",
+        return failure(
+            name,
+            f"{version}, and its compiled core cannot be imported: {error}",
+            "install the wheel, or run `make build` in the sources",
         )
     found = f"{version}, core {build}, in {Path(nanotok_ray.__file__).parent}"
     if build.split(" ")[0] != version:
         advice = "core and Python are of two versions: install the wheel again, or `make build`"
-        return CheckResult(name=name, status="fail", found=found, advice=advice)
+        return failure(name, found, advice)
     if " debug " in build:
         advice = "this core is many times slower: build it with --release"
-        return CheckResult(name=name, status="warn", found=found, advice=advice)
-    return CheckResult(name=name, status="ok", found=found)
+        return warning(name, found, advice)
+    return passed(name, found)
 
 
 def ray_version() -> str | None:
@@ -109,15 +106,15 @@ def check_ray() -> CheckResult:
     least = ".".join(map(str, OLDEST_RAY))
     advice = f"pip install 'ray[default]>={least}'"
     if version is None:
-        return CheckResult(name=name, status="fail", found="is not installed", advice=advice)
+        return failure(name, "is not installed", advice)
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
     if numbers < OLDEST_SAFE_RAY:
         found = f"{version}, which has known security problems in its dashboard and job server"
-        return CheckResult(name=name, status="fail", found=found, advice=advice)
+        return failure(name, found, advice)
     if numbers < OLDEST_RAY:
         found = f"{version}, older than {least}, which this is tested with"
-        return CheckResult(name=name, status="warn", found=found, advice=advice)
-    return CheckResult(name=name, status="ok", found=version)
+        return warning(name, found, advice)
+    return passed(name, version)
 
 
 def check_packages(urls: Iterable[str]) -> Iterator[CheckResult]:
@@ -128,13 +125,10 @@ def check_packages(urls: Iterable[str]) -> Iterator[CheckResult]:
     for extra in extras:
         package = PACKAGES[extra]
         if util.find_spec(package) is None:
-            yield CheckResult(
-                name=f"package {package}",
-                status="fail",
-                found="is not installed, and URLs given here need it",
-                advice=how_to_install(extra),
+            yield failure(
+                f"package {package}",
+                "is not installed, and URLs given here need it",
+                how_to_install(extra),
             )
         else:
-            yield CheckResult(
-                name=f"package {package}", status="ok", found=metadata.version(package)
-            )
+            yield passed(f"package {package}", metadata.version(package))
