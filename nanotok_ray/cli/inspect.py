@@ -16,7 +16,7 @@ from nanotok_ray.errors import PackingError, RecipeError
 from nanotok_ray.formats import TOKENIZER_FOLDER
 from nanotok_ray.loader import open_shards
 from nanotok_ray.loader.preview import PreviewSettings, preview_packing
-from nanotok_ray.report import MAX_TOKENS, Document, Spelling, page_of
+from nanotok_ray.report import MAX_TOKENS, Document, Heading, Spelling, page_of
 from nanotok_ray.report.document import first_items
 from nanotok_ray.report.terminal import colored_lines, heading_of, plain_lines
 from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
@@ -251,8 +251,7 @@ def _show_page(documents: list[Document], inspected: Inspected, arguments: "Argu
     page = page_of(
         documents,
         inspected.spelling,
-        title=inspected.title,
-        note=inspected.note,
+        Heading(title=inspected.title, note=inspected.note),
         limit=None if arguments.all else MAX_TOKENS,
         with_ids=bool(arguments.ids),
     ).encode()

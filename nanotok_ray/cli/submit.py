@@ -13,6 +13,7 @@ from nanotok_ray.cli.printing import INFRASTRUCTURE, INTERRUPTED, TERMINATED, Co
 from nanotok_ray.cluster.submit import (
     FollowedJob,
     Follower,
+    JobCommand,
     JobLog,
     JobState,
     RayJobs,
@@ -270,15 +271,14 @@ def _shipped(arguments: "Arguments") -> Shipped:
         *(("--relearn", asks), ("--resplit", arguments.resplit)),
         ("--skip-unreadable", arguments.skip_unreadable),
     )
-    return ship(
-        arguments.recipe,
+    command = JobCommand(
         job=arguments.job,
         overrides=overrides_of(arguments),
         also=None if arguments.also is None else ",".join(map(str, arguments.also)),
         flags=[flag for flag, is_given in named if is_given],
-        variables=variables_of(arguments.env, os.environ),
-        environment=os.environ,
     )
+    variables = variables_of(arguments.env, os.environ)
+    return ship(arguments.recipe, command, variables=variables, environment=os.environ)
 
 
 def _dry_run(arguments: "Arguments", shipped: Shipped, address: str) -> int:

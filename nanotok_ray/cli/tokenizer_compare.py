@@ -21,7 +21,7 @@ from nanotok_ray.cli.progress import token_label
 from nanotok_ray.documents import Documents, batches_of, to_utf8
 from nanotok_ray.formats import SPLITS, TOKENIZER_FOLDER
 from nanotok_ray.loader import open_shards
-from nanotok_ray.report.figures import ratio_figure
+from nanotok_ray.report.figures import RatioRow, ratio_figure
 from nanotok_ray.tokenizer import Tokenizer, token_text
 from nanotok_ray.tokenizer.evaluation import (
     SAMPLE_TEXTS,
@@ -188,25 +188,33 @@ def tally_values(tally: Tally, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _plot(counters: Sequence[TokenizerCounter], rows: _Rows, arguments: "Arguments") -> None:
-    indexes, chosen = range(len(counters)), _largest(rows)
-    bars = {
-        (name if label is None else f"{name}: {label}"): [
-            tally.bytes_per_token(position) for position in indexes
-        ]
+    chosen = _largest(rows)
+    tallies = {
+        (name if label is None else f"{name}: {label}"): tally
         for (name, label), tally in chosen.items()
     }
-    note = "More is better; one token per byte would have 1."
-    if len(chosen) < len(rows):
-        note += f" The largest {len(chosen):,} of {len(rows):,} rows."
-    figure = ratio_figure(
-        bars,
-        [counter.name for counter in counters],
-        title="Bytes per token",
-        note=note,
-        marks=[tally.bytes_per_character for tally in chosen.values()],
-        marks_name="one token per code point",
-    )
-    write_plot(arguments, figure)
+    is_cut = len(chosen) < len(rows)
+    more = f" The largest {len(chosen):,} of {len(rows):,} rows." if is_cut else ""
+    _plot_tallies(counters, tallies, arguments, title="Bytes per token", more=more)
+
+
+def _plot_tallies(
+    counters: Sequence[TokenizerCounter],
+    tallies: Mapping[str, Tally],
+    arguments: "Arguments",
+    *,
+    title: str,
+    more: str = "",
+) -> None:
+    rows = {
+        name: RatioRow(
+            [*map(tally.bytes_per_token, range(len(counters)))], tally.bytes_per_character
+        )
+        for name, tally in tallies.items()
+    }
+    note = f"More is better; one token per byte would have 1.{more}"
+    names = [counter.name for counter in counters]
+    write_plot(arguments, ratio_figure(rows, names, title=title, note=note))
 
 
 def _largest(rows: _Rows) -> _Rows:
@@ -223,7 +231,8 @@ def run_eval(arguments: "Arguments") -> int:
     rows = [*sample_rows(counters, _texts(arguments))]
     arguments.console.text(*_sample_lines(counters, rows))
     if arguments.plot is not None:
-        _plot_samples(counters, rows, arguments)
+        tallies = {row.name: row.tally for row in rows}
+        _plot_tallies(counters, tallies, arguments, title="Bytes per token of sample texts")
     names = [counter.name for counter in counters]
     values: dict[str, Any] = {row.name: tally_values(row.tally, names) for row in rows}
     text = [about(counter) for counter in counters]
@@ -279,22 +288,6 @@ def _sample_cells(row: SampleRow, position: int) -> list[str]:
         ratio(tally.bytes_per_token(0)),
         signed_percent(row.diff_percent(position)),
     ]
-
-
-def _plot_samples(
-    counters: Sequence[TokenizerCounter], rows: Sequence[SampleRow], arguments: "Arguments"
-) -> None:
-    indexes = range(len(counters))
-    bars = {row.name: [row.tally.bytes_per_token(position) for position in indexes] for row in rows}
-    figure = ratio_figure(
-        bars,
-        [counter.name for counter in counters],
-        title="Bytes per token of sample texts",
-        note="More is better; one token per byte would have 1.",
-        marks=[row.tally.bytes_per_character for row in rows],
-        marks_name="one token per code point",
-    )
-    write_plot(arguments, figure)
 
 
 def output_texts(folder: str, *, split: str, max_bytes: int) -> Iterator[Documents]:

@@ -19,16 +19,24 @@ from nanotok_ray.report.document import (
     turns_of,
 )
 from nanotok_ray.report.facts import is_output
-from nanotok_ray.report.figures import check_plot, plot_bytes, ratio_figure, vocabulary_figure
-from nanotok_ray.report.page import MAX_TOKENS, page_of, report_page, write_report
+from nanotok_ray.report.figures import (
+    RatioRow,
+    check_plot,
+    plot_bytes,
+    ratio_figure,
+    vocabulary_figure,
+)
+from nanotok_ray.report.page import MAX_TOKENS, Heading, page_of, report_page, write_report
 
 __all__ = [
     "MAX_TOKENS",
     "NOBODY",
     "Block",
     "Document",
+    "Heading",
     "Image",
     "Item",
+    "RatioRow",
     "Spelling",
     "Token",
     "Totals",

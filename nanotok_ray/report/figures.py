@@ -3,6 +3,7 @@
 import io
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +28,7 @@ MAX_TOKEN_LENGTH: Final = 24
 """Longer tokens share the last bar."""
 _WIDTH = 9.0
 _BAR_INCHES, _GAP_INCHES = 0.19, 0.13
+_MARK = "one token per code point"
 
 
 def vocabulary_figure(
@@ -58,28 +60,31 @@ def vocabulary_figure(
     return figure
 
 
+@dataclass(frozen=True, slots=True)
+class RatioRow:
+    """The bytes per token of some texts; None: no bar or mark."""
+
+    ratios: Sequence[float | None]
+    """By tokenizer."""
+    bytes_per_character: float | None
+    """The ratio of one token per code point, drawn as a line across the bars."""
+
+
 def ratio_figure(
-    rows: Mapping[str, Sequence[float | None]],
-    names: Sequence[str],
-    *,
-    title: str,
-    note: str = "",
-    marks: Sequence[float | None] = (),
-    marks_name: str = "",
+    rows: Mapping[str, RatioRow], names: Sequence[str], *, title: str, note: str = ""
 ) -> "Figure":
     """Draw bytes per token as bars: one group per row, with a bar for each tokenizer.
 
     Args:
-        rows: one number for each tokenizer, by name of the texts; None: no bar.
+        rows: the numbers by name of the texts.
         names: the tokenizers.
         title: the title.
         note: a line below the title.
-        marks: a number for each row, drawn as a line across its bars; None: no line.
-        marks_name: the name of the marks.
 
     Raises:
         TokenizerError: matplotlib is not installed.
     """
+    marks = [row.bytes_per_character for row in rows.values()]
     group = len(names) * _BAR_INCHES + _GAP_INCHES
     figure = _figure(_WIDTH, 1.6 + group * max(1, len(rows)), title=title, note=note)
     axes = figure.subplots()
@@ -87,13 +92,13 @@ def ratio_figure(
     middles = np.arange(len(rows), dtype=np.float64) * group
     for index, name in enumerate(names):
         at = middles + (index - (len(names) - 1) / 2) * _BAR_INCHES
-        values = [row[index] for row in rows.values()]
+        values = [row.ratios[index] for row in rows.values()]
         _draw_bars(axes, at, values, color=COLORS[index % len(COLORS)], label=name)
     if marks:
-        _draw_marks(axes, middles, marks, height=group - _GAP_INCHES / 2, label=marks_name)
+        _draw_marks(axes, middles, marks, height=group - _GAP_INCHES / 2)
     axes.set_yticks(middles, [_plain(row) for row in rows])
     axes.set_ylim(group * (max(1, len(rows)) - 0.5), -group * 0.5)
-    axes.set_xlim(0, _maximum([*rows.values(), marks]) * 1.1)
+    axes.set_xlim(0, _maximum([*(row.ratios for row in rows.values()), marks]) * 1.1)
     axes.tick_params(axis="y", labelcolor=INK, labelsize=9)
     axes.set_xlabel("bytes per token", color=QUIET, fontsize=9)
     if len(names) > 1 or marks:
@@ -173,13 +178,12 @@ def _draw_marks(
     values: Sequence[float | None],
     *,
     height: float,
-    label: str,
 ) -> None:
     pairs = [(value, position) for value, position in zip(values, at, strict=True) if value]
     where = np.array([value for value, _ in pairs])
     middles = np.array([position for _, position in pairs])
     axes.vlines(
-        where, middles - height / 2, middles + height / 2, color=INK, linewidth=1.6, label=label
+        where, middles - height / 2, middles + height / 2, color=INK, linewidth=1.6, label=_MARK
     )
 
 

@@ -137,12 +137,19 @@ class _DocumentSection:
     left_out: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Heading:
+    """The heading of a page, and a line below it."""
+
+    title: str
+    note: str = ""
+
+
 def page_of(
     documents: Sequence[Document],
     spelling: Spelling,
+    heading: Heading,
     *,
-    title: str,
-    note: str = "",
     limit: int | None = MAX_TOKENS,
     with_ids: bool = False,
 ) -> str:
@@ -151,8 +158,7 @@ def page_of(
     Args:
         documents: the documents in order; for more than one, there is a table of contents.
         spelling: the spelling of their ids.
-        title: the heading.
-        note: a line below the heading.
+        heading: the heading.
         limit: the limit of tokens of each document, an image counted as one; None: no limit.
         with_ids: whether ids are visible when the page is opened; the page has a switch.
 
@@ -162,8 +168,8 @@ def page_of(
     totals = [totals_of(document, spelling) for document in documents]
     return render(
         "documents.html",
-        title=title,
-        note=note,
+        title=heading.title,
+        note=heading.note,
         with_ids=with_ids,
         contents=_contents(documents, totals) if len(documents) > 1 else None,
         legend=_legend(totals),

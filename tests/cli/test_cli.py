@@ -15,7 +15,7 @@ import pytest
 from nanotok_ray import errors
 from nanotok_ray.api import export
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.submit import ship
+from nanotok_ray.cluster.submit import JobCommand, ship
 from nanotok_ray.counts import PATTERNS
 from nanotok_ray.errors import ExportError, os_error_message
 from nanotok_ray.exports import LAYOUTS, format_options, parse_layout
@@ -150,7 +150,7 @@ def test_a_recipe_may_start_with_a_byte_order_mark(job):
     plain = load_recipe(str(path))
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     assert load_recipe(str(path)) == plain
-    shipped = ship(str(path), job="prepare", variables={}, environment={})
+    shipped = ship(str(path), JobCommand(job="prepare"), variables={}, environment={})
     assert shipped.output == plain.output.path
 
 

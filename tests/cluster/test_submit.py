@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from nanotok_ray.cli import main
 from nanotok_ray.cli.submit import MAX_NOTES, SubmitLines, address_of
-from nanotok_ray.cluster.submit import JobLog, JobState, check_id, ending_of, ship, variables_of
+from nanotok_ray.cluster.submit import (
+    JobCommand,
+    JobLog,
+    JobState,
+    check_id,
+    ending_of,
+    ship,
+    variables_of,
+)
 from nanotok_ray.cluster.submit.submission import LAST_LINES, MAX_NEW_LINES
 from nanotok_ray.errors import RecipeError, RefusedError, UnreachableError
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
@@ -33,7 +41,8 @@ def recipe(tmp_path):
 
 
 def shipped(recipe, **options):
-    return ship(str(recipe), **{"job": "prepare", "variables": {}, "environment": {}, **options})
+    settings = {name: options.pop(name, {}) for name in ("variables", "environment")}
+    return ship(str(recipe), JobCommand(**{"job": "prepare", **options}), **settings)
 
 
 def test_only_the_recipe_is_uploaded_and_the_command_survives_a_shell(recipe):

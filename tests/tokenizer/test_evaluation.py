@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from nanotok_ray.counts import PATTERNS
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import RecipeError, SourceError, TokenizerError, VerificationError
-from nanotok_ray.report import check_plot, plot_bytes, ratio_figure, vocabulary_figure
+from nanotok_ray.report import RatioRow, check_plot, plot_bytes, ratio_figure, vocabulary_figure
 from nanotok_ray.sources import ReadingRules
 from nanotok_ray.tokenizer import Tokenizer, token_text
 from nanotok_ray.tokenizer.evaluation import (
@@ -283,12 +283,14 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def ratios():
     return ratio_figure(
-        {"en & <b>": [4.25, 3.5], "$5 to $6": [None, 1.125], "_한국어": [0.5, 2.0]},
+        {
+            "en & <b>": RatioRow([4.25, 3.5], 1.0),
+            "$5 to $6": RatioRow([None, 1.125], None),
+            "_한국어": RatioRow([0.5, 2.0], 3.0),
+        },
         ["_mine", "its $x$"],
         title="Bytes <per> token",
         note="a note",
-        marks=[1.0, None, 3.0],
-        marks_name="code points",
     )
 
 
@@ -311,8 +313,14 @@ def test_bars_have_the_length_of_the_numbers_and_labels():
     reported = words(saved(figure, ".svg"))
     for word in ("Bytes <per> token", "a note", "en & <b>", "$5 to $6", "_한국어", "_mine"):
         assert word in reported
-    assert {"4.25", "3.50", "no tokens", "1.12", "its $x$", "code points"} < {*reported}
-    assert reported.index("_mine") < reported.index("its $x$") < reported.index("code points")
+    assert {"4.25", "3.50", "no tokens", "1.12", "its $x$", "one token per code point"} < {
+        *reported
+    }
+    assert (
+        reported.index("_mine")
+        < reported.index("its $x$")
+        < reported.index("one token per code point")
+    )
 
 
 def test_lengths_and_use_are_drawn():
@@ -343,7 +351,7 @@ def test_the_same_numbers_yield_the_same_bytes_in_the_format_of_the_suffix():
 def test_an_empty_table_is_drawn():
     for figure in (
         ratio_figure({}, ["mine"], title="t"),
-        ratio_figure({"en": [None]}, ["mine"], title="t", marks=[None], marks_name="m"),
+        ratio_figure({"en": RatioRow([None], None)}, ["mine"], title="t"),
         vocabulary_figure({1: 256}, title="t", counts=[], unused=256),
     ):
         assert saved(figure, ".svg").startswith(b"<?xml")

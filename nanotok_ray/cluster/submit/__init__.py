@@ -4,7 +4,7 @@ The input is a recipe and an address. The output is the log of the job and an ex
 """
 
 from nanotok_ray.cluster.submit.ray_jobs import RayJobs
-from nanotok_ray.cluster.submit.shipping import Shipped, check_id, ship, variables_of
+from nanotok_ray.cluster.submit.shipping import JobCommand, Shipped, check_id, ship, variables_of
 from nanotok_ray.cluster.submit.submission import (
     FollowedJob,
     Follower,
@@ -21,6 +21,7 @@ from nanotok_ray.cluster.submit.submission import (
 __all__ = [
     "FollowedJob",
     "Follower",
+    "JobCommand",
     "JobLog",
     "JobState",
     "RayJobs",

@@ -50,24 +50,40 @@ class Shipped:
     """Values that can have another meaning on the cluster."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobCommand:
+    """The command of a job, without its recipe."""
+
+    job: str
+    """prepare, train or tokenize."""
+    overrides: Sequence[str] = ()
+    """The values of --set."""
+    also: str | None = None
+    """The value of --also."""
+    flags: Sequence[str] = ()
+    """Other flags, which are passed to the job unchanged."""
+
+    def all_overrides(self) -> list[str]:
+        """Return the overrides with that of `also`."""
+        sizes = [] if self.also is None else [f"tokenizer.also={json.dumps(self.also.split(','))}"]
+        return [*self.overrides, *sizes]
+
+    def entrypoint(self, recipe: str) -> str:
+        """Return the command for a shell."""
+        command = ["python", "-m", MODULES[self.job], recipe]
+        command += [part for override in self.overrides for part in ("--set", override)]
+        command += [] if self.also is None else ["--also", self.also]
+        return shlex.join([*command, *self.flags])
+
+
 def ship(
-    path: str,
-    *,
-    job: str,
-    overrides: Sequence[str] = (),
-    also: str | None = None,
-    flags: Sequence[str] = (),
-    variables: Mapping[str, str],
-    environment: Mapping[str, str],
+    path: str, command: JobCommand, *, variables: Mapping[str, str], environment: Mapping[str, str]
 ) -> Shipped:
     """Read and check a recipe, and return its submission.
 
     Args:
         path: a local TOML file.
-        job: prepare, train or tokenize.
-        overrides: the values of --set.
-        also: the value of --also.
-        flags: other flags, which are passed to the job unchanged.
+        command: the command of the job.
         variables: the environment variables of the job.
         environment: those of this process, of which the job gets none.
 
@@ -75,15 +91,11 @@ def ship(
         RecipeError: The recipe is invalid, or contains a relative path or a variable that the job
             does not get.
     """
-    also_overrides = [] if also is None else [f"tokenizer.also={json.dumps(also.split(','))}"]
-    data, tables = _read(path, [*overrides, *also_overrides])
+    data, tables = _read(path, command.all_overrides())
     recipe = _checked(path, tables, variables)
     _check_paths(path, tables, variables)
     name = f"{_slug(path)}.toml"
-    command = ["python", "-m", MODULES[job], name]
-    command += [part for override in overrides for part in ("--set", override)]
-    command += ["--also", also] if also is not None else []
-    entrypoint = shlex.join([*command, *flags])
+    entrypoint = command.entrypoint(name)
     values = [data.decode(), entrypoint, recipe.output.path, sorted(variables.items())]
     digest = hashlib.sha256(json.dumps(values).encode()).hexdigest()
     return Shipped(
