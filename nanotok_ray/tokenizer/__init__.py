@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from nanotok_ray.tokenizer.huggingface import (
         CHAT_TEMPLATE,
         to_chat_template,
-        to_former_huggingface_file,
         to_huggingface_config,
         to_huggingface_file,
         to_huggingface_split,
@@ -81,7 +80,7 @@ else:
         __name__,
         {
             "huggingface": (
-                "CHAT_TEMPLATE to_chat_template to_former_huggingface_file "
+                "CHAT_TEMPLATE to_chat_template "
                 "to_huggingface_config to_huggingface_file to_huggingface_split token_bytes "
                 "with_atomic_intervals"
             ),
@@ -150,7 +149,6 @@ __all__ = [
     "short_report",
     "sized_output",
     "to_chat_template",
-    "to_former_huggingface_file",
     "to_huggingface_config",
     "to_huggingface_file",
     "to_huggingface_split",

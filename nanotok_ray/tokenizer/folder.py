@@ -17,7 +17,6 @@ from nanotok_ray.tokenizer.foreign import (
 )
 from nanotok_ray.tokenizer.huggingface import (
     spelled_bytes,
-    to_former_huggingface_file,
     to_huggingface_config,
     to_huggingface_file,
 )
@@ -80,9 +79,6 @@ _WRITERS = {
     "tokenizer_config.json": to_huggingface_config,
     READABLE_NAME: to_readable,
 }
-
-_FORMER_WRITERS = {"tokenizer.json": to_former_huggingface_file}
-"""Earlier spellings of the same content: such a file counts as written and is kept."""
 
 FILE_NAMES = tuple(_WRITERS)
 """All files of the folder, in the order in which they are written."""
@@ -162,8 +158,7 @@ def _remove_foreign_report(target: Folder, model: Model) -> None:
 def differing_files(model: Model, folder: str | os.PathLike[str]) -> list[str]:
     """Return the names of files that are missing, unexpected or unlike those of `save_model`.
 
-    A file as an earlier version wrote it counts as equal. At most the expected size of a file is
-    read.
+    At most the expected size of a file is read.
 
     Raises:
         TokenizerError: `save_model` cannot write this model.
@@ -174,7 +169,7 @@ def differing_files(model: Model, folder: str | os.PathLike[str]) -> list[str]:
     return [
         name
         for name in _WRITERS
-        if (target.exists(name) if name in left_out else not _is_written(target, name, model))
+        if (target.exists(name) if name in left_out else not _holds(target, name, model))
     ]
 
 
@@ -219,13 +214,9 @@ def _remove_left_out(names: Sequence[str], target: Folder, *, why: str | None) -
         _log.warning("left out %s: %s", ", ".join(names), why)
 
 
-def _is_written(folder: Folder, name: str, model: Model) -> bool:
-    """Return whether a file has the bytes that this version or an earlier one writes."""
-    writers = [_WRITERS[name], *filter(None, [_FORMER_WRITERS.get(name)])]
-    return any(_holds(folder, name, write(model)) for write in writers)
-
-
-def _holds(folder: Folder, name: str, data: bytes) -> bool:
+def _holds(folder: Folder, name: str, model: Model) -> bool:
+    """Return whether a file exists and has the bytes that are written for a model."""
+    data = _WRITERS[name](model)
     try:
         return folder.read_start(name, len(data) + 1) == data
     except FileNotFoundError:

@@ -92,19 +92,7 @@ def to_huggingface_file(model: Model) -> bytes:
     Raises:
         TokenizerError: Two ids have the same bytes, or special tokens leave ids unused.
     """
-    return _file_of(model, to_huggingface_split(model.pattern))
-
-
-def to_former_huggingface_file(model: Model) -> bytes:
-    """Return the file as earlier versions wrote it, without the published spellings of patterns.
-
-    Raises:
-        TokenizerError: Two ids have the same bytes, or special tokens leave ids unused.
-    """
-    return _file_of(model, _split_by(with_atomic_intervals(model.pattern)))
-
-
-def _file_of(model: Model, split: Mapping[str, Any]) -> bytes:
+    split = to_huggingface_split(model.pattern)
     names = [spell(token) for token in model.ranks()]
     contents = {
         "version": "1.0",

@@ -17,7 +17,7 @@ from nanotok_ray.tokenizer.folder import (
     save_model,
     why_left_out,
 )
-from nanotok_ray.tokenizer.huggingface import to_former_huggingface_file, to_huggingface_file
+from nanotok_ray.tokenizer.huggingface import to_huggingface_file
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.readable import to_readable, to_tiktoken_file
 
@@ -37,7 +37,6 @@ _WRITERS: Final[dict[str, Callable[[Model], bytes]]] = {
     ".json": _huggingface_file,
     ".txt": to_readable,
 }
-_FORMER_WRITERS: Final = {".json": to_former_huggingface_file}
 _NAMES_OF_FILES = (*_WRITERS, ".pkl")
 """Suffixes of files; a folder is not expected to end in one."""
 _BESIDE_HUGGING_FACE: Final = (
@@ -96,13 +95,11 @@ def files_of_others(model: Model, output: str) -> list[str]:
     suffix = file_suffix(output)
     if suffix is None:
         return _differing_in(model, output)
-    writers = [_WRITERS[suffix], *filter(None, [_FORMER_WRITERS.get(suffix)])]
-    written = [write(model) for write in writers]
-    limit = max(map(len, written)) + 1
+    data = _WRITERS[suffix](model)
     return [
         name
         for name in names
-        if folder.exists(name) and folder.read_start(name, limit) not in written
+        if folder.exists(name) and folder.read_start(name, len(data) + 1) != data
     ]
 
 

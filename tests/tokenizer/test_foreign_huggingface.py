@@ -15,7 +15,6 @@ from nanotok_ray.counts import PATTERNS
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer import (
     Tokenizer,
-    to_former_huggingface_file,
     to_huggingface_file,
     to_huggingface_split,
 )
@@ -148,10 +147,9 @@ def test_special_tokens_have_their_ids_and_their_names_in_a_text_remain_text(pai
 
 
 @pytest.mark.parametrize("pattern", [*PATTERNS.values(), LLAMA3])
-@pytest.mark.parametrize("write", [to_huggingface_file, to_former_huggingface_file])
-def test_our_file_is_read_back_with_the_text_of_its_pattern(pattern, write):
+def test_our_file_is_read_back_with_the_text_of_its_pattern(pattern):
     model = in_order(pattern=pattern)
-    assert from_huggingface_file(write(model), name="f") == model
+    assert from_huggingface_file(to_huggingface_file(model), name="f") == model
 
 
 @pytest.mark.parametrize("named", ["gpt4", "nanochat", "cl100k", "x", 1, ["gpt4"], None])
