@@ -5,13 +5,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final, TextIO
-
-from tqdm import tqdm
+from typing import TYPE_CHECKING, Any, Final
 
 from nanotok_ray.counts import CorpusCounts, count_corpus
 from nanotok_ray.errors import NanotokError, RecipeError, SourceError, TokenizerError
-from nanotok_ray.job import Advanced, Note, StageEnded, StageStarted
+from nanotok_ray.job import Activity, Advanced, Note, StageEnded, StageStarted
 from nanotok_ray.recipe import LimitsRecipe
 from nanotok_ray.recipe.text import parse_size
 from nanotok_ray.report.figures import check_plot, plot_bytes
@@ -73,9 +71,6 @@ def with_flags(error: NanotokError) -> NanotokError:
         text = text.replace(recipe, flag)
     return type(error)(_KEYS.sub(lambda found: _FLAGS[found[1]], text))
 
-
-LINE_SECONDS: Final = 10.0
-"""Seconds between lines of progress, unless the output is a terminal."""
 
 UNNAMED: Final = "corpus"
 """The name of files without a name."""
@@ -144,34 +139,17 @@ def print_skipped(readers: Sequence[CorpusReader], arguments: "Arguments") -> No
 
 
 @contextmanager
-def byte_bar(stream: TextIO, *, total: int) -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with the number of processed bytes; it shows progress."""
-    if stream.isatty():
-        with tqdm(
-            total=total, desc="measure", unit="B", unit_scale=True, file=stream, leave=False
-        ) as bar:
-            yield lambda num_bytes: _advance(bar, num_bytes)
-        return
-    yield _Lines(stream, total=total)
+def reading_progress(arguments: "Arguments", *, total: int) -> Iterator[Callable[[int], None]]:
+    """Yield a function to call with the bytes of text that were read; it shows the progress."""
+    done = 0
+    with arguments.console.progress() as show:
 
+        def advance(num_bytes: int) -> None:
+            nonlocal done
+            done += num_bytes
+            show(Activity(text="reading bytes of text", done=done, todo=max(done, total)))
 
-def _advance(bar: "tqdm[Any]", num_bytes: int) -> None:
-    bar.update(num_bytes)
-
-
-class _Lines:
-    def __init__(self, stream: TextIO, *, total: int) -> None:
-        self._stream = stream
-        self._total = total
-        self._done = 0
-        self._last = time.monotonic()
-
-    def __call__(self, num_bytes: int) -> None:
-        self._done += num_bytes
-        if (now := time.monotonic()) - self._last >= LINE_SECONDS:
-            self._last = now
-            text = f"measure: {self._done / 1e6:,.1f} of about {self._total / 1e6:,.1f} MB"
-            print(text, file=self._stream, flush=True)
+        yield advance
 
 
 _NOTES: Final = "the notes above"

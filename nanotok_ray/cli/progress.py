@@ -5,8 +5,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -29,8 +28,6 @@ from nanotok_ray.units import format_bytes, format_estimate, printable, quantity
 if TYPE_CHECKING:
     from tqdm import tqdm
     from typing_extensions import Self
-
-    from nanotok_ray.tokenizer import Made, MergeProgress
 
 LINE_SECONDS = 10.0
 """Seconds between lines without bars."""
@@ -233,7 +230,7 @@ class Progress:
             self._since = self._clock()
         self._activity = event
         if self._bars is None:
-            if self._last_line is None:
+            if self._last_line is None and not event.done:
                 self._print(printable(event.text))
             return
         if self._bar is None:
@@ -360,33 +357,3 @@ def _bars_for(stream: TextIO) -> "type[tqdm[Any]] | None":
 def _is_notebook(stream: TextIO) -> bool:
     has_kernel = stream is sys.stderr and "ipykernel" in type(stream).__module__
     return has_kernel and importlib.util.find_spec("ipywidgets") is not None
-
-
-@contextmanager
-def merge_bar(stream: TextIO) -> "Iterator[Callable[[MergeProgress], None]]":
-    """Yield a function that shows the merges of a learner; the bar is closed on any exit."""
-    with Progress(stream) as progress:
-        is_begun = False
-
-        def show(merges: "MergeProgress") -> None:
-            nonlocal is_begun
-            if not is_begun:
-                progress(StageStarted(stage="learn", todo=merges.total, num_done=0, num_bytes=0))
-                is_begun = True
-            progress(
-                Advanced(
-                    stage="learn",
-                    done=merges.done,
-                    todo=merges.total,
-                    num_bytes=0,
-                    last=_last(merges),
-                )
-            )
-
-        yield show
-
-
-def _last(merges: "MergeProgress") -> "Made | None":
-    if merges.pair is None or merges.token is None or merges.count is None:
-        return None
-    return merges.pair, merges.token, merges.count

@@ -7,12 +7,12 @@ import numpy as np
 
 from nanotok_ray.cli.inputs import (
     about,
-    byte_bar,
     check_plot_of,
     counters_of,
     max_bytes_of,
     print_skipped,
     readers_of,
+    reading_progress,
     write_plot,
 )
 from nanotok_ray.cli.options import output_of
@@ -65,7 +65,7 @@ def _measured(
     counters: Sequence[TokenizerCounter], readers: Sequence[CorpusReader], arguments: "Arguments"
 ) -> dict[str, Measurement]:
     total = sum(reader.estimated_bytes for reader in readers)
-    with byte_bar(arguments.console.stream, total=total) as done:
+    with reading_progress(arguments, total=total) as done:
         measured = {
             reader.corpus.name: measure(counters, reader, on_bytes=done) for reader in readers
         }

@@ -5,11 +5,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from nanotok_ray.cli.inputs import (
-    byte_bar,
     check_plot_of,
     opened,
     print_skipped,
     readers_of,
+    reading_progress,
     write_plot,
 )
 from nanotok_ray.cli.printing import ratio, table_lines
@@ -243,7 +243,7 @@ def _measured(tokenizer: Tokenizer, vocabulary: Vocabulary, arguments: "Argument
     counter = TokenizerCounter(arguments.tokenizer, tokenizer)
     usage = Usage(vocabulary)
     total = sum(reader.estimated_bytes for reader in readers)
-    with byte_bar(arguments.console.stream, total=total) as done:
+    with reading_progress(arguments, total=total) as done:
         for batch in chain.from_iterable(readers):
             usage.add(counter.encode(batch.documents)[0], batch.documents)
             done(batch.documents.num_bytes)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nanotok_ray.cli.inputs import count_named, find_corpus, opened
-from nanotok_ray.cli.progress import merge_bar
 from nanotok_ray.counts import (
     SPLIT_PATTERN,
     CountPaths,
@@ -17,6 +16,7 @@ from nanotok_ray.counts import (
 )
 from nanotok_ray.errors import NanotokError, TokenizerError, VocabularySizeError
 from nanotok_ray.formats import to_values
+from nanotok_ray.job import Advanced, StageStarted
 from nanotok_ray.recipe import PRESETS, SPECIAL_TOKENS
 from nanotok_ray.tokenizer import (
     NUM_BYTES,
@@ -242,8 +242,17 @@ def _learn(
 ) -> tuple[LearnedTokenizer, float]:
     """Learn with a bar, print the counts and the result, and return the seconds."""
     start = time.perf_counter()
-    with merge_bar(arguments.console.stream) as on_progress:
-        learned = learn_counts(counts, settings, threads=arguments.cpus, on_progress=on_progress)
+    todo = settings.num_merges
+    with arguments.console.progress() as show:
+        show(StageStarted(stage="learn", todo=todo, num_done=0, num_bytes=0))
+        learned = learn_counts(
+            counts,
+            settings,
+            threads=arguments.cpus,
+            on_progress=lambda done, _, last: show(
+                Advanced(stage="learn", done=done, todo=todo, num_bytes=0, last=last)
+            ),
+        )
     seconds = time.perf_counter() - start
     size, asked = learned.tokenizer.get_vocab_size(), settings.vocab_size
     ids = f"{size:,} ids" if size == asked else f"{size:,} ids of the {asked:,} asked for"

@@ -288,7 +288,8 @@ def learn(
         min_pair_count=min_pair_count,
         max_token_bytes=max_token_bytes,
     )
-    return learn_counts(counts, settings, threads=num_threads, on_progress=on_progress)
+    on_merges = None if on_progress is None else _timed(on_progress)
+    return learn_counts(counts, settings, threads=num_threads, on_progress=on_merges)
 
 
 def learn_counts(
@@ -296,7 +297,7 @@ def learn_counts(
     settings: TrainSettings,
     *,
     threads: int | None = None,
-    on_progress: "Callable[[MergeProgress], None] | None" = None,
+    on_progress: OnMerges | None = None,
 ) -> LearnedTokenizer:
     """Learn as `learn` does, with the pattern of the counts."""
     num_threads = checked_threads(threads)
@@ -306,7 +307,7 @@ def learn_counts(
         replace(settings, pattern=counts.pattern),
         counted_of(counts),
         threads=num_threads,
-        on_progress=None if on_progress is None else _timed(on_progress),
+        on_progress=on_progress,
     )
     _warn_if_smaller(settings, learned.stop_reason, learned.tokenizer.get_vocab_size())
     return learned
