@@ -33,7 +33,7 @@ from nanotok_ray.exports.corpus import Corpus
 from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
 from nanotok_ray.exports.native import Batch, Mask, Positions
 from nanotok_ray.exports.unit import Unit
-from nanotok_ray.formats import check_sequences, index_parts, unpack_index
+from nanotok_ray.formats import DocumentIndex, index_parts
 from nanotok_ray.storage import Folder
 
 _IGNORED = -100
@@ -139,11 +139,11 @@ def _positions(name: str, item_bytes: int, folder: Folder) -> Positions:
     """Read the token positions of the documents and the end from the index of a dataset."""
     index = f"{name.removesuffix('.bin')}.idx"
     data = np.frombuffer(folder.read_bytes(index), dtype=np.uint8)
-    positions, found_bytes = unpack_index(data, name=folder.join(index))
-    check_sequences(data, name=folder.join(index))
-    if found_bytes != item_bytes or folder.size(name) != int(positions[-1]) * item_bytes:
+    documents = DocumentIndex(data, name=folder.join(index))
+    documents.check_sequences()
+    if documents.item_bytes != item_bytes or folder.size(name) != documents.tokens * item_bytes:
         raise CorruptOutputError(f"{folder.join(name)} is not what its index says")
-    return positions
+    return documents.positions
 
 
 def _documents(

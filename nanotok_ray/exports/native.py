@@ -19,10 +19,10 @@ from nanotok_ray.formats import (
     MAX_RECORD_BYTES,
     DocumentIds,
     DocumentImages,
+    DocumentIndex,
     Images,
     ShardRecord,
     load,
-    unpack_index,
 )
 from nanotok_ray.storage import Folder, VerifiedFile
 
@@ -96,11 +96,11 @@ class NativeShard:
         """
         data = self._whole(".idx", self.digests())
         name = self.out.join(f"{self.facts.name}.idx")
-        positions, item_bytes = unpack_index(data, name=name)
+        index = DocumentIndex(data, name=name)
         said = (self.facts.documents, self.facts.tokens, self.item_bytes)
-        if (len(positions) - 1, int(positions[-1]), item_bytes) != said:
+        if (len(index), index.tokens, index.item_bytes) != said:
             raise CorruptOutputError(f"{name} does not agree with shards.idx")
-        return positions
+        return index.positions
 
     def batches(self) -> Iterator[Batch]:
         """Yield all documents in batches of about `batch_bytes` of ids.

@@ -27,12 +27,9 @@ from nanotok_ray.formats.document_images import (
 )
 from nanotok_ray.formats.document_index import (
     MAX_DOCUMENT_TOKENS,
-    check_sequences,
-    checked_positions,
+    DocumentIndex,
     index_bytes,
-    index_columns,
     index_parts,
-    unpack_index,
 )
 from nanotok_ray.formats.names import (
     LEARN_RECORD,
@@ -168,6 +165,7 @@ __all__ = [
     "CurveRow",
     "DocumentIds",
     "DocumentImages",
+    "DocumentIndex",
     "DroppedSpans",
     "EndedRun",
     "Export",
@@ -218,9 +216,7 @@ __all__ = [
     "TrainingTotals",
     "VerifiedFiles",
     "check_rows",
-    "check_sequences",
     "check_size",
-    "checked_positions",
     "digest_of",
     "dump",
     "format_value",
@@ -231,7 +227,6 @@ __all__ = [
     "images_of",
     "images_parts",
     "index_bytes",
-    "index_columns",
     "index_parts",
     "is_inner_name",
     "is_local",
@@ -251,6 +246,5 @@ __all__ = [
     "shard_name",
     "to_json",
     "to_values",
-    "unpack_index",
     "unpack_shards_index",
 ]

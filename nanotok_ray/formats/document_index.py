@@ -57,43 +57,56 @@ def index_parts(lengths: Sequence[npt.NDArray[np.integer]], *, item_bytes: int) 
         yield np.arange(start, min(start + _NUMBERS, count + 1), dtype="<i8").tobytes()
 
 
-def unpack_index(data: npt.NDArray[np.uint8], *, name: str) -> tuple[npt.NDArray[np.int64], int]:
-    """Return the token positions of the documents ([n + 1]), and the bytes of an id.
+class DocumentIndex:
+    """The lengths and positions of a shard's documents, in a file that can be memory-mapped."""
 
-    Raises:
-        CorruptOutputError: The data is not an index of this format, or is inconsistent.
-    """
-    lengths, starts, item_bytes = index_columns(data, name=name)
-    return checked_positions(lengths, starts, item_bytes, name=name), item_bytes
+    def __init__(self, data: npt.NDArray[np.uint8], *, name: str) -> None:
+        """Read the bytes of the file; errors use its name.
+
+        Raises:
+            CorruptOutputError: The data is not an index of this format, or is inconsistent.
+        """
+        count, self.item_bytes = _unpack_header(data, name=name)
+        lengths_end, starts_end = _HEADER.size + 4 * count, _HEADER.size + 12 * count
+        self.lengths: npt.NDArray[np.int32] = data[_HEADER.size : lengths_end].view("<i4")
+        """Number of tokens of each document."""
+        self.starts: npt.NDArray[np.int64] = data[lengths_end:starts_end].view("<i8")
+        """The byte at which each document begins in the ids."""
+        self._sequences = data[starts_end:].view("<i8")
+        self._name = name
+        ends = np.cumsum(self.lengths, dtype=np.int64)
+        self.tokens = int(ends[-1]) if count else 0
+        """Number of tokens of all documents."""
+        if (count and int(self.lengths.min()) < 0) or not np.array_equal(
+            (ends - self.lengths) * self.item_bytes, self.starts
+        ):
+            raise CorruptOutputError(f"{name}: lengths and positions of its documents do not agree")
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def positions(self) -> npt.NDArray[np.int64]:
+        """The position of the first token of each document, and the end of the last, (n + 1,)."""
+        return np.append(self.starts // self.item_bytes, self.tokens)
+
+    def check_sequences(self) -> None:
+        """Refuse an index in which a document is not exactly one sequence.
+
+        Raises:
+            CorruptOutputError: The message names the first such document.
+        """
+        sequences = self._sequences
+        wrong = np.flatnonzero(sequences != np.arange(len(sequences)))
+        if len(wrong):
+            raise CorruptOutputError(
+                f"{self._name}: document {wrong[0]} begins at sequence {sequences[wrong[0]]}, "
+                "not its own"
+            )
 
 
-def checked_positions(
-    lengths: npt.NDArray[np.int32], starts: npt.NDArray[np.int64], item_bytes: int, *, name: str
-) -> npt.NDArray[np.int64]:
-    """Return the token positions of documents and the end ([n + 1]), computed from their lengths.
-
-    Raises:
-        CorruptOutputError: The stored positions differ.
-    """
-    positions = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=positions[1:])
-    if (len(lengths) and int(lengths.min()) < 0) or not np.array_equal(
-        positions[:-1] * item_bytes, starts
-    ):
-        raise CorruptOutputError(f"{name}: lengths and positions of its documents do not agree")
-    return positions
-
-
-def index_columns(
-    data: npt.NDArray[np.uint8], *, name: str
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], int]:
-    """Return views: the tokens of each document, its position in bytes; and the bytes of an id.
-
-    Only the header and the size are checked; `checked_positions` checks the numbers.
-
-    Raises:
-        CorruptOutputError: The data is not an index of this format.
-    """
+def _unpack_header(data: npt.NDArray[np.uint8], *, name: str) -> tuple[int, int]:
+    """Return the number of documents and the bytes of an id; check the size of the file."""
     if len(data) < _HEADER.size:
         raise CorruptOutputError(
             f"{name} has {len(data)} bytes, its header alone has {_HEADER.size}"
@@ -104,24 +117,6 @@ def index_columns(
         raise CorruptOutputError(other_format(name, f"version {version}", f"version {_VERSION}"))
     if magic != _MAGIC or code not in sizes or ends != count + 1:
         raise CorruptOutputError(f"{name}: the header is not that of a document index")
-    expected = index_bytes(count)
-    if len(data) != expected:
+    if len(data) != (expected := index_bytes(count)):
         raise CorruptOutputError(f"{name} has {len(data)} bytes, {count} documents need {expected}")
-    lengths = data[_HEADER.size : _HEADER.size + 4 * count].view("<i4")
-    starts = data[_HEADER.size + 4 * count : _HEADER.size + 12 * count].view("<i8")
-    return lengths, starts, sizes[code]
-
-
-def check_sequences(data: npt.NDArray[np.uint8], *, name: str) -> None:
-    """Refuse a valid index in which a document is not exactly one sequence.
-
-    Raises:
-        CorruptOutputError: The message names the first such document.
-    """
-    count = (len(data) - index_bytes(0)) // 20
-    found = data[_HEADER.size + 12 * count :].view("<i8")
-    wrong = np.flatnonzero(found != np.arange(count + 1))
-    if len(wrong):
-        raise CorruptOutputError(
-            f"{name}: document {wrong[0]} begins at sequence {found[wrong[0]]}, not its own"
-        )
+    return count, sizes[code]

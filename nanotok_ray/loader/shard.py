@@ -11,8 +11,7 @@ from nanotok_ray.formats import (
     SHARDS_INDEX_NAME,
     DocumentIds,
     DocumentImages,
-    checked_positions,
-    index_columns,
+    DocumentIndex,
 )
 from nanotok_ray.loader.files import Bytes, Files, Stored
 
@@ -69,22 +68,21 @@ def open_shard(files: Files, name: str, row: np.void) -> OpenShard:
         CorruptOutputError: a file is missing, or disagrees with the other files or shards.idx.
     """
     stored = dict(stored_files(files, name, row))
-    lengths, starts = _columns(_all_of(stored[".idx"], row, ".idx"), f"{files.url}/{name}", row)
+    index = _index(_all_of(stored[".idx"], row, ".idx"), f"{files.url}/{name}", row)
     images, ids = stored.get(".images"), stored.get(".ids")
-    documents = len(lengths)
     return OpenShard(
         ids=stored[".bin"],
         item_bytes=int(row["item_bytes"]),
-        lengths=lengths,
-        starts=starts,
+        lengths=index.lengths,
+        starts=index.starts,
         masks=stored.get(".mask"),
         images=None
         if images is None
-        else _images(_all_of(images, row, ".images"), f"{files.url}/{name}.images", lengths),
+        else _images(_all_of(images, row, ".images"), f"{files.url}/{name}.images", index.lengths),
         document_ids=None
         if ids is None
         else DocumentIds(
-            _all_of(ids, row, ".ids"), name=f"{files.url}/{name}.ids", documents=documents
+            _all_of(ids, row, ".ids"), name=f"{files.url}/{name}.ids", documents=len(index)
         ),
         num_files=len(stored),
     )
@@ -103,20 +101,14 @@ def stored_files(files: Files, name: str, row: np.void) -> Iterator[tuple[str, S
             )
 
 
-def _columns(
-    data: Bytes, name: str, row: np.void
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+def _index(data: Bytes, name: str, row: np.void) -> DocumentIndex:
     path = f"{name}.idx"
-    lengths, starts, item_bytes = index_columns(data, name=path)
-    positions = checked_positions(lengths, starts, item_bytes, name=path)
-    if item_bytes != int(row["item_bytes"]) or len(lengths) != int(row["documents"]):
+    index = DocumentIndex(data, name=path)
+    if index.item_bytes != int(row["item_bytes"]) or len(index) != int(row["documents"]):
         raise CorruptOutputError(f"{path} does not agree with {SHARDS_INDEX_NAME}")
-    tokens = int(row["tokens"])
-    if int(positions[-1]) != tokens:
-        raise CorruptOutputError(
-            f"{name}.bin holds {tokens} tokens, its index says {positions[-1]}"
-        )
-    return lengths, starts
+    if index.tokens != (tokens := int(row["tokens"])):
+        raise CorruptOutputError(f"{name}.bin holds {tokens} tokens, its index says {index.tokens}")
+    return index
 
 
 def _all_of(stored: Stored, row: np.void, suffix: str) -> Bytes:

@@ -22,12 +22,12 @@ from nanotok_ray.exports import read_export
 from nanotok_ray.formats import (
     DocumentIds,
     DocumentImages,
+    DocumentIndex,
     from_json,
     ids_parts,
     images_parts,
     index_parts,
     pack_shards_index,
-    unpack_index,
     unpack_shards_index,
 )
 from nanotok_ray.job import (
@@ -124,7 +124,7 @@ def test_binary_files_of_another_version_are_refused(version):
     for data, at, read in (
         (ids, 8, lambda data: DocumentIds(data, name="a.ids", documents=1)),
         (images, 8, lambda data: DocumentImages(data, name="a.images", documents=1)),
-        (index, 9, lambda data: unpack_index(data, name="a.idx")),
+        (index, 9, lambda data: DocumentIndex(data, name="a.idx")),
         (shards, 8, lambda data: unpack_shards_index(data.tobytes())),
     ):
         read(data)

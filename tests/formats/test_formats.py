@@ -13,6 +13,7 @@ from nanotok_ray.formats import (
     MAX_DOCUMENT_TOKENS,
     DocumentIds,
     DocumentImages,
+    DocumentIndex,
     ShardRow,
     from_json,
     ids_parts,
@@ -23,7 +24,6 @@ from nanotok_ray.formats import (
     key_of,
     pack_shards_index,
     to_json,
-    unpack_index,
     unpack_shards_index,
 )
 
@@ -110,7 +110,7 @@ def test_a_changed_byte_is_detected_or_harmless(data):
     place = data.draw(st.integers(0, len(packed) - 4 * 8 - 1))
     packed[place] ^= data.draw(st.integers(1, 255))
     try:
-        positions, _ = unpack_index(as_bytes(bytes(packed)), name="x.idx")
+        positions = DocumentIndex(as_bytes(bytes(packed)), name="x.idx").positions
     except CorruptOutputError:
         return
     # Only the length of the last document cannot be compared with another value.
@@ -121,7 +121,7 @@ def test_a_changed_byte_is_detected_or_harmless(data):
 def test_a_truncated_index_is_refused(size):
     data = pack_index(np.array([3]), item_bytes=2)
     with pytest.raises(CorruptOutputError):
-        unpack_index(as_bytes(data[:size]), name="x.idx")
+        DocumentIndex(as_bytes(data[:size]), name="x.idx")
 
 
 def test_a_document_too_long_for_the_layout_is_refused():
@@ -135,9 +135,9 @@ def test_an_index_written_in_parts_equals_that_of_all_documents(parts, item_byte
     lengths = [length for part in parts for length in part]
     whole = pack_index(np.array(lengths, dtype=np.int64), item_bytes=item_bytes)
     assert b"".join(index_parts(arrays, item_bytes=item_bytes)) == whole
-    positions, own_bytes = unpack_index(as_bytes(whole), name="a")
-    assert np.diff(positions).tolist() == lengths
-    assert own_bytes == item_bytes
+    index = DocumentIndex(as_bytes(whole), name="a")
+    assert np.diff(index.positions).tolist() == index.lengths.tolist() == lengths
+    assert index.item_bytes == item_bytes
 
 
 def with_another_byte(whole, data):

@@ -13,11 +13,10 @@ from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats import (
     DocumentIds,
     DocumentImages,
+    DocumentIndex,
     Shard,
     ShardRecord,
     StoredFile,
-    check_sequences,
-    unpack_index,
 )
 from nanotok_ray.shards.check.record import Seen, seen_problems, size_problem
 from nanotok_ray.sources import entry_of
@@ -338,21 +337,21 @@ class _Check:
         if data is None:
             return None
         try:
-            positions, found_bytes = unpack_index(data, name=name)
-            check_sequences(data, name=name)
+            index = DocumentIndex(data, name=name)
+            index.check_sequences()
         except CorruptOutputError as error:
             yield str(error)
             return None
-        if found_bytes != self.item_bytes or int(positions[-1]) != shard.tokens:
+        if index.item_bytes != self.item_bytes or index.tokens != shard.tokens:
             yield (
-                f"{name} ends at {positions[-1]} tokens of {found_bytes} bytes, "
+                f"{name} ends at {index.tokens} tokens of {index.item_bytes} bytes, "
                 f"the data at {shard.tokens} of {self.item_bytes}"
             )
             return None
-        if len(positions) - 1 != shard.documents:
-            yield f"{name} has {len(positions) - 1} documents, the record says {shard.documents}"
+        if len(index) != shard.documents:
+            yield f"{name} has {len(index)} documents, the record says {shard.documents}"
             return None
-        return positions
+        return index.positions
 
     def _images(
         self, shard: Shard, positions: npt.NDArray[np.int64] | None

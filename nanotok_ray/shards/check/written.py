@@ -10,7 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.documents import Documents
-from nanotok_ray.formats import DocumentIds, DocumentImages, Images, Shard, SourceRows, unpack_index
+from nanotok_ray.formats import (
+    DocumentIds,
+    DocumentImages,
+    DocumentIndex,
+    Images,
+    Shard,
+    SourceRows,
+)
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED, Ids
 from nanotok_ray.shards.writer import mapped_rows
 from nanotok_ray.sources import Piece
@@ -128,7 +135,7 @@ class WrittenDocuments:
 
     def _open(self, shard: Shard) -> _Shard:
         name = shard.name
-        positions, _ = unpack_index(self._bytes(f"{name}.idx"), name=name)
+        positions = DocumentIndex(self._bytes(f"{name}.idx"), name=name).positions
         entries = [(_entry_range(entry), mapped_rows(entry)) for entry in shard.source_map]
         return _Shard(
             name=name,
