@@ -16,7 +16,7 @@ from corpus import read_texts
 from nanotok_ray.formats import (
     MANIFEST_NAME,
     SHARDS_INDEX_NAME,
-    ShardRow,
+    StoredShard,
     index_bytes,
     pack_shards_index,
     to_json,
@@ -109,20 +109,15 @@ def _write_many(corpus: ReaderCorpus, shards: int) -> None:
     (corpus.many / MANIFEST_NAME).write_bytes(to_json(manifest))
 
 
-def _row(number: int) -> ShardRow:
+def _row(number: int) -> StoredShard:
     key = sha256(str(number).encode()).hexdigest()
-    return ShardRow(
+    return StoredShard(
         source="text",
         split="train",
         name=f"text/train/part-{number:06}-000-{key[:16]}",
         item_bytes=2,
-        first_document=number,
         documents=1,
         tokens=1,
-        bin_bytes=2,
-        idx_bytes=index_bytes(1),
-        mask_bytes=0,
-        ids_bytes=0,
-        images_bytes=0,
+        sizes={".bin": 2, ".idx": index_bytes(1)},
         record_sha256=key,
     )

@@ -4,7 +4,7 @@ The input is native shards. The output is the files that the readers of each lay
 verified and recorded.
 """
 
-from nanotok_ray.exports.corpus import Corpus, ShardFacts, read_corpus
+from nanotok_ray.exports.corpus import Corpus, read_corpus
 from nanotok_ray.exports.folder import (
     EXPORT_NAME,
     EXPORTS,
@@ -57,7 +57,6 @@ __all__ = [
     "Megatron",
     "Raw",
     "SamePass",
-    "ShardFacts",
     "Target",
     "Unit",
     "WrittenUnit",

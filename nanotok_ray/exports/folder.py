@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nanotok_ray.errors import ExportError, IncompleteOutputError, NanotokError
-from nanotok_ray.exports.corpus import Corpus, ShardFacts
+from nanotok_ray.exports.corpus import Corpus
 from nanotok_ray.exports.layout import (
     RECORDS,
     ExportedUnit,
@@ -28,6 +28,7 @@ from nanotok_ray.formats import (
     StoredFile,
     dump,
     load,
+    shards_of,
     to_json,
     to_values,
 )
@@ -218,27 +219,13 @@ class SamePass:
                         )
 
     def _units(self, record: ShardRecord) -> Iterator[Unit]:
-        source, split = record.slice.source, record.slice.split
         sha256 = hashlib.sha256(dump(record)).hexdigest()
-        for shard in record.shards:
-            facts = ShardFacts(
+        for shard in shards_of(record, item_bytes=self.corpus.item_bytes, sha256=sha256):
+            native = NativeShard(out=self.corpus.out, facts=shard)
+            yield Unit(
+                source=shard.source,
+                split=shard.split,
+                number=0,
                 name=shard.name,
-                source=source,
-                split=split,
-                documents=shard.documents,
-                tokens=shard.tokens,
-                sizes=_sizes(shard.name, record.files),
-                record_sha256=sha256,
+                shards=(native,),
             )
-            native = NativeShard(
-                out=self.corpus.out, facts=facts, item_bytes=self.corpus.item_bytes
-            )
-            yield Unit(source=source, split=split, number=0, name=facts.name, shards=(native,))
-
-
-def _sizes(name: str, files: Sequence[StoredFile]) -> dict[str, int]:
-    return {
-        file.name.removeprefix(name): file.size
-        for file in files
-        if file.name.startswith(f"{name}.")
-    }

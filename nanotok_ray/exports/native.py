@@ -4,7 +4,6 @@ Batches contain whole documents with ids, masks, image positions and document id
 read once, from start to end.
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
@@ -14,16 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.exports.corpus import ShardFacts
-from nanotok_ray.formats import (
-    MAX_RECORD_BYTES,
-    DocumentIds,
-    DocumentImages,
-    DocumentIndex,
-    Images,
-    ShardRecord,
-    load,
-)
+from nanotok_ray.formats import Images, ShardTables, StoredShard, read_digests
 from nanotok_ray.storage import Folder, VerifiedFile
 
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
@@ -66,27 +56,9 @@ class NativeShard:
     """A shard of a finished output; its content is compared with the sha256 of its record."""
 
     out: Folder
-    facts: ShardFacts
-    item_bytes: int
+    facts: StoredShard
     batch_bytes: int = BATCH_BYTES
     """Bytes of ids in a batch, unless a single document is larger."""
-
-    def digests(self) -> dict[str, str]:
-        """Return the sha256 (hex) of each of its files by suffix, from the record that names them.
-
-        Raises:
-            CorruptOutputError: The record is missing, or differs from the one in shards.idx.
-        """
-        name, stem = self.facts.record_name, self.facts.name
-        try:
-            data = self.out.read_bytes(name, limit=MAX_RECORD_BYTES)
-        except FileNotFoundError as error:
-            raise CorruptOutputError(f"{self.out.join(name)} is missing") from error
-        if hashlib.sha256(data).hexdigest() != self.facts.record_sha256:
-            raise CorruptOutputError(f"{self.out.join(name)} is not the one that shards.idx names")
-        record = load(ShardRecord, data, name=self.out.join(name))
-        named = {file.name.removeprefix(stem): file.sha256 for file in record.files}
-        return {suffix: named[suffix] for suffix in self.facts.sizes}
 
     def positions(self) -> Positions:
         """Return the start of each document and the end of the last in tokens: n + 1 values.
@@ -94,13 +66,8 @@ class NativeShard:
         Raises:
             CorruptOutputError: The index is invalid, or belongs to another shard.
         """
-        data = self._whole(".idx", self.digests())
-        name = self.out.join(f"{self.facts.name}.idx")
-        index = DocumentIndex(data, name=name)
-        said = (self.facts.documents, self.facts.tokens, self.item_bytes)
-        if (len(index), index.tokens, index.item_bytes) != said:
-            raise CorruptOutputError(f"{name} does not agree with shards.idx")
-        return index.positions
+        data = self._whole(".idx", read_digests(self.out, self.facts))
+        return self.facts.index(data, name=self.out.join(f"{self.facts.name}.idx")).positions
 
     def batches(self) -> Iterator[Batch]:
         """Yield all documents in batches of about `batch_bytes` of ids.
@@ -109,17 +76,20 @@ class NativeShard:
             CorruptOutputError: A file is missing, or differs from its record; for ids and masks
                 this is known only after the last batch.
         """
-        digests = self.digests()
-        positions = self.positions()
-        images, document_ids = self._images(digests), self._document_ids(digests)
+        digests = read_digests(self.out, self.facts)
+        tables = ShardTables.of(
+            self.facts, lambda suffix: self._whole(suffix, digests), folder=self.out.url
+        )
+        positions, item_bytes = tables.index.positions, self.facts.item_bytes
+        images, document_ids = tables.images, tables.document_ids
         with ExitStack() as stack:
             data = stack.enter_context(self._open(".bin", digests))
             mask = stack.enter_context(self._open(".mask", digests)) if ".mask" in digests else None
-            for first, last in _cuts(positions, self.batch_bytes // self.item_bytes):
+            for first, last in _cuts(positions, self.batch_bytes // item_bytes):
                 start, end = int(positions[first]), int(positions[last])
                 yield Batch(
                     first=first,
-                    ids=_array(data, (end - start) * self.item_bytes).view(f"<u{self.item_bytes}"),
+                    ids=_array(data, (end - start) * item_bytes).view(f"<u{item_bytes}"),
                     positions=positions[first : last + 1] - start,
                     mask=None if mask is None else _array(mask, end - start),
                     images=None if images is None else images.part(first, last),
@@ -143,19 +113,6 @@ class NativeShard:
     def _whole(self, suffix: str, digests: Mapping[str, str]) -> npt.NDArray[np.uint8]:
         with self._open(suffix, digests) as file:
             return _array(file, self.facts.sizes[suffix])
-
-    def _images(self, digests: Mapping[str, str]) -> DocumentImages | None:
-        if ".images" not in digests:
-            return None
-        name = self.out.join(f"{self.facts.name}.images")
-        data = self._whole(".images", digests)
-        return DocumentImages(data, name=name, documents=self.facts.documents)
-
-    def _document_ids(self, digests: Mapping[str, str]) -> DocumentIds | None:
-        if ".ids" not in digests:
-            return None
-        name = self.out.join(f"{self.facts.name}.ids")
-        return DocumentIds(self._whole(".ids", digests), name=name, documents=self.facts.documents)
 
 
 def _array(file: VerifiedFile, num_bytes: int) -> npt.NDArray[np.uint8]:

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from nanotok_ray.exports.corpus import Corpus, ShardFacts
+from nanotok_ray.exports.corpus import Corpus
 from nanotok_ray.exports.native import BATCH_BYTES, Batch, NativeShard
+from nanotok_ray.formats import StoredShard
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +39,7 @@ class Unit:
     @property
     def item_bytes(self) -> int:
         """Bytes of an id: 2 or 4."""
-        return self.shards[0].item_bytes
+        return self.shards[0].facts.item_bytes
 
     @property
     def batch_bytes(self) -> int:
@@ -68,7 +69,7 @@ class Unit:
 
 def units_of(
     corpus: Corpus,
-    shards: Sequence[ShardFacts],
+    shards: Sequence[StoredShard],
     *,
     joined: int | None = None,
     batch_bytes: int = BATCH_BYTES,
@@ -91,13 +92,7 @@ def units_of(
         for number, part in enumerate(parts):
             name = part[0].name if joined is None else f"{source}/{split}/{number:05d}"
             native = [
-                NativeShard(
-                    out=corpus.out,
-                    facts=facts,
-                    item_bytes=corpus.item_bytes,
-                    batch_bytes=batch_bytes,
-                )
-                for facts in part
+                NativeShard(out=corpus.out, facts=facts, batch_bytes=batch_bytes) for facts in part
             ]
             units.append(
                 Unit(source=source, split=split, number=number, name=name, shards=tuple(native))
@@ -105,10 +100,10 @@ def units_of(
     return units
 
 
-def _parts(shards: Sequence[ShardFacts], number: int) -> list[list[ShardFacts]]:
+def _parts(shards: Sequence[StoredShard], number: int) -> list[list[StoredShard]]:
     """Divide shards into at most `number` non-empty groups of about the same number of tokens."""
     total, seen = sum(shard.tokens for shard in shards), 0
-    parts: list[list[ShardFacts]] = [[] for _ in range(number)]
+    parts: list[list[StoredShard]] = [[] for _ in range(number)]
     for shard in shards:
         middle = seen + shard.tokens / 2
         parts[min(int(middle * number / total) if total else 0, number - 1)].append(shard)

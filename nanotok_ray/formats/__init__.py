@@ -65,7 +65,9 @@ from nanotok_ray.formats.published import (
     check_size,
     manifest_bytes,
     no_manifest,
+    read_digests,
     read_manifest,
+    read_shard_record,
     read_shards_index,
 )
 from nanotok_ray.formats.records import (
@@ -117,13 +119,20 @@ from nanotok_ray.formats.run_summary import (
 from nanotok_ray.formats.shards_index import (
     MAX_SHARD_NUMBER,
     ROW,
-    ShardRow,
     ShardsIndex,
     check_rows,
     pack_shards_index,
-    record_name,
     shard_name,
     unpack_shards_index,
+)
+from nanotok_ray.formats.stored_shard import (
+    ILLUSTRATED,
+    MASKED,
+    ShardTables,
+    StoredShard,
+    record_name,
+    shards_of,
+    suffixes_of,
 )
 from nanotok_ray.formats.training_report import (
     Counted,
@@ -136,8 +145,10 @@ from nanotok_ray.formats.training_report import (
 )
 
 __all__ = [
+    "ILLUSTRATED",
     "LEARN_RECORD",
     "MANIFEST_NAME",
+    "MASKED",
     "MAX_DOCUMENT_TOKENS",
     "MAX_JSON_BYTES",
     "MAX_MANIFEST_BYTES",
@@ -197,8 +208,8 @@ __all__ = [
     "RunTimes",
     "Shard",
     "ShardRecord",
-    "ShardRow",
     "ShardSettings",
+    "ShardTables",
     "ShardsIndex",
     "SliceName",
     "SourceFile",
@@ -208,6 +219,7 @@ __all__ = [
     "StageTime",
     "StoredFile",
     "StoredPlan",
+    "StoredShard",
     "StoredSource",
     "SumRecord",
     "SumSize",
@@ -240,10 +252,14 @@ __all__ = [
     "open_regular",
     "pack_shards_index",
     "path_inside",
+    "read_digests",
     "read_manifest",
+    "read_shard_record",
     "read_shards_index",
     "record_name",
     "shard_name",
+    "shards_of",
+    "suffixes_of",
     "to_json",
     "to_values",
     "unpack_shards_index",

@@ -1,4 +1,4 @@
-"""Reading the manifest of a finished output, and shards.idx, which the manifest names."""
+"""Reading the manifest of a finished output, shards.idx, and the records of shards."""
 
 import hashlib
 from pathlib import Path
@@ -7,8 +7,9 @@ from typing import Protocol
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
 from nanotok_ray.formats.codec import load
 from nanotok_ray.formats.names import MANIFEST_NAME, SHARDS_INDEX_NAME
-from nanotok_ray.formats.records import Manifest
+from nanotok_ray.formats.records import Manifest, ShardRecord
 from nanotok_ray.formats.shards_index import ShardsIndex, check_rows, unpack_shards_index
+from nanotok_ray.formats.stored_shard import StoredShard
 
 MAX_MANIFEST_BYTES = 64 << 20
 MAX_RECORD_BYTES = 1 << 30
@@ -96,3 +97,42 @@ def read_shards_index(files: OutputFiles, manifest: Manifest) -> ShardsIndex:
     index = unpack_shards_index(data)
     check_rows(index, sources=len(manifest.sources))
     return index
+
+
+def read_shard_record(files: OutputFiles, shard: StoredShard) -> ShardRecord:
+    """Read the record of a shard.
+
+    Raises:
+        CorruptOutputError: The record is missing, is invalid, or is not the one in shards.idx.
+    """
+    path = files.join(shard.record_name)
+    folder = path.removesuffix(f"/{shard.record_name}")
+    advice = (
+        f"`nanotok verify {folder}` lists all problems; remove those files and run the job again, "
+        "which writes them again"
+    )
+    try:
+        data = files.read_bytes(shard.record_name, limit=MAX_RECORD_BYTES)
+    except (FileNotFoundError, IsADirectoryError):
+        raise CorruptOutputError(f"{path} is missing; {advice}") from None
+    if hashlib.sha256(data).hexdigest() != shard.record_sha256:
+        raise CorruptOutputError(
+            f"{path} is not the record that {SHARDS_INDEX_NAME} names; {advice}"
+        )
+    return load(ShardRecord, data, name=path)
+
+
+def read_digests(files: OutputFiles, shard: StoredShard) -> dict[str, str]:
+    """Return the sha256 (hex) of each file of a shard by suffix, from its record.
+
+    Raises:
+        CorruptOutputError: As for `read_shard_record`, or the record does not name a file.
+    """
+    sums = {file.name: file.sha256 for file in read_shard_record(files, shard).files}
+    for suffix in shard.sizes:
+        if shard.name + suffix not in sums:
+            raise CorruptOutputError(
+                f"{files.join(shard.record_name)} does not name {shard.name}{suffix}; run the job "
+                "again, which writes them again"
+            )
+    return {suffix: sums[shard.name + suffix] for suffix in shard.sizes}

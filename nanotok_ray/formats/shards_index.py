@@ -1,5 +1,6 @@
 """shards.idx: the shards of an output in order, in rows of fixed width."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,8 +10,10 @@ import numpy.typing as npt
 from nanotok_ray.errors import CorruptOutputError, other_format
 from nanotok_ray.formats.document_images import images_bytes
 from nanotok_ray.formats.document_index import index_bytes
-from nanotok_ray.formats.names import RECORDS, SHARDS_INDEX_NAME, SPLITS
+from nanotok_ray.formats.names import SHARDS_INDEX_NAME, SPLITS
 from nanotok_ray.formats.paths import is_inner_name
+from nanotok_ray.formats.records import Manifest
+from nanotok_ray.formats.stored_shard import MASKED, StoredShard
 
 _MAGIC = b"NANOTOKX"
 _INDEX_VERSION = 2
@@ -44,24 +47,14 @@ ROW = np.dtype(
 """One row of shards.idx, little-endian."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ShardRow:
-    """The row of one shard in shards.idx."""
-
-    source: str
-    split: str
-    name: str
-    """Path in the output folder without suffix."""
-    item_bytes: int
-    first_document: int
-    documents: int
-    tokens: int
-    bin_bytes: int
-    idx_bytes: int
-    mask_bytes: int
-    ids_bytes: int
-    images_bytes: int
-    record_sha256: str
+_SIZES = {
+    ".bin": "bin_bytes",
+    ".idx": "idx_bytes",
+    ".mask": "mask_bytes",
+    ".ids": "ids_bytes",
+    ".images": "images_bytes",
+}
+"""The columns with the sizes of the files of a shard, by suffix; 0 for an absent file."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,39 +69,57 @@ class ShardsIndex:
         start = int(self.rows["name_offset"][row])
         return self.strings[start : self.strings.index(b"\0", start)].decode()
 
+    def shard(self, row: int, manifest: Manifest) -> StoredShard:
+        """Return a shard of the output of a manifest.
 
-def pack_shards_index(rows: Sequence[ShardRow], *, sources: Sequence[str]) -> bytes:
-    """Return the bytes of shards.idx: a header of 32 bytes, one `ROW` per shard, and the names."""
-    table = np.zeros(len(rows), dtype=ROW)
+        Raises:
+            CorruptOutputError: Its name is not that of a file in the folder of its source and
+                split.
+        """
+        entry = self.rows[row]
+        source = manifest.sources[int(entry["source"])]
+        required = {".bin", ".idx"}
+        if manifest.kinds[source] in MASKED:  # 0 bytes if there is no token
+            required.add(".mask")
+        sizes = {suffix: int(entry[column]) for suffix, column in _SIZES.items()}
+        return StoredShard(
+            name=shard_name(self, row, sources=manifest.sources),
+            source=source,
+            split=SPLITS[int(entry["split"])],
+            item_bytes=int(entry["item_bytes"]),
+            documents=int(entry["documents"]),
+            tokens=int(entry["tokens"]),
+            sizes={name: size for name, size in sizes.items() if size or name in required},
+            record_sha256=entry["record_sha256"].tobytes().hex(),
+        )
+
+
+def pack_shards_index(shards: Sequence[StoredShard], *, sources: Sequence[str]) -> bytes:
+    """Return the bytes of shards.idx: a header of 32 bytes, one `ROW` per shard, and the names.
+
+    The shards of each source and split are in order.
+    """
+    table = np.zeros(len(shards), dtype=ROW)
     strings = bytearray()
     numbers = {name: number for number, name in enumerate(sources)}
-    for position, row in enumerate(rows):
-        entry = table[position]
-        entry["source"] = numbers[row.source]
-        entry["split"] = SPLITS.index(row.split)
-        entry["record_sha256"] = np.frombuffer(bytes.fromhex(row.record_sha256), dtype=np.uint8)
+    first: dict[tuple[str, str], int] = defaultdict(int)
+    for entry, shard in zip(table, shards, strict=True):
+        entry["source"] = numbers[shard.source]
+        entry["split"] = SPLITS.index(shard.split)
+        entry["record_sha256"] = np.frombuffer(bytes.fromhex(shard.record_sha256), dtype=np.uint8)
         entry["name_offset"] = len(strings)
-        strings += row.name.encode() + b"\0"
-        for field in NUMBERS:
-            entry[field] = getattr(row, field)
+        strings += shard.name.encode() + b"\0"
+        for field in ("item_bytes", "documents", "tokens"):
+            entry[field] = getattr(shard, field)
+        for suffix, size in shard.sizes.items():
+            entry[_SIZES[suffix]] = size
+        group = (shard.source, shard.split)
+        entry["first_document"] = first[group]
+        first[group] += shard.documents
     header = np.array(
-        [(_MAGIC, _INDEX_VERSION, ROW.itemsize, len(rows), len(strings))], dtype=_HEADER
+        [(_MAGIC, _INDEX_VERSION, ROW.itemsize, len(shards), len(strings))], dtype=_HEADER
     )
     return header.tobytes() + table.tobytes() + bytes(strings)
-
-
-NUMBERS = (
-    "item_bytes",
-    "first_document",
-    "documents",
-    "tokens",
-    "bin_bytes",
-    "idx_bytes",
-    "mask_bytes",
-    "ids_bytes",
-    "images_bytes",
-)
-"""The columns of `ROW` with the same value as in a `ShardRow`."""
 
 
 def unpack_shards_index(data: bytes) -> ShardsIndex:
@@ -141,6 +152,7 @@ def unpack_shards_index(data: bytes) -> ShardsIndex:
 MAX_SHARD_NUMBER = 1 << 40
 """Limit of documents, tokens or bytes of one shard: beyond any disk, while sums fit 64 bits."""
 
+_NUMBERS = ("first_document", "documents", "tokens", *_SIZES.values())
 _INDEX_BYTES = index_bytes(0)
 _DOCUMENT_BYTES = index_bytes(1) - index_bytes(0)
 _IMAGES_BYTES = images_bytes(documents=0, images=0)
@@ -162,7 +174,7 @@ def check_rows(index: ShardsIndex, *, sources: int) -> None:
         "ids that have neither 2 nor 4 bytes": wide,
         "a name outside of the table of names": rows["name_offset"] < len(index.strings),
         "a size above the limit of a shard": np.all(
-            [rows[name] <= MAX_SHARD_NUMBER for name in NUMBERS], axis=0
+            [rows[name] <= MAX_SHARD_NUMBER for name in _NUMBERS], axis=0
         ),
     }
     _refuse(checks)
@@ -199,16 +211,6 @@ def shard_name(index: ShardsIndex, row: int, *, sources: Sequence[str]) -> str:
             f"in {expected}"
         )
     return name
-
-
-def record_name(shard: str) -> str:
-    """Return the path of the record of a shard: the path of the shard without its number.
-
-    >>> record_name("web/train/part-00003-000-0123456789abcdef")
-    'records/tokenize/web/train/part-00003-0123456789abcdef.json'
-    """
-    slice_name, _, key = shard.rpartition("-")
-    return f"{RECORDS}{slice_name.rpartition('-')[0]}-{key}.json"
 
 
 def _refuse(checks: dict[str, npt.NDArray[np.bool_]]) -> None:

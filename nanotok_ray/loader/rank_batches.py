@@ -20,10 +20,12 @@ from nanotok_ray.formats import (
     ShardRecord,
     SourceRows,
     StoredPlan,
+    StoredShard,
     StoredSource,
     format_value,
     load,
     number,
+    read_shard_record,
 )
 from nanotok_ray.loader.shards import Shards
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
@@ -115,27 +117,27 @@ class RowGroups:
 
     def _read_map(self, at: int) -> list[tuple[int, int, int]]:
         """Return the file, row group and number of documents of each run of a shard, in order."""
-        shards, position = self._shards, self._filled_shards[at]
-        name = shards.name(position)
-        source = shards.sources[int(shards.index.rows["source"][shards.rows[position]])]
+        shard = self._shards.stored(self._filled_shards[at])
+        name = shard.name
         runs = [
-            (*self._row_group(source, entry, name), entry.rows)
-            for entry in _source_map(shards.shard_record(position), name)
+            (*self._row_group(shard, entry), entry.rows)
+            for entry in _source_map(read_shard_record(self._shards.files, shard), name)
         ]
-        documents = int(shards.starts[position + 1] - shards.starts[position])
-        if sum(rows for _, _, rows in runs) != documents:
-            raise CorruptOutputError(f"the record of {name} maps other than {documents} documents")
+        if sum(rows for _, _, rows in runs) != shard.documents:
+            raise CorruptOutputError(
+                f"the record of {name} maps other than {shard.documents} documents"
+            )
         if runs != sorted(runs, key=lambda run: run[:2]):
             raise CorruptOutputError(f"the record of {name} has row groups out of order")
         return runs
 
-    def _row_group(self, source: str, entry: SourceRows, name: str) -> tuple[int, int]:
+    def _row_group(self, shard: StoredShard, entry: SourceRows) -> tuple[int, int]:
         """Return the file and the row group of an entry."""
-        file, group = self._numbers.get((source, entry.file)), entry.row_group
+        file, group = self._numbers.get((shard.source, entry.file)), entry.row_group
         if file is None or group is None or group >= self.files[file].row_groups:
             raise CorruptOutputError(
-                f"the record of {name} maps row group {group} of {entry.file!r}, which {PLAN_NAME} "
-                "does not have in this split"
+                f"the record of {shard.name} maps row group {group} of {entry.file!r}, which "
+                f"{PLAN_NAME} does not have in this split"
             )
         return file, group
 

@@ -6,54 +6,37 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.formats import (
-    SHARDS_INDEX_NAME,
-    DocumentIds,
-    DocumentImages,
-    DocumentIndex,
-)
+from nanotok_ray.formats import ShardTables, StoredShard
 from nanotok_ray.loader.files import Bytes, Files, Stored
 
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 Mask = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
 
-SIZES = {
-    ".bin": "bin_bytes",
-    ".idx": "idx_bytes",
-    ".mask": "mask_bytes",
-    ".images": "images_bytes",
-    ".ids": "ids_bytes",
-}
-"""The suffixes of a shard's files and the columns of shards.idx with their sizes (0: no file)."""
-
-_AT_ONCE = {".idx", ".images", ".ids"}
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenShard:
-    """A shard whose index has been checked. A mapped index is not copied into memory."""
+    """A shard whose tables have been checked. A mapped index is not copied into memory."""
 
     ids: Stored
-    item_bytes: int
-    lengths: npt.NDArray[np.int32]
-    """Number of tokens of each document."""
-    starts: Numbers
-    """The byte in the .bin file at which each document begins."""
     masks: Stored | None
-    images: DocumentImages | None
-    document_ids: DocumentIds | None
+    tables: ShardTables
+    item_bytes: int
     num_files: int
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int32]:
+        """Number of tokens of each document."""
+        return self.tables.index.lengths
 
     def bounds(self, number: int) -> tuple[int, int]:
         """Return the position of the first token of a document, and the position after its last."""
-        start = int(self.starts[number]) // self.item_bytes
+        start = int(self.tables.index.starts[number]) // self.item_bytes
         return start, start + int(self.lengths[number])
 
     def first_tokens(self, numbers: Numbers) -> Numbers:
         """Return the position of the first token of each document."""
-        return self.starts[numbers] // self.item_bytes
+        return self.tables.index.starts[numbers] // self.item_bytes
 
     def ids_between(self, start: int, stop: int) -> Ids:
         """Return the ids at the positions `start` to `stop` (half-open) of the shard."""
@@ -61,66 +44,41 @@ class OpenShard:
         return self.ids.part(start * size, stop * size).view(f"<u{size}")
 
 
-def open_shard(files: Files, name: str, row: np.void) -> OpenShard:
+def open_shard(files: Files, shard: StoredShard) -> OpenShard:
     """Open the files of a shard.
 
     Raises:
         CorruptOutputError: a file is missing, or disagrees with the other files or shards.idx.
     """
-    stored = dict(stored_files(files, name, row))
-    index = _index(_all_of(stored[".idx"], row, ".idx"), f"{files.url}/{name}", row)
-    images, ids = stored.get(".images"), stored.get(".ids")
+    stored = dict(stored_files(files, shard))
+
+    def read(suffix: str) -> Bytes:
+        """Return all bytes as a plain array, because slicing a memory map is slow."""
+        file = stored[suffix]
+        mapped = _plain(file)
+        return np.asarray(file.part(0, shard.sizes[suffix])) if mapped is None else mapped
+
     return OpenShard(
         ids=stored[".bin"],
-        item_bytes=int(row["item_bytes"]),
-        lengths=index.lengths,
-        starts=index.starts,
         masks=stored.get(".mask"),
-        images=None
-        if images is None
-        else _images(_all_of(images, row, ".images"), f"{files.url}/{name}.images", index.lengths),
-        document_ids=None
-        if ids is None
-        else DocumentIds(
-            _all_of(ids, row, ".ids"), name=f"{files.url}/{name}.ids", documents=len(index)
-        ),
+        tables=ShardTables.of(shard, read, folder=files.url),
+        item_bytes=shard.item_bytes,
         num_files=len(stored),
     )
 
 
-def stored_files(files: Files, name: str, row: np.void) -> Iterator[tuple[str, Stored]]:
-    """Open the files of a shard and yield the suffix of each file with the file."""
-    record = row["record_sha256"].tobytes().hex()
-    number = name.rpartition("/")[2].rpartition("-")[0].rpartition("-")[2]  # as in its record
-    for suffix, column in SIZES.items():
-        if (num_bytes := int(row[column])) or suffix in {".bin", ".idx"}:
-            content, at_once = f"{record}-{number}{suffix}", suffix in _AT_ONCE
-            yield (
-                suffix,
-                files.open(f"{name}{suffix}", num_bytes, content=content, at_once=at_once),
-            )
+def stored_files(files: Files, shard: StoredShard) -> Iterator[tuple[str, Stored]]:
+    """Open the files of a shard and yield the suffix of each file with the file.
 
-
-def _index(data: Bytes, name: str, row: np.void) -> DocumentIndex:
-    path = f"{name}.idx"
-    index = DocumentIndex(data, name=path)
-    if index.item_bytes != int(row["item_bytes"]) or len(index) != int(row["documents"]):
-        raise CorruptOutputError(f"{path} does not agree with {SHARDS_INDEX_NAME}")
-    if index.tokens != (tokens := int(row["tokens"])):
-        raise CorruptOutputError(f"{name}.bin holds {tokens} tokens, its index says {index.tokens}")
-    return index
-
-
-def _all_of(stored: Stored, row: np.void, suffix: str) -> Bytes:
-    """Return a whole file as a plain array, because slicing a memory map is slow."""
-    whole = stored.whole
-    return np.asarray(stored.part(0, int(row[SIZES[suffix]])) if whole is None else whole)
-
-
-def _images(data: Bytes, name: str, lengths: npt.NDArray[np.int32]) -> DocumentImages:
-    images = DocumentImages(data, name=name, documents=len(lengths))
-    images.check_within(lengths)
-    return images
+    An empty mask is not opened.
+    """
+    number = shard.name.rpartition("/")[2].rpartition("-")[0].rpartition("-")[2]  # as in its record
+    for suffix, num_bytes in shard.sizes.items():
+        if num_bytes or suffix != ".mask":
+            content = f"{shard.record_sha256}-{number}{suffix}"
+            at_once = suffix not in {".bin", ".mask"}
+            file = files.open(shard.name + suffix, num_bytes, content=content, at_once=at_once)
+            yield suffix, file
 
 
 Positions = npt.NDArray[np.intp] | slice

@@ -16,21 +16,18 @@ import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError, PackingError
 from nanotok_ray.formats import (
-    MAX_RECORD_BYTES,
-    SHARDS_INDEX_NAME,
     TOKENIZER_FOLDER,
     Manifest,
-    ShardRecord,
     ShardsIndex,
-    load,
+    StoredShard,
+    read_digests,
+    read_shard_record,
     record_name,
-    shard_name,
     to_values,
 )
 from nanotok_ray.loader.files import Files, Stored
 from nanotok_ray.loader.order import DocumentOrder
 from nanotok_ray.loader.shard import (
-    SIZES,
     Ids,
     Mask,
     Numbers,
@@ -94,42 +91,19 @@ def max_files() -> int:
 _BLOCK_BYTES = 4 << 20
 
 
-def read_record(files: Files, shard: str, row: np.void) -> ShardRecord:
-    """Return the record of a shard.
-
-    Raises:
-        CorruptOutputError: The record is missing, is invalid, or is not the one in shards.idx.
-    """
-    name = record_name(shard)
-    path = files.join(name)
-    try:
-        data = files.read_bytes(name, limit=MAX_RECORD_BYTES)
-    except (FileNotFoundError, IsADirectoryError):
-        raise CorruptOutputError(f"{path} is missing; {_next_step(files)}") from None
-    if hashlib.sha256(data).digest() != row["record_sha256"].tobytes():
-        raise CorruptOutputError(
-            f"{path} is not the record that {SHARDS_INDEX_NAME} names; {_next_step(files)}"
-        )
-    return load(ShardRecord, data, name=path)
-
-
-def check_files(files: Files, shard: str, row: np.void) -> None:
+def check_files(files: Files, shard: StoredShard) -> None:
     """Read all bytes of a shard and compare them with its record.
 
     Raises:
         CorruptOutputError: a file has other bytes; the error names the first such file.
     """
-    sums = {file.name: file.sha256 for file in read_record(files, shard, row).files}
-    for suffix, stored in stored_files(files, shard, row):
-        name = f"{shard}{suffix}"
-        if name not in sums:
+    digests = read_digests(files, shard)
+    for suffix, stored in stored_files(files, shard):
+        if _sha256(stored, shard.sizes[suffix]) != digests[suffix]:
             raise CorruptOutputError(
-                f"{files.url}/{record_name(shard)} does not name {name}; {_next_step(files)}"
-            )
-        if _sha256(stored, int(row[SIZES[suffix]])) != sums[name]:
-            raise CorruptOutputError(
-                f"{files.url}/{name} has another sha256 than its record says: its bytes were "
-                f"changed; {_next_step(files)}"
+                f"{files.url}/{shard.name}{suffix} has another sha256 than its record says: its "
+                f"bytes were changed; `nanotok verify {files.url}` lists all problems; remove "
+                "those files and run the job again, which writes them again"
             )
 
 
@@ -138,13 +112,6 @@ def _sha256(stored: Stored, num_bytes: int) -> str:
     for start in range(0, num_bytes, _BLOCK_BYTES):
         digest.update(stored.part(start, min(start + _BLOCK_BYTES, num_bytes)).data)
     return digest.hexdigest()
-
-
-def _next_step(files: Files) -> str:
-    return (
-        f"`nanotok verify {files.url}` lists all problems; remove those files and run the job "
-        "again, which writes them again"
-    )
 
 
 MAX_VIEWED = 64
@@ -292,12 +259,13 @@ class Shards:
         ids of the document (half-open), and its number, from 0 on.
         """
         shard, number = self._find(document)
-        return None if shard.images is None else shard.images[number]
+        return None if shard.tables.images is None else shard.tables.images[number]
 
     def document_id(self, document: int) -> str | None:
         """Return the value of `id_column` for a document, or None if it has none."""
         shard, number = self._find(document)
-        return (shard.document_ids[number] or None) if shard.document_ids is not None else None
+        ids = shard.tables.document_ids
+        return None if ids is None else ids[number] or None
 
     def find(self, document_id: str) -> list[int]:
         """Return the documents with this value of `id_column`, in order.
@@ -306,7 +274,7 @@ class Shards:
         """
         found: list[int] = []
         for position, first in enumerate(self._start_list[:-1]):
-            ids = self._shard(position).document_ids
+            ids = self._shard(position).tables.document_ids
             found += [] if ids is None else (ids.find(document_id) + first).tolist()
         return found
 
@@ -317,7 +285,11 @@ class Shards:
 
     def name(self, position: int) -> str:
         """Return the name, the path without suffix, of the chosen shard at a position."""
-        return shard_name(self.index, int(self.rows[position]), sources=self.sources)
+        return self.stored(position).name
+
+    def stored(self, position: int) -> StoredShard:
+        """Return the chosen shard at a position, as shards.idx describes it."""
+        return self.index.shard(int(self.rows[position]), self.manifest)
 
     def record(self, position: int) -> dict[str, Any]:
         """Read the record of the chosen shard at a position. The record is not cached.
@@ -325,11 +297,8 @@ class Shards:
         Raises:
             CorruptOutputError: the record is missing, or is not the one that shards.idx names.
         """
-        return {"format": ShardRecord.FORMAT, **to_values(self.shard_record(position))}
-
-    def shard_record(self, position: int) -> ShardRecord:
-        """Same as `record`, as a frozen dataclass."""
-        return read_record(self.files, self.name(position), self._row(position))
+        record = read_shard_record(self.files, self.stored(position))
+        return {"format": record.FORMAT, **to_values(record)}
 
     def read_file(self, name: str, *, limit: int) -> bytes:
         """Read a file of the output folder.
@@ -480,15 +449,11 @@ class Shards:
         return found
 
     def _open_shard(self, position: int) -> OpenShard:
-        row, name = self._row(position), self.name(position)
+        shard = self.stored(position)
         if self.check_files and not self._checked[position]:
-            check_files(self.files, name, row)
+            check_files(self.files, shard)
             self._checked[position] = True
-        return open_shard(self.files, name, row)
-
-    def _row(self, position: int) -> np.void:
-        row: np.void = self.index.rows[int(self.rows[position])]
-        return row
+        return open_shard(self.files, shard)
 
 
 def _opened_again(again: "Callable[[], Shards]", fingerprint: str) -> Shards:

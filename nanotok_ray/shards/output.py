@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, get_type_hints
 
@@ -14,12 +14,12 @@ from nanotok_ray.formats import (
     Manifest,
     OutputFacts,
     ShardRecord,
-    ShardRow,
     ShardSettings,
     Totals,
     digest_of,
     dump,
     pack_shards_index,
+    shards_of,
 )
 from nanotok_ray.shards.records import Record
 from nanotok_ray.shards.unused import most_frequent
@@ -106,8 +106,13 @@ def assemble(
 ) -> Output:
     """Build shards.idx and the manifest from the records of all slices, in plan order."""
     names = [source.name for source in plan.sources]
-    rows = list(_shard_rows(plan, records, tokenizer.model.id_bytes))
-    index = pack_shards_index(rows, sources=names)
+    item_bytes = tokenizer.model.id_bytes
+    shards = [
+        shard
+        for record in records
+        for shard in shards_of(record.value, item_bytes=item_bytes, sha256=record.sha256)
+    ]
+    index = pack_shards_index(shards, sources=names)
     facts = output_facts(plan, settings=settings, tokenizer=tokenizer)
     manifest = Manifest(
         **{item.name: getattr(facts, item.name) for item in fields(facts)},
@@ -115,7 +120,7 @@ def assemble(
         records_sha256=digest_of(record.sha256 for record in records),
         shards_index_sha256=hashlib.sha256(index).hexdigest(),
         slices=len(records),
-        shards=len(rows),
+        shards=len(shards),
         totals=totals_of(
             (f"{slice_.source}/{slice_.split}", record.value)
             for slice_, record in zip(plan.slices(), records, strict=True)
@@ -137,30 +142,3 @@ def output_facts(
         num_ids=tokenizer.model.num_ids,
         settings=settings,
     )
-
-
-def _shard_rows(
-    plan: Plan, records: Sequence[Record[ShardRecord]], item_bytes: int
-) -> Iterator[ShardRow]:
-    first: dict[tuple[str, str], int] = {}
-    for slice_, record in zip(plan.slices(), records, strict=True):
-        group = (slice_.source, slice_.split)
-        sizes = {file.name: file.size for file in record.value.files}
-        for shard in record.value.shards:
-            name = shard.name
-            yield ShardRow(
-                source=slice_.source,
-                split=slice_.split,
-                name=name,
-                item_bytes=item_bytes,
-                first_document=first.get(group, 0),
-                documents=shard.documents,
-                tokens=shard.tokens,
-                bin_bytes=sizes[f"{name}.bin"],
-                idx_bytes=sizes[f"{name}.idx"],
-                mask_bytes=sizes.get(f"{name}.mask", 0),
-                ids_bytes=sizes.get(f"{name}.ids", 0),
-                images_bytes=sizes.get(f"{name}.images", 0),
-                record_sha256=record.sha256,
-            )
-            first[group] = first.get(group, 0) + shard.documents

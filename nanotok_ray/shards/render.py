@@ -12,9 +12,9 @@ from nanotok_ray import _core
 from nanotok_ray.chat import BatchRenderer, RenderedBatch
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SplitError
-from nanotok_ray.formats import MAX_DOCUMENT_TOKENS, ROLES, ShardSettings
+from nanotok_ray.formats import ILLUSTRATED, MAX_DOCUMENT_TOKENS, ROLES, ShardSettings
 from nanotok_ray.shards.settings import dialect_of
-from nanotok_ray.shards.sink import ILLUSTRATED, Ids
+from nanotok_ray.shards.sink import Ids
 from nanotok_ray.shards.unused import count_unused
 from nanotok_ray.shards.writer import RenderedDocuments
 from nanotok_ray.sources import DROPPED, Batch, SliceReading

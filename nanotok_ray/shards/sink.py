@@ -3,7 +3,7 @@
 A sink receives whole documents in order. It publishes its files when it is closed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import ExitStack
 from typing import Protocol
 
@@ -15,11 +15,6 @@ from nanotok_ray.formats import Images, StoredFile, ids_parts, images_parts, ind
 from nanotok_ray.storage import Folder, WholeFile
 
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
-
-MASKED = frozenset({"chat", "vision"})
-"""Kinds of sources whose shards have a NAME.mask."""
-ILLUSTRATED = frozenset({"vision"})
-"""Kinds of sources whose shards have a NAME.images."""
 
 
 class Sink(Protocol):
@@ -56,18 +51,19 @@ class NativeSink:
         name: str,
         *,
         item_bytes: int,
-        with_mask: bool,
-        with_images: bool,
-        with_document_ids: bool,
+        suffixes: Collection[str],
     ) -> None:
+        """Open the files of ids and masks; the others are written when the sink is closed."""
         self._folder, self._name, self._item_bytes = folder, name, item_bytes
         self._stack = ExitStack()
         self._files = {".bin": self._open(".bin")}
-        if with_mask:
+        if ".mask" in suffixes:
             self._files[".mask"] = self._open(".mask")
         self._lengths: list[npt.NDArray[np.int32]] = []
-        self._images: list[tuple[int, npt.NDArray[np.int32]]] | None = [] if with_images else None
-        self._document_ids: list[Documents] | None = [] if with_document_ids else None
+        self._images: list[tuple[int, npt.NDArray[np.int32]]] | None = (
+            [] if ".images" in suffixes else None
+        )
+        self._document_ids: list[Documents] | None = [] if ".ids" in suffixes else None
 
     def _open(self, suffix: str) -> WholeFile:
         return self._stack.enter_context(self._folder.create_once(self._name + suffix))

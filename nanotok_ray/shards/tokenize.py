@@ -18,11 +18,12 @@ from nanotok_ray.formats import (
     ShardSettings,
     SliceName,
     StoredFile,
+    suffixes_of,
 )
 from nanotok_ray.shards.check import SampleCheck
 from nanotok_ray.shards.render import Account, Renderer
 from nanotok_ray.shards.settings import CheckedCount, shard_key
-from nanotok_ray.shards.sink import ILLUSTRATED, MASKED, NativeSink
+from nanotok_ray.shards.sink import NativeSink
 from nanotok_ray.shards.writer import ShardWriter
 from nanotok_ray.sources import (
     QUARANTINE,
@@ -153,9 +154,7 @@ def _open_native(out: Folder, slice_: Slice, name: str, tokenizer: Tokenizer) ->
         out,
         name,
         item_bytes=tokenizer.model.id_bytes,
-        with_mask=slice_.kind in MASKED,
-        with_images=slice_.kind in ILLUSTRATED,
-        with_document_ids=slice_.id_column is not None,
+        suffixes=suffixes_of(slice_.kind, with_document_ids=slice_.id_column is not None),
     )
 
 

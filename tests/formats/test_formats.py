@@ -1,6 +1,7 @@
 """Files of an output as bytes and arrays: manifest, index, document ids, images."""
 
 import struct
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from nanotok_ray.formats import (
     DocumentIds,
     DocumentImages,
     DocumentIndex,
-    ShardRow,
+    StoredShard,
     from_json,
     ids_parts,
     images_bytes,
@@ -27,37 +28,37 @@ from nanotok_ray.formats import (
     unpack_shards_index,
 )
 
-NUMBERS = st.integers(0, 2**63)
-ROWS = st.builds(
-    ShardRow,
+NUMBERS = st.integers(0, 2**58)
+SHARDS = st.builds(
+    StoredShard,
     source=st.sampled_from(["web", "chats"]),
     split=st.sampled_from(["train", "val"]),
     name=st.from_regex(r"[a-z]{1,9}/(train|val)/[a-z0-9-]{1,30}", fullmatch=True),
     item_bytes=st.sampled_from([2, 4]),
-    first_document=NUMBERS,
     documents=NUMBERS,
     tokens=NUMBERS,
-    bin_bytes=NUMBERS,
-    idx_bytes=NUMBERS,
-    mask_bytes=NUMBERS,
-    ids_bytes=NUMBERS,
-    images_bytes=NUMBERS,
+    sizes=st.dictionaries(st.sampled_from([".bin", ".idx", ".mask", ".ids", ".images"]), NUMBERS),
     record_sha256=st.binary(min_size=32, max_size=32).map(bytes.hex),
 )
 
 
-@given(st.lists(ROWS, max_size=20))
-def test_shards_idx_returns_its_rows(rows):
-    index = unpack_shards_index(pack_shards_index(rows, sources=["web", "chats"]))
-    assert len(index.rows) == len(rows)
-    for number, row in enumerate(rows):
+@given(st.lists(SHARDS, max_size=20))
+def test_shards_idx_returns_its_rows(shards):
+    index = unpack_shards_index(pack_shards_index(shards, sources=["web", "chats"]))
+    assert len(index.rows) == len(shards)
+    first = Counter()
+    for number, shard in enumerate(shards):
         entry = index.rows[number]
-        assert index.name(number) == row.name
-        assert ["web", "chats"][entry["source"]] == row.source
-        assert ["train", "val"][entry["split"]] == row.split
-        assert entry["record_sha256"].tobytes().hex() == row.record_sha256
-        for name in ("item_bytes", "first_document", "documents", "tokens", "mask_bytes"):
-            assert entry[name] == getattr(row, name)
+        assert index.name(number) == shard.name
+        assert ["web", "chats"][entry["source"]] == shard.source
+        assert ["train", "val"][entry["split"]] == shard.split
+        assert entry["record_sha256"].tobytes().hex() == shard.record_sha256
+        for name in ("item_bytes", "documents", "tokens"):
+            assert entry[name] == getattr(shard, name)
+        for name in ("bin", "idx", "mask", "ids", "images"):
+            assert entry[f"{name}_bytes"] == shard.sizes.get(f".{name}", 0)
+        assert entry["first_document"] == first[shard.source, shard.split]
+        first[shard.source, shard.split] += shard.documents
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ import numpy as np
 
 from nanotok_ray.counts import SpanCounts
 from nanotok_ray.exports import LAYOUTS, parse_layout
+from nanotok_ray.formats import suffixes_of
 from nanotok_ray.shards import NativeSink
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -68,7 +69,7 @@ def _write_tokenizer(folder: Path) -> None:
 
 def _write_vision(out: Folder) -> None:
     sink = NativeSink(
-        out, "pages", item_bytes=2, with_mask=True, with_images=True, with_document_ids=False
+        out, "pages", item_bytes=2, suffixes=suffixes_of("vision", with_document_ids=False)
     )
     ids = np.array([BOS, 7, 7, 7, 5, BOS, 6, END], dtype=np.uint16)
     mask = np.array([0, 0, 0, 0, 1, 0, 1, 1], dtype=np.uint8)

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,14 @@ from nanotok_ray.formats import (
     Proof,
     Shard,
     ShardRecord,
-    ShardRow,
     ShardSettings,
     SliceName,
     StoredFile,
     Totals,
     dump,
     pack_shards_index,
+    shards_of,
+    suffixes_of,
 )
 from nanotok_ray.shards import NativeSink
 from nanotok_ray.storage import Folder, remove_checksums
@@ -72,16 +73,15 @@ def made_output(root: Path | str, *sources: MadeSource, item_bytes: int = 2) -> 
     """Write an output for readers and exports, and return its folder."""
     out, rows = Folder(str(root)), []
     for source in sources:
-        first = 0
         for number, documents in enumerate(source.shards):
             name = f"{source.name}/{source.split}/part-{number:05d}-000-{'0' * 16}"
             files = _write_shard(out, name, source, documents, item_bytes)
-            record = dump(_record(source, number, name, documents, files))
+            value = _record(source, number, name, documents, files)
+            record = dump(value)
             record_name = f"part-{number:05d}-{'0' * 16}.json"
             out.write_whole(f"{RECORDS}{source.name}/{source.split}/{record_name}", record)
-            row = _row(source, name, documents, files, first=first, item_bytes=item_bytes)
-            rows.append(replace(row, record_sha256=hashlib.sha256(record).hexdigest()))
-            first += len(documents)
+            sha256 = hashlib.sha256(record).hexdigest()
+            rows += shards_of(value, item_bytes=item_bytes, sha256=sha256)
     names = list(dict.fromkeys(source.name for source in sources))
     index = pack_shards_index(rows, sources=names)
     out.write_whole(SHARDS_INDEX_NAME, index)
@@ -94,8 +94,8 @@ def _write_shard(
 ) -> list[StoredFile]:
     masked = source.kind != "text"
     with_ids = source.with_document_ids
-    options = {"with_mask": masked, "with_images": False, "with_document_ids": with_ids}
-    sink = NativeSink(out, name, item_bytes=item_bytes, **options)
+    suffixes = suffixes_of("chat" if masked else "text", with_document_ids=with_ids)
+    sink = NativeSink(out, name, item_bytes=item_bytes, suffixes=suffixes)
     ids = np.array([one for document in documents for one in document], dtype=f"<u{item_bytes}")
     mask = np.concatenate([np.zeros(0, np.uint8), *map(mask_of, documents)]) if masked else None
     document_ids = source.document_ids or [f"{name}#{n}" for n in range(len(documents))]
@@ -107,33 +107,6 @@ def _write_shard(
         Documents.from_strings(document_ids) if with_ids else None,
     )
     return sink.close()
-
-
-def _row(
-    source: MadeSource,
-    name: str,
-    documents: Sequence[Sequence[int]],
-    files: Sequence[StoredFile],
-    *,
-    first: int,
-    item_bytes: int,
-) -> ShardRow:
-    sizes = {file.name: file.size for file in files}
-    return ShardRow(
-        source=source.name,
-        split=source.split,
-        name=name,
-        item_bytes=item_bytes,
-        first_document=first,
-        documents=len(documents),
-        tokens=sum(map(len, documents)),
-        bin_bytes=sizes[f"{name}.bin"],
-        idx_bytes=sizes[f"{name}.idx"],
-        mask_bytes=sizes.get(f"{name}.mask", 0),
-        ids_bytes=sizes.get(f"{name}.ids", 0),
-        images_bytes=0,
-        record_sha256="",
-    )
 
 
 _FLOW = Flow(in_=0, out=0, quarantined=0)

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from nanotok_ray.formats import (
+    ILLUSTRATED,
+    MASKED,
     MAX_SHARD_NUMBER,
     Shard,
     ShardRecord,
@@ -17,8 +19,8 @@ from nanotok_ray.formats import (
     images_bytes,
     index_bytes,
     is_inner_name,
+    suffixes_of,
 )
-from nanotok_ray.shards.sink import ILLUSTRATED, MASKED
 from nanotok_ray.sources import QUARANTINE, SKIPPED, Quarantined, Slice, SliceReading
 from nanotok_ray.storage import Folder
 
@@ -224,7 +226,8 @@ def _name_problems(record: ShardRecord, slice_: Slice, prefix: str) -> Iterator[
     shards = [f"{start}-{number:03d}-{key[:16]}" for number in range(len(record.shards))]
     if [shard.name for shard in record.shards] != shards:
         yield f"{prefix}: its shards do not have the names of its slice"
-    expected = {f"{name}{suffix}" for name in shards for suffix in _suffixes(slice_)}
+    suffixes = suffixes_of(slice_.kind, with_document_ids=slice_.id_column is not None)
+    expected = {f"{name}{suffix}" for name in shards for suffix in suffixes}
     if record.documents.quarantined:
         expected.add(f"{QUARANTINE}{folder}/{slice_.name_for(key)}.jsonl")
     found = [file.name for file in record.files]
@@ -234,16 +237,6 @@ def _name_problems(record: ShardRecord, slice_: Slice, prefix: str) -> Iterator[
         yield f"{prefix} does not name {name}"
     if len(set(found)) != len(found):
         yield f"{prefix} names a file twice"
-
-
-def _suffixes(slice_: Slice) -> Iterator[str]:
-    yield from (".bin", ".idx")
-    if slice_.kind in MASKED:
-        yield ".mask"
-    if slice_.kind in ILLUSTRATED:
-        yield ".images"
-    if slice_.id_column is not None:
-        yield ".ids"
 
 
 def _sizes_of(record: ShardRecord) -> dict[str, int]:

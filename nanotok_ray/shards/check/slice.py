@@ -16,7 +16,7 @@ import numpy.typing as npt
 from nanotok_ray.dialects import unused_text, value_of
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError, NanotokError, SourceError, TransientIOError
-from nanotok_ray.formats import TOKENIZER_FOLDER, ShardRecord, ShardSettings, load
+from nanotok_ray.formats import MASKED, TOKENIZER_FOLDER, ShardRecord, ShardSettings, load
 from nanotok_ray.shards.check.document import OTHER_TEXT, DocumentCheck, DocumentParts, unequal
 from nanotok_ray.shards.check.files import check_files
 from nanotok_ray.shards.check.record import account_problems, quarantine_problems, unused_problems
@@ -25,7 +25,6 @@ from nanotok_ray.shards.check.written import Run, WrittenDocuments, source_range
 from nanotok_ray.shards.records import ExpectedSlice, Record
 from nanotok_ray.shards.render import Renderer
 from nanotok_ray.shards.settings import dialect_of
-from nanotok_ray.shards.sink import MASKED
 from nanotok_ray.shards.unused import count_unused
 from nanotok_ray.sources import SKIPPED, Batch, Piece, Slice, SliceReading
 from nanotok_ray.storage import Folder
@@ -278,11 +277,7 @@ def _read_again(
     """Compare batch by batch; return whether all sources could be read."""
     slice_, found = reading.slice, comparison.found
     with WrittenDocuments(
-        folder,
-        record.shards,
-        item_bytes=comparison.check.tokenizer.model.id_bytes,
-        kind=slice_.kind,
-        with_document_ids=slice_.id_column is not None,
+        folder, record, item_bytes=comparison.check.tokenizer.model.id_bytes
     ) as written:
         try:
             for piece, batch in reading:

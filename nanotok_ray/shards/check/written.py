@@ -13,12 +13,14 @@ from nanotok_ray.documents import Documents
 from nanotok_ray.formats import (
     DocumentIds,
     DocumentImages,
-    DocumentIndex,
     Images,
-    Shard,
+    ShardRecord,
+    ShardTables,
     SourceRows,
+    StoredShard,
+    shards_of,
 )
-from nanotok_ray.shards.sink import ILLUSTRATED, MASKED, Ids
+from nanotok_ray.shards.sink import Ids
 from nanotok_ray.shards.writer import mapped_rows
 from nanotok_ray.sources import Piece
 from nanotok_ray.storage import Folder
@@ -80,16 +82,16 @@ class WrittenDocuments:
     def __init__(
         self,
         folder: Folder,
-        shards: Sequence[Shard],
+        record: ShardRecord,
         *,
         item_bytes: int,
-        kind: str,
-        with_document_ids: bool,
     ) -> None:
+        """Read the shards of a record, whose files were checked."""
         self._folder = folder
-        self._kind, self._with_document_ids = kind, with_document_ids
         self._type = np.dtype(f"<u{item_bytes}")
-        self._left = [*reversed(shards)]
+        shards = shards_of(record, item_bytes=item_bytes, sha256="")
+        maps = (shard.source_map for shard in record.shards)
+        self._left = list(zip(shards, maps, strict=True))[::-1]
         self._shard: _Shard | None = None
         self._stack = ExitStack()
 
@@ -118,7 +120,7 @@ class WrittenDocuments:
     def left(self) -> int:
         """Number of documents that were not returned."""
         shard = self._current()
-        waiting = sum(shard.documents for shard in self._left)
+        waiting = sum(stored.documents for stored, _ in self._left)
         return waiting if shard is None else waiting + len(shard.positions) - 1 - shard.next
 
     def _current(self) -> _Shard | None:
@@ -131,31 +133,23 @@ class WrittenDocuments:
             if not self._left:
                 return None
             self._stack.close()
-            self._shard = self._open(self._left.pop())
+            self._shard = self._open(*self._left.pop())
 
-    def _open(self, shard: Shard) -> _Shard:
+    def _open(self, shard: StoredShard, source_map: Sequence[SourceRows]) -> _Shard:
         name = shard.name
-        positions = DocumentIndex(self._bytes(f"{name}.idx"), name=name).positions
-        entries = [(_entry_range(entry), mapped_rows(entry)) for entry in shard.source_map]
+        tables = ShardTables.of(
+            shard, lambda suffix: self._bytes(f"{name}{suffix}"), folder=self._folder.url
+        )
+        entries = [(_entry_range(entry), mapped_rows(entry)) for entry in source_map]
         return _Shard(
             name=name,
-            positions=positions,
+            positions=tables.index.positions,
             ids=self._stream(f"{name}.bin"),
-            mask=self._stream(f"{name}.mask") if self._kind in MASKED else None,
-            images=self._images(f"{name}.images", len(positions) - 1),
-            document_ids=self._ids(f"{name}.ids", len(positions) - 1),
+            mask=self._stream(f"{name}.mask") if ".mask" in shard.sizes else None,
+            images=tables.images,
+            document_ids=tables.document_ids,
             entries=entries[::-1],
         )
-
-    def _images(self, name: str, documents: int) -> DocumentImages | None:
-        if self._kind not in ILLUSTRATED:
-            return None
-        return DocumentImages(self._bytes(name), name=name, documents=documents)
-
-    def _ids(self, name: str, documents: int) -> DocumentIds | None:
-        if not self._with_document_ids:
-            return None
-        return DocumentIds(self._bytes(name), name=name, documents=documents)
 
     def _bytes(self, name: str) -> npt.NDArray[np.uint8]:
         return np.frombuffer(self._folder.read_bytes(name), dtype=np.uint8)
