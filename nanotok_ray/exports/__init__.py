@@ -29,7 +29,6 @@ from nanotok_ray.exports.litdata import Litdata
 from nanotok_ray.exports.llmc import Llmc
 from nanotok_ray.exports.mds import Mds
 from nanotok_ray.exports.megatron import Megatron
-from nanotok_ray.exports.native import BATCH_BYTES, Batch
 from nanotok_ray.exports.raw import Raw
 from nanotok_ray.exports.unit import Unit, units_of
 from nanotok_ray.exports.work import (
@@ -42,11 +41,9 @@ from nanotok_ray.exports.work import (
 )
 
 __all__ = [
-    "BATCH_BYTES",
     "EXPORTS",
     "EXPORT_NAME",
     "LAYOUTS",
-    "Batch",
     "Corpus",
     "ExportWork",
     "ExportedUnit",

@@ -19,6 +19,7 @@ from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.exports.corpus import Corpus
 from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
 from nanotok_ray.exports.unit import Unit
+from nanotok_ray.formats import DocumentBatch
 from nanotok_ray.storage import Folder
 
 _EMPTY = "documents without a token"
@@ -36,13 +37,12 @@ class Datatrove(Layout):
 
     def write(self, unit: Unit, corpus: Corpus, target: Target) -> WrittenUnit:
         """Link ids and masks; write the index and the metadata."""
-        (shard,) = unit.shards
         name = f"{unit.name}.ds"
-        target.link(shard, ".bin", name)
+        target.link(unit, ".bin", name)
         if unit.has_masks:
-            target.link(shard, ".mask", f"{name}.loss")
-        positions = shard.positions()
-        ends = positions[1:][np.diff(positions) > 0]
+            target.link(unit, ".mask", f"{name}.loss")
+        (index,) = unit.indexes()
+        ends = index.positions[1:][index.lengths > 0]
         target.write(f"{name}.index", ends.astype("<u8").tobytes())
         lines = (
             f"{corpus.facts.tokenizer_sha256[:16]}|{unit.item_bytes}",
@@ -66,10 +66,8 @@ class Datatrove(Layout):
         mask = np.frombuffer(folder.read_bytes(loss[0]), dtype=np.uint8) if loss else None
         if len(ends) and int(ends[-1]) != len(ids):
             raise CorruptOutputError(f"{folder.join(name)}: its index ends at {ends[-1]}")
-        start = 0
-        for end in ends.tolist():
-            yield ids[start:end], None if mask is None else mask[start:end]
-            start = end
+        positions = np.concatenate([np.zeros(1, np.int64), ends])
+        yield from DocumentBatch(ids=ids, positions=positions, mask=mask).documents()
 
 
 def _format_tokens(tokens: int) -> str:

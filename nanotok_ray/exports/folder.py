@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +15,7 @@ from nanotok_ray.exports.layout import (
     Layout,
     record_name,
 )
-from nanotok_ray.exports.native import NativeShard
-from nanotok_ray.exports.unit import Unit
+from nanotok_ray.exports.unit import units_of
 from nanotok_ray.exports.work import ExportWork, export_unit
 from nanotok_ray.formats import (
     MANIFEST_NAME,
@@ -210,22 +209,12 @@ class SamePass:
 
         The export of the finished output raises them again.
         """
-        for unit in self._units(record):
+        sha256 = hashlib.sha256(dump(record)).hexdigest()
+        shards = shards_of(record, item_bytes=self.corpus.item_bytes, sha256=sha256)
+        for unit in units_of(self.corpus, list(shards)):
             for layout, folder in self.layouts:
                 if layout.is_by_slice:
                     with suppress(NanotokError, OSError):
                         export_unit(
                             ExportWork(unit=unit, layout=layout, corpus=self.corpus, folder=folder)
                         )
-
-    def _units(self, record: ShardRecord) -> Iterator[Unit]:
-        sha256 = hashlib.sha256(dump(record)).hexdigest()
-        for shard in shards_of(record, item_bytes=self.corpus.item_bytes, sha256=sha256):
-            native = NativeShard(out=self.corpus.out, facts=shard)
-            yield Unit(
-                source=shard.source,
-                split=shard.split,
-                number=0,
-                name=shard.name,
-                shards=(native,),
-            )

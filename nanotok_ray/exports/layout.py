@@ -8,13 +8,8 @@ from typing import Any, ClassVar
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.exports.corpus import Corpus
-from nanotok_ray.exports.native import Ids, Mask, NativeShard
 from nanotok_ray.exports.unit import Unit
-from nanotok_ray.formats import (
-    ExportRecord,
-    StoredFile,
-    key_of,
-)
+from nanotok_ray.formats import ExportRecord, Ids, Mask, StoredFile, key_of
 from nanotok_ray.storage import Folder, WholeFile
 
 
@@ -43,8 +38,8 @@ class Target:
         with self.create(name) as file:
             file.write(data)
 
-    def link(self, shard: NativeShard, suffix: str, name: str) -> None:
-        """Publish a file with the bytes of a native one.
+    def link(self, unit: Unit, suffix: str, name: str) -> None:
+        """Publish a file with the bytes of that of the only shard of a unit.
 
         On one disk it is a hard link, which needs no space and outlives the native file; otherwise
         it is a copy.
@@ -52,13 +47,13 @@ class Target:
         Raises:
             CorruptOutputError: The native file is missing.
         """
-        source_name = shard.facts.name + suffix
+        (shard,) = unit.shards
+        source_name = shard.name + suffix
         try:
-            size, sha256 = self.folder.take(shard.out, source_name, name)
+            size, sha256 = self.folder.take(unit.out, source_name, name)
         except FileNotFoundError as error:
             raise CorruptOutputError(
-                f"{shard.out.join(source_name)} is missing; run the job again, which writes it "
-                "again"
+                f"{unit.out.join(source_name)} is missing; run the job again, which writes it again"
             ) from error
         self._files[name] = StoredFile(name=name, size=size, sha256=sha256)
 
@@ -181,7 +176,7 @@ def unit_key(unit: Unit, layout: Layout, corpus: Corpus) -> str:
             "options": layout.options,
             "name": unit.name,
             "number": unit.number if layout.numbered else None,
-            "shards": [[shard.facts.name, shard.facts.record_sha256] for shard in unit.shards],
+            "shards": [[shard.name, shard.record_sha256] for shard in unit.shards],
             "special_tokens": dict(corpus.special_tokens),
         }
     )
@@ -198,7 +193,7 @@ def record_of(
     """Return the record of an exported unit."""
     return ExportRecord(
         key=key,
-        shards=tuple(shard.facts.name for shard in unit.shards),
+        shards=tuple(shard.name for shard in unit.shards),
         documents=written.documents,
         tokens=written.tokens,
         left_out=dict(sorted(written.left_out.items())),

@@ -26,8 +26,8 @@ import numpy as np
 from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.exports.corpus import Corpus
 from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
-from nanotok_ray.exports.native import Ids
 from nanotok_ray.exports.unit import Unit
+from nanotok_ray.formats import Ids
 from nanotok_ray.shards import READERS
 from nanotok_ray.storage import Folder
 

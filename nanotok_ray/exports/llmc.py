@@ -36,8 +36,8 @@ import numpy as np
 from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.exports.corpus import Corpus, SourceFacts
 from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
-from nanotok_ray.exports.native import Batch, Ids, Positions
 from nanotok_ray.exports.unit import Unit
+from nanotok_ray.formats import DocumentBatch, DocumentIndex, Ids
 from nanotok_ray.storage import Folder
 
 _HEADER_BYTES = 1024
@@ -97,9 +97,9 @@ class Llmc(Layout):
         Raises:
             ExportError: A document does not begin with BOS, contains it again, or is too large.
         """
-        (shard,) = unit.shards
-        positions, bos = shard.positions(), corpus.special_tokens[self.bos]
-        bounds = self._bounds(unit, positions)
+        (index,) = unit.indexes()
+        positions, bos = index.positions, corpus.special_tokens[self.bos]
+        bounds = self._bounds(unit, index)
         stems = _stems(unit, len(bounds) - 1)
         pieces = _pieces(self._checked(unit, bos), bounds)
         for part, group in groupby(pieces, key=itemgetter(0)):
@@ -114,10 +114,10 @@ class Llmc(Layout):
             )
         return WrittenUnit(documents=unit.documents, tokens=unit.tokens)
 
-    def _bounds(self, unit: Unit, positions: Positions) -> list[int]:
+    def _bounds(self, unit: Unit, index: DocumentIndex) -> list[int]:
         """Return the first document of each file, and the number of all documents."""
         limit = (MAX_FILE_BYTES - _HEADER_BYTES) // unit.item_bytes
-        lengths = np.diff(positions)
+        positions, lengths = index.positions, index.lengths
         if len(lengths) and int(lengths.max()) > limit:
             document = int(np.argmax(lengths > limit))
             _refuse(
@@ -132,7 +132,7 @@ class Llmc(Layout):
             bounds.append(int(np.searchsorted(positions, end, side="right")) - 1)
         return bounds
 
-    def _checked(self, unit: Unit, bos: int) -> Iterator[Batch]:
+    def _checked(self, unit: Unit, bos: int) -> Iterator[DocumentBatch]:
         """Yield the batches of a unit after checking that BOS is only at the start of documents."""
         for batch in unit.batches():
             found = np.flatnonzero(batch.ids == bos)
@@ -140,7 +140,7 @@ class Llmc(Layout):
                 self._refuse_batch(unit, batch, bos)
             yield batch
 
-    def _refuse_batch(self, unit: Unit, batch: Batch, bos: int) -> NoReturn:
+    def _refuse_batch(self, unit: Unit, batch: DocumentBatch, bos: int) -> NoReturn:
         """Raise an error that names the first invalid document of a batch."""
         for number, (ids, _) in enumerate(batch.documents(), batch.first):
             found = np.flatnonzero(ids == bos)
@@ -182,7 +182,7 @@ def _stems(unit: Unit, files: int) -> list[str]:
     return [stem] if files == 1 else [f"{stem}_{part:04d}" for part in range(files)]
 
 
-def _pieces(batches: Iterator[Batch], bounds: list[int]) -> Iterator[tuple[int, Ids]]:
+def _pieces(batches: Iterator[DocumentBatch], bounds: list[int]) -> Iterator[tuple[int, Ids]]:
     """Yield the ids of all batches in order, each with the index of its file."""
     part = 0
     for batch in batches:

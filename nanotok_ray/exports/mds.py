@@ -14,7 +14,6 @@ import numpy.typing as npt
 from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.exports.corpus import Corpus
 from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
-from nanotok_ray.exports.native import Batch
 from nanotok_ray.exports.unit import Unit
 from nanotok_ray.storage import Folder
 
@@ -244,11 +243,9 @@ def _samples(unit: Unit) -> Iterator[tuple[npt.NDArray[Any], bytes]]:
     for batch in unit.batches():
         for number, (ids, mask) in enumerate(batch.documents()):
             columns = [] if mask is None else [array_of(mask)]
-            yield ids, sample_of([*_id_column(batch, number), *columns, array_of(ids)])
-
-
-def _id_column(batch: Batch, number: int) -> list[bytes]:
-    return [] if batch.document_ids is None else [batch.document_ids[number].encode()]
+            if unit.has_document_ids:
+                columns.insert(0, batch.document_id(number).encode())
+            yield ids, sample_of([*columns, array_of(ids)])
 
 
 def _part_name(unit: Unit, number: int) -> str:

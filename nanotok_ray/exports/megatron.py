@@ -22,7 +22,6 @@ reads them.
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -31,9 +30,8 @@ import numpy.typing as npt
 from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.exports.corpus import Corpus
 from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
-from nanotok_ray.exports.native import Batch, Mask, Positions
-from nanotok_ray.exports.unit import Unit
-from nanotok_ray.formats import DocumentIndex, index_parts
+from nanotok_ray.exports.unit import Unit, batch_bounds
+from nanotok_ray.formats import DocumentBatch, DocumentIndex, Mask, index_parts
 from nanotok_ray.storage import Folder
 
 _IGNORED = -100
@@ -83,7 +81,7 @@ class Megatron(Layout):
         text, label = f"{_stem(unit)}{_TEXT}", f"{_stem(unit)}{_LABEL}"
         if len(unit.shards) == 1:
             for suffix in (".bin", ".idx"):
-                target.link(unit.shards[0], suffix, text + suffix)
+                target.link(unit, suffix, text + suffix)
         else:
             with target.create(f"{text}.bin") as file:
                 for batch in unit.batches():
@@ -123,19 +121,19 @@ def _stem(unit: Unit) -> str:
     return f"{unit.source}/{unit.split}/{unit.source}_{unit.split}_{unit.number:05d}"
 
 
-def _labels(batch: Batch) -> npt.NDArray[np.int32]:
+def _labels(batch: DocumentBatch) -> npt.NDArray[np.int32]:
     assert batch.mask is not None
     return np.where(batch.mask, batch.ids.astype("<i4"), np.int32(_IGNORED))
 
 
 def _write_index(unit: Unit, target: Target, name: str, item_bytes: int) -> None:
-    lengths = [np.diff(shard.positions()).astype(np.int32) for shard in unit.shards]
+    lengths = [index.lengths for index in unit.indexes()]
     with target.create(name) as file:
         for part in index_parts(lengths, item_bytes=item_bytes):
             file.write(part)
 
 
-def _positions(name: str, item_bytes: int, folder: Folder) -> Positions:
+def _positions(name: str, item_bytes: int, folder: Folder) -> npt.NDArray[np.int64]:
     """Read the token positions of the documents and the end from the index of a dataset."""
     index = f"{name.removesuffix('.bin')}.idx"
     data = np.frombuffer(folder.read_bytes(index), dtype=np.uint8)
@@ -147,26 +145,27 @@ def _positions(name: str, item_bytes: int, folder: Folder) -> Positions:
 
 
 def _documents(
-    folder: Folder, names: Sequence[str], positions: Positions, item_bytes: int, *, limit: int
+    folder: Folder,
+    names: Sequence[str],
+    positions: npt.NDArray[np.int64],
+    item_bytes: int,
+    *,
+    limit: int,
 ) -> Iterator[Document]:
     """Yield the documents of a file of ids, with masks if a file of labels follows it.
 
     At most `limit` ids are read at a time, unless a document has more.
     """
-    first = 0
     with ExitStack() as stack:
         ids_file, *label_files = (stack.enter_context(folder.open(name)) for name in names)
-        while first < len(positions) - 1:
-            last = int(np.searchsorted(positions, positions[first] + limit, side="right")) - 1
-            bounds = positions[first : max(last, first + 1) + 1] - positions[first]
+        for first, last in batch_bounds(positions, limit):
+            bounds = positions[first : last + 1] - positions[first]
             data = ids_file.read(int(bounds[-1]) * item_bytes)
             ids, mask = np.frombuffer(data, dtype=f"<u{item_bytes}"), None
             if label_files:
                 labels = np.frombuffer(label_files[0].read(len(ids) * _LABEL_BYTES), dtype="<i4")
                 mask = _mask(ids.astype(np.int32), labels, name=folder.join(names[1]))
-            for start, end in pairwise(bounds.tolist()):
-                yield ids[start:end], None if mask is None else mask[start:end]
-            first += len(bounds) - 1
+            yield from DocumentBatch(ids=ids, positions=bounds, mask=mask).documents()
 
 
 def _mask(ids: npt.NDArray[np.int32], labels: npt.NDArray[np.int32], *, name: str) -> Mask:

@@ -31,8 +31,8 @@ import numpy.typing as npt
 from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.exports.corpus import Corpus, SourceFacts
 from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
-from nanotok_ray.exports.native import Batch, Ids, Mask, NativeShard, Positions
 from nanotok_ray.exports.unit import Unit
+from nanotok_ray.formats import DocumentBatch, Ids, Mask
 from nanotok_ray.storage import Folder
 
 _BOS = "<|bos|>"
@@ -79,20 +79,19 @@ class Olmo(Layout):
         Raises:
             ExportError: A document contains the end token before its end, where readers split.
         """
-        (shard,) = unit.shards
         rule, end = self._rule_of(unit, corpus), self._end(corpus)
         if not unit.documents:
             return WrittenUnit(documents=0, tokens=0)
         with ExitStack() as stack:
             files = _Files(unit, target, stack, changed=rule is not _Rule.UNCHANGED)
-            for batch in shard.batches():
-                self._refuse_wrong(batch, rule, end, shard)
+            for batch in unit.batches():
+                self._refuse_wrong(batch, rule, end, unit.source)
                 files.write(batch, _changed(batch, rule, end))
             files.finish()
         if rule is _Rule.UNCHANGED:
-            target.link(shard, ".bin", f"{unit.name}.npy")
+            target.link(unit, ".bin", f"{unit.name}.npy")
             if unit.has_masks:
-                target.link(shard, ".mask", unit.name + _MASK)
+                target.link(unit, ".mask", unit.name + _MASK)
         return WrittenUnit(documents=unit.documents, tokens=files.tokens)
 
     def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
@@ -165,7 +164,7 @@ class Olmo(Layout):
             f"olmo:end_token={_other(corpus, around)}"
         )
 
-    def _refuse_wrong(self, batch: Batch, rule: _Rule, end: int, shard: NativeShard) -> None:
+    def _refuse_wrong(self, batch: DocumentBatch, rule: _Rule, end: int, source: str) -> None:
         """Refuse the first document that readers would split elsewhere than at its end.
 
         Raises:
@@ -184,7 +183,7 @@ class Olmo(Layout):
             why = _why(found.tolist(), stop - start, rule)
             if why:
                 raise ExportError(
-                    f"layout 'olmo': source {shard.facts.source}, shard {shard.facts.name}, "
+                    f"layout 'olmo': source {source}, shard {batch.shard}, "
                     f"document {batch.first + number} {why.format(self.end_token)}; OLMo-core cuts "
                     "after each of them: name a special token that documents hold at one edge or "
                     "nowhere with olmo:end_token=..."
@@ -221,10 +220,10 @@ class _Changed:
 
     ids: Ids
     mask: Mask | None
-    lengths: Positions
+    lengths: npt.NDArray[np.int64]
 
 
-def _changed(batch: Batch, rule: _Rule, end: int) -> _Changed:
+def _changed(batch: DocumentBatch, rule: _Rule, end: int) -> _Changed:
     lengths, stops = np.diff(batch.positions), batch.positions[1:]
     if rule is _Rule.UNCHANGED:
         return _Changed(ids=batch.ids, mask=batch.mask, lengths=lengths)
@@ -236,7 +235,7 @@ def _changed(batch: Batch, rule: _Rule, end: int) -> _Changed:
     return _Changed(ids=_rotated(batch.ids, batch.positions), mask=mask, lengths=lengths)
 
 
-def _rotated(values: npt.NDArray[Any], positions: Positions) -> npt.NDArray[Any]:
+def _rotated(values: npt.NDArray[Any], positions: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     """Move the first value of each document to its end; no document may be empty.
 
     >>> _rotated(np.array([9, 1, 2, 8, 7, 3]), np.array([0, 3, 4, 6])).tolist()
@@ -254,7 +253,7 @@ class _Files:
     """
 
     def __init__(self, unit: Unit, target: Target, stack: ExitStack, *, changed: bool) -> None:
-        self._name = unit.shards[0].facts.name
+        self._name = unit.shards[0].name
         self._index = stack.enter_context(target.create(_index_name(unit.name)))
         self._gzip = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
         self._ids = self._mask = None
@@ -265,7 +264,7 @@ class _Files:
         self.tokens = 0
         """Number of tokens written so far, or linked later."""
 
-    def write(self, batch: Batch, changed: _Changed) -> None:
+    def write(self, batch: DocumentBatch, changed: _Changed) -> None:
         """Append the documents of a batch."""
         if self._ids is not None:
             self._ids.write(changed.ids.data)
@@ -276,10 +275,9 @@ class _Files:
         self._index.write(self._gzip.compress("".join(lines).encode()))
         self.tokens = bounds[-1]
 
-    def _line(self, batch: Batch, number: int, start: int, end: int) -> str:
+    def _line(self, batch: DocumentBatch, number: int, start: int, end: int) -> str:
         document = batch.first + number
-        document_id = batch.document_ids[number] if batch.document_ids is not None else ""
-        field = _field(document_id or f"{self._name}#{document}")
+        field = _field(batch.document_id(number) or f"{self._name}#{document}")
         return f"{start},{end},{field},{_field(self._name)},{document}\n"
 
     def finish(self) -> None:

@@ -17,7 +17,6 @@ and the tokenizer.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,9 +27,8 @@ import pyarrow.parquet as pq
 from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.exports.corpus import Corpus
 from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
-from nanotok_ray.exports.native import Batch
 from nanotok_ray.exports.unit import Unit
-from nanotok_ray.formats import Images
+from nanotok_ray.formats import DocumentBatch, Images
 from nanotok_ray.storage import Folder, arrow_sink
 
 _IDS, _LABELS = "input_ids", "labels"
@@ -125,7 +123,7 @@ class Parquet(Layout):
         sha256 = corpus.facts.tokenizer_sha256
         return pa.schema(columns, metadata={"layout": self.format, "tokenizer_sha256": sha256})
 
-    def _rows(self, batch: Batch, schema: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
+    def _rows(self, batch: DocumentBatch, schema: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
         """Return a batch as an Arrow table, sharing its memory where the types are equal."""
         ids = batch.ids.view(np.int32) if batch.ids.itemsize == 4 else batch.ids.astype(np.int32)  # noqa: PLR2004 - bytes
         columns = {_IDS: _lists(batch.positions, pa.array(ids))}
@@ -136,7 +134,7 @@ class Parquet(Layout):
             columns[self.mask_column] = _lists(batch.positions, pa.array(mask))
         if batch.document_ids is not None:
             columns["id"] = pa.array(
-                [document_id or None for document_id in batch.document_ids], pa.string()
+                [batch.document_id(number) or None for number in range(len(batch))], pa.string()
             )
         if batch.images is not None:
             columns["image_spans"] = _spans(batch.images, documents=len(batch))
@@ -159,8 +157,8 @@ class Parquet(Layout):
                 if self.mask_column != _LABELS
                 else _mask_of(mask_values, ids, name)
             )
-        for start, end in pairwise(positions.tolist()):
-            yield ids[start:end].view(np.uint32), None if mask is None else mask[start:end]
+        batch = DocumentBatch(ids=ids.view(np.uint32), positions=positions, mask=mask)
+        yield from batch.documents()
 
 
 def _mask_of(labels: npt.NDArray[Any], ids: npt.NDArray[Any], name: str) -> npt.NDArray[np.uint8]:
@@ -190,7 +188,7 @@ def _flat(rows: Any, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]
     return lists.flatten().to_numpy(zero_copy_only=False), positions
 
 
-def _refuse_too_long(batch: Batch, unit: Unit) -> None:
+def _refuse_too_long(batch: DocumentBatch, unit: Unit) -> None:
     """Refuse a document that exceeds a list; batches of several documents are far smaller."""
     tokens = int(batch.positions[-1])
     if tokens >= _MAX_IDS:

@@ -8,7 +8,6 @@ NAME.mask         one byte per id, 1 = train on it: the native .mask
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +16,7 @@ from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.exports.corpus import Corpus
 from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
 from nanotok_ray.exports.unit import Unit
+from nanotok_ray.formats import DocumentBatch
 from nanotok_ray.storage import Folder
 
 
@@ -32,12 +32,12 @@ class Raw(Layout):
     def write(self, unit: Unit, corpus: Corpus, target: Target) -> WrittenUnit:
         """Link ids and masks; write the offsets."""
         del corpus
-        (shard,) = unit.shards
-        target.link(shard, ".bin", f"{unit.name}.bin")
+        target.link(unit, ".bin", f"{unit.name}.bin")
         if unit.has_masks:
-            target.link(shard, ".mask", f"{unit.name}.mask")
+            target.link(unit, ".mask", f"{unit.name}.mask")
+        (index,) = unit.indexes()
         offsets = io.BytesIO()
-        np.save(offsets, shard.positions().astype("<i8"))
+        np.save(offsets, index.positions.astype("<i8"))
         target.write(f"{unit.name}.offsets.npy", offsets.getvalue())
         return WrittenUnit(documents=unit.documents, tokens=unit.tokens)
 
@@ -51,5 +51,4 @@ class Raw(Layout):
         mask = np.frombuffer(folder.read_bytes(masks[0]), dtype=np.uint8) if masks else None
         if int(offsets[-1]) != len(ids):
             raise CorruptOutputError(f"{folder.join(name)}: its offsets end at {offsets[-1]}")
-        for start, end in pairwise(offsets.tolist()):
-            yield ids[start:end], None if mask is None else mask[start:end]
+        yield from DocumentBatch(ids=ids, positions=offsets, mask=mask).documents()

@@ -17,7 +17,8 @@ from nanotok_ray.formats.codec import (
     to_json,
     to_values,
 )
-from nanotok_ray.formats.document_ids import DocumentIds, ids_parts
+from nanotok_ray.formats.document_batch import DocumentBatch, DocumentReader, Ids, Mask
+from nanotok_ray.formats.document_ids import DocumentIds, Texts, ids_parts
 from nanotok_ray.formats.document_images import (
     DocumentImages,
     Images,
@@ -174,9 +175,11 @@ __all__ = [
     "Counted",
     "CountedSource",
     "CurveRow",
+    "DocumentBatch",
     "DocumentIds",
     "DocumentImages",
     "DocumentIndex",
+    "DocumentReader",
     "DroppedSpans",
     "EndedRun",
     "Export",
@@ -188,6 +191,7 @@ __all__ = [
     "Finite",
     "Flow",
     "Gaps",
+    "Ids",
     "Images",
     "InnerFiles",
     "LearnRecord",
@@ -195,6 +199,7 @@ __all__ = [
     "LearnedTokens",
     "LengthRules",
     "Manifest",
+    "Mask",
     "MergeColumns",
     "MergeRecord",
     "Number",
@@ -223,6 +228,7 @@ __all__ = [
     "StoredSource",
     "SumRecord",
     "SumSize",
+    "Texts",
     "Totals",
     "TrainingReport",
     "TrainingTotals",

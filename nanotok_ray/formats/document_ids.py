@@ -18,11 +18,11 @@ _VERSION = 1
 _HEADER = struct.Struct("<8sIIQ")
 
 
-_Texts = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
+Texts = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 """UTF-8 texts back to back, and their n + 1 offsets."""
 
 
-def ids_parts(ids: Sequence[_Texts]) -> Iterator[bytes]:
+def ids_parts(ids: Sequence[Texts]) -> Iterator[bytes]:
     """Yield the pieces of a file of document ids, which are given in any number of parts.
 
     >>> ids = np.frombuffer(b"ab7", np.uint8), np.array([0, 2, 2, 3])

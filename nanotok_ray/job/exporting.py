@@ -241,7 +241,7 @@ class ExportPlan:
 
     def _is_made(self, work: ExportWork) -> bool:
         """Return whether a worker of this run has exported the unit, and has read its files."""
-        return self.layout.is_by_slice and work.unit.shards[0].facts.record_name in self.made
+        return self.layout.is_by_slice and work.unit.shards[0].record_name in self.made
 
     def _damaged(self, on_event: OnEvent) -> set[str]:
         """Compare the files of reused units with their records; return the damaged units."""
@@ -309,7 +309,7 @@ def _task(work: ExportWork) -> Task:
         work=export_unit,
         argument=work,
         num_bytes=unit.num_bytes,
-        inputs=(work.corpus.out.join(f"{unit.shards[0].facts.name}.bin"),),
+        inputs=(work.corpus.out.join(f"{unit.shards[0].name}.bin"),),
         shared=output_folder(work.folder),
     )
 

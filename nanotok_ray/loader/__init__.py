@@ -9,9 +9,10 @@ loaded when they are first used.
 from typing import TYPE_CHECKING
 
 from nanotok_ray import lazy_attributes
+from nanotok_ray.formats import Ids
 from nanotok_ray.loader.opened import open_shards
 from nanotok_ray.loader.order import MAX_SIZE, DocumentOrder, Permutation
-from nanotok_ray.loader.shard import Ids, Pieces
+from nanotok_ray.loader.shard import Pieces
 from nanotok_ray.loader.shards import Shards
 
 if TYPE_CHECKING:

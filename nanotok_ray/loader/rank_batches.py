@@ -27,7 +27,7 @@ from nanotok_ray.formats import (
     number,
     read_shard_record,
 )
-from nanotok_ray.loader.shards import Shards
+from nanotok_ray.loader.shards import Shards, stored_shard
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class RowGroups:
 
     def _read_map(self, at: int) -> list[tuple[int, int, int]]:
         """Return the file, row group and number of documents of each run of a shard, in order."""
-        shard = self._shards.stored(self._filled_shards[at])
+        shard = stored_shard(self._shards, self._filled_shards[at])
         name = shard.name
         runs = [
             (*self._row_group(shard, entry), entry.rows)

@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.formats import ShardTables, StoredShard
+from nanotok_ray.formats import Ids, Mask, ShardTables, StoredShard
 from nanotok_ray.loader.files import Bytes, Files, Stored
 
-Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
-Mask = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
 
 

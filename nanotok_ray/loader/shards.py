@@ -17,7 +17,9 @@ import numpy.typing as npt
 from nanotok_ray.errors import CorruptOutputError, PackingError
 from nanotok_ray.formats import (
     TOKENIZER_FOLDER,
+    Ids,
     Manifest,
+    Mask,
     ShardsIndex,
     StoredShard,
     read_digests,
@@ -28,8 +30,6 @@ from nanotok_ray.formats import (
 from nanotok_ray.loader.files import Files, Stored
 from nanotok_ray.loader.order import DocumentOrder
 from nanotok_ray.loader.shard import (
-    Ids,
-    Mask,
     Numbers,
     OpenShard,
     Pieces,
@@ -285,11 +285,7 @@ class Shards:
 
     def name(self, position: int) -> str:
         """Return the name, the path without suffix, of the chosen shard at a position."""
-        return self.stored(position).name
-
-    def stored(self, position: int) -> StoredShard:
-        """Return the chosen shard at a position, as shards.idx describes it."""
-        return self.index.shard(int(self.rows[position]), self.manifest)
+        return stored_shard(self, position).name
 
     def record(self, position: int) -> dict[str, Any]:
         """Read the record of the chosen shard at a position. The record is not cached.
@@ -297,7 +293,7 @@ class Shards:
         Raises:
             CorruptOutputError: the record is missing, or is not the one that shards.idx names.
         """
-        record = read_shard_record(self.files, self.stored(position))
+        record = read_shard_record(self.files, stored_shard(self, position))
         return {"format": record.FORMAT, **to_values(record)}
 
     def read_file(self, name: str, *, limit: int) -> bytes:
@@ -449,11 +445,16 @@ class Shards:
         return found
 
     def _open_shard(self, position: int) -> OpenShard:
-        shard = self.stored(position)
+        shard = stored_shard(self, position)
         if self.check_files and not self._checked[position]:
             check_files(self.files, shard)
             self._checked[position] = True
         return open_shard(self.files, shard)
+
+
+def stored_shard(shards: Shards, position: int) -> StoredShard:
+    """Return the chosen shard at a position, as shards.idx describes it."""
+    return shards.index.shard(int(shards.rows[position]), shards.manifest)
 
 
 def _opened_again(again: "Callable[[], Shards]", fingerprint: str) -> Shards:

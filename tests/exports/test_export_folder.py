@@ -347,8 +347,8 @@ def test_a_shard_that_contradicts_its_record_or_shards_idx_is_refused(work, made
     (shard,) = work.unit.shards
     for own in ({"documents": 3}, {"tokens": 6}):
         with pytest.raises(CorruptOutputError, match=r"\.idx has 2 documents of 5 tokens"):
-            replace(shard, facts=replace(shard.facts, **own)).positions()
-    name = shard.facts.record_name
+            list(replace(work.unit, shards=(replace(shard, **own),)).indexes())
+    name = shard.record_name
     made.write_whole(name, made.read_bytes(name) + b" ")
     with pytest.raises(CorruptOutputError, match=r"is not the record that shards\.idx names"):
         export_unit(work)

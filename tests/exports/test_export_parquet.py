@@ -1,6 +1,7 @@
 """parquet: ids, masks, document ids and images as columns for `datasets` and TRL."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.exports import Batch, Corpus, Target, Unit, parse_layout, read_corpus, units_of
-from nanotok_ray.formats import OutputFacts
+from nanotok_ray.exports import Corpus, Target, Unit, parse_layout, read_corpus, units_of
+from nanotok_ray.formats import DocumentBatch, OutputFacts
 from nanotok_ray.storage import Folder
 from tests.support.made_output import (
     BOS,
@@ -68,18 +69,18 @@ def test_document_ids_are_a_column(tmp_path, folder):
     assert rows.column("id").to_pylist() == [None, "a,b\n", "é"]
 
 
-def vision_unit(tmp_path, **options):
+def vision_unit(tmp_path):
     """Return a unit with images, and the content of its documents."""
     made = VisionShards(tmp_path, documents_with_images(12), max_shard_tokens=10**6)
     made.publish()
     corpus, shards = read_corpus(made.out)
-    (unit,) = units_of(corpus, shards, **options)
+    (unit,) = units_of(corpus, shards)
     return unit, corpus, made
 
 
 def test_images_are_spans(tmp_path, folder):
-    unit, corpus, made = vision_unit(tmp_path, batch_bytes=100)
-    LAYOUT.write(unit, corpus, Target(folder))
+    unit, corpus, made = vision_unit(tmp_path)
+    LAYOUT.write(replace(unit, batch_bytes=100), corpus, Target(folder))
     rows = pq.read_table(io.BytesIO(folder.read_bytes(f"{unit.name}.parquet")))
     spans = rows.column("image_spans").to_pylist()
     assert spans == [
@@ -121,8 +122,7 @@ def test_the_highest_id_that_fits_is_unchanged(tmp_path, folder):
 
 
 def test_a_document_longer_than_a_list_is_refused(tmp_path, folder, monkeypatch):
-    none = dict.fromkeys(("mask", "images", "document_ids"))
-    huge = Batch(first=0, ids=np.zeros(0, np.uint16), positions=np.array([0, 2**31]), **none)
+    huge = DocumentBatch(ids=np.zeros(0, np.uint16), positions=np.array([0, 2**31]))
     work, *_ = works_of(made_output(tmp_path / "out", TEXT), LAYOUT, folder)
     monkeypatch.setattr(Unit, "batches", lambda _: iter([huge]))
     with pytest.raises(ExportError, match=r"2,147,483,648 ids.*max_document_bytes"):

@@ -336,7 +336,7 @@ def test_a_record_that_contradicts_plan_or_index_is_refused(tmp_path, change, re
     record = to_json(values)
     (out / shards.record_name(0)).write_bytes(record)
     index = (out / "shards.idx").read_bytes()
-    old = bytes.fromhex(shards.stored(0).record_sha256)
+    old = shards.index.rows["record_sha256"][0].tobytes()
     index = index.replace(old, sha256(record).digest())
     (out / "shards.idx").write_bytes(index)
     change_json(out / "manifest.json", "shards_index_sha256", sha256(index).hexdigest())

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from nanotok_ray.documents import Documents
 from nanotok_ray.exports import (
-    BATCH_BYTES,
     Corpus,
     ExportedUnit,
     ExportWork,
@@ -178,17 +177,20 @@ def _settings(source: MadeSource) -> ShardSettings:
 
 
 def works_of(
-    out: Folder, layout: Layout, folder: Folder, *, batch_bytes: int = BATCH_BYTES
+    out: Folder, layout: Layout, folder: Folder, *, batch_bytes: int = 16 << 20
 ) -> list[ExportWork]:
     """Return the export works of an output, as in a job."""
     corpus, shards = read_corpus(out)
     layout.check(corpus)
-    units = units_of(corpus, shards, joined=layout.joined, batch_bytes=batch_bytes)
+    units = [
+        replace(unit, batch_bytes=batch_bytes)
+        for unit in units_of(corpus, shards, joined=layout.joined)
+    ]
     return [ExportWork(unit=u, layout=layout, corpus=corpus, folder=folder.url) for u in units]
 
 
 def export_here(
-    out: Folder, layout: Layout, folder: Folder, *, batch_bytes: int = BATCH_BYTES
+    out: Folder, layout: Layout, folder: Folder, *, batch_bytes: int = 16 << 20
 ) -> tuple[list[ExportedUnit], Corpus]:
     """Export an output unit by unit, each read back after writing; then the joint files."""
     works = works_of(out, layout, folder, batch_bytes=batch_bytes)
