@@ -74,6 +74,10 @@ class DocumentBatch:
             first=self.first + start,
         )
 
+    def describe(self, number: int) -> str:
+        """Return the name of a document, for messages."""
+        return f"{self.shard}: document {self.first + number}"
+
     def document_id(self, number: int) -> str:
         """Return the value of the `id_column` of a document, "" if it has none.
 
@@ -110,8 +114,12 @@ class DocumentReader:
         self._ids = open_file(".bin")
         self._mask = open_file(".mask") if ".mask" in shard.sizes else None
         self.positions = tables.index.positions
-        self.next = 0
-        """The index of the next document."""
+        self._next = 0  # the index of the next document
+
+    @property
+    def left(self) -> int:
+        """Number of documents that were not read."""
+        return len(self.positions) - 1 - self._next
 
     def take(self, count: int) -> DocumentBatch:
         """Read the next documents.
@@ -119,8 +127,8 @@ class DocumentReader:
         Raises:
             CorruptOutputError: A file has no more bytes.
         """
-        first, stop = self.next, self.next + count
-        self.next = stop
+        first, stop = self._next, self._next + count
+        self._next = stop
         positions = self.positions[first : stop + 1] - self.positions[first]
         tokens, size = int(positions[-1]), self._item_bytes
         images, document_ids = self._tables.images, self._tables.document_ids

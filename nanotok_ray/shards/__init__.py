@@ -30,10 +30,15 @@ from nanotok_ray.shards.records import (
 )
 from nanotok_ray.shards.render import LengthPolicy
 from nanotok_ray.shards.settings import dialect_of, shard_key
-from nanotok_ray.shards.sink import NativeSink
 from nanotok_ray.shards.tokenize import quarantine_name, skip_slice, tokenize_slice, tokenize_slices
 from nanotok_ray.shards.verify import MAX_PRINTED_PROBLEMS, Verification, verify_output
-from nanotok_ray.shards.writer import RenderedDocuments, ShardWriter, SourceMap, mapped_rows
+from nanotok_ray.shards.writer import (
+    RenderedDocuments,
+    ShardFiles,
+    ShardWriter,
+    SourceMap,
+    mapped_rows,
+)
 
 __all__ = [
     "MAX_PRINTED_PROBLEMS",
@@ -44,11 +49,11 @@ __all__ = [
     "Garbage",
     "Keyed",
     "LengthPolicy",
-    "NativeSink",
     "Output",
     "Record",
     "RenderedDocuments",
     "Results",
+    "ShardFiles",
     "ShardWriter",
     "SourceMap",
     "Verification",

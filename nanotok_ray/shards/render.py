@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,11 +10,17 @@ import numpy.typing as npt
 
 from nanotok_ray import _core
 from nanotok_ray.chat import BatchRenderer, RenderedBatch
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents import Documents, offsets_of
 from nanotok_ray.errors import SplitError
-from nanotok_ray.formats import ILLUSTRATED, MAX_DOCUMENT_TOKENS, ROLES, ShardSettings
+from nanotok_ray.formats import (
+    ILLUSTRATED,
+    MAX_DOCUMENT_TOKENS,
+    ROLES,
+    DocumentBatch,
+    Ids,
+    ShardSettings,
+)
 from nanotok_ray.shards.settings import dialect_of
-from nanotok_ray.shards.sink import Ids
 from nanotok_ray.shards.unused import count_unused
 from nanotok_ray.shards.writer import RenderedDocuments
 from nanotok_ray.sources import DROPPED, Batch, SliceReading
@@ -198,32 +204,30 @@ class Renderer:
         return render(piece, batch)
 
     def _texts(self, piece: int, batch: Batch) -> RenderedDocuments | None:
-        selected, ids, lengths = self._encode_all(piece, batch)
+        selected, documents = self._encode_all(piece, batch)
         if not len(selected):
             return None
-        whole = len(selected) == len(batch.documents)
-        self._account_texts(batch.documents if whole else batch.documents.take(selected))
-        return self._rendered(piece, batch, selected, ids=ids, lengths=lengths)
+        self._account_texts(batch.documents.take(selected))
+        return _rendered(piece, batch, selected, documents)
 
-    def _encode_all(
-        self, piece: int, batch: Batch
-    ) -> tuple[npt.NDArray[np.int64], Ids, npt.NDArray[np.int64]]:
-        """Return (selected, ids, lengths) of a batch without the unusable documents."""
+    def _encode_all(self, piece: int, batch: Batch) -> tuple[npt.NDArray[np.int64], DocumentBatch]:
+        """Return the numbers of the usable documents of a batch, and their ids."""
         selected = np.arange(len(batch.documents), dtype=np.int64)
         try:
-            ids, lengths = self._encode(batch.documents)
+            documents = self._encode(batch.documents)
         except SplitError:
             selected = selected[
                 [self._can_encode(piece, batch, index) for index in range(len(selected))]
             ]
-            ids, lengths = self._encode(batch.documents.take(selected))
+            documents = self._encode(batch.documents.take(selected))
+        lengths = documents.lengths
         fits = lengths <= MAX_DOCUMENT_TOKENS
         if fits.all():
-            return selected, ids, lengths
+            return selected, documents
         for index, length in zip(selected[~fits], lengths[~fits], strict=True):
             self.reading.quarantine(piece, batch, int(index), reason=_too_many(int(length)))
         selected = selected[fits]
-        return selected, *self._encode(batch.documents.take(selected))
+        return selected, self._encode(batch.documents.take(selected))
 
     def _can_encode(self, piece: int, batch: Batch, index: int) -> bool:
         try:
@@ -233,8 +237,8 @@ class Renderer:
             return False
         return True
 
-    def _encode(self, documents: Documents) -> tuple[Ids, npt.NDArray[np.int64]]:
-        """Return all ids, and the number of ids of each text, `prepend` and `append` included."""
+    def _encode(self, documents: Documents) -> DocumentBatch:
+        """Return the ids of texts, `prepend` and `append` included."""
         names = (self.settings.prepend, self.settings.append)
         before, after = (
             [self.tokenizer.encode_special(name) for name in tokens] for tokens in names
@@ -242,32 +246,7 @@ class Renderer:
         ids, offsets = self.tokenizer.encode_documents(
             documents, before=before, after=after, gaps=self.settings.gaps
         )
-        return ids, np.diff(offsets)
-
-    def _rendered(
-        self,
-        piece: int,
-        batch: Batch,
-        selected: npt.NDArray[np.int64],
-        *,
-        ids: Ids,
-        lengths: npt.NDArray[np.int64],
-        mask: npt.NDArray[np.uint8] | None = None,
-        images: npt.NDArray[np.int64] | None = None,
-    ) -> RenderedDocuments:
-        document_ids = batch.document_ids
-        return RenderedDocuments(
-            ids=ids,
-            lengths=lengths,
-            mask=mask,
-            images=images,
-            sizes=np.diff(batch.documents.offsets)[selected],
-            piece=piece,
-            group=batch.group,
-            selected=selected,
-            rows=batch.numbers[selected],
-            document_ids=None if document_ids is None else document_ids.take(selected),
-        )
+        return DocumentBatch(ids=ids, positions=offsets)
 
     def _conversations(self, piece: int, batch: Batch) -> RenderedDocuments | None:
         rendered = self._batch_renderer(piece).render(batch.documents)
@@ -281,15 +260,13 @@ class Renderer:
             return None
         self._account_labels(rendered, policy)
         has_images = self.reading.slice.kind in ILLUSTRATED
-        return self._rendered(
-            piece,
-            batch,
-            policy.selected,
+        documents = DocumentBatch(
             ids=policy.ids,
-            lengths=policy.lengths,
+            positions=offsets_of(policy.lengths),
             mask=policy.labels & np.uint8(1),
             images=policy.images if has_images else None,
         )
+        return _rendered(piece, batch, policy.selected, documents)
 
     def _batch_renderer(self, piece: int) -> BatchRenderer:
         """Return the renderer of a piece's dialect."""
@@ -325,6 +302,23 @@ class Renderer:
         )
         for name in (*self.settings.prepend, *self.settings.append):
             self.account.add_special(name, len(documents))
+
+
+def _rendered(
+    piece: int, batch: Batch, selected: npt.NDArray[np.int64], documents: DocumentBatch
+) -> RenderedDocuments:
+    """Return the selected documents of a batch, as they were rendered, with their ids."""
+    if batch.document_ids is not None:
+        texts = batch.document_ids.take(selected)
+        documents = replace(documents, document_ids=(texts.data, texts.offsets))
+    return RenderedDocuments(
+        documents=documents,
+        sizes=np.diff(batch.documents.offsets)[selected],
+        piece=piece,
+        group=batch.group,
+        selected=selected,
+        rows=batch.numbers[selected],
+    )
 
 
 def _unused(rendered: RenderedBatch, selected: npt.NDArray[np.int64]) -> Iterator[tuple[str, int]]:

@@ -23,8 +23,7 @@ from nanotok_ray.formats import (
 from nanotok_ray.shards.check import SampleCheck
 from nanotok_ray.shards.render import Account, Renderer
 from nanotok_ray.shards.settings import CheckedCount, shard_key
-from nanotok_ray.shards.sink import NativeSink
-from nanotok_ray.shards.writer import ShardWriter
+from nanotok_ray.shards.writer import ShardFiles, ShardWriter
 from nanotok_ray.sources import (
     QUARANTINE,
     Batch,
@@ -98,7 +97,12 @@ class _Writing:
         self._renderer = Renderer(settings=settings, tokenizer=tokenizer, reading=self.reading)
         self._sample_check = SampleCheck(slice_, settings, tokenizer=tokenizer)
         self.writer = ShardWriter(
-            lambda name: [_open_native(out, slice_, name, tokenizer)],
+            lambda name: ShardFiles(
+                out,
+                name,
+                item_bytes=tokenizer.model.id_bytes,
+                suffixes=suffixes_of(slice_.kind, with_document_ids=slice_.id_column is not None),
+            ),
             name_of=lambda number: shard_name(slice_, key, number),
             pieces=slice_.pieces,
             max_shard_tokens=settings.max_shard_tokens,
@@ -106,10 +110,10 @@ class _Writing:
 
     def write(self, piece: int, batch: Batch) -> None:
         """Write the documents of a batch."""
-        documents = self._renderer.render(piece, batch)
-        if documents is not None:
-            self._sample_check.check(batch, documents)
-            self.writer.write(documents)
+        rendered = self._renderer.render(piece, batch)
+        if rendered is not None:
+            self._sample_check.check(batch, rendered)
+            self.writer.write(rendered)
 
     def record(self) -> ShardRecord:
         """Write the quarantine file, and return the record."""
@@ -147,15 +151,6 @@ def shard_name(slice_: Slice, key: str, number: int) -> str:
 def quarantine_name(slice_: Slice, key: str) -> str:
     """Return the path of a slice's quarantine file in the output folder."""
     return f"{QUARANTINE}{slice_.source}/{slice_.split}/{slice_.name_for(key)}.jsonl"
-
-
-def _open_native(out: Folder, slice_: Slice, name: str, tokenizer: Tokenizer) -> NativeSink:
-    return NativeSink(
-        out,
-        name,
-        item_bytes=tokenizer.model.id_bytes,
-        suffixes=suffixes_of(slice_.kind, with_document_ids=slice_.id_column is not None),
-    )
 
 
 def _write_quarantine(

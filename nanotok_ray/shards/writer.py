@@ -1,15 +1,24 @@
 """Writes the documents of a slice to shards, with the rows of the inputs that they came from."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.documents import Documents
-from nanotok_ray.formats import Images, Shard, SourceRows, StoredFile, images_of
-from nanotok_ray.shards.sink import Ids, Sink
+from nanotok_ray.formats import (
+    DocumentBatch,
+    Shard,
+    SourceRows,
+    StoredFile,
+    Texts,
+    ids_parts,
+    images_parts,
+    index_parts,
+)
 from nanotok_ray.sources import Piece
+from nanotok_ray.storage import Folder, WholeFile
 
 
 @dataclass(slots=True)
@@ -99,12 +108,7 @@ def mapped_rows(entry: SourceRows) -> npt.NDArray[np.int64]:
 class RenderedDocuments:
     """Rendered documents, all from one row group (or byte range) of one piece."""
 
-    ids: Ids
-    lengths: npt.NDArray[np.int64]
-    mask: npt.NDArray[np.uint8] | None
-    """A byte for each id; None for text."""
-    images: Images | None
-    """Document among these, start and end of each image, in order; None except for vision."""
+    documents: DocumentBatch
     sizes: npt.NDArray[np.int64]
     """Bytes of each document as it was read."""
     piece: int
@@ -112,8 +116,61 @@ class RenderedDocuments:
     selected: npt.NDArray[np.int64]
     """The numbers of the documents in the batch."""
     rows: npt.NDArray[np.int64]
-    document_ids: Documents | None
-    """The values of the `id_column` as UTF-8, empty for missing values."""
+
+
+class ShardFiles:
+    """The files of a shard that is being written: NAME.bin, NAME.idx and the optional ones."""
+
+    def __init__(
+        self, folder: Folder, name: str, *, item_bytes: int, suffixes: Collection[str]
+    ) -> None:
+        """Open the files of ids and masks; the others are written when the shard is closed."""
+        self._folder, self._name, self._item_bytes = folder, name, item_bytes
+        self._stack = ExitStack()
+        self._files = {
+            suffix: self._open(suffix) for suffix in (".bin", ".mask") if suffix in suffixes
+        }
+        self._lengths: list[npt.NDArray[np.int32]] = []
+        self._images: list[tuple[int, npt.NDArray[np.int32]]] | None = (
+            [] if ".images" in suffixes else None
+        )
+        self._document_ids: list[Texts] | None = [] if ".ids" in suffixes else None
+
+    def _open(self, suffix: str) -> WholeFile:
+        return self._stack.enter_context(self._folder.create_once(self._name + suffix))
+
+    def write(self, documents: DocumentBatch) -> None:
+        """Append documents, which have a mask, images and ids if the shard has these files."""
+        self._files[".bin"].write(documents.ids.astype(f"<u{self._item_bytes}", copy=False).data)
+        if documents.mask is not None:
+            self._files[".mask"].write(documents.mask.data)
+        if self._images is not None and documents.images is not None:
+            self._images.append((len(documents), documents.images.astype(np.int32)))
+        if self._document_ids is not None and documents.document_ids is not None:
+            self._document_ids.append(documents.document_ids)
+        self._lengths.append(documents.lengths.astype(np.int32))
+
+    def close(self) -> list[StoredFile]:
+        """Publish the files, and return them."""
+        self._write_side_file(".idx", index_parts(self._lengths, item_bytes=self._item_bytes))
+        if self._images is not None:
+            self._write_side_file(".images", images_parts(self._images))
+        if self._document_ids is not None:
+            self._write_side_file(".ids", ids_parts(self._document_ids))
+        self._stack.close()
+        return [
+            StoredFile(name=self._name + suffix, size=file.size, sha256=file.sha256)
+            for suffix, file in sorted(self._files.items())
+        ]
+
+    def _write_side_file(self, suffix: str, parts: Iterable[bytes]) -> None:
+        self._files[suffix] = self._open(suffix)
+        for part in parts:
+            self._files[suffix].write(part)
+
+    def discard(self) -> None:
+        """Remove the temporary files."""
+        self._stack.__exit__(InterruptedError, InterruptedError("discarded"), None)
 
 
 class ShardWriter:
@@ -121,17 +178,17 @@ class ShardWriter:
 
     def __init__(
         self,
-        open_sinks: Callable[[str], Sequence[Sink]],
+        open_files: Callable[[str], ShardFiles],
         *,
         name_of: Callable[[int], str],
         pieces: tuple[Piece, ...],
         max_shard_tokens: int,
     ) -> None:
-        """Set the functions that open the sinks of a shard and name a number, and the limit."""
-        self._open_sinks, self._name_of = open_sinks, name_of
+        """Set the functions that open the files of a shard and name a number, and the limit."""
+        self._open_files, self._name_of = open_files, name_of
         self._pieces = pieces
         self._limit = max_shard_tokens
-        self._sinks: Sequence[Sink] = ()
+        self._files: ShardFiles | None = None
         self._map = SourceMap(pieces)
         self._documents = self._tokens = self._bytes = 0
         self.shards: list[Shard] = []
@@ -139,41 +196,35 @@ class ShardWriter:
         self.files: list[StoredFile] = []
         """Their files."""
 
-    def write(self, documents: RenderedDocuments) -> None:
+    def write(self, rendered: RenderedDocuments) -> None:
         """Append documents, starting a new shard where the limit requires it."""
-        ends = np.cumsum(documents.lengths)
-        first = 0
-        while first < len(ends):
-            start = int(ends[first - 1]) if first else 0
-            room = self._limit - self._tokens
-            last = int(np.searchsorted(ends, start + room, side="right"))
-            if last <= first and self._documents:
+        positions = rendered.documents.positions
+        first, count = 0, len(rendered.documents)
+        while first < count:
+            end = positions[first] + self._limit - self._tokens
+            stop = int(np.searchsorted(positions, end, side="right")) - 1
+            if stop <= first and self._documents:
                 self.finish()
                 continue
-            last = max(last, first + 1)
-            self._append(documents, slice(first, last), slice(start, int(ends[last - 1])))
-            first = last
+            stop = max(stop, first + 1)
+            self._append(rendered, first, stop)
+            first = stop
 
-    def _append(self, documents: RenderedDocuments, chosen: slice, tokens: slice) -> None:
-        if not self._sinks:
-            self._sinks = self._open_sinks(self._name_of(len(self.shards)))
-        mask = None if documents.mask is None else documents.mask[tokens]
-        images = None if documents.images is None else images_of(documents.images, chosen)
-        document_ids = documents.document_ids
-        if document_ids is not None:
-            document_ids = document_ids.part(chosen.start, chosen.stop)
-        for sink in self._sinks:
-            sink.write(documents.ids[tokens], documents.lengths[chosen], mask, images, document_ids)
-        self._map.add(documents.piece, documents.group, documents.rows[chosen])
-        self._documents += chosen.stop - chosen.start
-        self._tokens += tokens.stop - tokens.start
-        self._bytes += int(documents.sizes[chosen].sum())
+    def _append(self, rendered: RenderedDocuments, first: int, stop: int) -> None:
+        if self._files is None:
+            self._files = self._open_files(self._name_of(len(self.shards)))
+        documents = rendered.documents.part(first, stop)
+        self._files.write(documents)
+        self._map.add(rendered.piece, rendered.group, rendered.rows[first:stop])
+        self._documents += len(documents)
+        self._tokens += len(documents.ids)
+        self._bytes += int(rendered.sizes[first:stop].sum())
 
     def finish(self) -> None:
         """Publish the shard that is open, if any."""
-        if not self._sinks:
+        if self._files is None:
             return
-        self.files += [file for sink in self._sinks for file in sink.close()]
+        self.files += self._files.close()
         self.shards.append(
             Shard(
                 name=self._name_of(len(self.shards)),
@@ -183,11 +234,11 @@ class ShardWriter:
                 source_map=self._map.entries(),
             )
         )
-        self._sinks, self._documents, self._tokens, self._bytes = (), 0, 0, 0
+        self._files, self._documents, self._tokens, self._bytes = None, 0, 0, 0
         self._map = SourceMap(self._pieces)
 
     def discard(self) -> None:
         """Discard the shard that is open, if any."""
-        for sink in self._sinks:
-            sink.discard()
-        self._sinks = ()
+        if self._files is not None:
+            self._files.discard()
+        self._files = None

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SampleCheckError, TransientIOError
-from nanotok_ray.formats import Flow, SourceRows
+from nanotok_ray.formats import DocumentBatch, Flow, SourceRows
 from nanotok_ray.shards import (
     RenderedDocuments,
     ShardWriter,
@@ -26,19 +26,19 @@ from tests.support.small_corpus import plan_of, recipe, shard_settings, texts
 PIECE = Piece(url="/a", path="a", format="lines", compression=None, start=0, stop=9)
 
 
-class MemorySink:
-    """Stores its input."""
+class MemoryFiles:
+    """The files of a shard in memory."""
 
     def __init__(self):
         self.ids, self.lengths, self.mask, self.names, self.images = [], [], [], [], []
 
-    def write(self, ids, lengths, mask, images, document_ids):
+    def write(self, documents):
         first = len(self.lengths)
-        self.images += [(first + number, *span) for number, *span in images.tolist()]
-        self.names += map(int, document_ids)
-        self.ids += ids.tolist()
-        self.lengths += lengths.tolist()
-        self.mask += mask.tolist()
+        self.images += [(first + number, *span) for number, *span in documents.images.tolist()]
+        self.names += [int(documents.document_id(number)) for number in range(len(documents))]
+        self.ids += documents.ids.tolist()
+        self.lengths += documents.lengths.tolist()
+        self.mask += documents.mask.tolist()
 
     def close(self):
         return []
@@ -51,36 +51,38 @@ class MemorySink:
 def test_shards_contain_whole_documents_in_order_under_the_limit(batches, limit):
     sinks = []
 
-    def open_sinks(name):
+    def open_files(name):
         assert name == str(len(sinks))
-        sinks.append(MemorySink())
-        return [sinks[-1]]
+        sinks.append(MemoryFiles())
+        return sinks[-1]
 
-    writer = ShardWriter(open_sinks, name_of=str, pieces=(PIECE,), max_shard_tokens=limit)
+    writer = ShardWriter(open_files, name_of=str, pieces=(PIECE,), max_shard_tokens=limit)
     next_id = next_row = 0
     for lengths in batches:
         total = sum(lengths)
+        rows = range(next_row, next_row + len(lengths))
+        names = Documents.from_strings([str(row) for row in rows])
         writer.write(
             RenderedDocuments(
-                ids=np.arange(next_id, next_id + total, dtype=np.uint16),
-                lengths=np.array(lengths, dtype=np.int64),
-                mask=np.arange(next_id, next_id + total).astype(np.uint8) % 2,
-                images=np.array(
-                    [
-                        (number, place, place + 1)
-                        for number, length in enumerate(lengths)
-                        for place in range(1, length, 3)
-                    ],
-                    dtype=np.int64,
-                ).reshape(-1, 3),
+                documents=DocumentBatch(
+                    ids=np.arange(next_id, next_id + total, dtype=np.uint16),
+                    positions=np.cumsum([0, *lengths]),
+                    mask=np.arange(next_id, next_id + total).astype(np.uint8) % 2,
+                    images=np.array(
+                        [
+                            (number, place, place + 1)
+                            for number, length in enumerate(lengths)
+                            for place in range(1, length, 3)
+                        ],
+                        dtype=np.int64,
+                    ).reshape(-1, 3),
+                    document_ids=(names.data, names.offsets),
+                ),
                 sizes=np.array(lengths, dtype=np.int64) * 3,
                 piece=0,
                 group=None,
                 selected=np.arange(len(lengths)),
                 rows=np.arange(next_row, next_row + len(lengths)),
-                document_ids=Documents.from_strings(
-                    [str(row) for row in range(next_row, next_row + len(lengths))]
-                ),
             )
         )
         next_id += total

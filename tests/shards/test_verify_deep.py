@@ -12,6 +12,7 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.documents import Documents
+from nanotok_ray.formats import DocumentBatch
 from nanotok_ray.loader import open_shards
 from nanotok_ray.shards import verify_output
 from nanotok_ray.shards.check import DocumentCheck
@@ -179,8 +180,8 @@ def check_of(tokenizer, prepend, append=()):
 
 def differing(check, documents, rows):
     ids = np.array([number for row in rows for number in row], dtype=np.uint16)
-    lengths = np.array([len(row) for row in rows], dtype=np.int64)
-    return check.differing_texts(Documents.from_strings(documents), ids, lengths).tolist()
+    written = DocumentBatch(ids=ids, positions=np.cumsum([0, *map(len, rows)]))
+    return check.differing_texts(Documents.from_strings(documents), written).tolist()
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from nanotok_ray.api import prepare
 from nanotok_ray.cli import main
 from nanotok_ray.errors import CorruptOutputError, VerificationError
 from nanotok_ray.formats import (
+    DocumentBatch,
     DocumentImages,
     ShardRecord,
     from_values,
@@ -28,7 +29,6 @@ from nanotok_ray.shards.check import (
     OTHER_MASK,
     OTHER_TEXT,
     DocumentCheck,
-    DocumentParts,
     check_files,
     compare_documents,
     image_problems,
@@ -188,12 +188,11 @@ def vision(tmp_path_factory):
     return VisionShards(tmp_path_factory.mktemp("vision"), documents_with_images(20))
 
 
-def differing(vision, tokenizer, documents, **arrays):
-    """Return (document, reason) of vision documents that differ from these arrays."""
+def differing(vision, tokenizer, documents, written):
+    """Return (document, reason) of vision documents that differ from the written ones."""
     check = DocumentCheck(kind="vision", settings=vision.settings, tokenizer=tokenizer)
-    parts = DocumentParts(**arrays)
     found = [
-        (number, check.problem(document, *parts[number], dialect="messages"))
+        (number, check.problem(document, *written[number], dialect="messages"))
         for number, document in enumerate(documents)
     ]
     return [(number, why) for number, why in found if why is not None]
@@ -223,10 +222,9 @@ def test_an_output_with_vision_documents_is_verified_by_masks(tmp_path):
 @given(st.data())
 def test_any_wrong_id_or_mask_byte_is_detected_and_its_document_named(vision, data):
     rendered = vision.rendered
-    written = {name: getattr(rendered, name) for name in ("ids", "lengths", "mask", "images")}
 
     def found(**changed):
-        return differing(vision, vision.tokenizer, vision.documents, **written | changed)
+        return differing(vision, vision.tokenizer, vision.documents, replace(rendered, **changed))
 
     at = data.draw(st.integers(0, len(rendered.ids) - 1))
     document = int(np.searchsorted(np.cumsum(rendered.lengths), at, side="right"))
@@ -281,10 +279,12 @@ def test_an_unknown_id_is_not_mistaken_for_a_zero_byte(vision):
             vision,
             sparse,
             [json.dumps(messages).encode()],
-            ids=np.array(ids, np.uint16),
-            lengths=np.array([len(ids)]),
-            mask=np.array(mask, np.uint8),
-            images=np.zeros((0, 3), np.int64),
+            DocumentBatch(
+                ids=np.array(ids, np.uint16),
+                positions=np.array([0, len(ids)]),
+                mask=np.array(mask, np.uint8),
+                images=np.zeros((0, 3), np.int64),
+            ),
         )
 
     assert ids[2] == 0

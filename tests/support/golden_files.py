@@ -18,8 +18,8 @@ import numpy as np
 
 from nanotok_ray.counts import SpanCounts
 from nanotok_ray.exports import LAYOUTS, parse_layout
-from nanotok_ray.formats import suffixes_of
-from nanotok_ray.shards import NativeSink
+from nanotok_ray.formats import DocumentBatch, suffixes_of
+from nanotok_ray.shards import ShardFiles
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.doc_commands import walk
@@ -68,13 +68,14 @@ def _write_tokenizer(folder: Path) -> None:
 
 
 def _write_vision(out: Folder) -> None:
-    sink = NativeSink(
+    files = ShardFiles(
         out, "pages", item_bytes=2, suffixes=suffixes_of("vision", with_document_ids=False)
     )
     ids = np.array([BOS, 7, 7, 7, 5, BOS, 6, END], dtype=np.uint16)
     mask = np.array([0, 0, 0, 0, 1, 0, 1, 1], dtype=np.uint8)
-    sink.write(ids, np.array([5, 3]), mask, np.array([[0, 1, 2], [0, 2, 4]]), None)
-    sink.close()
+    images = np.array([[0, 1, 2], [0, 2, 4]])
+    files.write(DocumentBatch(ids=ids, positions=np.array([0, 5, 8]), mask=mask, images=images))
+    files.close()
 
 
 def whole_help() -> str:

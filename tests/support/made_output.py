@@ -25,6 +25,7 @@ from nanotok_ray.formats import (
     MANIFEST_NAME,
     RECORDS,
     SHARDS_INDEX_NAME,
+    DocumentBatch,
     Flow,
     Manifest,
     Proof,
@@ -39,7 +40,7 @@ from nanotok_ray.formats import (
     shards_of,
     suffixes_of,
 )
-from nanotok_ray.shards import NativeSink
+from nanotok_ray.shards import ShardFiles
 from nanotok_ray.storage import Folder, remove_checksums
 
 SPECIAL_TOKENS = {"<|bos|>": 60000, "<|assistant_end|>": 60001}
@@ -94,18 +95,20 @@ def _write_shard(
     masked = source.kind != "text"
     with_ids = source.with_document_ids
     suffixes = suffixes_of("chat" if masked else "text", with_document_ids=with_ids)
-    sink = NativeSink(out, name, item_bytes=item_bytes, suffixes=suffixes)
+    target = ShardFiles(out, name, item_bytes=item_bytes, suffixes=suffixes)
     ids = np.array([one for document in documents for one in document], dtype=f"<u{item_bytes}")
     mask = np.concatenate([np.zeros(0, np.uint8), *map(mask_of, documents)]) if masked else None
     document_ids = source.document_ids or [f"{name}#{n}" for n in range(len(documents))]
-    sink.write(
-        ids,
-        np.array([len(document) for document in documents], dtype=np.int64),
-        mask,
-        None,
-        Documents.from_strings(document_ids) if with_ids else None,
+    texts = Documents.from_strings(document_ids)
+    target.write(
+        DocumentBatch(
+            ids=ids,
+            positions=np.cumsum([0, *map(len, documents)]),
+            mask=mask,
+            document_ids=(texts.data, texts.offsets) if with_ids else None,
+        )
     )
-    return sink.close()
+    return target.close()
 
 
 _FLOW = Flow(in_=0, out=0, quarantined=0)

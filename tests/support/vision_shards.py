@@ -9,6 +9,7 @@ from nanotok_ray.chat import compose, segments_of
 from nanotok_ray.formats import (
     PLAN_NAME,
     TOKENIZER_FOLDER,
+    DocumentBatch,
     ShardRecord,
     from_values,
     to_json,
@@ -16,7 +17,6 @@ from nanotok_ray.formats import (
 )
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.shards import (
-    RenderedDocuments,
     assemble,
     expected_records,
     read_record,
@@ -78,21 +78,15 @@ class VisionShards:
         return from_values(ShardRecord, self.values, name="record")
 
     @property
-    def rendered(self) -> RenderedDocuments:
+    def rendered(self) -> DocumentBatch:
         """The documents of the reference as one batch."""
-        return RenderedDocuments(
+        return DocumentBatch(
             ids=np.array([n for own in self.composed for n in own.ids], dtype=np.uint16),
-            lengths=np.array([len(own.ids) for own in self.composed], dtype=np.int64),
+            positions=np.cumsum([0, *(len(own.ids) for own in self.composed)]),
             mask=np.array([n for own in self.composed for n in own.mask], dtype=np.uint8),
             images=np.array(
                 [(n, *span) for n, own in enumerate(self.composed) for span in own.images]
             ).reshape(-1, 3),
-            sizes=np.array([*map(len, self.documents)], dtype=np.int64),
-            piece=0,
-            group=None,
-            selected=np.arange(len(self.documents)),
-            rows=np.arange(len(self.documents)),
-            document_ids=None,
         )
 
     def publish(self) -> Path:

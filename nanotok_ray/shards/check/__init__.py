@@ -17,7 +17,6 @@ from nanotok_ray.shards.check.document import (
     OTHER_TEXT,
     WINDOW_BYTES,
     DocumentCheck,
-    DocumentParts,
 )
 from nanotok_ray.shards.check.files import IdScan, MaskScan, check_files, image_problems
 from nanotok_ray.shards.check.record import listed_problems, record_problems
@@ -46,7 +45,6 @@ __all__ = [
     "WINDOW_BYTES",
     "CheckFailure",
     "DocumentCheck",
-    "DocumentParts",
     "IdScan",
     "MaskScan",
     "Result",

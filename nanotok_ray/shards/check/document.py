@@ -16,13 +16,10 @@ from nanotok_ray import _core
 from nanotok_ray.chat import Segment, compose, segments_of
 from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
 from nanotok_ray.documents import Documents, offsets_of, to_utf8
-from nanotok_ray.formats import Images, ShardSettings
+from nanotok_ray.formats import DocumentBatch, Ids, Mask, ShardSettings
 from nanotok_ray.shards.check.cross_check import NoCrossCheckError, TiktokenCrossCheck
 from nanotok_ray.shards.settings import CheckedCount, dialect_of
-from nanotok_ray.shards.sink import Ids
 from nanotok_ray.tokenizer import Tokenizer
-
-Mask = npt.NDArray[np.uint8]
 
 WINDOW_BYTES = 64 << 10
 """Of a longer text only a part of this size is checked and counted."""
@@ -41,32 +38,6 @@ OTHER_IDS = "rendered with tiktoken it has other ids or another mask"
 _BLOCK = 1 << 16  # ids; a list of this length needs little memory
 _SEED_BYTES = 1 << 20  # bytes of a long document that determine the position of the window
 _MIDDLE = 4096
-
-
-class DocumentParts:
-    """Ids, mask and images of consecutive documents, by index."""
-
-    def __init__(
-        self,
-        ids: Ids,
-        lengths: npt.NDArray[np.int64],
-        mask: Mask | None,
-        images: Images | None,
-    ) -> None:
-        """Store the arrays of all documents; images are in order, with their document's index."""
-        self._ids, self._mask, self._images = ids, mask, images
-        self._bounds = offsets_of(lengths)
-        self._first_image = (
-            None if images is None else np.searchsorted(images[:, 0], np.arange(len(self._bounds)))
-        )
-
-    def __getitem__(self, number: int) -> tuple[Ids, Mask | None, npt.NDArray[np.integer] | None]:
-        tokens = slice(*self._bounds[number : number + 2].tolist())
-        mask = None if self._mask is None else self._mask[tokens]
-        if self._images is None or self._first_image is None:
-            return self._ids[tokens], mask, None
-        first, last = self._first_image[number : number + 2].tolist()
-        return self._ids[tokens], mask, self._images[first:last, 1:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,15 +142,13 @@ class DocumentCheck:
         self.count.encoded_again += problem is None
         return problem
 
-    def differing_texts(
-        self, texts: Documents, ids: Ids, lengths: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.int64]:
+    def differing_texts(self, texts: Documents, documents: DocumentBatch) -> npt.NDArray[np.int64]:
         """Return the indexes of texts that differ from their decoded ids; without tiktoken."""
+        ids, lengths, positions = documents.ids, documents.lengths, documents.positions
         size = len(self._before) + len(self._after)
         if (lengths < size).any():
             return np.flatnonzero(lengths < size)
-        ends = np.cumsum(lengths)
-        wrong, is_text = self._surrounded(ids, ends - lengths, ends)
+        wrong, is_text = self._surrounded(ids, positions[:-1], positions[1:])
         inner = ids[is_text] if size else ids
         bounds = offsets_of(lengths - size)
         # The name of a special token and the token itself are decoded to the same bytes.

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from nanotok_ray import _core
 from nanotok_ray.errors import SampleCheckError
 from nanotok_ray.formats import Shard, ShardSettings
-from nanotok_ray.shards.check.document import WINDOW_BYTES, DocumentCheck, DocumentParts
+from nanotok_ray.shards.check.document import WINDOW_BYTES, DocumentCheck
 from nanotok_ray.shards.settings import CheckedCount
 from nanotok_ray.shards.writer import RenderedDocuments
 from nanotok_ray.sources import Batch, Slice
@@ -93,13 +93,14 @@ class SampleCheck:
         chosen = sorted(self._sample.choose(rendered.sizes))
         if not chosen:
             return
-        parts = DocumentParts(rendered.ids, rendered.lengths, rendered.mask, rendered.images)
         documents = batch.documents
         piece = self._slice.pieces[rendered.piece]
         for number in chosen:
             at = int(rendered.selected[number])
             document = documents.data[documents.offsets[at] : documents.offsets[at + 1]]
-            problem = self._check.problem(document, *parts[number], dialect=piece.dialect)
+            problem = self._check.problem(
+                document, *rendered.documents[number], dialect=piece.dialect
+            )
             if problem is not None:
                 raise SampleCheckError(
                     f"{piece.path}, row {rendered.rows[number]}: {problem}; nothing of this slice "

@@ -16,8 +16,15 @@ import numpy.typing as npt
 from nanotok_ray.dialects import unused_text, value_of
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError, NanotokError, SourceError, TransientIOError
-from nanotok_ray.formats import MASKED, TOKENIZER_FOLDER, ShardRecord, ShardSettings, load
-from nanotok_ray.shards.check.document import OTHER_TEXT, DocumentCheck, DocumentParts, unequal
+from nanotok_ray.formats import (
+    MASKED,
+    TOKENIZER_FOLDER,
+    DocumentBatch,
+    ShardRecord,
+    ShardSettings,
+    load,
+)
+from nanotok_ray.shards.check.document import OTHER_TEXT, DocumentCheck, unequal
 from nanotok_ray.shards.check.files import check_files
 from nanotok_ray.shards.check.record import account_problems, quarantine_problems, unused_problems
 from nanotok_ray.shards.check.sample import choose_documents
@@ -322,39 +329,46 @@ class _Comparison:
         """Compare the documents of a batch with those of the shards."""
         source = self.renderer.reading.slice.pieces[piece]
         is_written = np.zeros(len(batch.documents), dtype=bool)
-        for run in runs:
-            at, missing = _positions_in(batch, run)
+        for rows, documents in runs:
+            at, missing = _positions_in(batch, rows)
             is_written[np.delete(at, missing)] = True
             problems = (
                 ((number, None) for number in missing.tolist())
                 if len(missing)
-                else self._problems(run, batch.documents, at, source.dialect)
+                else self._problems(documents, batch.documents, at, source.dialect)
             )
             for number, why in problems:
-                row = f"{run.describe(number)} is not row {run.rows[number]} of {source.path}"
+                row = f"{documents.describe(number)} is not row {rows[number]} of {source.path}"
                 self.found.add(row if why is None else f"{row}: {why}")
             if self.is_full and batch.document_ids is not None and not len(missing):
-                self._compare_ids(run, batch.document_ids.take(at), source)
+                for number in _other_ids(documents, batch.document_ids.take(at)):
+                    self.found.add(
+                        f"{documents.shard}.ids: the id of document {documents.first + number} is "
+                        f"not that of row {rows[number]} of {source.path}"
+                    )
         rest = np.flatnonzero(~is_written)
         if self.is_full and len(rest):
             self._check_not_written(piece, batch.take(rest), source)
 
     def _problems(
-        self, run: Run, documents: Documents, at: npt.NDArray[np.int64], dialect: str | None
+        self,
+        written: DocumentBatch,
+        documents: Documents,
+        at: npt.NDArray[np.int64],
+        dialect: str | None,
     ) -> Iterator[tuple[int, str]]:
-        """Yield the index of each document of the run that differs from its row, and the reason."""
-        numbers = self._chosen_of(run)
+        """Yield the index of each written document that differs from its row, and the reason."""
+        numbers = self._chosen_of(written)
         wrong = numbers[:0]
         if self.is_full and dialect is None:
-            wrong = self.check.differing_texts(documents.take(at), run.ids, run.lengths)
+            wrong = self.check.differing_texts(documents.take(at), written)
             numbers = np.union1d(numbers, wrong)
         elif self.is_full:
-            numbers = np.arange(len(run.rows))
-        self.found.documents += len(run.rows) if self.is_full else len(numbers)
-        parts = DocumentParts(run.ids, run.lengths, run.mask, run.images)
+            numbers = np.arange(len(written))
+        self.found.documents += len(written) if self.is_full else len(numbers)
         for number in numbers.tolist():
             document = documents[int(at[number])]
-            problem = self.check.problem(document, *parts[number], dialect=dialect)
+            problem = self.check.problem(document, *written[number], dialect=dialect)
             if self.is_full and dialect is not None and problem is None:
                 count_unused(self.unused, self._unused_of(document, dialect))
             if problem is not None or number in wrong:
@@ -365,19 +379,10 @@ class _Comparison:
         read_as = dialect_of(self.check.settings, slice_.kind, dialect, id_column=slice_.id_column)
         return sorted(unused_text(value_of(document), read_as).items())
 
-    def _chosen_of(self, run: Run) -> npt.NDArray[np.int64]:
-        """Return the indexes of the documents of a run that belong to the sample."""
-        numbers = self.chosen.get(run.name, np.zeros(0, np.int64)) - run.first
-        return numbers[(numbers >= 0) & (numbers < len(run.rows))]
-
-    def _compare_ids(self, run: Run, ids: Documents, source: Piece) -> None:
-        """Compare the ids of documents in their source with those beside the shard."""
-        assert run.document_ids is not None, "both are as the slice's id_column says"
-        for number in np.flatnonzero(unequal(run.document_ids, ids)).tolist():
-            self.found.add(
-                f"{run.name}.ids: the id of document {run.first + number} is not that of row "
-                f"{run.rows[number]} of {source.path}"
-            )
+    def _chosen_of(self, written: DocumentBatch) -> npt.NDArray[np.int64]:
+        """Return the indexes of the written documents that belong to the sample."""
+        numbers = self.chosen.get(written.shard, np.zeros(0, np.int64)) - written.first
+        return numbers[(numbers >= 0) & (numbers < len(written))]
 
     def _check_not_written(self, piece: int, batch: Batch, source: Piece) -> None:
         """Render documents that are in no shard; the renderer must quarantine them."""
@@ -389,9 +394,18 @@ class _Comparison:
             )
 
 
-def _positions_in(batch: Batch, run: Run) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the position of each document in a batch, and the documents that are missing."""
-    at = np.searchsorted(batch.numbers, run.rows).astype(np.int64)
+def _positions_in(
+    batch: Batch, rows: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the position of each row in a batch, and the indexes of the missing rows."""
+    at = np.searchsorted(batch.numbers, rows).astype(np.int64)
     is_there = at < len(batch.numbers)
-    is_there[is_there] = batch.numbers[at[is_there]] == run.rows[is_there]
+    is_there[is_there] = batch.numbers[at[is_there]] == rows[is_there]
     return at, np.flatnonzero(~is_there)
+
+
+def _other_ids(written: DocumentBatch, ids: Documents) -> list[int]:
+    """Return the indexes of the documents whose ids differ from those in the source."""
+    assert written.document_ids is not None, "both are as the slice's id_column says"
+    data, offsets = written.document_ids
+    return np.flatnonzero(unequal(Documents(data=data, offsets=offsets), ids)).tolist()
